@@ -1,0 +1,34 @@
+# attend_build_options: how this project compiles its own files. Never exported.
+add_library(attend_build_options INTERFACE)
+target_compile_features(attend_build_options INTERFACE cxx_std_20)
+# One -fPIC for libraries and programs alike, so that all of them can share one precompiled header.
+target_compile_options(attend_build_options INTERFACE -fPIC -Wall -Wextra -Wconversion)
+if(ATTEND_WERROR)
+  target_compile_options(attend_build_options INTERFACE -Werror)
+endif()
+if(ATTEND_SANITIZE)
+  target_compile_options(attend_build_options INTERFACE -fsanitize=${ATTEND_SANITIZE}
+                                                        -fno-omit-frame-pointer)
+  target_link_options(attend_build_options INTERFACE -fsanitize=${ATTEND_SANITIZE})
+endif()
+
+if(NOT PROJECT_IS_TOP_LEVEL)
+  return()
+endif()
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # A precompiled header is only cacheable if the preprocessor keeps its include (GCC), and if
+  # ccache does not insist on its time stamp.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(attend_build_options INTERFACE -fpch-preprocess)
+  endif()
+endif()

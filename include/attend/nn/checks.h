@@ -1,0 +1,23 @@
+#pragma once
+
+#include <torch/types.h>
+
+namespace attend {
+
+/// Throws c10::ValueError, naming both, unless the last dimension of `x` (..., E) is `embed_dim`.
+inline void check_width(const char* module, const torch::Tensor& x, int64_t embed_dim) {
+  TORCH_CHECK_VALUE(x.dim() >= 2 && x.size(-1) == embed_dim, module,
+                    " expects (B, T, E) or (T, E) with E = ", embed_dim, ", found ", x.sizes());
+}
+
+/// Throws c10::ValueError, naming the option and its value, unless `value` is positive.
+inline void check_positive(const char* option, int64_t value) {
+  TORCH_CHECK_VALUE(value > 0, option, " (", value, ") must be positive");
+}
+
+/// Throws c10::ValueError, naming the option and its value, unless 0 <= `value` < 1.
+inline void check_probability(const char* option, double value) {
+  TORCH_CHECK_VALUE(value >= 0.0 && value < 1.0, option, " (", value, ") must be in [0, 1)");
+}
+
+}  // namespace attend

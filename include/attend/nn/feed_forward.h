@@ -1,0 +1,56 @@
+#pragma once
+
+#include "attend/ops/activation.h"
+
+#include <torch/arg.h>
+#include <torch/nn/cloneable.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+#include <optional>
+
+namespace attend {
+
+/// Options for `FeedForward`.
+///
+///     FeedForwardOptions(64).hidden_dim(128).activation(Activation::relu)
+struct FeedForwardOptions {
+  FeedForwardOptions(int64_t embed_dim) : embed_dim_(embed_dim) {}  // NOLINT: as in torch::nn
+
+  /// Width E of the input and of the output.
+  TORCH_ARG(int64_t, embed_dim);
+  /// Width F between the two projections; 4*E if not set.
+  TORCH_ARG(std::optional<int64_t>, hidden_dim);
+  TORCH_ARG(Activation, activation) = Activation::gelu;
+  /// Whether the projections add a bias.
+  TORCH_ARG(bool, bias) = true;
+  /// Probability that an activation between the projections is dropped while training.
+  TORCH_ARG(double, dropout) = 0.0;
+};
+
+/// The position-wise feed-forward layer (Vaswani et al. 2017, section 3.3): the same two
+/// projections with an activation between them, applied to each position by itself.
+///
+/// State dict: `up` (F, E), `down` (E, F), each a Linear.
+///
+///     FeedForward feed_forward(FeedForwardOptions(64));
+///     auto y = feed_forward(x);  // (B, T, 64) -> (B, T, 64)
+class FeedForwardImpl : public torch::nn::Cloneable<FeedForwardImpl> {
+ public:
+  explicit FeedForwardImpl(const FeedForwardOptions& options);
+
+  /// `x` (..., T, E), returns the same shape. Throws c10::ValueError if the width is not E.
+  torch::Tensor forward(const torch::Tensor& x);
+
+  void reset() override;
+  void pretty_print(std::ostream& stream) const override;
+
+  FeedForwardOptions options;
+  torch::nn::Linear up{nullptr};
+  torch::nn::Linear down{nullptr};
+  torch::nn::Dropout dropout{nullptr};
+};
+TORCH_MODULE(FeedForward);
+
+}  // namespace attend

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "attend/ops/attention.h"
+#include "attend/support/enum_names.h"
+
+#include <torch/arg.h>
+#include <torch/nn/cloneable.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+#include <optional>
+
+namespace attend {
+
+/// What the scores of `SelfAttention` are divided by.
+enum class ScoreScale {
+  none,         ///< nothing: raw dot products
+  key_width,    ///< sqrt(Dk), as in Vaswani et al. 2017
+  model_width,  ///< sqrt(E)
+};
+
+template <>
+struct EnumNames<ScoreScale> {
+  static constexpr std::array<std::string_view, 3> names{"none", "key_width", "model_width"};
+};
+
+/// Options for `SelfAttention`.
+///
+///     SelfAttentionOptions(16).qk_dim(8).v_dim(4).bias(false)
+struct SelfAttentionOptions {
+  SelfAttentionOptions(int64_t embed_dim) : embed_dim_(embed_dim) {}  // NOLINT: as in torch::nn
+
+  /// Width E of the input.
+  TORCH_ARG(int64_t, embed_dim);
+  /// Width Dk of queries and keys; E if not set.
+  TORCH_ARG(std::optional<int64_t>, qk_dim);
+  /// Width Dv of values and of the output; E if not set.
+  TORCH_ARG(std::optional<int64_t>, v_dim);
+  /// Whether the three projections add a bias.
+  TORCH_ARG(bool, bias) = true;
+  /// What the scores are divided by.
+  TORCH_ARG(ScoreScale, scale) = ScoreScale::key_width;
+};
+
+/// One head of self-attention, as the teaching texts draw it: three projections, scores, softmax,
+/// weighted sum. No output projection and no dropout; `MultiheadAttention` has both.
+///
+/// State dict: `query`, `key` (Dk, E), `value` (Dv, E), each a Linear.
+///
+///     SelfAttention attention(SelfAttentionOptions(4).v_dim(3));
+///     auto [y, weights] = attention->forward(x, {.need_weights = true});  // (B, T, 3), (B, T, T)
+class SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionImpl> {
+ public:
+  explicit SelfAttentionImpl(const SelfAttentionOptions& options);
+
+  /// `x` (B, T, E) or (T, E); returns output (..., T, Dv) and, when asked, weights (..., T, T).
+  /// Throws c10::ValueError if the width of `x` is not E.
+  AttentionOutput forward(const torch::Tensor& x, const AttentionArgs& args = {});
+
+  void reset() override;
+  void pretty_print(std::ostream& stream) const override;
+
+  SelfAttentionOptions options;
+  torch::nn::Linear query{nullptr};
+  torch::nn::Linear key{nullptr};
+  torch::nn::Linear value{nullptr};
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())})
+};
+TORCH_MODULE(SelfAttention);
+
+}  // namespace attend

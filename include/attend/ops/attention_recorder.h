@@ -1,0 +1,35 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+namespace attend {
+
+/// While it is alive, keeps the weights of every attention computed on this thread, in the order
+/// of the calls: the modules need not be asked, and need not be this library's own as long as they
+/// call `scaled_dot_product_attention`. Recorders nest; the innermost one records.
+///
+///     AttentionRecorder recorder;
+///     model->forward(tokens);
+///     recorder.weights().at(0);  // (B, H, T, S) of the first layer
+class AttentionRecorder {
+ public:
+  AttentionRecorder();
+  ~AttentionRecorder();
+  AttentionRecorder(const AttentionRecorder&) = delete;
+  AttentionRecorder& operator=(const AttentionRecorder&) = delete;
+
+  /// One tensor a call, (..., T, S), before dropout, detached from the graph.
+  const std::vector<torch::Tensor>& weights() const { return weights_; }
+
+  /// The recorder that is alive on this thread, or null. For the implementers of attention.
+  static AttentionRecorder* current();
+  void record(const torch::Tensor& weights) { weights_.push_back(weights.detach()); }
+
+ private:
+  std::vector<torch::Tensor> weights_;
+  AttentionRecorder* outer_;
+};
+
+}  // namespace attend

@@ -1,0 +1,38 @@
+#include "attend/nn/feed_forward.h"
+
+#include "attend/nn/checks.h"
+
+namespace attend {
+
+FeedForwardImpl::FeedForwardImpl(const FeedForwardOptions& options) : options(options) {
+  reset();
+}
+
+void FeedForwardImpl::reset() {
+  const int64_t embed_dim = options.embed_dim();
+  const int64_t hidden_dim = options.hidden_dim().value_or(4 * embed_dim);
+  check_positive("embed_dim", embed_dim);
+  check_positive("hidden_dim", hidden_dim);
+  check_probability("dropout", options.dropout());
+
+  using torch::nn::LinearOptions;
+  const bool bias = options.bias();
+  up = register_module("up", torch::nn::Linear(LinearOptions(embed_dim, hidden_dim).bias(bias)));
+  down =
+      register_module("down", torch::nn::Linear(LinearOptions(hidden_dim, embed_dim).bias(bias)));
+  dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));
+}
+
+torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
+  check_width("FeedForward", x, options.embed_dim());
+  return down(dropout(activate(up(x), options.activation())));
+}
+
+void FeedForwardImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::FeedForward(embed_dim=" << options.embed_dim()
+         << ", hidden_dim=" << up->options.out_features()
+         << ", activation=" << to_string(options.activation()) << std::boolalpha
+         << ", bias=" << options.bias() << ", dropout=" << options.dropout() << ")";
+}
+
+}  // namespace attend

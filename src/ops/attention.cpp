@@ -1,0 +1,99 @@
+#include "attend/ops/attention.h"
+
+#include "attend/ops/attention_recorder.h"
+#include "attend/ops/masks.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+void check_inputs(const torch::Tensor& query, const torch::Tensor& key,
+                  const torch::Tensor& value) {
+  TORCH_CHECK_VALUE(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2,
+                    "attention needs (..., length, width), found query ", query.sizes(), ", key ",
+                    key.sizes(), " and value ", value.sizes());
+  TORCH_CHECK_VALUE(query.size(-1) == key.size(-1), "query width (", query.size(-1),
+                    ") must equal key width (", key.size(-1), ")");
+  TORCH_CHECK_VALUE(key.size(-2) == value.size(-2), "key length (", key.size(-2),
+                    ") must equal value length (", value.size(-2), ")");
+  TORCH_CHECK_TYPE(
+      query.scalar_type() == key.scalar_type() && key.scalar_type() == value.scalar_type(),
+      "query, key and value must have one dtype, found ", query.scalar_type(), ", ",
+      key.scalar_type(), " and ", value.scalar_type());
+}
+
+void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const torch::Tensor& key) {
+  if (!mask.defined()) return;
+  TORCH_CHECK_TYPE(mask.scalar_type() == torch::kBool || mask.is_floating_point(),
+                   "mask must be bool (true = may attend) or float (added), found ",
+                   mask.scalar_type());
+  auto scores_shape = query.sizes().vec();
+  scores_shape.back() = key.size(-2);
+  TORCH_CHECK_VALUE(at::is_expandable_to(mask.sizes(), scores_shape), "mask ", mask.sizes(),
+                    " must broadcast to the scores ", c10::IntArrayRef(scores_shape));
+}
+
+/// The fused kernels align `is_causal` at the top left, which is the same when T = S. A trace must
+/// hold for lengths it has not seen, so there the mask is always spelled out.
+bool kernel_can_mask_causally(const torch::Tensor& query, const torch::Tensor& key) {
+  return query.size(-2) == key.size(-2) && !torch::jit::tracer::isTracing();
+}
+
+AttentionOutput attend_with_weights(const torch::Tensor& query, const torch::Tensor& key,
+                                    const torch::Tensor& value, const torch::Tensor& mask,
+                                    double dropout, double scale) {
+  auto scores = torch::matmul(query * scale, key.transpose(-2, -1));  // (..., T, S)
+  if (mask.defined()) {
+    scores = mask.scalar_type() == torch::kBool ? scores.masked_fill(mask.logical_not(), -INFINITY)
+                                                : scores + mask;
+  }
+  const auto weights = torch::softmax(scores, -1);
+  return {torch::matmul(torch::dropout(weights, dropout, /*train=*/dropout > 0), value), weights};
+}
+
+}  // namespace
+
+AttentionOutput scaled_dot_product_attention(const torch::Tensor& query, const torch::Tensor& key,
+                                             const torch::Tensor& value, const AttentionArgs& args,
+                                             double dropout, std::optional<double> scale) {
+  check_inputs(query, key, value);
+  check_mask(args.mask, query, key);
+  auto* recorder = AttentionRecorder::current();
+  const bool need_weights = args.need_weights || recorder != nullptr;
+
+  const bool causal_in_kernel =
+      args.causal && !args.mask.defined() && !need_weights && kernel_can_mask_causally(query, key);
+  auto mask = args.causal && !causal_in_kernel ? combine_masks(args.mask, causal_mask(query, key))
+                                               : args.mask;
+  torch::Tensor dead;  // (..., T, 1)
+  if (mask.defined()) {
+    // Softmax over nothing is NaN, forward and backward. Such a row attends to everything instead,
+    // and what it gives is then replaced by zeros, which stops its gradient too.
+    dead = rows_without_keys(mask);
+    mask = mask.scalar_type() == torch::kBool ? mask.logical_or(dead)
+                                              : mask.masked_fill(dead, 0.0).to(query.scalar_type());
+  }
+
+  AttentionOutput result;
+  if (need_weights) {
+    const double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+    result = attend_with_weights(query, key, value, mask, dropout, factor);
+  } else {
+    result.output =
+        at::scaled_dot_product_attention(query, key, value, mask, dropout, causal_in_kernel, scale);
+  }
+  if (dead.defined()) {
+    result.output = result.output.masked_fill(dead, 0.0);
+    if (need_weights) result.weights = result.weights.masked_fill(dead, 0.0);
+  }
+  if (recorder != nullptr) recorder->record(result.weights);
+  if (!args.need_weights) result.weights.reset();
+  return result;
+}
+
+}  // namespace attend

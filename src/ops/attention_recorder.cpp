@@ -1,0 +1,22 @@
+#include "attend/ops/attention_recorder.h"
+
+namespace attend {
+namespace {
+
+thread_local AttentionRecorder* innermost = nullptr;
+
+}  // namespace
+
+AttentionRecorder::AttentionRecorder() : outer_(innermost) {
+  innermost = this;
+}
+
+AttentionRecorder::~AttentionRecorder() {
+  innermost = outer_;
+}
+
+AttentionRecorder* AttentionRecorder::current() {
+  return innermost;
+}
+
+}  // namespace attend

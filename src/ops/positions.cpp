@@ -1,0 +1,24 @@
+#include "attend/ops/positions.h"
+
+#include <cmath>
+
+namespace attend {
+
+torch::Tensor index_along(const torch::Tensor& x, int64_t dim) {
+  auto line = x.detach().movedim(dim, 0);  // (N, ...)
+  // Summing nothing leaves N zeros whatever the other sizes are, so no element is ever read.
+  while (line.dim() > 1) line = line.narrow(1, 0, 0).sum(1);  // (N)
+  return torch::ones_like(line, torch::kLong).cumsum(0) - 1;  // (N)
+}
+
+torch::Tensor sinusoidal_positions(const torch::Tensor& positions, int64_t embed_dim) {
+  TORCH_CHECK_VALUE(embed_dim > 0, "embed_dim (", embed_dim, ") must be positive");
+  const auto channel = torch::arange(0, embed_dim, 2, positions.options().dtype(torch::kFloat));
+  const auto frequency =
+      torch::exp(channel * (-std::log(10000.0) / static_cast<double>(embed_dim)));
+  const auto angle = positions.unsqueeze(-1) * frequency;  // (..., ceil(E/2))
+  const auto pairs = torch::stack({torch::sin(angle), torch::cos(angle)}, -1);
+  return pairs.flatten(-2).narrow(-1, 0, embed_dim);  // (..., E)
+}
+
+}  // namespace attend
