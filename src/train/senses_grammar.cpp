@@ -1,8 +1,10 @@
 #include "attend/train/senses_grammar.h"
 
 #include <array>
+#include <iterator>
 #include <random>
 #include <set>
+#include <sstream>
 
 namespace attend::train {
 namespace {
@@ -16,6 +18,7 @@ struct Sense {
   Words actions;  // what such a thing does
 };
 
+/// The two senses of a word stand beside each other.
 const std::vector<Sense>& senses() {
   static const std::vector<Sense> all{
       {"bank", "shore", {"river", "boat", "mud", "stream", "fish"}, {"drifted", "flowed"}},
@@ -56,16 +59,37 @@ const Words kNouns{"house", "road", "window", "table", "morning", "friend", "sto
 const Words kAdjectives{"old", "new", "small", "large", "red", "quiet", "strange", "plain"};
 const Words kVerbs{"saw", "liked", "found", "remembered", "watched", "forgot", "drew", "named"};
 
-constexpr int kTrainingPerSense = 400;
-constexpr int kHeldOutPerSense = 50;
+constexpr int kTrainingPairs = 400;  // of each word
+constexpr int kHeldOutPairs = 50;
 
 class Writer {
  public:
-  SenseSentence write(const Sense& sense) {
-    std::string words;
-    std::string first_thing;
+  /// A pattern whose neutral words are chosen; what belongs to the sense (W, C, D, A) is open.
+  std::string frame() {
+    std::string text;
     for (const char* slot = pick(kPatterns); *slot != '\0'; ++slot) {
       switch (*slot) {
+        case 'N':
+          text += pick(kNouns);
+          break;
+        case 'J':
+          text += pick(kAdjectives);
+          break;
+        case 'V':
+          text += pick(kVerbs);
+          break;
+        default:
+          text += *slot;
+      }
+    }
+    return text;
+  }
+
+  SenseSentence fill(const std::string& frame, const Sense& sense) {
+    std::string words;
+    std::string first_thing;
+    for (const char slot : frame) {
+      switch (slot) {
         case 'W':
           words += sense.word;
           break;
@@ -78,17 +102,8 @@ class Writer {
         case 'A':
           words += pick(sense.actions);
           break;
-        case 'N':
-          words += pick(kNouns);
-          break;
-        case 'J':
-          words += pick(kAdjectives);
-          break;
-        case 'V':
-          words += pick(kVerbs);
-          break;
         default:
-          words += *slot;
+          words += slot;
       }
     }
     return {words + " . " + sense.word, sense.word + "=" + sense.meaning};
@@ -109,34 +124,35 @@ class Writer {
   std::mt19937_64 random_{20170612};
 };
 
-Words all_tokens() {
-  std::set<std::string> tokens{".",  "the", "a",    "we",   "they", "was",   "near", "and",
-                               "by", "in",  "that", "then", "too",  "while", "with", "before"};
-  for (const auto* list : {&kNouns, &kAdjectives, &kVerbs})
-    tokens.insert(list->begin(), list->end());
-  for (const auto& sense : senses()) {
-    tokens.insert(sense.word);
-    tokens.insert(sense.word + "=" + sense.meaning);
-    tokens.insert(sense.things.begin(), sense.things.end());
-    tokens.insert(sense.actions.begin(), sense.actions.end());
-  }
-  return {tokens.begin(), tokens.end()};
+void add_tokens(const SenseSentence& sentence, std::set<std::string>& tokens) {
+  std::istringstream words(sentence.words);
+  tokens.insert(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
+  tokens.insert(sentence.sense);
 }
 
 }  // namespace
 
 SenseSentences make_sense_sentences() {
-  SenseSentences result{.training = {}, .held_out = {}, .tokens = all_tokens()};
+  SenseSentences result;
+  std::set<std::string> tokens;
   Writer writer;
-  for (const auto& sense : senses()) {
+  for (std::size_t i = 0; i < senses().size(); i += 2) {
     std::set<std::string> seen;
-    while (seen.size() < kTrainingPerSense + kHeldOutPerSense) {
-      const auto sentence = writer.write(sense);
-      if (!seen.insert(sentence.words).second) continue;
-      auto& part = seen.size() <= kHeldOutPerSense ? result.held_out : result.training;
-      part.push_back(sentence);
+    for (int pairs = 0; pairs < kHeldOutPairs + kTrainingPairs;) {
+      const auto frame = writer.frame();
+      const auto one = writer.fill(frame, senses()[i]);
+      const auto other = writer.fill(frame, senses()[i + 1]);
+      if (seen.contains(one.words) || seen.contains(other.words)) continue;
+      auto& part = pairs < kHeldOutPairs ? result.held_out : result.training;
+      for (const auto& sentence : {one, other}) {
+        seen.insert(sentence.words);
+        part.push_back(sentence);
+        add_tokens(sentence, tokens);
+      }
+      ++pairs;
     }
   }
+  result.tokens.assign(tokens.begin(), tokens.end());
   return result;
 }
 
