@@ -84,8 +84,10 @@ AttentionOutput scaled_dot_product_attention(const torch::Tensor& query, const t
     const double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
     result = attend_with_weights(query, key, value, mask, dropout, factor);
   } else {
-    result.output =
-        at::scaled_dot_product_attention(query, key, value, mask, dropout, causal_in_kernel, scale);
+    // An undefined tensor is not the absence of a mask to LibTorch.
+    const auto mask_if_any = mask.defined() ? std::make_optional(mask) : std::nullopt;
+    result.output = at::scaled_dot_product_attention(query, key, value, mask_if_any, dropout,
+                                                     causal_in_kernel, scale);
   }
   if (dead.defined()) {
     result.output = result.output.masked_fill(dead, 0.0);
