@@ -3,6 +3,7 @@
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
+#include "support/modules.h"
 #include "support/scores.h"
 
 #include <torch/csrc/autograd/autograd.h>
@@ -11,12 +12,6 @@
 
 namespace attend {
 namespace {
-
-int64_t count_parameters(const torch::nn::Module& module) {
-  int64_t count = 0;
-  for (const auto& parameter : module.parameters()) count += parameter.numel();
-  return count;
-}
 
 torch::Tensor basic_attention(const torch::Tensor& x) {
   return attend::scaled_dot_product_attention(x, x, x, {}, 0.0, kUnscaled).output;

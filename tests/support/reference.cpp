@@ -32,7 +32,8 @@ void attend_one_query(const double* query, const torch::TensorAccessor<double, 2
 }
 
 torch::Tensor flat_doubles(const torch::Tensor& x) {
-  return x.detach().to(torch::kDouble).reshape({-1, x.size(-2), x.size(-1)}).contiguous();
+  const auto batch = c10::multiply_integers(x.sizes().slice(0, static_cast<size_t>(x.dim()) - 2));
+  return x.detach().to(torch::kDouble).reshape({batch, x.size(-2), x.size(-1)}).contiguous();
 }
 
 }  // namespace
