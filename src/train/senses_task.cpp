@@ -53,6 +53,8 @@ Batch rows_of(const Batch& batch, const torch::Tensor& index) {
 Recipe SensesTask::defaults() {
   Recipe recipe;
   recipe.task = "senses";
+  recipe.model.layers = 1;  // enough here, and its attention shows which words decide
+  recipe.model.heads = 2;
   recipe.model.context = 16;
   return recipe;
 }

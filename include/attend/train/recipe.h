@@ -11,7 +11,7 @@ namespace attend::train {
 
 /// How a model is trained.
 struct TrainingConfig {
-  int64_t steps = 600;        ///< optimizer steps
+  int64_t steps = 400;        ///< optimizer steps
   int64_t batch = 64;         ///< sequences in a step
   double lr = 3e-3;           ///< highest learning rate
   double min_lr = 3e-4;       ///< learning rate at the last step

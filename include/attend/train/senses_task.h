@@ -16,7 +16,7 @@ namespace attend::train {
 class SensesTask : public Task {
  public:
   explicit SensesTask(const Recipe& recipe);
-  /// Two layers of width 64: learns the senses in seconds on a CPU.
+  /// One layer of width 64: learns the senses in seconds on a CPU.
   static Recipe defaults();
 
   const Vocabulary& vocabulary() const override { return vocabulary_; }

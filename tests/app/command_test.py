@@ -1,0 +1,212 @@
+"""The command from outside: what a person types, reads and gets told.
+
+Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+ATTEND = os.environ["ATTEND"]
+SHORT = ["--steps", "30", "--eval-every", "10", "--batch", "8"]
+
+
+def attend(*arguments, cwd=None):
+    return subprocess.run([ATTEND, *map(str, arguments)], cwd=cwd, capture_output=True, text=True,
+                          timeout=300)
+
+
+class CommandTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.folder = pathlib.Path(cls.temporary.name)
+        cls.run_directory = cls.folder / "senses"
+        cls.training = attend("train", "--out", cls.run_directory, *SHORT)
+
+    def refuses(self, arguments, *expected, cwd=None):
+        result = attend(*arguments, cwd=cwd)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        for text in expected:
+            self.assertIn(text, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, "one line, no backtrace: " + result.stderr)
+        return result
+
+
+class Train(CommandTest):
+    def test_fills_a_run_directory(self):
+        self.assertEqual(self.training.returncode, 0, self.training.stderr)
+        files = {path.name for path in self.run_directory.iterdir()}
+        self.assertEqual(files, {"recipe.toml", "model.safetensors", "tokenizer.json",
+                                 "metrics.jsonl", "summary.json"})
+        summary = json.loads((self.run_directory / "summary.json").read_text())
+        self.assertEqual(summary["task"], "senses")
+        self.assertEqual(summary["steps"], 30)
+        for key in ("parameters", "seconds", "tokens_per_second", "train_loss", "val_loss",
+                    "accuracy"):
+            self.assertGreaterEqual(summary[key], 0, key)
+        lines = (self.run_directory / "metrics.jsonl").read_text().splitlines()
+        self.assertEqual([json.loads(line)["step"] for line in lines if "val_loss" in line],
+                         [10, 20, 30])
+
+    def test_shows_what_was_learned(self):
+        for text in ("accuracy", "before training", "and after", "attends to", "-> "):
+            self.assertIn(text, self.training.stdout)
+
+    def test_progress_is_plain_lines_where_there_is_no_terminal(self):
+        self.assertEqual(len(self.training.stderr.splitlines()), 3)
+        self.assertNotIn("\r", self.training.stderr)
+        self.assertNotIn("\x1b", self.training.stderr)
+        self.assertRegex(self.training.stderr, r"step 10/30 .*val loss .*tokens/s")
+
+    def test_the_same_seed_gives_the_same_run(self):
+        for name, seed in (("again", 1), ("other", 2)):
+            attend("train", "--out", self.folder / name, "--seed", seed, *SHORT)
+        weights = [(self.folder / name / "model.safetensors").read_bytes()
+                   for name in ("senses", "again", "other")]
+        self.assertEqual(weights[0], weights[1])
+        self.assertNotEqual(weights[0], weights[2])
+
+    def test_a_printed_recipe_gives_the_same_run(self):
+        printed = attend("train", "--print-config", *SHORT)
+        recipe = self.folder / "recipe.toml"
+        recipe.write_text(printed.stdout)
+        result = attend("train", recipe, "--out", self.folder / "from-recipe")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual((self.folder / "from-recipe" / "model.safetensors").read_bytes(),
+                         (self.run_directory / "model.safetensors").read_bytes())
+
+    def test_a_flag_wins_over_the_recipe_and_the_recipe_over_the_default(self):
+        recipe = self.folder / "some.toml"
+        recipe.write_text("[model]\nlayers = 3\nheads = 8\n")
+        printed = attend("train", recipe, "--heads", 1, "--print-config").stdout
+        self.assertIn("layers = 3", printed)
+        self.assertIn("heads = 1", printed)
+        self.assertIn("embed_dim = 64", printed)
+
+    def test_without_out_no_earlier_run_is_touched(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):
+                attend("train", "--steps", 1, "--layers", 0, cwd=folder)
+            runs = sorted(path.name for path in pathlib.Path(folder, "runs").iterdir())
+        self.assertEqual(runs, ["senses", "senses-2"])
+
+    def test_learns_a_text_and_continues_it(self):
+        text = self.folder / "text.txt"
+        text.write_text("Füchse fressen Früchte.\n" * 100, encoding="utf-8")
+        run = self.folder / "text"
+        result = attend("train", "--text", text, "--out", run, "--context", 16, "--layers", 1,
+                        "--embed-dim", 32, "--steps", 120, "--lr", "1e-2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("A sample", result.stdout)
+        generated = attend("generate", run, "--prompt", "Füchse ", "--tokens", 15, "--temperature", 0)
+        self.assertEqual(generated.stdout, "Füchse fressen Früchte\n")
+
+    def test_help_gives_every_value_a_default(self):
+        text = attend("train", "--help").stdout
+        printed = attend("train", "--print-config").stdout
+        keys = re.findall(r"^(\w+) = ", printed, re.MULTILINE)
+        self.assertGreater(len(keys), 20)
+        for key in keys:
+            self.assertIn("--" + key.replace("_", "-"), text)
+        self.assertIn("[400; text: 2000]", text)
+
+
+class Use(CommandTest):
+    def test_eval_prints_one_json_object(self):
+        result = attend("eval", self.run_directory, "--json")
+        measured = json.loads(result.stdout)
+        summary = json.loads((self.run_directory / "summary.json").read_text())
+        self.assertAlmostEqual(measured["val_loss"], summary["val_loss"], places=6)
+        self.assertEqual(measured["accuracy"], summary["accuracy"])
+
+    def test_generate_repeats_itself_with_the_same_seed(self):
+        arguments = ["generate", self.run_directory, "--prompt", "the old", "--tokens", 9, "--seed"]
+        first = attend(*arguments, 4)
+        self.assertTrue(first.stdout.startswith("the old "))
+        self.assertEqual(len(first.stdout.split()), 11)
+        self.assertEqual(first.stdout, attend(*arguments, 4).stdout)
+        self.assertNotEqual(first.stdout, attend(*arguments, 5).stdout)
+
+    def test_export_says_what_it_compared(self):
+        path = self.folder / "model.pt"
+        result = attend("export", self.run_directory, "-o", path)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"traced at \(2, 8\).*at \(3, 16\).*largest difference")
+        self.refuses(["export", self.run_directory, "-o", path], "exists", "--overwrite")
+        again = attend("export", self.run_directory, "-o", path, "--overwrite")
+        self.assertEqual(again.returncode, 0, again.stderr)
+
+
+class WrongInput(CommandTest):
+    def test_unknown_names_suggest_the_nearest(self):
+        self.refuses(["train", "--layerz", 2], "--layerz", "did you mean '--layers'?")
+        self.refuses(["trian"], "trian", "did you mean 'train'?")
+        self.refuses(["train", "--task", "sense"], "unknown task 'sense'", "'senses'")
+        self.refuses([], "subcommand is required")
+
+    def test_values_are_named_with_what_was_expected(self):
+        for arguments, expected in (
+                (["--embed-dim", 10, "--heads", 3], "embed-dim (10) must be divisible by heads (3)"),
+                (["--steps", 0], "steps (0) must be at least 1"),
+                (["--dropout", 1.5], "dropout (1.5) must be between 0 and 0.99"),
+                (["--lr", "nan"], "lr (nan) must be between"),
+                (["--layers", "two"], "two"),
+                (["--positions", "rotary"], "expected none|learned|sinusoidal, found 'rotary'"),
+                (["--context", 3], "context (3) must be at least"),
+        ):
+            self.refuses(["train", "--out", self.folder / "wrong", *arguments], expected)
+        self.assertFalse((self.folder / "wrong").exists(), "wrong input has written something")
+
+    def test_text_files_that_cannot_be_learned(self):
+        files = {"empty.txt": b"", "short.txt": b"abc" * 20, "latin1.txt": b"caf\xe9 " * 999}
+        for name, content in files.items():
+            (self.folder / name).write_bytes(content)
+        for name, expected in (("missing.txt", "no such file"), ("empty.txt", "the file is empty"),
+                               ("short.txt", "60 characters"), (".", "found a directory"),
+                               ("latin1.txt", "expected UTF-8 text, found byte 0xE9 at offset 3")):
+            self.refuses(["train", "--text", self.folder / name, "--out", self.folder / "wrong"],
+                         expected)
+        self.refuses(["train", "--task", "text"], "--text")
+        self.refuses(["train", "--task", "senses", "--text", self.folder / "short.txt"], "senses")
+        self.assertFalse((self.folder / "wrong").exists(), "wrong input has written something")
+
+    def test_directories_that_exist_are_left_alone(self):
+        before = (self.run_directory / "model.safetensors").read_bytes()
+        self.refuses(["train", "--out", self.run_directory], "exists", "--overwrite")
+        self.assertEqual((self.run_directory / "model.safetensors").read_bytes(), before)
+        foreign = self.folder / "foreign"
+        foreign.mkdir()
+        (foreign / "thesis.txt").write_text("mine")
+        self.refuses(["train", "--out", foreign, "--overwrite"], "left alone")
+        self.refuses(["train", "--out", "/proc/runs/x"], "cannot be made")
+
+    def test_runs_that_are_none(self):
+        for command in (["eval"], ["generate", "--prompt", "the"], ["export", "-o", "x.pt"]):
+            self.refuses([*command, self.folder / "nowhere"], "nowhere: no such run directory")
+
+    def test_prompts_that_the_model_does_not_know(self):
+        self.refuses(["generate", self.run_directory, "--prompt", "the zebra"], "word 'zebra'")
+        self.refuses(["generate", self.run_directory, "--prompt", ""], "empty")
+        self.refuses(["generate", self.run_directory, "--prompt", "the", "--temperature", -1], "-1")
+
+    def test_damaged_runs_are_named(self):
+        damaged = self.folder / "damaged"
+        attend("train", "--out", damaged, *SHORT)
+        weights = damaged / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-1])
+        self.refuses(["eval", damaged], "model.safetensors", "bytes")
+
+    def test_a_recipe_with_a_wrong_key(self):
+        recipe = self.folder / "wrong.toml"
+        recipe.write_text("[model]\nlayer = 2\n")
+        self.refuses(["train", recipe], "model.layer", "did you mean 'model.layers'?")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,120 @@
+"""An exported model in Python: loaded with torch.jit.load and compared with the same model written
+out in plain PyTorch from the weights of the run.
+
+Run by CTest with ATTEND set to the built command, by a Python that has torch; otherwise it exits
+with 77, which CTest reports as skipped.
+"""
+
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    print("skipped: this Python has no torch")
+    sys.exit(77)
+
+ATTEND = os.environ["ATTEND"]
+
+
+def load_safetensors(path):
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    tensors = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        flat = torch.frombuffer(bytearray(data[begin:end]), dtype=torch.float32)
+        tensors[name] = flat.reshape(entry["shape"])
+    return tensors
+
+
+def reference(weights, tokens, heads, layers, norm_order):
+    """A decoder-only transformer, formula by formula."""
+
+    def linear(x, name):
+        return F.linear(x, weights[name + ".weight"], weights.get(name + ".bias"))
+
+    def norm(x, name):
+        return F.layer_norm(x, x.shape[-1:], weights[name + ".weight"], weights[name + ".bias"])
+
+    def attention(x, name):
+        batch, length, width = x.shape
+        q, k, v = (part.view(batch, length, heads, -1).transpose(1, 2)
+                   for part in linear(x, name + ".qkv").split(width, dim=-1))
+        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+        future = torch.ones(length, length, dtype=torch.bool).triu(1)
+        weighted = scores.masked_fill(future, -torch.inf).softmax(-1) @ v
+        return linear(weighted.transpose(1, 2).reshape(batch, length, width), name + ".out")
+
+    def feed_forward(x, name):
+        return linear(F.gelu(linear(x, name + ".up")), name + ".down")
+
+    x = weights["embedding.token.weight"][tokens]
+    if "embedding.position.weight" in weights:
+        x = x + weights["embedding.position.weight"][: tokens.shape[1]]
+    else:
+        width = x.shape[-1]
+        angle = torch.arange(tokens.shape[1])[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+        x = x + torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)
+    for i in range(layers):
+        block = f"blocks.{i}"
+        if norm_order == "pre":
+            x = x + attention(norm(x, block + ".norm1"), block + ".attention")
+            x = x + feed_forward(norm(x, block + ".norm2"), block + ".feed_forward")
+        else:
+            x = norm(x + attention(x, block + ".attention"), block + ".norm1")
+            x = norm(x + feed_forward(x, block + ".feed_forward"), block + ".norm2")
+    x = norm(x, "norm")
+    head = weights.get("head.weight", weights["embedding.token.weight"])
+    return x @ head.T
+
+
+class LoadInPython(unittest.TestCase):
+    def check(self, *flags, layers=2, norm_order="pre"):
+        with tempfile.TemporaryDirectory() as folder:
+            run = pathlib.Path(folder, "run")
+            subprocess.run([ATTEND, "train", "--out", run, "--steps", "3", "--heads", "4", "--layers",
+                            str(layers), "--embed-dim", "32", "--dropout", "0.1", *flags],
+                           check=True, capture_output=True)
+            path = run / "model.pt"
+            subprocess.run([ATTEND, "export", run, "-o", path], check=True, capture_output=True)
+            extra = {"tokenizer.json": "", "recipe.toml": ""}
+            model = torch.jit.load(path, _extra_files=extra)
+            weights = load_safetensors(run / "model.safetensors")
+
+        vocabulary = json.loads(extra["tokenizer.json"])["tokens"]
+        self.assertIn("bank=shore", vocabulary)
+        self.assertIn(b"[model]", extra["recipe.toml"])
+        self.assertEqual(set(model.state_dict()), set(weights))
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, weights[name]), name)
+        for shape in ((1, 1), (2, 8), (5, 16), (3, 7)):
+            tokens = torch.randint(len(vocabulary), shape)
+            expected = reference(weights, tokens, 4, layers, norm_order)
+            torch.testing.assert_close(model(tokens), expected, rtol=1e-4, atol=1e-5)
+
+    def test_the_default_model(self):
+        self.check()
+
+    def test_post_norm_and_an_untied_head(self):
+        self.check("--norm-order", "post", "--no-tied", norm_order="post")
+
+    def test_sinusoidal_positions_without_biases(self):
+        self.check("--positions", "sinusoidal", "--no-bias")
+
+    def test_no_layers_at_all(self):
+        self.check(layers=0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,52 @@
+#include "attend/io/files.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "attend/support/input_error.h"
+#include "support/temporary_directory.h"
+
+namespace attend {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(Files, ReadTextRefusesWhatIsNoText) {
+  const TemporaryDirectory directory;
+  const auto read = [&](const char* name) { return [=, &directory] { read_text(directory / name); }; };
+  EXPECT_THAT(read("missing.txt"), ThrowsMessage<InputError>(HasSubstr("missing.txt: no such file")));
+
+  std::ofstream(directory / "empty.txt").close();
+  EXPECT_THAT(read("empty.txt"), ThrowsMessage<InputError>(HasSubstr("empty")));
+
+  std::ofstream(directory / "latin1.txt") << "caf\xE9 au lait";
+  EXPECT_THAT(read("latin1.txt"), ThrowsMessage<InputError>(HasSubstr("found byte 0xE9 at offset 3")));
+
+  EXPECT_THAT(read(""), ThrowsMessage<InputError>(HasSubstr("found a directory")));
+}
+
+TEST(Files, ReplaceFileKeepsTheOldContentWhenWritingFails) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "file";
+  replace_file(path, "old");
+  const auto write_half = [](const std::filesystem::path& temporary) {
+    std::ofstream(temporary) << "half";
+    throw std::runtime_error("no room");
+  };
+  EXPECT_THROW(replace_file(path, write_half), std::runtime_error);
+  EXPECT_EQ(read_bytes(path), "old");
+  const auto entries = std::filesystem::directory_iterator(directory.path());
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "a temporary file is left";
+
+  replace_file(path, "new");
+  EXPECT_EQ(read_bytes(path), "new");
+}
+
+TEST(Files, ReplaceFileSaysThatItCannotWrite) {
+  EXPECT_THROW(replace_file("/proc/no/such/place", "content"), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace attend

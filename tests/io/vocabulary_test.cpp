@@ -1,0 +1,64 @@
+#include "attend/io/vocabulary.h"
+
+#include <gmock/gmock.h>
+
+#include "attend/support/input_error.h"
+
+namespace attend {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(Vocabulary, NumbersCharactersInTheOrderOfTheirCodePoints) {
+  const auto vocabulary = Vocabulary::of_characters("banana é𝄞\n");
+  EXPECT_EQ(vocabulary.size(), 7);
+  EXPECT_EQ(vocabulary.token(0), "\n");
+  EXPECT_EQ(vocabulary.token(5), "é");
+  EXPECT_EQ(vocabulary.token(6), "𝄞");
+  EXPECT_THAT(vocabulary.encode("ban"), ElementsAre(3, 2, 4));
+}
+
+TEST(Vocabulary, DecodesWhatItEncoded) {
+  const std::string text = "Grüße, 世界!\n";
+  const auto characters = Vocabulary::of_characters(text);
+  EXPECT_EQ(characters.decode(characters.encode(text)), text);
+
+  const Vocabulary words(TokenUnit::word, {"bank", "the", "river"});
+  EXPECT_EQ(words.decode(words.encode("  the river\tbank ")), "the river bank");
+}
+
+TEST(Vocabulary, SurvivesItsFile) {
+  const Vocabulary words(TokenUnit::word, {"\"quoted\"", "ü", "\\", "\n"});
+  const auto again = Vocabulary::from_json(words.to_json());
+  EXPECT_EQ(again.unit(), TokenUnit::word);
+  ASSERT_EQ(again.size(), words.size());
+  for (int64_t id = 0; id < words.size(); ++id) EXPECT_EQ(again.token(id), words.token(id));
+}
+
+TEST(Vocabulary, NamesWhatItDoesNotKnow) {
+  const Vocabulary words(TokenUnit::word, {"river", "bank"});
+  EXPECT_THAT([&] { words.encode("river beach"); },
+              ThrowsMessage<InputError>("word 'beach' is not among the 2 that the model knows"));
+  const auto characters = Vocabulary::of_characters("abc");
+  EXPECT_THAT([&] { characters.encode("abß"); }, ThrowsMessage<InputError>(HasSubstr("'ß'")));
+  EXPECT_THAT([&] { characters.encode("a\xFF"); }, ThrowsMessage<InputError>(HasSubstr("offset 1")));
+}
+
+TEST(Vocabulary, RefusesDoubleAndNoTokens) {
+  EXPECT_THAT([] { Vocabulary(TokenUnit::word, {"a", "b", "a"}); },
+              ThrowsMessage<InputError>(HasSubstr("'a' stands twice")));
+  EXPECT_THROW(Vocabulary(TokenUnit::word, {}), InputError);
+}
+
+TEST(Vocabulary, RefusesOtherFiles) {
+  for (const char* json : {"", "[", "[]", "{}", R"({"unit": "syllable", "tokens": ["a"]})",
+                           R"({"unit": "word", "tokens": [1]})", R"({"unit": "word"})",
+                           R"({"unit": "word", "tokens": []})", R"({"unit": 3, "tokens": ["a"]})"}) {
+    EXPECT_THROW(Vocabulary::from_json(json), InputError) << json;
+  }
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,53 @@
+#include "attend/models/generation.h"
+
+#include <gmock/gmock.h>
+
+namespace attend {
+namespace {
+
+class Generation : public testing::Test {
+ protected:
+  std::vector<int64_t> continue_with(const GenerationOptions& options, uint64_t seed = 0) {
+    auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed);
+    return generate(model_, {1, 2}, options, generator);
+  }
+
+  LanguageModel model_{LanguageModelConfig{
+      .vocab_size = 9, .context = 4, .layers = 1, .heads = 1, .embed_dim = 8}};
+};
+
+TEST_F(Generation, GoesOnBeyondTheContext) {
+  EXPECT_EQ(continue_with({.max_new_tokens = 30}).size(), 30U);
+  EXPECT_TRUE(continue_with({.max_new_tokens = 0}).empty());
+}
+
+TEST_F(Generation, TemperatureZeroAndTopOneTakeTheLikeliest) {
+  const auto likeliest = continue_with({.max_new_tokens = 12, .temperature = 0.0}, 1);
+  EXPECT_EQ(continue_with({.max_new_tokens = 12, .temperature = 0.0}, 2), likeliest);
+  EXPECT_EQ(continue_with({.max_new_tokens = 12, .top_k = 1}, 3), likeliest);
+  const auto first = model_(torch::tensor({1, 2}, torch::kLong))[-1].argmax().item<int64_t>();
+  EXPECT_EQ(likeliest.front(), first);
+}
+
+TEST_F(Generation, TheSameSeedDrawsTheSame) {
+  EXPECT_EQ(continue_with({.max_new_tokens = 20}, 5), continue_with({.max_new_tokens = 20}, 5));
+  EXPECT_NE(continue_with({.max_new_tokens = 20}, 5), continue_with({.max_new_tokens = 20}, 6));
+}
+
+TEST_F(Generation, EachTokenIsHeardAtOnce) {
+  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(uint64_t{0});
+  std::vector<int64_t> heard;
+  const auto tokens = generate(model_, {1}, {.max_new_tokens = 5}, generator,
+                               [&](int64_t token) { heard.push_back(token); });
+  EXPECT_EQ(heard, tokens);
+}
+
+TEST_F(Generation, WrongOptionsNameTheirValue) {
+  EXPECT_THROW(continue_with({.temperature = -1.0}), c10::ValueError);
+  EXPECT_THROW(continue_with({.top_k = -2}), c10::ValueError);
+  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(uint64_t{0});
+  EXPECT_THROW(generate(model_, {}, {}, generator), c10::ValueError);
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,81 @@
+#include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adamw.h>
+
+#include "attend/train/adamw.h"
+#include "attend/train/schedule.h"
+#include "support/close.h"
+#include "support/seed.h"
+
+namespace attend::train {
+namespace {
+
+TEST(AdamW, EqualsTheStockOneOver50Steps) {
+  seed_afresh();
+  TrainingConfig config;
+  config.weight_decay = 0.3;
+  torch::nn::Linear ours(5, 3);
+  auto theirs = std::dynamic_pointer_cast<torch::nn::LinearImpl>(ours->clone());
+  AdamW optimizer(*ours, config);
+  const auto options = [&](double weight_decay) {
+    auto made = std::make_unique<torch::optim::AdamWOptions>(0.01);
+    made->betas({config.beta1, config.beta2}).weight_decay(weight_decay);
+    return made;
+  };
+  torch::optim::AdamW reference({{{theirs->weight}, options(config.weight_decay)},
+                                 {{theirs->bias}, options(0.0)}},
+                                torch::optim::AdamWOptions(0.01));
+  for (int step = 0; step < 50; ++step) {
+    const auto x = torch::randn({4, 5});
+    optimizer.zero_grad();
+    reference.zero_grad();
+    ours(x).pow(4).sum().backward();
+    theirs->forward(x).pow(4).sum().backward();
+    optimizer.step(0.01);
+    reference.step();
+  }
+  EXPECT_TRUE(close(ours->weight, theirs->weight, 1e-5));
+  EXPECT_TRUE(close(ours->bias, theirs->bias, 1e-5));
+}
+
+TEST(AdamW, LeavesParametersWithoutAGradientAlone) {
+  torch::nn::Linear linear(2, 2);
+  const auto weight = linear->weight.clone();
+  AdamW optimizer(*linear, TrainingConfig{});
+  optimizer.step(0.1);
+  EXPECT_TRUE(linear->weight.equal(weight));
+}
+
+TEST(Schedule, RisesInALineAndFallsAlongACosine) {
+  TrainingConfig config;
+  config.lr = 1.0;
+  config.min_lr = 0.1;
+  config.warmup = 10;
+  config.steps = 111;
+  EXPECT_DOUBLE_EQ(learning_rate(config, 0), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 4), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 9), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 10), 1.0);
+  EXPECT_NEAR(learning_rate(config, 60), 0.55, 1e-12);  // half way down
+  EXPECT_DOUBLE_EQ(learning_rate(config, 110), 0.1);
+}
+
+TEST(Schedule, TakesNoWarmUpAndOneStep) {
+  TrainingConfig config;
+  config.warmup = 0;
+  config.steps = 1;
+  EXPECT_DOUBLE_EQ(learning_rate(config, 0), config.lr);
+  config.steps = 20;
+  EXPECT_DOUBLE_EQ(learning_rate(config, 0), config.lr);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 19), config.min_lr);
+}
+
+TEST(Schedule, AWarmUpLongerThanTheRunNeverReachesTheHighestRate) {
+  TrainingConfig config;
+  config.warmup = 100;
+  config.steps = 10;
+  EXPECT_DOUBLE_EQ(learning_rate(config, 9), config.lr / 10);
+}
+
+}  // namespace
+}  // namespace attend::train
