@@ -2,7 +2,14 @@
 
 /// Everything an application embeds: attention, modules, models, files, export.
 
+#include "attend/export/torchscript.h"
+#include "attend/io/files.h"
+#include "attend/io/safetensors.h"
+#include "attend/io/safetensors_header.h"
+#include "attend/io/vocabulary.h"
+#include "attend/models/generation.h"
 #include "attend/models/language_model.h"
+#include "attend/nn/eval_scope.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/self_attention.h"

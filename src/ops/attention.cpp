@@ -48,11 +48,15 @@ AttentionOutput attend_with_weights(const torch::Tensor& query, const torch::Ten
                                     const torch::Tensor& value, const torch::Tensor& mask,
                                     double dropout, double scale) {
   auto scores = torch::matmul(query * scale, key.transpose(-2, -1));  // (..., T, S)
+  // As in the fused kernels: the sum of a score and a mask may leave the range of half precision.
+  const bool narrow = at::isReducedFloatingType(query.scalar_type());
+  if (narrow) scores = scores.to(torch::kFloat);
   if (mask.defined()) {
     scores = mask.scalar_type() == torch::kBool ? scores.masked_fill(mask.logical_not(), -INFINITY)
                                                 : scores + mask;
   }
-  const auto weights = torch::softmax(scores, -1);
+  auto weights = torch::softmax(scores, -1);
+  if (narrow) weights = weights.to(query.scalar_type());
   return {torch::matmul(torch::dropout(weights, dropout, /*train=*/dropout > 0), value), weights};
 }
 
@@ -72,11 +76,13 @@ AttentionOutput scaled_dot_product_attention(const torch::Tensor& query, const t
                                                : args.mask;
   torch::Tensor dead;  // (..., T, 1)
   if (mask.defined()) {
+    const bool is_bool = mask.scalar_type() == torch::kBool;
+    // Before looking for dead rows: the least float32 is -infinity in the narrower types.
+    if (!is_bool) mask = mask.to(query.scalar_type());
     // Softmax over nothing is NaN, forward and backward. Such a row attends to everything instead,
     // and what it gives is then replaced by zeros, which stops its gradient too.
     dead = rows_without_keys(mask);
-    mask = mask.scalar_type() == torch::kBool ? mask.logical_or(dead)
-                                              : mask.masked_fill(dead, 0.0).to(query.scalar_type());
+    mask = is_bool ? mask.logical_or(dead) : mask.masked_fill(dead, 0.0);
   }
 
   AttentionOutput result;
@@ -84,8 +90,10 @@ AttentionOutput scaled_dot_product_attention(const torch::Tensor& query, const t
     const double factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
     result = attend_with_weights(query, key, value, mask, dropout, factor);
   } else {
-    result.output =
-        at::scaled_dot_product_attention(query, key, value, mask, dropout, causal_in_kernel, scale);
+    // An undefined tensor is not the absence of a mask to LibTorch.
+    const auto mask_if_any = mask.defined() ? std::make_optional(mask) : std::nullopt;
+    result.output = at::scaled_dot_product_attention(query, key, value, mask_if_any, dropout,
+                                                     causal_in_kernel, scale);
   }
   if (dead.defined()) {
     result.output = result.output.masked_fill(dead, 0.0);

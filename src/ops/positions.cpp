@@ -16,7 +16,7 @@ torch::Tensor sinusoidal_positions(const torch::Tensor& positions, int64_t embed
   const auto channel = torch::arange(0, embed_dim, 2, positions.options().dtype(torch::kFloat));
   const auto frequency =
       torch::exp(channel * (-std::log(10000.0) / static_cast<double>(embed_dim)));
-  const auto angle = positions.unsqueeze(-1) * frequency;  // (..., ceil(E/2))
+  const auto angle = positions.to(torch::kFloat).unsqueeze(-1) * frequency;  // (..., ceil(E/2))
   const auto pairs = torch::stack({torch::sin(angle), torch::cos(angle)}, -1);
   return pairs.flatten(-2).narrow(-1, 0, embed_dim);  // (..., E)
 }

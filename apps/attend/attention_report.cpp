@@ -1,0 +1,60 @@
+#include "attention_report.h"
+
+#include "attend/nn/eval_scope.h"
+#include "attend/ops/attention_recorder.h"
+
+#include <fmt/format.h>
+#include <torch/nn/functional/normalization.h>
+
+namespace attend::app {
+namespace {
+
+constexpr int64_t kNeighbours = 4;
+constexpr int kBarWidth = 30;
+
+}  // namespace
+
+std::string nearest_neighbours(const LanguageModel& model, const train::Task& task) {
+  const torch::NoGradGuard no_grad;
+  const auto& vocabulary = task.vocabulary();
+  const auto table = torch::nn::functional::normalize(
+      model->embedding->token->weight, torch::nn::functional::NormalizeFuncOptions().dim(-1));
+  std::string text;
+  for (const auto& word : task.probe_words()) {
+    const auto id = vocabulary.id(word);
+    auto similarity = table.mv(table[id]);  // (V)
+    similarity[id] = -2.0;                  // below any cosine: not its own neighbour
+    const auto [values, ids] = similarity.topk(kNeighbours);
+    text += fmt::format("  {:<8}", word);
+    for (int64_t i = 0; i < kNeighbours; ++i) {
+      text += fmt::format("  {} {:.2f}", vocabulary.token(ids[i].item<int64_t>()),
+                          values[i].item<double>());
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string last_token_attention(LanguageModel& model, const train::Task& task) {
+  if (model->config.layers == 0) return {};
+  const EvalScope eval(*model);
+  const torch::NoGradGuard no_grad;
+  const auto& vocabulary = task.vocabulary();
+  std::string text;
+  for (const auto& probe : task.probe_texts()) {
+    const auto ids = vocabulary.encode(probe);
+    AttentionRecorder recorder;
+    const auto logits = model(torch::tensor(ids, torch::kLong));              // (T, V)
+    const auto weights = recorder.weights().back().mean(0)[-1].contiguous();  // (H, T, T) -> (T)
+    text +=
+        fmt::format("  {} -> {}\n", probe, vocabulary.token(logits[-1].argmax().item<int64_t>()));
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const double weight = weights[static_cast<int64_t>(i)].item<double>();
+      text += fmt::format("    {:<10} {:.2f} {}\n", vocabulary.token(ids[i]), weight,
+                          std::string(static_cast<std::size_t>(weight * kBarWidth + 0.5), '#'));
+    }
+  }
+  return text;
+}
+
+}  // namespace attend::app

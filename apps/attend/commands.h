@@ -1,0 +1,13 @@
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace attend::app {
+
+// Each adds its subcommand to `app`, with flags, help and what to run.
+void add_train_command(CLI::App& app);
+void add_eval_command(CLI::App& app);
+void add_generate_command(CLI::App& app);
+void add_export_command(CLI::App& app);
+
+}  // namespace attend::app

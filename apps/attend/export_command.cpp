@@ -1,0 +1,68 @@
+#include "attend/export/torchscript.h"
+#include "attend/io/files.h"
+#include "attend/support/input_error.h"
+#include "attend/train/run.h"
+#include "commands.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+namespace attend::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ExportArguments {
+  std::string run;
+  std::string out;
+  bool overwrite = false;
+};
+
+/// Tokens (B, T), different for each shape.
+torch::Tensor example_tokens(const train::Run& run, int64_t batch, int64_t length) {
+  const auto ids =
+      torch::arange(batch * length, torch::kLong).mul(7).remainder(run.vocabulary.size());
+  return ids.view({batch, length});
+}
+
+void run_export(const ExportArguments& arguments) {
+  if (fs::exists(arguments.out) && !arguments.overwrite) {
+    throw InputError(
+        fmt::format("{} exists; choose another -o, or give --overwrite", arguments.out));
+  }
+  auto run = train::load_run(arguments.run);
+  const fs::path directory = arguments.run;
+  const int64_t context = run.recipe.model.context;
+  TorchScriptOptions options{
+      .input_names = {"tokens"},
+      .check_inputs = {{example_tokens(run, 3, context)}, {example_tokens(run, 1, 1)}},
+      .extra_files = {{train::RunFiles::vocabulary, run.vocabulary.to_json()},
+                      {train::RunFiles::recipe, train::to_toml(run.recipe)}}};
+  const auto traced = example_tokens(run, 2, std::max<int64_t>(1, context / 2));
+  const auto report = export_torchscript(run.model, {traced}, arguments.out, options);
+  fmt::print("{}: TorchScript, {} bytes; traced at (2, {}), equal to the model there",
+             arguments.out, fs::file_size(arguments.out), traced.size(1));
+  for (std::size_t i = 1; i < report.checked_shapes.size(); ++i) {
+    const auto& shape = report.checked_shapes[i];
+    fmt::print(", at ({}, {})", shape[0], shape[1]);
+  }
+  fmt::print("; largest difference {:.2g}\n", report.max_difference);
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app) {
+  auto* command = app.add_subcommand("export", "Write a trained model as TorchScript");
+  auto arguments = std::make_shared<ExportArguments>();
+  command->add_option("run", arguments->run, "run directory")->required();
+  command->add_option("-o,--out", arguments->out, "file to write, as in model.pt")->required();
+  command->add_flag("--overwrite", arguments->overwrite, "replace an existing file");
+  command->footer(
+      "The file holds the vocabulary as tokenizer.json and the recipe as recipe.toml.\n"
+      "It is loaded and compared with the model before it gets its name.");
+  command->callback([=] { run_export(*arguments); });
+}
+
+}  // namespace attend::app

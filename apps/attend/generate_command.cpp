@@ -1,0 +1,56 @@
+#include "attend/models/generation.h"
+#include "attend/support/input_error.h"
+#include "attend/train/run.h"
+#include "commands.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace attend::app {
+namespace {
+
+struct GenerateArguments {
+  std::string run;
+  std::string prompt;
+  GenerationOptions options{.max_new_tokens = 200, .temperature = 0.8};
+  uint64_t seed = 1;
+};
+
+void run_generate(const GenerateArguments& arguments) {
+  auto run = train::load_run(arguments.run);
+  const auto prompt = run.vocabulary.encode(arguments.prompt);
+  if (prompt.empty()) throw InputError("the prompt is empty: expected at least one token");
+  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(arguments.seed);
+  fmt::print("{}", arguments.prompt);
+  const auto print_token = [&](int64_t token) {
+    const auto& text = run.vocabulary.token(token);
+    fmt::print("{}{}", run.vocabulary.unit() == TokenUnit::word ? " " : "", text);
+    std::fflush(stdout);
+  };
+  generate(run.model, prompt, arguments.options, generator, print_token);
+  fmt::print("\n");
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app) {
+  auto* command = app.add_subcommand("generate", "Continue a text with a trained model");
+  auto arguments = std::make_shared<GenerateArguments>();
+  command->add_option("run", arguments->run, "run directory")->required();
+  command->add_option("--prompt", arguments->prompt, "text to continue")->required();
+  auto& options = arguments->options;
+  command->add_option("--tokens", options.max_new_tokens, "tokens to generate")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--temperature", options.temperature, "0 = always the likeliest token")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--top-k", options.top_k, "draw from the k likeliest tokens; 0 = from all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed, "of the drawing")->capture_default_str();
+  command->callback([=] { run_generate(*arguments); });
+}
+
+}  // namespace attend::app

@@ -1,0 +1,110 @@
+#include "recipe_flags.h"
+
+#include "attend/support/input_error.h"
+#include "attend/train/task.h"
+
+#include <CLI/Validators.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace attend::app {
+namespace {
+
+using train::Recipe;
+using train::RecipeField;
+
+std::string text_of(const RecipeField& field, const Recipe& recipe) {
+  Recipe values = recipe;
+  return std::visit(
+      [](const auto* value) {
+        using T = std::decay_t<decltype(*value)>;
+        if constexpr (std::is_enum_v<T>)
+          return std::string(to_string(*value));
+        else if constexpr (std::is_same_v<T, bool>)
+          return std::string(*value ? "on" : "off");
+        else
+          return fmt::format("{}", *value);
+      },
+      field.ref(values));
+}
+
+/// "[2; text: 4]": the first task's default, then those that differ.
+std::string defaults_of(const RecipeField& field) {
+  const auto& tasks = train::tasks();
+  const auto first = text_of(field, tasks.front().defaults);
+  std::string all = first;
+  for (const auto& task : tasks) {
+    const auto value = text_of(field, task.defaults);
+    if (value != first) all += fmt::format("; {}: {}", task.name, value);
+  }
+  return all.empty() ? "" : fmt::format(" [{}]", all);
+}
+
+std::string flag_of(const RecipeField& field) {
+  std::string flag = std::string("--") + field.key;
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+}  // namespace
+
+RecipeFlags::RecipeFlags(CLI::App& command) {
+  Recipe types;  // only to see of which type each field is
+  for (const auto& field : train::recipe_fields()) {
+    const auto flag = flag_of(field);
+    const bool names_task = field.section[0] == '\0';
+    const auto help = field.help + (names_task ? "" : defaults_of(field));
+    auto* option = std::visit(
+        [&](const auto* member) -> CLI::Option* {
+          using T = std::decay_t<decltype(*member)>;
+          const auto set = [this, ref = field.ref](const T& value) {
+            given_.push_back([=](Recipe& recipe) { *std::get<T*>(ref(recipe)) = value; });
+          };
+          if constexpr (std::is_same_v<T, bool>) {
+            const auto name = fmt::format("{},!--no-{}", flag, flag.substr(2));
+            return command.add_flag_function(
+                name, [=](int64_t n) { set(n > 0); }, help);
+          } else if constexpr (std::is_enum_v<T>) {
+            const auto names = fmt::format("{}", fmt::join(EnumNames<T>::names, "|"));
+            const auto parse = [=](const std::string& text) {
+              const auto value = from_string<T>(text);
+              if (!value)
+                throw CLI::ValidationError(flag,
+                                           fmt::format("expected {}, found '{}'", names, text));
+              set(*value);
+            };
+            return command.add_option_function<std::string>(flag, parse, help)->type_name(names);
+          } else {
+            return command.add_option_function<T>(flag, set, help);
+          }
+        },
+        field.ref(types));
+    const std::string section = field.section;
+    option->group(section == "model" ? "Model" : section == "training" ? "Training" : "Task");
+  }
+}
+
+Recipe RecipeFlags::resolve(const std::string& file) const {
+  Recipe wanted = file.empty() ? Recipe{} : train::read_recipe(file, Recipe{});
+  const std::string task_before_flags = wanted.task;
+  apply(wanted);
+  // --text alone means the task that reads a text.
+  if (!wanted.text.empty() && wanted.task == task_before_flags) wanted.task = "text";
+  if (!wanted.text.empty() && wanted.task != "text") {
+    throw InputError(fmt::format("the task '{}' reads no file: leave --text away", wanted.task));
+  }
+  Recipe recipe = train::find_task(wanted.task).defaults;
+  if (!file.empty()) recipe = train::read_recipe(file, recipe);
+  apply(recipe);
+  recipe.task = wanted.task;
+  train::check_recipe(recipe);
+  return recipe;
+}
+
+void RecipeFlags::apply(Recipe& recipe) const {
+  for (const auto& set : given_) set(recipe);
+}
+
+}  // namespace attend::app

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace attend {
+
+/// The whole of a UTF-8 text file. Throws InputError if it is missing, not a file, empty, or not
+/// UTF-8 (naming the offset of the first wrong byte).
+///
+///     auto text = read_text("corpus.txt");
+std::string read_text(const std::filesystem::path& path);
+
+/// The whole of a file, as bytes. Throws InputError if it is missing or cannot be read.
+std::string read_bytes(const std::filesystem::path& path);
+
+/// Writes a file so that `path` holds either what it held before or all of the new content:
+/// `write` fills a file beside it, which then takes its name. Throws std::runtime_error if that
+/// fails, and leaves no file behind.
+///
+///     replace_file("model.pt", [&](const auto& temporary) { module.save(temporary.string()); });
+void replace_file(const std::filesystem::path& path,
+                  const std::function<void(const std::filesystem::path&)>& write);
+
+/// `replace_file` with content at hand.
+void replace_file(const std::filesystem::path& path, std::string_view content);
+
+}  // namespace attend

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <utility>
+#include <vector>
+
+namespace attend {
+
+/// Puts a module in eval mode until the end of the scope, then gives each of its submodules the
+/// mode back that it had.
+///
+///     const EvalScope eval(*model);
+class EvalScope {
+ public:
+  explicit EvalScope(torch::nn::Module& module) {
+    modes_.emplace_back(&module, module.is_training());
+    for (const auto& child : module.modules(/*include_self=*/false)) {
+      modes_.emplace_back(child.get(), child->is_training());
+    }
+    module.eval();
+  }
+  ~EvalScope() {
+    // Each before its children, because train() sets the children too.
+    for (const auto& [module, training] : modes_) module->train(training);
+  }
+  EvalScope(const EvalScope&) = delete;
+  EvalScope& operator=(const EvalScope&) = delete;
+
+ private:
+  std::vector<std::pair<torch::nn::Module*, bool>> modes_;
+};
+
+}  // namespace attend

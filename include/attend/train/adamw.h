@@ -1,0 +1,41 @@
+#pragma once
+
+#include "attend/train/recipe.h"
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <vector>
+
+namespace attend::train {
+
+/// AdamW (Loshchilov and Hutter 2019) with LibTorch's fused kernel: one pass over parameter,
+/// gradient and both moments, where torch::optim::AdamW makes about ten. Weight decay applies to
+/// matrices and tables, not to biases and norms.
+///
+///     AdamW optimizer(*model, recipe.training);
+///     optimizer.zero_grad();
+///     loss.backward();
+///     optimizer.step(learning_rate);
+class AdamW {
+ public:
+  AdamW(const torch::nn::Module& module, const TrainingConfig& config);
+
+  /// Updates every parameter that has a gradient.
+  void step(double learning_rate);
+  void zero_grad();
+
+ private:
+  struct Group {
+    double weight_decay;
+    std::vector<torch::Tensor> parameters;
+    std::vector<torch::Tensor> averages;  // of the gradient
+    std::vector<torch::Tensor> squares;   // of its square
+    std::vector<torch::Tensor> steps;     // 0-dim float, as the kernel wants them
+  };
+  std::vector<Group> groups_;
+  double beta1_;
+  double beta2_;
+};
+
+}  // namespace attend::train

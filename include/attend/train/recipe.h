@@ -1,0 +1,61 @@
+#pragma once
+
+#include "attend/models/language_model.h"
+
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace attend::train {
+
+/// How a model is trained.
+struct TrainingConfig {
+  int64_t steps = 600;        ///< optimizer steps
+  int64_t batch = 64;         ///< sequences in a step
+  double lr = 3e-3;           ///< highest learning rate
+  double min_lr = 3e-4;       ///< learning rate at the last step
+  int64_t warmup = 50;        ///< steps in which the learning rate rises from 0
+  double weight_decay = 0.1;  ///< of matrices and embeddings; biases and norms have none
+  double beta1 = 0.9;         ///< AdamW: memory of the gradient
+  double beta2 = 0.99;        ///< AdamW: memory of its square
+  double clip = 1.0;          ///< highest norm of the gradient; 0 = no limit
+  int64_t eval_every = 100;   ///< steps between two evaluations
+  int64_t log_every = 10;     ///< steps between two progress reports
+  int64_t seed = 1;           ///< of the weights, the batches and dropout
+  int64_t threads = 0;        ///< CPU threads; 0 = as many as LibTorch takes
+};
+
+/// Everything that a run is made of: what is learned, by which model, and how.
+struct Recipe {
+  std::string task = "senses";  ///< name of a task
+  std::string text;             ///< file that the task `text` reads
+  LanguageModelConfig model;    ///< vocab_size is not part of it: the task's vocabulary gives it
+  TrainingConfig training;
+};
+
+/// A value of a recipe that can be set by its name.
+using FieldRef =
+    std::variant<int64_t*, double*, bool*, std::string*, Positions*, NormOrder*, Activation*>;
+struct RecipeField {
+  const char* section;  ///< its table in the file: "", "model" or "training"
+  const char* key;      ///< its name there, as in embed_dim; the flag is --embed-dim
+  const char* help;     ///< what it is, with its unit
+  FieldRef (*ref)(Recipe&);
+};
+
+/// All values of a recipe, once: flags, files and help come from this table.
+const std::vector<RecipeField>& recipe_fields();
+
+/// Reads a recipe file (TOML) over `base`. Throws InputError for a file that is missing or not
+/// TOML, for a value of another type, and for an unknown key, naming the nearest known one.
+Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
+
+/// The recipe as TOML, all values written out.
+std::string to_toml(const Recipe& recipe);
+
+/// Throws InputError, naming value and bounds, if a number is outside its range or the model's
+/// numbers do not fit each other.
+void check_recipe(const Recipe& recipe);
+
+}  // namespace attend::train

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "attend/train/task.h"
+
+namespace attend::train {
+
+/// Sentences in which one of eight words (bank, bat, spring, crane, match, bark, seal, palm) means
+/// one of two things that only the words around it tell:
+///
+///     the old boat drifted to the bank near the river . bank   ->   bank=shore
+///     a clerk came from the bank with the money . bank         ->   bank=money
+///
+/// The model predicts each next token and, after the full stop and the word itself, its sense.
+/// Whoever does not look at the other tokens cannot be right more often than every second time:
+/// both senses of each word are equally frequent. Held-out sentences are never trained on.
+class SensesTask : public Task {
+ public:
+  explicit SensesTask(const Recipe& recipe);
+  /// Two layers of width 64: learns the senses in seconds on a CPU.
+  static Recipe defaults();
+
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+  Batch training_batch(int64_t size, torch::Generator& generator) const override;
+  std::vector<Batch> validation_batches(int64_t size) const override;
+  std::vector<std::string> probe_words() const override;
+  std::vector<std::string> probe_texts() const override;
+
+ private:
+  Vocabulary vocabulary_;
+  Batch training_;
+  Batch validation_;
+};
+
+}  // namespace attend::train

@@ -1,0 +1,62 @@
+#include "attend/io/files.h"
+
+#include "attend/support/input_error.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <utf8.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace attend {
+
+namespace fs = std::filesystem;
+
+std::string read_bytes(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) throw InputError(fmt::format("{}: no such file", path.string()));
+  if (fs::is_directory(path, ignored)) {
+    throw InputError(fmt::format("{}: expected a file, found a directory", path.string()));
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file) throw InputError(fmt::format("{}: cannot be read", path.string()));
+  return content;
+}
+
+std::string read_text(const fs::path& path) {
+  auto text = read_bytes(path);
+  if (text.empty()) throw InputError(fmt::format("{}: the file is empty", path.string()));
+  const auto wrong = utf8::find_invalid(text.begin(), text.end());
+  if (wrong != text.end()) {
+    throw InputError(fmt::format("{}: expected UTF-8 text, found byte 0x{:02X} at offset {}",
+                                 path.string(), static_cast<unsigned char>(*wrong),
+                                 wrong - text.begin()));
+  }
+  return text;
+}
+
+void replace_file(const fs::path& path, const std::function<void(const fs::path&)>& write) {
+  auto temporary = path;
+  temporary += fmt::format(".{}.tmp", ::getpid());
+  try {
+    write(temporary);
+    fs::rename(temporary, path);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+}
+
+void replace_file(const fs::path& path, std::string_view content) {
+  replace_file(path, [&](const fs::path& temporary) {
+    std::ofstream file(temporary, std::ios::binary);
+    file.write(content.data(), static_cast<std::streamsize>(content.size()));
+    file.close();
+    if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", path.string()));
+  });
+}
+
+}  // namespace attend

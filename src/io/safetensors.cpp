@@ -1,0 +1,121 @@
+#include "attend/io/safetensors.h"
+
+#include "attend/io/files.h"
+#include "attend/io/safetensors_header.h"
+#include "attend/support/input_error.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <cstring>
+#include <fstream>
+
+namespace attend {
+namespace {
+
+const std::map<std::string, torch::ScalarType>& dtypes() {
+  static const std::map<std::string, torch::ScalarType> table{
+      {"BOOL", torch::kBool}, {"U8", torch::kByte},   {"I8", torch::kChar},
+      {"I16", torch::kShort}, {"F16", torch::kHalf},  {"BF16", torch::kBFloat16},
+      {"I32", torch::kInt},   {"F32", torch::kFloat}, {"I64", torch::kLong},
+      {"F64", torch::kDouble}};
+  return table;
+}
+
+std::string dtype_name(torch::ScalarType type) {
+  for (const auto& [name, candidate] : dtypes()) {
+    if (candidate == type) return name;
+  }
+  TORCH_CHECK_VALUE(false, "safetensors has no dtype for ", type);
+}
+
+std::string shape_text(torch::IntArrayRef shape) {
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
+
+}  // namespace
+
+void save_safetensors(const std::filesystem::path& path, const Safetensors& content) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!content.metadata.empty()) header["__metadata__"] = content.metadata;
+  std::vector<torch::Tensor> data;
+  uint64_t offset = 0;
+  for (const auto& [name, tensor] : content.tensors) {
+    data.push_back(tensor.detach().cpu().contiguous());
+    const uint64_t end = offset + data.back().nbytes();
+    header[name] = {{"dtype", dtype_name(tensor.scalar_type())},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  auto text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // so that the tensors are aligned
+
+  replace_file(path, [&](const std::filesystem::path& temporary) {
+    std::ofstream file(temporary, std::ios::binary);
+    const uint64_t length = text.size();
+    for (int shift = 0; shift < 64; shift += 8) file.put(static_cast<char>(length >> shift & 0xFF));
+    file << text;
+    for (const auto& tensor : data) {
+      file.write(static_cast<const char*>(tensor.const_data_ptr()),
+                 static_cast<std::streamsize>(tensor.nbytes()));
+    }
+    file.close();
+    if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", path.string()));
+  });
+}
+
+Safetensors load_safetensors(const std::filesystem::path& path) {
+  const auto file = read_bytes(path);
+  SafetensorsHeader header;
+  try {
+    header = parse_safetensors_header(file);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+  Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
+  for (const auto& entry : header.entries) {
+    auto tensor = torch::empty(entry.shape, dtypes().at(entry.dtype));
+    const auto bytes = entry.end - entry.begin;
+    if (bytes > 0) {
+      std::memcpy(tensor.data_ptr(), file.data() + header.data_offset + entry.begin, bytes);
+    }
+    content.tensors.emplace(entry.name, std::move(tensor));
+  }
+  return content;
+}
+
+std::map<std::string, torch::Tensor> state_dict(const torch::nn::Module& module) {
+  std::map<std::string, torch::Tensor> tensors;
+  for (const auto& item : module.named_parameters()) tensors.emplace(item.key(), item.value());
+  for (const auto& item : module.named_buffers()) tensors.emplace(item.key(), item.value());
+  return tensors;
+}
+
+void load_state_dict(torch::nn::Module& module,
+                     const std::map<std::string, torch::Tensor>& tensors) {
+  auto own = state_dict(module);
+  std::vector<std::string> differences;
+  for (const auto& [name, tensor] : own) {
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) {
+      differences.push_back(fmt::format("{}: missing", name));
+    } else if (found->second.sizes() != tensor.sizes()) {
+      differences.push_back(fmt::format("{}: found shape {}, expected {}", name,
+                                        shape_text(found->second.sizes()),
+                                        shape_text(tensor.sizes())));
+    }
+  }
+  for (const auto& item : tensors) {
+    if (!own.contains(item.first)) differences.push_back(fmt::format("{}: unknown", item.first));
+  }
+  if (!differences.empty()) {
+    throw InputError(
+        fmt::format("the weights do not fit the model: {}", fmt::join(differences, "; ")));
+  }
+  const torch::NoGradGuard no_grad;
+  for (auto& [name, tensor] : own) tensor.copy_(tensors.at(name));
+}
+
+}  // namespace attend

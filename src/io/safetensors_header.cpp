@@ -1,0 +1,141 @@
+#include "attend/io/safetensors_header.h"
+
+#include "attend/support/input_error.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace attend {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+
+[[noreturn]] void fail(const std::string& what) {
+  throw InputError("not a safetensors file: " + what);
+}
+
+/// JSON keeps the last of two equal keys without a word; here that could hide a tensor.
+json parse_without_duplicates(std::string_view text) {
+  std::vector<std::set<std::string>> keys;
+  const auto check = [&](int /*depth*/, json::parse_event_t event, json& value) {
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
+      fail(fmt::format("key '{}' stands twice", value.get<std::string>()));
+    }
+    return true;
+  };
+  return json::parse(text, check);
+}
+
+/// Unsigned integers only: nlohmann would turn -1, 1.5 and true into numbers without a word.
+uint64_t to_unsigned(const json& value, const std::string& name) {
+  if (!value.is_number_unsigned()) {
+    fail(fmt::format("'{}': expected a non-negative integer, found {}", name, value.dump()));
+  }
+  return value.get<uint64_t>();
+}
+
+uint64_t bytes_of(const SafetensorsEntry& entry) {
+  uint64_t bytes = safetensors_element_size(entry.dtype);
+  for (const auto size : entry.shape) {
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) {
+      fail(fmt::format("'{}': its shape overflows 64 bits", entry.name));
+    }
+  }
+  return bytes;
+}
+
+SafetensorsEntry read_entry(const std::string& name, const json& fields) {
+  SafetensorsEntry entry;
+  entry.name = name;
+  entry.dtype = fields.at("dtype").get<std::string>();
+  if (safetensors_element_size(entry.dtype) == 0) {
+    fail(fmt::format("'{}': unknown dtype '{}'", name, entry.dtype));
+  }
+  for (const auto& size : fields.at("shape")) {
+    const auto number = to_unsigned(size, name);
+    if (number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+      fail(fmt::format("'{}': size {} is too large", name, number));
+    }
+    entry.shape.push_back(static_cast<int64_t>(number));
+  }
+  const auto& offsets = fields.at("data_offsets");
+  if (!offsets.is_array() || offsets.size() != 2) {
+    fail(fmt::format("'{}': expected two data_offsets, found {}", name, offsets.dump()));
+  }
+  entry.begin = to_unsigned(offsets[0], name);
+  entry.end = to_unsigned(offsets[1], name);
+  const uint64_t expected = bytes_of(entry);
+  if (entry.end < entry.begin || entry.end - entry.begin != expected) {
+    fail(fmt::format("'{}': bytes {} to {} do not hold the {} that its shape needs", name,
+                     entry.begin, entry.end, expected));
+  }
+  return entry;
+}
+
+void check_coverage(const std::vector<SafetensorsEntry>& entries, uint64_t data_bytes) {
+  uint64_t expected = 0;
+  for (const auto& entry : entries) {
+    if (entry.begin != expected) {
+      fail(fmt::format("'{}' begins at byte {}, expected {}", entry.name, entry.begin, expected));
+    }
+    expected = entry.end;
+  }
+  if (expected != data_bytes) {
+    fail(fmt::format("it holds {} bytes of tensors, expected {}", data_bytes, expected));
+  }
+}
+
+}  // namespace
+
+uint64_t safetensors_element_size(std::string_view dtype) {
+  static const std::map<std::string_view, uint64_t> sizes{
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"I16", 2}, {"F16", 2},
+      {"BF16", 2}, {"I32", 4}, {"F32", 4}, {"I64", 8}, {"F64", 8}};
+  const auto found = sizes.find(dtype);
+  return found == sizes.end() ? 0 : found->second;
+}
+
+SafetensorsHeader parse_safetensors_header(std::string_view file) {
+  if (file.size() < kLengthBytes) {
+    fail(fmt::format("expected at least {} bytes, found {}", kLengthBytes, file.size()));
+  }
+  uint64_t header_bytes = 0;
+  for (uint64_t i = kLengthBytes; i-- > 0;) {
+    header_bytes = header_bytes << 8 | static_cast<unsigned char>(file[i]);  // little endian
+  }
+  if (header_bytes > std::min(kMaxHeaderBytes, file.size() - kLengthBytes)) {
+    fail(fmt::format("its header says {} bytes, the file has {}", header_bytes, file.size()));
+  }
+
+  SafetensorsHeader header;
+  header.data_offset = kLengthBytes + header_bytes;
+  try {
+    const auto parsed = parse_without_duplicates(file.substr(kLengthBytes, header_bytes));
+    if (!parsed.is_object()) fail("its header is not a JSON object");
+    for (const auto& [name, fields] : parsed.items()) {
+      if (name == "__metadata__") {
+        header.metadata = fields.get<std::map<std::string, std::string>>();
+      } else {
+        header.entries.push_back(read_entry(name, fields));
+      }
+    }
+  } catch (const json::exception& error) {
+    fail(error.what());
+  }
+  std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  check_coverage(header.entries, file.size() - header.data_offset);
+  return header;
+}
+
+}  // namespace attend

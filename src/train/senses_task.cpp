@@ -1,0 +1,96 @@
+#include "attend/train/senses_task.h"
+
+#include "attend/support/input_error.h"
+#include "attend/train/senses_grammar.h"
+
+#include <fmt/format.h>
+
+namespace attend::train {
+namespace {
+
+const std::string kPadding = "<pad>";
+
+/// Rows of equal length: padding follows the last token, where causal attention cannot see it.
+Batch to_batch(const std::vector<SenseSentence>& sentences, const Vocabulary& vocabulary,
+               int64_t length) {
+  const auto rows = static_cast<int64_t>(sentences.size());
+  auto tokens = torch::full({rows, length}, vocabulary.id(kPadding), torch::kLong);
+  auto targets = torch::full({rows, length}, kIgnored, torch::kLong);
+  auto answers = torch::zeros({rows, length}, torch::kBool);
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto& sentence = sentences[static_cast<std::size_t>(row)];
+    const auto words = torch::tensor(vocabulary.encode(sentence.words), torch::kLong);  // (n)
+    const int64_t n = words.size(0);
+    tokens[row].narrow(0, 0, n).copy_(words);
+    targets[row].narrow(0, 0, n - 1).copy_(words.narrow(0, 1, n - 1));
+    targets[row][n - 1] = vocabulary.id(sentence.sense);
+    answers[row][n - 1] = true;
+  }
+  return {tokens, targets, answers};
+}
+
+int64_t longest(const SenseSentences& sentences, const Vocabulary& vocabulary) {
+  std::size_t length = 0;
+  for (const auto* part : {&sentences.training, &sentences.held_out}) {
+    for (const auto& sentence : *part) {
+      length = std::max(length, vocabulary.encode(sentence.words).size());
+    }
+  }
+  return static_cast<int64_t>(length);
+}
+
+Vocabulary make_vocabulary(std::vector<std::string> tokens) {
+  tokens.insert(tokens.begin(), kPadding);
+  return {TokenUnit::word, std::move(tokens)};
+}
+
+Batch rows_of(const Batch& batch, const torch::Tensor& index) {
+  return {batch.tokens.index({index}), batch.targets.index({index}), batch.answers.index({index})};
+}
+
+}  // namespace
+
+Recipe SensesTask::defaults() {
+  Recipe recipe;
+  recipe.task = "senses";
+  recipe.model.context = 16;
+  return recipe;
+}
+
+SensesTask::SensesTask(const Recipe& recipe) : vocabulary_(TokenUnit::word, {kPadding}) {
+  const auto sentences = make_sense_sentences();
+  vocabulary_ = make_vocabulary(sentences.tokens);
+  const int64_t length = longest(sentences, vocabulary_);
+  if (recipe.model.context < length) {
+    throw InputError(
+        fmt::format("context ({}) must be at least {}, the longest sentence of the "
+                    "task senses in tokens",
+                    recipe.model.context, length));
+  }
+  training_ = to_batch(sentences.training, vocabulary_, length);
+  validation_ = to_batch(sentences.held_out, vocabulary_, length);
+}
+
+Batch SensesTask::training_batch(int64_t size, torch::Generator& generator) const {
+  const auto rows = torch::randint(training_.tokens.size(0), {size}, generator,
+                                   torch::TensorOptions(torch::kLong));
+  return rows_of(training_, rows);
+}
+
+std::vector<Batch> SensesTask::validation_batches(int64_t size) const {
+  std::vector<Batch> batches;
+  for (const auto& rows : torch::arange(validation_.tokens.size(0)).split(size)) {
+    batches.push_back(rows_of(validation_, rows));
+  }
+  return batches;
+}
+
+std::vector<std::string> SensesTask::probe_words() const {
+  return {"river", "clerk", "player", "candle", "oak"};
+}
+
+std::vector<std::string> SensesTask::probe_texts() const {
+  return {"the old boat drifted near the bank . bank", "the old clerk paid near the bank . bank"};
+}
+
+}  // namespace attend::train

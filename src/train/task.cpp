@@ -1,0 +1,37 @@
+#include "attend/train/task.h"
+
+#include "attend/support/input_error.h"
+#include "attend/support/nearest_name.h"
+#include "attend/train/senses_task.h"
+#include "attend/train/text_task.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace attend::train {
+
+const std::vector<TaskInfo>& tasks() {
+  static const std::vector<TaskInfo> all{
+      {"senses", "which of two meanings a word has in its sentence", SensesTask::defaults(),
+       [](const Recipe& recipe) -> std::unique_ptr<Task> {
+         return std::make_unique<SensesTask>(recipe);
+       }},
+      {"text", "the next character of a text file (give it with --text)", TextTask::defaults(),
+       [](const Recipe& recipe) -> std::unique_ptr<Task> {
+         return std::make_unique<TextTask>(recipe);
+       }},
+  };
+  return all;
+}
+
+const TaskInfo& find_task(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& task : tasks()) {
+    if (task.name == name) return task;
+    names.emplace_back(task.name);
+  }
+  throw InputError(fmt::format("unknown task '{}'; did you mean '{}'? There are: {}", name,
+                               nearest_name(name, names), fmt::join(names, ", ")));
+}
+
+}  // namespace attend::train

@@ -1,0 +1,56 @@
+#include "attend/ops/activation.h"
+
+#include "support/close.h"
+#include "support/throws.h"
+
+#include <cmath>
+#include <functional>
+
+namespace attend {
+namespace {
+
+void expect_elementwise(Activation activation, const std::function<double(double)>& formula) {
+  const auto x = torch::linspace(-4.0, 4.0, 33, torch::kDouble).view({3, 11});
+  auto expected = x.clone();
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    expected.view(-1)[i] = formula(x.view(-1)[i].item<double>());
+  }
+  EXPECT_TRUE(close(activate(x, activation), expected, 1e-12)) << to_string(activation);
+}
+
+TEST(Activate, ReluKeepsWhatIsPositive) {
+  expect_elementwise(Activation::relu, [](double x) { return std::max(x, 0.0); });
+}
+
+TEST(Activate, GeluIsExact) {
+  expect_elementwise(Activation::gelu,
+                     [](double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); });
+}
+
+TEST(Activate, GeluTanhIsTheApproximationOfGpt2) {
+  expect_elementwise(Activation::gelu_tanh, [](double x) {
+    const double inner = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+    return x / 2 * (1 + std::tanh(inner));
+  });
+}
+
+TEST(Activate, SiluIsXTimesItsSigmoid) {
+  expect_elementwise(Activation::silu, [](double x) { return x / (1 + std::exp(-x)); });
+}
+
+TEST(Activate, RefusesWhatIsNoActivation) {
+  EXPECT_THAT([] { activate(torch::zeros({1}), static_cast<Activation>(9)); },
+              throws<c10::ValueError>("unknown activation 9"));
+}
+
+TEST(ActivationNames, LeadBackToTheirActivations) {
+  for (const auto name : EnumNames<Activation>::names) {
+    EXPECT_EQ(to_string(from_string<Activation>(name).value()), name);
+  }
+  EXPECT_EQ(to_string(Activation::gelu_tanh), "gelu_tanh");
+  EXPECT_EQ(from_string<Activation>("silu"), Activation::silu);
+  EXPECT_EQ(from_string<Activation>("swish"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace attend

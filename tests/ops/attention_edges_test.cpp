@@ -1,0 +1,133 @@
+// Sizes of nothing and one, layouts in memory, dtypes.
+#include "attend/ops/attention.h"
+#include "support/close.h"
+#include "support/reference.h"
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+/// Checks both paths against loops over the same inputs.
+void expect_equals_loops(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                         AttentionArgs args, double tolerance) {
+  auto scores_shape = q.sizes().vec();
+  scores_shape.back() = k.size(-2);
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
+  const auto expected = attention_in_loops(q, k, v, bias_of(args, scores_shape), scale);
+  for (const bool need_weights : {false, true}) {
+    args.need_weights = need_weights;
+    const auto found = attend::scaled_dot_product_attention(q, k, v, args);
+    EXPECT_EQ(found.output.scalar_type(), q.scalar_type());
+    EXPECT_TRUE(close(found.output, expected.output, tolerance)) << "weights " << need_weights;
+    if (need_weights) {
+      EXPECT_TRUE(close(found.weights, expected.weights, tolerance));
+    }
+  }
+}
+
+TEST(AttentionSizes, OfNothingAndOneWorkInEachCombination) {
+  torch::manual_seed(3);
+  for (const int64_t b : {0, 1, 2}) {
+    for (const int64_t t : {0, 1, 3}) {
+      for (const int64_t s : {0, 1, 3}) {
+        for (const bool causal : {false, true}) {
+          SCOPED_TRACE(testing::Message()
+                       << "B " << b << ", T " << t << ", S " << s << ", causal " << causal);
+          const auto q = torch::randn({b, 2, t, 4});
+          const auto k = torch::randn({b, 2, s, 4});
+          const auto v = torch::randn({b, 2, s, 4});
+          expect_equals_loops(q, k, v, {.causal = causal}, 1e-6);
+          const auto mask = torch::rand({b, 1, 1, s}) > 0.5;
+          expect_equals_loops(q, k, v, {.mask = mask, .causal = causal}, 1e-6);
+          const auto added = torch::randn({t, s});
+          expect_equals_loops(q, k, v, {.mask = added, .causal = causal}, 1e-6);
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionSizes, WithoutKeysGradientsAreZeros) {
+  for (const bool need_weights : {false, true}) {
+    const auto q = torch::randn({2, 2, 3, 4}).requires_grad_();
+    const auto k = torch::randn({2, 2, 0, 4}).requires_grad_();
+    const auto y =
+        attend::scaled_dot_product_attention(q, k, k, {.need_weights = need_weights}).output;
+    EXPECT_TRUE(close(y, torch::zeros({2, 2, 3, 4}), 0.0));
+    if (!y.requires_grad()) continue;
+    y.sum().backward();
+    if (q.grad().defined()) {
+      EXPECT_TRUE(close(q.grad(), torch::zeros({2, 2, 3, 4}), 0.0));
+    }
+  }
+}
+
+TEST(AttentionDimensions, MayBeTwoThreeOrFour) {
+  torch::manual_seed(4);
+  const auto q = torch::randn({2, 3, 4, 5});
+  const auto k = torch::randn({2, 3, 6, 5});
+  const auto v = torch::randn({2, 3, 6, 7});
+  for (const bool causal : {false, true}) {
+    const AttentionArgs args{.mask = torch::rand({4, 6}) > 0.3, .causal = causal};
+    expect_equals_loops(q, k, v, args, 1e-6);
+    expect_equals_loops(q[0], k[0], v[0], args, 1e-6);
+    expect_equals_loops(q[0][0], k[0][0], v[0][0], args, 1e-6);
+    expect_equals_loops(q[0][0], k[0][0], v[0][0], {.causal = causal}, 1e-6);
+  }
+}
+
+TEST(AttentionLayout, MayBeStridedOrExpanded) {
+  torch::manual_seed(5);
+  const auto by_step = torch::randn({2, 6, 3, 8}).transpose(1, 2);  // (B, H, T, D) of (B, T, H, D)
+  const auto by_width = torch::randn({2, 3, 8, 6}).transpose(-2, -1);  // last stride is not 1
+  const auto one_head = torch::randn({2, 1, 6, 8}).expand({2, 3, 6, 8});
+  const auto every_second = torch::randn({2, 3, 12, 8}).slice(2, 0, 12, 2);
+  for (const auto& x : {by_step, by_width, one_head, every_second}) {
+    for (const bool causal : {false, true}) {
+      const AttentionArgs args{.causal = causal};
+      expect_equals_loops(x, by_step, every_second, args, 1e-6);
+      expect_equals_loops(by_step, x, by_step, args, 1e-6);
+      expect_equals_loops(by_step, by_step, x, args, 1e-6);
+    }
+  }
+}
+
+TEST(AttentionLayout, OfAMaskMayBeStridedOrExpanded) {
+  torch::manual_seed(6);
+  const auto x = torch::randn({2, 3, 6, 8});
+  const auto transposed = (torch::rand({6, 6}) > 0.3).t();
+  const auto expanded = (torch::rand({2, 1, 1, 6}) > 0.3).expand({2, 3, 6, 6});
+  const auto added = torch::randn({6, 2, 6}).transpose(0, 1).unsqueeze(1);  // (B, 1, T, S)
+  for (const auto& mask : {transposed, expanded, added}) {
+    expect_equals_loops(x, x, x, {.mask = mask}, 1e-6);
+  }
+}
+
+struct Precision {
+  torch::ScalarType dtype;
+  double tolerance;  // about 4 units of rounding of numbers of the order of 1
+};
+
+TEST(AttentionDtype, MayBeNarrowOrWide) {
+  torch::manual_seed(7);
+  for (const auto& [dtype, tolerance] :
+       {Precision{torch::kDouble, 1e-14}, Precision{torch::kFloat, 1e-6},
+        Precision{torch::kHalf, 4e-3}, Precision{torch::kBFloat16, 3e-2}}) {
+    SCOPED_TRACE(toString(dtype));
+    const auto q = torch::randn({2, 3, 5, 8}, torch::kDouble).to(dtype);
+    const auto k = torch::randn({2, 3, 6, 8}, torch::kDouble).to(dtype);
+    const auto v = torch::randn({2, 3, 6, 8}, torch::kDouble).to(dtype);
+    const auto allowed = torch::rand({5, 6}) > 0.3;
+    expect_equals_loops(q, k, v, {}, tolerance);
+    expect_equals_loops(q, k, v, {.causal = true}, tolerance);
+    expect_equals_loops(q, k, v, {.mask = allowed}, tolerance);
+    // A float mask need not have the dtype of the query.
+    const auto added = torch::randint(-2, 3, {5, 6}).to(torch::kFloat);
+    expect_equals_loops(q, k, v, {.mask = added}, tolerance);
+    expect_equals_loops(q, k, v, {.mask = added, .causal = true}, tolerance);
+  }
+}
+
+}  // namespace
+}  // namespace attend

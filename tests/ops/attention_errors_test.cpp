@@ -1,0 +1,59 @@
+#include "attend/ops/attention.h"
+#include "support/throws.h"
+
+namespace attend {
+namespace {
+
+torch::Tensor sized(at::IntArrayRef sizes, torch::ScalarType dtype = torch::kFloat) {
+  return torch::zeros(sizes, dtype);
+}
+
+/// A call to be thrown from.
+auto attending(torch::Tensor q, torch::Tensor k, torch::Tensor v, torch::Tensor mask = {}) {
+  return [=] { attend::scaled_dot_product_attention(q, k, v, {.mask = mask}); };
+}
+
+TEST(AttentionErrors, NameTheShapesThatAreNotSequences) {
+  EXPECT_THAT(attending(sized({4}), sized({3, 4}), sized({3, 4})),
+              throws<c10::ValueError>("attention needs (..., length, width), found query [4], key "
+                                      "[3, 4] and value [3, 4]"));
+}
+
+TEST(AttentionErrors, NameBothWidths) {
+  EXPECT_THAT(attending(sized({2, 4}), sized({3, 5}), sized({3, 4})),
+              throws<c10::ValueError>("query width (4) must equal key width (5)"));
+}
+
+TEST(AttentionErrors, NameBothLengths) {
+  EXPECT_THAT(attending(sized({2, 4}), sized({3, 4}), sized({5, 4})),
+              throws<c10::ValueError>("key length (3) must equal value length (5)"));
+}
+
+TEST(AttentionErrors, NameTheDtypesThatDiffer) {
+  const auto x = sized({2, 4});
+  EXPECT_THAT(attending(x, x, sized({2, 4}, torch::kHalf)),
+              throws<c10::TypeError>(
+                  "query, key and value must have one dtype, found Float, Float and Half"));
+  EXPECT_THAT(attending(x, sized({2, 4}, torch::kDouble), x),
+              throws<c10::TypeError>("found Float, Double and Float"));
+}
+
+TEST(AttentionErrors, NameTheDtypeOfAMaskOfIntegers) {
+  const auto x = sized({2, 4});
+  EXPECT_THAT(
+      attending(x, x, x, sized({2, 2}, torch::kLong)),
+      throws<c10::TypeError>("mask must be bool (true = may attend) or float (added), found Long"));
+}
+
+TEST(AttentionErrors, NameTheMasksShapeAndThatOfTheScores) {
+  const auto x = sized({2, 3, 4, 5});
+  EXPECT_THAT(attending(x, x, x, sized({4, 3}, torch::kBool)),
+              throws<c10::ValueError>("mask [4, 3] must broadcast to the scores [2, 3, 4, 4]"));
+  // The scores do not grow to a mask of more dimensions.
+  EXPECT_THAT(
+      attending(x, x, x, sized({7, 2, 3, 4, 4}, torch::kBool)),
+      throws<c10::ValueError>("mask [7, 2, 3, 4, 4] must broadcast to the scores [2, 3, 4, 4]"));
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,87 @@
+#include "attend/ops/attention_recorder.h"
+
+#include "attend/nn/multihead_attention.h"
+#include "attend/ops/attention.h"
+#include "support/close.h"
+
+#include <thread>
+
+namespace attend {
+namespace {
+
+torch::Tensor attend_to(int64_t keys) {
+  const auto q = torch::ones({2, 4});
+  const auto k = torch::ones({keys, 4});
+  return attend::scaled_dot_product_attention(q, k, k, AttentionArgs()).output;
+}
+
+TEST(AttentionRecorder, KeepsTheWeightsOfEachCallInOrder) {
+  AttentionRecorder recorder;
+  EXPECT_TRUE(recorder.weights().empty());
+  attend_to(3);
+  attend_to(5);
+  ASSERT_EQ(recorder.weights().size(), 2U);
+  EXPECT_TRUE(close(recorder.weights()[0], torch::full({2, 3}, 1 / 3.0), 1e-6));
+  EXPECT_TRUE(close(recorder.weights()[1], torch::full({2, 5}, 1 / 5.0), 1e-6));
+}
+
+TEST(AttentionRecorder, RecordsWhatTheCallerDidNotAskFor) {
+  const auto x = torch::ones({2, 4});
+  AttentionRecorder recorder;
+  const auto result = attend::scaled_dot_product_attention(x, x, x, {.causal = true});
+  EXPECT_FALSE(result.weights.defined());
+  EXPECT_TRUE(close(recorder.weights().at(0), torch::tensor({{1.0, 0.0}, {0.5, 0.5}}), 1e-6));
+}
+
+TEST(AttentionRecorder, DoesNotChangeTheOutput) {
+  torch::manual_seed(1);
+  MultiheadAttention attention(8, 2);
+  const auto x = torch::randn({2, 5, 8});
+  const auto alone = attention->forward(x, {.causal = true}).output;
+  AttentionRecorder recorder;
+  EXPECT_TRUE(close(attention->forward(x, {.causal = true}).output, alone, 1e-6));
+  EXPECT_EQ(recorder.weights().at(0).sizes(), at::IntArrayRef({2, 2, 5, 5}));  // (B, H, T, T)
+}
+
+TEST(AttentionRecorder, TheInnermostRecords) {
+  AttentionRecorder outer;
+  attend_to(1);
+  {
+    AttentionRecorder inner;
+    attend_to(2);
+    ASSERT_EQ(inner.weights().size(), 1U);
+    EXPECT_EQ(inner.weights()[0].size(-1), 2);
+    EXPECT_EQ(AttentionRecorder::current(), &inner);
+  }
+  attend_to(3);
+  ASSERT_EQ(outer.weights().size(), 2U);
+  EXPECT_EQ(outer.weights()[0].size(-1), 1);
+  EXPECT_EQ(outer.weights()[1].size(-1), 3);
+}
+
+TEST(AttentionRecorder, EndsWithItsScopeEvenByAnException) {
+  try {
+    AttentionRecorder recorder;
+    throw std::runtime_error("out");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_EQ(AttentionRecorder::current(), nullptr);
+  attend_to(2);  // touches no recorder
+}
+
+TEST(AttentionRecorder, ListensToItsOwnThreadOnly) {
+  AttentionRecorder recorder;
+  std::thread([] { attend_to(2); }).join();
+  EXPECT_TRUE(recorder.weights().empty());
+}
+
+TEST(AttentionRecorder, KeepsWeightsDetachedAndBeforeDropout) {
+  const auto x = torch::ones({4, 4}).requires_grad_();
+  AttentionRecorder recorder;
+  attend::scaled_dot_product_attention(x, x, x, AttentionArgs(), /*dropout=*/0.5);
+  EXPECT_FALSE(recorder.weights().back().requires_grad());
+  EXPECT_TRUE(close(recorder.weights().back(), torch::full({4, 4}, 0.25), 1e-6));
+}
+
+}  // namespace
+}  // namespace attend

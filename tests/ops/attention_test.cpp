@@ -1,0 +1,134 @@
+#include "attend/ops/attention.h"
+
+#include "support/close.h"
+#include "support/reference.h"
+#include "support/seed.h"
+
+#include <cmath>
+#include <limits>
+
+// LibTorch has a function of that name in namespace at, which its tensors bring into every
+// unqualified call: so the tests say attend::scaled_dot_product_attention.
+namespace attend {
+namespace {
+
+constexpr double kForbidden = -std::numeric_limits<double>::infinity();
+
+struct ScaledDotProductAttention : testing::Test {
+  ScaledDotProductAttention() { torch::manual_seed(1); }
+
+  torch::Tensor q = torch::randn({2, 3, 4, 5}, torch::kDouble);  // (B, H, T, D)
+  torch::Tensor k = torch::randn({2, 3, 6, 5}, torch::kDouble);  // (B, H, S, D)
+  torch::Tensor v = torch::randn({2, 3, 6, 7}, torch::kDouble);  // (B, H, S, Dv)
+};
+
+/// A mask of `kind` that broadcasts to `scores_shape`: with some of its dimensions 1, and some of
+/// the leading ones missing.
+torch::Tensor draw_mask(int64_t kind, std::vector<int64_t> scores_shape) {
+  if (kind == 0) return {};
+  for (auto& size : scores_shape) size = draw(0, 3) == 0 ? 1 : size;
+  scores_shape.erase(scores_shape.begin(), scores_shape.begin() + draw(0, 2));
+  const auto allowed = torch::rand(scores_shape) > 0.3;
+  if (kind == 1) return allowed;
+  const auto added = torch::randn(scores_shape, torch::kDouble);
+  return kind == 2 ? added : torch::where(allowed, added, kForbidden);
+}
+
+TEST_F(ScaledDotProductAttention, EqualsTheFormulaInLoopsInRandomCases) {
+  seed_afresh();
+  for (int i = 0; i < 100; ++i) {
+    const auto b = draw(1, 3), h = draw(1, 3), t = draw(1, 5), s = draw(1, 5), d = draw(1, 9);
+    const auto query = torch::randn({b, h, t, d}, torch::kDouble);
+    const auto key = torch::randn({b, h, s, d}, torch::kDouble);
+    const auto value = torch::randn({b, h, s, draw(1, 9)}, torch::kDouble);
+    AttentionArgs args{.mask = draw_mask(draw(0, 3), {b, h, t, s}), .causal = draw(0, 1) == 1};
+    const auto scale = draw(0, 1) == 1 ? std::make_optional(0.3) : std::nullopt;
+    SCOPED_TRACE(testing::Message()
+                 << "case " << i << ": query " << query.sizes() << ", key " << key.sizes()
+                 << ", causal " << args.causal << ", mask " << args.mask);
+
+    const auto expected = attention_in_loops(query, key, value, bias_of(args, {b, h, t, s}),
+                                             scale.value_or(1 / std::sqrt(static_cast<double>(d))));
+    const auto fused = attend::scaled_dot_product_attention(query, key, value, args, 0.0, scale);
+    EXPECT_TRUE(close(fused.output, expected.output, 1e-12));
+    args.need_weights = true;
+    const auto full = attend::scaled_dot_product_attention(query, key, value, args, 0.0, scale);
+    EXPECT_TRUE(close(full.output, expected.output, 1e-12));
+    EXPECT_TRUE(close(full.weights, expected.weights, 1e-12));
+  }
+}
+
+TEST_F(ScaledDotProductAttention, ReturnsWeightsOnlyWhenAsked) {
+  EXPECT_FALSE(attend::scaled_dot_product_attention(q, k, v, AttentionArgs()).weights.defined());
+  EXPECT_EQ(attend::scaled_dot_product_attention(q, k, v, {.need_weights = true}).weights.sizes(),
+            at::IntArrayRef({2, 3, 4, 6}));
+}
+
+TEST_F(ScaledDotProductAttention, TrueMeansMayAttend) {
+  auto only_first = torch::zeros({4, 6}, torch::kBool);
+  only_first.select(1, 0).fill_(true);
+  const auto y = attend::scaled_dot_product_attention(q, k, v, {.mask = only_first}).output;
+  EXPECT_TRUE(close(y, v.narrow(-2, 0, 1).expand({2, 3, 4, 7}), 1e-14));
+}
+
+TEST_F(ScaledDotProductAttention, FloatMaskIsAddedToTheScaledScores) {
+  // The logarithm of 2 doubles a key's share.
+  const auto mask = torch::tensor({0.0, std::log(2.0)}, torch::kDouble);
+  const auto x = torch::zeros({2, 5}, torch::kDouble);  // all scores 0
+  const auto weights =
+      attend::scaled_dot_product_attention(x, x, x, {.mask = mask, .need_weights = true}).weights;
+  EXPECT_TRUE(close(weights[0], torch::tensor({1 / 3.0, 2 / 3.0}, torch::kDouble), 1e-15));
+}
+
+TEST_F(ScaledDotProductAttention, CausalAndMaskHoldTogether) {
+  const auto keys = torch::tensor({{1, 1, 1, 0, 1, 1}, {0, 0, 0, 1, 1, 1}}).to(torch::kBool);
+  const AttentionArgs args{.mask = keys.view({2, 1, 1, 6}), .causal = true, .need_weights = true};
+  const auto weights = attend::scaled_dot_product_attention(q, k, v, args).weights;
+  // The query t of 4 stands at the key t + 2 of 6.
+  EXPECT_TRUE(
+      torch::equal(weights[0][0][1] > 0, torch::tensor({1, 1, 1, 0, 0, 0}).to(torch::kBool)));
+  EXPECT_TRUE(
+      torch::equal(weights[1][0][1] > 0, torch::tensor({0, 0, 0, 1, 0, 0}).to(torch::kBool)));
+}
+
+TEST_F(ScaledDotProductAttention, ACachedQuerySeesWhatItSawInTheWholeSequence) {
+  const auto queries = torch::randn({2, 3, 6, 5}, torch::kDouble);
+  const AttentionArgs causal{.causal = true};
+  const auto whole = attend::scaled_dot_product_attention(queries, k, v, causal).output;
+  const auto last =
+      attend::scaled_dot_product_attention(queries.narrow(-2, 4, 2), k, v, causal).output;
+  EXPECT_TRUE(close(last, whole.narrow(-2, 4, 2), 1e-14));
+}
+
+TEST_F(ScaledDotProductAttention, TheDefaultScaleIsOneOverTheRootOfTheKeyWidth) {
+  const auto given = attend::scaled_dot_product_attention(q, k, v, {}, 0.0, 1 / std::sqrt(5.0));
+  const auto unscaled =
+      attend::scaled_dot_product_attention(q / std::sqrt(5.0), k, v, {}, 0.0, kUnscaled);
+  const auto y = attend::scaled_dot_product_attention(q, k, v, AttentionArgs()).output;
+  EXPECT_TRUE(close(y, given.output, 1e-14));
+  EXPECT_TRUE(close(y, unscaled.output, 1e-14));
+}
+
+TEST_F(ScaledDotProductAttention, DropoutDropsWeightsAndScalesTheRestUp) {
+  const auto x = torch::zeros({1, 1, 200, 5});    // equal scores
+  const auto ones = torch::ones({1, 1, 200, 1});  // so an output is the sum of the kept weights
+  for (const bool need_weights : {false, true}) {
+    const AttentionArgs args{.need_weights = need_weights};
+    const auto y = attend::scaled_dot_product_attention(x, x, ones, args, 0.25).output;
+    EXPECT_NEAR(y.mean().item<double>(), 1.0, 0.02);
+    EXPECT_GT(y.std().item<double>(), 0.01);
+    const auto again = attend::scaled_dot_product_attention(x, x, ones, args, 0.25).output;
+    EXPECT_FALSE(torch::allclose(y, again));
+  }
+}
+
+TEST_F(ScaledDotProductAttention, ReturnedWeightsAreThoseBeforeDropout) {
+  const AttentionArgs args{.need_weights = true};
+  const auto dropped = attend::scaled_dot_product_attention(q, k, v, args, 0.5);
+  const auto whole = attend::scaled_dot_product_attention(q, k, v, args);
+  EXPECT_TRUE(close(dropped.weights, whole.weights, 0.0));
+  EXPECT_FALSE(torch::allclose(dropped.output, whole.output));
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,95 @@
+// The text "Self attention": fifty embedded tokens through three Linear layers, unscaled and
+// scaled. Its numbers come from an unseeded generator, so what it shows is tested as properties.
+#include "attend/nn/self_attention.h"
+#include "support/close.h"
+
+#include <torch/nn/modules/embedding.h>
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+constexpr int64_t kLength = 50;
+constexpr int64_t kVocabulary = 100;
+
+struct SequenceCase {
+  const char* name;
+  int64_t embed_dim;
+  int64_t out_dim;
+  ScoreScale scale;
+  double divisor;
+
+  friend std::ostream& operator<<(std::ostream& stream, const SequenceCase& self) {
+    return stream << self.name;
+  }
+};
+
+struct EmbeddedSequence : testing::TestWithParam<SequenceCase> {
+  EmbeddedSequence() { torch::manual_seed(50); }
+
+  const SequenceCase& shape = GetParam();
+  torch::NoGradGuard no_grad;  // as the text's functions are decorated
+  torch::Tensor x = torch::nn::Embedding(kVocabulary, shape.embed_dim)(torch::arange(kLength));
+  SelfAttention attention{SelfAttentionOptions(shape.embed_dim)
+                              .qk_dim(shape.out_dim)
+                              .v_dim(shape.out_dim)
+                              .scale(shape.scale)};
+};
+
+INSTANTIATE_TEST_SUITE_P(Texts, EmbeddedSequence,
+                         testing::Values(SequenceCase{"Unscaled", 10, 10, ScoreScale::none, 1.0},
+                                         SequenceCase{"ScaledByModelWidth", 512, 100,
+                                                      ScoreScale::model_width, std::sqrt(512.0)}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(EmbeddedSequence, HasTheTextsShape) {
+  EXPECT_EQ(attention->forward(x).output.sizes(), at::IntArrayRef({kLength, shape.out_dim}));
+}
+
+TEST_P(EmbeddedSequence, EqualsTheTextsFormula) {
+  const auto q = attention->query(x);
+  const auto k = attention->key(x);
+  const auto v = attention->value(x);
+  const auto alpha = torch::softmax(torch::matmul(q, k.t()) / shape.divisor, -1);
+  const auto [output, weights] = attention->forward(x, {.need_weights = true});
+  EXPECT_TRUE(close(weights, alpha, 1e-6));
+  EXPECT_TRUE(close(output, torch::matmul(alpha, v), 1e-5));
+  EXPECT_TRUE(close(attention->forward(x).output, torch::matmul(alpha, v), 1e-5));
+}
+
+TEST_P(EmbeddedSequence, RowsOfWeightsAreProbabilities) {
+  const auto weights = attention->forward(x, {.need_weights = true}).weights;
+  EXPECT_TRUE(close(weights.sum(-1), torch::ones({kLength}), 1e-5));
+  EXPECT_GE(weights.min().item<double>(), 0.0);
+}
+
+TEST_P(EmbeddedSequence, OutputStaysInsideTheHullOfTheValues) {
+  const auto v = attention->value(x);
+  const auto output = attention->forward(x).output;
+  EXPECT_TRUE((output <= v.amax(0) + 1e-6).all().item<bool>());
+  EXPECT_TRUE((output >= v.amin(0) - 1e-6).all().item<bool>());
+  EXPECT_FALSE(torch::allclose(output, v));  // an average, not the value itself
+}
+
+double least_entropy_gain(const torch::Tensor& flatter, const torch::Tensor& sharper) {
+  const auto entropy = [](const torch::Tensor& weights) {
+    return -torch::xlogy(weights, weights).sum(-1);
+  };
+  return (entropy(flatter) - entropy(sharper)).min().item<double>();
+}
+
+// "Larger values don't play well with softmax, especially if not scaled: that can get skewed."
+TEST(EmbeddedSequenceScaling, FlattensEachRowOfWeights) {
+  torch::manual_seed(51);
+  const torch::NoGradGuard no_grad;
+  const auto x = torch::nn::Embedding(kVocabulary, 512)(torch::arange(kLength));
+  SelfAttention attention(SelfAttentionOptions(512).qk_dim(100).v_dim(100).scale(ScoreScale::none));
+  const auto unscaled = attention->forward(x, {.need_weights = true}).weights;
+  attention->options.scale(ScoreScale::model_width);
+  const auto scaled = attention->forward(x, {.need_weights = true}).weights;
+  EXPECT_GT(least_entropy_gain(scaled, unscaled), 0.1);
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,168 @@
+// The text "Basic Self-Attention": attention without parameters, then queries, keys and values,
+// scaling and heads. It prints no numbers; each claim is tested as a property.
+#include "attend/nn/multihead_attention.h"
+#include "attend/nn/self_attention.h"
+#include "support/close.h"
+#include "support/modules.h"
+#include "support/scores.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+torch::Tensor basic_attention(const torch::Tensor& x) {
+  return attend::scaled_dot_product_attention(x, x, x, {}, 0.0, kUnscaled).output;
+}
+
+struct SetsAndHeads : testing::Test {
+  SetsAndHeads() { torch::manual_seed(5); }
+
+  torch::NoGradGuard no_grad;
+  torch::Tensor order = torch::tensor({3, 0, 4, 1, 2});
+};
+
+TEST_F(SetsAndHeads, BasicAttentionIsAWeightedAverageOverAllInputs) {
+  const auto x = torch::randn({5, 3}, torch::kDouble);
+  const auto [y, w] =
+      attend::scaled_dot_product_attention(x, x, x, {.need_weights = true}, 0.0, kUnscaled);
+  for (int64_t i = 0; i < 5; ++i) {
+    const auto raw = torch::mv(x, x[i]);  // w'_ij = x_i . x_j
+    const auto expected = raw.exp() / raw.exp().sum();
+    EXPECT_TRUE(close(w[i], expected, 1e-14));
+    EXPECT_TRUE(close(y[i], torch::mv(x.t(), expected), 1e-14));
+    EXPECT_NEAR(w[i].sum().item<double>(), 1.0, 1e-14);
+  }
+  EXPECT_TRUE(close(basic_attention(x),
+                    torch::matmul(torch::softmax(torch::matmul(x, x.t()), -1), x), 1e-14));
+}
+
+TEST_F(SetsAndHeads, BasicAttentionIsPermutationEquivariant) {
+  const auto x = torch::randn({5, 3}, torch::kDouble);
+  const auto permuted = basic_attention(x.index_select(0, order));
+  EXPECT_TRUE(close(permuted, basic_attention(x).index_select(0, order), 1e-14));
+}
+
+TEST_F(SetsAndHeads, AttentionWithParametersIsPermutationEquivariantToo) {
+  const auto x = torch::randn({2, 5, 8});
+  const auto permuted = x.index_select(1, order);
+  SelfAttention one_head(SelfAttentionOptions(8));
+  MultiheadAttention heads(8, 2);
+  EXPECT_TRUE(close(one_head->forward(permuted).output,
+                    one_head->forward(x).output.index_select(1, order), 1e-6));
+  EXPECT_TRUE(close(heads->forward(permuted).output,
+                    heads->forward(x).output.index_select(1, order), 1e-6));
+}
+
+TEST_F(SetsAndHeads, ACausalMaskMakesOrderMatter) {
+  const auto x = torch::randn({5, 8});
+  MultiheadAttention heads(8, 2);
+  const AttentionArgs causal{.causal = true};
+  EXPECT_FALSE(torch::allclose(heads->forward(x.index_select(0, order), causal).output,
+                               heads->forward(x, causal).output.index_select(0, order)));
+}
+
+TEST_F(SetsAndHeads, QueriesKeysAndValuesComeFromThreeSquareMatrices) {
+  SelfAttention attention(SelfAttentionOptions(6).bias(false).scale(ScoreScale::none));
+  attention->to(torch::kDouble);
+  EXPECT_EQ(count_parameters(*attention), 3 * 6 * 6);
+  const auto x = torch::randn({4, 6}, torch::kDouble);
+  const auto y = attention->forward(x).output;
+  for (int64_t i = 0; i < 4; ++i) {
+    const auto q = torch::mv(attention->query->weight, x[i]);
+    auto numerator = torch::zeros({6}, torch::kDouble);
+    auto denominator = torch::zeros({}, torch::kDouble);
+    for (int64_t j = 0; j < 4; ++j) {
+      const auto e = torch::exp(torch::dot(q, torch::mv(attention->key->weight, x[j])));
+      numerator += e * torch::mv(attention->value->weight, x[j]);
+      denominator += e;
+    }
+    EXPECT_TRUE(close(y[i], numerator / denominator, 1e-13));
+  }
+}
+
+TEST_F(SetsAndHeads, DotProductsGrowWithTheWidthAndScalingHoldsThemBack) {
+  for (const int64_t width : {16, 1024}) {
+    const auto q = torch::randn({100, width});
+    const auto k = torch::randn({100, width});
+    const double root = std::sqrt(static_cast<double>(width));
+    const auto spread = [](const torch::Tensor& scores) { return scores.std().item<double>(); };
+    EXPECT_NEAR(spread(scores_inside_attention(q, k)), 1.0, 0.05);
+    if (width > 16) continue;  // beyond, exp(-score) leaves the range of float64
+    EXPECT_NEAR(spread(scores_inside_attention(q, k, {}, kUnscaled)), root, 0.05 * root);
+  }
+}
+
+TEST_F(SetsAndHeads, LargeScoresKillTheGradientAndScalingKeepsIt) {
+  const torch::AutoGradMode with_gradient(true);
+  const auto k = torch::randn({8, 1024});
+  const auto gradient = [&](std::optional<double> scale) {
+    auto q = torch::randn({8, 1024}).requires_grad_();
+    const auto weights =
+        attend::scaled_dot_product_attention(q, k, k, {.need_weights = true}, 0, scale).weights;
+    // What the scores receive from one weight of each row: nothing once softmax saturates.
+    return torch::autograd::grad({weights.select(1, 0).sum()}, {q})[0].norm().item<double>() /
+           scale.value_or(1 / 32.0);
+  };
+  EXPECT_LT(gradient(kUnscaled), 0.01 * gradient(std::nullopt));
+}
+
+TEST_F(SetsAndHeads, NarrowHeadsProjectWidth256To64) {
+  const int64_t k = 256;
+  const int64_t h = 4;
+  MultiheadAttention narrow(MultiheadAttentionOptions(k, h).bias(false));
+  EXPECT_EQ(narrow->qkv->weight.sizes(), at::IntArrayRef({3 * h * 64, k}));
+  EXPECT_EQ(narrow->out->weight.sizes(), at::IntArrayRef({k, h * 64}));
+  EXPECT_EQ(count_parameters(*narrow), 3 * h * (256 * 64) + k * k);
+}
+
+TEST_F(SetsAndHeads, WideHeadsKeepTheWholeWidth) {
+  const int64_t k = 256;
+  const int64_t h = 4;
+  MultiheadAttention wide(MultiheadAttentionOptions(k, h).head_dim(k).bias(false));
+  EXPECT_EQ(count_parameters(*wide), h * 3 * (k * k) + (h * k) * k);
+  const auto [output, weights] = wide->forward(torch::randn({3, k}), {.need_weights = true});
+  EXPECT_EQ(output.sizes(), at::IntArrayRef({3, k}));
+  EXPECT_EQ(weights.sizes(), at::IntArrayRef({h, 3, 3}));
+}
+
+/// The text's first picture: h copies of single-head attention, concatenated, then one Linear.
+void expect_copies_of_one_head(int64_t head_dim) {
+  const int64_t k = 8;
+  const int64_t h = 2;
+  MultiheadAttention heads(MultiheadAttentionOptions(k, h).head_dim(head_dim));
+  const auto x = torch::randn({3, 5, k});
+  const auto weights = heads->qkv->weight.unflatten(0, {3, h, head_dim});
+  const auto biases = heads->qkv->bias.unflatten(0, {3, h, head_dim});
+  std::vector<torch::Tensor> outputs;
+  for (int64_t i = 0; i < h; ++i) {
+    SelfAttention head(SelfAttentionOptions(k).qk_dim(head_dim).v_dim(head_dim));
+    int64_t part = 0;
+    for (auto* linear : {&head->query, &head->key, &head->value}) {
+      (*linear)->weight.copy_(weights[part][i]);
+      (*linear)->bias.copy_(biases[part][i]);
+      ++part;
+    }
+    outputs.push_back(head->forward(x).output);
+  }
+  EXPECT_TRUE(close(heads->forward(x).output, heads->out(torch::cat(outputs, -1)), 1e-6));
+}
+
+TEST_F(SetsAndHeads, NarrowHeadsAreCopiesOfSelfAttentionInParallel) {
+  expect_copies_of_one_head(4);
+}
+
+TEST_F(SetsAndHeads, WideHeadsAreCopiesOfSelfAttentionInParallel) {
+  expect_copies_of_one_head(8);
+}
+
+TEST_F(SetsAndHeads, HeadsSeeTheSameNeighboursDifferently) {
+  MultiheadAttention heads(8, 2);
+  const auto weights = heads->forward(torch::randn({5, 8}), {.need_weights = true}).weights;
+  EXPECT_FALSE(torch::allclose(weights[0], weights[1], 0, 1e-3));
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "support/close.h"
+
+#include <torch/serialize.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace attend {
+
+/// The keys of the state dict: parameters, then buffers.
+inline std::vector<std::string> state_names(const torch::nn::Module& module) {
+  auto names = module.named_parameters().keys();
+  for (const auto& name : module.named_buffers().keys()) names.push_back(name);
+  return names;
+}
+
+inline int64_t count_parameters(const torch::nn::Module& module) {
+  int64_t count = 0;
+  for (const auto& parameter : module.parameters()) count += parameter.numel();
+  return count;
+}
+
+/// What pretty_print writes for the module and its children.
+inline std::string printed(const torch::nn::Module& module) {
+  std::ostringstream stream;
+  stream << module;
+  return stream.str();
+}
+
+/// Checks that a clone gives what the module gives and shares no parameter with it, and that
+/// torch::save and torch::load carry the module over to `fresh`, one of the same options and other
+/// parameters. `run` maps a module holder to a tensor.
+template <typename Holder, typename Run>
+void expect_clone_and_file_keep(const Holder& module, Holder fresh, const Run& run) {
+  const torch::NoGradGuard no_grad;
+  const auto expected = run(module);
+  using Impl = typename Holder::ContainedType;
+  const Holder copy(std::dynamic_pointer_cast<Impl>(module->clone()));
+  EXPECT_TRUE(close(run(copy), expected, 0.0));
+  for (auto& parameter : copy->parameters()) parameter.add_(torch::randn_like(parameter));
+  EXPECT_TRUE(close(run(module), expected, 0.0)) << "the clone shares parameters";
+  EXPECT_FALSE(close(run(copy), expected, 0.0)) << "the clone does not use its parameters";
+
+  EXPECT_FALSE(close(run(fresh), expected, 0.0)) << "nothing to load: equal before";
+  std::stringstream file;
+  torch::save(module, file);
+  torch::load(fresh, file);
+  EXPECT_TRUE(close(run(fresh), expected, 0.0));
+}
+
+}  // namespace attend

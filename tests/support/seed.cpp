@@ -1,0 +1,24 @@
+#include "support/seed.h"
+
+#include <torch/types.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <string>
+
+namespace attend {
+
+uint64_t seed_afresh() {
+  const char* given = std::getenv("ATTEND_TEST_SEED");
+  const uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device{}();
+  std::cout << "repeat with ATTEND_TEST_SEED=" << seed << std::endl;
+  torch::manual_seed(seed);
+  return seed;
+}
+
+int64_t draw(int64_t low, int64_t high) {
+  return torch::randint(low, high + 1, {}, torch::kLong).item<int64_t>();
+}
+
+}  // namespace attend

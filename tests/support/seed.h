@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+
+namespace attend {
+
+/// Seeds LibTorch's generators freshly, so that each run tests other cases, and prints the seed.
+/// The environment variable ATTEND_TEST_SEED repeats a run.
+uint64_t seed_afresh();
+
+/// An integer drawn from low .. high by LibTorch's generator.
+int64_t draw(int64_t low, int64_t high);
+
+}  // namespace attend
