@@ -1,18 +1,30 @@
-# Finds LibTorch. Where this project is built by itself and nobody set Torch_DIR, scripts/find-torch
-# looks for one (LIBTORCH, then the Python packages); an embedding project brings its own.
+# Finds LibTorch and, for the tests, a Python with torch.
+include(${CMAKE_CURRENT_LIST_DIR}/LinkLibTorch.cmake)
 set(ATTEND_TORCH_MINIMUM 2.11)
-if(PROJECT_IS_TOP_LEVEL AND NOT Torch_DIR AND NOT DEFINED ENV{Torch_DIR})
+
+# attend_run_find_torch(<variable> <argument>...): what scripts/find-torch prints, or nothing.
+function(attend_run_find_torch variable)
   execute_process(
-    COMMAND ${PROJECT_SOURCE_DIR}/scripts/find-torch
-    OUTPUT_VARIABLE found_torch_dir
-    OUTPUT_STRIP_TRAILING_WHITESPACE
-    ERROR_QUIET)
-  if(found_torch_dir)
-    set(Torch_DIR ${found_torch_dir} CACHE PATH "The folder of TorchConfig.cmake")
+    COMMAND ${PROJECT_SOURCE_DIR}/scripts/find-torch ${ARGN}
+    OUTPUT_VARIABLE found
+    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  set(${variable} "${found}" PARENT_SCOPE)
+endfunction()
+
+# Where this project is built by itself and nobody set Torch_DIR here, scripts/find-torch looks for one;
+# an embedding project brings its own.
+if(PROJECT_IS_TOP_LEVEL AND (NOT Torch_DIR OR Torch_DIR STREQUAL ATTEND_FOUND_TORCH_DIR))
+  attend_run_find_torch(found)
+  if(found AND NOT found STREQUAL Torch_DIR)
+    # Where the libraries of another LibTorch were, its package keeps as well.
+    unset(TORCH_LIBRARY CACHE)
+    unset(c10_LIBRARY CACHE)
+    set(Torch_DIR ${found} CACHE PATH "The folder of TorchConfig.cmake" FORCE)
+    set(ATTEND_FOUND_TORCH_DIR ${found} CACHE INTERNAL "The Torch_DIR that scripts/find-torch found")
   endif()
 endif()
 
-find_package(Torch QUIET)
+attend_find_torch()
 if(NOT Torch_FOUND)
   message(FATAL_ERROR "LibTorch was not found: run scripts/setup, or set Torch_DIR to the folder of "
                       "its TorchConfig.cmake (share/cmake/Torch in an unpacked LibTorch archive)")
@@ -20,4 +32,11 @@ endif()
 if(Torch_VERSION VERSION_LESS ATTEND_TORCH_MINIMUM)
   message(FATAL_ERROR "LibTorch ${Torch_VERSION} in ${Torch_DIR} is too old: attend needs "
                       "${ATTEND_TORCH_MINIMUM} or newer")
+endif()
+message(STATUS "LibTorch ${Torch_VERSION}: ${Torch_DIR}")
+
+if(ATTEND_BUILD_TESTS AND NOT EXISTS "${ATTEND_PYTHON}")
+  attend_run_find_torch(found --python)
+  set(ATTEND_PYTHON "${found}"
+      CACHE FILEPATH "A Python with torch, for the tests that need one; they skip if this is empty" FORCE)
 endif()

@@ -1,0 +1,47 @@
+# attend_find_torch(<folder>...): finds LibTorch as find_package(Torch) does, the folders being the last
+# places to look in, and sets Torch_FOUND, Torch_DIR and Torch_VERSION. For this project and, installed
+# beside attendConfig.cmake, for those that find attend.
+#
+# Not find_package(Torch) alone, because that of a LibTorch with CUDA insists on CUDA's compiler. The
+# libraries themselves do not, and attend has no kernels to compile: without nvcc they are linked directly.
+macro(attend_find_torch)
+  find_path(
+    Torch_DIR TorchConfig.cmake
+    HINTS ENV Torch_DIR ${Torch_ROOT} ENV Torch_ROOT
+    PATHS ${ARGN}
+    PATH_SUFFIXES share/cmake/Torch)
+  if(NOT TARGET torch AND Torch_DIR)
+    find_program(ATTEND_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+    mark_as_advanced(ATTEND_NVCC)
+    get_filename_component(attend_torch_root ${Torch_DIR}/../../.. ABSOLUTE)
+    if(ATTEND_NVCC OR NOT EXISTS ${attend_torch_root}/lib/libtorch_cuda.so)
+      find_package(Torch QUIET PATHS ${Torch_DIR} NO_DEFAULT_PATH)
+    else()
+      _attend_link_torch_with_cuda(${attend_torch_root})
+    endif()
+  endif()
+  if(TARGET torch)
+    set(Torch_FOUND TRUE)
+    if(NOT Torch_VERSION AND Torch_DIR)
+      _attend_read_torch_version(${Torch_DIR})
+    endif()
+  endif()
+endmacro()
+
+function(_attend_link_torch_with_cuda root)
+  find_package(Threads REQUIRED)
+  add_library(torch INTERFACE IMPORTED)
+  target_include_directories(
+    torch SYSTEM INTERFACE ${root}/include ${root}/include/torch/csrc/api/include)
+  target_link_libraries(
+    torch INTERFACE ${root}/lib/libtorch.so ${root}/lib/libtorch_cpu.so ${root}/lib/libtorch_cuda.so
+                    ${root}/lib/libc10_cuda.so ${root}/lib/libc10.so Threads::Threads)
+  # The devices register themselves when the libraries are loaded, so those that nobody calls must not
+  # be dropped; what the libraries themselves need, they find at run time.
+  target_link_options(torch INTERFACE -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
+endfunction()
+
+function(_attend_read_torch_version dir)
+  include(${dir}/TorchConfigVersion.cmake)
+  set(Torch_VERSION ${PACKAGE_VERSION} PARENT_SCOPE)
+endfunction()
