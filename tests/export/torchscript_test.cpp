@@ -1,14 +1,14 @@
 #include "attend/export/torchscript.h"
 
+#include "attend/models/language_model.h"
+#include "support/close.h"
+#include "support/temporary_directory.h"
+
 #include <gmock/gmock.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
-
-#include "attend/models/language_model.h"
-#include "support/close.h"
-#include "support/temporary_directory.h"
 
 namespace attend {
 namespace {
@@ -103,12 +103,10 @@ TEST(TorchScript, RefusesAForwardThatFreezesASize) {
   const TemporaryDirectory directory;
   const auto x = torch::randn({2, 5});
   const TorchScriptOptions other_shape{.check_inputs = {{torch::randn({2, 6})}}};
-  EXPECT_THAT(
-      [&] { export_torchscript(FreezesItsLength(), {x}, directory / "m", other_shape); },
-      ThrowsMessage<std::runtime_error>(HasSubstr("differs from the module by")));
-  EXPECT_THAT(
-      [&] { export_torchscript(ReshapesToItsLength(), {x}, directory / "m", other_shape); },
-      ThrowsMessage<std::runtime_error>(HasSubstr("(2, 6)")));
+  EXPECT_THAT([&] { export_torchscript(FreezesItsLength(), {x}, directory / "m", other_shape); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("differs from the module by")));
+  EXPECT_THAT([&] { export_torchscript(ReshapesToItsLength(), {x}, directory / "m", other_shape); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("(2, 6)")));
   EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
 }
 

@@ -1,11 +1,11 @@
 #include "attend/io/files.h"
 
+#include "attend/support/input_error.h"
+#include "support/temporary_directory.h"
+
 #include <gmock/gmock.h>
 
 #include <fstream>
-
-#include "attend/support/input_error.h"
-#include "support/temporary_directory.h"
 
 namespace attend {
 namespace {
@@ -15,14 +15,18 @@ using testing::ThrowsMessage;
 
 TEST(Files, ReadTextRefusesWhatIsNoText) {
   const TemporaryDirectory directory;
-  const auto read = [&](const char* name) { return [=, &directory] { read_text(directory / name); }; };
-  EXPECT_THAT(read("missing.txt"), ThrowsMessage<InputError>(HasSubstr("missing.txt: no such file")));
+  const auto read = [&](const char* name) {
+    return [=, &directory] { read_text(directory / name); };
+  };
+  EXPECT_THAT(read("missing.txt"),
+              ThrowsMessage<InputError>(HasSubstr("missing.txt: no such file")));
 
   std::ofstream(directory / "empty.txt").close();
   EXPECT_THAT(read("empty.txt"), ThrowsMessage<InputError>(HasSubstr("empty")));
 
   std::ofstream(directory / "latin1.txt") << "caf\xE9 au lait";
-  EXPECT_THAT(read("latin1.txt"), ThrowsMessage<InputError>(HasSubstr("found byte 0xE9 at offset 3")));
+  EXPECT_THAT(read("latin1.txt"),
+              ThrowsMessage<InputError>(HasSubstr("found byte 0xE9 at offset 3")));
 
   EXPECT_THAT(read(""), ThrowsMessage<InputError>(HasSubstr("found a directory")));
 }

@@ -1,11 +1,11 @@
 #include "attend/io/safetensors_header.h"
 
+#include "attend/support/input_error.h"
+#include "support/seed.h"
+
 #include <gmock/gmock.h>
 
 #include <random>
-
-#include "attend/support/input_error.h"
-#include "support/seed.h"
 
 namespace attend {
 namespace {
@@ -21,10 +21,9 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
   return file + header + std::string(data_bytes, '\0');
 }
 
-const std::string kTwoTensors =
-    R"({"__metadata__":{"format":"pt"},)"
-    R"("b":{"dtype":"I64","shape":[2],"data_offsets":[24,40]},)"
-    R"("a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})";
+const std::string kTwoTensors = R"({"__metadata__":{"format":"pt"},)"
+                                R"("b":{"dtype":"I64","shape":[2],"data_offsets":[24,40]},)"
+                                R"("a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})";
 
 TEST(SafetensorsHeader, ReadsEntriesInTheOrderOfTheirBytes) {
   const auto header = parse_safetensors_header(file_of(kTwoTensors, 40));
@@ -37,9 +36,10 @@ TEST(SafetensorsHeader, ReadsEntriesInTheOrderOfTheirBytes) {
 }
 
 TEST(SafetensorsHeader, TakesScalarsAndEmptyTensors) {
-  const auto header = parse_safetensors_header(
-      file_of(R"({"s":{"dtype":"F64","shape":[],"data_offsets":[0,8]},)"
-              R"("e":{"dtype":"F32","shape":[3,0],"data_offsets":[0,0]}})", 8));
+  const auto header =
+      parse_safetensors_header(file_of(R"({"s":{"dtype":"F64","shape":[],"data_offsets":[0,8]},)"
+                                       R"("e":{"dtype":"F32","shape":[3,0],"data_offsets":[0,0]}})",
+                                       8));
   EXPECT_EQ(header.entries.size(), 2U);
   EXPECT_TRUE(parse_safetensors_header(file_of("{}", 0)).entries.empty());
 }
@@ -64,9 +64,11 @@ TEST(SafetensorsHeader, RefusesWhatTheFormatForbids) {
           "overflows");
   refuses(R"({"a":{"dtype":"F32","shape":[1]}})", 4, "data_offsets");
   refuses(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-          R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", 2, "key 'a' stands twice");
+          R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+          2, "key 'a' stands twice");
   refuses(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
-          R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", 3, "begins at byte 1");
+          R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+          3, "begins at byte 1");
   refuses(R"({"__metadata__":{"a":1}})", 0, "must be string");
 }
 
@@ -89,9 +91,15 @@ TEST(SafetensorsHeader, DamagedFilesAreRefusedOrConsistentButNeverCrash) {
     for (uint64_t i = 0; i < edits; ++i) {
       const auto at = random() % damaged.size();
       switch (random() % 3) {
-        case 0: damaged[at] = static_cast<char>(random()); break;
-        case 1: damaged.erase(at, 1 + random() % 8); break;
-        default: damaged.insert(at, 1, static_cast<char>(random())); break;
+        case 0:
+          damaged[at] = static_cast<char>(random());
+          break;
+        case 1:
+          damaged.erase(at, 1 + random() % 8);
+          break;
+        default:
+          damaged.insert(at, 1, static_cast<char>(random()));
+          break;
       }
       if (damaged.empty()) break;
     }

@@ -1,11 +1,11 @@
 #include "attend/io/safetensors.h"
 
-#include <gmock/gmock.h>
-#include <torch/nn/modules/linear.h>
-
 #include "attend/io/files.h"
 #include "attend/support/input_error.h"
 #include "support/temporary_directory.h"
+
+#include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
 
 namespace attend {
 namespace {
@@ -17,9 +17,9 @@ using testing::ThrowsMessage;
 TEST(Safetensors, KeepEveryDtypeBitForBit) {
   const TemporaryDirectory directory;
   Safetensors content{.tensors = {}, .metadata = {{"format", "pt"}, {"note", "ü \"quoted\""}}};
-  for (const auto dtype : {torch::kBool, torch::kByte, torch::kChar, torch::kShort, torch::kHalf,
-                           torch::kBFloat16, torch::kInt, torch::kFloat, torch::kLong,
-                           torch::kDouble}) {
+  for (const auto dtype :
+       {torch::kBool, torch::kByte, torch::kChar, torch::kShort, torch::kHalf, torch::kBFloat16,
+        torch::kInt, torch::kFloat, torch::kLong, torch::kDouble}) {
     content.tensors[std::string("t.") + torch::toString(dtype)] =
         torch::randn({3, 2}).mul(10).to(dtype);
   }

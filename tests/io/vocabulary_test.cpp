@@ -1,8 +1,8 @@
 #include "attend/io/vocabulary.h"
 
-#include <gmock/gmock.h>
-
 #include "attend/support/input_error.h"
+
+#include <gmock/gmock.h>
 
 namespace attend {
 namespace {
@@ -43,19 +43,24 @@ TEST(Vocabulary, NamesWhatItDoesNotKnow) {
               ThrowsMessage<InputError>("word 'beach' is not among the 2 that the model knows"));
   const auto characters = Vocabulary::of_characters("abc");
   EXPECT_THAT([&] { characters.encode("abß"); }, ThrowsMessage<InputError>(HasSubstr("'ß'")));
-  EXPECT_THAT([&] { characters.encode("a\xFF"); }, ThrowsMessage<InputError>(HasSubstr("offset 1")));
+  EXPECT_THAT([&] { characters.encode("a\xFF"); },
+              ThrowsMessage<InputError>(HasSubstr("offset 1")));
 }
 
 TEST(Vocabulary, RefusesDoubleAndNoTokens) {
-  EXPECT_THAT([] { Vocabulary(TokenUnit::word, {"a", "b", "a"}); },
-              ThrowsMessage<InputError>(HasSubstr("'a' stands twice")));
+  EXPECT_THAT(
+      [] {
+        Vocabulary(TokenUnit::word, {"a", "b", "a"});
+      },
+      ThrowsMessage<InputError>(HasSubstr("'a' stands twice")));
   EXPECT_THROW(Vocabulary(TokenUnit::word, {}), InputError);
 }
 
 TEST(Vocabulary, RefusesOtherFiles) {
-  for (const char* json : {"", "[", "[]", "{}", R"({"unit": "syllable", "tokens": ["a"]})",
-                           R"({"unit": "word", "tokens": [1]})", R"({"unit": "word"})",
-                           R"({"unit": "word", "tokens": []})", R"({"unit": 3, "tokens": ["a"]})"}) {
+  for (const char* json :
+       {"", "[", "[]", "{}", R"({"unit": "syllable", "tokens": ["a"]})",
+        R"({"unit": "word", "tokens": [1]})", R"({"unit": "word"})",
+        R"({"unit": "word", "tokens": []})", R"({"unit": 3, "tokens": ["a"]})"}) {
     EXPECT_THROW(Vocabulary::from_json(json), InputError) << json;
   }
 }

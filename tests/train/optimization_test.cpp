@@ -1,11 +1,11 @@
-#include <gmock/gmock.h>
-#include <torch/nn/modules/linear.h>
-#include <torch/optim/adamw.h>
-
 #include "attend/train/adamw.h"
 #include "attend/train/schedule.h"
 #include "support/close.h"
 #include "support/seed.h"
+
+#include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adamw.h>
 
 namespace attend::train {
 namespace {
@@ -22,9 +22,9 @@ TEST(AdamW, EqualsTheStockOneOver50Steps) {
     made->betas({config.beta1, config.beta2}).weight_decay(weight_decay);
     return made;
   };
-  torch::optim::AdamW reference({{{theirs->weight}, options(config.weight_decay)},
-                                 {{theirs->bias}, options(0.0)}},
-                                torch::optim::AdamWOptions(0.01));
+  torch::optim::AdamW reference(
+      {{{theirs->weight}, options(config.weight_decay)}, {{theirs->bias}, options(0.0)}},
+      torch::optim::AdamWOptions(0.01));
   for (int step = 0; step < 50; ++step) {
     const auto x = torch::randn({4, 5});
     optimizer.zero_grad();

@@ -1,11 +1,11 @@
 #include "attend/train/recipe.h"
 
-#include <gmock/gmock.h>
-
 #include "attend/io/files.h"
 #include "attend/support/input_error.h"
 #include "attend/train/task.h"
 #include "support/temporary_directory.h"
+
+#include <gmock/gmock.h>
 
 namespace attend::train {
 namespace {
@@ -69,8 +69,10 @@ TEST_F(RecipeFile, NamesTheNearestKeyForAnUnknownOne) {
 TEST_F(RecipeFile, NamesWhatItFoundAndExpected) {
   EXPECT_THAT(reading("[model]\nlayers = 'two'\n"),
               ThrowsMessage<InputError>(HasSubstr("model.layers: expected a whole number")));
-  EXPECT_THAT(reading("[model]\nlayers = 2.5\n"), ThrowsMessage<InputError>(HasSubstr("found 2.5")));
-  EXPECT_THAT(reading("[model]\ntied = 1\n"), ThrowsMessage<InputError>(HasSubstr("true or false")));
+  EXPECT_THAT(reading("[model]\nlayers = 2.5\n"),
+              ThrowsMessage<InputError>(HasSubstr("found 2.5")));
+  EXPECT_THAT(reading("[model]\ntied = 1\n"),
+              ThrowsMessage<InputError>(HasSubstr("true or false")));
   EXPECT_THAT(reading("[model]\npositions = 'rotten'\n"),
               ThrowsMessage<InputError>(HasSubstr("one of none, learned, sinusoidal")));
   EXPECT_THAT(reading("[model]\nlayers = [1]\n"), ThrowsMessage<InputError>(HasSubstr("an array")));

@@ -1,12 +1,12 @@
 #include "attend/train/run.h"
 
-#include <gmock/gmock.h>
-
 #include "attend/io/files.h"
 #include "attend/support/input_error.h"
 #include "attend/train/metrics_log.h"
 #include "attend/train/senses_task.h"
 #include "support/temporary_directory.h"
+
+#include <gmock/gmock.h>
 
 namespace attend::train {
 namespace {

@@ -1,11 +1,11 @@
+#include "attend/support/input_error.h"
+#include "attend/train/senses_grammar.h"
+#include "attend/train/senses_task.h"
+
 #include <gmock/gmock.h>
 
 #include <map>
 #include <set>
-
-#include "attend/support/input_error.h"
-#include "attend/train/senses_grammar.h"
-#include "attend/train/senses_task.h"
 
 namespace attend::train {
 namespace {
@@ -45,8 +45,8 @@ TEST(SensesGrammar, OnlyTheWordsAroundItTellTheSense) {
 
 TEST(SensesGrammar, EachOfEightWordsHasTwoSensesEquallyOften) {
   const auto sentences = make_sense_sentences();
-  EXPECT_THAT(ambiguous_words(), testing::IsSupersetOf({"bank", "bat", "spring", "crane", "match",
-                                                        "bark"}));
+  EXPECT_THAT(ambiguous_words(),
+              testing::IsSupersetOf({"bank", "bat", "spring", "crane", "match", "bark"}));
   EXPECT_EQ(ambiguous_words().size(), 8U);
   for (const auto* part : {&sentences.training, &sentences.held_out}) {
     std::map<std::string, std::size_t> count;
@@ -61,7 +61,8 @@ TEST(SensesTask, TargetsAreTheNextTokensAndTheSense) {
   const auto& vocabulary = task.vocabulary();
   const auto batch = task.validation_batches(3).front();
   const auto length = batch.targets[0].ne(kIgnored).sum().item<int64_t>();
-  EXPECT_TRUE(batch.targets[0].narrow(0, 0, length - 1).equal(batch.tokens[0].narrow(0, 1, length - 1)));
+  EXPECT_TRUE(
+      batch.targets[0].narrow(0, 0, length - 1).equal(batch.tokens[0].narrow(0, 1, length - 1)));
   EXPECT_THAT(vocabulary.token(batch.targets[0][length - 1].item<int64_t>()), HasSubstr("="));
   EXPECT_TRUE(batch.answers[0][length - 1].item<bool>());
   EXPECT_EQ(batch.answers.sum().item<int64_t>(), 3) << "one answer a sentence";

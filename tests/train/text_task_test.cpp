@@ -1,10 +1,10 @@
 #include "attend/train/text_task.h"
 
-#include <gmock/gmock.h>
-
 #include "attend/io/files.h"
 #include "attend/support/input_error.h"
 #include "support/temporary_directory.h"
+
+#include <gmock/gmock.h>
 
 namespace attend::train {
 namespace {

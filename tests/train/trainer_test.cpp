@@ -1,10 +1,10 @@
 #include "attend/train/trainer.h"
 
-#include <gmock/gmock.h>
-
 #include "attend/io/safetensors.h"
 #include "attend/train/run.h"
 #include "attend/train/senses_task.h"
+
+#include <gmock/gmock.h>
 
 namespace attend::train {
 namespace {
@@ -75,8 +75,9 @@ TEST(Trainer, ALossThatIsNotFiniteStopsAndNamesTheStep) {
     const torch::NoGradGuard no_grad;
     model->norm->weight.fill_(1e38);
   }
-  EXPECT_THAT([&] { train(model, task, recipe.training); },
-              testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("at step 1, learning")));
+  EXPECT_THAT(
+      [&] { train(model, task, recipe.training); },
+      testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("at step 1, learning")));
 }
 
 TEST(Trainer, AttentionLearnsTheSensesAndItsAbsenceCannot) {

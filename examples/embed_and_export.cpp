@@ -1,0 +1,53 @@
+// A transformer block inside a program's own module: trained for some steps, then exported as
+// TorchScript, which Python's torch.jit.load and any LibTorch program load without this library.
+#include "attend/export/torchscript.h"
+#include "attend/nn/transformer_block.h"
+
+#include <fmt/format.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/optim/adamw.h>
+#include <torch/script.h>
+
+#include <filesystem>
+
+// Tells where in a sequence of numbers the largest stands, by a score for each place.
+struct FindLargestImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& numbers) {           // (B, T)
+    const auto x = block->forward(widen(numbers.unsqueeze(-1)));  // (B, T, 32)
+    return score(x).squeeze(-1);                                  // (B, T)
+  }
+  torch::nn::Linear widen = register_module("widen", torch::nn::Linear(1, 32));
+  attend::TransformerBlock block = register_module("block", attend::TransformerBlock(32, 4));
+  torch::nn::Linear score = register_module("score", torch::nn::Linear(32, 1));
+};
+TORCH_MODULE(FindLargest);
+
+int main() {
+  torch::manual_seed(0);
+  FindLargest model;
+  torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(3e-3));
+  double first_loss = 0;
+  double loss_value = 0;
+  for (int step = 0; step < 150; ++step) {
+    const auto numbers = torch::randn({64, 6});
+    const auto loss = torch::nn::functional::cross_entropy(model(numbers), numbers.argmax(-1));
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    loss_value = loss.item<double>();
+    if (step == 0) first_loss = loss_value;
+  }
+  fmt::print("loss {:.2f} -> {:.2f}\n", first_loss, loss_value);
+
+  const auto path = std::filesystem::temp_directory_path() / "find_largest.pt";
+  attend::export_torchscript(
+      model, {torch::randn({2, 6})}, path,
+      {.input_names = {"numbers"}, .check_inputs = {{torch::randn({3, 9})}}});  // another length
+  auto file = torch::jit::load(path.string());
+  const auto numbers = torch::randn({5, 11});
+  model->eval();
+  const bool equal = file.forward({numbers}).toTensor().allclose(model(numbers), 1e-5, 1e-5);
+  fmt::print("exported file and module are {} at (5, 11)\n", equal ? "equal" : "DIFFERENT");
+  std::filesystem::remove(path);
+  return equal ? 0 : 1;
+}
