@@ -14,9 +14,7 @@ namespace {
 
 constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
-struct ScaledDotProductAttention : testing::Test {
-  ScaledDotProductAttention() { torch::manual_seed(1); }
-
+struct ScaledDotProductAttention : FixedSeed, testing::Test {
   torch::Tensor q = torch::randn({2, 3, 4, 5}, torch::kDouble);  // (B, H, T, D)
   torch::Tensor k = torch::randn({2, 3, 6, 5}, torch::kDouble);  // (B, H, S, D)
   torch::Tensor v = torch::randn({2, 3, 6, 7}, torch::kDouble);  // (B, H, S, Dv)
