@@ -4,7 +4,7 @@
 #include "support/throws.h"
 #include "support/trace.h"
 
-#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/container/any.h>
 
 namespace attend {
 namespace {

@@ -3,7 +3,10 @@
 #include "support/close.h"
 #include "support/seed.h"
 
+#include <algorithm>
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace attend {
 namespace {

@@ -5,6 +5,8 @@
 #include "support/trace.h"
 
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace attend {
 namespace {

@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <vector>
 
 // LibTorch has a function of that name in namespace at, which its tensors bring into every
 // unqualified call: so the tests say attend::scaled_dot_product_attention.
