@@ -15,7 +15,7 @@ TransformerBlockOptions block_options(const LanguageModelConfig& config) {
                      .norm_order(config.norm_order)
                      .dropout(config.dropout);
   options.attention().bias(config.bias).dropout(config.dropout);
-  options.feed_forward().bias(config.bias).activation(config.activation);
+  options.feed_forward().bias(config.bias).activation(config.activation).dropout(config.dropout);
   if (config.ff_dim != 0) options.feed_forward().hidden_dim(config.ff_dim);
   return options;
 }

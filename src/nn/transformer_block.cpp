@@ -25,6 +25,7 @@ void TransformerBlockImpl::reset() {
 }
 
 torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {
+  check_width("TransformerBlock", x, options.attention().embed_dim());
   const auto attend = [&](const torch::Tensor& h) {
     return dropout(attention->forward(h, args).output);
   };

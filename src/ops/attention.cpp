@@ -17,14 +17,22 @@ void check_inputs(const torch::Tensor& query, const torch::Tensor& key,
   TORCH_CHECK_VALUE(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2,
                     "attention needs (..., length, width), found query ", query.sizes(), ", key ",
                     key.sizes(), " and value ", value.sizes());
+  const auto leading = [](const torch::Tensor& x) {
+    return x.sizes().slice(0, x.sizes().size() - 2);
+  };
+  TORCH_CHECK_VALUE(at::are_expandable(leading(query), leading(key)) &&
+                        at::are_expandable(leading(query), leading(value)) &&
+                        at::are_expandable(leading(key), leading(value)),
+                    "query ", query.sizes(), ", key ", key.sizes(), " and value ", value.sizes(),
+                    " must agree in batch and heads");
   TORCH_CHECK_VALUE(query.size(-1) == key.size(-1), "query width (", query.size(-1),
                     ") must equal key width (", key.size(-1), ")");
   TORCH_CHECK_VALUE(key.size(-2) == value.size(-2), "key length (", key.size(-2),
                     ") must equal value length (", value.size(-2), ")");
-  TORCH_CHECK_TYPE(
-      query.scalar_type() == key.scalar_type() && key.scalar_type() == value.scalar_type(),
-      "query, key and value must have one dtype, found ", query.scalar_type(), ", ",
-      key.scalar_type(), " and ", value.scalar_type());
+  TORCH_CHECK_TYPE(query.is_floating_point() && query.scalar_type() == key.scalar_type() &&
+                       key.scalar_type() == value.scalar_type(),
+                   "query, key and value must have one float dtype, found ", query.scalar_type(),
+                   ", ", key.scalar_type(), " and ", value.scalar_type());
 }
 
 void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const torch::Tensor& key) {

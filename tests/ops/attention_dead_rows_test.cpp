@@ -1,8 +1,12 @@
 // A query that may attend to nothing gives zeros and zero gradients, and disturbs no other query.
 #include "attend/ops/attention.h"
 #include "support/close.h"
+#include "support/seed.h"
 
+#include <algorithm>
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace attend {
 namespace {
@@ -39,9 +43,8 @@ std::vector<DeadRowCase> dead_row_cases() {
   };
 }
 
-struct DeadRows : testing::TestWithParam<std::tuple<DeadRowCase, bool>> {
+struct DeadRows : FixedSeed, testing::TestWithParam<std::tuple<DeadRowCase, bool>> {
   DeadRows() {
-    torch::manual_seed(2);
     q = torch::randn({2, 2, kase.queries, 4}).requires_grad_();
     k = torch::randn({2, 2, kase.keys, 4}).requires_grad_();
     v = torch::randn({2, 2, kase.keys, 5}).requires_grad_();

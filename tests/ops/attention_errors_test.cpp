@@ -33,9 +33,22 @@ TEST(AttentionErrors, NameTheDtypesThatDiffer) {
   const auto x = sized({2, 4});
   EXPECT_THAT(attending(x, x, sized({2, 4}, torch::kHalf)),
               throws<c10::TypeError>(
-                  "query, key and value must have one dtype, found Float, Float and Half"));
+                  "query, key and value must have one float dtype, found Float, Float and Half"));
   EXPECT_THAT(attending(x, sized({2, 4}, torch::kDouble), x),
               throws<c10::TypeError>("found Float, Double and Float"));
+}
+
+TEST(AttentionErrors, NameTheDtypeThatIsNoFloat) {
+  const auto x = sized({2, 4}, torch::kLong);
+  EXPECT_THAT(attending(x, x, x), throws<c10::TypeError>("found Long, Long and Long"));
+}
+
+TEST(AttentionErrors, NameTheShapesWhoseBatchOrHeadsDiffer) {
+  EXPECT_THAT(attending(sized({2, 3, 4}), sized({3, 3, 4}), sized({3, 3, 4})),
+              throws<c10::ValueError>("query [2, 3, 4], key [3, 3, 4] and value [3, 3, 4] must "
+                                      "agree in batch and heads"));
+  EXPECT_THAT(attending(sized({2, 3, 4}), sized({2, 3, 4}), sized({5, 3, 4})),
+              throws<c10::ValueError>("value [5, 3, 4] must agree in batch and heads"));
 }
 
 TEST(AttentionErrors, NameTheDtypeOfAMaskOfIntegers) {

@@ -1,9 +1,12 @@
 #include "attend/ops/attention.h"
 #include "support/close.h"
 #include "support/gradient.h"
+#include "support/seed.h"
 #include "support/trace.h"
 
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace attend {
 namespace {
@@ -34,9 +37,7 @@ std::vector<MaskCase> mask_cases() {
 
 using GradientCase = std::tuple<MaskCase, bool>;
 
-struct AttentionGradient : testing::TestWithParam<GradientCase> {
-  AttentionGradient() { torch::manual_seed(8); }
-
+struct AttentionGradient : FixedSeed, testing::TestWithParam<GradientCase> {
   AttentionArgs args() const {
     const auto& [kase, need_weights] = GetParam();
     return {.mask = kase.mask, .causal = kase.causal, .need_weights = need_weights};

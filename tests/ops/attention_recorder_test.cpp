@@ -4,6 +4,7 @@
 #include "attend/ops/attention.h"
 #include "support/close.h"
 
+#include <stdexcept>
 #include <thread>
 
 namespace attend {

@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <vector>
 
 // LibTorch has a function of that name in namespace at, which its tensors bring into every
 // unqualified call: so the tests say attend::scaled_dot_product_attention.
@@ -14,9 +16,7 @@ namespace {
 
 constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
-struct ScaledDotProductAttention : testing::Test {
-  ScaledDotProductAttention() { torch::manual_seed(1); }
-
+struct ScaledDotProductAttention : FixedSeed, testing::Test {
   torch::Tensor q = torch::randn({2, 3, 4, 5}, torch::kDouble);  // (B, H, T, D)
   torch::Tensor k = torch::randn({2, 3, 6, 5}, torch::kDouble);  // (B, H, S, D)
   torch::Tensor v = torch::randn({2, 3, 6, 7}, torch::kDouble);  // (B, H, S, Dv)

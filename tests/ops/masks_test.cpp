@@ -4,6 +4,7 @@
 #include "support/trace.h"
 
 #include <limits>
+#include <vector>
 
 namespace attend {
 namespace {

@@ -1,15 +1,15 @@
 // The last part of the text "Basic Self-Attention": the transformer block and its order.
 #include "attend/nn/transformer_block.h"
 #include "support/close.h"
+#include "support/seed.h"
 
 #include <torch/nn/init.h>
 
 namespace attend {
 namespace {
 
-struct BlockOrder : testing::Test {
+struct BlockOrder : FixedSeed, testing::Test {
   BlockOrder() {
-    torch::manual_seed(6);
     // Fresh layer norms are all alike and would hide that one stands for the other.
     for (auto* norm : {&post->norm1, &post->norm2, &pre->norm1, &pre->norm2}) {
       torch::nn::init::uniform_((*norm)->weight, 0.5, 1.5);

@@ -2,6 +2,7 @@
 // scaled. Its numbers come from an unseeded generator, so what it shows is tested as properties.
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
+#include "support/seed.h"
 
 #include <torch/nn/modules/embedding.h>
 
@@ -25,9 +26,7 @@ struct SequenceCase {
   }
 };
 
-struct EmbeddedSequence : testing::TestWithParam<SequenceCase> {
-  EmbeddedSequence() { torch::manual_seed(50); }
-
+struct EmbeddedSequence : FixedSeed, testing::TestWithParam<SequenceCase> {
   const SequenceCase& shape = GetParam();
   torch::NoGradGuard no_grad;  // as the text's functions are decorated
   torch::Tensor x = torch::nn::Embedding(kVocabulary, shape.embed_dim)(torch::arange(kLength));

@@ -4,6 +4,7 @@
 
 #include <torch/serialize.h>
 
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>

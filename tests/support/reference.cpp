@@ -1,8 +1,8 @@
 #include "support/reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 namespace attend {
 namespace {

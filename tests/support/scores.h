@@ -2,6 +2,8 @@
 
 #include "attend/ops/attention.h"
 
+#include <optional>
+
 namespace attend {
 
 /// The scores, scaled and masked, that `scaled_dot_product_attention` puts into its softmax, read

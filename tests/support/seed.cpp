@@ -9,6 +9,10 @@
 
 namespace attend {
 
+FixedSeed::FixedSeed() {
+  torch::manual_seed(1);
+}
+
 uint64_t seed_afresh() {
   const char* given = std::getenv("ATTEND_TEST_SEED");
   const uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device{}();

@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <memory>
+#include <string>
 
 namespace attend {
 

@@ -1,0 +1,160 @@
+// LanguageModel as a module: names, initial values, files, errors.
+#include "attend/models/language_model.h"
+#include "support/modules.h"
+#include "support/throws.h"
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+LanguageModelConfig one_layer() {
+  return {.vocab_size = 11, .context = 6, .layers = 1, .heads = 2, .embed_dim = 8};
+}
+
+std::vector<std::string> block_names(const std::string& prefix) {
+  std::vector<std::string> names;
+  for (const char* name :
+       {"attention.qkv.weight", "attention.qkv.bias", "attention.out.weight", "attention.out.bias",
+        "norm1.weight", "norm1.bias", "feed_forward.up.weight", "feed_forward.up.bias",
+        "feed_forward.down.weight", "feed_forward.down.bias", "norm2.weight", "norm2.bias"}) {
+    names.push_back(prefix + name);
+  }
+  return names;
+}
+
+std::vector<std::string> join(std::initializer_list<std::vector<std::string>> lists) {
+  std::vector<std::string> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+// The keys of every model file: to change one breaks the files that people have.
+TEST(LanguageModelState, OfATiedModelHasThesePublicNames) {
+  auto config = one_layer();
+  config.layers = 2;
+  const auto expected = join({{"embedding.token.weight", "embedding.position.weight"},
+                              block_names("blocks.0."),
+                              block_names("blocks.1."),
+                              {"norm.weight", "norm.bias"}});
+  EXPECT_EQ(state_names(*LanguageModel(config)), expected);
+}
+
+TEST(LanguageModelState, OfAnUntiedModelHasAHeadToo) {
+  auto config = one_layer();
+  config.tied = false;
+  const auto expected = join({{"embedding.token.weight", "embedding.position.weight"},
+                              block_names("blocks.0."),
+                              {"norm.weight", "norm.bias", "head.weight"}});
+  EXPECT_EQ(state_names(*LanguageModel(config)), expected);
+}
+
+TEST(LanguageModelState, WithoutBiasLayersAndLearnedPositionsIsThis) {
+  auto config = one_layer();
+  config.positions = Positions::sinusoidal;
+  config.layers = 0;
+  EXPECT_THAT(state_names(*LanguageModel(config)),
+              testing::ElementsAre("embedding.token.weight", "norm.weight", "norm.bias"));
+  config.layers = 1;
+  config.bias = false;
+  EXPECT_THAT(state_names(*LanguageModel(config)),
+              testing::ElementsAre("embedding.token.weight", "blocks.0.attention.qkv.weight",
+                                   "blocks.0.attention.out.weight", "blocks.0.norm1.weight",
+                                   "blocks.0.norm1.bias", "blocks.0.feed_forward.up.weight",
+                                   "blocks.0.feed_forward.down.weight", "blocks.0.norm2.weight",
+                                   "blocks.0.norm2.bias", "norm.weight", "norm.bias"));
+}
+
+TEST(LanguageModelState, StartsAsGpt2Does) {
+  torch::manual_seed(1);
+  LanguageModel model(LanguageModelConfig{
+      .vocab_size = 200, .context = 128, .layers = 3, .heads = 4, .embed_dim = 64, .tied = false});
+  for (const auto& item : model->named_parameters()) {
+    const auto& name = item.key();
+    const auto& value = item.value();
+    if (name.ends_with("bias")) {
+      EXPECT_TRUE(close(value, torch::zeros_like(value), 0.0)) << name;
+    } else if (value.dim() == 1) {
+      EXPECT_TRUE(close(value, torch::ones_like(value), 0.0)) << name;  // a layer norm
+    } else {
+      const bool ends_branch = name.ends_with("out.weight") || name.ends_with("down.weight");
+      const double expected = ends_branch ? 0.02 / std::sqrt(2 * 3.0) : 0.02;
+      // The standard error of a standard deviation from n draws is 1 / sqrt(2n) of it.
+      const double error = expected / std::sqrt(2.0 * static_cast<double>(value.numel()));
+      EXPECT_NEAR(value.std().item<double>(), expected, 5 * error) << name;
+      EXPECT_NEAR(value.mean().item<double>(), 0.0, 7 * error) << name;
+    }
+  }
+}
+
+TEST(LanguageModelState, ATiedHeadCostsNoParameters) {
+  auto config = one_layer();
+  const auto tied = count_parameters(*LanguageModel(config));
+  config.tied = false;
+  EXPECT_EQ(count_parameters(*LanguageModel(config)), tied + 11 * 8);
+}
+
+TEST(LanguageModelState, SurvivesCloneAndFile) {
+  const auto tokens = torch::randint(0, 11, {2, 5}, torch::kLong);
+  for (const bool tied : {true, false}) {
+    auto config = one_layer();
+    config.tied = tied;
+    expect_clone_and_file_keep(LanguageModel(config), LanguageModel(config),
+                               [&](LanguageModel model) { return model(tokens); });
+  }
+}
+
+TEST(LanguageModelState, TakesEachFloatDtype) {
+  const auto tokens = torch::randint(0, 11, {2, 5}, torch::kLong);
+  for (const auto positions : {Positions::learned, Positions::sinusoidal}) {
+    auto config = one_layer();
+    config.positions = positions;
+    LanguageModel model(config);
+    for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
+      model->to(dtype);
+      const auto logits = model(tokens);
+      EXPECT_EQ(logits.scalar_type(), dtype);
+      EXPECT_TRUE(torch::isfinite(logits).all().item<bool>());
+    }
+  }
+}
+
+TEST(LanguageModelState, PrintsItselfAndItsParts) {
+  const auto text = printed(*LanguageModel(one_layer()));
+  EXPECT_THAT(text, testing::StartsWith("attend::LanguageModel(vocab_size=11, context=6, layers=1, "
+                                        "heads=2, embed_dim=8, tied=true)"));
+  EXPECT_THAT(text, testing::HasSubstr("(embedding): attend::TokenEmbedding(vocab_size=11"));
+  EXPECT_THAT(text, testing::HasSubstr("(0): attend::TransformerBlock(norm_order=pre"));
+}
+
+TEST(LanguageModelErrors, NameTheContextAndTheLengthThatExceedsIt) {
+  LanguageModel model(one_layer());
+  EXPECT_NO_THROW(model(torch::zeros({2, 6}, torch::kLong)));
+  EXPECT_THAT(
+      [&] {
+        model(torch::zeros({2, 7}, torch::kLong));
+      },
+      throws<c10::ValueError>(
+          "tokens must be (B, T) or (T) with T at most max_length (6), found [2, 7]"));
+}
+
+void expect_refused(void (*change)(LanguageModelConfig&), const char* message) {
+  auto config = one_layer();
+  change(config);
+  EXPECT_THAT([&] { LanguageModel{config}; }, throws<c10::ValueError>(message));
+}
+
+TEST(LanguageModelErrors, NameTheOptionAndItsValue) {
+  using Config = LanguageModelConfig;
+  expect_refused([](Config& c) { c.vocab_size = 0; }, "vocab_size (0) must be positive");
+  expect_refused([](Config& c) { c.embed_dim = -8; }, "embed_dim (-8) must be positive");
+  expect_refused([](Config& c) { c.layers = -1; }, "layers (-1) must not be negative");
+  expect_refused([](Config& c) { c.ff_dim = -1; }, "ff_dim (-1) must not be negative");
+  expect_refused([](Config& c) { c.dropout = 1.0; }, "dropout (1) must be in [0, 1)");
+  expect_refused([](Config& c) { c.heads = 3; },
+                 "embed_dim (8) must be divisible by num_heads (3)");
+  expect_refused([](Config& c) { c.heads = 0; }, "num_heads (0) must be positive");
+}
+
+}  // namespace
+}  // namespace attend

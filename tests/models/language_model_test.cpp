@@ -1,0 +1,191 @@
+#include "attend/models/language_model.h"
+
+#include "attend/ops/attention_recorder.h"
+#include "support/close.h"
+#include "support/gradient.h"
+#include "support/modules.h"
+#include "support/seed.h"
+#include "support/throws.h"
+#include "support/trace.h"
+
+#include <torch/nn/functional/linear.h>
+
+namespace attend {
+namespace {
+
+LanguageModelConfig tiny_config() {
+  return {.vocab_size = 11, .context = 6, .layers = 2, .heads = 2, .embed_dim = 8};
+}
+
+struct LanguageModelTest : FixedSeed, testing::Test {
+  static torch::Tensor draw_tokens(at::IntArrayRef sizes) {
+    return torch::randint(0, 11, sizes, torch::kLong);
+  }
+
+  LanguageModelConfig config = tiny_config();
+  torch::Tensor tokens = draw_tokens({3, 5});
+};
+
+/// Runs `check` for a model of each kind of position, norm order and head.
+template <typename Check>
+void for_each_kind(const Check& check) {
+  for (const auto positions : {Positions::none, Positions::learned, Positions::sinusoidal}) {
+    for (const auto norm_order : {NormOrder::pre, NormOrder::post}) {
+      for (const bool tied : {true, false}) {
+        SCOPED_TRACE(testing::Message()
+                     << to_string(positions) << ", " << to_string(norm_order) << ", tied " << tied);
+        auto config = tiny_config();
+        config.positions = positions;
+        config.norm_order = norm_order;
+        config.tied = tied;
+        check(config);
+      }
+    }
+  }
+}
+
+/// Parameters of the size that training leaves: the small initial ones would hide differences.
+LanguageModel lively_model(const LanguageModelConfig& config) {
+  LanguageModel model(config);
+  const torch::NoGradGuard no_grad;
+  for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
+  return model;
+}
+
+TEST_F(LanguageModelTest, ScoresEachNextToken) {
+  for_each_kind([&](const LanguageModelConfig& kind) {
+    LanguageModel model(kind);
+    EXPECT_EQ(model(tokens).sizes(), at::IntArrayRef({3, 5, 11}));
+    EXPECT_EQ(model(tokens[0]).sizes(), at::IntArrayRef({5, 11}));
+  });
+}
+
+TEST_F(LanguageModelTest, IsItsPartsOneAfterTheOther) {
+  for (const bool tied : {true, false}) {
+    config.tied = tied;
+    auto model = lively_model(config);
+    auto x = model->embedding(tokens);
+    for (const auto& block : *model->blocks) {
+      x = block->as<TransformerBlock>()->forward(x, {.causal = true});
+    }
+    const auto& head = tied ? model->embedding->token->weight : model->head->weight;
+    EXPECT_TRUE(close(model(tokens), torch::matmul(model->norm(x), head.t()), 1e-5));
+  }
+}
+
+TEST_F(LanguageModelTest, ALaterTokenDoesNotChangeEarlierLogits) {
+  for_each_kind([&](const LanguageModelConfig& kind) {
+    auto model = lively_model(kind);
+    const auto logits = model(tokens);
+    for (int64_t changed = 0; changed < 5; ++changed) {
+      auto others = tokens.clone();
+      others.select(1, changed).add_(1).remainder_(11);
+      const auto with_others = model(others);
+      EXPECT_TRUE(close(with_others.narrow(1, 0, changed), logits.narrow(1, 0, changed), 1e-6));
+      EXPECT_FALSE(torch::allclose(with_others.select(1, changed), logits.select(1, changed)));
+      EXPECT_FALSE(torch::allclose(with_others.select(1, 4), logits.select(1, 4)));
+    }
+  });
+}
+
+TEST_F(LanguageModelTest, APrefixGivesTheLogitsThatItHasInTheWhole) {
+  auto model = lively_model(config);
+  EXPECT_TRUE(close(model(tokens.narrow(1, 0, 2)), model(tokens).narrow(1, 0, 2), 1e-5));
+}
+
+TEST_F(LanguageModelTest, UnbatchedEqualsBatched) {
+  auto model = lively_model(config);
+  EXPECT_TRUE(close(model(tokens[1]), model(tokens)[1], 1e-5));
+}
+
+TEST_F(LanguageModelTest, TakesNoBatchAndNoTokens) {
+  LanguageModel model(config);
+  EXPECT_EQ(model(draw_tokens({0, 5})).sizes(), at::IntArrayRef({0, 5, 11}));
+  EXPECT_EQ(model(draw_tokens({3, 0})).sizes(), at::IntArrayRef({3, 0, 11}));
+}
+
+TEST_F(LanguageModelTest, WithoutLayersItScoresTheNormOfTheEmbedding) {
+  config.layers = 0;
+  LanguageModel model(config);
+  const auto expected = torch::nn::functional::linear(model->norm(model->embedding(tokens)),
+                                                      model->embedding->token->weight);
+  EXPECT_TRUE(close(model(tokens), expected, 1e-6));
+  EXPECT_EQ(model->blocks->size(), 0U);
+}
+
+TEST_F(LanguageModelTest, EachLayerAttends) {
+  config.layers = 3;
+  LanguageModel model(config);
+  AttentionRecorder recorder;
+  model(tokens);
+  ASSERT_EQ(recorder.weights().size(), 3U);
+  const auto last_query = torch::ones({3, 2, 5});
+  for (const auto& weights : recorder.weights()) {
+    EXPECT_EQ(weights.sizes(), at::IntArrayRef({3, 2, 5, 5}));
+    EXPECT_TRUE(close(weights.triu(1), torch::zeros({3, 2, 5, 5}), 0.0));
+    EXPECT_TRUE(close(weights.sum(-1), last_query, 1e-6));
+  }
+}
+
+TEST_F(LanguageModelTest, DropsOnlyWhileTraining) {
+  config.dropout = 0.5;
+  auto model = lively_model(config);
+  EXPECT_FALSE(torch::allclose(model(tokens), model(tokens)));
+  model->eval();
+  EXPECT_TRUE(close(model(tokens), model(tokens), 0.0));
+}
+
+TEST_F(LanguageModelTest, ItsDropoutReachesEmbeddingAttentionFeedForwardAndBranches) {
+  config.dropout = 0.25;
+  LanguageModel model(config);
+  EXPECT_EQ(model->embedding->options.dropout(), 0.25);
+  for (const auto& child : *model->blocks) {
+    const auto& options = child->as<TransformerBlock>()->options;
+    EXPECT_EQ(options.dropout(), 0.25);
+    EXPECT_EQ(options.attention().dropout(), 0.25);
+    EXPECT_EQ(options.feed_forward().dropout(), 0.25);
+  }
+}
+
+TEST_F(LanguageModelTest, ItsConfigReachesTheBlocks) {
+  config.ff_dim = 7;
+  config.bias = false;
+  config.activation = Activation::relu;
+  config.norm_order = NormOrder::post;
+  LanguageModel model(config);
+  for (const auto& child : *model->blocks) {
+    const auto& block = *child->as<TransformerBlock>();
+    EXPECT_EQ(block.feed_forward->up->weight.sizes(), at::IntArrayRef({7, 8}));
+    EXPECT_EQ(block.feed_forward->options.activation(), Activation::relu);
+    EXPECT_EQ(block.options.norm_order(), NormOrder::post);
+    EXPECT_EQ(block.attention->options.num_heads(), 2);
+    EXPECT_FALSE(block.attention->qkv->bias.defined());
+    EXPECT_FALSE(block.feed_forward->down->bias.defined());
+  }
+}
+
+TEST_F(LanguageModelTest, GradientsEqualFiniteDifferences) {
+  config = {.vocab_size = 5, .context = 3, .layers = 1, .heads = 2, .embed_dim = 4, .ff_dim = 3};
+  for (const bool tied : {true, false}) {
+    config.tied = tied;
+    auto model = lively_model(config);
+    model->to(torch::kDouble);
+    const auto few = torch::tensor({{1, 4, 1}});
+    EXPECT_TRUE(gradients_match([&] { return model(few); }, model->parameters()));
+  }
+}
+
+TEST_F(LanguageModelTest, TracedAtOneSizeHoldsAtOthers) {
+  for_each_kind([&](const LanguageModelConfig& kind) {
+    auto model = lively_model(kind);
+    freeze(*model);
+    const auto run = [&](const Tensors& x) { return model(x[0]); };
+    const auto traced = trace(run, {draw_tokens({2, 3})});
+    for (const auto& other : {draw_tokens({1, 6}), draw_tokens({3, 1})}) {
+      EXPECT_TRUE(close(traced({other}), run({other}), 1e-5)) << other.sizes();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,139 @@
+#include "attend/nn/token_embedding.h"
+
+#include "attend/ops/positions.h"
+#include "support/close.h"
+#include "support/modules.h"
+#include "support/seed.h"
+#include "support/throws.h"
+#include "support/trace.h"
+
+namespace attend {
+namespace {
+
+using TokenOptions = TokenEmbeddingOptions;
+
+struct TokenEmbeddingTest : FixedSeed, testing::TestWithParam<Positions> {
+  static TokenOptions options() { return TokenOptions(10, 6, 5).positions(GetParam()); }
+  static torch::Tensor draw_tokens(at::IntArrayRef sizes) {
+    return torch::randint(0, 10, sizes, torch::kLong);
+  }
+
+  TokenEmbedding embedding{options()};
+  torch::Tensor tokens = draw_tokens({3, 4});
+};
+
+INSTANTIATE_TEST_SUITE_P(, TokenEmbeddingTest,
+                         testing::Values(Positions::none, Positions::learned,
+                                         Positions::sinusoidal),
+                         [](const auto& test) { return std::string(to_string(test.param)); });
+
+TEST_P(TokenEmbeddingTest, AddsATokensVectorAndThatOfItsPosition) {
+  const auto y = embedding(tokens);
+  ASSERT_EQ(y.sizes(), at::IntArrayRef({3, 4, 6}));
+  auto position = torch::zeros({4, 6});
+  if (GetParam() == Positions::learned) {
+    position = embedding->position.get<torch::nn::Embedding>()->weight.narrow(0, 0, 4);
+  } else if (GetParam() == Positions::sinusoidal) {
+    position = sinusoidal_positions(torch::arange(4), 6);
+  }
+  for (int64_t b = 0; b < 3; ++b) {
+    for (int64_t t = 0; t < 4; ++t) {
+      const auto token = embedding->token->weight[tokens[b][t].item<int64_t>()];
+      EXPECT_TRUE(close(y[b][t], token + position[t], 1e-6));
+    }
+  }
+}
+
+TEST_P(TokenEmbeddingTest, UnbatchedEqualsBatched) {
+  EXPECT_TRUE(close(embedding(tokens[1]), embedding(tokens)[1], 0.0));
+}
+
+TEST_P(TokenEmbeddingTest, TakesNoBatchAndNoTokens) {
+  EXPECT_EQ(embedding(draw_tokens({0, 4})).sizes(), at::IntArrayRef({0, 4, 6}));
+  EXPECT_EQ(embedding(draw_tokens({3, 0})).sizes(), at::IntArrayRef({3, 0, 6}));
+  EXPECT_EQ(embedding(draw_tokens({0})).sizes(), at::IntArrayRef({0, 6}));
+}
+
+TEST_P(TokenEmbeddingTest, TakesInt32Tokens) {
+  EXPECT_TRUE(close(embedding(tokens.to(torch::kInt)), embedding(tokens), 0.0));
+}
+
+TEST_P(TokenEmbeddingTest, SurvivesCloneAndFile) {
+  expect_clone_and_file_keep(embedding, TokenEmbedding(options()),
+                             [&](TokenEmbedding module) { return module(tokens); });
+}
+
+// A clone whose forward still read the original's positions would pass unseen otherwise.
+TEST_P(TokenEmbeddingTest, AClonesPositionsAreItsOwn) {
+  const auto copy = std::dynamic_pointer_cast<TokenEmbeddingImpl>(embedding->clone());
+  const auto before = embedding(tokens);
+  const torch::NoGradGuard no_grad;
+  for (auto& parameter : embedding->parameters()) parameter.zero_();
+  EXPECT_TRUE(close(copy->forward(tokens), before, 0.0));
+}
+
+TEST_P(TokenEmbeddingTest, WorksInFloat64AndBfloat16) {
+  for (const auto dtype : {torch::kDouble, torch::kBFloat16}) {
+    embedding->to(dtype);
+    EXPECT_EQ(embedding(tokens).scalar_type(), dtype);
+  }
+}
+
+TEST_P(TokenEmbeddingTest, TracedAtOneSizeHoldsAtOthers) {
+  freeze(*embedding);
+  const auto run = [&](const Tensors& x) { return embedding(x[0]); };
+  const auto traced = trace(run, {draw_tokens({2, 3})});
+  for (const auto& other : {draw_tokens({1, 5}), draw_tokens({3, 1})}) {
+    EXPECT_TRUE(close(traced({other}), run({other}), 0.0)) << other.sizes();
+  }
+}
+
+TEST_P(TokenEmbeddingTest, DropsElementsOnlyWhileTraining) {
+  TokenEmbedding dropping(options().dropout(0.5));
+  EXPECT_FALSE(torch::allclose(dropping(tokens), dropping(tokens)));
+  dropping->eval();
+  EXPECT_TRUE(close(dropping(tokens), dropping(tokens), 0.0));
+}
+
+TEST_P(TokenEmbeddingTest, PrintsItsOptions) {
+  const auto start = "attend::TokenEmbedding(vocab_size=10, embed_dim=6, max_length=5, positions=" +
+                     std::string(to_string(GetParam())) + ", dropout=0)";
+  EXPECT_THAT(printed(*embedding), testing::StartsWith(start));
+}
+
+TEST(TokenEmbedding, ItsStateDictHasThesePublicNames) {
+  const auto names = [](Positions positions) {
+    return state_names(*TokenEmbedding(TokenOptions(10, 6, 5).positions(positions)));
+  };
+  EXPECT_THAT(names(Positions::learned), testing::ElementsAre("token.weight", "position.weight"));
+  EXPECT_THAT(names(Positions::sinusoidal), testing::ElementsAre("token.weight"));
+  EXPECT_THAT(names(Positions::none), testing::ElementsAre("token.weight"));
+}
+
+TEST(TokenEmbeddingErrors, NameBothValues) {
+  TokenEmbedding embedding(TokenOptions(10, 6, 5));
+  EXPECT_THAT(
+      [&] {
+        embedding(torch::zeros({2, 6}, torch::kLong));
+      },
+      throws<c10::ValueError>(
+          "tokens must be (B, T) or (T) with T at most max_length (5), found [2, 6]"));
+  EXPECT_THAT([&] { embedding(torch::zeros({}, torch::kLong)); },
+              throws<c10::ValueError>("found []"));
+  EXPECT_THAT(
+      [&] {
+        embedding(torch::zeros({2, 3}));
+      },
+      throws<c10::TypeError>("tokens must be int64 or int32, found Float"));
+  EXPECT_THAT([] { TokenEmbedding(TokenOptions(0, 6, 5)); },
+              throws<c10::ValueError>("vocab_size (0) must be positive"));
+  EXPECT_THAT([] { TokenEmbedding(TokenOptions(10, 0, 5)); },
+              throws<c10::ValueError>("embed_dim (0) must be positive"));
+  EXPECT_THAT([] { TokenEmbedding(TokenOptions(10, 6, 0)); },
+              throws<c10::ValueError>("max_length (0) must be positive"));
+  EXPECT_THAT([] { TokenEmbedding(TokenOptions(10, 6, 5).dropout(2)); },
+              throws<c10::ValueError>("dropout (2) must be in [0, 1)"));
+}
+
+}  // namespace
+}  // namespace attend
