@@ -5,7 +5,6 @@ set(attend_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
 set(attend_installed attend)
 if(TARGET attend_train)
   attend_public_headers(attend_train INCLUDE "/include/attend/train/")
-  set_target_properties(attend_train PROPERTIES EXPORT_NAME train)
   list(APPEND attend_installed attend_train)
 endif()
 install(
