@@ -5,7 +5,6 @@ set(attend_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
 set(attend_installed attend)
 if(TARGET attend_train)
   attend_public_headers(attend_train INCLUDE "/include/attend/train/")
-  set_target_properties(attend_train PROPERTIES EXPORT_NAME train)
   list(APPEND attend_installed attend_train)
 endif()
 install(
@@ -16,10 +15,11 @@ if(TARGET attend_app)
   install(TARGETS attend_app)
   list(APPEND attend_installed attend_app)
 endif()
-# What was linked is found again after the install: LibTorch where it was, attend (if shared) beside it.
-set_target_properties(
-  ${attend_installed} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}"
-                                 INSTALL_RPATH_USE_LINK_PATH ON)
+# LibTorch is found again where it is now. Not by INSTALL_RPATH_USE_LINK_PATH, which leaves out what is
+# in the project's own folder, as .venv is.
+get_filename_component(torch_lib_dir ${Torch_DIR}/../../../lib ABSOLUTE)
+set_target_properties(${attend_installed} PROPERTIES INSTALL_RPATH
+                                                     "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${torch_lib_dir}")
 
 install(
   EXPORT attendTargets
