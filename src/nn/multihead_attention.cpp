@@ -69,7 +69,7 @@ AttentionOutput MultiheadAttentionImpl::attend_heads(const torch::Tensor& query,
                                                      const torch::Tensor& value,
                                                      const AttentionArgs& args) {
   const double dropout = is_training() ? options.dropout() : 0.0;
-  auto result = scaled_dot_product_attention(query, key, value, args, dropout);
+  auto result = dot_product_attention(query, key, value, args, dropout);
   result.output = out(result.output.transpose(-3, -2).flatten(-2));  // (..., T, E)
   return result;
 }

@@ -70,9 +70,9 @@ AttentionOutput attend_with_weights(const torch::Tensor& query, const torch::Ten
 
 }  // namespace
 
-AttentionOutput scaled_dot_product_attention(const torch::Tensor& query, const torch::Tensor& key,
-                                             const torch::Tensor& value, const AttentionArgs& args,
-                                             double dropout, std::optional<double> scale) {
+AttentionOutput dot_product_attention(const torch::Tensor& query, const torch::Tensor& key,
+                                      const torch::Tensor& value, const AttentionArgs& args,
+                                      double dropout, std::optional<double> scale) {
   check_inputs(query, key, value);
   check_mask(args.mask, query, key);
   auto* recorder = AttentionRecorder::current();

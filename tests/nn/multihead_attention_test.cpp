@@ -29,7 +29,7 @@ AttentionOutput by_separate_projections(const MultiheadAttention& attention, con
     return projected.view({input.size(0), input.size(1), heads, -1}).transpose(1, 2);
   };
   auto [output, attention_weights] =
-      attend::scaled_dot_product_attention(project(q, 0), project(k, 1), project(v, 2), args);
+      attend::dot_product_attention(project(q, 0), project(k, 1), project(v, 2), args);
   const auto joined = output.transpose(1, 2).reshape({q.size(0), q.size(1), -1});
   return {torch::nn::functional::linear(joined, attention->out->weight, attention->out->bias),
           attention_weights};

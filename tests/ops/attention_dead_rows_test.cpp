@@ -55,7 +55,7 @@ struct DeadRows : FixedSeed, testing::TestWithParam<std::tuple<DeadRowCase, bool
   }
 
   AttentionOutput attend() const {
-    return attend::scaled_dot_product_attention(
+    return attend::dot_product_attention(
         q, k, v,
         {.mask = kase.mask, .causal = kase.causal, .need_weights = std::get<1>(GetParam())});
   }
@@ -120,9 +120,7 @@ TEST(DeadRowsOfALearnedMask, GiveItZeroGradients) {
   for (const bool need_weights : {false, true}) {
     auto mask = torch::tensor({{kDead, kDead}, {0.5, -0.5}}).requires_grad_();
     const AttentionArgs args{.mask = mask, .need_weights = need_weights};
-    (attend::scaled_dot_product_attention(x, x, x, args).output * torch::randn({2, 4}))
-        .sum()
-        .backward();
+    (attend::dot_product_attention(x, x, x, args).output * torch::randn({2, 4})).sum().backward();
     EXPECT_TRUE(close(mask.grad()[0], torch::zeros({2}), 0.0));
     EXPECT_TRUE((mask.grad()[1] != 0).all().item<bool>());
   }
@@ -136,7 +134,7 @@ TEST(DeadRowsInLowPrecision, GiveZerosForMasksThatOverflowToMinusInfinity) {
     mask[0].fill_(std::numeric_limits<float>::lowest());
     for (const bool need_weights : {false, true}) {
       const AttentionArgs args{.mask = mask, .need_weights = need_weights};
-      const auto y = attend::scaled_dot_product_attention(x, x, x, args).output;
+      const auto y = attend::dot_product_attention(x, x, x, args).output;
       EXPECT_TRUE(close(y[0][0][0], torch::zeros({4}), 0.0)) << dtype;
       EXPECT_TRUE(close(y[0][0][1], torch::ones({4}), 0.0)) << dtype;
     }
@@ -151,7 +149,7 @@ TEST(DeadRowsInLowPrecision, AreNoNumbersLessWhereScoreAndMaskOverflowTogether) 
     const auto mask = torch::full({2, 2}, least, dtype);
     for (const bool need_weights : {false, true}) {
       const AttentionArgs args{.mask = mask, .need_weights = need_weights};
-      const auto y = attend::scaled_dot_product_attention(-x, x, x, args).output;
+      const auto y = attend::dot_product_attention(-x, x, x, args).output;
       EXPECT_TRUE(torch::isfinite(y).all().item<bool>()) << dtype << ", weights " << need_weights;
     }
   }

@@ -17,7 +17,7 @@ void expect_equals_loops(const torch::Tensor& q, const torch::Tensor& k, const t
   const auto expected = attention_in_loops(q, k, v, bias_of(args, scores_shape), scale);
   for (const bool need_weights : {false, true}) {
     args.need_weights = need_weights;
-    const auto found = attend::scaled_dot_product_attention(q, k, v, args);
+    const auto found = attend::dot_product_attention(q, k, v, args);
     EXPECT_EQ(found.output.scalar_type(), q.scalar_type());
     EXPECT_TRUE(close(found.output, expected.output, tolerance)) << "weights " << need_weights;
     if (need_weights) {
@@ -52,8 +52,7 @@ TEST(AttentionSizes, WithoutKeysGradientsAreZeros) {
   for (const bool need_weights : {false, true}) {
     const auto q = torch::randn({2, 2, 3, 4}).requires_grad_();
     const auto k = torch::randn({2, 2, 0, 4}).requires_grad_();
-    const auto y =
-        attend::scaled_dot_product_attention(q, k, k, {.need_weights = need_weights}).output;
+    const auto y = attend::dot_product_attention(q, k, k, {.need_weights = need_weights}).output;
     EXPECT_TRUE(close(y, torch::zeros({2, 2, 3, 4}), 0.0));
     if (!y.requires_grad()) continue;
     y.sum().backward();

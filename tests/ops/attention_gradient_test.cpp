@@ -56,8 +56,8 @@ INSTANTIATE_TEST_SUITE_P(, AttentionGradient,
 
 TEST_P(AttentionGradient, EqualsFiniteDifferences) {
   const auto q = leaf({2, 1, 3, 2}), k = leaf({2, 1, 4, 2}), v = leaf({2, 1, 4, 3});
-  EXPECT_TRUE(gradients_match(
-      [&] { return attend::scaled_dot_product_attention(q, k, v, args()).output; }, {q, k, v}));
+  EXPECT_TRUE(gradients_match([&] { return attend::dot_product_attention(q, k, v, args()).output; },
+                              {q, k, v}));
 }
 
 TEST_P(AttentionGradient, EqualsFiniteDifferencesForAsManyQueriesAsKeys) {
@@ -67,8 +67,7 @@ TEST_P(AttentionGradient, EqualsFiniteDifferencesForAsManyQueriesAsKeys) {
     same_length.mask = torch::cat({same_length.mask, torch::zeros({1, 4}, torch::kDouble)});
   }
   EXPECT_TRUE(gradients_match(
-      [&] { return attend::scaled_dot_product_attention(q, k, v, same_length).output; },
-      {q, k, v}));
+      [&] { return attend::dot_product_attention(q, k, v, same_length).output; }, {q, k, v}));
 }
 
 TEST_P(AttentionGradient, ThroughTheWeightsEqualsFiniteDifferences) {
@@ -76,7 +75,7 @@ TEST_P(AttentionGradient, ThroughTheWeightsEqualsFiniteDifferences) {
   auto with_weights = args();
   with_weights.need_weights = true;
   EXPECT_TRUE(gradients_match(
-      [&] { return attend::scaled_dot_product_attention(q, k, k, with_weights).weights; }, {q, k}));
+      [&] { return attend::dot_product_attention(q, k, k, with_weights).weights; }, {q, k}));
 }
 
 TEST(AttentionGradientInAFloatMask, EqualsFiniteDifferences) {
@@ -87,7 +86,7 @@ TEST(AttentionGradientInAFloatMask, EqualsFiniteDifferences) {
       const auto mask = torch::randn({1, 3}, torch::kDouble).requires_grad_();
       const AttentionArgs args{.mask = mask, .causal = causal, .need_weights = need_weights};
       EXPECT_TRUE(gradients_match(
-          [&] { return attend::scaled_dot_product_attention(x, x, x, args).output; }, {mask}));
+          [&] { return attend::dot_product_attention(x, x, x, args).output; }, {mask}));
     }
   }
 }
@@ -97,7 +96,7 @@ TEST_P(AttentionGradient, TracedAtOneSizeTheOutputHoldsAtOthers) {
     auto with_mask = args();
     // A mask of the scores' own size would be a constant of that size, so it becomes an input.
     if (with_mask.mask.defined()) with_mask.mask = x[2];
-    return attend::scaled_dot_product_attention(x[0], x[1], x[1], with_mask).output;
+    return attend::dot_product_attention(x[0], x[1], x[1], with_mask).output;
   };
   const auto inputs = [this](int64_t b, int64_t t, int64_t s) -> Tensors {
     const auto allowed = torch::rand({t, s}) > 0.5;

@@ -13,7 +13,7 @@ namespace {
 torch::Tensor attend_to(int64_t keys) {
   const auto q = torch::ones({2, 4});
   const auto k = torch::ones({keys, 4});
-  return attend::scaled_dot_product_attention(q, k, k, AttentionArgs()).output;
+  return attend::dot_product_attention(q, k, k, AttentionArgs()).output;
 }
 
 TEST(AttentionRecorder, KeepsTheWeightsOfEachCallInOrder) {
@@ -29,7 +29,7 @@ TEST(AttentionRecorder, KeepsTheWeightsOfEachCallInOrder) {
 TEST(AttentionRecorder, RecordsWhatTheCallerDidNotAskFor) {
   const auto x = torch::ones({2, 4});
   AttentionRecorder recorder;
-  const auto result = attend::scaled_dot_product_attention(x, x, x, {.causal = true});
+  const auto result = attend::dot_product_attention(x, x, x, {.causal = true});
   EXPECT_FALSE(result.weights.defined());
   EXPECT_TRUE(close(recorder.weights().at(0), torch::tensor({{1.0, 0.0}, {0.5, 0.5}}), 1e-6));
 }
@@ -79,7 +79,7 @@ TEST(AttentionRecorder, ListensToItsOwnThreadOnly) {
 TEST(AttentionRecorder, KeepsWeightsDetachedAndBeforeDropout) {
   const auto x = torch::ones({4, 4}).requires_grad_();
   AttentionRecorder recorder;
-  attend::scaled_dot_product_attention(x, x, x, AttentionArgs(), /*dropout=*/0.5);
+  attend::dot_product_attention(x, x, x, AttentionArgs(), /*dropout=*/0.5);
   EXPECT_FALSE(recorder.weights().back().requires_grad());
   EXPECT_TRUE(close(recorder.weights().back(), torch::full({4, 4}, 0.25), 1e-6));
 }

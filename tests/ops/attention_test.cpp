@@ -10,7 +10,7 @@
 #include <vector>
 
 // LibTorch has a function of that name in namespace at, which its tensors bring into every
-// unqualified call: so the tests say attend::scaled_dot_product_attention.
+// unqualified call: so the tests say attend::dot_product_attention.
 namespace attend {
 namespace {
 
@@ -49,25 +49,25 @@ TEST_F(ScaledDotProductAttention, EqualsTheFormulaInLoopsInRandomCases) {
 
     const auto expected = attention_in_loops(query, key, value, bias_of(args, {b, h, t, s}),
                                              scale.value_or(1 / std::sqrt(static_cast<double>(d))));
-    const auto fused = attend::scaled_dot_product_attention(query, key, value, args, 0.0, scale);
+    const auto fused = attend::dot_product_attention(query, key, value, args, 0.0, scale);
     EXPECT_TRUE(close(fused.output, expected.output, 1e-12));
     args.need_weights = true;
-    const auto full = attend::scaled_dot_product_attention(query, key, value, args, 0.0, scale);
+    const auto full = attend::dot_product_attention(query, key, value, args, 0.0, scale);
     EXPECT_TRUE(close(full.output, expected.output, 1e-12));
     EXPECT_TRUE(close(full.weights, expected.weights, 1e-12));
   }
 }
 
 TEST_F(ScaledDotProductAttention, ReturnsWeightsOnlyWhenAsked) {
-  EXPECT_FALSE(attend::scaled_dot_product_attention(q, k, v, AttentionArgs()).weights.defined());
-  EXPECT_EQ(attend::scaled_dot_product_attention(q, k, v, {.need_weights = true}).weights.sizes(),
+  EXPECT_FALSE(attend::dot_product_attention(q, k, v, AttentionArgs()).weights.defined());
+  EXPECT_EQ(attend::dot_product_attention(q, k, v, {.need_weights = true}).weights.sizes(),
             at::IntArrayRef({2, 3, 4, 6}));
 }
 
 TEST_F(ScaledDotProductAttention, TrueMeansMayAttend) {
   auto only_first = torch::zeros({4, 6}, torch::kBool);
   only_first.select(1, 0).fill_(true);
-  const auto y = attend::scaled_dot_product_attention(q, k, v, {.mask = only_first}).output;
+  const auto y = attend::dot_product_attention(q, k, v, {.mask = only_first}).output;
   EXPECT_TRUE(close(y, v.narrow(-2, 0, 1).expand({2, 3, 4, 7}), 1e-14));
 }
 
@@ -76,14 +76,14 @@ TEST_F(ScaledDotProductAttention, FloatMaskIsAddedToTheScaledScores) {
   const auto mask = torch::tensor({0.0, std::log(2.0)}, torch::kDouble);
   const auto x = torch::zeros({2, 5}, torch::kDouble);  // all scores 0
   const auto weights =
-      attend::scaled_dot_product_attention(x, x, x, {.mask = mask, .need_weights = true}).weights;
+      attend::dot_product_attention(x, x, x, {.mask = mask, .need_weights = true}).weights;
   EXPECT_TRUE(close(weights[0], torch::tensor({1 / 3.0, 2 / 3.0}, torch::kDouble), 1e-15));
 }
 
 TEST_F(ScaledDotProductAttention, CausalAndMaskHoldTogether) {
   const auto keys = torch::tensor({{1, 1, 1, 0, 1, 1}, {0, 0, 0, 1, 1, 1}}).to(torch::kBool);
   const AttentionArgs args{.mask = keys.view({2, 1, 1, 6}), .causal = true, .need_weights = true};
-  const auto weights = attend::scaled_dot_product_attention(q, k, v, args).weights;
+  const auto weights = attend::dot_product_attention(q, k, v, args).weights;
   // The query t of 4 stands at the key t + 2 of 6.
   EXPECT_TRUE(
       torch::equal(weights[0][0][1] > 0, torch::tensor({1, 1, 1, 0, 0, 0}).to(torch::kBool)));
@@ -94,17 +94,15 @@ TEST_F(ScaledDotProductAttention, CausalAndMaskHoldTogether) {
 TEST_F(ScaledDotProductAttention, ACachedQuerySeesWhatItSawInTheWholeSequence) {
   const auto queries = torch::randn({2, 3, 6, 5}, torch::kDouble);
   const AttentionArgs causal{.causal = true};
-  const auto whole = attend::scaled_dot_product_attention(queries, k, v, causal).output;
-  const auto last =
-      attend::scaled_dot_product_attention(queries.narrow(-2, 4, 2), k, v, causal).output;
+  const auto whole = attend::dot_product_attention(queries, k, v, causal).output;
+  const auto last = attend::dot_product_attention(queries.narrow(-2, 4, 2), k, v, causal).output;
   EXPECT_TRUE(close(last, whole.narrow(-2, 4, 2), 1e-14));
 }
 
 TEST_F(ScaledDotProductAttention, TheDefaultScaleIsOneOverTheRootOfTheKeyWidth) {
-  const auto given = attend::scaled_dot_product_attention(q, k, v, {}, 0.0, 1 / std::sqrt(5.0));
-  const auto unscaled =
-      attend::scaled_dot_product_attention(q / std::sqrt(5.0), k, v, {}, 0.0, kUnscaled);
-  const auto y = attend::scaled_dot_product_attention(q, k, v, AttentionArgs()).output;
+  const auto given = attend::dot_product_attention(q, k, v, {}, 0.0, 1 / std::sqrt(5.0));
+  const auto unscaled = attend::dot_product_attention(q / std::sqrt(5.0), k, v, {}, 0.0, kUnscaled);
+  const auto y = attend::dot_product_attention(q, k, v, AttentionArgs()).output;
   EXPECT_TRUE(close(y, given.output, 1e-14));
   EXPECT_TRUE(close(y, unscaled.output, 1e-14));
 }
@@ -114,18 +112,18 @@ TEST_F(ScaledDotProductAttention, DropoutDropsWeightsAndScalesTheRestUp) {
   const auto ones = torch::ones({1, 1, 200, 1});  // so an output is the sum of the kept weights
   for (const bool need_weights : {false, true}) {
     const AttentionArgs args{.need_weights = need_weights};
-    const auto y = attend::scaled_dot_product_attention(x, x, ones, args, 0.25).output;
+    const auto y = attend::dot_product_attention(x, x, ones, args, 0.25).output;
     EXPECT_NEAR(y.mean().item<double>(), 1.0, 0.02);
     EXPECT_GT(y.std().item<double>(), 0.01);
-    const auto again = attend::scaled_dot_product_attention(x, x, ones, args, 0.25).output;
+    const auto again = attend::dot_product_attention(x, x, ones, args, 0.25).output;
     EXPECT_FALSE(torch::allclose(y, again));
   }
 }
 
 TEST_F(ScaledDotProductAttention, ReturnedWeightsAreThoseBeforeDropout) {
   const AttentionArgs args{.need_weights = true};
-  const auto dropped = attend::scaled_dot_product_attention(q, k, v, args, 0.5);
-  const auto whole = attend::scaled_dot_product_attention(q, k, v, args);
+  const auto dropped = attend::dot_product_attention(q, k, v, args, 0.5);
+  const auto whole = attend::dot_product_attention(q, k, v, args);
   EXPECT_TRUE(close(dropped.weights, whole.weights, 0.0));
   EXPECT_FALSE(torch::allclose(dropped.output, whole.output));
 }

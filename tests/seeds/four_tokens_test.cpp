@@ -128,10 +128,10 @@ TEST_F(FourTokens, MaskedWeightsAndOutputAreThePrintedOnesHoweverTheMaskIsGiven)
   const AttentionArgs float_mask{.mask = printed_float_mask()};
   for (AttentionArgs args : {causal, bool_mask, float_mask}) {
     SCOPED_TRACE(args.causal ? "causal" : args.mask.toString());
-    const auto fused = attend::scaled_dot_product_attention(query, key, value, args);
+    const auto fused = attend::dot_product_attention(query, key, value, args);
     EXPECT_TRUE(close(fused.output, printed_output(), output_tolerance()));
     args.need_weights = true;
-    const auto [output, weights] = attend::scaled_dot_product_attention(query, key, value, args);
+    const auto [output, weights] = attend::dot_product_attention(query, key, value, args);
     EXPECT_TRUE(close(output, printed_output(), output_tolerance()));
     EXPECT_TRUE(close(weights, printed_weights(), weight_tolerance()));
   }
@@ -143,16 +143,16 @@ TEST_F(FourTokens, UnmaskedWeightsAndOutputEqualTheFormulaInLoops) {
   const auto expected = attention_in_loops(query, key, value, torch::zeros({4, 4}, torch::kDouble),
                                            1 / std::sqrt(8.0));
   const auto [output, weights] =
-      attend::scaled_dot_product_attention(query, key, value, {.need_weights = true});
+      attend::dot_product_attention(query, key, value, {.need_weights = true});
   EXPECT_TRUE(close(weights, expected.weights, 1e-14));
   EXPECT_TRUE(close(output, expected.output, 1e-14));
-  EXPECT_TRUE(close(attend::scaled_dot_product_attention(query, key, value).output, expected.output,
-                    1e-14));
+  EXPECT_TRUE(
+      close(attend::dot_product_attention(query, key, value).output, expected.output, 1e-14));
 }
 
 TEST_F(FourTokens, UnmaskedRowsAreProbabilities) {
   const auto weights =
-      attend::scaled_dot_product_attention(query, key, value, {.need_weights = true}).weights;
+      attend::dot_product_attention(query, key, value, {.need_weights = true}).weights;
   EXPECT_TRUE(close(weights.sum(-1), torch::ones({4}), 1e-14));
   EXPECT_GT(weights.min().item<double>(), 0.0);  // each token sees the later ones too
 }

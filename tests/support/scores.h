@@ -6,7 +6,7 @@
 
 namespace attend {
 
-/// The scores, scaled and masked, that `scaled_dot_product_attention` puts into its softmax, read
+/// The scores, scaled and masked, that `dot_product_attention` puts into its softmax, read
 /// back from its weights (T, S). A further key of zeros has the score 0, so the logarithm of a
 /// weight over that key's weight is a score.
 torch::Tensor scores_inside_attention(const torch::Tensor& query, const torch::Tensor& key,

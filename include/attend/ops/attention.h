@@ -35,12 +35,15 @@ inline constexpr double kUnscaled = 1.0;
 /// for none, or any number.
 ///
 /// A query that may attend to nothing gives zeros, and zero gradients.
+/// Not named as LibTorch's `scaled_dot_product_attention`, which an unqualified call with tensors
+/// would find as well.
+///
 /// Throws c10::ValueError or c10::TypeError for shapes, masks and dtypes that do not fit.
 ///
-///     auto y = scaled_dot_product_attention(q, k, v, {.causal = true}).output;
-AttentionOutput scaled_dot_product_attention(const torch::Tensor& query, const torch::Tensor& key,
-                                             const torch::Tensor& value,
-                                             const AttentionArgs& args = {}, double dropout = 0.0,
-                                             std::optional<double> scale = std::nullopt);
+///     auto y = dot_product_attention(q, k, v, {.causal = true}).output;
+AttentionOutput dot_product_attention(const torch::Tensor& query, const torch::Tensor& key,
+                                      const torch::Tensor& value, const AttentionArgs& args = {},
+                                      double dropout = 0.0,
+                                      std::optional<double> scale = std::nullopt);
 
 }  // namespace attend

@@ -8,7 +8,7 @@ namespace attend {
 
 /// While it is alive, keeps the weights of every attention computed on this thread, in the order
 /// of the calls: the modules need not be asked, and need not be this library's own as long as they
-/// call `scaled_dot_product_attention`. Recorders nest; the innermost one records.
+/// call `dot_product_attention`. Recorders nest; the innermost one records.
 ///
 ///     AttentionRecorder recorder;
 ///     model->forward(tokens);

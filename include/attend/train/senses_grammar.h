@@ -11,9 +11,9 @@ struct SenseSentence {
   std::string sense;  ///< the token to predict after them, as in bank=shore
 };
 
-/// All sentences of the task, no two alike, in pairs: the two differ only in the words that tell the
-/// sense. So what does not look at those words is right in exactly half of the cases at most. No
-/// held-out sentence is among those to train on.
+/// All sentences of the task, no two alike, in pairs: the two differ only in the words that tell
+/// the sense. So what does not look at those words is right in exactly half of the cases at most.
+/// No held-out sentence is among those to train on.
 struct SenseSentences {
   std::vector<SenseSentence> training;
   std::vector<SenseSentence> held_out;
