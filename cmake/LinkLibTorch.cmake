@@ -14,8 +14,9 @@ macro(attend_find_torch)
     find_program(ATTEND_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
     mark_as_advanced(ATTEND_NVCC)
     get_filename_component(attend_torch_root ${Torch_DIR}/../../.. ABSOLUTE)
+    # GLOBAL: what links attend asks for these targets by name, and may stand in a folder above.
     if(ATTEND_NVCC OR NOT EXISTS ${attend_torch_root}/lib/libtorch_cuda.so)
-      find_package(Torch QUIET PATHS ${Torch_DIR} NO_DEFAULT_PATH)
+      find_package(Torch QUIET GLOBAL PATHS ${Torch_DIR} NO_DEFAULT_PATH)
     else()
       _attend_link_torch_with_cuda(${attend_torch_root})
     endif()
@@ -30,7 +31,7 @@ endmacro()
 
 function(_attend_link_torch_with_cuda root)
   find_package(Threads REQUIRED)
-  add_library(torch INTERFACE IMPORTED)
+  add_library(torch INTERFACE IMPORTED GLOBAL)
   target_include_directories(
     torch SYSTEM INTERFACE ${root}/include ${root}/include/torch/csrc/api/include)
   target_link_libraries(

@@ -9,6 +9,9 @@
 #include <CLI/Formatter.hpp>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 namespace {
 
@@ -19,27 +22,35 @@ int complain(ExitStatus status, const std::string& message) {
   return status;
 }
 
-/// "--layerz" becomes "; did you mean '--layers'?", if anything is near enough to guess.
-std::string suggestion(const CLI::App& app, int argc, char** argv) {
-  const CLI::App* command = &app;
-  for (const auto* sub : app.get_subcommands()) command = sub;
-  std::vector<std::string> names;
-  for (const auto* option : command->get_options()) {
-    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+/// "; did you mean 'NAME'?", if one of the names is near enough to guess.
+std::string guess(const std::string& wrong, const std::vector<std::string>& names) {
+  const auto nearest = attend::nearest_name(wrong, names);
+  return attend::edit_distance(wrong, nearest) > 3 ? ""
+                                                   : fmt::format("; did you mean '{}'?", nearest);
+}
+
+/// What was wrong with the command line, and what may have been meant.
+std::string explain(const CLI::App& app, const CLI::ParseError& error,
+                    const std::vector<std::string>& arguments) {
+  std::vector<std::string> commands;
+  for (const auto* command : app.get_subcommands({})) commands.push_back(command->get_name());
+  if (arguments.empty()) {
+    return fmt::format("which command? There are: {}", fmt::join(commands, ", "));
   }
-  for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command == &app) names.push_back(sub->get_name());
+  if (std::find(commands.begin(), commands.end(), arguments[0]) == commands.end()) {
+    return fmt::format("unknown command '{}'{}", arguments[0], guess(arguments[0], commands));
   }
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
-    const bool is_name = argument.starts_with("--") || command == &app;
-    if (!is_name || std::find(names.begin(), names.end(), argument) != names.end()) continue;
-    const auto nearest = attend::nearest_name(argument, names);
-    if (attend::edit_distance(argument, nearest) <= 3) {
-      return fmt::format("; did you mean '{}'?", nearest);
+  std::vector<std::string> flags;
+  for (const auto* option : app.get_subcommand(arguments[0])->get_options()) {
+    for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  for (const auto& argument : arguments) {
+    const auto flag = argument.substr(0, argument.find('='));
+    if (flag.starts_with("--") && std::find(flags.begin(), flags.end(), flag) == flags.end()) {
+      return fmt::format("{} has no option '{}'{}", arguments[0], flag, guess(flag, flags));
     }
   }
-  return {};
+  return error.what();
 }
 
 }  // namespace
@@ -62,7 +73,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    return complain(kWrongInput, error.what() + suggestion(app, argc, argv));
+    return complain(kWrongInput, explain(app, error, {argv + 1, argv + argc}));
   } catch (const attend::InputError& error) {
     return complain(kWrongInput, error.what());
   } catch (const c10::ValueError& error) {

@@ -87,11 +87,11 @@ RecipeFlags::RecipeFlags(CLI::App& command) {
 }
 
 Recipe RecipeFlags::resolve(const std::string& file) const {
-  Recipe wanted = file.empty() ? Recipe{} : train::read_recipe(file, Recipe{});
-  const std::string task_before_flags = wanted.task;
+  Recipe wanted;
+  wanted.task.clear();
+  if (!file.empty()) wanted = train::read_recipe(file, wanted);
   apply(wanted);
-  // --text alone means the task that reads a text.
-  if (!wanted.text.empty() && wanted.task == task_before_flags) wanted.task = "text";
+  if (wanted.task.empty()) wanted.task = wanted.text.empty() ? Recipe{}.task : "text";
   if (!wanted.text.empty() && wanted.task != "text") {
     throw InputError(fmt::format("the task '{}' reads no file: leave --text away", wanted.task));
   }

@@ -145,10 +145,11 @@ class Use(CommandTest):
 
 class WrongInput(CommandTest):
     def test_unknown_names_suggest_the_nearest(self):
-        self.refuses(["train", "--layerz", 2], "--layerz", "did you mean '--layers'?")
-        self.refuses(["trian"], "trian", "did you mean 'train'?")
+        self.refuses(["train", "--layerz", 2], "train has no option '--layerz'", "did you mean '--layers'?")
+        self.refuses(["trian"], "unknown command 'trian'", "did you mean 'train'?")
         self.refuses(["train", "--task", "sense"], "unknown task 'sense'", "'senses'")
-        self.refuses([], "subcommand is required")
+        self.refuses([], "which command?", "train, eval, generate, export")
+        self.refuses(["train", "--out"], "--out")
 
     def test_values_are_named_with_what_was_expected(self):
         for arguments, expected in (
