@@ -8,9 +8,10 @@ import re
 import tempfile
 import unittest
 
-# The folder under include/attend and src, and its floor; the table in CONTRIBUTING.md.
+# The folder under include/attend and src, and its floor; the table in CONTRIBUTING.md. A header
+# directly in include/attend is on floor 0, below all folders.
 FLOORS = {"support": 0, "ops": 1, "nn": 2, "models": 3, "io": 4, "export": 4, "train": 5, "apps": 6}
-# attend/attend.h, which includes all that attend::attend holds.
+# Of attend/attend.h, which includes all that attend::attend holds.
 UMBRELLA_FLOOR = 4
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
@@ -21,15 +22,21 @@ PRINTS_OR_PARSES = re.compile(
 
 
 def floor_of_file(path):
-    """The floor of a path relative to the root, or None for a file directly in src/ or include/."""
+    """The floor of a path relative to the root, or None for a file directly in src/."""
     if path.parts[0] == "apps":
         return FLOORS["apps"]
-    inside = path.parts[2:] if path.parts[:2] == ("include", "attend") else path.parts[1:]
+    if path.parts[:2] == ("include", "attend"):
+        return floor_of_include("/".join(path.parts[1:]), path)
+    inside = path.parts[1:]
     if len(inside) == 1:
-        return UMBRELLA_FLOOR if inside == ("attend.h",) else None
-    if inside[0] not in FLOORS:
-        raise ValueError(f"{path}: the folder {inside[0]} has no floor; give it one here")
-    return FLOORS[inside[0]]
+        return None
+    return floor_of_folder(inside[0], path)
+
+
+def floor_of_folder(folder, path):
+    if folder not in FLOORS:
+        raise ValueError(f"{path}: the folder {folder} has no floor; give it one here")
+    return FLOORS[folder]
 
 
 def floor_of_include(included, path):
@@ -38,7 +45,7 @@ def floor_of_include(included, path):
     if parts == ("attend", "attend.h"):
         return UMBRELLA_FLOOR
     if parts[0] == "attend":
-        return FLOORS.get(parts[1], UMBRELLA_FLOOR)
+        return 0 if len(parts) == 2 else floor_of_folder(parts[1], path)
     if parts[0] == ".." and len(parts) > 2:  # from a private header's sibling folder
         return FLOORS.get(parts[1])
     if parts[0] in FLOORS and path.parts[0] == "src":
@@ -106,8 +113,14 @@ class TheCheckItself(unittest.TestCase):
             self.assertEqual(self.violations_with("apps/attend/a.cpp", line), [], line)
 
     def test_finds_a_folder_without_a_floor(self):
-        with self.assertRaisesRegex(ValueError, "the folder extras has no floor"):
-            self.violations_with("src/extras/a.cpp", "")
+        for path in ("src/extras/a.cpp", "include/attend/extras/a.h"):
+            with self.assertRaisesRegex(ValueError, "the folder extras has no floor"):
+                self.violations_with(path, "")
+
+    def test_puts_headers_without_a_folder_at_the_bottom(self):
+        self.assertEqual(self.violations_with("src/ops/a.cpp", '#include "attend/names.h"'), [])
+        found = self.violations_with("include/attend/names.h", '#include "attend/ops/a.h"')
+        self.assertEqual(len(found), 1)
 
     def test_lets_a_floor_include_itself_and_those_below(self):
         text = '#include "attend/export/b.h"\n#include "attend/ops/c.h"\n#include <torch/types.h>\n'
