@@ -1,6 +1,6 @@
 #include "attend/export/torchscript.h"
+#include "attend/input_error.h"
 #include "attend/io/files.h"
-#include "attend/support/input_error.h"
 #include "attend/train/run.h"
 #include "commands.h"
 

@@ -1,5 +1,5 @@
+#include "attend/input_error.h"
 #include "attend/models/generation.h"
-#include "attend/support/input_error.h"
 #include "attend/train/run.h"
 #include "commands.h"
 

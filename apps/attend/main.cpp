@@ -1,7 +1,7 @@
 // attend: train, measure, use and export small transformers.
 
-#include "attend/support/input_error.h"
-#include "attend/support/nearest_name.h"
+#include "attend/input_error.h"
+#include "attend/nearest_name.h"
 #include "commands.h"
 
 #include <CLI/App.hpp>

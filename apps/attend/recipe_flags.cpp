@@ -1,6 +1,6 @@
 #include "recipe_flags.h"
 
-#include "attend/support/input_error.h"
+#include "attend/input_error.h"
 #include "attend/train/task.h"
 
 #include <CLI/Validators.hpp>

@@ -2,7 +2,9 @@
 
 /// Everything an application embeds: attention, modules, models, files, export.
 
+#include "attend/enum_names.h"
 #include "attend/export/torchscript.h"
+#include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/io/safetensors.h"
 #include "attend/io/safetensors_header.h"
@@ -21,5 +23,3 @@
 #include "attend/ops/attention_recorder.h"
 #include "attend/ops/masks.h"
 #include "attend/ops/positions.h"
-#include "attend/support/enum_names.h"
-#include "attend/support/input_error.h"

@@ -1,6 +1,6 @@
 #include "attend/io/files.h"
 
-#include "attend/support/input_error.h"
+#include "attend/input_error.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #include "attend/train/recipe.h"
 
-#include "attend/support/input_error.h"
+#include "attend/input_error.h"
 
 #include <fmt/format.h>
 

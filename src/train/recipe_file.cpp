@@ -1,7 +1,7 @@
 // The recipe's file form. Apart from recipe.cpp because toml++ is slow to compile.
+#include "attend/input_error.h"
 #include "attend/io/files.h"
-#include "attend/support/input_error.h"
-#include "attend/support/nearest_name.h"
+#include "attend/nearest_name.h"
 #include "attend/train/recipe.h"
 
 #include <fmt/format.h>

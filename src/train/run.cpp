@@ -1,8 +1,8 @@
 #include "attend/train/run.h"
 
+#include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/io/safetensors.h"
-#include "attend/support/input_error.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "attend/train/senses_task.h"
 
-#include "attend/support/input_error.h"
+#include "attend/input_error.h"
 #include "attend/train/senses_grammar.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "attend/train/task.h"
 
-#include "attend/support/input_error.h"
-#include "attend/support/nearest_name.h"
+#include "attend/input_error.h"
+#include "attend/nearest_name.h"
 #include "attend/train/senses_task.h"
 #include "attend/train/text_task.h"
 

@@ -1,7 +1,7 @@
 #include "attend/train/text_task.h"
 
+#include "attend/input_error.h"
 #include "attend/io/files.h"
-#include "attend/support/input_error.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "attend/io/safetensors_header.h"
 
-#include "attend/support/input_error.h"
+#include "attend/input_error.h"
 #include "support/seed.h"
 
 #include <gmock/gmock.h>

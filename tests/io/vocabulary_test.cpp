@@ -1,6 +1,6 @@
 #include "attend/io/vocabulary.h"
 
-#include "attend/support/input_error.h"
+#include "attend/input_error.h"
 
 #include <gmock/gmock.h>
 

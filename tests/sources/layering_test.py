@@ -8,11 +8,11 @@ import re
 import tempfile
 import unittest
 
-# The folder under include/attend and src, and its floor; the table in CONTRIBUTING.md. A header
-# directly in include/attend is on floor 0, below all folders.
-FLOORS = {"support": 0, "ops": 1, "nn": 2, "models": 3, "io": 4, "export": 4, "train": 5, "apps": 6}
-# Of attend/attend.h, which includes all that attend::attend holds.
+# The folder under include/attend and src, and its floor; the table in CONTRIBUTING.md.
+FLOORS = {"ops": 1, "nn": 2, "models": 3, "io": 4, "export": 4, "train": 5, "apps": 6}
+# attend/attend.h includes all that attend::attend holds; the other headers beside it are below all.
 UMBRELLA_FLOOR = 4
+GROUND_FLOOR = 0
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 PRINTS_OR_PARSES = re.compile(
@@ -21,31 +21,28 @@ PRINTS_OR_PARSES = re.compile(
 )
 
 
+def floor_of_header(name):
+    """The floor of include/attend/NAME."""
+    return UMBRELLA_FLOOR if name == "attend.h" else GROUND_FLOOR
+
+
 def floor_of_file(path):
     """The floor of a path relative to the root, or None for a file directly in src/."""
     if path.parts[0] == "apps":
         return FLOORS["apps"]
-    if path.parts[:2] == ("include", "attend"):
-        return floor_of_include("/".join(path.parts[1:]), path)
-    inside = path.parts[1:]
+    inside = path.parts[2:] if path.parts[:2] == ("include", "attend") else path.parts[1:]
     if len(inside) == 1:
-        return None
-    return floor_of_folder(inside[0], path)
-
-
-def floor_of_folder(folder, path):
-    if folder not in FLOORS:
-        raise ValueError(f"{path}: the folder {folder} has no floor; give it one here")
-    return FLOORS[folder]
+        return floor_of_header(inside[0]) if path.parts[0] == "include" else None
+    if inside[0] not in FLOORS:
+        raise ValueError(f"{path}: the folder {inside[0]} has no floor; give it one here")
+    return FLOORS[inside[0]]
 
 
 def floor_of_include(included, path):
     """The floor that an include line of the file `path` reaches, or None if it leaves the project."""
     parts = pathlib.PurePosixPath(included).parts
-    if parts == ("attend", "attend.h"):
-        return UMBRELLA_FLOOR
     if parts[0] == "attend":
-        return 0 if len(parts) == 2 else floor_of_folder(parts[1], path)
+        return floor_of_header(parts[1]) if len(parts) == 2 else FLOORS.get(parts[1], UMBRELLA_FLOOR)
     if parts[0] == ".." and len(parts) > 2:  # from a private header's sibling folder
         return FLOORS.get(parts[1])
     if parts[0] in FLOORS and path.parts[0] == "src":
@@ -103,6 +100,10 @@ class TheCheckItself(unittest.TestCase):
     def test_finds_the_umbrella_header_used_from_below(self):
         self.assertEqual(len(self.violations_with("src/nn/a.cpp", "#include <attend/attend.h>")), 1)
 
+    def test_finds_a_floor_used_from_the_ground(self):
+        found = self.violations_with("include/attend/a.h", '#include "attend/ops/b.h"')
+        self.assertEqual(len(found), 1)
+
     def test_finds_the_trainer_in_the_umbrella_header(self):
         found = self.violations_with("include/attend/attend.h", '#include "attend/train/a.h"')
         self.assertEqual(len(found), 1)
@@ -113,17 +114,11 @@ class TheCheckItself(unittest.TestCase):
             self.assertEqual(self.violations_with("apps/attend/a.cpp", line), [], line)
 
     def test_finds_a_folder_without_a_floor(self):
-        for path in ("src/extras/a.cpp", "include/attend/extras/a.h"):
-            with self.assertRaisesRegex(ValueError, "the folder extras has no floor"):
-                self.violations_with(path, "")
-
-    def test_puts_headers_without_a_folder_at_the_bottom(self):
-        self.assertEqual(self.violations_with("src/ops/a.cpp", '#include "attend/names.h"'), [])
-        found = self.violations_with("include/attend/names.h", '#include "attend/ops/a.h"')
-        self.assertEqual(len(found), 1)
+        with self.assertRaisesRegex(ValueError, "the folder extras has no floor"):
+            self.violations_with("src/extras/a.cpp", "")
 
     def test_lets_a_floor_include_itself_and_those_below(self):
-        text = '#include "attend/export/b.h"\n#include "attend/ops/c.h"\n#include <torch/types.h>\n'
+        text = '#include "attend/a.h"\n#include "attend/export/b.h"\n#include "attend/ops/c.h"\n#include <torch/types.h>\n'
         self.assertEqual(self.violations_with("src/io/a.cpp", text), [])
 
     def test_lets_pretty_print_and_comments_be(self):

@@ -1,7 +1,7 @@
 #include "attend/train/recipe.h"
 
+#include "attend/input_error.h"
 #include "attend/io/files.h"
-#include "attend/support/input_error.h"
 #include "attend/train/task.h"
 #include "support/temporary_directory.h"
 

@@ -1,7 +1,7 @@
 #include "attend/train/run.h"
 
+#include "attend/input_error.h"
 #include "attend/io/files.h"
-#include "attend/support/input_error.h"
 #include "attend/train/metrics_log.h"
 #include "attend/train/senses_task.h"
 #include "support/temporary_directory.h"

@@ -1,4 +1,4 @@
-#include "attend/support/input_error.h"
+#include "attend/input_error.h"
 #include "attend/train/senses_grammar.h"
 #include "attend/train/senses_task.h"
 

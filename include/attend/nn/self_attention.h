@@ -1,7 +1,7 @@
 #pragma once
 
+#include "attend/enum_names.h"
 #include "attend/ops/attention.h"
-#include "attend/support/enum_names.h"
 
 #include <torch/arg.h>
 #include <torch/nn/cloneable.h>

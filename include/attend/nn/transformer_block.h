@@ -1,8 +1,8 @@
 #pragma once
 
+#include "attend/enum_names.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/multihead_attention.h"
-#include "attend/support/enum_names.h"
 
 #include <torch/arg.h>
 #include <torch/nn/cloneable.h>

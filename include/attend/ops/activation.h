@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/support/enum_names.h"
+#include "attend/enum_names.h"
 
 #include <torch/types.h>
 

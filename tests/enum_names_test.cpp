@@ -1,0 +1,41 @@
+#include "attend/enum_names.h"
+
+#include "attend/io/vocabulary.h"
+#include "attend/nn/self_attention.h"
+#include "attend/nn/token_embedding.h"
+#include "attend/nn/transformer_block.h"
+#include "attend/ops/activation.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace attend {
+namespace {
+
+/// `last` is the enum's last value: a name that is missing or too many moves it.
+template <typename E>
+void expect_names_of(E last, std::string_view name_of_last) {
+  const auto& names = EnumNames<E>::names;
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(last) + 1);
+  EXPECT_EQ(to_string(last), name_of_last);
+  EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size()) << "a name stands twice";
+  for (const auto name : names) {
+    const auto value = from_string<E>(name);
+    ASSERT_TRUE(value) << name;
+    EXPECT_EQ(to_string(*value), name);
+  }
+  EXPECT_FALSE(from_string<E>("no such name"));
+  EXPECT_FALSE(from_string<E>(""));
+}
+
+TEST(EnumNames, EveryEnumHasANameForEachValue) {
+  expect_names_of(Activation::silu, "silu");
+  expect_names_of(NormOrder::post, "post");
+  expect_names_of(Positions::sinusoidal, "sinusoidal");
+  expect_names_of(ScoreScale::model_width, "model_width");
+  expect_names_of(TokenUnit::word, "word");
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,35 @@
+#include "attend/nn/eval_scope.h"
+
+#include "attend/nn/transformer_block.h"
+
+#include <gtest/gtest.h>
+
+namespace attend {
+namespace {
+
+TEST(EvalScope, GivesEachModuleItsOwnModeBack) {
+  TransformerBlock block(8, 2);
+  block->train();
+  block->feed_forward->eval();
+  block->feed_forward->dropout->train();  // deeper than one that is not training
+  {
+    const EvalScope eval(*block);
+    for (const auto& module : block->modules()) EXPECT_FALSE(module->is_training());
+  }
+  EXPECT_TRUE(block->is_training());
+  EXPECT_TRUE(block->attention->is_training());
+  EXPECT_FALSE(block->feed_forward->is_training());
+  EXPECT_TRUE(block->feed_forward->dropout->is_training());
+}
+
+TEST(EvalScope, TakesAModuleOnTheStack) {
+  TransformerBlockImpl block(8, 2);
+  {
+    const EvalScope eval(block);
+    EXPECT_FALSE(block.attention->is_training());
+  }
+  EXPECT_TRUE(block.is_training());
+}
+
+}  // namespace
+}  // namespace attend
