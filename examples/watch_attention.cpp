@@ -11,7 +11,7 @@ int main() {
   model->eval();
   const torch::NoGradGuard no_grad;
 
-  const attend::AttentionRecorder recorder;
+  attend::AttentionRecorder recorder;
   model(torch::tensor({{3, 1, 4, 1, 5}}));  // (B, T)
 
   for (std::size_t layer = 0; layer < recorder.weights().size(); ++layer) {

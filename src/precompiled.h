@@ -1,6 +1,6 @@
 // Precompiled once for the whole project: what nearly every file needs of LibTorch, and no more,
-// since each file pays for the size of this one. No file may lean on it: the test
-// `headers.self_contained` compiles every public header without it.
+// since each file pays for the size of this one. No public header may lean on it: the test
+// `headers.self_contained` compiles each without it.
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/modulelist.h>

@@ -18,7 +18,7 @@ struct EvalArguments {
 
 void run_eval(const EvalArguments& arguments) {
   auto run = train::load_run(arguments.run);
-  const auto task = train::find_task(run.recipe.task).make(run.recipe);
+  const auto task = train::task_of(run);
   const auto result = train::evaluate(run.model, *task);
   if (arguments.json) {
     nlohmann::ordered_json json{{"task", run.recipe.task},

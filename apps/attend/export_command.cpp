@@ -32,8 +32,11 @@ void run_export(const ExportArguments& arguments) {
     throw InputError(
         fmt::format("{} exists; choose another -o, or give --overwrite", arguments.out));
   }
+  const auto folder = fs::absolute(arguments.out).parent_path();
+  if (!fs::is_directory(folder)) {
+    throw InputError(fmt::format("{}: there is no folder {}", arguments.out, folder.string()));
+  }
   auto run = train::load_run(arguments.run);
-  const fs::path directory = arguments.run;
   const int64_t context = run.recipe.model.context;
   TorchScriptOptions options{
       .input_names = {"tokens"},
@@ -41,7 +44,7 @@ void run_export(const ExportArguments& arguments) {
       .extra_files = {{train::RunFiles::vocabulary, run.vocabulary.to_json()},
                       {train::RunFiles::recipe, train::to_toml(run.recipe)}}};
   const auto traced = example_tokens(run, 2, std::max<int64_t>(1, context / 2));
-  const auto report = export_torchscript(run.model, {traced}, arguments.out, options);
+  const auto report = export_torchscript(run.model, traced, arguments.out, options);
   fmt::print("{}: TorchScript, {} bytes; traced at (2, {}), equal to the model there",
              arguments.out, fs::file_size(arguments.out), traced.size(1));
   for (std::size_t i = 1; i < report.checked_shapes.size(); ++i) {

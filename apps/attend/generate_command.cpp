@@ -40,14 +40,19 @@ void add_generate_command(CLI::App& app) {
   command->add_option("run", arguments->run, "run directory")->required();
   command->add_option("--prompt", arguments->prompt, "text to continue")->required();
   auto& options = arguments->options;
+  const CLI::Validator not_negative(
+      [](const std::string& text) {
+        return text.starts_with("-") ? fmt::format("must not be negative, found {}", text) : "";
+      },
+      "", "not negative");
   command->add_option("--tokens", options.max_new_tokens, "tokens to generate")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative)
       ->capture_default_str();
   command->add_option("--temperature", options.temperature, "0 = always the likeliest token")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative)
       ->capture_default_str();
   command->add_option("--top-k", options.top_k, "draw from the k likeliest tokens; 0 = from all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative)
       ->capture_default_str();
   command->add_option("--seed", arguments->seed, "of the drawing")->capture_default_str();
   command->callback([=] { run_generate(*arguments); });

@@ -30,27 +30,24 @@ std::string guess(const std::string& wrong, const std::vector<std::string>& name
 }
 
 /// What was wrong with the command line, and what may have been meant.
-std::string explain(const CLI::App& app, const CLI::ParseError& error,
-                    const std::vector<std::string>& arguments) {
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   std::vector<std::string> commands;
   for (const auto* command : app.get_subcommands({})) commands.push_back(command->get_name());
-  if (arguments.empty()) {
+  const auto chosen = app.get_subcommands();
+  const auto unexpected = app.remaining(/*recurse=*/true);
+  if (chosen.empty() && unexpected.empty()) {
     return fmt::format("which command? There are: {}", fmt::join(commands, ", "));
   }
-  if (std::find(commands.begin(), commands.end(), arguments[0]) == commands.end()) {
-    return fmt::format("unknown command '{}'{}", arguments[0], guess(arguments[0], commands));
+  if (chosen.empty()) {
+    return fmt::format("unknown command '{}'{}", unexpected[0], guess(unexpected[0], commands));
   }
+  if (unexpected.empty()) return error.what();
   std::vector<std::string> flags;
-  for (const auto* option : app.get_subcommand(arguments[0])->get_options()) {
+  for (const auto* option : chosen[0]->get_options()) {
     for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
   }
-  for (const auto& argument : arguments) {
-    const auto flag = argument.substr(0, argument.find('='));
-    if (flag.starts_with("--") && std::find(flags.begin(), flags.end(), flag) == flags.end()) {
-      return fmt::format("{} has no option '{}'{}", arguments[0], flag, guess(flag, flags));
-    }
-  }
-  return error.what();
+  return fmt::format("{} does not take '{}'{}", chosen[0]->get_name(), unexpected[0],
+                     guess(unexpected[0].substr(0, unexpected[0].find('=')), flags));
 }
 
 }  // namespace
@@ -58,6 +55,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error,
 int main(int argc, char** argv) {
   CLI::App app("attend trains small transformers and shows what they learn.");
   app.name("attend");
+  app.set_version_flag("--version", "attend " ATTEND_VERSION);
   app.require_subcommand(1);
   app.footer(
       "attend COMMAND --help tells what a command takes.\n"
@@ -73,7 +71,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    return complain(kWrongInput, explain(app, error, {argv + 1, argv + argc}));
+    return complain(kWrongInput, explain(app, error));
   } catch (const attend::InputError& error) {
     return complain(kWrongInput, error.what());
   } catch (const c10::ValueError& error) {

@@ -42,6 +42,15 @@ std::string defaults_of(const RecipeField& field) {
   return all.empty() ? "" : fmt::format(" [{}]", all);
 }
 
+/// "what to learn; senses: which of two meanings ... [senses]"
+std::string help_of(const RecipeField& field) {
+  std::string help = field.help;
+  if (std::string(field.key) == "text") return help;
+  if (std::string(field.key) != "task") return help + defaults_of(field);
+  for (const auto& task : train::tasks()) help += fmt::format("; {}: {}", task.name, task.summary);
+  return help + fmt::format(" [{}]", Recipe{}.task);
+}
+
 std::string flag_of(const RecipeField& field) {
   std::string flag = std::string("--") + field.key;
   std::replace(flag.begin(), flag.end(), '_', '-');
@@ -54,8 +63,7 @@ RecipeFlags::RecipeFlags(CLI::App& command) {
   Recipe types;  // only to see of which type each field is
   for (const auto& field : train::recipe_fields()) {
     const auto flag = flag_of(field);
-    const bool names_task = field.section[0] == '\0';
-    const auto help = field.help + (names_task ? "" : defaults_of(field));
+    const auto help = help_of(field);
     auto* option = std::visit(
         [&](const auto* member) -> CLI::Option* {
           using T = std::decay_t<decltype(*member)>;
@@ -92,7 +100,7 @@ Recipe RecipeFlags::resolve(const std::string& file) const {
   if (!file.empty()) wanted = train::read_recipe(file, wanted);
   apply(wanted);
   if (wanted.task.empty()) wanted.task = wanted.text.empty() ? Recipe{}.task : "text";
-  if (!wanted.text.empty() && wanted.task != "text") {
+  if (!wanted.text.empty() && !train::find_task(wanted.task).reads_text) {
     throw InputError(fmt::format("the task '{}' reads no file: leave --text away", wanted.task));
   }
   Recipe recipe = train::find_task(wanted.task).defaults;

@@ -1,4 +1,5 @@
 #include "attend/models/generation.h"
+#include "attend/nn/parameter_count.h"
 #include "attend/train/metrics_log.h"
 #include "attend/train/run.h"
 #include "attend/train/task.h"
@@ -71,12 +72,11 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
     torch::set_num_threads(static_cast<int>(recipe.training.threads));
   auto model = train::make_model(recipe, task->vocabulary());
   const auto directory = arguments.out.empty() ? free_directory(recipe) : fs::path(arguments.out);
-  train::create_run_directory(directory, arguments.overwrite);
+  train::create_run_directory(directory, recipe, arguments.overwrite);
 
-  int64_t parameters = 0;
-  for (const auto& parameter : model->parameters()) parameters += parameter.numel();
   fmt::print("task {}, vocabulary {}, {} layers, {} parameters, run {}\n", recipe.task,
-             task->vocabulary().size(), recipe.model.layers, parameters, directory.string());
+             task->vocabulary().size(), recipe.model.layers, parameter_count(*model),
+             directory.string());
   std::fflush(stdout);
 
   const auto neighbours_before = nearest_neighbours(model, *task);

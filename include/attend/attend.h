@@ -14,6 +14,7 @@
 #include "attend/nn/eval_scope.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/multihead_attention.h"
+#include "attend/nn/parameter_count.h"
 #include "attend/nn/self_attention.h"
 #include "attend/nn/sinusoidal_positions.h"
 #include "attend/nn/token_embedding.h"

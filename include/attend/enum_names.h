@@ -14,6 +14,9 @@ struct EnumNames;
 
 /// The name of an enumerator. Example: `to_string(Activation::relu) == "relu"`.
 template <typename E>
+requires requires {
+  EnumNames<E>::names;
+}
 constexpr std::string_view to_string(E value) {
   return EnumNames<E>::names[static_cast<std::size_t>(value)];
 }

@@ -9,13 +9,15 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <algorithm>
 #include <cctype>
+#include <sstream>
 
 namespace attend {
 namespace {
 
 namespace jit = torch::jit;
-using Forward = std::function<torch::Tensor(const TensorList&)>;
+using Forward = std::function<torch::Tensor(const std::vector<torch::Tensor>&)>;
 
 /// A type name may not begin with a digit, as the children of a ModuleList do.
 std::string type_name(const std::string& child) {
@@ -39,15 +41,15 @@ jit::Module mirror(const torch::nn::Module& module, const std::string& name,
   return mirrored;
 }
 
-jit::Module trace(const torch::nn::Module& module, const Forward& forward, const TensorList& inputs,
-                  std::vector<std::string> input_names) {
+jit::Module trace(const torch::nn::Module& module, const Forward& forward,
+                  const std::vector<torch::Tensor>& inputs, std::vector<std::string> input_names) {
   for (auto i = input_names.size(); i < inputs.size(); ++i) {
     input_names.push_back(fmt::format("input{}", i));
   }
   auto unit = std::make_shared<jit::CompilationUnit>();
   auto scripted = mirror(module, "__torch__.attend.Exported", unit);
   const auto traced_forward = [&](const jit::Stack& stack) -> jit::Stack {
-    TensorList tensors;
+    std::vector<torch::Tensor> tensors;
     for (const auto& value : stack) tensors.push_back(value.toTensor());
     return {forward(tensors)};
   };
@@ -62,7 +64,7 @@ jit::Module trace(const torch::nn::Module& module, const Forward& forward, const
 }
 
 /// Compares file and module on one set of inputs; returns the largest difference.
-double compare(jit::Module& file, const Forward& forward, const TensorList& inputs,
+double compare(jit::Module& file, const Forward& forward, const std::vector<torch::Tensor>& inputs,
                double tolerance) {
   const auto shape = fmt::format("({})", fmt::join(inputs.at(0).sizes(), ", "));
   const auto expected = forward(inputs);
@@ -95,7 +97,8 @@ double compare(jit::Module& file, const Forward& forward, const TensorList& inpu
 }  // namespace
 
 ExportReport export_torchscript(torch::nn::Module& module, const Forward& forward,
-                                const TensorList& example_inputs, const std::filesystem::path& path,
+                                const std::vector<torch::Tensor>& example_inputs,
+                                const std::filesystem::path& path,
                                 const TorchScriptOptions& options) {
   TORCH_CHECK_VALUE(!example_inputs.empty(), "example_inputs (0) must hold at least one tensor");
   TORCH_CHECK_VALUE(!options.check_inputs.empty(),
@@ -107,19 +110,20 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
   const torch::NoGradGuard no_grad;
 
   ExportReport report;
-  replace_file(path, [&](const std::filesystem::path& temporary) {
-    trace(module, forward, example_inputs, options.input_names)
-        .save(temporary.string(), {options.extra_files.begin(), options.extra_files.end()});
-    auto file = jit::load(temporary.string());
-    file.eval();
-    auto checks = options.check_inputs;
-    checks.insert(checks.begin(), example_inputs);
-    for (const auto& inputs : checks) {
-      const double difference = compare(file, forward, inputs, options.tolerance);
-      report.max_difference = std::max(report.max_difference, difference);
-      report.checked_shapes.push_back(inputs.at(0).sizes().vec());
-    }
-  });
+  // In memory first: a file would give its name to the archive's folder.
+  std::stringstream bytes;
+  trace(module, forward, example_inputs, options.input_names)
+      .save(bytes, {options.extra_files.begin(), options.extra_files.end()});
+  auto file = jit::load(bytes);
+  file.eval();
+  auto checks = options.check_inputs;
+  checks.insert(checks.begin(), example_inputs);
+  for (const auto& inputs : checks) {
+    const double difference = compare(file, forward, inputs, options.tolerance);
+    report.max_difference = std::max(report.max_difference, difference);
+    report.checked_shapes.push_back(inputs.at(0).sizes().vec());
+  }
+  replace_file(path, bytes.view());
   return report;
 }
 

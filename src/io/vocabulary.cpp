@@ -6,19 +6,19 @@
 #include <nlohmann/json.hpp>
 #include <utf8.h>
 
+#include <algorithm>
 #include <set>
-#include <sstream>
 
 namespace attend {
 namespace {
 
-std::vector<std::string> split_characters(std::string_view text) {
+std::vector<std::string_view> split_characters(std::string_view text) {
   const auto wrong = utf8::find_invalid(text.begin(), text.end());
   if (wrong != text.end()) {
     throw InputError(fmt::format("expected UTF-8 text, found byte 0x{:02X} at offset {}",
                                  static_cast<unsigned char>(*wrong), wrong - text.begin()));
   }
-  std::vector<std::string> characters;
+  std::vector<std::string_view> characters;
   for (auto from = text.begin(); from != text.end();) {
     auto to = from;
     utf8::unchecked::next(to);
@@ -28,9 +28,15 @@ std::vector<std::string> split_characters(std::string_view text) {
   return characters;
 }
 
-std::vector<std::string> split_words(std::string_view text) {
-  std::istringstream stream{std::string(text)};
-  return {std::istream_iterator<std::string>(stream), std::istream_iterator<std::string>()};
+std::vector<std::string_view> split_words(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\n\v\f\r";
+  std::vector<std::string_view> words;
+  for (auto from = text.find_first_not_of(kSpace); from != std::string_view::npos;) {
+    const auto to = std::min(text.find_first_of(kSpace, from), text.size());
+    words.push_back(text.substr(from, to - from));
+    from = text.find_first_not_of(kSpace, to);
+  }
+  return words;
 }
 
 }  // namespace
@@ -48,7 +54,7 @@ Vocabulary::Vocabulary(TokenUnit unit, std::vector<std::string> tokens)
 Vocabulary Vocabulary::of_characters(std::string_view text) {
   const auto characters = split_characters(text);
   // UTF-8 sorts by bytes as it does by code points.
-  const std::set<std::string> distinct(characters.begin(), characters.end());
+  const std::set<std::string_view> distinct(characters.begin(), characters.end());
   return {TokenUnit::character, {distinct.begin(), distinct.end()}};
 }
 
@@ -79,7 +85,7 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
   const auto parts = unit_ == TokenUnit::character ? split_characters(text) : split_words(text);
   std::vector<int64_t> ids;
   ids.reserve(parts.size());
-  for (const auto& part : parts) ids.push_back(id(part));
+  for (const auto& part : parts) ids.push_back(id(std::string(part)));
   return ids;
 }
 

@@ -2,33 +2,40 @@
 
 #include "attend/nn/eval_scope.h"
 
-#include <limits>
+#include <algorithm>
+#include <tuple>
 
 namespace attend::inline models {
 namespace {
 
+/// Draws a token by its scores (V), which are on the CPU.
 int64_t choose(torch::Tensor scores, const GenerationOptions& options,
-               torch::Generator& generator) {
+               const std::optional<torch::Generator>& generator) {
   if (options.temperature == 0.0) return scores.argmax(-1).item<int64_t>();
+  auto tokens = torch::arange(scores.size(-1));  // (V)
   if (options.top_k > 0 && options.top_k < scores.size(-1)) {
-    const auto kept = std::get<0>(scores.topk(options.top_k));  // (k), descending
-    scores = scores.masked_fill(scores < kept[-1], -std::numeric_limits<float>::infinity());
+    std::tie(scores, tokens) = scores.topk(options.top_k);  // (k)
   }
   const auto probabilities = torch::softmax(scores / options.temperature, -1);
-  return probabilities.multinomial(1, /*replacement=*/false, generator).item<int64_t>();
+  const auto drawn = probabilities.multinomial(1, /*replacement=*/false, generator);
+  return tokens[drawn.item<int64_t>()].item<int64_t>();
 }
 
 }  // namespace
 
 std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
-                              const GenerationOptions& options, torch::Generator& generator,
+                              const GenerationOptions& options,
+                              std::optional<torch::Generator> generator,
                               const std::function<void(int64_t)>& on_token) {
   TORCH_CHECK_VALUE(!prompt.empty(), "the prompt must hold at least one token, found none");
   TORCH_CHECK_VALUE(options.temperature >= 0.0, "temperature (", options.temperature,
                     ") must not be negative");
   TORCH_CHECK_VALUE(options.top_k >= 0, "top_k (", options.top_k, ") must not be negative");
+  TORCH_CHECK_VALUE(options.max_new_tokens >= 0, "max_new_tokens (", options.max_new_tokens,
+                    ") must not be negative");
   const EvalScope eval(*model);
   const torch::NoGradGuard no_grad;
+  const auto device = model->embedding->token->weight.device();
   const auto context = static_cast<std::size_t>(model->config.context);
   auto& tokens = prompt;
   const std::size_t given = prompt.size();
@@ -36,8 +43,8 @@ std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
     const std::size_t seen = std::min(context, tokens.size());
     const auto window = torch::tensor(
         at::ArrayRef<int64_t>(tokens.data() + tokens.size() - seen, seen), torch::kLong);  // (T)
-    const auto logits = model(window);                                                     // (T, V)
-    tokens.push_back(choose(logits[-1], options, generator));
+    const auto logits = model(window.to(device));                                          // (T, V)
+    tokens.push_back(choose(logits[-1].cpu(), options, generator));
     if (on_token) on_token(tokens.back());
   }
   return {tokens.begin() + static_cast<std::ptrdiff_t>(given), tokens.end()};

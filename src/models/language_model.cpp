@@ -1,6 +1,6 @@
 #include "attend/models/language_model.h"
 
-#include "attend/nn/checks.h"
+#include "nn/checks.h"
 
 #include <torch/nn/functional/linear.h>
 #include <torch/nn/init.h>

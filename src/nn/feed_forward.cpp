@@ -1,6 +1,6 @@
 #include "attend/nn/feed_forward.h"
 
-#include "attend/nn/checks.h"
+#include "nn/checks.h"
 
 namespace attend {
 

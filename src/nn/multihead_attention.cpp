@@ -1,6 +1,6 @@
 #include "attend/nn/multihead_attention.h"
 
-#include "attend/nn/checks.h"
+#include "nn/checks.h"
 
 #include <torch/nn/functional/linear.h>
 

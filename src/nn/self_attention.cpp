@@ -1,6 +1,6 @@
 #include "attend/nn/self_attention.h"
 
-#include "attend/nn/checks.h"
+#include "nn/checks.h"
 
 #include <cmath>
 

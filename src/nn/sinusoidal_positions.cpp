@@ -1,7 +1,7 @@
 #include "attend/nn/sinusoidal_positions.h"
 
-#include "attend/nn/checks.h"
 #include "attend/ops/positions.h"
+#include "nn/checks.h"
 
 namespace attend {
 

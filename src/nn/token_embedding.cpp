@@ -1,8 +1,8 @@
 #include "attend/nn/token_embedding.h"
 
-#include "attend/nn/checks.h"
 #include "attend/nn/sinusoidal_positions.h"
 #include "attend/ops/positions.h"
+#include "nn/checks.h"
 
 namespace attend {
 namespace {

@@ -1,6 +1,6 @@
 #include "attend/nn/transformer_block.h"
 
-#include "attend/nn/checks.h"
+#include "nn/checks.h"
 
 namespace attend {
 

@@ -75,6 +75,7 @@ AttentionOutput dot_product_attention(const torch::Tensor& query, const torch::T
                                       double dropout, std::optional<double> scale) {
   check_inputs(query, key, value);
   check_mask(args.mask, query, key);
+  TORCH_CHECK_VALUE(dropout >= 0.0 && dropout < 1.0, "dropout (", dropout, ") must be in [0, 1)");
   auto* recorder = AttentionRecorder::current();
   const bool need_weights = args.need_weights || recorder != nullptr;
 

@@ -11,6 +11,15 @@ constexpr int64_t kBatch = 64;  // sequences at once: bounds the memory, does no
 
 }  // namespace
 
+torch::Tensor batch_loss(const torch::Tensor& logits, const Batch& batch,
+                         torch::nn::functional::CrossEntropyFuncOptions::reduction_t reduction) {
+  const auto options =
+      torch::nn::functional::CrossEntropyFuncOptions().ignore_index(kIgnored).reduction(
+          std::move(reduction));
+  return torch::nn::functional::cross_entropy(logits.flatten(0, 1), batch.targets.flatten(),
+                                              options);
+}
+
 Evaluation evaluate(LanguageModel& model, const Task& task) {
   const EvalScope eval(*model);
   const torch::NoGradGuard no_grad;

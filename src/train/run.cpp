@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/io/safetensors.h"
+#include "attend/nn/parameter_count.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,37 +19,34 @@ LanguageModel make_model(const Recipe& recipe, const Vocabulary& vocabulary) {
   return LanguageModel(config);
 }
 
-void create_run_directory(const fs::path& directory, bool overwrite) {
-  if (fs::exists(directory)) {
+void create_run_directory(const fs::path& directory, const Recipe& recipe, bool overwrite) {
+  std::error_code error;
+  if (fs::exists(directory, error) && !fs::is_empty(directory, error)) {
     if (!overwrite) {
       throw InputError(
           fmt::format("{} exists; choose another --out, or give --overwrite", directory.string()));
     }
-    const bool empty = fs::is_directory(directory) && fs::is_empty(directory);
-    if (!empty && !fs::is_regular_file(directory / RunFiles::recipe)) {
+    if (!fs::is_regular_file(directory / RunFiles::recipe)) {
       throw InputError(fmt::format("{} holds no {}, so it is not a run: it is left alone",
                                    directory.string(), RunFiles::recipe));
     }
-    // The recipe goes last: until then the directory is still known as a run.
-    for (const auto* file : {RunFiles::summary, RunFiles::metrics, RunFiles::model,
-                             RunFiles::vocabulary, RunFiles::recipe}) {
+    for (const auto* file :
+         {RunFiles::summary, RunFiles::metrics, RunFiles::model, RunFiles::vocabulary}) {
       fs::remove(directory / file);
     }
   }
-  try {
-    fs::create_directories(directory);
-  } catch (const fs::filesystem_error& error) {
-    throw InputError(
-        fmt::format("{} cannot be made: {}", directory.string(), error.code().message()));
+  fs::create_directories(directory, error);
+  if (error || !fs::is_directory(directory)) {
+    throw InputError(fmt::format("{} cannot be made: {}", directory.string(),
+                                 error ? error.message() : "a file of that name exists"));
   }
+  replace_file(directory / RunFiles::recipe, to_toml(recipe));
 }
 
 void save_run(const fs::path& directory, const Recipe& recipe, const Vocabulary& vocabulary,
               const LanguageModel& model, const Outcome& outcome) {
-  int64_t parameters = 0;
-  for (const auto& parameter : model->parameters()) parameters += parameter.numel();
   nlohmann::ordered_json summary{{"task", recipe.task},
-                                 {"parameters", parameters},
+                                 {"parameters", parameter_count(*model)},
                                  {"steps", recipe.training.steps},
                                  {"seconds", outcome.seconds},
                                  {"tokens_per_second", outcome.tokens_per_second},
@@ -56,7 +54,6 @@ void save_run(const fs::path& directory, const Recipe& recipe, const Vocabulary&
                                  {"val_loss", outcome.evaluation.loss}};
   if (outcome.evaluation.accuracy) summary["accuracy"] = *outcome.evaluation.accuracy;
 
-  replace_file(directory / RunFiles::recipe, to_toml(recipe));
   replace_file(directory / RunFiles::vocabulary, vocabulary.to_json());
   save_safetensors(directory / RunFiles::model,
                    {.tensors = state_dict(*model), .metadata = {{"format", "pt"}}});
@@ -67,12 +64,38 @@ Run load_run(const fs::path& directory) {
   if (!fs::is_directory(directory)) {
     throw InputError(fmt::format("{}: no such run directory", directory.string()));
   }
+  if (fs::exists(directory / RunFiles::recipe) && !fs::exists(directory / RunFiles::summary)) {
+    throw InputError(fmt::format("{}: this run did not finish: it has no {}", directory.string(),
+                                 RunFiles::summary));
+  }
+  const auto within = [&](const char* file, const auto& load) {
+    try {
+      return load();
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", (directory / file).string(), error.what()));
+    }
+  };
   auto recipe = read_recipe(directory / RunFiles::recipe, Recipe{});
-  auto vocabulary = Vocabulary::from_json(read_bytes(directory / RunFiles::vocabulary));
+  within(RunFiles::recipe, [&] { check_recipe(recipe); });
+  const auto json = read_bytes(directory / RunFiles::vocabulary);
+  auto vocabulary = within(RunFiles::vocabulary, [&] { return Vocabulary::from_json(json); });
   auto model = make_model(recipe, vocabulary);
-  load_state_dict(*model, load_safetensors(directory / RunFiles::model).tensors);
+  const auto weights = load_safetensors(directory / RunFiles::model);
+  within(RunFiles::model, [&] { load_state_dict(*model, weights.tensors); });
   model->eval();
   return {std::move(recipe), std::move(vocabulary), std::move(model)};
+}
+
+std::unique_ptr<Task> task_of(const Run& run) {
+  auto task = find_task(run.recipe.task).make(run.recipe);
+  if (task->vocabulary().to_json() != run.vocabulary.to_json()) {
+    throw InputError(
+        fmt::format("{}: its tokens are not those that the run has learned: {} found, "
+                    "{} expected, or other ones",
+                    run.recipe.text.empty() ? run.recipe.task : run.recipe.text,
+                    task->vocabulary().size(), run.vocabulary.size()));
+  }
+  return task;
 }
 
 }  // namespace attend::train

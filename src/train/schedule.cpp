@@ -13,7 +13,7 @@ double learning_rate(const TrainingConfig& config, int64_t step) {
   if (decay_steps <= 0) return config.lr;
   const double done = std::fmin(1.0, static_cast<double>(step - config.warmup) / decay_steps);
   const double share = 0.5 * (1.0 + std::cos(std::numbers::pi * done));
-  return config.min_lr + (config.lr - config.min_lr) * share;
+  return config.lr * (config.min_lr_ratio + (1.0 - config.min_lr_ratio) * share);
 }
 
 }  // namespace attend::train

@@ -156,12 +156,4 @@ SenseSentences make_sense_sentences() {
   return result;
 }
 
-std::vector<std::string> ambiguous_words() {
-  std::vector<std::string> words;
-  for (const auto& sense : senses()) {
-    if (words.empty() || words.back() != sense.word) words.push_back(sense.word);
-  }
-  return words;
-}
-
 }  // namespace attend::train

@@ -70,6 +70,7 @@ SensesTask::SensesTask(const Recipe& recipe) : vocabulary_(TokenUnit::word, {kPa
                     recipe.model.context, length));
   }
   training_ = to_batch(sentences.training, vocabulary_, length);
+  probes_ = {sentences.held_out[0].words, sentences.held_out[1].words};
   validation_ = to_batch(sentences.held_out, vocabulary_, length);
 }
 
@@ -92,7 +93,7 @@ std::vector<std::string> SensesTask::probe_words() const {
 }
 
 std::vector<std::string> SensesTask::probe_texts() const {
-  return {"the old boat drifted near the bank . bank", "the old clerk paid near the bank . bank"};
+  return probes_;
 }
 
 }  // namespace attend::train

@@ -12,11 +12,11 @@ namespace attend::train {
 
 const std::vector<TaskInfo>& tasks() {
   static const std::vector<TaskInfo> all{
-      {"senses", "which of two meanings a word has in its sentence", SensesTask::defaults(),
+      {"senses", "which of two meanings a word has in its sentence", false, SensesTask::defaults(),
        [](const Recipe& recipe) -> std::unique_ptr<Task> {
          return std::make_unique<SensesTask>(recipe);
        }},
-      {"text", "the next character of a text file (give it with --text)", TextTask::defaults(),
+      {"text", "the next character of the file given with --text", true, TextTask::defaults(),
        [](const Recipe& recipe) -> std::unique_ptr<Task> {
          return std::make_unique<TextTask>(recipe);
        }},

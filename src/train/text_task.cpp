@@ -23,7 +23,7 @@ Recipe TextTask::defaults() {
   recipe.training.steps = 2000;
   recipe.training.batch = 12;
   recipe.training.lr = 2e-3;
-  recipe.training.min_lr = 1e-4;
+  recipe.training.min_lr_ratio = 0.05;
   recipe.training.warmup = 100;
   recipe.training.eval_every = 500;
   return recipe;

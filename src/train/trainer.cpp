@@ -4,7 +4,6 @@
 #include "attend/train/schedule.h"
 
 #include <fmt/format.h>
-#include <torch/nn/functional/loss.h>
 #include <torch/nn/utils/clip_grad.h>
 
 #include <chrono>
@@ -17,13 +16,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-torch::Tensor loss_of(LanguageModel& model, const Batch& batch) {
-  const auto ignore = torch::nn::functional::CrossEntropyFuncOptions().ignore_index(kIgnored);
-  const auto logits = model(batch.tokens);  // (B, T, V)
-  return torch::nn::functional::cross_entropy(logits.flatten(0, 1), batch.targets.flatten(),
-                                              ignore);
 }
 
 }  // namespace
@@ -50,7 +42,7 @@ Outcome train(LanguageModel& model, const Task& task, const TrainingConfig& conf
     const auto step_start = Clock::now();
     const auto batch = task.training_batch(config.batch, generator);
     optimizer.zero_grad();
-    const auto loss = loss_of(model, batch);
+    const auto loss = batch_loss(model(batch.tokens), batch, torch::kMean);
     progress.step = step + 1;
     progress.loss = loss.item<double>();
     progress.learning_rate = learning_rate(config, step);
@@ -66,7 +58,8 @@ Outcome train(LanguageModel& model, const Task& task, const TrainingConfig& conf
     training_tokens += batch.tokens.numel();
 
     const bool last = progress.step == config.steps;
-    if (last || progress.step % config.log_every == 0) {
+    const bool evaluates = last || progress.step % config.eval_every == 0;
+    if (evaluates || progress.step % config.log_every == 0) {
       progress.seconds = seconds_since(start);
       progress.tokens_per_second = static_cast<double>(training_tokens - reported_tokens) /
                                    (training_seconds - reported_seconds);
@@ -74,7 +67,7 @@ Outcome train(LanguageModel& model, const Task& task, const TrainingConfig& conf
       reported_seconds = training_seconds;
       for (auto* observer : observers) observer->on_progress(progress);
     }
-    if (last || progress.step % config.eval_every == 0) {
+    if (evaluates) {
       outcome.evaluation = evaluate(model, task);
       for (auto* observer : observers) observer->on_evaluation(progress.step, outcome.evaluation);
     }

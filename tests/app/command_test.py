@@ -81,6 +81,13 @@ class Train(CommandTest):
         self.assertEqual((self.folder / "from-recipe" / "model.safetensors").read_bytes(),
                          (self.run_directory / "model.safetensors").read_bytes())
 
+    def test_every_recipe_of_the_project_is_read(self):
+        recipes = sorted((pathlib.Path(__file__).resolve().parents[2] / "models").glob("*.toml"))
+        self.assertTrue(recipes)
+        for recipe in recipes:
+            result = attend("train", recipe, "--print-config")
+            self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_a_flag_wins_over_the_recipe_and_the_recipe_over_the_default(self):
         recipe = self.folder / "some.toml"
         recipe.write_text("[model]\nlayers = 3\nheads = 8\n")
@@ -145,7 +152,7 @@ class Use(CommandTest):
 
 class WrongInput(CommandTest):
     def test_unknown_names_suggest_the_nearest(self):
-        self.refuses(["train", "--layerz", 2], "train has no option '--layerz'", "did you mean '--layers'?")
+        self.refuses(["train", "--layerz", 2], "train does not take '--layerz'", "did you mean '--layers'?")
         self.refuses(["trian"], "unknown command 'trian'", "did you mean 'train'?")
         self.refuses(["train", "--task", "sense"], "unknown task 'sense'", "'senses'")
         self.refuses([], "which command?", "train, eval, generate, export")
@@ -153,13 +160,15 @@ class WrongInput(CommandTest):
 
     def test_values_are_named_with_what_was_expected(self):
         for arguments, expected in (
-                (["--embed-dim", 10, "--heads", 3], "embed-dim (10) must be divisible by heads (3)"),
-                (["--steps", 0], "steps (0) must be at least 1"),
+                (["--embed-dim", 10, "--heads", 3], "embed_dim (10) must be divisible by heads (3)"),
+                (["--steps", 0], "steps (0) must be between 1 and"),
                 (["--dropout", 1.5], "dropout (1.5) must be between 0 and 0.99"),
                 (["--lr", "nan"], "lr (nan) must be between"),
                 (["--layers", "two"], "two"),
                 (["--positions", "rotary"], "expected none|learned|sinusoidal, found 'rotary'"),
                 (["--context", 3], "context (3) must be at least"),
+                (["--threads", 5000000000], "threads (5000000000) must be between 0 and 1024"),
+                (["--embed-dim", 1000000000], "embed_dim (1000000000) must be between"),
         ):
             self.refuses(["train", "--out", self.folder / "wrong", *arguments], expected)
         self.assertFalse((self.folder / "wrong").exists(), "wrong input has written something")
@@ -190,11 +199,19 @@ class WrongInput(CommandTest):
     def test_runs_that_are_none(self):
         for command in (["eval"], ["generate", "--prompt", "the"], ["export", "-o", "x.pt"]):
             self.refuses([*command, self.folder / "nowhere"], "nowhere: no such run directory")
+        self.refuses(["export", self.run_directory, "-o", self.folder / "no" / "x.pt"], "no folder")
 
     def test_prompts_that_the_model_does_not_know(self):
         self.refuses(["generate", self.run_directory, "--prompt", "the zebra"], "word 'zebra'")
         self.refuses(["generate", self.run_directory, "--prompt", ""], "empty")
         self.refuses(["generate", self.run_directory, "--prompt", "the", "--temperature", -1], "-1")
+
+    def test_a_low_learning_rate_needs_no_other_flag(self):
+        result = attend("train", "--lr", "1e-6", "--print-config")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_the_version_is_told(self):
+        self.assertRegex(attend("--version").stdout, r"^attend \d+\.\d+\.\d+$")
 
     def test_damaged_runs_are_named(self):
         damaged = self.folder / "damaged"

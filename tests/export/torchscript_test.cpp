@@ -1,5 +1,6 @@
 #include "attend/export/torchscript.h"
 
+#include "attend/io/files.h"
 #include "attend/models/language_model.h"
 #include "support/close.h"
 #include "support/temporary_directory.h"
@@ -51,7 +52,7 @@ TEST(TorchScript, RunsAtShapesThatItWasNotTracedAt) {
   auto model = small_model();
   const auto path = directory / "model.pt";
   const auto report =
-      export_torchscript(model, {tokens(2, 5)}, path, {.check_inputs = {{tokens(3, 12)}}});
+      export_torchscript(model, tokens(2, 5), path, {.check_inputs = {{tokens(3, 12)}}});
   EXPECT_LE(report.max_difference, 1e-5);
   auto file = torch::jit::load(path.string());
   model->eval();
@@ -64,7 +65,7 @@ TEST(TorchScript, RunsAtShapesThatItWasNotTracedAt) {
 TEST(TorchScript, KeepsTheNamesOfTheStateDict) {
   const TemporaryDirectory directory;
   auto model = small_model();
-  export_torchscript(model, {tokens(2, 5)}, directory / "m", {.check_inputs = {{tokens(1, 3)}}});
+  export_torchscript(model, tokens(2, 5), directory / "m", {.check_inputs = {{tokens(1, 3)}}});
   const auto file = torch::jit::load((directory / "m").string());
   std::vector<std::string> names;
   for (const auto& item : file.named_parameters()) {
@@ -79,7 +80,7 @@ TEST(TorchScript, DropsNothingAndGivesTheModesBack) {
   auto model = small_model();  // dropout 0.5: two runs in training mode would differ
   model->train();
   model->blocks->eval();
-  export_torchscript(model, {tokens(2, 5)}, directory / "m", {.check_inputs = {{tokens(1, 3)}}});
+  export_torchscript(model, tokens(2, 5), directory / "m", {.check_inputs = {{tokens(1, 3)}}});
   EXPECT_TRUE(model->is_training());
   EXPECT_TRUE(model->embedding->is_training());
   EXPECT_FALSE(model->blocks[0]->is_training());
@@ -88,7 +89,7 @@ TEST(TorchScript, DropsNothingAndGivesTheModesBack) {
 TEST(TorchScript, StoresInputNamesAndExtraFiles) {
   const TemporaryDirectory directory;
   auto model = small_model();
-  export_torchscript(model, {tokens(2, 5)}, directory / "m",
+  export_torchscript(model, tokens(2, 5), directory / "m",
                      {.input_names = {"tokens"},
                       .check_inputs = {{tokens(1, 3)}},
                       .extra_files = {{"tokenizer.json", "{}"}}});
@@ -103,9 +104,9 @@ TEST(TorchScript, RefusesAForwardThatFreezesASize) {
   const TemporaryDirectory directory;
   const auto x = torch::randn({2, 5});
   const TorchScriptOptions other_shape{.check_inputs = {{torch::randn({2, 6})}}};
-  EXPECT_THAT([&] { export_torchscript(FreezesItsLength(), {x}, directory / "m", other_shape); },
+  EXPECT_THAT([&] { export_torchscript(FreezesItsLength(), x, directory / "m", other_shape); },
               ThrowsMessage<std::runtime_error>(HasSubstr("differs from the module by")));
-  EXPECT_THAT([&] { export_torchscript(ReshapesToItsLength(), {x}, directory / "m", other_shape); },
+  EXPECT_THAT([&] { export_torchscript(ReshapesToItsLength(), x, directory / "m", other_shape); },
               ThrowsMessage<std::runtime_error>(HasSubstr("(2, 6)")));
   EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
 }
@@ -113,7 +114,7 @@ TEST(TorchScript, RefusesAForwardThatFreezesASize) {
 TEST(TorchScript, WantsInputsOfAnotherShape) {
   const TemporaryDirectory directory;
   auto model = small_model();
-  EXPECT_THROW(export_torchscript(model, {tokens(2, 5)}, directory / "m", {}), c10::ValueError);
+  EXPECT_THROW(export_torchscript(model, tokens(2, 5), directory / "m", {}), c10::ValueError);
 }
 
 TEST(TorchScript, TakesModulesThatAreNoTransformers) {
@@ -121,7 +122,7 @@ TEST(TorchScript, TakesModulesThatAreNoTransformers) {
   ConvolutionNet net;
   net->norm->running_mean.fill_(0.25);
   const auto path = directory / "net.pt";
-  export_torchscript(net, {torch::randn({2, 2, 9})}, path,
+  export_torchscript(net, torch::randn({2, 2, 9}), path,
                      {.check_inputs = {{torch::randn({3, 2, 20})}}});
   auto file = torch::jit::load(path.string());
   std::vector<std::string> buffers;
@@ -133,10 +134,20 @@ TEST(TorchScript, TakesModulesThatAreNoTransformers) {
   EXPECT_TRUE(close(file.forward({x}).toTensor(), net(x), 1e-6));
 }
 
+TEST(TorchScript, TwoExportsAreTheSameBytes) {
+  const TemporaryDirectory directory;
+  auto model = small_model();
+  for (const char* name : {"one.pt", "another.pt"}) {
+    export_torchscript(model, torch::arange(6).view({2, 3}), directory / name,
+                       {.check_inputs = {{tokens(1, 5)}}});
+  }
+  EXPECT_EQ(read_bytes(directory / "one.pt"), read_bytes(directory / "another.pt"));
+}
+
 TEST(TorchScript, CanBeTrainedFurther) {
   const TemporaryDirectory directory;
   auto model = small_model();
-  export_torchscript(model, {tokens(2, 5)}, directory / "m", {.check_inputs = {{tokens(1, 3)}}});
+  export_torchscript(model, tokens(2, 5), directory / "m", {.check_inputs = {{tokens(1, 3)}}});
   auto file = torch::jit::load((directory / "m").string());
   const auto input = tokens(2, 4);
   model->eval();

@@ -45,6 +45,7 @@ TEST_F(Generation, EachTokenIsHeardAtOnce) {
 TEST_F(Generation, WrongOptionsNameTheirValue) {
   EXPECT_THROW(continue_with({.temperature = -1.0}), c10::ValueError);
   EXPECT_THROW(continue_with({.top_k = -2}), c10::ValueError);
+  EXPECT_THROW(continue_with({.max_new_tokens = -1}), c10::ValueError);
   auto generator = torch::make_generator<torch::CPUGeneratorImpl>(uint64_t{0});
   EXPECT_THROW(generate(model_, {}, {}, generator), c10::ValueError);
 }

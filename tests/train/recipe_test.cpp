@@ -90,9 +90,9 @@ TEST(Recipe, ChecksNameTheValueAndItsBounds) {
   };
   EXPECT_NO_THROW(check_recipe(Recipe{}));
   EXPECT_THAT(checking([](Recipe& r) { r.model.embed_dim = 10, r.model.heads = 3; }),
-              ThrowsMessage<InputError>("embed-dim (10) must be divisible by heads (3)"));
+              ThrowsMessage<InputError>("embed_dim (10) must be divisible by heads (3)"));
   EXPECT_THAT(checking([](Recipe& r) { r.model.layers = -1; }),
-              ThrowsMessage<InputError>("layers (-1) must be at least 0"));
+              ThrowsMessage<InputError>("layers (-1) must be between 0 and 1000"));
   EXPECT_THAT(checking([](Recipe& r) { r.model.dropout = 1.5; }),
               ThrowsMessage<InputError>("dropout (1.5) must be between 0 and 0.99"));
   EXPECT_THROW(checking([](Recipe& r) { r.training.lr = NAN; })(), InputError);

@@ -2,11 +2,13 @@
 
 #include "attend/input_error.h"
 #include "attend/io/files.h"
-#include "attend/train/metrics_log.h"
 #include "attend/train/senses_task.h"
+#include "attend/train/text_task.h"
 #include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>
+
+#include <algorithm>
 
 namespace attend::train {
 namespace {
@@ -19,7 +21,7 @@ class RunDirectory : public testing::Test {
  protected:
   RunDirectory() {
     recipe_.model.embed_dim = 8;
-    create_run_directory(path_, false);
+    create_run_directory(path_, recipe_, false);
     save_run(path_, recipe_, task_.vocabulary(), model_, Outcome{});
   }
 
@@ -31,7 +33,8 @@ class RunDirectory : public testing::Test {
 };
 
 TEST_F(RunDirectory, LoadsWhatWasSaved) {
-  save_run(path_, SensesTask::defaults(), task_.vocabulary(), model_, Outcome{});
+  create_run_directory(path_, recipe_, true);
+  save_run(path_, recipe_, task_.vocabulary(), model_, Outcome{});
   auto run = load_run(path_);
   EXPECT_FALSE(run.model->is_training());
   EXPECT_EQ(run.vocabulary.size(), task_.vocabulary().size());
@@ -40,21 +43,53 @@ TEST_F(RunDirectory, LoadsWhatWasSaved) {
 }
 
 TEST_F(RunDirectory, IsNotReplacedUnlessAsked) {
-  EXPECT_THAT([&] { create_run_directory(path_, false); },
+  EXPECT_THAT([&] { create_run_directory(path_, recipe_, false); },
               ThrowsMessage<InputError>(HasSubstr("exists")));
-  create_run_directory(path_, true);
-  EXPECT_TRUE(fs::is_empty(path_));
+  create_run_directory(path_, recipe_, true);
+  EXPECT_FALSE(fs::exists(path_ / RunFiles::model));
+}
+
+TEST_F(RunDirectory, OneThatDidNotFinishIsNamedAndCanBeReplaced) {
+  create_run_directory(path_, recipe_, true);  // as a run that was stopped leaves it
+  replace_file(path_ / RunFiles::metrics, "{}\n");
+  EXPECT_THAT([&] { load_run(path_); }, ThrowsMessage<InputError>(HasSubstr("did not finish")));
+  EXPECT_NO_THROW(create_run_directory(path_, recipe_, true));
+}
+
+TEST_F(RunDirectory, AnEmptyOneIsTaken) {
+  fs::create_directory(directory_ / "empty");
+  EXPECT_NO_THROW(create_run_directory(directory_ / "empty", recipe_, false));
+  replace_file(directory_ / "file", "mine");
+  EXPECT_THROW(create_run_directory(directory_ / "file", recipe_, true), InputError);
+  EXPECT_EQ(read_bytes(directory_ / "file"), "mine");
+}
+
+TEST_F(RunDirectory, ATextThatHasChangedIsNoticed) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "some words and more ";
+  replace_file(directory_ / "text", text);
+  Recipe recipe = TextTask::defaults();
+  recipe.text = (directory_ / "text").string();
+  recipe.model = recipe_.model;
+  const TextTask task(recipe);
+  create_run_directory(path_, recipe, true);
+  save_run(path_, recipe, task.vocabulary(), make_model(recipe, task.vocabulary()), Outcome{});
+  const auto run = load_run(path_);
+  EXPECT_NO_THROW(task_of(run));
+  std::replace(text.begin(), text.end(), 'w', 'W');
+  replace_file(directory_ / "text", text);
+  EXPECT_THAT([&] { task_of(run); }, ThrowsMessage<InputError>(HasSubstr("text: its tokens")));
 }
 
 TEST_F(RunDirectory, ReplacingLeavesForeignFilesAlone) {
   replace_file(path_ / "notes.txt", "mine");
-  create_run_directory(path_, true);
+  create_run_directory(path_, recipe_, true);
   EXPECT_EQ(read_bytes(path_ / "notes.txt"), "mine");
 
   const auto foreign = directory_ / "foreign";
   fs::create_directory(foreign);
   replace_file(foreign / "model.safetensors", "mine");
-  EXPECT_THAT([&] { create_run_directory(foreign, true); },
+  EXPECT_THAT([&] { create_run_directory(foreign, recipe_, true); },
               ThrowsMessage<InputError>(HasSubstr("it is left alone")));
   EXPECT_EQ(read_bytes(foreign / "model.safetensors"), "mine");
 }
@@ -67,21 +102,18 @@ TEST_F(RunDirectory, LoadingNamesWhatIsMissing) {
               ThrowsMessage<InputError>(HasSubstr("model.safetensors: no such file")));
 }
 
-TEST_F(RunDirectory, WeightsOfAnotherModelAreRefused) {
-  // Saved with width 8 in the recipe, but the model has the default's width.
+TEST_F(RunDirectory, DamagedFilesAreNamed) {
+  replace_file(path_ / RunFiles::vocabulary, "{}");
   EXPECT_THAT([&] { load_run(path_); },
-              ThrowsMessage<InputError>(HasSubstr("the weights do not fit the model")));
+              ThrowsMessage<InputError>(HasSubstr("tokenizer.json: not a vocabulary")));
 }
 
-TEST_F(RunDirectory, MetricsAreALineEach) {
-  {
-    MetricsLog log(path_ / RunFiles::metrics);
-    log.on_progress(Progress{.step = 3, .loss = 0.5});
-    log.on_evaluation(3, Evaluation{.loss = 0.25, .accuracy = 1.0});
-  }
-  const auto text = read_bytes(path_ / RunFiles::metrics);
-  EXPECT_THAT(text, HasSubstr("{\"step\":3,\"loss\":0.5,"));
-  EXPECT_THAT(text, HasSubstr("{\"step\":3,\"val_loss\":0.25,\"val_accuracy\":1.0}\n"));
+TEST_F(RunDirectory, WeightsOfAnotherModelAreRefused) {
+  auto wider = recipe_;
+  wider.model.embed_dim = 16;
+  replace_file(path_ / RunFiles::recipe, to_toml(wider));
+  EXPECT_THAT([&] { load_run(path_); },
+              ThrowsMessage<InputError>(HasSubstr("model.safetensors: the weights do not fit")));
 }
 
 }  // namespace

@@ -46,7 +46,10 @@ TEST(Trainer, AnotherSeedGivesAnotherRun) {
 
 struct Recorder : Observer {
   void on_progress(const Progress& progress) override { reported.push_back(progress.step); }
-  void on_evaluation(int64_t step, const Evaluation&) override { evaluated.push_back(step); }
+  void on_evaluation(int64_t step, const Evaluation&) override {
+    EXPECT_EQ(reported.back(), step) << "progress comes before the evaluation";
+    evaluated.push_back(step);
+  }
   std::vector<int64_t> reported;
   std::vector<int64_t> evaluated;
 };
@@ -54,7 +57,7 @@ struct Recorder : Observer {
 TEST(Trainer, ReportsInIntervalsAndAtTheEnd) {
   Recorder recorder;
   trained(short_recipe(10), {&recorder});
-  EXPECT_THAT(recorder.reported, testing::ElementsAre(3, 6, 9, 10));
+  EXPECT_THAT(recorder.reported, testing::ElementsAre(3, 4, 6, 8, 9, 10));
   EXPECT_THAT(recorder.evaluated, testing::ElementsAre(4, 8, 10));
 }
 
@@ -66,7 +69,7 @@ TEST(Trainer, EvaluatingMoreOftenDoesNotChangeTheRun) {
 
 TEST(Trainer, ALossThatIsNotFiniteStopsAndNamesTheStep) {
   auto recipe = short_recipe(50);
-  recipe.training.lr = recipe.training.min_lr = 10.0;
+  recipe.training.lr = 10.0;
   recipe.training.warmup = 0;
   recipe.training.clip = 0.0;
   const SensesTask task(recipe);

@@ -20,7 +20,7 @@ std::string read_bytes(const std::filesystem::path& path);
 /// `write` fills a file beside it, which then takes its name. Throws std::runtime_error if that
 /// fails, and leaves no file behind.
 ///
-///     replace_file("model.pt", [&](const auto& temporary) { module.save(temporary.string()); });
+///     replace_file("table", [&](const auto& temporary) { std::ofstream(temporary) << table; });
 void replace_file(const std::filesystem::path& path,
                   const std::function<void(const std::filesystem::path&)>& write);
 

@@ -52,8 +52,8 @@ class TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbeddingImpl> {
  public:
   explicit TokenEmbeddingImpl(const TokenEmbeddingOptions& options);
 
-  /// `tokens` (B, T) or (T) of int64 in 0 .. V-1, returns (..., T, E).
-  /// Throws c10::ValueError if T is above `max_length`, c10::TypeError if they are not integers.
+  /// `tokens` (B, T) or (T) of int64 or int32 in 0 .. V-1, returns (..., T, E).
+  /// Throws c10::ValueError if T is above `max_length`, c10::TypeError for another dtype.
   torch::Tensor forward(const torch::Tensor& tokens);
 
   void reset() override;

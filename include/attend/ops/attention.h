@@ -14,7 +14,7 @@ struct AttentionOutput {
 
 /// What a call of attention decides, for the function and for every module built on it.
 ///
-///     attention(x, {.causal = true, .need_weights = true});
+///     attention->forward(x, {.causal = true, .need_weights = true});
 struct AttentionArgs {
   /// Broadcasts to (..., T, S). bool: true = may attend. float: added to the scores.
   torch::Tensor mask = {};
@@ -31,8 +31,8 @@ inline constexpr double kUnscaled = 1.0;
 ///
 /// `query` (..., T, D), `key` (..., S, D), `value` (..., S, Dv), all of one dtype; the leading
 /// dimensions are those of batch and heads. `dropout` is the probability that a weight is dropped;
-/// pass 0 when not training. `scale` multiplies the scores: 1/sqrt(D) by default, `kUnscaled`
-/// for none, or any number.
+/// in [0, 1); pass 0 when not training. `scale` multiplies the scores: 1/sqrt(D) by default,
+/// `kUnscaled` for none, or any number.
 ///
 /// A query that may attend to nothing gives zeros, and zero gradients.
 /// Not named as LibTorch's `scaled_dot_product_attention`, which an unqualified call with tensors

@@ -3,6 +3,8 @@
 #include "attend/models/language_model.h"
 #include "attend/train/task.h"
 
+#include <torch/nn/options/loss.h>
+
 #include <optional>
 
 namespace attend::train {
@@ -13,6 +15,11 @@ struct Evaluation {
   std::optional<double> accuracy;  ///< share of right answers, 0 to 1, if the task has answers
   int64_t tokens = 0;              ///< how many targets the loss is the mean of
 };
+
+/// The cross-entropy of the scores `logits` (B, T, V) with the batch's targets, in nats: the mean
+/// over all that count, or their sum.
+torch::Tensor batch_loss(const torch::Tensor& logits, const Batch& batch,
+                         torch::nn::functional::CrossEntropyFuncOptions::reduction_t reduction);
 
 /// Measures `model` on the whole held-out part, in eval mode and without gradients.
 ///

@@ -14,7 +14,7 @@ struct TrainingConfig {
   int64_t steps = 400;        ///< optimizer steps
   int64_t batch = 64;         ///< sequences in a step
   double lr = 3e-3;           ///< highest learning rate
-  double min_lr = 3e-4;       ///< learning rate at the last step
+  double min_lr_ratio = 0.1;  ///< learning rate at the last step, as a share of lr
   int64_t warmup = 50;        ///< steps in which the learning rate rises from 0
   double weight_decay = 0.1;  ///< of matrices and embeddings; biases and norms have none
   double beta1 = 0.9;         ///< AdamW: memory of the gradient
@@ -41,6 +41,8 @@ struct RecipeField {
   const char* section;  ///< its table in the file: "", "model" or "training"
   const char* key;      ///< its name there, as in embed_dim; the flag is --embed-dim
   const char* help;     ///< what it is, with its unit
+  double low;           ///< least number allowed
+  double high;          ///< greatest number allowed
   FieldRef (*ref)(Recipe&);
 };
 
@@ -54,8 +56,8 @@ Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
 /// The recipe as TOML, all values written out.
 std::string to_toml(const Recipe& recipe);
 
-/// Throws InputError, naming value and bounds, if a number is outside its range or the model's
-/// numbers do not fit each other.
+/// Throws InputError, naming value and bounds, if a number is outside its range or heads do not
+/// divide the width.
 void check_recipe(const Recipe& recipe);
 
 }  // namespace attend::train

@@ -3,9 +3,11 @@
 #include "attend/io/vocabulary.h"
 #include "attend/models/language_model.h"
 #include "attend/train/recipe.h"
+#include "attend/train/task.h"
 #include "attend/train/trainer.h"
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 namespace attend::train {
@@ -26,23 +28,29 @@ struct Run {
   LanguageModel model;  ///< in eval mode
 };
 
-/// The model that a recipe describes, with fresh weights drawn from the recipe's seed.
+/// The model that a recipe describes, with fresh weights. Seeds LibTorch's global generator with
+/// the recipe's seed and draws them from it.
 LanguageModel make_model(const Recipe& recipe, const Vocabulary& vocabulary);
 
-/// Makes the directory for a new run. Throws InputError if it exists, unless `overwrite`: then the
-/// files of the run that it holds are removed, and nothing else; one that holds anything but a run
-/// is refused.
-void create_run_directory(const std::filesystem::path& directory, bool overwrite);
+/// Makes the directory for a new run and writes its recipe. Throws InputError if it exists and is
+/// not empty, unless `overwrite`: then the files of the run that it holds are removed, and nothing
+/// else; without a recipe.toml it is no run, and is refused.
+void create_run_directory(const std::filesystem::path& directory, const Recipe& recipe,
+                          bool overwrite);
 
-/// Writes everything but metrics.jsonl, the summary last: a directory that has one is whole.
+/// Writes what training made, the summary last: a run that has one is finished.
 void save_run(const std::filesystem::path& directory, const Recipe& recipe,
               const Vocabulary& vocabulary, const LanguageModel& model, const Outcome& outcome);
 
-/// Loads what `save_run` wrote. Throws InputError, naming the file, if something is missing or
-/// does not fit.
+/// Loads a finished run; seeds LibTorch's global generator, as `make_model` does. Throws
+/// InputError, naming the file, if something is missing or does not fit.
 ///
 ///     auto run = load_run("runs/demo");
 ///     auto logits = run.model(tokens);
 Run load_run(const std::filesystem::path& directory);
+
+/// The task of a run, with its data. Throws InputError if its tokens are no longer those that the
+/// model was trained on, as after a change to the text file.
+std::unique_ptr<Task> task_of(const Run& run);
 
 }  // namespace attend::train

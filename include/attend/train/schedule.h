@@ -5,7 +5,8 @@
 namespace attend::train {
 
 /// The learning rate of a step, counted from 0: it rises in a line to `lr` over the first `warmup`
-/// steps and falls along half a cosine to `min_lr` at the last step (Loshchilov and Hutter 2017).
+/// steps and falls along half a cosine to `min_lr_ratio * lr` at the last step (Loshchilov and
+/// Hutter 2017).
 ///
 ///     optimizer.step(learning_rate(recipe.training, step));
 double learning_rate(const TrainingConfig& config, int64_t step);

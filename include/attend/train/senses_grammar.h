@@ -23,7 +23,4 @@ struct SenseSentences {
 /// Makes them, the same ones every time.
 SenseSentences make_sense_sentences();
 
-/// The ambiguous words.
-std::vector<std::string> ambiguous_words();
-
 }  // namespace attend::train

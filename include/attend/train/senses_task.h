@@ -7,12 +7,13 @@ namespace attend::train {
 /// Sentences in which one of eight words (bank, bat, spring, crane, match, bark, seal, palm) means
 /// one of two things that only the words around it tell:
 ///
-///     the old boat drifted to the bank near the river . bank   ->   bank=shore
-///     a clerk came from the bank with the money . bank         ->   bank=money
+///     the old boat drifted near the bank . bank   ->   bank=shore
+///     the old clerk paid near the bank . bank     ->   bank=money
 ///
 /// The model predicts each next token and, after the full stop and the word itself, its sense.
 /// Whoever does not look at the other tokens cannot be right more often than every second time:
 /// both senses of each word are equally frequent. Held-out sentences are never trained on.
+/// The sentences are the same for each seed of a recipe.
 class SensesTask : public Task {
  public:
   explicit SensesTask(const Recipe& recipe);
@@ -29,6 +30,7 @@ class SensesTask : public Task {
   Vocabulary vocabulary_;
   Batch training_;
   Batch validation_;
+  std::vector<std::string> probes_;
 };
 
 }  // namespace attend::train

@@ -36,7 +36,7 @@ class Task {
 
   /// Words whose nearest neighbours in the embedding tell what was learned; may be empty.
   virtual std::vector<std::string> probe_words() const { return {}; }
-  /// Held-out sequences whose last token's attention is worth a look; may be empty.
+  /// Held-out texts whose last token's attention is worth a look; may be empty.
   virtual std::vector<std::string> probe_texts() const { return {}; }
   /// A text to continue after training; empty if that shows nothing.
   virtual std::string prompt() const { return {}; }
@@ -46,6 +46,7 @@ class Task {
 struct TaskInfo {
   const char* name;
   const char* summary;
+  bool reads_text;  ///< whether it learns the file that Recipe::text names
   Recipe defaults;
   std::unique_ptr<Task> (*make)(const Recipe&);
 };

@@ -16,7 +16,8 @@ struct Progress {
   double tokens_per_second = 0.0;  ///< over the steps since the last report, evaluations excluded
 };
 
-/// Hears what training does. The trainer prints nothing itself.
+/// Hears what training does: progress every `log_every` steps and before each evaluation. The
+/// trainer prints nothing itself.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -34,7 +35,8 @@ struct Outcome {
 
 /// Trains `model` on `task`: AdamW, warm-up and cosine decay, gradient clipping; evaluates every
 /// `eval_every` steps and after the last. The same seed, thread count and machine give the same
-/// weights, bit for bit. Throws std::runtime_error, naming the step, if the loss is not finite.
+/// weights, bit for bit: LibTorch's global generator, which dropout draws from, is seeded. Throws
+/// std::runtime_error, naming the step, if the loss is not finite.
 ///
 ///     auto outcome = train(model, *task, recipe.training, {&progress_line});
 Outcome train(LanguageModel& model, const Task& task, const TrainingConfig& config,

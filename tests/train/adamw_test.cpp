@@ -1,9 +1,9 @@
 #include "attend/train/adamw.h"
-#include "attend/train/schedule.h"
+
 #include "support/close.h"
 #include "support/seed.h"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adamw.h>
 
@@ -44,37 +44,6 @@ TEST(AdamW, LeavesParametersWithoutAGradientAlone) {
   AdamW optimizer(*linear, TrainingConfig{});
   optimizer.step(0.1);
   EXPECT_TRUE(linear->weight.equal(weight));
-}
-
-TEST(Schedule, RisesInALineAndFallsAlongACosine) {
-  TrainingConfig config;
-  config.lr = 1.0;
-  config.min_lr = 0.1;
-  config.warmup = 10;
-  config.steps = 111;
-  EXPECT_DOUBLE_EQ(learning_rate(config, 0), 0.1);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 4), 0.5);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 9), 1.0);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 10), 1.0);
-  EXPECT_NEAR(learning_rate(config, 60), 0.55, 1e-12);  // half way down
-  EXPECT_DOUBLE_EQ(learning_rate(config, 110), 0.1);
-}
-
-TEST(Schedule, TakesNoWarmUpAndOneStep) {
-  TrainingConfig config;
-  config.warmup = 0;
-  config.steps = 1;
-  EXPECT_DOUBLE_EQ(learning_rate(config, 0), config.lr);
-  config.steps = 20;
-  EXPECT_DOUBLE_EQ(learning_rate(config, 0), config.lr);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 19), config.min_lr);
-}
-
-TEST(Schedule, AWarmUpLongerThanTheRunNeverReachesTheHighestRate) {
-  TrainingConfig config;
-  config.warmup = 100;
-  config.steps = 10;
-  EXPECT_DOUBLE_EQ(learning_rate(config, 9), config.lr / 10);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 namespace attend {
 
-/// Throws c10::ValueError, naming both, unless the last dimension of `x` (..., E) is `embed_dim`.
+/// Throws c10::ValueError, naming both, unless `x` is (..., T, E) with E = `embed_dim`.
 inline void check_width(const char* module, const torch::Tensor& x, int64_t embed_dim) {
   TORCH_CHECK_VALUE(x.dim() >= 2 && x.size(-1) == embed_dim, module,
                     " expects (B, T, E) or (T, E) with E = ", embed_dim, ", found ", x.sizes());

@@ -1,0 +1,58 @@
+#include "attend/train/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace attend::train {
+namespace {
+
+/// Five rows of one token, so that the last batch of most sizes is a part of one.
+class FiveRows : public Task {
+ public:
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+  Batch training_batch(int64_t, torch::Generator&) const override { return {}; }
+  std::vector<Batch> validation_batches(int64_t) const override {
+    const auto tokens = torch::zeros({5, 2}, torch::kLong);
+    const auto targets = torch::tensor({{0, 1}, {0, 1}, {0, 1}, {1, kIgnored}, {0, kIgnored}});
+    const auto answers = torch::tensor({{0, 1}, {0, 1}, {0, 0}, {1, 0}, {1, 0}}).to(torch::kBool);
+    const auto rows = [&](int64_t from, int64_t count) {
+      return Batch{tokens.narrow(0, from, count), targets.narrow(0, from, count),
+                   answers.narrow(0, from, count)};
+    };
+    return {rows(0, 3), rows(3, 2)};
+  }
+
+ private:
+  Vocabulary vocabulary_{TokenUnit::word, {"zero", "one"}};
+};
+
+TEST(Evaluation, IsTheMeanOverTargetsThatCount) {
+  LanguageModel model(LanguageModelConfig{
+      .vocab_size = 2, .context = 2, .layers = 0, .embed_dim = 4, .positions = Positions::none});
+  {
+    // Logits (log 3, 0) everywhere: token 0 has probability 3/4 and is the prediction.
+    const torch::NoGradGuard no_grad;
+    model->norm->weight.zero_();
+    model->norm->bias.fill_(1.0);
+    model->embedding->token->weight[0].fill_(std::log(3.0) / 4);
+    model->embedding->token->weight[1].zero_();
+  }
+  const auto result = evaluate(model, FiveRows());
+  EXPECT_EQ(result.tokens, 8);
+  EXPECT_NEAR(result.loss, (4 * std::log(4.0 / 3.0) + 4 * std::log(4.0)) / 8, 1e-6);
+  ASSERT_TRUE(result.accuracy);
+  EXPECT_DOUBLE_EQ(*result.accuracy, 0.25);  // of the four answers only the last is token 0
+}
+
+TEST(Evaluation, LeavesTheModelAsItWas) {
+  LanguageModel model(
+      LanguageModelConfig{.vocab_size = 2, .context = 2, .layers = 1, .heads = 1, .embed_dim = 4});
+  model->train();
+  evaluate(model, FiveRows());
+  EXPECT_TRUE(model->is_training());
+  for (const auto& parameter : model->parameters()) EXPECT_FALSE(parameter.grad().defined());
+}
+
+}  // namespace
+}  // namespace attend::train

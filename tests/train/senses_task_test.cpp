@@ -1,0 +1,51 @@
+#include "attend/train/senses_task.h"
+
+#include "attend/input_error.h"
+#include "attend/train/senses_grammar.h"
+
+#include <gmock/gmock.h>
+
+namespace attend::train {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(SensesTask, TargetsAreTheNextTokensAndTheSense) {
+  const SensesTask task(SensesTask::defaults());
+  const auto& vocabulary = task.vocabulary();
+  const auto batch = task.validation_batches(3).front();
+  const auto length = batch.targets[0].ne(kIgnored).sum().item<int64_t>();
+  EXPECT_TRUE(
+      batch.targets[0].narrow(0, 0, length - 1).equal(batch.tokens[0].narrow(0, 1, length - 1)));
+  EXPECT_THAT(vocabulary.token(batch.targets[0][length - 1].item<int64_t>()), HasSubstr("="));
+  EXPECT_TRUE(batch.answers[0][length - 1].item<bool>());
+  EXPECT_EQ(batch.answers.sum().item<int64_t>(), 3) << "one answer a sentence";
+}
+
+TEST(SensesTask, ShowsAttentionForHeldOutSentences) {
+  const auto probes = SensesTask(SensesTask::defaults()).probe_texts();
+  ASSERT_EQ(probes.size(), 2U);
+  EXPECT_NE(probes[0], probes[1]);
+  const auto sentences = make_sense_sentences();
+  for (const auto& probe : probes) {
+    EXPECT_THAT(sentences.held_out,
+                testing::Contains(testing::Field(&SenseSentence::words, probe)));
+  }
+}
+
+TEST(SensesTask, ValidationIsWholeWhateverTheBatch) {
+  const SensesTask task(SensesTask::defaults());
+  int64_t rows = 0;
+  for (const auto& batch : task.validation_batches(7)) rows += batch.tokens.size(0);
+  EXPECT_EQ(rows, 800);
+}
+
+TEST(SensesTask, AContextShorterThanASentenceIsRefused) {
+  auto recipe = SensesTask::defaults();
+  recipe.model.context = 5;
+  EXPECT_THAT([&] { SensesTask{recipe}; },
+              testing::ThrowsMessage<InputError>(HasSubstr("context (5) must be at least")));
+}
+
+}  // namespace
+}  // namespace attend::train
