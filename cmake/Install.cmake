@@ -4,7 +4,6 @@ set(attend_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
 
 set(attend_installed attend)
 if(TARGET attend_train)
-  attend_public_headers(attend_train INCLUDE "/include/attend/train/")
   list(APPEND attend_installed attend_train)
 endif()
 install(

@@ -27,15 +27,30 @@ torch::Tensor example_tokens(const train::Run& run, int64_t batch, int64_t lengt
   return ids.view({batch, length});
 }
 
+/// Throws InputError unless `arguments.out` can be written, and nothing of worth is lost by it.
+void check_target(const ExportArguments& arguments) {
+  const fs::path out = arguments.out;
+  const auto fail = [&](const std::string& why) { throw InputError(arguments.out + ": " + why); };
+  for (const char* other : {".onnx", ".pt2", ".safetensors"}) {
+    if (out.extension() == other)
+      fail(fmt::format("TorchScript is written, not {}; name it .pt", other));
+  }
+  const auto folder = fs::absolute(out).parent_path();
+  if (out.empty() || !fs::is_directory(folder)) fail("there is no folder " + folder.string());
+  const auto status = fs::symlink_status(out);
+  if (!fs::exists(status)) return;
+  if (!fs::is_regular_file(status)) fail("exists and is not a file");
+  if (!arguments.overwrite) fail("exists; choose another -o, or give --overwrite");
+  for (const auto* file :
+       {train::RunFiles::recipe, train::RunFiles::model, train::RunFiles::vocabulary,
+        train::RunFiles::metrics, train::RunFiles::summary}) {
+    const auto own = fs::path(arguments.run) / file;
+    if (fs::exists(own) && fs::equivalent(own, out)) fail("is a file of the run itself");
+  }
+}
+
 void run_export(const ExportArguments& arguments) {
-  if (fs::exists(arguments.out) && !arguments.overwrite) {
-    throw InputError(
-        fmt::format("{} exists; choose another -o, or give --overwrite", arguments.out));
-  }
-  const auto folder = fs::absolute(arguments.out).parent_path();
-  if (!fs::is_directory(folder)) {
-    throw InputError(fmt::format("{}: there is no folder {}", arguments.out, folder.string()));
-  }
+  check_target(arguments);
   auto run = train::load_run(arguments.run);
   const int64_t context = run.recipe.model.context;
   TorchScriptOptions options{

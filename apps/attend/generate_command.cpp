@@ -2,6 +2,7 @@
 #include "attend/models/generation.h"
 #include "attend/train/run.h"
 #include "commands.h"
+#include "parse_number.h"
 
 #include <fmt/format.h>
 
@@ -32,6 +33,20 @@ void run_generate(const GenerateArguments& arguments) {
   fmt::print("\n");
 }
 
+/// An option for a number that is not negative; its help tells the default.
+template <typename Number>
+void add_number(CLI::App& command, const std::string& flag, Number& target, const char* help) {
+  const auto parse = [flag, &target](const std::string& text) {
+    target = parse_number<Number>(flag, text);
+    if (!(target >= Number{})) {
+      throw CLI::ValidationError(flag, fmt::format("must not be negative, found {}", text));
+    }
+  };
+  command.add_option_function<std::string>(flag, parse, help)
+      ->type_name(std::is_integral_v<Number> ? "INT" : "FLOAT")
+      ->default_str(fmt::format("{}", target));
+}
+
 }  // namespace
 
 void add_generate_command(CLI::App& app) {
@@ -40,21 +55,10 @@ void add_generate_command(CLI::App& app) {
   command->add_option("run", arguments->run, "run directory")->required();
   command->add_option("--prompt", arguments->prompt, "text to continue")->required();
   auto& options = arguments->options;
-  const CLI::Validator not_negative(
-      [](const std::string& text) {
-        return text.starts_with("-") ? fmt::format("must not be negative, found {}", text) : "";
-      },
-      "", "not negative");
-  command->add_option("--tokens", options.max_new_tokens, "tokens to generate")
-      ->check(not_negative)
-      ->capture_default_str();
-  command->add_option("--temperature", options.temperature, "0 = always the likeliest token")
-      ->check(not_negative)
-      ->capture_default_str();
-  command->add_option("--top-k", options.top_k, "draw from the k likeliest tokens; 0 = from all")
-      ->check(not_negative)
-      ->capture_default_str();
-  command->add_option("--seed", arguments->seed, "of the drawing")->capture_default_str();
+  add_number(*command, "--tokens", options.max_new_tokens, "tokens to generate");
+  add_number(*command, "--temperature", options.temperature, "0 = always the likeliest token");
+  add_number(*command, "--top-k", options.top_k, "draw from the k likeliest tokens; 0 = from all");
+  add_number(*command, "--seed", arguments->seed, "of the drawing");
   command->callback([=] { run_generate(*arguments); });
 }
 

@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/nearest_name.h"
 #include "commands.h"
+#include "terminal.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -18,7 +19,7 @@ namespace {
 enum ExitStatus { kDone = 0, kFailed = 1, kWrongInput = 2 };
 
 int complain(ExitStatus status, const std::string& message) {
-  fmt::print(stderr, "attend: {}\n", message);
+  attend::app::write_error(fmt::format("attend: {}\n", message));
   return status;
 }
 
@@ -53,6 +54,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  attend::app::open_closed_streams();
   CLI::App app("attend trains small transformers and shows what they learn.");
   app.name("attend");
   app.set_version_flag("--version", "attend " ATTEND_VERSION);
@@ -66,10 +68,13 @@ int main(int argc, char** argv) {
   attend::app::add_export_command(app);
 
   try {
-    app.parse(argc, argv);
-    return kDone;
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::Success& help) {
+      app.exit(help);  // prints it
+    }
+    if (attend::app::flush_output()) return kDone;
+    return complain(kFailed, "standard output cannot be written");
   } catch (const CLI::ParseError& error) {
     return complain(kWrongInput, explain(app, error));
   } catch (const attend::InputError& error) {

@@ -1,5 +1,7 @@
 #include "progress_line.h"
 
+#include "terminal.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -13,18 +15,19 @@ void ProgressLine::on_progress(const train::Progress& progress) {
   if (!terminal_) return;
   const double seconds_left = progress.seconds / static_cast<double>(progress.step) *
                               static_cast<double>(steps_ - progress.step);
-  fmt::print(stderr, "\r\x1b[Kstep {}/{}  loss {:.3f}  lr {:.2e}  {:.0f} tokens/s  {:.0f} s left",
-             progress.step, steps_, progress.loss, progress.learning_rate,
-             progress.tokens_per_second, seconds_left);
+  write_error(fmt::format(
+      "\r\x1b[Kstep {}/{}  loss {:.3f}  lr {:.2e}  {:.0f} tokens/s  {:.0f} s left", progress.step,
+      steps_, progress.loss, progress.learning_rate, progress.tokens_per_second, seconds_left));
 }
 
 void ProgressLine::on_evaluation(int64_t step, const train::Evaluation& evaluation) {
   const auto accuracy = evaluation.accuracy
                             ? fmt::format("  accuracy {:.1f} %", *evaluation.accuracy * 100)
                             : std::string();
-  fmt::print(stderr, "{}step {}/{}  loss {:.3f}  val loss {:.3f}{}  {:.0f} tokens/s  {:.0f} s\n",
-             terminal_ ? "\r\x1b[K" : "", step, steps_, last_.loss, evaluation.loss, accuracy,
-             last_.tokens_per_second, last_.seconds);
+  write_error(
+      fmt::format("{}step {}/{}  loss {:.3f}  val loss {:.3f}{}  {:.0f} tokens/s  {:.0f} s\n",
+                  terminal_ ? "\r\x1b[K" : "", step, steps_, last_.loss, evaluation.loss, accuracy,
+                  last_.tokens_per_second, last_.seconds));
 }
 
 }  // namespace attend::app

@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/train/task.h"
+#include "parse_number.h"
 
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
@@ -72,8 +73,10 @@ RecipeFlags::RecipeFlags(CLI::App& command) {
           };
           if constexpr (std::is_same_v<T, bool>) {
             const auto name = fmt::format("{},!--no-{}", flag, flag.substr(2));
-            return command.add_flag_function(
-                name, [=](int64_t n) { set(n > 0); }, help);
+            return command
+                .add_flag_function(
+                    name, [=](int64_t n) { set(n > 0); }, help)
+                ->disable_flag_override();
           } else if constexpr (std::is_enum_v<T>) {
             const auto names = fmt::format("{}", fmt::join(EnumNames<T>::names, "|"));
             const auto parse = [=](const std::string& text) {
@@ -84,8 +87,16 @@ RecipeFlags::RecipeFlags(CLI::App& command) {
               set(*value);
             };
             return command.add_option_function<std::string>(flag, parse, help)->type_name(names);
+          } else if constexpr (std::is_arithmetic_v<T>) {
+            const auto parse = [=](const std::string& text) { set(parse_number<T>(flag, text)); };
+            return command.add_option_function<std::string>(flag, parse, help)
+                ->type_name(std::is_integral_v<T> ? "INT" : "FLOAT");
           } else {
-            return command.add_option_function<T>(flag, set, help);
+            const auto take = [=](const std::string& text) {
+              if (text.empty()) throw CLI::ValidationError(flag, "must not be empty");
+              set(text);
+            };
+            return command.add_option_function<std::string>(flag, take, help);
           }
         },
         field.ref(types));

@@ -101,7 +101,8 @@ void add_train_command(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train a model; without arguments, the task senses");
   auto arguments = std::make_shared<TrainArguments>();
   command->add_option("recipe", arguments->recipe_file, "TOML file, as --print-config writes it");
-  command->add_option("--out", arguments->out, "run directory to make [runs/TASK]");
+  command->add_option("--out", arguments->out, "run directory to make [runs/TASK]")
+      ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
   command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds");
   command->add_flag("--print-config", arguments->print_config,
                     "print the resulting recipe and stop");

@@ -28,6 +28,7 @@ std::string type_name(const std::string& child) {
 jit::Module mirror(const torch::nn::Module& module, const std::string& name,
                    const std::shared_ptr<jit::CompilationUnit>& unit) {
   jit::Module mirrored(c10::QualifiedName(name), unit);
+  mirrored.register_attribute("training", c10::BoolType::get(), /*v=*/false);
   for (const auto& item : module.named_parameters(/*recurse=*/false)) {
     mirrored.register_parameter(item.key(), item.value(), /*is_buffer=*/false);
   }

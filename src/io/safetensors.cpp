@@ -101,6 +101,10 @@ void load_state_dict(torch::nn::Module& module,
     const auto found = tensors.find(name);
     if (found == tensors.end()) {
       differences.push_back(fmt::format("{}: missing", name));
+    } else if (found->second.scalar_type() != tensor.scalar_type()) {
+      differences.push_back(fmt::format("{}: found dtype {}, expected {}", name,
+                                        dtype_name(found->second.scalar_type()),
+                                        dtype_name(tensor.scalar_type())));
     } else if (found->second.sizes() != tensor.sizes()) {
       differences.push_back(fmt::format("{}: found shape {}, expected {}", name,
                                         shape_text(found->second.sizes()),

@@ -16,7 +16,7 @@ int64_t choose(torch::Tensor scores, const GenerationOptions& options,
   if (options.top_k > 0 && options.top_k < scores.size(-1)) {
     std::tie(scores, tokens) = scores.topk(options.top_k);  // (k)
   }
-  const auto probabilities = torch::softmax(scores / options.temperature, -1);
+  const auto probabilities = torch::softmax((scores - scores.max()) / options.temperature, -1);
   const auto drawn = probabilities.multinomial(1, /*replacement=*/false, generator);
   return tokens[drawn.item<int64_t>()].item<int64_t>();
 }

@@ -46,7 +46,7 @@ torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens) {
   auto x = token(tokens);  // (..., T, E)
   if (!position.is_empty()) {
     const auto vectors = position.forward(index_along(tokens, -1));  // (T, E)
-    x = x + vectors.to(x.scalar_type());
+    x = x + vectors.type_as(x);
   }
   return dropout(x);
 }

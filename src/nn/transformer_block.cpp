@@ -15,6 +15,8 @@ void TransformerBlockImpl::reset() {
                     options.feed_forward().embed_dim(), ") must equal attention's (", embed_dim,
                     ")");
   check_probability("dropout", options.dropout());
+  TORCH_CHECK_VALUE(options.norm_eps() >= 0.0, "norm_eps (", options.norm_eps(),
+                    ") must not be negative");
 
   const auto norm = torch::nn::LayerNormOptions({embed_dim}).eps(options.norm_eps());
   attention = register_module("attention", MultiheadAttention(options.attention()));

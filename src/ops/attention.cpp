@@ -48,17 +48,22 @@ void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const tor
 
 /// The fused kernels align `is_causal` at the top left, which is the same when T = S. A trace must
 /// hold for lengths it has not seen, so there the mask is always spelled out.
-bool kernel_can_mask_causally(const torch::Tensor& query, const torch::Tensor& key) {
-  return query.size(-2) == key.size(-2) && !torch::jit::tracer::isTracing();
+/// And they scale what they have masked: a factor that is not positive would make NaN of it.
+bool kernel_can_mask_causally(const torch::Tensor& query, const torch::Tensor& key,
+                              std::optional<double> scale) {
+  return query.size(-2) == key.size(-2) && scale.value_or(1.0) > 0.0 &&
+         !torch::jit::tracer::isTracing();
 }
 
 AttentionOutput attend_with_weights(const torch::Tensor& query, const torch::Tensor& key,
                                     const torch::Tensor& value, const torch::Tensor& mask,
                                     double dropout, double scale) {
-  auto scores = torch::matmul(query * scale, key.transpose(-2, -1));  // (..., T, S)
-  // As in the fused kernels: the sum of a score and a mask may leave the range of half precision.
+  // As in the fused kernels: scores, and their sums with a mask, leave the range and the precision
+  // of half types.
   const bool narrow = at::isReducedFloatingType(query.scalar_type());
-  if (narrow) scores = scores.to(torch::kFloat);
+  const auto type = narrow ? torch::kFloat : query.scalar_type();
+  auto scores =
+      torch::matmul(query.to(type) * scale, key.to(type).transpose(-2, -1));  // (..., T, S)
   if (mask.defined()) {
     scores = mask.scalar_type() == torch::kBool ? scores.masked_fill(mask.logical_not(), -INFINITY)
                                                 : scores + mask;
@@ -76,13 +81,15 @@ AttentionOutput dot_product_attention(const torch::Tensor& query, const torch::T
   check_inputs(query, key, value);
   check_mask(args.mask, query, key);
   TORCH_CHECK_VALUE(dropout >= 0.0 && dropout < 1.0, "dropout (", dropout, ") must be in [0, 1)");
+  // The kernels want rows and columns, also of a mask that holds for all rows, or for all scores.
+  const auto given_mask = args.mask.defined() ? torch::atleast_2d(args.mask) : torch::Tensor();
   auto* recorder = AttentionRecorder::current();
   const bool need_weights = args.need_weights || recorder != nullptr;
 
-  const bool causal_in_kernel =
-      args.causal && !args.mask.defined() && !need_weights && kernel_can_mask_causally(query, key);
-  auto mask = args.causal && !causal_in_kernel ? combine_masks(args.mask, causal_mask(query, key))
-                                               : args.mask;
+  const bool causal_in_kernel = args.causal && !given_mask.defined() && !need_weights &&
+                                kernel_can_mask_causally(query, key, scale);
+  auto mask = args.causal && !causal_in_kernel ? combine_masks(given_mask, causal_mask(query, key))
+                                               : given_mask;
   torch::Tensor dead;  // (..., T, 1)
   if (mask.defined()) {
     const bool is_bool = mask.scalar_type() == torch::kBool;

@@ -13,7 +13,9 @@ torch::Tensor index_along(const torch::Tensor& x, int64_t dim) {
 
 torch::Tensor sinusoidal_positions(const torch::Tensor& positions, int64_t embed_dim) {
   TORCH_CHECK_VALUE(embed_dim > 0, "embed_dim (", embed_dim, ") must be positive");
-  const auto channel = torch::arange(0, embed_dim, 2, positions.options().dtype(torch::kFloat));
+  // Counted along a tensor of the input's device, so that no device is frozen into a trace either.
+  const auto nothing = positions.flatten().narrow(0, 0, 0).sum();                  // ()
+  const auto channel = index_along(nothing.expand({(embed_dim + 1) / 2}), 0) * 2;  // 0, 2, ..
   const auto frequency =
       torch::exp(channel * (-std::log(10000.0) / static_cast<double>(embed_dim)));
   const auto angle = positions.to(torch::kFloat).unsqueeze(-1) * frequency;  // (..., ceil(E/2))

@@ -8,7 +8,7 @@ namespace attend::train {
 namespace {
 
 constexpr double kLargest = 9e15;  // whole numbers up to here are exact as double
-constexpr double kLargestSize = 1e6;
+constexpr double kLargestSize = 65536;
 
 struct CheckRange {
   const RecipeField& field;

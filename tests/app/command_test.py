@@ -164,7 +164,11 @@ class WrongInput(CommandTest):
                 (["--steps", 0], "steps (0) must be between 1 and"),
                 (["--dropout", 1.5], "dropout (1.5) must be between 0 and 0.99"),
                 (["--lr", "nan"], "lr (nan) must be between"),
-                (["--layers", "two"], "two"),
+                (["--layers", "two"], "--layers: expected a whole number, found 'two'"),
+                (["--steps", "1.5"], "--steps: expected a whole number, found '1.5'"),
+                (["--steps", "99999999999999999999"], "found '99999999999999999999'"),
+                (["--steps", ""], "--steps: expected a whole number, found ''"),
+                (["--tied=maybe"], "tied was given a disallowed flag override"),
                 (["--positions", "rotary"], "expected none|learned|sinusoidal, found 'rotary'"),
                 (["--context", 3], "context (3) must be at least"),
                 (["--threads", 5000000000], "threads (5000000000) must be between 0 and 1024"),
@@ -200,11 +204,16 @@ class WrongInput(CommandTest):
         for command in (["eval"], ["generate", "--prompt", "the"], ["export", "-o", "x.pt"]):
             self.refuses([*command, self.folder / "nowhere"], "nowhere: no such run directory")
         self.refuses(["export", self.run_directory, "-o", self.folder / "no" / "x.pt"], "no folder")
+        self.refuses(["export", self.run_directory, "-o", self.folder], "is not a file")
+        self.refuses(["export", self.run_directory, "-o", self.folder / "x.onnx"], ".onnx")
+        self.refuses(["export", self.run_directory, "-o", self.run_directory / "summary.json",
+                      "--overwrite"], "is a file of the run itself")
 
     def test_prompts_that_the_model_does_not_know(self):
         self.refuses(["generate", self.run_directory, "--prompt", "the zebra"], "word 'zebra'")
         self.refuses(["generate", self.run_directory, "--prompt", ""], "empty")
-        self.refuses(["generate", self.run_directory, "--prompt", "the", "--temperature", -1], "-1")
+        self.refuses(["generate", self.run_directory, "--prompt", "the", "--temperature", -1],
+                     "--temperature: must not be negative, found -1")
 
     def test_a_low_learning_rate_needs_no_other_flag(self):
         result = attend("train", "--lr", "1e-6", "--print-config")
@@ -212,6 +221,21 @@ class WrongInput(CommandTest):
 
     def test_the_version_is_told(self):
         self.assertRegex(attend("--version").stdout, r"^attend \d+\.\d+\.\d+$")
+
+    def test_streams_that_cannot_be_written(self):
+        def shell(command):
+            return subprocess.run(["bash", "-c", command], capture_output=True, text=True).returncode
+
+        run = self.folder / "quiet"
+        self.assertEqual(shell(f"'{ATTEND}' eval '{self.run_directory}' >/dev/full"), 1)
+        self.assertEqual(shell(f"'{ATTEND}' nonsense 2>&-"), 2)
+        self.assertEqual(shell(f"'{ATTEND}' nonsense 2>/dev/full"), 2)
+        self.assertEqual(shell(f"'{ATTEND}' train --steps 20 --out '{run}' 2>&-"), 0)
+        for line in (run / "metrics.jsonl").read_text().splitlines():
+            json.loads(line)
+
+    def test_leading_zeros_are_decimal(self):
+        self.assertIn("steps = 10\n", attend("train", "--steps", "010", "--print-config").stdout)
 
     def test_damaged_runs_are_named(self):
         damaged = self.folder / "damaged"

@@ -5,6 +5,7 @@ Run by CTest with ATTEND set to the built command, by a Python that has torch; o
 with 77, which CTest reports as skipped.
 """
 
+import io
 import json
 import os
 import pathlib
@@ -90,11 +91,13 @@ class LoadInPython(unittest.TestCase):
             subprocess.run([ATTEND, "export", run, "-o", path], check=True, capture_output=True)
             extra = {"tokenizer.json": "", "recipe.toml": ""}
             model = torch.jit.load(path, _extra_files=extra)
+            archive = path.read_bytes()
             weights = load_safetensors(run / "model.safetensors")
 
         vocabulary = json.loads(extra["tokenizer.json"])["tokens"]
         self.assertIn("bank=shore", vocabulary)
         self.assertIn(b"[model]", extra["recipe.toml"])
+        self.assertFalse(model.training)
         self.assertEqual(set(model.state_dict()), set(weights))
         for name, value in model.state_dict().items():
             self.assertTrue(torch.equal(value, weights[name]), name)
@@ -102,6 +105,11 @@ class LoadInPython(unittest.TestCase):
             tokens = torch.randint(len(vocabulary), shape)
             expected = reference(weights, tokens, 4, layers, norm_order)
             torch.testing.assert_close(model(tokens), expected, rtol=1e-4, atol=1e-5)
+        # No device and no dtype is frozen: the file runs where it is loaded to.
+        on_meta = torch.jit.load(io.BytesIO(archive), map_location="meta")
+        self.assertEqual(on_meta(tokens.to("meta")).device.type, "meta")
+        coarse = model.to(torch.bfloat16)(tokens)
+        torch.testing.assert_close(coarse.float(), expected, rtol=0.1, atol=0.1)
 
     def test_the_default_model(self):
         self.check()

@@ -65,6 +65,15 @@ TEST(LoadStateDict, ListsEveryDifferenceAndChangesNothing) {
   EXPECT_TRUE(linear->weight.equal(before));
 }
 
+TEST(LoadStateDict, WeightsOfAnotherDtypeAreRefused) {
+  torch::nn::Linear linear(torch::nn::LinearOptions(2, 3).bias(false));
+  EXPECT_THAT(
+      [&] {
+        load_state_dict(*linear, {{"weight", torch::zeros({3, 2}, torch::kInt)}});
+      },
+      ThrowsMessage<InputError>(HasSubstr("weight: found dtype I32, expected F32")));
+}
+
 TEST(LoadStateDict, CopiesInto) {
   torch::nn::Linear from(2, 3);
   torch::nn::Linear to(2, 3);

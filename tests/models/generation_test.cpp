@@ -25,6 +25,7 @@ TEST_F(Generation, TemperatureZeroAndTopOneTakeTheLikeliest) {
   const auto likeliest = continue_with({.max_new_tokens = 12, .temperature = 0.0}, 1);
   EXPECT_EQ(continue_with({.max_new_tokens = 12, .temperature = 0.0}, 2), likeliest);
   EXPECT_EQ(continue_with({.max_new_tokens = 12, .top_k = 1}, 3), likeliest);
+  EXPECT_EQ(continue_with({.max_new_tokens = 12, .temperature = 1e-30}, 4), likeliest);
   const auto first = model_(torch::tensor({1, 2}, torch::kLong))[-1].argmax().item<int64_t>();
   EXPECT_EQ(likeliest.front(), first);
 }

@@ -128,5 +128,39 @@ TEST(AttentionDtype, MayBeNarrowOrWide) {
   }
 }
 
+TEST(DotProductAttention, CausalTakesScalesThatAreNotPositive) {
+  const auto q = torch::randn({1, 2, 4, 8});
+  const auto k = torch::randn({1, 2, 4, 8});
+  for (const double scale : {0.0, -0.7}) {
+    const auto fused = attend::dot_product_attention(q, k, k, {.causal = true}, 0.0, scale);
+    const auto spelled_out =
+        attend::dot_product_attention(q, k, k, {.causal = true, .need_weights = true}, 0.0, scale);
+    EXPECT_TRUE(close(fused.output, spelled_out.output, 1e-5)) << scale;
+  }
+}
+
+TEST(DotProductAttention, AMaskMayHoldForAllRowsOrForAllScores) {
+  const auto q = torch::randn({2, 3, 5, 4});
+  const auto keys = torch::tensor({1, 0, 1, 1, 0}, torch::kBool);
+  const auto expected = attend::dot_product_attention(q, q, q, {.mask = keys.expand({5, 5})});
+  EXPECT_TRUE(
+      close(attend::dot_product_attention(q, q, q, {.mask = keys}).output, expected.output, 1e-6));
+  const auto all = attend::dot_product_attention(q, q, q, {.mask = torch::tensor(true)});
+  EXPECT_TRUE(close(all.output, attend::dot_product_attention(q, q, q).output, 1e-6));
+}
+
+TEST(DotProductAttention, AskingForWeightsCostsNoPrecisionInHalfTypes) {
+  torch::manual_seed(11);
+  for (const auto dtype : {torch::kBFloat16, torch::kHalf}) {
+    const auto q = (torch::randn({2, 4, 32, 64}) * 6).to(dtype);
+    const auto k = (torch::randn({2, 4, 32, 64}) * 6).to(dtype);
+    const auto v = torch::randn({2, 4, 32, 64}).to(dtype);
+    const auto exact = attend::dot_product_attention(q.to(torch::kDouble), k.to(torch::kDouble),
+                                                     v.to(torch::kDouble));
+    const auto shown = attend::dot_product_attention(q, k, v, {.need_weights = true});
+    EXPECT_TRUE(close(shown.output, exact.output, dtype == torch::kHalf ? 4e-3 : 3e-2)) << dtype;
+  }
+}
+
 }  // namespace
 }  // namespace attend

@@ -14,7 +14,8 @@ class FiveRows : public Task {
   Batch training_batch(int64_t, torch::Generator&) const override { return {}; }
   std::vector<Batch> validation_batches(int64_t) const override {
     const auto tokens = torch::zeros({5, 2}, torch::kLong);
-    const auto targets = torch::tensor({{0, 1}, {0, 1}, {0, 1}, {1, kIgnored}, {0, kIgnored}});
+    const auto labels = torch::tensor({{0, 1}, {0, 1}, {0, 1}, {1, -1}, {0, -1}}, torch::kLong);
+    const auto targets = labels.masked_fill(labels < 0, kIgnored);
     const auto answers = torch::tensor({{0, 1}, {0, 1}, {0, 0}, {1, 0}, {1, 0}}).to(torch::kBool);
     const auto rows = [&](int64_t from, int64_t count) {
       return Batch{tokens.narrow(0, from, count), targets.narrow(0, from, count),

@@ -20,14 +20,19 @@ using testing::ThrowsMessage;
 class RunDirectory : public testing::Test {
  protected:
   RunDirectory() {
-    recipe_.model.embed_dim = 8;
     create_run_directory(path_, recipe_, false);
     save_run(path_, recipe_, task_.vocabulary(), model_, Outcome{});
   }
 
+  static Recipe narrow_recipe() {
+    auto recipe = SensesTask::defaults();
+    recipe.model.embed_dim = 8;
+    return recipe;
+  }
+
   TemporaryDirectory directory_;
   fs::path path_ = directory_ / "deep" / "run";
-  Recipe recipe_ = SensesTask::defaults();
+  Recipe recipe_ = narrow_recipe();
   SensesTask task_{recipe_};
   LanguageModel model_ = make_model(recipe_, task_.vocabulary());
 };

@@ -29,7 +29,7 @@ Safetensors load_safetensors(const std::filesystem::path& path);
 std::map<std::string, torch::Tensor> state_dict(const torch::nn::Module& module);
 
 /// Copies `tensors` into the parameters and buffers of a module. Throws InputError, listing each
-/// name that is missing, unknown or of another shape, before anything is changed.
+/// name that is missing, unknown, or of another dtype or shape, before anything is changed.
 void load_state_dict(torch::nn::Module& module,
                      const std::map<std::string, torch::Tensor>& tensors);
 
