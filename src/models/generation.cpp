@@ -25,7 +25,7 @@ int64_t choose(torch::Tensor scores, const GenerationOptions& options,
 
 std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
                               const GenerationOptions& options,
-                              std::optional<torch::Generator> generator,
+                              const std::optional<torch::Generator>& generator,
                               const std::function<void(int64_t)>& on_token) {
   TORCH_CHECK_VALUE(!prompt.empty(), "the prompt must hold at least one token, found none");
   TORCH_CHECK_VALUE(options.temperature >= 0.0, "temperature (", options.temperature,

@@ -11,9 +11,8 @@ namespace attend::inline models {
 namespace {
 
 TransformerBlockOptions block_options(const LanguageModelConfig& config) {
-  auto options = TransformerBlockOptions(config.embed_dim, config.heads)
-                     .norm_order(config.norm_order)
-                     .dropout(config.dropout);
+  auto options = TransformerBlockOptions(config.embed_dim, config.heads);
+  options.residual().norm_order(config.norm_order).dropout(config.dropout);
   options.attention().bias(config.bias).dropout(config.dropout);
   options.feed_forward().bias(config.bias).activation(config.activation).dropout(config.dropout);
   if (config.ff_dim != 0) options.feed_forward().hidden_dim(config.ff_dim);

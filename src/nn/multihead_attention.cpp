@@ -4,6 +4,8 @@
 
 #include <torch/nn/functional/linear.h>
 
+#include <array>
+
 namespace attend {
 
 MultiheadAttentionImpl::MultiheadAttentionImpl(const MultiheadAttentionOptions& options)
@@ -14,70 +16,123 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(const MultiheadAttentionOptions& 
 void MultiheadAttentionImpl::reset() {
   const int64_t embed_dim = options.embed_dim();
   const int64_t num_heads = options.num_heads();
+  const int64_t num_kv_heads = options.num_kv_heads().value_or(num_heads);
   check_positive("embed_dim", embed_dim);
   check_positive("num_heads", num_heads);
+  check_positive("num_kv_heads", num_kv_heads);
   check_probability("dropout", options.dropout());
   TORCH_CHECK_VALUE(options.head_dim() || embed_dim % num_heads == 0, "embed_dim (", embed_dim,
                     ") must be divisible by num_heads (", num_heads, ")");
-  head_dim_ = options.head_dim().value_or(embed_dim / num_heads);
-  check_positive("head_dim", head_dim_);
+  TORCH_CHECK_VALUE(num_heads % num_kv_heads == 0, "num_heads (", num_heads,
+                    ") must be divisible by num_kv_heads (", num_kv_heads, ")");
+  const int64_t head_dim = options.head_dim().value_or(embed_dim / num_heads);
+  const int64_t key_dim = options.key_dim().value_or(embed_dim);
+  const int64_t value_dim = options.value_dim().value_or(embed_dim);
+  check_positive("head_dim", head_dim);
+  check_positive("key_dim", key_dim);
+  check_positive("value_dim", value_dim);
+  shape_ = {embed_dim, num_heads, num_kv_heads, head_dim};
 
-  using torch::nn::LinearOptions;
-  const int64_t inner = num_heads * head_dim_;
-  qkv = register_module(
-      "qkv", torch::nn::Linear(LinearOptions(embed_dim, 3 * inner).bias(options.bias())));
-  out = register_module("out",
-                        torch::nn::Linear(LinearOptions(inner, embed_dim).bias(options.bias())));
-}
-
-AttentionOutput MultiheadAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {
-  check_width("MultiheadAttention", x, options.embed_dim());
-  const auto heads = project(x, 0, 3);
-  return attend_heads(heads[0], heads[1], heads[2], args);
-}
-
-AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query, const torch::Tensor& key,
-                                              const torch::Tensor& value,
-                                              const AttentionArgs& args) {
-  for (const auto& x : {query, key, value}) {
-    check_width("MultiheadAttention", x, options.embed_dim());
-  }
-  const auto q = project(query, 0, 1);
-  if (key.is_same(value)) {
-    const auto kv = project(key, 1, 2);
-    return attend_heads(q[0], kv[0], kv[1], args);
-  }
-  return attend_heads(q[0], project(key, 1, 1)[0], project(value, 2, 1)[0], args);
-}
-
-std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& x, int64_t first,
-                                                           int64_t count) const {
-  const int64_t inner = options.num_heads() * head_dim_;
-  const auto rows = [&](const torch::Tensor& parameter) {
-    if (count == 3 || !parameter.defined()) return parameter;
-    return parameter.narrow(0, first * inner, count * inner);
+  const auto linear = [&](const char* name, int64_t from, int64_t to) {
+    const auto linear_options = torch::nn::LinearOptions(from, to).bias(options.bias());
+    return register_module(name, torch::nn::Linear(linear_options));
   };
-  auto parts = torch::nn::functional::linear(x, rows(qkv->weight), rows(qkv->bias))
-                   .unflatten(-1, {count, options.num_heads(), head_dim_})  // (..., T, count, H, D)
-                   .unbind(-3);                                             // each (..., T, H, D)
-  for (auto& part : parts) part = part.transpose(-3, -2);                   // (..., H, T, D)
+  const int64_t inner = num_heads * head_dim;
+  const int64_t kv_inner = num_kv_heads * head_dim;
+  if (key_dim == embed_dim && value_dim == embed_dim) {
+    qkv = linear("qkv", embed_dim, inner + 2 * kv_inner);
+  } else {
+    query = linear("query", embed_dim, inner);
+    key = linear("key", key_dim, kv_inner);
+    value = linear("value", value_dim, kv_inner);
+  }
+  out = linear("out", inner, embed_dim);
+
+  parts_.clear();
+  for (const auto& factory : options.parts()) {
+    const auto module = register_module(factory.name, factory.make(shape_));
+    parts_.push_back(std::dynamic_pointer_cast<AttentionPart>(module));
+    TORCH_CHECK_TYPE(parts_.back() != nullptr, "the part ", factory.name,
+                     " must be an AttentionPart, found ", module->name());
+  }
+}
+
+AttentionOutput MultiheadAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
+                                                const LayerState& state) {
+  check_width("MultiheadAttention", x, shape_.embed_dim);
+  TORCH_CHECK_VALUE(qkv, "MultiheadAttention with key_dim (", key->options.in_features(),
+                    ") and value_dim (", value->options.in_features(),
+                    ") is for cross-attention: call cross");
+  const auto heads = project(x, 0, 3);
+  return attend_heads({x, heads[0], heads[1], heads[2], args, {}, state, /*cross=*/false});
+}
+
+AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
+                                              const torch::Tensor& key_input,
+                                              const torch::Tensor& value_input,
+                                              const AttentionArgs& args) {
+  check_width("MultiheadAttention", query_input, shape_.embed_dim);
+  check_width("MultiheadAttention", key_input, options.key_dim().value_or(shape_.embed_dim));
+  check_width("MultiheadAttention", value_input, options.value_dim().value_or(shape_.embed_dim));
+  const auto q = project(query_input, 0, 1)[0];
+  if (key_input.is_same(value_input)) {
+    const auto kv = project(key_input, 1, 2);
+    return attend_heads({query_input, q, kv[0], kv[1], args, {}, {}, /*cross=*/true});
+  }
+  const auto k = project(key_input, 1, 1)[0];
+  const auto v = project(value_input, 2, 1)[0];
+  return attend_heads({query_input, q, k, v, args, {}, {}, /*cross=*/true});
+}
+
+std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& x,
+                                                           std::size_t first, std::size_t count) {
+  std::vector<torch::Tensor> parts;
+  if (qkv) {
+    const int64_t inner = shape_.num_heads * shape_.head_dim;
+    const int64_t kv_inner = shape_.num_kv_heads * shape_.head_dim;
+    const std::array<int64_t, 4> begin{0, inner, inner + kv_inner, inner + 2 * kv_inner};
+    const auto rows = [&](const torch::Tensor& parameter) {
+      if (count == 3 || !parameter.defined()) return parameter;
+      return parameter.slice(0, begin[first], begin[first + count]);
+    };
+    std::vector<int64_t> widths;
+    for (auto i = first; i < first + count; ++i) widths.push_back(begin[i + 1] - begin[i]);
+    parts = torch::nn::functional::linear(x, rows(qkv->weight), rows(qkv->bias))
+                .split_with_sizes(widths, -1);  // each (..., T, heads * D)
+  } else {
+    const std::array<torch::nn::Linear, 3> projections{query, key, value};
+    for (auto i = first; i < first + count; ++i) {
+      auto projection = projections[i];
+      parts.push_back(projection(x));
+    }
+  }
+  for (auto& part : parts) {
+    part = part.unflatten(-1, {-1, shape_.head_dim}).transpose(-3, -2);  // (..., heads, T, D)
+  }
   return parts;
 }
 
-AttentionOutput MultiheadAttentionImpl::attend_heads(const torch::Tensor& query,
-                                                     const torch::Tensor& key,
-                                                     const torch::Tensor& value,
-                                                     const AttentionArgs& args) {
-  const double dropout = is_training() ? options.dropout() : 0.0;
-  auto result = dot_product_attention(query, key, value, args, dropout);
+AttentionOutput MultiheadAttentionImpl::attend_heads(Heads heads) {
+  heads.options.scale = options.scale();
+  heads.options.dropout = is_training() ? options.dropout() : 0.0;
+  std::vector<AttentionPart*> parts;
+  if (heads.state.cache != nullptr) parts.push_back(heads.state.cache);
+  for (const auto& part : parts_) parts.push_back(part.get());
+
+  for (auto* part : parts) part->on_heads(heads);
+  for (auto* part : parts) part->on_scores(heads);
+  auto result =
+      dot_product_attention(heads.query, heads.key, heads.value, heads.args, heads.options);
+  for (auto* part : parts) result.output = part->on_output(heads, result.output);
   result.output = out(result.output.transpose(-3, -2).flatten(-2));  // (..., T, E)
   return result;
 }
 
 void MultiheadAttentionImpl::pretty_print(std::ostream& stream) const {
-  stream << "attend::MultiheadAttention(embed_dim=" << options.embed_dim()
-         << ", num_heads=" << options.num_heads() << ", head_dim=" << head_dim_ << std::boolalpha
-         << ", bias=" << options.bias() << ", dropout=" << options.dropout() << ")";
+  stream << "attend::MultiheadAttention(embed_dim=" << shape_.embed_dim
+         << ", num_heads=" << shape_.num_heads << ", num_kv_heads=" << shape_.num_kv_heads
+         << ", head_dim=" << shape_.head_dim << std::boolalpha << ", bias=" << options.bias()
+         << ", dropout=" << options.dropout() << ")";
 }
 
 }  // namespace attend

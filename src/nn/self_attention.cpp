@@ -43,7 +43,7 @@ void SelfAttentionImpl::reset() {
 AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {
   check_width("SelfAttention", x, options.embed_dim());
   const double factor = score_factor(options, query->options.out_features());
-  return dot_product_attention(query(x), key(x), value(x), args, /*dropout=*/0.0, factor);
+  return dot_product_attention(query(x), key(x), value(x), args, {.scale = factor});
 }
 
 void SelfAttentionImpl::pretty_print(std::ostream& stream) const {

@@ -14,36 +14,31 @@ void TransformerBlockImpl::reset() {
   TORCH_CHECK_VALUE(options.feed_forward().embed_dim() == embed_dim, "feed_forward's embed_dim (",
                     options.feed_forward().embed_dim(), ") must equal attention's (", embed_dim,
                     ")");
-  check_probability("dropout", options.dropout());
-  TORCH_CHECK_VALUE(options.norm_eps() >= 0.0, "norm_eps (", options.norm_eps(),
-                    ") must not be negative");
-
-  const auto norm = torch::nn::LayerNormOptions({embed_dim}).eps(options.norm_eps());
   attention = register_module("attention", MultiheadAttention(options.attention()));
-  norm1 = register_module("norm1", torch::nn::LayerNorm(norm));
+  residual1_ = Residual(*this, "1", embed_dim, options.residual());
   feed_forward = register_module("feed_forward", FeedForward(options.feed_forward()));
-  norm2 = register_module("norm2", torch::nn::LayerNorm(norm));
-  dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));
+  if (options.residual().norm_order() != NormOrder::parallel) {
+    residual2_ = Residual(*this, "2", embed_dim, options.residual());
+  }
 }
 
-torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {
+torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
+                                            const LayerState& state) {
   check_width("TransformerBlock", x, options.attention().embed_dim());
   const auto attend = [&](const torch::Tensor& h) {
-    return dropout(attention->forward(h, args).output);
+    return attention->forward(h, args, state).output;
   };
-  const auto feed = [&](const torch::Tensor& h) { return dropout(feed_forward(h)); };
+  const auto feed = [&](const torch::Tensor& h) { return feed_forward->forward(h); };
 
-  if (options.norm_order() == NormOrder::pre) {
-    const auto h = x + attend(norm1(x));
-    return h + feed(norm2(h));
+  if (options.residual().norm_order() == NormOrder::parallel) {
+    return residual1_(x, [&](const torch::Tensor& h) { return attend(h) + feed(h); });
   }
-  const auto h = norm1(x + attend(x));
-  return norm2(h + feed(h));
+  return residual2_(residual1_(x, attend), feed);
 }
 
 void TransformerBlockImpl::pretty_print(std::ostream& stream) const {
-  stream << "attend::TransformerBlock(norm_order=" << to_string(options.norm_order())
-         << ", dropout=" << options.dropout() << ")";
+  stream << "attend::TransformerBlock(norm_order=" << to_string(options.residual().norm_order())
+         << ")";
 }
 
 }  // namespace attend

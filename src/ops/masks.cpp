@@ -19,12 +19,53 @@ torch::Tensor add_masks(const torch::Tensor& first, const torch::Tensor& second)
   return torch::where(allowed, scores, kMinusInfinity);
 }
 
+/// Per token (B, N) or (N) -> per score: aligned from the left with the leading dimensions of `x`
+/// (..., N, D), and at `dim` with its queries (-2) or keys (-1).
+torch::Tensor per_score(const torch::Tensor& tokens, const torch::Tensor& x, int64_t dim) {
+  auto aligned = tokens;
+  if (tokens.dim() > 1) {
+    while (aligned.dim() < x.dim() - 1) aligned = aligned.unsqueeze(-2);  // (B, 1.., N)
+  }
+  return aligned.unsqueeze(dim == -1 ? -2 : -1);  // (..., 1, S) or (..., T, 1)
+}
+
+/// Steps from the last one: ..., -2, -1, 0.
+torch::Tensor steps_to_end(const torch::Tensor& x) {
+  return -index_along(x, -2).flip(0);
+}
+
 }  // namespace
 
+torch::Tensor key_offsets(const torch::Tensor& query, const torch::Tensor& key,
+                          const AttentionArgs& args) {
+  const auto& given = args.positions;
+  const auto& given_keys = args.key_positions.defined() ? args.key_positions : given;
+  const auto queries = given.defined() ? given : steps_to_end(query);
+  const auto keys = given_keys.defined() ? given_keys : steps_to_end(key);
+  return per_score(keys, query, -1) - per_score(queries, query, -2);  // (..., T, S)
+}
+
 torch::Tensor causal_mask(const torch::Tensor& query, const torch::Tensor& key) {
-  const auto steps_after_query = index_along(query, -2).flip(0).unsqueeze(1);  // (T, 1)
-  const auto steps_after_key = index_along(key, -2).flip(0).unsqueeze(0);      // (1, S)
-  return steps_after_key >= steps_after_query;                                 // (T, S)
+  return key_offsets(query, key) <= 0;  // (T, S)
+}
+
+torch::Tensor visible_keys(const torch::Tensor& query, const torch::Tensor& key,
+                           const AttentionArgs& args) {
+  auto mask = args.mask;
+  if (args.key_valid.defined()) {
+    mask = combine_masks(mask, per_score(args.key_valid, query, -1));
+  }
+  if (args.segments.defined()) {
+    const auto& of_keys = args.key_segments.defined() ? args.key_segments : args.segments;
+    mask =
+        combine_masks(mask, per_score(args.segments, query, -2).eq(per_score(of_keys, query, -1)));
+  }
+  if (args.causal || args.window > 0) {
+    const auto offsets = key_offsets(query, key, args);
+    if (args.causal) mask = combine_masks(mask, offsets <= 0);
+    if (args.window > 0) mask = combine_masks(mask, offsets.abs() < args.window);
+  }
+  return mask;
 }
 
 torch::Tensor combine_masks(const torch::Tensor& first, const torch::Tensor& second) {

@@ -132,9 +132,9 @@ TEST(DotProductAttention, CausalTakesScalesThatAreNotPositive) {
   const auto q = torch::randn({1, 2, 4, 8});
   const auto k = torch::randn({1, 2, 4, 8});
   for (const double scale : {0.0, -0.7}) {
-    const auto fused = attend::dot_product_attention(q, k, k, {.causal = true}, 0.0, scale);
-    const auto spelled_out =
-        attend::dot_product_attention(q, k, k, {.causal = true, .need_weights = true}, 0.0, scale);
+    const auto fused = attend::dot_product_attention(q, k, k, {.causal = true}, {.scale = scale});
+    const auto spelled_out = attend::dot_product_attention(
+        q, k, k, {.causal = true, .need_weights = true}, {.scale = scale});
     EXPECT_TRUE(close(fused.output, spelled_out.output, 1e-5)) << scale;
   }
 }

@@ -79,7 +79,7 @@ TEST(AttentionRecorder, ListensToItsOwnThreadOnly) {
 TEST(AttentionRecorder, KeepsWeightsDetachedAndBeforeDropout) {
   const auto x = torch::ones({4, 4}).requires_grad_();
   AttentionRecorder recorder;
-  attend::dot_product_attention(x, x, x, AttentionArgs(), /*dropout=*/0.5);
+  attend::dot_product_attention(x, x, x, AttentionArgs(), {.dropout = 0.5});
   EXPECT_FALSE(recorder.weights().back().requires_grad());
   EXPECT_TRUE(close(recorder.weights().back(), torch::full({4, 4}, 0.25), 1e-6));
 }

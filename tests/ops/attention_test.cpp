@@ -49,10 +49,10 @@ TEST_F(ScaledDotProductAttention, EqualsTheFormulaInLoopsInRandomCases) {
 
     const auto expected = attention_in_loops(query, key, value, bias_of(args, {b, h, t, s}),
                                              scale.value_or(1 / std::sqrt(static_cast<double>(d))));
-    const auto fused = attend::dot_product_attention(query, key, value, args, 0.0, scale);
+    const auto fused = attend::dot_product_attention(query, key, value, args, {.scale = scale});
     EXPECT_TRUE(close(fused.output, expected.output, 1e-12));
     args.need_weights = true;
-    const auto full = attend::dot_product_attention(query, key, value, args, 0.0, scale);
+    const auto full = attend::dot_product_attention(query, key, value, args, {.scale = scale});
     EXPECT_TRUE(close(full.output, expected.output, 1e-12));
     EXPECT_TRUE(close(full.weights, expected.weights, 1e-12));
   }
@@ -100,8 +100,9 @@ TEST_F(ScaledDotProductAttention, ACachedQuerySeesWhatItSawInTheWholeSequence) {
 }
 
 TEST_F(ScaledDotProductAttention, TheDefaultScaleIsOneOverTheRootOfTheKeyWidth) {
-  const auto given = attend::dot_product_attention(q, k, v, {}, 0.0, 1 / std::sqrt(5.0));
-  const auto unscaled = attend::dot_product_attention(q / std::sqrt(5.0), k, v, {}, 0.0, kUnscaled);
+  const auto given = attend::dot_product_attention(q, k, v, {}, {.scale = 1 / std::sqrt(5.0)});
+  const auto unscaled =
+      attend::dot_product_attention(q / std::sqrt(5.0), k, v, {}, {.scale = kUnscaled});
   const auto y = attend::dot_product_attention(q, k, v, AttentionArgs()).output;
   EXPECT_TRUE(close(y, given.output, 1e-14));
   EXPECT_TRUE(close(y, unscaled.output, 1e-14));
@@ -112,17 +113,17 @@ TEST_F(ScaledDotProductAttention, DropoutDropsWeightsAndScalesTheRestUp) {
   const auto ones = torch::ones({1, 1, 200, 1});  // so an output is the sum of the kept weights
   for (const bool need_weights : {false, true}) {
     const AttentionArgs args{.need_weights = need_weights};
-    const auto y = attend::dot_product_attention(x, x, ones, args, 0.25).output;
+    const auto y = attend::dot_product_attention(x, x, ones, args, {.dropout = 0.25}).output;
     EXPECT_NEAR(y.mean().item<double>(), 1.0, 0.02);
     EXPECT_GT(y.std().item<double>(), 0.01);
-    const auto again = attend::dot_product_attention(x, x, ones, args, 0.25).output;
+    const auto again = attend::dot_product_attention(x, x, ones, args, {.dropout = 0.25}).output;
     EXPECT_FALSE(torch::allclose(y, again));
   }
 }
 
 TEST_F(ScaledDotProductAttention, ReturnedWeightsAreThoseBeforeDropout) {
   const AttentionArgs args{.need_weights = true};
-  const auto dropped = attend::dot_product_attention(q, k, v, args, 0.5);
+  const auto dropped = attend::dot_product_attention(q, k, v, args, {.dropout = 0.5});
   const auto whole = attend::dot_product_attention(q, k, v, args);
   EXPECT_TRUE(close(dropped.weights, whole.weights, 0.0));
   EXPECT_FALSE(torch::allclose(dropped.output, whole.output));

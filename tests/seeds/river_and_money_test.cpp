@@ -64,7 +64,7 @@ TEST(RiverAndMoney, DotProductsScoreHowSimilarTheTokensAre) {
 
 TEST(RiverAndMoney, AttentionWithoutParametersTellsTheTwoBanksApart) {
   const auto attend = [](const torch::Tensor& x) {
-    return attend::dot_product_attention(x, x, x, {}, 0.0, kUnscaled).output;
+    return attend::dot_product_attention(x, x, x, {}, {.scale = kUnscaled}).output;
   };
   EXPECT_TRUE(close(attend(river()),
                     matrix({{1.001, 0.188, 0.047, 0.438},

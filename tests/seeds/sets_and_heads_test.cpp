@@ -15,7 +15,7 @@ namespace attend {
 namespace {
 
 torch::Tensor basic_attention(const torch::Tensor& x) {
-  return attend::dot_product_attention(x, x, x, {}, 0.0, kUnscaled).output;
+  return attend::dot_product_attention(x, x, x, {}, {.scale = kUnscaled}).output;
 }
 
 struct SetsAndHeads : FixedSeed, testing::Test {
@@ -26,7 +26,7 @@ struct SetsAndHeads : FixedSeed, testing::Test {
 TEST_F(SetsAndHeads, BasicAttentionIsAWeightedAverageOverAllInputs) {
   const auto x = torch::randn({5, 3}, torch::kDouble);
   const auto [y, w] =
-      attend::dot_product_attention(x, x, x, {.need_weights = true}, 0.0, kUnscaled);
+      attend::dot_product_attention(x, x, x, {.need_weights = true}, {.scale = kUnscaled});
   for (int64_t i = 0; i < 5; ++i) {
     const auto raw = torch::mv(x, x[i]);  // w'_ij = x_i . x_j
     const auto expected = raw.exp() / raw.exp().sum();
@@ -101,7 +101,7 @@ TEST_F(SetsAndHeads, LargeScoresKillTheGradientAndScalingKeepsIt) {
   const auto gradient = [&](std::optional<double> scale) {
     auto q = torch::randn({101, 1024}).requires_grad_();
     const AttentionArgs args{.need_weights = true};
-    const auto weights = attend::dot_product_attention(q, k, k, args, 0.0, scale).weights;
+    const auto weights = attend::dot_product_attention(q, k, k, args, {.scale = scale}).weights;
     const auto of_queries = torch::autograd::grad({weights.select(1, 0).sum()}, {q})[0];
     return of_queries.norm(2, {-1}).median().item<double>() / scale.value_or(1 / 32.0);
   };

@@ -12,7 +12,7 @@ torch::Tensor scores_inside_attention(const torch::Tensor& query, const torch::T
     args.mask = torch::cat({mask, torch::zeros_like(mask.narrow(1, 0, 1))}, 1);
     if (mask.scalar_type() == torch::kBool) args.mask.select(1, -1).fill_(true);
   }
-  const auto weights = attend::dot_product_attention(q, keys, keys, args, 0.0, scale).weights;
+  const auto weights = attend::dot_product_attention(q, keys, keys, args, {.scale = scale}).weights;
   return torch::log(weights.slice(1, 0, -1) / weights.slice(1, -1));  // (T, S)
 }
 

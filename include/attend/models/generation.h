@@ -23,7 +23,7 @@ struct GenerationOptions {
 ///     auto tokens = generate(model, {7, 3}, {.max_new_tokens = 20});
 std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
                               const GenerationOptions& options = {},
-                              std::optional<torch::Generator> generator = std::nullopt,
+                              const std::optional<torch::Generator>& generator = std::nullopt,
                               const std::function<void(int64_t)>& on_token = {});
 
 }  // namespace attend::inline models

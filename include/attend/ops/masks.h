@@ -1,8 +1,18 @@
 #pragma once
 
+#include "attend/ops/attention.h"
+
 #include <torch/types.h>
 
 namespace attend {
+
+/// How far each key stands after each query, in steps, from the positions in `args` or else aligned
+/// at the ends; negative = before. `query` (..., T, D), `key` (..., S, D); returns (T, S) or, where
+/// positions differ from row to row, (B, 1, T, S) as the dimensions of `query` ask for.
+///
+///     key_offsets(q, k);  // T = 2, S = 3: {{-1, 0, 1}, {-2, -1, 0}}
+torch::Tensor key_offsets(const torch::Tensor& query, const torch::Tensor& key,
+                          const AttentionArgs& args = {});
 
 /// The causal mask of `query` (..., T, D) over `key` (..., S, D): bool (T, S), true = may attend.
 /// It is aligned at the bottom right: the last query sees every key, so it is right for a query
@@ -10,6 +20,14 @@ namespace attend {
 ///
 ///     causal_mask(q, k);  // T = 2, S = 3: {{1, 1, 0}, {1, 1, 1}}
 torch::Tensor causal_mask(const torch::Tensor& query, const torch::Tensor& key);
+
+/// All that `args` say of who may attend to whom, as one mask that broadcasts to the scores of
+/// `query` (..., T, D) over `key` (..., S, D): bool (true = may attend) or float (added).
+/// Undefined if they say nothing.
+///
+///     auto mask = visible_keys(q, k, {.segments = documents, .causal = true, .window = 128});
+torch::Tensor visible_keys(const torch::Tensor& query, const torch::Tensor& key,
+                           const AttentionArgs& args);
 
 /// Where both masks let a query attend. Either may be undefined (= everything may attend), bool
 /// (true = may attend) or float (added to the scores); the shapes broadcast. Two bool masks give

@@ -1,0 +1,104 @@
+#include "attend/nn/norms.h"
+
+#include "nn/checks.h"
+
+#include <ATen/ops/rms_norm.h>
+#include <torch/nn/functional/normalization.h>
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+void check_norm(const char* module, const torch::Tensor& x, int64_t width) {
+  TORCH_CHECK_VALUE(x.dim() >= 1 && x.size(-1) == width, module,
+                    " expects (..., width) with width ", width, ", found ", x.sizes());
+}
+
+void check_eps(double eps) {
+  TORCH_CHECK_VALUE(eps >= 0.0, "eps (", eps, ") must not be negative");
+}
+
+}  // namespace
+
+LayerNormImpl::LayerNormImpl(const LayerNormOptions& options) : options(options) {
+  reset();
+}
+
+void LayerNormImpl::reset() {
+  check_positive("width", options.width());
+  check_eps(options.eps());
+  weight = register_parameter("weight", torch::ones({options.width()}));
+  if (options.bias()) bias = register_parameter("bias", torch::zeros({options.width()}));
+}
+
+torch::Tensor LayerNormImpl::forward(const torch::Tensor& x) {
+  check_norm("LayerNorm", x, options.width());
+  return torch::layer_norm(x, {options.width()}, weight, bias, options.eps());
+}
+
+void LayerNormImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::LayerNorm(width=" << options.width() << ", eps=" << options.eps()
+         << std::boolalpha << ", bias=" << options.bias() << ")";
+}
+
+RMSNormImpl::RMSNormImpl(const RMSNormOptions& options) : options(options) {
+  reset();
+}
+
+void RMSNormImpl::reset() {
+  check_positive("width", options.width());
+  if (options.eps()) check_eps(*options.eps());
+  weight = register_parameter("weight", torch::ones({options.width()}));
+}
+
+torch::Tensor RMSNormImpl::forward(const torch::Tensor& x) {
+  check_norm("RMSNorm", x, options.width());
+  return at::rms_norm(x, {options.width()}, weight, options.eps());
+}
+
+void RMSNormImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::RMSNorm(width=" << options.width() << ", eps=";
+  if (options.eps()) {
+    stream << *options.eps() << ")";
+  } else {
+    stream << "that of the dtype)";
+  }
+}
+
+L2NormImpl::L2NormImpl(int64_t width) : width(width) {
+  reset();
+}
+
+void L2NormImpl::reset() {
+  check_positive("width", width);
+  scale = register_parameter(
+      "scale", torch::tensor(std::sqrt(static_cast<double>(width)), torch::get_default_dtype()));
+}
+
+torch::Tensor L2NormImpl::forward(const torch::Tensor& x) {
+  check_norm("L2Norm", x, width);
+  const auto options = torch::nn::functional::NormalizeFuncOptions().dim(-1);
+  return torch::nn::functional::normalize(x, options) * scale;
+}
+
+void L2NormImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::L2Norm(width=" << width << ")";
+}
+
+ModuleFactory layer_norm(double eps, bool bias) {
+  return [=](int64_t width) {
+    return torch::nn::AnyModule(LayerNorm(LayerNormOptions(width).eps(eps).bias(bias)));
+  };
+}
+
+ModuleFactory rms_norm(std::optional<double> eps) {
+  return
+      [=](int64_t width) { return torch::nn::AnyModule(RMSNorm(RMSNormOptions(width).eps(eps))); };
+}
+
+ModuleFactory l2_norm() {
+  return [](int64_t width) { return torch::nn::AnyModule(L2Norm(width)); };
+}
+
+}  // namespace attend

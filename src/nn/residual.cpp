@@ -1,0 +1,34 @@
+#include "attend/nn/residual.h"
+
+#include "attend/nn/stochastic_depth.h"
+#include "nn/checks.h"
+
+#include <torch/nn/modules/dropout.h>
+
+namespace attend {
+
+Residual::Residual(torch::nn::Module& owner, const std::string& name, int64_t width,
+                   const ResidualOptions& options) {
+  check_probability("dropout", options.dropout());
+  check_probability("stochastic_depth", options.stochastic_depth());
+  const auto add = [&](std::vector<torch::nn::AnyModule>& place, const std::string& child,
+                       torch::nn::AnyModule module) {
+    owner.register_module(child, module.ptr());
+    place.push_back(std::move(module));
+  };
+  const bool post = options.norm_order() == NormOrder::post;
+  add(post ? after_ : before_, "norm" + name, options.norm()(width));
+  if (options.norm_order() == NormOrder::sandwich) {
+    add(inside_, "norm" + name + "_out", options.norm()(width));
+  }
+  if (options.scale()) add(inside_, "scale" + name, options.scale()(width));
+  if (options.dropout() > 0) {
+    add(inside_, "dropout" + name, torch::nn::AnyModule(torch::nn::Dropout(options.dropout())));
+  }
+  if (options.stochastic_depth() > 0) {
+    add(inside_, "stochastic_depth" + name,
+        torch::nn::AnyModule(StochasticDepth(options.stochastic_depth())));
+  }
+}
+
+}  // namespace attend

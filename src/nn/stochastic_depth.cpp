@@ -1,0 +1,27 @@
+#include "attend/nn/stochastic_depth.h"
+
+#include "nn/checks.h"
+
+namespace attend {
+
+StochasticDepthImpl::StochasticDepthImpl(double probability) : probability(probability) {
+  reset();
+}
+
+void StochasticDepthImpl::reset() {
+  check_probability("probability", probability);
+}
+
+torch::Tensor StochasticDepthImpl::forward(const torch::Tensor& x) {
+  if (!is_training() || probability == 0.0) return x;
+  const double keep = 1.0 - probability;
+  std::vector<int64_t> each_sequence(static_cast<std::size_t>(x.dim()), 1);
+  if (x.dim() > 2) each_sequence[0] = x.size(0);
+  return x * torch::empty(each_sequence, x.options()).bernoulli_(keep).div_(keep);
+}
+
+void StochasticDepthImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::StochasticDepth(probability=" << probability << ")";
+}
+
+}  // namespace attend
