@@ -7,7 +7,7 @@
 int main() {
   torch::manual_seed(0);
   attend::LanguageModel model(attend::LanguageModelConfig{
-      .vocab_size = 10, .context = 8, .layers = 2, .heads = 2, .embed_dim = 16});
+      .vocab_size = 10, .context = 8, .stack = {.layers = 2, .heads = 2, .embed_dim = 16}});
   model->eval();
   const torch::NoGradGuard no_grad;
 

@@ -36,7 +36,7 @@ std::string nearest_neighbours(const LanguageModel& model, const train::Task& ta
 }
 
 std::string last_token_attention(LanguageModel& model, const train::Task& task) {
-  if (model->config.layers == 0) return {};
+  if (model->config.stack.layers == 0) return {};
   const EvalScope eval(*model);
   const torch::NoGradGuard no_grad;
   const auto& vocabulary = task.vocabulary();

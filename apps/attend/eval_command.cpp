@@ -22,7 +22,7 @@ void run_eval(const EvalArguments& arguments) {
   const auto result = train::evaluate(run.model, *task);
   if (arguments.json) {
     nlohmann::ordered_json json{{"task", run.recipe.task},
-                                {"layers", run.recipe.model.layers},
+                                {"layers", run.recipe.stack().layers},
                                 {"val_loss", result.loss},
                                 {"tokens", result.tokens}};
     if (result.accuracy) json["accuracy"] = *result.accuracy;

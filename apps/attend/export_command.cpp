@@ -52,7 +52,7 @@ void check_target(const ExportArguments& arguments) {
 void run_export(const ExportArguments& arguments) {
   check_target(arguments);
   auto run = train::load_run(arguments.run);
-  const int64_t context = run.recipe.model.context;
+  const int64_t context = run.recipe.context();
   TorchScriptOptions options{
       .input_names = {"tokens"},
       .check_inputs = {{example_tokens(run, 3, context)}, {example_tokens(run, 1, 1)}},

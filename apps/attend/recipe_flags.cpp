@@ -19,9 +19,11 @@ using train::RecipeField;
 std::string text_of(const RecipeField& field, const Recipe& recipe) {
   Recipe values = recipe;
   return std::visit(
-      [](const auto* value) {
-        using T = std::decay_t<decltype(*value)>;
-        if constexpr (std::is_enum_v<T>)
+      [](auto value) {
+        using T = std::remove_pointer_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::monostate>)
+          return std::string();
+        else if constexpr (std::is_enum_v<T>)
           return std::string(to_string(*value));
         else if constexpr (std::is_same_v<T, bool>)
           return std::string(*value ? "on" : "off");
@@ -63,11 +65,13 @@ std::string flag_of(const RecipeField& field) {
 RecipeFlags::RecipeFlags(CLI::App& command) {
   Recipe types;  // only to see of which type each field is
   for (const auto& field : train::recipe_fields()) {
+    // No task trains a model of another kind than that of the default recipe.
+    if (std::holds_alternative<std::monostate>(field.ref(types))) continue;
     const auto flag = flag_of(field);
     const auto help = help_of(field);
     auto* option = std::visit(
-        [&](const auto* member) -> CLI::Option* {
-          using T = std::decay_t<decltype(*member)>;
+        [&](auto member) -> CLI::Option* {
+          using T = std::remove_pointer_t<decltype(member)>;
           const auto set = [this, ref = field.ref](const T& value) {
             given_.push_back([=](Recipe& recipe) { *std::get<T*>(ref(recipe)) = value; });
           };

@@ -50,7 +50,7 @@ void print_outcome(const train::Recipe& recipe, const train::Outcome& outcome) {
              outcome.evaluation.tokens);
   if (outcome.evaluation.accuracy) {
     fmt::print("accuracy   {:.1f} % of held-out answers ({} layers)\n",
-               *outcome.evaluation.accuracy * 100, recipe.model.layers);
+               *outcome.evaluation.accuracy * 100, recipe.stack().layers);
   }
   fmt::print("time       {:.1f} s, {:.0f} tokens/s\n", outcome.seconds, outcome.tokens_per_second);
 }
@@ -75,7 +75,7 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   train::create_run_directory(directory, recipe, arguments.overwrite);
 
   fmt::print("task {}, vocabulary {}, {} layers, {} parameters, run {}\n", recipe.task,
-             task->vocabulary().size(), recipe.model.layers, parameter_count(*model),
+             task->vocabulary().size(), recipe.stack().layers, parameter_count(*model),
              directory.string());
   std::fflush(stdout);
 

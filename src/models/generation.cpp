@@ -2,7 +2,6 @@
 
 #include "attend/nn/eval_scope.h"
 
-#include <algorithm>
 #include <tuple>
 
 namespace attend::inline models {
@@ -39,12 +38,20 @@ std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
   const auto context = static_cast<std::size_t>(model->config.context);
   auto& tokens = prompt;
   const std::size_t given = prompt.size();
+  auto cache = model->make_cache(1);
+  std::size_t cached = 0;
   for (int64_t i = 0; i < options.max_new_tokens; ++i) {
-    const std::size_t seen = std::min(context, tokens.size());
-    const auto window = torch::tensor(
-        at::ArrayRef<int64_t>(tokens.data() + tokens.size() - seen, seen), torch::kLong);  // (T)
-    const auto logits = model(window.to(device));                                          // (T, V)
-    tokens.push_back(choose(logits[-1].cpu(), options, generator));
+    // Once the text is longer than the context its beginning falls away, which moves all positions:
+    // then nothing that the cache holds is right any more.
+    if (tokens.size() > context) {
+      cache.clear();
+      cached = tokens.size() - context;
+    }
+    const auto unseen = torch::tensor(
+        at::ArrayRef<int64_t>(tokens.data() + cached, tokens.size() - cached), torch::kLong);
+    const auto logits = model->step(unseen.unsqueeze(0).to(device), cache);  // (1, T, V)
+    cached = tokens.size();
+    tokens.push_back(choose(logits[0][-1].cpu(), options, generator));
     if (on_token) on_token(tokens.back());
   }
   return {tokens.begin() + static_cast<std::ptrdiff_t>(given), tokens.end()};

@@ -1,86 +1,62 @@
 #include "attend/models/language_model.h"
 
-#include "nn/checks.h"
-
 #include <torch/nn/functional/linear.h>
-#include <torch/nn/init.h>
-
-#include <cmath>
 
 namespace attend::inline models {
-namespace {
-
-TransformerBlockOptions block_options(const LanguageModelConfig& config) {
-  auto options = TransformerBlockOptions(config.embed_dim, config.heads);
-  options.residual().norm_order(config.norm_order).dropout(config.dropout);
-  options.attention().bias(config.bias).dropout(config.dropout);
-  options.feed_forward().bias(config.bias).activation(config.activation).dropout(config.dropout);
-  if (config.ff_dim != 0) options.feed_forward().hidden_dim(config.ff_dim);
-  return options;
-}
-
-void initialize_like_gpt2(LanguageModelImpl& model) {
-  constexpr double kStd = 0.02;
-  model.apply([](torch::nn::Module& module) {
-    if (auto* linear = module.as<torch::nn::Linear>()) {
-      torch::nn::init::normal_(linear->weight, 0.0, kStd);
-      if (linear->bias.defined()) torch::nn::init::zeros_(linear->bias);
-    }
-    if (auto* table = module.as<torch::nn::Embedding>()) {
-      torch::nn::init::normal_(table->weight, 0.0, kStd);
-    }
-  });
-  // Each block adds two branches to the residual stream; this keeps its variance from growing.
-  const double branch_std = kStd / std::sqrt(2.0 * static_cast<double>(model.config.layers));
-  for (const auto& child : *model.blocks) {
-    auto& block = *child->as<TransformerBlock>();
-    torch::nn::init::normal_(block.attention->out->weight, 0.0, branch_std);
-    torch::nn::init::normal_(block.feed_forward->down->weight, 0.0, branch_std);
-  }
-}
-
-}  // namespace
 
 LanguageModelImpl::LanguageModelImpl(const LanguageModelConfig& config) : config(config) {
   reset();
 }
 
 void LanguageModelImpl::reset() {
-  TORCH_CHECK_VALUE(config.layers >= 0, "layers (", config.layers, ") must not be negative");
-  TORCH_CHECK_VALUE(config.ff_dim >= 0, "ff_dim (", config.ff_dim, ") must not be negative");
-
+  const auto& stack = config.stack;
   embedding = register_module(
       "embedding",
-      TokenEmbedding(TokenEmbeddingOptions(config.vocab_size, config.embed_dim, config.context)
-                         .positions(config.positions)
-                         .dropout(config.dropout)));
-  blocks = register_module("blocks", torch::nn::ModuleList());
-  for (int64_t i = 0; i < config.layers; ++i) {
-    blocks->push_back(TransformerBlock(block_options(config)));
-  }
-  norm = register_module("norm",
-                         torch::nn::LayerNorm(torch::nn::LayerNormOptions({config.embed_dim})));
+      TokenEmbedding(TokenEmbeddingOptions(config.vocab_size, stack.embed_dim, config.context)
+                         .positions(embedded_positions(stack.positions))
+                         .dropout(stack.dropout)));
+  decoder = register_module("decoder", TransformerEncoder(encoder_options(stack)));
   if (!config.tied) {
-    const auto options = torch::nn::LinearOptions(config.embed_dim, config.vocab_size).bias(false);
+    const auto options = torch::nn::LinearOptions(stack.embed_dim, config.vocab_size).bias(false);
     head = register_module("head", torch::nn::Linear(options));
   }
-  initialize_like_gpt2(*this);
+  initialize(*this, stack);
 }
 
-torch::Tensor LanguageModelImpl::forward(const torch::Tensor& tokens) {
-  auto x = embedding(tokens);  // (..., T, E)
-  for (const auto& block : *blocks) {
-    x = block->as<TransformerBlock>()->forward(x, {.causal = true});
-  }
-  const auto& head_weight = config.tied ? embedding->token->weight : head->weight;
-  return torch::nn::functional::linear(norm(x), head_weight);  // (..., T, V)
+torch::Tensor LanguageModelImpl::forward(const torch::Tensor& tokens, const AttentionArgs& args) {
+  auto causal = args;
+  causal.causal = true;
+  return score(decoder->forward(embedding->forward(tokens, args.positions), causal));
+}
+
+torch::Tensor LanguageModelImpl::step(const torch::Tensor& tokens, KvCache& cache,
+                                      const torch::Tensor& valid) {
+  TORCH_CHECK_VALUE(tokens.dim() == 2, "step expects tokens (B, T), found ", tokens.sizes());
+  cache.extend(tokens.size(1), valid);
+  const auto x = embedding->forward(tokens, cache.positions());  // (B, T, E)
+  return score(decoder->forward(x, {.causal = true}, {.cache = &cache}));
+}
+
+KvCache LanguageModelImpl::make_cache(int64_t batch) const {
+  const auto& stack = config.stack;
+  const auto& weight = embedding->token->weight;
+  return KvCache({.layers = stack.layers,
+                  .batch = batch,
+                  .num_kv_heads = stack.kv_heads != 0 ? stack.kv_heads : stack.heads,
+                  .head_dim = stack.head_dim != 0 ? stack.head_dim : stack.embed_dim / stack.heads,
+                  .capacity = config.context,
+                  .dtype = weight.scalar_type(),
+                  .device = weight.device()});
+}
+
+torch::Tensor LanguageModelImpl::score(const torch::Tensor& x) const {
+  const auto& weight = config.tied ? embedding->token->weight : head->weight;
+  return torch::nn::functional::linear(x, weight);  // (..., T, V)
 }
 
 void LanguageModelImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::LanguageModel(vocab_size=" << config.vocab_size
-         << ", context=" << config.context << ", layers=" << config.layers
-         << ", heads=" << config.heads << ", embed_dim=" << config.embed_dim << std::boolalpha
-         << ", tied=" << config.tied << ")";
+         << ", context=" << config.context << std::boolalpha << ", tied=" << config.tied << ")";
 }
 
 }  // namespace attend::inline models

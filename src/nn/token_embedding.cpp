@@ -37,7 +37,8 @@ void TokenEmbeddingImpl::reset() {
   dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));
 }
 
-torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens) {
+torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,
+                                          const torch::Tensor& positions) {
   TORCH_CHECK_TYPE(tokens.scalar_type() == torch::kLong || tokens.scalar_type() == torch::kInt,
                    "tokens must be int64 or int32, found ", tokens.scalar_type());
   TORCH_CHECK_VALUE(tokens.dim() >= 1 && tokens.size(-1) <= options.max_length(),
@@ -45,7 +46,8 @@ torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens) {
                     options.max_length(), "), found ", tokens.sizes());
   auto x = token(tokens);  // (..., T, E)
   if (!position.is_empty()) {
-    const auto vectors = position.forward(index_along(tokens, -1));  // (T, E)
+    const auto where = positions.defined() ? positions : index_along(tokens, -1);
+    const auto vectors = position.forward(where);  // (T, E) or (B, T, E)
     x = x + vectors.type_as(x);
   }
   return dropout(x);

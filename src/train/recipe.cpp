@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 namespace attend::train {
 namespace {
 
@@ -13,6 +15,7 @@ constexpr double kLargestSize = 65536;
 struct CheckRange {
   const RecipeField& field;
 
+  void operator()(std::monostate) const {}
   template <typename T>
   void operator()(const T* value) const {
     if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
@@ -25,7 +28,40 @@ struct CheckRange {
   }
 };
 
+template <typename Config, typename T>
+FieldRef field_of(Recipe& recipe, T Config::*member) {
+  auto* config = std::get_if<Config>(&recipe.model);
+  return config == nullptr ? FieldRef() : FieldRef(&(config->*member));
+}
+
+bool holds_value(const FieldRef& field) {
+  return !std::holds_alternative<std::monostate>(field);
+}
+
 }  // namespace
+
+std::string_view model_kind(const ModelConfig& config) {
+  constexpr std::array<std::string_view, 3> kNames{"language_model", "sequence_classifier",
+                                                   "seq2seq"};
+  static_assert(kNames.size() == std::variant_size_v<ModelConfig>);
+  return kNames.at(config.index());
+}
+
+StackConfig& Recipe::stack() {
+  return std::visit([](auto& config) -> StackConfig& { return config.stack; }, model);
+}
+
+const StackConfig& Recipe::stack() const {
+  return std::visit([](const auto& config) -> const StackConfig& { return config.stack; }, model);
+}
+
+int64_t& Recipe::context() {
+  return std::visit([](auto& config) -> int64_t& { return config.context; }, model);
+}
+
+int64_t Recipe::context() const {
+  return std::visit([](const auto& config) { return config.context; }, model);
+}
 
 const std::vector<RecipeField>& recipe_fields() {
 // A field of a recipe; its reference is a function without captures.
@@ -37,22 +73,47 @@ const std::vector<RecipeField>& recipe_fields() {
       ATTEND_FIELD("", "task", task, "what to learn", 0, 0),
       ATTEND_FIELD("", "text", text, "UTF-8 text file to learn, character by character", 0, 0),
 
-      ATTEND_FIELD("model", "layers", model.layers, "transformer blocks; 0 = no attention", 0,
-                   1000),
-      ATTEND_FIELD("model", "heads", model.heads, "attention heads in a block", 1, kLargestSize),
-      ATTEND_FIELD("model", "embed_dim", model.embed_dim, "width of the model", 1, kLargestSize),
-      ATTEND_FIELD("model", "ff_dim", model.ff_dim, "width of the feed-forward; 0 = 4 * embed-dim",
-                   0, kLargestSize),
-      ATTEND_FIELD("model", "context", model.context, "longest sequence, in tokens", 1,
-                   kLargestSize),
-      ATTEND_FIELD("model", "dropout", model.dropout, "probability of dropping an activation", 0,
-                   0.99),
-      ATTEND_FIELD("model", "bias", model.bias, "biases in the blocks' projections", 0, 1),
-      ATTEND_FIELD("model", "tied", model.tied, "output head shares the token embedding", 0, 1),
-      ATTEND_FIELD("model", "positions", model.positions, "how positions enter", 0, 0),
-      ATTEND_FIELD("model", "norm_order", model.norm_order, "layer norm before or after a branch",
-                   0, 0),
-      ATTEND_FIELD("model", "activation", model.activation, "of the feed-forward", 0, 0),
+      ATTEND_FIELD("model", "layers", stack().layers, "transformer blocks; 0 = no attention", 0, 1000),
+      ATTEND_FIELD("model", "heads", stack().heads, "attention heads in a block", 1, kLargestSize),
+      ATTEND_FIELD("model", "kv_heads", stack().kv_heads, "heads of keys and values, a divisor of heads; 0 = heads", 0, kLargestSize),
+      ATTEND_FIELD("model", "head_dim", stack().head_dim, "width of a head; 0 = embed-dim / heads", 0, kLargestSize),
+      ATTEND_FIELD("model", "embed_dim", stack().embed_dim, "width of the model", 1, kLargestSize),
+      ATTEND_FIELD("model", "ff_dim", stack().ff_dim, "width of the feed-forward; 0 = 4 * embed-dim", 0, kLargestSize),
+      ATTEND_FIELD("model", "activation", stack().activation, "of the feed-forward", 0, 0),
+      ATTEND_FIELD("model", "experts", stack().experts, "feed-forwards that tokens are routed to; 0 = no routing", 0, 1024),
+      ATTEND_FIELD("model", "experts_per_token", stack().experts_per_token, "experts that a token goes through", 1, 1024),
+      ATTEND_FIELD("model", "context", context(), "longest sequence, in tokens", 1, kLargestSize),
+      ATTEND_FIELD("model", "dropout", stack().dropout, "probability of dropping an activation", 0, 0.99),
+      ATTEND_FIELD("model", "stochastic_depth", stack().stochastic_depth, "probability of leaving out the last layer's branches", 0, 0.99),
+      ATTEND_FIELD("model", "bias", stack().bias, "biases in the blocks' projections and norms", 0, 1),
+      {"model", "tied", "output head shares the token embedding", 0, 1,
+       [](Recipe& r) {
+         const auto language_model = field_of(r, &LanguageModelConfig::tied);
+         return holds_value(language_model) ? language_model : field_of(r, &Seq2SeqConfig::tied);
+       }},
+      {"model", "pooling", "how a sequence becomes one vector", 0, 0,
+       [](Recipe& r) { return field_of(r, &SequenceClassifierConfig::pooling); }},
+      {"model", "decoder_layers", "blocks of the decoder; -1 = layers", -1, 1000,
+       [](Recipe& r) { return field_of(r, &Seq2SeqConfig::decoder_layers); }},
+      ATTEND_FIELD("model", "positions", stack().positions, "how positions enter", 0, 0),
+      ATTEND_FIELD("model", "rotary_theta", stack().rotary_theta, "base of the rotary frequencies", 1, 1000000000000.0),
+      ATTEND_FIELD("model", "rotary_share", stack().rotary_share, "share of a head's channels that is rotated", 0, 1),
+      ATTEND_FIELD("model", "rotary_interleaved", stack().rotary_interleaved, "rotate neighbouring channels, not halves of the head", 0, 1),
+      ATTEND_FIELD("model", "rotary_scaling", stack().rotary_scaling, "how rotary positions are stretched", 0, 0),
+      ATTEND_FIELD("model", "rotary_factor", stack().rotary_factor, "by how much rotary positions are stretched", 1, 1000000.0),
+      ATTEND_FIELD("model", "rotary_context", stack().rotary_context, "context before stretching, for yarn and llama3", 0, kLargest),
+      ATTEND_FIELD("model", "window", stack().window, "tokens that a token sees, itself included; 0 = all", 0, kLargest),
+      ATTEND_FIELD("model", "soft_cap", stack().soft_cap, "bound of the attention scores; 0 = none", 0, 1000000000.0),
+      ATTEND_FIELD("model", "qk_norm", stack().qk_norm, "norm of queries and keys", 0, 0),
+      ATTEND_FIELD("model", "output_gate", stack().output_gate, "a sigmoid gate for each head", 0, 1),
+      ATTEND_FIELD("model", "sinks", stack().sinks, "a learned score to attend to nothing, for each head", 0, 1),
+      ATTEND_FIELD("model", "value_residual", stack().value_residual, "mix values with the first layer's", 0, 1),
+      ATTEND_FIELD("model", "norm", stack().norm, "layer or root-mean-square normalisation", 0, 0),
+      ATTEND_FIELD("model", "norm_order", stack().norm_order, "where the norms of a branch stand", 0, 0),
+      ATTEND_FIELD("model", "branch_scaling", stack().branch_scaling, "learned factor of a branch", 0, 0),
+      ATTEND_FIELD("model", "residual_scale", stack().residual_scale, "constant factor of a branch", 0, 1000000.0),
+      ATTEND_FIELD("model", "checkpoint", stack().checkpoint, "recompute activations in the backward pass: less memory", 0, 1),
+      ATTEND_FIELD("model", "initialization", stack().initialization, "where the weights begin", 0, 0),
 
       ATTEND_FIELD("training", "steps", training.steps, "optimizer steps", 1, kLargest),
       ATTEND_FIELD("training", "batch", training.batch, "sequences in a step", 1, kLargestSize),
@@ -69,6 +130,8 @@ const std::vector<RecipeField>& recipe_fields() {
                    0.9999999),
       ATTEND_FIELD("training", "clip", training.clip, "highest gradient norm; 0 = no limit", 0,
                    1e9),
+      ATTEND_FIELD("training", "balance", training.balance,
+                   "weight of the loss that spreads tokens over experts", 0, 100),
       ATTEND_FIELD("training", "eval_every", training.eval_every, "steps between evaluations", 1,
                    kLargest),
       ATTEND_FIELD("training", "log_every", training.log_every, "steps between progress reports", 1,
@@ -85,9 +148,14 @@ const std::vector<RecipeField>& recipe_fields() {
 void check_recipe(const Recipe& recipe) {
   Recipe values = recipe;  // fields refer to what they may change
   for (const auto& field : recipe_fields()) std::visit(CheckRange{field}, field.ref(values));
-  if (recipe.model.embed_dim % recipe.model.heads != 0) {
-    throw InputError(fmt::format("embed_dim ({}) must be divisible by heads ({})",
-                                 recipe.model.embed_dim, recipe.model.heads));
+  const auto& stack = recipe.stack();
+  if (stack.head_dim == 0 && stack.embed_dim % stack.heads != 0) {
+    throw InputError(fmt::format("embed_dim ({}) must be divisible by heads ({})", stack.embed_dim,
+                                 stack.heads));
+  }
+  if (stack.kv_heads != 0 && stack.heads % stack.kv_heads != 0) {
+    throw InputError(fmt::format("heads ({}) must be divisible by kv_heads ({})", stack.heads,
+                                 stack.kv_heads));
   }
 }
 

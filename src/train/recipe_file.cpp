@@ -13,6 +13,8 @@
 namespace attend::train {
 namespace {
 
+constexpr const char* kKindKey = "model.kind";
+
 std::string full_key(const RecipeField& field) {
   return field.section[0] == '\0' ? field.key : fmt::format("{}.{}", field.section, field.key);
 }
@@ -21,6 +23,7 @@ std::string full_key(const RecipeField& field) {
 struct Assign {
   const toml::node& node;
   const std::string& where;
+  std::string_view kind;
 
   template <typename T>
   void expect(const T& value, const char* type) const {
@@ -33,6 +36,9 @@ struct Assign {
         found << "a table or an array";
     });
     throw InputError(fmt::format("{}: expected {}, found {}", where, type, found.str()));
+  }
+  void operator()(std::monostate) const {
+    throw InputError(fmt::format("{}: a {} has no such value", where, kind));
   }
   void operator()(int64_t* target) const {
     const auto value = node.value_exact<int64_t>();
@@ -67,6 +73,7 @@ struct Print {
   toml::table& table;
   const char* key;
 
+  void operator()(std::monostate) const {}
   template <typename T>
   void operator()(const T* value) const {
     if constexpr (std::is_enum_v<T>) {
@@ -78,7 +85,7 @@ struct Print {
 };
 
 void check_keys(const toml::table& table, const std::string& prefix, const std::string& file) {
-  std::vector<std::string> known;
+  std::vector<std::string> known{kKindKey};
   for (const auto& field : recipe_fields()) known.push_back(full_key(field));
   for (const auto& [key, node] : table) {
     const auto name = prefix + std::string(key.str());
@@ -89,6 +96,28 @@ void check_keys(const toml::table& table, const std::string& prefix, const std::
                                    nearest_name(name, known)));
     }
   }
+}
+
+/// Gives the recipe a model of the kind that the file names, if it names one; what models of all
+/// kinds have stays.
+void choose_kind(const toml::table& table, const std::string& file, Recipe& recipe) {
+  const auto node = table.at_path(kKindKey);
+  if (!node) return;
+  const auto name = node.value_exact<std::string>().value_or("");
+  if (name == model_kind(recipe.model)) return;
+  std::vector<std::string_view> kinds;
+  for (auto config : {ModelConfig(LanguageModelConfig()), ModelConfig(SequenceClassifierConfig()),
+                      ModelConfig(Seq2SeqConfig())}) {
+    kinds.push_back(model_kind(config));
+    if (name != kinds.back()) continue;
+    const auto previous = recipe;
+    recipe.model = config;
+    recipe.stack() = previous.stack();
+    recipe.context() = previous.context();
+    return;
+  }
+  throw InputError(fmt::format("{}: {}: expected one of {}, found '{}'", file, kKindKey,
+                               fmt::join(kinds, ", "), name));
 }
 
 }  // namespace
@@ -105,11 +134,13 @@ Recipe read_recipe(const std::filesystem::path& path, const Recipe& base) {
   }
   check_keys(table, "", file);
   Recipe recipe = base;
+  choose_kind(table, file, recipe);
   for (const auto& field : recipe_fields()) {
     const auto key = full_key(field);
     const auto node = table.at_path(key);
     if (!node) continue;
-    std::visit(Assign{*node.node(), fmt::format("{}: {}", file, key)}, field.ref(recipe));
+    std::visit(Assign{*node.node(), fmt::format("{}: {}", file, key), model_kind(recipe.model)},
+               field.ref(recipe));
   }
   return recipe;
 }
@@ -117,6 +148,7 @@ Recipe read_recipe(const std::filesystem::path& path, const Recipe& base) {
 std::string to_toml(const Recipe& recipe) {
   Recipe values = recipe;  // fields refer to what they may change
   toml::table table;
+  table.insert("model", toml::table{{"kind", std::string(model_kind(recipe.model))}});
   for (const auto& field : recipe_fields()) {
     auto& target = field.section[0] == '\0'
                        ? table

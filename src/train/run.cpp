@@ -13,7 +13,12 @@ namespace attend::train {
 namespace fs = std::filesystem;
 
 LanguageModel make_model(const Recipe& recipe, const Vocabulary& vocabulary) {
-  auto config = recipe.model;
+  const auto* given = std::get_if<LanguageModelConfig>(&recipe.model);
+  if (given == nullptr) {
+    throw InputError(fmt::format("the task {} trains a language_model, the recipe names a {}",
+                                 recipe.task, model_kind(recipe.model)));
+  }
+  auto config = *given;
   config.vocab_size = vocabulary.size();
   torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
   return LanguageModel(config);

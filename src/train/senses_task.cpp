@@ -53,9 +53,9 @@ Batch rows_of(const Batch& batch, const torch::Tensor& index) {
 Recipe SensesTask::defaults() {
   Recipe recipe;
   recipe.task = "senses";
-  recipe.model.layers = 1;  // enough here, and its attention shows which words decide
-  recipe.model.heads = 2;
-  recipe.model.context = 16;
+  recipe.stack().layers = 1;  // enough here, and its attention shows which words decide
+  recipe.stack().heads = 2;
+  recipe.context() = 16;
   return recipe;
 }
 
@@ -63,11 +63,11 @@ SensesTask::SensesTask(const Recipe& recipe) : vocabulary_(TokenUnit::word, {kPa
   const auto sentences = make_sense_sentences();
   vocabulary_ = make_vocabulary(sentences.tokens);
   const int64_t length = longest(sentences, vocabulary_);
-  if (recipe.model.context < length) {
+  if (recipe.context() < length) {
     throw InputError(
         fmt::format("context ({}) must be at least {}, the longest sentence of the "
                     "task senses in tokens",
-                    recipe.model.context, length));
+                    recipe.context(), length));
   }
   training_ = to_batch(sentences.training, vocabulary_, length);
   probes_ = {sentences.held_out[0].words, sentences.held_out[1].words};

@@ -18,8 +18,8 @@ std::string read_text_of(const Recipe& recipe) {
 Recipe TextTask::defaults() {
   Recipe recipe;
   recipe.task = "text";
-  recipe.model.layers = 4;
-  recipe.model.embed_dim = 128;
+  recipe.stack().layers = 4;
+  recipe.stack().embed_dim = 128;
   recipe.training.steps = 2000;
   recipe.training.batch = 12;
   recipe.training.lr = 2e-3;
@@ -32,7 +32,7 @@ Recipe TextTask::defaults() {
 TextTask::TextTask(const Recipe& recipe) : TextTask(recipe, read_text_of(recipe)) {}
 
 TextTask::TextTask(const Recipe& recipe, const std::string& text)
-    : vocabulary_(Vocabulary::of_characters(text)), context_(recipe.model.context) {
+    : vocabulary_(Vocabulary::of_characters(text)), context_(recipe.context()) {
   const auto tokens = torch::tensor(vocabulary_.encode(text), torch::kLong);  // (characters)
   const int64_t characters = tokens.size(0);
   const int64_t learned = characters * 9 / 10;

@@ -1,5 +1,6 @@
 #include "attend/train/trainer.h"
 
+#include "attend/nn/mixture_of_experts.h"
 #include "attend/train/adamw.h"
 #include "attend/train/schedule.h"
 
@@ -51,7 +52,7 @@ Outcome train(LanguageModel& model, const Task& task, const TrainingConfig& conf
           fmt::format("the loss is {} at step {}, learning rate {:.3g}: try a lower --lr",
                       progress.loss, progress.step, progress.learning_rate));
     }
-    loss.backward();
+    (loss + config.balance * balance_loss(*model)).backward();
     progress.gradient_norm = torch::nn::utils::clip_grad_norm_(parameters, max_norm);
     optimizer.step(progress.learning_rate);
     training_seconds += seconds_since(step_start);

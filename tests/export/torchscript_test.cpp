@@ -20,7 +20,8 @@ using testing::ThrowsMessage;
 
 LanguageModel small_model() {
   return LanguageModel(LanguageModelConfig{
-      .vocab_size = 11, .context = 12, .layers = 2, .heads = 2, .embed_dim = 8, .dropout = 0.5});
+      .vocab_size = 11, .context = 12,
+      .stack = {.layers = 2, .heads = 2, .embed_dim = 8, .dropout = 0.5}});
 }
 
 torch::Tensor tokens(int64_t batch, int64_t length) {

@@ -13,7 +13,7 @@ class Generation : public testing::Test {
   }
 
   LanguageModel model_{
-      LanguageModelConfig{.vocab_size = 9, .context = 4, .layers = 1, .heads = 1, .embed_dim = 8}};
+      LanguageModelConfig{.vocab_size = 9, .context = 4, .stack = {.layers = 1, .heads = 1, .embed_dim = 8}}};
 };
 
 TEST_F(Generation, GoesOnBeyondTheContext) {

@@ -9,7 +9,8 @@ namespace attend {
 namespace {
 
 LanguageModelConfig one_layer() {
-  return {.vocab_size = 11, .context = 6, .layers = 1, .heads = 2, .embed_dim = 8};
+  return {
+      .vocab_size = 11, .context = 6, .stack = {.layers = 1, .heads = 2, .embed_dim = 8}};
 }
 
 std::vector<std::string> block_names(const std::string& prefix) {
@@ -32,11 +33,11 @@ std::vector<std::string> join(std::initializer_list<std::vector<std::string>> li
 // The keys of every model file: to change one breaks the files that people have.
 TEST(LanguageModelState, OfATiedModelHasThesePublicNames) {
   auto config = one_layer();
-  config.layers = 2;
+  config.stack.layers = 2;
   const auto expected = join({{"embedding.token.weight", "embedding.position.weight"},
-                              block_names("blocks.0."),
-                              block_names("blocks.1."),
-                              {"norm.weight", "norm.bias"}});
+                              block_names("decoder.blocks.0."),
+                              block_names("decoder.blocks.1."),
+                              {"decoder.norm.weight", "decoder.norm.bias"}});
   EXPECT_EQ(state_names(*LanguageModel(config)), expected);
 }
 
@@ -44,31 +45,31 @@ TEST(LanguageModelState, OfAnUntiedModelHasAHeadToo) {
   auto config = one_layer();
   config.tied = false;
   const auto expected = join({{"embedding.token.weight", "embedding.position.weight"},
-                              block_names("blocks.0."),
-                              {"norm.weight", "norm.bias", "head.weight"}});
+                              block_names("decoder.blocks.0."),
+                              {"decoder.norm.weight", "decoder.norm.bias", "head.weight"}});
   EXPECT_EQ(state_names(*LanguageModel(config)), expected);
 }
 
 TEST(LanguageModelState, WithoutBiasLayersAndLearnedPositionsIsThis) {
   auto config = one_layer();
-  config.positions = Positions::sinusoidal;
-  config.layers = 0;
+  config.stack.positions = PositionScheme::sinusoidal;
+  config.stack.layers = 0;
   EXPECT_THAT(state_names(*LanguageModel(config)),
-              testing::ElementsAre("embedding.token.weight", "norm.weight", "norm.bias"));
-  config.layers = 1;
-  config.bias = false;
+              testing::ElementsAre("embedding.token.weight", "decoder.norm.weight", "decoder.norm.bias"));
+  config.stack.layers = 1;
+  config.stack.bias = false;
   EXPECT_THAT(state_names(*LanguageModel(config)),
-              testing::ElementsAre("embedding.token.weight", "blocks.0.attention.qkv.weight",
-                                   "blocks.0.attention.out.weight", "blocks.0.norm1.weight",
-                                   "blocks.0.norm1.bias", "blocks.0.feed_forward.up.weight",
-                                   "blocks.0.feed_forward.down.weight", "blocks.0.norm2.weight",
-                                   "blocks.0.norm2.bias", "norm.weight", "norm.bias"));
+              testing::ElementsAre("embedding.token.weight", "decoder.blocks.0.attention.qkv.weight",
+                                   "decoder.blocks.0.attention.out.weight", "decoder.blocks.0.norm1.weight",
+                                   "decoder.blocks.0.feed_forward.up.weight",
+                                   "decoder.blocks.0.feed_forward.down.weight",
+                                   "decoder.blocks.0.norm2.weight", "decoder.norm.weight"));
 }
 
 TEST(LanguageModelState, StartsAsGpt2Does) {
   torch::manual_seed(1);
   LanguageModel model(LanguageModelConfig{
-      .vocab_size = 200, .context = 128, .layers = 3, .heads = 4, .embed_dim = 64, .tied = false});
+      .vocab_size = 200, .context = 128, .tied = false, .stack = {.layers = 3, .heads = 4, .embed_dim = 64}});
   for (const auto& item : model->named_parameters()) {
     const auto& name = item.key();
     const auto& value = item.value();
@@ -106,9 +107,9 @@ TEST(LanguageModelState, SurvivesCloneAndFile) {
 
 TEST(LanguageModelState, TakesEachFloatDtype) {
   const auto tokens = torch::randint(0, 11, {2, 5}, torch::kLong);
-  for (const auto positions : {Positions::learned, Positions::sinusoidal}) {
+  for (const auto positions : {PositionScheme::learned, PositionScheme::sinusoidal}) {
     auto config = one_layer();
-    config.positions = positions;
+    config.stack.positions = positions;
     LanguageModel model(config);
     for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
       model->to(dtype);
@@ -121,8 +122,7 @@ TEST(LanguageModelState, TakesEachFloatDtype) {
 
 TEST(LanguageModelState, PrintsItselfAndItsParts) {
   const auto text = printed(*LanguageModel(one_layer()));
-  EXPECT_THAT(text, testing::StartsWith("attend::LanguageModel(vocab_size=11, context=6, layers=1, "
-                                        "heads=2, embed_dim=8, tied=true)"));
+  EXPECT_THAT(text, testing::StartsWith("attend::LanguageModel(vocab_size=11, context=6, tied=true)"));
   EXPECT_THAT(text, testing::HasSubstr("(embedding): attend::TokenEmbedding(vocab_size=11"));
   EXPECT_THAT(text, testing::HasSubstr("(0): attend::TransformerBlock(norm_order=pre"));
 }
@@ -147,13 +147,13 @@ void expect_refused(void (*change)(LanguageModelConfig&), const char* message) {
 TEST(LanguageModelErrors, NameTheOptionAndItsValue) {
   using Config = LanguageModelConfig;
   expect_refused([](Config& c) { c.vocab_size = 0; }, "vocab_size (0) must be positive");
-  expect_refused([](Config& c) { c.embed_dim = -8; }, "embed_dim (-8) must be positive");
-  expect_refused([](Config& c) { c.layers = -1; }, "layers (-1) must not be negative");
-  expect_refused([](Config& c) { c.ff_dim = -1; }, "ff_dim (-1) must not be negative");
-  expect_refused([](Config& c) { c.dropout = 1.0; }, "dropout (1) must be in [0, 1)");
-  expect_refused([](Config& c) { c.heads = 3; },
+  expect_refused([](Config& c) { c.stack.embed_dim = -8; }, "embed_dim (-8) must be positive");
+  expect_refused([](Config& c) { c.stack.layers = -1; }, "layers (-1) must not be negative");
+  expect_refused([](Config& c) { c.stack.ff_dim = -1; }, "ff_dim (-1) must not be negative");
+  expect_refused([](Config& c) { c.stack.dropout = 1.0; }, "dropout (1) must be in [0, 1)");
+  expect_refused([](Config& c) { c.stack.heads = 3; },
                  "embed_dim (8) must be divisible by num_heads (3)");
-  expect_refused([](Config& c) { c.heads = 0; }, "num_heads (0) must be positive");
+  expect_refused([](Config& c) { c.stack.heads = 0; }, "heads (0) must be positive");
 }
 
 }  // namespace

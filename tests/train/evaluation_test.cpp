@@ -30,7 +30,8 @@ class FiveRows : public Task {
 
 TEST(Evaluation, IsTheMeanOverTargetsThatCount) {
   LanguageModel model(LanguageModelConfig{
-      .vocab_size = 2, .context = 2, .layers = 0, .embed_dim = 4, .positions = Positions::none});
+      .vocab_size = 2, .context = 2,
+      .stack = {.layers = 0, .embed_dim = 4, .positions = PositionScheme::none}});
   {
     // Logits (log 3, 0) everywhere: token 0 has probability 3/4 and is the prediction.
     const torch::NoGradGuard no_grad;
@@ -48,7 +49,7 @@ TEST(Evaluation, IsTheMeanOverTargetsThatCount) {
 
 TEST(Evaluation, LeavesTheModelAsItWas) {
   LanguageModel model(
-      LanguageModelConfig{.vocab_size = 2, .context = 2, .layers = 1, .heads = 1, .embed_dim = 4});
+      LanguageModelConfig{.vocab_size = 2, .context = 2, .stack = {.layers = 1, .heads = 1, .embed_dim = 4}});
   model->train();
   evaluate(model, FiveRows());
   EXPECT_TRUE(model->is_training());

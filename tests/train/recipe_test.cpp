@@ -35,24 +35,72 @@ TEST_F(RecipeFile, RoundTripsEveryTasksDefaults) {
 TEST_F(RecipeFile, RoundTripsValuesThatAreNoDefaults) {
   Recipe recipe;
   recipe.text = "a \"quoted\" \\ path\n";
-  recipe.model.tied = false;
-  recipe.model.positions = Positions::sinusoidal;
-  recipe.model.norm_order = NormOrder::post;
+  std::get<LanguageModelConfig>(recipe.model).tied = false;
+  recipe.stack().positions = PositionScheme::sinusoidal;
+  recipe.stack().norm_order = NormOrder::post;
   recipe.training.lr = 0.1 + 0.2;  // needs all 17 digits
   recipe.training.seed = 9007199254740993;
   const auto again = read(to_toml(recipe));
   EXPECT_EQ(again.text, recipe.text);
-  EXPECT_FALSE(again.model.tied);
-  EXPECT_EQ(again.model.positions, Positions::sinusoidal);
-  EXPECT_EQ(again.model.norm_order, NormOrder::post);
+  EXPECT_FALSE(std::get<LanguageModelConfig>(again.model).tied);
+  EXPECT_EQ(again.stack().positions, PositionScheme::sinusoidal);
+  EXPECT_EQ(again.stack().norm_order, NormOrder::post);
   EXPECT_EQ(again.training.lr, recipe.training.lr);
   EXPECT_EQ(again.training.seed, recipe.training.seed);
 }
 
+/// Changes every value that the recipe's model has, of whatever type.
+void change_all(Recipe& recipe) {
+  for (const auto& field : recipe_fields()) {
+    if (std::string(field.section) != "model") continue;
+    std::visit(
+        [&](auto value) {
+          using T = std::remove_pointer_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, bool>) {
+            *value = !*value;
+          } else if constexpr (std::is_enum_v<T>) {
+            *value = static_cast<T>(EnumNames<T>::names.size() - 1);
+          } else if constexpr (std::is_arithmetic_v<T>) {
+            *value = static_cast<T>(static_cast<double>(*value) / 2.0 + 3.25);
+          }
+        },
+        field.ref(recipe));
+  }
+}
+
+TEST_F(RecipeFile, RoundTripsEveryValueOfAModelOfEachKind) {
+  for (const auto& model : {ModelConfig(LanguageModelConfig()),
+                            ModelConfig(SequenceClassifierConfig()), ModelConfig(Seq2SeqConfig())}) {
+    Recipe recipe;
+    recipe.model = model;
+    const auto before = to_toml(recipe);
+    change_all(recipe);
+    const auto again = read(to_toml(recipe));
+    EXPECT_EQ(model_kind(again.model), model_kind(model));
+    EXPECT_EQ(to_toml(again), to_toml(recipe));
+    EXPECT_NE(to_toml(again), before);
+    EXPECT_EQ(again.stack().rotary_theta, recipe.stack().rotary_theta);
+    EXPECT_EQ(again.stack().initialization, Initialization::bloem);
+  }
+}
+
+TEST_F(RecipeFile, NamesTheKindsForAnUnknownOneAndTheKindThatLacksAValue) {
+  EXPECT_THAT(reading("[model]\nkind = 'rnn'\n"),
+              ThrowsMessage<InputError>(HasSubstr("model.kind: expected one of language_model, "
+                                                  "sequence_classifier, seq2seq, found 'rnn'")));
+  EXPECT_THAT(reading("[model]\npooling = 'max'\n"),
+              ThrowsMessage<InputError>(
+                  HasSubstr("model.pooling: a language_model has no such value")));
+  EXPECT_EQ(std::get<SequenceClassifierConfig>(
+                read("[model]\nkind = 'sequence_classifier'\npooling = 'max'\n").model)
+                .pooling,
+            Pooling::max);
+}
+
 TEST_F(RecipeFile, KeepsWhatItDoesNotName) {
   const auto recipe = read("[model]\nlayers = 7\n");
-  EXPECT_EQ(recipe.model.layers, 7);
-  EXPECT_EQ(recipe.model.embed_dim, Recipe{}.model.embed_dim);
+  EXPECT_EQ(recipe.stack().layers, 7);
+  EXPECT_EQ(recipe.stack().embed_dim, Recipe{}.stack().embed_dim);
 }
 
 TEST_F(RecipeFile, WholeNumbersMayStandForRealOnes) {
@@ -74,7 +122,7 @@ TEST_F(RecipeFile, NamesWhatItFoundAndExpected) {
   EXPECT_THAT(reading("[model]\ntied = 1\n"),
               ThrowsMessage<InputError>(HasSubstr("true or false")));
   EXPECT_THAT(reading("[model]\npositions = 'rotten'\n"),
-              ThrowsMessage<InputError>(HasSubstr("one of none, learned, sinusoidal")));
+              ThrowsMessage<InputError>(HasSubstr("one of none, learned, sinusoidal, rotary, alibi, relative")));
   EXPECT_THAT(reading("[model]\nlayers = [1]\n"), ThrowsMessage<InputError>(HasSubstr("an array")));
   EXPECT_THAT(reading("model = 3\n"), ThrowsMessage<InputError>(HasSubstr("unknown key 'model'")));
   EXPECT_THAT(reading("layers = = 3\n"), ThrowsMessage<InputError>(HasSubstr("not TOML")));
@@ -89,11 +137,11 @@ TEST(Recipe, ChecksNameTheValueAndItsBounds) {
     };
   };
   EXPECT_NO_THROW(check_recipe(Recipe{}));
-  EXPECT_THAT(checking([](Recipe& r) { r.model.embed_dim = 10, r.model.heads = 3; }),
+  EXPECT_THAT(checking([](Recipe& r) { r.stack().embed_dim = 10, r.stack().heads = 3; }),
               ThrowsMessage<InputError>("embed_dim (10) must be divisible by heads (3)"));
-  EXPECT_THAT(checking([](Recipe& r) { r.model.layers = -1; }),
+  EXPECT_THAT(checking([](Recipe& r) { r.stack().layers = -1; }),
               ThrowsMessage<InputError>("layers (-1) must be between 0 and 1000"));
-  EXPECT_THAT(checking([](Recipe& r) { r.model.dropout = 1.5; }),
+  EXPECT_THAT(checking([](Recipe& r) { r.stack().dropout = 1.5; }),
               ThrowsMessage<InputError>("dropout (1.5) must be between 0 and 0.99"));
   EXPECT_THROW(checking([](Recipe& r) { r.training.lr = NAN; })(), InputError);
   EXPECT_THROW(checking([](Recipe& r) { r.training.steps = 0; })(), InputError);

@@ -26,7 +26,7 @@ class RunDirectory : public testing::Test {
 
   static Recipe narrow_recipe() {
     auto recipe = SensesTask::defaults();
-    recipe.model.embed_dim = 8;
+    recipe.stack().embed_dim = 8;
     return recipe;
   }
 
@@ -115,7 +115,7 @@ TEST_F(RunDirectory, DamagedFilesAreNamed) {
 
 TEST_F(RunDirectory, WeightsOfAnotherModelAreRefused) {
   auto wider = recipe_;
-  wider.model.embed_dim = 16;
+  wider.stack().embed_dim = 16;
   replace_file(path_ / RunFiles::recipe, to_toml(wider));
   EXPECT_THAT([&] { load_run(path_); },
               ThrowsMessage<InputError>(HasSubstr("model.safetensors: the weights do not fit")));

@@ -42,7 +42,7 @@ TEST(SensesTask, ValidationIsWholeWhateverTheBatch) {
 
 TEST(SensesTask, AContextShorterThanASentenceIsRefused) {
   auto recipe = SensesTask::defaults();
-  recipe.model.context = 5;
+  recipe.context() = 5;
   EXPECT_THAT([&] { SensesTask{recipe}; },
               testing::ThrowsMessage<InputError>(HasSubstr("context (5) must be at least")));
 }

@@ -11,7 +11,7 @@ namespace {
 
 Recipe short_recipe(int64_t steps) {
   auto recipe = SensesTask::defaults();
-  recipe.model.dropout = 0.1;
+  recipe.stack().dropout = 0.1;
   recipe.training.steps = steps;
   recipe.training.batch = 8;
   recipe.training.eval_every = 4;
@@ -90,7 +90,7 @@ TEST(Trainer, AttentionLearnsTheSensesAndItsAbsenceCannot) {
   const auto with_attention = train(model, task, recipe.training);
   EXPECT_GE(*with_attention.evaluation.accuracy, 0.99);
 
-  recipe.model.layers = 0;
+  recipe.stack().layers = 0;
   auto baseline = make_model(recipe, task.vocabulary());
   const auto without = train(baseline, task, recipe.training);
   EXPECT_LE(*without.evaluation.accuracy, 0.5);

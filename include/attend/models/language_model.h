@@ -1,12 +1,13 @@
 #pragma once
 
+#include "attend/models/stack_config.h"
+#include "attend/nn/kv_cache.h"
 #include "attend/nn/token_embedding.h"
-#include "attend/nn/transformer_block.h"
 
 #include <torch/nn/cloneable.h>
-#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/common.h>
+#include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
 // Inline: attend::LanguageModel and attend::models::LanguageModel are the same name.
@@ -14,29 +15,19 @@ namespace attend::inline models {
 
 /// All that a `LanguageModel` is made of.
 ///
-///     LanguageModelConfig{.vocab_size = 65, .context = 64, .layers = 4, .heads = 4}
+///     LanguageModelConfig{.vocab_size = 65, .context = 64, .stack = {.layers = 4, .heads = 4}}
 struct LanguageModelConfig {
   int64_t vocab_size = 0;  ///< number of tokens V; must be set
   int64_t context = 64;    ///< longest sequence, in tokens
-  int64_t layers = 2;      ///< transformer blocks L; 0 leaves embedding, norm and head
-  int64_t heads = 4;       ///< attention heads H in a block
-  int64_t embed_dim = 64;  ///< width E
-  int64_t ff_dim = 0;      ///< feed-forward width F; 0 means 4*E
-  double dropout = 0.0;    ///< in attention, feed-forward, residual branches and embedding
-  bool bias = true;        ///< in the projections of the blocks
   bool tied = true;        ///< the head uses the token embedding's weight
-  Positions positions = Positions::learned;
-  NormOrder norm_order = NormOrder::pre;
-  Activation activation = Activation::gelu;
+  StackConfig stack;       ///< its blocks
 };
 
 /// A decoder-only language model (Radford et al. 2019, GPT-2): token embedding with positions,
-/// causal transformer blocks, a final layer norm, and a head that scores each next token.
-/// Initialised as GPT-2: weights from N(0, 0.02), biases 0, and the projections that end a residual
-/// branch from N(0, 0.02 / sqrt(2L)).
+/// causal transformer blocks, a final norm, and a head that scores each next token.
 ///
-/// State dict: `embedding` (TokenEmbedding), `blocks.0` .. `blocks.L-1` (TransformerBlock), `norm`
-/// (LayerNorm) and, unless tied, `head.weight` (V, E).
+/// State dict: `embedding` (TokenEmbedding), `decoder` (TransformerEncoder: a decoder that looks at
+/// nothing but itself is an encoder with a causal mask) and, unless tied, `head.weight` (V, E).
 ///
 ///     LanguageModel model(LanguageModelConfig{.vocab_size = 65});
 ///     auto logits = model(tokens);  // (B, T) -> (B, T, 65)
@@ -45,17 +36,35 @@ class LanguageModelImpl : public torch::nn::Cloneable<LanguageModelImpl> {
   explicit LanguageModelImpl(const LanguageModelConfig& config);
 
   /// `tokens` (B, T) or (T), int64 in 0 .. V-1, T at most `context`; returns the logits
-  /// (..., T, V): at each position the scores of the token that follows.
-  torch::Tensor forward(const torch::Tensor& tokens);
+  /// (..., T, V): at each position the scores of the token that follows. `args` can say more of who
+  /// may attend to whom: documents packed in a row, padding. They are causal whatever `args` say.
+  torch::Tensor forward(const torch::Tensor& tokens, const AttentionArgs& args = {});
+
+  /// Continues the sequences in `cache` by `tokens` (B, T); returns the logits (B, T, V) of these.
+  /// `valid` (B, T), true = a token, false = padding, lets the rows differ in length. Gives what
+  /// `forward` gives for the whole sequences. Throws c10::ValueError if the cache is full.
+  ///
+  ///     auto cache = model->make_cache(1);
+  ///     auto logits = model->step(prompt, cache);   // (1, T, V)
+  ///     logits = model->step(next_token, cache);    // (1, 1, V)
+  torch::Tensor step(const torch::Tensor& tokens, KvCache& cache, const torch::Tensor& valid = {});
+
+  /// An empty cache for `batch` sequences of up to `context` tokens.
+  KvCache make_cache(int64_t batch) const;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
   LanguageModelConfig config;
   TokenEmbedding embedding{nullptr};
-  torch::nn::ModuleList blocks{nullptr};
-  torch::nn::LayerNorm norm{nullptr};
+  TransformerEncoder decoder{nullptr};
   torch::nn::Linear head{nullptr};  ///< empty when tied
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())})
+
+ private:
+  torch::Tensor score(const torch::Tensor& x) const;
 };
 TORCH_MODULE(LanguageModel);
 

@@ -4,6 +4,7 @@
 
 #include <torch/arg.h>
 #include <torch/nn/cloneable.h>
+#include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/embedding.h>
@@ -52,18 +53,22 @@ class TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbeddingImpl> {
  public:
   explicit TokenEmbeddingImpl(const TokenEmbeddingOptions& options);
 
-  /// `tokens` (B, T) or (T) of int64 or int32 in 0 .. V-1, returns (..., T, E).
+  /// `tokens` (B, T) or (T) of int64 or int32 in 0 .. V-1, returns (..., T, E). `positions` (B, T) or
+  /// (T), in steps below `max_length`, tell where they stand; 0 .. T-1 if not given.
   /// Throws c10::ValueError if T is above `max_length`, c10::TypeError for another dtype.
-  torch::Tensor forward(const torch::Tensor& tokens);
+  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
   TokenEmbeddingOptions options;
   torch::nn::Embedding token{nullptr};
-  /// Maps positions (T) to vectors (T, E); empty if there are none.
+  /// Maps positions (..., T) to vectors (..., T, E); empty if there are none.
   torch::nn::AnyModule position;
   torch::nn::Dropout dropout{nullptr};
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())})
 };
 TORCH_MODULE(TokenEmbedding);
 

@@ -1,9 +1,12 @@
 #pragma once
 
 #include "attend/models/language_model.h"
+#include "attend/models/seq2seq.h"
+#include "attend/models/sequence_classifier.h"
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -20,23 +23,39 @@ struct TrainingConfig {
   double beta1 = 0.9;         ///< AdamW: memory of the gradient
   double beta2 = 0.99;        ///< AdamW: memory of its square
   double clip = 1.0;          ///< highest norm of the gradient; 0 = no limit
+  double balance = 0.01;      ///< weight of the loss that spreads tokens over experts, if any
   int64_t eval_every = 100;   ///< steps between two evaluations
   int64_t log_every = 10;     ///< steps between two progress reports
   int64_t seed = 1;           ///< of the weights, the batches and dropout
   int64_t threads = 0;        ///< CPU threads; 0 = as many as LibTorch takes
 };
 
+/// The config of a model of any kind; in a recipe its kind has the name in `model_kind`.
+using ModelConfig = std::variant<LanguageModelConfig, SequenceClassifierConfig, Seq2SeqConfig>;
+
+/// "language_model", "sequence_classifier" or "seq2seq".
+std::string_view model_kind(const ModelConfig& config);
+
 /// Everything that a run is made of: what is learned, by which model, and how.
 struct Recipe {
   std::string task = "senses";  ///< name of a task
   std::string text;             ///< file that the task `text` reads
-  LanguageModelConfig model;    ///< vocab_size is not part of it: the task's vocabulary gives it
+  /// Sizes of vocabularies and the number of classes are not part of it: the task gives them.
+  ModelConfig model;
   TrainingConfig training;
+
+  /// What models of all kinds have.
+  StackConfig& stack();
+  const StackConfig& stack() const;
+  int64_t& context();
+  int64_t context() const;
 };
 
-/// A value of a recipe that can be set by its name.
+/// A value of a recipe that can be set by its name; nothing if its model's kind has no such value.
 using FieldRef =
-    std::variant<int64_t*, double*, bool*, std::string*, Positions*, NormOrder*, Activation*>;
+    std::variant<std::monostate, int64_t*, double*, bool*, std::string*, PositionScheme*, NormKind*,
+                 NormOrder*, Activation*, RotaryScaling*, QueryKeyNorm*, BranchScaling*,
+                 Initialization*, Pooling*>;
 struct RecipeField {
   const char* section;  ///< its table in the file: "", "model" or "training"
   const char* key;      ///< its name there, as in embed_dim; the flag is --embed-dim
@@ -56,8 +75,8 @@ Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
 /// The recipe as TOML, all values written out.
 std::string to_toml(const Recipe& recipe);
 
-/// Throws InputError, naming value and bounds, if a number is outside its range or heads do not
-/// divide the width.
+/// Throws InputError, naming the value and what it should be, if a number is outside its range or
+/// values of the model do not fit together.
 void check_recipe(const Recipe& recipe);
 
 }  // namespace attend::train

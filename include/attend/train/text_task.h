@@ -10,7 +10,7 @@ namespace attend::train {
 class TextTask : public Task {
  public:
   /// Reads `recipe.text`. Throws InputError if it is missing, empty, not UTF-8, or either part is
-  /// shorter than `recipe.model.context` + 1 characters.
+  /// shorter than `recipe.context()` + 1 characters.
   explicit TextTask(const Recipe& recipe);
   /// Four layers of width 128: learns a megabyte of English in minutes on a CPU.
   static Recipe defaults();

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "attend/models/stack_config.h"
+#include "attend/nn/encoder_decoder.h"
+#include "attend/nn/token_embedding.h"
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/modules/common.h>
+#include <torch/nn/modules/container/any.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+namespace attend::inline models {
+
+/// All that a `Seq2Seq` is made of.
+///
+///     Seq2SeqConfig{.source_vocab_size = 40, .target_vocab_size = 30, .stack = {.layers = 3}}
+struct Seq2SeqConfig {
+  int64_t source_vocab_size = 0;  ///< number of the source's tokens; must be set
+  int64_t target_vocab_size = 0;  ///< number of the target's tokens V; must be set
+  int64_t context = 64;           ///< longest source and longest target, in tokens
+  int64_t decoder_layers = -1;    ///< blocks of the decoder; -1 = as many as stack.layers
+  bool tied = true;               ///< the head uses the target embedding's weight
+  StackConfig stack;              ///< its blocks; `layers` are the encoder's
+};
+
+/// A model from sequences to sequences (Vaswani et al. 2017): the encoder reads the source, the
+/// decoder scores each next token of the target.
+///
+/// State dict: `source_embedding`, `target_embedding` (TokenEmbedding), `transformer`
+/// (EncoderDecoder) and, unless tied, `head.weight` (V, E).
+///
+///     Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 40, .target_vocab_size = 30});
+///     auto logits = model->forward(source, target);  // (B, S), (B, T) -> (B, T, 30)
+class Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
+ public:
+  explicit Seq2SeqImpl(const Seq2SeqConfig& config);
+
+  /// `source` (B, S) and `target` (B, T), int64, or both without B; `source_valid` (B, S), bool,
+  /// true = a token, false = padding; all are tokens if not given. Returns the logits (..., T, V): at
+  /// each position the scores of the token that follows.
+  torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
+                        const torch::Tensor& source_valid = {});
+
+  void reset() override;
+  void pretty_print(std::ostream& stream) const override;
+
+  Seq2SeqConfig config;
+  TokenEmbedding source_embedding{nullptr};
+  TokenEmbedding target_embedding{nullptr};
+  EncoderDecoder transformer{nullptr};
+  torch::nn::Linear head{nullptr};  ///< empty when tied
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(torch::Tensor())})
+};
+TORCH_MODULE(Seq2Seq);
+
+}  // namespace attend::inline models

@@ -1,0 +1,125 @@
+#pragma once
+
+#include "attend/enum_names.h"
+#include "attend/nn/transformer_decoder.h"
+#include "attend/nn/transformer_encoder.h"
+#include "attend/ops/rotary.h"
+
+namespace attend::inline models {
+
+/// How a model knows the order of its tokens.
+enum class PositionScheme {
+  none,        ///< not at all: attention then sees a set, not a sequence
+  learned,     ///< a vector for each position is learned and added to the token's, as in GPT-2
+  sinusoidal,  ///< sines and cosines are added, Vaswani et al. 2017
+  rotary,      ///< queries and keys are rotated, Su et al. 2021
+  alibi,       ///< scores fall with the distance, Press et al. 2022
+  relative,    ///< scores get a learned bias by the distance, T5
+};
+
+/// The norm of a model's blocks.
+enum class NormKind {
+  layer,  ///< layer normalisation
+  rms,    ///< root-mean-square normalisation
+};
+
+/// What is done to queries and keys before their product.
+enum class QueryKeyNorm {
+  none,
+  rms,  ///< an RMSNorm each
+  l2,   ///< length 1, times a learned number
+};
+
+/// What the result of a residual branch is multiplied by.
+enum class BranchScaling {
+  none,
+  layer_scale,  ///< a learned number for each channel, from 1e-5
+  rezero,       ///< one learned number, from 0
+};
+
+/// Where a model's weights begin.
+enum class Initialization {
+  gpt2,    ///< normal, branches scaled by the depth: Radford et al. 2019
+  xavier,  ///< uniform by the sizes of each matrix, as in PyTorch's Transformer
+  bloem,   ///< that of the layers themselves, as in Bloem's text
+};
+
+/// All that the transformer blocks of a model are made of; part of each model's config.
+///
+///     StackConfig{.layers = 4, .heads = 4, .embed_dim = 128, .positions = PositionScheme::rotary}
+struct StackConfig {
+  int64_t layers = 2;      ///< transformer blocks L; 0 leaves embedding, norm and head
+  int64_t heads = 4;       ///< attention heads H in a block
+  int64_t kv_heads = 0;    ///< heads of keys and values; 0 = as many as heads
+  int64_t head_dim = 0;    ///< width D of a head; 0 = E/H
+  int64_t embed_dim = 64;  ///< width E
+  int64_t ff_dim = 0;      ///< feed-forward width F; 0 = 4*E
+  Activation activation = Activation::gelu;
+  int64_t experts = 0;            ///< feed-forwards that tokens are routed to; 0 = one, no routing
+  int64_t experts_per_token = 2;  ///< how many of them a token goes through
+  bool bias = true;               ///< in projections and norms
+
+  PositionScheme positions = PositionScheme::learned;
+  double rotary_theta = 10000.0;  ///< base of the rotary frequencies
+  double rotary_share = 1.0;      ///< share of a head's channels that is rotated
+  bool rotary_interleaved = false;
+  RotaryScaling rotary_scaling = RotaryScaling::none;
+  double rotary_factor = 1.0;    ///< by how much the context is stretched
+  int64_t rotary_context = 0;    ///< context that the model was trained with, for yarn and llama3
+
+  int64_t window = 0;     ///< a token sees so many, itself included; 0 = all
+  double soft_cap = 0.0;  ///< bound of the attention scores; 0 = none
+  QueryKeyNorm qk_norm = QueryKeyNorm::none;
+  bool output_gate = false;     ///< a sigmoid gate for each head
+  bool sinks = false;           ///< a learned score to attend to nothing, for each head
+  bool value_residual = false;  ///< values are mixed with the first layer's
+
+  NormKind norm = NormKind::layer;
+  NormOrder norm_order = NormOrder::pre;
+  BranchScaling branch_scaling = BranchScaling::none;
+  double residual_scale = 1.0;    ///< constant factor of a branch's result
+  double dropout = 0.0;           ///< in attention, feed-forward, residual branches and embedding
+  double stochastic_depth = 0.0;  ///< probability that the last layer's branch is left out
+  bool checkpoint = false;        ///< recompute activations in the backward pass: less memory
+  Initialization initialization = Initialization::gpt2;
+};
+
+/// The options of `config.layers` blocks with self-attention, and a final norm.
+TransformerEncoderOptions encoder_options(const StackConfig& config);
+
+/// The same for blocks with cross-attention, too.
+TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t layers);
+
+/// The part of the position scheme that a token embedding adds.
+Positions embedded_positions(PositionScheme scheme);
+
+/// Gives all weights of `model` the values that `config.initialization` names.
+void initialize(torch::nn::Module& model, const StackConfig& config);
+
+}  // namespace attend::inline models
+
+namespace attend {
+
+template <>
+struct EnumNames<PositionScheme> {
+  static constexpr std::array<std::string_view, 6> names{"none",   "learned", "sinusoidal",
+                                                         "rotary", "alibi",   "relative"};
+};
+template <>
+struct EnumNames<NormKind> {
+  static constexpr std::array<std::string_view, 2> names{"layer", "rms"};
+};
+template <>
+struct EnumNames<QueryKeyNorm> {
+  static constexpr std::array<std::string_view, 3> names{"none", "rms", "l2"};
+};
+template <>
+struct EnumNames<BranchScaling> {
+  static constexpr std::array<std::string_view, 3> names{"none", "layer_scale", "rezero"};
+};
+template <>
+struct EnumNames<Initialization> {
+  static constexpr std::array<std::string_view, 3> names{"gpt2", "xavier", "bloem"};
+};
+
+}  // namespace attend

@@ -1,0 +1,65 @@
+#include "attend/models/sequence_classifier.h"
+
+#include "nn/checks.h"
+
+namespace attend::inline models {
+namespace {
+
+/// One vector (..., E) of those (..., T, E) of the tokens that `valid` (..., T, 1) marks.
+torch::Tensor pool(const torch::Tensor& x, const torch::Tensor& valid, Pooling pooling) {
+  const auto count = valid.sum(-2);  // (..., 1)
+  switch (pooling) {
+    case Pooling::mean:
+      return (x * valid).sum(-2) / count.clamp_min(1);  // (..., E)
+    case Pooling::max: {
+      // A row of minus infinity below, so that a sequence without tokens has a largest one, too.
+      const auto lowest = torch::full_like(x.narrow(-2, 0, 0).sum(-2, /*keepdim=*/true), -INFINITY);
+      const auto kept = torch::cat({x.masked_fill(valid.logical_not(), -INFINITY), lowest}, -2);
+      return kept.amax(-2).masked_fill(count.eq(0), 0.0);  // (..., E)
+    }
+    case Pooling::first: {
+      // The first valid one, wherever padding stands.
+      const auto is_first = valid.cumsum(-2).eq(1).logical_and(valid);
+      return (x * is_first).sum(-2);  // (..., E)
+    }
+  }
+  TORCH_CHECK_VALUE(false, "unknown pooling ", static_cast<int>(pooling));
+}
+
+}  // namespace
+
+SequenceClassifierImpl::SequenceClassifierImpl(const SequenceClassifierConfig& config)
+    : config(config) {
+  reset();
+}
+
+void SequenceClassifierImpl::reset() {
+  check_positive("classes", config.classes);
+  const auto& stack = config.stack;
+  embedding = register_module(
+      "embedding",
+      TokenEmbedding(TokenEmbeddingOptions(config.vocab_size, stack.embed_dim, config.context)
+                         .positions(embedded_positions(stack.positions))
+                         .dropout(stack.dropout)));
+  encoder = register_module("encoder", TransformerEncoder(encoder_options(stack)));
+  head = register_module("head", torch::nn::Linear(stack.embed_dim, config.classes));
+  initialize(*this, stack);
+}
+
+torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
+                                              const torch::Tensor& valid) {
+  TORCH_CHECK_VALUE(!valid.defined() || valid.sizes() == tokens.sizes(), "valid ",
+                    valid.defined() ? valid.sizes() : tokens.sizes(),
+                    " must have the shape of the tokens ", tokens.sizes());
+  const auto x = encoder->forward(embedding(tokens), {.key_valid = valid});  // (..., T, E)
+  const auto all = valid.defined() ? valid : torch::ones_like(tokens, torch::kBool);
+  return head(pool(x, all.unsqueeze(-1), config.pooling));  // (..., C)
+}
+
+void SequenceClassifierImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::SequenceClassifier(vocab_size=" << config.vocab_size
+         << ", classes=" << config.classes << ", context=" << config.context
+         << ", pooling=" << to_string(config.pooling) << ")";
+}
+
+}  // namespace attend::inline models

@@ -1,0 +1,158 @@
+#include "attend/models/stack_config.h"
+
+#include "attend/nn/alibi.h"
+#include "attend/nn/attention_sinks.h"
+#include "attend/nn/branch_scale.h"
+#include "attend/nn/initialization.h"
+#include "attend/nn/output_gate.h"
+#include "attend/nn/query_key_norm.h"
+#include "attend/nn/relative_bias.h"
+#include "attend/nn/rotary.h"
+#include "attend/nn/sliding_window.h"
+#include "attend/nn/soft_cap.h"
+#include "attend/nn/value_residual.h"
+
+#include <cmath>
+
+namespace attend::inline models {
+namespace {
+
+RotaryOptions rotary_options(const StackConfig& config, int64_t head_dim) {
+  TORCH_CHECK_VALUE(config.rotary_share > 0.0 && config.rotary_share <= 1.0, "rotary_share (",
+                    config.rotary_share, ") must be above 0 and at most 1");
+  // Channels are rotated in pairs.
+  const auto rotated = 2 * std::llround(config.rotary_share * static_cast<double>(head_dim) / 2.0);
+  return {.theta = config.rotary_theta,
+          .rotary_dim = rotated,
+          .interleaved = config.rotary_interleaved,
+          .scaling = config.rotary_scaling,
+          .factor = config.rotary_factor,
+          .original_context = config.rotary_context};
+}
+
+/// What every attention of the model has, over itself or over a memory.
+MultiheadAttentionOptions attention_options(const StackConfig& config) {
+  auto options = MultiheadAttentionOptions(config.embed_dim, config.heads)
+                     .bias(config.bias)
+                     .dropout(config.dropout);
+  if (config.kv_heads != 0) options.num_kv_heads(config.kv_heads);
+  if (config.head_dim != 0) options.head_dim(config.head_dim);
+  if (config.qk_norm == QueryKeyNorm::rms) options.add(query_key_norm(rms_norm()));
+  if (config.qk_norm == QueryKeyNorm::l2) options.add(query_key_norm(l2_norm()));
+  if (config.soft_cap > 0) options.add(soft_cap(config.soft_cap));
+  if (config.sinks) options.add(attention_sinks());
+  if (config.output_gate) options.add(output_gate());
+  return options;
+}
+
+MultiheadAttentionOptions self_attention_options(const StackConfig& config) {
+  auto options = attention_options(config);
+  if (config.value_residual) options.add(value_residual());
+  if (config.positions == PositionScheme::rotary) {
+    const auto head_dim = config.head_dim != 0 ? config.head_dim : config.embed_dim / config.heads;
+    options.add(rotary(rotary_options(config, head_dim)));
+  }
+  if (config.positions == PositionScheme::alibi) options.add(alibi());
+  if (config.positions == PositionScheme::relative) options.add(relative_bias());
+  if (config.window > 0) options.add(sliding_window(config.window));
+  return options;
+}
+
+FeedForwardOptions feed_forward_options(const StackConfig& config) {
+  auto options = FeedForwardOptions(config.embed_dim)
+                     .bias(config.bias)
+                     .activation(config.activation)
+                     .dropout(config.dropout);
+  if (config.ff_dim != 0) options.hidden_dim(config.ff_dim);
+  return options;
+}
+
+ModuleFactory branch_scale(const StackConfig& config) {
+  switch (config.branch_scaling) {
+    case BranchScaling::none:
+      return config.residual_scale == 1.0 ? ModuleFactory() : constant_scale(config.residual_scale);
+    case BranchScaling::layer_scale:
+      return layer_scale();
+    case BranchScaling::rezero:
+      return rezero();
+  }
+  TORCH_CHECK_VALUE(false, "unknown branch_scaling ", static_cast<int>(config.branch_scaling));
+}
+
+ResidualOptions residual_options(const StackConfig& config) {
+  TORCH_CHECK_VALUE(
+      config.residual_scale == 1.0 || config.branch_scaling == BranchScaling::none,
+      "residual_scale (", config.residual_scale, ") must be 1 with branch_scaling ",
+      to_string(config.branch_scaling));
+  return ResidualOptions()
+      .norm(config.norm == NormKind::rms ? rms_norm() : layer_norm(1e-5, config.bias))
+      .norm_order(config.norm_order)
+      .scale(branch_scale(config))
+      .dropout(config.dropout)
+      .stochastic_depth(config.stochastic_depth);
+}
+
+void check_sizes(const StackConfig& config) {
+  const auto not_negative = [](const char* name, double value) {
+    TORCH_CHECK_VALUE(value >= 0, name, " (", value, ") must not be negative");
+  };
+  not_negative("layers", static_cast<double>(config.layers));
+  not_negative("kv_heads", static_cast<double>(config.kv_heads));
+  not_negative("head_dim", static_cast<double>(config.head_dim));
+  not_negative("ff_dim", static_cast<double>(config.ff_dim));
+  not_negative("experts", static_cast<double>(config.experts));
+  not_negative("window", static_cast<double>(config.window));
+  not_negative("soft_cap", config.soft_cap);
+  TORCH_CHECK_VALUE(config.heads > 0, "heads (", config.heads, ") must be positive");
+  // What a block recomputes depends on its input alone, and leaves nothing behind.
+  TORCH_CHECK_VALUE(!config.checkpoint || !config.value_residual,
+                    "checkpoint (true) does not go with value_residual (true)");
+  TORCH_CHECK_VALUE(!config.checkpoint || config.experts == 0,
+                    "checkpoint (true) does not go with experts (", config.experts, ")");
+}
+
+}  // namespace
+
+TransformerEncoderOptions encoder_options(const StackConfig& config) {
+  check_sizes(config);
+  auto block = TransformerBlockOptions(config.embed_dim, config.heads)
+                   .attention(self_attention_options(config))
+                   .feed_forward(feed_forward_options(config))
+                   .residual(residual_options(config));
+  if (config.experts > 0) {
+    block.experts(ExpertsOptions(config.experts).top_k(config.experts_per_token));
+  }
+  return TransformerEncoderOptions(block, config.layers).checkpoint(config.checkpoint);
+}
+
+TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t layers) {
+  check_sizes(config);
+  TORCH_CHECK_VALUE(config.experts == 0, "experts (", config.experts,
+                    ") must be 0: blocks with cross-attention route no tokens");
+  const auto block = DecoderBlockOptions(config.embed_dim, config.heads)
+                         .attention(self_attention_options(config))
+                         .cross_attention(attention_options(config))
+                         .feed_forward(feed_forward_options(config))
+                         .residual(residual_options(config));
+  return TransformerDecoderOptions(block, layers).checkpoint(config.checkpoint);
+}
+
+Positions embedded_positions(PositionScheme scheme) {
+  if (scheme == PositionScheme::learned) return Positions::learned;
+  if (scheme == PositionScheme::sinusoidal) return Positions::sinusoidal;
+  return Positions::none;
+}
+
+void initialize(torch::nn::Module& model, const StackConfig& config) {
+  switch (config.initialization) {
+    case Initialization::gpt2:
+      return initialize_gpt2(model, config.layers);
+    case Initialization::xavier:
+      return initialize_xavier(model);
+    case Initialization::bloem:
+      return initialize_bloem(model);
+  }
+  TORCH_CHECK_VALUE(false, "unknown initialization ", static_cast<int>(config.initialization));
+}
+
+}  // namespace attend::inline models

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "attend/nn/checkpoint.h"
+#include "attend/nn/residual.h"
+
+#include <torch/nn/modules/container/modulelist.h>
+
+namespace attend {
+
+/// What encoder and decoder stacks share: blocks that are made and run one after the other.
+
+/// Makes `num_layers` blocks; block i drops its branches with a probability that grows evenly up to
+/// that of `options`.
+template <typename Block, typename BlockOptions>
+torch::nn::ModuleList make_blocks(const BlockOptions& options, int64_t num_layers) {
+  TORCH_CHECK_VALUE(num_layers >= 0, "num_layers (", num_layers, ") must not be negative");
+  torch::nn::ModuleList blocks;
+  for (int64_t i = 0; i < num_layers; ++i) {
+    auto layer = options;
+    layer.residual().stochastic_depth(options.residual().stochastic_depth() *
+                                      static_cast<double>(i + 1) / static_cast<double>(num_layers));
+    blocks->push_back(Block(layer));
+  }
+  return blocks;
+}
+
+/// Runs `forward(block, inputs, state)` for each block in turn; the first of the inputs is then
+/// replaced by its result, which is returned at the end. The cache of `given` is passed on, with the
+/// number of the layer.
+template <typename Block, typename Forward>
+torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, std::vector<torch::Tensor> inputs,
+                         const LayerState& given, bool recompute, const Forward& forward) {
+  torch::Tensor first_values;
+  // What is recomputed must depend on its inputs alone.
+  LayerState state{.cache = given.cache, .first_values = recompute ? nullptr : &first_values};
+  for (const auto& child : *blocks) {
+    auto& block = *child->as<Block>();
+    const auto run = [&block, state, forward](const std::vector<torch::Tensor>& tensors) {
+      return forward(block, tensors, state);
+    };
+    inputs[0] = recompute ? checkpoint(run, inputs, block) : run(inputs);
+    ++state.layer;
+  }
+  return inputs[0];
+}
+
+/// The norm after the last block: `make`'s, registered in `owner`, or nothing.
+inline torch::nn::AnyModule make_final_norm(torch::nn::Module& owner, bool wanted,
+                                            const ModuleFactory& make, int64_t width) {
+  if (!wanted) return {};
+  auto norm = make(width);
+  owner.register_module("norm", norm.ptr());
+  return norm;
+}
+
+}  // namespace attend

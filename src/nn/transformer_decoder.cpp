@@ -1,0 +1,41 @@
+#include "attend/nn/transformer_decoder.h"
+
+#include "nn/checks.h"
+#include "nn/layer_stack.h"
+
+namespace attend {
+
+TransformerDecoderImpl::TransformerDecoderImpl(const TransformerDecoderOptions& options)
+    : options(options) {
+  reset();
+}
+
+void TransformerDecoderImpl::reset() {
+  const auto& block = options.block();
+  blocks = register_module("blocks", make_blocks<DecoderBlock>(block, options.num_layers()));
+  norm = make_final_norm(*this, options.final_norm(), block.residual().norm(),
+                         block.attention().embed_dim());
+}
+
+torch::Tensor TransformerDecoderImpl::forward(const torch::Tensor& x, const torch::Tensor& memory,
+                                              const AttentionArgs& args,
+                                              const AttentionArgs& memory_args,
+                                              const LayerState& state) {
+  check_width("TransformerDecoder", x, options.block().attention().embed_dim());
+  // By value: it is called once more in the backward pass if activations are recomputed.
+  const auto forward = [args, memory_args](DecoderBlockImpl& block,
+                                           const std::vector<torch::Tensor>& inputs,
+                                           const LayerState& layer) {
+    return block.forward(inputs[0], inputs[1], args, memory_args, layer);
+  };
+  const auto y =
+      run_blocks<DecoderBlock>(blocks, {x, memory}, state, options.checkpoint(), forward);
+  return norm.is_empty() ? y : norm.forward(y);
+}
+
+void TransformerDecoderImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::TransformerDecoder(num_layers=" << options.num_layers() << std::boolalpha
+         << ", checkpoint=" << options.checkpoint() << ")";
+}
+
+}  // namespace attend

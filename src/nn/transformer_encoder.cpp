@@ -1,0 +1,37 @@
+#include "attend/nn/transformer_encoder.h"
+
+#include "nn/checks.h"
+#include "nn/layer_stack.h"
+
+namespace attend {
+
+TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderOptions& options)
+    : options(options) {
+  reset();
+}
+
+void TransformerEncoderImpl::reset() {
+  const auto& block = options.block();
+  blocks = register_module("blocks", make_blocks<TransformerBlock>(block, options.num_layers()));
+  norm = make_final_norm(*this, options.final_norm(), block.residual().norm(),
+                         block.attention().embed_dim());
+}
+
+torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
+                                              const LayerState& state) {
+  check_width("TransformerEncoder", x, options.block().attention().embed_dim());
+  // By value: it is called once more in the backward pass if activations are recomputed.
+  const auto forward = [args](TransformerBlockImpl& block, const std::vector<torch::Tensor>& inputs,
+                              const LayerState& layer) {
+    return block.forward(inputs[0], args, layer);
+  };
+  const auto y = run_blocks<TransformerBlock>(blocks, {x}, state, options.checkpoint(), forward);
+  return norm.is_empty() ? y : norm.forward(y);
+}
+
+void TransformerEncoderImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::TransformerEncoder(num_layers=" << options.num_layers() << std::boolalpha
+         << ", checkpoint=" << options.checkpoint() << ")";
+}
+
+}  // namespace attend

@@ -1,0 +1,165 @@
+#include "attend/models/seq2seq.h"
+
+#include "support/close.h"
+#include "support/gradient.h"
+#include "support/modules.h"
+#include "support/seed.h"
+#include "support/stack_configs.h"
+#include "support/throws.h"
+#include "support/trace.h"
+
+namespace attend {
+namespace {
+
+Seq2SeqConfig tiny(bool tied = true) {
+  return {.source_vocab_size = 11,
+          .target_vocab_size = 7,
+          .context = 8,
+          .tied = tied,
+          .stack = {.layers = 1, .heads = 2, .embed_dim = 8}};
+}
+
+struct Seq2SeqTest : FixedSeed, testing::Test {
+  static torch::Tensor draw_source(int64_t b, int64_t s) {
+    return torch::randint(0, 11, {b, s}, torch::kLong);
+  }
+  static torch::Tensor draw_target(int64_t b, int64_t t) {
+    return torch::randint(0, 7, {b, t}, torch::kLong);
+  }
+  static Seq2Seq lively(const Seq2SeqConfig& config = tiny()) {
+    Seq2Seq model(config);
+    const torch::NoGradGuard no_grad;
+    for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
+    return model;
+  }
+
+  torch::Tensor source = draw_source(2, 5);
+  torch::Tensor target = draw_target(2, 4);
+};
+
+TEST_F(Seq2SeqTest, ScoresEachNextTokenOfTheTarget) {
+  for (const bool tied : {true, false}) {
+    auto model = lively(tiny(tied));
+    const auto x = model->transformer->forward(model->source_embedding(source),
+                                               model->target_embedding(target));
+    const auto& head = tied ? model->target_embedding->token->weight : model->head->weight;
+    EXPECT_TRUE(close(model->forward(source, target), torch::matmul(x, head.t()), 1e-5));
+  }
+}
+
+TEST_F(Seq2SeqTest, ALaterTargetChangesNothingBeforeItAndEverySourceTokenCounts) {
+  auto model = lively();
+  const auto logits = model->forward(source, target);
+  auto other_target = target.clone();
+  other_target.select(1, 2).add_(1).remainder_(7);
+  EXPECT_TRUE(close(model->forward(source, other_target).slice(1, 0, 2), logits.slice(1, 0, 2), 1e-6));
+  for (int64_t s = 0; s < 5; ++s) {
+    auto other_source = source.clone();
+    other_source.select(1, s).add_(1).remainder_(11);
+    EXPECT_FALSE(torch::allclose(model->forward(other_source, target).select(1, 0),
+                                 logits.select(1, 0)));
+  }
+}
+
+TEST_F(Seq2SeqTest, PaddingInTheSourceChangesNothing) {
+  auto model = lively();
+  const auto padded = torch::cat({source, draw_source(2, 3)}, 1);
+  auto valid = torch::ones({2, 8}, torch::kBool);
+  valid.slice(1, 5).fill_(false);
+  EXPECT_TRUE(
+      close(model->forward(padded, target, valid), model->forward(source, target), 1e-5));
+}
+
+TEST_F(Seq2SeqTest, EveryOptionOfItsBlocksHolds) {
+  for (const auto& stack : each_stack()) {
+    if (stack.config.experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
+    SCOPED_TRACE(stack.name);
+    auto config = tiny();
+    config.stack = stack.config;
+    auto model = lively(config);
+    freeze(*model);
+    const auto run = [&](const Tensors& in) { return model->forward(in[0], in[1], in[2]); };
+    const auto inputs = [](int64_t b, int64_t s, int64_t t) -> Tensors {
+      return {draw_source(b, s), draw_target(b, t), torch::rand({b, s}) > 0.3};
+    };
+    const auto traced = trace(run, inputs(2, 3, 4));
+    for (const auto& other : {inputs(1, 7, 2), inputs(3, 1, 8)}) {
+      EXPECT_TRUE(close(traced(other), run(other), 1e-5)) << other[0].sizes();
+    }
+  }
+}
+
+TEST_F(Seq2SeqTest, UnbatchedEqualsBatched) {
+  auto model = lively();
+  EXPECT_TRUE(
+      close(model->forward(source[1], target[1]), model->forward(source, target)[1], 1e-5));
+  EXPECT_EQ(model->forward(draw_source(0, 5), draw_target(0, 4)).sizes(),
+            at::IntArrayRef({0, 4, 7}));
+}
+
+TEST_F(Seq2SeqTest, GradientsEqualFiniteDifferences) {
+  auto config = tiny(false);
+  config.stack.embed_dim = 4;
+  config.stack.ff_dim = 3;
+  auto model = lively(config);
+  model->to(torch::kDouble);
+  EXPECT_TRUE(
+      gradients_match([&] { return model->forward(source, target); }, model->parameters()));
+}
+
+TEST_F(Seq2SeqTest, SurvivesCloneAndFile) {
+  expect_clone_and_file_keep(lively(), Seq2Seq(tiny()),
+                             [&](Seq2Seq module) { return module->forward(source, target); });
+}
+
+TEST_F(Seq2SeqTest, WorksInEachFloatDtype) {
+  auto model = lively();
+  for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
+    model->to(dtype);
+    EXPECT_EQ(model->forward(source, target).scalar_type(), dtype);
+  }
+}
+
+TEST_F(Seq2SeqTest, ItsDecoderHasItsOwnNumberOfLayers) {
+  auto config = tiny();
+  EXPECT_EQ(Seq2Seq(config)->transformer->decoder->blocks->size(), 1U);
+  config.decoder_layers = 3;
+  EXPECT_EQ(Seq2Seq(config)->transformer->decoder->blocks->size(), 3U);
+  EXPECT_EQ(Seq2Seq(config)->transformer->encoder->blocks->size(), 1U);
+}
+
+TEST_F(Seq2SeqTest, ItsStateDictHasThePublicNames) {
+  auto config = tiny(false);
+  config.stack.layers = 0;
+  EXPECT_THAT(
+      state_names(*Seq2Seq(config)),
+      testing::ElementsAre("source_embedding.token.weight", "source_embedding.position.weight",
+                           "target_embedding.token.weight", "target_embedding.position.weight",
+                           "transformer.encoder.norm.weight", "transformer.encoder.norm.bias",
+                           "transformer.decoder.norm.weight", "transformer.decoder.norm.bias",
+                           "head.weight"));
+}
+
+TEST_F(Seq2SeqTest, PrintsItself) {
+  EXPECT_THAT(printed(*Seq2Seq(tiny())),
+              testing::StartsWith("attend::Seq2Seq(source_vocab_size=11, target_vocab_size=7, "
+                                  "context=8, tied=true)"));
+}
+
+TEST_F(Seq2SeqTest, ErrorsNameTheValues) {
+  auto config = tiny();
+  config.decoder_layers = -2;
+  EXPECT_THAT([&] { Seq2Seq{config}; }, throws<c10::ValueError>("decoder_layers (-2)"));
+  config = tiny();
+  config.stack.experts = 2;
+  EXPECT_THAT([&] { Seq2Seq{config}; }, throws<c10::ValueError>("experts (2)"));
+  auto model = lively();
+  EXPECT_THAT(
+      [&] {
+        model->forward(source, target, torch::ones({2, 4}, torch::kBool));
+      },
+      throws<c10::ValueError>("key_valid [2, 4]"));
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,131 @@
+#include "attend/models/sequence_classifier.h"
+
+#include "support/close.h"
+#include "support/gradient.h"
+#include "support/modules.h"
+#include "support/seed.h"
+#include "support/throws.h"
+#include "support/trace.h"
+
+
+namespace attend {
+namespace {
+
+SequenceClassifierConfig tiny(Pooling pooling = Pooling::mean) {
+  return {.vocab_size = 11,
+          .classes = 3,
+          .context = 8,
+          .pooling = pooling,
+          .stack = {.layers = 1, .heads = 2, .embed_dim = 8}};
+}
+
+struct SequenceClassifierTest : FixedSeed, testing::TestWithParam<Pooling> {
+  static torch::Tensor draw_tokens(at::IntArrayRef sizes) {
+    return torch::randint(0, 11, sizes, torch::kLong);
+  }
+  static SequenceClassifier lively() {
+    SequenceClassifier model(tiny(GetParam()));
+    const torch::NoGradGuard no_grad;
+    for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
+    return model;
+  }
+
+  SequenceClassifier model = lively();
+  torch::Tensor tokens = draw_tokens({2, 5});
+};
+
+INSTANTIATE_TEST_SUITE_P(, SequenceClassifierTest,
+                         testing::Values(Pooling::mean, Pooling::max, Pooling::first),
+                         [](const auto& test) { return std::string(to_string(test.param)); });
+
+TEST_P(SequenceClassifierTest, ScoresThePooledVectorsOfTheEncoder) {
+  const auto x = model->encoder->forward(model->embedding(tokens));  // (B, T, E)
+  torch::Tensor pooled;
+  if (GetParam() == Pooling::mean) pooled = x.mean(1);
+  if (GetParam() == Pooling::max) pooled = std::get<0>(x.max(1));
+  if (GetParam() == Pooling::first) pooled = x.select(1, 0);
+  EXPECT_TRUE(close(model(tokens), model->head(pooled), 1e-5));
+}
+
+TEST_P(SequenceClassifierTest, PaddingChangesNothing) {
+  const auto padded = torch::cat({tokens, draw_tokens({2, 3})}, 1);
+  auto valid = torch::ones({2, 8}, torch::kBool);
+  valid.slice(1, 5).fill_(false);
+  EXPECT_TRUE(close(model->forward(padded, valid), model(tokens), 1e-5));
+}
+
+TEST_P(SequenceClassifierTest, ASequenceWithoutTokensCountsAsZeros) {
+  const auto head_of_zeros = model->head(torch::zeros({2, 8}));
+  EXPECT_TRUE(close(model(draw_tokens({2, 0})), head_of_zeros, 1e-6));
+  const auto none = torch::zeros({2, 5}, torch::kBool);
+  EXPECT_TRUE(close(model->forward(tokens, none), head_of_zeros, 1e-6));
+}
+
+TEST_P(SequenceClassifierTest, UnbatchedEqualsBatched) {
+  EXPECT_TRUE(close(model(tokens[1]), model(tokens)[1], 1e-5));
+  EXPECT_EQ(model(draw_tokens({0, 5})).sizes(), at::IntArrayRef({0, 3}));
+}
+
+TEST_P(SequenceClassifierTest, GradientsEqualFiniteDifferences) {
+  model->to(torch::kDouble);
+  const auto valid = torch::tensor({{true, true, true, false, false}, {true, true, true, true, true}});
+  EXPECT_TRUE(gradients_match([&] { return model->forward(tokens, valid); }, model->parameters()));
+}
+
+TEST_P(SequenceClassifierTest, TracedAtOneSizeHoldsAtOthers) {
+  freeze(*model);
+  const auto run = [&](const Tensors& in) { return model->forward(in[0], in[1]); };
+  const auto inputs = [](int64_t b, int64_t t) -> Tensors {
+    return {draw_tokens({b, t}), torch::rand({b, t}) > 0.4};
+  };
+  const auto traced = trace(run, inputs(2, 3));
+  for (const auto& other : {inputs(1, 8), inputs(4, 1)}) {
+    EXPECT_TRUE(close(traced(other), run(other), 1e-5)) << other[0].sizes();
+  }
+}
+
+TEST_P(SequenceClassifierTest, SurvivesCloneAndFile) {
+  expect_clone_and_file_keep(model, SequenceClassifier(tiny(GetParam())),
+                             [&](SequenceClassifier module) { return module(tokens); });
+}
+
+TEST_P(SequenceClassifierTest, WorksInEachFloatDtype) {
+  for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
+    model->to(dtype);
+    EXPECT_EQ(model(tokens).scalar_type(), dtype);
+  }
+}
+
+TEST(SequenceClassifier, ItsStateDictHasThePublicNames) {
+  auto config = tiny();
+  config.stack.layers = 0;
+  EXPECT_THAT(state_names(*SequenceClassifier(config)),
+              testing::ElementsAre("embedding.token.weight", "embedding.position.weight",
+                                   "encoder.norm.weight", "encoder.norm.bias", "head.weight",
+                                   "head.bias"));
+}
+
+TEST(SequenceClassifier, PrintsItself) {
+  EXPECT_THAT(printed(*SequenceClassifier(tiny())),
+              testing::StartsWith("attend::SequenceClassifier(vocab_size=11, classes=3, context=8, "
+                                  "pooling=mean)"));
+}
+
+TEST(SequenceClassifier, ErrorsNameTheValues) {
+  auto config = tiny();
+  config.classes = 0;
+  EXPECT_THAT([&] { SequenceClassifier{config}; },
+              throws<c10::ValueError>("classes (0) must be positive"));
+  SequenceClassifier model(tiny());
+  const auto tokens = torch::zeros({2, 5}, torch::kLong);
+  EXPECT_THAT(
+      [&] {
+        model->forward(tokens, torch::ones({2, 4}, torch::kBool));
+      },
+      throws<c10::ValueError>("valid [2, 4] must have the shape of the tokens [2, 5]"));
+  EXPECT_THAT([&] { model(torch::zeros({2, 9}, torch::kLong)); },
+              throws<c10::ValueError>("max_length (8), found [2, 9]"));
+}
+
+}  // namespace
+}  // namespace attend

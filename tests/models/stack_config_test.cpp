@@ -1,0 +1,212 @@
+// Every option of a stack, by itself and together: what all of them owe to their users.
+#include "attend/models/stack_config.h"
+
+#include "attend/models/language_model.h"
+#include "support/close.h"
+#include "support/gradient.h"
+#include "support/modules.h"
+#include "support/seed.h"
+#include "support/stack_configs.h"
+#include "support/throws.h"
+#include "support/trace.h"
+
+namespace attend {
+namespace {
+
+struct EachStack : FixedSeed, testing::TestWithParam<NamedStack> {
+  /// An encoder with parameters far from where they begin, some of which are zeros or ones there.
+  TransformerEncoder lively_encoder() const {
+    TransformerEncoder encoder(encoder_options(GetParam().config));
+    initialize(*encoder, GetParam().config);
+    const torch::NoGradGuard no_grad;
+    for (auto& parameter : encoder->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
+    return encoder;
+  }
+
+  LanguageModel lively_model() const {
+    LanguageModel model(
+        LanguageModelConfig{.vocab_size = 11, .context = 12, .stack = GetParam().config});
+    const torch::NoGradGuard no_grad;
+    for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
+    return model;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, EachStack, testing::ValuesIn(each_stack()), NameOfStack());
+
+TEST_P(EachStack, KeepsTheShapeOfBatchedUnbatchedAndEmptyInput) {
+  auto encoder = lively_encoder();
+  for (const auto& x : {torch::randn({2, 5, 16}), torch::randn({5, 16}), torch::randn({0, 5, 16}),
+                        torch::randn({2, 0, 16}), torch::randn({2, 1, 16})}) {
+    EXPECT_EQ(encoder->forward(x, {.causal = true}).sizes(), x.sizes());
+  }
+  const auto x = torch::randn({2, 5, 16});
+  EXPECT_TRUE(close(encoder->forward(x[1]), encoder->forward(x)[1], 1e-5));
+}
+
+TEST_P(EachStack, GradientsEqualFiniteDifferences) {
+  auto config = GetParam().config;
+  config.embed_dim = 8;
+  config.ff_dim = 3;
+  config.layers = std::min<int64_t>(config.layers, 2);
+  if (config.activation == Activation::relu2) config.activation = Activation::swiglu;  // has a kink
+  TransformerEncoder encoder(encoder_options(config));
+  encoder->to(torch::kDouble);
+  {
+    const torch::NoGradGuard no_grad;
+    for (auto& parameter : encoder->parameters()) parameter.add_(torch::randn_like(parameter));
+  }
+  auto leaves = encoder->parameters();
+  leaves.push_back(torch::randn({2, 3, 8}, torch::kDouble).requires_grad_());
+  const auto valid = torch::tensor({{true, true, true}, {true, true, false}});
+  EXPECT_TRUE(gradients_match(
+      [&] { return encoder->forward(leaves.back(), {.key_valid = valid, .causal = true}); },
+      leaves));
+}
+
+TEST_P(EachStack, SurvivesCloneAndFile) {
+  if (GetParam().config.layers == 0) GTEST_SKIP() << "a norm alone begins as every other one does";
+  const auto x = torch::randn({2, 5, 16});
+  TransformerEncoder fresh(encoder_options(GetParam().config));
+  expect_clone_and_file_keep(
+      lively_encoder(), fresh,
+      [&](TransformerEncoder module) { return module->forward(x, {.causal = true}); });
+}
+
+TEST_P(EachStack, TracedAtOneSizeHoldsAtOthers) {
+  auto encoder = lively_encoder();
+  freeze(*encoder);
+  const auto run = [&](const Tensors& in) {
+    return encoder->forward(in[0], {.key_valid = in[1], .causal = true});
+  };
+  const auto inputs = [](int64_t b, int64_t t) -> Tensors {
+    return {torch::randn({b, t, 16}), torch::rand({b, t}) > 0.3};
+  };
+  const auto traced = trace(run, inputs(2, 3));
+  for (const auto& other : {inputs(1, 9), inputs(3, 1), inputs(4, 12)}) {
+    EXPECT_TRUE(close(traced(other), run(other), 1e-5)) << other[0].sizes();
+  }
+}
+
+TEST_P(EachStack, WorksInEachFloatDtype) {
+  auto encoder = lively_encoder();
+  for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
+    encoder->to(dtype);
+    const auto y = encoder->forward(torch::randn({2, 5, 16}).to(dtype), {.causal = true});
+    EXPECT_EQ(y.scalar_type(), dtype);
+    EXPECT_TRUE(torch::isfinite(y).all().item<bool>());
+  }
+}
+
+TEST_P(EachStack, ARowThatMayAttendToNothingStaysFinite) {
+  auto encoder = lively_encoder();
+  const auto x = torch::randn({2, 5, 16}).requires_grad_();
+  auto valid = torch::ones({2, 5}, torch::kBool);
+  valid[1].fill_(false);
+  const auto y = encoder->forward(x, {.key_valid = valid, .causal = true});
+  y.square().sum().backward();
+  EXPECT_TRUE(torch::isfinite(y).all().item<bool>());
+  EXPECT_TRUE(torch::isfinite(x.grad()).all().item<bool>());
+}
+
+TEST_P(EachStack, PaddingChangesNothing) {
+  auto encoder = lively_encoder();
+  const auto x = torch::randn({2, 5, 16});
+  const auto padded = torch::cat({x, torch::randn({2, 3, 16})}, 1);
+  auto valid = torch::ones({2, 8}, torch::kBool);
+  valid.slice(1, 5).fill_(false);
+  const auto y = encoder->forward(padded, {.key_valid = valid}).slice(1, 0, 5);
+  EXPECT_TRUE(close(y, encoder->forward(x), 1e-5));
+}
+
+TEST_P(EachStack, DocumentsPackedInARowNeverSeeEachOther) {
+  auto encoder = lively_encoder();
+  const auto x = torch::randn({1, 7, 16});
+  const auto segments = torch::tensor({{0, 0, 0, 1, 1, 1, 1}});
+  const auto y = encoder->forward(x, {.segments = segments, .causal = true});
+  const auto alone = encoder->forward(x.slice(1, 3), {.causal = true});
+  EXPECT_TRUE(close(y.slice(1, 3), alone, 1e-5));
+  auto other = x.clone();
+  other.slice(1, 3).normal_();
+  const auto with_other = encoder->forward(other, {.segments = segments, .causal = true});
+  EXPECT_TRUE(close(with_other.slice(1, 0, 3), y.slice(1, 0, 3), 0.0));
+}
+
+TEST_P(EachStack, PrefillThenStepsGiveTheLogitsOfTheWhole) {
+  auto model = lively_model();
+  model->to(torch::kDouble);
+  model->eval();
+  const torch::NoGradGuard no_grad;
+  const auto tokens = torch::randint(0, 11, {2, 12}, torch::kLong);
+  const auto whole = model(tokens);
+  auto cache = model->make_cache(2);
+  Tensors parts;
+  int64_t begin = 0;
+  for (const int64_t length : {5, 1, 1, 3, 1, 1}) {
+    parts.push_back(model->step(tokens.narrow(1, begin, length), cache));
+    begin += length;
+  }
+  EXPECT_TRUE(close(torch::cat(parts, 1), whole, 1e-10));
+}
+
+TEST_P(EachStack, RowsOfDifferentLengthsStepAsEachByItself) {
+  auto model = lively_model();
+  model->to(torch::kDouble);
+  model->eval();
+  const torch::NoGradGuard no_grad;
+  const auto tokens = torch::randint(0, 11, {2, 7}, torch::kLong);
+  // The second row's prompt has two tokens, padded on the right; then both go on.
+  const auto valid = torch::tensor({{true, true, true, true}, {true, true, false, false}});
+  auto cache = model->make_cache(2);
+  model->step(tokens.slice(1, 0, 4), cache, valid);
+  const auto next = model->step(tokens.slice(1, 4, 6), cache);
+  const auto first = model(tokens[0].slice(0, 0, 6)).slice(0, 4);
+  const auto second =
+      model(torch::cat({tokens[1].slice(0, 0, 2), tokens[1].slice(0, 4, 6)})).slice(0, 2);
+  EXPECT_TRUE(close(next[0], first, 1e-10));
+  EXPECT_TRUE(close(next[1], second, 1e-10));
+}
+
+void expect_refused(void (*change)(StackConfig&), const char* message) {
+  StackConfig config;
+  change(config);
+  EXPECT_THAT([&] { TransformerEncoder{encoder_options(config)}; },
+              throws<c10::ValueError>(message));
+}
+
+TEST(StackConfigErrors, NameTheOptionAndItsValue) {
+  using C = StackConfig;
+  expect_refused([](C& c) { c.layers = -1; }, "layers (-1) must not be negative");
+  expect_refused([](C& c) { c.heads = 0; }, "heads (0) must be positive");
+  expect_refused([](C& c) { c.kv_heads = 3; },
+                 "num_heads (4) must be divisible by num_kv_heads (3)");
+  expect_refused([](C& c) { c.window = -2; }, "window (-2) must not be negative");
+  expect_refused([](C& c) { c.stochastic_depth = 1; }, "stochastic_depth (1) must be in [0, 1)");
+  expect_refused(
+      [](C& c) {
+        c.positions = PositionScheme::rotary;
+        c.rotary_share = 1.5;
+      },
+      "rotary_share (1.5) must be above 0 and at most 1");
+  expect_refused(
+      [](C& c) {
+        c.residual_scale = 0.5;
+        c.branch_scaling = BranchScaling::rezero;
+      },
+      "residual_scale (0.5) must be 1 with branch_scaling rezero");
+  expect_refused(
+      [](C& c) {
+        c.experts = 4;
+        c.checkpoint = true;
+      },
+      "checkpoint");
+  expect_refused(
+      [](C& c) {
+        c.value_residual = true;
+        c.checkpoint = true;
+      },
+      "checkpoint");
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,105 @@
+#include "attend/nn/transformer_encoder.h"
+
+#include "attend/ops/attention_recorder.h"
+#include "support/close.h"
+#include "support/modules.h"
+#include "support/seed.h"
+#include "support/throws.h"
+
+#include <torch/nn/modules/dropout.h>
+
+// Every option of the blocks, in a stack: models/stack_config_test.cpp.
+namespace attend {
+namespace {
+
+struct TransformerEncoderTest : FixedSeed, testing::Test {
+  TransformerBlockOptions block{8, 2};
+  torch::Tensor x = torch::randn({2, 5, 8});
+};
+
+TEST_F(TransformerEncoderTest, IsItsBlocksOneAfterTheOtherThenTheNorm) {
+  for (const bool final_norm : {true, false}) {
+    TransformerEncoder encoder(TransformerEncoderOptions(block, 3).final_norm(final_norm));
+    auto h = x;
+    for (const auto& child : *encoder->blocks) {
+      h = child->as<TransformerBlock>()->forward(h, {.causal = true});
+    }
+    if (final_norm) h = torch::layer_norm(h, {8});
+    EXPECT_TRUE(close(encoder->forward(x, {.causal = true}), h, 1e-6));
+  }
+}
+
+TEST_F(TransformerEncoderTest, ItsStateDictHasThePublicNames) {
+  block.attention().bias(false);
+  block.feed_forward().bias(false);
+  block.residual().norm(rms_norm());
+  EXPECT_THAT(state_names(*TransformerEncoder(TransformerEncoderOptions(block, 1))),
+              testing::ElementsAre("blocks.0.attention.qkv.weight", "blocks.0.attention.out.weight",
+                                   "blocks.0.norm1.weight", "blocks.0.feed_forward.up.weight",
+                                   "blocks.0.feed_forward.down.weight", "blocks.0.norm2.weight",
+                                   "norm.weight"));
+}
+
+TEST_F(TransformerEncoderTest, EachLayerAttendsUnderTheMask) {
+  TransformerEncoder encoder(TransformerEncoderOptions(block, 3));
+  AttentionRecorder recorder;
+  encoder->forward(x, {.causal = true});
+  ASSERT_EQ(recorder.weights().size(), 3U);
+  for (const auto& weights : recorder.weights()) {
+    EXPECT_TRUE(close(weights.triu(1), torch::zeros({2, 2, 5, 5}), 0.0));
+  }
+}
+
+TEST_F(TransformerEncoderTest, StochasticDepthGrowsEvenlyToTheLastLayer) {
+  block.residual().stochastic_depth(0.6);
+  TransformerEncoder encoder(TransformerEncoderOptions(block, 3));
+  std::vector<double> found;
+  for (const auto& child : *encoder->blocks) {
+    found.push_back(child->as<TransformerBlock>()->options.residual().stochastic_depth());
+  }
+  EXPECT_THAT(found, testing::ElementsAre(testing::DoubleNear(0.2, 1e-12),
+                                          testing::DoubleNear(0.4, 1e-12),
+                                          testing::DoubleNear(0.6, 1e-12)));
+}
+
+TEST_F(TransformerEncoderTest, RecomputingGivesTheSameGradientsAlsoWithDropout) {
+  block.residual().dropout(0.3);
+  block.attention().dropout(0.2);
+  block.feed_forward().dropout(0.1);
+  TransformerEncoder keeping(TransformerEncoderOptions(block, 3));
+  TransformerEncoder recomputing(std::dynamic_pointer_cast<TransformerEncoderImpl>(keeping->clone()));
+  recomputing->options.checkpoint(true);
+  const auto gradients = [&](TransformerEncoder& encoder) {
+    torch::manual_seed(7);
+    const auto input = x.clone().requires_grad_();
+    encoder->forward(input, {.causal = true}).square().sum().backward();
+    Tensors all{input.grad()};
+    for (const auto& parameter : encoder->parameters()) all.push_back(parameter.grad());
+    return all;
+  };
+  const auto expected = gradients(keeping);
+  const auto found = gradients(recomputing);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(close(found[i], expected[i], 1e-6)) << i;
+  }
+}
+
+TEST_F(TransformerEncoderTest, PrintsItselfAndItsBlocks) {
+  const auto text = printed(*TransformerEncoder(TransformerEncoderOptions(block, 2)));
+  EXPECT_THAT(text, testing::StartsWith("attend::TransformerEncoder(num_layers=2"));
+  EXPECT_THAT(text, testing::HasSubstr("(1): attend::TransformerBlock("));
+}
+
+TEST_F(TransformerEncoderTest, ErrorsNameTheValues) {
+  EXPECT_THAT([&] { TransformerEncoder(TransformerEncoderOptions(block, -1)); },
+              throws<c10::ValueError>("num_layers (-1) must not be negative"));
+  TransformerEncoder encoder(TransformerEncoderOptions(block, 1));
+  EXPECT_THAT(
+      [&] {
+        encoder->forward(torch::zeros({2, 5, 9}));
+      },
+      throws<c10::ValueError>("expects (B, T, E) or (T, E) with E = 8, found [2, 5, 9]"));
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,132 @@
+#pragma once
+
+#include "attend/models/stack_config.h"
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace attend {
+
+/// A small stack with one thing in it that is not the default.
+struct NamedStack {
+  const char* name;
+  StackConfig config;
+};
+
+inline std::ostream& operator<<(std::ostream& stream, const NamedStack& stack) {
+  return stream << stack.name;
+}
+
+/// One for each option that changes what a stack computes, and some that go together.
+inline std::vector<NamedStack> each_stack() {
+  const auto with = [](const char* name, auto change) {
+    NamedStack stack{name, {.layers = 2, .heads = 4, .embed_dim = 16, .ff_dim = 8}};
+    change(stack.config);
+    return stack;
+  };
+  using C = StackConfig;
+  using P = PositionScheme;
+  return {
+      with("plain", [](C&) {}),
+      with("no_layers", [](C& c) { c.layers = 0; }),
+      with("one_head", [](C& c) { c.heads = 1; }),
+      with("grouped_query", [](C& c) { c.kv_heads = 2; }),
+      with("multi_query", [](C& c) { c.kv_heads = 1; }),
+      with("wide_heads", [](C& c) { c.head_dim = 6; }),
+      with("no_bias", [](C& c) { c.bias = false; }),
+      with("no_positions", [](C& c) { c.positions = P::none; }),
+      with("sinusoidal", [](C& c) { c.positions = P::sinusoidal; }),
+      with("rotary", [](C& c) { c.positions = P::rotary; }),
+      with("rotary_interleaved_partial",
+           [](C& c) {
+             c.positions = P::rotary;
+             c.rotary_interleaved = true;
+             c.rotary_share = 0.5;
+           }),
+      with("rotary_linear",
+           [](C& c) {
+             c.positions = P::rotary;
+             c.rotary_scaling = RotaryScaling::linear;
+             c.rotary_factor = 2;
+           }),
+      with("rotary_ntk",
+           [](C& c) {
+             c.positions = P::rotary;
+             c.rotary_scaling = RotaryScaling::ntk;
+             c.rotary_factor = 2;
+           }),
+      with("rotary_yarn",
+           [](C& c) {
+             c.positions = P::rotary;
+             c.rotary_scaling = RotaryScaling::yarn;
+             c.rotary_factor = 4;
+             c.rotary_context = 8;
+           }),
+      with("rotary_llama3",
+           [](C& c) {
+             c.positions = P::rotary;
+             c.rotary_scaling = RotaryScaling::llama3;
+             c.rotary_factor = 4;
+             c.rotary_context = 8;
+           }),
+      with("alibi", [](C& c) { c.positions = P::alibi; }),
+      with("relative", [](C& c) { c.positions = P::relative; }),
+      with("window", [](C& c) { c.window = 3; }),
+      with("soft_cap", [](C& c) { c.soft_cap = 2; }),
+      with("qk_norm_rms", [](C& c) { c.qk_norm = QueryKeyNorm::rms; }),
+      with("qk_norm_l2", [](C& c) { c.qk_norm = QueryKeyNorm::l2; }),
+      with("output_gate", [](C& c) { c.output_gate = true; }),
+      with("sinks", [](C& c) { c.sinks = true; }),
+      with("value_residual", [](C& c) { c.value_residual = true; }),
+      with("rms_norm", [](C& c) { c.norm = NormKind::rms; }),
+      with("post_norm", [](C& c) { c.norm_order = NormOrder::post; }),
+      with("sandwich_norm", [](C& c) { c.norm_order = NormOrder::sandwich; }),
+      with("parallel", [](C& c) { c.norm_order = NormOrder::parallel; }),
+      with("layer_scale", [](C& c) { c.branch_scaling = BranchScaling::layer_scale; }),
+      with("rezero", [](C& c) { c.branch_scaling = BranchScaling::rezero; }),
+      with("residual_scale", [](C& c) { c.residual_scale = 0.5; }),
+      with("relu2", [](C& c) { c.activation = Activation::relu2; }),
+      with("swiglu", [](C& c) { c.activation = Activation::swiglu; }),
+      with("experts",
+           [](C& c) {
+             c.experts = 4;
+             c.experts_per_token = 2;
+           }),
+      with("checkpoint", [](C& c) { c.checkpoint = true; }),
+      with("xavier", [](C& c) { c.initialization = Initialization::xavier; }),
+      with("bloem", [](C& c) { c.initialization = Initialization::bloem; }),
+      with("as_in_llama",
+           [](C& c) {
+             c.kv_heads = 2;
+             c.bias = false;
+             c.positions = P::rotary;
+             c.norm = NormKind::rms;
+             c.activation = Activation::swiglu;
+           }),
+      with("all_together",
+           [](C& c) {
+             c.kv_heads = 2;
+             c.positions = P::rotary;
+             c.window = 4;
+             c.soft_cap = 3;
+             c.qk_norm = QueryKeyNorm::rms;
+             c.output_gate = true;
+             c.sinks = true;
+             c.value_residual = true;
+             c.norm = NormKind::rms;
+             c.norm_order = NormOrder::sandwich;
+             c.activation = Activation::geglu;
+           }),
+  };
+}
+
+/// For testing::WithParamInterface's names.
+struct NameOfStack {
+  template <typename Info>
+  std::string operator()(const Info& info) const {
+    return info.param.name;
+  }
+};
+
+}  // namespace attend
