@@ -40,13 +40,11 @@ torch::Tensor LanguageModelImpl::step(const torch::Tensor& tokens, KvCache& cach
 KvCache LanguageModelImpl::make_cache(int64_t batch) const {
   const auto& stack = config.stack;
   const auto& weight = embedding->token->weight;
-  return KvCache({.layers = stack.layers,
-                  .batch = batch,
-                  .num_kv_heads = stack.kv_heads != 0 ? stack.kv_heads : stack.heads,
-                  .head_dim = stack.head_dim != 0 ? stack.head_dim : stack.embed_dim / stack.heads,
-                  .capacity = config.context,
-                  .dtype = weight.scalar_type(),
-                  .device = weight.device()});
+  const int64_t kv_heads = stack.kv_heads != 0 ? stack.kv_heads : stack.heads;
+  const int64_t head_dim = stack.head_dim != 0 ? stack.head_dim : stack.embed_dim / stack.heads;
+  return KvCache(KvCacheOptions(stack.layers, batch, kv_heads, head_dim, config.context)
+                     .dtype(weight.scalar_type())
+                     .device(weight.device()));
 }
 
 torch::Tensor LanguageModelImpl::score(const torch::Tensor& x) const {

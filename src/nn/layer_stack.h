@@ -38,7 +38,7 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, std::vector<torch:
     const auto run = [&block, state, forward](const std::vector<torch::Tensor>& tensors) {
       return forward(block, tensors, state);
     };
-    inputs[0] = recompute ? checkpoint(run, inputs, block) : run(inputs);
+    inputs[0] = recompute ? checkpoint(run, inputs, block.parameters()) : run(inputs);
     ++state.layer;
   }
   return inputs[0];

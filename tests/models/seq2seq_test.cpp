@@ -41,7 +41,7 @@ TEST_F(Seq2SeqTest, ScoresEachNextTokenOfTheTarget) {
   for (const bool tied : {true, false}) {
     auto model = lively(tiny(tied));
     const auto x = model->transformer->forward(model->source_embedding(source),
-                                               model->target_embedding(target));
+                                               model->target_embedding(target), {}, {.causal = true});
     const auto& head = tied ? model->target_embedding->token->weight : model->head->weight;
     EXPECT_TRUE(close(model->forward(source, target), torch::matmul(x, head.t()), 1e-5));
   }

@@ -29,14 +29,14 @@ TEST_F(DecoderStack, IsItsBlocksOneAfterTheOtherThenTheNorm) {
   for (const auto& child : *decoder->blocks) {
     h = child->as<DecoderBlock>()->forward(h, memory, {.causal = true});
   }
-  EXPECT_TRUE(close(decoder->forward(x, memory), torch::layer_norm(h, {8}), 1e-6));
+  EXPECT_TRUE(close(decoder->forward(x, memory, {.causal = true}), torch::layer_norm(h, {8}), 1e-6));
 }
 
 TEST_F(DecoderStack, ALaterTokenChangesNothingBeforeIt) {
   auto other = x.clone();
   other.select(1, 2).normal_();
-  const auto y = decoder->forward(x, memory);
-  EXPECT_TRUE(close(decoder->forward(other, memory).slice(1, 0, 2), y.slice(1, 0, 2), 1e-6));
+  const auto y = decoder->forward(x, memory, {.causal = true});
+  EXPECT_TRUE(close(decoder->forward(other, memory, {.causal = true}).slice(1, 0, 2), y.slice(1, 0, 2), 1e-6));
 }
 
 TEST_F(DecoderStack, UnbatchedEqualsBatched) {
@@ -85,7 +85,7 @@ TEST_F(DecoderStack, EncoderAndDecoderGradientsEqualFiniteDifferences) {
   leaves.push_back(torch::randn({1, 2, 8}, torch::kDouble).requires_grad_());
   const auto last = leaves.size() - 1;
   EXPECT_TRUE(
-      gradients_match([&] { return small->forward(leaves[last - 1], leaves[last]); }, leaves));
+      gradients_match([&] { return small->forward(leaves[last - 1], leaves[last], {}, {.causal = true}); }, leaves));
 }
 
 TEST_F(DecoderStack, SurvivesCloneAndFile) {
@@ -99,7 +99,7 @@ TEST_F(DecoderStack, SurvivesCloneAndFile) {
 TEST_F(DecoderStack, TracedAtOneSizeHoldsAtOthers) {
   freeze(*transformer);
   const auto run = [&](const Tensors& in) {
-    return transformer->forward(in[0], in[1], {.key_valid = in[2]});
+    return transformer->forward(in[0], in[1], {.key_valid = in[2]}, {.causal = true});
   };
   const auto inputs = [](int64_t b, int64_t s, int64_t t) -> Tensors {
     return {torch::randn({b, s, 8}), torch::randn({b, t, 8}), torch::rand({b, s}) > 0.3};

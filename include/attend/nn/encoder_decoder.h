@@ -28,17 +28,18 @@ struct EncoderDecoderOptions {
 ///
 /// State dict: `encoder` (TransformerEncoder), `decoder` (TransformerDecoder).
 ///
-///     auto y = transformer->forward(source, target);  // (B, S, E), (B, T, E) -> (B, T, E)
+///     auto y = transformer->forward(source, target, {}, {.causal = true});  // as target
 class EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoderImpl> {
  public:
   explicit EncoderDecoderImpl(const EncoderDecoderOptions& options);
 
   /// `source` (B, S, E), `target` (B, T, E), or both without B; returns the shape of `target`.
   /// `source_args` hold for the encoder; its `key_valid` (B, S), true = no padding, holds where the
-  /// decoder looks at the source, too. `target_args` hold for the decoder's self-attention.
+  /// decoder looks at the source, too. `target_args` hold for the decoder's self-attention, in
+  /// which nothing is hidden unless they say so, the future neither.
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
                         const AttentionArgs& source_args = {},
-                        const AttentionArgs& target_args = {.causal = true});
+                        const AttentionArgs& target_args = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -49,7 +50,7 @@ class EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoderImpl> {
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs())},
-                           {3, torch::nn::AnyValue(AttentionArgs{.causal = true})})
+                           {3, torch::nn::AnyValue(AttentionArgs())})
 };
 TORCH_MODULE(EncoderDecoder);
 

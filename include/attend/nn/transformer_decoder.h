@@ -34,17 +34,18 @@ struct TransformerDecoderOptions {
 /// State dict: `blocks.0` .. `blocks.L-1` (DecoderBlock) and `norm`.
 ///
 ///     TransformerDecoder decoder(TransformerDecoderOptions(DecoderBlockOptions(64, 4), 6));
-///     auto y = decoder->forward(x, memory);  // (B, T, 64), (B, S, 64) -> (B, T, 64)
+///     auto y = decoder->forward(x, memory, {.causal = true});  // (B, T, 64), (B, S, 64)
 class TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImpl> {
  public:
   explicit TransformerDecoderImpl(const TransformerDecoderOptions& options);
 
   /// `x` (B, T, E), `memory` (B, S, M), or both without B; returns the shape of `x`. `args` hold for
-  /// the self-attention of each block, `memory_args` for its cross-attention. Of `state` only the
+  /// the self-attention of each block, in which nothing is hidden unless they say so, a decoder's future
+  /// neither; `memory_args` hold for its cross-attention. Of `state` only the
   /// cache is used. Throws c10::ValueError if a width does not fit.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
-                        const AttentionArgs& args = {.causal = true},
-                        const AttentionArgs& memory_args = {}, const LayerState& state = {});
+                        const AttentionArgs& args = {}, const AttentionArgs& memory_args = {},
+                        const LayerState& state = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -54,7 +55,7 @@ class TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImp
   torch::nn::AnyModule norm;  ///< empty if there is no final norm
 
  protected:
-  FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs{.causal = true})},
+  FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs())},
                            {3, torch::nn::AnyValue(AttentionArgs())},
                            {4, torch::nn::AnyValue(LayerState())})
 };
