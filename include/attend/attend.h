@@ -12,6 +12,7 @@
 #include "attend/models/generation.h"
 #include "attend/models/language_model.h"
 #include "attend/nn/attention_part.h"
+#include "attend/nn/decoder_block.h"
 #include "attend/nn/eval_scope.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/module_factory.h"
