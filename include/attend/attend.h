@@ -16,6 +16,7 @@
 #include "attend/models/stack_config.h"
 #include "attend/nn/attention_part.h"
 #include "attend/nn/encoder_decoder.h"
+#include "attend/nn/decoder_block.h"
 #include "attend/nn/eval_scope.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/module_factory.h"

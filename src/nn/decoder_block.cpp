@@ -1,0 +1,63 @@
+#include "attend/nn/decoder_block.h"
+
+#include "nn/checks.h"
+
+namespace attend {
+namespace {
+
+void check_options(const DecoderBlockOptions& options) {
+  const int64_t embed_dim = options.attention().embed_dim();
+  TORCH_CHECK_VALUE(options.cross_attention().embed_dim() == embed_dim,
+                    "cross_attention's embed_dim (", options.cross_attention().embed_dim(),
+                    ") must equal attention's (", embed_dim, ")");
+  TORCH_CHECK_VALUE(options.feed_forward().embed_dim() == embed_dim, "feed_forward's embed_dim (",
+                    options.feed_forward().embed_dim(), ") must equal attention's (", embed_dim,
+                    ")");
+  const int64_t key_dim = options.cross_attention().key_dim().value_or(embed_dim);
+  const int64_t value_dim = options.cross_attention().value_dim().value_or(embed_dim);
+  TORCH_CHECK_VALUE(key_dim == value_dim, "cross_attention's key_dim (", key_dim,
+                    ") must equal its value_dim (", value_dim, "): both are the memory's width");
+  TORCH_CHECK_VALUE(options.residual().norm_order() != NormOrder::parallel,
+                    "norm_order (parallel) must be pre, post or sandwich: the branches of a "
+                    "DecoderBlock follow one another");
+}
+
+}  // namespace
+
+DecoderBlockImpl::DecoderBlockImpl(const DecoderBlockOptions& options) : options(options) {
+  reset();
+}
+
+void DecoderBlockImpl::reset() {
+  check_options(options);
+  const int64_t embed_dim = options.attention().embed_dim();
+  attention = register_module("attention", MultiheadAttention(options.attention()));
+  residual1_ = Residual(*this, "1", embed_dim, options.residual());
+  cross_attention =
+      register_module("cross_attention", MultiheadAttention(options.cross_attention()));
+  residual_cross_ = Residual(*this, "_cross", embed_dim, options.residual());
+  feed_forward = register_module("feed_forward", FeedForward(options.feed_forward()));
+  residual2_ = Residual(*this, "2", embed_dim, options.residual());
+}
+
+torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Tensor& memory,
+                                        const AttentionArgs& self_args,
+                                        const AttentionArgs& memory_args, const LayerState& state) {
+  check_width("DecoderBlock", x, options.attention().embed_dim());
+  const int64_t width =
+      options.cross_attention().key_dim().value_or(options.attention().embed_dim());
+  TORCH_CHECK_VALUE(memory.dim() >= 2 && memory.size(-1) == width, "memory must be (B, S, ", width,
+                    ") or (S, ", width, "), found ", memory.sizes());
+  auto y = residual1_(
+      x, [&](const torch::Tensor& h) { return attention->forward(h, self_args, state).output; });
+  y = residual_cross_(y, [&](const torch::Tensor& h) {
+    return cross_attention->cross(h, memory, memory, memory_args).output;
+  });
+  return residual2_(y, [&](const torch::Tensor& h) { return feed_forward->forward(h); });
+}
+
+void DecoderBlockImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::DecoderBlock(norm_order=" << to_string(options.residual().norm_order()) << ")";
+}
+
+}  // namespace attend

@@ -1,0 +1,89 @@
+// DecoderBlock as a module: names, options, errors.
+#include "attend/nn/decoder_block.h"
+#include "support/modules.h"
+#include "support/throws.h"
+
+namespace attend {
+namespace {
+
+TEST(DecoderBlock, ItsStateDictHasThesePublicNames) {
+  auto options = DecoderBlockOptions(8, 2);
+  options.attention().bias(false);
+  options.cross_attention().bias(false);
+  options.feed_forward().bias(false);
+  options.residual().norm(rms_norm());
+  EXPECT_THAT(state_names(*DecoderBlock(options)),
+              testing::ElementsAre("attention.qkv.weight", "attention.out.weight", "norm1.weight",
+                                   "cross_attention.qkv.weight", "cross_attention.out.weight",
+                                   "norm_cross.weight", "feed_forward.up.weight",
+                                   "feed_forward.down.weight", "norm2.weight"));
+}
+
+TEST(DecoderBlock, NestedOptionsReachItsModules) {
+  auto options = DecoderBlockOptions(8, 2);
+  options.attention().head_dim(3);
+  options.cross_attention().key_dim(5).value_dim(5).num_kv_heads(1);
+  options.feed_forward().hidden_dim(7);
+  options.residual().dropout(0.5);
+  DecoderBlock block(options);
+  EXPECT_EQ(block->attention->qkv->weight.sizes(), at::IntArrayRef({3 * 2 * 3, 8}));
+  EXPECT_EQ(block->cross_attention->key->weight.sizes(), at::IntArrayRef({4, 5}));
+  EXPECT_EQ(block->feed_forward->options.hidden_dim(), 7);
+  const auto x = torch::randn({2, 3, 8});
+  const auto memory = torch::randn({2, 4, 5});
+  EXPECT_FALSE(torch::allclose(block->forward(x, memory), block->forward(x, memory)));
+  block->eval();
+  EXPECT_TRUE(close(block->forward(x, memory), block->forward(x, memory), 0.0));
+}
+
+TEST(DecoderBlock, PrintsItselfAndItsParts) {
+  const auto text = printed(*DecoderBlock(8, 2));
+  EXPECT_THAT(text, testing::StartsWith("attend::DecoderBlock(norm_order=pre)"));
+  EXPECT_THAT(text, testing::HasSubstr("(cross_attention): attend::MultiheadAttention("));
+  EXPECT_THAT(text, testing::HasSubstr("(norm_cross): attend::LayerNorm(width=8"));
+}
+
+TEST(DecoderBlock, ErrorsOfOptionsNameBothValues) {
+  const auto made_with = [](const auto& change) {
+    return [=] {
+      auto options = DecoderBlockOptions(8, 2);
+      change(options);
+      DecoderBlock block(options);
+    };
+  };
+  EXPECT_THAT(made_with([](auto& o) { o.feed_forward() = FeedForwardOptions(6); }),
+              throws<c10::ValueError>("feed_forward's embed_dim (6) must equal attention's (8)"));
+  EXPECT_THAT(
+      made_with([](auto& o) { o.cross_attention().embed_dim(6); }),
+      throws<c10::ValueError>("cross_attention's embed_dim (6) must equal attention's (8)"));
+  EXPECT_THAT(made_with([](auto& o) { o.cross_attention().key_dim(5); }),
+              throws<c10::ValueError>(
+                  "cross_attention's key_dim (5) must equal its value_dim (8): both are"));
+  EXPECT_THAT(made_with([](auto& o) { o.residual().norm_order(NormOrder::parallel); }),
+              throws<c10::ValueError>("norm_order (parallel) must be pre, post or sandwich"));
+  EXPECT_THAT(made_with([](auto& o) { o.residual().dropout(1.0); }),
+              throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
+}
+
+// In both orders, since a pre-norm block would otherwise leave the message to its layer norm.
+TEST(DecoderBlock, NamesTheWidthAndTheShapeThatDoNotFit) {
+  for (const auto order : {NormOrder::pre, NormOrder::post}) {
+    auto options = DecoderBlockOptions(8, 2);
+    options.residual().norm_order(order);
+    options.cross_attention().key_dim(6).value_dim(6);
+    DecoderBlock block(options);
+    const auto called_with = [&](at::IntArrayRef x, at::IntArrayRef memory) {
+      return [&block, x = torch::zeros(x), memory = torch::zeros(memory)] {
+        block->forward(x, memory);
+      };
+    };
+    EXPECT_THAT(called_with({2, 5, 9}, {2, 5, 6}),
+                throws<c10::ValueError>(
+                    "DecoderBlock expects (B, T, E) or (T, E) with E = 8, found [2, 5, 9]"));
+    EXPECT_THAT(called_with({2, 5, 8}, {2, 5, 8}),
+                throws<c10::ValueError>("memory must be (B, S, 6) or (S, 6), found [2, 5, 8]"));
+  }
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,103 @@
+#include "parity/case.h"
+
+#include "attend/io/safetensors.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace attend::parity {
+namespace {
+
+struct Rename {
+  std::string_view theirs;
+  std::string_view ours;
+};
+
+// What the parameters' names, or parts of them, are called here. At most one line of each table
+// fits a name.
+constexpr std::array kModules{
+    Rename{"self_attn.", "attention."},
+    Rename{"multihead_attn.", "cross_attention."},
+    Rename{"linear1.", "feed_forward.up."},
+    Rename{"linear2.", "feed_forward.down."},
+};
+constexpr std::array kProjections{
+    Rename{"in_proj_", "qkv."}, Rename{"out_proj.", "out."}, Rename{"q_proj_", "query."},
+    Rename{"k_proj_", "key."},  Rename{"v_proj_", "value."},
+};
+// The decoder's norms only: those of the encoder have the same names here.
+constexpr std::array kDecoderNorms{
+    Rename{"norm2.", "norm_cross."},
+    Rename{"norm3.", "norm2."},
+};
+
+template <typename Table>
+std::string rename_by(const Table& table, std::string name) {
+  for (const auto& [theirs, ours] : table) {
+    const auto at = name.find(theirs);
+    if (at != std::string::npos) return name.replace(at, theirs.size(), ours);
+  }
+  return name;
+}
+
+}  // namespace
+
+torch::Tensor Case::input(const std::string& name) const {
+  const auto found = tensors.find("input." + name);
+  return found == tensors.end() ? torch::Tensor() : found->second;
+}
+
+TensorsByName Case::with_prefix(const std::string& prefix) const {
+  TensorsByName found;
+  for (const auto& [key, tensor] : tensors) {
+    if (key.starts_with(prefix)) found.emplace(key.substr(prefix.size()), tensor);
+  }
+  return found;
+}
+
+torch::ScalarType Case::dtype() const {
+  return get<std::string>("dtype") == "float64" ? torch::kDouble : torch::kFloat;
+}
+
+std::vector<Case> load_cases(const std::filesystem::path& path) {
+  const auto file = load_safetensors(path);
+  std::map<std::string, Case> cases;
+  for (const auto& [key, text] : file.metadata) {
+    auto options = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (options.is_object()) cases[key] = {key, std::move(options), {}};
+  }
+  for (const auto& [key, tensor] : file.tensors) {
+    const auto slash = key.find('/');
+    cases.at(key.substr(0, slash)).tensors.emplace(key.substr(slash + 1), tensor);
+  }
+  std::vector<Case> list;
+  for (auto& [name, a_case] : cases) list.push_back(std::move(a_case));
+  return list;
+}
+
+TensorsByName renamed(const Case& a_case, const TensorsByName& theirs) {
+  const bool is_decoder = a_case.get<std::string>("kind") == "decoder";
+  TensorsByName ours;
+  for (const auto& [name, tensor] : theirs) {
+    if (name == "in_proj_bias" && theirs.contains("q_proj_weight")) {
+      // PyTorch keeps the three biases together even where it keeps the weights apart.
+      const auto biases = tensor.chunk(3);
+      ours["query.bias"] = biases[0];
+      ours["key.bias"] = biases[1];
+      ours["value.bias"] = biases[2];
+      continue;
+    }
+    auto our_name = rename_by(kProjections, rename_by(kModules, name));
+    if (is_decoder) our_name = rename_by(kDecoderNorms, our_name);
+    ours[our_name] = tensor;
+  }
+  return ours;
+}
+
+void copy_parameters(const Case& a_case, torch::nn::Module& module) {
+  module.to(a_case.dtype());
+  load_state_dict(module, renamed(a_case, a_case.with_prefix("param.")));
+}
+
+}  // namespace attend::parity

@@ -1,0 +1,100 @@
+// This library against PyTorch in Python: the same cases, forward and all gradients. Goldens cover
+// what runs without Python; parity_test.py makes fresh cases for each run.
+#include "parity/case.h"
+#include "support/close.h"
+
+#include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <set>
+
+namespace attend::parity {
+namespace {
+
+const std::map<std::string, Computed (*)(const Case&)> kRunners{
+    {"sdpa", run_sdpa},       {"mha", run_mha},           {"encoder", run_encoder},
+    {"decoder", run_decoder}, {"rms_norm", run_rms_norm},
+};
+
+/// Close, by 1e-5 in float32 and 1e-10 in float64: of 1, and of a greater number by that part of
+/// it. A gradient that is not there is zero.
+testing::AssertionResult agree(const torch::Tensor& found, const torch::Tensor& expected) {
+  const double tolerance = expected.scalar_type() == torch::kDouble ? 1e-10 : 1e-5;
+  const auto unit = expected.abs().clamp_min(1.0);
+  return close((found.defined() ? found : torch::zeros_like(expected)) / unit, expected / unit,
+               tolerance);
+}
+
+void expect_all_agree(const std::string& what, const TensorsByName& found,
+                      const TensorsByName& expected) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  for (const auto& [name, tensor] : expected) {
+    ASSERT_TRUE(found.contains(name)) << what << " " << name;
+    EXPECT_TRUE(agree(found.at(name), tensor)) << what << " " << name;
+  }
+}
+
+TensorsByName gradients_of(const TensorsByName& leaves) {
+  TensorsByName gradients;
+  for (const auto& [name, leaf] : leaves) gradients[name] = leaf.grad();
+  return gradients;
+}
+
+void expect_parity(const Case& a_case) {
+  SCOPED_TRACE("case " + a_case.name + ": " + a_case.options.dump());
+  const auto input_gradients = a_case.with_prefix("grad.input.");
+  TensorsByName leaves;
+  for (const auto& item : input_gradients) {
+    leaves[item.first] = a_case.input(item.first).requires_grad_();
+  }
+  const auto computed = kRunners.at(a_case.get<std::string>("kind"))(a_case);
+  expect_all_agree("output", computed.outputs, a_case.with_prefix("output."));
+
+  const auto upstream = a_case.with_prefix("upstream.");
+  torch::autograd::variable_list outputs;
+  torch::autograd::variable_list flowing_back;
+  for (const auto& [name, output] : computed.outputs) {
+    outputs.push_back(output);
+    flowing_back.push_back(upstream.at(name));
+  }
+  torch::autograd::backward(outputs, flowing_back);
+  expect_all_agree("gradient of input", gradients_of(leaves), input_gradients);
+  TensorsByName parameters;
+  if (computed.module) {
+    for (const auto& item : computed.module->named_parameters()) {
+      parameters[item.key()] = item.value();
+    }
+  }
+  expect_all_agree("gradient of", gradients_of(parameters),
+                   renamed(a_case, a_case.with_prefix("grad.param.")));
+}
+
+void expect_parity_in(const std::filesystem::path& path) {
+  const auto cases = load_cases(path);
+  std::set<std::string> kinds;
+  for (const auto& a_case : cases) {
+    kinds.insert(a_case.get<std::string>("kind"));
+    expect_parity(a_case);
+  }
+  EXPECT_EQ(kinds.size(), kRunners.size()) << "a kind without cases in " << path;
+  std::cout << "parity: compared " << cases.size() << " cases"
+            << std::endl;  // parity_test.py reads
+}
+
+// python tests/parity/make_cases.py --cases 40 --seed 45 --out FILE: each value of each option.
+TEST(Parity, GoldensHold) {
+  expect_parity_in(std::filesystem::path(__FILE__).parent_path() / "goldens.safetensors");
+}
+
+TEST(Parity, FreshCasesHold) {
+  const char* path = std::getenv("ATTEND_PARITY_CASES");
+  if (path == nullptr) {
+    GTEST_SKIP() << "ATTEND_PARITY_CASES names no file by make_cases.py; parity_test.py sets it";
+  }
+  expect_parity_in(path);
+}
+
+}  // namespace
+}  // namespace attend::parity
