@@ -32,11 +32,14 @@ void initialize_like_gpt2(LanguageModelImpl& model) {
   });
   // Each block adds two branches to the residual stream; this keeps its variance from growing.
   const double branch_std = kStd / std::sqrt(2.0 * static_cast<double>(model.config.layers));
-  for (const auto& child : *model.blocks) {
-    auto& block = *child->as<TransformerBlock>();
-    torch::nn::init::normal_(block.attention->out->weight, 0.0, branch_std);
-    torch::nn::init::normal_(block.feed_forward->down->weight, 0.0, branch_std);
-  }
+  model.blocks->apply([&](torch::nn::Module& module) {
+    if (auto* attention = module.as<MultiheadAttention>()) {
+      torch::nn::init::normal_(attention->out->weight, 0.0, branch_std);
+    }
+    if (auto* feed_forward = module.as<FeedForward>()) {
+      torch::nn::init::normal_(feed_forward->down->weight, 0.0, branch_std);
+    }
+  });
 }
 
 }  // namespace

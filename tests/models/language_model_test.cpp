@@ -141,7 +141,7 @@ TEST_F(LanguageModelTest, ItsDropoutReachesEmbeddingAttentionFeedForwardAndBranc
   EXPECT_EQ(model->embedding->options.dropout(), 0.25);
   for (const auto& child : *model->blocks) {
     const auto& options = child->as<TransformerBlock>()->options;
-    EXPECT_EQ(options.dropout(), 0.25);
+    EXPECT_EQ(options.residual().dropout(), 0.25);
     EXPECT_EQ(options.attention().dropout(), 0.25);
     EXPECT_EQ(options.feed_forward().dropout(), 0.25);
   }
@@ -155,12 +155,13 @@ TEST_F(LanguageModelTest, ItsConfigReachesTheBlocks) {
   LanguageModel model(config);
   for (const auto& child : *model->blocks) {
     const auto& block = *child->as<TransformerBlock>();
-    EXPECT_EQ(block.feed_forward->up->weight.sizes(), at::IntArrayRef({7, 8}));
-    EXPECT_EQ(block.feed_forward->options.activation(), Activation::relu);
-    EXPECT_EQ(block.options.norm_order(), NormOrder::post);
+    const auto feed_forward = block.feed_forward.get<FeedForward>();
+    EXPECT_EQ(feed_forward->up->weight.sizes(), at::IntArrayRef({7, 8}));
+    EXPECT_EQ(feed_forward->options.activation(), Activation::relu);
+    EXPECT_EQ(block.options.residual().norm_order(), NormOrder::post);
     EXPECT_EQ(block.attention->options.num_heads(), 2);
     EXPECT_FALSE(block.attention->qkv->bias.defined());
-    EXPECT_FALSE(block.feed_forward->down->bias.defined());
+    EXPECT_FALSE(feed_forward->down->bias.defined());
   }
 }
 
