@@ -30,8 +30,8 @@ void expect_names_of(E last, std::string_view name_of_last) {
 }
 
 TEST(EnumNames, EveryEnumHasANameForEachValue) {
-  expect_names_of(Activation::silu, "silu");
-  expect_names_of(NormOrder::post, "post");
+  expect_names_of(Activation::swiglu, "swiglu");
+  expect_names_of(NormOrder::parallel, "parallel");
   expect_names_of(Positions::sinusoidal, "sinusoidal");
   expect_names_of(ScoreScale::model_width, "model_width");
   expect_names_of(TokenUnit::word, "word");

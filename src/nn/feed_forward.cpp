@@ -17,7 +17,8 @@ void FeedForwardImpl::reset() {
 
   using torch::nn::LinearOptions;
   const bool bias = options.bias();
-  up = register_module("up", torch::nn::Linear(LinearOptions(embed_dim, hidden_dim).bias(bias)));
+  const int64_t up_dim = is_gated(options.activation()) ? 2 * hidden_dim : hidden_dim;
+  up = register_module("up", torch::nn::Linear(LinearOptions(embed_dim, up_dim).bias(bias)));
   down =
       register_module("down", torch::nn::Linear(LinearOptions(hidden_dim, embed_dim).bias(bias)));
   dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));
@@ -30,7 +31,7 @@ torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
 
 void FeedForwardImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::FeedForward(embed_dim=" << options.embed_dim()
-         << ", hidden_dim=" << up->options.out_features()
+         << ", hidden_dim=" << down->options.in_features()
          << ", activation=" << to_string(options.activation()) << std::boolalpha
          << ", bias=" << options.bias() << ", dropout=" << options.dropout() << ")";
 }

@@ -2,6 +2,7 @@
 
 #include "nn/checks.h"
 
+#include <ATen/OpMathType.h>
 #include <ATen/ops/rms_norm.h>
 #include <torch/nn/functional/normalization.h>
 
@@ -79,7 +80,9 @@ void L2NormImpl::reset() {
 torch::Tensor L2NormImpl::forward(const torch::Tensor& x) {
   check_norm("L2Norm", x, width);
   const auto options = torch::nn::functional::NormalizeFuncOptions().dim(-1);
-  return torch::nn::functional::normalize(x, options) * scale;
+  // In float32 at least: normalize's epsilon is 0 in float16, and zeros would become NaN.
+  const auto exact = x.to(at::toOpMathType(x.scalar_type()));
+  return torch::nn::functional::normalize(exact, options).type_as(x) * scale;
 }
 
 void L2NormImpl::pretty_print(std::ostream& stream) const {

@@ -3,6 +3,15 @@
 #include "nn/checks.h"
 
 namespace attend {
+namespace {
+
+torch::nn::AnyModule make_feed_forward(const TransformerBlockOptions& options) {
+  if (!options.experts()) return torch::nn::AnyModule(FeedForward(options.feed_forward()));
+  return torch::nn::AnyModule(
+      MixtureOfExperts(MixtureOfExpertsOptions(options.feed_forward(), *options.experts())));
+}
+
+}  // namespace
 
 TransformerBlockImpl::TransformerBlockImpl(const TransformerBlockOptions& options)
     : options(options) {
@@ -16,7 +25,8 @@ void TransformerBlockImpl::reset() {
                     ")");
   attention = register_module("attention", MultiheadAttention(options.attention()));
   residual1_ = Residual(*this, "1", embed_dim, options.residual());
-  feed_forward = register_module("feed_forward", FeedForward(options.feed_forward()));
+  feed_forward = make_feed_forward(options);
+  register_module("feed_forward", feed_forward.ptr());
   if (options.residual().norm_order() != NormOrder::parallel) {
     residual2_ = Residual(*this, "2", embed_dim, options.residual());
   }
@@ -28,7 +38,7 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const Attent
   const auto attend = [&](const torch::Tensor& h) {
     return attention->forward(h, args, state).output;
   };
-  const auto feed = [&](const torch::Tensor& h) { return feed_forward->forward(h); };
+  const auto feed = [&](const torch::Tensor& h) { return feed_forward.forward(h); };
 
   if (options.residual().norm_order() == NormOrder::parallel) {
     return residual1_(x, [&](const torch::Tensor& h) { return attend(h) + feed(h); });

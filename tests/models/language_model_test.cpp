@@ -152,12 +152,13 @@ TEST_F(LanguageModelTest, ItsConfigReachesTheBlocks) {
   LanguageModel model(config);
   for (const auto& child : *model->decoder->blocks) {
     const auto& block = *child->as<TransformerBlock>();
-    EXPECT_EQ(block.options.feed_forward().hidden_dim(), 7);
-    EXPECT_EQ(block.options.feed_forward().activation(), Activation::relu);
+    const auto feed_forward = block.feed_forward.get<FeedForward>();
+    EXPECT_EQ(feed_forward->up->weight.sizes(), at::IntArrayRef({7, 8}));
+    EXPECT_EQ(feed_forward->options.activation(), Activation::relu);
     EXPECT_EQ(block.options.residual().norm_order(), NormOrder::post);
     EXPECT_EQ(block.attention->options.num_heads(), 2);
     EXPECT_FALSE(block.attention->qkv->bias.defined());
-    EXPECT_FALSE(block.options.feed_forward().bias());
+    EXPECT_FALSE(feed_forward->down->bias.defined());
   }
 }
 

@@ -9,17 +9,18 @@ namespace {
 
 TEST(EvalScope, GivesEachModuleItsOwnModeBack) {
   TransformerBlock block(8, 2);
+  auto feed_forward = block->feed_forward.get<FeedForward>();
   block->train();
-  block->feed_forward->eval();
-  block->feed_forward->dropout->train();  // deeper than one that is not training
+  feed_forward->eval();
+  feed_forward->dropout->train();  // deeper than one that is not training
   {
     const EvalScope eval(*block);
     for (const auto& module : block->modules()) EXPECT_FALSE(module->is_training());
   }
   EXPECT_TRUE(block->is_training());
   EXPECT_TRUE(block->attention->is_training());
-  EXPECT_FALSE(block->feed_forward->is_training());
-  EXPECT_TRUE(block->feed_forward->dropout->is_training());
+  EXPECT_FALSE(feed_forward->is_training());
+  EXPECT_TRUE(feed_forward->dropout->is_training());
 }
 
 TEST(EvalScope, TakesAModuleOnTheStack) {

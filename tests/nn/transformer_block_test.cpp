@@ -1,5 +1,7 @@
 #include "attend/nn/transformer_block.h"
 
+#include "attend/nn/branch_scale.h"
+#include "attend/nn/stochastic_depth.h"
 #include "attend/ops/attention_recorder.h"
 #include "support/close.h"
 #include "support/gradient.h"
@@ -8,21 +10,34 @@
 #include "support/throws.h"
 #include "support/trace.h"
 
-// That a block computes what its two norm orders say stands in seeds/block_order_test.cpp.
+// That a block computes what its norm orders say stands in seeds/block_order_test.cpp; a block of
+// experts in transformer_block_experts_test.cpp.
 namespace attend {
 namespace {
 
-struct TransformerBlockTest : FixedSeed, testing::TestWithParam<NormOrder> {
-  static TransformerBlockOptions options() {
-    return TransformerBlockOptions(8, 2).norm_order(GetParam());
+using BlockKind = std::tuple<NormOrder, std::string>;  // the order, and the norm
+
+struct TransformerBlockTest : FixedSeed, testing::TestWithParam<BlockKind> {
+  static TransformerBlockOptions options(int64_t embed_dim = 8) {
+    const auto& [order, norm] = GetParam();
+    TransformerBlockOptions options(embed_dim, 2);
+    options.residual().norm_order(order);
+    if (norm == "rms_norm") options.residual().norm(rms_norm());
+    return options;
   }
 
   TransformerBlock block{options()};
   torch::Tensor x = torch::randn({2, 5, 8});
 };
 
-INSTANTIATE_TEST_SUITE_P(, TransformerBlockTest, testing::Values(NormOrder::pre, NormOrder::post),
-                         [](const auto& test) { return std::string(to_string(test.param)); });
+INSTANTIATE_TEST_SUITE_P(, TransformerBlockTest,
+                         testing::Combine(testing::Values(NormOrder::pre, NormOrder::post,
+                                                          NormOrder::sandwich, NormOrder::parallel),
+                                          testing::Values("layer_norm", "rms_norm")),
+                         [](const auto& test) {
+                           return std::string(to_string(std::get<0>(test.param))) + "_" +
+                                  std::get<1>(test.param);
+                         });
 
 TEST_P(TransformerBlockTest, PassesTheMaskOnToItsAttention) {
   const AttentionArgs args{.mask = torch::rand({5, 5}) > 0.5, .causal = true};
@@ -62,14 +77,16 @@ TEST_P(TransformerBlockTest, AFullyMaskedRowStaysFinite) {
 }
 
 TEST_P(TransformerBlockTest, DropsBranchesOnlyWhileTraining) {
-  TransformerBlock dropping(options().dropout(0.5));
+  auto with_dropout = options();
+  with_dropout.residual().dropout(0.5);
+  TransformerBlock dropping(with_dropout);
   EXPECT_FALSE(torch::allclose(dropping->forward(x), dropping->forward(x)));
   dropping->eval();
   EXPECT_TRUE(close(dropping->forward(x), dropping->forward(x), 0.0));
 }
 
 TEST_P(TransformerBlockTest, GradientsEqualFiniteDifferences) {
-  auto small_options = TransformerBlockOptions(4, 2).norm_order(GetParam());
+  auto small_options = options(4);
   small_options.feed_forward().hidden_dim(3);
   TransformerBlock small(small_options);
   small->to(torch::kDouble);
@@ -94,9 +111,11 @@ TEST_P(TransformerBlockTest, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST_P(TransformerBlockTest, WorksInFloat64) {
-  block->to(torch::kDouble);
-  EXPECT_EQ(block->forward(x.to(torch::kDouble)).scalar_type(), torch::kDouble);
+TEST_P(TransformerBlockTest, WorksInFloat64AndBfloat16) {
+  for (const auto dtype : {torch::kDouble, torch::kBFloat16}) {
+    block->to(dtype);
+    EXPECT_EQ(block->forward(x.to(dtype)).scalar_type(), dtype);
+  }
 }
 
 TEST(TransformerBlock, ItsStateDictHasThesePublicNames) {
@@ -108,22 +127,45 @@ TEST(TransformerBlock, ItsStateDictHasThesePublicNames) {
                                    "norm2.weight", "norm2.bias"));
 }
 
+TEST(TransformerBlock, ItsNormsHaveThesePublicNames) {
+  const auto norms = [](NormOrder order) {
+    TransformerBlockOptions options(8, 2);
+    options.residual().norm_order(order);
+    std::vector<std::string> names;
+    for (const auto& name : TransformerBlock(options)->named_children().keys()) {
+      if (name.starts_with("norm")) names.push_back(name);
+    }
+    return names;
+  };
+  EXPECT_THAT(norms(NormOrder::pre), testing::ElementsAre("norm1", "norm2"));
+  EXPECT_THAT(norms(NormOrder::post), testing::ElementsAre("norm1", "norm2"));
+  EXPECT_THAT(norms(NormOrder::sandwich),
+              testing::ElementsAre("norm1", "norm1_out", "norm2", "norm2_out"));
+  EXPECT_THAT(norms(NormOrder::parallel), testing::ElementsAre("norm1"));
+}
+
 TEST(TransformerBlock, NestedOptionsReachItsModules) {
-  auto options = TransformerBlockOptions(8, 2).norm_eps(0.5);
+  auto options = TransformerBlockOptions(8, 2);
+  options.residual().norm(layer_norm(0.5)).scale(layer_scale()).stochastic_depth(0.25);
   options.attention().head_dim(3).bias(false);
   options.feed_forward().hidden_dim(5).activation(Activation::relu);
   TransformerBlock block(options);
   EXPECT_EQ(block->attention->qkv->weight.sizes(), at::IntArrayRef({3 * 2 * 3, 8}));
   EXPECT_FALSE(block->attention->out->bias.defined());
-  EXPECT_EQ(block->feed_forward->up->weight.sizes(), at::IntArrayRef({5, 8}));
-  EXPECT_EQ(block->feed_forward->options.activation(), Activation::relu);
-  EXPECT_EQ(block->norm1->options.eps(), 0.5);
-  EXPECT_EQ(block->norm2->options.eps(), 0.5);
+  const auto feed_forward = block->feed_forward.get<FeedForward>();
+  EXPECT_EQ(feed_forward->up->weight.sizes(), at::IntArrayRef({5, 8}));
+  EXPECT_EQ(feed_forward->options.activation(), Activation::relu);
+  const auto children = block->named_children();
+  for (const std::string number : {"1", "2"}) {
+    EXPECT_EQ(children["norm" + number]->as<LayerNorm>()->options.eps(), 0.5);
+    EXPECT_NE(children["scale" + number]->as<LayerScale>(), nullptr);
+    EXPECT_EQ(children["stochastic_depth" + number]->as<StochasticDepth>()->probability, 0.25);
+  }
 }
 
 TEST(TransformerBlock, PrintsItselfAndItsParts) {
   const auto text = printed(*TransformerBlock(8, 2));
-  EXPECT_THAT(text, testing::StartsWith("attend::TransformerBlock(norm_order=pre, dropout=0)"));
+  EXPECT_THAT(text, testing::StartsWith("attend::TransformerBlock(norm_order=pre)"));
   EXPECT_THAT(text, testing::HasSubstr("(attention): attend::MultiheadAttention(embed_dim=8"));
   EXPECT_THAT(text, testing::HasSubstr("(feed_forward): attend::FeedForward(embed_dim=8"));
 }
@@ -133,11 +175,13 @@ TEST(TransformerBlock, ErrorsNameBothValues) {
   options.feed_forward() = FeedForwardOptions(6);
   EXPECT_THAT([&] { TransformerBlock{options}; },
               throws<c10::ValueError>("feed_forward's embed_dim (6) must equal attention's (8)"));
-  EXPECT_THAT([] { TransformerBlock(TransformerBlockOptions(8, 2).dropout(1.0)); },
+  options = TransformerBlockOptions(8, 2);
+  options.residual().dropout(1.0);
+  EXPECT_THAT([&] { TransformerBlock{options}; },
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
 }
 
-// In both orders, since a pre-norm block would otherwise leave the message to its layer norm.
+// In each order, since a pre-norm block would otherwise leave the message to its layer norm.
 TEST_P(TransformerBlockTest, NamesTheWidthAndTheShapeThatDoNotFit) {
   EXPECT_THAT(
       [&] {

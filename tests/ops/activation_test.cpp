@@ -38,6 +38,48 @@ TEST(Activate, SiluIsXTimesItsSigmoid) {
   expect_elementwise(Activation::silu, [](double x) { return x / (1 + std::exp(-x)); });
 }
 
+TEST(Activate, Relu2SquaresWhatIsPositive) {
+  expect_elementwise(Activation::relu2, [](double x) { return x > 0 ? x * x : 0.0; });
+}
+
+TEST(Activate, GatedOnesMultiplyTheSecondHalfByTheFirst) {
+  const auto x = torch::randn({2, 3, 10}, torch::kDouble);
+  const auto gate = x.slice(-1, 0, 5);
+  const auto value = x.slice(-1, 5, 10);
+  EXPECT_TRUE(close(activate(x, Activation::glu), 1 / (1 + torch::exp(-gate)) * value, 1e-12));
+  EXPECT_TRUE(close(activate(x, Activation::geglu),
+                    gate / 2 * (1 + torch::erf(gate / std::sqrt(2.0))) * value, 1e-12));
+  EXPECT_TRUE(
+      close(activate(x, Activation::swiglu), gate / (1 + torch::exp(-gate)) * value, 1e-12));
+}
+
+TEST(Activate, GluIsThatOfTorchWithItsHalvesSwapped) {
+  const auto x = torch::randn({3, 4}, torch::kDouble);
+  EXPECT_TRUE(close(activate(x, Activation::glu), torch::glu(x.roll(2, -1)), 1e-12));
+  EXPECT_FALSE(close(activate(x, Activation::glu), torch::glu(x), 1e-3));
+}
+
+TEST(Activate, OnlyGatedOnesHalveTheWidth) {
+  const auto x = torch::randn({0, 3, 4});
+  for (std::size_t i = 0; i < EnumNames<Activation>::names.size(); ++i) {
+    const auto activation = static_cast<Activation>(i);
+    const int64_t width = is_gated(activation) ? 2 : 4;
+    EXPECT_EQ(activate(x, activation).sizes(), at::IntArrayRef({0, 3, width}))
+        << to_string(activation);
+  }
+  EXPECT_TRUE(is_gated(Activation::glu));
+  EXPECT_TRUE(is_gated(Activation::geglu));
+  EXPECT_TRUE(is_gated(Activation::swiglu));
+}
+
+TEST(Activate, AGatedOneNeedsAnEvenWidth) {
+  EXPECT_THAT(
+      [] {
+        activate(torch::zeros({2, 5}), Activation::swiglu);
+      },
+      throws<c10::ValueError>("swiglu expects (..., 2F), an even width, found [2, 5]"));
+}
+
 TEST(Activate, RefusesWhatIsNoActivation) {
   EXPECT_THAT([] { activate(torch::zeros({1}), static_cast<Activation>(9)); },
               throws<c10::ValueError>("unknown activation 9"));

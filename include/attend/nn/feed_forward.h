@@ -20,7 +20,9 @@ struct FeedForwardOptions {
 
   /// Width E of the input and of the output.
   TORCH_ARG(int64_t, embed_dim);
-  /// Width F between the two projections; 4*E if not set.
+  /// Width F between the two projections; 4*E if not set. A gated activation has a third matrix, so
+  /// 2/3 of the width that one without a gate would have keeps the number of parameters (Shazeer
+  /// 2020).
   TORCH_ARG(std::optional<int64_t>, hidden_dim);
   TORCH_ARG(Activation, activation) = Activation::gelu;
   /// Whether the projections add a bias.
@@ -30,9 +32,10 @@ struct FeedForwardOptions {
 };
 
 /// The position-wise feed-forward layer (Vaswani et al. 2017, section 3.3): the same two
-/// projections with an activation between them, applied to each position by itself.
+/// projections with an activation between them, applied to each position by itself. With a gated
+/// activation `up` is twice as wide: the rows of the gate, then those that it multiplies.
 ///
-/// State dict: `up` (F, E), `down` (E, F), each a Linear.
+/// State dict: `up` (F, E), or (2F, E) if the activation is gated, `down` (E, F), each a Linear.
 ///
 ///     FeedForward feed_forward(FeedForwardOptions(64));
 ///     auto y = feed_forward(x);  // (B, T, 64) -> (B, T, 64)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/nn/feed_forward.h"
+#include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
@@ -9,6 +10,8 @@
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
+
+#include <optional>
 
 namespace attend {
 
@@ -19,19 +22,23 @@ namespace attend {
 ///     options.residual().norm(rms_norm()).norm_order(NormOrder::sandwich);
 ///     options.attention().num_kv_heads(2).add(rotary());
 ///     options.feed_forward().activation(Activation::swiglu);
+///     options.experts(ExpertsOptions(8).top_k(2));
 struct TransformerBlockOptions {
   TransformerBlockOptions(int64_t embed_dim, int64_t num_heads)
       : attention_(embed_dim, num_heads), feed_forward_(embed_dim) {}
 
   TORCH_ARG(MultiheadAttentionOptions, attention);
   TORCH_ARG(FeedForwardOptions, feed_forward);
+  /// If set, the feed-forward is a mixture of experts, each of which `feed_forward` describes.
+  TORCH_ARG(std::optional<ExpertsOptions>, experts);
   TORCH_ARG(ResidualOptions, residual);
 };
 
 /// The transformer block: attention and feed-forward, each in a residual branch with a norm.
 ///
-/// State dict: `attention` (MultiheadAttention), `norm1`, `feed_forward` (FeedForward) and, unless
-/// the branches are parallel, `norm2`; what else `Residual` registers as the options ask for it.
+/// State dict: `attention` (MultiheadAttention), `norm1`, `feed_forward` (FeedForward or
+/// MixtureOfExperts) and, unless the branches are parallel, `norm2`; what else `Residual` registers
+/// as the options ask for it.
 ///
 ///     TransformerBlock block(TransformerBlockOptions(64, 4));
 ///     auto y = block->forward(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)
@@ -52,7 +59,7 @@ class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
 
   TransformerBlockOptions options;
   MultiheadAttention attention{nullptr};
-  FeedForward feed_forward{nullptr};
+  torch::nn::AnyModule feed_forward;  ///< FeedForward, or MixtureOfExperts if there are experts
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},

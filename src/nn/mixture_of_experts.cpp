@@ -1,0 +1,91 @@
+#include "attend/nn/mixture_of_experts.h"
+
+#include "nn/checks.h"
+
+#include <ATen/OpMathType.h>
+
+#include <tuple>
+
+namespace attend {
+
+MixtureOfExpertsImpl::MixtureOfExpertsImpl(const MixtureOfExpertsOptions& options)
+    : options(options) {
+  reset();
+}
+
+void MixtureOfExpertsImpl::reset() {
+  const int64_t num_experts = options.experts().num_experts();
+  const int64_t top_k = options.experts().top_k();
+  check_positive("num_experts", num_experts);
+  check_positive("top_k", top_k);
+  TORCH_CHECK_VALUE(top_k <= num_experts, "top_k (", top_k, ") must be at most num_experts (",
+                    num_experts, ")");
+  const int64_t embed_dim = options.expert().embed_dim();
+  check_positive("embed_dim", embed_dim);
+
+  const auto router_options = torch::nn::LinearOptions(embed_dim, num_experts).bias(false);
+  router = register_module("router", torch::nn::Linear(router_options));
+  experts = register_module("experts", torch::nn::ModuleList());
+  for (int64_t i = 0; i < num_experts; ++i) experts->push_back(FeedForward(options.expert()));
+  balance_loss = torch::Tensor();
+}
+
+torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
+  check_width("MixtureOfExperts", x, options.expert().embed_dim());
+  const int64_t num_experts = options.experts().num_experts();
+  const int64_t top_k = options.experts().top_k();
+
+  const auto tokens = x.flatten(0, -2);                                      // (B*T, E)
+  const auto logits = router(tokens).to(at::toOpMathType(x.scalar_type()));  // (B*T, N)
+  const auto probabilities = logits.softmax(-1);                             // (B*T, N)
+  const auto [best, chosen] = logits.topk(top_k, -1);                        // (B*T, K)
+  const auto weights =
+      options.experts().normalize() ? best.softmax(-1) : probabilities.gather(-1, chosen);
+
+  const auto none = torch::zeros_like(probabilities);
+  const auto routed = none.scatter(-1, chosen, 1.0);  // (B*T, N)
+  // Sums over a count, not means, so that no tokens give 0 and not NaN.
+  const auto choices = routed.sum().clamp_min(1.0);
+  const auto share = routed.sum(0) / choices;                         // f (N)
+  const auto probability = probabilities.sum(0) * (top_k / choices);  // P (N)
+  balance_loss = (share * probability).sum() * num_experts;
+
+  return mix(tokens, routed, none.scatter(-1, chosen, weights)).type_as(x).view_as(x);
+}
+
+torch::Tensor MixtureOfExpertsImpl::mix(const torch::Tensor& tokens, const torch::Tensor& routed,
+                                        const torch::Tensor& weights) {
+  std::vector<torch::Tensor> rows;
+  std::vector<torch::Tensor> results;
+  int64_t i = 0;
+  // Also those that no token goes to: a trace must hold for tokens that go elsewhere.
+  for (const auto& expert : *experts) {
+    const auto mine = routed.select(-1, i).nonzero().squeeze(-1);                   // (n)
+    const auto weight = weights.select(-1, i).index_select(0, mine).unsqueeze(-1);  // (n, 1)
+    const auto result = expert->as<FeedForward>()->forward(tokens.index_select(0, mine));
+    rows.push_back(mine);
+    results.push_back(result * weight);  // (n, E)
+    ++i;
+  }
+  const auto zeros = torch::zeros_like(tokens).type_as(weights);
+  return zeros.index_add(0, torch::cat(rows), torch::cat(results));  // (B*T, E)
+}
+
+void MixtureOfExpertsImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::MixtureOfExperts(num_experts=" << options.experts().num_experts()
+         << ", top_k=" << options.experts().top_k() << std::boolalpha
+         << ", normalize=" << options.experts().normalize() << ")";
+}
+
+torch::Tensor balance_loss(const torch::nn::Module& module) {
+  auto sum = torch::zeros({});
+  const auto add = [&](const torch::nn::Module& any) {
+    const auto* mixture = any.as<MixtureOfExperts>();
+    if (mixture != nullptr && mixture->balance_loss.defined()) sum = sum + mixture->balance_loss;
+  };
+  add(module);
+  for (const auto& below : module.modules(/*include_self=*/false)) add(*below);
+  return sum;
+}
+
+}  // namespace attend

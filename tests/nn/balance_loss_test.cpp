@@ -1,0 +1,141 @@
+// The load-balancing loss of MixtureOfExperts (Fedus et al. 2021, equation 4).
+#include "attend/nn/mixture_of_experts.h"
+#include "support/close.h"
+#include "support/gradient.h"
+#include "support/seed.h"
+
+#include <torch/nn/modules/container/modulelist.h>
+
+namespace attend {
+namespace {
+
+using MixtureOptions = MixtureOfExpertsOptions;
+
+MixtureOfExperts mixture_of(int64_t embed_dim, const ExpertsOptions& experts) {
+  return MixtureOfExperts(MixtureOptions(FeedForwardOptions(embed_dim).hidden_dim(2), experts));
+}
+
+/// The equation for `probabilities` (tokens, N), number by number.
+double balance_in_loops(const torch::Tensor& probabilities, int64_t top_k) {
+  const int64_t tokens = probabilities.size(0);
+  const int64_t num_experts = probabilities.size(1);
+  const auto chosen = std::get<1>(probabilities.topk(top_k, -1));
+  double sum = 0.0;
+  for (int64_t i = 0; i < num_experts; ++i) {
+    double choices = 0.0;
+    double probability = 0.0;
+    for (int64_t t = 0; t < tokens; ++t) {
+      choices += chosen[t].eq(i).sum().item<double>();
+      probability += probabilities[t][i].item<double>();
+    }
+    const auto count = static_cast<double>(tokens);
+    sum += choices / (count * static_cast<double>(top_k)) * (probability / count);
+  }
+  return static_cast<double>(num_experts) * sum;
+}
+
+TEST(BalanceLoss, EqualsItsEquation) {
+  seed_afresh();
+  for (int i = 0; i < 10; ++i) {
+    const int64_t num_experts = draw(1, 6);
+    const int64_t top_k = draw(1, num_experts);
+    auto mixture = mixture_of(4, ExpertsOptions(num_experts).top_k(top_k));
+    mixture->to(torch::kDouble);
+    const auto x = torch::randn({draw(1, 3), draw(1, 9), 4}, torch::kDouble);
+    mixture(x);
+    const auto probabilities = mixture->router(x).softmax(-1).flatten(0, 1);
+    EXPECT_NEAR(mixture->balance_loss.item<double>(), balance_in_loops(probabilities, top_k),
+                1e-12);
+  }
+}
+
+TEST(BalanceLoss, IsOneForAPerfectlyBalancedRouter) {
+  const torch::NoGradGuard no_grad;
+  auto mixture = mixture_of(4, ExpertsOptions(4).top_k(2));
+  // Token t goes to the experts t and t + 1.
+  mixture->router->weight.copy_(100 * (torch::eye(4) + torch::eye(4).roll(1, 0)));
+  mixture(torch::eye(4).repeat({3, 1, 1}));
+  EXPECT_NEAR(mixture->balance_loss.item<double>(), 1.0, 1e-6);
+}
+
+TEST(BalanceLoss, IsAllExpertsOverTheChosenWhenTheChoiceIsAlwaysTheSame) {
+  const torch::NoGradGuard no_grad;
+  auto mixture = mixture_of(4, ExpertsOptions(6).top_k(2));
+  mixture->router->weight.zero_().slice(0, 0, 2).fill_(100.0);
+  mixture(torch::rand({2, 5, 4}) + 0.5);
+  EXPECT_NEAR(mixture->balance_loss.item<double>(), 6.0 / 2.0, 1e-5);
+}
+
+TEST(BalanceLoss, IsZeroAndNotNanWithoutTokens) {
+  auto mixture = mixture_of(4, ExpertsOptions(3));
+  mixture(torch::zeros({2, 0, 4}));
+  mixture->balance_loss.backward();
+  EXPECT_EQ(mixture->balance_loss.item<double>(), 0.0);
+  EXPECT_TRUE(close(mixture->router->weight.grad(), torch::zeros({3, 4}), 0.0));
+}
+
+TEST(BalanceLoss, IsThatOfTheLastForward) {
+  auto mixture = mixture_of(4, ExpertsOptions(3));
+  EXPECT_FALSE(mixture->balance_loss.defined());
+  mixture(torch::randn({2, 5, 4}));
+  const auto first = mixture->balance_loss;
+  mixture(torch::randn({2, 5, 4}));
+  EXPECT_FALSE(close(mixture->balance_loss, first, 0.0));
+  const auto copy = mixture->clone();
+  EXPECT_FALSE(copy->as<MixtureOfExperts>()->balance_loss.defined()) << "a clone has not run";
+}
+
+TEST(BalanceLoss, ItsGradientsEqualFiniteDifferences) {
+  torch::manual_seed(1);
+  auto mixture = mixture_of(3, ExpertsOptions(4));
+  mixture->to(torch::kDouble);
+  const auto x = torch::randn({2, 3, 3}, torch::kDouble).requires_grad_();
+  const auto loss = [&] {
+    mixture(x);
+    return mixture->balance_loss;
+  };
+  EXPECT_TRUE(gradients_match(loss, {mixture->router->weight, x}));
+}
+
+TEST(BalanceLoss, DescendingItBalancesASkewedRouter) {
+  torch::manual_seed(1);
+  auto mixture = mixture_of(4, ExpertsOptions(4).top_k(1));
+  {
+    const torch::NoGradGuard no_grad;
+    mixture->router->weight[0].add_(1.0);
+  }
+  const auto x = torch::rand({1, 200, 4});
+  mixture(x);
+  const double skewed = mixture->balance_loss.item<double>();
+  for (int step = 0; step < 100; ++step) {
+    mixture->zero_grad();
+    mixture->balance_loss.backward();
+    const torch::NoGradGuard no_grad;
+    mixture->router->weight.sub_(0.5 * mixture->router->weight.grad());
+    const torch::AutoGradMode with_grad(true);
+    mixture(x);
+  }
+  EXPECT_GT(skewed, 1.5);
+  EXPECT_LT(mixture->balance_loss.item<double>(), 1.1);
+}
+
+TEST(BalanceLoss, OfAModuleIsTheSumOverItsMixtures) {
+  auto first = mixture_of(4, ExpertsOptions(3));
+  auto second = mixture_of(4, ExpertsOptions(5));
+  auto idle = mixture_of(4, ExpertsOptions(2));
+  torch::nn::ModuleList model(first, torch::nn::ModuleList(second), idle);
+  second(first(torch::randn({2, 5, 4})));
+  EXPECT_TRUE(close(balance_loss(*model), first->balance_loss + second->balance_loss, 1e-6));
+  EXPECT_TRUE(close(balance_loss(*first), first->balance_loss, 0.0));
+  balance_loss(*model).backward();
+  EXPECT_TRUE(first->router->weight.grad().ne(0).any().item<bool>());
+  EXPECT_TRUE(second->router->weight.grad().ne(0).any().item<bool>());
+}
+
+TEST(BalanceLoss, OfAModuleWithoutMixturesIsZero) {
+  EXPECT_TRUE(close(balance_loss(*FeedForward(FeedForwardOptions(4))), torch::zeros({}), 0.0));
+  EXPECT_TRUE(close(balance_loss(*mixture_of(4, 3)), torch::zeros({}), 0.0)) << "has not run";
+}
+
+}  // namespace
+}  // namespace attend

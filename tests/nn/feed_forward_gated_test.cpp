@@ -1,0 +1,126 @@
+// FeedForward with a gated activation (Shazeer 2020), and with the square of relu.
+#include "attend/nn/feed_forward.h"
+#include "support/close.h"
+#include "support/gradient.h"
+#include "support/modules.h"
+#include "support/seed.h"
+#include "support/trace.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+struct GatedFeedForward : FixedSeed, testing::TestWithParam<Activation> {
+  static FeedForwardOptions options(int64_t embed_dim, int64_t hidden_dim) {
+    return FeedForwardOptions(embed_dim).hidden_dim(hidden_dim).activation(GetParam());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, GatedFeedForward,
+                         testing::Values(Activation::glu, Activation::geglu, Activation::swiglu),
+                         [](const auto& test) { return std::string(to_string(test.param)); });
+
+double gate_of(double x, Activation activation) {
+  const double sigmoid = 1 / (1 + std::exp(-x));
+  if (activation == Activation::glu) return sigmoid;
+  if (activation == Activation::swiglu) return x * sigmoid;
+  return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+}
+
+/// One vector `x` (E) through the layer, number by number.
+torch::Tensor gated_in_loops(FeedForward& module, const torch::Tensor& x, Activation activation) {
+  const auto number = [](const torch::Tensor& tensor) { return tensor.item<double>(); };
+  auto y = module->down->bias.detach().clone();
+  const int64_t hidden_dim = module->down->weight.size(1);
+  const auto up_row = [&](int64_t f) {
+    double sum = number(module->up->bias[f]);
+    for (int64_t e = 0; e < x.size(0); ++e) sum += number(module->up->weight[f][e] * x[e]);
+    return sum;
+  };
+  for (int64_t f = 0; f < hidden_dim; ++f) {
+    const double hidden = gate_of(up_row(f), activation) * up_row(hidden_dim + f);
+    for (int64_t e = 0; e < x.size(0); ++e) {
+      y[e] = number(y[e]) + number(module->down->weight[e][f]) * hidden;
+    }
+  }
+  return y;
+}
+
+TEST_P(GatedFeedForward, EqualsItsFormulaInLoops) {
+  seed_afresh();
+  const torch::NoGradGuard no_grad;
+  for (int i = 0; i < 5; ++i) {
+    const int64_t embed_dim = draw(1, 5);
+    FeedForward module(options(embed_dim, draw(1, 5)));
+    module->to(torch::kDouble);
+    const auto x = torch::randn({draw(1, 3), embed_dim}, torch::kDouble);
+    const auto y = module(x);
+    for (int64_t t = 0; t < x.size(0); ++t) {
+      EXPECT_TRUE(close(y[t], gated_in_loops(module, x[t], GetParam()), 1e-12));
+    }
+  }
+}
+
+TEST_P(GatedFeedForward, OnlyUpIsTwiceAsWide) {
+  FeedForward module(options(8, 5));
+  EXPECT_EQ(module->up->weight.sizes(), at::IntArrayRef({10, 8}));
+  EXPECT_EQ(module->up->bias.sizes(), at::IntArrayRef({10}));
+  EXPECT_EQ(module->down->weight.sizes(), at::IntArrayRef({8, 5}));
+  EXPECT_THAT(printed(*module),
+              testing::HasSubstr("hidden_dim=5, activation=" + std::string(to_string(GetParam()))));
+  FeedForward with_default_width(FeedForwardOptions(8).activation(GetParam()));
+  EXPECT_EQ(with_default_width->up->weight.sizes(), at::IntArrayRef({64, 8}));
+  EXPECT_EQ(with_default_width->down->weight.sizes(), at::IntArrayRef({8, 32}));
+}
+
+TEST_P(GatedFeedForward, GradientsEqualFiniteDifferences) {
+  FeedForward module(options(3, 4));
+  module->to(torch::kDouble);
+  auto leaves = module->parameters();
+  leaves.push_back(torch::randn({2, 3}, torch::kDouble).requires_grad_());
+  EXPECT_TRUE(gradients_match([&] { return module(leaves.back()); }, leaves));
+}
+
+TEST_P(GatedFeedForward, SurvivesCloneAndFile) {
+  const auto x = torch::randn({2, 3, 8});
+  expect_clone_and_file_keep(FeedForward(options(8, 5)), FeedForward(options(8, 5)),
+                             [&](FeedForward module) { return module(x); });
+}
+
+TEST_P(GatedFeedForward, TakesEachFloatDtypeAndEmptyInputs) {
+  FeedForward module(options(8, 5));
+  for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
+    module->to(dtype);
+    for (const auto& x : {torch::randn({2, 3, 8}), torch::randn({0, 3, 8}), torch::randn({0, 8})}) {
+      const auto y = module(x.to(dtype));
+      EXPECT_EQ(y.scalar_type(), dtype);
+      EXPECT_EQ(y.sizes(), x.sizes());
+    }
+  }
+}
+
+TEST_P(GatedFeedForward, TracedAtOneSizeHoldsAtOthers) {
+  FeedForward module(options(8, 5));
+  freeze(*module);
+  const auto run = [&](const Tensors& x) { return module(x[0]); };
+  const auto traced = trace(run, {torch::randn({2, 3, 8})});
+  for (const auto& x : {torch::randn({1, 5, 8}), torch::randn({3, 1, 8})}) {
+    EXPECT_TRUE(close(traced({x}), run({x}), 1e-6)) << x.sizes();
+  }
+}
+
+TEST(FeedForward, SquaresReluAndTracesIt) {
+  FeedForward module(FeedForwardOptions(4).hidden_dim(6).activation(Activation::relu2));
+  freeze(*module);
+  const auto run = [&](const Tensors& x) { return module(x[0]); };
+  const auto x = torch::randn({5, 4});
+  const auto hidden = torch::relu(module->up(x));
+  EXPECT_TRUE(close(run({x}), module->down(hidden * hidden), 1e-6));
+  EXPECT_TRUE(close(trace(run, {torch::randn({2, 3, 4})})({x.unsqueeze(0)})[0], run({x}), 1e-6));
+}
+
+}  // namespace
+}  // namespace attend

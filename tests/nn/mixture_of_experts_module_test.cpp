@@ -1,0 +1,127 @@
+// MixtureOfExperts as a module: names, files, traces, errors.
+#include "attend/nn/mixture_of_experts.h"
+#include "support/modules.h"
+#include "support/seed.h"
+#include "support/throws.h"
+#include "support/trace.h"
+
+#include <torch/nn/modules/container/any.h>
+
+namespace attend {
+namespace {
+
+using MixtureOptions = MixtureOfExpertsOptions;
+
+struct MixtureModule : FixedSeed, testing::Test {
+  static MixtureOptions options() {
+    return {FeedForwardOptions(8).hidden_dim(5).activation(Activation::swiglu), ExpertsOptions(4)};
+  }
+
+  MixtureOfExperts mixture{options()};
+};
+
+TEST_F(MixtureModule, ItsStateDictHasThesePublicNames) {
+  MixtureOfExperts two(MixtureOptions(FeedForwardOptions(8).bias(false), 2));
+  EXPECT_THAT(state_names(*two),
+              testing::ElementsAre("router.weight", "experts.0.up.weight", "experts.0.down.weight",
+                                   "experts.1.up.weight", "experts.1.down.weight"));
+  EXPECT_EQ(two->router->weight.sizes(), at::IntArrayRef({2, 8}));
+}
+
+TEST_F(MixtureModule, EachExpertHasTheOptionsAndParametersOfItsOwn) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto& expert = mixture->experts->at<FeedForwardImpl>(i);
+    EXPECT_EQ(expert.up->weight.sizes(), at::IntArrayRef({10, 8}));
+    EXPECT_EQ(expert.options.activation(), Activation::swiglu);
+  }
+  EXPECT_FALSE(close(mixture->experts->at<FeedForwardImpl>(0).up->weight,
+                     mixture->experts->at<FeedForwardImpl>(1).up->weight, 1e-3));
+}
+
+TEST_F(MixtureModule, SurvivesCloneAndFile) {
+  const auto x = torch::randn({2, 3, 8});
+  const auto run = [&](MixtureOfExperts module) { return module(x); };
+  expect_clone_and_file_keep(mixture, MixtureOfExperts(options()), run);
+}
+
+TEST_F(MixtureModule, WorksInEachFloatDtype) {
+  const auto x = torch::randn({2, 3, 8});
+  for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
+    mixture->to(dtype);
+    const auto y = mixture(x.to(dtype));
+    EXPECT_EQ(y.scalar_type(), dtype);
+    EXPECT_TRUE(torch::isfinite(y).all().item<bool>());
+    y.sum().backward();
+    EXPECT_TRUE(torch::isfinite(mixture->router->weight.grad()).all().item<bool>());
+    mixture->zero_grad();
+  }
+}
+
+TEST_F(MixtureModule, ItsRouterDecidesInFloat32WhenTheRestIsBfloat16) {
+  mixture->to(torch::kBFloat16);
+  mixture(torch::randn({2, 3, 8}).to(torch::kBFloat16));
+  EXPECT_EQ(mixture->balance_loss.scalar_type(), torch::kFloat);
+}
+
+TEST_F(MixtureModule, CanBeCalledThroughAnyModule) {
+  torch::nn::AnyModule any(mixture);
+  const auto x = torch::randn({2, 3, 8});
+  EXPECT_TRUE(close(any.forward(x), mixture(x), 0.0));
+}
+
+TEST_F(MixtureModule, TracedAtOneSizeHoldsAtOthers) {
+  freeze(*mixture);
+  const auto run = [&](const Tensors& x) { return mixture(x[0]); };
+  const auto traced = trace(run, {torch::randn({2, 3, 8})});
+  for (const auto& x :
+       {torch::randn({3, 9, 8}), torch::randn({3, 1, 8}), torch::randn({1, 0, 8})}) {
+    EXPECT_TRUE(close(traced({x}), run({x}), 1e-6)) << x.sizes();
+  }
+  const auto unbatched = trace(run, {torch::randn({3, 8})});
+  const auto x = torch::randn({5, 8});
+  EXPECT_TRUE(close(unbatched({x}), run({x}), 1e-6));
+}
+
+TEST_F(MixtureModule, ATraceHoldsForExpertsThatGotNoTokenInIt) {
+  freeze(*mixture);
+  const auto run = [&](const Tensors& x) { return mixture(x[0]); };
+  // Equal tokens all go to the same 2 of the 4 experts.
+  const auto traced = trace(run, {torch::randn({1, 1, 8}).expand({2, 3, 8})});
+  const auto x = torch::randn({2, 40, 8});
+  const auto used = std::get<1>(mixture->router(x).topk(2, -1));
+  ASSERT_EQ(std::get<0>(at::_unique(used)).numel(), 4) << "an expert is still without tokens";
+  EXPECT_TRUE(close(traced({x}), run({x}), 1e-6));
+  // And back: one that had tokens in the trace has none.
+  const auto traced_with_all = trace(run, {x});
+  const auto equal = torch::randn({1, 1, 8}).expand({2, 3, 8});
+  EXPECT_TRUE(close(traced_with_all({equal}), run({equal}), 1e-6));
+}
+
+TEST_F(MixtureModule, PrintsItsOptionsAndItsExperts) {
+  const auto text = printed(*mixture);
+  EXPECT_THAT(text, testing::StartsWith(
+                        "attend::MixtureOfExperts(num_experts=4, top_k=2, normalize=true)"));
+  EXPECT_THAT(text, testing::HasSubstr("(3): attend::FeedForward(embed_dim=8, hidden_dim=5"));
+}
+
+TEST_F(MixtureModule, ErrorsNameBothValues) {
+  EXPECT_THAT(
+      [&] {
+        mixture(torch::zeros({2, 3, 7}));
+      },
+      throws<c10::ValueError>("MixtureOfExperts expects (B, T, E) or (T, E) with E = 8, "
+                              "found [2, 3, 7]"));
+  const auto make = [](const ExpertsOptions& experts) {
+    return MixtureOfExperts(MixtureOptions(FeedForwardOptions(8), experts));
+  };
+  EXPECT_THAT([&] { make(ExpertsOptions(2).top_k(3)); },
+              throws<c10::ValueError>("top_k (3) must be at most num_experts (2)"));
+  EXPECT_THAT([&] { make(ExpertsOptions(2).top_k(0)); },
+              throws<c10::ValueError>("top_k (0) must be positive"));
+  EXPECT_THAT([&] { make(0); }, throws<c10::ValueError>("num_experts (0) must be positive"));
+  EXPECT_THAT([] { MixtureOfExperts(MixtureOptions(-8, 2)); },
+              throws<c10::ValueError>("embed_dim (-8) must be positive"));
+}
+
+}  // namespace
+}  // namespace attend
