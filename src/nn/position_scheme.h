@@ -1,0 +1,26 @@
+#pragma once
+
+#include "attend/nn/attention_part.h"
+#include "attend/ops/masks.h"
+
+namespace attend {
+
+/// Throws c10::ValueError if queries and keys come from two sequences: a distance between them
+/// means nothing then.
+inline void check_one_sequence(const char* part, const Heads& heads) {
+  TORCH_CHECK_VALUE(!heads.cross, part,
+                    " is for self-attention: in cross-attention the two sequences have no common "
+                    "positions");
+}
+
+/// Adds `bias`, which broadcasts to (..., H, T, S), to the scores, beside the mask of the call.
+inline void add_to_scores(const torch::Tensor& bias, Heads& heads) {
+  auto& mask = heads.args.mask;
+  // Attention cannot tell any more once an integer mask is part of a sum.
+  TORCH_CHECK_TYPE(
+      !mask.defined() || mask.scalar_type() == torch::kBool || mask.is_floating_point(),
+      "mask must be bool (true = may attend) or float (added), found ", mask.scalar_type());
+  mask = combine_masks(mask, bias);
+}
+
+}  // namespace attend

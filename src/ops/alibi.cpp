@@ -1,0 +1,33 @@
+#include "attend/ops/alibi.h"
+
+#include <bit>
+#include <cmath>
+
+namespace attend {
+namespace {
+
+/// `count` terms of the geometric sequence that `num_heads` heads, a power of two, have: those at
+/// first, first + step ..., counted from 1.
+void append_slopes(std::vector<double>& slopes, int64_t num_heads, int64_t count, int64_t step) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto term = static_cast<double>(1 + i * step);
+    slopes.push_back(std::exp2(-8.0 * term / static_cast<double>(num_heads)));
+  }
+}
+
+}  // namespace
+
+std::vector<double> alibi_slopes(int64_t num_heads) {
+  TORCH_CHECK_VALUE(num_heads > 0, "num_heads (", num_heads, ") must be positive");
+  const auto lower = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(num_heads)));
+  std::vector<double> slopes;
+  append_slopes(slopes, lower, lower, 1);
+  append_slopes(slopes, 2 * lower, num_heads - lower, 2);
+  return slopes;
+}
+
+torch::Tensor alibi_bias(const torch::Tensor& offsets, const torch::Tensor& slopes) {
+  return slopes.neg().unsqueeze(-1).unsqueeze(-1) * offsets.abs();  // (..., H, T, S)
+}
+
+}  // namespace attend

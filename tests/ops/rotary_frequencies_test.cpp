@@ -1,0 +1,183 @@
+// The frequencies of rotary positions, and how each kind of scaling changes them.
+#include "attend/ops/rotary.h"
+#include "support/seed.h"
+#include "support/throws.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <numbers>
+
+namespace attend {
+namespace {
+
+using Frequencies = std::vector<double>;
+
+constexpr double kCircle = 2.0 * std::numbers::pi;
+
+void expect_frequencies(const Frequencies& found, const std::vector<std::pair<int, double>>& some) {
+  for (const auto& [pair, expected] : some) {
+    EXPECT_NEAR(found.at(static_cast<size_t>(pair)) / expected, 1.0, 1e-5) << "pair " << pair;
+  }
+}
+
+void expect_equal(const Frequencies& found, const Frequencies& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i] / expected[i], 1.0, 1e-12) << i;
+}
+
+Frequencies unscaled(int64_t width, double theta) {
+  Frequencies frequencies;
+  for (int64_t i = 0; i < width; i += 2) {
+    frequencies.push_back(1.0 / std::pow(theta, static_cast<double>(i) / width));
+  }
+  return frequencies;
+}
+
+TEST(RotaryFrequencies, FallGeometricallyFromOneTowardsOneOverTheta) {
+  EXPECT_THAT(rotary_frequencies(4),
+              testing::ElementsAre(testing::DoubleEq(1.0), testing::DoubleEq(0.01)));
+  expect_equal(rotary_frequencies(64, {.theta = 500.0}), unscaled(64, 500.0));
+}
+
+TEST(RotaryFrequencies, OfAPartOfTheHeadAreThoseOfAHeadOfThatWidth) {
+  EXPECT_EQ(rotary_frequencies(64, {.rotary_dim = 16}), rotary_frequencies(16));
+}
+
+TEST(RotaryFrequencies, LinearScalingDividesThemAll) {
+  auto expected = unscaled(32, 10000.0);
+  for (auto& frequency : expected) frequency /= 4.0;
+  expect_equal(rotary_frequencies(32, {.scaling = RotaryScaling::linear, .factor = 4.0}), expected);
+}
+
+TEST(RotaryFrequencies, NtkScalingKeepsTheFastestAndDividesTheSlowest) {
+  const auto found = rotary_frequencies(128, {.scaling = RotaryScaling::ntk, .factor = 4.0});
+  expect_equal(found, unscaled(128, 10000.0 * std::pow(4.0, 128.0 / 126.0)));
+  expect_frequencies(found, {{0, 1.0}, {1, 0.847117}, {32, 0.00494529}, {63, 2.88696e-05}});
+  EXPECT_NEAR(found.back(), unscaled(128, 10000.0).back() / 4.0, 1e-12);
+  EXPECT_EQ(rotary_frequencies(2, {.scaling = RotaryScaling::ntk, .factor = 4.0}), Frequencies{1});
+}
+
+// The numbers are those of Hugging Face transformers for the rope of Llama 3.1 8B.
+TEST(RotaryFrequencies, Llama3ScalingGivesTheNumbersOfLlama3) {
+  const RotaryOptions options{
+      .theta = 500000.0, .scaling = RotaryScaling::llama3, .factor = 8.0, .original_context = 8192};
+  expect_frequencies(rotary_frequencies(128, options), {{0, 1.0},
+                                                        {1, 0.814617},
+                                                        {28, 0.00321145},
+                                                        {29, 0.00216657},
+                                                        {32, 0.000524846},
+                                                        {34, 0.000178508},
+                                                        {35, 9.55621e-05},
+                                                        {40, 3.4281e-05},
+                                                        {63, 3.06893e-07}});
+}
+
+// Those of theta 10000, factor 4 and a context of 4096, and those of gpt-oss.
+TEST(RotaryFrequencies, YarnScalingGivesTheNumbersOfPublishedModels) {
+  const RotaryOptions yarn{.scaling = RotaryScaling::yarn, .factor = 4.0, .original_context = 4096};
+  expect_frequencies(rotary_frequencies(128, yarn), {{0, 1.0},
+                                                     {20, 0.0562341},
+                                                     {21, 0.047292},
+                                                     {30, 0.00948852},
+                                                     {40, 0.00133789},
+                                                     {46, 0.00033338},
+                                                     {63, 2.88695e-05}});
+  const RotaryOptions gpt_oss{.theta = 150000.0,
+                              .scaling = RotaryScaling::yarn,
+                              .factor = 32.0,
+                              .original_context = 4096,
+                              .truncate = false};
+  expect_frequencies(rotary_frequencies(64, gpt_oss), {{0, 1.0},
+                                                       {8, 0.0508133},
+                                                       {9, 0.0317057},
+                                                       {12, 0.00679496},
+                                                       {16, 0.000456484},
+                                                       {18, 3.83088e-05},
+                                                       {31, 3.02351e-07}});
+}
+
+TEST(RotaryFrequencies, ScaledOnesEqualTheFormulasWrittenOut) {
+  seed_afresh();
+  for (int round = 0; round < 50; ++round) {
+    const int64_t width = 2 * draw(1, 40);
+    const int64_t context = draw(256, 20000);
+    const double factor = 1.0 + static_cast<double>(draw(0, 40)) / 4.0;
+    const double theta = std::pow(10.0, static_cast<double>(draw(2, 6)));
+    auto llama3 = unscaled(width, theta);
+    auto yarn = llama3;
+    for (auto& f : llama3) {
+      const double wavelength = kCircle / f;
+      const double smooth = (context / wavelength - 1.0) / (4.0 - 1.0);
+      if (wavelength > context / 1.0) {
+        f /= factor;
+      } else if (wavelength >= context / 4.0) {
+        f = (1.0 - smooth) * f / factor + smooth * f;
+      }
+    }
+    const auto correction = [&](double turns) {
+      return width * std::log(context / (turns * kCircle)) / (2.0 * std::log(theta));
+    };
+    const double low = std::max(std::floor(correction(32.0)), 0.0);
+    const double high = std::min(std::ceil(correction(1.0)), static_cast<double>(width - 1));
+    for (size_t i = 0; i < yarn.size(); ++i) {
+      double ramp = (static_cast<double>(i) - low) / (low == high ? 0.001 : high - low);
+      ramp = std::min(std::max(ramp, 0.0), 1.0);
+      yarn[i] = yarn[i] / factor * ramp + yarn[i] * (1.0 - ramp);
+    }
+    RotaryOptions options{.theta = theta,
+                          .scaling = RotaryScaling::llama3,
+                          .factor = factor,
+                          .original_context = context};
+    expect_equal(rotary_frequencies(width, options), llama3);
+    options.scaling = RotaryScaling::yarn;
+    expect_equal(rotary_frequencies(width, options), yarn);
+  }
+}
+
+TEST(RotaryAmplitude, IsOneButForYarn) {
+  RotaryOptions options{.factor = 32.0, .original_context = 4096};
+  for (const auto scaling : {RotaryScaling::linear, RotaryScaling::ntk, RotaryScaling::llama3}) {
+    options.scaling = scaling;
+    EXPECT_EQ(rotary_amplitude(options), 1.0);
+  }
+  options.scaling = RotaryScaling::yarn;
+  EXPECT_NEAR(rotary_amplitude(options), 1.3465736, 1e-7);
+  options.attention_factor = 0.75;
+  EXPECT_EQ(rotary_amplitude(options), 0.75);
+}
+
+TEST(RotaryOptionsErrors, NameTheValueFound) {
+  const auto with = [](RotaryOptions options) {
+    return [options] { rotary_frequencies(8, options); };
+  };
+  const auto yarn = RotaryScaling::yarn;
+  const auto llama3 = RotaryScaling::llama3;
+  EXPECT_THAT(
+      [] { rotary_frequencies(7); },
+      throws<c10::ValueError>("rotary_dim (7) must be even, positive and at most head_dim"));
+  EXPECT_THAT(with({.rotary_dim = 10}),
+              throws<c10::ValueError>("rotary_dim (10) must be even, positive and at most head_dim "
+                                      "(8)"));
+  EXPECT_THAT(with({.rotary_dim = 3}), throws<c10::ValueError>("rotary_dim (3) must be even"));
+  EXPECT_THAT(with({.rotary_dim = -2}), throws<c10::ValueError>("rotary_dim (-2)"));
+  EXPECT_THAT(with({.theta = 0.0}), throws<c10::ValueError>("theta (0) must be greater than 1"));
+  EXPECT_THAT(with({.scaling = RotaryScaling::linear, .factor = 0.5}),
+              throws<c10::ValueError>("factor (0.5) must be at least 1"));
+  EXPECT_THAT(with({.factor = 2.0}), throws<c10::ValueError>("factor (2) needs a scaling"));
+  EXPECT_THAT(with({.scaling = yarn, .factor = 2.0}),
+              throws<c10::ValueError>("scaling yarn needs a positive original_context, found 0"));
+  EXPECT_THAT(
+      with({.scaling = llama3, .factor = 2.0, .original_context = -1}),
+      throws<c10::ValueError>("scaling llama3 needs a positive original_context, found -1"));
+  EXPECT_THAT(with({.scaling = yarn, .original_context = 64, .beta_fast = 1.0}),
+              throws<c10::ValueError>("beta_fast (1) must be greater than beta_slow (1)"));
+  EXPECT_THAT(with({.scaling = yarn, .original_context = 64, .attention_factor = -1.0}),
+              throws<c10::ValueError>("attention_factor (-1) must not be negative"));
+  EXPECT_THAT(with({.scaling = llama3, .original_context = 64, .low_freq_factor = 4.0}),
+              throws<c10::ValueError>("high_freq_factor (4) must be greater than low_freq_factor "
+                                      "(4)"));
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,166 @@
+// Rotary positions: what they do to vectors.
+#include "attend/ops/rotary.h"
+
+#include "attend/ops/positions.h"
+#include "support/close.h"
+#include "support/gradient.h"
+#include "support/position_schemes.h"
+#include "support/seed.h"
+#include "support/throws.h"
+#include "support/trace.h"
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+TEST(Rotate, TurnsAPairByItsPosition) {
+  const auto x = torch::tensor({{1.0, 0.0}, {1.0, 0.0}, {0.0, 2.0}});
+  const auto expected =
+      torch::tensor({{1.0, 0.0}, {0.5403023, 0.8414710}, {-1.8185949, -0.8322937}});
+  EXPECT_TRUE(close(rotate(x, torch::arange(3)), expected, 1e-6));
+}
+
+TEST(Rotate, GivesWhatLoopsGive) {
+  seed_afresh();
+  for (int round = 0; round < 40; ++round) {
+    const int64_t b = draw(1, 3);
+    const int64_t t = draw(1, 5);
+    const int64_t head_dim = draw(2, 9);
+    RotaryOptions options{.rotary_dim = 2 * draw(1, head_dim / 2), .interleaved = draw(0, 1) == 1};
+    const auto x = torch::randn({b, draw(1, 3), t, head_dim}, torch::kDouble);
+    const auto rows = torch::randint(-50, 50, {b, t}, torch::kLong);
+    const auto frequencies = rotary_frequencies(head_dim, options);
+    const auto expected = rotate_in_loops(x, rows, frequencies, options.interleaved);
+    EXPECT_TRUE(close(rotate(x, rows, options), expected, 1e-12));
+    EXPECT_TRUE(close(rotate(x[0], rows[0], options), expected[0], 1e-12));
+    EXPECT_TRUE(close(rotate(x[0], rows.narrow(0, 0, 1), options), expected[0], 1e-12));
+    EXPECT_TRUE(close(rotate(x.select(1, 0), rows, options), expected.select(1, 0), 1e-12));
+    const auto row = rotate_in_loops(x, rows[0].expand({b, t}), frequencies, options.interleaved);
+    EXPECT_TRUE(close(rotate(x, rows[0], options), row, 1e-12));
+  }
+}
+
+TEST(Rotate, AtPositionZeroChangesNothing) {
+  const auto x = torch::randn({2, 3, 1, 8});
+  for (const bool interleaved : {false, true}) {
+    EXPECT_TRUE(
+        torch::equal(rotate(x, torch::zeros({1}, torch::kLong), {.interleaved = interleaved}), x));
+  }
+}
+
+TEST(Rotate, ProductsDependOnDistancesOnly) {
+  const auto q = torch::randn({4, 8}, torch::kDouble);
+  const auto k = torch::randn({4, 8}, torch::kDouble);
+  const auto steps = torch::tensor({3, 0, 7, 12});
+  const auto products = [&](int64_t shift, const RotaryOptions& options) {
+    return rotate(q, steps + shift, options).mm(rotate(k, steps + shift, options).t());
+  };
+  for (const bool interleaved : {false, true}) {
+    const RotaryOptions options{.rotary_dim = 6, .interleaved = interleaved};
+    EXPECT_TRUE(close(products(1000, options), products(0, options), 1e-10));
+    EXPECT_FALSE(close(q.mm(k.t()), products(0, options), 1e-3));
+  }
+}
+
+TEST(Rotate, KeepsLengthsButForTheAmplitudeOfYarn) {
+  const auto x = torch::randn({5, 8}, torch::kDouble);
+  const auto lengths = x.norm(2, -1);
+  const auto steps = torch::arange(5);
+  EXPECT_TRUE(close(rotate(x, steps).norm(2, -1), lengths, 1e-12));
+  const RotaryOptions yarn{.scaling = RotaryScaling::yarn,
+                           .factor = 2.0,
+                           .original_context = 64,
+                           .attention_factor = 1.5};
+  EXPECT_TRUE(close(rotate(x, steps, yarn).norm(2, -1), lengths * 1.5, 1e-12));
+}
+
+TEST(Rotate, ComputesAnglesInFloat32ForHalfTypesAndInFloat64ForFloat64) {
+  const auto x = torch::randn({1, 1, 3, 8});
+  const auto late = torch::tensor({{4001, 4002, 4003}});
+  const auto expected = rotate_in_loops(x, late, rotary_frequencies(8), false);
+  for (const auto& [dtype, tolerance] :
+       {std::pair{torch::kBFloat16, 0.05}, std::pair{torch::kHalf, 0.01},
+        std::pair{torch::kFloat, 2e-3}, std::pair{torch::kDouble, 1e-6}}) {
+    const auto found = rotate(x.to(dtype), late);
+    EXPECT_EQ(found.scalar_type(), dtype);
+    EXPECT_TRUE(close(found, expected, tolerance)) << dtype;
+  }
+  const auto exact = x.to(torch::kDouble);
+  const auto latest = torch::tensor({{1000001, 1000002, 1000003}});
+  EXPECT_TRUE(close(rotate(exact, latest),
+                    rotate_in_loops(exact, latest, rotary_frequencies(8), false), 1e-9));
+}
+
+TEST(Rotate, TakesPositionsOfAnyNumberType) {
+  const auto x = torch::randn({3, 4});
+  const auto expected = rotate(x, torch::arange(3));
+  for (const auto dtype : {torch::kInt, torch::kByte, torch::kHalf, torch::kDouble}) {
+    EXPECT_TRUE(close(rotate(x, torch::arange(3).to(dtype)), expected, 0.0)) << dtype;
+  }
+}
+
+TEST(Rotate, TakesStridedExpandedAndEmptyInputs) {
+  const auto x = torch::randn({2, 5, 3, 8});
+  const auto steps = torch::arange(5);
+  const RotaryOptions options{.rotary_dim = 4, .interleaved = true};
+  EXPECT_TRUE(close(rotate(x.transpose(1, 2), steps, options),
+                    rotate(x.transpose(1, 2).contiguous(), steps, options), 0.0));
+  const auto one = torch::randn({1, 1, 5, 8});
+  EXPECT_TRUE(close(rotate(one.expand({2, 3, 5, 8}), steps, options),
+                    rotate(one, steps, options).expand({2, 3, 5, 8}), 0.0));
+  for (const bool interleaved : {false, true}) {
+    const RotaryOptions whole{.interleaved = interleaved};
+    EXPECT_EQ(rotate(torch::zeros({0, 3, 5, 8}), steps, whole).sizes(),
+              at::IntArrayRef({0, 3, 5, 8}));
+    EXPECT_EQ(rotate(torch::zeros({2, 3, 0, 8}), torch::arange(0), whole).sizes(),
+              at::IntArrayRef({2, 3, 0, 8}));
+  }
+}
+
+TEST(Rotate, HasTheGradientOfFiniteDifferences) {
+  const auto x = torch::randn({2, 3, 6}, torch::kDouble).requires_grad_();
+  const auto steps = torch::tensor({{0, 1, 5}, {7, 2, 3}});
+  for (const bool interleaved : {false, true}) {
+    const RotaryOptions options{.rotary_dim = 4, .interleaved = interleaved};
+    EXPECT_TRUE(gradients_match([&] { return rotate(x, steps, options); }, {x}));
+  }
+}
+
+TEST(Rotate, TracedAtOneSizeHoldsAtOthers) {
+  for (const bool interleaved : {false, true}) {
+    const RotaryOptions options{.rotary_dim = 4, .interleaved = interleaved};
+    const auto run = [&](const Tensors& x) {
+      return rotate(rotate(x[0], index_along(x[0], -2), options), x[1], options);
+    };
+    const auto traced = trace(run, {torch::randn({2, 3, 4, 6}), torch::randint(9, {2, 4})});
+    for (const Tensors& other : {Tensors{torch::randn({1, 2, 7, 6}), torch::randint(9, {1, 7})},
+                                 Tensors{torch::randn({3, 1, 1, 6}), torch::randint(9, {3, 1})}}) {
+      EXPECT_TRUE(close(traced(other), run(other), 1e-6));
+    }
+  }
+}
+
+TEST(RotateErrors, NameWhatWasFound) {
+  const auto x = torch::zeros({2, 3, 5, 8});
+  EXPECT_THAT([&] { rotate(x, torch::arange(4)); },
+              throws<c10::ValueError>("positions [4] must be (T) or (B, T) of what they rotate, "
+                                      "[2, 3, 5, 8]"));
+  EXPECT_THAT(
+      [&] {
+        rotate(x, torch::zeros({3, 5}));
+      },
+      throws<c10::ValueError>("positions [3, 5] must be"));
+  EXPECT_THAT([&] { rotate(x, torch::tensor(1)); },
+              throws<c10::ValueError>("positions [] must be"));
+  EXPECT_THAT([&] { rotate(torch::zeros({8}), torch::arange(1)); },
+              throws<c10::ValueError>("rotate needs (..., T, D), found [8]"));
+  EXPECT_THAT([&] { rotate(x.to(torch::kLong), torch::arange(5)); },
+              throws<c10::TypeError>("rotate needs a float dtype, found Long"));
+  const auto turns = rotary_turns(torch::arange(5), torch::ones({5}));
+  EXPECT_THAT([&] { rotate(x, turns); },
+              throws<c10::ValueError>("with D of at least 10, found [2, 3, 5, 8]"));
+}
+
+}  // namespace
+}  // namespace attend
