@@ -14,6 +14,7 @@
 #include "attend/nn/attention_part.h"
 #include "attend/nn/eval_scope.h"
 #include "attend/nn/feed_forward.h"
+#include "attend/nn/kv_cache.h"
 #include "attend/nn/module_factory.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/norms.h"
