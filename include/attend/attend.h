@@ -24,6 +24,7 @@
 #include "attend/nn/eval_scope.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/mixture_of_experts.h"
+#include "attend/nn/kv_cache.h"
 #include "attend/nn/module_factory.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/norms.h"

@@ -34,15 +34,24 @@ torch::Tensor steps_to_end(const torch::Tensor& x) {
   return -index_along(x, -2).flip(0);
 }
 
+torch::Tensor or_else(const torch::Tensor& first, const torch::Tensor& second) {
+  return first.defined() ? first : second;
+}
+
+torch::Tensor same_segment(const torch::Tensor& query, const AttentionArgs& args) {
+  const auto keys = or_else(args.key_segments, args.segments);
+  return per_score(args.segments, query, -2).eq(per_score(keys, query, -1));  // (..., T, S)
+}
+
 }  // namespace
 
 torch::Tensor key_offsets(const torch::Tensor& query, const torch::Tensor& key,
                           const AttentionArgs& args) {
-  const auto& given = args.positions;
-  const auto& given_keys = args.key_positions.defined() ? args.key_positions : given;
-  const auto queries = given.defined() ? given : steps_to_end(query);
-  const auto keys = given_keys.defined() ? given_keys : steps_to_end(key);
-  return per_score(keys, query, -1) - per_score(queries, query, -2);  // (..., T, S)
+  const bool given = args.positions.defined();
+  const auto queries = given ? args.positions : steps_to_end(query);
+  const auto keys = given ? or_else(args.key_positions, args.positions) : steps_to_end(key);
+  // Signed, since the difference of unsigned integers wraps around.
+  return per_score(keys, query, -1).to(torch::kLong) - per_score(queries, query, -2);
 }
 
 torch::Tensor causal_mask(const torch::Tensor& query, const torch::Tensor& key) {
@@ -56,9 +65,7 @@ torch::Tensor visible_keys(const torch::Tensor& query, const torch::Tensor& key,
     mask = combine_masks(mask, per_score(args.key_valid, query, -1));
   }
   if (args.segments.defined()) {
-    const auto& of_keys = args.key_segments.defined() ? args.key_segments : args.segments;
-    mask =
-        combine_masks(mask, per_score(args.segments, query, -2).eq(per_score(of_keys, query, -1)));
+    mask = combine_masks(mask, same_segment(query, args));
   }
   if (args.causal || args.window > 0) {
     const auto offsets = key_offsets(query, key, args);

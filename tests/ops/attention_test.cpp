@@ -47,8 +47,7 @@ TEST_F(ScaledDotProductAttention, EqualsTheFormulaInLoopsInRandomCases) {
                  << "case " << i << ": query " << query.sizes() << ", key " << key.sizes()
                  << ", causal " << args.causal << ", mask " << args.mask);
 
-    const auto expected = attention_in_loops(query, key, value, bias_of(args, {b, h, t, s}),
-                                             scale.value_or(1 / std::sqrt(static_cast<double>(d))));
+    const auto expected = attention_in_loops(query, key, value, args, {.scale = scale});
     const auto fused = attend::dot_product_attention(query, key, value, args, {.scale = scale});
     EXPECT_TRUE(close(fused.output, expected.output, 1e-12));
     args.need_weights = true;

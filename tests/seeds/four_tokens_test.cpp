@@ -140,8 +140,7 @@ TEST_F(FourTokens, MaskedWeightsAndOutputAreThePrintedOnesHoweverTheMaskIsGiven)
 // The text leaves the softmax without its mask commented out, so it prints neither those weights
 // nor their output: here the reference is written out in loops.
 TEST_F(FourTokens, UnmaskedWeightsAndOutputEqualTheFormulaInLoops) {
-  const auto expected = attention_in_loops(query, key, value, torch::zeros({4, 4}, torch::kDouble),
-                                           1 / std::sqrt(8.0));
+  const auto expected = attention_in_loops(query, key, value);
   const auto [output, weights] =
       attend::dot_product_attention(query, key, value, {.need_weights = true});
   EXPECT_TRUE(close(weights, expected.weights, 1e-14));

@@ -1,0 +1,139 @@
+#include "ops/attention_checks.h"
+
+#include <ATen/ExpandUtils.h>
+
+#include <string>
+#include <vector>
+
+namespace attend {
+namespace {
+
+/// The dimensions before the last `count`.
+at::IntArrayRef leading(const torch::Tensor& x, int64_t count) {
+  return x.sizes().slice(0, static_cast<std::size_t>(x.dim() - count));
+}
+
+void check_inputs(const torch::Tensor& query, const torch::Tensor& key,
+                  const torch::Tensor& value) {
+  TORCH_CHECK_VALUE(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2,
+                    "attention needs (..., length, width), found query ", query.sizes(), ", key ",
+                    key.sizes(), " and value ", value.sizes());
+  TORCH_CHECK_VALUE(query.size(-1) == key.size(-1), "query width (", query.size(-1),
+                    ") must equal key width (", key.size(-1), ")");
+  TORCH_CHECK_VALUE(key.size(-2) == value.size(-2), "key length (", key.size(-2),
+                    ") must equal value length (", value.size(-2), ")");
+  TORCH_CHECK_TYPE(query.is_floating_point() && query.scalar_type() == key.scalar_type() &&
+                       key.scalar_type() == value.scalar_type(),
+                   "query, key and value must have one float dtype, found ", query.scalar_type(),
+                   ", ", key.scalar_type(), " and ", value.scalar_type());
+}
+
+void check_batch_and_heads(const torch::Tensor& query, const torch::Tensor& key,
+                           const torch::Tensor& value) {
+  const bool same_dimensions = query.dim() == key.dim() && key.dim() == value.dim();
+  const int64_t inner = is_grouped(query, key) ? 3 : 2;
+  TORCH_CHECK_VALUE(
+      same_dimensions && at::are_expandable(leading(query, inner), leading(key, inner)) &&
+          at::are_expandable(leading(query, inner), leading(value, inner)) &&
+          at::are_expandable(leading(key, 2), leading(value, 2)),
+      "query ", query.sizes(), ", key ", key.sizes(), " and value ", value.sizes(),
+      " must agree in batch and heads; the queries' heads may be a multiple of the keys'");
+}
+
+std::vector<int64_t> scores_shape(const torch::Tensor& query, const torch::Tensor& key) {
+  const bool grouped = is_grouped(query, key);
+  const int64_t inner = grouped ? 3 : 2;
+  auto shape = at::infer_size(leading(query, inner), leading(key, inner));
+  if (grouped) shape.push_back(query.size(-3));
+  shape.insert(shape.end(), {query.size(-2), key.size(-2)});
+  return shape;  // (..., H, T, S)
+}
+
+void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const torch::Tensor& key) {
+  if (!mask.defined()) return;
+  TORCH_CHECK_TYPE(mask.scalar_type() == torch::kBool || mask.is_floating_point(),
+                   "mask must be bool (true = may attend) or float (added), found ",
+                   mask.scalar_type());
+  const auto shape = scores_shape(query, key);
+  TORCH_CHECK_VALUE(at::is_expandable_to(mask.sizes(), shape), "mask ", mask.sizes(),
+                    " must broadcast to the scores ", c10::IntArrayRef(shape));
+}
+
+/// What has one entry for each token of `x` (..., N, D): (N) or, where `x` has a batch, (B, N).
+void check_per_token(const char* name, const torch::Tensor& tokens, const torch::Tensor& x) {
+  if (!tokens.defined()) return;
+  const bool batched = x.dim() >= 3;
+  const auto length = std::to_string(x.size(-2));
+  const bool is_row = tokens.dim() == 1;
+  const bool is_batch =
+      batched && tokens.dim() == 2 && (tokens.size(0) == x.size(0) || tokens.size(0) == 1);
+  TORCH_CHECK_VALUE((is_row || is_batch) && tokens.size(-1) == x.size(-2), name, " ",
+                    tokens.sizes(), " must be (", length, ")",
+                    batched ? " or (" + std::to_string(x.size(0)) + ", " + length + ")" : "",
+                    ", an entry for each token");
+}
+
+/// A property of tokens that the keys share with the queries unless they have their own.
+void check_number_per_token(const std::string& name, const torch::Tensor& of_queries,
+                            const torch::Tensor& of_keys, const torch::Tensor& query,
+                            const torch::Tensor& key) {
+  const auto key_name = "key_" + name;
+  TORCH_CHECK_VALUE(of_queries.defined() || !of_keys.defined(), key_name, " are given, but no ",
+                    name, " of the queries");
+  const auto check = [](const std::string& tokens_name, const torch::Tensor& tokens,
+                        const torch::Tensor& x) {
+    check_per_token(tokens_name.c_str(), tokens, x);
+    TORCH_CHECK_TYPE(
+        !tokens.defined() || at::isIntegralType(tokens.scalar_type(), /*includeBool=*/false),
+        tokens_name, " must be integers, found ", tokens.scalar_type());
+  };
+  check(name, of_queries, query);
+  check(key_name, of_keys.defined() ? of_keys : of_queries, key);
+}
+
+void check_args(const AttentionArgs& args, const torch::Tensor& query, const torch::Tensor& key) {
+  check_mask(args.mask, query, key);
+  check_per_token("key_valid", args.key_valid, key);
+  TORCH_CHECK_TYPE(!args.key_valid.defined() || args.key_valid.scalar_type() == torch::kBool,
+                   "key_valid must be bool (true = may be attended to), found ",
+                   args.key_valid.scalar_type());
+  check_number_per_token("segments", args.segments, args.key_segments, query, key);
+  check_number_per_token("positions", args.positions, args.key_positions, query, key);
+  TORCH_CHECK_VALUE(args.window >= 0, "window (", args.window, ") must not be negative");
+  TORCH_CHECK_VALUE(!args.average_weights || query.dim() >= 3,
+                    "average_weights needs heads (..., H, T, D), found query ", query.sizes());
+}
+
+void check_options(const ScoreOptions& options, const torch::Tensor& query) {
+  TORCH_CHECK_VALUE(options.dropout >= 0.0 && options.dropout < 1.0, "dropout (", options.dropout,
+                    ") must be in [0, 1)");
+  TORCH_CHECK_VALUE(options.soft_cap >= 0.0, "soft_cap (", options.soft_cap,
+                    ") must not be negative");
+  const auto& sinks = options.sinks;
+  if (!sinks.defined()) return;
+  TORCH_CHECK_VALUE(query.dim() >= 3 && sinks.dim() >= 1 && sinks.size(0) == query.size(-3) &&
+                        sinks.numel() == query.size(-3),
+                    "sinks ", sinks.sizes(),
+                    " must hold one number for each of the heads of query ", query.sizes());
+  TORCH_CHECK_TYPE(sinks.is_floating_point(), "sinks must be float, found ", sinks.scalar_type());
+}
+
+}  // namespace
+
+bool is_grouped(const torch::Tensor& query, const torch::Tensor& key) {
+  if (query.dim() < 3 || key.dim() != query.dim()) return false;
+  const int64_t heads = query.size(-3);
+  const int64_t groups = key.size(-3);
+  return groups > 0 && heads > groups && heads % groups == 0;
+}
+
+void check_attention(const torch::Tensor& query, const torch::Tensor& key,
+                     const torch::Tensor& value, const AttentionArgs& args,
+                     const ScoreOptions& options) {
+  check_inputs(query, key, value);
+  check_batch_and_heads(query, key, value);
+  check_args(args, query, key);
+  check_options(options, query);
+}
+
+}  // namespace attend

@@ -1,0 +1,124 @@
+// What the tests of the key-value cache share.
+#pragma once
+
+#include "attend/nn/kv_cache.h"
+#include "attend/nn/transformer_block.h"
+#include "attend/ops/masks.h"
+#include "support/seed.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace attend {
+
+/// A window that the attention has of itself.
+struct LocalWindow : torch::nn::Cloneable<LocalWindow>, AttentionPart {
+  explicit LocalWindow(int64_t window) : window(window) {}
+  void reset() override {}
+  void on_scores(Heads& heads) override { heads.args.window = window; }
+  int64_t window;
+};
+
+/// Makes queries and keys depend on their positions, as rotary embeddings do.
+struct StampPositions : torch::nn::Cloneable<StampPositions>, AttentionPart {
+  void reset() override {}
+  void on_heads(Heads& heads) override {
+    auto angle = query_positions(heads).unsqueeze(-1).to(heads.query.scalar_type());  // (.., T, 1)
+    if (angle.dim() == 3) angle = angle.unsqueeze(1);  // (B, 1, T, 1)
+    heads.query = heads.query * (1 + torch::sin(angle));
+    heads.key = heads.key + torch::cos(angle);
+  }
+};
+
+/// Adds to the scores what depends on distance, as ALiBi does.
+struct DistanceBias : torch::nn::Cloneable<DistanceBias>, AttentionPart {
+  void reset() override {}
+  void on_scores(Heads& heads) override {
+    const auto offsets = key_offsets(heads.query, heads.key, heads.args);
+    const auto bias = -0.3 * offsets.abs().to(heads.query.scalar_type());
+    heads.args.mask = combine_masks(heads.args.mask, bias);
+  }
+};
+
+template <typename Part, typename... Args>
+AttentionPartFactory part(const char* name, Args... args) {
+  return {name, [=](const HeadShape&) { return std::make_shared<Part>(args...); }};
+}
+
+/// An attention to be cached.
+struct CacheCase {
+  std::string name;
+  std::vector<AttentionPartFactory> parts = {};
+  int64_t window = 0;  ///< of those parts
+
+  friend std::ostream& operator<<(std::ostream& stream, const CacheCase& self) {
+    return stream << self.name;
+  }
+};
+
+inline std::vector<CacheCase> cache_cases() {
+  const auto window = part<LocalWindow>("window", 3);
+  const auto stamp = part<StampPositions>("stamp");
+  const auto bias = part<DistanceBias>("bias");
+  return {{"Plain"},
+          {"Window", {window}, 3},
+          {"Positions", {stamp}},
+          {"Distances", {bias}},
+          {"Everything", {stamp, bias, window}, 3}};
+}
+
+/// Those with a window of their own.
+inline std::vector<CacheCase> rolling_cases() {
+  auto cases = cache_cases();
+  cases.erase(std::remove_if(cases.begin(), cases.end(),
+                             [](const CacheCase& each) { return each.window == 0; }),
+              cases.end());
+  return cases;
+}
+
+/// Two blocks of width 8 with 4 heads over 2 heads of keys and values, for inference.
+class CachedBlocks {
+ public:
+  explicit CachedBlocks(const std::vector<AttentionPartFactory>& parts, int64_t num_kv_heads = 2,
+                        torch::Dtype dtype = torch::kDouble) {
+    TransformerBlockOptions options(8, 4);
+    options.attention().num_kv_heads(num_kv_heads).parts(parts);
+    for (int i = 0; i < 2; ++i) {
+      TransformerBlock block(options);
+      block->to(dtype);
+      block->eval();
+      blocks_.push_back(block);
+    }
+  }
+
+  /// `x` (..., T, 8) -> (..., T, 8), causal.
+  torch::Tensor operator()(torch::Tensor x, KvCache* cache = nullptr, AttentionArgs args = {}) {
+    args.causal = true;
+    for (int64_t layer = 0; layer < 2; ++layer) {
+      x = blocks_[static_cast<std::size_t>(layer)]->forward(x, args,
+                                                            {.cache = cache, .layer = layer});
+    }
+    return x;
+  }
+
+  /// The same through the cache, in pieces of at most `most` tokens.
+  torch::Tensor in_pieces(const torch::Tensor& x, KvCache& cache, int64_t most) {
+    std::vector<torch::Tensor> outputs;
+    for (int64_t begin = 0; begin < x.size(-2);) {
+      const auto tokens = std::min(draw(0, most), x.size(-2) - begin);
+      cache.extend(tokens);
+      outputs.push_back((*this)(x.narrow(-2, begin, tokens), &cache));
+      begin += tokens;
+    }
+    return torch::cat(outputs, -2);
+  }
+
+ private:
+  std::vector<TransformerBlock> blocks_;
+};
+
+}  // namespace attend

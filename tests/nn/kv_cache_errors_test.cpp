@@ -1,0 +1,199 @@
+#include "attend/nn/kv_cache.h"
+#include "attend/nn/multihead_attention.h"
+#include "nn/cached_blocks.h"
+#include "support/close.h"
+#include "support/throws.h"
+
+namespace attend {
+namespace {
+
+torch::Tensor bools(at::IntArrayRef sizes) {
+  return torch::ones(sizes, torch::kBool);
+}
+
+/// One attention of width 8 with 4 heads over 2, and a cache for 2 sequences of 6 tokens.
+struct KvCacheErrors : testing::Test {
+  static KvCacheOptions options() { return {1, 2, 2, 2, 6}; }
+
+  auto attending(at::IntArrayRef sizes, AttentionArgs args = {}, int64_t layer = 0) {
+    return [this, x = torch::zeros(sizes), args, layer] {
+      attention->forward(x, args, {.cache = &cache, .layer = layer});
+    };
+  }
+  auto extending(int64_t tokens, torch::Tensor valid = {}) {
+    return [=, this] { cache.extend(tokens, valid); };
+  }
+  void feed(int64_t tokens) {
+    cache.extend(tokens);
+    attending({2, tokens, 8})();
+  }
+
+  const torch::NoGradGuard no_grad;
+  MultiheadAttention attention{MultiheadAttentionOptions(8, 4).num_kv_heads(2)};
+  KvCache cache{options()};
+};
+
+TEST_F(KvCacheErrors, NameTheOption) {
+  const auto making = [](KvCacheOptions options) { return [options] { KvCache made(options); }; };
+  EXPECT_THAT(making(options().layers(0)), throws<c10::ValueError>("layers (0) must be positive"));
+  EXPECT_THAT(making(options().batch(-1)),
+              throws<c10::ValueError>("batch (-1) must not be negative"));
+  EXPECT_THAT(making(options().num_kv_heads(0)), throws<c10::ValueError>("num_kv_heads (0)"));
+  EXPECT_THAT(making(options().head_dim(-2)), throws<c10::ValueError>("head_dim (-2)"));
+  EXPECT_THAT(making(options().capacity(0)), throws<c10::ValueError>("capacity (0)"));
+  EXPECT_THAT(making(options().window(-1)), throws<c10::ValueError>("window (-1)"));
+  EXPECT_THAT(making(options().window(7)),
+              throws<c10::ValueError>("window (7) must not exceed the capacity (6)"));
+}
+
+TEST_F(KvCacheErrors, NameWhatDoesNotFitTheAnnouncement) {
+  EXPECT_THAT(extending(-1), throws<c10::ValueError>("tokens (-1) must not be negative"));
+  EXPECT_THAT(extending(3, bools({2, 4})), throws<c10::ValueError>("valid [2, 4] must be [2, 3]"));
+  EXPECT_THAT(extending(3, bools({3})), throws<c10::ValueError>("valid [3] must be [2, 3]"));
+  EXPECT_THAT(extending(3, torch::ones({2, 3})),
+              throws<c10::TypeError>("valid must be bool (true = a token, false = padding), found "
+                                     "Float"));
+}
+
+TEST_F(KvCacheErrors, NameTheCapacityAndWhatIsToCome) {
+  feed(4);
+  EXPECT_THAT(extending(3), throws<c10::ValueError>("the cache's capacity (6) is less than the 4 "
+                                                    "tokens in it and the 3 to come"));
+  // Padding needs no room.
+  auto valid = bools({2, 3});
+  valid.select(1, 0).fill_(false);
+  EXPECT_NO_THROW(cache.extend(3, valid));
+}
+
+TEST_F(KvCacheErrors, NameWhatARollingCacheWouldNeed) {
+  KvCache rolling(options().window(3));
+  rolling.extend(6);  // nothing is dropped yet
+  attention->forward(torch::zeros({2, 6, 8}), {.causal = true, .window = 3}, {.cache = &rolling});
+  EXPECT_THAT([&] { rolling.extend(5); },
+              throws<c10::ValueError>("the cache's capacity (6) is less than 7, which 5 tokens at "
+                                      "once need with a window of 3: feed fewer at once"));
+  EXPECT_NO_THROW(rolling.extend(4));
+}
+
+TEST_F(KvCacheErrors, LeaveTheCacheAsItWas) {
+  feed(4);
+  EXPECT_ANY_THROW(cache.extend(3));
+  EXPECT_ANY_THROW(cache.extend(2, bools({2, 3})));
+  EXPECT_ANY_THROW(cache.truncate({2, 5}));
+  EXPECT_THAT(cache.lengths(), testing::ElementsAre(4, 4));
+  EXPECT_NO_THROW(feed(2));
+}
+
+TEST_F(KvCacheErrors, NameTokensThatWereNotAnnounced) {
+  EXPECT_THAT(attending({2, 3, 8}),
+              throws<c10::ValueError>("layer 0 got 3 tokens that no extend has announced"));
+  cache.extend(3);
+  EXPECT_THAT(attending({2, 4, 8}),
+              throws<c10::ValueError>("layer 0 got 4 tokens, extend announced 3"));
+  EXPECT_THAT(extending(1),
+              throws<c10::ValueError>("layer 0 of the cache's 1 has not stored the 3 tokens "
+                                      "announced before: truncate takes them back"));
+  attending({2, 3, 8})();
+  EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("no extend has announced"));
+}
+
+TEST_F(KvCacheErrors, NameTheLayer) {
+  cache.extend(3);
+  EXPECT_THAT(attending({2, 3, 8}, {}, 1),
+              throws<c10::ValueError>("layer (1) must be one of the cache's 1"));
+  EXPECT_THAT(attending({2, 3, 8}, {}, -1), throws<c10::ValueError>("layer (-1)"));
+}
+
+TEST_F(KvCacheErrors, NameTheShapesThatDiffer) {
+  cache.extend(3);
+  EXPECT_THAT(attending({4, 3, 8}),
+              throws<c10::ValueError>("the cache expects (batch, heads, T, width) = [2, 2, 3, 2], "
+                                      "found [4, 2, 3, 2]"));
+  EXPECT_THAT(attending({3, 8}), throws<c10::ValueError>("[2, 2, 3, 2], found [2, 3, 2]"));
+  attention = MultiheadAttention(8, 4);
+  EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("found [2, 4, 3, 2]"));
+  attention = MultiheadAttention(MultiheadAttentionOptions(8, 2).head_dim(6));
+  EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("found [2, 2, 3, 6]"));
+}
+
+TEST_F(KvCacheErrors, NameBothDtypes) {
+  attention->to(torch::kDouble);
+  cache.extend(3);
+  EXPECT_THAT(
+      [&] {
+        attention->forward(torch::zeros({2, 3, 8}, torch::kDouble), {}, {.cache = &cache});
+      },
+      throws<c10::TypeError>("the cache's dtype is Float, found keys or values of Double"));
+}
+
+TEST_F(KvCacheErrors, SayThatItServesInference) {
+  cache.extend(3);
+  const torch::AutoGradMode grad(true);
+  EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("use torch::NoGradGuard"));
+}
+
+TEST_F(KvCacheErrors, NameArgumentsThatTheCacheSupplies) {
+  cache.extend(3);
+  const auto integers = torch::zeros({2, 3}, torch::kLong);
+  EXPECT_THAT(attending({2, 3, 8}, {.positions = integers}),
+              throws<c10::ValueError>("found positions"));
+  EXPECT_THAT(attending({2, 3, 8}, {.key_valid = bools({2, 3})}),
+              throws<c10::ValueError>("found key_valid"));
+  EXPECT_THAT(attending({2, 3, 8}, {.segments = integers}),
+              throws<c10::ValueError>("found segments"));
+}
+
+TEST_F(KvCacheErrors, NameAMaskThatDoesNotFit) {
+  feed(2);
+  cache.extend(2);
+  EXPECT_THAT(attending({2, 2, 8}, {.mask = bools({2, 2})}),
+              throws<c10::ValueError>("mask [2, 2] must broadcast to the scores [2, 4, 2, 4]"));
+  cache.truncate({1, 2});
+  cache.extend(2);
+  EXPECT_THAT(attending({2, 2, 8}, {.mask = bools({2, 4})}),
+              throws<c10::ValueError>(
+                  "mask [2, 4] needs a cache whose sequences are equally long and complete"));
+}
+
+TEST_F(KvCacheErrors, NameTheWindowThatTheCacheCannotServe) {
+  KvCache rolling(options().window(3));
+  for (const int64_t window : {0, 4}) {
+    const auto message =
+        "the cache keeps a window of 3 tokens, the attention's window must be "
+        "that or less, found " +
+        std::to_string(window);
+    rolling.clear();
+    rolling.extend(2);
+    EXPECT_THAT(
+        [&] {
+          attention->forward(torch::zeros({2, 2, 8}), {.window = window}, {.cache = &rolling});
+        },
+        throws<c10::ValueError>(message.c_str()));
+  }
+}
+
+TEST_F(KvCacheErrors, NameLengthsThatCannotComeBack) {
+  EXPECT_THAT([&] { cache.truncate({0}); },
+              throws<c10::ValueError>("truncate needs 2 lengths, found 1"));
+  EXPECT_THAT(
+      [&] {
+        cache.truncate({0, 1});
+      },
+      throws<c10::ValueError>("sequence 1 of length 0 cannot be truncated to 1"));
+  KvCache rolling(options().window(3));
+  for (int step = 0; step < 8; ++step) {
+    rolling.extend(1);
+    attention->forward(torch::zeros({2, 1, 8}), {.causal = true, .window = 3}, {.cache = &rolling});
+  }
+  EXPECT_NO_THROW(rolling.truncate({8, 8}));
+  EXPECT_THAT(
+      [&] {
+        rolling.truncate({8, 3});
+      },
+      throws<c10::ValueError>("sequence 1 cannot be truncated to 3: it needs its tokens "
+                              "from 1 on, and the first 2 have been dropped"));
+  EXPECT_NO_THROW(rolling.truncate({4, 4}));
+}
+
+}  // namespace
+}  // namespace attend

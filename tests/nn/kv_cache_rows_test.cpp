@@ -1,0 +1,124 @@
+// A cache whose sequences have different lengths: each gives what it gives alone.
+#include "attend/nn/kv_cache.h"
+#include "nn/cached_blocks.h"
+#include "support/close.h"
+
+namespace attend {
+namespace {
+
+/// Which of `tokens` columns hold the counts[b] tokens of each row: (B, tokens), bool.
+torch::Tensor place(const std::vector<int64_t>& counts, int64_t tokens, const std::string& side) {
+  auto valid = torch::zeros({static_cast<int64_t>(counts.size()), tokens}, torch::kBool);
+  for (std::size_t b = 0; b < counts.size(); ++b) {
+    auto row = valid[static_cast<int64_t>(b)];
+    if (side == "Left") row.narrow(0, tokens - counts[b], counts[b]).fill_(true);
+    if (side == "Right") row.narrow(0, 0, counts[b]).fill_(true);
+    if (side == "Anywhere")
+      row.index_fill_(0, torch::randperm(tokens).narrow(0, 0, counts[b]), true);
+  }
+  return valid;
+}
+
+using RowsCase = std::tuple<CacheCase, std::string>;
+
+/// Feeds sequences of different lengths together, and collects what each gives.
+struct KvCacheRows : testing::TestWithParam<RowsCase> {
+  void SetUp() override {
+    seed_afresh();
+    for (int64_t b = 0; b < 3; ++b) sequences.push_back(torch::randn({40, 8}, torch::kDouble));
+    outputs.resize(3);
+  }
+
+  /// Feeds counts[b] further tokens of each row, among padding of random numbers.
+  void feed(KvCache& cache, const std::vector<int64_t>& counts, int64_t tokens) {
+    const auto valid = place(counts, tokens, std::get<1>(GetParam()));
+    const auto x = torch::randn({3, tokens, 8}, torch::kDouble);
+    for (int64_t b = 0; b < 3; ++b) {
+      const auto i = static_cast<std::size_t>(b);
+      x[b].index_put_({valid[b]}, sequences[i].narrow(0, cache.lengths()[i], counts[i]));
+    }
+    cache.extend(tokens, valid);
+    const auto y = model(x, &cache);
+    EXPECT_TRUE(torch::isfinite(y).all().item<bool>());
+    for (int64_t b = 0; b < 3; ++b) {
+      outputs[static_cast<std::size_t>(b)].push_back(y[b].index({valid[b]}));
+    }
+  }
+
+  void expect_what_each_gives_alone() {
+    for (std::size_t b = 0; b < 3; ++b) {
+      const auto found = torch::cat(outputs[b]);
+      const auto alone = model(sequences[b].narrow(0, 0, found.size(0)).unsqueeze(0))[0];
+      EXPECT_TRUE(close(found, alone, 1e-12)) << "row " << b;
+    }
+  }
+
+  static KvCacheOptions options(int64_t capacity) {
+    return KvCacheOptions(2, 3, 2, 2, capacity).dtype(torch::kDouble);
+  }
+
+  const torch::NoGradGuard no_grad;
+  CachedBlocks model{std::get<0>(GetParam()).parts};
+  std::vector<torch::Tensor> sequences;
+  std::vector<std::vector<torch::Tensor>> outputs;
+};
+
+INSTANTIATE_TEST_SUITE_P(, KvCacheRows,
+                         testing::Combine(testing::ValuesIn(cache_cases()),
+                                          testing::Values("Left", "Right", "Anywhere")),
+                         [](const auto& test) {
+                           return std::get<0>(test.param).name + std::get<1>(test.param);
+                         });
+
+struct RollingKvCacheRows : KvCacheRows {};
+INSTANTIATE_TEST_SUITE_P(, RollingKvCacheRows,
+                         testing::Combine(testing::ValuesIn(rolling_cases()),
+                                          testing::Values("Left", "Right", "Anywhere")),
+                         [](const auto& test) {
+                           return std::get<0>(test.param).name + std::get<1>(test.param);
+                         });
+
+TEST_P(KvCacheRows, PromptsOfDifferentLengthsThenStepByStep) {
+  KvCache cache(options(12));
+  feed(cache, {5, 2, 0}, 5);
+  for (int step = 0; step < 7; ++step) feed(cache, {1, 1, 1}, 1);
+  EXPECT_THAT(cache.lengths(), testing::ElementsAre(12, 9, 7));
+  expect_what_each_gives_alone();
+}
+
+TEST_P(KvCacheRows, PiecesOfAnySize) {
+  KvCache cache(options(40));
+  for (int i = 0; i < 8; ++i) feed(cache, {draw(0, 4), draw(0, 4), draw(0, 4)}, 5);
+  expect_what_each_gives_alone();
+}
+
+TEST_P(KvCacheRows, ThatCatchUpWithEachOther) {
+  KvCache cache(options(20));
+  feed(cache, {4, 2, 3}, 6);
+  feed(cache, {0, 2, 1}, 2);
+  for (int step = 0; step < 3; ++step) feed(cache, {2, 2, 2}, 2);
+  EXPECT_THAT(cache.lengths(), testing::ElementsAre(10, 10, 10));
+  expect_what_each_gives_alone();
+}
+
+TEST_P(RollingKvCacheRows, FarBeyondTheCapacity) {
+  const auto window = std::get<0>(GetParam()).window;
+  KvCache cache(options(window + 3).window(window));
+  for (int i = 0; i < 10; ++i) feed(cache, {draw(0, 4), draw(0, 4), draw(0, 4)}, 6);
+  expect_what_each_gives_alone();
+}
+
+TEST_P(KvCacheRows, AreUndoneEachToItsLength) {
+  KvCache cache(options(30));
+  feed(cache, {5, 2, 0}, 5);
+  const auto before = cache.lengths();
+  cache.extend(3);
+  model(torch::randn({3, 3, 8}, torch::kDouble), &cache);
+  cache.truncate(before);
+  EXPECT_EQ(cache.lengths(), before);
+  feed(cache, {1, 4, 2}, 4);
+  expect_what_each_gives_alone();
+}
+
+}  // namespace
+}  // namespace attend

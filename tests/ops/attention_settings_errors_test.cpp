@@ -1,0 +1,113 @@
+#include "attend/ops/attention.h"
+#include "support/throws.h"
+
+namespace attend {
+namespace {
+
+/// A call of (2, 4, 3, 5) over five keys, to be thrown from.
+auto attending(AttentionArgs args, ScoreOptions options = {}) {
+  return [=] {
+    const auto query = torch::zeros({2, 4, 3, 5});
+    const auto key = torch::zeros({2, 4, 6, 5});
+    attend::dot_product_attention(query, key, key, args, options);
+  };
+}
+
+torch::Tensor integers(at::IntArrayRef sizes) {
+  return torch::zeros(sizes, torch::kLong);
+}
+
+TEST(AttentionArgsErrors, NameTheShapeOfKeyValid) {
+  EXPECT_THAT(
+      attending({.key_valid = torch::ones({2, 3}, torch::kBool)}),
+      throws<c10::ValueError>("key_valid [2, 3] must be (6) or (2, 6), an entry for each token"));
+  EXPECT_THAT(attending({.key_valid = torch::ones({3, 6}, torch::kBool)}),
+              throws<c10::ValueError>("key_valid [3, 6] must be (6) or (2, 6)"));
+  EXPECT_THAT(attending({.key_valid = torch::ones({2, 1, 1, 6}, torch::kBool)}),
+              throws<c10::ValueError>("key_valid [2, 1, 1, 6] must be (6) or (2, 6)"));
+  EXPECT_THAT(attending({.key_valid = torch::tensor(true)}),
+              throws<c10::ValueError>("key_valid [] must be (6) or (2, 6)"));
+}
+
+TEST(AttentionArgsErrors, NameTheDtypeOfKeyValid) {
+  EXPECT_THAT(
+      attending({.key_valid = integers({2, 6})}),
+      throws<c10::TypeError>("key_valid must be bool (true = may be attended to), found Long"));
+}
+
+TEST(AttentionArgsErrors, KnowNoBatchWhereThereIsNone) {
+  const auto x = torch::zeros({3, 5});
+  EXPECT_THAT(
+      [&] {
+        attend::dot_product_attention(x, x, x, {.key_valid = torch::ones({1, 3}) > 0});
+      },
+      throws<c10::ValueError>("key_valid [1, 3] must be (3), an entry for each token"));
+}
+
+TEST(AttentionArgsErrors, NameTheShapesOfSegments) {
+  EXPECT_THAT(attending({.segments = integers({2, 4})}),
+              throws<c10::ValueError>("segments [2, 4] must be (3) or (2, 3)"));
+  EXPECT_THAT(attending({.segments = integers({2, 3})}),
+              throws<c10::ValueError>("key_segments [2, 3] must be (6) or (2, 6)"));
+  EXPECT_THAT(attending({.key_segments = integers({2, 6})}),
+              throws<c10::ValueError>("key_segments are given, but no segments of the queries"));
+}
+
+TEST(AttentionArgsErrors, NameTheShapesOfPositions) {
+  EXPECT_THAT(attending({.positions = integers({4})}),
+              throws<c10::ValueError>("positions [4] must be (3) or (2, 3)"));
+  EXPECT_THAT(attending({.positions = integers({3})}),
+              throws<c10::ValueError>("key_positions [3] must be (6) or (2, 6)"));
+  EXPECT_THAT(attending({.key_positions = integers({6})}),
+              throws<c10::ValueError>("key_positions are given, but no positions of the queries"));
+}
+
+TEST(AttentionArgsErrors, NameTheDtypesThatAreNoIntegers) {
+  EXPECT_THAT(attending({.segments = torch::zeros({3}), .key_segments = integers({6})}),
+              throws<c10::TypeError>("segments must be integers, found Float"));
+  EXPECT_THAT(attending({.segments = integers({3}), .key_segments = torch::zeros({6}) > 0}),
+              throws<c10::TypeError>("key_segments must be integers, found Bool"));
+  EXPECT_THAT(attending({.positions = torch::zeros({3}), .key_positions = integers({6})}),
+              throws<c10::TypeError>("positions must be integers, found Float"));
+  EXPECT_THAT(attending({.positions = integers({3}), .key_positions = torch::zeros({6})}),
+              throws<c10::TypeError>("key_positions must be integers, found Float"));
+}
+
+TEST(AttentionArgsErrors, NameAWindowThatIsNegative) {
+  EXPECT_THAT(attending({.window = -1}),
+              throws<c10::ValueError>("window (-1) must not be negative"));
+}
+
+TEST(AttentionArgsErrors, NameTheQueryWithoutHeadsToAverage) {
+  const auto x = torch::zeros({3, 5});
+  EXPECT_THAT(
+      [&] {
+        attend::dot_product_attention(x, x, x, {.need_weights = true, .average_weights = true});
+      },
+      throws<c10::ValueError>("average_weights needs heads (..., H, T, D), found query [3, 5]"));
+}
+
+TEST(ScoreOptionsErrors, NameTheValue) {
+  EXPECT_THAT(attending({}, {.dropout = 1.0}),
+              throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
+  EXPECT_THAT(attending({}, {.dropout = -0.5}), throws<c10::ValueError>("dropout (-0.5) must be"));
+  EXPECT_THAT(attending({}, {.soft_cap = -2.0}),
+              throws<c10::ValueError>("soft_cap (-2) must not be negative"));
+}
+
+TEST(ScoreOptionsErrors, NameTheShapeAndTheDtypeOfSinks) {
+  for (const auto& sinks : {torch::zeros({3}), torch::zeros({1, 4}), torch::zeros({4, 2})}) {
+    EXPECT_THAT(attending({}, {.sinks = sinks}),
+                throws<c10::ValueError>("must hold one number for each of the heads of query "
+                                        "[2, 4, 3, 5]"));
+  }
+  EXPECT_THAT(attending({}, {.sinks = torch::tensor(1.0)}), throws<c10::ValueError>("sinks []"));
+  EXPECT_THAT(attending({}, {.sinks = integers({4})}),
+              throws<c10::TypeError>("sinks must be float, found Long"));
+  const auto x = torch::zeros({3, 5});
+  EXPECT_THAT([&] { attend::dot_product_attention(x, x, x, {}, {.sinks = torch::zeros({1})}); },
+              throws<c10::ValueError>("sinks [1] must hold one number"));
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,155 @@
+// What attention is given beyond queries, keys and values, each alone and all together.
+#include "attend/ops/attention.h"
+#include "support/attention_cases.h"
+#include "support/close.h"
+#include "support/reference.h"
+#include "support/seed.h"
+
+namespace attend {
+namespace {
+
+/// Checks the fused kernels and the weights' path against loops.
+void expect_equals_loops(const AttentionCall& call, double tolerance) {
+  const auto expected =
+      attention_in_loops(call.query, call.key, call.value, call.args, call.options);
+  const auto fused = call.run(/*need_weights=*/false);
+  const auto full = call.run(/*need_weights=*/true);
+  EXPECT_EQ(fused.output.scalar_type(), call.query.scalar_type());
+  EXPECT_TRUE(close(fused.output, expected.output, tolerance)) << "without weights";
+  EXPECT_TRUE(close(full.output, expected.output, tolerance)) << "with weights";
+  EXPECT_TRUE(close(full.weights, expected.weights, tolerance));
+}
+
+struct AttentionSettingAlone : testing::TestWithParam<AttentionSetting> {};
+
+INSTANTIATE_TEST_SUITE_P(, AttentionSettingAlone, testing::ValuesIn(attention_settings()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(AttentionSettingAlone, EqualsTheLoops) {
+  seed_afresh();
+  for (int i = 0; i < 20; ++i) {
+    const auto sizes = draw_sizes();
+    auto call = draw_call(sizes);
+    GetParam().draw(call, sizes);
+    SCOPED_TRACE(testing::Message() << "case " << i << call.query.sizes() << call.key.sizes());
+    expect_equals_loops(call, 1e-12);
+  }
+}
+
+TEST_P(AttentionSettingAlone, ChangesSomething) {
+  torch::manual_seed(1);
+  const AttentionSizes sizes{2, 2, 2, 5, 5};
+  bool changed = false;
+  for (int i = 0; i < 5 && !changed; ++i) {
+    auto plain = draw_call(sizes);
+    plain.args.causal = GetParam().name == "Positions";  // they matter to what is causal only
+    auto call = plain;
+    GetParam().draw(call, sizes);
+    changed = !torch::allclose(call.run(false).output, plain.run(false).output);
+  }
+  EXPECT_TRUE(changed);
+}
+
+TEST(AttentionSettings, TogetherEqualTheLoops) {
+  seed_afresh();
+  for (int i = 0; i < 150; ++i) {
+    const auto sizes = draw_sizes();
+    auto call = draw_call(sizes);
+    draw_settings(call, sizes);
+    SCOPED_TRACE(testing::Message() << "case " << i << call.query.sizes() << call.key.sizes());
+    expect_equals_loops(call, 1e-12);
+  }
+}
+
+TEST(AttentionSettings, WorkWithoutRowsQueriesOrKeys) {
+  torch::manual_seed(2);
+  for (const auto& setting : attention_settings()) {
+    for (const AttentionSizes sizes : {AttentionSizes{0, 2, 2, 3, 3}, AttentionSizes{2, 4, 2, 0, 3},
+                                       AttentionSizes{2, 2, 1, 3, 0}, AttentionSizes{0, 2, 1, 0, 0},
+                                       AttentionSizes{2, 2, 1, 1, 0}}) {
+      auto call = draw_call(sizes);
+      setting.draw(call, sizes);
+      SCOPED_TRACE(testing::Message() << setting.name << call.query.sizes() << call.key.sizes());
+      expect_equals_loops(call, 1e-12);
+    }
+  }
+}
+
+TEST(AttentionSettings, WorkInEachDtype) {
+  seed_afresh();
+  for (const auto& [dtype, tolerance] : std::vector<std::pair<torch::Dtype, double>>{
+           {torch::kFloat, 1e-5}, {torch::kHalf, 6e-3}, {torch::kBFloat16, 5e-2}}) {
+    for (int i = 0; i < 20; ++i) {
+      const auto sizes = draw_sizes();
+      auto call = draw_call(sizes);
+      draw_settings(call, sizes);
+      for (auto* x : {&call.query, &call.key, &call.value}) *x = x->to(dtype);
+      if (call.args.mask.defined() && call.args.mask.is_floating_point()) {
+        call.args.mask = call.args.mask.to(dtype);
+      }
+      SCOPED_TRACE(testing::Message() << dtype << ", case " << i);
+      expect_equals_loops(call, tolerance);
+    }
+  }
+}
+
+TEST(AttentionSettings, WorkOnStridedAndExpandedTensors) {
+  seed_afresh();
+  for (int i = 0; i < 20; ++i) {
+    const auto sizes = draw_sizes();
+    auto call = draw_call(sizes);
+    draw_settings(call, sizes);
+    call.query = call.query.transpose(1, 2).contiguous().transpose(1, 2);
+    call.key = call.key.transpose(-2, -1).contiguous().transpose(-2, -1);
+    call.value = call.value.narrow(1, 0, 1).expand(call.value.sizes());
+    for (auto* tokens : {&call.args.key_valid, &call.args.segments, &call.args.positions}) {
+      if (tokens->defined()) *tokens = tokens->t().contiguous().t();
+    }
+    expect_equals_loops(call, 1e-12);
+  }
+}
+
+TEST(AttentionSettings, WorkOnOneSequenceWithoutABatch) {
+  seed_afresh();
+  for (int i = 0; i < 20; ++i) {
+    auto sizes = draw_sizes();
+    sizes.batch = 1;
+    auto call = draw_call(sizes);
+    draw_settings(call, sizes);
+    call.args.mask.reset();
+    const auto batched = call.run(true);
+    for (auto* x : {&call.query, &call.key, &call.value}) *x = x->squeeze(0);  // (H, T, D)
+    auto& args = call.args;
+    for (auto* tokens : {&args.key_valid, &args.segments, &args.key_segments, &args.positions}) {
+      if (tokens->defined()) *tokens = tokens->squeeze(0);  // (T) or (S)
+    }
+    expect_equals_loops(call, 1e-12);
+    EXPECT_TRUE(close(call.run(false).output, batched.output[0], 1e-12));
+  }
+}
+
+TEST(AttentionSettings, WorkOnABatchWithoutHeads) {
+  seed_afresh();
+  for (int i = 0; i < 20; ++i) {
+    auto sizes = draw_sizes();
+    sizes.heads = sizes.groups = 1;
+    auto call = draw_call(sizes);
+    draw_settings(call, sizes);
+    call.args.mask.reset();
+    call.options.sinks.reset();
+    for (auto* x : {&call.query, &call.key, &call.value}) *x = x->squeeze(1);  // (B, T, D)
+    expect_equals_loops(call, 1e-12);
+  }
+}
+
+TEST(AttentionSettings, AveragedWeightsAreTheMeanOverTheHeads) {
+  torch::manual_seed(3);
+  const auto call = draw_call({2, 4, 2, 3, 5});
+  const AttentionArgs args{.need_weights = true, .average_weights = true};
+  const auto averaged = attend::dot_product_attention(call.query, call.key, call.value, args);
+  EXPECT_EQ(averaged.weights.sizes(), at::IntArrayRef({2, 3, 5}));
+  EXPECT_TRUE(close(averaged.weights, call.run(true).weights.mean(1), 1e-15));
+}
+
+}  // namespace
+}  // namespace attend
