@@ -1,11 +1,8 @@
 #include "attend/models/language_model.h"
 
-#include "nn/checks.h"
+#include "attend/nn/initialization.h"
 
 #include <torch/nn/functional/linear.h>
-#include <torch/nn/init.h>
-
-#include <cmath>
 
 namespace attend::inline models {
 namespace {
@@ -17,26 +14,6 @@ TransformerBlockOptions block_options(const LanguageModelConfig& config) {
   options.feed_forward().bias(config.bias).activation(config.activation).dropout(config.dropout);
   if (config.ff_dim != 0) options.feed_forward().hidden_dim(config.ff_dim);
   return options;
-}
-
-void initialize_like_gpt2(LanguageModelImpl& model) {
-  constexpr double kStd = 0.02;
-  model.apply([](torch::nn::Module& module) {
-    if (auto* linear = module.as<torch::nn::Linear>()) {
-      torch::nn::init::normal_(linear->weight, 0.0, kStd);
-      if (linear->bias.defined()) torch::nn::init::zeros_(linear->bias);
-    }
-    if (auto* table = module.as<torch::nn::Embedding>()) {
-      torch::nn::init::normal_(table->weight, 0.0, kStd);
-    }
-  });
-  // Each block adds two branches to the residual stream; this keeps its variance from growing.
-  const double branch_std = kStd / std::sqrt(2.0 * static_cast<double>(model.config.layers));
-  for (const auto& child : *model.blocks) {
-    auto& block = *child->as<TransformerBlock>();
-    torch::nn::init::normal_(block.attention->out->weight, 0.0, branch_std);
-    torch::nn::init::normal_(block.feed_forward->down->weight, 0.0, branch_std);
-  }
 }
 
 }  // namespace
@@ -64,7 +41,7 @@ void LanguageModelImpl::reset() {
     const auto options = torch::nn::LinearOptions(config.embed_dim, config.vocab_size).bias(false);
     head = register_module("head", torch::nn::Linear(options));
   }
-  initialize_like_gpt2(*this);
+  initialize_gpt2(*this, config.layers);
 }
 
 torch::Tensor LanguageModelImpl::forward(const torch::Tensor& tokens) {
