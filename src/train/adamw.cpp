@@ -1,5 +1,7 @@
 #include "attend/train/adamw.h"
 
+#include "attend/nn/parameter_groups.h"
+
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_fused_adamw.h>
 
@@ -11,16 +13,19 @@ constexpr double kEpsilon = 1e-8;
 }  // namespace
 
 AdamW::AdamW(const torch::nn::Module& module, const TrainingConfig& config)
-    : groups_{{config.weight_decay, {}, {}, {}, {}}, {0.0, {}, {}, {}, {}}},
-      beta1_(config.beta1),
-      beta2_(config.beta2) {
-  for (const auto& parameter : module.parameters()) {
-    auto& group = parameter.dim() >= 2 ? groups_[0] : groups_[1];
-    group.parameters.push_back(parameter);
+    : beta1_(config.beta1), beta2_(config.beta2) {
+  const auto parameters = parameter_groups(module);
+  groups_ = {start(parameters.decayed, config.weight_decay), start(parameters.others, 0.0)};
+}
+
+AdamW::Group AdamW::start(const std::vector<torch::Tensor>& parameters, double weight_decay) {
+  Group group{weight_decay, parameters, {}, {}, {}};
+  for (const auto& parameter : parameters) {
     group.averages.push_back(torch::zeros_like(parameter));
     group.squares.push_back(torch::zeros_like(parameter));
     group.steps.push_back(torch::zeros({}, torch::TensorOptions(parameter.device())));
   }
+  return group;
 }
 
 void AdamW::step(double learning_rate) {

@@ -25,9 +25,4 @@ TensorFunction trace(const TensorFunction& function, const Tensors& example) {
   };
 }
 
-void freeze(torch::nn::Module& module) {
-  module.eval();
-  for (auto& parameter : module.parameters()) parameter.requires_grad_(false);
-}
-
 }  // namespace attend

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <torch/nn/module.h>
+#include "attend/nn/freezing.h"
+
 #include <torch/types.h>
 
 #include <functional>
@@ -13,14 +14,12 @@ using TensorFunction = std::function<torch::Tensor(const Tensors&)>;
 
 /// Traces `function` to TorchScript at the sizes of `example` and returns the traced graph as a
 /// function of other inputs. A size that `function` reads into an integer stays that of `example`,
-/// so the result at other sizes tells whether there is one.
+/// so the result at other sizes tells whether there is one. What is not an input becomes a
+/// constant, so a module must be without gradients, and without dropout.
 ///
+///     freeze(*module);
 ///     auto traced = trace(run, {torch::randn({2, 3, 8})});
 ///     EXPECT_TRUE(close(traced({x}), run({x}), 1e-6));
 TensorFunction trace(const TensorFunction& function, const Tensors& example);
-
-/// Makes a module traceable by `trace`: in evaluation mode, and without gradients, since what is
-/// not an input enters the graph as a constant.
-void freeze(torch::nn::Module& module);
 
 }  // namespace attend

@@ -11,7 +11,7 @@ namespace attend::train {
 
 /// AdamW (Loshchilov and Hutter 2019) with LibTorch's fused kernel: one pass over parameter,
 /// gradient and both moments, where torch::optim::AdamW makes about ten. Weight decay applies to
-/// matrices and tables, not to biases and norms.
+/// those that `parameter_groups` says; parameters that are frozen when it is made stay as they are.
 ///
 ///     AdamW optimizer(*model, recipe.training);
 ///     optimizer.zero_grad();
@@ -33,6 +33,9 @@ class AdamW {
     std::vector<torch::Tensor> squares;   // of its square
     std::vector<torch::Tensor> steps;     // 0-dim float, as the kernel wants them
   };
+  /// The state before the first step.
+  static Group start(const std::vector<torch::Tensor>& parameters, double weight_decay);
+
   std::vector<Group> groups_;
   double beta1_;
   double beta2_;

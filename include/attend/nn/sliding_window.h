@@ -1,0 +1,31 @@
+#pragma once
+
+#include "attend/nn/attention_part.h"
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/pimpl.h>
+
+namespace attend {
+
+/// Lets a query see only keys less than `size` steps away, itself included (Mistral 7B, Jiang et
+/// al. 2023). A call's own window, if it is narrower, still holds.
+///
+///     SlidingWindow window(128);
+class SlidingWindowImpl : public torch::nn::Cloneable<SlidingWindowImpl>, public AttentionPart {
+ public:
+  /// Throws c10::ValueError unless `size` is positive.
+  explicit SlidingWindowImpl(int64_t size);
+
+  void on_scores(Heads& heads) override;
+
+  void reset() override;
+  void pretty_print(std::ostream& stream) const override;
+
+  int64_t size;
+};
+TORCH_MODULE(SlidingWindow);
+
+/// Makes a `SlidingWindow`: `.add(sliding_window(128))`.
+AttentionPartFactory sliding_window(int64_t size);
+
+}  // namespace attend

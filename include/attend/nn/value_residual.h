@@ -1,0 +1,35 @@
+#pragma once
+
+#include "attend/nn/attention_part.h"
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/pimpl.h>
+
+namespace attend {
+
+/// Mixes the values of a stack's first layer into those of each layer above, in a learned
+/// proportion that begins as one half: own + mix * (first - own) (Zhou et al. 2024). In the first
+/// layer it only leaves the values in `LayerState::first_values`, for that tensor to reach the
+/// others.
+///
+/// State dict: `mix` ().
+///
+///     ValueResidual residual;
+class ValueResidualImpl : public torch::nn::Cloneable<ValueResidualImpl>, public AttentionPart {
+ public:
+  ValueResidualImpl();
+
+  /// Throws c10::ValueError outside a stack, and if the first layer's values have another shape.
+  void on_heads(Heads& heads) override;
+
+  void reset() override;
+  void pretty_print(std::ostream& stream) const override;
+
+  torch::Tensor mix;
+};
+TORCH_MODULE(ValueResidual);
+
+/// Makes a `ValueResidual`: `.add(value_residual())`.
+AttentionPartFactory value_residual();
+
+}  // namespace attend

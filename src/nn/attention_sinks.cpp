@@ -1,0 +1,30 @@
+#include "attend/nn/attention_sinks.h"
+
+#include "nn/checks.h"
+
+namespace attend {
+
+AttentionSinksImpl::AttentionSinksImpl(int64_t num_heads) : num_heads(num_heads) {
+  reset();
+}
+
+void AttentionSinksImpl::reset() {
+  check_positive("num_heads", num_heads);
+  logits = register_parameter("logits", torch::zeros({num_heads}));
+}
+
+void AttentionSinksImpl::on_scores(Heads& heads) {
+  heads.options.sinks = logits;
+}
+
+void AttentionSinksImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::AttentionSinks(num_heads=" << num_heads << ")";
+}
+
+AttentionPartFactory attention_sinks() {
+  return {"attention_sinks", [](const HeadShape& shape) {
+            return std::make_shared<AttentionSinksImpl>(shape.num_heads);
+          }};
+}
+
+}  // namespace attend

@@ -1,0 +1,72 @@
+#include "attend/nn/initialization.h"
+
+#include "attend/nn/feed_forward.h"
+#include "attend/nn/multihead_attention.h"
+
+#include <torch/nn/init.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace attend {
+namespace {
+
+constexpr double kGpt2Std = 0.02;
+
+void zero_bias(const torch::nn::LinearImpl& linear) {
+  if (linear.bias.defined()) torch::nn::init::zeros_(linear.bias);
+}
+
+void draw_like_gpt2(torch::nn::Module& module) {
+  if (auto* linear = module.as<torch::nn::Linear>()) {
+    torch::nn::init::normal_(linear->weight, 0.0, kGpt2Std);
+    zero_bias(*linear);
+  }
+  if (auto* table = module.as<torch::nn::Embedding>()) {
+    torch::nn::init::normal_(table->weight, 0.0, kGpt2Std);
+    const auto padding = table->options.padding_idx();
+    if (padding) torch::nn::init::zeros_(table->weight.detach()[*padding]);
+  }
+}
+
+}  // namespace
+
+void initialize_gpt2(torch::nn::Module& module, int64_t num_layers) {
+  TORCH_CHECK_VALUE(num_layers >= 0, "num_layers (", num_layers, ") must not be negative");
+  module.apply(draw_like_gpt2);
+  const auto num_branches = 2.0 * static_cast<double>(std::max<int64_t>(num_layers, 1));
+  const double branch_std = kGpt2Std / std::sqrt(num_branches);
+  module.apply([&](torch::nn::Module& part) {
+    if (auto* attention = part.as<MultiheadAttention>()) {
+      torch::nn::init::normal_(attention->out->weight, 0.0, branch_std);
+    }
+    if (auto* feed_forward = part.as<FeedForward>()) {
+      torch::nn::init::normal_(feed_forward->down->weight, 0.0, branch_std);
+    }
+  });
+}
+
+void initialize_xavier(torch::nn::Module& module) {
+  for (const auto& parameter : module.parameters()) {
+    if (parameter.dim() > 1) torch::nn::init::xavier_uniform_(parameter);
+  }
+  module.apply([](torch::nn::Module& part) {
+    auto* attention = part.as<MultiheadAttention>();
+    if (attention == nullptr) return;
+    for (const auto& linear :
+         {attention->qkv, attention->query, attention->key, attention->value, attention->out}) {
+      if (linear) zero_bias(*linear);
+    }
+  });
+}
+
+void initialize_bloem(torch::nn::Module& module) {
+  module.apply([](torch::nn::Module& part) {
+    if (auto* linear = part.as<torch::nn::Linear>()) linear->reset_parameters();
+    if (auto* table = part.as<torch::nn::Embedding>()) table->reset_parameters();
+  });
+}
+
+}  // namespace attend

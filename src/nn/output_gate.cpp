@@ -1,0 +1,39 @@
+#include "attend/nn/output_gate.h"
+
+#include "nn/checks.h"
+
+namespace attend {
+
+OutputGateImpl::OutputGateImpl(const HeadShape& shape, GateWidth width)
+    : shape(shape), width(width) {
+  reset();
+}
+
+void OutputGateImpl::reset() {
+  check_positive("embed_dim", shape.embed_dim);
+  check_positive("num_heads", shape.num_heads);
+  check_positive("head_dim", shape.head_dim);
+  const int64_t gates = shape.num_heads * (width == GateWidth::element ? shape.head_dim : 1);
+  projection = register_module(
+      "projection",
+      torch::nn::Linear(torch::nn::LinearOptions(shape.embed_dim, gates).bias(false)));
+}
+
+torch::Tensor OutputGateImpl::on_output(const Heads& heads, const torch::Tensor& output) {
+  const auto gates = torch::sigmoid(projection(heads.input));  // (..., T, H * (1 or D))
+  const auto per_head =
+      gates.unflatten(-1, {shape.num_heads, -1}).transpose(-3, -2);  // (..., H, T, 1 or D)
+  return output * per_head;
+}
+
+void OutputGateImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::OutputGate(width=" << to_string(width) << ")";
+}
+
+AttentionPartFactory output_gate(GateWidth width) {
+  return {"output_gate", [width](const HeadShape& shape) {
+            return std::make_shared<OutputGateImpl>(shape, width);
+          }};
+}
+
+}  // namespace attend

@@ -1,0 +1,68 @@
+// checkpoint under autocast, whose settings are gone by the time of the backward pass.
+#include "attend/nn/checkpoint.h"
+#include "support/close.h"
+#include "support/seed.h"
+
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/functional/linear.h>
+
+namespace attend {
+namespace {
+
+/// bfloat16 on the CPU until the end of the scope.
+class Autocast {
+ public:
+  Autocast() {
+    at::autocast::set_autocast_enabled(torch::kCPU, true);
+    at::autocast::set_autocast_dtype(torch::kCPU, torch::kBFloat16);
+    at::autocast::increment_nesting();
+  }
+  ~Autocast() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(torch::kCPU, false);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+};
+
+struct CheckpointUnderAutocast : FixedSeed, testing::Test {
+  torch::Tensor weight = torch::randn({8, 8}).requires_grad_();
+  torch::Tensor x = torch::randn({4, 8});
+
+  torch::Tensor linear(const torch::Tensor& h) {
+    seen.push_back(torch::nn::functional::linear(h, weight).scalar_type());
+    return torch::nn::functional::linear(h, weight);
+  }
+  std::vector<torch::ScalarType> seen;
+};
+
+TEST_F(CheckpointUnderAutocast, RunsTheFunctionAgainInTheSameDtype) {
+  torch::Tensor y;
+  {
+    const Autocast autocast;
+    y = checkpoint([this](const torch::Tensor& h) { return linear(h); }, x, {weight});
+  }
+  y.sum().backward();
+  EXPECT_EQ(seen, std::vector<torch::ScalarType>(2, torch::kBFloat16));
+  EXPECT_FALSE(at::autocast::is_autocast_enabled(torch::kCPU));
+  EXPECT_TRUE(at::autocast::is_autocast_cache_enabled());
+}
+
+TEST_F(CheckpointUnderAutocast, KeepsTheGradientOfAParameterThatIsUsedOutsideToo) {
+  const auto gradient = [&](bool checkpointed) {
+    const auto times_weight = [this](const torch::Tensor& h) { return linear(h); };
+    torch::Tensor y;
+    {
+      const Autocast autocast;
+      y = checkpointed ? checkpoint(times_weight, x, {weight}) : times_weight(x);
+      y = torch::nn::functional::linear(y, weight);
+    }
+    return torch::autograd::grad({y.sum()}, {weight})[0];
+  };
+  const auto expected = gradient(false);
+  EXPECT_TRUE(close(gradient(true), expected, 0.02 * expected.abs().max().item<double>()));
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,81 @@
+#include "attend/nn/query_key_norm.h"
+
+#include "support/heads.h"
+#include "support/modules.h"
+#include "support/reference.h"
+#include "support/seed.h"
+#include "support/throws.h"
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+/// RMS norm of each row of `x` (..., D), in loops.
+torch::Tensor normed_rows(const torch::Tensor& x, const torch::Tensor& weight, double eps) {
+  auto result = x.clone();
+  auto rows = result.view({-1, x.size(-1)});
+  for (int64_t i = 0; i < rows.size(0); ++i) {
+    auto* row = rows[i].data_ptr<double>();
+    double sum = 0.0;
+    for (int64_t d = 0; d < x.size(-1); ++d) sum += row[d] * row[d];
+    const double length = std::sqrt(sum / static_cast<double>(x.size(-1)) + eps);
+    for (int64_t d = 0; d < x.size(-1); ++d) row[d] *= weight[d].item<double>() / length;
+  }
+  return result;
+}
+
+TEST(QueryKeyNorm, EqualsLoopsOverRandomCases) {
+  seed_afresh();
+  for (int i = 0; i < 10; ++i) {
+    auto attention = lively_attention(draw_attention_options().add(query_key_norm(rms_norm(1e-3))));
+    const auto x = torch::randn({2, draw(1, 5), attention->options.embed_dim()}, torch::kDouble);
+    const auto [q, k, v] = project_heads(attention, x);
+    const auto query =
+        normed_rows(q, parameter_of(*attention, "query_key_norm.query.weight"), 1e-3);
+    const auto key = normed_rows(k, parameter_of(*attention, "query_key_norm.key.weight"), 1e-3);
+    const auto bias = bias_of({.causal = true}, {q.size(0), q.size(1), q.size(2), q.size(2)});
+    const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
+    const auto expected =
+        join_heads(attention, attention_in_loops(query, key, v, bias, scale).output);
+    EXPECT_TRUE(close(attention->forward(x, {.causal = true}).output, expected, 1e-10));
+  }
+}
+
+TEST(QueryKeyNorm, MakesTheScoresBlindToTheSizeOfTheProjections) {
+  auto attention =
+      lively_attention(MultiheadAttentionOptions(8, 2).bias(false).add(query_key_norm()));
+  const auto x = torch::randn({2, 5, 8}, torch::kDouble);
+  const auto before = attention->forward(x).output;
+  const torch::NoGradGuard no_grad;
+  attention->qkv->weight.narrow(0, 0, 16).mul_(1000.0);  // the rows of queries and keys
+  EXPECT_TRUE(close(attention->forward(x).output, before, 1e-9));
+}
+
+TEST(QueryKeyNorm, ActsInCrossAttentionToo) {
+  auto attention = lively_attention(MultiheadAttentionOptions(8, 2).add(query_key_norm()));
+  const auto x = torch::randn({2, 5, 8}, torch::kDouble);
+  EXPECT_TRUE(close(attention->cross(x, x, x).output, attention->forward(x).output, 1e-12));
+}
+
+TEST(QueryKeyNorm, HasThesePublicNames) {
+  EXPECT_THAT(state_names(*QueryKeyNorm(4, rms_norm())),
+              testing::ElementsAre("query.weight", "key.weight"));
+  EXPECT_THAT(state_names(*QueryKeyNorm(4, layer_norm())),
+              testing::ElementsAre("query.weight", "query.bias", "key.weight", "key.bias"));
+}
+
+TEST(QueryKeyNorm, PrintsItsWidth) {
+  EXPECT_THAT(printed(*QueryKeyNorm(4, rms_norm())),
+              testing::StartsWith("attend::QueryKeyNorm(head_dim=4)"));
+}
+
+TEST(QueryKeyNormErrors, NameTheOption) {
+  EXPECT_THAT([] { QueryKeyNorm(0, rms_norm()); },
+              throws<c10::ValueError>("head_dim (0) must be positive"));
+  EXPECT_THAT([] { MultiheadAttention(MultiheadAttentionOptions(8, 2).add(query_key_norm({}))); },
+              throws<c10::ValueError>("query_key_norm needs a norm, such as rms_norm()"));
+}
+
+}  // namespace
+}  // namespace attend

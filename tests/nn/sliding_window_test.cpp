@@ -1,0 +1,68 @@
+#include "attend/nn/sliding_window.h"
+
+#include "support/heads.h"
+#include "support/modules.h"
+#include "support/reference.h"
+#include "support/seed.h"
+#include "support/throws.h"
+
+#include <cmath>
+#include <cstdlib>
+
+namespace attend {
+namespace {
+
+/// (T, T), bool: true = less than `size` steps apart.
+torch::Tensor near_ones(int64_t length, int64_t size) {
+  auto mask = torch::zeros({length, length}, torch::kBool);
+  for (int64_t t = 0; t < length; ++t) {
+    for (int64_t s = 0; s < length; ++s) mask[t][s] = std::abs(t - s) < size;
+  }
+  return mask;
+}
+
+TEST(SlidingWindow, EqualsLoopsOverRandomCases) {
+  seed_afresh();
+  for (int i = 0; i < 10; ++i) {
+    const int64_t size = draw(1, 4);
+    auto attention = lively_attention(draw_attention_options().add(sliding_window(size)));
+    const int64_t length = draw(1, 6);
+    const bool causal = draw(0, 1) == 1;
+    const auto x = torch::randn({2, length, attention->options.embed_dim()}, torch::kDouble);
+    const auto [q, k, v] = project_heads(attention, x);
+    const auto bias = bias_of({.mask = near_ones(length, size), .causal = causal},
+                              {2, q.size(1), length, length});
+    const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
+    const auto expected = join_heads(attention, attention_in_loops(q, k, v, bias, scale).output);
+    EXPECT_TRUE(close(attention->forward(x, {.causal = causal}).output, expected, 1e-10));
+  }
+}
+
+TEST(SlidingWindow, AndTheWindowOfTheCallHoldAtOnce) {
+  const auto options = MultiheadAttentionOptions(8, 2).add(sliding_window(3));
+  auto attention = lively_attention(options);
+  const auto x = torch::randn({2, 6, 8}, torch::kDouble);
+  const auto seen = [&](int64_t window) {
+    const AttentionArgs args{.window = window, .need_weights = true};
+    return attention->forward(x, args).weights[0][0] > 0;
+  };
+  EXPECT_TRUE(seen(0).equal(near_ones(6, 3)));
+  EXPECT_TRUE(seen(5).equal(near_ones(6, 3)));
+  EXPECT_TRUE(seen(2).equal(near_ones(6, 2)));
+}
+
+TEST(SlidingWindow, HasNothingToLearn) {
+  EXPECT_THAT(state_names(*SlidingWindow(128)), testing::IsEmpty());
+}
+
+TEST(SlidingWindow, PrintsItsSize) {
+  EXPECT_THAT(printed(*SlidingWindow(128)), testing::StartsWith("attend::SlidingWindow(size=128)"));
+}
+
+TEST(SlidingWindowErrors, NameTheSize) {
+  EXPECT_THAT([] { SlidingWindow(0); },
+              throws<c10::ValueError>("sliding_window (0) must be positive"));
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,88 @@
+#include "attend/nn/value_residual.h"
+
+#include "support/heads.h"
+#include "support/modules.h"
+#include "support/reference.h"
+#include "support/seed.h"
+#include "support/throws.h"
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+/// own + mix * (first - own), number by number.
+torch::Tensor mixed(const torch::Tensor& own, const torch::Tensor& first, double mix) {
+  auto result = own.clone();
+  auto* numbers = result.data_ptr<double>();
+  const auto* of_first = first.data_ptr<double>();
+  for (int64_t i = 0; i < result.numel(); ++i) numbers[i] += mix * (of_first[i] - numbers[i]);
+  return result;
+}
+
+torch::Tensor plain_attention(const MultiheadAttention& attention, const ProjectedHeads& heads,
+                              const torch::Tensor& value) {
+  const auto& query = heads.query;
+  const auto bias = bias_of({.causal = true}, {2, query.size(1), query.size(2), query.size(2)});
+  const double scale = 1.0 / std::sqrt(static_cast<double>(query.size(-1)));
+  return join_heads(attention, attention_in_loops(query, heads.key, value, bias, scale).output);
+}
+
+TEST(ValueResidual, EqualsLoopsOverRandomStacksOfThreeLayers) {
+  seed_afresh();
+  const AttentionArgs causal{.causal = true};
+  for (int i = 0; i < 10; ++i) {
+    const auto options = draw_attention_options().add(value_residual());
+    const auto x = torch::randn({2, draw(1, 5), options.embed_dim()}, torch::kDouble);
+    torch::Tensor first_values;
+    LayerState state;
+    state.first_values = &first_values;
+    auto first = lively_attention(options);
+    const auto of_first = project_heads(first, x);
+    auto h = first->forward(x, causal, state).output;
+    EXPECT_TRUE(close(h, plain_attention(first, of_first, of_first.value), 1e-10));
+    for (int layer = 1; layer < 3; ++layer) {
+      auto attention = lively_attention(options);
+      const auto heads = project_heads(attention, h);
+      const auto mix = parameter_of(*attention, "value_residual.mix").item<double>();
+      const auto value = mixed(heads.value, of_first.value, mix);
+      h = attention->forward(h, causal, state).output;
+      EXPECT_TRUE(close(h, plain_attention(attention, heads, value), 1e-10));
+      h = h.detach();
+    }
+  }
+}
+
+TEST(ValueResidual, BeginsAsOneHalfUnderThisPublicName) {
+  ValueResidual residual;
+  EXPECT_THAT(state_names(*residual), testing::ElementsAre("mix"));
+  EXPECT_TRUE(close(residual->mix, torch::full({}, 0.5), 0.0));
+}
+
+TEST(ValueResidual, PrintsItsName) {
+  EXPECT_THAT(printed(*ValueResidual()), testing::StartsWith("attend::ValueResidual()"));
+}
+
+TEST(ValueResidualErrors, TellThatItNeedsAStack) {
+  MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(value_residual()));
+  const auto x = torch::zeros({2, 3, 8});
+  const char* message = "value_residual works in a stack of layers over one sequence";
+  EXPECT_THAT([&] { attention->forward(x); }, throws<c10::ValueError>(message));
+  EXPECT_THAT([&] { attention->cross(x, x, x); }, throws<c10::ValueError>(message));
+}
+
+TEST(ValueResidualErrors, NameBothShapes) {
+  MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(value_residual()));
+  auto first_values = torch::zeros({2, 2, 5, 4});
+  LayerState state;
+  state.first_values = &first_values;
+  EXPECT_THAT(
+      [&] {
+        attention->forward(torch::zeros({2, 3, 8}), {}, state);
+      },
+      throws<c10::ValueError>("the first layer's values [2, 2, 5, 4] must have the shape "
+                              "of this layer's [2, 2, 3, 4]"));
+}
+
+}  // namespace
+}  // namespace attend
