@@ -17,7 +17,7 @@ std::vector<int64_t> buckets_of(const std::vector<int64_t>& offsets,
   return {buckets.data_ptr<int64_t>(), buckets.data_ptr<int64_t>() + buckets.numel()};
 }
 
-// The numbers in this test and the next are those of Hugging Face transformers.
+// The numbers in this test and the next are what the formula of Hugging Face transformers gives.
 TEST(RelativeBuckets, AreThoseOfT5InBothDirections) {
   EXPECT_THAT(buckets_of({0, -1, -7, -8, -11, -12, -16, -32, -64, -127, -128, -9999}),
               testing::ElementsAre(0, 1, 7, 8, 8, 9, 10, 12, 14, 15, 15, 15));

@@ -85,7 +85,7 @@ TEST(RotaryFrequencies, NtkScalingKeepsTheFastestAndDividesTheSlowest) {
   EXPECT_EQ(rotary_frequencies(2, {.scaling = RotaryScaling::ntk, .factor = 4.0}), Frequencies{1});
 }
 
-// The numbers are those of Hugging Face transformers for the rope of Llama 3.1 8B.
+// As the formula of Hugging Face transformers gives them in float32, with the options of Llama 3.1.
 TEST(RotaryFrequencies, Llama3ScalingGivesTheNumbersOfLlama3) {
   const RotaryOptions options{
       .theta = 500000.0, .scaling = RotaryScaling::llama3, .factor = 8.0, .original_context = 8192};
@@ -100,7 +100,7 @@ TEST(RotaryFrequencies, Llama3ScalingGivesTheNumbersOfLlama3) {
                                                         {63, 3.06893e-07}});
 }
 
-// Those of theta 10000, factor 4 and a context of 4096, and those of gpt-oss.
+// Likewise; the second has the options of gpt-oss.
 TEST(RotaryFrequencies, YarnScalingGivesTheNumbersOfPublishedModels) {
   const RotaryOptions yarn{.scaling = RotaryScaling::yarn, .factor = 4.0, .original_context = 4096};
   expect_frequencies(rotary_frequencies(128, yarn), {{0, 1.0},
