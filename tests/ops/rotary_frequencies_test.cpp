@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -26,10 +27,36 @@ void expect_equal(const Frequencies& found, const Frequencies& expected) {
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i] / expected[i], 1.0, 1e-12) << i;
 }
 
-Frequencies unscaled(int64_t width, double theta) {
+Frequencies without_scaling(double width, double theta) {
   Frequencies frequencies;
-  for (int64_t i = 0; i < width; i += 2) {
-    frequencies.push_back(1.0 / std::pow(theta, static_cast<double>(i) / width));
+  for (double i = 0; i < width; i += 2) frequencies.push_back(1.0 / std::pow(theta, i / width));
+  return frequencies;
+}
+
+Frequencies llama3_scaled(Frequencies frequencies, double factor, double context) {
+  for (auto& f : frequencies) {
+    const double wavelength = kCircle / f;
+    const double smooth = (context / wavelength - 1.0) / (4.0 - 1.0);
+    if (wavelength > context / 1.0) {
+      f /= factor;
+    } else if (wavelength >= context / 4.0) {
+      f = (1.0 - smooth) * f / factor + smooth * f;
+    }
+  }
+  return frequencies;
+}
+
+Frequencies yarn_scaled(Frequencies frequencies, double theta, double factor, double context) {
+  const double width = 2.0 * static_cast<double>(frequencies.size());
+  const auto correction = [&](double turns) {
+    return width * std::log(context / (turns * kCircle)) / (2.0 * std::log(theta));
+  };
+  const double low = std::max(std::floor(correction(32.0)), 0.0);
+  const double high = std::min(std::ceil(correction(1.0)), width - 1.0);
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    double ramp = (static_cast<double>(i) - low) / (low == high ? 0.001 : high - low);
+    ramp = std::min(std::max(ramp, 0.0), 1.0);
+    frequencies[i] = frequencies[i] / factor * ramp + frequencies[i] * (1.0 - ramp);
   }
   return frequencies;
 }
@@ -37,7 +64,7 @@ Frequencies unscaled(int64_t width, double theta) {
 TEST(RotaryFrequencies, FallGeometricallyFromOneTowardsOneOverTheta) {
   EXPECT_THAT(rotary_frequencies(4),
               testing::ElementsAre(testing::DoubleEq(1.0), testing::DoubleEq(0.01)));
-  expect_equal(rotary_frequencies(64, {.theta = 500.0}), unscaled(64, 500.0));
+  expect_equal(rotary_frequencies(64, {.theta = 500.0}), without_scaling(64, 500.0));
 }
 
 TEST(RotaryFrequencies, OfAPartOfTheHeadAreThoseOfAHeadOfThatWidth) {
@@ -45,20 +72,20 @@ TEST(RotaryFrequencies, OfAPartOfTheHeadAreThoseOfAHeadOfThatWidth) {
 }
 
 TEST(RotaryFrequencies, LinearScalingDividesThemAll) {
-  auto expected = unscaled(32, 10000.0);
+  auto expected = without_scaling(32, 10000.0);
   for (auto& frequency : expected) frequency /= 4.0;
   expect_equal(rotary_frequencies(32, {.scaling = RotaryScaling::linear, .factor = 4.0}), expected);
 }
 
 TEST(RotaryFrequencies, NtkScalingKeepsTheFastestAndDividesTheSlowest) {
   const auto found = rotary_frequencies(128, {.scaling = RotaryScaling::ntk, .factor = 4.0});
-  expect_equal(found, unscaled(128, 10000.0 * std::pow(4.0, 128.0 / 126.0)));
+  expect_equal(found, without_scaling(128, 10000.0 * std::pow(4.0, 128.0 / 126.0)));
   expect_frequencies(found, {{0, 1.0}, {1, 0.847117}, {32, 0.00494529}, {63, 2.88696e-05}});
-  EXPECT_NEAR(found.back(), unscaled(128, 10000.0).back() / 4.0, 1e-12);
+  EXPECT_NEAR(found.back(), without_scaling(128, 10000.0).back() / 4.0, 1e-12);
   EXPECT_EQ(rotary_frequencies(2, {.scaling = RotaryScaling::ntk, .factor = 4.0}), Frequencies{1});
 }
 
-// The numbers are those of Hugging Face transformers for the rope of Llama 3.1 8B.
+// As the formula of Hugging Face transformers gives them in float32, with the options of Llama 3.1.
 TEST(RotaryFrequencies, Llama3ScalingGivesTheNumbersOfLlama3) {
   const RotaryOptions options{
       .theta = 500000.0, .scaling = RotaryScaling::llama3, .factor = 8.0, .original_context = 8192};
@@ -73,7 +100,7 @@ TEST(RotaryFrequencies, Llama3ScalingGivesTheNumbersOfLlama3) {
                                                         {63, 3.06893e-07}});
 }
 
-// Those of theta 10000, factor 4 and a context of 4096, and those of gpt-oss.
+// Likewise; the second has the options of gpt-oss.
 TEST(RotaryFrequencies, YarnScalingGivesTheNumbersOfPublishedModels) {
   const RotaryOptions yarn{.scaling = RotaryScaling::yarn, .factor = 4.0, .original_context = 4096};
   expect_frequencies(rotary_frequencies(128, yarn), {{0, 1.0},
@@ -104,34 +131,14 @@ TEST(RotaryFrequencies, ScaledOnesEqualTheFormulasWrittenOut) {
     const int64_t context = draw(256, 20000);
     const double factor = 1.0 + static_cast<double>(draw(0, 40)) / 4.0;
     const double theta = std::pow(10.0, static_cast<double>(draw(2, 6)));
-    auto llama3 = unscaled(width, theta);
-    auto yarn = llama3;
-    for (auto& f : llama3) {
-      const double wavelength = kCircle / f;
-      const double smooth = (context / wavelength - 1.0) / (4.0 - 1.0);
-      if (wavelength > context / 1.0) {
-        f /= factor;
-      } else if (wavelength >= context / 4.0) {
-        f = (1.0 - smooth) * f / factor + smooth * f;
-      }
-    }
-    const auto correction = [&](double turns) {
-      return width * std::log(context / (turns * kCircle)) / (2.0 * std::log(theta));
-    };
-    const double low = std::max(std::floor(correction(32.0)), 0.0);
-    const double high = std::min(std::ceil(correction(1.0)), static_cast<double>(width - 1));
-    for (size_t i = 0; i < yarn.size(); ++i) {
-      double ramp = (static_cast<double>(i) - low) / (low == high ? 0.001 : high - low);
-      ramp = std::min(std::max(ramp, 0.0), 1.0);
-      yarn[i] = yarn[i] / factor * ramp + yarn[i] * (1.0 - ramp);
-    }
-    RotaryOptions options{.theta = theta,
-                          .scaling = RotaryScaling::llama3,
-                          .factor = factor,
-                          .original_context = context};
-    expect_equal(rotary_frequencies(width, options), llama3);
+    RotaryOptions options{.theta = theta, .factor = factor, .original_context = context};
+    const auto plain = without_scaling(static_cast<double>(width), theta);
+    options.scaling = RotaryScaling::llama3;
+    expect_equal(rotary_frequencies(width, options),
+                 llama3_scaled(plain, factor, static_cast<double>(context)));
     options.scaling = RotaryScaling::yarn;
-    expect_equal(rotary_frequencies(width, options), yarn);
+    expect_equal(rotary_frequencies(width, options),
+                 yarn_scaled(plain, theta, factor, static_cast<double>(context)));
   }
 }
 

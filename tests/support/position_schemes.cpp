@@ -38,7 +38,7 @@ double slope_of_head(int64_t head, int64_t num_heads) {
   return std::pow(2.0, -8.0 * static_cast<double>(head + 1) / static_cast<double>(lower));
 }
 
-int64_t bucket_of_offset(int64_t offset, const RelativeBucketOptions& options) {
+int64_t bucket_of_offset(int64_t offset, const RelativeBucketOptions& options, double nudge) {
   const int64_t buckets = options.bidirectional ? options.num_buckets / 2 : options.num_buckets;
   const int64_t side = options.bidirectional && offset > 0 ? buckets : 0;
   const int64_t distance =
@@ -49,8 +49,7 @@ int64_t bucket_of_offset(int64_t offset, const RelativeBucketOptions& options) {
     return std::log(static_cast<double>(d) / static_cast<double>(exact));
   };
   const double share = log_of(distance) / log_of(options.max_distance);
-  // What lies on an edge belongs to the upper bucket, however the quotient is rounded.
-  const auto further = static_cast<int64_t>(share * static_cast<double>(buckets - exact) + 1e-9);
+  const auto further = static_cast<int64_t>(share * static_cast<double>(buckets - exact) + nudge);
   return side + std::min(exact + further, buckets - 1);
 }
 

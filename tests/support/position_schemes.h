@@ -16,7 +16,8 @@ torch::Tensor rotate_in_loops(const torch::Tensor& x, const torch::Tensor& posit
 /// The slope of one head under ALiBi, by the recursion of the paper's code.
 double slope_of_head(int64_t head, int64_t num_heads);
 
-/// The bucket of one offset under T5, with the edges of the buckets where the formula has them.
-int64_t bucket_of_offset(int64_t offset, const RelativeBucketOptions& options);
+/// The bucket of one offset under T5. A distance less than `nudge` buckets from an edge belongs to
+/// the upper bucket, to the lower one if `nudge` is negative.
+int64_t bucket_of_offset(int64_t offset, const RelativeBucketOptions& options, double nudge = 1e-9);
 
 }  // namespace attend
