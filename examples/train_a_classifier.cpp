@@ -1,5 +1,5 @@
-// A SequenceClassifier with experts learns whether a sequence holds more ones than twos: weight decay
-// only where it belongs, the loss that spreads tokens over the experts, and padding.
+// A SequenceClassifier with experts learns whether a sequence holds more ones than twos: weight
+// decay only where it belongs, the loss that spreads tokens over the experts, and padding.
 #include "attend/models/sequence_classifier.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/parameter_groups.h"
@@ -28,14 +28,12 @@ Examples draw_examples(int64_t batch) {
 
 int main() {
   torch::manual_seed(0);
-  attend::SequenceClassifier model(
-      attend::SequenceClassifierConfig{.vocab_size = 4,
-                                       .classes = 2,
-                                       .context = 12,
-                                       .stack = {.layers = 1,
-                                                 .embed_dim = 32,
-                                                 .experts = 4,
-                                                 .positions = attend::PositionScheme::none}});
+  attend::SequenceClassifier model(attend::SequenceClassifierConfig{
+      .vocab_size = 4,
+      .classes = 2,
+      .context = 12,
+      .stack = {
+          .layers = 1, .embed_dim = 32, .experts = 4, .positions = attend::PositionScheme::none}});
   const auto groups = attend::parameter_groups(*model);
   torch::optim::AdamW optimizer(
       {torch::optim::OptimizerParamGroup(

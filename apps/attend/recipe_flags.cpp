@@ -60,50 +60,61 @@ std::string flag_of(const RecipeField& field) {
   return flag;
 }
 
+using Setters = std::vector<std::function<void(Recipe&)>>;
+
+/// Adds the flag of a field, of whatever type, to a command; it stores what sets the value.
+struct AddFlag {
+  CLI::App& command;
+  const RecipeField& field;
+  Setters& given;
+
+  // No task trains a model of another kind than that of the default recipe.
+  CLI::Option* operator()(std::monostate) const { return nullptr; }
+
+  template <typename T>
+  CLI::Option* operator()(T*) const {
+    const auto flag = flag_of(field);
+    const auto help = help_of(field);
+    const auto set = [&given = given, ref = field.ref](const T& value) {
+      given.push_back([=](Recipe& recipe) { *std::get<T*>(ref(recipe)) = value; });
+    };
+    if constexpr (std::is_same_v<T, bool>) {
+      const auto name = fmt::format("{},!--no-{}", flag, flag.substr(2));
+      return command
+          .add_flag_function(
+              name, [=](int64_t n) { set(n > 0); }, help)
+          ->disable_flag_override();
+    } else if constexpr (std::is_enum_v<T>) {
+      const auto names = fmt::format("{}", fmt::join(EnumNames<T>::names, "|"));
+      const auto parse = [=](const std::string& text) {
+        const auto value = from_string<T>(text);
+        if (!value) {
+          throw CLI::ValidationError(flag, fmt::format("expected {}, found '{}'", names, text));
+        }
+        set(*value);
+      };
+      return command.add_option_function<std::string>(flag, parse, help)->type_name(names);
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      const auto parse = [=](const std::string& text) { set(parse_number<T>(flag, text)); };
+      return command.add_option_function<std::string>(flag, parse, help)
+          ->type_name(std::is_integral_v<T> ? "INT" : "FLOAT");
+    } else {
+      const auto take = [=](const std::string& text) {
+        if (text.empty()) throw CLI::ValidationError(flag, "must not be empty");
+        set(text);
+      };
+      return command.add_option_function<std::string>(flag, take, help);
+    }
+  }
+};
+
 }  // namespace
 
 RecipeFlags::RecipeFlags(CLI::App& command) {
   Recipe types;  // only to see of which type each field is
   for (const auto& field : train::recipe_fields()) {
-    // No task trains a model of another kind than that of the default recipe.
-    if (std::holds_alternative<std::monostate>(field.ref(types))) continue;
-    const auto flag = flag_of(field);
-    const auto help = help_of(field);
-    auto* option = std::visit(
-        [&](auto member) -> CLI::Option* {
-          using T = std::remove_pointer_t<decltype(member)>;
-          const auto set = [this, ref = field.ref](const T& value) {
-            given_.push_back([=](Recipe& recipe) { *std::get<T*>(ref(recipe)) = value; });
-          };
-          if constexpr (std::is_same_v<T, bool>) {
-            const auto name = fmt::format("{},!--no-{}", flag, flag.substr(2));
-            return command
-                .add_flag_function(
-                    name, [=](int64_t n) { set(n > 0); }, help)
-                ->disable_flag_override();
-          } else if constexpr (std::is_enum_v<T>) {
-            const auto names = fmt::format("{}", fmt::join(EnumNames<T>::names, "|"));
-            const auto parse = [=](const std::string& text) {
-              const auto value = from_string<T>(text);
-              if (!value)
-                throw CLI::ValidationError(flag,
-                                           fmt::format("expected {}, found '{}'", names, text));
-              set(*value);
-            };
-            return command.add_option_function<std::string>(flag, parse, help)->type_name(names);
-          } else if constexpr (std::is_arithmetic_v<T>) {
-            const auto parse = [=](const std::string& text) { set(parse_number<T>(flag, text)); };
-            return command.add_option_function<std::string>(flag, parse, help)
-                ->type_name(std::is_integral_v<T> ? "INT" : "FLOAT");
-          } else {
-            const auto take = [=](const std::string& text) {
-              if (text.empty()) throw CLI::ValidationError(flag, "must not be empty");
-              set(text);
-            };
-            return command.add_option_function<std::string>(flag, take, help);
-          }
-        },
-        field.ref(types));
+    auto* option = std::visit(AddFlag{command, field, given_}, field.ref(types));
+    if (option == nullptr) continue;
     const std::string section = field.section;
     option->group(section == "model" ? "Model" : section == "training" ? "Training" : "Task");
   }

@@ -33,8 +33,9 @@ void Seq2SeqImpl::reset() {
 
 torch::Tensor Seq2SeqImpl::forward(const torch::Tensor& source, const torch::Tensor& target,
                                    const torch::Tensor& source_valid) {
-  const auto x = transformer->forward(source_embedding(source), target_embedding(target),
-                                      {.key_valid = source_valid}, {.causal = true});  // (..., T, E)
+  const auto x =
+      transformer->forward(source_embedding(source), target_embedding(target),
+                           {.key_valid = source_valid}, {.causal = true});  // (..., T, E)
   const auto& weight = config.tied ? target_embedding->token->weight : head->weight;
   return torch::nn::functional::linear(x, weight);  // (..., T, V)
 }

@@ -80,10 +80,9 @@ ModuleFactory branch_scale(const StackConfig& config) {
 }
 
 ResidualOptions residual_options(const StackConfig& config) {
-  TORCH_CHECK_VALUE(
-      config.residual_scale == 1.0 || config.branch_scaling == BranchScaling::none,
-      "residual_scale (", config.residual_scale, ") must be 1 with branch_scaling ",
-      to_string(config.branch_scaling));
+  TORCH_CHECK_VALUE(config.residual_scale == 1.0 || config.branch_scaling == BranchScaling::none,
+                    "residual_scale (", config.residual_scale, ") must be 1 with branch_scaling ",
+                    to_string(config.branch_scaling));
   return ResidualOptions()
       .norm(config.norm == NormKind::rms ? rms_norm() : layer_norm(1e-5, config.bias))
       .norm_order(config.norm_order)

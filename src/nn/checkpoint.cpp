@@ -13,9 +13,9 @@
 namespace attend {
 namespace {
 
-using TensorMap = std::function<torch::Tensor(const torch::Tensor&)>;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+using Function = std::function<torch::Tensor(const variable_list&)>;
 
 /// What a function's result depends on besides its arguments: the random generators and autocast,
 /// of the CPU and of one device.
@@ -85,31 +85,30 @@ class NoAutocastCache {
 
 /// What the backward pass needs to run the function again.
 struct Recomputation : torch::CustomClassHolder {
-  Recomputation(TensorMap function, torch::Device device)
-      : function(std::move(function)), surroundings(device) {}
+  Recomputation(Function function, std::size_t num_arguments, torch::Device device)
+      : function(std::move(function)), num_arguments(num_arguments), surroundings(device) {}
 
-  torch::Tensor run(const torch::Tensor& x) const {
+  torch::Tensor run(const variable_list& arguments) const {
     const torch::AutoGradMode with_gradients(true);
-    const SurroundingsScope as_before(surroundings, x.device());
+    const SurroundingsScope as_before(surroundings, arguments[0].device());
     const NoAutocastCache no_cache;
-    return function(x);
+    return function(arguments);
   }
 
-  TensorMap function;
+  Function function;
+  std::size_t num_arguments;
   Surroundings surroundings;
 };
 
-/// The parameters are inputs, so that autograd knows of them and torch::autograd::grad finds them.
+/// The inputs are the function's arguments, then the parameters, so that autograd knows of them and
+/// torch::autograd::grad finds them.
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
-  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x,
-                               at::TensorList parameters,
+  static torch::Tensor forward(AutogradContext* context, at::TensorList inputs,
                                const c10::intrusive_ptr<Recomputation>& recomputation) {
-    variable_list inputs{x};
-    inputs.insert(inputs.end(), parameters.begin(), parameters.end());
-    context->save_for_backward(inputs);  // which also notices it when they are changed
+    context->save_for_backward(inputs.vec());  // which also notices it when they are changed
     context->saved_data["recomputation"] = c10::IValue::make_capsule(recomputation);
     const NoAutocastCache no_cache;
-    return recomputation->function(x);
+    return recomputation->function(inputs.slice(0, recomputation->num_arguments).vec());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
@@ -117,10 +116,15 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
                                 "checkpoint has no second derivative: call the function itself "
                                 "where create_graph is true");
     auto inputs = context->get_saved_variables();
-    // Cut off, since a parameter may have had a part in computing x.
-    inputs[0] = inputs[0].detach().requires_grad_(context->needs_input_grad(0));
-    const auto capsule = context->saved_data["recomputation"].toCapsule();
-    const auto output = c10::static_intrusive_pointer_cast<Recomputation>(capsule)->run(inputs[0]);
+    const auto recomputation = c10::static_intrusive_pointer_cast<Recomputation>(
+        context->saved_data["recomputation"].toCapsule());
+    variable_list arguments;
+    for (std::size_t i = 0; i < recomputation->num_arguments; ++i) {
+      // Cut off, since a parameter may have had a part in computing it.
+      inputs[i] = inputs[i].detach().requires_grad_(context->needs_input_grad(i));
+      arguments.push_back(inputs[i]);
+    }
+    const auto output = recomputation->run(arguments);
 
     variable_list gradients(inputs.size() + 1);  // none for the recomputation
     if (!output.requires_grad()) return gradients;
@@ -155,11 +159,23 @@ variable_list trained(const std::vector<torch::Tensor>& parameters) {
 
 }  // namespace
 
-torch::Tensor checkpoint(const TensorMap& function, const torch::Tensor& x,
+torch::Tensor checkpoint(const Function& function, const std::vector<torch::Tensor>& arguments,
                          const std::vector<torch::Tensor>& parameters) {
-  if (!torch::GradMode::is_enabled()) return function(x);
-  return Checkpoint::apply(x, at::TensorList(trained(parameters)),
-                           c10::make_intrusive<Recomputation>(function, x.device()));
+  TORCH_CHECK_VALUE(!arguments.empty(), "arguments (0) must hold at least one tensor");
+  if (!torch::GradMode::is_enabled()) return function(arguments);
+  auto inputs = arguments;
+  for (const auto& parameter : trained(parameters)) inputs.push_back(parameter);
+  return Checkpoint::apply(
+      at::TensorList(inputs),
+      c10::make_intrusive<Recomputation>(function, arguments.size(), arguments[0].device()));
+}
+
+torch::Tensor checkpoint(const std::function<torch::Tensor(const torch::Tensor&)>& function,
+                         const torch::Tensor& x, const std::vector<torch::Tensor>& parameters) {
+  const auto of_list = [function](const variable_list& arguments) {
+    return function(arguments[0]);
+  };
+  return checkpoint(Function(of_list), {x}, parameters);
 }
 
 }  // namespace attend

@@ -19,7 +19,7 @@ bool all_equal(const std::vector<int64_t>& numbers) {
 }
 
 void check_options(const KvCacheOptions& options) {
-  check_positive("layers", options.layers());
+  TORCH_CHECK_VALUE(options.layers() >= 0, "layers (", options.layers(), ") must not be negative");
   check_positive("num_kv_heads", options.num_kv_heads());
   check_positive("head_dim", options.head_dim());
   check_positive("capacity", options.capacity());

@@ -25,8 +25,8 @@ torch::nn::ModuleList make_blocks(const BlockOptions& options, int64_t num_layer
 }
 
 /// Runs `forward(block, inputs, state)` for each block in turn; the first of the inputs is then
-/// replaced by its result, which is returned at the end. The cache of `given` is passed on, with the
-/// number of the layer.
+/// replaced by its result, which is returned at the end. The cache of `given` is passed on, with
+/// the number of the layer.
 template <typename Block, typename Forward>
 torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, std::vector<torch::Tensor> inputs,
                          const LayerState& given, bool recompute, const Forward& forward) {
@@ -35,9 +35,10 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, std::vector<torch:
   LayerState state{.cache = given.cache, .first_values = recompute ? nullptr : &first_values};
   for (const auto& child : *blocks) {
     auto& block = *child->as<Block>();
-    const auto run = [&block, state, forward](const std::vector<torch::Tensor>& tensors) {
-      return forward(block, tensors, state);
-    };
+    const std::function<torch::Tensor(const std::vector<torch::Tensor>&)> run =
+        [&block, state, forward](const std::vector<torch::Tensor>& tensors) {
+          return forward(block, tensors, state);
+        };
     inputs[0] = recompute ? checkpoint(run, inputs, block.parameters()) : run(inputs);
     ++state.layer;
   }

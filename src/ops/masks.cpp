@@ -76,6 +76,11 @@ torch::Tensor visible_keys(const torch::Tensor& query, const torch::Tensor& key,
 }
 
 torch::Tensor combine_masks(const torch::Tensor& first, const torch::Tensor& second) {
+  for (const auto& mask : {first, second}) {
+    TORCH_CHECK_TYPE(
+        !mask.defined() || mask.scalar_type() == torch::kBool || mask.is_floating_point(),
+        "mask must be bool (true = may attend) or float (added), found ", mask.scalar_type());
+  }
   if (!first.defined()) return second;
   if (!second.defined()) return first;
   const bool both_bool =

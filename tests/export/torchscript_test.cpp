@@ -19,9 +19,10 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 LanguageModel small_model() {
-  return LanguageModel(LanguageModelConfig{
-      .vocab_size = 11, .context = 12,
-      .stack = {.layers = 2, .heads = 2, .embed_dim = 8, .dropout = 0.5}});
+  return LanguageModel(
+      LanguageModelConfig{.vocab_size = 11,
+                          .context = 12,
+                          .stack = {.layers = 2, .heads = 2, .embed_dim = 8, .dropout = 0.5}});
 }
 
 torch::Tensor tokens(int64_t batch, int64_t length) {
@@ -80,11 +81,11 @@ TEST(TorchScript, DropsNothingAndGivesTheModesBack) {
   const TemporaryDirectory directory;
   auto model = small_model();  // dropout 0.5: two runs in training mode would differ
   model->train();
-  model->blocks->eval();
+  model->decoder->blocks->eval();
   export_torchscript(model, tokens(2, 5), directory / "m", {.check_inputs = {{tokens(1, 3)}}});
   EXPECT_TRUE(model->is_training());
   EXPECT_TRUE(model->embedding->is_training());
-  EXPECT_FALSE(model->blocks[0]->is_training());
+  EXPECT_FALSE(model->decoder->blocks[0]->is_training());
 }
 
 TEST(TorchScript, StoresInputNamesAndExtraFiles) {

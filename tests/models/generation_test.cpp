@@ -12,8 +12,8 @@ class Generation : public testing::Test {
     return generate(model_, {1, 2}, options, generator);
   }
 
-  LanguageModel model_{
-      LanguageModelConfig{.vocab_size = 9, .context = 4, .stack = {.layers = 1, .heads = 1, .embed_dim = 8}}};
+  LanguageModel model_{LanguageModelConfig{
+      .vocab_size = 9, .context = 4, .stack = {.layers = 1, .heads = 1, .embed_dim = 8}}};
 };
 
 TEST_F(Generation, GoesOnBeyondTheContext) {

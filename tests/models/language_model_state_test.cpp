@@ -9,8 +9,7 @@ namespace attend {
 namespace {
 
 LanguageModelConfig one_layer() {
-  return {
-      .vocab_size = 11, .context = 6, .stack = {.layers = 1, .heads = 2, .embed_dim = 8}};
+  return {.vocab_size = 11, .context = 6, .stack = {.layers = 1, .heads = 2, .embed_dim = 8}};
 }
 
 std::vector<std::string> block_names(const std::string& prefix) {
@@ -54,22 +53,26 @@ TEST(LanguageModelState, WithoutBiasLayersAndLearnedPositionsIsThis) {
   auto config = one_layer();
   config.stack.positions = PositionScheme::sinusoidal;
   config.stack.layers = 0;
-  EXPECT_THAT(state_names(*LanguageModel(config)),
-              testing::ElementsAre("embedding.token.weight", "decoder.norm.weight", "decoder.norm.bias"));
+  EXPECT_THAT(
+      state_names(*LanguageModel(config)),
+      testing::ElementsAre("embedding.token.weight", "decoder.norm.weight", "decoder.norm.bias"));
   config.stack.layers = 1;
   config.stack.bias = false;
-  EXPECT_THAT(state_names(*LanguageModel(config)),
-              testing::ElementsAre("embedding.token.weight", "decoder.blocks.0.attention.qkv.weight",
-                                   "decoder.blocks.0.attention.out.weight", "decoder.blocks.0.norm1.weight",
-                                   "decoder.blocks.0.feed_forward.up.weight",
-                                   "decoder.blocks.0.feed_forward.down.weight",
-                                   "decoder.blocks.0.norm2.weight", "decoder.norm.weight"));
+  EXPECT_THAT(
+      state_names(*LanguageModel(config)),
+      testing::ElementsAre("embedding.token.weight", "decoder.blocks.0.attention.qkv.weight",
+                           "decoder.blocks.0.attention.out.weight", "decoder.blocks.0.norm1.weight",
+                           "decoder.blocks.0.feed_forward.up.weight",
+                           "decoder.blocks.0.feed_forward.down.weight",
+                           "decoder.blocks.0.norm2.weight", "decoder.norm.weight"));
 }
 
 TEST(LanguageModelState, StartsAsGpt2Does) {
   torch::manual_seed(1);
-  LanguageModel model(LanguageModelConfig{
-      .vocab_size = 200, .context = 128, .tied = false, .stack = {.layers = 3, .heads = 4, .embed_dim = 64}});
+  LanguageModel model(LanguageModelConfig{.vocab_size = 200,
+                                          .context = 128,
+                                          .tied = false,
+                                          .stack = {.layers = 3, .heads = 4, .embed_dim = 64}});
   for (const auto& item : model->named_parameters()) {
     const auto& name = item.key();
     const auto& value = item.value();
@@ -122,7 +125,8 @@ TEST(LanguageModelState, TakesEachFloatDtype) {
 
 TEST(LanguageModelState, PrintsItselfAndItsParts) {
   const auto text = printed(*LanguageModel(one_layer()));
-  EXPECT_THAT(text, testing::StartsWith("attend::LanguageModel(vocab_size=11, context=6, tied=true)"));
+  EXPECT_THAT(text,
+              testing::StartsWith("attend::LanguageModel(vocab_size=11, context=6, tied=true)"));
   EXPECT_THAT(text, testing::HasSubstr("(embedding): attend::TokenEmbedding(vocab_size=11"));
   EXPECT_THAT(text, testing::HasSubstr("(0): attend::TransformerBlock(norm_order=pre"));
 }

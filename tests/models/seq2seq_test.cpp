@@ -11,7 +11,7 @@
 namespace attend {
 namespace {
 
-Seq2SeqConfig tiny(bool tied = true) {
+Seq2SeqConfig tiny_seq2seq(bool tied = true) {
   return {.source_vocab_size = 11,
           .target_vocab_size = 7,
           .context = 8,
@@ -26,7 +26,7 @@ struct Seq2SeqTest : FixedSeed, testing::Test {
   static torch::Tensor draw_target(int64_t b, int64_t t) {
     return torch::randint(0, 7, {b, t}, torch::kLong);
   }
-  static Seq2Seq lively(const Seq2SeqConfig& config = tiny()) {
+  static Seq2Seq lively(const Seq2SeqConfig& config = tiny_seq2seq()) {
     Seq2Seq model(config);
     const torch::NoGradGuard no_grad;
     for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
@@ -39,9 +39,9 @@ struct Seq2SeqTest : FixedSeed, testing::Test {
 
 TEST_F(Seq2SeqTest, ScoresEachNextTokenOfTheTarget) {
   for (const bool tied : {true, false}) {
-    auto model = lively(tiny(tied));
-    const auto x = model->transformer->forward(model->source_embedding(source),
-                                               model->target_embedding(target), {}, {.causal = true});
+    auto model = lively(tiny_seq2seq(tied));
+    const auto x = model->transformer->forward(
+        model->source_embedding(source), model->target_embedding(target), {}, {.causal = true});
     const auto& head = tied ? model->target_embedding->token->weight : model->head->weight;
     EXPECT_TRUE(close(model->forward(source, target), torch::matmul(x, head.t()), 1e-5));
   }
@@ -52,12 +52,13 @@ TEST_F(Seq2SeqTest, ALaterTargetChangesNothingBeforeItAndEverySourceTokenCounts)
   const auto logits = model->forward(source, target);
   auto other_target = target.clone();
   other_target.select(1, 2).add_(1).remainder_(7);
-  EXPECT_TRUE(close(model->forward(source, other_target).slice(1, 0, 2), logits.slice(1, 0, 2), 1e-6));
+  EXPECT_TRUE(
+      close(model->forward(source, other_target).slice(1, 0, 2), logits.slice(1, 0, 2), 1e-6));
   for (int64_t s = 0; s < 5; ++s) {
     auto other_source = source.clone();
     other_source.select(1, s).add_(1).remainder_(11);
-    EXPECT_FALSE(torch::allclose(model->forward(other_source, target).select(1, 0),
-                                 logits.select(1, 0)));
+    EXPECT_FALSE(
+        torch::allclose(model->forward(other_source, target).select(1, 0), logits.select(1, 0)));
   }
 }
 
@@ -66,15 +67,14 @@ TEST_F(Seq2SeqTest, PaddingInTheSourceChangesNothing) {
   const auto padded = torch::cat({source, draw_source(2, 3)}, 1);
   auto valid = torch::ones({2, 8}, torch::kBool);
   valid.slice(1, 5).fill_(false);
-  EXPECT_TRUE(
-      close(model->forward(padded, target, valid), model->forward(source, target), 1e-5));
+  EXPECT_TRUE(close(model->forward(padded, target, valid), model->forward(source, target), 1e-5));
 }
 
 TEST_F(Seq2SeqTest, EveryOptionOfItsBlocksHolds) {
   for (const auto& stack : each_stack()) {
     if (stack.config.experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
     SCOPED_TRACE(stack.name);
-    auto config = tiny();
+    auto config = tiny_seq2seq();
     config.stack = stack.config;
     auto model = lively(config);
     freeze(*model);
@@ -91,24 +91,22 @@ TEST_F(Seq2SeqTest, EveryOptionOfItsBlocksHolds) {
 
 TEST_F(Seq2SeqTest, UnbatchedEqualsBatched) {
   auto model = lively();
-  EXPECT_TRUE(
-      close(model->forward(source[1], target[1]), model->forward(source, target)[1], 1e-5));
+  EXPECT_TRUE(close(model->forward(source[1], target[1]), model->forward(source, target)[1], 1e-5));
   EXPECT_EQ(model->forward(draw_source(0, 5), draw_target(0, 4)).sizes(),
             at::IntArrayRef({0, 4, 7}));
 }
 
 TEST_F(Seq2SeqTest, GradientsEqualFiniteDifferences) {
-  auto config = tiny(false);
+  auto config = tiny_seq2seq(false);
   config.stack.embed_dim = 4;
   config.stack.ff_dim = 3;
   auto model = lively(config);
   model->to(torch::kDouble);
-  EXPECT_TRUE(
-      gradients_match([&] { return model->forward(source, target); }, model->parameters()));
+  EXPECT_TRUE(gradients_match([&] { return model->forward(source, target); }, model->parameters()));
 }
 
 TEST_F(Seq2SeqTest, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(lively(), Seq2Seq(tiny()),
+  expect_clone_and_file_keep(lively(), Seq2Seq(tiny_seq2seq()),
                              [&](Seq2Seq module) { return module->forward(source, target); });
 }
 
@@ -121,7 +119,7 @@ TEST_F(Seq2SeqTest, WorksInEachFloatDtype) {
 }
 
 TEST_F(Seq2SeqTest, ItsDecoderHasItsOwnNumberOfLayers) {
-  auto config = tiny();
+  auto config = tiny_seq2seq();
   EXPECT_EQ(Seq2Seq(config)->transformer->decoder->blocks->size(), 1U);
   config.decoder_layers = 3;
   EXPECT_EQ(Seq2Seq(config)->transformer->decoder->blocks->size(), 3U);
@@ -129,7 +127,7 @@ TEST_F(Seq2SeqTest, ItsDecoderHasItsOwnNumberOfLayers) {
 }
 
 TEST_F(Seq2SeqTest, ItsStateDictHasThePublicNames) {
-  auto config = tiny(false);
+  auto config = tiny_seq2seq(false);
   config.stack.layers = 0;
   EXPECT_THAT(
       state_names(*Seq2Seq(config)),
@@ -141,16 +139,16 @@ TEST_F(Seq2SeqTest, ItsStateDictHasThePublicNames) {
 }
 
 TEST_F(Seq2SeqTest, PrintsItself) {
-  EXPECT_THAT(printed(*Seq2Seq(tiny())),
+  EXPECT_THAT(printed(*Seq2Seq(tiny_seq2seq())),
               testing::StartsWith("attend::Seq2Seq(source_vocab_size=11, target_vocab_size=7, "
                                   "context=8, tied=true)"));
 }
 
 TEST_F(Seq2SeqTest, ErrorsNameTheValues) {
-  auto config = tiny();
+  auto config = tiny_seq2seq();
   config.decoder_layers = -2;
   EXPECT_THAT([&] { Seq2Seq{config}; }, throws<c10::ValueError>("decoder_layers (-2)"));
-  config = tiny();
+  config = tiny_seq2seq();
   config.stack.experts = 2;
   EXPECT_THAT([&] { Seq2Seq{config}; }, throws<c10::ValueError>("experts (2)"));
   auto model = lively();

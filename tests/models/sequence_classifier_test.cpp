@@ -7,11 +7,10 @@
 #include "support/throws.h"
 #include "support/trace.h"
 
-
 namespace attend {
 namespace {
 
-SequenceClassifierConfig tiny(Pooling pooling = Pooling::mean) {
+SequenceClassifierConfig tiny_classifier(Pooling pooling = Pooling::mean) {
   return {.vocab_size = 11,
           .classes = 3,
           .context = 8,
@@ -24,7 +23,7 @@ struct SequenceClassifierTest : FixedSeed, testing::TestWithParam<Pooling> {
     return torch::randint(0, 11, sizes, torch::kLong);
   }
   static SequenceClassifier lively() {
-    SequenceClassifier model(tiny(GetParam()));
+    SequenceClassifier model(tiny_classifier(GetParam()));
     const torch::NoGradGuard no_grad;
     for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
     return model;
@@ -68,7 +67,8 @@ TEST_P(SequenceClassifierTest, UnbatchedEqualsBatched) {
 
 TEST_P(SequenceClassifierTest, GradientsEqualFiniteDifferences) {
   model->to(torch::kDouble);
-  const auto valid = torch::tensor({{true, true, true, false, false}, {true, true, true, true, true}});
+  const auto valid =
+      torch::tensor({{true, true, true, false, false}, {true, true, true, true, true}});
   EXPECT_TRUE(gradients_match([&] { return model->forward(tokens, valid); }, model->parameters()));
 }
 
@@ -85,7 +85,7 @@ TEST_P(SequenceClassifierTest, TracedAtOneSizeHoldsAtOthers) {
 }
 
 TEST_P(SequenceClassifierTest, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(model, SequenceClassifier(tiny(GetParam())),
+  expect_clone_and_file_keep(model, SequenceClassifier(tiny_classifier(GetParam())),
                              [&](SequenceClassifier module) { return module(tokens); });
 }
 
@@ -97,34 +97,37 @@ TEST_P(SequenceClassifierTest, WorksInEachFloatDtype) {
 }
 
 TEST(SequenceClassifier, ItsStateDictHasThePublicNames) {
-  auto config = tiny();
+  auto config = tiny_classifier();
   config.stack.layers = 0;
-  EXPECT_THAT(state_names(*SequenceClassifier(config)),
-              testing::ElementsAre("embedding.token.weight", "embedding.position.weight",
-                                   "encoder.norm.weight", "encoder.norm.bias", "head.weight",
-                                   "head.bias"));
+  EXPECT_THAT(
+      state_names(*SequenceClassifier(config)),
+      testing::ElementsAre("embedding.token.weight", "embedding.position.weight",
+                           "encoder.norm.weight", "encoder.norm.bias", "head.weight", "head.bias"));
 }
 
 TEST(SequenceClassifier, PrintsItself) {
-  EXPECT_THAT(printed(*SequenceClassifier(tiny())),
+  EXPECT_THAT(printed(*SequenceClassifier(tiny_classifier())),
               testing::StartsWith("attend::SequenceClassifier(vocab_size=11, classes=3, context=8, "
                                   "pooling=mean)"));
 }
 
 TEST(SequenceClassifier, ErrorsNameTheValues) {
-  auto config = tiny();
+  auto config = tiny_classifier();
   config.classes = 0;
   EXPECT_THAT([&] { SequenceClassifier{config}; },
               throws<c10::ValueError>("classes (0) must be positive"));
-  SequenceClassifier model(tiny());
+  SequenceClassifier model(tiny_classifier());
   const auto tokens = torch::zeros({2, 5}, torch::kLong);
   EXPECT_THAT(
       [&] {
         model->forward(tokens, torch::ones({2, 4}, torch::kBool));
       },
       throws<c10::ValueError>("valid [2, 4] must have the shape of the tokens [2, 5]"));
-  EXPECT_THAT([&] { model(torch::zeros({2, 9}, torch::kLong)); },
-              throws<c10::ValueError>("max_length (8), found [2, 9]"));
+  EXPECT_THAT(
+      [&] {
+        model(torch::zeros({2, 9}, torch::kLong));
+      },
+      throws<c10::ValueError>("max_length (8), found [2, 9]"));
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ struct EachStack : FixedSeed, testing::TestWithParam<NamedStack> {
     TransformerEncoder encoder(encoder_options(GetParam().config));
     initialize(*encoder, GetParam().config);
     const torch::NoGradGuard no_grad;
-    for (auto& parameter : encoder->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
+    for (auto& parameter : encoder->parameters())
+      parameter.add_(0.3 * torch::randn_like(parameter));
     return encoder;
   }
 
@@ -54,7 +55,9 @@ TEST_P(EachStack, GradientsEqualFiniteDifferences) {
   encoder->to(torch::kDouble);
   {
     const torch::NoGradGuard no_grad;
-    for (auto& parameter : encoder->parameters()) parameter.add_(torch::randn_like(parameter));
+    for (auto& parameter : encoder->parameters()) {
+      parameter.add_(0.4 * torch::randn_like(parameter));
+    }
   }
   auto leaves = encoder->parameters();
   leaves.push_back(torch::randn({2, 3, 8}, torch::kDouble).requires_grad_());
@@ -68,9 +71,9 @@ TEST_P(EachStack, SurvivesCloneAndFile) {
   if (GetParam().config.layers == 0) GTEST_SKIP() << "a norm alone begins as every other one does";
   const auto x = torch::randn({2, 5, 16});
   TransformerEncoder fresh(encoder_options(GetParam().config));
-  expect_clone_and_file_keep(
-      lively_encoder(), fresh,
-      [&](TransformerEncoder module) { return module->forward(x, {.causal = true}); });
+  expect_clone_and_file_keep(lively_encoder(), fresh, [&](TransformerEncoder module) {
+    return module->forward(x, {.causal = true});
+  });
 }
 
 TEST_P(EachStack, TracedAtOneSizeHoldsAtOthers) {
@@ -129,7 +132,9 @@ TEST_P(EachStack, DocumentsPackedInARowNeverSeeEachOther) {
   auto other = x.clone();
   other.slice(1, 3).normal_();
   const auto with_other = encoder->forward(other, {.segments = segments, .causal = true});
-  EXPECT_TRUE(close(with_other.slice(1, 0, 3), y.slice(1, 0, 3), 0.0));
+  // An expert multiplies tokens of both documents at once, and rounds by how many there are.
+  const double tolerance = GetParam().config.experts > 0 ? 1e-5 : 0.0;
+  EXPECT_TRUE(close(with_other.slice(1, 0, 3), y.slice(1, 0, 3), tolerance));
 }
 
 TEST_P(EachStack, PrefillThenStepsGiveTheLogitsOfTheWhole) {

@@ -18,10 +18,9 @@ torch::Tensor attention_with_sinks_in_loops(const ProjectedHeads& heads, const t
   const auto nothing = torch::zeros_like(heads.key.narrow(2, 0, 1));
   const auto column =
       logits.view({1, -1, 1, 1}).expand({bias.size(0), bias.size(1), bias.size(2), 1});
-  const double scale = 1.0 / std::sqrt(static_cast<double>(heads.query.size(-1)));
   return attention_in_loops(heads.query, torch::cat({heads.key, nothing}, 2),
-                            torch::cat({heads.value, nothing}, 2), torch::cat({bias, column}, -1),
-                            scale)
+                            torch::cat({heads.value, nothing}, 2),
+                            {.mask = torch::cat({bias, column}, -1)})
       .output;
 }
 
@@ -33,7 +32,9 @@ TEST(AttentionSinks, EqualLoopsOverRandomCases) {
     const auto x = torch::randn({2, length, attention->options.embed_dim()}, torch::kDouble);
     const auto heads = project_heads(attention, x);
     const AttentionArgs args{.mask = torch::rand({length, length}) > 0.4, .causal = true};
-    const auto bias = bias_of(args, {2, heads.query.size(1), length, length});
+    const auto forbidden = args.mask.tril().logical_not();  // (T, T)
+    const auto bias = torch::zeros({2, heads.query.size(1), length, length}, torch::kDouble)
+                          .masked_fill(forbidden, -INFINITY);
     const auto logits = parameter_of(*attention, "attention_sinks.logits");
     const auto expected = join_heads(attention, attention_with_sinks_in_loops(heads, bias, logits));
     EXPECT_TRUE(close(attention->forward(x, args).output, expected, 1e-10));

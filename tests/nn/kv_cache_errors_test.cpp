@@ -35,7 +35,8 @@ struct KvCacheErrors : testing::Test {
 
 TEST_F(KvCacheErrors, NameTheOption) {
   const auto making = [](KvCacheOptions options) { return [options] { KvCache made(options); }; };
-  EXPECT_THAT(making(options().layers(0)), throws<c10::ValueError>("layers (0) must be positive"));
+  EXPECT_THAT(making(options().layers(-1)),
+              throws<c10::ValueError>("layers (-1) must not be negative"));
   EXPECT_THAT(making(options().batch(-1)),
               throws<c10::ValueError>("batch (-1) must not be negative"));
   EXPECT_THAT(making(options().num_kv_heads(0)), throws<c10::ValueError>("num_kv_heads (0)"));

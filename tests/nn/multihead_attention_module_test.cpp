@@ -93,8 +93,8 @@ TEST(MultiheadAttentionModule, CrossTracedAtOneSizeHoldsAtOthers) {
 TEST(MultiheadAttentionModule, PrintsItsOptions) {
   EXPECT_THAT(
       printed(*MultiheadAttention(Options(8, 2).dropout(0.1))),
-      testing::StartsWith("attend::MultiheadAttention(embed_dim=8, num_heads=2, head_dim=4, "
-                          "bias=true, dropout=0.1)"));
+      testing::StartsWith("attend::MultiheadAttention(embed_dim=8, num_heads=2, num_kv_heads=2, "
+                          "head_dim=4, bias=true, dropout=0.1)"));
 }
 
 TEST(MultiheadAttentionErrors, NameBothOptions) {

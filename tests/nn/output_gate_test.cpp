@@ -38,9 +38,7 @@ TEST(OutputGate, EqualsLoopsOverRandomCases) {
       auto attention = lively_attention(draw_attention_options().add(output_gate(width)));
       const auto x = torch::randn({2, draw(1, 4), attention->options.embed_dim()}, torch::kDouble);
       const auto [q, k, v] = project_heads(attention, x);
-      const auto bias = bias_of({}, {q.size(0), q.size(1), q.size(2), q.size(2)});
-      const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
-      const auto results = attention_in_loops(q, k, v, bias, scale).output;
+      const auto results = attention_in_loops(q, k, v).output;
       const auto weight = parameter_of(*attention, "output_gate.projection.weight");
       const auto expected = join_heads(attention, gated(results, x, weight));
       EXPECT_TRUE(close(attention->forward(x).output, expected, 1e-10));

@@ -71,7 +71,7 @@ torch::Tensor expected_output(MultiheadAttention attention, const PositionCase& 
   }
   const auto key = heads[1].repeat_interleave(3, 1);
   const auto value = heads[2].repeat_interleave(3, 1);
-  const auto result = attention_in_loops(heads[0], key, value, bias, 1.0 / std::sqrt(6.0)).output;
+  const auto result = attention_in_loops(heads[0], key, value, {.mask = bias}).output;
   return attention->out(result.transpose(1, 2).flatten(2));
 }
 

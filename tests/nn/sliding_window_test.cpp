@@ -30,10 +30,8 @@ TEST(SlidingWindow, EqualsLoopsOverRandomCases) {
     const bool causal = draw(0, 1) == 1;
     const auto x = torch::randn({2, length, attention->options.embed_dim()}, torch::kDouble);
     const auto [q, k, v] = project_heads(attention, x);
-    const auto bias = bias_of({.mask = near_ones(length, size), .causal = causal},
-                              {2, q.size(1), length, length});
-    const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
-    const auto expected = join_heads(attention, attention_in_loops(q, k, v, bias, scale).output);
+    const AttentionArgs args{.mask = near_ones(length, size), .causal = causal};
+    const auto expected = join_heads(attention, attention_in_loops(q, k, v, args).output);
     EXPECT_TRUE(close(attention->forward(x, {.causal = causal}).output, expected, 1e-10));
   }
 }

@@ -39,9 +39,8 @@ TEST(SoftCap, EqualsLoopsOverRandomCases) {
     const auto x = torch::randn({2, length, attention->options.embed_dim()}, torch::kDouble);
     const auto [q, k, v] = project_heads(attention, x);
     const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
-    const auto bias = bias_that_caps(q, k, scale, cap) +
-                      bias_of({.causal = true}, {2, q.size(1), length, length});
-    const auto expected = join_heads(attention, attention_in_loops(q, k, v, bias, scale).output);
+    const AttentionArgs args{.mask = bias_that_caps(q, k, scale, cap), .causal = true};
+    const auto expected = join_heads(attention, attention_in_loops(q, k, v, args).output);
     EXPECT_TRUE(close(attention->forward(x, {.causal = true}).output, expected, 1e-10));
   }
 }

@@ -29,14 +29,16 @@ TEST_F(DecoderStack, IsItsBlocksOneAfterTheOtherThenTheNorm) {
   for (const auto& child : *decoder->blocks) {
     h = child->as<DecoderBlock>()->forward(h, memory, {.causal = true});
   }
-  EXPECT_TRUE(close(decoder->forward(x, memory, {.causal = true}), torch::layer_norm(h, {8}), 1e-6));
+  EXPECT_TRUE(
+      close(decoder->forward(x, memory, {.causal = true}), torch::layer_norm(h, {8}), 1e-6));
 }
 
 TEST_F(DecoderStack, ALaterTokenChangesNothingBeforeIt) {
   auto other = x.clone();
   other.select(1, 2).normal_();
   const auto y = decoder->forward(x, memory, {.causal = true});
-  EXPECT_TRUE(close(decoder->forward(other, memory, {.causal = true}).slice(1, 0, 2), y.slice(1, 0, 2), 1e-6));
+  EXPECT_TRUE(close(decoder->forward(other, memory, {.causal = true}).slice(1, 0, 2),
+                    y.slice(1, 0, 2), 1e-6));
 }
 
 TEST_F(DecoderStack, UnbatchedEqualsBatched) {
@@ -84,14 +86,14 @@ TEST_F(DecoderStack, EncoderAndDecoderGradientsEqualFiniteDifferences) {
   leaves.push_back(torch::randn({1, 3, 8}, torch::kDouble).requires_grad_());
   leaves.push_back(torch::randn({1, 2, 8}, torch::kDouble).requires_grad_());
   const auto last = leaves.size() - 1;
-  EXPECT_TRUE(
-      gradients_match([&] { return small->forward(leaves[last - 1], leaves[last], {}, {.causal = true}); }, leaves));
+  EXPECT_TRUE(gradients_match(
+      [&] { return small->forward(leaves[last - 1], leaves[last], {}, {.causal = true}); },
+      leaves));
 }
 
 TEST_F(DecoderStack, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(
-      decoder, TransformerDecoder(decoder->options),
-      [&](TransformerDecoder module) { return module->forward(x, memory); });
+  expect_clone_and_file_keep(decoder, TransformerDecoder(decoder->options),
+                             [&](TransformerDecoder module) { return module->forward(x, memory); });
   expect_clone_and_file_keep(transformer, EncoderDecoder(transformer->options),
                              [&](EncoderDecoder module) { return module->forward(memory, x); });
 }

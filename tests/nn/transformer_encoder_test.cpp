@@ -57,9 +57,9 @@ TEST_F(TransformerEncoderTest, StochasticDepthGrowsEvenlyToTheLastLayer) {
   for (const auto& child : *encoder->blocks) {
     found.push_back(child->as<TransformerBlock>()->options.residual().stochastic_depth());
   }
-  EXPECT_THAT(found, testing::ElementsAre(testing::DoubleNear(0.2, 1e-12),
-                                          testing::DoubleNear(0.4, 1e-12),
-                                          testing::DoubleNear(0.6, 1e-12)));
+  EXPECT_THAT(found,
+              testing::ElementsAre(testing::DoubleNear(0.2, 1e-12), testing::DoubleNear(0.4, 1e-12),
+                                   testing::DoubleNear(0.6, 1e-12)));
 }
 
 TEST_F(TransformerEncoderTest, RecomputingGivesTheSameGradientsAlsoWithDropout) {
@@ -67,7 +67,8 @@ TEST_F(TransformerEncoderTest, RecomputingGivesTheSameGradientsAlsoWithDropout) 
   block.attention().dropout(0.2);
   block.feed_forward().dropout(0.1);
   TransformerEncoder keeping(TransformerEncoderOptions(block, 3));
-  TransformerEncoder recomputing(std::dynamic_pointer_cast<TransformerEncoderImpl>(keeping->clone()));
+  TransformerEncoder recomputing(
+      std::dynamic_pointer_cast<TransformerEncoderImpl>(keeping->clone()));
   recomputing->options.checkpoint(true);
   const auto gradients = [&](TransformerEncoder& encoder) {
     torch::manual_seed(7);

@@ -22,10 +22,8 @@ torch::Tensor mixed(const torch::Tensor& own, const torch::Tensor& first, double
 
 torch::Tensor plain_attention(const MultiheadAttention& attention, const ProjectedHeads& heads,
                               const torch::Tensor& value) {
-  const auto& query = heads.query;
-  const auto bias = bias_of({.causal = true}, {2, query.size(1), query.size(2), query.size(2)});
-  const double scale = 1.0 / std::sqrt(static_cast<double>(query.size(-1)));
-  return join_heads(attention, attention_in_loops(query, heads.key, value, bias, scale).output);
+  const auto results = attention_in_loops(heads.query, heads.key, value, {.causal = true}).output;
+  return join_heads(attention, results);
 }
 
 TEST(ValueResidual, EqualsLoopsOverRandomStacksOfThreeLayers) {

@@ -1,6 +1,7 @@
 #include "attend/ops/masks.h"
 
 #include "support/close.h"
+#include "support/throws.h"
 #include "support/trace.h"
 
 #include <limits>
@@ -90,6 +91,15 @@ TEST(CombineMasks, Broadcasts) {
   EXPECT_EQ(mask.sizes(), at::IntArrayRef({2, 1, 2, 2}));
   EXPECT_TRUE(torch::equal(mask[0][0], bools({{1, 0}, {1, 0}})));
   EXPECT_TRUE(torch::equal(mask[1][0], bools({{1, 0}, {1, 1}})));
+}
+
+TEST(CombineMasks, RefusesNumbersThatMightMeanEither) {
+  const auto mask = torch::ones({2, 2}, torch::kBool);
+  for (const auto& numbers : {mask.to(torch::kLong), mask.to(torch::kByte)}) {
+    EXPECT_THAT([&] { combine_masks(mask, numbers); },
+                throws<c10::TypeError>("mask must be bool (true = may attend) or float (added)"));
+    EXPECT_THAT([&] { combine_masks({}, numbers); }, throws<c10::TypeError>("found"));
+  }
 }
 
 TEST(RowsWithoutKeys, AreThoseThatABoolMaskForbidsEverything) {

@@ -30,13 +30,15 @@ class FiveRows : public Task {
 
 TEST(Evaluation, IsTheMeanOverTargetsThatCount) {
   LanguageModel model(LanguageModelConfig{
-      .vocab_size = 2, .context = 2,
+      .vocab_size = 2,
+      .context = 2,
       .stack = {.layers = 0, .embed_dim = 4, .positions = PositionScheme::none}});
   {
     // Logits (log 3, 0) everywhere: token 0 has probability 3/4 and is the prediction.
     const torch::NoGradGuard no_grad;
-    model->norm->weight.zero_();
-    model->norm->bias.fill_(1.0);
+    auto norm = model->decoder->norm.get<LayerNorm>();
+    norm->weight.zero_();
+    norm->bias.fill_(1.0);
     model->embedding->token->weight[0].fill_(std::log(3.0) / 4);
     model->embedding->token->weight[1].zero_();
   }
@@ -48,8 +50,8 @@ TEST(Evaluation, IsTheMeanOverTargetsThatCount) {
 }
 
 TEST(Evaluation, LeavesTheModelAsItWas) {
-  LanguageModel model(
-      LanguageModelConfig{.vocab_size = 2, .context = 2, .stack = {.layers = 1, .heads = 1, .embed_dim = 4}});
+  LanguageModel model(LanguageModelConfig{
+      .vocab_size = 2, .context = 2, .stack = {.layers = 1, .heads = 1, .embed_dim = 4}});
   model->train();
   evaluate(model, FiveRows());
   EXPECT_TRUE(model->is_training());

@@ -69,8 +69,9 @@ void change_all(Recipe& recipe) {
 }
 
 TEST_F(RecipeFile, RoundTripsEveryValueOfAModelOfEachKind) {
-  for (const auto& model : {ModelConfig(LanguageModelConfig()),
-                            ModelConfig(SequenceClassifierConfig()), ModelConfig(Seq2SeqConfig())}) {
+  for (const auto& model :
+       {ModelConfig(LanguageModelConfig()), ModelConfig(SequenceClassifierConfig()),
+        ModelConfig(Seq2SeqConfig())}) {
     Recipe recipe;
     recipe.model = model;
     const auto before = to_toml(recipe);
@@ -88,9 +89,9 @@ TEST_F(RecipeFile, NamesTheKindsForAnUnknownOneAndTheKindThatLacksAValue) {
   EXPECT_THAT(reading("[model]\nkind = 'rnn'\n"),
               ThrowsMessage<InputError>(HasSubstr("model.kind: expected one of language_model, "
                                                   "sequence_classifier, seq2seq, found 'rnn'")));
-  EXPECT_THAT(reading("[model]\npooling = 'max'\n"),
-              ThrowsMessage<InputError>(
-                  HasSubstr("model.pooling: a language_model has no such value")));
+  EXPECT_THAT(
+      reading("[model]\npooling = 'max'\n"),
+      ThrowsMessage<InputError>(HasSubstr("model.pooling: a language_model has no such value")));
   EXPECT_EQ(std::get<SequenceClassifierConfig>(
                 read("[model]\nkind = 'sequence_classifier'\npooling = 'max'\n").model)
                 .pooling,
@@ -122,7 +123,8 @@ TEST_F(RecipeFile, NamesWhatItFoundAndExpected) {
   EXPECT_THAT(reading("[model]\ntied = 1\n"),
               ThrowsMessage<InputError>(HasSubstr("true or false")));
   EXPECT_THAT(reading("[model]\npositions = 'rotten'\n"),
-              ThrowsMessage<InputError>(HasSubstr("one of none, learned, sinusoidal, rotary, alibi, relative")));
+              ThrowsMessage<InputError>(
+                  HasSubstr("one of none, learned, sinusoidal, rotary, alibi, relative")));
   EXPECT_THAT(reading("[model]\nlayers = [1]\n"), ThrowsMessage<InputError>(HasSubstr("an array")));
   EXPECT_THAT(reading("model = 3\n"), ThrowsMessage<InputError>(HasSubstr("unknown key 'model'")));
   EXPECT_THAT(reading("layers = = 3\n"), ThrowsMessage<InputError>(HasSubstr("not TOML")));

@@ -18,7 +18,7 @@ class TextTaskTest : public testing::Test {
     replace_file(directory_ / "text", text);
     auto made = TextTask::defaults();
     made.text = (directory_ / "text").string();
-    made.model.context = context;
+    made.context() = context;
     return made;
   }
   static std::string digits(int count) {

@@ -76,7 +76,7 @@ TEST(Trainer, ALossThatIsNotFiniteStopsAndNamesTheStep) {
   auto model = make_model(recipe, task.vocabulary());
   {
     const torch::NoGradGuard no_grad;
-    model->norm->weight.fill_(1e38);
+    model->decoder->norm.get<LayerNorm>()->weight.fill_(1e38);
   }
   EXPECT_THAT(
       [&] { train(model, task, recipe.training); },

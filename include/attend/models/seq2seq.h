@@ -37,8 +37,8 @@ class Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   explicit Seq2SeqImpl(const Seq2SeqConfig& config);
 
   /// `source` (B, S) and `target` (B, T), int64, or both without B; `source_valid` (B, S), bool,
-  /// true = a token, false = padding; all are tokens if not given. Returns the logits (..., T, V): at
-  /// each position the scores of the token that follows.
+  /// true = a token, false = padding; all are tokens if not given. Returns the logits (..., T, V):
+  /// at each position the scores of the token that follows.
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
                         const torch::Tensor& source_valid = {});
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/enum_names.h"
+#include "attend/nn/token_embedding.h"
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"
 #include "attend/ops/rotary.h"
@@ -64,8 +65,8 @@ struct StackConfig {
   double rotary_share = 1.0;      ///< share of a head's channels that is rotated
   bool rotary_interleaved = false;
   RotaryScaling rotary_scaling = RotaryScaling::none;
-  double rotary_factor = 1.0;    ///< by how much the context is stretched
-  int64_t rotary_context = 0;    ///< context that the model was trained with, for yarn and llama3
+  double rotary_factor = 1.0;  ///< by how much the context is stretched
+  int64_t rotary_context = 0;  ///< context that the model was trained with, for yarn and llama3
 
   int64_t window = 0;     ///< a token sees so many, itself included; 0 = all
   double soft_cap = 0.0;  ///< bound of the attention scores; 0 = none

@@ -27,4 +27,11 @@ namespace attend {
 torch::Tensor checkpoint(const std::function<torch::Tensor(const torch::Tensor&)>& function,
                          const torch::Tensor& x, const std::vector<torch::Tensor>& parameters);
 
+/// The same for a function of several tensors, each of which gets its gradient.
+///
+///     x = checkpoint(forward, {x, memory}, block->parameters());
+torch::Tensor checkpoint(
+    const std::function<torch::Tensor(const std::vector<torch::Tensor>&)>& function,
+    const std::vector<torch::Tensor>& arguments, const std::vector<torch::Tensor>& parameters);
+
 }  // namespace attend

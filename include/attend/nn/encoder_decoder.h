@@ -23,8 +23,8 @@ struct EncoderDecoderOptions {
   TORCH_ARG(TransformerDecoderOptions, decoder);
 };
 
-/// The transformer of Vaswani et al. 2017: an encoder of the source, and a decoder of the target that
-/// looks at what the encoder returns.
+/// The transformer of Vaswani et al. 2017: an encoder of the source, and a decoder of the target
+/// that looks at what the encoder returns.
 ///
 /// State dict: `encoder` (TransformerEncoder), `decoder` (TransformerDecoder).
 ///

@@ -18,7 +18,8 @@ struct TransformerDecoderOptions {
   TransformerDecoderOptions(const DecoderBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
 
-  /// Of each block. Its `stochastic_depth` is that of the last block; it grows evenly from the first.
+  /// Of each block. Its `stochastic_depth` is that of the last block; it grows evenly from the
+  /// first.
   TORCH_ARG(DecoderBlockOptions, block);
   /// Number of blocks L; 0 leaves the final norm.
   TORCH_ARG(int64_t, num_layers);
@@ -39,9 +40,9 @@ class TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImp
  public:
   explicit TransformerDecoderImpl(const TransformerDecoderOptions& options);
 
-  /// `x` (B, T, E), `memory` (B, S, M), or both without B; returns the shape of `x`. `args` hold for
-  /// the self-attention of each block, in which nothing is hidden unless they say so, a decoder's future
-  /// neither; `memory_args` hold for its cross-attention. Of `state` only the
+  /// `x` (B, T, E), `memory` (B, S, M), or both without B; returns the shape of `x`. `args` hold
+  /// for the self-attention of each block, in which nothing is hidden unless they say so, a
+  /// decoder's future neither; `memory_args` hold for its cross-attention. Of `state` only the
   /// cache is used. Throws c10::ValueError if a width does not fit.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& args = {}, const AttentionArgs& memory_args = {},

@@ -18,8 +18,8 @@ struct TransformerEncoderOptions {
   TransformerEncoderOptions(const TransformerBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
 
-  /// Of each block. Its `stochastic_depth` is that of the last block; it grows evenly from the first
-  /// (Huang et al. 2016).
+  /// Of each block. Its `stochastic_depth` is that of the last block; it grows evenly from the
+  /// first (Huang et al. 2016).
   TORCH_ARG(TransformerBlockOptions, block);
   /// Number of blocks L; 0 leaves the final norm.
   TORCH_ARG(int64_t, num_layers);
@@ -30,8 +30,8 @@ struct TransformerEncoderOptions {
   TORCH_ARG(bool, checkpoint) = false;
 };
 
-/// A stack of transformer blocks: an encoder (Vaswani et al. 2017) or, called with `.causal = true`,
-/// the decoder of a language model such as GPT-2.
+/// A stack of transformer blocks: an encoder (Vaswani et al. 2017) or, called with `.causal =
+/// true`, the decoder of a language model such as GPT-2.
 ///
 /// State dict: `blocks.0` .. `blocks.L-1` (TransformerBlock) and `norm`.
 ///

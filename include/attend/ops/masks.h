@@ -32,6 +32,7 @@ torch::Tensor visible_keys(const torch::Tensor& query, const torch::Tensor& key,
 /// Where both masks let a query attend. Either may be undefined (= everything may attend), bool
 /// (true = may attend) or float (added to the scores); the shapes broadcast. Two bool masks give
 /// a bool mask, otherwise the result is float, with -infinity where a bool mask says no.
+/// Throws c10::TypeError for a mask of another dtype.
 ///
 ///     auto mask = combine_masks(causal_mask(q, k), valid_keys);
 torch::Tensor combine_masks(const torch::Tensor& first, const torch::Tensor& second);
