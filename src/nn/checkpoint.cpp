@@ -70,8 +70,9 @@ class SurroundingsScope {
   Surroundings now_;
 };
 
-/// Keeps autocast from reusing a parameter's copy in another dtype: one that was made without grad
-/// mode would cut the parameter off from its gradient.
+/// Keeps autocast from storing copies of the parameters in another dtype, which it drops at the end
+/// of the outermost autocast scope. In a backward pass outside of any, they would stay and be taken
+/// for the parameters of the next step.
 class NoAutocastCache {
  public:
   NoAutocastCache() { at::autocast::set_autocast_cache_enabled(false); }
@@ -107,7 +108,6 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
                                const c10::intrusive_ptr<Recomputation>& recomputation) {
     context->save_for_backward(inputs.vec());  // which also notices it when they are changed
     context->saved_data["recomputation"] = c10::IValue::make_capsule(recomputation);
-    const NoAutocastCache no_cache;
     return recomputation->function(inputs.slice(0, recomputation->num_arguments).vec());
   }
 

@@ -46,7 +46,8 @@ def reference(weights, tokens, heads, layers, norm_order):
         return F.linear(x, weights[name + ".weight"], weights.get(name + ".bias"))
 
     def norm(x, name):
-        return F.layer_norm(x, x.shape[-1:], weights[name + ".weight"], weights[name + ".bias"])
+        return F.layer_norm(x, x.shape[-1:], weights[name + ".weight"],
+                            weights.get(name + ".bias"))
 
     def attention(x, name):
         batch, length, width = x.shape
@@ -68,20 +69,21 @@ def reference(weights, tokens, heads, layers, norm_order):
         angle = torch.arange(tokens.shape[1])[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
         x = x + torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)
     for i in range(layers):
-        block = f"blocks.{i}"
+        block = f"decoder.blocks.{i}"
         if norm_order == "pre":
             x = x + attention(norm(x, block + ".norm1"), block + ".attention")
             x = x + feed_forward(norm(x, block + ".norm2"), block + ".feed_forward")
         else:
             x = norm(x + attention(x, block + ".attention"), block + ".norm1")
             x = norm(x + feed_forward(x, block + ".feed_forward"), block + ".norm2")
-    x = norm(x, "norm")
+    x = norm(x, "decoder.norm")
     head = weights.get("head.weight", weights["embedding.token.weight"])
     return x @ head.T
 
 
 class LoadInPython(unittest.TestCase):
-    def check(self, *flags, layers=2, norm_order="pre"):
+    def export(self, *flags, layers=2):
+        """Trains and exports a model; returns the file, its weights and its tokens, all checked."""
         with tempfile.TemporaryDirectory() as folder:
             run = pathlib.Path(folder, "run")
             subprocess.run([ATTEND, "train", "--out", run, "--steps", "3", "--heads", "4", "--layers",
@@ -101,6 +103,11 @@ class LoadInPython(unittest.TestCase):
         self.assertEqual(set(model.state_dict()), set(weights))
         for name, value in model.state_dict().items():
             self.assertTrue(torch.equal(value, weights[name]), name)
+        return archive, weights, vocabulary
+
+    def check(self, *flags, layers=2, norm_order="pre"):
+        archive, weights, vocabulary = self.export(*flags, layers=layers)
+        model = torch.jit.load(io.BytesIO(archive))
         for shape in ((1, 1), (2, 8), (5, 16), (3, 7)):
             tokens = torch.randint(len(vocabulary), shape)
             expected = reference(weights, tokens, 4, layers, norm_order)
@@ -122,6 +129,31 @@ class LoadInPython(unittest.TestCase):
 
     def test_no_layers_at_all(self):
         self.check(layers=0)
+
+    def test_every_option_runs_at_other_sizes_and_on_other_devices(self):
+        for flags in (
+                "--positions rotary --rotary-scaling yarn --rotary-factor 2 --rotary-context 8 "
+                "--kv-heads 2 --norm rms --norm-order sandwich --activation swiglu --qk-norm rms "
+                "--window 6 --sinks --soft-cap 10 --output-gate --value-residual",
+                "--positions alibi --experts 4 --norm-order parallel --branch-scaling layer_scale "
+                "--activation geglu --qk-norm l2",
+                "--positions relative --branch-scaling rezero --head-dim 12 --activation relu2 "
+                "--stochastic-depth 0.1 --checkpoint"):
+            with self.subTest(flags):
+                archive, _, vocabulary = self.export(*flags.split())
+                model = torch.jit.load(io.BytesIO(archive))
+                tokens = torch.randint(len(vocabulary), (3, 16))
+                whole = model(tokens)
+                # Causal: a beginning gives what it gives in the whole.
+                for batch, length in ((3, 1), (1, 9), (2, 16)):
+                    part = model(tokens[:batch, :length])
+                    torch.testing.assert_close(part, whole[:batch, :length], rtol=1e-4, atol=1e-5)
+                self.assertFalse(torch.isnan(whole).any())
+                # Not those that hold a table of numbers, which the meta device cannot load, nor
+                # experts, which it cannot choose.
+                if "--positions relative" in flags:
+                    on_meta = torch.jit.load(io.BytesIO(archive), map_location="meta")
+                    self.assertEqual(on_meta(tokens.to("meta")).device.type, "meta")
 
 
 if __name__ == "__main__":

@@ -8,10 +8,9 @@
 
 #include <c10/core/Allocator.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/nn/functional/linear.h>
 
 #include <iostream>
-#include <limits>
+#include <memory>
 
 namespace attend {
 namespace {
