@@ -11,11 +11,8 @@ LanguageModelImpl::LanguageModelImpl(const LanguageModelConfig& config) : config
 void LanguageModelImpl::reset() {
   const auto& stack = config.stack;
   embedding = register_module(
-      "embedding",
-      TokenEmbedding(TokenEmbeddingOptions(config.vocab_size, stack.embed_dim, config.context)
-                         .positions(embedded_positions(stack.positions))
-                         .dropout(stack.dropout)));
-  decoder = register_module("decoder", TransformerEncoder(encoder_options(stack)));
+      "embedding", TokenEmbedding(embedding_options(stack, config.vocab_size, config.context)));
+  decoder = register_module("decoder", TransformerEncoder(encoder_options(stack, /*causal=*/true)));
   if (!config.tied) {
     const auto options = torch::nn::LinearOptions(stack.embed_dim, config.vocab_size).bias(false);
     head = register_module("head", torch::nn::Linear(options));

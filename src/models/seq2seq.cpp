@@ -14,14 +14,12 @@ void Seq2SeqImpl::reset() {
   const auto& stack = config.stack;
   const auto decoder_layers = config.decoder_layers == -1 ? stack.layers : config.decoder_layers;
   const auto embedding = [&](int64_t vocab_size) {
-    return TokenEmbedding(TokenEmbeddingOptions(vocab_size, stack.embed_dim, config.context)
-                              .positions(embedded_positions(stack.positions))
-                              .dropout(stack.dropout));
+    return TokenEmbedding(embedding_options(stack, vocab_size, config.context));
   };
   source_embedding = register_module("source_embedding", embedding(config.source_vocab_size));
   target_embedding = register_module("target_embedding", embedding(config.target_vocab_size));
   transformer = register_module(
-      "transformer", EncoderDecoder(EncoderDecoderOptions(encoder_options(stack),
+      "transformer", EncoderDecoder(EncoderDecoderOptions(encoder_options(stack, /*causal=*/false),
                                                           decoder_options(stack, decoder_layers))));
   if (!config.tied) {
     const auto options =

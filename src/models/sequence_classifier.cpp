@@ -37,19 +37,16 @@ void SequenceClassifierImpl::reset() {
   check_positive("classes", config.classes);
   const auto& stack = config.stack;
   embedding = register_module(
-      "embedding",
-      TokenEmbedding(TokenEmbeddingOptions(config.vocab_size, stack.embed_dim, config.context)
-                         .positions(embedded_positions(stack.positions))
-                         .dropout(stack.dropout)));
-  encoder = register_module("encoder", TransformerEncoder(encoder_options(stack)));
+      "embedding", TokenEmbedding(embedding_options(stack, config.vocab_size, config.context)));
+  encoder =
+      register_module("encoder", TransformerEncoder(encoder_options(stack, /*causal=*/false)));
   head = register_module("head", torch::nn::Linear(stack.embed_dim, config.classes));
   initialize(*this, stack);
 }
 
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
                                               const torch::Tensor& valid) {
-  TORCH_CHECK_VALUE(!valid.defined() || valid.sizes() == tokens.sizes(), "valid ",
-                    valid.defined() ? valid.sizes() : tokens.sizes(),
+  TORCH_CHECK_VALUE(!valid.defined() || valid.sizes() == tokens.sizes(), "valid ", valid.sizes(),
                     " must have the shape of the tokens ", tokens.sizes());
   const auto x = encoder->forward(embedding(tokens), {.key_valid = valid});  // (..., T, E)
   const auto all = valid.defined() ? valid : torch::ones_like(tokens, torch::kBool);

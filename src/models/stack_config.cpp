@@ -11,6 +11,7 @@
 #include "attend/nn/sliding_window.h"
 #include "attend/nn/soft_cap.h"
 #include "attend/nn/value_residual.h"
+#include "nn/checks.h"
 
 #include <cmath>
 
@@ -37,15 +38,15 @@ MultiheadAttentionOptions attention_options(const StackConfig& config) {
                      .dropout(config.dropout);
   if (config.kv_heads != 0) options.num_kv_heads(config.kv_heads);
   if (config.head_dim != 0) options.head_dim(config.head_dim);
-  if (config.qk_norm == QueryKeyNorm::rms) options.add(query_key_norm(rms_norm()));
-  if (config.qk_norm == QueryKeyNorm::l2) options.add(query_key_norm(l2_norm()));
+  if (config.qk_norm == QueryKeyNormKind::rms) options.add(query_key_norm(rms_norm()));
+  if (config.qk_norm == QueryKeyNormKind::l2) options.add(query_key_norm(l2_norm()));
   if (config.soft_cap > 0) options.add(soft_cap(config.soft_cap));
   if (config.sinks) options.add(attention_sinks());
   if (config.output_gate) options.add(output_gate());
   return options;
 }
 
-MultiheadAttentionOptions self_attention_options(const StackConfig& config) {
+MultiheadAttentionOptions self_attention_options(const StackConfig& config, bool causal) {
   auto options = attention_options(config);
   if (config.value_residual) options.add(value_residual());
   if (config.positions == PositionScheme::rotary) {
@@ -53,7 +54,9 @@ MultiheadAttentionOptions self_attention_options(const StackConfig& config) {
     options.add(rotary(rotary_options(config, head_dim)));
   }
   if (config.positions == PositionScheme::alibi) options.add(alibi());
-  if (config.positions == PositionScheme::relative) options.add(relative_bias());
+  if (config.positions == PositionScheme::relative) {
+    options.add(relative_bias({.bidirectional = !causal}));
+  }
   if (config.window > 0) options.add(sliding_window(config.window));
   return options;
 }
@@ -84,38 +87,38 @@ ResidualOptions residual_options(const StackConfig& config) {
                     "residual_scale (", config.residual_scale, ") must be 1 with branch_scaling ",
                     to_string(config.branch_scaling));
   return ResidualOptions()
-      .norm(config.norm == NormKind::rms ? rms_norm() : layer_norm(1e-5, config.bias))
+      .norm(config.norm == NormKind::rms ? rms_norm(config.norm_eps)
+                                         : layer_norm(config.norm_eps, config.bias))
       .norm_order(config.norm_order)
       .scale(branch_scale(config))
       .dropout(config.dropout)
       .stochastic_depth(config.stochastic_depth);
 }
 
-void check_sizes(const StackConfig& config) {
-  const auto not_negative = [](const char* name, double value) {
-    TORCH_CHECK_VALUE(value >= 0, name, " (", value, ") must not be negative");
-  };
-  not_negative("layers", static_cast<double>(config.layers));
-  not_negative("kv_heads", static_cast<double>(config.kv_heads));
-  not_negative("head_dim", static_cast<double>(config.head_dim));
-  not_negative("ff_dim", static_cast<double>(config.ff_dim));
-  not_negative("experts", static_cast<double>(config.experts));
-  not_negative("window", static_cast<double>(config.window));
-  not_negative("soft_cap", config.soft_cap);
-  TORCH_CHECK_VALUE(config.heads > 0, "heads (", config.heads, ") must be positive");
-  // What a block recomputes depends on its input alone, and leaves nothing behind.
+void check_config(const StackConfig& config) {
+  check_not_negative("layers", config.layers);
+  check_positive("heads", config.heads);
+  check_not_negative("kv_heads", config.kv_heads);
+  check_not_negative("head_dim", config.head_dim);
+  check_not_negative("ff_dim", config.ff_dim);
+  check_not_negative("experts", config.experts);
+  check_not_negative("window", config.window);
+  check_not_negative("soft_cap", config.soft_cap);
   TORCH_CHECK_VALUE(!config.checkpoint || !config.value_residual,
-                    "checkpoint (true) does not go with value_residual (true)");
-  TORCH_CHECK_VALUE(!config.checkpoint || config.experts == 0,
-                    "checkpoint (true) does not go with experts (", config.experts, ")");
+                    "checkpoint (true) does not go with value_residual (true), which ties the "
+                    "blocks together");
+  TORCH_CHECK_VALUE(
+      config.rotary_scaling == RotaryScaling::none || config.positions == PositionScheme::rotary,
+      "rotary_scaling (", to_string(config.rotary_scaling), ") needs positions rotary, found ",
+      to_string(config.positions));
 }
 
 }  // namespace
 
-TransformerEncoderOptions encoder_options(const StackConfig& config) {
-  check_sizes(config);
+TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal) {
+  check_config(config);
   auto block = TransformerBlockOptions(config.embed_dim, config.heads)
-                   .attention(self_attention_options(config))
+                   .attention(self_attention_options(config, causal))
                    .feed_forward(feed_forward_options(config))
                    .residual(residual_options(config));
   if (config.experts > 0) {
@@ -125,21 +128,26 @@ TransformerEncoderOptions encoder_options(const StackConfig& config) {
 }
 
 TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t layers) {
-  check_sizes(config);
+  check_config(config);
   TORCH_CHECK_VALUE(config.experts == 0, "experts (", config.experts,
                     ") must be 0: blocks with cross-attention route no tokens");
   const auto block = DecoderBlockOptions(config.embed_dim, config.heads)
-                         .attention(self_attention_options(config))
+                         .attention(self_attention_options(config, /*causal=*/true))
                          .cross_attention(attention_options(config))
                          .feed_forward(feed_forward_options(config))
                          .residual(residual_options(config));
   return TransformerDecoderOptions(block, layers).checkpoint(config.checkpoint);
 }
 
-Positions embedded_positions(PositionScheme scheme) {
-  if (scheme == PositionScheme::learned) return Positions::learned;
-  if (scheme == PositionScheme::sinusoidal) return Positions::sinusoidal;
-  return Positions::none;
+TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,
+                                        int64_t context) {
+  auto options =
+      TokenEmbeddingOptions(vocab_size, config.embed_dim, context).dropout(config.dropout);
+  if (config.positions == PositionScheme::learned) return options.positions(Positions::learned);
+  if (config.positions == PositionScheme::sinusoidal) {
+    return options.positions(Positions::sinusoidal);
+  }
+  return options.positions(Positions::none);
 }
 
 void initialize(torch::nn::Module& model, const StackConfig& config) {

@@ -1,5 +1,7 @@
 #include "attend/nn/checkpoint.h"
 
+#include "attend/ops/attention_recorder.h"
+
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -92,6 +94,7 @@ struct Recomputation : torch::CustomClassHolder {
   torch::Tensor run(const variable_list& arguments) const {
     const torch::AutoGradMode with_gradients(true);
     const SurroundingsScope as_before(surroundings, arguments[0].device());
+    const AttentionRecorderPause recorded_already;
     const NoAutocastCache no_cache;
     return function(arguments);
   }

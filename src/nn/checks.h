@@ -15,6 +15,12 @@ inline void check_positive(const char* option, int64_t value) {
   TORCH_CHECK_VALUE(value > 0, option, " (", value, ") must be positive");
 }
 
+/// Throws c10::ValueError, naming the option and its value, if `value` is negative.
+template <typename Number>
+void check_not_negative(const char* option, Number value) {
+  TORCH_CHECK_VALUE(value >= 0, option, " (", value, ") must not be negative");
+}
+
 /// Throws c10::ValueError, naming the option and its value, unless 0 <= `value` < 1.
 inline void check_probability(const char* option, double value) {
   TORCH_CHECK_VALUE(value >= 0.0 && value < 1.0, option, " (", value, ") must be in [0, 1)");

@@ -15,7 +15,12 @@ torch::Tensor EncoderDecoderImpl::forward(const torch::Tensor& source, const tor
                                           const AttentionArgs& source_args,
                                           const AttentionArgs& target_args) {
   const auto memory = encoder->forward(source, source_args);
-  return decoder->forward(target, memory, target_args, {.key_valid = source_args.key_valid});
+  AttentionArgs memory_args{.key_valid = source_args.key_valid};
+  if (source_args.segments.defined() && target_args.segments.defined()) {
+    memory_args.segments = target_args.segments;
+    memory_args.key_segments = source_args.segments;
+  }
+  return decoder->forward(target, memory, target_args, memory_args);
 }
 
 void EncoderDecoderImpl::pretty_print(std::ostream& stream) const {

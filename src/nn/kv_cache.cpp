@@ -214,8 +214,7 @@ void KvCache::check_call(const Heads& heads) const {
                     "with a cache, extend is told which tokens are valid, found key_valid");
   TORCH_CHECK_VALUE(!args.segments.defined() && !args.key_segments.defined(),
                     "with a cache, each row is one sequence, found segments");
-  TORCH_CHECK_VALUE(!args.mask.defined() || announced_.in_order, "mask ",
-                    args.mask.defined() ? args.mask.sizes() : at::IntArrayRef(),
+  TORCH_CHECK_VALUE(!args.mask.defined() || announced_.in_order, "mask ", args.mask.sizes(),
                     " needs a cache whose sequences are equally long and complete");
 }
 

@@ -1,13 +1,17 @@
 #pragma once
 
+#include "attend/nn/attention_part.h"
 #include "attend/nn/checkpoint.h"
 #include "attend/nn/residual.h"
 
 #include <torch/nn/modules/container/modulelist.h>
 
+#include <functional>
+#include <vector>
+
 namespace attend {
 
-/// What encoder and decoder stacks share: blocks that are made and run one after the other.
+// What encoder and decoder stacks share: blocks that are made and run one after the other.
 
 /// Makes `num_layers` blocks; block i drops its branches with a probability that grows evenly up to
 /// that of `options`.

@@ -12,6 +12,10 @@ TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderOptions& 
 
 void TransformerEncoderImpl::reset() {
   const auto& block = options.block();
+  // What is recomputed leaves nothing behind but its result: no loss, either.
+  TORCH_CHECK_VALUE(!options.checkpoint() || !block.experts(),
+                    "checkpoint (true) does not go with experts, found ",
+                    block.experts() ? block.experts()->num_experts() : 0);
   blocks = register_module("blocks", make_blocks<TransformerBlock>(block, options.num_layers()));
   norm = make_final_norm(*this, options.final_norm(), block.residual().norm(),
                          block.attention().embed_dim());

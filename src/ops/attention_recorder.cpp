@@ -19,4 +19,12 @@ AttentionRecorder* AttentionRecorder::current() {
   return innermost;
 }
 
+AttentionRecorderPause::AttentionRecorderPause() : paused_(innermost) {
+  innermost = nullptr;
+}
+
+AttentionRecorderPause::~AttentionRecorderPause() {
+  innermost = paused_;
+}
+
 }  // namespace attend

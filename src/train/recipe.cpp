@@ -129,6 +129,7 @@ const std::vector<RecipeField>& recipe_fields() {
       ATTEND_FIELD("model", "value_residual", stack().value_residual,
                    "mix values with the first layer's", 0, 1),
       ATTEND_FIELD("model", "norm", stack().norm, "layer or root-mean-square normalisation", 0, 0),
+      ATTEND_FIELD("model", "norm_eps", stack().norm_eps, "added to the variance in a norm", 0, 1),
       ATTEND_FIELD("model", "norm_order", stack().norm_order, "where the norms of a branch stand",
                    0, 0),
       ATTEND_FIELD("model", "branch_scaling", stack().branch_scaling, "learned factor of a branch",

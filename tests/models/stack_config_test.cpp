@@ -2,6 +2,7 @@
 #include "attend/models/stack_config.h"
 
 #include "attend/models/language_model.h"
+#include "attend/nn/relative_bias.h"
 #include "support/close.h"
 #include "support/gradient.h"
 #include "support/modules.h"
@@ -16,7 +17,7 @@ namespace {
 struct EachStack : FixedSeed, testing::TestWithParam<NamedStack> {
   /// An encoder with parameters far from where they begin, some of which are zeros or ones there.
   TransformerEncoder lively_encoder() const {
-    TransformerEncoder encoder(encoder_options(GetParam().config));
+    TransformerEncoder encoder(encoder_options(GetParam().config, true));
     initialize(*encoder, GetParam().config);
     const torch::NoGradGuard no_grad;
     for (auto& parameter : encoder->parameters())
@@ -51,7 +52,7 @@ TEST_P(EachStack, GradientsEqualFiniteDifferences) {
   config.ff_dim = 3;
   config.layers = std::min<int64_t>(config.layers, 2);
   if (config.activation == Activation::relu2) config.activation = Activation::swiglu;  // has a kink
-  TransformerEncoder encoder(encoder_options(config));
+  TransformerEncoder encoder(encoder_options(config, true));
   encoder->to(torch::kDouble);
   {
     const torch::NoGradGuard no_grad;
@@ -70,7 +71,7 @@ TEST_P(EachStack, GradientsEqualFiniteDifferences) {
 TEST_P(EachStack, SurvivesCloneAndFile) {
   if (GetParam().config.layers == 0) GTEST_SKIP() << "a norm alone begins as every other one does";
   const auto x = torch::randn({2, 5, 16});
-  TransformerEncoder fresh(encoder_options(GetParam().config));
+  TransformerEncoder fresh(encoder_options(GetParam().config, true));
   expect_clone_and_file_keep(lively_encoder(), fresh, [&](TransformerEncoder module) {
     return module->forward(x, {.causal = true});
   });
@@ -175,7 +176,7 @@ TEST_P(EachStack, RowsOfDifferentLengthsStepAsEachByItself) {
 void expect_refused(void (*change)(StackConfig&), const char* message) {
   StackConfig config;
   change(config);
-  EXPECT_THAT([&] { TransformerEncoder{encoder_options(config)}; },
+  EXPECT_THAT([&] { TransformerEncoder{encoder_options(config, true)}; },
               throws<c10::ValueError>(message));
 }
 
@@ -204,13 +205,25 @@ TEST(StackConfigErrors, NameTheOptionAndItsValue) {
         c.experts = 4;
         c.checkpoint = true;
       },
-      "checkpoint");
+      "checkpoint (true) does not go with experts, found 4");
   expect_refused(
       [](C& c) {
         c.value_residual = true;
         c.checkpoint = true;
       },
-      "checkpoint");
+      "checkpoint (true) does not go with value_residual (true)");
+  expect_refused([](C& c) { c.rotary_scaling = RotaryScaling::ntk; },
+                 "rotary_scaling (ntk) needs positions rotary, found learned");
+}
+
+TEST(StackConfig, OnlyACausalStackGivesAllOfT5sBucketsToThePast) {
+  for (const bool causal : {true, false}) {
+    StackConfig config;
+    config.positions = PositionScheme::relative;
+    TransformerEncoder encoder(encoder_options(config, causal));
+    const auto part = (*encoder->blocks)[0]->as<TransformerBlock>()->attention->named_children();
+    EXPECT_EQ(part["relative_bias"]->as<RelativeBias>()->options.bidirectional, !causal);
+  }
 }
 
 }  // namespace

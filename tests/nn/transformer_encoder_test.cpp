@@ -1,10 +1,12 @@
 #include "attend/nn/transformer_encoder.h"
 
+#include "attend/nn/value_residual.h"
 #include "attend/ops/attention_recorder.h"
 #include "support/close.h"
 #include "support/modules.h"
 #include "support/seed.h"
 #include "support/throws.h"
+#include "support/trace.h"
 
 #include <torch/nn/modules/dropout.h>
 
@@ -83,6 +85,23 @@ TEST_F(TransformerEncoderTest, RecomputingGivesTheSameGradientsAlsoWithDropout) 
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_TRUE(close(found[i], expected[i], 1e-6)) << i;
   }
+}
+
+TEST_F(TransformerEncoderTest, WhatIsRecomputedIsRecordedOnce) {
+  TransformerEncoder encoder(TransformerEncoderOptions(block, 3).checkpoint(true));
+  AttentionRecorder recorder;
+  encoder->forward(x).sum().backward();
+  EXPECT_EQ(recorder.weights().size(), 3U);
+}
+
+TEST_F(TransformerEncoderTest, RefusesToRecomputeWhatTiesBlocksTogetherOrLeavesALoss) {
+  block.attention().add(value_residual());
+  TransformerEncoder tied(TransformerEncoderOptions(block, 2).checkpoint(true));
+  EXPECT_THAT([&] { tied->forward(x); },
+              throws<c10::ValueError>("a stack of layers without checkpoint"));
+  block.experts(ExpertsOptions(4));
+  EXPECT_THAT([&] { TransformerEncoder(TransformerEncoderOptions(block, 2).checkpoint(true)); },
+              throws<c10::ValueError>("checkpoint (true) does not go with experts, found 4"));
 }
 
 TEST_F(TransformerEncoderTest, PrintsItselfAndItsBlocks) {

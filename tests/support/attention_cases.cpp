@@ -56,8 +56,12 @@ const std::vector<AttentionSetting>& attention_settings() {
       {"Positions", draw_positions},
       {"Causal", [](Call& call, const Sizes&) { call.args.causal = true; }},
       {"Window", [](Call& call, const Sizes&) { call.args.window = draw(1, 4); }},
-      {"Scale", [](Call& call, const Sizes&) { call.options.scale = draw(-3, 3) / 2.0; }},
-      {"SoftCap", [](Call& call, const Sizes&) { call.options.soft_cap = draw(1, 4) / 2.0; }},
+      {"Scale", [](Call& call,
+                   const Sizes&) { call.options.scale = 0.5 * static_cast<double>(draw(-3, 3)); }},
+      {"SoftCap",
+       [](Call& call, const Sizes&) {
+         call.options.soft_cap = 0.5 * static_cast<double>(draw(1, 4));
+       }},
       {"Sinks",
        [](Call& call, const Sizes& sizes) {
          call.options.sinks = torch::randn({sizes.heads}, torch::kDouble);

@@ -74,8 +74,8 @@ inline std::vector<NamedStack> each_stack() {
       with("relative", [](C& c) { c.positions = P::relative; }),
       with("window", [](C& c) { c.window = 3; }),
       with("soft_cap", [](C& c) { c.soft_cap = 2; }),
-      with("qk_norm_rms", [](C& c) { c.qk_norm = QueryKeyNorm::rms; }),
-      with("qk_norm_l2", [](C& c) { c.qk_norm = QueryKeyNorm::l2; }),
+      with("qk_norm_rms", [](C& c) { c.qk_norm = QueryKeyNormKind::rms; }),
+      with("qk_norm_l2", [](C& c) { c.qk_norm = QueryKeyNormKind::l2; }),
       with("output_gate", [](C& c) { c.output_gate = true; }),
       with("sinks", [](C& c) { c.sinks = true; }),
       with("value_residual", [](C& c) { c.value_residual = true; }),
@@ -110,7 +110,7 @@ inline std::vector<NamedStack> each_stack() {
              c.positions = P::rotary;
              c.window = 4;
              c.soft_cap = 3;
-             c.qk_norm = QueryKeyNorm::rms;
+             c.qk_norm = QueryKeyNormKind::rms;
              c.output_gate = true;
              c.sinks = true;
              c.value_residual = true;

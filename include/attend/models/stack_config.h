@@ -25,7 +25,7 @@ enum class NormKind {
 };
 
 /// What is done to queries and keys before their product.
-enum class QueryKeyNorm {
+enum class QueryKeyNormKind {
   none,
   rms,  ///< an RMSNorm each
   l2,   ///< length 1, times a learned number
@@ -70,12 +70,13 @@ struct StackConfig {
 
   int64_t window = 0;     ///< a token sees so many, itself included; 0 = all
   double soft_cap = 0.0;  ///< bound of the attention scores; 0 = none
-  QueryKeyNorm qk_norm = QueryKeyNorm::none;
+  QueryKeyNormKind qk_norm = QueryKeyNormKind::none;
   bool output_gate = false;     ///< a sigmoid gate for each head
   bool sinks = false;           ///< a learned score to attend to nothing, for each head
   bool value_residual = false;  ///< values are mixed with the first layer's
 
   NormKind norm = NormKind::layer;
+  double norm_eps = 1e-5;  ///< added to the variance or mean square
   NormOrder norm_order = NormOrder::pre;
   BranchScaling branch_scaling = BranchScaling::none;
   double residual_scale = 1.0;    ///< constant factor of a branch's result
@@ -85,14 +86,17 @@ struct StackConfig {
   Initialization initialization = Initialization::gpt2;
 };
 
-/// The options of `config.layers` blocks with self-attention, and a final norm.
-TransformerEncoderOptions encoder_options(const StackConfig& config);
+/// The options of `config.layers` blocks with self-attention, and a final norm. `causal`: whether
+/// they will only be called so, as in a language model; it decides which distances T5's bias tells
+/// apart.
+TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
 
-/// The same for blocks with cross-attention, too.
+/// The same for causal blocks that have cross-attention, too.
 TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t layers);
 
-/// The part of the position scheme that a token embedding adds.
-Positions embedded_positions(PositionScheme scheme);
+/// The options of a token embedding, with the positions that `config` adds there.
+TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,
+                                        int64_t context);
 
 /// Gives all weights of `model` the values that `config.initialization` names.
 void initialize(torch::nn::Module& model, const StackConfig& config);
@@ -111,7 +115,7 @@ struct EnumNames<NormKind> {
   static constexpr std::array<std::string_view, 2> names{"layer", "rms"};
 };
 template <>
-struct EnumNames<QueryKeyNorm> {
+struct EnumNames<QueryKeyNormKind> {
   static constexpr std::array<std::string_view, 3> names{"none", "rms", "l2"};
 };
 template <>

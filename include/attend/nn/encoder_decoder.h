@@ -35,8 +35,9 @@ class EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoderImpl> {
 
   /// `source` (B, S, E), `target` (B, T, E), or both without B; returns the shape of `target`.
   /// `source_args` hold for the encoder; its `key_valid` (B, S), true = no padding, holds where the
-  /// decoder looks at the source, too. `target_args` hold for the decoder's self-attention, in
-  /// which nothing is hidden unless they say so, the future neither.
+  /// decoder looks at the source, too, and so do `segments` if both have them. `target_args` hold
+  /// for the decoder's self-attention, in which nothing is hidden unless they say so, the future
+  /// neither.
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
                         const AttentionArgs& source_args = {},
                         const AttentionArgs& target_args = {});

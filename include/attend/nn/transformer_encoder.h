@@ -26,7 +26,8 @@ struct TransformerEncoderOptions {
   /// Whether a norm of the blocks' kind follows the last of them.
   TORCH_ARG(bool, final_norm) = true;
   /// Whether to recompute each block in the backward pass instead of keeping its activations: less
-  /// memory for a third more time. See `checkpoint`.
+  /// memory for a third more time. See `checkpoint`. Not with experts, whose balance loss would be
+  /// lost, nor with value residuals, which tie the blocks together.
   TORCH_ARG(bool, checkpoint) = false;
 };
 

@@ -23,13 +23,29 @@ class AttentionRecorder {
   /// One tensor a call, (..., T, S), before dropout, detached from the graph.
   const std::vector<torch::Tensor>& weights() const { return weights_; }
 
-  /// The recorder that is alive on this thread, or null. For the implementers of attention.
+  /// The recorder that is alive on this thread, or null if there is none or it is paused. For the
+  /// implementers of attention.
   static AttentionRecorder* current();
+  /// Keeps the weights of one call. For the implementers of attention.
   void record(const torch::Tensor& weights) { weights_.push_back(weights.detach()); }
 
  private:
   std::vector<torch::Tensor> weights_;
   AttentionRecorder* outer_;
+};
+
+/// While it is alive, nothing on this thread is recorded: for what computes an attention twice.
+///
+///     const AttentionRecorderPause pause;
+class AttentionRecorderPause {
+ public:
+  AttentionRecorderPause();
+  ~AttentionRecorderPause();
+  AttentionRecorderPause(const AttentionRecorderPause&) = delete;
+  AttentionRecorderPause& operator=(const AttentionRecorderPause&) = delete;
+
+ private:
+  AttentionRecorder* paused_;
 };
 
 }  // namespace attend

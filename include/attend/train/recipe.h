@@ -54,7 +54,7 @@ struct Recipe {
 /// A value of a recipe that can be set by its name; nothing if its model's kind has no such value.
 using FieldRef = std::variant<std::monostate, int64_t*, double*, bool*, std::string*,
                               PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*,
-                              QueryKeyNorm*, BranchScaling*, Initialization*, Pooling*>;
+                              QueryKeyNormKind*, BranchScaling*, Initialization*, Pooling*>;
 struct RecipeField {
   const char* section;  ///< its table in the file: "", "model" or "training"
   const char* key;      ///< its name there, as in embed_dim; the flag is --embed-dim
