@@ -39,9 +39,14 @@ KvCache LanguageModelImpl::make_cache(int64_t batch) const {
   const auto& weight = embedding->token->weight;
   const int64_t kv_heads = stack.kv_heads != 0 ? stack.kv_heads : stack.heads;
   const int64_t head_dim = stack.head_dim != 0 ? stack.head_dim : stack.embed_dim / stack.heads;
-  return KvCache(KvCacheOptions(stack.layers, batch, kv_heads, head_dim, config.context)
+  auto options = KvCacheOptions(stack.layers, batch, kv_heads, head_dim, config.context)
                      .dtype(weight.scalar_type())
-                     .device(weight.device()));
+                     .device(weight.device());
+  if (stack.window > 0 && stack.positions != PositionScheme::learned) {
+    // So that a call of `context` tokens finds a full window before each of them.
+    options.window(stack.window).capacity(config.context + stack.window - 1);
+  }
+  return KvCache(options);
 }
 
 torch::Tensor LanguageModelImpl::score(const torch::Tensor& x) const {

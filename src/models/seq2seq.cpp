@@ -27,6 +27,9 @@ void Seq2SeqImpl::reset() {
     head = register_module("head", torch::nn::Linear(options));
   }
   initialize(*this, stack);
+  auto decoder_stack = stack;  // its depth counts where the initialisation asks for it
+  decoder_stack.layers = decoder_layers;
+  initialize(*transformer->decoder, decoder_stack);
 }
 
 torch::Tensor Seq2SeqImpl::forward(const torch::Tensor& source, const torch::Tensor& target,

@@ -48,6 +48,8 @@ torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
                                               const torch::Tensor& valid) {
   TORCH_CHECK_VALUE(!valid.defined() || valid.sizes() == tokens.sizes(), "valid ", valid.sizes(),
                     " must have the shape of the tokens ", tokens.sizes());
+  TORCH_CHECK_TYPE(!valid.defined() || valid.scalar_type() == torch::kBool,
+                   "valid must be bool (true = a token), found ", valid.scalar_type());
   const auto x = encoder->forward(embedding(tokens), {.key_valid = valid});  // (..., T, E)
   const auto all = valid.defined() ? valid : torch::ones_like(tokens, torch::kBool);
   return head(pool(x, all.unsqueeze(-1), config.pooling));  // (..., C)

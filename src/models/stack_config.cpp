@@ -14,6 +14,8 @@
 #include "nn/checks.h"
 
 #include <cmath>
+#include <initializer_list>
+#include <variant>
 
 namespace attend::inline models {
 namespace {
@@ -95,6 +97,26 @@ ResidualOptions residual_options(const StackConfig& config) {
       .stochastic_depth(config.stochastic_depth);
 }
 
+/// A value that means something only beside another one.
+struct Dependent {
+  const char* name;
+  std::variant<int64_t StackConfig::*, double StackConfig::*, bool StackConfig::*,
+               RotaryScaling StackConfig::*>
+      member;
+};
+
+/// Throws c10::ValueError if one of `values` is not the default although what it needs is not
+/// there: it would have no effect.
+void refuse_without(const char* needed, bool is_there, const StackConfig& config,
+                    std::initializer_list<Dependent> values) {
+  if (is_there) return;
+  for (const auto& value : values) {
+    const bool is_default = std::visit(
+        [&](auto member) { return config.*member == StackConfig().*member; }, value.member);
+    TORCH_CHECK_VALUE(is_default, value.name, " is set, but it has no effect without ", needed);
+  }
+}
+
 void check_config(const StackConfig& config) {
   check_not_negative("layers", config.layers);
   check_positive("heads", config.heads);
@@ -107,10 +129,15 @@ void check_config(const StackConfig& config) {
   TORCH_CHECK_VALUE(!config.checkpoint || !config.value_residual,
                     "checkpoint (true) does not go with value_residual (true), which ties the "
                     "blocks together");
-  TORCH_CHECK_VALUE(
-      config.rotary_scaling == RotaryScaling::none || config.positions == PositionScheme::rotary,
-      "rotary_scaling (", to_string(config.rotary_scaling), ") needs positions rotary, found ",
-      to_string(config.positions));
+  refuse_without("positions rotary", config.positions == PositionScheme::rotary, config,
+                 {{"rotary_theta", &StackConfig::rotary_theta},
+                  {"rotary_share", &StackConfig::rotary_share},
+                  {"rotary_factor", &StackConfig::rotary_factor},
+                  {"rotary_context", &StackConfig::rotary_context},
+                  {"rotary_interleaved", &StackConfig::rotary_interleaved},
+                  {"rotary_scaling", &StackConfig::rotary_scaling}});
+  refuse_without("experts", config.experts > 0, config,
+                 {{"experts_per_token", &StackConfig::experts_per_token}});
 }
 
 }  // namespace

@@ -10,6 +10,13 @@ inline void check_width(const char* module, const torch::Tensor& x, int64_t embe
                     " expects (B, T, E) or (T, E) with E = ", embed_dim, ", found ", x.sizes());
 }
 
+/// The same, and that `x` has no dimensions beside these.
+inline void check_sequence(const char* module, const torch::Tensor& x, int64_t embed_dim) {
+  TORCH_CHECK_VALUE(x.dim() <= 3, module, " expects (B, T, E) or (T, E) with E = ", embed_dim,
+                    ", found ", x.sizes());
+  check_width(module, x, embed_dim);
+}
+
 /// Throws c10::ValueError, naming the option and its value, unless `value` is positive.
 inline void check_positive(const char* option, int64_t value) {
   TORCH_CHECK_VALUE(value > 0, option, " (", value, ") must be positive");

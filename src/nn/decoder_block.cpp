@@ -43,7 +43,7 @@ void DecoderBlockImpl::reset() {
 torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Tensor& memory,
                                         const AttentionArgs& self_args,
                                         const AttentionArgs& memory_args, const LayerState& state) {
-  check_width("DecoderBlock", x, options.attention().embed_dim());
+  check_sequence("DecoderBlock", x, options.attention().embed_dim());
   const int64_t width =
       options.cross_attention().key_dim().value_or(options.attention().embed_dim());
   TORCH_CHECK_VALUE(memory.dim() >= 2 && memory.size(-1) == width, "memory must be (B, S, ", width,

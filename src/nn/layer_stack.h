@@ -3,6 +3,7 @@
 #include "attend/nn/attention_part.h"
 #include "attend/nn/checkpoint.h"
 #include "attend/nn/residual.h"
+#include "nn/checks.h"
 
 #include <torch/nn/modules/container/modulelist.h>
 
@@ -17,7 +18,8 @@ namespace attend {
 /// that of `options`.
 template <typename Block, typename BlockOptions>
 torch::nn::ModuleList make_blocks(const BlockOptions& options, int64_t num_layers) {
-  TORCH_CHECK_VALUE(num_layers >= 0, "num_layers (", num_layers, ") must not be negative");
+  check_not_negative("num_layers", num_layers);
+  check_probability("stochastic_depth", options.residual().stochastic_depth());
   torch::nn::ModuleList blocks;
   for (int64_t i = 0; i < num_layers; ++i) {
     auto layer = options;
@@ -47,6 +49,15 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, std::vector<torch:
     ++state.layer;
   }
   return inputs[0];
+}
+
+/// Throws c10::ValueError for a mask that is to learn: one that a recomputed block only refers to
+/// gets no gradient.
+inline void check_recomputable(bool recompute, const torch::Tensor& mask) {
+  TORCH_CHECK_VALUE(!recompute || !mask.defined() || !mask.requires_grad(),
+                    "checkpoint (true) gives a mask no gradient, found one that requires it, of "
+                    "shape ",
+                    mask.sizes());
 }
 
 /// The norm after the last block: `make`'s, registered in `owner`, or nothing.

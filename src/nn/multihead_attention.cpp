@@ -1,12 +1,25 @@
 #include "attend/nn/multihead_attention.h"
 
 #include "nn/checks.h"
+#include "ops/attention_checks.h"
 
 #include <torch/nn/functional/linear.h>
 
 #include <array>
 
 namespace attend {
+namespace {
+
+/// Before the heads are split: one of several heads could be taken for one of several sequences.
+void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const torch::Tensor& key) {
+  check_per_token("key_valid", args.key_valid, key);
+  check_per_token("segments", args.segments, query);
+  check_per_token("key_segments", args.key_segments, key);
+  check_per_token("positions", args.positions, query);
+  check_per_token("key_positions", args.key_positions, key);
+}
+
+}  // namespace
 
 MultiheadAttentionImpl::MultiheadAttentionImpl(const MultiheadAttentionOptions& options)
     : options(options) {
@@ -50,19 +63,21 @@ void MultiheadAttentionImpl::reset() {
 
   parts_.clear();
   for (const auto& factory : options.parts()) {
-    const auto module = register_module(factory.name, factory.make(shape_));
+    const auto module = factory.make(shape_);
     parts_.push_back(std::dynamic_pointer_cast<AttentionPart>(module));
     TORCH_CHECK_TYPE(parts_.back() != nullptr, "the part ", factory.name,
-                     " must be an AttentionPart, found ", module->name());
+                     " must be an AttentionPart, found ", module ? module->name() : "null");
+    register_module(factory.name, module);
   }
 }
 
 AttentionOutput MultiheadAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                                 const LayerState& state) {
-  check_width("MultiheadAttention", x, shape_.embed_dim);
+  check_sequence("MultiheadAttention", x, shape_.embed_dim);
   TORCH_CHECK_VALUE(qkv, "MultiheadAttention with key_dim (", key->options.in_features(),
                     ") and value_dim (", value->options.in_features(),
                     ") is for cross-attention: call cross");
+  check_tokens(args, x, x);
   const auto heads = project(x, 0, 3);
   return attend_heads({x, heads[0], heads[1], heads[2], args, {}, state, /*cross=*/false});
 }
@@ -71,9 +86,10 @@ AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
                                               const torch::Tensor& key_input,
                                               const torch::Tensor& value_input,
                                               const AttentionArgs& args) {
-  check_width("MultiheadAttention", query_input, shape_.embed_dim);
-  check_width("MultiheadAttention", key_input, options.key_dim().value_or(shape_.embed_dim));
-  check_width("MultiheadAttention", value_input, options.value_dim().value_or(shape_.embed_dim));
+  check_sequence("MultiheadAttention", query_input, shape_.embed_dim);
+  check_sequence("MultiheadAttention", key_input, options.key_dim().value_or(shape_.embed_dim));
+  check_sequence("MultiheadAttention", value_input, options.value_dim().value_or(shape_.embed_dim));
+  check_tokens(args, query_input, key_input);
   const auto q = project(query_input, 0, 1)[0];
   if (key_input.is_same(value_input)) {
     const auto kv = project(key_input, 1, 2);

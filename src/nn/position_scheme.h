@@ -15,12 +15,7 @@ inline void check_one_sequence(const char* part, const Heads& heads) {
 
 /// Adds `bias`, which broadcasts to (..., H, T, S), to the scores, beside the mask of the call.
 inline void add_to_scores(const torch::Tensor& bias, Heads& heads) {
-  auto& mask = heads.args.mask;
-  // Attention cannot tell any more once an integer mask is part of a sum.
-  TORCH_CHECK_TYPE(
-      !mask.defined() || mask.scalar_type() == torch::kBool || mask.is_floating_point(),
-      "mask must be bool (true = may attend) or float (added), found ", mask.scalar_type());
-  mask = combine_masks(mask, bias);
+  heads.args.mask = combine_masks(heads.args.mask, bias);
 }
 
 }  // namespace attend

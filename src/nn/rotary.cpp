@@ -17,11 +17,15 @@ void RotaryImpl::reset() {
 
 void RotaryImpl::on_heads(Heads& heads) {
   check_one_sequence("Rotary", heads);
-  const auto positions = query_positions(heads).to(at::toOpMathType(heads.query.scalar_type()));
-  const auto turns =
-      rotary_turns(positions, frequencies_.type_as(positions), rotary_amplitude(options));
+  const auto turns_at = [&](const torch::Tensor& steps) {
+    const auto positions = steps.to(at::toOpMathType(heads.query.scalar_type()));
+    return rotary_turns(positions, frequencies_.type_as(positions), rotary_amplitude(options));
+  };
+  const auto turns = turns_at(query_positions(heads));
+  const auto& key_positions = heads.args.key_positions;
+  const auto key_turns = key_positions.defined() ? turns_at(key_positions) : turns;
   heads.query = rotate(heads.query, turns, options.interleaved);  // (..., H, T, D)
-  heads.key = rotate(heads.key, turns, options.interleaved);      // (..., G, T, D)
+  heads.key = rotate(heads.key, key_turns, options.interleaved);  // (..., G, T, D)
 }
 
 void RotaryImpl::pretty_print(std::ostream& stream) const {

@@ -41,7 +41,10 @@ void SelfAttentionImpl::reset() {
 }
 
 AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {
-  check_width("SelfAttention", x, options.embed_dim());
+  check_sequence("SelfAttention", x, options.embed_dim());
+  TORCH_CHECK_VALUE(!args.average_weights,
+                    "average_weights (true) must be false: there is one head, found input ",
+                    x.sizes());
   const double factor = score_factor(options, query->options.out_features());
   return dot_product_attention(query(x), key(x), value(x), args, {.scale = factor});
 }

@@ -1,6 +1,7 @@
 #include "attend/nn/sliding_window.h"
 
 #include "nn/checks.h"
+#include "nn/position_scheme.h"
 
 #include <algorithm>
 
@@ -15,6 +16,7 @@ void SlidingWindowImpl::reset() {
 }
 
 void SlidingWindowImpl::on_scores(Heads& heads) {
+  check_one_sequence("SlidingWindow", heads);
   const int64_t of_call = heads.args.window;
   heads.args.window = of_call == 0 ? size : std::min(of_call, size);
 }

@@ -4,6 +4,8 @@
 #include "attend/ops/positions.h"
 #include "nn/checks.h"
 
+#include <torch/csrc/jit/frontend/tracer.h>
+
 namespace attend {
 namespace {
 
@@ -17,6 +19,30 @@ torch::nn::AnyModule make_positions(const TokenEmbeddingOptions& options) {
       return torch::nn::AnyModule(SinusoidalPositions(options.embed_dim()));
   }
   TORCH_CHECK_VALUE(false, "unknown positions ", static_cast<int>(options.positions()));
+}
+
+/// Throws c10::ValueError, naming the number, unless all are in 0 .. size-1. On a CPU only, since
+/// elsewhere it would wait for the device, and not in a trace, which would hold for these numbers.
+void check_range(const char* name, const torch::Tensor& numbers, int64_t size) {
+  if (!numbers.is_cpu() || numbers.numel() == 0 || torch::jit::tracer::isTracing()) return;
+  const auto [least, greatest] = numbers.aminmax();
+  for (const auto number : {least.item<int64_t>(), greatest.item<int64_t>()}) {
+    TORCH_CHECK_VALUE(number >= 0 && number < size, name, " (", number, ") must be in 0 .. ",
+                      size - 1);
+  }
+}
+
+void check_positions(const torch::Tensor& positions, const torch::Tensor& tokens,
+                     const TokenEmbeddingOptions& options) {
+  if (!positions.defined()) return;
+  TORCH_CHECK_TYPE(at::isIntegralType(positions.scalar_type(), /*includeBool=*/false),
+                   "positions must be integers, found ", positions.scalar_type());
+  const bool one_row = positions.dim() == 1 && positions.size(0) == tokens.size(-1);
+  TORCH_CHECK_VALUE(one_row || positions.sizes() == tokens.sizes(), "positions ", positions.sizes(),
+                    " must be (T) or have the shape of the tokens ", tokens.sizes());
+  if (options.positions() == Positions::learned) {
+    check_range("position", positions, options.max_length());
+  }
 }
 
 }  // namespace
@@ -41,9 +67,12 @@ torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,
                                           const torch::Tensor& positions) {
   TORCH_CHECK_TYPE(tokens.scalar_type() == torch::kLong || tokens.scalar_type() == torch::kInt,
                    "tokens must be int64 or int32, found ", tokens.scalar_type());
-  TORCH_CHECK_VALUE(tokens.dim() >= 1 && tokens.size(-1) <= options.max_length(),
-                    "tokens must be (B, T) or (T) with T at most max_length (",
-                    options.max_length(), "), found ", tokens.sizes());
+  TORCH_CHECK_VALUE(
+      (tokens.dim() == 1 || tokens.dim() == 2) && tokens.size(-1) <= options.max_length(),
+      "tokens must be (B, T) or (T) with T at most max_length (", options.max_length(), "), found ",
+      tokens.sizes());
+  check_range("token", tokens, options.vocab_size());
+  check_positions(positions, tokens, options);
   auto x = token(tokens);  // (..., T, E)
   if (!position.is_empty()) {
     const auto where = positions.defined() ? positions : index_along(tokens, -1);

@@ -34,7 +34,7 @@ void TransformerBlockImpl::reset() {
 
 torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                             const LayerState& state) {
-  check_width("TransformerBlock", x, options.attention().embed_dim());
+  check_sequence("TransformerBlock", x, options.attention().embed_dim());
   const auto attend = [&](const torch::Tensor& h) {
     return attention->forward(h, args, state).output;
   };

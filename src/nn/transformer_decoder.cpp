@@ -21,7 +21,9 @@ torch::Tensor TransformerDecoderImpl::forward(const torch::Tensor& x, const torc
                                               const AttentionArgs& args,
                                               const AttentionArgs& memory_args,
                                               const LayerState& state) {
-  check_width("TransformerDecoder", x, options.block().attention().embed_dim());
+  check_sequence("TransformerDecoder", x, options.block().attention().embed_dim());
+  check_recomputable(options.checkpoint(), args.mask);
+  check_recomputable(options.checkpoint(), memory_args.mask);
   // By value: it is called once more in the backward pass if activations are recomputed.
   const auto forward = [args, memory_args](DecoderBlockImpl& block,
                                            const std::vector<torch::Tensor>& inputs,

@@ -23,7 +23,8 @@ void TransformerEncoderImpl::reset() {
 
 torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                               const LayerState& state) {
-  check_width("TransformerEncoder", x, options.block().attention().embed_dim());
+  check_sequence("TransformerEncoder", x, options.block().attention().embed_dim());
+  check_recomputable(options.checkpoint(), args.mask);
   // By value: it is called once more in the backward pass if activations are recomputed.
   const auto forward = [args](TransformerBlockImpl& block, const std::vector<torch::Tensor>& inputs,
                               const LayerState& layer) {

@@ -59,20 +59,6 @@ void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const tor
                     " must broadcast to the scores ", c10::IntArrayRef(shape));
 }
 
-/// What has one entry for each token of `x` (..., N, D): (N) or, where `x` has a batch, (B, N).
-void check_per_token(const char* name, const torch::Tensor& tokens, const torch::Tensor& x) {
-  if (!tokens.defined()) return;
-  const bool batched = x.dim() >= 3;
-  const auto length = std::to_string(x.size(-2));
-  const bool is_row = tokens.dim() == 1;
-  const bool is_batch =
-      batched && tokens.dim() == 2 && (tokens.size(0) == x.size(0) || tokens.size(0) == 1);
-  TORCH_CHECK_VALUE((is_row || is_batch) && tokens.size(-1) == x.size(-2), name, " ",
-                    tokens.sizes(), " must be (", length, ")",
-                    batched ? " or (" + std::to_string(x.size(0)) + ", " + length + ")" : "",
-                    ", an entry for each token");
-}
-
 /// A property of tokens that the keys share with the queries unless they have their own.
 void check_number_per_token(const std::string& name, const torch::Tensor& of_queries,
                             const torch::Tensor& of_keys, const torch::Tensor& query,
@@ -119,6 +105,19 @@ void check_options(const ScoreOptions& options, const torch::Tensor& query) {
 }
 
 }  // namespace
+
+void check_per_token(const char* name, const torch::Tensor& tokens, const torch::Tensor& x) {
+  if (!tokens.defined()) return;
+  const bool batched = x.dim() >= 3;
+  const auto length = std::to_string(x.size(-2));
+  const bool is_row = tokens.dim() == 1;
+  const bool is_batch =
+      batched && tokens.dim() == 2 && (tokens.size(0) == x.size(0) || tokens.size(0) == 1);
+  TORCH_CHECK_VALUE((is_row || is_batch) && tokens.size(-1) == x.size(-2), name, " ",
+                    tokens.sizes(), " must be (", length, ")",
+                    batched ? " or (" + std::to_string(x.size(0)) + ", " + length + ")" : "",
+                    ", an entry for each token");
+}
 
 bool is_grouped(const torch::Tensor& query, const torch::Tensor& key) {
   if (query.dim() < 3 || key.dim() != query.dim()) return false;

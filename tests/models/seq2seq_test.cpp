@@ -8,6 +8,8 @@
 #include "support/throws.h"
 #include "support/trace.h"
 
+#include <cmath>
+
 namespace attend {
 namespace {
 
@@ -124,6 +126,18 @@ TEST_F(Seq2SeqTest, ItsDecoderHasItsOwnNumberOfLayers) {
   config.decoder_layers = 3;
   EXPECT_EQ(Seq2Seq(config)->transformer->decoder->blocks->size(), 3U);
   EXPECT_EQ(Seq2Seq(config)->transformer->encoder->blocks->size(), 1U);
+}
+
+TEST_F(Seq2SeqTest, EachStackBeginsAsItsOwnDepthAsks) {
+  auto config = tiny_seq2seq();
+  config.stack.embed_dim = 64;
+  config.decoder_layers = 9;
+  const Seq2Seq model(config);
+  const auto spread = [](const torch::nn::ModuleList& blocks) {
+    return (*blocks)[0]->named_parameters()["attention.out.weight"].std().item<double>();
+  };
+  EXPECT_NEAR(spread(model->transformer->encoder->blocks), 0.02 / std::sqrt(2.0 * 1), 0.001);
+  EXPECT_NEAR(spread(model->transformer->decoder->blocks), 0.02 / std::sqrt(2.0 * 9), 0.001);
 }
 
 TEST_F(Seq2SeqTest, ItsStateDictHasThePublicNames) {

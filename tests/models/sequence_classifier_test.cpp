@@ -120,6 +120,11 @@ TEST(SequenceClassifier, ErrorsNameTheValues) {
   const auto tokens = torch::zeros({2, 5}, torch::kLong);
   EXPECT_THAT(
       [&] {
+        model->forward(tokens, torch::ones({2, 5}, torch::kLong));
+      },
+      throws<c10::TypeError>("valid must be bool (true = a token), found Long"));
+  EXPECT_THAT(
+      [&] {
         model->forward(tokens, torch::ones({2, 4}, torch::kBool));
       },
       throws<c10::ValueError>("valid [2, 4] must have the shape of the tokens [2, 5]"));

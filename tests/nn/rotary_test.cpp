@@ -26,6 +26,20 @@ TEST(Rotary, ShiftedPositionsChangeNothing) {
   EXPECT_FALSE(close(stretched, y, 1e-3));
 }
 
+TEST(Rotary, RotatesTheKeysWhereTheyStand) {
+  Rotary part(8);
+  const auto q = torch::randn({2, 2, 3, 8});
+  const auto k = torch::randn({2, 2, 5, 8});
+  const auto positions = torch::tensor({7, 8, 9});
+  const auto key_positions = torch::tensor({9, 0, 4, 2, 7});
+  Heads heads{.query = q, .key = k, .value = k};
+  heads.args.positions = positions;
+  heads.args.key_positions = key_positions;
+  part->on_heads(heads);
+  EXPECT_TRUE(close(heads.query, rotate(q, positions), 1e-6));
+  EXPECT_TRUE(close(heads.key, rotate(k, key_positions), 1e-6));
+}
+
 TEST(Rotary, MultipliesTheScoresByTheSquareOfYarnsAmplitude) {
   const RotaryOptions plain{
       .scaling = RotaryScaling::yarn, .factor = 4.0, .original_context = 64, .attention_factor = 1};
@@ -71,7 +85,7 @@ TEST(RotaryErrors, NameTheValueFound) {
       [&] {
         attention->forward(torch::zeros({2, 3, 8}), {.positions = torch::arange(4)});
       },
-      throws<c10::ValueError>("positions [4] must be (T) or (B, T)"));
+      throws<c10::ValueError>("positions [4] must be (3) or (2, 3), an entry for each token"));
 }
 
 }  // namespace

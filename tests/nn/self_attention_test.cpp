@@ -110,6 +110,16 @@ TEST(SelfAttention, PrintsItsOptions) {
                                   "bias=false, scale=key_width)"));
 }
 
+TEST(SelfAttention, RefusesToAverageOneHead) {
+  SelfAttention attention(SelfAttentionOptions(4));
+  const AttentionArgs args{.need_weights = true, .average_weights = true};
+  EXPECT_THAT(
+      [&] {
+        attention->forward(torch::zeros({3, 5, 4}), args);
+      },
+      throws<c10::ValueError>("average_weights (true) must be false"));
+}
+
 TEST(SelfAttention, ErrorsNameBothValues) {
   SelfAttention attention(SelfAttentionOptions(4));
   EXPECT_THAT(

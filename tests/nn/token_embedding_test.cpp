@@ -110,6 +110,25 @@ TEST(TokenEmbedding, ItsStateDictHasThesePublicNames) {
   EXPECT_THAT(names(Positions::none), testing::ElementsAre("token.weight"));
 }
 
+TEST(TokenEmbeddingErrors, NameTheTokenOrThePositionOutOfRange) {
+  TokenEmbedding embedding(TokenOptions(10, 6, 5));
+  const auto tokens = torch::tensor({{1, 2, 9}});
+  EXPECT_THAT([&] { embedding(tokens + 1); },
+              throws<c10::ValueError>("token (10) must be in 0 .. 9"));
+  EXPECT_THAT([&] { embedding(tokens - 2); },
+              throws<c10::ValueError>("token (-1) must be in 0 .. 9"));
+  EXPECT_THAT([&] { embedding(tokens.unsqueeze(1)); }, throws<c10::ValueError>("found [1, 1, 3]"));
+  EXPECT_THAT(
+      [&] {
+        embedding->forward(tokens, torch::tensor({3, 4, 5}));
+      },
+      throws<c10::ValueError>("position (5) must be in 0 .. 4"));
+  EXPECT_THAT([&] { embedding->forward(tokens, torch::tensor({3})); },
+              throws<c10::ValueError>("positions [1] must be (T) or have the shape"));
+  EXPECT_THAT([&] { embedding->forward(tokens, torch::ones({3})); },
+              throws<c10::TypeError>("positions must be integers, found Float"));
+}
+
 TEST(TokenEmbeddingErrors, NameBothValues) {
   TokenEmbedding embedding(TokenOptions(10, 6, 5));
   EXPECT_THAT(

@@ -79,6 +79,20 @@ TEST_F(DecoderStack, PaddingInTheSourceChangesNothing) {
                     transformer->forward(memory, x), 1e-5));
 }
 
+TEST_F(DecoderStack, PackedDocumentsSeeNeitherEachOthersSourceNorTarget) {
+  const auto of_source = torch::tensor({{0, 0, 0, 1, 1}});
+  const auto of_target = torch::tensor({{0, 1, 1}});
+  const auto run = [&](const torch::Tensor& source, const torch::Tensor& target) {
+    return transformer->forward(source.narrow(0, 0, 1), target.narrow(0, 0, 1),
+                                {.segments = of_source}, {.segments = of_target, .causal = true});
+  };
+  const auto y = run(memory, x);
+  auto other_source = memory.clone();
+  other_source.slice(1, 3).normal_();
+  EXPECT_TRUE(close(run(other_source, x).slice(1, 0, 1), y.slice(1, 0, 1), 0.0));
+  EXPECT_FALSE(torch::allclose(run(other_source, x).slice(1, 1), y.slice(1, 1)));
+}
+
 TEST_F(DecoderStack, EncoderAndDecoderGradientsEqualFiniteDifferences) {
   auto small = EncoderDecoder(both(1, 1));
   small->to(torch::kDouble);

@@ -104,6 +104,14 @@ TEST_F(TransformerEncoderTest, RefusesToRecomputeWhatTiesBlocksTogetherOrLeavesA
               throws<c10::ValueError>("checkpoint (true) does not go with experts, found 4"));
 }
 
+TEST_F(TransformerEncoderTest, RefusesToRecomputeWithAMaskThatLearns) {
+  TransformerEncoder encoder(TransformerEncoderOptions(block, 1).checkpoint(true));
+  const auto mask = torch::zeros({5, 5});
+  EXPECT_NO_THROW(encoder->forward(x, {.mask = mask}));
+  EXPECT_THAT([&] { encoder->forward(x, {.mask = mask.requires_grad_()}); },
+              throws<c10::ValueError>("found one that requires it, of shape [5, 5]"));
+}
+
 TEST_F(TransformerEncoderTest, PrintsItselfAndItsBlocks) {
   const auto text = printed(*TransformerEncoder(TransformerEncoderOptions(block, 2)));
   EXPECT_THAT(text, testing::StartsWith("attend::TransformerEncoder(num_layers=2"));

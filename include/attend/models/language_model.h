@@ -20,7 +20,7 @@ struct LanguageModelConfig {
   int64_t vocab_size = 0;  ///< number of tokens V; must be set
   int64_t context = 64;    ///< longest sequence, in tokens
   bool tied = true;        ///< the head uses the token embedding's weight
-  StackConfig stack;       ///< its blocks
+  StackConfig stack = {};  ///< its blocks
 };
 
 /// A decoder-only language model (Radford et al. 2019, GPT-2): token embedding with positions,
@@ -49,7 +49,8 @@ class LanguageModelImpl : public torch::nn::Cloneable<LanguageModelImpl> {
   ///     logits = model->step(next_token, cache);    // (1, 1, V)
   torch::Tensor step(const torch::Tensor& tokens, KvCache& cache, const torch::Tensor& valid = {});
 
-  /// An empty cache for `batch` sequences of up to `context` tokens.
+  /// An empty cache for `batch` sequences of up to `context` tokens or, if the model has a window
+  /// and its positions are not learned, of any number, each call bringing up to `context`.
   KvCache make_cache(int64_t batch) const;
 
   void reset() override;

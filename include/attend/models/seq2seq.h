@@ -21,7 +21,7 @@ struct Seq2SeqConfig {
   int64_t context = 64;           ///< longest source and longest target, in tokens
   int64_t decoder_layers = -1;    ///< blocks of the decoder; -1 = as many as stack.layers
   bool tied = true;               ///< the head uses the target embedding's weight
-  StackConfig stack;              ///< its blocks; `layers` are the encoder's
+  StackConfig stack = {};         ///< its blocks; `layers` are the encoder's
 };
 
 /// A model from sequences to sequences (Vaswani et al. 2017): the encoder reads the source, the

@@ -26,7 +26,7 @@ struct SequenceClassifierConfig {
   int64_t classes = 0;     ///< number of classes C; must be set
   int64_t context = 64;    ///< longest sequence, in tokens
   Pooling pooling = Pooling::mean;
-  StackConfig stack;  ///< its blocks
+  StackConfig stack = {};  ///< its blocks
 };
 
 /// An encoder that puts a whole sequence into one of C classes: token embedding with positions,

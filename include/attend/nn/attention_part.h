@@ -34,13 +34,13 @@ struct HeadShape {
 
 /// Attention on its way from projections to output.
 struct Heads {
-  torch::Tensor input;  ///< (..., T, E): what the queries were projected from
-  torch::Tensor query;  ///< (..., H, T, D)
-  torch::Tensor key;    ///< (..., G, S, D)
-  torch::Tensor value;  ///< (..., G, S, D)
-  AttentionArgs args;
-  ScoreOptions options;
-  LayerState state;
+  torch::Tensor input = {};  ///< (..., T, E): what the queries were projected from
+  torch::Tensor query = {};  ///< (..., H, T, D)
+  torch::Tensor key = {};    ///< (..., G, S, D)
+  torch::Tensor value = {};  ///< (..., G, S, D)
+  AttentionArgs args = {};
+  ScoreOptions options = {};
+  LayerState state = {};
   bool cross = false;  ///< keys and values come from another sequence than the queries
 };
 

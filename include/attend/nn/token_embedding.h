@@ -54,8 +54,9 @@ class TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbeddingImpl> {
   explicit TokenEmbeddingImpl(const TokenEmbeddingOptions& options);
 
   /// `tokens` (B, T) or (T) of int64 or int32 in 0 .. V-1, returns (..., T, E). `positions` (B, T)
-  /// or (T), in steps below `max_length`, tell where they stand; 0 .. T-1 if not given. Throws
-  /// c10::ValueError if T is above `max_length`, c10::TypeError for another dtype.
+  /// or (T), in steps, for learned ones below `max_length`, tell where they stand; 0 .. T-1 if not
+  /// given. Throws c10::ValueError if T is above `max_length` and, on a CPU, for a token or a
+  /// learned position out of range, c10::TypeError for another dtype.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {});
 
   void reset() override;

@@ -37,7 +37,8 @@ struct AttentionArgs {
   int64_t window = 0;
   /// Return the weights as well; costs the (T, S) matrix that the fused kernels never write.
   bool need_weights = false;
-  /// Return their mean over the heads: (..., T, S) instead of (..., H, T, S).
+  /// Return their mean over the heads, the third dimension from the end: (..., T, S) instead of
+  /// (..., H, T, S). Says nothing unless `need_weights` does.
   bool average_weights = false;
 };
 
