@@ -1,6 +1,7 @@
 #include "attend/models/generation.h"
 
 #include "attend/nn/eval_scope.h"
+#include "nn/checks.h"
 
 #include <tuple>
 
@@ -27,11 +28,9 @@ std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
                               const std::optional<torch::Generator>& generator,
                               const std::function<void(int64_t)>& on_token) {
   TORCH_CHECK_VALUE(!prompt.empty(), "the prompt must hold at least one token, found none");
-  TORCH_CHECK_VALUE(options.temperature >= 0.0, "temperature (", options.temperature,
-                    ") must not be negative");
-  TORCH_CHECK_VALUE(options.top_k >= 0, "top_k (", options.top_k, ") must not be negative");
-  TORCH_CHECK_VALUE(options.max_new_tokens >= 0, "max_new_tokens (", options.max_new_tokens,
-                    ") must not be negative");
+  check_not_negative("temperature", options.temperature);
+  check_not_negative("top_k", options.top_k);
+  check_not_negative("max_new_tokens", options.max_new_tokens);
   const EvalScope eval(*model);
   const torch::NoGradGuard no_grad;
   const auto device = model->embedding->token->weight.device();

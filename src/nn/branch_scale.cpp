@@ -14,9 +14,7 @@ void LayerScaleImpl::reset() {
 }
 
 torch::Tensor LayerScaleImpl::forward(const torch::Tensor& x) {
-  TORCH_CHECK_VALUE(x.dim() >= 1 && x.size(-1) == options.width(),
-                    "LayerScale expects (..., width) with width ", options.width(), ", found ",
-                    x.sizes());
+  check_last_dimension("LayerScale", x, options.width());
   return x * weight;
 }
 

@@ -17,6 +17,12 @@ inline void check_sequence(const char* module, const torch::Tensor& x, int64_t e
   check_width(module, x, embed_dim);
 }
 
+/// Throws c10::ValueError, naming both, unless `x` is (..., width).
+inline void check_last_dimension(const char* module, const torch::Tensor& x, int64_t width) {
+  TORCH_CHECK_VALUE(x.dim() >= 1 && x.size(-1) == width, module,
+                    " expects (..., width) with width ", width, ", found ", x.sizes());
+}
+
 /// Throws c10::ValueError, naming the option and its value, unless `value` is positive.
 inline void check_positive(const char* option, int64_t value) {
   TORCH_CHECK_VALUE(value > 0, option, " (", value, ") must be positive");

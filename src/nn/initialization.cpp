@@ -2,6 +2,7 @@
 
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/multihead_attention.h"
+#include "nn/checks.h"
 
 #include <torch/nn/init.h>
 #include <torch/nn/modules/embedding.h>
@@ -34,7 +35,7 @@ void draw_like_gpt2(torch::nn::Module& module) {
 }  // namespace
 
 void initialize_gpt2(torch::nn::Module& module, int64_t num_layers) {
-  TORCH_CHECK_VALUE(num_layers >= 0, "num_layers (", num_layers, ") must not be negative");
+  check_not_negative("num_layers", num_layers);
   module.apply(draw_like_gpt2);
   const auto num_branches = 2.0 * static_cast<double>(std::max<int64_t>(num_layers, 1));
   const double branch_std = kGpt2Std / std::sqrt(num_branches);

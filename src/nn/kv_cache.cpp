@@ -19,12 +19,12 @@ bool all_equal(const std::vector<int64_t>& numbers) {
 }
 
 void check_options(const KvCacheOptions& options) {
-  TORCH_CHECK_VALUE(options.layers() >= 0, "layers (", options.layers(), ") must not be negative");
+  check_not_negative("layers", options.layers());
   check_positive("num_kv_heads", options.num_kv_heads());
   check_positive("head_dim", options.head_dim());
   check_positive("capacity", options.capacity());
-  TORCH_CHECK_VALUE(options.batch() >= 0, "batch (", options.batch(), ") must not be negative");
-  TORCH_CHECK_VALUE(options.window() >= 0, "window (", options.window(), ") must not be negative");
+  check_not_negative("batch", options.batch());
+  check_not_negative("window", options.window());
   TORCH_CHECK_VALUE(options.window() <= options.capacity(), "window (", options.window(),
                     ") must not exceed the capacity (", options.capacity(), ")");
 }
@@ -66,7 +66,7 @@ void KvCache::clear() {
 }
 
 void KvCache::extend(int64_t tokens, const torch::Tensor& valid) {
-  TORCH_CHECK_VALUE(tokens >= 0, "tokens (", tokens, ") must not be negative");
+  check_not_negative("tokens", tokens);
   check_stored();
   const auto counts = count(tokens, valid);
   for (std::size_t b = 0; b < counts.size(); ++b) check_room(lengths_[b], counts[b]);

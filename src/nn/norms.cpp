@@ -9,18 +9,6 @@
 #include <cmath>
 
 namespace attend {
-namespace {
-
-void check_norm(const char* module, const torch::Tensor& x, int64_t width) {
-  TORCH_CHECK_VALUE(x.dim() >= 1 && x.size(-1) == width, module,
-                    " expects (..., width) with width ", width, ", found ", x.sizes());
-}
-
-void check_eps(double eps) {
-  TORCH_CHECK_VALUE(eps >= 0.0, "eps (", eps, ") must not be negative");
-}
-
-}  // namespace
 
 LayerNormImpl::LayerNormImpl(const LayerNormOptions& options) : options(options) {
   reset();
@@ -28,13 +16,13 @@ LayerNormImpl::LayerNormImpl(const LayerNormOptions& options) : options(options)
 
 void LayerNormImpl::reset() {
   check_positive("width", options.width());
-  check_eps(options.eps());
+  check_not_negative("eps", options.eps());
   weight = register_parameter("weight", torch::ones({options.width()}));
   if (options.bias()) bias = register_parameter("bias", torch::zeros({options.width()}));
 }
 
 torch::Tensor LayerNormImpl::forward(const torch::Tensor& x) {
-  check_norm("LayerNorm", x, options.width());
+  check_last_dimension("LayerNorm", x, options.width());
   return torch::layer_norm(x, {options.width()}, weight, bias, options.eps());
 }
 
@@ -49,12 +37,12 @@ RMSNormImpl::RMSNormImpl(const RMSNormOptions& options) : options(options) {
 
 void RMSNormImpl::reset() {
   check_positive("width", options.width());
-  if (options.eps()) check_eps(*options.eps());
+  if (options.eps()) check_not_negative("eps", *options.eps());
   weight = register_parameter("weight", torch::ones({options.width()}));
 }
 
 torch::Tensor RMSNormImpl::forward(const torch::Tensor& x) {
-  check_norm("RMSNorm", x, options.width());
+  check_last_dimension("RMSNorm", x, options.width());
   return at::rms_norm(x, {options.width()}, weight, options.eps());
 }
 
@@ -78,7 +66,7 @@ void L2NormImpl::reset() {
 }
 
 torch::Tensor L2NormImpl::forward(const torch::Tensor& x) {
-  check_norm("L2Norm", x, width);
+  check_last_dimension("L2Norm", x, width);
   const auto options = torch::nn::functional::NormalizeFuncOptions().dim(-1);
   // In float32 at least: normalize's epsilon is 0 in float16, and zeros would become NaN.
   const auto exact = x.to(at::toOpMathType(x.scalar_type()));
