@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/train/trainer.h"
+#include "attend/train/observer.h"
 
 namespace attend::app {
 

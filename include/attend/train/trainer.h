@@ -2,28 +2,10 @@
 
 #include "attend/models/language_model.h"
 #include "attend/train/evaluation.h"
+#include "attend/train/observer.h"
 #include "attend/train/task.h"
 
 namespace attend::train {
-
-/// Where a run stands after some steps.
-struct Progress {
-  int64_t step = 0;                ///< steps done
-  double loss = 0.0;               ///< of the last batch, nats a token
-  double learning_rate = 0.0;      ///< of the last step
-  double gradient_norm = 0.0;      ///< of the last step, before clipping
-  double seconds = 0.0;            ///< since the start, evaluations included
-  double tokens_per_second = 0.0;  ///< over the steps since the last report, evaluations excluded
-};
-
-/// Hears what training does: progress every `log_every` steps and before each evaluation. The
-/// trainer prints nothing itself.
-class Observer {
- public:
-  virtual ~Observer() = default;
-  virtual void on_progress(const Progress& /*progress*/) {}
-  virtual void on_evaluation(int64_t /*step*/, const Evaluation& /*evaluation*/) {}
-};
 
 /// What a finished run reached.
 struct Outcome {
