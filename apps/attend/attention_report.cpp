@@ -14,11 +14,13 @@ constexpr int kBarWidth = 30;
 
 }  // namespace
 
-std::string nearest_neighbours(const LanguageModel& model, const train::Task& task) {
+std::string nearest_neighbours(train::Model& model, const train::Task& task) {
+  if (task.probe_words().empty()) return {};
   const torch::NoGradGuard no_grad;
-  const auto& vocabulary = task.vocabulary();
+  const auto& vocabulary = task.tokenizer();
+  auto& language_model = train::model_as<LanguageModel>(model, "the report of neighbours");
   const auto table = torch::nn::functional::normalize(
-      model->embedding->token->weight, torch::nn::functional::NormalizeFuncOptions().dim(-1));
+      language_model->embedding->token->weight, torch::nn::functional::NormalizeFuncOptions().dim(-1));
   std::string text;
   for (const auto& word : task.probe_words()) {
     const auto id = vocabulary.id(word);
@@ -35,17 +37,20 @@ std::string nearest_neighbours(const LanguageModel& model, const train::Task& ta
   return text;
 }
 
-std::string last_token_attention(LanguageModel& model, const train::Task& task) {
+std::string last_token_attention(train::Model& any_model, const train::Task& task) {
+  if (task.probe_texts().empty()) return {};
+  auto& model = train::model_as<LanguageModel>(any_model, "the report of attention");
   if (model->config.stack.layers == 0) return {};
   const EvalScope eval(*model);
   const torch::NoGradGuard no_grad;
-  const auto& vocabulary = task.vocabulary();
+  const auto& vocabulary = task.tokenizer();
+  const auto device = model->embedding->token->weight.device();
   std::string text;
   for (const auto& probe : task.probe_texts()) {
     const auto ids = vocabulary.encode(probe);
     AttentionRecorder recorder;
-    const auto logits = model(torch::tensor(ids, torch::kLong));              // (T, V)
-    const auto weights = recorder.weights().back().mean(0)[-1].contiguous();  // (H, T, T) -> (T)
+    const auto logits = model(torch::tensor(ids, torch::kLong).to(device));  // (T, V)
+    const auto weights = recorder.weights().back().mean(0)[-1].cpu();        // (H, T, T) -> (T)
     text +=
         fmt::format("  {} -> {}\n", probe, vocabulary.token(logits[-1].argmax().item<int64_t>()));
     for (std::size_t i = 0; i < ids.size(); ++i) {

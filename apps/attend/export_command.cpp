@@ -23,7 +23,7 @@ struct ExportArguments {
 /// Tokens (B, T), different for each shape.
 torch::Tensor example_tokens(const train::Run& run, int64_t batch, int64_t length) {
   const auto ids =
-      torch::arange(batch * length, torch::kLong).mul(7).remainder(run.vocabulary.size());
+      torch::arange(batch * length, torch::kLong).mul(7).remainder(run.tokenizer.size());
   return ids.view({batch, length});
 }
 
@@ -42,7 +42,7 @@ void check_target(const ExportArguments& arguments) {
   if (!fs::is_regular_file(status)) fail("exists and is not a file");
   if (!arguments.overwrite) fail("exists; choose another -o, or give --overwrite");
   for (const auto* file :
-       {train::RunFiles::recipe, train::RunFiles::model, train::RunFiles::vocabulary,
+       {train::RunFiles::recipe, train::RunFiles::model, train::RunFiles::tokenizer,
         train::RunFiles::metrics, train::RunFiles::summary}) {
     const auto own = fs::path(arguments.run) / file;
     if (fs::exists(own) && fs::equivalent(own, out)) fail("is a file of the run itself");
@@ -56,10 +56,11 @@ void run_export(const ExportArguments& arguments) {
   TorchScriptOptions options{
       .input_names = {"tokens"},
       .check_inputs = {{example_tokens(run, 3, context)}, {example_tokens(run, 1, 1)}},
-      .extra_files = {{train::RunFiles::vocabulary, run.vocabulary.to_json()},
+      .extra_files = {{train::RunFiles::tokenizer, run.tokenizer.to_json()},
                       {train::RunFiles::recipe, train::to_toml(run.recipe)}}};
   const auto traced = example_tokens(run, 2, std::max<int64_t>(1, context / 2));
-  const auto report = export_torchscript(run.model, traced, arguments.out, options);
+  auto& model = train::model_as<LanguageModel>(run.model, "attend export");
+  const auto report = export_torchscript(model, traced, arguments.out, options);
   fmt::print("{}: TorchScript, {} bytes; traced at (2, {}), equal to the model there",
              arguments.out, fs::file_size(arguments.out), traced.size(1));
   for (std::size_t i = 1; i < report.checked_shapes.size(); ++i) {

@@ -20,16 +20,16 @@ struct GenerateArguments {
 
 void run_generate(const GenerateArguments& arguments) {
   auto run = train::load_run(arguments.run);
-  const auto prompt = run.vocabulary.encode(arguments.prompt);
+  const auto prompt = run.tokenizer.encode(arguments.prompt);
   if (prompt.empty()) throw InputError("the prompt is empty: expected at least one token");
   auto generator = torch::make_generator<torch::CPUGeneratorImpl>(arguments.seed);
   fmt::print("{}", arguments.prompt);
   const auto print_token = [&](int64_t token) {
-    const auto& text = run.vocabulary.token(token);
-    fmt::print("{}{}", run.vocabulary.unit() == TokenUnit::word ? " " : "", text);
+    const auto& text = run.tokenizer.token(token);
+    fmt::print("{}{}", run.tokenizer.unit() == TokenUnit::word ? " " : "", text);
     std::fflush(stdout);
   };
-  generate(run.model, prompt, arguments.options, generator, print_token);
+  generate(train::model_as<LanguageModel>(run.model, "attend generate"), prompt, arguments.options, generator, print_token);
   fmt::print("\n");
 }
 

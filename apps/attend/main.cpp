@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/nearest_name.h"
 #include "commands.h"
+#include "stopped.h"
 #include "terminal.h"
 
 #include <CLI/App.hpp>
@@ -13,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <csignal>
 
 namespace {
 
@@ -55,13 +57,15 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
 
 int main(int argc, char** argv) {
   attend::app::open_closed_streams();
+  std::signal(SIGPIPE, SIG_IGN);  // who does not read on does not end a training
   CLI::App app("attend trains small transformers and shows what they learn.");
   app.name("attend");
   app.set_version_flag("--version", "attend " ATTEND_VERSION);
   app.require_subcommand(1);
   app.footer(
       "attend COMMAND --help tells what a command takes.\n"
-      "Exit status: 0 done, 1 failed while running, 2 wrong command or input.");
+      "Exit status: 0 done, 1 failed while running, 2 wrong command or input, 128+N stopped by\n"
+      "signal N after saving.");
   attend::app::add_train_command(app);
   attend::app::add_eval_command(app);
   attend::app::add_generate_command(app);
@@ -75,6 +79,9 @@ int main(int argc, char** argv) {
     }
     if (attend::app::flush_output()) return kDone;
     return complain(kFailed, "standard output cannot be written");
+  } catch (const attend::app::Stopped& stopped) {
+    attend::app::flush_output();
+    return 128 + stopped.signal();
   } catch (const CLI::ParseError& error) {
     return complain(kWrongInput, explain(app, error));
   } catch (const attend::InputError& error) {

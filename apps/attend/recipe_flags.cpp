@@ -16,30 +16,13 @@ namespace {
 using train::Recipe;
 using train::RecipeField;
 
-std::string text_of(const RecipeField& field, const Recipe& recipe) {
-  Recipe values = recipe;
-  return std::visit(
-      [](auto value) {
-        using T = std::remove_pointer_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::monostate>)
-          return std::string();
-        else if constexpr (std::is_enum_v<T>)
-          return std::string(to_string(*value));
-        else if constexpr (std::is_same_v<T, bool>)
-          return std::string(*value ? "on" : "off");
-        else
-          return fmt::format("{}", *value);
-      },
-      field.ref(values));
-}
-
 /// "[2; text: 4]": the first task's default, then those that differ.
 std::string defaults_of(const RecipeField& field) {
   const auto& tasks = train::tasks();
-  const auto first = text_of(field, tasks.front().defaults);
+  const auto first = train::value_text(field, tasks.front().defaults);
   std::string all = first;
   for (const auto& task : tasks) {
-    const auto value = text_of(field, task.defaults);
+    const auto value = train::value_text(field, task.defaults);
     if (value != first) all += fmt::format("; {}: {}", task.name, value);
   }
   return all.empty() ? "" : fmt::format(" [{}]", all);
@@ -131,10 +114,14 @@ Recipe RecipeFlags::resolve(const std::string& file) const {
   }
   Recipe recipe = train::find_task(wanted.task).defaults;
   if (!file.empty()) recipe = train::read_recipe(file, recipe);
-  apply(recipe);
   recipe.task = wanted.task;
-  train::check_recipe(recipe);
-  return recipe;
+  return over(recipe);
+}
+
+Recipe RecipeFlags::over(Recipe base) const {
+  apply(base);
+  train::check_recipe(base);
+  return base;
 }
 
 void RecipeFlags::apply(Recipe& recipe) const {

@@ -19,6 +19,8 @@ class RecipeFlags {
   /// The recipe that the command line asks for: flags over the recipe file, if `file` is not
   /// empty, over the defaults of the task that either names.
   train::Recipe resolve(const std::string& file) const;
+  /// `base` with the flags over it.
+  train::Recipe over(train::Recipe base) const;
 
  private:
   void apply(train::Recipe& recipe) const;

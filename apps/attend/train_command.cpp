@@ -1,5 +1,6 @@
-#include "attend/models/generation.h"
+#include "attend/input_error.h"
 #include "attend/nn/parameter_count.h"
+#include "attend/train/device.h"
 #include "attend/train/metrics_log.h"
 #include "attend/train/run.h"
 #include "attend/train/task.h"
@@ -8,6 +9,10 @@
 #include "commands.h"
 #include "progress_line.h"
 #include "recipe_flags.h"
+#include "sample_report.h"
+#include "stop_signal.h"
+#include "stopped.h"
+#include "terminal.h"
 
 #include <fmt/format.h>
 #include <torch/utils.h>
@@ -23,6 +28,7 @@ namespace fs = std::filesystem;
 struct TrainArguments {
   std::string recipe_file;
   std::string out;
+  std::string resume;
   bool overwrite = false;
   bool print_config = false;
 };
@@ -36,63 +42,142 @@ fs::path free_directory(const train::Recipe& recipe) {
   return directory;
 }
 
-void print_sample(LanguageModel& model, const train::Task& task, int64_t seed) {
-  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
-  const auto& vocabulary = task.vocabulary();
-  const auto tokens = generate(model, vocabulary.encode(task.prompt()),
-                               {.max_new_tokens = 200, .temperature = 0.8}, generator);
-  fmt::print("\nA sample, continuing the text's first line:\n{}{}\n", task.prompt(),
-             vocabulary.decode(tokens));
-}
-
-void print_outcome(const train::Recipe& recipe, const train::Outcome& outcome) {
-  fmt::print("\nval loss   {:.4f} nats a token, on {} held-out tokens\n", outcome.evaluation.loss,
-             outcome.evaluation.tokens);
-  if (outcome.evaluation.accuracy) {
-    fmt::print("accuracy   {:.1f} % of held-out answers ({} layers)\n",
-               *outcome.evaluation.accuracy * 100, recipe.stack().layers);
+/// A run from its start to its report.
+class TrainingRun {
+ public:
+  TrainingRun(train::Recipe recipe, bool resumes)
+      : recipe_(std::move(recipe)),
+        resumes_(resumes),
+        device_(train::find_device(recipe_.training.device)),
+        task_(train::make_task(recipe_)),
+        model_(train::make_model(recipe_, task_->tokenizer().size(), task_->classes().size())) {
+    if (recipe_.training.threads > 0)
+      torch::set_num_threads(static_cast<int>(recipe_.training.threads));
+    train::module_of(model_).to(device_);
   }
-  fmt::print("time       {:.1f} s, {:.0f} tokens/s\n", outcome.seconds, outcome.tokens_per_second);
-}
 
-void print_neighbours(const std::string& before, const std::string& after) {
-  if (after.empty()) return;
-  fmt::print("\nNearest embeddings before training (cosine):\n{}and after:\n{}", before, after);
+  /// Throws Stopped if a signal ended it before its last step.
+  void train_in(const fs::path& directory, bool overwrite) {
+    open(directory, overwrite);
+    train::Trainer trainer(model_, *task_, recipe_.training);
+    if (resumes_) restore(trainer, directory);
+    introduce(directory);
+    const auto neighbours_before = neighbours();
+    const auto outcome = run(trainer, directory);
+    if (outcome.ending == train::Ending::stop_requested) {
+      write_error(fmt::format("stopped after step {}: go on with attend train --resume {}\n",
+                              outcome.standing.step, directory.string()));
+      throw Stopped(StopSignal::received());
+    }
+    train::finish_run(directory, recipe_, model_, outcome);
+    print_outcome(outcome);
+    model_ = train::load_run(directory).model;  // of the lowest loss, as the summary has it
+    print_findings(neighbours_before);
+    fmt::print("\nSaved in {}\n", directory.string());
+  }
+
+ private:
+  void open(const fs::path& directory, bool overwrite) {
+    lock_ = resumes_ ? train::reopen_run(directory, recipe_, *task_)
+                     : train::create_run(directory, recipe_, *task_, overwrite);
+  }
+
+  void restore(train::Trainer& trainer, const fs::path& directory) {
+    const auto found = train::latest_checkpoint(directory);
+    if (!found) return;  // ended before the first: begin again
+    for (const auto& damage : found->damaged) {
+      write_error(fmt::format("attend: a checkpoint is damaged, taking the one before: {}\n", damage));
+    }
+    trainer.restore(found->snapshot);
+    first_step_ = found->snapshot.standing.step;
+    if (first_step_ >= recipe_.training.steps) {
+      throw InputError(fmt::format("{} has done all of its {} steps: give more --steps to go on",
+                                   directory.string(), recipe_.training.steps));
+    }
+  }
+
+  void introduce(const fs::path& directory) const {
+    fmt::print("task {}, vocabulary {}, {} layers, {} parameters, {}, run {}{}\n", recipe_.task,
+               task_->tokenizer().size(), recipe_.stack().layers,
+               parameter_count(train::module_of(model_)), device_.str(), directory.string(),
+               resumes_ ? fmt::format(", going on after step {}", first_step_) : "");
+    std::fflush(stdout);
+  }
+
+  train::Outcome run(train::Trainer& trainer, const fs::path& directory) const {
+    const StopSignal stop;
+    ProgressLine line(recipe_.training.steps);
+    train::MetricsLog log(directory / train::RunFiles::metrics);
+    train::RunKeeper keeper(directory);
+    return trainer.run({.observers = {&line, &log},
+                        .keeper = &keeper,
+                        .stop_requested = [] { return StopSignal::received() != 0; }});
+  }
+
+  void print_outcome(const train::Outcome& outcome) const {
+    const auto& best = outcome.standing.best.value();
+    fmt::print("\nval loss   {:.4f} nats a target, on {} held-out targets, after step {}\n",
+               best.loss, best.tokens, outcome.standing.best_step);
+    if (best.accuracy) {
+      fmt::print("accuracy   {:.1f} % of held-out answers ({} layers)\n", *best.accuracy * 100,
+                 recipe_.stack().layers);
+    }
+    if (outcome.ending == train::Ending::patience) {
+      fmt::print("ended      {} evaluations without a lower loss (patience)\n",
+                 recipe_.training.patience);
+    }
+    if (outcome.standing.skipped > 0) {
+      fmt::print("skipped    {} steps whose loss was not finite\n", outcome.standing.skipped);
+    }
+    fmt::print("time       {:.1f} s, {:.0f} tokens/s\n", outcome.standing.seconds(),
+               outcome.tokens_per_second);
+  }
+
+  std::string neighbours() { return nearest_neighbours(model_, *task_); }
+
+  void print_findings(const std::string& neighbours_before) {
+    if (const auto after = neighbours(); !after.empty()) {
+      fmt::print("\nNearest embeddings before training (cosine):\n{}and after:\n{}",
+                 neighbours_before, after);
+    }
+    if (const auto attention = last_token_attention(model_, *task_); !attention.empty()) {
+      fmt::print("\nWhat the last word attends to (last layer, mean of heads):\n{}", attention);
+    }
+    fmt::print("{}", sample_report(model_, *task_, recipe_.training.seed));
+  }
+
+  train::Recipe recipe_;
+  bool resumes_;
+  torch::Device device_;
+  std::unique_ptr<train::Task> task_;
+  train::Model model_;
+  std::unique_ptr<train::RunLock> lock_;
+  int64_t first_step_ = 0;
+};
+
+train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& flags) {
+  if (arguments.resume.empty()) return flags.resolve(arguments.recipe_file);
+  for (const auto& [given, name] : {std::pair(!arguments.recipe_file.empty(), "a recipe"),
+                                    std::pair(!arguments.out.empty(), "--out"),
+                                    std::pair(arguments.overwrite, "--overwrite")}) {
+    if (given) throw InputError(fmt::format("--resume goes on with a run as it is: leave {} away", name));
+  }
+  return flags.over(train::recipe_of_run(arguments.resume));
 }
 
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
-  auto recipe = flags.resolve(arguments.recipe_file);
+  auto recipe = recipe_for(arguments, flags);
   if (arguments.print_config) {
     fmt::print("{}", train::to_toml(recipe));
     return;
   }
   if (!recipe.text.empty()) recipe.text = fs::absolute(recipe.text).string();
-  const auto task = train::find_task(recipe.task).make(recipe);
-  if (recipe.training.threads > 0)
-    torch::set_num_threads(static_cast<int>(recipe.training.threads));
-  auto model = train::make_model(recipe, task->vocabulary());
-  const auto directory = arguments.out.empty() ? free_directory(recipe) : fs::path(arguments.out);
-  train::create_run_directory(directory, recipe, arguments.overwrite);
-
-  fmt::print("task {}, vocabulary {}, {} layers, {} parameters, run {}\n", recipe.task,
-             task->vocabulary().size(), recipe.stack().layers, parameter_count(*model),
-             directory.string());
-  std::fflush(stdout);
-
-  const auto neighbours_before = nearest_neighbours(model, *task);
-  ProgressLine line(recipe.training.steps);
-  train::MetricsLog log(directory / train::RunFiles::metrics);
-  const auto outcome = train::train(model, *task, recipe.training, {&line, &log});
-  train::save_run(directory, recipe, task->vocabulary(), model, outcome);
-
-  print_outcome(recipe, outcome);
-  print_neighbours(neighbours_before, nearest_neighbours(model, *task));
-  const auto attention = last_token_attention(model, *task);
-  if (!attention.empty()) {
-    fmt::print("\nWhat the last word attends to (last layer, mean of heads):\n{}", attention);
-  }
-  if (!task->prompt().empty()) print_sample(model, *task, recipe.training.seed);
-  fmt::print("\nSaved in {}\n", directory.string());
+  const bool resumes = !arguments.resume.empty();
+  TrainingRun run(recipe, resumes);
+  const auto directory = resumes                   ? fs::path(arguments.resume)
+                         : arguments.out.empty() ? free_directory(recipe)
+                                                 : fs::path(arguments.out);
+  run.train_in(directory, arguments.overwrite);
 }
 
 }  // namespace
@@ -100,9 +185,18 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
 void add_train_command(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train a model; without arguments, the task senses");
   auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("recipe", arguments->recipe_file, "TOML file, as --print-config writes it");
+  const auto not_empty = [](const std::string& text) {
+    return text.empty() ? "must not be empty" : "";
+  };
+  command->add_option("recipe", arguments->recipe_file,
+                      "TOML file, as --print-config writes it, or the name of one that attend "
+                      "models lists");
   command->add_option("--out", arguments->out, "run directory to make [runs/TASK]")
-      ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
+      ->check(not_empty);
+  command
+      ->add_option("--resume", arguments->resume,
+                   "run directory to go on with, from its latest checkpoint")
+      ->check(not_empty);
   command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds");
   command->add_flag("--print-config", arguments->print_config,
                     "print the resulting recipe and stop");

@@ -73,6 +73,13 @@ const std::vector<RecipeField>& recipe_fields() {
       ATTEND_FIELD("", "task", task, "what to learn", 0, 0),
       ATTEND_FIELD("", "text", text, "UTF-8 text file to learn, character by character", 0, 0),
 
+      ATTEND_FIELD("data", "length", data.length,
+                   "longest sequence of the task's symbols, as a number's digits", 1, 4096),
+      ATTEND_FIELD("data", "symbols", data.symbols,
+                   "different symbols of the task; the modulus of arithmetic", 1, 4096),
+      ATTEND_FIELD("data", "held_out", data.held_out, "share of the data that is not trained on",
+                   0.001, 0.999),
+
       ATTEND_FIELD("model", "layers", stack().layers, "transformer blocks; 0 = no attention", 0,
                    1000),
       ATTEND_FIELD("model", "heads", stack().heads, "attention heads in a block", 1, kLargestSize),
@@ -142,7 +149,10 @@ const std::vector<RecipeField>& recipe_fields() {
                    0),
 
       ATTEND_FIELD("training", "steps", training.steps, "optimizer steps", 1, kLargest),
-      ATTEND_FIELD("training", "batch", training.batch, "sequences in a step", 1, kLargestSize),
+      ATTEND_FIELD("training", "batch", training.batch, "sequences in a backward pass", 1,
+                   kLargestSize),
+      ATTEND_FIELD("training", "accumulate", training.accumulate, "backward passes in a step", 1,
+                   kLargestSize),
       ATTEND_FIELD("training", "lr", training.lr, "highest learning rate", 0, 10),
       ATTEND_FIELD("training", "min_lr_ratio", training.min_lr_ratio,
                    "learning rate at the last step, as a share of lr", 0, 1),
@@ -156,19 +166,48 @@ const std::vector<RecipeField>& recipe_fields() {
                    0.9999999),
       ATTEND_FIELD("training", "clip", training.clip, "highest gradient norm; 0 = no limit", 0,
                    1e9),
+      ATTEND_FIELD("training", "label_smoothing", training.label_smoothing,
+                   "share of a target's weight that all tokens share", 0, 0.99),
       ATTEND_FIELD("training", "balance", training.balance,
                    "weight of the loss that spreads tokens over experts", 0, 100),
+      ATTEND_FIELD("training", "precision", training.precision,
+                   "of the forward pass; weights stay fp32", 0, 0),
+      ATTEND_FIELD("training", "on_nonfinite", training.on_nonfinite,
+                   "what to do when the loss is not finite", 0, 0),
       ATTEND_FIELD("training", "eval_every", training.eval_every, "steps between evaluations", 1,
                    kLargest),
+      ATTEND_FIELD("training", "patience", training.patience,
+                   "evaluations without a lower loss that end the run; 0 = none do", 0, kLargest),
+      ATTEND_FIELD("training", "checkpoint_every", training.checkpoint_every,
+                   "steps between checkpoints", 1, kLargest),
       ATTEND_FIELD("training", "log_every", training.log_every, "steps between progress reports", 1,
                    kLargest),
       ATTEND_FIELD("training", "seed", training.seed, "of weights, batches and dropout", 0,
                    kLargest),
       ATTEND_FIELD("training", "threads", training.threads, "CPU threads; 0 = LibTorch's choice", 0,
                    1024),
+      ATTEND_FIELD("training", "device", training.device,
+                   "cpu, cuda, cuda:1, ...; auto = a GPU if there is one", 0, 0),
   };
 #undef ATTEND_FIELD
   return fields;
+}
+
+std::string value_text(const RecipeField& field, const Recipe& recipe) {
+  Recipe values = recipe;  // fields refer to what they may change
+  return std::visit(
+      [](auto value) {
+        using T = std::remove_pointer_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::monostate>)
+          return std::string();
+        else if constexpr (std::is_enum_v<T>)
+          return std::string(to_string(*value));
+        else if constexpr (std::is_same_v<T, bool>)
+          return std::string(*value ? "on" : "off");
+        else
+          return fmt::format("{}", *value);
+      },
+      field.ref(values));
 }
 
 void check_recipe(const Recipe& recipe) {

@@ -6,99 +6,231 @@
 #include "attend/nn/parameter_count.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace attend::train {
+namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
-LanguageModel make_model(const Recipe& recipe, const Vocabulary& vocabulary) {
-  const auto* given = std::get_if<LanguageModelConfig>(&recipe.model);
-  if (given == nullptr) {
-    throw InputError(fmt::format("the task {} trains a language_model, the recipe names a {}",
-                                 recipe.task, model_kind(recipe.model)));
+/// What is known of a run's data besides its recipe.
+struct DataRecord {
+  std::string checksum;
+  std::vector<std::string> classes;
+};
+
+/// Calls a function that reads a file of a run; its InputError names the file.
+template <typename Function>
+auto reading(const fs::path& file, const Function& function) {
+  try {
+    return function();
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", file.string(), error.what()));
+  } catch (const Json::exception& error) {
+    throw InputError(fmt::format("{}: {}", file.string(), error.what()));
   }
-  auto config = *given;
-  config.vocab_size = vocabulary.size();
-  torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
-  return LanguageModel(config);
 }
 
-void create_run_directory(const fs::path& directory, const Recipe& recipe, bool overwrite) {
-  std::error_code error;
-  if (fs::exists(directory, error) && !fs::is_empty(directory, error)) {
-    if (!overwrite) {
-      throw InputError(
-          fmt::format("{} exists; choose another --out, or give --overwrite", directory.string()));
-    }
-    if (!fs::is_regular_file(directory / RunFiles::recipe)) {
-      throw InputError(fmt::format("{} holds no {}, so it is not a run: it is left alone",
-                                   directory.string(), RunFiles::recipe));
-    }
-    for (const auto* file :
-         {RunFiles::summary, RunFiles::metrics, RunFiles::model, RunFiles::vocabulary}) {
-      fs::remove(directory / file);
+DataRecord read_data_record(const fs::path& directory) {
+  const auto file = directory / RunFiles::data;
+  const auto text = read_bytes(file);
+  return reading(file, [&] {
+    const auto json = Json::parse(text);
+    return DataRecord{json.at("checksum"), json.at("classes")};
+  });
+}
+
+/// Whether there is more in a directory than what a process leaves that was ended while it made it.
+bool is_taken(const fs::path& directory) {
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(directory, missing)) {
+    const auto name = entry.path().filename();
+    if (name != RunLock::kFile && name != RunFiles::data && name != RunFiles::tokenizer) return true;
+  }
+  return fs::is_regular_file(directory, missing);
+}
+
+void move_old_run(const fs::path& directory) {
+  if (!fs::is_regular_file(directory / RunFiles::recipe)) {
+    throw InputError(fmt::format("{} holds no {}, so it is not a run: it is left alone",
+                                 directory.string(), RunFiles::recipe));
+  }
+  // A run that is not finished does not push out the finished one that it was to replace.
+  const auto replaced = directory / RunFiles::replaced;
+  const bool finished = fs::exists(directory / RunFiles::summary);
+  if (finished) {
+    fs::remove_all(replaced);
+    fs::create_directories(replaced);
+  }
+  // The recipe is what makes a directory a run, so it goes last.
+  for (const auto* name : {RunFiles::summary, RunFiles::checkpoints, RunFiles::tensorboard,
+                           RunFiles::metrics, RunFiles::model, RunFiles::tokenizer, RunFiles::data,
+                           RunFiles::recipe}) {
+    if (!fs::exists(directory / name)) continue;
+    if (finished) {
+      fs::rename(directory / name, replaced / name);
+    } else {
+      fs::remove_all(directory / name);
     }
   }
+}
+
+void check_is_directory(const fs::path& directory) {
+  if (fs::is_directory(directory)) return;
+  throw InputError(fmt::format("{}: no such run directory", directory.string()));
+}
+
+std::map<std::string, torch::Tensor> read_weights(const fs::path& directory, Weights weights) {
+  if (weights == Weights::last) {
+    if (auto found = latest_checkpoint(directory)) {
+      return std::move(found->snapshot.weights);
+    }
+    throw InputError(fmt::format("{}: there is no checkpoint yet", directory.string()));
+  }
+  const auto file = directory / RunFiles::model;
+  if (!fs::exists(file) && fs::exists(directory / RunFiles::recipe) &&
+      !fs::exists(directory / RunFiles::summary)) {
+    throw InputError(fmt::format(
+        "{}: no evaluation has been reached yet: go on with attend train --resume {}, or take the "
+        "last weights, --weights last",
+        directory.string(), directory.string()));
+  }
+  return load_safetensors(file).tensors;
+}
+
+/// Of these values no run can have another one after it was begun; the text file may have moved.
+bool is_fixed(const RecipeField& field) {
+  const std::string_view section = field.section;
+  const std::string_view key = field.key;
+  return section != "training" ? key != "text" : key == "optimizer" || key == "seed";
+}
+
+}  // namespace
+
+std::unique_ptr<RunLock> create_run(const fs::path& directory, const Recipe& recipe,
+                                    const Task& task, bool overwrite) {
+  const bool taken = is_taken(directory);
+  if (taken && !overwrite) {
+    throw InputError(
+        fmt::format("{} exists; choose another --out, or give --overwrite", directory.string()));
+  }
+  std::error_code error;
   fs::create_directories(directory, error);
   if (error || !fs::is_directory(directory)) {
     throw InputError(fmt::format("{} cannot be made: {}", directory.string(),
                                  error ? error.message() : "a file of that name exists"));
   }
-  replace_file(directory / RunFiles::recipe, to_toml(recipe));
+  auto lock = std::make_unique<RunLock>(directory);
+  if (taken) move_old_run(directory);
+  const Json data{{"checksum", task.data_checksum()}, {"classes", task.classes()}};
+  replace_file(directory / RunFiles::data, data.dump(2) + "\n");
+  replace_file(directory / RunFiles::tokenizer, task.tokenizer().to_json());
+  replace_file(directory / RunFiles::recipe, to_toml(recipe));  // what makes it a run is last
+  return lock;
 }
 
-void save_run(const fs::path& directory, const Recipe& recipe, const Vocabulary& vocabulary,
-              const LanguageModel& model, const Outcome& outcome) {
-  nlohmann::ordered_json summary{{"task", recipe.task},
-                                 {"parameters", parameter_count(*model)},
-                                 {"steps", recipe.training.steps},
-                                 {"seconds", outcome.seconds},
-                                 {"tokens_per_second", outcome.tokens_per_second},
-                                 {"train_loss", outcome.train_loss},
-                                 {"val_loss", outcome.evaluation.loss}};
-  if (outcome.evaluation.accuracy) summary["accuracy"] = *outcome.evaluation.accuracy;
+RunKeeper::RunKeeper(const fs::path& directory)
+    : directory_(directory), checkpoints_(directory / RunFiles::checkpoints) {}
 
-  replace_file(directory / RunFiles::vocabulary, vocabulary.to_json());
-  save_safetensors(directory / RunFiles::model,
-                   {.tensors = state_dict(*model), .metadata = {{"format", "pt"}}});
+void RunKeeper::keep_best(const std::map<std::string, torch::Tensor>& weights) {
+  save_safetensors(directory_ / RunFiles::model,
+                   {.tensors = weights, .metadata = {{"format", "pt"}}});
+}
+
+void RunKeeper::keep(const Snapshot& snapshot) {
+  checkpoints_.save(snapshot);
+}
+
+std::string RunKeeper::latest() const {
+  return checkpoints_.latest().string();
+}
+
+void finish_run(const fs::path& directory, const Recipe& recipe, const Model& model,
+                const Outcome& outcome) {
+  const auto& standing = outcome.standing;
+  const auto& best = standing.best.value();
+  Json summary{{"task", recipe.task},
+               {"parameters", parameter_count(module_of(model))},
+               {"steps", standing.step},
+               {"best_step", standing.best_step},
+               {"seconds", standing.seconds()},
+               {"tokens_per_second", outcome.tokens_per_second},
+               {"train_loss", standing.train_loss},
+               {"val_loss", best.loss}};
+  if (best.accuracy) summary["accuracy"] = *best.accuracy;
+  if (standing.skipped > 0) summary["skipped_steps"] = standing.skipped;
   replace_file(directory / RunFiles::summary, summary.dump(2) + "\n");
+  fs::remove_all(directory / RunFiles::replaced);
 }
 
-Run load_run(const fs::path& directory) {
-  if (!fs::is_directory(directory)) {
-    throw InputError(fmt::format("{}: no such run directory", directory.string()));
-  }
-  if (fs::exists(directory / RunFiles::recipe) && !fs::exists(directory / RunFiles::summary)) {
-    throw InputError(fmt::format("{}: this run did not finish: it has no {}", directory.string(),
-                                 RunFiles::summary));
-  }
-  const auto within = [&](const char* file, const auto& load) {
-    try {
-      return load();
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("{}: {}", (directory / file).string(), error.what()));
-    }
-  };
+Run load_run(const fs::path& directory, Weights weights) {
+  check_is_directory(directory);
+  auto recipe = recipe_of_run(directory);
+  const auto json = read_bytes(directory / RunFiles::tokenizer);
+  auto tokenizer =
+      reading(directory / RunFiles::tokenizer, [&] { return Vocabulary::from_json(json); });
+  auto classes = read_data_record(directory).classes;
+  const auto tensors = read_weights(directory, weights);
+  auto model = make_model(recipe, tokenizer.size(), classes.size());
+  reading(directory / RunFiles::model, [&] { load_state_dict(module_of(model), tensors); });
+  module_of(model).eval();
+  return {std::move(recipe), std::move(tokenizer), std::move(classes), std::move(model)};
+}
+
+Recipe recipe_of_run(const fs::path& directory) {
+  check_is_directory(directory);
   auto recipe = read_recipe(directory / RunFiles::recipe, Recipe{});
-  within(RunFiles::recipe, [&] { check_recipe(recipe); });
-  const auto json = read_bytes(directory / RunFiles::vocabulary);
-  auto vocabulary = within(RunFiles::vocabulary, [&] { return Vocabulary::from_json(json); });
-  auto model = make_model(recipe, vocabulary);
-  const auto weights = load_safetensors(directory / RunFiles::model);
-  within(RunFiles::model, [&] { load_state_dict(*model, weights.tensors); });
-  model->eval();
-  return {std::move(recipe), std::move(vocabulary), std::move(model)};
+  reading(directory / RunFiles::recipe, [&] { check_recipe(recipe); });
+  return recipe;
+}
+
+std::unique_ptr<RunLock> reopen_run(const fs::path& directory, const Recipe& recipe,
+                                    const Task& task) {
+  const auto begun = recipe_of_run(directory);
+  std::vector<std::string> differences;
+  const auto compare = [&](const std::string& what, const std::string& run,
+                           const std::string& now) {
+    if (run != now) differences.push_back(fmt::format("{}: '{}' in the run, now '{}'", what, run, now));
+  };
+  compare("kind of model", std::string(model_kind(begun.model)),
+          std::string(model_kind(recipe.model)));
+  for (const auto& field : recipe_fields()) {
+    if (is_fixed(field)) compare(field.key, value_text(field, begun), value_text(field, recipe));
+  }
+  const auto record = read_data_record(directory);
+  compare("checksum of the data", record.checksum, task.data_checksum());
+  compare("classes", fmt::format("{}", fmt::join(record.classes, ", ")),
+          fmt::format("{}", fmt::join(task.classes(), ", ")));
+  const auto json = read_bytes(directory / RunFiles::tokenizer);
+  const auto tokenizer =
+      reading(directory / RunFiles::tokenizer, [&] { return Vocabulary::from_json(json); });
+  if (tokenizer.to_json() != task.tokenizer().to_json()) {
+    differences.push_back(fmt::format("vocabulary: {} tokens in the run, now {}, or other ones",
+                                      tokenizer.size(), task.tokenizer().size()));
+  }
+  if (!differences.empty()) {
+    throw InputError(fmt::format("{} was begun with something else: {}", directory.string(),
+                                 fmt::join(differences, "; ")));
+  }
+  auto lock = std::make_unique<RunLock>(directory);
+  replace_file(directory / RunFiles::recipe, to_toml(recipe));
+  return lock;
+}
+
+std::optional<CheckpointStore::Found> latest_checkpoint(const fs::path& directory) {
+  return CheckpointStore(directory / RunFiles::checkpoints).load_latest();
 }
 
 std::unique_ptr<Task> task_of(const Run& run) {
-  auto task = find_task(run.recipe.task).make(run.recipe);
-  if (task->vocabulary().to_json() != run.vocabulary.to_json()) {
+  auto task = make_task(run.recipe);
+  if (task->tokenizer().to_json() != run.tokenizer.to_json() || task->classes() != run.classes) {
     throw InputError(
         fmt::format("{}: its tokens are not those that the run has learned: {} found, "
                     "{} expected, or other ones",
                     run.recipe.text.empty() ? run.recipe.task : run.recipe.text,
-                    task->vocabulary().size(), run.vocabulary.size()));
+                    task->tokenizer().size(), run.tokenizer.size()));
   }
   return task;
 }

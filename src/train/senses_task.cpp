@@ -44,10 +44,6 @@ Vocabulary make_vocabulary(std::vector<std::string> tokens) {
   return {TokenUnit::word, std::move(tokens)};
 }
 
-Batch rows_of(const Batch& batch, const torch::Tensor& index) {
-  return {batch.tokens.index({index}), batch.targets.index({index}), batch.answers.index({index})};
-}
-
 }  // namespace
 
 Recipe SensesTask::defaults() {
@@ -74,16 +70,14 @@ SensesTask::SensesTask(const Recipe& recipe) : vocabulary_(TokenUnit::word, {kPa
   validation_ = to_batch(sentences.held_out, vocabulary_, length);
 }
 
-Batch SensesTask::training_batch(int64_t size, torch::Generator& generator) const {
-  const auto rows = torch::randint(training_.tokens.size(0), {size}, generator,
-                                   torch::TensorOptions(torch::kLong));
-  return rows_of(training_, rows);
+Batch SensesTask::training_batch(int64_t size, Sampler& sampler) const {
+  return select_rows(training_, sampler.rows(training_.tokens.size(0), size));
 }
 
 std::vector<Batch> SensesTask::validation_batches(int64_t size) const {
   std::vector<Batch> batches;
   for (const auto& rows : torch::arange(validation_.tokens.size(0)).split(size)) {
-    batches.push_back(rows_of(validation_, rows));
+    batches.push_back(select_rows(validation_, rows));
   }
   return batches;
 }

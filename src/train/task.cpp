@@ -34,4 +34,14 @@ const TaskInfo& find_task(const std::string& name) {
                                nearest_name(name, names), fmt::join(names, ", ")));
 }
 
+std::unique_ptr<Task> make_task(const Recipe& recipe) {
+  const auto& task = find_task(recipe.task);
+  const auto wanted = model_kind(task.defaults.model);
+  if (model_kind(recipe.model) != wanted) {
+    throw InputError(fmt::format("the task {} trains a {}, the recipe names a {}", recipe.task,
+                                 wanted, model_kind(recipe.model)));
+  }
+  return task.make(recipe);
+}
+
 }  // namespace attend::train

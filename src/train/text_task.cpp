@@ -46,11 +46,11 @@ TextTask::TextTask(const Recipe& recipe, const std::string& text)
   prompt_ = text.substr(0, text.find('\n') + 1);
 }
 
-Batch TextTask::training_batch(int64_t size, torch::Generator& generator) const {
-  const auto starts = torch::randint(training_.size(0) - context_, {size, 1}, generator,
+Batch TextTask::training_batch(int64_t size, Sampler& sampler) const {
+  const auto starts = torch::randint(training_.size(0) - context_, {size, 1}, sampler.generator(),
                                      torch::TensorOptions(torch::kLong));
   const auto index = starts + torch::arange(context_);  // (B, T)
-  return {training_.index({index}), training_.index({index + 1}), {}};
+  return {training_.index({index}), training_.index({index + 1})};
 }
 
 std::vector<Batch> TextTask::validation_batches(int64_t size) const {
@@ -62,13 +62,11 @@ std::vector<Batch> TextTask::validation_batches(int64_t size) const {
   for (int64_t begin = 0; begin < whole; begin += size * context_) {
     const int64_t length = std::min(size * context_, whole - begin);
     batches.push_back({inputs.narrow(0, begin, length).view({-1, context_}),
-                       targets.narrow(0, begin, length).view({-1, context_}),
-                       {}});
+                       targets.narrow(0, begin, length).view({-1, context_})});
   }
   if (whole < predicted) {
     batches.push_back({inputs.narrow(0, whole, predicted - whole).unsqueeze(0),
-                       targets.narrow(0, whole, predicted - whole).unsqueeze(0),
-                       {}});
+                       targets.narrow(0, whole, predicted - whole).unsqueeze(0)});
   }
   return batches;
 }

@@ -1,8 +1,12 @@
 #include "attend/train/trainer.h"
 
+#include "attend/io/safetensors.h"
 #include "attend/nn/mixture_of_experts.h"
-#include "attend/train/adamw.h"
+#include "attend/train/loss.h"
+#include "attend/train/process_memory.h"
 #include "attend/train/schedule.h"
+#include "train/autocast_scope.h"
+#include "train/random_states.h"
 
 #include <fmt/format.h>
 #include <torch/nn/utils/clip_grad.h>
@@ -14,69 +18,171 @@ namespace attend::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Tensors = std::map<std::string, torch::Tensor>;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+/// Adds the time of its life to a number of seconds.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() {
+    seconds_ += std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  Clock::time_point start_ = Clock::now();
+};
+
+void add_with_prefix(Tensors& all, const std::string& prefix, const Tensors& part) {
+  for (const auto& [name, tensor] : part) all.emplace(prefix + name, tensor);
 }
+
+Tensors without_prefix(const Tensors& all, const std::string& prefix) {
+  Tensors part;
+  for (const auto& [name, tensor] : all) {
+    if (name.starts_with(prefix)) part.emplace(name.substr(prefix.size()), tensor);
+  }
+  return part;
+}
+
+constexpr const char* kOptimizer = "optimizer.";
+constexpr const char* kSampler = "sampler.";
+constexpr const char* kRandom = "random.";
 
 }  // namespace
 
-Outcome train(LanguageModel& model, const Task& task, const TrainingConfig& config,
-              const std::vector<Observer*>& observers) {
-  const auto seed = static_cast<uint64_t>(config.seed);
-  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed);
-  torch::manual_seed(seed);  // dropout draws from the global generator
-  AdamW optimizer(*model, config);
-  const auto parameters = model->parameters();
-  const double max_norm = config.clip > 0 ? config.clip : INFINITY;
+Trainer::Trainer(Model model, const Task& task, const TrainingConfig& config)
+    : model_(std::move(model)),
+      task_(task),
+      config_(config),
+      parameters_(module_of(model_).parameters()),
+      device_(parameters_.front().device()),
+      optimizer_(make_optimizer(module_of(model_), config)),
+      sampler_(static_cast<uint64_t>(config.seed)) {
+  torch::manual_seed(static_cast<uint64_t>(config.seed));
+}
 
+Outcome Trainer::run(const TrainerHooks& hooks) {
+  module_of(model_).train();
   Outcome outcome;
-  Progress progress;
-  double training_seconds = 0.0;
-  int64_t training_tokens = 0;
-  double reported_seconds = 0.0;
-  int64_t reported_tokens = 0;
-  const auto start = Clock::now();
-  model->train();
-
-  for (int64_t step = 0; step < config.steps; ++step) {
-    const auto step_start = Clock::now();
-    const auto batch = task.training_batch(config.batch, generator);
-    optimizer.zero_grad();
-    const auto loss = batch_loss(model(batch.tokens), batch, torch::kMean);
-    progress.step = step + 1;
-    progress.loss = loss.item<double>();
-    progress.learning_rate = learning_rate(config, step);
-    if (!std::isfinite(progress.loss)) {
-      throw std::runtime_error(
-          fmt::format("the loss is {} at step {}, learning rate {:.3g}: try a lower --lr",
-                      progress.loss, progress.step, progress.learning_rate));
-    }
-    (loss + config.balance * balance_loss(*model)).backward();
-    progress.gradient_norm = torch::nn::utils::clip_grad_norm_(parameters, max_norm);
-    optimizer.step(progress.learning_rate);
-    training_seconds += seconds_since(step_start);
-    training_tokens += batch.tokens.numel();
-
-    const bool last = progress.step == config.steps;
-    const bool evaluates = last || progress.step % config.eval_every == 0;
-    if (evaluates || progress.step % config.log_every == 0) {
-      progress.seconds = seconds_since(start);
-      progress.tokens_per_second = static_cast<double>(training_tokens - reported_tokens) /
-                                   (training_seconds - reported_seconds);
-      reported_tokens = training_tokens;
-      reported_seconds = training_seconds;
-      for (auto* observer : observers) observer->on_progress(progress);
-    }
-    if (evaluates) {
-      outcome.evaluation = evaluate(model, task);
-      for (auto* observer : observers) observer->on_evaluation(progress.step, outcome.evaluation);
+  const auto done = [&] { return standing_.step >= config_.steps || out_of_patience(); };
+  int64_t kept = standing_.step;
+  while (!done() && outcome.ending != Ending::stop_requested) {
+    step(hooks);
+    const bool evaluates =
+        standing_.step % config_.eval_every == 0 || standing_.step == config_.steps;
+    if (evaluates || standing_.step % config_.log_every == 0) report(hooks);
+    if (evaluates) evaluate(hooks);
+    if (hooks.stop_requested && hooks.stop_requested()) outcome.ending = Ending::stop_requested;
+    if (hooks.keeper != nullptr && standing_.step % config_.checkpoint_every == 0) {
+      hooks.keeper->keep(snapshot());
+      kept = standing_.step;
     }
   }
-  outcome.train_loss = progress.loss;
-  outcome.seconds = seconds_since(start);
-  outcome.tokens_per_second = static_cast<double>(training_tokens) / training_seconds;
+  if (hooks.keeper != nullptr && kept != standing_.step) hooks.keeper->keep(snapshot());
+  for (auto* observer : hooks.observers) observer->on_finish();
+  if (done()) outcome.ending = out_of_patience() ? Ending::patience : Ending::all_steps;
+  outcome.standing = standing_;
+  outcome.tokens_per_second = static_cast<double>(standing_.tokens) / standing_.training_seconds;
   return outcome;
+}
+
+void Trainer::step(const TrainerHooks& hooks) {
+  const Stopwatch watch(standing_.training_seconds);
+  const double max_norm = config_.clip > 0 ? config_.clip : INFINITY;
+  progress_.learning_rate = learning_rate(config_, standing_.step);
+  progress_.loss = accumulate_gradients();
+  progress_.gradient_norm = torch::nn::utils::clip_grad_norm_(parameters_, max_norm);
+  progress_.step = ++standing_.step;
+  standing_.train_loss = progress_.loss;
+  if (std::isfinite(progress_.loss) && std::isfinite(progress_.gradient_norm)) {
+    optimizer_->step(progress_.learning_rate);
+  } else if (config_.on_nonfinite == OnNonFinite::skip) {
+    ++standing_.skipped;
+  } else {
+    const auto latest = hooks.keeper == nullptr ? std::string() : hooks.keeper->latest();
+    throw std::runtime_error(
+        fmt::format("the loss is {} and its gradient's norm {} at step {}, learning rate {:.3g}; "
+                    "the last good checkpoint: {}; try a lower lr, or on_nonfinite = skip",
+                    progress_.loss, progress_.gradient_norm, progress_.step,
+                    progress_.learning_rate, latest.empty() ? "none yet" : latest));
+  }
+}
+
+double Trainer::accumulate_gradients() {
+  optimizer_->zero_grad();
+  std::vector<Batch> batches;
+  int64_t targets = 0;
+  for (int64_t i = 0; i < config_.accumulate; ++i) {
+    batches.push_back(task_.training_batch(config_.batch, sampler_));
+    targets += counted_targets(batches.back());
+    standing_.tokens += batches.back().tokens.numel();
+  }
+  // Each batch's sum over the number of all targets: the mean of the batches' means would give the
+  // targets of a batch with few of them more weight.
+  auto mean = torch::zeros({}, torch::TensorOptions(device_).dtype(torch::kDouble));
+  for (const auto& rows : batches) {
+    const auto batch = map_batch(rows, [&](const auto& tensor) { return tensor.to(device_); });
+    auto loss = [&] {
+      const AutocastScope autocast(device_.type(), config_.precision);
+      return summed_loss(logits_of(model_, batch), batch.targets, config_.label_smoothing);
+    }();
+    loss = loss / static_cast<double>(targets);
+    const auto balance = balance_loss(module_of(model_)) / static_cast<double>(config_.accumulate);
+    (loss + config_.balance * balance).backward();
+    mean += loss.detach();
+  }
+  return mean.item<double>();
+}
+
+void Trainer::report(const TrainerHooks& hooks) {
+  progress_.seconds = standing_.seconds();
+  progress_.tokens_per_second = static_cast<double>(standing_.tokens - reported_tokens_) /
+                                (standing_.training_seconds - reported_seconds_);
+  progress_.memory = peak_memory();
+  progress_.skipped = standing_.skipped;
+  reported_tokens_ = standing_.tokens;
+  reported_seconds_ = standing_.training_seconds;
+  for (auto* observer : hooks.observers) observer->on_progress(progress_);
+}
+
+void Trainer::evaluate(const TrainerHooks& hooks) {
+  {
+    const Stopwatch watch(standing_.evaluation_seconds);
+    standing_.last = attend::train::evaluate(model_, task_);
+  }
+  ++standing_.evaluations_without_gain;
+  if (!standing_.best || standing_.last->loss < standing_.best->loss) {
+    standing_.best = standing_.last;
+    standing_.best_step = standing_.step;
+    standing_.evaluations_without_gain = 0;
+    if (hooks.keeper != nullptr) hooks.keeper->keep_best(state_dict(module_of(model_)));
+  }
+  for (auto* observer : hooks.observers) observer->on_evaluation(standing_.step, *standing_.last);
+}
+
+bool Trainer::out_of_patience() const {
+  return config_.patience > 0 && standing_.evaluations_without_gain >= config_.patience;
+}
+
+Snapshot Trainer::snapshot() const {
+  Snapshot snapshot{standing_, state_dict(module_of(model_)), {}};
+  add_with_prefix(snapshot.state, kOptimizer, optimizer_->state());
+  add_with_prefix(snapshot.state, kSampler, sampler_.state());
+  add_with_prefix(snapshot.state, kRandom, random_states(device_));
+  return snapshot;
+}
+
+void Trainer::restore(const Snapshot& snapshot) {
+  load_state_dict(module_of(model_), snapshot.weights);
+  optimizer_->load_state(without_prefix(snapshot.state, kOptimizer));
+  sampler_.load_state(without_prefix(snapshot.state, kSampler));
+  set_random_states(device_, without_prefix(snapshot.state, kRandom));
+  standing_ = snapshot.standing;
+  reported_seconds_ = standing_.training_seconds;
+  reported_tokens_ = standing_.tokens;
 }
 
 }  // namespace attend::train

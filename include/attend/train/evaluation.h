@@ -1,29 +1,32 @@
 #pragma once
 
-#include "attend/models/language_model.h"
-#include "attend/train/task.h"
+#include "attend/train/model.h"
 
 #include <torch/nn/options/loss.h>
 
 #include <optional>
+#include <vector>
 
 namespace attend::train {
 
-/// How well a model does on the held-out part of a task.
+class Task;
+
+/// How well a model does on data that it was not trained on.
 struct Evaluation {
-  double loss = 0.0;               ///< mean cross-entropy of a token, in nats
-  std::optional<double> accuracy;  ///< share of right answers, 0 to 1, if the task has answers
+  double loss = 0.0;  ///< mean cross-entropy of a target, in nats
+  std::optional<double> accuracy;  ///< share of sequences all of whose answers are the model's
+                                   ///< likeliest, 0 to 1, if there are answers
   int64_t tokens = 0;              ///< how many targets the loss is the mean of
 };
 
-/// The cross-entropy of the scores `logits` (B, T, V) with the batch's targets, in nats: the mean
-/// over all that count, or their sum.
-torch::Tensor batch_loss(const torch::Tensor& logits, const Batch& batch,
-                         torch::nn::functional::CrossEntropyFuncOptions::reduction_t reduction);
-
-/// Measures `model` on the whole held-out part, in eval mode and without gradients.
+/// Measures `model` on batches, in eval mode and without gradients. That all answers of a sequence
+/// are the likeliest, each after the right ones before it, is the same as that the model, left to
+/// itself, writes the right answer.
 ///
-///     auto evaluation = evaluate(model, *task);
-Evaluation evaluate(LanguageModel& model, const Task& task);
+///     auto evaluation = evaluate(model, task->validation_batches(64));
+Evaluation evaluate(Model& model, const std::vector<Batch>& batches);
+
+/// `evaluate` with the whole held-out part of a task.
+Evaluation evaluate(Model& model, const Task& task);
 
 }  // namespace attend::train

@@ -12,10 +12,30 @@
 
 namespace attend::train {
 
+/// What the examples of a task are like; each task has defaults of its own, and uses what it needs.
+struct DataConfig {
+  int64_t length = 8;      ///< longest sequence of the task's own symbols, as a number's digits
+  int64_t symbols = 10;    ///< how many different ones there are; the modulus of arithmetic
+  double held_out = 0.1;   ///< share of the data that is not trained on
+};
+
+/// What the numbers of a forward pass are.
+enum class Precision {
+  fp32,  ///< float32 throughout
+  bf16,  ///< bfloat16 where it is safe (autocast); weights and optimizer stay float32
+};
+
+/// What to do when the loss or its gradient is not finite.
+enum class OnNonFinite {
+  stop,  ///< end the run with an error
+  skip,  ///< leave the step out, and count it
+};
+
 /// How a model is trained.
 struct TrainingConfig {
   int64_t steps = 400;        ///< optimizer steps
-  int64_t batch = 64;         ///< sequences in a step
+  int64_t batch = 64;         ///< sequences in a backward pass
+  int64_t accumulate = 1;     ///< backward passes in a step
   double lr = 3e-3;           ///< highest learning rate
   double min_lr_ratio = 0.1;  ///< learning rate at the last step, as a share of lr
   int64_t warmup = 50;        ///< steps in which the learning rate rises from 0
@@ -23,11 +43,17 @@ struct TrainingConfig {
   double beta1 = 0.9;         ///< AdamW: memory of the gradient
   double beta2 = 0.99;        ///< AdamW: memory of its square
   double clip = 1.0;          ///< highest norm of the gradient; 0 = no limit
+  double label_smoothing = 0.0;  ///< share of a target's weight that all tokens share
   double balance = 0.01;      ///< weight of the loss that spreads tokens over experts, if any
-  int64_t eval_every = 100;   ///< steps between two evaluations
-  int64_t log_every = 10;     ///< steps between two progress reports
+  Precision precision = Precision::fp32;
+  OnNonFinite on_nonfinite = OnNonFinite::stop;
+  int64_t eval_every = 100;        ///< steps between two evaluations
+  int64_t patience = 0;            ///< evaluations without a lower loss that end the run; 0 = none do
+  int64_t checkpoint_every = 100;  ///< steps between two checkpoints
+  int64_t log_every = 10;          ///< steps between two progress reports
   int64_t seed = 1;           ///< of the weights, the batches and dropout
   int64_t threads = 0;        ///< CPU threads; 0 = as many as LibTorch takes
+  std::string device = "auto";  ///< "cpu", "cuda", "cuda:1", ...; "auto" = a GPU if there is one
 };
 
 /// The config of a model of any kind; in a recipe its kind has the name in `model_kind`.
@@ -39,7 +65,8 @@ std::string_view model_kind(const ModelConfig& config);
 /// Everything that a run is made of: what is learned, by which model, and how.
 struct Recipe {
   std::string task = "senses";  ///< name of a task
-  std::string text;             ///< file that the task `text` reads
+  std::string text;             ///< file that the task reads, if it reads one
+  DataConfig data;
   /// Sizes of vocabularies and the number of classes are not part of it: the task gives them.
   ModelConfig model;
   TrainingConfig training;
@@ -54,9 +81,10 @@ struct Recipe {
 /// A value of a recipe that can be set by its name; nothing if its model's kind has no such value.
 using FieldRef = std::variant<std::monostate, int64_t*, double*, bool*, std::string*,
                               PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*,
-                              QueryKeyNormKind*, BranchScaling*, Initialization*, Pooling*>;
+                              QueryKeyNormKind*, BranchScaling*, Initialization*, Pooling*, Precision*,
+                              OnNonFinite*>;
 struct RecipeField {
-  const char* section;  ///< its table in the file: "", "model" or "training"
+  const char* section;  ///< its table in the file: "", "data", "model" or "training"
   const char* key;      ///< its name there, as in embed_dim; the flag is --embed-dim
   const char* help;     ///< what it is, with its unit
   double low;           ///< least number allowed
@@ -66,6 +94,9 @@ struct RecipeField {
 
 /// All values of a recipe, once: flags, files and help come from this table.
 const std::vector<RecipeField>& recipe_fields();
+
+/// The value of a field as text, true and false as on and off; empty if the model's kind has none.
+std::string value_text(const RecipeField& field, const Recipe& recipe);
 
 /// Reads a recipe file (TOML) over `base`. Throws InputError for a file that is missing or not
 /// TOML, for a value of another type, and for an unknown key, naming the nearest known one.
@@ -79,3 +110,17 @@ std::string to_toml(const Recipe& recipe);
 void check_recipe(const Recipe& recipe);
 
 }  // namespace attend::train
+
+namespace attend {
+
+template <>
+struct EnumNames<train::Precision> {
+  static constexpr std::array<std::string_view, 2> names{"fp32", "bf16"};
+};
+
+template <>
+struct EnumNames<train::OnNonFinite> {
+  static constexpr std::array<std::string_view, 2> names{"stop", "skip"};
+};
+
+}  // namespace attend

@@ -1,56 +1,94 @@
 #pragma once
 
 #include "attend/io/vocabulary.h"
-#include "attend/models/language_model.h"
+#include "attend/train/checkpoint_store.h"
+#include "attend/train/model.h"
 #include "attend/train/recipe.h"
+#include "attend/train/run_lock.h"
 #include "attend/train/task.h"
 #include "attend/train/trainer.h"
 
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace attend::train {
 
-/// The files of a run directory.
+/// What a run directory holds.
 struct RunFiles {
   static constexpr const char* recipe = "recipe.toml";         ///< all values, written out
-  static constexpr const char* model = "model.safetensors";    ///< the weights
-  static constexpr const char* vocabulary = "tokenizer.json";  ///< Vocabulary::to_json
+  static constexpr const char* data = "data.json";             ///< its checksum, its classes
+  static constexpr const char* tokenizer = "tokenizer.json";   ///< Vocabulary::to_json
+  static constexpr const char* model = "model.safetensors";    ///< weights of the lowest loss
   static constexpr const char* metrics = "metrics.jsonl";      ///< a line per report
   static constexpr const char* summary = "summary.json";       ///< what was reached
+  static constexpr const char* checkpoints = "checkpoint";     ///< folder: what resuming needs
+  static constexpr const char* tensorboard = "tensorboard";    ///< folder: the metrics again
+  static constexpr const char* replaced = "replaced";          ///< folder: the run that was here,
+                                                               ///< until the new one is finished
+};
+
+/// Which weights of a run.
+enum class Weights {
+  best,  ///< of the evaluation with the lowest loss
+  last,  ///< of the latest checkpoint
 };
 
 /// A trained model with what it takes to use it.
 struct Run {
   Recipe recipe;
-  Vocabulary vocabulary;
-  LanguageModel model;  ///< in eval mode
+  Vocabulary tokenizer;
+  std::vector<std::string> classes;  ///< of a classifier: their names
+  Model model;                       ///< in eval mode
 };
 
-/// The model that a recipe describes, with fresh weights. Seeds LibTorch's global generator with
-/// the recipe's seed and draws them from it.
-LanguageModel make_model(const Recipe& recipe, const Vocabulary& vocabulary);
+/// Makes the directory for a new run, writes what is known of it before training, and keeps other
+/// processes from it as long as the result lives. Throws InputError if another process writes to
+/// it, or it exists and is not empty, unless `overwrite`: then the files of the run that it holds,
+/// and nothing else, go to its folder `replaced`, where they stay until `finish_run`; without a
+/// recipe.toml it is no run, and is refused.
+std::unique_ptr<RunLock> create_run(const std::filesystem::path& directory, const Recipe& recipe,
+                                    const Task& task, bool overwrite);
 
-/// Makes the directory for a new run and writes its recipe. Throws InputError if it exists and is
-/// not empty, unless `overwrite`: then the files of the run that it holds are removed, and nothing
-/// else; without a recipe.toml it is no run, and is refused.
-void create_run_directory(const std::filesystem::path& directory, const Recipe& recipe,
-                          bool overwrite);
+/// Keeps in a run directory what the trainer says must not be lost.
+class RunKeeper : public Keeper {
+ public:
+  explicit RunKeeper(const std::filesystem::path& directory);
+  void keep_best(const std::map<std::string, torch::Tensor>& weights) override;
+  void keep(const Snapshot& snapshot) override;
+  std::string latest() const override;
 
-/// Writes what training made, the summary last: a run that has one is finished.
-void save_run(const std::filesystem::path& directory, const Recipe& recipe,
-              const Vocabulary& vocabulary, const LanguageModel& model, const Outcome& outcome);
+ private:
+  std::filesystem::path directory_;
+  CheckpointStore checkpoints_;
+};
 
-/// Loads a finished run; seeds LibTorch's global generator, as `make_model` does. Throws
+/// Writes what a run has reached, and lets go of the run that it replaced.
+void finish_run(const std::filesystem::path& directory, const Recipe& recipe, const Model& model,
+                const Outcome& outcome);
+
+/// Loads a run, finished or not; seeds LibTorch's global generator, as `make_model` does. Throws
 /// InputError, naming the file, if something is missing or does not fit.
 ///
 ///     auto run = load_run("runs/demo");
-///     auto logits = run.model(tokens);
-Run load_run(const std::filesystem::path& directory);
+///     auto evaluation = evaluate(run.model, *task_of(run));
+Run load_run(const std::filesystem::path& directory, Weights weights = Weights::best);
 
-/// The task of a run, with its data. Throws InputError if its tokens are no longer those that the
-/// model was trained on, as after a change to the text file.
+/// The recipe of a run.
+Recipe recipe_of_run(const std::filesystem::path& directory);
+
+/// Makes ready to go on with a run: keeps other processes from it as long as the result lives, and
+/// writes the recipe, which may have other values of training. Throws InputError, listing each
+/// difference, for another task, model, optimizer, seed, vocabulary or data than it was begun with.
+std::unique_ptr<RunLock> reopen_run(const std::filesystem::path& directory, const Recipe& recipe,
+                                    const Task& task);
+
+/// Its latest checkpoint that is whole; nothing if it was ended before the first.
+std::optional<CheckpointStore::Found> latest_checkpoint(const std::filesystem::path& directory);
+
+/// The task of a run, with its data. Throws InputError if its tokens or classes are no longer those
+/// that the model was trained on, as after a change to the text file.
 std::unique_ptr<Task> task_of(const Run& run);
 
 }  // namespace attend::train

@@ -20,8 +20,8 @@ class SensesTask : public Task {
   /// One layer of width 64: learns the senses in seconds on a CPU.
   static Recipe defaults();
 
-  const Vocabulary& vocabulary() const override { return vocabulary_; }
-  Batch training_batch(int64_t size, torch::Generator& generator) const override;
+  const Vocabulary& tokenizer() const override { return vocabulary_; }
+  Batch training_batch(int64_t size, Sampler& sampler) const override;
   std::vector<Batch> validation_batches(int64_t size) const override;
   std::vector<std::string> probe_words() const override;
   std::vector<std::string> probe_texts() const override;

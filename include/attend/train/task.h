@@ -1,9 +1,9 @@
 #pragma once
 
 #include "attend/io/vocabulary.h"
+#include "attend/train/batch.h"
 #include "attend/train/recipe.h"
-
-#include <torch/types.h>
+#include "attend/train/sampler.h"
 
 #include <memory>
 #include <string>
@@ -11,35 +11,37 @@
 
 namespace attend::train {
 
-/// A target that counts for nothing, as padding does.
-inline constexpr int64_t kIgnored = -100;
-
-/// Sequences and what should follow each of their tokens.
-struct Batch {
-  torch::Tensor tokens;   ///< (B, T) int64
-  torch::Tensor targets;  ///< (B, T) int64, or kIgnored
-  torch::Tensor answers;  ///< (B, T) bool: targets that accuracy counts; undefined if the task has
-                          ///< no notion of a right answer
+/// A question to a model, and its answer.
+struct Example {
+  std::string prompt;
+  std::string answer;  ///< empty if any continuation will do
 };
 
-/// Something to learn: a vocabulary, batches to train on, and held-out ones to measure with.
-/// To add one: derive from this in a file of its own and give it a line in tasks() (task.cpp).
+/// Something to learn: tokens, batches to train on, and held-out ones to measure with.
+/// To add one: derive from this, or from ExampleTask or ListedTask, in a file of its own, and give
+/// it a line in tasks() (task.cpp).
 class Task {
  public:
   virtual ~Task() = default;
 
-  virtual const Vocabulary& vocabulary() const = 0;
-  /// The same generator state gives the same batch.
-  virtual Batch training_batch(int64_t size, torch::Generator& generator) const = 0;
+  virtual const Vocabulary& tokenizer() const = 0;
+  /// The names of the classes, in the order of their numbers; empty unless the task classifies.
+  virtual std::vector<std::string> classes() const { return {}; }
+
+  /// The same state of the sampler gives the same batch.
+  virtual Batch training_batch(int64_t size, Sampler& sampler) const = 0;
   /// The whole held-out part, in batches of at most `size`.
   virtual std::vector<Batch> validation_batches(int64_t size) const = 0;
+  /// What tells data from other data of the same form, as a file's checksum; empty if the recipe
+  /// says all of it.
+  virtual std::string data_checksum() const { return {}; }
 
+  /// Held-out examples to show what was learned by; may be empty.
+  virtual std::vector<Example> samples() const { return {}; }
   /// Words whose nearest neighbours in the embedding tell what was learned; may be empty.
   virtual std::vector<std::string> probe_words() const { return {}; }
   /// Held-out texts whose last token's attention is worth a look; may be empty.
   virtual std::vector<std::string> probe_texts() const { return {}; }
-  /// A text to continue after training; empty if that shows nothing.
-  virtual std::string prompt() const { return {}; }
 };
 
 /// A task by its name, with the recipe that trains it well on a CPU.
@@ -47,7 +49,7 @@ struct TaskInfo {
   const char* name;
   const char* summary;
   bool reads_text;  ///< whether it learns the file that Recipe::text names
-  Recipe defaults;
+  Recipe defaults;  ///< its model is of the kind that the task trains
   std::unique_ptr<Task> (*make)(const Recipe&);
 };
 
@@ -55,5 +57,9 @@ const std::vector<TaskInfo>& tasks();
 
 /// Throws InputError, naming the nearest known task, if there is none of that name.
 const TaskInfo& find_task(const std::string& name);
+
+/// The task that a recipe names. Throws InputError if the recipe's model is of another kind than
+/// the task trains, or the recipe does not suit the task.
+std::unique_ptr<Task> make_task(const Recipe& recipe);
 
 }  // namespace attend::train

@@ -15,10 +15,10 @@ class TextTask : public Task {
   /// Four layers of width 128: learns a megabyte of English in minutes on a CPU.
   static Recipe defaults();
 
-  const Vocabulary& vocabulary() const override { return vocabulary_; }
-  Batch training_batch(int64_t size, torch::Generator& generator) const override;
+  const Vocabulary& tokenizer() const override { return vocabulary_; }
+  Batch training_batch(int64_t size, Sampler& sampler) const override;
   std::vector<Batch> validation_batches(int64_t size) const override;
-  std::string prompt() const override { return prompt_; }
+  std::vector<Example> samples() const override { return {{prompt_, ""}}; }
 
  private:
   TextTask(const Recipe& recipe, const std::string& text);

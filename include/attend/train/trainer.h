@@ -1,27 +1,86 @@
 #pragma once
 
-#include "attend/models/language_model.h"
-#include "attend/train/evaluation.h"
+#include "attend/train/model.h"
 #include "attend/train/observer.h"
+#include "attend/train/optimizer.h"
+#include "attend/train/sampler.h"
+#include "attend/train/snapshot.h"
 #include "attend/train/task.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace attend::train {
 
-/// What a finished run reached.
+/// Where a run keeps what must not be lost.
+class Keeper {
+ public:
+  virtual ~Keeper() = default;
+  /// Hears the weights of each evaluation that is better than all before.
+  virtual void keep_best(const std::map<std::string, torch::Tensor>& weights) = 0;
+  virtual void keep(const Snapshot& snapshot) = 0;
+  /// Where the latest snapshot is, for people; empty if there is none.
+  virtual std::string latest() const = 0;
+};
+
+/// Why training ended.
+enum class Ending { all_steps, patience, stop_requested };
+
+/// What a run reached.
 struct Outcome {
-  Evaluation evaluation;  ///< after the last step
-  double train_loss = 0.0;
-  double seconds = 0.0;
+  Standing standing;
+  Ending ending = Ending::all_steps;
   double tokens_per_second = 0.0;  ///< over all steps, evaluations excluded
 };
 
-/// Trains `model` on `task`: AdamW, warm-up and cosine decay, gradient clipping; evaluates every
-/// `eval_every` steps and after the last. The same seed, thread count and machine give the same
-/// weights, bit for bit: LibTorch's global generator, which dropout draws from, is seeded. Throws
-/// std::runtime_error, naming the step, if the loss is not finite.
+/// The surroundings of a run; all of it may be left away.
+struct TrainerHooks {
+  std::vector<Observer*> observers;
+  Keeper* keeper = nullptr;
+  std::function<bool()> stop_requested;  ///< asked after each step
+};
+
+/// Trains a model on a task: each step draws `accumulate` batches, goes down the gradient of the
+/// mean loss over all their targets, and reports, evaluates and keeps checkpoints in the intervals
+/// of the config. The same seed, thread count and machine give the same weights, bit for bit,
+/// however often the run was interrupted and restored; LibTorch's global generators, which dropout
+/// draws from, are seeded. The model stays on the device that it is on.
 ///
-///     auto outcome = train(model, *task, recipe.training, {&progress_line});
-Outcome train(LanguageModel& model, const Task& task, const TrainingConfig& config,
-              const std::vector<Observer*>& observers = {});
+///     Trainer trainer(model, *task, recipe.training);
+///     auto outcome = trainer.run({.observers = {&progress_line}});
+class Trainer {
+ public:
+  Trainer(Model model, const Task& task, const TrainingConfig& config);
+
+  /// Goes on from where it stands until a step of the config is the last one, patience is at its
+  /// end, or a stop is requested. Throws std::runtime_error, naming step, learning rate and the
+  /// latest snapshot, if the loss or its gradient is not finite and the config says to stop.
+  Outcome run(const TrainerHooks& hooks = {});
+
+  Snapshot snapshot() const;
+  /// Throws InputError, naming what differs, unless it is of the same model and optimizer.
+  void restore(const Snapshot& snapshot);
+
+ private:
+  void step(const TrainerHooks& hooks);
+  double accumulate_gradients();
+  void report(const TrainerHooks& hooks);
+  void evaluate(const TrainerHooks& hooks);
+  bool out_of_patience() const;
+
+  Model model_;
+  const Task& task_;
+  TrainingConfig config_;
+  std::vector<torch::Tensor> parameters_;
+  torch::Device device_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Sampler sampler_;
+  Standing standing_;
+  Progress progress_;
+  double reported_seconds_ = 0.0;  // of training, at the last report
+  int64_t reported_tokens_ = 0;
+};
 
 }  // namespace attend::train

@@ -1,0 +1,43 @@
+#include "sample_report.h"
+
+#include "attend/models/generation.h"
+#include "attend/train/answer.h"
+
+#include <fmt/format.h>
+
+namespace attend::app {
+namespace {
+
+constexpr GenerationOptions kContinuation{.max_new_tokens = 200, .temperature = 0.8};
+
+std::string continuation(train::Model& model, const train::Task& task, const std::string& prompt,
+                         int64_t seed) {
+  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
+  const auto& tokenizer = task.tokenizer();
+  const auto tokens = generate(train::model_as<LanguageModel>(model, "a continuation"),
+                               tokenizer.encode(prompt), kContinuation, generator);
+  return fmt::format("{}{}\n", prompt, tokenizer.decode(tokens));
+}
+
+std::string question(train::Model& model, const train::Task& task,
+                     const train::Example& example) {
+  const auto& tokenizer = task.tokenizer();
+  const auto tokens = static_cast<int64_t>(tokenizer.encode(example.answer).size());
+  const auto found =
+      train::answer(model, tokenizer, task.classes(), example.prompt, tokens);
+  const auto verdict = found == example.answer ? "right" : fmt::format("not {}", example.answer);
+  return fmt::format("  {} -> {}  ({})\n", example.prompt, found, verdict);
+}
+
+}  // namespace
+
+std::string sample_report(train::Model& model, const train::Task& task, int64_t seed) {
+  std::string text;
+  for (const auto& example : task.samples()) {
+    text += example.answer.empty() ? continuation(model, task, example.prompt, seed)
+                                   : question(model, task, example);
+  }
+  return text.empty() ? "" : "\nSamples, none of which it was trained on:\n" + text;
+}
+
+}  // namespace attend::app

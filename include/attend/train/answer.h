@@ -1,0 +1,25 @@
+#pragma once
+
+#include "attend/io/vocabulary.h"
+#include "attend/train/model.h"
+
+#include <string>
+#include <vector>
+
+namespace attend::train {
+
+/// Tokens around the texts of a Seq2Seq, and after those of any model.
+inline constexpr const char* kPadding = "<pad>";
+inline constexpr const char* kBegin = "<begin>";
+inline constexpr const char* kEnd = "<end>";
+
+/// What `model` thinks likeliest after a prompt: of a classifier the name of the class, of a
+/// Seq2Seq the target, of a LanguageModel the `tokens` that follow. Throws InputError for a prompt
+/// that is empty, longer than the context, or holds a token that is unknown.
+///
+///     answer(run.model, run.tokenizer, run.classes, "12+34=", 3) == "64."
+std::string answer(Model& model, const Vocabulary& tokenizer,
+                   const std::vector<std::string>& classes, const std::string& prompt,
+                   int64_t tokens);
+
+}  // namespace attend::train

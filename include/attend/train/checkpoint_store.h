@@ -1,0 +1,48 @@
+#pragma once
+
+#include "attend/train/snapshot.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attend::train {
+
+/// Snapshots of a run on disk, the latest two: a folder `step-000000400` for each, with the
+/// weights, the rest of the state, both as safetensors, the standing as JSON, and a manifest with
+/// the size and the CRC-32C of each. A snapshot is written beside the others under another name,
+/// synced, the manifest last, and then renamed: at any moment the newest folder of that name is
+/// whole, or the one before it is still there.
+///
+///     CheckpointStore store("runs/demo/checkpoint");
+///     store.save(trainer.snapshot());
+///     if (auto found = store.load_latest()) trainer.restore(found->snapshot);
+class CheckpointStore {
+ public:
+  /// Makes nothing yet.
+  explicit CheckpointStore(std::filesystem::path directory);
+
+  /// Throws std::runtime_error, naming the file, if it cannot be written: then those before it are
+  /// untouched.
+  void save(const Snapshot& snapshot);
+
+  struct Found {
+    Snapshot snapshot;
+    std::filesystem::path path;
+    std::vector<std::string> damaged;  ///< newer ones that are not whole, and in what
+  };
+  /// The newest snapshot that is whole; nothing if there is none at all. Throws InputError, saying
+  /// in what, if all that there are are damaged.
+  std::optional<Found> load_latest() const;
+
+  /// The newest by its name, unchecked; empty if there is none.
+  std::filesystem::path latest() const;
+
+ private:
+  std::vector<std::filesystem::path> newest_first() const;
+
+  std::filesystem::path directory_;
+};
+
+}  // namespace attend::train

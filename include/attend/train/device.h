@@ -1,0 +1,13 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+
+namespace attend::train {
+
+/// The device of a name: "cpu", "cuda", "cuda:1", or "auto": a GPU if there is one, else the CPU.
+/// Throws InputError, naming what there is, for another name and for a device that is not there.
+torch::Device find_device(const std::string& name);
+
+}  // namespace attend::train

@@ -1,0 +1,48 @@
+#include "attend/train/answer.h"
+
+#include "attend/input_error.h"
+#include "attend/models/generation.h"
+#include "attend/nn/eval_scope.h"
+
+#include <fmt/format.h>
+
+namespace attend::train {
+namespace {
+
+const GenerationOptions kGreedy{.max_new_tokens = 200, .temperature = 0.0};
+
+struct Answer {
+  const Vocabulary& tokenizer;
+  const std::vector<std::string>& classes;
+  const std::vector<int64_t>& prompt;
+  int64_t tokens;
+
+  std::string operator()(LanguageModel& model) const {
+    auto options = kGreedy;
+    options.max_new_tokens = tokens;
+    return tokenizer.decode(generate(model, prompt, options));
+  }
+  std::string operator()(SequenceClassifier& model) const {
+    const EvalScope eval(*model);
+    const torch::NoGradGuard no_grad;
+    const auto device = model->head->weight.device();
+    const auto scores = model(torch::tensor(prompt, torch::kLong).to(device));  // (C)
+    return classes.at(static_cast<std::size_t>(scores.argmax().item<int64_t>()));
+  }
+  std::string operator()(Seq2Seq& model) const {
+    return tokenizer.decode(generate(
+        model, prompt, {.begin = tokenizer.id(kBegin), .end = tokenizer.id(kEnd)}, kGreedy));
+  }
+};
+
+}  // namespace
+
+std::string answer(Model& model, const Vocabulary& tokenizer,
+                   const std::vector<std::string>& classes, const std::string& prompt,
+                   int64_t tokens) {
+  const auto encoded = tokenizer.encode(prompt);
+  if (encoded.empty()) throw InputError("the prompt is empty: expected at least one token");
+  return std::visit(Answer{tokenizer, classes, encoded, tokens}, model);
+}
+
+}  // namespace attend::train

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "attend/train/recipe.h"
+
+#include <ATen/autocast_mode.h>
+
+namespace attend::train {
+
+/// Mixed precision until the end of the scope, if the precision asks for it.
+class AutocastScope {
+ public:
+  AutocastScope(torch::DeviceType device, Precision precision)
+      : device_(device),
+        enabled_(at::autocast::is_autocast_enabled(device)),
+        dtype_(at::autocast::get_autocast_dtype(device)) {
+    at::autocast::increment_nesting();
+    if (precision != Precision::bf16) return;
+    at::autocast::set_autocast_enabled(device, true);
+    at::autocast::set_autocast_dtype(device, torch::kBFloat16);
+  }
+  ~AutocastScope() {
+    // The copies that it made of the weights are of weights that the next step changes.
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(device_, enabled_);
+    at::autocast::set_autocast_dtype(device_, dtype_);
+  }
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  torch::DeviceType device_;
+  bool enabled_;
+  torch::ScalarType dtype_;
+};
+
+}  // namespace attend::train

@@ -1,0 +1,105 @@
+#include "attend/train/example_batches.h"
+
+#include "attend/input_error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace attend::train {
+namespace {
+
+using Row = std::vector<int64_t>;
+
+/// Rows as a tensor (rows, length), the rest of each filled with one number.
+torch::Tensor to_tensor(const std::vector<Row>& rows, int64_t length, int64_t filling) {
+  const auto width = static_cast<std::size_t>(length);
+  Row all(rows.size() * width, filling);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::copy(rows[i].begin(), rows[i].end(), all.begin() + static_cast<std::ptrdiff_t>(i * width));
+  }
+  return torch::tensor(all, torch::kLong).view({static_cast<int64_t>(rows.size()), length});
+}
+
+Row encode(const std::string& text, const Example& example, const RowLayout& layout) {
+  auto row = layout.tokenizer.encode(text);
+  if (static_cast<int64_t>(row.size()) > layout.length) {
+    throw InputError(fmt::format("'{}' has {} tokens, expected at most {}", example.prompt,
+                                 row.size(), layout.length));
+  }
+  return row;
+}
+
+}  // namespace
+
+Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& layout) {
+  std::vector<Row> tokens;
+  std::vector<Row> targets;
+  for (const auto& example : examples) {
+    const auto prompt = layout.tokenizer.encode(example.prompt);
+    auto row = prompt;
+    const auto answer = layout.tokenizer.encode(example.answer);
+    row.insert(row.end(), answer.begin(), answer.end());
+    if (static_cast<int64_t>(row.size()) > layout.length + 1) {
+      throw InputError(fmt::format("'{}{}' has {} tokens, expected at most {}", example.prompt,
+                                   example.answer, row.size(), layout.length + 1));
+    }
+    Row target(row.begin() + 1, row.end());
+    std::fill_n(target.begin(), prompt.size() - 1, kIgnored);
+    row.pop_back();  // nothing follows the last token
+    tokens.push_back(std::move(row));
+    targets.push_back(std::move(target));
+  }
+  Batch batch{to_tensor(tokens, layout.length, layout.padding),
+              to_tensor(targets, layout.length, kIgnored)};
+  batch.answers = batch.targets.ne(kIgnored);
+  return batch;
+}
+
+Batch classification_rows(const std::vector<Example>& examples, const RowLayout& layout,
+                          const std::vector<std::string>& classes) {
+  std::vector<Row> tokens;
+  std::vector<Row> valid;
+  Row numbers;
+  for (const auto& example : examples) {
+    const auto name = std::find(classes.begin(), classes.end(), example.answer);
+    if (name == classes.end()) {
+      throw InputError(fmt::format("'{}' is of the class '{}', which is unknown", example.prompt,
+                                   example.answer));
+    }
+    numbers.push_back(name - classes.begin());
+    tokens.push_back(encode(example.prompt, example, layout));
+    valid.emplace_back(tokens.back().size(), 1);
+  }
+  Batch batch{to_tensor(tokens, layout.length, layout.padding),
+              torch::tensor(numbers, torch::kLong)};
+  batch.answers = torch::ones_like(batch.targets, torch::kBool);
+  batch.valid = to_tensor(valid, layout.length, 0).to(torch::kBool);
+  return batch;
+}
+
+Batch translation_rows(const std::vector<Example>& examples, const RowLayout& layout, int64_t begin,
+                       int64_t end) {
+  std::vector<Row> sources;
+  std::vector<Row> valid;
+  std::vector<Row> read;
+  std::vector<Row> targets;
+  RowLayout shorter = layout;
+  --shorter.length;  // of a target, for `begin` or `end`
+  for (const auto& example : examples) {
+    sources.push_back(encode(example.prompt, example, layout));
+    valid.emplace_back(sources.back().size(), 1);
+    targets.push_back(encode(example.answer, example, shorter));
+    read.push_back(targets.back());
+    read.back().insert(read.back().begin(), begin);
+    targets.back().push_back(end);
+  }
+  Batch batch{to_tensor(sources, layout.length, layout.padding),
+              to_tensor(targets, layout.length, kIgnored)};
+  batch.answers = batch.targets.ne(kIgnored);
+  batch.valid = to_tensor(valid, layout.length, 0).to(torch::kBool);
+  batch.decoder_tokens = to_tensor(read, layout.length, layout.padding);
+  return batch;
+}
+
+}  // namespace attend::train

@@ -1,0 +1,22 @@
+#include "attend/train/loss.h"
+
+#include <torch/nn/functional/loss.h>
+
+namespace attend::train {
+
+torch::Tensor summed_loss(const torch::Tensor& logits, const torch::Tensor& targets,
+                          double label_smoothing) {
+  const auto options = torch::nn::functional::CrossEntropyFuncOptions()
+                           .ignore_index(kIgnored)
+                           .reduction(torch::kSum)
+                           .label_smoothing(label_smoothing);
+  const auto scores = logits.flatten(0, -2).to(torch::promoteTypes(  // (targets, V)
+      logits.scalar_type(), torch::kFloat));  // a sum of many small numbers
+  return torch::nn::functional::cross_entropy(scores, targets.flatten(), options);
+}
+
+int64_t counted_targets(const Batch& batch) {
+  return batch.targets.ne(kIgnored).sum().item<int64_t>();
+}
+
+}  // namespace attend::train

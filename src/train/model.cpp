@@ -1,0 +1,72 @@
+#include "attend/train/model.h"
+
+#include "attend/input_error.h"
+
+#include <fmt/format.h>
+
+namespace attend::train {
+namespace {
+
+struct MakeModel {
+  int64_t vocabulary;
+  int64_t classes;
+
+  Model operator()(LanguageModelConfig config) const {
+    config.vocab_size = vocabulary;
+    return LanguageModel(config);
+  }
+  Model operator()(SequenceClassifierConfig config) const {
+    config.vocab_size = vocabulary;
+    config.classes = classes;
+    return SequenceClassifier(config);
+  }
+  Model operator()(Seq2SeqConfig config) const {
+    config.source_vocab_size = vocabulary;
+    config.target_vocab_size = vocabulary;
+    return Seq2Seq(config);
+  }
+};
+
+struct Logits {
+  const Batch& batch;
+
+  torch::Tensor operator()(LanguageModel& model) const { return model(batch.tokens); }
+  torch::Tensor operator()(SequenceClassifier& model) const {
+    return model(batch.tokens, batch.valid);
+  }
+  torch::Tensor operator()(Seq2Seq& model) const {
+    return model(batch.tokens, batch.decoder_tokens, batch.valid);
+  }
+};
+
+constexpr const char* kind_of(const LanguageModel*) { return "language_model"; }
+constexpr const char* kind_of(const SequenceClassifier*) { return "sequence_classifier"; }
+constexpr const char* kind_of(const Seq2Seq*) { return "seq2seq"; }
+
+}  // namespace
+
+Model make_model(const Recipe& recipe, int64_t vocabulary, std::size_t classes) {
+  torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
+  return std::visit(MakeModel{vocabulary, static_cast<int64_t>(classes)}, recipe.model);
+}
+
+torch::nn::Module& module_of(const Model& model) {
+  return std::visit([](const auto& kind) -> torch::nn::Module& { return *kind; }, model);
+}
+
+torch::Tensor logits_of(Model& model, const Batch& batch) {
+  return std::visit(Logits{batch}, model);
+}
+
+template <typename Kind>
+Kind& model_as(Model& model, const char* wanted_by) {
+  if (auto* kind = std::get_if<Kind>(&model)) return *kind;
+  const auto found = std::visit([](const auto& kind) { return kind_of(&kind); }, model);
+  throw InputError(fmt::format("{} needs a {}, the run has trained a {}", wanted_by,
+                               kind_of(static_cast<Kind*>(nullptr)), found));
+}
+template LanguageModel& model_as(Model&, const char*);
+template SequenceClassifier& model_as(Model&, const char*);
+template Seq2Seq& model_as(Model&, const char*);
+
+}  // namespace attend::train

@@ -1,0 +1,59 @@
+#include "attend/train/sampler.h"
+
+#include "attend/input_error.h"
+
+#include <fmt/format.h>
+
+namespace attend::train {
+
+Sampler::Sampler(uint64_t seed)
+    : generator_(torch::make_generator<torch::CPUGeneratorImpl>(seed)),
+      order_(torch::empty({0}, torch::kLong)) {}
+
+int64_t Sampler::below(int64_t bound) {
+  // The remainder favours small numbers by bound / 2^64, which nothing here can notice.
+  auto* numbers = generator_.get<torch::CPUGeneratorImpl>();
+  return static_cast<int64_t>(numbers->random64() % static_cast<uint64_t>(bound));
+}
+
+torch::Tensor Sampler::rows(int64_t count, int64_t size) {
+  std::vector<torch::Tensor> parts;
+  while (size > 0) {
+    if (next_ == order_.size(0)) {
+      order_ = torch::randperm(count, generator_, torch::kLong);
+      next_ = 0;
+    }
+    const int64_t taken = std::min(size, order_.size(0) - next_);
+    parts.push_back(order_.narrow(0, next_, taken));
+    next_ += taken;
+    size -= taken;
+  }
+  return torch::cat(parts);
+}
+
+std::map<std::string, torch::Tensor> Sampler::state() const {
+  return {{"generator", generator_.get_state()},
+          {"order", order_.clone()},
+          {"next", torch::tensor(next_, torch::kLong)}};
+}
+
+void Sampler::load_state(const std::map<std::string, torch::Tensor>& state) {
+  const auto find = [&](const std::string& name, torch::ScalarType dtype) {
+    const auto entry = state.find(name);
+    if (entry == state.end() || entry->second.scalar_type() != dtype) {
+      throw InputError(fmt::format("the sampler's state lacks '{}'", name));
+    }
+    return entry->second;
+  };
+  const auto generator = find("generator", torch::kByte);
+  const auto order = find("order", torch::kLong);
+  const auto next = find("next", torch::kLong).item<int64_t>();
+  if (order.dim() != 1 || next < 0 || next > order.size(0)) {
+    throw InputError(fmt::format("the sampler's state is at row {} of {}", next, order.numel()));
+  }
+  generator_.set_state(generator);
+  order_ = order.clone();
+  next_ = next;
+}
+
+}  // namespace attend::train
