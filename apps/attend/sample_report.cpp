@@ -8,7 +8,7 @@
 namespace attend::app {
 namespace {
 
-constexpr GenerationOptions kContinuation{.max_new_tokens = 200, .temperature = 0.8};
+constexpr GenerationOptions kContinuation{.max_new_tokens = 200, .sampling = {.temperature = 0.8}};
 
 std::string continuation(train::Model& model, const train::Task& task, const std::string& prompt,
                          int64_t seed) {

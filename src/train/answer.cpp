@@ -9,7 +9,7 @@
 namespace attend::train {
 namespace {
 
-const GenerationOptions kGreedy{.max_new_tokens = 200, .temperature = 0.0};
+const GenerationOptions kGreedy{.max_new_tokens = 200, .sampling = {.temperature = 0.0}};
 
 struct Answer {
   const Vocabulary& tokenizer;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kHeldOut = 1000;
 constexpr uint64_t kHeldOutSeed = 20170612;
 constexpr std::size_t kSamples = 5;
-constexpr int kAttempts = 100;  // to find an example of the wanted part, on average one in ten
+constexpr std::size_t kAttempts = 100;  // for each example; one in ten is held out
 
 bool is_held_out(const Example& example) {
   return crc32c(example.prompt) % 10 == 0;
@@ -20,11 +20,13 @@ bool is_held_out(const Example& example) {
 }  // namespace
 
 Batch ExampleTask::training_batch(int64_t size, Sampler& sampler) const {
+  const auto wanted = static_cast<std::size_t>(size);
   std::vector<Example> examples;
-  while (static_cast<int64_t>(examples.size()) < size) {
+  for (std::size_t i = 0; i < wanted * kAttempts && examples.size() < wanted; ++i) {
     auto example = draw(sampler);
     if (!is_held_out(example)) examples.push_back(std::move(example));
   }
+  if (examples.size() < wanted) throw InputError("the task has too few different examples");
   return rows(examples);
 }
 
@@ -38,23 +40,38 @@ std::vector<Example> ExampleTask::held_out(std::size_t count) const {
       examples.push_back(std::move(example));
     }
   }
-  if (examples.empty()) {
-    throw InputError("the task has too few different examples to hold some out: raise length or symbols");
-  }
+  if (examples.empty()) throw InputError("the task has too few different examples");
   return examples;
 }
 
 std::vector<Batch> ExampleTask::validation_batches(int64_t size) const {
-  const auto all = rows(held_out(kHeldOut));
-  std::vector<Batch> batches;
-  for (const auto& index : torch::arange(all.tokens.size(0)).split(size)) {
-    batches.push_back(select_rows(all, index));
-  }
-  return batches;
+  return split_rows(rows(held_out(kHeldOut)), size);
 }
 
 std::vector<Example> ExampleTask::samples() const {
   return held_out(kSamples);
+}
+
+Batch ListedTask::training_batch(int64_t size, Sampler& sampler) const {
+  return select_rows(training_, sampler.rows(training_.tokens.size(0), size));
+}
+
+std::vector<Batch> ListedTask::validation_batches(int64_t size) const {
+  return split_rows(held_out_, size);
+}
+
+void ListedTask::set_examples(Batch training, Batch held_out, std::vector<Example> samples) {
+  training_ = std::move(training);
+  held_out_ = std::move(held_out);
+  samples_ = std::move(samples);
+}
+
+std::vector<Batch> split_rows(const Batch& batch, int64_t size) {
+  std::vector<Batch> parts;
+  for (const auto& index : torch::arange(batch.tokens.size(0)).split(size)) {
+    parts.push_back(select_rows(batch, index));
+  }
+  return parts;
 }
 
 }  // namespace attend::train

@@ -51,7 +51,7 @@ Model make_model(const Recipe& recipe, int64_t vocabulary, std::size_t classes) 
 }
 
 torch::nn::Module& module_of(const Model& model) {
-  return std::visit([](const auto& kind) -> torch::nn::Module& { return *kind; }, model);
+  return std::visit([](const auto& kind) -> torch::nn::Module& { return *kind.ptr(); }, model);
 }
 
 torch::Tensor logits_of(Model& model, const Batch& batch) {

@@ -4,6 +4,7 @@
 #include "attend/nearest_name.h"
 #include "attend/train/senses_task.h"
 #include "attend/train/text_task.h"
+#include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +17,14 @@ const std::vector<TaskInfo>& tasks() {
        [](const Recipe& recipe) -> std::unique_ptr<Task> {
          return std::make_unique<SensesTask>(recipe);
        }},
+      copy_task(),
+      reverse_task(),
+      sort_task(),
+      addition_task(),
+      modular_arithmetic_task(),
+      associative_recall_task(),
+      balanced_brackets_task(),
+      translation_task(),
       {"text", "the next character of the file given with --text", true, TextTask::defaults(),
        [](const Recipe& recipe) -> std::unique_ptr<Task> {
          return std::make_unique<TextTask>(recipe);

@@ -1,0 +1,47 @@
+#include "train/tasks/question_task.h"
+#include "train/tasks/tasks.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attend::train {
+namespace {
+
+/// Sums of two numbers of up to `length` digits. The digits of the sum come in the order in which
+/// they are worked out, the last one first, so that each needs only what is there already.
+class AdditionTask : public QuestionTask {
+ public:
+  static Recipe defaults() {
+    auto recipe = question_recipe("addition");
+    recipe.data.length = 3;
+    return recipe;
+  }
+
+  explicit AdditionTask(const Recipe& recipe)
+      : QuestionTask(recipe, "0123456789+=.", 3 * recipe.data.length + 4),
+        digits_(recipe.data.length) {}
+
+ protected:
+  Example draw(Sampler& sampler) const override {
+    const auto bound = static_cast<int64_t>(std::pow(10, digits_));
+    const int64_t one = sampler.below(bound);
+    const int64_t other = sampler.below(bound);
+    auto sum = std::to_string(one + other);
+    std::reverse(sum.begin(), sum.end());
+    return {std::to_string(one) + "+" + std::to_string(other) + "=", sum + "."};
+  }
+
+ private:
+  int64_t digits_;
+};
+
+}  // namespace
+
+TaskInfo addition_task() {
+  return {"addition", "the sum, its last digit first: 12+345=753.", false, AdditionTask::defaults(),
+          [](const Recipe& recipe) -> std::unique_ptr<Task> {
+            return std::make_unique<AdditionTask>(recipe);
+          }};
+}
+
+}  // namespace attend::train

@@ -1,0 +1,82 @@
+#include "attend/io/vocabulary.h"
+#include "attend/train/example_batches.h"
+#include "attend/train/example_task.h"
+#include "train/tasks/tasks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace attend::train {
+namespace {
+
+constexpr uint64_t kSplitSeed = 20220106;
+constexpr int64_t kLength = 4;  // a + b =
+constexpr std::size_t kShown = 5;
+
+/// All sums a + b modulo a prime (Power et al. 2022): long after the model knows the sums that it is
+/// trained on by heart, it finds the rule, and the held-out ones come right: grokking.
+class ModularArithmeticTask : public ListedTask {
+ public:
+  static Recipe defaults() {
+    Recipe recipe;
+    recipe.task = "modular-arithmetic";
+    recipe.data.symbols = 97;
+    recipe.data.held_out = 0.5;
+    recipe.context() = kLength;
+    recipe.stack().layers = 1;
+    recipe.stack().embed_dim = 128;
+    recipe.training.steps = 5000;
+    recipe.training.batch = 512;
+    recipe.training.lr = 1e-3;
+    recipe.training.weight_decay = 1.0;
+    recipe.training.eval_every = 100;
+    return recipe;
+  }
+
+  explicit ModularArithmeticTask(const Recipe& recipe)
+      : vocabulary_(TokenUnit::word, words(recipe.data.symbols)) {
+    const int64_t modulus = recipe.data.symbols;
+    std::vector<Example> held_out;
+    std::vector<Example> training;
+    const auto order = Sampler(kSplitSeed).rows(modulus * modulus, modulus * modulus);
+    const auto kept =
+        std::clamp<int64_t>(std::llround(static_cast<double>(order.size(0)) * recipe.data.held_out),
+                            1, order.size(0) - 1);
+    for (int64_t i = 0; i < order.size(0); ++i) {
+      const auto pair = order[i].item<int64_t>();
+      const int64_t a = pair / modulus;
+      const int64_t b = pair % modulus;
+      auto& part = i < kept ? held_out : training;
+      part.push_back({fmt::format("{} + {} =", a, b), std::to_string((a + b) % modulus)});
+    }
+    const auto shown = std::min<std::size_t>(held_out.size(), kShown);
+    const RowLayout layout{.tokenizer = vocabulary_, .padding = 0, .length = kLength};
+    set_examples(continuation_rows(training, layout), continuation_rows(held_out, layout),
+                 {held_out.begin(), held_out.begin() + static_cast<std::ptrdiff_t>(shown)});
+  }
+
+  const Vocabulary& tokenizer() const override { return vocabulary_; }
+
+ private:
+  static std::vector<std::string> words(int64_t modulus) {
+    std::vector<std::string> all{"+", "="};
+    for (int64_t number = 0; number < modulus; ++number) all.push_back(std::to_string(number));
+    return all;
+  }
+
+  Vocabulary vocabulary_;
+};
+
+}  // namespace
+
+TaskInfo modular_arithmetic_task() {
+  return {"modular-arithmetic", "the sum modulo a prime, which a model groks: 50 + 60 = 13", false,
+          ModularArithmeticTask::defaults(),
+          [](const Recipe& recipe) -> std::unique_ptr<Task> {
+            return std::make_unique<ModularArithmeticTask>(recipe);
+          }};
+}
+
+}  // namespace attend::train

@@ -1,0 +1,53 @@
+#include "train/tasks/question_task.h"
+
+#include "attend/input_error.h"
+#include "attend/train/example_batches.h"
+
+#include <fmt/format.h>
+
+namespace attend::train {
+
+QuestionTask::QuestionTask(const Recipe& recipe, const std::string& characters, int64_t longest)
+    : vocabulary_(Vocabulary::of_characters(characters)), longest_(longest) {
+  if (recipe.context() < longest) {
+    throw InputError(fmt::format(
+        "context ({}) must be at least {}, the longest question and answer of the task {}",
+        recipe.context(), longest, recipe.task));
+  }
+}
+
+Batch QuestionTask::rows(const std::vector<Example>& examples) const {
+  // Any token will do as padding: it follows the answer, where causal attention cannot see it.
+  return continuation_rows(examples,
+                           {.tokenizer = vocabulary_, .padding = 0, .length = longest_});
+}
+
+std::string letters(int64_t count) {
+  const std::string all = "abcdefghijklmnopqrstuvwxyz";
+  if (count > static_cast<int64_t>(all.size())) {
+    throw InputError(fmt::format("symbols ({}) must be at most {}", count, all.size()));
+  }
+  return all.substr(0, static_cast<std::size_t>(count));
+}
+
+std::string random_string(const std::string& alphabet, int64_t longest, Sampler& sampler) {
+  std::string text(static_cast<std::size_t>(1 + sampler.below(longest)), ' ');
+  for (auto& character : text) {
+    character =
+        alphabet[static_cast<std::size_t>(sampler.below(static_cast<int64_t>(alphabet.size())))];
+  }
+  return text;
+}
+
+Recipe question_recipe(const char* task) {
+  Recipe recipe;
+  recipe.task = task;
+  recipe.stack().layers = 2;
+  recipe.context() = 32;
+  recipe.training.steps = 2000;
+  recipe.training.eval_every = 200;
+  recipe.training.lr = 2e-3;
+  return recipe;
+}
+
+}  // namespace attend::train

@@ -1,0 +1,137 @@
+#include "attend/input_error.h"
+#include "attend/io/vocabulary.h"
+#include "attend/train/answer.h"
+#include "attend/train/example_batches.h"
+#include "attend/train/example_task.h"
+#include "train/tasks/tasks.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <set>
+
+namespace attend::train {
+namespace {
+
+struct Noun {
+  const char* english;
+  const char* toy;
+  char gender;  // its article and adjectives end in it
+};
+struct Word {
+  const char* english;
+  const char* toy;
+};
+
+constexpr std::array<Noun, 8> kNouns{{{"cat", "miro", 'o'},
+                                      {"dog", "bako", 'o'},
+                                      {"bird", "fila", 'a'},
+                                      {"fish", "suna", 'a'},
+                                      {"tree", "lodo", 'o'},
+                                      {"house", "kesa", 'a'},
+                                      {"river", "vuna", 'a'},
+                                      {"stone", "pero", 'o'}}};
+constexpr std::array<Word, 6> kAdjectives{{{"red", "rub"},
+                                           {"small", "min"},
+                                           {"old", "vet"},
+                                           {"quiet", "kal"},
+                                           {"bright", "luz"},
+                                           {"tall", "alt"}}};
+constexpr std::array<Word, 6> kVerbs{{{"sees", "vidi"},
+                                      {"finds", "trovi"},
+                                      {"follows", "segi"},
+                                      {"loves", "ami"},
+                                      {"hears", "audi"},
+                                      {"fears", "timi"}}};
+
+/// Sentences of English into a toy language that differs in what makes translation more than a
+/// dictionary: adjectives follow their noun, article and adjectives agree with its gender, the verb
+/// stands last, and "not" is said before and after it.
+class TranslationTask : public ExampleTask {
+ public:
+  static Recipe defaults() {
+    Recipe recipe;
+    recipe.task = "translation";
+    recipe.model = Seq2SeqConfig{};
+    recipe.context() = 16;
+    recipe.training.steps = 1500;
+    recipe.training.lr = 2e-3;
+    recipe.training.eval_every = 150;
+    return recipe;
+  }
+
+  explicit TranslationTask(const Recipe& recipe)
+      : vocabulary_(TokenUnit::word, words()), length_(recipe.context()) {
+    if (length_ < kLongest) {
+      throw InputError(fmt::format("context ({}) must be at least {}", length_, kLongest));
+    }
+  }
+
+  const Vocabulary& tokenizer() const override { return vocabulary_; }
+
+ protected:
+  Example draw(Sampler& sampler) const override {
+    const auto subject = phrase(sampler);
+    const auto object = phrase(sampler);
+    const auto& verb = pick(kVerbs, sampler);
+    const bool negated = sampler.below(3) == 0;
+    return {fmt::format("{}{} {} {}", subject.prompt, negated ? " never" : "", verb.english,
+                        object.prompt),
+            fmt::format("{} {}{}{}{}", subject.answer, object.answer, negated ? " ne " : " ",
+                        verb.toy, negated ? " pa" : "")};
+  }
+
+  Batch rows(const std::vector<Example>& examples) const override {
+    return translation_rows(
+        examples,
+        {.tokenizer = vocabulary_, .padding = vocabulary_.id(kPadding), .length = kLongest},
+        vocabulary_.id(kBegin), vocabulary_.id(kEnd));
+  }
+
+ private:
+  static constexpr int64_t kLongest = 12;
+
+  template <typename List>
+  static const typename List::value_type& pick(const List& list, Sampler& sampler) {
+    return list[static_cast<std::size_t>(sampler.below(static_cast<int64_t>(list.size())))];
+  }
+
+  /// An article, up to two adjectives and a noun.
+  static Example phrase(Sampler& sampler) {
+    const auto& noun = pick(kNouns, sampler);
+    Example example{"the", fmt::format("l{} {}", noun.gender, noun.toy)};
+    for (int64_t count = sampler.below(3); count > 0; --count) {
+      const auto& adjective = pick(kAdjectives, sampler);
+      example.prompt += fmt::format(" {}", adjective.english);
+      example.answer += fmt::format(" {}{}", adjective.toy, noun.gender);
+    }
+    example.prompt += fmt::format(" {}", noun.english);
+    return example;
+  }
+
+  static std::vector<std::string> words() {
+    std::set<std::string> all{"the", "never", "lo", "la", "ne", "pa"};
+    for (const auto& noun : kNouns) all.insert({noun.english, noun.toy});
+    for (const auto& verb : kVerbs) all.insert({verb.english, verb.toy});
+    for (const auto& adjective : kAdjectives) {
+      all.insert({adjective.english, adjective.toy + std::string("o"), adjective.toy + std::string("a")});
+    }
+    std::vector<std::string> tokens{kPadding, kBegin, kEnd};
+    tokens.insert(tokens.end(), all.begin(), all.end());
+    return tokens;
+  }
+
+  Vocabulary vocabulary_;
+  int64_t length_;
+};
+
+}  // namespace
+
+TaskInfo translation_task() {
+  return {"translation", "English into a toy language of other word order and endings", false,
+          TranslationTask::defaults(), [](const Recipe& recipe) -> std::unique_ptr<Task> {
+            return std::make_unique<TranslationTask>(recipe);
+          }};
+}
+
+}  // namespace attend::train
