@@ -44,6 +44,7 @@
 #include "attend/nn/soft_cap.h"
 #include "attend/nn/stochastic_depth.h"
 #include "attend/nn/token_embedding.h"
+#include "attend/nn/trained_parameters.h"
 #include "attend/nn/transformer_block.h"
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"

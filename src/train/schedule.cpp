@@ -1,19 +1,59 @@
 #include "attend/train/schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 namespace attend::train {
+namespace {
+
+/// A step's share of the way from step `first` to the last, 0 .. 1; 0 if there is no way.
+double share_done(const TrainingConfig& config, int64_t step, int64_t first) {
+  const int64_t last = config.steps - 1;
+  if (last <= first) return 0.0;
+  const double share = static_cast<double>(step - first) / static_cast<double>(last - first);
+  return std::clamp(share, 0.0, 1.0);
+}
+
+/// The learning rate that stands at `height` between the lowest (0) and the highest (1).
+double between(const TrainingConfig& config, double height) {
+  return config.lr * (config.min_lr_ratio + (1.0 - config.min_lr_ratio) * height);
+}
+
+double rising(const TrainingConfig& config, int64_t step) {
+  return config.lr * (static_cast<double>(step + 1) / static_cast<double>(config.warmup));
+}
+
+double cosine(const TrainingConfig& config, int64_t step) {
+  const double done = share_done(config, step, config.warmup);
+  return between(config, 0.5 * (1.0 + std::cos(std::numbers::pi * done)));
+}
+
+/// Stays until step `first`, and falls from there.
+double linear(const TrainingConfig& config, int64_t step, int64_t first) {
+  return between(config, 1.0 - share_done(config, step, first));
+}
+
+double warmup_stable_decay(const TrainingConfig& config, int64_t step) {
+  const int64_t falling = std::llround(config.cooldown * static_cast<double>(config.steps));
+  return linear(config, step, std::max(config.warmup, config.steps - 1 - falling));
+}
+
+}  // namespace
 
 double learning_rate(const TrainingConfig& config, int64_t step) {
-  if (step < config.warmup) {
-    return config.lr * static_cast<double>(step + 1) / static_cast<double>(config.warmup);
+  if (step < config.warmup) return rising(config, step);
+  switch (config.schedule) {
+    case ScheduleKind::cosine:
+      return cosine(config, step);
+    case ScheduleKind::linear:
+      return linear(config, step, config.warmup);
+    case ScheduleKind::constant:
+      return config.lr;
+    case ScheduleKind::wsd:
+      return warmup_stable_decay(config, step);
   }
-  const auto decay_steps = static_cast<double>(config.steps - 1 - config.warmup);
-  if (decay_steps <= 0) return config.lr;
-  const double done = std::fmin(1.0, static_cast<double>(step - config.warmup) / decay_steps);
-  const double share = 0.5 * (1.0 + std::cos(std::numbers::pi * done));
-  return config.lr * (config.min_lr_ratio + (1.0 - config.min_lr_ratio) * share);
+  TORCH_CHECK_VALUE(false, "unknown schedule ", static_cast<int>(config.schedule));
 }
 
 }  // namespace attend::train

@@ -1,7 +1,7 @@
 #include "attend/train/trainer.h"
 
 #include "attend/nn/mixture_of_experts.h"
-#include "attend/train/adamw.h"
+#include "attend/train/optimizer.h"
 #include "attend/train/schedule.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ Outcome train(LanguageModel& model, const Task& task, const TrainingConfig& conf
   const auto seed = static_cast<uint64_t>(config.seed);
   auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed);
   torch::manual_seed(seed);  // dropout draws from the global generator
-  AdamW optimizer(*model, config);
+  const auto optimizer = make_optimizer(*model, config);
   const auto parameters = model->parameters();
   const double max_norm = config.clip > 0 ? config.clip : INFINITY;
 
@@ -42,7 +42,7 @@ Outcome train(LanguageModel& model, const Task& task, const TrainingConfig& conf
   for (int64_t step = 0; step < config.steps; ++step) {
     const auto step_start = Clock::now();
     const auto batch = task.training_batch(config.batch, generator);
-    optimizer.zero_grad();
+    optimizer->zero_grad();
     const auto loss = batch_loss(model(batch.tokens), batch, torch::kMean);
     progress.step = step + 1;
     progress.loss = loss.item<double>();
@@ -54,7 +54,7 @@ Outcome train(LanguageModel& model, const Task& task, const TrainingConfig& conf
     }
     (loss + config.balance * balance_loss(*model)).backward();
     progress.gradient_norm = torch::nn::utils::clip_grad_norm_(parameters, max_norm);
-    optimizer.step(progress.learning_rate);
+    optimizer->step(progress.learning_rate);
     training_seconds += seconds_since(step_start);
     training_tokens += batch.tokens.numel();
 

@@ -1,9 +1,7 @@
 #pragma once
 
-#include "attend/train/recipe.h"
-
-#include <torch/nn/module.h>
-#include <torch/types.h>
+#include "attend/nn/trained_parameters.h"
+#include "attend/train/optimizer.h"
 
 #include <vector>
 
@@ -11,30 +9,34 @@ namespace attend::train {
 
 /// AdamW (Loshchilov and Hutter 2019) with LibTorch's fused kernel: one pass over parameter,
 /// gradient and both moments, where torch::optim::AdamW makes about ten. Weight decay applies to
-/// those that `parameter_groups` says; parameters that are frozen when it is made stay as they are.
+/// those that `trained_parameters` says.
 ///
-///     AdamW optimizer(*model, recipe.training);
+/// State of each parameter: `average` of its gradient and `square`, of the gradient's square, in
+/// its shape; `step`, a 0-dim float, how many it has made.
+///
+///     AdamW optimizer(trained_parameters(*model), recipe.training);
 ///     optimizer.zero_grad();
 ///     loss.backward();
 ///     optimizer.step(learning_rate);
-class AdamW {
+class AdamW : public Optimizer {
  public:
-  AdamW(const torch::nn::Module& module, const TrainingConfig& config);
+  AdamW(const std::vector<TrainedParameter>& parameters, const TrainingConfig& config);
 
-  /// Updates every parameter that has a gradient.
-  void step(double learning_rate);
-  void zero_grad();
+  void step(double learning_rate) override;
+  void zero_grad() override;
+  std::map<std::string, torch::Tensor> state() const override;
 
  private:
+  /// Parameters that decay alike.
   struct Group {
     double weight_decay;
+    std::vector<std::string> names;
     std::vector<torch::Tensor> parameters;
     std::vector<torch::Tensor> averages;  // of the gradient
     std::vector<torch::Tensor> squares;   // of its square
     std::vector<torch::Tensor> steps;     // 0-dim float, as the kernel wants them
   };
-  /// The state before the first step.
-  static Group start(const std::vector<torch::Tensor>& parameters, double weight_decay);
+  void step(const Group& group, double learning_rate) const;
 
   std::vector<Group> groups_;
   double beta1_;

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "attend/enum_names.h"
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
 #include "attend/models/sequence_classifier.h"
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -12,16 +14,34 @@
 
 namespace attend::train {
 
+/// What turns gradients into steps.
+enum class OptimizerKind {
+  adamw,  ///< AdamW for all parameters
+  muon,   ///< Muon for the hidden matrices, AdamW for the rest
+};
+
+/// The course of the learning rate after the warm-up.
+enum class ScheduleKind {
+  cosine,    ///< falls along half a cosine to the last step
+  linear,    ///< falls in a line to the last step
+  constant,  ///< stays
+  wsd,       ///< warm-up, stable, decay: stays, and falls in a line over the last steps
+};
+
 /// How a model is trained.
 struct TrainingConfig {
-  int64_t steps = 400;        ///< optimizer steps
-  int64_t batch = 64;         ///< sequences in a step
-  double lr = 3e-3;           ///< highest learning rate
-  double min_lr_ratio = 0.1;  ///< learning rate at the last step, as a share of lr
+  int64_t steps = 400;  ///< optimizer steps
+  int64_t batch = 64;   ///< sequences in a step
+  double lr = 3e-3;     ///< highest learning rate
+  ScheduleKind schedule = ScheduleKind::cosine;
+  double min_lr_ratio = 0.1;  ///< learning rate at the last step, if it falls, as a share of lr
   int64_t warmup = 50;        ///< steps in which the learning rate rises from 0
+  double cooldown = 0.2;      ///< wsd: share of the steps in which the learning rate falls
+  OptimizerKind optimizer = OptimizerKind::adamw;
   double weight_decay = 0.1;  ///< of matrices and embeddings; biases and norms have none
   double beta1 = 0.9;         ///< AdamW: memory of the gradient
   double beta2 = 0.99;        ///< AdamW: memory of its square
+  double momentum = 0.95;     ///< Muon: memory of the gradient
   double clip = 1.0;          ///< highest norm of the gradient; 0 = no limit
   double balance = 0.01;      ///< weight of the loss that spreads tokens over experts, if any
   int64_t eval_every = 100;   ///< steps between two evaluations
@@ -52,9 +72,10 @@ struct Recipe {
 };
 
 /// A value of a recipe that can be set by its name; nothing if its model's kind has no such value.
-using FieldRef = std::variant<std::monostate, int64_t*, double*, bool*, std::string*,
-                              PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*,
-                              QueryKeyNormKind*, BranchScaling*, Initialization*, Pooling*>;
+using FieldRef =
+    std::variant<std::monostate, int64_t*, double*, bool*, std::string*, PositionScheme*, NormKind*,
+                 NormOrder*, Activation*, RotaryScaling*, QueryKeyNormKind*, BranchScaling*,
+                 Initialization*, Pooling*, OptimizerKind*, ScheduleKind*>;
 struct RecipeField {
   const char* section;  ///< its table in the file: "", "model" or "training"
   const char* key;      ///< its name there, as in embed_dim; the flag is --embed-dim
@@ -79,3 +100,16 @@ std::string to_toml(const Recipe& recipe);
 void check_recipe(const Recipe& recipe);
 
 }  // namespace attend::train
+
+namespace attend {
+
+template <>
+struct EnumNames<train::OptimizerKind> {
+  static constexpr std::array<std::string_view, 2> names{"adamw", "muon"};
+};
+template <>
+struct EnumNames<train::ScheduleKind> {
+  static constexpr std::array<std::string_view, 4> names{"cosine", "linear", "constant", "wsd"};
+};
+
+}  // namespace attend

@@ -4,11 +4,19 @@
 
 namespace attend::train {
 
-/// The learning rate of a step, counted from 0: it rises in a line to `lr` over the first `warmup`
-/// steps and falls along half a cosine to `min_lr_ratio * lr` at the last step (Loshchilov and
-/// Hutter 2017).
+/// The learning rate of a step, counted from 0. It rises in a line to `lr` over the first `warmup`
+/// steps; then it goes as `schedule` says:
 ///
-///     optimizer.step(learning_rate(recipe.training, step));
+/// - cosine: falls along half a cosine to the last step (Loshchilov and Hutter 2017)
+/// - linear: falls in a line to the last step
+/// - constant: stays at `lr`
+/// - wsd: stays, and falls in a line over the last `cooldown * steps` steps, rounded, or as many of
+///   them as the warm-up leaves (Hu et al. 2024, MiniCPM)
+///
+/// Where it falls, it is `min_lr_ratio * lr` at the last step. A warm-up that leaves no two steps
+/// leaves nothing to fall. It is never above `lr`.
+///
+///     optimizer->step(learning_rate(recipe.training, step));
 double learning_rate(const TrainingConfig& config, int64_t step);
 
 }  // namespace attend::train
