@@ -5,6 +5,7 @@
 #include "attend/nn/token_embedding.h"
 #include "attend/nn/transformer_block.h"
 #include "attend/ops/activation.h"
+#include "attend/train/recipe.h"
 
 #include <gtest/gtest.h>
 
@@ -35,6 +36,8 @@ TEST(EnumNames, EveryEnumHasANameForEachValue) {
   expect_names_of(Positions::sinusoidal, "sinusoidal");
   expect_names_of(ScoreScale::model_width, "model_width");
   expect_names_of(TokenUnit::word, "word");
+  expect_names_of(train::OptimizerKind::muon, "muon");
+  expect_names_of(train::ScheduleKind::wsd, "wsd");
 }
 
 }  // namespace

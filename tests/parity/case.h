@@ -14,8 +14,8 @@ namespace attend::parity {
 
 using TensorsByName = std::map<std::string, torch::Tensor>;
 
-/// What PyTorch was called with and what it gave: one case of a file by make_cases.py, which
-/// describes the names.
+/// What PyTorch was called with and what it gave: one case of a file by make_cases.py or
+/// make_optimizer_cases.py, which describe the names.
 struct Case {
   std::string name;
   nlohmann::json options;

@@ -39,6 +39,8 @@ TEST_F(RecipeFile, RoundTripsValuesThatAreNoDefaults) {
   recipe.stack().positions = PositionScheme::sinusoidal;
   recipe.stack().norm_order = NormOrder::post;
   recipe.training.lr = 0.1 + 0.2;  // needs all 17 digits
+  recipe.training.optimizer = OptimizerKind::muon;
+  recipe.training.schedule = ScheduleKind::wsd;
   recipe.training.seed = 9007199254740993;
   const auto again = read(to_toml(recipe));
   EXPECT_EQ(again.text, recipe.text);
@@ -46,6 +48,8 @@ TEST_F(RecipeFile, RoundTripsValuesThatAreNoDefaults) {
   EXPECT_EQ(again.stack().positions, PositionScheme::sinusoidal);
   EXPECT_EQ(again.stack().norm_order, NormOrder::post);
   EXPECT_EQ(again.training.lr, recipe.training.lr);
+  EXPECT_EQ(again.training.optimizer, OptimizerKind::muon);
+  EXPECT_EQ(again.training.schedule, ScheduleKind::wsd);
   EXPECT_EQ(again.training.seed, recipe.training.seed);
 }
 
@@ -146,6 +150,10 @@ TEST(Recipe, ChecksNameTheValueAndItsBounds) {
   EXPECT_THAT(checking([](Recipe& r) { r.stack().dropout = 1.5; }),
               ThrowsMessage<InputError>("dropout (1.5) must be between 0 and 0.99"));
   EXPECT_THROW(checking([](Recipe& r) { r.training.lr = NAN; })(), InputError);
+  EXPECT_THAT(checking([](Recipe& r) { r.training.momentum = 1.0; }),
+              ThrowsMessage<InputError>("momentum (1) must be between 0 and 0.9999999"));
+  EXPECT_THAT(checking([](Recipe& r) { r.training.cooldown = 1.5; }),
+              ThrowsMessage<InputError>("cooldown (1.5) must be between 0 and 1"));
   EXPECT_THROW(checking([](Recipe& r) { r.training.steps = 0; })(), InputError);
 }
 

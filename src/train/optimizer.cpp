@@ -1,0 +1,102 @@
+#include "attend/train/optimizer.h"
+
+#include "attend/input_error.h"
+#include "attend/nn/trained_parameters.h"
+#include "attend/train/adamw.h"
+#include "attend/train/muon.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace attend::train {
+namespace {
+
+using State = std::map<std::string, torch::Tensor>;
+
+/// Several optimizers as one; no two of them have a parameter in common.
+class OptimizerGroup : public Optimizer {
+ public:
+  explicit OptimizerGroup(std::vector<std::unique_ptr<Optimizer>> members)
+      : members_(std::move(members)) {}
+
+  void step(double learning_rate) override {
+    for (auto& member : members_) member->step(learning_rate);
+  }
+  void zero_grad() override {
+    for (auto& member : members_) member->zero_grad();
+  }
+  State state() const override {
+    State all;
+    for (const auto& member : members_) all.merge(member->state());
+    return all;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Optimizer>> members_;
+};
+
+std::unique_ptr<Optimizer> make_muon(std::vector<TrainedParameter> parameters,
+                                     const TrainingConfig& config) {
+  const auto rest = std::stable_partition(
+      parameters.begin(), parameters.end(),
+      [](const auto& parameter) { return parameter.role == ParameterRole::hidden_matrix; });
+  std::vector<std::unique_ptr<Optimizer>> members;
+  members.push_back(std::make_unique<Muon>(std::vector(parameters.begin(), rest), config));
+  members.push_back(std::make_unique<AdamW>(std::vector(rest, parameters.end()), config));
+  return std::make_unique<OptimizerGroup>(std::move(members));
+}
+
+std::string describe(const torch::Tensor& tensor) {
+  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()),
+                     fmt::join(tensor.sizes().vec(), ", "));
+}
+
+std::vector<std::string> differences_between(const State& found, const State& expected) {
+  std::vector<std::string> differences;
+  for (const auto& [name, tensor] : expected) {
+    const auto at = found.find(name);
+    if (at == found.end()) {
+      differences.push_back(fmt::format("{}: missing", name));
+    } else if (describe(at->second) != describe(tensor)) {
+      differences.push_back(
+          fmt::format("{}: found {}, expected {}", name, describe(at->second), describe(tensor)));
+    }
+  }
+  for (const auto& item : found) {
+    if (!expected.contains(item.first)) {
+      differences.push_back(fmt::format("{}: unknown", item.first));
+    }
+  }
+  return differences;
+}
+
+}  // namespace
+
+void Optimizer::load_state(const State& state) {
+  auto own = this->state();
+  const auto differences = differences_between(state, own);
+  if (!differences.empty()) {
+    throw InputError(fmt::format("the optimizer's state does not fit the model: {}",
+                                 fmt::join(differences, "; ")));
+  }
+  const torch::NoGradGuard no_grad;
+  for (auto& [name, tensor] : own) tensor.copy_(state.at(name));
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const torch::nn::Module& module,
+                                          const TrainingConfig& config) {
+  auto parameters = trained_parameters(module);
+  switch (config.optimizer) {
+    case OptimizerKind::adamw:
+      return std::make_unique<AdamW>(parameters, config);
+    case OptimizerKind::muon:
+      return make_muon(std::move(parameters), config);
+  }
+  TORCH_CHECK_VALUE(false, "unknown optimizer ", static_cast<int>(config.optimizer));
+}
+
+}  // namespace attend::train

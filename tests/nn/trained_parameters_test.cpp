@@ -1,0 +1,92 @@
+#include "attend/nn/trained_parameters.h"
+
+#include "attend/nn/freezing.h"
+#include "attend/nn/transformer_block.h"
+
+#include <gmock/gmock.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+namespace attend {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+
+constexpr auto kHidden = ParameterRole::hidden_matrix;
+constexpr auto kDecayed = ParameterRole::decayed;
+constexpr auto kUndecayed = ParameterRole::undecayed;
+
+std::vector<std::pair<std::string, ParameterRole>> roles_in(const torch::nn::Module& module) {
+  std::vector<std::pair<std::string, ParameterRole>> roles;
+  for (const auto& [name, tensor, role] : trained_parameters(module)) {
+    EXPECT_TRUE(tensor.is_same(module.named_parameters()[name])) << name;
+    roles.emplace_back(name, role);
+  }
+  return roles;
+}
+
+TEST(TrainedParameters, OfABlockAreHiddenMatricesAndUndecayedOnes) {
+  const TransformerBlock block(8, 2);
+  EXPECT_THAT(
+      roles_in(*block),
+      ElementsAre(Pair("attention.qkv.weight", kHidden), Pair("attention.qkv.bias", kUndecayed),
+                  Pair("attention.out.weight", kHidden), Pair("attention.out.bias", kUndecayed),
+                  Pair("norm1.weight", kUndecayed), Pair("norm1.bias", kUndecayed),
+                  Pair("feed_forward.up.weight", kHidden), Pair("feed_forward.up.bias", kUndecayed),
+                  Pair("feed_forward.down.weight", kHidden),
+                  Pair("feed_forward.down.bias", kUndecayed), Pair("norm2.weight", kUndecayed),
+                  Pair("norm2.bias", kUndecayed)));
+}
+
+TEST(TrainedParameters, OfTablesNormsAndMoreDimensionsAreNoHiddenMatrices) {
+  torch::nn::Module module;
+  module.register_module("table", torch::nn::Embedding(3, 2));
+  module.register_module("bag", torch::nn::EmbeddingBag(3, 2));
+  module.register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({3, 4})));
+  module.register_parameter("cube", torch::zeros({2, 2, 2}));
+  module.register_parameter("matrix", torch::zeros({2, 2}));
+  module.register_parameter("scalar", torch::zeros({}));
+  EXPECT_THAT(
+      roles_in(module),
+      ElementsAre(Pair("cube", kDecayed), Pair("matrix", kHidden), Pair("scalar", kUndecayed),
+                  Pair("table.weight", kDecayed), Pair("bag.weight", kDecayed),
+                  Pair("norm.weight", kUndecayed), Pair("norm.bias", kUndecayed)));
+}
+
+TEST(TrainedParameters, OfAHeadAreNoHiddenMatricesHoweverDeepItStands) {
+  const auto inner = std::make_shared<torch::nn::Module>();
+  inner->register_module("head", torch::nn::Linear(2, 3));
+  inner->register_module("overhead", torch::nn::Linear(2, 3));
+  torch::nn::Module outer;
+  outer.register_module("model", inner);
+  EXPECT_EQ(roles_in(*inner).at(0), std::pair(std::string("head.weight"), kDecayed));
+  EXPECT_THAT(
+      roles_in(outer),
+      ElementsAre(Pair("model.head.weight", kDecayed), Pair("model.head.bias", kUndecayed),
+                  Pair("model.overhead.weight", kHidden), Pair("model.overhead.bias", kUndecayed)));
+}
+
+TEST(TrainedParameters, HoldASharedOneOnceAndAsATableIfItIsOneAnywhere) {
+  const auto shared = torch::zeros({3, 4});
+  torch::nn::Module module;
+  for (const auto* name : {"first", "again"}) {
+    auto part = std::make_shared<torch::nn::Module>();
+    part->register_parameter("weight", shared);
+    module.register_module(name, part);
+  }
+  EXPECT_THAT(roles_in(module), ElementsAre(Pair("first.weight", kHidden)));
+  const auto options = torch::nn::EmbeddingOptions(3, 4)._weight(shared);
+  module.register_module("table", torch::nn::Embedding(options));
+  EXPECT_THAT(roles_in(module), ElementsAre(Pair("first.weight", kDecayed)));
+}
+
+TEST(TrainedParameters, HoldNoFrozenOne) {
+  TransformerBlock block(8, 2);
+  freeze(*block->attention);
+  EXPECT_EQ(roles_in(*block).front().first, "norm1.weight");
+}
+
+}  // namespace
+}  // namespace attend

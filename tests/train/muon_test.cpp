@@ -1,0 +1,106 @@
+#include "attend/train/muon.h"
+
+#include "support/close.h"
+#include "support/seed.h"
+#include "support/throws.h"
+
+#include <ATen/ops/linalg_svd.h>
+#include <ATen/ops/linalg_svdvals.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
+
+namespace attend::train {
+namespace {
+
+/// What orthogonalized() approximates, from the singular values, in float64.
+torch::Tensor exactly_orthogonalized(const torch::Tensor& matrix) {
+  const auto x = matrix.to(torch::kDouble);
+  const auto [u, s, vh] = at::linalg_svd(x / x.norm(), /*full_matrices=*/false);
+  auto values = s;
+  for (int round = 0; round < 5; ++round) {
+    values = 3.4445 * values - 4.7750 * values.pow(3) + 2.0315 * values.pow(5);
+  }
+  return (u * values).mm(vh);
+}
+
+/// A random matrix none of whose singular values is tiny, so that bfloat16 can tell them all.
+torch::Tensor well_conditioned(int64_t rows, int64_t columns) {
+  const auto [u, s, vh] = at::linalg_svd(torch::randn({rows, columns}), /*full_matrices=*/false);
+  return (u * (0.2 + torch::rand_like(s))).mm(vh);
+}
+
+TEST(Muon, BringsAllSingularValuesNearOneAndKeepsTheVectors) {
+  seed_afresh();
+  for (int i = 0; i < 20; ++i) {
+    const auto matrix = well_conditioned(draw(1, 20), draw(1, 20));
+    const auto found = orthogonalized(matrix);
+    EXPECT_EQ(found.scalar_type(), torch::kBFloat16);
+    EXPECT_TRUE(close(found, exactly_orthogonalized(matrix), 0.1));
+    const auto values = at::linalg_svdvals(found.to(torch::kFloat));
+    EXPECT_GT(values.min().item<double>(), 0.6) << matrix.sizes();
+    EXPECT_LT(values.max().item<double>(), 1.3) << matrix.sizes();
+  }
+}
+
+TEST(Muon, TurnsATallMatrixAsItTurnsAWideOne) {
+  seed_afresh();
+  const auto tall = torch::randn({9, 4});
+  EXPECT_TRUE(orthogonalized(tall).t().equal(orthogonalized(tall.t())));
+}
+
+TEST(Muon, LeavesZerosZero) {
+  EXPECT_TRUE(orthogonalized(torch::zeros({3, 2})).eq(0).all().item<bool>());
+}
+
+/// A Linear whose weight has the gradient `gradient`, and a Muon of it.
+struct OneMatrix {
+  explicit OneMatrix(const torch::Tensor& gradient, const TrainingConfig& config = {})
+      : linear(torch::nn::LinearOptions(gradient.size(1), gradient.size(0)).bias(false)),
+        optimizer(trained_parameters(*linear), config) {
+    linear->weight.mutable_grad() = gradient;
+  }
+  torch::nn::Linear linear;
+  Muon optimizer;
+};
+
+TEST(Muon, ItsFirstStepIsTheOrthogonalizedGradientAsLongAsAdamWs) {
+  seed_afresh();
+  const auto gradient = well_conditioned(8, 32);
+  TrainingConfig config;
+  config.weight_decay = 0.0;
+  OneMatrix one(gradient, config);
+  const auto before = one.linear->weight.detach().clone();
+  one.optimizer.step(0.01);
+  const auto moved = before - one.linear->weight.detach();
+  const double scale = 0.01 * 0.2 * std::sqrt(32.0);
+  EXPECT_TRUE(close(moved / scale, exactly_orthogonalized(gradient), 0.1));
+  const double root_mean_square = moved.pow(2).mean().sqrt().item<double>();
+  EXPECT_NEAR(root_mean_square / 0.01, 0.2, 0.06);
+}
+
+TEST(Muon, DecaysTheWeightByTheLearningRateAlone) {
+  TrainingConfig config;
+  config.weight_decay = 0.5;
+  OneMatrix one(torch::zeros({3, 2}), config);
+  const auto before = one.linear->weight.detach().clone();
+  one.optimizer.step(0.1);
+  EXPECT_TRUE(close(one.linear->weight, before * (1.0 - 0.1 * 0.5), 1e-7));
+}
+
+TEST(Muon, LeavesMatricesWithoutAGradientAlone) {
+  OneMatrix one(torch::ones({2, 2}));
+  one.optimizer.zero_grad();
+  EXPECT_FALSE(one.linear->weight.grad().defined());
+  const auto before = one.linear->weight.detach().clone();
+  one.optimizer.step(0.1);
+  EXPECT_TRUE(one.linear->weight.equal(before));
+}
+
+TEST(Muon, TakesNothingButMatrices) {
+  const torch::nn::Linear linear(2, 3);
+  EXPECT_THAT([&] { Muon(trained_parameters(*linear), TrainingConfig{}); },
+              throws<c10::ValueError>("Muon takes matrices, found bias [3]"));
+}
+
+}  // namespace
+}  // namespace attend::train

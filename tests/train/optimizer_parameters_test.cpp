@@ -1,0 +1,157 @@
+// Which parameters each optimizer takes of each model.
+#include "attend/models/language_model.h"
+#include "attend/models/seq2seq.h"
+#include "attend/models/sequence_classifier.h"
+#include "attend/nn/freezing.h"
+#include "attend/train/optimizer.h"
+
+#include <gmock/gmock.h>
+
+namespace attend::train {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+using testing::IsEmpty;
+using testing::Not;
+
+std::unique_ptr<Optimizer> make(OptimizerKind kind, const torch::nn::Module& module) {
+  TrainingConfig config;
+  config.optimizer = kind;
+  return make_optimizer(module, config);
+}
+
+/// The parameters of which Muon keeps `kept` = "momentum", or AdamW "average".
+std::vector<std::string> holding(const std::string& kept, const Optimizer& optimizer) {
+  std::vector<std::string> names;
+  for (const auto& item : optimizer.state()) {
+    const auto slash = item.first.find('/');
+    if (item.first.substr(slash + 1) == kept) names.push_back(item.first.substr(0, slash));
+  }
+  return names;
+}
+
+StackConfig one_layer() {
+  return {.layers = 1, .heads = 2, .embed_dim = 8};
+}
+
+/// Sorted, as state() is.
+std::vector<std::string> matrices_of_block(const std::string& block) {
+  return {block + ".attention.out.weight", block + ".attention.qkv.weight",
+          block + ".feed_forward.down.weight", block + ".feed_forward.up.weight"};
+}
+
+class EachTying : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Optimizers, EachTying, testing::Bool());
+
+TEST_P(EachTying, MuonTakesTheHiddenMatricesOfALanguageModelAndAdamWTheRest) {
+  const LanguageModel model(
+      LanguageModelConfig{.vocab_size = 5, .context = 4, .tied = GetParam(), .stack = one_layer()});
+  const auto optimizer = make(OptimizerKind::muon, *model);
+  const auto muons = holding("momentum", *optimizer);
+  EXPECT_THAT(muons, ElementsAreArray(matrices_of_block("decoder.blocks.0")));
+  const auto adamws = holding("average", *optimizer);
+  EXPECT_THAT(adamws, AllOf(Contains("embedding.token.weight"), Contains("decoder.norm.weight"),
+                            Contains("embedding.position.weight"),
+                            Contains("decoder.blocks.0.attention.qkv.bias")));
+  EXPECT_EQ(std::count(adamws.begin(), adamws.end(), "head.weight"), GetParam() ? 0 : 1);
+  EXPECT_EQ(muons.size() + adamws.size(), model->parameters().size());
+}
+
+TEST_P(EachTying, MuonTakesTheHiddenMatricesOfASeq2Seq) {
+  const Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 5,
+                                    .target_vocab_size = 6,
+                                    .context = 4,
+                                    .tied = GetParam(),
+                                    .stack = one_layer()});
+  EXPECT_THAT(holding("momentum", *make(OptimizerKind::muon, *model)),
+              ElementsAre("transformer.decoder.blocks.0.attention.out.weight",
+                          "transformer.decoder.blocks.0.attention.qkv.weight",
+                          "transformer.decoder.blocks.0.cross_attention.out.weight",
+                          "transformer.decoder.blocks.0.cross_attention.qkv.weight",
+                          "transformer.decoder.blocks.0.feed_forward.down.weight",
+                          "transformer.decoder.blocks.0.feed_forward.up.weight",
+                          "transformer.encoder.blocks.0.attention.out.weight",
+                          "transformer.encoder.blocks.0.attention.qkv.weight",
+                          "transformer.encoder.blocks.0.feed_forward.down.weight",
+                          "transformer.encoder.blocks.0.feed_forward.up.weight"));
+}
+
+TEST(Optimizer, MuonTakesTheHiddenMatricesOfASequenceClassifier) {
+  const SequenceClassifier model(
+      SequenceClassifierConfig{.vocab_size = 5, .classes = 3, .context = 4, .stack = one_layer()});
+  const auto optimizer = make(OptimizerKind::muon, *model);
+  EXPECT_THAT(holding("momentum", *optimizer),
+              ElementsAreArray(matrices_of_block("encoder.blocks.0")));
+  EXPECT_THAT(holding("average", *optimizer), Contains("head.weight"));
+}
+
+TEST(Optimizer, MuonTakesEachExpertsMatricesAndTheRouterButNoTableOfDistances) {
+  auto stack = one_layer();
+  stack.experts = 2;
+  stack.positions = PositionScheme::relative;
+  const LanguageModel model(LanguageModelConfig{.vocab_size = 5, .context = 4, .stack = stack});
+  EXPECT_THAT(
+      holding("momentum", *make(OptimizerKind::muon, *model)),
+      ElementsAre("decoder.blocks.0.attention.out.weight", "decoder.blocks.0.attention.qkv.weight",
+                  "decoder.blocks.0.feed_forward.experts.0.down.weight",
+                  "decoder.blocks.0.feed_forward.experts.0.up.weight",
+                  "decoder.blocks.0.feed_forward.experts.1.down.weight",
+                  "decoder.blocks.0.feed_forward.experts.1.up.weight",
+                  "decoder.blocks.0.feed_forward.router.weight"));
+}
+
+TEST(Optimizer, AdamWTakesAllParameters) {
+  const LanguageModel model(
+      LanguageModelConfig{.vocab_size = 5, .context = 4, .stack = one_layer()});
+  const auto optimizer = make(OptimizerKind::adamw, *model);
+  EXPECT_THAT(holding("momentum", *optimizer), IsEmpty());
+  EXPECT_EQ(holding("average", *optimizer).size(), model->parameters().size());
+  EXPECT_EQ(optimizer->state().size(), 3 * model->parameters().size());
+}
+
+class EachOptimizer : public testing::TestWithParam<OptimizerKind> {};
+INSTANTIATE_TEST_SUITE_P(Optimizers, EachOptimizer,
+                         testing::Values(OptimizerKind::adamw, OptimizerKind::muon));
+
+TEST_P(EachOptimizer, LeavesFrozenParametersAsTheyAre) {
+  LanguageModel model(LanguageModelConfig{.vocab_size = 5, .context = 4, .stack = one_layer()});
+  freeze(*model->decoder);
+  const auto frozen = model->decoder->parameters();
+  std::vector<torch::Tensor> before;
+  for (const auto& parameter : frozen) before.push_back(parameter.clone());
+  const auto optimizer = make(GetParam(), *model);
+  for (const auto& item : optimizer->state()) {
+    EXPECT_THAT(item.first, Not(testing::StartsWith("decoder.")));
+  }
+  for (auto& parameter : model->parameters()) {
+    parameter.mutable_grad() = torch::ones_like(parameter);
+  }
+  const auto embedding = model->embedding->token->weight.detach().clone();
+  optimizer->step(0.1);
+  for (std::size_t i = 0; i < frozen.size(); ++i) EXPECT_TRUE(frozen[i].equal(before[i]));
+  EXPECT_FALSE(model->embedding->token->weight.equal(embedding));
+}
+
+TEST_P(EachOptimizer, UpdatesASharedParameterOnce) {
+  const auto start = torch::randn({3, 3});
+  const auto after_a_step = [&](int holders) {
+    const auto parameter = start.clone();
+    torch::nn::Module module;
+    for (int i = 0; i < holders; ++i) {
+      auto part = std::make_shared<torch::nn::Module>();
+      part->register_parameter("weight", parameter);
+      module.register_module(std::to_string(i), part);
+    }
+    parameter.mutable_grad() = torch::ones({3, 3});
+    make(GetParam(), module)->step(0.1);
+    return parameter.detach();
+  };
+  EXPECT_TRUE(after_a_step(2).equal(after_a_step(1)));
+  EXPECT_FALSE(after_a_step(1).equal(start));
+}
+
+}  // namespace
+}  // namespace attend::train

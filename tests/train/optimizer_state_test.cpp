@@ -1,0 +1,131 @@
+// What an optimizer remembers can be carried over to another one.
+#include "attend/input_error.h"
+#include "attend/models/language_model.h"
+#include "attend/train/optimizer.h"
+#include "support/seed.h"
+
+#include <gmock/gmock.h>
+
+namespace attend::train {
+namespace {
+
+using State = std::map<std::string, torch::Tensor>;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+LanguageModel make_model(bool tied) {
+  return LanguageModel(
+      LanguageModelConfig{.vocab_size = 7,
+                          .context = 6,
+                          .tied = tied,
+                          .stack = {.layers = 1, .heads = 2, .embed_dim = 8, .experts = 2}});
+}
+
+State copied(const State& state) {
+  State copies;
+  for (const auto& [name, tensor] : state) copies.emplace(name, tensor.clone());
+  return copies;
+}
+
+/// Steps along the gradients of a loss on tokens that are drawn from a generator seeded by `first`.
+void make_steps(LanguageModel& model, Optimizer& optimizer, uint64_t first) {
+  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(first);
+  for (int i = 0; i < 5; ++i) {
+    const auto tokens = torch::randint(7, {2, 6}, generator);
+    optimizer.zero_grad();
+    model(tokens).log_softmax(-1).select(-1, 3).sum().neg().backward();
+    optimizer.step(0.01 * (i + 1));
+  }
+}
+
+bool equal_parameters(const LanguageModel& a, const LanguageModel& b) {
+  const auto of_a = a->parameters();
+  const auto of_b = b->parameters();
+  for (std::size_t i = 0; i < of_a.size(); ++i) {
+    if (!of_a[i].equal(of_b[i])) return false;
+  }
+  return of_a.size() == of_b.size();
+}
+
+/// Both optimizers, with a head tied to the embedding and with one of its own.
+class OptimizerState : public testing::TestWithParam<std::tuple<OptimizerKind, bool>> {
+ protected:
+  std::unique_ptr<Optimizer> make(const LanguageModel& model) const {
+    TrainingConfig config;
+    config.optimizer = std::get<0>(GetParam());
+    return make_optimizer(*model, config);
+  }
+  LanguageModel model_ = make_model(std::get<1>(GetParam()));
+};
+INSTANTIATE_TEST_SUITE_P(
+    Optimizers, OptimizerState,
+    testing::Combine(testing::Values(OptimizerKind::adamw, OptimizerKind::muon), testing::Bool()));
+
+TEST_P(OptimizerState, ContinuesBitForBitInAnotherOptimizerAndWouldNotWithoutIt) {
+  const auto seed = seed_afresh();
+  const auto optimizer = make(model_);
+  make_steps(model_, *optimizer, seed);
+  const auto state = copied(optimizer->state());
+  LanguageModel resumed(std::dynamic_pointer_cast<LanguageModelImpl>(model_->clone()));
+  LanguageModel forgetful(std::dynamic_pointer_cast<LanguageModelImpl>(model_->clone()));
+  make_steps(model_, *optimizer, seed + 1);
+
+  const auto its_optimizer = make(resumed);
+  its_optimizer->load_state(state);
+  make_steps(resumed, *its_optimizer, seed + 1);
+  EXPECT_TRUE(equal_parameters(resumed, model_));
+
+  make_steps(forgetful, *make(forgetful), seed + 1);
+  EXPECT_FALSE(equal_parameters(forgetful, model_));
+}
+
+TEST_P(OptimizerState, IsViewsAndLoadsACopy) {
+  const auto optimizer = make(model_);
+  const auto views = optimizer->state();
+  const auto before = copied(views);
+  make_steps(model_, *optimizer, seed_afresh());
+  const std::string name = "decoder.norm.weight/average";
+  EXPECT_FALSE(views.at(name).equal(before.at(name)));
+  optimizer->load_state(before);
+  EXPECT_TRUE(views.at(name).equal(before.at(name)));
+  EXPECT_FALSE(views.at(name).is_alias_of(before.at(name)));
+}
+
+TEST_P(OptimizerState, ThatDoesNotFitIsRefusedWithAllDifferencesAndNothingIsChanged) {
+  const auto optimizer = make(model_);
+  make_steps(model_, *optimizer, seed_afresh());
+  const auto before = copied(optimizer->state());
+  auto state = copied(before);
+  for (auto& item : state) item.second.add_(1);
+  state.erase("decoder.norm.weight/average");
+  state["decoder.norm.wait/average"] = torch::zeros({8});
+  state["decoder.norm.weight/square"] = torch::zeros({8}, torch::kDouble);
+  state["decoder.norm.bias/square"] = torch::zeros({2, 4});
+  EXPECT_THAT([&] { optimizer->load_state(state); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("decoder.norm.weight/average: missing"),
+                        HasSubstr("decoder.norm.wait/average: unknown"),
+                        HasSubstr("decoder.norm.weight/square: found Double [8], expected Float "
+                                  "[8]"),
+                        HasSubstr("decoder.norm.bias/square: found Float [2, 4], expected Float "
+                                  "[8]"))));
+  for (const auto& [name, tensor] : optimizer->state()) {
+    EXPECT_TRUE(tensor.equal(before.at(name))) << name;
+  }
+}
+
+TEST(OptimizerStateOfAnother, IsRefused) {
+  const auto model = make_model(/*tied=*/true);
+  TrainingConfig config;
+  const auto adamw = make_optimizer(*model, config);
+  config.optimizer = OptimizerKind::muon;
+  const auto muon = make_optimizer(*model, config);
+  EXPECT_THAT([&] { muon->load_state(adamw->state()); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("decoder.blocks.0.attention.qkv.weight/momentum: missing"),
+                        HasSubstr("decoder.blocks.0.attention.qkv.weight/average: unknown"))));
+}
+
+}  // namespace
+}  // namespace attend::train
