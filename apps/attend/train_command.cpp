@@ -1,13 +1,17 @@
 #include "attend/models/generation.h"
 #include "attend/nn/parameter_count.h"
+#include "attend/train/background_observer.h"
+#include "attend/train/embedding_files.h"
 #include "attend/train/metrics_log.h"
 #include "attend/train/run.h"
 #include "attend/train/task.h"
+#include "attend/train/tensorboard_log.h"
 #include "attend/train/trainer.h"
 #include "attention_report.h"
 #include "commands.h"
 #include "progress_line.h"
 #include "recipe_flags.h"
+#include "terminal.h"
 
 #include <fmt/format.h>
 #include <torch/utils.h>
@@ -60,7 +64,30 @@ void print_neighbours(const std::string& before, const std::string& after) {
   fmt::print("\nNearest embeddings before training (cosine):\n{}and after:\n{}", before, after);
 }
 
+/// Trains, and meanwhile shows progress and logs it.
+train::Outcome train_observed(LanguageModel& model, const train::Task& task,
+                              const train::Recipe& recipe, const fs::path& directory) {
+  const auto event_directory = directory / "tensorboard";
+  train::remove_event_files(event_directory);  // of a run whose place this one takes
+  // A thread each, so that a terminal that is paused does not hold up the files.
+  train::BackgroundObserver terminal({std::make_shared<ProgressLine>(recipe.training.steps)});
+  train::BackgroundObserver files(
+      {std::make_shared<train::MetricsLog>(directory / train::RunFiles::metrics),
+       std::make_shared<train::TensorBoardLog>(event_directory)});
+  auto outcome = train::train(model, task, recipe.training, {&files, &terminal});
+  for (auto* observer : {&files, &terminal}) observer->on_finish();
+  return outcome;
+}
+
+void write_token_embeddings(const fs::path& directory, const LanguageModel& model,
+                            const Vocabulary& vocabulary) {
+  std::vector<std::string> tokens;
+  for (int64_t id = 0; id < vocabulary.size(); ++id) tokens.push_back(vocabulary.token(id));
+  train::write_embeddings(directory, model->embedding->token->weight, tokens);
+}
+
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
+  outlive_closed_pipes();  // a run is not lost with the program that reads what it prints
   auto recipe = flags.resolve(arguments.recipe_file);
   if (arguments.print_config) {
     fmt::print("{}", train::to_toml(recipe));
@@ -80,10 +107,9 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   std::fflush(stdout);
 
   const auto neighbours_before = nearest_neighbours(model, *task);
-  ProgressLine line(recipe.training.steps);
-  train::MetricsLog log(directory / train::RunFiles::metrics);
-  const auto outcome = train::train(model, *task, recipe.training, {&line, &log});
+  const auto outcome = train_observed(model, *task, recipe, directory);
   train::save_run(directory, recipe, task->vocabulary(), model, outcome);
+  write_token_embeddings(directory, model, task->vocabulary());
 
   print_outcome(recipe, outcome);
   print_neighbours(neighbours_before, nearest_neighbours(model, *task));
