@@ -14,7 +14,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <csignal>
 
 namespace {
 
@@ -57,7 +56,6 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
 
 int main(int argc, char** argv) {
   attend::app::open_closed_streams();
-  std::signal(SIGPIPE, SIG_IGN);  // who does not read on does not end a training
   CLI::App app("attend trains small transformers and shows what they learn.");
   app.name("attend");
   app.set_version_flag("--version", "attend " ATTEND_VERSION);

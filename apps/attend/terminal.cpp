@@ -1,16 +1,34 @@
 #include "terminal.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 namespace attend::app {
+namespace {
+
+/// The value of an environment variable, empty if it is missing.
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : value;
+}
+
+}  // namespace
 
 void open_closed_streams() {
   int descriptor = ::open("/dev/null", O_RDWR);
   while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = ::open("/dev/null", O_RDWR);
   if (descriptor >= 0) ::close(descriptor);
+}
+
+void outlive_closed_pipes() {
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 void write_error(const std::string& text) {
@@ -19,6 +37,24 @@ void write_error(const std::string& text) {
 
 bool flush_output() {
   return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
+bool error_is_terminal() {
+  return ::isatty(STDERR_FILENO) == 1 && environment("TERM") != "dumb";
+}
+
+int terminal_width() {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  constexpr int kUsual = 80;
+  const auto columns = environment("COLUMNS");
+  int width = 0;
+  std::from_chars(columns.data(), columns.data() + columns.size(), width);
+  return width > 0 ? width : kUsual;
+}
+
+bool colours_are_welcome() {
+  return environment("NO_COLOR").empty();
 }
 
 }  // namespace attend::app

@@ -8,10 +8,24 @@ namespace attend::app {
 /// takes their number, and gets what is printed.
 void open_closed_streams();
 
+/// From now on writing to a pipe that nobody reads fails, as writing to a full disk does, and does
+/// not end the program.
+void outlive_closed_pipes();
+
 /// Writes to standard error; if that fails nobody can be told, and work goes on.
 void write_error(const std::string& text);
 
 /// Whether all that was printed to standard output arrived.
 bool flush_output();
+
+/// Whether standard error is a terminal on which a line can be rewritten.
+bool error_is_terminal();
+
+/// How many columns the terminal on standard error has: as it says itself, else the environment
+/// variable COLUMNS, else 80.
+int terminal_width();
+
+/// Whether the environment variable NO_COLOR is empty or missing; see no-color.org.
+bool colours_are_welcome();
 
 }  // namespace attend::app

@@ -1,9 +1,12 @@
 #include "attend/input_error.h"
 #include "attend/nn/parameter_count.h"
+#include "attend/train/background_observer.h"
 #include "attend/train/device.h"
+#include "attend/train/embedding_files.h"
 #include "attend/train/metrics_log.h"
 #include "attend/train/run.h"
 #include "attend/train/task.h"
+#include "attend/train/tensorboard_log.h"
 #include "attend/train/trainer.h"
 #include "attention_report.h"
 #include "commands.h"
@@ -71,6 +74,7 @@ class TrainingRun {
     }
     train::finish_run(directory, recipe_, model_, outcome);
     print_outcome(outcome);
+    train::write_embeddings(directory, train::token_table(model_), token_names());
     model_ = train::load_run(directory).model;  // of the lowest loss, as the summary has it
     print_findings(neighbours_before);
     fmt::print("\nSaved in {}\n", directory.string());
@@ -106,10 +110,14 @@ class TrainingRun {
 
   train::Outcome run(train::Trainer& trainer, const fs::path& directory) const {
     const StopSignal stop;
-    ProgressLine line(recipe_.training.steps);
-    train::MetricsLog log(directory / train::RunFiles::metrics);
+    // A thread each, so that a terminal that is paused does not hold up the files.
+    train::BackgroundObserver terminal({std::make_shared<ProgressLine>(recipe_.training.steps)});
+    train::BackgroundObserver files(
+        {std::make_shared<train::MetricsLog>(directory / train::RunFiles::metrics, first_step_),
+         std::make_shared<train::TensorBoardLog>(directory / train::RunFiles::tensorboard,
+                                                 first_step_)});
     train::RunKeeper keeper(directory);
-    return trainer.run({.observers = {&line, &log},
+    return trainer.run({.observers = {&files, &terminal},
                         .keeper = &keeper,
                         .stop_requested = [] { return StopSignal::received() != 0; }});
   }
@@ -131,6 +139,13 @@ class TrainingRun {
     }
     fmt::print("time       {:.1f} s, {:.0f} tokens/s\n", outcome.standing.seconds(),
                outcome.tokens_per_second);
+  }
+
+  std::vector<std::string> token_names() const {
+    std::vector<std::string> names;
+    const auto& tokenizer = task_->tokenizer();
+    for (int64_t id = 0; id < tokenizer.size(); ++id) names.push_back(tokenizer.token(id));
+    return names;
   }
 
   std::string neighbours() { return nearest_neighbours(model_, *task_); }
@@ -166,6 +181,7 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& fla
 }
 
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
+  outlive_closed_pipes();  // a run is not lost with the program that reads what it prints
   auto recipe = recipe_for(arguments, flags);
   if (arguments.print_config) {
     fmt::print("{}", train::to_toml(recipe));

@@ -1,13 +1,40 @@
 #include "attend/train/metrics_log.h"
 
-#include <fmt/format.h>
+#include "attend/io/files.h"
+
 #include <nlohmann/json.hpp>
 
-namespace attend::train {
+#include <sstream>
 
-MetricsLog::MetricsLog(const std::filesystem::path& path) : path_(path), file_(path) {
-  if (!file_) throw std::runtime_error(fmt::format("{}: cannot be written", path.string()));
+namespace attend::train {
+namespace {
+
+/// Whether a line is whole and of a step up to `last_step`.
+bool is_kept(const std::string& line, int64_t last_step) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return false;
+  const auto step = json.find("step");
+  return step != json.end() && step->is_number_integer() && step->get<int64_t>() <= last_step;
 }
+
+/// `path`, opened behind the lines that a run resumed after `resumed_step` keeps.
+AppendFile open_log(const std::filesystem::path& path, int64_t resumed_step) {
+  if (resumed_step == 0) return {path, "w"};
+  if (std::filesystem::exists(path)) {
+    std::istringstream lines(read_bytes(path));
+    std::string kept;
+    for (std::string line; std::getline(lines, line);) {
+      if (is_kept(line, resumed_step)) kept += line + "\n";
+    }
+    replace_file(path, kept);
+  }
+  return {path, "a"};
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t resumed_step)
+    : file_(open_log(path, resumed_step)) {}
 
 void MetricsLog::on_progress(const Progress& progress) {
   const nlohmann::ordered_json line{{"step", progress.step},
@@ -15,19 +42,17 @@ void MetricsLog::on_progress(const Progress& progress) {
                                     {"learning_rate", progress.learning_rate},
                                     {"gradient_norm", progress.gradient_norm},
                                     {"seconds", progress.seconds},
-                                    {"tokens_per_second", progress.tokens_per_second}};
-  write_line(line.dump());
+                                    {"tokens_per_second", progress.tokens_per_second},
+                                    {"memory", progress.memory},
+                                    {"skipped", progress.skipped}};
+  file_.append(line.dump() + "\n");
 }
 
 void MetricsLog::on_evaluation(int64_t step, const Evaluation& evaluation) {
-  nlohmann::ordered_json line{{"step", step}, {"val_loss", evaluation.loss}};
+  nlohmann::ordered_json line{
+      {"step", step}, {"val_loss", evaluation.loss}, {"val_tokens", evaluation.tokens}};
   if (evaluation.accuracy) line["val_accuracy"] = *evaluation.accuracy;
-  write_line(line.dump());
-}
-
-void MetricsLog::write_line(const std::string& line) {
-  file_ << line << std::endl;  // flushed: a run that is stopped keeps its lines
-  if (!file_) throw std::runtime_error(fmt::format("{}: cannot be written", path_.string()));
+  file_.append(line.dump() + "\n");
 }
 
 }  // namespace attend::train

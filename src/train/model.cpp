@@ -54,6 +54,17 @@ torch::nn::Module& module_of(const Model& model) {
   return std::visit([](const auto& kind) -> torch::nn::Module& { return *kind.ptr(); }, model);
 }
 
+torch::Tensor token_table(const Model& model) {
+  return std::visit(
+      [](const auto& kind) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(kind)>, Seq2Seq>)
+          return kind->source_embedding->token->weight;
+        else
+          return kind->embedding->token->weight;
+      },
+      model);
+}
+
 torch::Tensor logits_of(Model& model, const Batch& batch) {
   return std::visit(Logits{batch}, model);
 }

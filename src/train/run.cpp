@@ -66,7 +66,8 @@ void move_old_run(const fs::path& directory) {
   }
   // The recipe is what makes a directory a run, so it goes last.
   for (const auto* name : {RunFiles::summary, RunFiles::checkpoints, RunFiles::tensorboard,
-                           RunFiles::metrics, RunFiles::model, RunFiles::tokenizer, RunFiles::data,
+                           RunFiles::metrics, EmbeddingFiles::table, EmbeddingFiles::tokens,
+                           EmbeddingFiles::config, RunFiles::model, RunFiles::tokenizer, RunFiles::data,
                            RunFiles::recipe}) {
     if (!fs::exists(directory / name)) continue;
     if (finished) {

@@ -43,7 +43,8 @@ class Train(CommandTest):
         self.assertEqual(self.training.returncode, 0, self.training.stderr)
         files = {path.name for path in self.run_directory.iterdir()}
         self.assertEqual(files, {"recipe.toml", "model.safetensors", "tokenizer.json",
-                                 "metrics.jsonl", "summary.json"})
+                                 "metrics.jsonl", "summary.json", "tensorboard", "embeddings.tsv",
+                                 "metadata.tsv", "projector_config.pbtxt"})
         summary = json.loads((self.run_directory / "summary.json").read_text())
         self.assertEqual(summary["task"], "senses")
         self.assertEqual(summary["steps"], 30)

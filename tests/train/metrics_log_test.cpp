@@ -2,25 +2,104 @@
 
 #include "attend/io/files.h"
 #include "support/temporary_directory.h"
+#include "support/throws.h"
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <sstream>
 
 namespace attend::train {
 namespace {
 
-TEST(MetricsLog, EachReportIsALine) {
-  const TemporaryDirectory directory;
-  MetricsLog log(directory / "metrics.jsonl");
-  log.on_progress(Progress{.step = 3, .loss = 0.5});
-  log.on_evaluation(3, Evaluation{.loss = 0.25, .accuracy = 1.0});
-  // Read while the log is open: a run that is stopped keeps its lines.
-  const auto text = read_bytes(directory / "metrics.jsonl");
-  EXPECT_THAT(text, testing::StartsWith("{\"step\":3,\"loss\":0.5,"));
-  EXPECT_THAT(text, testing::EndsWith("{\"step\":3,\"val_loss\":0.25,\"val_accuracy\":1.0}\n"));
+using nlohmann::json;
+
+class MetricsLogTest : public testing::Test {
+ protected:
+  std::vector<json> lines() const {
+    std::vector<json> lines;
+    std::istringstream text(read_bytes(path_));
+    for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+    return lines;
+  }
+
+  std::vector<int64_t> steps() const {
+    std::vector<int64_t> steps;
+    for (const auto& line : lines()) steps.push_back(line.at("step"));
+    return steps;
+  }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path path_ = directory_ / "metrics.jsonl";
+};
+
+TEST_F(MetricsLogTest, EachReportIsALineThatIsThereAtOnce) {
+  MetricsLog log(path_);
+  log.on_progress(Progress{3, 0.5, 0.25, 2.0, 8.0, 1024.0, 4096, 1});
+  EXPECT_EQ(lines().back(), (json{{"step", 3},
+                                  {"loss", 0.5},
+                                  {"learning_rate", 0.25},
+                                  {"gradient_norm", 2.0},
+                                  {"seconds", 8.0},
+                                  {"tokens_per_second", 1024.0},
+                                  {"memory", 4096},
+                                  {"skipped", 1}}));
+  log.on_evaluation(3, Evaluation{0.25, 1.0, 7});
+  EXPECT_EQ(lines().back(),
+            (json{{"step", 3}, {"val_loss", 0.25}, {"val_tokens", 7}, {"val_accuracy", 1.0}}));
+  EXPECT_THAT(read_bytes(path_), testing::StartsWith("{\"step\":3,\"loss\":0.5,"));
 }
 
-TEST(MetricsLog, SaysThatItCannotWrite) {
-  EXPECT_THROW(MetricsLog("/proc/no/such/place"), std::runtime_error);
+TEST_F(MetricsLogTest, WhatIsNotFiniteIsNull) {
+  MetricsLog log(path_);
+  log.on_progress(Progress{.step = 1, .loss = NAN, .gradient_norm = INFINITY});
+  EXPECT_TRUE(lines().back().at("loss").is_null());
+  EXPECT_TRUE(lines().back().at("gradient_norm").is_null());
+}
+
+TEST_F(MetricsLogTest, ANewRunBeginsAnew) {
+  replace_file(path_, "{\"step\":1}\n");
+  MetricsLog log(path_);
+  EXPECT_EQ(read_bytes(path_), "");
+}
+
+TEST_F(MetricsLogTest, AResumedRunKeepsTheLinesBeforeIt) {
+  {
+    MetricsLog log(path_);
+    for (int64_t step = 10; step <= 40; step += 10) log.on_progress(Progress{.step = step});
+    log.on_evaluation(20, Evaluation{});
+  }
+  const auto before = read_bytes(path_);
+  MetricsLog log(path_, 20);
+  log.on_progress(Progress{.step = 30, .loss = 7.0});
+  EXPECT_THAT(steps(), testing::ElementsAre(10, 20, 20, 30));
+  EXPECT_EQ(lines().back().at("loss"), 7.0);
+  EXPECT_EQ(read_bytes(path_).substr(0, before.find('\n')), before.substr(0, before.find('\n')));
+}
+
+TEST_F(MetricsLogTest, AResumedRunDropsWhatWasTorn) {
+  for (const auto* torn :
+       {"{\"step\":2,\"lo", "{\"step\":2", "{", "{\"step\":\"two\"}\n", "\n", "[2]"}) {
+    replace_file(path_, std::string("{\"step\":1}\n") + torn);
+    MetricsLog log(path_, 5);
+    log.on_progress(Progress{.step = 6});
+    EXPECT_THAT(steps(), testing::ElementsAre(1, 6)) << torn;
+  }
+}
+
+TEST_F(MetricsLogTest, AResumedRunWhoseFileIsGoneBeginsOne) {
+  MetricsLog log(path_, 5);
+  log.on_progress(Progress{.step = 6});
+  EXPECT_THAT(steps(), testing::ElementsAre(6));
+}
+
+TEST_F(MetricsLogTest, SaysWhichFileItCannotWrite) {
+  EXPECT_THAT([] { MetricsLog("/proc/no/such/place"); },
+              throws<std::runtime_error>("/proc/no/such/place: cannot be written: No such file"));
+  MetricsLog full("/dev/full");
+  EXPECT_THAT([&] { full.on_progress(Progress{}); },
+              throws<std::runtime_error>("/dev/full: cannot be written: No space left"));
 }
 
 }  // namespace

@@ -1,27 +1,29 @@
 #pragma once
 
+#include "attend/train/append_file.h"
 #include "attend/train/observer.h"
 
 #include <filesystem>
-#include <fstream>
 
 namespace attend::train {
 
 /// Writes each report of a run as a line of JSON: `{"step": 10, "loss": 2.1, ...}` for progress,
-/// `{"step": 100, "val_loss": 1.9, ...}` for an evaluation.
+/// with the names and units of `Progress`, `{"step": 100, "val_loss": 1.9, ...}` for an evaluation.
+/// JSON has no NaN and no infinity: both become null.
+///
+///     MetricsLog log("runs/demo/metrics.jsonl");
 class MetricsLog : public Observer {
  public:
-  /// Throws std::runtime_error if the file cannot be written.
-  explicit MetricsLog(const std::filesystem::path& path);
+  /// Begins a new file. For a run that goes on after `resumed_step` it keeps the lines up to that
+  /// step: later ones, and a last one that was torn, are of steps that will be done again. Throws
+  /// std::runtime_error, naming the file, if it cannot be written; so does each report.
+  explicit MetricsLog(const std::filesystem::path& path, int64_t resumed_step = 0);
 
   void on_progress(const Progress& progress) override;
   void on_evaluation(int64_t step, const Evaluation& evaluation) override;
 
  private:
-  void write_line(const std::string& line);
-
-  std::filesystem::path path_;
-  std::ofstream file_;
+  AppendFile file_;
 };
 
 }  // namespace attend::train

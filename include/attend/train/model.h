@@ -26,6 +26,9 @@ torch::nn::Module& module_of(const Model& model);
 /// classifier.
 torch::Tensor logits_of(Model& model, const Batch& batch);
 
+/// The embedding of tokens (V, E); of a Seq2Seq that of its source.
+torch::Tensor token_table(const Model& model);
+
 /// The model of one kind. Throws InputError, naming what was wanted, for a model of another kind.
 ///
 ///     auto& language_model = model_as<LanguageModel>(run.model, "generate");

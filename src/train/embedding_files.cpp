@@ -1,0 +1,94 @@
+#include "attend/train/embedding_files.h"
+
+#include "attend/io/files.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utf8.h>
+
+#include <fstream>
+
+namespace attend::train {
+namespace {
+
+constexpr const char* kEmbeddings = "embeddings.tsv";
+constexpr const char* kMetadata = "metadata.tsv";
+constexpr const char* kConfig = "projector_config.pbtxt";
+
+bool is_control(char32_t character) {
+  return character < 0x20 || (character >= 0x7F && character <= 0x9F);
+}
+
+/// White space that JavaScript's trim() takes away, without the plain space and what is_control().
+bool is_unusual_space(char32_t character) {
+  return character == 0xA0 || character == 0x1680 || (character >= 0x2000 && character <= 0x200A) ||
+         character == 0x2028 || character == 0x2029 || character == 0x202F || character == 0x205F ||
+         character == 0x3000 || character == 0xFEFF;
+}
+
+std::string escaped(char32_t character) {
+  switch (character) {
+    case '\\':
+      return "\\\\";
+    case '\t':
+      return "\\t";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    default:
+      break;
+  }
+  const auto number = static_cast<uint32_t>(character);
+  if (character < 0x80 && is_control(character)) return fmt::format("\\x{:02X}", number);
+  if (is_control(character) || is_unusual_space(character)) return fmt::format("\\u{:04X}", number);
+  std::string text;
+  utf8::append(character, std::back_inserter(text));
+  return text;
+}
+
+/// A token as a line that the projector takes for one token.
+std::string label(const std::string& token) {
+  std::string text;
+  for (auto at = token.begin(); at != token.end();) {
+    for (const auto valid_end = utf8::find_invalid(at, token.end()); at != valid_end;)
+      text += escaped(utf8::next(at, valid_end));
+    if (at != token.end()) text += fmt::format("\\x{:02X}", static_cast<unsigned char>(*at++));
+  }
+  const bool blank = text.find_first_not_of(' ') == std::string::npos;
+  return blank ? fmt::format("\"{}\"", text) : text;
+}
+
+void write_table(const std::filesystem::path& path, const torch::Tensor& table) {
+  std::ofstream file(path, std::ios::binary);
+  for (const auto& row : table.unbind(0)) {
+    const auto* values = row.const_data_ptr<float>();
+    file << fmt::format("{}\n", fmt::join(values, values + row.numel(), "\t"));
+  }
+  file.close();
+  if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", path.string()));
+}
+
+}  // namespace
+
+void write_embeddings(const std::filesystem::path& directory, const torch::Tensor& table,
+                      const std::vector<std::string>& tokens) {
+  TORCH_CHECK_VALUE(table.dim() == 2, "table: expected (V, E), found ", table.sizes());
+  TORCH_CHECK_VALUE(table.size(0) == static_cast<int64_t>(tokens.size()), "table ", table.sizes(),
+                    " must have a row for each of the ", tokens.size(), " tokens");
+  const auto values = table.detach().to(torch::kCPU, torch::kFloat).contiguous();  // (V, E)
+  std::string labels;
+  for (const auto& token : tokens) labels += label(token) + "\n";
+
+  replace_file(directory / kEmbeddings, [&](const auto& path) { write_table(path, values); });
+  replace_file(directory / kMetadata, labels);
+  replace_file(directory / kConfig, fmt::format("embeddings {{\n"
+                                                "  tensor_name: \"token embeddings\"\n"
+                                                "  tensor_path: \"{}\"\n"
+                                                "  metadata_path: \"{}\"\n"
+                                                "}}\n",
+                                                kEmbeddings, kMetadata));
+}
+
+}  // namespace attend::train

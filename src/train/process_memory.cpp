@@ -1,0 +1,13 @@
+#include "attend/train/process_memory.h"
+
+#include <sys/resource.h>
+
+namespace attend::train {
+
+int64_t peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;  // Linux counts it in KiB
+}
+
+}  // namespace attend::train

@@ -1,0 +1,150 @@
+#include "attend/train/tensorboard_log.h"
+
+#include "attend/train/checksum.h"
+
+#include <fmt/format.h>
+#include <protozero/pbf_builder.hpp>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <chrono>
+#include <vector>
+
+namespace attend::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The messages of TensorFlow's event.proto and summary.proto, as far as they are written here.
+enum class Event : protozero::pbf_tag_type {
+  double_wall_time = 1,
+  int64_step = 2,
+  string_file_version = 3,
+  message_summary = 5,
+  message_session_log = 7,
+};
+enum class SessionLog : protozero::pbf_tag_type { enum_status = 1 };
+enum class Summary : protozero::pbf_tag_type { message_value = 1 };
+enum class Value : protozero::pbf_tag_type { string_tag = 1, float_simple_value = 2 };
+constexpr int32_t kStart = 1;  // of SessionLog's status
+
+constexpr const char* kPrefix = "events.out.tfevents.";
+
+struct Scalar {
+  const char* tag;
+  double value;
+};
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+template <typename Integer>
+std::string little_endian(Integer value) {
+  std::string bytes;
+  for (std::size_t i = 0; i < sizeof value; ++i)
+    bytes += static_cast<char>(static_cast<unsigned char>(value >> (8 * i)));
+  return bytes;
+}
+
+/// A checksum as TFRecord files hold it: changed, so that data which holds checksums has another.
+std::string masked_checksum(std::string_view bytes) {
+  return little_endian(std::rotr(crc32c(bytes), 15) + 0xA282EAD8u);
+}
+
+std::string record(const std::string& data) {
+  const auto length = little_endian(static_cast<uint64_t>(data.size()));
+  return length + masked_checksum(length) + data + masked_checksum(data);
+}
+
+std::string version_event() {
+  std::string data;
+  protozero::pbf_builder<Event> event(data);
+  event.add_double(Event::double_wall_time, seconds_since_1970());
+  event.add_string(Event::string_file_version, "brain.Event:2");
+  return data;
+}
+
+/// Tells readers to forget `step` and what comes after it.
+std::string restart_event(int64_t step) {
+  std::string data;
+  protozero::pbf_builder<Event> event(data);
+  event.add_double(Event::double_wall_time, seconds_since_1970());
+  event.add_int64(Event::int64_step, step);
+  protozero::pbf_builder<SessionLog> session(event, Event::message_session_log);
+  session.add_enum(SessionLog::enum_status, kStart);
+  return data;
+}
+
+std::string scalars_event(int64_t step, const std::vector<Scalar>& scalars) {
+  std::string data;
+  protozero::pbf_builder<Event> event(data);
+  event.add_double(Event::double_wall_time, seconds_since_1970());
+  event.add_int64(Event::int64_step, step);
+  protozero::pbf_builder<Summary> summary(event, Event::message_summary);
+  for (const auto& scalar : scalars) {
+    protozero::pbf_builder<Value> value(summary, Summary::message_value);
+    value.add_string(Value::string_tag, scalar.tag);
+    value.add_float(Value::float_simple_value, static_cast<float>(scalar.value));
+  }
+  return data;
+}
+
+/// A name that no file has. Readers take the files of a directory in the order of their names, so a
+/// file of the same second counts as a second later.
+fs::path new_event_file(const fs::path& directory) {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const auto name = [&](int64_t time) {
+    return directory / fmt::format("{}{}.{}", kPrefix, time, host.data());
+  };
+  auto time = static_cast<int64_t>(seconds_since_1970());
+  while (fs::exists(name(time))) ++time;
+  return name(time);
+}
+
+AppendFile open_log(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) {
+    throw std::runtime_error(
+        fmt::format("{}: cannot be made: {}", directory.string(), error.message()));
+  }
+  return {new_event_file(directory), "wx"};
+}
+
+}  // namespace
+
+TensorBoardLog::TensorBoardLog(const fs::path& directory, int64_t resumed_step)
+    : file_(open_log(directory)) {
+  file_.append(record(version_event()));
+  if (resumed_step > 0) file_.append(record(restart_event(resumed_step + 1)));
+}
+
+void TensorBoardLog::on_progress(const Progress& progress) {
+  const auto event =
+      scalars_event(progress.step, {{"train/loss", progress.loss},
+                                    {"train/learning_rate", progress.learning_rate},
+                                    {"train/gradient_norm", progress.gradient_norm},
+                                    {"train/tokens_per_second", progress.tokens_per_second},
+                                    {"train/memory", static_cast<double>(progress.memory)}});
+  file_.append(record(event));
+}
+
+void TensorBoardLog::on_evaluation(int64_t step, const Evaluation& evaluation) {
+  std::vector<Scalar> scalars{{"val/loss", evaluation.loss}};
+  if (evaluation.accuracy) scalars.push_back({"val/accuracy", *evaluation.accuracy});
+  file_.append(record(scalars_event(step, scalars)));
+}
+
+void remove_event_files(const fs::path& directory) {
+  if (!fs::is_directory(directory)) return;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (entry.path().filename().string().starts_with(kPrefix)) files.push_back(entry.path());
+  }
+  for (const auto& file : files) fs::remove(file);
+}
+
+}  // namespace attend::train

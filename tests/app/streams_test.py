@@ -1,0 +1,59 @@
+"""Training whose output goes nowhere, or whose files have no room.
+
+Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+"""
+
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import tempfile
+import unittest
+
+ATTEND = os.environ["ATTEND"]
+
+
+class StreamsThatBreak(unittest.TestCase):
+    def train(self, redirection):
+        with tempfile.TemporaryDirectory() as folder:
+            run = pathlib.Path(folder, "run")
+            status = subprocess.run(
+                ["bash", "-c", f"set -o pipefail; '{ATTEND}' train --steps 200 --eval-every 2 "
+                               f"--layers 1 --embed-dim 8 --out '{run}' {redirection}"],
+                capture_output=True, timeout=300).returncode
+            lines = (run / "metrics.jsonl").read_text().splitlines()
+            self.assertEqual(json.loads(lines[-1])["step"], 200)
+            self.assertTrue((run / "summary.json").exists())
+        return status
+
+    def test_nobody_reads_standard_error(self):
+        self.assertEqual(self.train("2>&1 >/dev/null | true"), 0)
+        self.assertEqual(self.train("2>&-"), 0)
+        self.assertEqual(self.train("2>/dev/full"), 0)
+
+    def test_nobody_reads_standard_output(self):
+        """The run is done and saved; that its results were not shown is a failure nevertheless."""
+        self.assertEqual(self.train("2>/dev/null | true"), 1)
+        self.assertEqual(self.train(">/dev/full"), 1)
+        self.assertEqual(self.train(">&-"), 0)
+
+    def test_a_log_that_cannot_be_written_stops_the_run(self):
+        def with_small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
+
+        with tempfile.TemporaryDirectory() as folder:
+            run = pathlib.Path(folder, "run")
+            result = subprocess.run([ATTEND, "train", "--steps", "5000", "--eval-every", "1", "--layers",
+                                     "0", "--embed-dim", "8", "--out", run], capture_output=True,
+                                    text=True, preexec_fn=with_small_files, timeout=300)
+            self.assertFalse((run / "summary.json").exists())
+        self.assertEqual(result.returncode, 1, result.stderr)
+        last = result.stderr.splitlines()[-1]
+        self.assertRegex(last, r"^attend: .*/run/.*: cannot be written: File too large$")
+
+
+if __name__ == "__main__":
+    unittest.main()

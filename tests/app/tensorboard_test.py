@@ -1,0 +1,76 @@
+"""A run in TensorBoard: its own reader finds the scalars and the embeddings.
+
+Run by CTest with ATTEND set to the built command, by a Python that has tensorboard; otherwise it
+exits with 77, which CTest reports as skipped.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+    from tensorboard.plugins.base_plugin import TBContext
+    from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
+    from werkzeug.test import Client
+except ImportError:
+    print("skipped: this Python has no tensorboard")
+    sys.exit(77)
+
+ATTEND = os.environ["ATTEND"]
+TRAINING = {"train/loss": "loss", "train/learning_rate": "learning_rate", "train/memory": "memory",
+            "train/gradient_norm": "gradient_norm", "train/tokens_per_second": "tokens_per_second"}
+HELD_OUT = {"val/loss": "val_loss", "val/accuracy": "val_accuracy"}
+
+
+class TensorBoard(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.run_directory = pathlib.Path(temporary.name, "run")
+        cls.train()
+
+    @classmethod
+    def train(cls, *flags):
+        subprocess.run([ATTEND, "train", "--steps", "30", "--eval-every", "10", "--out",
+                        cls.run_directory, *flags], check=True, capture_output=True)
+
+    def test_holds_every_number_of_the_metrics(self):
+        lines = [json.loads(line)
+                 for line in (self.run_directory / "metrics.jsonl").read_text().splitlines()]
+        events = EventAccumulator(str(self.run_directory / "tensorboard")).Reload()
+        self.assertEqual(set(events.Tags()["scalars"]), {*TRAINING, *HELD_OUT})
+        for tag, key in {**TRAINING, **HELD_OUT}.items():
+            expected = [(line["step"], line[key]) for line in lines if key in line]
+            self.assertGreaterEqual(len(expected), 3, key)
+            found = [(event.step, event.value) for event in events.Scalars(tag)]
+            self.assertEqual([step for step, _ in found], [step for step, _ in expected])
+            for (_, number), (_, value) in zip(found, expected):
+                self.assertAlmostEqual(number, value, delta=1e-6 * abs(value))
+
+    def test_shows_the_embeddings(self):
+        directory = str(self.run_directory)
+        runs = EventMultiplexer().AddRunsFromDirectory(directory).Reload()
+        context = TBContext(logdir=directory, data_provider=MultiplexerDataProvider(runs, directory))
+        pages = {path: Client(page) for path, page in ProjectorPlugin(context).get_plugin_apps().items()}
+        info = pages["/info"].get("/?run=.").get_json()["embeddings"][0]
+        tokens = json.loads((self.run_directory / "tokenizer.json").read_text())["tokens"]
+        self.assertEqual(info["tensorShape"], [len(tokens), 64])
+        where = f"/?run=.&name={info['tensorName'].replace(' ', '%20')}"
+        self.assertEqual(pages["/metadata"].get(where + "&num_rows=9999").text.splitlines(), tokens)
+        self.assertEqual(len(pages["/tensor"].get(where + "&num_rows=9999").data), len(tokens) * 64 * 4)
+
+    def test_a_run_that_is_replaced_leaves_no_curve_behind(self):
+        self.train("--overwrite")
+        self.assertEqual(len(list((self.run_directory / "tensorboard").iterdir())), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
