@@ -3,22 +3,18 @@
 #include "attend/nn/eval_scope.h"
 #include "nn/checks.h"
 
-#include <tuple>
+#include <algorithm>
 
 namespace attend::inline models {
 namespace {
 
-/// Draws a token by its scores (V), which are on the CPU.
-int64_t choose(torch::Tensor scores, const GenerationOptions& options,
-               const std::optional<torch::Generator>& generator) {
-  if (options.temperature == 0.0) return scores.argmax(-1).item<int64_t>();
-  auto tokens = torch::arange(scores.size(-1));  // (V)
-  if (options.top_k > 0 && options.top_k < scores.size(-1)) {
-    std::tie(scores, tokens) = scores.topk(options.top_k);  // (k)
-  }
-  const auto probabilities = torch::softmax((scores - scores.max()) / options.temperature, -1);
-  const auto drawn = probabilities.multinomial(1, /*replacement=*/false, generator);
-  return tokens[drawn.item<int64_t>()].item<int64_t>();
+void check(const GenerationOptions& options) {
+  check_not_negative("max_new_tokens", options.max_new_tokens);
+  check_sampling(options.sampling);
+}
+
+torch::Tensor as_batch(at::IntArrayRef tokens, const torch::Device& device) {
+  return torch::tensor(tokens, torch::kLong).unsqueeze(0).to(device);  // (1, T)
 }
 
 }  // namespace
@@ -26,11 +22,9 @@ int64_t choose(torch::Tensor scores, const GenerationOptions& options,
 std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
                               const GenerationOptions& options,
                               const std::optional<torch::Generator>& generator,
-                              const std::function<void(int64_t)>& on_token) {
+                              const std::function<bool(int64_t)>& on_token) {
   TORCH_CHECK_VALUE(!prompt.empty(), "the prompt must hold at least one token, found none");
-  check_not_negative("temperature", options.temperature);
-  check_not_negative("top_k", options.top_k);
-  check_not_negative("max_new_tokens", options.max_new_tokens);
+  check(options);
   const EvalScope eval(*model);
   const torch::NoGradGuard no_grad;
   const auto device = model->embedding->token->weight.device();
@@ -46,14 +40,35 @@ std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
       cache.clear();
       cached = tokens.size() - context;
     }
-    const auto unseen = torch::tensor(
-        at::ArrayRef<int64_t>(tokens.data() + cached, tokens.size() - cached), torch::kLong);
-    const auto logits = model->step(unseen.unsqueeze(0).to(device), cache);  // (1, T, V)
+    const auto unseen = as_batch({tokens.data() + cached, tokens.size() - cached}, device);
+    const auto logits = model->step(unseen, cache);  // (1, T, V)
     cached = tokens.size();
-    tokens.push_back(choose(logits[0][-1].cpu(), options, generator));
-    if (on_token) on_token(tokens.back());
+    tokens.push_back(sample(logits[0][-1], options.sampling, tokens, generator));
+    if (on_token && !on_token(tokens.back())) break;
   }
   return {tokens.begin() + static_cast<std::ptrdiff_t>(given), tokens.end()};
+}
+
+std::vector<int64_t> generate(Seq2Seq& model, const std::vector<int64_t>& source,
+                              const AnswerTokens& around, const GenerationOptions& options,
+                              const std::optional<torch::Generator>& generator) {
+  TORCH_CHECK_VALUE(!source.empty(), "the source must hold at least one token, found none");
+  check(options);
+  const EvalScope eval(*model);
+  const torch::NoGradGuard no_grad;
+  const auto device = model->target_embedding->token->weight.device();
+  const auto memory = model->encode(as_batch(source, device));  // (1, S, E)
+  auto cache = model->make_cache(1);
+  std::vector<int64_t> answer;
+  int64_t newest = around.begin;
+  const auto longest = std::min(options.max_new_tokens, model->config.context);
+  while (static_cast<int64_t>(answer.size()) < longest) {
+    const auto logits = model->step(as_batch(newest, device), memory, cache);  // (1, 1, V)
+    newest = sample(logits[0][-1], options.sampling, answer, generator);
+    if (newest == around.end) break;
+    answer.push_back(newest);
+  }
+  return answer;
 }
 
 }  // namespace attend::inline models

@@ -35,18 +35,10 @@ torch::Tensor LanguageModelImpl::step(const torch::Tensor& tokens, KvCache& cach
 }
 
 KvCache LanguageModelImpl::make_cache(int64_t batch) const {
-  const auto& stack = config.stack;
   const auto& weight = embedding->token->weight;
-  const int64_t kv_heads = stack.kv_heads != 0 ? stack.kv_heads : stack.heads;
-  const int64_t head_dim = stack.head_dim != 0 ? stack.head_dim : stack.embed_dim / stack.heads;
-  auto options = KvCacheOptions(stack.layers, batch, kv_heads, head_dim, config.context)
+  return KvCache(cache_options(config.stack, config.stack.layers, batch, config.context)
                      .dtype(weight.scalar_type())
-                     .device(weight.device());
-  if (stack.window > 0 && stack.positions != PositionScheme::learned) {
-    // So that a call of `context` tokens finds a full window before each of them.
-    options.window(stack.window).capacity(config.context + stack.window - 1);
-  }
-  return KvCache(options);
+                     .device(weight.device()));
 }
 
 torch::Tensor LanguageModelImpl::score(const torch::Tensor& x) const {

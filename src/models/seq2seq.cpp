@@ -37,6 +37,31 @@ torch::Tensor Seq2SeqImpl::forward(const torch::Tensor& source, const torch::Ten
   const auto x =
       transformer->forward(source_embedding(source), target_embedding(target),
                            {.key_valid = source_valid}, {.causal = true});  // (..., T, E)
+  return score(x);
+}
+
+torch::Tensor Seq2SeqImpl::encode(const torch::Tensor& source, const torch::Tensor& source_valid) {
+  return transformer->encoder->forward(source_embedding(source), {.key_valid = source_valid});
+}
+
+torch::Tensor Seq2SeqImpl::step(const torch::Tensor& target, const torch::Tensor& memory,
+                                KvCache& cache, const torch::Tensor& source_valid) {
+  TORCH_CHECK_VALUE(target.dim() == 2, "step expects a target (B, T), found ", target.sizes());
+  cache.extend(target.size(1));
+  const auto x = target_embedding->forward(target, cache.positions());  // (B, T, E)
+  return score(transformer->decoder->forward(x, memory, {.causal = true},
+                                             {.key_valid = source_valid}, {.cache = &cache}));
+}
+
+KvCache Seq2SeqImpl::make_cache(int64_t batch) const {
+  const auto& weight = target_embedding->token->weight;
+  const auto layers = static_cast<int64_t>(transformer->decoder->blocks->size());
+  return KvCache(cache_options(config.stack, layers, batch, config.context)
+                     .dtype(weight.scalar_type())
+                     .device(weight.device()));
+}
+
+torch::Tensor Seq2SeqImpl::score(const torch::Tensor& x) const {
   const auto& weight = config.tied ? target_embedding->token->weight : head->weight;
   return torch::nn::functional::linear(x, weight);  // (..., T, V)
 }

@@ -177,6 +177,16 @@ TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab
   return options.positions(Positions::none);
 }
 
+KvCacheOptions cache_options(const StackConfig& config, int64_t layers, int64_t batch,
+                             int64_t context) {
+  const int64_t kv_heads = config.kv_heads != 0 ? config.kv_heads : config.heads;
+  const int64_t head_dim = config.head_dim != 0 ? config.head_dim : config.embed_dim / config.heads;
+  const KvCacheOptions options(layers, batch, kv_heads, head_dim, context);
+  if (config.window == 0 || config.positions == PositionScheme::learned) return options;
+  // So that a call of `context` tokens finds a full window before each of them.
+  return KvCacheOptions(options).window(config.window).capacity(context + config.window - 1);
+}
+
 void initialize(torch::nn::Module& model, const StackConfig& config) {
   switch (config.initialization) {
     case Initialization::gpt2:

@@ -2,6 +2,7 @@
 
 #include "attend/models/stack_config.h"
 #include "attend/nn/encoder_decoder.h"
+#include "attend/nn/kv_cache.h"
 #include "attend/nn/token_embedding.h"
 
 #include <torch/nn/cloneable.h>
@@ -42,6 +43,22 @@ class Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
                         const torch::Tensor& source_valid = {});
 
+  /// What the decoder looks at: `source` (B, S), `source_valid` (B, S) as above; returns (B, S, E).
+  torch::Tensor encode(const torch::Tensor& source, const torch::Tensor& source_valid = {});
+
+  /// Continues the targets in `cache` by `target` (B, T), given what `encode` made of the sources
+  /// (B, S, E); returns the logits (B, T, V) of these. Gives what `forward` gives for the whole
+  /// targets. Throws c10::ValueError if the cache is full.
+  ///
+  ///     auto cache = model->make_cache(1);
+  ///     auto memory = model->encode(source);
+  ///     auto logits = model->step(begin, memory, cache);  // (1, 1, V)
+  torch::Tensor step(const torch::Tensor& target, const torch::Tensor& memory, KvCache& cache,
+                     const torch::Tensor& source_valid = {});
+
+  /// An empty cache for `batch` targets; see `cache_options`.
+  KvCache make_cache(int64_t batch) const;
+
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
@@ -53,6 +70,9 @@ class Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(torch::Tensor())})
+
+ private:
+  torch::Tensor score(const torch::Tensor& x) const;
 };
 TORCH_MODULE(Seq2Seq);
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/enum_names.h"
+#include "attend/nn/kv_cache.h"
 #include "attend/nn/token_embedding.h"
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"
@@ -97,6 +98,12 @@ TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t lay
 /// The options of a token embedding, with the positions that `config` adds there.
 TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,
                                         int64_t context);
+
+/// The options of a cache for the self-attention of `layers` such blocks: `batch` sequences of up
+/// to `context` tokens or, if there is a window and positions are not learned, of any number, each
+/// call bringing up to `context`.
+KvCacheOptions cache_options(const StackConfig& config, int64_t layers, int64_t batch,
+                             int64_t context);
 
 /// Gives all weights of `model` the values that `config.initialization` names.
 void initialize(torch::nn::Module& model, const StackConfig& config);
