@@ -14,7 +14,7 @@ namespace {
 struct GenerateArguments {
   std::string run;
   std::string prompt;
-  GenerationOptions options{.max_new_tokens = 200, .temperature = 0.8};
+  GenerationOptions options{.max_new_tokens = 200, .sampling = {.temperature = 0.8}};
   uint64_t seed = 1;
 };
 
@@ -28,6 +28,7 @@ void run_generate(const GenerateArguments& arguments) {
     const auto& text = run.tokenizer.token(token);
     fmt::print("{}{}", run.tokenizer.unit() == TokenUnit::word ? " " : "", text);
     std::fflush(stdout);
+    return true;
   };
   generate(train::model_as<LanguageModel>(run.model, "attend generate"), prompt, arguments.options, generator, print_token);
   fmt::print("\n");
@@ -56,8 +57,8 @@ void add_generate_command(CLI::App& app) {
   command->add_option("--prompt", arguments->prompt, "text to continue")->required();
   auto& options = arguments->options;
   add_number(*command, "--tokens", options.max_new_tokens, "tokens to generate");
-  add_number(*command, "--temperature", options.temperature, "0 = always the likeliest token");
-  add_number(*command, "--top-k", options.top_k, "draw from the k likeliest tokens; 0 = from all");
+  add_number(*command, "--temperature", options.sampling.temperature, "0 = always the likeliest token");
+  add_number(*command, "--top-k", options.sampling.top_k, "draw from the k likeliest tokens; 0 = from all");
   add_number(*command, "--seed", arguments->seed, "of the drawing");
   command->callback([=] { run_generate(*arguments); });
 }

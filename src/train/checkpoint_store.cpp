@@ -32,7 +32,7 @@ std::string manifest_of(const fs::path& folder) {
   nlohmann::ordered_json files;
   for (const char* name : {kWeights, kState, kStanding}) {
     files[name] = {{"bytes", fs::file_size(folder / name)},
-                   {"crc32c", crc32c_of_file(folder / name)}};
+                   {"crc32c", crc32c(read_bytes(folder / name))}};
   }
   const nlohmann::ordered_json manifest{{"version", 1}, {"files", files}};
   return manifest.dump(2) + "\n";

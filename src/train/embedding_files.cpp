@@ -12,9 +12,6 @@
 namespace attend::train {
 namespace {
 
-constexpr const char* kEmbeddings = "embeddings.tsv";
-constexpr const char* kMetadata = "metadata.tsv";
-constexpr const char* kConfig = "projector_config.pbtxt";
 
 bool is_control(char32_t character) {
   return character < 0x20 || (character >= 0x7F && character <= 0x9F);
@@ -81,14 +78,14 @@ void write_embeddings(const std::filesystem::path& directory, const torch::Tenso
   std::string labels;
   for (const auto& token : tokens) labels += label(token) + "\n";
 
-  replace_file(directory / kEmbeddings, [&](const auto& path) { write_table(path, values); });
-  replace_file(directory / kMetadata, labels);
-  replace_file(directory / kConfig, fmt::format("embeddings {{\n"
+  replace_file(directory / EmbeddingFiles::table, [&](const auto& path) { write_table(path, values); });
+  replace_file(directory / EmbeddingFiles::tokens, labels);
+  replace_file(directory / EmbeddingFiles::config, fmt::format("embeddings {{\n"
                                                 "  tensor_name: \"token embeddings\"\n"
                                                 "  tensor_path: \"{}\"\n"
                                                 "  metadata_path: \"{}\"\n"
                                                 "}}\n",
-                                                kEmbeddings, kMetadata));
+                                                EmbeddingFiles::table, EmbeddingFiles::tokens));
 }
 
 }  // namespace attend::train

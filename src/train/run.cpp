@@ -4,6 +4,7 @@
 #include "attend/io/files.h"
 #include "attend/io/safetensors.h"
 #include "attend/nn/parameter_count.h"
+#include "attend/train/embedding_files.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -8,6 +8,13 @@
 
 namespace attend::train {
 
+/// The files that `write_embeddings` writes.
+struct EmbeddingFiles {
+  static constexpr const char* table = "embeddings.tsv";
+  static constexpr const char* tokens = "metadata.tsv";
+  static constexpr const char* config = "projector_config.pbtxt";
+};
+
 /// Writes the vectors of tokens for the Embedding Projector: `embeddings.tsv`, a row a token,
 /// `metadata.tsv`, a token a line, and `projector_config.pbtxt`, by which
 /// `tensorboard --logdir DIRECTORY` finds both; projector.tensorflow.org takes the first two.
