@@ -19,8 +19,9 @@ std::string nearest_neighbours(train::Model& model, const train::Task& task) {
   const torch::NoGradGuard no_grad;
   const auto& vocabulary = task.tokenizer();
   auto& language_model = train::model_as<LanguageModel>(model, "the report of neighbours");
-  const auto table = torch::nn::functional::normalize(
-      language_model->embedding->token->weight, torch::nn::functional::NormalizeFuncOptions().dim(-1));
+  const auto table =
+      torch::nn::functional::normalize(language_model->embedding->token->weight,
+                                       torch::nn::functional::NormalizeFuncOptions().dim(-1));
   std::string text;
   for (const auto& word : task.probe_words()) {
     const auto id = vocabulary.id(word);

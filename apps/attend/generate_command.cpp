@@ -30,7 +30,8 @@ void run_generate(const GenerateArguments& arguments) {
     std::fflush(stdout);
     return true;
   };
-  generate(train::model_as<LanguageModel>(run.model, "attend generate"), prompt, arguments.options, generator, print_token);
+  generate(train::model_as<LanguageModel>(run.model, "attend generate"), prompt, arguments.options,
+           generator, print_token);
   fmt::print("\n");
 }
 
@@ -57,8 +58,10 @@ void add_generate_command(CLI::App& app) {
   command->add_option("--prompt", arguments->prompt, "text to continue")->required();
   auto& options = arguments->options;
   add_number(*command, "--tokens", options.max_new_tokens, "tokens to generate");
-  add_number(*command, "--temperature", options.sampling.temperature, "0 = always the likeliest token");
-  add_number(*command, "--top-k", options.sampling.top_k, "draw from the k likeliest tokens; 0 = from all");
+  add_number(*command, "--temperature", options.sampling.temperature,
+             "0 = always the likeliest token");
+  add_number(*command, "--top-k", options.sampling.top_k,
+             "draw from the k likeliest tokens; 0 = from all");
   add_number(*command, "--seed", arguments->seed, "of the drawing");
   command->callback([=] { run_generate(*arguments); });
 }

@@ -19,12 +19,8 @@ std::string continuation(train::Model& model, const train::Task& task, const std
   return fmt::format("{}{}\n", prompt, tokenizer.decode(tokens));
 }
 
-std::string question(train::Model& model, const train::Task& task,
-                     const train::Example& example) {
-  const auto& tokenizer = task.tokenizer();
-  const auto tokens = static_cast<int64_t>(tokenizer.encode(example.answer).size());
-  const auto found =
-      train::answer(model, tokenizer, task.classes(), example.prompt, tokens);
+std::string question(train::Model& model, const train::Task& task, const train::Example& example) {
+  const auto found = train::answer(model, task.tokenizer(), task.classes(), example);
   const auto verdict = found == example.answer ? "right" : fmt::format("not {}", example.answer);
   return fmt::format("  {} -> {}  ({})\n", example.prompt, found, verdict);
 }

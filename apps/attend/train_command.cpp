@@ -90,7 +90,8 @@ class TrainingRun {
     const auto found = train::latest_checkpoint(directory);
     if (!found) return;  // ended before the first: begin again
     for (const auto& damage : found->damaged) {
-      write_error(fmt::format("attend: a checkpoint is damaged, taking the one before: {}\n", damage));
+      write_error(
+          fmt::format("attend: a checkpoint is damaged, taking the one before: {}\n", damage));
     }
     trainer.restore(found->snapshot);
     first_step_ = found->snapshot.standing.step;
@@ -117,9 +118,9 @@ class TrainingRun {
          std::make_shared<train::TensorBoardLog>(directory / train::RunFiles::tensorboard,
                                                  first_step_)});
     train::RunKeeper keeper(directory);
-    return trainer.run({.observers = {&files, &terminal},
-                        .keeper = &keeper,
-                        .stop_requested = [] { return StopSignal::received() != 0; }});
+    return trainer.run({.observers = {&files, &terminal}, .keeper = &keeper, .stop_requested = [] {
+                          return StopSignal::received() != 0;
+                        }});
   }
 
   void print_outcome(const train::Outcome& outcome) const {
@@ -175,7 +176,8 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& fla
   for (const auto& [given, name] : {std::pair(!arguments.recipe_file.empty(), "a recipe"),
                                     std::pair(!arguments.out.empty(), "--out"),
                                     std::pair(arguments.overwrite, "--overwrite")}) {
-    if (given) throw InputError(fmt::format("--resume goes on with a run as it is: leave {} away", name));
+    if (given)
+      throw InputError(fmt::format("--resume goes on with a run as it is: leave {} away", name));
   }
   return flags.over(train::recipe_of_run(arguments.resume));
 }
@@ -190,7 +192,7 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   if (!recipe.text.empty()) recipe.text = fs::absolute(recipe.text).string();
   const bool resumes = !arguments.resume.empty();
   TrainingRun run(recipe, resumes);
-  const auto directory = resumes                   ? fs::path(arguments.resume)
+  const auto directory = resumes                 ? fs::path(arguments.resume)
                          : arguments.out.empty() ? free_directory(recipe)
                                                  : fs::path(arguments.out);
   run.train_in(directory, arguments.overwrite);

@@ -15,11 +15,11 @@ struct Answer {
   const Vocabulary& tokenizer;
   const std::vector<std::string>& classes;
   const std::vector<int64_t>& prompt;
-  int64_t tokens;
+  const std::string& right;
 
   std::string operator()(LanguageModel& model) const {
     auto options = kGreedy;
-    options.max_new_tokens = tokens;
+    options.max_new_tokens = static_cast<int64_t>(tokenizer.encode(right).size());
     return tokenizer.decode(generate(model, prompt, options));
   }
   std::string operator()(SequenceClassifier& model) const {
@@ -38,11 +38,10 @@ struct Answer {
 }  // namespace
 
 std::string answer(Model& model, const Vocabulary& tokenizer,
-                   const std::vector<std::string>& classes, const std::string& prompt,
-                   int64_t tokens) {
-  const auto encoded = tokenizer.encode(prompt);
+                   const std::vector<std::string>& classes, const Example& example) {
+  const auto encoded = tokenizer.encode(example.prompt);
   if (encoded.empty()) throw InputError("the prompt is empty: expected at least one token");
-  return std::visit(Answer{tokenizer, classes, encoded, tokens}, model);
+  return std::visit(Answer{tokenizer, classes, encoded, example.answer}, model);
 }
 
 }  // namespace attend::train

@@ -49,8 +49,8 @@ void verify(const fs::path& folder) {
   }
   // A change of any file, of the manifest too, is a change of what the manifest should be.
   if (text == manifest_of(folder)) return;
-  throw InputError(
-      fmt::format("{}: sizes and checksums are not those of the files", (folder / kManifest).string()));
+  throw InputError(fmt::format("{}: sizes and checksums are not those of the files",
+                               (folder / kManifest).string()));
 }
 
 Snapshot read(const fs::path& folder) {

@@ -16,8 +16,7 @@ torch::Device find_device(const std::string& name) {
     const torch::Device device(name);
     if (device.is_cpu() || std::max<int64_t>(device.index(), 0) < gpus) return device;
   } catch (const std::exception&) {
-    throw InputError(
-        fmt::format("device: expected auto, cpu, cuda or cuda:N, found '{}'", name));
+    throw InputError(fmt::format("device: expected auto, cpu, cuda or cuda:N, found '{}'", name));
   }
   throw InputError(fmt::format("device: {} is not there: {} GPUs found", name, gpus));
 }

@@ -12,7 +12,6 @@
 namespace attend::train {
 namespace {
 
-
 bool is_control(char32_t character) {
   return character < 0x20 || (character >= 0x7F && character <= 0x9F);
 }
@@ -78,14 +77,16 @@ void write_embeddings(const std::filesystem::path& directory, const torch::Tenso
   std::string labels;
   for (const auto& token : tokens) labels += label(token) + "\n";
 
-  replace_file(directory / EmbeddingFiles::table, [&](const auto& path) { write_table(path, values); });
+  replace_file(directory / EmbeddingFiles::table,
+               [&](const auto& path) { write_table(path, values); });
   replace_file(directory / EmbeddingFiles::tokens, labels);
-  replace_file(directory / EmbeddingFiles::config, fmt::format("embeddings {{\n"
-                                                "  tensor_name: \"token embeddings\"\n"
-                                                "  tensor_path: \"{}\"\n"
-                                                "  metadata_path: \"{}\"\n"
-                                                "}}\n",
-                                                EmbeddingFiles::table, EmbeddingFiles::tokens));
+  replace_file(directory / EmbeddingFiles::config,
+               fmt::format("embeddings {{\n"
+                           "  tensor_name: \"token embeddings\"\n"
+                           "  tensor_path: \"{}\"\n"
+                           "  metadata_path: \"{}\"\n"
+                           "}}\n",
+                           EmbeddingFiles::table, EmbeddingFiles::tokens));
 }
 
 }  // namespace attend::train

@@ -11,7 +11,7 @@ torch::Tensor summed_loss(const torch::Tensor& logits, const torch::Tensor& targ
                            .reduction(torch::kSum)
                            .label_smoothing(label_smoothing);
   const auto scores = logits.flatten(0, -2).to(torch::promoteTypes(  // (targets, V)
-      logits.scalar_type(), torch::kFloat));  // a sum of many small numbers
+      logits.scalar_type(), torch::kFloat));                         // a sum of many small numbers
   return torch::nn::functional::cross_entropy(scores, targets.flatten(), options);
 }
 

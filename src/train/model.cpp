@@ -39,9 +39,15 @@ struct Logits {
   }
 };
 
-constexpr const char* kind_of(const LanguageModel*) { return "language_model"; }
-constexpr const char* kind_of(const SequenceClassifier*) { return "sequence_classifier"; }
-constexpr const char* kind_of(const Seq2Seq*) { return "seq2seq"; }
+constexpr const char* kind_of(const LanguageModel*) {
+  return "language_model";
+}
+constexpr const char* kind_of(const SequenceClassifier*) {
+  return "sequence_classifier";
+}
+constexpr const char* kind_of(const Seq2Seq*) {
+  return "seq2seq";
+}
 
 }  // namespace
 

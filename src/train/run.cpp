@@ -48,7 +48,8 @@ bool is_taken(const fs::path& directory) {
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
-    if (name != RunLock::kFile && name != RunFiles::data && name != RunFiles::tokenizer) return true;
+    if (name != RunLock::kFile && name != RunFiles::data && name != RunFiles::tokenizer)
+      return true;
   }
   return fs::is_regular_file(directory, missing);
 }
@@ -66,10 +67,10 @@ void move_old_run(const fs::path& directory) {
     fs::create_directories(replaced);
   }
   // The recipe is what makes a directory a run, so it goes last.
-  for (const auto* name : {RunFiles::summary, RunFiles::checkpoints, RunFiles::tensorboard,
-                           RunFiles::metrics, EmbeddingFiles::table, EmbeddingFiles::tokens,
-                           EmbeddingFiles::config, RunFiles::model, RunFiles::tokenizer, RunFiles::data,
-                           RunFiles::recipe}) {
+  for (const auto* name :
+       {RunFiles::summary, RunFiles::checkpoints, RunFiles::tensorboard, RunFiles::metrics,
+        EmbeddingFiles::table, EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,
+        RunFiles::tokenizer, RunFiles::data, RunFiles::recipe}) {
     if (!fs::exists(directory / name)) continue;
     if (finished) {
       fs::rename(directory / name, replaced / name);
@@ -194,7 +195,8 @@ std::unique_ptr<RunLock> reopen_run(const fs::path& directory, const Recipe& rec
   std::vector<std::string> differences;
   const auto compare = [&](const std::string& what, const std::string& run,
                            const std::string& now) {
-    if (run != now) differences.push_back(fmt::format("{}: '{}' in the run, now '{}'", what, run, now));
+    if (run != now)
+      differences.push_back(fmt::format("{}: '{}' in the run, now '{}'", what, run, now));
   };
   compare("kind of model", std::string(model_kind(begun.model)),
           std::string(model_kind(recipe.model)));

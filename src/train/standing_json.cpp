@@ -12,8 +12,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // JSON has no NaN, so a number that is not finite is null.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-double number(const Json& json) { return json.is_null() ? NAN : json.get<double>(); }
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+double number(const Json& json) {
+  return json.is_null() ? NAN : json.get<double>();
+}
 
 Json to_object(const std::optional<Evaluation>& evaluation) {
   if (!evaluation) return nullptr;

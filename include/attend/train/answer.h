@@ -2,6 +2,7 @@
 
 #include "attend/io/vocabulary.h"
 #include "attend/train/model.h"
+#include "attend/train/task.h"
 
 #include <string>
 #include <vector>
@@ -13,13 +14,12 @@ inline constexpr const char* kPadding = "<pad>";
 inline constexpr const char* kBegin = "<begin>";
 inline constexpr const char* kEnd = "<end>";
 
-/// What `model` thinks likeliest after a prompt: of a classifier the name of the class, of a
-/// Seq2Seq the target, of a LanguageModel the `tokens` that follow. Throws InputError for a prompt
-/// that is empty, longer than the context, or holds a token that is unknown.
+/// What `model` thinks likeliest after the prompt of an example: of a classifier the name of the
+/// class, of a Seq2Seq the target, of a LanguageModel as many tokens as the right answer has.
+/// Throws InputError for a prompt that is empty or holds a token that is unknown.
 ///
-///     answer(run.model, run.tokenizer, run.classes, "12+34=", 3) == "64."
+///     answer(run.model, run.tokenizer, run.classes, {"12+34=", "64."}) == "64."
 std::string answer(Model& model, const Vocabulary& tokenizer,
-                   const std::vector<std::string>& classes, const std::string& prompt,
-                   int64_t tokens);
+                   const std::vector<std::string>& classes, const Example& example);
 
 }  // namespace attend::train

@@ -12,9 +12,10 @@ struct Batch {
   torch::Tensor tokens;   ///< (B, T) int64: what is read; of a Seq2Seq, the source
   torch::Tensor targets;  ///< int64, or kIgnored: the token after each (B, T), of a Seq2Seq after
                           ///< each token of `decoder_tokens` (B, U), of a classifier the class (B)
-  torch::Tensor answers = {};  ///< bool, as targets: those that accuracy counts; undefined if the task
-                          ///< has no notion of a right answer
-  torch::Tensor valid = {};    ///< (B, T) bool, true = a token, false = padding; undefined = all tokens
+  torch::Tensor answers = {};  ///< bool, as targets: those that accuracy counts; undefined if the
+                               ///< task has no notion of a right answer
+  torch::Tensor valid =
+      {};  ///< (B, T) bool, true = a token, false = padding; undefined = all tokens
   torch::Tensor decoder_tokens = {};  ///< (B, U) int64: what the decoder of a Seq2Seq reads
 };
 

@@ -13,7 +13,7 @@ class Task;
 
 /// How well a model does on data that it was not trained on.
 struct Evaluation {
-  double loss = 0.0;  ///< mean cross-entropy of a target, in nats
+  double loss = 0.0;               ///< mean cross-entropy of a target, in nats
   std::optional<double> accuracy;  ///< share of sequences all of whose answers are the model's
                                    ///< likeliest, 0 to 1, if there are answers
   int64_t tokens = 0;              ///< how many targets the loss is the mean of

@@ -16,9 +16,9 @@ namespace attend::train {
 
 /// What the examples of a task are like; each task has defaults of its own, and uses what it needs.
 struct DataConfig {
-  int64_t length = 8;      ///< longest sequence of the task's own symbols, as a number's digits
-  int64_t symbols = 10;    ///< how many different ones there are; the modulus of arithmetic
-  double held_out = 0.1;   ///< share of the data that is not trained on
+  int64_t length = 8;     ///< longest sequence of the task's own symbols, as a number's digits
+  int64_t symbols = 10;   ///< how many different ones there are; the modulus of arithmetic
+  double held_out = 0.1;  ///< share of the data that is not trained on
 };
 
 /// What the numbers of a forward pass are.
@@ -49,31 +49,31 @@ enum class ScheduleKind {
 
 /// How a model is trained.
 struct TrainingConfig {
-  int64_t steps = 400;        ///< optimizer steps
-  int64_t batch = 64;         ///< sequences in a backward pass
-  int64_t accumulate = 1;     ///< backward passes in a step
-  double lr = 3e-3;           ///< highest learning rate
+  int64_t steps = 400;     ///< optimizer steps
+  int64_t batch = 64;      ///< sequences in a backward pass
+  int64_t accumulate = 1;  ///< backward passes in a step
+  double lr = 3e-3;        ///< highest learning rate
   ScheduleKind schedule = ScheduleKind::cosine;
   double min_lr_ratio = 0.1;  ///< learning rate at the last step, if it falls, as a share of lr
   int64_t warmup = 50;        ///< steps in which the learning rate rises from 0
   double cooldown = 0.2;      ///< wsd: share of the steps in which the learning rate falls
   OptimizerKind optimizer = OptimizerKind::adamw;
-  double weight_decay = 0.1;  ///< of matrices and embeddings; biases and norms have none
-  double beta1 = 0.9;         ///< AdamW: memory of the gradient
-  double beta2 = 0.99;        ///< AdamW: memory of its square
-  double momentum = 0.95;     ///< Muon: memory of the gradient
-  double clip = 1.0;          ///< highest norm of the gradient; 0 = no limit
+  double weight_decay = 0.1;     ///< of matrices and embeddings; biases and norms have none
+  double beta1 = 0.9;            ///< AdamW: memory of the gradient
+  double beta2 = 0.99;           ///< AdamW: memory of its square
+  double momentum = 0.95;        ///< Muon: memory of the gradient
+  double clip = 1.0;             ///< highest norm of the gradient; 0 = no limit
   double label_smoothing = 0.0;  ///< share of a target's weight that all tokens share
-  double balance = 0.01;      ///< weight of the loss that spreads tokens over experts, if any
+  double balance = 0.01;         ///< weight of the loss that spreads tokens over experts, if any
   Precision precision = Precision::fp32;
   OnNonFinite on_nonfinite = OnNonFinite::stop;
-  int64_t eval_every = 100;        ///< steps between two evaluations
-  int64_t patience = 0;            ///< evaluations without a lower loss that end the run; 0 = none do
+  int64_t eval_every = 100;  ///< steps between two evaluations
+  int64_t patience = 0;      ///< evaluations without a lower loss that end the run; 0 = none do
   int64_t checkpoint_every = 100;  ///< steps between two checkpoints
   int64_t log_every = 10;          ///< steps between two progress reports
-  int64_t seed = 1;           ///< of the weights, the batches and dropout
-  int64_t threads = 0;        ///< CPU threads; 0 = as many as LibTorch takes
-  std::string device = "auto";  ///< "cpu", "cuda", "cuda:1", ...; "auto" = a GPU if there is one
+  int64_t seed = 1;                ///< of the weights, the batches and dropout
+  int64_t threads = 0;             ///< CPU threads; 0 = as many as LibTorch takes
+  std::string device = "auto";     ///< "cpu", "cuda", "cuda:1", ...; "auto" = a GPU if there is one
 };
 
 /// The config of a model of any kind; in a recipe its kind has the name in `model_kind`.
@@ -101,8 +101,8 @@ struct Recipe {
 /// A value of a recipe that can be set by its name; nothing if its model's kind has no such value.
 using FieldRef = std::variant<std::monostate, int64_t*, double*, bool*, std::string*,
                               PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*,
-QueryKeyNormKind*, BranchScaling*, Initialization*, Pooling*, Precision*,
-                              OnNonFinite*, OptimizerKind*, ScheduleKind*>;
+                              QueryKeyNormKind*, BranchScaling*, Initialization*, Pooling*,
+                              Precision*, OnNonFinite*, OptimizerKind*, ScheduleKind*>;
 struct RecipeField {
   const char* section;  ///< its table in the file: "", "data", "model" or "training"
   const char* key;      ///< its name there, as in embed_dim; the flag is --embed-dim

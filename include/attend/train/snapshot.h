@@ -17,10 +17,10 @@ struct Standing {
   int64_t skipped = 0;            ///< steps left out since loss or gradient was not finite
   double training_seconds = 0.0;  ///< of the steps
   double evaluation_seconds = 0.0;
-  double train_loss = 0.0;        ///< of the last step, nats a target
-  std::optional<Evaluation> last;       ///< the latest evaluation
-  std::optional<Evaluation> best;       ///< that of the lowest loss
-  int64_t best_step = 0;                ///< after how many steps that was
+  double train_loss = 0.0;               ///< of the last step, nats a target
+  std::optional<Evaluation> last;        ///< the latest evaluation
+  std::optional<Evaluation> best;        ///< that of the lowest loss
+  int64_t best_step = 0;                 ///< after how many steps that was
   int64_t evaluations_without_gain = 0;  ///< since then
 
   double seconds() const { return training_seconds + evaluation_seconds; }

@@ -6,12 +6,13 @@
 namespace attend::train {
 namespace {
 
-/// Up to `length` letters, no two alike, each with a digit, and then one of the letters again: which
-/// digit was its? The task that shows induction (Olsson et al. 2022) at its smallest.
+/// Up to `length` letters, no two alike, each with a digit, and then one of the letters again:
+/// which digit was its? The task that shows induction (Olsson et al. 2022) at its smallest.
 class AssociativeRecallTask : public QuestionTask {
  public:
   explicit AssociativeRecallTask(const Recipe& recipe)
-      : QuestionTask(recipe, letters(recipe.data.symbols) + "0123456789?=", 2 * longest(recipe) + 4),
+      : QuestionTask(recipe,
+                     letters(recipe.data.symbols) + "0123456789?=", 2 * longest(recipe) + 4),
         letters_(letters(recipe.data.symbols)),
         longest_(longest(recipe)) {}
 
@@ -19,7 +20,8 @@ class AssociativeRecallTask : public QuestionTask {
   Example draw(Sampler& sampler) const override {
     auto keys = letters_;
     for (std::size_t i = keys.size() - 1; i > 0; --i) {
-      std::swap(keys[i], keys[static_cast<std::size_t>(sampler.below(static_cast<int64_t>(i) + 1))]);
+      std::swap(keys[i],
+                keys[static_cast<std::size_t>(sampler.below(static_cast<int64_t>(i) + 1))]);
     }
     keys.resize(static_cast<std::size_t>(1 + sampler.below(longest_)));
     const auto asked = static_cast<std::size_t>(sampler.below(static_cast<int64_t>(keys.size())));
@@ -46,8 +48,7 @@ class AssociativeRecallTask : public QuestionTask {
 
 TaskInfo associative_recall_task() {
   return {"associative-recall", "the digit that stood beside a letter: c4a7b1?a=7", false,
-          question_recipe("associative-recall"),
-          [](const Recipe& recipe) -> std::unique_ptr<Task> {
+          question_recipe("associative-recall"), [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<AssociativeRecallTask>(recipe);
           }};
 }

@@ -15,8 +15,8 @@ constexpr uint64_t kSplitSeed = 20220106;
 constexpr int64_t kLength = 4;  // a + b =
 constexpr std::size_t kShown = 5;
 
-/// All sums a + b modulo a prime (Power et al. 2022): long after the model knows the sums that it is
-/// trained on by heart, it finds the rule, and the held-out ones come right: grokking.
+/// All sums a + b modulo a prime (Power et al. 2022): long after the model knows the sums that it
+/// is trained on by heart, it finds the rule, and the held-out ones come right: grokking.
 class ModularArithmeticTask : public ListedTask {
  public:
   static Recipe defaults() {
@@ -73,8 +73,7 @@ class ModularArithmeticTask : public ListedTask {
 
 TaskInfo modular_arithmetic_task() {
   return {"modular-arithmetic", "the sum modulo a prime, which a model groks: 50 + 60 = 13", false,
-          ModularArithmeticTask::defaults(),
-          [](const Recipe& recipe) -> std::unique_ptr<Task> {
+          ModularArithmeticTask::defaults(), [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<ModularArithmeticTask>(recipe);
           }};
 }

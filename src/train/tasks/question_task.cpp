@@ -18,8 +18,7 @@ QuestionTask::QuestionTask(const Recipe& recipe, const std::string& characters, 
 
 Batch QuestionTask::rows(const std::vector<Example>& examples) const {
   // Any token will do as padding: it follows the answer, where causal attention cannot see it.
-  return continuation_rows(examples,
-                           {.tokenizer = vocabulary_, .padding = 0, .length = longest_});
+  return continuation_rows(examples, {.tokenizer = vocabulary_, .padding = 0, .length = longest_});
 }
 
 std::string letters(int64_t count) {

@@ -114,7 +114,8 @@ class TranslationTask : public ExampleTask {
     for (const auto& noun : kNouns) all.insert({noun.english, noun.toy});
     for (const auto& verb : kVerbs) all.insert({verb.english, verb.toy});
     for (const auto& adjective : kAdjectives) {
-      all.insert({adjective.english, adjective.toy + std::string("o"), adjective.toy + std::string("a")});
+      all.insert(
+          {adjective.english, adjective.toy + std::string("o"), adjective.toy + std::string("a")});
     }
     std::vector<std::string> tokens{kPadding, kBegin, kEnd};
     tokens.insert(tokens.end(), all.begin(), all.end());
