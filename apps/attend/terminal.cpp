@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <stdexcept>
 
 namespace attend::app {
 
@@ -13,8 +14,17 @@ void open_closed_streams() {
   if (descriptor >= 0) ::close(descriptor);
 }
 
+bool input_is_terminal() {
+  return ::isatty(STDIN_FILENO) == 1;
+}
+
 void write_error(const std::string& text) {
   std::fputs(text.c_str(), stderr);
+}
+
+void print_now(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!flush_output()) throw std::runtime_error("standard output cannot be written");
 }
 
 bool flush_output() {

@@ -39,8 +39,9 @@ fs::path free_directory(const train::Recipe& recipe) {
 void print_sample(LanguageModel& model, const train::Task& task, int64_t seed) {
   auto generator = torch::make_generator<torch::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
   const auto& vocabulary = task.vocabulary();
-  const auto tokens = generate(model, vocabulary.encode(task.prompt()),
-                               {.max_new_tokens = 200, .temperature = 0.8}, generator);
+  const auto tokens =
+      generate(model, vocabulary.encode(task.prompt()),
+               {.max_new_tokens = 200, .sampling = {.temperature = 0.8}}, generator);
   fmt::print("\nA sample, continuing the text's first line:\n{}{}\n", task.prompt(),
              vocabulary.decode(tokens));
 }
