@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string_view>
 
 namespace attend::app {
@@ -31,8 +32,17 @@ void outlive_closed_pipes() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
+bool input_is_terminal() {
+  return ::isatty(STDIN_FILENO) == 1;
+}
+
 void write_error(const std::string& text) {
   std::fputs(text.c_str(), stderr);
+}
+
+void print_now(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!flush_output()) throw std::runtime_error("standard output cannot be written");
 }
 
 bool flush_output() {

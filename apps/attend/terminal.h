@@ -12,8 +12,14 @@ void open_closed_streams();
 /// not end the program.
 void outlive_closed_pipes();
 
+/// Whether standard input is a person at a terminal.
+bool input_is_terminal();
+
 /// Writes to standard error; if that fails nobody can be told, and work goes on.
 void write_error(const std::string& text);
+
+/// Writes to standard output at once. Throws std::runtime_error if that fails.
+void print_now(const std::string& text);
 
 /// Whether all that was printed to standard output arrived.
 bool flush_output();

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "parse_number.h"
+
+#include <CLI/App.hpp>
+
+#include <cmath>
+#include <type_traits>
+
+namespace attend::app {
+
+/// What a number of the command line has to be.
+struct Requirement {
+  const char* text;  ///< as in "must not be negative"
+  bool (*holds)(double);
+};
+
+inline constexpr Requirement kPositive{"be positive", [](double x) { return x > 0; }};
+inline constexpr Requirement kNotNegative{"not be negative", [](double x) { return x >= 0; }};
+inline constexpr Requirement kShare{"be between 0 and 1",
+                                    [](double x) { return x >= 0 && x <= 1; }};
+
+/// Adds an option that takes a finite number; its help shows the value that `target` has now.
+template <typename Number>
+CLI::Option* add_number(CLI::App& command, const std::string& flag, Number& target,
+                        const Requirement& requirement, const char* help) {
+  const auto parse = [flag, &target, requirement](const std::string& text) {
+    target = parse_number<Number>(flag, text);
+    const auto value = static_cast<double>(target);
+    if (!std::isfinite(value)) {
+      throw CLI::ValidationError(flag, fmt::format("expected a finite number, found '{}'", text));
+    }
+    if (!requirement.holds(value)) {
+      throw CLI::ValidationError(flag, fmt::format("must {}, found {}", requirement.text, text));
+    }
+  };
+  return command.add_option_function<std::string>(flag, parse, help)
+      ->type_name(std::is_integral_v<Number> ? "INT" : "FLOAT")
+      ->default_str(fmt::format("{}", target));
+}
+
+}  // namespace attend::app

@@ -1,0 +1,45 @@
+#include "prompt.h"
+
+#include "attend/input_error.h"
+#include "attend/io/files.h"
+#include "terminal.h"
+
+#include <iostream>
+#include <iterator>
+
+namespace attend::app {
+namespace {
+
+Prompt read_standard_input() {
+  return {"standard input",
+          {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}};
+}
+
+}  // namespace
+
+void PromptOptions::add_to(CLI::App& command) {
+  // The text is taken from the option's results: they are what was typed, character by character.
+  text_ = command.add_option("--prompt", CLI::callback_t([](const auto&) { return true; }),
+                             "the text itself");
+  text_->type_name("TEXT")->group("Prompt");
+  file_ =
+      command.add_option("--prompt-file", CLI::callback_t([](const auto&) { return true; }),
+                         "file that holds the text, its last line break included; - is standard "
+                         "input, which is also read if neither option is given");
+  file_->type_name("FILE")->group("Prompt")->excludes(text_);
+}
+
+Prompt PromptOptions::read() const {
+  if (text_->count() > 0) return {"--prompt", text_->results().front()};
+  if (file_->count() == 0) {
+    if (input_is_terminal()) {
+      throw InputError(
+          "no prompt: expected --prompt TEXT, --prompt-file FILE or text on standard input");
+    }
+    return read_standard_input();
+  }
+  const auto& file = file_->results().front();
+  return file == "-" ? read_standard_input() : Prompt{file, read_bytes(file)};
+}
+
+}  // namespace attend::app

@@ -1,0 +1,163 @@
+"""attend generate from outside, with a model of a small text.
+
+Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+"""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import unittest
+
+from text_run import ATTEND, TextRunTest, attend
+
+
+class GenerateTest(TextRunTest):
+    def generate(self, *arguments, **options):
+        result = attend("generate", self.run_directory, *arguments, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+
+class Prompts(GenerateTest):
+    GREEDY = ("--tokens", 15, "--temperature", 0)
+
+    def test_come_from_the_command_line_a_file_or_standard_input(self):
+        file = self.write("prompt.txt", "Füchse ")
+        for arguments, given in ((("--prompt", "Füchse "), None), (("--prompt-file", file), None),
+                                 (("--prompt-file", "-"), "Füchse "), ((), "Füchse "),
+                                 (("--prompt", "Füchse "), "ignored")):
+            result = self.generate(*arguments, *self.GREEDY, given=given)
+            self.assertEqual(result.stdout, "Füchse fressen Früchte\n")
+            self.assertEqual(result.stderr, "")
+
+    def test_keep_the_line_break_at_the_end_of_a_file(self):
+        file = self.write("line.txt", "Früchte.\n")
+        self.assertEqual(self.generate("--prompt-file", file, *self.GREEDY).stdout,
+                         "Früchte.\nFüchse fressen \n")
+
+    def test_are_not_repeated_if_one_asks_so(self):
+        self.assertEqual(self.generate("--prompt", "Füchse ", "--no-echo", *self.GREEDY).stdout,
+                         "fressen Früchte\n")
+
+    def test_are_taken_character_by_character(self):
+        for prompt in ("[F]", "{}", "--seed", '"F"', "'F'", "%%", "- F"):
+            self.refuses(["generate", self.run_directory, "--prompt", prompt], "--prompt: character")
+
+    def test_that_are_wrong_name_where_they_come_from(self):
+        run = ["generate", self.run_directory]
+        empty = self.write("empty.txt", "")
+        (self.folder / "latin1.txt").write_bytes(b"F\xfcchse")
+        self.refuses([*run, "--prompt", ""], "--prompt: the prompt is empty")
+        self.refuses([*run, "--prompt-file", empty], "empty.txt: the prompt is empty")
+        self.refuses(run, "standard input: the prompt is empty", given="")
+        self.refuses(run, "standard input: character 'z'", given="z")
+        self.refuses([*run, "--prompt-file", self.folder / "latin1.txt"], "latin1.txt:", "0xFC")
+        self.refuses([*run, "--prompt-file", self.folder / "none.txt"], "none.txt: no such file")
+        self.refuses([*run, "--prompt-file", self.folder], "found a directory")
+        self.refuses([*run, "--prompt", "F", "--prompt-file", empty], "--prompt-file", "--prompt")
+
+    def test_are_not_waited_for_at_a_terminal(self):
+        controller, terminal = pty.openpty()
+        try:
+            result = subprocess.run([ATTEND, "generate", self.run_directory], stdin=terminal,
+                                    capture_output=True, text=True, timeout=60)
+        finally:
+            os.close(controller)
+            os.close(terminal)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("no prompt: expected --prompt TEXT", result.stderr)
+
+
+class Sampling(GenerateTest):
+    HOT = ("--prompt", "F", "--tokens", 40, "--temperature", 3)
+
+    def test_the_same_seed_gives_the_same_text(self):
+        first = self.generate(*self.HOT, "--seed", 4).stdout
+        self.assertEqual(self.generate(*self.HOT, "--seed", 4).stdout, first)
+        self.assertNotEqual(self.generate(*self.HOT, "--seed", 5).stdout, first)
+
+    def test_each_way_to_keep_the_likeliest_only_is_greedy(self):
+        greedy = self.generate("--prompt", "F", "--tokens", 40, "--temperature", 0).stdout
+        self.assertNotEqual(self.generate(*self.HOT).stdout, greedy)
+        for flag, value in (("--top-k", 1), ("--top-p", 0), ("--min-p", 1)):
+            self.assertEqual(self.generate(*self.HOT, flag, value).stdout, greedy, flag)
+
+    def test_a_repetition_penalty_finds_other_words(self):
+        greedy = ("--prompt", "F", "--tokens", 40, "--temperature", 0)
+        self.assertNotEqual(self.generate(*greedy, "--repetition-penalty", 100).stdout,
+                            self.generate(*greedy).stdout)
+
+    def test_samples_are_those_of_the_seeds_that_follow(self):
+        three = self.generate(*self.HOT, "--samples", 3, "--seed", 7)
+        alone = [self.generate(*self.HOT, "--seed", seed).stdout for seed in (7, 8, 9)]
+        self.assertEqual(three.stdout, "".join(alone))
+        self.assertEqual(len(set(alone)), 3)
+        self.assertEqual(three.stderr, "".join(f"--- sample {n} of 3 ---\n" for n in (1, 2, 3)))
+
+    def test_numbers_out_of_range_are_named(self):
+        for flag, value, expected in (
+                ("--top-p", 1.5, "--top-p: must be between 0 and 1, found 1.5"),
+                ("--min-p", -1, "--min-p: must be between 0 and 1, found -1"),
+                ("--repetition-penalty", 0, "--repetition-penalty: must be positive, found 0"),
+                ("--temperature", "inf", "--temperature: expected a finite number, found 'inf'"),
+                ("--temperature", "nan", "expected a finite number, found 'nan'"),
+                ("--tokens", -1, "--tokens: must not be negative, found -1"),
+                ("--samples", 0, "--samples: must be positive, found 0"),
+                ("--seed", -1, "--seed: expected a whole number, found '-1'")):
+            self.refuses(["generate", self.run_directory, "--prompt", "F", flag, value], expected)
+
+
+class Output(GenerateTest):
+    GREEDY = ("--prompt", "Füchse ", "--tokens", 15, "--temperature", 0)
+
+    def test_ends_before_a_stop_text(self):
+        for stops, expected in ((["ssen"], "Füchse fre\n"), (["xyz", "rü", "s"], "Füchse fre\n"),
+                                (["Frü", " F"], "Füchse fressen\n"), (["ücht"], "Füchse fressen Fr\n"),
+                                (["[F]", "{}", "ü"], "Füchse fressen Fr\n"),
+                                (["chte.", "Fruit"], "Füchse fressen Früchte\n")):
+            flags = [part for stop in stops for part in ("--stop", stop)]
+            self.assertEqual(self.generate(*self.GREEDY, *flags).stdout, expected, stops)
+        self.refuses(["generate", self.run_directory, *self.GREEDY, "--stop", ""],
+                     "--stop: must not be empty")
+
+    def test_as_json_tells_how_each_text_ended(self):
+        result = self.generate(*self.GREEDY, "--json", "--samples", 2, "--stop", "Frü", "--seed", 5)
+        self.assertEqual(result.stderr, "")
+        sample = {"text": "fressen ", "tokens": 11, "stopped_by": "Frü"}
+        self.assertEqual(json.loads(result.stdout),
+                         {"prompt": "Füchse ", "seed": 5,
+                          "samples": [{"seed": 5, **sample}, {"seed": 6, **sample}]})
+        whole = json.loads(self.generate(*self.GREEDY, "--json").stdout)["samples"][0]
+        self.assertEqual(whole, {"seed": 1, "text": "fressen Früchte", "tokens": 15,
+                                 "stopped_by": None})
+
+    def test_comes_while_it_is_made(self):
+        process = subprocess.Popen(
+            [ATTEND, "generate", str(self.run_directory), "--prompt", "F", "--tokens", "100000000"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with process:
+            self.assertTrue(process.stdout.read(200))
+            # Its reader goes: it is ended by the signal that tells it so, and says nothing.
+            process.stdout.close()
+            self.assertEqual(process.wait(timeout=60), -signal.SIGPIPE)
+            self.assertEqual(process.stderr.read(), b"")
+
+    def test_that_cannot_be_written_ends_the_generation(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run(
+                [ATTEND, "generate", self.run_directory, "--prompt", "F", "--tokens", "100000000"],
+                stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr, "attend: standard output cannot be written\n")
+
+    def test_help_shows_groups_and_defaults(self):
+        text = attend("generate", "--help").stdout
+        for expected in ("Prompt:", "Sampling:", "Output:", r"--temperature FLOAT\W+0\.8",
+                         r"--top-p FLOAT\W+1\b", r"--tokens INT\W+200\b", "--stop TEXT"):
+            self.assertRegex(text, expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
