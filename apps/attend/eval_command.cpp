@@ -40,8 +40,12 @@ void run_eval(const EvalArguments& arguments) {
 void add_eval_command(CLI::App& app) {
   auto* command = app.add_subcommand("eval", "Measure a trained model on its held-out data");
   auto arguments = std::make_shared<EvalArguments>();
-  command->add_option("run", arguments->run, "run directory")->required();
+  command->add_option("run", arguments->run, "run directory")->required()->type_name("DIR");
   command->add_flag("--json", arguments->json, "print one JSON object");
+  command->footer(
+      "Examples:\n"
+      "  attend eval runs/first\n"
+      "  attend eval runs/first --json");
   command->callback([=] { run_eval(*arguments); });
 }
 

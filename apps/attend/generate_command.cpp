@@ -52,13 +52,17 @@ void add_number(CLI::App& command, const std::string& flag, Number& target, cons
 void add_generate_command(CLI::App& app) {
   auto* command = app.add_subcommand("generate", "Continue a text with a trained model");
   auto arguments = std::make_shared<GenerateArguments>();
-  command->add_option("run", arguments->run, "run directory")->required();
+  command->add_option("run", arguments->run, "run directory")->required()->type_name("DIR");
   command->add_option("--prompt", arguments->prompt, "text to continue")->required();
   auto& options = arguments->options;
   add_number(*command, "--tokens", options.max_new_tokens, "tokens to generate");
   add_number(*command, "--temperature", options.temperature, "0 = always the likeliest token");
   add_number(*command, "--top-k", options.top_k, "draw from the k likeliest tokens; 0 = from all");
   add_number(*command, "--seed", arguments->seed, "of the drawing");
+  command->footer(
+      "Examples:\n"
+      "  attend generate runs/text --prompt \"The \" --tokens 300\n"
+      "  attend generate runs/text --prompt \"The \" --temperature 0");
   command->callback([=] { run_generate(*arguments); });
 }
 

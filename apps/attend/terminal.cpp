@@ -1,9 +1,12 @@
 #include "terminal.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 namespace attend::app {
 
@@ -19,6 +22,19 @@ void write_error(const std::string& text) {
 
 bool flush_output() {
   return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
+std::size_t terminal_width() {
+  constexpr std::size_t kLeast = 50;
+  constexpr std::size_t kUnknown = 80;
+  const char* columns = std::getenv("COLUMNS");
+  const int given = columns != nullptr ? std::atoi(columns) : 0;
+  winsize size{};
+  const bool is_terminal = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const std::size_t width = given > 0     ? static_cast<std::size_t>(given)
+                            : is_terminal ? size.ws_col
+                                          : kUnknown;
+  return std::max(width, kLeast);
 }
 
 }  // namespace attend::app

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace attend::app {
@@ -13,5 +14,9 @@ void write_error(const std::string& text);
 
 /// Whether all that was printed to standard output arrived.
 bool flush_output();
+
+/// The width of lines on standard output: that of COLUMNS, if set, else of the terminal, else 80.
+/// Never so small that nothing can be laid out.
+std::size_t terminal_width();
 
 }  // namespace attend::app

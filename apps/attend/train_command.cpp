@@ -100,14 +100,24 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
 void add_train_command(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train a model; without arguments, the task senses");
   auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("recipe", arguments->recipe_file, "TOML file, as --print-config writes it");
+  command->add_option("recipe", arguments->recipe_file, "TOML file, as --print-config writes it")
+      ->type_name("FILE");
   command->add_option("--out", arguments->out, "run directory to make [runs/TASK]")
+      ->type_name("DIR")
+      ->group("Output")
       ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
-  command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds");
-  command->add_flag("--print-config", arguments->print_config,
-                    "print the resulting recipe and stop");
+  command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds")
+      ->group("Output");
+  command
+      ->add_flag("--print-config", arguments->print_config, "print the resulting recipe and stop")
+      ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
-  command->footer("Defaults in brackets: of the task senses, then of others that differ.");
+  command->footer(
+      "Defaults in brackets: of the task senses, then of others that differ.\n\n"
+      "Examples:\n"
+      "  attend train --layers 4 --lr 1e-3 --out runs/deep\n"
+      "  attend train --text book.txt --context 128 --positions rotary\n"
+      "  attend train --print-config > recipe.toml && attend train recipe.toml");
   command->callback([=] { run_train(*arguments, *flags); });
 }
 
