@@ -91,7 +91,7 @@ std::string words_case(const std::string& command, const std::vector<std::string
 std::string value_cases(const CLI::App& command) {
   std::string text;
   for (const auto* option : command.get_options()) {
-    if (option->get_type_size() == 0) continue;  // a switch
+    if (option->get_items_expected_max() == 0) continue;  // a switch
     std::vector<std::string> patterns;
     for (const auto& flag : flags_of(*option)) {
       patterns.push_back(fmt::format("'{} {}'", command.get_name(), flag));

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kNameWidth = 30;  ///< of the column of names, with what stands before it
 constexpr std::size_t kIndent = 2;
 
-/// What matters most comes first; what is not listed comes last. "Model: size" is of "Model".
+/// What matters most comes first; what is not listed comes last. "Model, size" is of "Model".
 std::size_t rank_of_group(const std::string& group) {
   constexpr std::array<std::string_view, 4> kOrder{"Task", "Model", "Training", "Output"};
   const auto* found = std::find_if(kOrder.begin(), kOrder.end(),
@@ -77,7 +77,7 @@ std::string HelpFormatter::groups_of(const CLI::App* app) const {
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
   auto name = is_positional ? option->get_name(/*positional=*/true)
                             : fmt::format("{}", fmt::join(flags_of(*option), ", "));
-  if (option->get_type_size() != 0) name += " " + option->get_type_name();
+  if (!option->get_type_name().empty()) name += " " + option->get_type_name();
   return entry(name, describe(*option));
 }
 

@@ -12,15 +12,15 @@ struct FieldHelp {
   const char* unit;  ///< empty for a pure number, and for what is none
 };
 
-constexpr const char* kSize = "Model: size";
-constexpr const char* kAttention = "Model: attention";
-constexpr const char* kFeedForward = "Model: feed-forward";
-constexpr const char* kPositions = "Model: positions";
-constexpr const char* kResidual = "Model: norms and residual branches";
-constexpr const char* kDropping = "Model: dropout";
-constexpr const char* kLength = "Training: length and batches";
-constexpr const char* kOptimizer = "Training: optimizer";
-constexpr const char* kReports = "Training: reports";
+constexpr const char* kSize = "Model, size";
+constexpr const char* kAttention = "Model, attention";
+constexpr const char* kFeedForward = "Model, feed-forward";
+constexpr const char* kPositions = "Model, positions";
+constexpr const char* kResidual = "Model, norms and residual branches";
+constexpr const char* kDropping = "Model, dropout";
+constexpr const char* kLength = "Training, length and batches";
+constexpr const char* kOptimizer = "Training, optimizer";
+constexpr const char* kReports = "Training, reports";
 
 /// What is not here stands in the group of its section, and has no unit.
 constexpr std::array kFields{

@@ -6,7 +6,7 @@
 
 namespace attend::app {
 
-/// The group of the help that a value of a recipe stands in: "Model: size".
+/// The group of the help that a value of a recipe stands in: "Model, size".
 std::string group_of(const train::RecipeField& field);
 
 /// The unit of a number of a recipe, as it stands after its flag: "TOKENS". Empty if it has none.

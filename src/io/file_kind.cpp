@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <utf8.h>
 
+#include <algorithm>
 #include <array>
 
 namespace attend {
@@ -47,15 +48,22 @@ bool begins_as_safetensors(std::string_view start) {
   return length <= kMaxHeaderBytes;
 }
 
-std::string describe(std::string_view start) {
+bool looks_like_text(std::string_view start) {
+  const auto is_control = [](unsigned char c) {
+    return c < 0x20 && c != '\t' && c != '\n' && c != '\r';
+  };
+  if (std::any_of(start.begin(), start.end(), is_control)) return false;
+  const auto wrong = utf8::find_invalid(start.begin(), start.end());
+  // Where the start is not the whole file, it may end within a character of up to 4 bytes.
+  return start.end() - wrong <= (start.size() == kStartBytes ? 3 : 0);
+}
+
+std::string describe_start(std::string_view start) {
   if (start.empty()) return "an empty file";
   for (const auto& other : kOthers) {
     if (start.starts_with(other.start)) return other.name;
   }
-  // A character of up to 4 bytes may be cut at the end.
-  const auto wrong = utf8::find_invalid(start.begin(), start.end());
-  const bool is_text = start.end() - wrong < 4 && start.find('\0') == std::string_view::npos;
-  if (is_text) return "a text file";
+  if (looks_like_text(start)) return "a text file";
   std::string bytes;
   for (const char c : start.substr(0, kLengthBytes)) {
     bytes += fmt::format(" {:02x}", static_cast<unsigned char>(c));
@@ -70,7 +78,7 @@ FileKind file_kind(const std::filesystem::path& path) {
   if (start.starts_with("PK\x03\x04")) return FileKind::zip;
   if (begins_as_safetensors(start)) return FileKind::safetensors;
   throw InputError(fmt::format("{}: expected a safetensors or TorchScript file, found {}",
-                               path.string(), describe(start)));
+                               path.string(), describe_start(start)));
 }
 
 }  // namespace attend

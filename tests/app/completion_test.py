@@ -141,24 +141,26 @@ class Help(unittest.TestCase):
     def test_every_command_ends_with_an_example(self):
         for command in commands():
             examples = attend(command, "--help").split("Examples:\n")[1]
-            self.assertIn(f"  attend {command} ", examples)
+            self.assertRegex(examples, rf"\battend {command} ")
 
     def test_groups_come_by_what_matters(self):
         text = attend("train", "--help")
         groups = re.findall(r"^(\w.*):$", text, re.MULTILINE)
-        for group in ("Task", "Model: size", "Model: attention", "Model: positions",
-                      "Training: optimizer", "Output"):
+        for group in ("Task", "Model, size", "Model, attention", "Model, positions",
+                      "Training, optimizer", "Output"):
             self.assertIn(group, groups)
-        order = [group.split(":")[0] for group in groups if group != "Positionals"]
+        order = [group.split(",")[0] for group in groups if group != "Positionals"]
         kinds = ["Task", "Model", "Training", "Output", "Options", "Examples"]
         self.assertEqual(order, sorted(order, key=kinds.index))
 
     def test_is_as_wide_as_the_terminal(self):
         for width in (60, 80, 120):
             help_text = attend("train", "--help", COLUMNS=str(width)).split("Examples:")[0]
-            described = [line for line in help_text.splitlines() if line.startswith(" " * 30)]
+            lines = help_text.splitlines()
+            described = [line for line in lines if line.startswith(" " * 30)]
             self.assertLessEqual(max(map(len, described)), width)
-            self.assertGreater(max(map(len, described)), width - 15)
+            self.assertGreater(max(map(len, lines)), width - 10)
+            self.assertFalse([line for line in lines if line != line.rstrip()])
 
 
 if __name__ == "__main__":
