@@ -9,5 +9,7 @@ void add_train_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_export_command(CLI::App& app);
+void add_inspect_command(CLI::App& app);
+void add_completion_command(CLI::App& app);
 
 }  // namespace attend::app

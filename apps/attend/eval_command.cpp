@@ -103,15 +103,21 @@ void add_eval_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("eval", "Measure a trained model on its held-out data or on a text");
   auto arguments = std::make_shared<EvalArguments>();
-  command->add_option("run", arguments->run, "run directory")->required();
-  command->add_option("file", arguments->file,
-                      "UTF-8 text to measure on, all of it, if the run has learned a text; without "
-                      "it: what the run has held out");
+  command->add_option("run", arguments->run, "run directory")->required()->type_name("DIR");
+  command
+      ->add_option("file", arguments->file,
+                   "file to measure on, all of it, of the kind that the run has learned; without "
+                   "it: what the run has held out")
+      ->type_name("FILE");
   command
       ->add_flag("--json", arguments->json,
                  "print one JSON object: task, file if one is given, layers, val_loss (nats a "
                  "token), perplexity, tokens, accuracy (0 to 1) if the task has answers")
       ->group("Output");
+  command->footer(
+      "Examples:\n"
+      "  attend eval runs/first\n"
+      "  attend eval runs/text other.txt --json");
   command->callback([=] { run_eval(*arguments); });
 }
 

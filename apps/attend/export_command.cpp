@@ -75,12 +75,16 @@ void run_export(const ExportArguments& arguments) {
 void add_export_command(CLI::App& app) {
   auto* command = app.add_subcommand("export", "Write a trained model as TorchScript");
   auto arguments = std::make_shared<ExportArguments>();
-  command->add_option("run", arguments->run, "run directory")->required();
-  command->add_option("-o,--out", arguments->out, "file to write, as in model.pt")->required();
+  command->add_option("run", arguments->run, "run directory")->required()->type_name("DIR");
+  command->add_option("-o,--out", arguments->out, "file to write, as in model.pt")
+      ->required()
+      ->type_name("FILE");
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing file");
   command->footer(
       "The file holds the vocabulary as tokenizer.json and the recipe as recipe.toml.\n"
-      "It is loaded and compared with the model before it gets its name.");
+      "It is loaded and compared with the model before it gets its name.\n\n"
+      "Examples:\n"
+      "  attend export runs/first -o model.pt");
   command->callback([=] { run_export(*arguments); });
 }
 

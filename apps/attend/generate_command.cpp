@@ -154,10 +154,14 @@ void add_output(CLI::App& command, GenerateArguments& arguments) {
 void add_generate_command(CLI::App& app) {
   auto* command = app.add_subcommand("generate", "Continue a text with a trained model");
   auto arguments = std::make_shared<GenerateArguments>();
-  command->add_option("run", arguments->run, "run directory")->required();
+  command->add_option("run", arguments->run, "run directory")->required()->type_name("DIR");
   arguments->prompt.add_to(*command);
   add_sampling(*command, *arguments);
   add_output(*command, *arguments);
+  command->footer(
+      "Examples:\n"
+      "  attend generate runs/text --prompt \"The \" --tokens 300 --top-p 0.9\n"
+      "  attend generate runs/text --samples 3 --stop . < prompt.txt");
   command->callback([=] { run_generate(*arguments); });
 }
 

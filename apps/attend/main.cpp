@@ -3,17 +3,19 @@
 #include "attend/input_error.h"
 #include "attend/nearest_name.h"
 #include "commands.h"
+#include "help_formatter.h"
 #include "stopped.h"
 #include "terminal.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace {
 
@@ -58,9 +60,14 @@ int main(int argc, char** argv) {
   attend::app::open_closed_streams();
   CLI::App app("attend trains small transformers and shows what they learn.");
   app.name("attend");
+  app.formatter(std::make_shared<attend::app::HelpFormatter>(
+      static_cast<std::size_t>(std::max(50, attend::app::terminal_width(STDOUT_FILENO)))));
   app.set_version_flag("--version", "attend " ATTEND_VERSION);
   app.require_subcommand(1);
   app.footer(
+      "Examples:\n"
+      "  attend train --out runs/first\n"
+      "  attend eval runs/first\n\n"
       "attend COMMAND --help tells what a command takes.\n"
       "Exit status: 0 done, 1 failed while running, 2 wrong command or input, 128+N stopped by\n"
       "signal N after saving.");
@@ -68,6 +75,8 @@ int main(int argc, char** argv) {
   attend::app::add_eval_command(app);
   attend::app::add_generate_command(app);
   attend::app::add_export_command(app);
+  attend::app::add_inspect_command(app);
+  attend::app::add_completion_command(app);
 
   try {
     try {

@@ -4,6 +4,7 @@
 #include "terminal.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace attend::app {
 namespace {
@@ -59,7 +60,7 @@ void ProgressLine::on_finish() {
 
 void ProgressLine::draw() {
   // One column stays free: some terminals go to the next line as soon as the last is taken.
-  const auto text = progress_text(last_, steps_, terminal_width() - 1);
+  const auto text = progress_text(last_, steps_, terminal_width(STDERR_FILENO) - 1);
   write_error(kEraseLine + coloured(text, kFaint, colours_));
   drawn_ = true;
 }

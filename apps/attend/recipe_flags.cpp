@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/train/task.h"
 #include "parse_number.h"
+#include "recipe_help.h"
 
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
@@ -43,6 +44,23 @@ std::string flag_of(const RecipeField& field) {
   return flag;
 }
 
+/// What stands after the flag of a number: its unit, if it has one.
+template <typename Number>
+std::string type_of_number(const RecipeField& field) {
+  const auto unit = unit_of(field);
+  return !unit.empty() ? unit : std::is_integral_v<Number> ? "INT" : "FLOAT";
+}
+
+/// The same for a text: one of the tasks, a file, or any.
+std::string type_of_text(const RecipeField& field) {
+  const std::string_view key = field.key;
+  if (key == "text") return "FILE";
+  if (key != "task") return "TEXT";
+  std::vector<std::string> names;
+  for (const auto& task : train::tasks()) names.emplace_back(task.name);
+  return fmt::format("{}", fmt::join(names, "|"));
+}
+
 using Setters = std::vector<std::function<void(Recipe&)>>;
 
 /// Adds the flag of a field, of whatever type, to a command; it stores what sets the value.
@@ -80,26 +98,42 @@ struct AddFlag {
     } else if constexpr (std::is_arithmetic_v<T>) {
       const auto parse = [=](const std::string& text) { set(parse_number<T>(flag, text)); };
       return command.add_option_function<std::string>(flag, parse, help)
-          ->type_name(std::is_integral_v<T> ? "INT" : "FLOAT");
+          ->type_name(type_of_number<T>(field));
     } else {
       const auto take = [=](const std::string& text) {
         if (text.empty()) throw CLI::ValidationError(flag, "must not be empty");
         set(text);
       };
-      return command.add_option_function<std::string>(flag, take, help);
+      return command.add_option_function<std::string>(flag, take, help)
+          ->type_name(type_of_text(field));
     }
   }
 };
 
 }  // namespace
 
+std::string text_of(const RecipeField& field, const Recipe& recipe) {
+  Recipe values = recipe;
+  return std::visit(
+      [](auto value) {
+        using T = std::remove_pointer_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::monostate>)
+          return std::string();
+        else if constexpr (std::is_enum_v<T>)
+          return std::string(to_string(*value));
+        else if constexpr (std::is_same_v<T, bool>)
+          return std::string(*value ? "on" : "off");
+        else
+          return fmt::format("{}", *value);
+      },
+      field.ref(values));
+}
+
 RecipeFlags::RecipeFlags(CLI::App& command) {
   Recipe types;  // only to see of which type each field is
   for (const auto& field : train::recipe_fields()) {
     auto* option = std::visit(AddFlag{command, field, given_}, field.ref(types));
-    if (option == nullptr) continue;
-    const std::string section = field.section;
-    option->group(section == "model" ? "Model" : section == "training" ? "Training" : "Task");
+    if (option != nullptr) option->group(group_of(field));
   }
 }
 

@@ -10,6 +10,9 @@
 
 namespace attend::app {
 
+/// A value of a recipe as it is written after its flag; a switch is "on" or "off".
+std::string text_of(const train::RecipeField& field, const train::Recipe& recipe);
+
 /// Every value of a recipe as a flag. What is given is kept apart, so that it can be laid over a
 /// recipe that is known only after parsing.
 class RecipeFlags {

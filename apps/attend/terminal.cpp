@@ -53,9 +53,9 @@ bool error_is_terminal() {
   return ::isatty(STDERR_FILENO) == 1 && environment("TERM") != "dumb";
 }
 
-int terminal_width() {
+int terminal_width(int stream) {
   winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  if (::ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   constexpr int kUsual = 80;
   const auto columns = environment("COLUMNS");
   int width = 0;

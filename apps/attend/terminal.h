@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace attend::app {
@@ -27,9 +28,9 @@ bool flush_output();
 /// Whether standard error is a terminal on which a line can be rewritten.
 bool error_is_terminal();
 
-/// How many columns the terminal on standard error has: as it says itself, else the environment
-/// variable COLUMNS, else 80.
-int terminal_width();
+/// How many columns the terminal of a stream (STDOUT_FILENO, STDERR_FILENO) has: as it says itself,
+/// else the environment variable COLUMNS, else 80.
+int terminal_width(int stream);
 
 /// Whether the environment variable NO_COLOR is empty or missing; see no-color.org.
 bool colours_are_welcome();

@@ -206,20 +206,29 @@ void add_train_command(CLI::App& app) {
   const auto not_empty = [](const std::string& text) {
     return text.empty() ? "must not be empty" : "";
   };
-  command->add_option("recipe", arguments->recipe_file,
-                      "TOML file, as --print-config writes it, or the name of one that attend "
-                      "models lists");
-  command->add_option("--out", arguments->out, "run directory to make [runs/TASK]")
-      ->check(not_empty);
   command
-      ->add_option("--resume", arguments->resume,
-                   "run directory to go on with, from its latest checkpoint")
-      ->check(not_empty);
-  command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds");
-  command->add_flag("--print-config", arguments->print_config,
-                    "print the resulting recipe and stop");
+      ->add_option("recipe", arguments->recipe_file,
+                   "TOML file, as --print-config writes it, or a name that attend models lists")
+      ->type_name("FILE");
+  const auto add_directory = [&](const char* flag, std::string& target, const char* help) {
+    command->add_option(flag, target, help)->type_name("DIR")->group("Output")->check(not_empty);
+  };
+  add_directory("--out", arguments->out, "run directory to make [runs/TASK]");
+  add_directory("--resume", arguments->resume,
+                "run directory to go on with, from its latest checkpoint");
+  command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds")
+      ->group("Output");
+  command
+      ->add_flag("--print-config", arguments->print_config, "print the resulting recipe and stop")
+      ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
-  command->footer("Defaults in brackets: of the task senses, then of others that differ.");
+  command->footer(
+      "Defaults in brackets: of the task senses, then of others that differ.\n\n"
+      "Examples:\n"
+      "  attend train --layers 4 --lr 1e-3 --out runs/deep\n"
+      "  attend train --text book.txt --context 128 --positions rotary\n"
+      "  attend train --resume runs/deep\n"
+      "  attend train --print-config > recipe.toml && attend train recipe.toml");
   command->callback([=] { run_train(*arguments, *flags); });
 }
 

@@ -13,16 +13,36 @@ namespace attend {
 
 namespace fs = std::filesystem;
 
-std::string read_bytes(const fs::path& path) {
+namespace {
+
+/// Throws InputError unless there is something at `path` that can be read from.
+std::ifstream open_to_read(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw InputError(fmt::format("{}: no such file", path.string()));
   if (fs::is_directory(path, ignored)) {
     throw InputError(fmt::format("{}: expected a file, found a directory", path.string()));
   }
   std::ifstream file(path, std::ios::binary);
+  if (!file) throw InputError(fmt::format("{}: cannot be read", path.string()));
+  return file;
+}
+
+}  // namespace
+
+std::string read_bytes(const fs::path& path) {
+  auto file = open_to_read(path);
   std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) throw InputError(fmt::format("{}: cannot be read", path.string()));
   return content;
+}
+
+std::string read_start(const fs::path& path, std::size_t bytes) {
+  auto file = open_to_read(path);
+  std::string start(bytes, '\0');
+  file.read(start.data(), static_cast<std::streamsize>(bytes));
+  if (file.bad()) throw InputError(fmt::format("{}: cannot be read", path.string()));
+  start.resize(static_cast<std::size_t>(file.gcount()));
+  return start;
 }
 
 std::string read_text(const fs::path& path) {

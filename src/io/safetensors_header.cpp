@@ -1,6 +1,7 @@
 #include "attend/io/safetensors_header.h"
 
 #include "attend/input_error.h"
+#include "attend/io/files.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -94,32 +95,28 @@ void check_coverage(const std::vector<SafetensorsEntry>& entries, uint64_t data_
   }
 }
 
-}  // namespace
-
-uint64_t safetensors_element_size(std::string_view dtype) {
-  static const std::map<std::string_view, uint64_t> sizes{
-      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"I16", 2}, {"F16", 2},
-      {"BF16", 2}, {"I32", 4}, {"F32", 4}, {"I64", 8}, {"F64", 8}};
-  const auto found = sizes.find(dtype);
-  return found == sizes.end() ? 0 : found->second;
+/// The length of the JSON text, which the first bytes of the file tell.
+uint64_t header_length(std::string_view start, uint64_t file_bytes) {
+  if (start.size() < kLengthBytes) {
+    fail(fmt::format("expected at least {} bytes, found {}", kLengthBytes, start.size()));
+  }
+  uint64_t length = 0;
+  for (uint64_t i = kLengthBytes; i-- > 0;) {
+    length = length << 8 | static_cast<unsigned char>(start[i]);  // little endian
+  }
+  if (length > std::min(kMaxHeaderBytes, file_bytes - kLengthBytes)) {
+    fail(fmt::format("its header says {} bytes, the file has {}", length, file_bytes));
+  }
+  return length;
 }
 
-SafetensorsHeader parse_safetensors_header(std::string_view file) {
-  if (file.size() < kLengthBytes) {
-    fail(fmt::format("expected at least {} bytes, found {}", kLengthBytes, file.size()));
-  }
-  uint64_t header_bytes = 0;
-  for (uint64_t i = kLengthBytes; i-- > 0;) {
-    header_bytes = header_bytes << 8 | static_cast<unsigned char>(file[i]);  // little endian
-  }
-  if (header_bytes > std::min(kMaxHeaderBytes, file.size() - kLengthBytes)) {
-    fail(fmt::format("its header says {} bytes, the file has {}", header_bytes, file.size()));
-  }
-
+/// `start`: the file's beginning, with all of the header.
+SafetensorsHeader parse_start(std::string_view start, uint64_t file_bytes) {
+  const auto length = header_length(start, file_bytes);
   SafetensorsHeader header;
-  header.data_offset = kLengthBytes + header_bytes;
+  header.data_offset = kLengthBytes + length;
   try {
-    const auto parsed = parse_without_duplicates(file.substr(kLengthBytes, header_bytes));
+    const auto parsed = parse_without_duplicates(start.substr(kLengthBytes, length));
     if (!parsed.is_object()) fail("its header is not a JSON object");
     for (const auto& [name, fields] : parsed.items()) {
       if (name == "__metadata__") {
@@ -134,8 +131,35 @@ SafetensorsHeader parse_safetensors_header(std::string_view file) {
   std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
-  check_coverage(header.entries, file.size() - header.data_offset);
+  check_coverage(header.entries, file_bytes - header.data_offset);
   return header;
+}
+
+}  // namespace
+
+uint64_t safetensors_element_size(std::string_view dtype) {
+  static const std::map<std::string_view, uint64_t> sizes{
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"I16", 2}, {"F16", 2},
+      {"BF16", 2}, {"I32", 4}, {"F32", 4}, {"I64", 8}, {"F64", 8}};
+  const auto found = sizes.find(dtype);
+  return found == sizes.end() ? 0 : found->second;
+}
+
+SafetensorsHeader parse_safetensors_header(std::string_view file) {
+  return parse_start(file, file.size());
+}
+
+SafetensorsHeader read_safetensors_header(const std::filesystem::path& path) {
+  auto start = read_start(path, kLengthBytes);
+  std::error_code error;
+  const auto file_bytes = std::filesystem::file_size(path, error);
+  if (error) throw InputError(fmt::format("{}: {}", path.string(), error.message()));
+  try {
+    start = read_start(path, kLengthBytes + header_length(start, file_bytes));
+    return parse_start(start, file_bytes);
+  } catch (const InputError& wrong) {
+    throw InputError(fmt::format("{}: {}", path.string(), wrong.what()));
+  }
 }
 
 }  // namespace attend

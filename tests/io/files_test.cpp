@@ -31,6 +31,16 @@ TEST(Files, ReadTextRefusesWhatIsNoText) {
   EXPECT_THAT(read(""), ThrowsMessage<InputError>(HasSubstr("found a directory")));
 }
 
+TEST(Files, ReadStartGivesWhatThereIs) {
+  const TemporaryDirectory directory;
+  replace_file(directory / "file", "abcd");
+  EXPECT_EQ(read_start(directory / "file", 2), "ab");
+  EXPECT_EQ(read_start(directory / "file", 4), "abcd");
+  EXPECT_EQ(read_start(directory / "file", 99), "abcd");
+  EXPECT_THAT([&] { read_start(directory / "none", 2); },
+              ThrowsMessage<InputError>(HasSubstr("no such file")));
+}
+
 TEST(Files, ReplaceFileKeepsTheOldContentWhenWritingFails) {
   const TemporaryDirectory directory;
   const auto path = directory / "file";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -15,6 +16,11 @@ std::string read_text(const std::filesystem::path& path);
 
 /// The whole of a file, as bytes. Throws InputError if it is missing or cannot be read.
 std::string read_bytes(const std::filesystem::path& path);
+
+/// The first `bytes` bytes of a file, or all of them if it has fewer. Throws as `read_bytes` does.
+///
+///     read_start("model.pt", 2) == "PK"
+std::string read_start(const std::filesystem::path& path, std::size_t bytes);
 
 /// Writes a file so that `path` holds either what it held before or all of the new content:
 /// `write` fills a file beside it, which then takes its name. Throws std::runtime_error if that

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -32,5 +33,11 @@ uint64_t safetensors_element_size(std::string_view dtype);
 /// dtypes, shapes, and bytes that overlap, leave holes or do not end with the file.
 /// Source: the format's description at github.com/huggingface/safetensors.
 SafetensorsHeader parse_safetensors_header(std::string_view file);
+
+/// The header of a file of any size, whose tensors are not read. Throws InputError as
+/// `parse_safetensors_header` does, naming the file, and if it is missing.
+///
+///     read_safetensors_header("model.safetensors").entries.at(0).name
+SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);
 
 }  // namespace attend

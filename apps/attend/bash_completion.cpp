@@ -1,0 +1,127 @@
+#include "bash_completion.h"
+
+#include "help_formatter.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+#include <vector>
+
+namespace attend::app {
+namespace {
+
+/// What is the same for any app. `_attend_value` and `_attend_words` are made for it.
+constexpr const char* kScript = R"bash(_attend_offer() {
+  mapfile -t COMPREPLY < <(compgen "${@:2}" -- "$1")
+}
+
+_attend_offer_paths() {
+  compopt -o filenames 2>/dev/null
+  _attend_offer "$@"
+}
+
+_attend() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= word
+  COMPREPLY=()
+  # Bash takes --flag=value for three words.
+  if [[ $current == = ]]; then
+    current=
+  elif [[ $previous == = ]]; then
+    previous=${COMP_WORDS[COMP_CWORD-2]}
+  fi
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    if [[ " $(_attend_words '') " == *" $word "* && $word != -* ]]; then
+      command=$word
+      break
+    fi
+  done
+  _attend_value "$current" "$command $previous" && return
+  if [[ -z $command || $current == -* ]]; then
+    _attend_offer "$current" -W "$(_attend_words "$command")"
+  else
+    _attend_value "$current" "$command"
+  fi
+}
+
+complete -F _attend attend
+)bash";
+
+/// The values that a type name lists, as "layer|rms" does; units and kinds of values are written in
+/// capitals.
+std::vector<std::string> values_of(const std::string& type) {
+  if (std::none_of(type.begin(), type.end(), [](unsigned char c) { return std::islower(c); })) {
+    return {};
+  }
+  std::vector<std::string> values;
+  std::istringstream rest(type);
+  for (std::string value; std::getline(rest, value, '|');) {
+    values.push_back(value.substr(0, value.find('[')));  // cuda[:N]
+  }
+  return values;
+}
+
+/// The bash command that offers what an option takes.
+std::string offer_of(const CLI::Option& option) {
+  const auto type = option.get_type_name();
+  if (type == "DIR") return "_attend_offer_paths \"$1\" -d";
+  if (type == "FILE" || type == "PATH") return "_attend_offer_paths \"$1\" -f";
+  const auto values = values_of(type);
+  // Of other values, as numbers and texts, there is nothing to offer.
+  if (values.empty()) return ":";
+  return fmt::format("_attend_offer \"$1\" -W '{}'", fmt::join(values, " "));
+}
+
+std::vector<std::string> all_flags(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const auto* option : app.get_options()) {
+    for (const auto& flag : flags_of(*option)) flags.push_back(flag);
+  }
+  return flags;
+}
+
+/// The words that can follow a command: `'train') echo '--task --text ...' ;;`.
+std::string words_case(const std::string& command, const std::vector<std::string>& words) {
+  return fmt::format("    '{}') echo '{}' ;;\n", command, fmt::join(words, " "));
+}
+
+/// What can follow each flag of a command, and stand as its argument.
+std::string value_cases(const CLI::App& command) {
+  std::string text;
+  for (const auto* option : command.get_options()) {
+    if (option->get_items_expected_max() == 0) continue;  // a switch
+    std::vector<std::string> patterns;
+    for (const auto& flag : flags_of(*option)) {
+      patterns.push_back(fmt::format("'{} {}'", command.get_name(), flag));
+    }
+    if (option->get_positional()) patterns.push_back(fmt::format("'{}'", command.get_name()));
+    text += fmt::format("    {}) {} ;;\n", fmt::join(patterns, "|"), offer_of(*option));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string bash_completion(const CLI::App& app) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  auto first_words = all_flags(app);
+  std::string words;
+  std::string values;
+  for (const auto* command : commands) {
+    first_words.push_back(command->get_name());
+    words += words_case(command->get_name(), all_flags(*command));
+    values += value_cases(*command);
+  }
+  return fmt::format(
+      "# Completion of {0} for bash: source <({0} completion bash)\n\n"
+      "# The words that can follow the command $1.\n"
+      "_attend_words() {{\n  case $1 in\n{1}{2}  esac\n}}\n\n"
+      "# Offers what can follow $2, a flag or a command, and begins with $1; fails if it takes "
+      "nothing.\n"
+      "_attend_value() {{\n  case $2 in\n{3}    *) return 1 ;;\n  esac\n  return 0\n}}\n\n{4}",
+      app.get_name(), words_case("", first_words), words, values, kScript);
+}
+
+}  // namespace attend::app

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "attend/io/tensor_info.h"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace attend::app {
+
+/// What `attend inspect` found, for people and for programs.
+struct Findings {
+  std::string head;             ///< lines that stand before the table of tensors
+  nlohmann::ordered_json json;  ///< all but the tensors and their sums
+  std::vector<TensorInfo> tensors;
+  std::string tail;  ///< lines that stand after the sums
+};
+
+/// A line of a report: "task        senses\n".
+std::string report_line(const std::string& label, const std::string& text);
+
+/// What a run directory holds. Throws InputError if it is none, or damaged.
+Findings inspect_run(const std::filesystem::path& directory);
+
+}  // namespace attend::app

@@ -1,0 +1,132 @@
+#include "attend/export/torchscript_contents.h"
+#include "attend/input_error.h"
+#include "attend/io/file_kind.h"
+#include "commands.h"
+#include "findings.h"
+#include "number_text.h"
+#include "parse_number.h"
+#include "tensor_table.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace attend::app {
+namespace {
+
+/// A longer table is grouped by module unless --depth asks for all of it.
+constexpr int64_t kMaxRows = 60;
+
+struct InspectArguments {
+  std::string path;
+  bool json = false;
+  bool trust = false;
+  int64_t depth = 0;  ///< 0: what fits in kMaxRows
+};
+
+Findings inspect_safetensors(const std::string& path) {
+  const auto header = read_safetensors_header(path);
+  Findings found;
+  found.head = report_line("kind", "safetensors");
+  for (const auto& [key, value] : header.metadata) {
+    found.head += report_line("metadata", printable(key) + " = " + printable(value));
+  }
+  found.json = {{"kind", "safetensors"}, {"path", path}, {"metadata", header.metadata}};
+  found.tensors = tensors_of(header);
+  return found;
+}
+
+Findings inspect_torchscript(const std::string& path, bool trust) {
+  if (!trust) {
+    throw InputError(fmt::format(
+        "{}: a zip archive, as TorchScript is; loading it can run code that is in it: give --trust "
+        "if you trust who made it",
+        path));
+  }
+  const auto contents = torchscript_contents(path);
+  Findings found;
+  found.head = report_line("kind", "TorchScript");
+  for (const auto& method : contents.methods) {
+    found.head += report_line("method", printable(method));
+  }
+  for (const auto& [name, bytes] : contents.extra_files) {
+    const auto size = bytes_text(static_cast<double>(bytes));
+    found.head += report_line("extra file", fmt::format("{} ({})", printable(name), size));
+  }
+  found.json = {{"kind", "torchscript"},
+                {"path", path},
+                {"methods", contents.methods},
+                {"extra_files", contents.extra_files}};
+  found.tensors = contents.tensors;
+  return found;
+}
+
+Findings inspect(const InspectArguments& arguments) {
+  const auto& path = arguments.path;
+  if (std::filesystem::is_directory(path)) return inspect_run(path);
+  return file_kind(path) == FileKind::safetensors ? inspect_safetensors(path)
+                                                  : inspect_torchscript(path, arguments.trust);
+}
+
+std::string totals_text(const TensorTotals& totals) {
+  const auto count = [](int64_t number) { return count_text(static_cast<double>(number)); };
+  const auto bytes = bytes_text(static_cast<double>(totals.bytes));
+  if (totals.trainable + totals.frozen + totals.buffers == 0) {  // roles are not known
+    return report_line("total", fmt::format("{} numbers in {} tensors, {}", count(totals.elements),
+                                            totals.tensors, bytes));
+  }
+  return report_line("parameters",
+                     fmt::format("{} ({} trainable), and {} numbers in buffers; {}",
+                                 count(totals.trainable + totals.frozen), count(totals.trainable),
+                                 count(totals.buffers), bytes));
+}
+
+void run_inspect(const InspectArguments& arguments) {
+  auto found = inspect(arguments);
+  const bool has_tensors = found.json.value("finished", true);
+  if (arguments.json) {
+    if (has_tensors) {
+      found.json["totals"] = totals_json(totals_of(found.tensors));
+      found.json["tensors"] = tensors_json(found.tensors);
+    }
+    fmt::print("{}\n", found.json.dump(-1, ' ', /*ensure_ascii=*/false,
+                                       nlohmann::ordered_json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("{}", found.head);
+  if (!has_tensors) return;
+  const auto tree = tensor_tree(found.tensors);
+  const auto depth = arguments.depth > 0 ? arguments.depth : depth_for(tree, kMaxRows);
+  fmt::print("\n{}\n{}{}", tensor_table(tree, depth), totals_text(tree.totals), found.tail);
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "inspect", "Show what is in a run, a safetensors file or a TorchScript file");
+  auto arguments = std::make_shared<InspectArguments>();
+  command->add_option("path", arguments->path, "run directory or file, told by its content")
+      ->required()
+      ->type_name("PATH");
+  command->add_flag("--json", arguments->json, "print one JSON object, with exact numbers");
+  command->add_flag("--trust", arguments->trust,
+                    "load TorchScript, which can run code that is in the file");
+  const auto set_depth = [=](const std::string& text) {
+    arguments->depth = parse_number<int64_t>("--depth", text);
+    if (arguments->depth < 1) {
+      throw CLI::ValidationError("--depth", fmt::format("must be at least 1, found {}", text));
+    }
+  };
+  command->add_option_function<std::string>("--depth", set_depth, "how deep the table goes")
+      ->type_name("LEVELS")
+      ->default_str(fmt::format("what fits in {} lines", kMaxRows));
+  command->footer(
+      "Examples:\n"
+      "  attend inspect runs/first\n"
+      "  attend inspect model.safetensors --depth 2\n"
+      "  attend inspect model.pt --trust --json");
+  command->callback([=] { run_inspect(*arguments); });
+}
+
+}  // namespace attend::app

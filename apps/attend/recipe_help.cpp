@@ -1,0 +1,92 @@
+#include "recipe_help.h"
+
+#include <algorithm>
+#include <array>
+
+namespace attend::app {
+namespace {
+
+struct FieldHelp {
+  std::string_view key;
+  const char* group;
+  const char* unit;  ///< empty for a pure number, and for what is none
+};
+
+constexpr const char* kSize = "Model, size";
+constexpr const char* kAttention = "Model, attention";
+constexpr const char* kFeedForward = "Model, feed-forward";
+constexpr const char* kPositions = "Model, positions";
+constexpr const char* kResidual = "Model, norms and residual branches";
+constexpr const char* kDropping = "Model, dropout";
+constexpr const char* kLength = "Training, length and batches";
+constexpr const char* kOptimizer = "Training, optimizer";
+constexpr const char* kReports = "Training, reports";
+
+/// What is not here stands in the group of its section, and has no unit.
+constexpr std::array kFields{
+    FieldHelp{"layers", kSize, "BLOCKS"},
+    FieldHelp{"decoder_layers", kSize, "BLOCKS"},
+    FieldHelp{"embed_dim", kSize, "CHANNELS"},
+    FieldHelp{"context", kSize, "TOKENS"},
+    FieldHelp{"heads", kAttention, "HEADS"},
+    FieldHelp{"kv_heads", kAttention, "HEADS"},
+    FieldHelp{"head_dim", kAttention, "CHANNELS"},
+    FieldHelp{"window", kAttention, "TOKENS"},
+    FieldHelp{"soft_cap", kAttention, ""},
+    FieldHelp{"qk_norm", kAttention, ""},
+    FieldHelp{"output_gate", kAttention, ""},
+    FieldHelp{"sinks", kAttention, ""},
+    FieldHelp{"value_residual", kAttention, ""},
+    FieldHelp{"ff_dim", kFeedForward, "CHANNELS"},
+    FieldHelp{"activation", kFeedForward, ""},
+    FieldHelp{"experts", kFeedForward, "EXPERTS"},
+    FieldHelp{"experts_per_token", kFeedForward, "EXPERTS"},
+    FieldHelp{"positions", kPositions, ""},
+    FieldHelp{"rotary_theta", kPositions, ""},
+    FieldHelp{"rotary_share", kPositions, "SHARE"},
+    FieldHelp{"rotary_interleaved", kPositions, ""},
+    FieldHelp{"rotary_scaling", kPositions, ""},
+    FieldHelp{"rotary_factor", kPositions, "FACTOR"},
+    FieldHelp{"rotary_context", kPositions, "TOKENS"},
+    FieldHelp{"norm", kResidual, ""},
+    FieldHelp{"norm_eps", kResidual, ""},
+    FieldHelp{"norm_order", kResidual, ""},
+    FieldHelp{"branch_scaling", kResidual, ""},
+    FieldHelp{"residual_scale", kResidual, "FACTOR"},
+    FieldHelp{"dropout", kDropping, "PROBABILITY"},
+    FieldHelp{"stochastic_depth", kDropping, "PROBABILITY"},
+    FieldHelp{"steps", kLength, "STEPS"},
+    FieldHelp{"batch", kLength, "SEQUENCES"},
+    FieldHelp{"lr", kOptimizer, ""},
+    FieldHelp{"min_lr_ratio", kOptimizer, "SHARE"},
+    FieldHelp{"warmup", kOptimizer, "STEPS"},
+    FieldHelp{"weight_decay", kOptimizer, ""},
+    FieldHelp{"beta1", kOptimizer, ""},
+    FieldHelp{"beta2", kOptimizer, ""},
+    FieldHelp{"clip", kOptimizer, ""},
+    FieldHelp{"balance", kOptimizer, ""},
+    FieldHelp{"eval_every", kReports, "STEPS"},
+    FieldHelp{"log_every", kReports, "STEPS"},
+    FieldHelp{"threads", "Training", "THREADS"},
+};
+
+const FieldHelp* find(const train::RecipeField& field) {
+  const auto* found = std::find_if(kFields.begin(), kFields.end(),
+                                   [&](const auto& help) { return help.key == field.key; });
+  return found == kFields.end() ? nullptr : found;
+}
+
+}  // namespace
+
+std::string group_of(const train::RecipeField& field) {
+  if (const auto* help = find(field)) return help->group;
+  const std::string section = field.section;
+  return section == "model" ? "Model" : section == "training" ? "Training" : "Task";
+}
+
+std::string unit_of(const train::RecipeField& field) {
+  const auto* help = find(field);
+  return help == nullptr ? "" : help->unit;
+}
+
+}  // namespace attend::app

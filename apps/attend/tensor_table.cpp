@@ -1,0 +1,114 @@
+#include "tensor_table.h"
+
+#include "number_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+namespace attend::app {
+namespace {
+
+using Row = std::array<std::string, 6>;
+
+const char* role_name(TensorRole role) {
+  switch (role) {
+    case TensorRole::parameter:
+      return "parameter";
+    case TensorRole::frozen:
+      return "frozen";
+    case TensorRole::buffer:
+      return "buffer";
+    case TensorRole::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::string shape_of(const TensorTree& node) {
+  if (!node.tensor || !node.children.empty()) return fmt::format("{} tensors", node.totals.tensors);
+  return fmt::format("({})", fmt::join(node.tensor->shape, ", "));
+}
+
+/// What is worth a word beside the name.
+std::string remark_of(const TensorTree& node) {
+  if (!node.tensor) return {};
+  if (!node.tensor->same_as.empty()) return " = " + printable(node.tensor->same_as);
+  const auto role = node.tensor->role;
+  if (role == TensorRole::buffer || role == TensorRole::frozen) {
+    return fmt::format(" [{}]", role_name(role));
+  }
+  return {};
+}
+
+void add_rows(const TensorTree& tree, int64_t all, int64_t depth, std::size_t indent,
+              std::vector<Row>& rows) {
+  if (depth == 0) return;
+  for (const auto& node : tree.children) {
+    const auto elements = static_cast<double>(node.totals.elements);
+    const double share = all > 0 ? elements / static_cast<double>(all) * 100 : 0.0;
+    rows.push_back({std::string(indent, ' ') + printable(node.name) + remark_of(node),
+                    shape_of(node), node.tensor ? node.tensor->dtype : "", count_text(elements),
+                    bytes_text(static_cast<double>(node.totals.bytes)),
+                    fmt::format("{:.1f} %", share)});
+    add_rows(node, all, depth - 1, indent + 2, rows);
+  }
+}
+
+}  // namespace
+
+std::string tensor_table(const TensorTree& tree, int64_t depth) {
+  std::vector<Row> rows{{"tensor", "shape", "dtype", "count", "bytes", "share"}};
+  add_rows(tree, tree.totals.elements, depth, 0, rows);
+  std::array<std::size_t, std::tuple_size_v<Row>> width{};
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:>{}}  {:>{}}  {:>{}}\n", row[0], width[0],
+                        row[1], width[1], row[2], width[2], row[3], width[3], row[4], width[4],
+                        row[5], width[5]);
+  }
+  return text;
+}
+
+nlohmann::ordered_json tensors_json(const std::vector<TensorInfo>& tensors) {
+  auto all = nlohmann::ordered_json::array();
+  for (const auto& tensor : tensors) {
+    nlohmann::ordered_json one{{"name", tensor.name},
+                               {"shape", tensor.shape},
+                               {"dtype", tensor.dtype},
+                               {"elements", tensor.elements},
+                               {"bytes", tensor.bytes}};
+    if (tensor.role != TensorRole::unknown) one["role"] = role_name(tensor.role);
+    if (!tensor.same_as.empty()) one["same_as"] = tensor.same_as;
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+nlohmann::ordered_json totals_json(const TensorTotals& totals) {
+  nlohmann::ordered_json json{
+      {"tensors", totals.tensors}, {"elements", totals.elements}, {"bytes", totals.bytes}};
+  const auto parameters = totals.trainable + totals.frozen;
+  if (parameters + totals.buffers == 0 && totals.elements > 0) return json;  // roles are not known
+  json["parameters"] = parameters;
+  json["trainable"] = totals.trainable;
+  json["buffers"] = totals.buffers;
+  return json;
+}
+
+std::string printable(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_control = byte < 0x20 || byte == 0x7F;
+    safe += is_control ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return safe;
+}
+
+}  // namespace attend::app

@@ -1,0 +1,84 @@
+#include "attend/io/file_kind.h"
+
+#include "attend/input_error.h"
+#include "attend/io/files.h"
+
+#include <fmt/format.h>
+#include <utf8.h>
+
+#include <algorithm>
+#include <array>
+
+namespace attend {
+namespace {
+
+using std::literals::operator""sv;
+
+constexpr std::size_t kStartBytes = 16;
+constexpr std::size_t kLengthBytes = 8;            // of the header of a safetensors file
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+
+struct Signature {
+  std::string_view start;
+  const char* name;
+};
+
+/// Files that people take for a model, or get in place of one.
+constexpr std::array<Signature, 9> kOthers{{
+    {"\x80\x02"sv, "a Python pickle, as torch.save wrote it before PyTorch 1.6"},
+    {"\x1f\x8b"sv, "a gzip archive"},
+    {"\xfd\x37zXZ"sv, "an xz archive"},
+    {"\x28\xb5\x2f\xfd"sv, "a zstd archive"},
+    {"GGUF"sv, "a GGUF file"},
+    {"\x89HDF\r\n\x1a\n"sv, "an HDF5 file"},
+    {"\x93NUMPY"sv, "a NumPy array"},
+    {"\x7f"
+     "ELF"sv,
+     "a program"},
+    {"version https://"sv, "a Git LFS pointer, not the file that it stands for"},
+}};
+
+/// Any text begins with eight bytes that would be the length of an enormous header.
+bool begins_as_safetensors(std::string_view start) {
+  if (start.size() <= kLengthBytes || start[kLengthBytes] != '{') return false;
+  uint64_t length = 0;
+  for (std::size_t i = kLengthBytes; i-- > 0;) {
+    length = length << 8 | static_cast<unsigned char>(start[i]);  // little endian
+  }
+  return length <= kMaxHeaderBytes;
+}
+
+bool looks_like_text(std::string_view start) {
+  const auto is_control = [](unsigned char c) {
+    return c < 0x20 && c != '\t' && c != '\n' && c != '\r';
+  };
+  if (std::any_of(start.begin(), start.end(), is_control)) return false;
+  const auto wrong = utf8::find_invalid(start.begin(), start.end());
+  // Where the start is not the whole file, it may end within a character of up to 4 bytes.
+  return start.end() - wrong <= (start.size() == kStartBytes ? 3 : 0);
+}
+
+std::string describe_start(std::string_view start) {
+  if (start.empty()) return "an empty file";
+  for (const auto& other : kOthers) {
+    if (start.starts_with(other.start)) return other.name;
+  }
+  if (looks_like_text(start)) return "a text file";
+  std::string bytes;
+  for (const char c : start.substr(0, kLengthBytes)) {
+    bytes += fmt::format(" {:02x}", static_cast<unsigned char>(c));
+  }
+  return "a file that begins with the bytes" + bytes;
+}
+
+}  // namespace
+
+FileKind file_kind(const std::filesystem::path& path) {
+  const auto start = read_start(path, kStartBytes);
+  if (start.starts_with("PK\x03\x04")) return FileKind::zip;
+  if (begins_as_safetensors(start)) return FileKind::safetensors;
+  throw InputError(fmt::format("{}: expected a safetensors or TorchScript file, found {}",
+                               path.string(), describe_start(start)));
+}
+
+}  // namespace attend

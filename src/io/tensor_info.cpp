@@ -1,0 +1,78 @@
+#include "attend/io/tensor_info.h"
+
+#include <c10/core/ScalarType.h>
+
+namespace attend {
+namespace {
+
+/// The name in Python of a dtype of safetensors.
+std::string dtype_in_python(const std::string& dtype) {
+  static const std::map<std::string, std::string> names{
+      {"BOOL", "bool"},   {"U8", "uint8"},   {"I8", "int8"},     {"I16", "int16"},
+      {"I32", "int32"},   {"I64", "int64"},  {"F16", "float16"}, {"BF16", "bfloat16"},
+      {"F32", "float32"}, {"F64", "float64"}};
+  const auto found = names.find(dtype);
+  return found == names.end() ? dtype : found->second;
+}
+
+TensorRole role_of(const torch::Tensor& tensor, bool is_buffer) {
+  if (is_buffer) return TensorRole::buffer;
+  return tensor.requires_grad() ? TensorRole::parameter : TensorRole::frozen;
+}
+
+}  // namespace
+
+void TensorList::add(const std::string& name, const torch::Tensor& tensor, bool is_buffer) {
+  TensorInfo info{.name = name,
+                  .shape = tensor.sizes().vec(),
+                  .dtype = std::string(c10::getDtypeNames(tensor.scalar_type()).first),
+                  .elements = tensor.numel(),
+                  .bytes = static_cast<int64_t>(tensor.nbytes()),
+                  .role = role_of(tensor, is_buffer)};
+  if (tensor.numel() > 0) {  // all that are empty have the same address
+    const auto [first, is_new] = seen_.try_emplace({tensor.const_data_ptr(), info.shape}, name);
+    if (!is_new) info.same_as = first->second;
+  }
+  tensors_.push_back(std::move(info));
+}
+
+std::vector<TensorInfo> tensors_of(const torch::nn::Module& module) {
+  TensorList list;
+  for (const auto& item : module.named_parameters()) {
+    list.add(item.key(), item.value(), /*is_buffer=*/false);
+  }
+  for (const auto& item : module.named_buffers()) {
+    list.add(item.key(), item.value(), /*is_buffer=*/true);
+  }
+  return list.tensors();
+}
+
+std::vector<TensorInfo> tensors_of(const SafetensorsHeader& header) {
+  std::vector<TensorInfo> tensors;
+  for (const auto& entry : header.entries) {
+    const auto bytes = static_cast<int64_t>(entry.end - entry.begin);
+    const auto element_size = static_cast<int64_t>(safetensors_element_size(entry.dtype));
+    tensors.push_back({.name = entry.name,
+                       .shape = entry.shape,
+                       .dtype = dtype_in_python(entry.dtype),
+                       .elements = bytes / element_size,
+                       .bytes = bytes});
+  }
+  return tensors;
+}
+
+TensorTotals totals_of(const std::vector<TensorInfo>& tensors) {
+  TensorTotals totals;
+  for (const auto& tensor : tensors) {
+    ++totals.tensors;
+    if (!tensor.same_as.empty()) continue;
+    totals.elements += tensor.elements;
+    totals.bytes += tensor.bytes;
+    if (tensor.role == TensorRole::parameter) totals.trainable += tensor.elements;
+    if (tensor.role == TensorRole::frozen) totals.frozen += tensor.elements;
+    if (tensor.role == TensorRole::buffer) totals.buffers += tensor.elements;
+  }
+  return totals;
+}
+
+}  // namespace attend

@@ -1,0 +1,101 @@
+#include "attend/ops/flop_counter.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace attend {
+namespace {
+
+thread_local FlopCounter* innermost_counter = nullptr;
+/// How many counted operators are running: some compute their result by others, which are then part
+/// of them.
+thread_local int running_products = 0;
+
+using Inputs = c10::ArrayRef<const c10::IValue>;
+
+/// (..., T, K) times (..., K, N), where the first has all leading dimensions.
+int64_t product_flops(const torch::Tensor& a, const torch::Tensor& b) {
+  const int64_t columns = b.dim() == 1 ? 1 : b.size(-1);
+  return 2 * a.numel() * columns;
+}
+
+/// How many matrices a product of broadcast (..., T, D) has. Grouped heads broadcast, too.
+int64_t broadcast_matrices(const std::array<torch::Tensor, 3>& tensors) {
+  int64_t dims = 0;
+  for (const auto& tensor : tensors) dims = std::max(dims, tensor.dim());
+  int64_t count = 1;
+  for (int64_t from_end = 3; from_end <= dims; ++from_end) {
+    int64_t size = 0;
+    for (const auto& tensor : tensors) {
+      if (tensor.dim() >= from_end) size = std::max(size, tensor.size(-from_end));
+    }
+    count *= size;
+  }
+  return count;
+}
+
+int64_t attention_flops(const torch::Tensor& query, const torch::Tensor& key,
+                        const torch::Tensor& value) {
+  const int64_t pairs = broadcast_matrices({{query, key, value}}) * query.size(-2) * key.size(-2);
+  return 2 * pairs * (query.size(-1) + value.size(-1));
+}
+
+struct CountedOperator {
+  std::string_view name;
+  int64_t (*flops)(Inputs);
+};
+
+constexpr std::array<CountedOperator, 8> kCounted{{
+    {"aten::mm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
+    {"aten::bmm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
+    {"aten::mv", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
+    {"aten::dot", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
+    {"aten::addmm", [](Inputs in) { return product_flops(in[1].toTensor(), in[2].toTensor()); }},
+    {"aten::baddbmm", [](Inputs in) { return product_flops(in[1].toTensor(), in[2].toTensor()); }},
+    {"aten::addmv", [](Inputs in) { return product_flops(in[1].toTensor(), in[2].toTensor()); }},
+    {"aten::scaled_dot_product_attention",
+     [](Inputs in) {
+       return attention_flops(in[0].toTensor(), in[1].toTensor(), in[2].toTensor());
+     }},
+}};
+
+const CountedOperator* find_counted(const at::RecordFunction& function) {
+  const std::string_view name = function.name();
+  const auto* found = std::find_if(kCounted.begin(), kCounted.end(),
+                                   [&](const auto& counted) { return counted.name == name; });
+  return found == kCounted.end() ? nullptr : found;
+}
+
+}  // namespace
+
+FlopCounter::FlopCounter() : outer_(innermost_counter) {
+  innermost_counter = this;
+  if (outer_ != nullptr) return;  // the callback counts for all
+  callback_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                             .needsInputs(true)
+                                             .scopes({at::RecordScope::FUNCTION}));
+}
+
+FlopCounter::~FlopCounter() {
+  innermost_counter = outer_;
+  if (outer_ == nullptr) at::removeCallback(callback_);
+}
+
+std::unique_ptr<at::ObserverContext> FlopCounter::on_start(const at::RecordFunction& function) {
+  const auto* counted = find_counted(function);
+  if (counted == nullptr || running_products++ > 0) return nullptr;
+  const int64_t flops = counted->flops(function.inputs());
+  for (auto* counter = innermost_counter; counter != nullptr; counter = counter->outer_) {
+    counter->flops_ += flops;
+  }
+  return nullptr;
+}
+
+void FlopCounter::on_end(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
+  if (find_counted(function) != nullptr) --running_products;
+}
+
+}  // namespace attend

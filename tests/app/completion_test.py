@@ -1,0 +1,167 @@
+"""What bash completes, and what the help says: both are made from the command's own options.
+
+Run by CTest with ATTEND set to the built command; needs Python 3 and bash.
+"""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import tempfile
+import unittest
+
+ATTEND = os.environ["ATTEND"]
+
+# Numbers without a unit; all others must tell theirs.
+PURE_NUMBERS = {"--balance", "--beta1", "--beta2", "--clip", "--lr", "--norm-eps", "--rotary-theta",
+                "--seed", "--soft-cap", "--temperature", "--weight-decay"}
+UNITS = r"(?i)\b(blocks?|bytes|channels?|experts|factor|heads|levels|probability|seconds|sequences" \
+        r"|share|steps|threads|tokens)\b"
+
+
+def attend(*arguments, **environment):
+    result = subprocess.run([ATTEND, *arguments], capture_output=True, text=True, timeout=60,
+                            env={**os.environ, **environment})
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def commands():
+    """Every subcommand, as the help of the command lists them."""
+    return re.findall(r"^  (\w+) ", attend("--help").split("Subcommands:")[1].split("\n\n")[0],
+                      re.MULTILINE)
+
+
+def options(command):
+    """(names, help) of each option in a command's help, the help on one line."""
+    text = attend(command, "--help", COLUMNS="80")
+    entries = []
+    for line in text.splitlines():
+        start = re.match(r"  (-\S.*?)(?:  +(\S.*))?$", line)
+        if start and not line.startswith("  attend"):
+            entries.append([start[1], start[2] or ""])
+        elif line.startswith(" " * 30) and entries:
+            entries[-1][1] += " " + line.strip()
+    return [(names, help_text.strip()) for names, help_text in entries]
+
+
+class Completion(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.folder = pathlib.Path(temporary.name)
+        cls.script = cls.folder / "attend.bash"
+        cls.script.write_text(attend("completion", "bash"))
+        (cls.folder / "runs" / "my run").mkdir(parents=True)
+        (cls.folder / "runs" / "recipe.toml").touch()
+
+    def complete(self, line):
+        """What bash offers at the end of `line`, whose words are split as bash splits them."""
+        words = re.findall(r"=|[^\s=]+", line)
+        if line.endswith(" "):
+            words.append("")
+        program = (f"source {shlex.quote(str(self.script))}; "
+                   f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; _attend; "
+                   "(( ${#COMPREPLY[@]} == 0 )) || printf '%s\\n' \"${COMPREPLY[@]}\"")
+        result = subprocess.run(["bash", "--norc", "-c", program], cwd=self.folder,
+                                capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.stderr, "")
+        return result.stdout.splitlines()
+
+    def test_completes_subcommands(self):
+        self.assertEqual(self.complete("attend tr"), ["train"])
+        self.assertLessEqual({"train", "eval", "inspect", "--version"},
+                             set(self.complete("attend ")))
+
+    def test_completes_flags_of_the_subcommand(self):
+        self.assertEqual(self.complete("attend train --embed"), ["--embed-dim"])
+        self.assertEqual(self.complete("attend train --no-ti"), ["--no-tied"])
+        self.assertEqual(self.complete("attend generate --embed"), [])
+        self.assertEqual(self.complete("attend export -"),
+                         ["-h", "--help", "-o", "--out", "--overwrite"])
+
+    def test_completes_values_of_flags(self):
+        self.assertEqual(self.complete("attend train --norm "), ["layer", "rms"])
+        self.assertEqual(self.complete("attend train --layers 2 --positions r"),
+                         ["rotary", "relative"])
+        self.assertIn("senses", self.complete("attend train --task "))
+        self.assertEqual(self.complete("attend completion "), ["bash"])
+
+    def test_completes_values_after_an_equals_sign(self):
+        self.assertEqual(self.complete("attend train --norm="), ["layer", "rms"])
+        self.assertEqual(self.complete("attend train --norm=r"), ["rms"])
+
+    def test_completes_files_and_directories(self):
+        self.assertEqual(sorted(self.complete("attend train runs/")),
+                         ["runs/my run", "runs/recipe.toml"])
+        self.assertEqual(self.complete("attend eval runs/"), ["runs/my run"])
+        self.assertEqual(sorted(self.complete("attend train --text runs/")),
+                         ["runs/my run", "runs/recipe.toml"])
+        self.assertEqual(self.complete("attend eval --json run"), ["runs"])
+
+    def test_offers_nothing_where_a_number_stands(self):
+        self.assertEqual(self.complete("attend train --steps "), [])
+
+    def test_a_value_that_is_named_as_a_command_is_none(self):
+        self.assertEqual(self.complete("attend generate runs --prompt train --tok"), ["--tokens"])
+
+    def test_knows_every_flag_that_the_help_knows(self):
+        for command in commands():
+            offered = self.complete(f"attend {command} -")
+            for names, _ in options(command):
+                for flag in re.findall(r"(?<![\w-])--?[a-z][\w-]*", names):
+                    self.assertIn(flag, offered, command)
+
+
+class Help(unittest.TestCase):
+    def test_every_option_has_a_text(self):
+        self.assertLessEqual({"train", "eval", "generate", "export", "inspect"}, set(commands()))
+        for command in commands():
+            self.assertTrue(options(command))
+            for names, text in options(command):
+                self.assertRegex(text, r"\w\w", f"{command} {names}")
+
+    def test_every_number_tells_its_default_and_its_unit(self):
+        numbers = 0
+        for command in commands():
+            for names, text in options(command):
+                flag, _, kind = names.partition(" ")
+                if not kind.isupper() or kind in {"FILE", "DIR", "PATH", "TEXT"} or "," in names:
+                    continue
+                numbers += 1
+                self.assertRegex(text, r"\[.+\]$", f"{command} {names} tells no default")
+                if flag not in PURE_NUMBERS:
+                    self.assertRegex(f"{kind} {text}", UNITS,
+                                     f"{command} {names} tells no unit; those of recipes stand in "
+                                     "apps/attend/recipe_help.cpp")
+        self.assertGreater(numbers, 30)
+
+    def test_every_command_ends_with_an_example(self):
+        for command in commands():
+            examples = attend(command, "--help").split("Examples:\n")[1]
+            self.assertRegex(examples, rf"\battend {command} ")
+
+    def test_groups_come_by_what_matters(self):
+        text = attend("train", "--help")
+        groups = re.findall(r"^(\w.*):$", text, re.MULTILINE)
+        for group in ("Task", "Model, size", "Model, attention", "Model, positions",
+                      "Training, optimizer", "Output"):
+            self.assertIn(group, groups)
+        order = [group.split(",")[0] for group in groups if group != "Positionals"]
+        kinds = ["Task", "Model", "Training", "Output", "Options", "Examples"]
+        self.assertEqual(order, sorted(order, key=kinds.index))
+
+    def test_is_as_wide_as_the_terminal(self):
+        for width in (60, 80, 120):
+            help_text = attend("train", "--help", COLUMNS=str(width)).split("Examples:")[0]
+            lines = help_text.splitlines()
+            described = [line for line in lines if line.startswith(" " * 30)]
+            self.assertLessEqual(max(map(len, described)), width)
+            self.assertGreater(max(map(len, lines)), width - 10)
+            self.assertFalse([line for line in lines if line != line.rstrip()])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,224 @@
+"""`attend inspect` from outside: what it says of runs and files, and what it refuses.
+
+Run by CTest with ATTEND set to the built command. With torch in this Python, the FLOPs are compared
+with those that PyTorch counts in the exported model; without, that test is skipped.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+import zipfile
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+ATTEND = os.environ["ATTEND"]
+MODEL = ["--layers", "2", "--heads", "2", "--embed-dim", "8", "--context", "16", "--steps", "5",
+         "--batch", "4"]
+
+
+def attend(*arguments):
+    return subprocess.run([ATTEND, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=300)
+
+
+class InspectTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.folder = pathlib.Path(temporary.name)
+        cls.run_directory = cls.folder / "run"
+        cls.exported = cls.folder / "exported.bin"  # not .pt: the content tells what it is
+        training = attend("train", "--out", cls.run_directory, *MODEL)
+        assert training.returncode == 0, training.stderr
+        export = attend("export", cls.run_directory, "-o", cls.exported)
+        assert export.returncode == 0, export.stderr
+
+    def inspect(self, *arguments):
+        result = attend("inspect", *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def inspect_json(self, *arguments):
+        return json.loads(self.inspect(*arguments, "--json"))
+
+    def refuses(self, path, *expected):
+        result = attend("inspect", path)
+        self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        for text in (path.name, *expected):
+            self.assertIn(text, result.stderr)
+
+
+class Runs(InspectTest):
+    def test_tell_config_training_and_weights(self):
+        text = self.inspect(self.run_directory)
+        for expected in ("kind        run\n", "task        senses\n", "context 16 tokens",
+                         "embed_dim = 8 (default 64)", "5 steps", "held-out", "accuracy",
+                         "token.weight", "float32", "(24, 8)", " %",
+                         "FLOPs", "1 multiply-add = 2 FLOPs"):
+            self.assertIn(expected, text)
+        self.assertNotIn("\n            context = 16", text, "the default of the task")
+
+    def test_give_exact_numbers_as_json(self):
+        found = self.inspect_json(self.run_directory)
+        summary = json.loads((self.run_directory / "summary.json").read_text())
+        self.assertEqual(found["summary"], summary)
+        self.assertEqual(found["totals"]["parameters"], summary["parameters"])
+        self.assertEqual(found["totals"]["bytes"], 4 * summary["parameters"])
+        self.assertEqual(found["config"]["model"]["embed_dim"], 8)
+        self.assertEqual(found["config"]["model"]["positions"], "learned")
+        self.assertIn("lr", found["config"]["training"])
+        self.assertIn("embed_dim", found["changed"])
+        weight = next(t for t in found["tensors"] if t["name"] == "decoder.blocks.0.attention.qkv.weight")
+        self.assertEqual(weight, {"name": "decoder.blocks.0.attention.qkv.weight", "shape": [24, 8],
+                                  "dtype": "float32", "elements": 192, "bytes": 768,
+                                  "role": "parameter"})
+
+    def test_count_flops_as_by_hand(self):
+        found = self.inspect_json(self.run_directory)
+        block = 3 * 8 * 8 + 8 * 8 + 2 * 8 * 32 + 2 * 16 * 8
+        self.assertEqual(found["flops_per_token"], 2 * (2 * block + 8 * found["vocabulary"]))
+
+    @unittest.skipIf(torch is None, "this Python has no torch")
+    def test_count_flops_as_pytorch_does(self):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        from torch.utils.flop_counter import FlopCounterMode
+
+        model = torch.jit.load(self.exported)
+        # PyTorch does not count the fused attention of the CPU.
+        with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
+            model(torch.zeros(1, 16, dtype=torch.long))
+        self.assertEqual(self.inspect_json(self.run_directory)["flops_per_token"],
+                         counter.get_total_flops() / 16)
+
+    def test_that_did_not_finish_tell_their_config(self):
+        unfinished = self.folder / "unfinished"
+        unfinished.mkdir()
+        shutil.copy(self.run_directory / "recipe.toml", unfinished)
+        self.assertIn("run, not finished", self.inspect(unfinished))
+        found = self.inspect_json(unfinished)
+        self.assertFalse(found["finished"])
+        self.assertEqual(found["config"]["model"]["layers"], 2)
+        self.assertNotIn("tensors", found)
+
+    def test_that_are_damaged_or_none(self):
+        empty = self.folder / "empty-folder"
+        empty.mkdir()
+        self.refuses(empty, "expected a run directory", "no recipe.toml")
+        for file in ("tokenizer.json", "model.safetensors", "summary.json"):
+            damaged = self.folder / ("without-" + file)
+            shutil.copytree(self.run_directory, damaged)
+            (damaged / file).write_text("{")
+            self.refuses(damaged, file)
+
+
+class Files(InspectTest):
+    def test_of_safetensors_are_told_by_their_header(self):
+        path = self.folder / "weights"  # no extension
+        shutil.copy(self.run_directory / "model.safetensors", path)
+        text = self.inspect(path)
+        for expected in ("kind        safetensors\n", "metadata    format = pt\n", "qkv", "(24, 8)"):
+            self.assertIn(expected, text)
+        found, run = self.inspect_json(path), self.inspect_json(self.run_directory)
+        self.assertEqual(found["metadata"], {"format": "pt"})
+        self.assertEqual(found["totals"]["elements"], run["totals"]["elements"])
+        for tensor in run["tensors"]:
+            del tensor["role"]
+            self.assertIn(tensor, found["tensors"])
+
+    def test_of_any_size_are_read_no_further_than_the_header(self):
+        path = self.folder / "large"
+        header = json.dumps({"w": {"dtype": "BF16", "shape": [2**35], "data_offsets": [0, 2**36]}})
+        with path.open("wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header.encode())
+            file.truncate(8 + len(header) + 2**36)  # 64 GiB of nothing
+        self.assertIn("64.0 GiB", self.inspect(path))
+        self.assertEqual(self.inspect_json(path)["totals"]["elements"], 2**35)
+
+    def test_names_reach_a_terminal_without_what_it_obeys(self):
+        path = self.folder / "evil"
+        header = json.dumps({"__metadata__": {"a": "\x1b[2J"},
+                             "\x1b]0;x\n": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})
+        path.write_bytes(struct.pack("<Q", len(header)) + header.encode())
+        text = self.inspect(path)
+        self.assertNotIn("\x1b", text)
+        self.assertIn("\\x1b]0;x\\x0a", text)
+
+    def test_of_torchscript_are_loaded_only_with_trust(self):
+        self.refuses(self.exported, "can run code", "--trust")
+        text = self.inspect(self.exported, "--trust")
+        for expected in ("kind        TorchScript\n", "forward(Tensor tokens) -> Tensor",
+                         "extra file  recipe.toml", "qkv", "(24, 8)"):
+            self.assertIn(expected, text)
+        found, run = self.inspect_json(self.exported, "--trust"), self.inspect_json(self.run_directory)
+        self.assertEqual(found["totals"]["parameters"], run["totals"]["parameters"])
+        self.assertEqual(set(found["extra_files"]), {"recipe.toml", "tokenizer.json"})
+
+    def test_that_are_none_are_named(self):
+        weights = (self.run_directory / "model.safetensors").read_bytes()
+        for name, content, expected in (
+                ("empty", b"", "an empty file"),
+                ("text", b"Call me Ishmael.", "a text file"),
+                ("pickle", b"\x80\x02}q\x00.", "a Python pickle"),
+                ("cut", weights[:-1], "bytes"),
+                ("cut-in-the-header", weights[:100], "its header says"),
+                ("header-only", weights[:12], "its header says"),
+                ("not-json", struct.pack("<Q", 4) + b"{{{{", "not a safetensors file")):
+            path = self.folder / name
+            path.write_bytes(content)
+            self.refuses(path, expected)
+        self.refuses(self.folder / "nowhere", "no such file")
+
+    def test_of_other_archives_are_named(self):
+        script = self.exported.read_bytes()
+        cut, other = self.folder / "cut.pt", self.folder / "other.pt"
+        cut.write_bytes(script[: len(script) // 2])
+        with zipfile.ZipFile(other, "w") as archive:
+            archive.writestr("letter/data.pkl", b"\x80\x02}q\x00.")
+            archive.writestr("letter/version", b"3\n")
+        for path, expected in ((cut, "cut.pt: "), (other, "torch.save")):
+            result = attend("inspect", path, "--trust")
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(expected, result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+
+class Tables(InspectTest):
+    def test_are_as_deep_as_asked(self):
+        shallow = self.inspect(self.run_directory, "--depth", 1).split("\n\n")[1].splitlines()
+        self.assertEqual([line.split()[0] for line in shallow], ["tensor", "embedding", "decoder"])
+        deep = self.inspect(self.run_directory, "--depth", 9)
+        self.assertIn("qkv", deep)
+
+    def test_group_what_is_big_by_module(self):
+        path = self.folder / "big"
+        names = [f"blocks.{i}.{name}" for i in range(30) for name in ("up", "down", "norm")]
+        entries = {name: {"dtype": "F32", "shape": [1000], "data_offsets": [4000 * i, 4000 * i + 4000]}
+                   for i, name in enumerate(names)}
+        header = json.dumps(entries)
+        path.write_bytes(struct.pack("<Q", len(header)) + header.encode() + bytes(4000 * len(names)))
+        text = self.inspect(path)
+        self.assertIn("3 tensors", text)
+        self.assertNotIn("norm", text)
+        self.assertIn("90.0 k", text)
+        self.assertLess(len(text.splitlines()), 70)
+        self.assertEqual(len(self.inspect_json(path)["tensors"]), 90)
+
+    def test_refuse_a_depth_that_is_none(self):
+        for depth in ("0", "-1", "two"):
+            result = attend("inspect", self.run_directory, "--depth", depth)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("--depth", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
