@@ -1,39 +1,42 @@
 #include "attend/io/files.h"
 
 #include "attend/input_error.h"
+#include "attend/io/utf8.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
-#include <utf8.h>
 
 #include <fstream>
-#include <iterator>
 
 namespace attend {
 
 namespace fs = std::filesystem;
 
-std::string read_bytes(const fs::path& path) {
+void read_in_pieces(const fs::path& path, const std::function<void(std::string_view)>& use) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw InputError(fmt::format("{}: no such file", path.string()));
   if (fs::is_directory(path, ignored)) {
     throw InputError(fmt::format("{}: expected a file, found a directory", path.string()));
   }
   std::ifstream file(path, std::ios::binary);
-  std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) throw InputError(fmt::format("{}: cannot be read", path.string()));
+  std::string piece(std::size_t{1} << 20, '\0');
+  do {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    use(std::string_view(piece).substr(0, static_cast<std::size_t>(file.gcount())));
+  } while (file);
+  if (!file.eof()) throw InputError(fmt::format("{}: cannot be read", path.string()));
+}
+
+std::string read_bytes(const fs::path& path) {
+  std::string content;
+  read_in_pieces(path, [&](std::string_view piece) { content += piece; });
   return content;
 }
 
 std::string read_text(const fs::path& path) {
   auto text = read_bytes(path);
   if (text.empty()) throw InputError(fmt::format("{}: the file is empty", path.string()));
-  const auto wrong = utf8::find_invalid(text.begin(), text.end());
-  if (wrong != text.end()) {
-    throw InputError(fmt::format("{}: expected UTF-8 text, found byte 0x{:02X} at offset {}",
-                                 path.string(), static_cast<unsigned char>(*wrong),
-                                 wrong - text.begin()));
-  }
+  check_utf8(text, path.string());
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include "attend/io/files.h"
 #include "attend/io/safetensors.h"
 #include "attend/nn/parameter_count.h"
+#include "attend/train/tokenizers.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,14 +13,14 @@ namespace attend::train {
 
 namespace fs = std::filesystem;
 
-LanguageModel make_model(const Recipe& recipe, const Vocabulary& vocabulary) {
+LanguageModel make_model(const Recipe& recipe, const Tokenizer& tokenizer) {
   const auto* given = std::get_if<LanguageModelConfig>(&recipe.model);
   if (given == nullptr) {
     throw InputError(fmt::format("the task {} trains a language_model, the recipe names a {}",
                                  recipe.task, model_kind(recipe.model)));
   }
   auto config = *given;
-  config.vocab_size = vocabulary.size();
+  config.vocab_size = tokenizer.size();
   torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
   return LanguageModel(config);
 }
@@ -35,8 +36,8 @@ void create_run_directory(const fs::path& directory, const Recipe& recipe, bool 
       throw InputError(fmt::format("{} holds no {}, so it is not a run: it is left alone",
                                    directory.string(), RunFiles::recipe));
     }
-    for (const auto* file :
-         {RunFiles::summary, RunFiles::metrics, RunFiles::model, RunFiles::vocabulary}) {
+    for (const auto* file : {RunFiles::summary, RunFiles::metrics, RunFiles::model,
+                             RunFiles::vocabulary, RunFiles::subwords}) {
       fs::remove(directory / file);
     }
   }
@@ -48,7 +49,7 @@ void create_run_directory(const fs::path& directory, const Recipe& recipe, bool 
   replace_file(directory / RunFiles::recipe, to_toml(recipe));
 }
 
-void save_run(const fs::path& directory, const Recipe& recipe, const Vocabulary& vocabulary,
+void save_run(const fs::path& directory, const Recipe& recipe, const Tokenizer& tokenizer,
               const LanguageModel& model, const Outcome& outcome) {
   nlohmann::ordered_json summary{{"task", recipe.task},
                                  {"parameters", parameter_count(*model)},
@@ -59,7 +60,7 @@ void save_run(const fs::path& directory, const Recipe& recipe, const Vocabulary&
                                  {"val_loss", outcome.evaluation.loss}};
   if (outcome.evaluation.accuracy) summary["accuracy"] = *outcome.evaluation.accuracy;
 
-  replace_file(directory / RunFiles::vocabulary, vocabulary.to_json());
+  for (const auto& [name, content] : tokenizer.files()) replace_file(directory / name, content);
   save_safetensors(directory / RunFiles::model,
                    {.tensors = state_dict(*model), .metadata = {{"format", "pt"}}});
   replace_file(directory / RunFiles::summary, summary.dump(2) + "\n");
@@ -82,23 +83,22 @@ Run load_run(const fs::path& directory) {
   };
   auto recipe = read_recipe(directory / RunFiles::recipe, Recipe{});
   within(RunFiles::recipe, [&] { check_recipe(recipe); });
-  const auto json = read_bytes(directory / RunFiles::vocabulary);
-  auto vocabulary = within(RunFiles::vocabulary, [&] { return Vocabulary::from_json(json); });
-  auto model = make_model(recipe, vocabulary);
+  std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(directory);
+  auto model = make_model(recipe, *tokenizer);
   const auto weights = load_safetensors(directory / RunFiles::model);
   within(RunFiles::model, [&] { load_state_dict(*model, weights.tensors); });
   model->eval();
-  return {std::move(recipe), std::move(vocabulary), std::move(model)};
+  return {std::move(recipe), std::move(tokenizer), std::move(model)};
 }
 
 std::unique_ptr<Task> task_of(const Run& run) {
   auto task = find_task(run.recipe.task).make(run.recipe);
-  if (task->vocabulary().to_json() != run.vocabulary.to_json()) {
+  if (task->vocabulary().files() != run.tokenizer->files()) {
     throw InputError(
         fmt::format("{}: its tokens are not those that the run has learned: {} found, "
                     "{} expected, or other ones",
                     run.recipe.text.empty() ? run.recipe.task : run.recipe.text,
-                    task->vocabulary().size(), run.vocabulary.size()));
+                    task->vocabulary().size(), run.tokenizer->size()));
   }
   return task;
 }

@@ -42,8 +42,8 @@ TEST_F(RunDirectory, LoadsWhatWasSaved) {
   save_run(path_, recipe_, task_.vocabulary(), model_, Outcome{});
   auto run = load_run(path_);
   EXPECT_FALSE(run.model->is_training());
-  EXPECT_EQ(run.vocabulary.size(), task_.vocabulary().size());
-  const auto tokens = torch::randint(run.vocabulary.size(), {2, 9}, torch::kLong);
+  EXPECT_EQ(run.tokenizer->size(), task_.vocabulary().size());
+  const auto tokens = torch::randint(run.tokenizer->size(), {2, 9}, torch::kLong);
   EXPECT_TRUE(run.model(tokens).equal(model_(tokens)));
 }
 
@@ -110,7 +110,7 @@ TEST_F(RunDirectory, LoadingNamesWhatIsMissing) {
 TEST_F(RunDirectory, DamagedFilesAreNamed) {
   replace_file(path_ / RunFiles::vocabulary, "{}");
   EXPECT_THAT([&] { load_run(path_); },
-              ThrowsMessage<InputError>(HasSubstr("tokenizer.json: not a vocabulary")));
+              ThrowsMessage<InputError>(HasSubstr("tokenizer.json: not a tokenizer")));
 }
 
 TEST_F(RunDirectory, WeightsOfAnotherModelAreRefused) {

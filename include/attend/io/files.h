@@ -16,6 +16,11 @@ std::string read_text(const std::filesystem::path& path);
 /// The whole of a file, as bytes. Throws InputError if it is missing or cannot be read.
 std::string read_bytes(const std::filesystem::path& path);
 
+/// Hands a file of any size to `use`, a part after the other, the last one maybe empty. Throws
+/// InputError as `read_bytes` does.
+void read_in_pieces(const std::filesystem::path& path,
+                    const std::function<void(std::string_view)>& use);
+
 /// Writes a file so that `path` holds either what it held before or all of the new content:
 /// `write` fills a file beside it, which then takes its name. Throws std::runtime_error if that
 /// fails, and leaves no file behind.

@@ -1,8 +1,9 @@
 #pragma once
 
-#include "attend/io/vocabulary.h"
+#include "attend/io/tokenizer.h"
 #include "attend/models/language_model.h"
 #include "attend/train/recipe.h"
+#include "attend/train/subword_tokenizer.h"
 #include "attend/train/task.h"
 #include "attend/train/trainer.h"
 
@@ -14,23 +15,24 @@ namespace attend::train {
 
 /// The files of a run directory.
 struct RunFiles {
-  static constexpr const char* recipe = "recipe.toml";         ///< all values, written out
-  static constexpr const char* model = "model.safetensors";    ///< the weights
-  static constexpr const char* vocabulary = "tokenizer.json";  ///< Vocabulary::to_json
-  static constexpr const char* metrics = "metrics.jsonl";      ///< a line per report
-  static constexpr const char* summary = "summary.json";       ///< what was reached
+  static constexpr const char* recipe = "recipe.toml";        ///< all values, written out
+  static constexpr const char* model = "model.safetensors";   ///< the weights
+  static constexpr const char* vocabulary = kTokenizerFile;   ///< what its tokens are
+  static constexpr const char* subwords = kSubwordModelFile;  ///< only if they are subwords
+  static constexpr const char* metrics = "metrics.jsonl";     ///< a line per report
+  static constexpr const char* summary = "summary.json";      ///< what was reached
 };
 
 /// A trained model with what it takes to use it.
 struct Run {
   Recipe recipe;
-  Vocabulary vocabulary;
+  std::shared_ptr<const Tokenizer> tokenizer;
   LanguageModel model;  ///< in eval mode
 };
 
 /// The model that a recipe describes, with fresh weights. Seeds LibTorch's global generator with
 /// the recipe's seed and draws them from it.
-LanguageModel make_model(const Recipe& recipe, const Vocabulary& vocabulary);
+LanguageModel make_model(const Recipe& recipe, const Tokenizer& tokenizer);
 
 /// Makes the directory for a new run and writes its recipe. Throws InputError if it exists and is
 /// not empty, unless `overwrite`: then the files of the run that it holds are removed, and nothing
@@ -40,7 +42,7 @@ void create_run_directory(const std::filesystem::path& directory, const Recipe& 
 
 /// Writes what training made, the summary last: a run that has one is finished.
 void save_run(const std::filesystem::path& directory, const Recipe& recipe,
-              const Vocabulary& vocabulary, const LanguageModel& model, const Outcome& outcome);
+              const Tokenizer& tokenizer, const LanguageModel& model, const Outcome& outcome);
 
 /// Loads a finished run; seeds LibTorch's global generator, as `make_model` does. Throws
 /// InputError, naming the file, if something is missing or does not fit.
