@@ -4,6 +4,7 @@
 #include "attend/io/files.h"
 #include "attend/train/senses_task.h"
 #include "attend/train/text_task.h"
+#include "attend/train/tokenizers.h"
 #include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>
@@ -45,6 +46,17 @@ TEST_F(RunDirectory, LoadsWhatWasSaved) {
   EXPECT_EQ(run.tokenizer->size(), task_.vocabulary().size());
   const auto tokens = torch::randint(run.tokenizer->size(), {2, 9}, torch::kLong);
   EXPECT_TRUE(run.model(tokens).equal(model_(tokens)));
+}
+
+TEST_F(RunDirectory, KeepsSubwordsInTwoFiles) {
+  const auto tokenizer = make_tokenizer(TextUnit::subword, "some words and some more", 275);
+  const auto model = make_model(recipe_, *tokenizer);
+  EXPECT_EQ(model->config.vocab_size, 275);
+  create_run_directory(path_, recipe_, true);
+  save_run(path_, recipe_, *tokenizer, model, Outcome{});
+  EXPECT_EQ(load_run(path_).tokenizer->files(), tokenizer->files());
+  create_run_directory(path_, recipe_, true);
+  EXPECT_FALSE(fs::exists(path_ / RunFiles::subwords));
 }
 
 TEST_F(RunDirectory, IsNotReplacedUnlessAsked) {

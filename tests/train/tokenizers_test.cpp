@@ -57,6 +57,14 @@ INSTANTIATE_TEST_SUITE_P(Tokenizers, EachTextUnit,
                                          TextUnit::subword),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
+TEST(TextUnit, HasANameForEachValue) {
+  EXPECT_EQ(EnumNames<TextUnit>::names.size(), 4u);
+  for (const auto name : EnumNames<TextUnit>::names) {
+    EXPECT_EQ(to_string(*from_string<TextUnit>(name)), name);
+  }
+  EXPECT_EQ(to_string(TextUnit::subword), "subword");
+}
+
 TEST(MakeTokenizer, BoundsWordsAndSubwords) {
   EXPECT_EQ(make_tokenizer(TextUnit::word, kText, 4)->size(), 4);
   EXPECT_EQ(make_tokenizer(TextUnit::word, kText, 0)->size(), 6);  // with the line break
