@@ -17,20 +17,20 @@ constexpr int kBarWidth = 30;
 std::string nearest_neighbours(train::Model& model, const train::Task& task) {
   if (task.probe_words().empty()) return {};
   const torch::NoGradGuard no_grad;
-  const auto& vocabulary = task.tokenizer();
+  const auto& tokenizer = task.tokenizer();
   auto& language_model = train::model_as<LanguageModel>(model, "the report of neighbours");
   const auto table =
       torch::nn::functional::normalize(language_model->embedding->token->weight,
                                        torch::nn::functional::NormalizeFuncOptions().dim(-1));
   std::string text;
   for (const auto& word : task.probe_words()) {
-    const auto id = vocabulary.id(word);
+    const auto id = tokenizer.encode(word).at(0);
     auto similarity = table.mv(table[id]);  // (V)
     similarity[id] = -2.0;                  // below any cosine: not its own neighbour
     const auto [values, ids] = similarity.topk(kNeighbours);
     text += fmt::format("  {:<8}", word);
     for (int64_t i = 0; i < kNeighbours; ++i) {
-      text += fmt::format("  {} {:.2f}", vocabulary.token(ids[i].item<int64_t>()),
+      text += fmt::format("  {} {:.2f}", tokenizer.token(ids[i].item<int64_t>()),
                           values[i].item<double>());
     }
     text += "\n";
@@ -44,19 +44,19 @@ std::string last_token_attention(train::Model& any_model, const train::Task& tas
   if (model->config.stack.layers == 0) return {};
   const EvalScope eval(*model);
   const torch::NoGradGuard no_grad;
-  const auto& vocabulary = task.tokenizer();
+  const auto& tokenizer = task.tokenizer();
   const auto device = model->embedding->token->weight.device();
   std::string text;
   for (const auto& probe : task.probe_texts()) {
-    const auto ids = vocabulary.encode(probe);
+    const auto ids = tokenizer.encode(probe);
     AttentionRecorder recorder;
     const auto logits = model(torch::tensor(ids, torch::kLong).to(device));  // (T, V)
     const auto weights = recorder.weights().back().mean(0)[-1].cpu();        // (H, T, T) -> (T)
     text +=
-        fmt::format("  {} -> {}\n", probe, vocabulary.token(logits[-1].argmax().item<int64_t>()));
+        fmt::format("  {} -> {}\n", probe, tokenizer.token(logits[-1].argmax().item<int64_t>()));
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const double weight = weights[static_cast<int64_t>(i)].item<double>();
-      text += fmt::format("    {:<10} {:.2f} {}\n", vocabulary.token(ids[i]), weight,
+      text += fmt::format("    {:<10} {:.2f} {}\n", tokenizer.token(ids[i]), weight,
                           std::string(static_cast<std::size_t>(weight * kBarWidth + 0.5), '#'));
     }
   }

@@ -1,5 +1,4 @@
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "attend/train/evaluation.h"
 #include "attend/train/run.h"
 #include "commands.h"
@@ -7,7 +6,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -20,56 +18,16 @@ struct EvalArguments {
   bool json = false;
 };
 
-/// A text of which nothing is learned: all of it is held out.
-class HeldOutText : public train::Task {
- public:
-  HeldOutText(const std::string& file, const train::Run& run)
-      : vocabulary_(run.tokenizer), context_(run.recipe.context()) {
-    const auto text = read_text(file);
-    try {
-      tokens_ = torch::tensor(vocabulary_.encode(text), torch::kLong);  // (N)
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("{}: {}", file, error.what()));
-    }
-    if (tokens_.size(0) < 2) {
-      throw InputError(
-          fmt::format("{}: expected at least two tokens, found {}", file, tokens_.size(0)));
-    }
+std::vector<train::Batch> held_out(const EvalArguments& arguments, const train::Run& run) {
+  if (arguments.file.empty()) {
+    return train::task_of(run)->validation_batches(train::kRowsAtOnce);
   }
-
-  const Vocabulary& tokenizer() const override { return vocabulary_; }
-  train::Batch training_batch(int64_t, train::Sampler&) const override { return {}; }
-
-  /// Windows that do not overlap, as of the part of a text that `TextTask` holds out.
-  std::vector<train::Batch> validation_batches(int64_t size) const override {
-    const auto predicted = tokens_.size(0) - 1;
-    const auto whole = predicted / context_ * context_;
-    std::vector<train::Batch> batches;
-    for (int64_t begin = 0; begin < predicted;) {
-      const auto end = begin < whole ? std::min(begin + size * context_, whole) : predicted;
-      const auto rows = [&](int64_t shift) {
-        const auto part = tokens_.slice(0, begin + shift, end + shift);
-        return part.view({-1, std::min(context_, end - begin)});  // (B, T)
-      };
-      batches.push_back({rows(0), rows(1)});
-      begin = end;
-    }
-    return batches;
-  }
-
- private:
-  const Vocabulary& vocabulary_;
-  int64_t context_;
-  torch::Tensor tokens_;
-};
-
-std::unique_ptr<train::Task> held_out(const EvalArguments& arguments, const train::Run& run) {
-  if (arguments.file.empty()) return train::task_of(run);
-  if (train::find_task(run.recipe.task).reads_text) {
-    return std::make_unique<HeldOutText>(arguments.file, run);
+  const auto& task = train::find_task(run.recipe.task);
+  if (task.reads_file()) {
+    return task.batches_of_file(arguments.file, run.recipe, *run.tokenizer, run.classes);
   }
   throw InputError(
-      fmt::format("{} has learned the task {}, which is no text: it cannot be measured "
+      fmt::format("{} has learned the task {}, which reads no file: it cannot be measured "
                   "on {}",
                   arguments.run, run.recipe.task, arguments.file));
 }
@@ -88,10 +46,9 @@ void print_json(const EvalArguments& arguments, const train::Recipe& recipe,
 
 void run_eval(const EvalArguments& arguments) {
   auto run = train::load_run(arguments.run);
-  const auto task = held_out(arguments, run);
-  const auto result = train::evaluate(run.model, *task);
+  const auto result = train::evaluate(run.model, held_out(arguments, run));
   if (arguments.json) return print_json(arguments, run.recipe, result);
-  fmt::print("val loss    {:.4f} nats a token, on {} held-out tokens\n", result.loss,
+  fmt::print("val loss    {:.4f} nats a target, on {} held-out targets\n", result.loss,
              result.tokens);
   fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
   if (result.accuracy) fmt::print("accuracy    {:.1f} %\n", *result.accuracy * 100);
@@ -112,7 +69,7 @@ void add_eval_command(CLI::App& app) {
   command
       ->add_flag("--json", arguments->json,
                  "print one JSON object: task, file if one is given, layers, val_loss (nats a "
-                 "token), perplexity, tokens, accuracy (0 to 1) if the task has answers")
+                 "target), perplexity, tokens, accuracy (0 to 1) if the task has answers")
       ->group("Output");
   command->footer(
       "Examples:\n"

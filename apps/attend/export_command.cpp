@@ -23,7 +23,7 @@ struct ExportArguments {
 /// Tokens (B, T), different for each shape.
 torch::Tensor example_tokens(const train::Run& run, int64_t batch, int64_t length) {
   const auto ids =
-      torch::arange(batch * length, torch::kLong).mul(7).remainder(run.tokenizer.size());
+      torch::arange(batch * length, torch::kLong).mul(7).remainder(run.tokenizer->size());
   return ids.view({batch, length});
 }
 
@@ -42,7 +42,7 @@ void check_target(const ExportArguments& arguments) {
   if (!fs::is_regular_file(status)) fail("exists and is not a file");
   if (!arguments.overwrite) fail("exists; choose another -o, or give --overwrite");
   for (const auto* file :
-       {train::RunFiles::recipe, train::RunFiles::model, train::RunFiles::tokenizer,
+       {train::RunFiles::recipe, train::RunFiles::model, kTokenizerFile, train::kSubwordModelFile,
         train::RunFiles::metrics, train::RunFiles::summary}) {
     const auto own = fs::path(arguments.run) / file;
     if (fs::exists(own) && fs::equivalent(own, out)) fail("is a file of the run itself");
@@ -56,8 +56,8 @@ void run_export(const ExportArguments& arguments) {
   TorchScriptOptions options{
       .input_names = {"tokens"},
       .check_inputs = {{example_tokens(run, 3, context)}, {example_tokens(run, 1, 1)}},
-      .extra_files = {{train::RunFiles::tokenizer, run.tokenizer.to_json()},
-                      {train::RunFiles::recipe, train::to_toml(run.recipe)}}};
+      .extra_files = run.tokenizer->files()};
+  options.extra_files.emplace(train::RunFiles::recipe, train::to_toml(run.recipe));
   const auto traced = example_tokens(run, 2, std::max<int64_t>(1, context / 2));
   auto& model = train::model_as<LanguageModel>(run.model, "attend export");
   const auto report = export_torchscript(model, traced, arguments.out, options);
@@ -81,7 +81,8 @@ void add_export_command(CLI::App& app) {
       ->type_name("FILE");
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing file");
   command->footer(
-      "The file holds the vocabulary as tokenizer.json and the recipe as recipe.toml.\n"
+      "The file holds the tokenizer as tokenizer.json (and tokenizer.model, for subwords) and the\n"
+      "recipe as recipe.toml. "
       "It is loaded and compared with the model before it gets its name.\n\n"
       "Examples:\n"
       "  attend export runs/first -o model.pt");

@@ -37,7 +37,7 @@ class Writer {
   /// as it comes. Returns the stream at its end.
   TokenStream write(int64_t n, const TokenStream::Print& print) {
     auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed(n));
-    const auto decode = [this](const auto& tokens) { return run_.tokenizer.decode(tokens); };
+    const auto decode = [this](const auto& tokens) { return run_.tokenizer->decode(tokens); };
     TokenStream stream(decode, prompt_.back(), arguments_.stops, print);
     generate(train::model_as<LanguageModel>(run_.model, "attend generate"), prompt_, arguments_.options, generator,
              [&](int64_t token) { return stream.add(token); });
@@ -50,7 +50,7 @@ class Writer {
  private:
   std::vector<int64_t> encode(const Prompt& prompt) const {
     try {
-      auto tokens = run_.tokenizer.encode(prompt.text);
+      auto tokens = run_.tokenizer->encode(prompt.text);
       if (tokens.empty()) throw InputError("the prompt is empty: expected at least one token");
       return tokens;
     } catch (const InputError& error) {

@@ -17,23 +17,33 @@ namespace {
 using train::Recipe;
 using train::RecipeField;
 
-/// "[2; text: 4]": the first task's default, then those that differ.
-std::string defaults_of(const RecipeField& field) {
-  const auto& tasks = train::tasks();
-  const auto first = train::value_text(field, tasks.front().defaults);
-  std::string all = first;
-  for (const auto& task : tasks) {
+/// "[2]", or "[2, or the task's]" if tasks differ: of the first task that has such a value.
+std::string default_of(const RecipeField& field) {
+  std::vector<std::string> values;
+  for (const auto& task : train::tasks()) {
     const auto value = train::value_text(field, task.defaults);
-    if (value != first) all += fmt::format("; {}: {}", task.name, value);
+    if (!value.empty()) values.push_back(value);
   }
-  return all.empty() ? "" : fmt::format(" [{}]", all);
+  if (values.empty()) return "";
+  const bool differ = std::count(values.begin(), values.end(), values.front()) <
+                      static_cast<std::ptrdiff_t>(values.size());
+  return fmt::format(" [{}{}]", values.front(), differ ? ", or the task's" : "");
+}
+
+/// A field's type: that of the first kind of model that has it.
+train::FieldRef type_of(const RecipeField& field, std::vector<Recipe>& kinds) {
+  train::FieldRef ref;
+  for (auto& recipe : kinds) {
+    if (std::holds_alternative<std::monostate>(ref)) ref = field.ref(recipe);
+  }
+  return ref;
 }
 
 /// "what to learn; senses: which of two meanings ... [senses]"
 std::string help_of(const RecipeField& field) {
   std::string help = field.help;
   if (std::string(field.key) == "text") return help;
-  if (std::string(field.key) != "task") return help + defaults_of(field);
+  if (std::string(field.key) != "task") return help + default_of(field);
   for (const auto& task : train::tasks()) help += fmt::format("; {}: {}", task.name, task.summary);
   return help + fmt::format(" [{}]", Recipe{}.task);
 }
@@ -69,15 +79,24 @@ struct AddFlag {
   const RecipeField& field;
   Setters& given;
 
-  // No task trains a model of another kind than that of the default recipe.
-  CLI::Option* operator()(std::monostate) const { return nullptr; }
+  CLI::Option* operator()(std::monostate) const {
+    throw std::logic_error(std::string("no kind of model has the value ") + field.key);
+  }
 
   template <typename T>
   CLI::Option* operator()(T*) const {
     const auto flag = flag_of(field);
     const auto help = help_of(field);
-    const auto set = [&given = given, ref = field.ref](const T& value) {
-      given.push_back([=](Recipe& recipe) { *std::get<T*>(ref(recipe)) = value; });
+    const auto set = [&given = given, ref = field.ref, flag](const T& value) {
+      given.push_back([=](Recipe& recipe) {
+        const auto target = ref(recipe);
+        if (const auto* found = std::get_if<T*>(&target)) {
+          **found = value;
+        } else {
+          throw InputError(fmt::format("{}: a {} has no such value", flag,
+                                       train::model_kind(recipe.model)));
+        }
+      });
     };
     if constexpr (std::is_same_v<T, bool>) {
       const auto name = fmt::format("{},!--no-{}", flag, flag.substr(2));
@@ -112,54 +131,38 @@ struct AddFlag {
 
 }  // namespace
 
-std::string text_of(const RecipeField& field, const Recipe& recipe) {
-  Recipe values = recipe;
-  return std::visit(
-      [](auto value) {
-        using T = std::remove_pointer_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::monostate>)
-          return std::string();
-        else if constexpr (std::is_enum_v<T>)
-          return std::string(to_string(*value));
-        else if constexpr (std::is_same_v<T, bool>)
-          return std::string(*value ? "on" : "off");
-        else
-          return fmt::format("{}", *value);
-      },
-      field.ref(values));
-}
-
 RecipeFlags::RecipeFlags(CLI::App& command) {
-  Recipe types;  // only to see of which type each field is
+  std::vector<Recipe> kinds;
+  for (const auto& task : train::tasks()) kinds.push_back(task.defaults);
   for (const auto& field : train::recipe_fields()) {
-    auto* option = std::visit(AddFlag{command, field, given_}, field.ref(types));
-    if (option != nullptr) option->group(group_of(field));
+    auto& setters = std::string_view(field.section).empty() ? task_ : given_;
+    std::visit(AddFlag{command, field, setters}, type_of(field, kinds))->group(group_of(field));
   }
 }
 
 Recipe RecipeFlags::resolve(const std::string& file) const {
   Recipe wanted;
   wanted.task.clear();
-  if (!file.empty()) wanted = train::read_recipe(file, wanted);
-  apply(wanted);
+  if (!file.empty()) wanted = train::read_task_of_recipe(file, wanted);
+  for (const auto& set : task_) set(wanted);
   if (wanted.task.empty()) wanted.task = wanted.text.empty() ? Recipe{}.task : "text";
-  if (!wanted.text.empty() && !train::find_task(wanted.task).reads_text) {
+  const auto& task = train::find_task(wanted.task);
+  if (!wanted.text.empty() && !task.reads_file()) {
     throw InputError(fmt::format("the task '{}' reads no file: leave --text away", wanted.task));
   }
-  Recipe recipe = train::find_task(wanted.task).defaults;
+  Recipe recipe = task.defaults;
   if (!file.empty()) recipe = train::read_recipe(file, recipe);
+  recipe = over(recipe);
   recipe.task = wanted.task;
-  return over(recipe);
+  return recipe;
 }
 
 Recipe RecipeFlags::over(Recipe base) const {
-  apply(base);
+  for (const auto* setters : {&task_, &given_}) {
+    for (const auto& set : *setters) set(base);
+  }
   train::check_recipe(base);
   return base;
-}
-
-void RecipeFlags::apply(Recipe& recipe) const {
-  for (const auto& set : given_) set(recipe);
 }
 
 }  // namespace attend::app

@@ -10,9 +10,6 @@
 
 namespace attend::app {
 
-/// A value of a recipe as it is written after its flag; a switch is "on" or "off".
-std::string text_of(const train::RecipeField& field, const train::Recipe& recipe);
-
 /// Every value of a recipe as a flag. What is given is kept apart, so that it can be laid over a
 /// recipe that is known only after parsing.
 class RecipeFlags {
@@ -26,9 +23,10 @@ class RecipeFlags {
   train::Recipe over(train::Recipe base) const;
 
  private:
-  void apply(train::Recipe& recipe) const;
+  using Setters = std::vector<std::function<void(train::Recipe&)>>;
 
-  std::vector<std::function<void(train::Recipe&)>> given_;
+  Setters task_;   // the task and its file, on which the kind of model depends
+  Setters given_;  // all others
 };
 
 }  // namespace attend::app

@@ -12,6 +12,7 @@ struct FieldHelp {
   const char* unit;  ///< empty for a pure number, and for what is none
 };
 
+constexpr const char* kData = "Data";
 constexpr const char* kSize = "Model, size";
 constexpr const char* kAttention = "Model, attention";
 constexpr const char* kFeedForward = "Model, feed-forward";
@@ -55,8 +56,20 @@ constexpr std::array kFields{
     FieldHelp{"residual_scale", kResidual, "FACTOR"},
     FieldHelp{"dropout", kDropping, "PROBABILITY"},
     FieldHelp{"stochastic_depth", kDropping, "PROBABILITY"},
+    FieldHelp{"length", kData, "SYMBOLS"},
+    FieldHelp{"symbols", kData, "SYMBOLS"},
+    FieldHelp{"held_out", kData, "SHARE"},
+    FieldHelp{"unit", kData, ""},
+    FieldHelp{"vocabulary", kData, "TOKENS"},
     FieldHelp{"steps", kLength, "STEPS"},
     FieldHelp{"batch", kLength, "SEQUENCES"},
+    FieldHelp{"accumulate", kLength, "PASSES"},
+    FieldHelp{"patience", kLength, "EVALUATIONS"},
+    FieldHelp{"schedule", kOptimizer, ""},
+    FieldHelp{"cooldown", kOptimizer, "SHARE"},
+    FieldHelp{"optimizer", kOptimizer, ""},
+    FieldHelp{"momentum", kOptimizer, ""},
+    FieldHelp{"label_smoothing", kOptimizer, "SHARE"},
     FieldHelp{"lr", kOptimizer, ""},
     FieldHelp{"min_lr_ratio", kOptimizer, "SHARE"},
     FieldHelp{"warmup", kOptimizer, "STEPS"},
@@ -67,6 +80,7 @@ constexpr std::array kFields{
     FieldHelp{"balance", kOptimizer, ""},
     FieldHelp{"eval_every", kReports, "STEPS"},
     FieldHelp{"log_every", kReports, "STEPS"},
+    FieldHelp{"checkpoint_every", kReports, "STEPS"},
     FieldHelp{"threads", "Training", "THREADS"},
 };
 

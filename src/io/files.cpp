@@ -29,10 +29,19 @@ std::ifstream open_to_read(const fs::path& path) {
 
 }  // namespace
 
-std::string read_bytes(const fs::path& path) {
+void read_in_pieces(const fs::path& path, const std::function<void(std::string_view)>& use) {
   auto file = open_to_read(path);
-  std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) throw InputError(fmt::format("{}: cannot be read", path.string()));
+  std::string piece(std::size_t{1} << 20, '\0');
+  do {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    use(std::string_view(piece).substr(0, static_cast<std::size_t>(file.gcount())));
+  } while (file);
+  if (!file.eof()) throw InputError(fmt::format("{}: cannot be read", path.string()));
+}
+
+std::string read_bytes(const fs::path& path) {
+  std::string content;
+  read_in_pieces(path, [&](std::string_view piece) { content += piece; });
   return content;
 }
 

@@ -1,10 +1,10 @@
 #include "attend/io/vocabulary.h"
 
 #include "attend/input_error.h"
+#include "attend/io/utf8.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <utf8.h>
 
 #include <algorithm>
 #include <set>
@@ -12,31 +12,37 @@
 namespace attend {
 namespace {
 
-std::vector<std::string_view> split_characters(std::string_view text) {
-  const auto wrong = utf8::find_invalid(text.begin(), text.end());
-  if (wrong != text.end()) {
-    throw InputError(fmt::format("expected UTF-8 text, found byte 0x{:02X} at offset {}",
-                                 static_cast<unsigned char>(*wrong), wrong - text.begin()));
-  }
-  std::vector<std::string_view> characters;
-  for (auto from = text.begin(); from != text.end();) {
-    auto to = from;
-    utf8::unchecked::next(to);
-    characters.emplace_back(from, to);
-    from = to;
-  }
-  return characters;
-}
+const std::string kLineBreak = "\n";
+const std::string kUnknown = "<unk>";
 
-std::vector<std::string_view> split_words(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\n\v\f\r";
+enum class LineBreaks { are_white_space, are_tokens };
+
+std::vector<std::string_view> split_words(std::string_view text, LineBreaks line_breaks) {
+  check_utf8(text);
+  const bool keep = line_breaks == LineBreaks::are_tokens;
+  constexpr std::string_view kEndOfWord = " \t\n\v\f\r";
+  const std::string_view skipped = keep ? " \t\v\f\r" : kEndOfWord;
   std::vector<std::string_view> words;
-  for (auto from = text.find_first_not_of(kSpace); from != std::string_view::npos;) {
-    const auto to = std::min(text.find_first_of(kSpace, from), text.size());
+  for (auto from = text.find_first_not_of(skipped); from != std::string_view::npos;) {
+    auto to = std::min(text.find_first_of(kEndOfWord, from), text.size());
+    if (to == from) ++to;  // a line break
     words.push_back(text.substr(from, to - from));
-    from = text.find_first_not_of(kSpace, to);
+    from = text.find_first_not_of(skipped, to);
   }
   return words;
+}
+
+/// The most frequent first, equally frequent ones by code points.
+std::vector<std::string> by_frequency(const std::vector<std::string_view>& words) {
+  std::unordered_map<std::string_view, int64_t> counts;
+  for (const auto& word : words) ++counts[word];
+  std::vector<std::pair<std::string_view, int64_t>> sorted(counts.begin(), counts.end());
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::pair(-a.second, a.first) < std::pair(-b.second, b.first);
+  });
+  std::vector<std::string> distinct;
+  for (const auto& [word, count] : sorted) distinct.emplace_back(word);
+  return distinct;
 }
 
 }  // namespace
@@ -45,8 +51,9 @@ Vocabulary::Vocabulary(TokenUnit unit, std::vector<std::string> tokens)
     : unit_(unit), tokens_(std::move(tokens)) {
   if (tokens_.empty()) throw InputError("a vocabulary needs at least one token, found none");
   for (const auto& token : tokens_) {
+    check_utf8(token, "a token of the vocabulary");
     if (!ids_.emplace(token, static_cast<int64_t>(ids_.size())).second) {
-      throw InputError(fmt::format("token '{}' stands twice in the vocabulary", token));
+      throw InputError(fmt::format("token '{}' stands twice in the vocabulary", printable(token)));
     }
   }
 }
@@ -58,11 +65,32 @@ Vocabulary Vocabulary::of_characters(std::string_view text) {
   return {TokenUnit::character, {distinct.begin(), distinct.end()}};
 }
 
+Vocabulary Vocabulary::of_words(std::string_view text, int64_t max_size) {
+  const auto words = by_frequency(split_words(text, LineBreaks::are_white_space));
+  if (words.empty()) throw InputError("a vocabulary of words needs a text with words, found none");
+  std::vector<std::string> tokens;
+  if (max_size != 0) tokens.push_back(kUnknown);
+  if (text.find('\n') != std::string_view::npos) tokens.push_back(kLineBreak);
+  const auto special = static_cast<int64_t>(tokens.size());
+  if (max_size != 0 && max_size <= special) {
+    throw InputError(fmt::format(
+        "a vocabulary of at most {} tokens has no room for a word: expected at least {}", max_size,
+        special + 1));
+  }
+  std::copy_if(words.begin(), words.end(), std::back_inserter(tokens),
+               [&](const auto& word) { return max_size == 0 || word != kUnknown; });
+  if (max_size != 0 && max_size < static_cast<int64_t>(tokens.size())) {
+    tokens.resize(static_cast<std::size_t>(max_size));
+  }
+  return {TokenUnit::word, std::move(tokens)};
+}
+
 Vocabulary Vocabulary::from_json(std::string_view json) {
   try {
     const auto parsed = nlohmann::json::parse(json);
     const auto unit = from_string<TokenUnit>(parsed.at("unit").get<std::string>());
     if (!unit) throw InputError("vocabulary: unknown unit " + parsed.at("unit").dump());
+    if (parsed.size() != 2) throw InputError("vocabulary: expected the keys unit and tokens only");
     return {*unit, parsed.at("tokens").get<std::vector<std::string>>()};
   } catch (const nlohmann::json::exception& error) {
     throw InputError(fmt::format("not a vocabulary: {}", error.what()));
@@ -78,24 +106,40 @@ int64_t Vocabulary::id(const std::string& token) const {
   const auto found = ids_.find(token);
   if (found != ids_.end()) return found->second;
   throw InputError(fmt::format("{} '{}' is not among the {} that the model knows", to_string(unit_),
-                               token, tokens_.size()));
+                               printable(token), tokens_.size()));
 }
 
 std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
-  const auto parts = unit_ == TokenUnit::character ? split_characters(text) : split_words(text);
+  const bool words = unit_ == TokenUnit::word;
+  const auto line_breaks = knows(kLineBreak) ? LineBreaks::are_tokens : LineBreaks::are_white_space;
+  const auto parts = words ? split_words(text, line_breaks) : split_characters(text);
+  const bool any_word = words && knows(kUnknown);
   std::vector<int64_t> ids;
   ids.reserve(parts.size());
-  for (const auto& part : parts) ids.push_back(id(std::string(part)));
+  for (const auto& part : parts) {
+    const std::string token(part);
+    ids.push_back(id(any_word && !knows(token) ? kUnknown : token));
+  }
   return ids;
 }
 
 std::string Vocabulary::decode(const std::vector<int64_t>& ids) const {
   std::string text;
   for (const auto id : ids) {
-    if (unit_ == TokenUnit::word && !text.empty()) text += ' ';
-    text += token(id);
+    const auto& token = tokens_.at(static_cast<std::size_t>(id));
+    const bool line_begins = text.empty() || text.back() == '\n';
+    if (unit_ == TokenUnit::word && !line_begins && token != kLineBreak) text += ' ';
+    text += token;
   }
   return text;
+}
+
+std::string Vocabulary::token(int64_t id) const {
+  return printable(tokens_.at(static_cast<std::size_t>(id)));
+}
+
+std::map<std::string, std::string> Vocabulary::files() const {
+  return {{kTokenizerFile, to_json()}};
 }
 
 }  // namespace attend

@@ -12,10 +12,12 @@ namespace {
 const GenerationOptions kGreedy{.max_new_tokens = 200, .sampling = {.temperature = 0.0}};
 
 struct Answer {
-  const Vocabulary& tokenizer;
+  const Tokenizer& tokenizer;
   const std::vector<std::string>& classes;
   const std::vector<int64_t>& prompt;
   const std::string& right;
+
+  int64_t number_of(const char* token) const { return tokenizer.encode(token).at(0); }
 
   std::string operator()(LanguageModel& model) const {
     auto options = kGreedy;
@@ -31,13 +33,13 @@ struct Answer {
   }
   std::string operator()(Seq2Seq& model) const {
     return tokenizer.decode(generate(
-        model, prompt, {.begin = tokenizer.id(kBegin), .end = tokenizer.id(kEnd)}, kGreedy));
+        model, prompt, {.begin = number_of(kBegin), .end = number_of(kEnd)}, kGreedy));
   }
 };
 
 }  // namespace
 
-std::string answer(Model& model, const Vocabulary& tokenizer,
+std::string answer(Model& model, const Tokenizer& tokenizer,
                    const std::vector<std::string>& classes, const Example& example) {
   const auto encoded = tokenizer.encode(example.prompt);
   if (encoded.empty()) throw InputError("the prompt is empty: expected at least one token");

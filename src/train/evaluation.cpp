@@ -7,8 +7,6 @@
 namespace attend::train {
 namespace {
 
-constexpr int64_t kBatch = 64;  // sequences at once: bounds the memory, does not change the result
-
 /// How often something was right.
 struct Tally {
   int64_t right = 0;
@@ -48,7 +46,7 @@ Evaluation evaluate(Model& model, const std::vector<Batch>& batches) {
 }
 
 Evaluation evaluate(Model& model, const Task& task) {
-  return evaluate(model, task.validation_batches(kBatch));
+  return evaluate(model, task.validation_batches(kRowsAtOnce));
 }
 
 }  // namespace attend::train

@@ -23,6 +23,7 @@ torch::Tensor to_tensor(const std::vector<Row>& rows, int64_t length, int64_t fi
 
 Row encode(const std::string& text, const Example& example, const RowLayout& layout) {
   auto row = layout.tokenizer.encode(text);
+  if (layout.cut) row.resize(std::min(row.size(), static_cast<std::size_t>(layout.length)));
   if (static_cast<int64_t>(row.size()) > layout.length) {
     throw InputError(fmt::format("'{}' has {} tokens, expected at most {}", example.prompt,
                                  row.size(), layout.length));

@@ -121,9 +121,7 @@ void choose_kind(const toml::table& table, const std::string& file, Recipe& reci
                                fmt::join(kinds, ", "), name));
 }
 
-}  // namespace
-
-Recipe read_recipe(const std::filesystem::path& path, const Recipe& base) {
+toml::table parse(const std::filesystem::path& path) {
   const auto file = path.string();
   toml::table table;
   try {
@@ -134,14 +132,34 @@ Recipe read_recipe(const std::filesystem::path& path, const Recipe& base) {
     throw InputError(fmt::format("{}: not TOML: {} ({})", file, error.description(), where.str()));
   }
   check_keys(table, "", file);
-  Recipe recipe = base;
-  choose_kind(table, file, recipe);
-  for (const auto& field : recipe_fields()) {
-    const auto key = full_key(field);
-    const auto node = table.at_path(key);
-    if (!node) continue;
+  return table;
+}
+
+/// Sets the field if the file has it.
+void assign(const RecipeField& field, const toml::table& table, const std::string& file,
+            Recipe& recipe) {
+  const auto key = full_key(field);
+  if (const auto node = table.at_path(key)) {
     std::visit(Assign{*node.node(), fmt::format("{}: {}", file, key), model_kind(recipe.model)},
                field.ref(recipe));
+  }
+}
+
+}  // namespace
+
+Recipe read_recipe(const std::filesystem::path& path, const Recipe& base) {
+  const auto table = parse(path);
+  Recipe recipe = base;
+  choose_kind(table, path.string(), recipe);
+  for (const auto& field : recipe_fields()) assign(field, table, path.string(), recipe);
+  return recipe;
+}
+
+Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base) {
+  const auto table = parse(path);
+  Recipe recipe = base;
+  for (const auto& field : recipe_fields()) {
+    if (field.section[0] == '\0') assign(field, table, path.string(), recipe);
   }
   return recipe;
 }

@@ -5,6 +5,8 @@
 #include "attend/io/safetensors.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/train/embedding_files.h"
+#include "attend/train/subword_tokenizer.h"
+#include "attend/train/tokenizers.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -48,8 +50,10 @@ bool is_taken(const fs::path& directory) {
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
-    if (name != RunLock::kFile && name != RunFiles::data && name != RunFiles::tokenizer)
+    if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
+        name != kSubwordModelFile) {
       return true;
+    }
   }
   return fs::is_regular_file(directory, missing);
 }
@@ -70,7 +74,7 @@ void move_old_run(const fs::path& directory) {
   for (const auto* name :
        {RunFiles::summary, RunFiles::checkpoints, RunFiles::tensorboard, RunFiles::metrics,
         EmbeddingFiles::table, EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,
-        RunFiles::tokenizer, RunFiles::data, RunFiles::recipe}) {
+        kTokenizerFile, kSubwordModelFile, RunFiles::data, RunFiles::recipe}) {
     if (!fs::exists(directory / name)) continue;
     if (finished) {
       fs::rename(directory / name, replaced / name);
@@ -129,7 +133,9 @@ std::unique_ptr<RunLock> create_run(const fs::path& directory, const Recipe& rec
   if (taken) move_old_run(directory);
   const Json data{{"checksum", task.data_checksum()}, {"classes", task.classes()}};
   replace_file(directory / RunFiles::data, data.dump(2) + "\n");
-  replace_file(directory / RunFiles::tokenizer, task.tokenizer().to_json());
+  for (const auto& [name, content] : task.tokenizer().files()) {
+    replace_file(directory / name, content);
+  }
   replace_file(directory / RunFiles::recipe, to_toml(recipe));  // what makes it a run is last
   return lock;
 }
@@ -171,12 +177,10 @@ void finish_run(const fs::path& directory, const Recipe& recipe, const Model& mo
 Run load_run(const fs::path& directory, Weights weights) {
   check_is_directory(directory);
   auto recipe = recipe_of_run(directory);
-  const auto json = read_bytes(directory / RunFiles::tokenizer);
-  auto tokenizer =
-      reading(directory / RunFiles::tokenizer, [&] { return Vocabulary::from_json(json); });
+  std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(directory);
   auto classes = read_data_record(directory).classes;
   const auto tensors = read_weights(directory, weights);
-  auto model = make_model(recipe, tokenizer.size(), classes.size());
+  auto model = make_model(recipe, tokenizer->size(), classes.size());
   reading(directory / RunFiles::model, [&] { load_state_dict(module_of(model), tensors); });
   module_of(model).eval();
   return {std::move(recipe), std::move(tokenizer), std::move(classes), std::move(model)};
@@ -207,12 +211,10 @@ std::unique_ptr<RunLock> reopen_run(const fs::path& directory, const Recipe& rec
   compare("checksum of the data", record.checksum, task.data_checksum());
   compare("classes", fmt::format("{}", fmt::join(record.classes, ", ")),
           fmt::format("{}", fmt::join(task.classes(), ", ")));
-  const auto json = read_bytes(directory / RunFiles::tokenizer);
-  const auto tokenizer =
-      reading(directory / RunFiles::tokenizer, [&] { return Vocabulary::from_json(json); });
-  if (tokenizer.to_json() != task.tokenizer().to_json()) {
+  const auto tokenizer = load_tokenizer(directory);
+  if (tokenizer->files() != task.tokenizer().files()) {
     differences.push_back(fmt::format("vocabulary: {} tokens in the run, now {}, or other ones",
-                                      tokenizer.size(), task.tokenizer().size()));
+                                      tokenizer->size(), task.tokenizer().size()));
   }
   if (!differences.empty()) {
     throw InputError(fmt::format("{} was begun with something else: {}", directory.string(),
@@ -229,12 +231,12 @@ std::optional<CheckpointStore::Found> latest_checkpoint(const fs::path& director
 
 std::unique_ptr<Task> task_of(const Run& run) {
   auto task = make_task(run.recipe);
-  if (task->tokenizer().to_json() != run.tokenizer.to_json() || task->classes() != run.classes) {
+  if (task->tokenizer().files() != run.tokenizer->files() || task->classes() != run.classes) {
     throw InputError(
         fmt::format("{}: its tokens are not those that the run has learned: {} found, "
                     "{} expected, or other ones",
                     run.recipe.text.empty() ? run.recipe.task : run.recipe.text,
-                    task->tokenizer().size(), run.tokenizer.size()));
+                    task->tokenizer().size(), run.tokenizer->size()));
   }
   return task;
 }

@@ -13,7 +13,7 @@ namespace attend::train {
 
 const std::vector<TaskInfo>& tasks() {
   static const std::vector<TaskInfo> all{
-      {"senses", "which of two meanings a word has in its sentence", false, SensesTask::defaults(),
+      {"senses", "which of two meanings a word has in its sentence", SensesTask::defaults(),
        [](const Recipe& recipe) -> std::unique_ptr<Task> {
          return std::make_unique<SensesTask>(recipe);
        }},
@@ -25,10 +25,16 @@ const std::vector<TaskInfo>& tasks() {
       associative_recall_task(),
       balanced_brackets_task(),
       translation_task(),
-      {"text", "the next character of the file given with --text", true, TextTask::defaults(),
+      {"text", "the next character, byte, word or subword of the file given with --text",
+       TextTask::defaults(),
        [](const Recipe& recipe) -> std::unique_ptr<Task> {
          return std::make_unique<TextTask>(recipe);
+       },
+       [](const std::filesystem::path& path, const Recipe& recipe, const Tokenizer& tokenizer,
+          const std::vector<std::string>&) {
+         return TextTask::batches_of_file(path, recipe, tokenizer);
        }},
+      labelled_lines_task(),
   };
   return all;
 }

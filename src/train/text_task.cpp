@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/io/files.h"
+#include "attend/train/checksum.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +12,10 @@ namespace {
 std::string read_text_of(const Recipe& recipe) {
   if (recipe.text.empty()) throw InputError("the task 'text' needs a file: give it with --text");
   return read_text(recipe.text);
+}
+
+torch::Tensor encode(const Tokenizer& tokenizer, const std::string& text) {
+  return torch::tensor(tokenizer.encode(text), torch::kLong);  // (N)
 }
 
 }  // namespace
@@ -29,19 +34,32 @@ Recipe TextTask::defaults() {
   return recipe;
 }
 
+std::vector<Batch> TextTask::batches_of_file(const std::filesystem::path& path,
+                                             const Recipe& recipe, const Tokenizer& tokenizer) {
+  const auto text = read_text(path);
+  try {
+    return text_windows(encode(tokenizer, text), recipe.context(), kRowsAtOnce);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+}
+
 TextTask::TextTask(const Recipe& recipe) : TextTask(recipe, read_text_of(recipe)) {}
 
 TextTask::TextTask(const Recipe& recipe, const std::string& text)
-    : vocabulary_(Vocabulary::of_characters(text)), context_(recipe.context()) {
-  const auto tokens = torch::tensor(vocabulary_.encode(text), torch::kLong);  // (characters)
-  const int64_t characters = tokens.size(0);
-  const int64_t learned = characters * 9 / 10;
-  training_ = tokens.narrow(0, 0, learned);
-  validation_ = tokens.narrow(0, learned, characters - learned);
-  if (validation_.size(0) <= context_) {
+    : tokenizer_(make_tokenizer(recipe.data.unit, text, recipe.data.vocabulary)),
+      context_(recipe.context()),
+      checksum_(fmt::format("{:08x}", crc32c(text))) {
+  const auto tokens = encode(*tokenizer_, text);
+  const int64_t count = tokens.size(0);
+  const auto held_out = static_cast<int64_t>(static_cast<double>(count) * recipe.data.held_out);
+  training_ = tokens.narrow(0, 0, count - held_out);
+  validation_ = tokens.narrow(0, count - held_out, held_out);
+  for (const auto& [part, name] : {std::pair(training_, "training"), std::pair(validation_, "validation")}) {
+    if (part.size(0) > context_) continue;
     throw InputError(fmt::format(
-        "{}: {} characters leave a validation part of {}, expected more than the context ({})",
-        recipe.text, characters, validation_.size(0), context_));
+        "{}: {} tokens leave a {} part of {}, expected more than the context ({})", recipe.text,
+        count, name, part.size(0), context_));
   }
   prompt_ = text.substr(0, text.find('\n') + 1);
 }
@@ -54,19 +72,24 @@ Batch TextTask::training_batch(int64_t size, Sampler& sampler) const {
 }
 
 std::vector<Batch> TextTask::validation_batches(int64_t size) const {
-  const int64_t predicted = validation_.size(0) - 1;
-  const auto inputs = validation_.narrow(0, 0, predicted);
-  const auto targets = validation_.narrow(0, 1, predicted);
-  std::vector<Batch> batches;
-  const int64_t whole = predicted / context_ * context_;
-  for (int64_t begin = 0; begin < whole; begin += size * context_) {
-    const int64_t length = std::min(size * context_, whole - begin);
-    batches.push_back({inputs.narrow(0, begin, length).view({-1, context_}),
-                       targets.narrow(0, begin, length).view({-1, context_})});
+  return text_windows(validation_, context_, size);
+}
+
+std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, int64_t size) {
+  if (tokens.size(0) < 2) {
+    throw InputError(fmt::format("expected at least two tokens, found {}", tokens.size(0)));
   }
-  if (whole < predicted) {
-    batches.push_back({inputs.narrow(0, whole, predicted - whole).unsqueeze(0),
-                       targets.narrow(0, whole, predicted - whole).unsqueeze(0)});
+  const int64_t predicted = tokens.size(0) - 1;
+  const int64_t whole = predicted / context * context;
+  std::vector<Batch> batches;
+  for (int64_t begin = 0; begin < predicted;) {
+    const int64_t end = begin < whole ? std::min(begin + size * context, whole) : predicted;
+    const auto rows = [&](int64_t shift) {
+      const auto part = tokens.slice(0, begin + shift, end + shift);
+      return part.view({-1, std::min(context, end - begin)});  // (B, T)
+    };
+    batches.push_back({rows(0), rows(1)});
+    begin = end;
   }
   return batches;
 }

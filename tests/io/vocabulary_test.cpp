@@ -14,7 +14,7 @@ using testing::ThrowsMessage;
 TEST(Vocabulary, NumbersCharactersInTheOrderOfTheirCodePoints) {
   const auto vocabulary = Vocabulary::of_characters("banana é𝄞\n");
   EXPECT_EQ(vocabulary.size(), 7);
-  EXPECT_EQ(vocabulary.token(0), "\n");
+  EXPECT_EQ(vocabulary.decode({0}), "\n");
   EXPECT_EQ(vocabulary.token(5), "é");
   EXPECT_EQ(vocabulary.token(6), "𝄞");
   EXPECT_THAT(vocabulary.encode("ban"), ElementsAre(3, 2, 4));

@@ -1,22 +1,46 @@
 #include "attend/train/checksum.h"
 
-#include <gtest/gtest.h>
+#include "attend/input_error.h"
+#include "attend/io/files.h"
+#include "support/random_text.h"
+#include "support/seed.h"
+#include "support/temporary_directory.h"
 
-#include <string>
+#include <gmock/gmock.h>
 
 namespace attend::train {
 namespace {
 
-TEST(Crc32c, EqualsTheValuesOfRfc3720) {
-  EXPECT_EQ(crc32c("123456789"), 0xE3069283);
-  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AA);
-  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43);
-  EXPECT_EQ(crc32c(""), 0);
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(Checksum, IsThatOfTheStandard) {
+  EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
+  // The examples of RFC 3720, B.4.
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
+  EXPECT_EQ(crc32c(std::string(32, '\xFF')), 0x62A8AB43u);
+  EXPECT_EQ(crc32c(""), 0u);
 }
 
-TEST(Crc32c, GoesOnWhereAnotherEnded) {
-  EXPECT_EQ(crc32c("6789", crc32c("12345")), crc32c("123456789"));
-  EXPECT_EQ(crc32c("", crc32c("12345")), crc32c("12345"));
+TEST(Checksum, OfPartsIsThatOfTheWhole) {
+  seed_afresh();
+  for (int i = 0; i < 50; ++i) {
+    const auto first = random_bytes(200);
+    const auto second = random_bytes(200);
+    EXPECT_EQ(crc32c(second, crc32c(first)), crc32c(first + second));
+  }
+}
+
+TEST(Checksum, OfAFileIsThatOfItsContent) {
+  const TemporaryDirectory directory;
+  std::string content;
+  while (content.size() < 2'500'000) content += "larger than what is read at a time, ";
+  replace_file(directory / "large", content);
+  EXPECT_EQ(crc32c_of_file(directory / "large"), crc32c(content));
+  replace_file(directory / "empty", "");
+  EXPECT_EQ(crc32c_of_file(directory / "empty"), 0u);
+  EXPECT_THAT([&] { crc32c_of_file(directory / "missing"); },
+              ThrowsMessage<InputError>(HasSubstr("missing: no such file")));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "attend/io/files.h"
 #include "attend/train/senses_task.h"
 #include "attend/train/text_task.h"
+#include "attend/train/tokenizers.h"
 #include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>
@@ -42,9 +43,20 @@ TEST_F(RunDirectory, LoadsWhatWasSaved) {
   save_run(path_, recipe_, task_.vocabulary(), model_, Outcome{});
   auto run = load_run(path_);
   EXPECT_FALSE(run.model->is_training());
-  EXPECT_EQ(run.vocabulary.size(), task_.vocabulary().size());
-  const auto tokens = torch::randint(run.vocabulary.size(), {2, 9}, torch::kLong);
+  EXPECT_EQ(run.tokenizer->size(), task_.vocabulary().size());
+  const auto tokens = torch::randint(run.tokenizer->size(), {2, 9}, torch::kLong);
   EXPECT_TRUE(run.model(tokens).equal(model_(tokens)));
+}
+
+TEST_F(RunDirectory, KeepsSubwordsInTwoFiles) {
+  const auto tokenizer = make_tokenizer(TextUnit::subword, "some words and some more", 275);
+  const auto model = make_model(recipe_, *tokenizer);
+  EXPECT_EQ(model->config.vocab_size, 275);
+  create_run_directory(path_, recipe_, true);
+  save_run(path_, recipe_, *tokenizer, model, Outcome{});
+  EXPECT_EQ(load_run(path_).tokenizer->files(), tokenizer->files());
+  create_run_directory(path_, recipe_, true);
+  EXPECT_FALSE(fs::exists(path_ / RunFiles::subwords));
 }
 
 TEST_F(RunDirectory, IsNotReplacedUnlessAsked) {
@@ -110,7 +122,7 @@ TEST_F(RunDirectory, LoadingNamesWhatIsMissing) {
 TEST_F(RunDirectory, DamagedFilesAreNamed) {
   replace_file(path_ / RunFiles::vocabulary, "{}");
   EXPECT_THAT([&] { load_run(path_); },
-              ThrowsMessage<InputError>(HasSubstr("tokenizer.json: not a vocabulary")));
+              ThrowsMessage<InputError>(HasSubstr("tokenizer.json: not a tokenizer")));
 }
 
 TEST_F(RunDirectory, WeightsOfAnotherModelAreRefused) {

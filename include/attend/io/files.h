@@ -17,6 +17,11 @@ std::string read_text(const std::filesystem::path& path);
 /// The whole of a file, as bytes. Throws InputError if it is missing or cannot be read.
 std::string read_bytes(const std::filesystem::path& path);
 
+/// Hands a file of any size to `use`, a part after the other, the last one maybe empty. Throws
+/// InputError as `read_bytes` does.
+void read_in_pieces(const std::filesystem::path& path,
+                    const std::function<void(std::string_view)>& use);
+
 /// The first `bytes` bytes of a file, or all of them if it has fewer. Throws as `read_bytes` does.
 ///
 ///     read_start("model.pt", 2) == "PK"

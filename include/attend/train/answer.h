@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/io/vocabulary.h"
+#include "attend/io/tokenizer.h"
 #include "attend/train/model.h"
 #include "attend/train/task.h"
 
@@ -19,7 +19,7 @@ inline constexpr const char* kEnd = "<end>";
 /// Throws InputError for a prompt that is empty or holds a token that is unknown.
 ///
 ///     answer(run.model, run.tokenizer, run.classes, {"12+34=", "64."}) == "64."
-std::string answer(Model& model, const Vocabulary& tokenizer,
+std::string answer(Model& model, const Tokenizer& tokenizer,
                    const std::vector<std::string>& classes, const Example& example);
 
 }  // namespace attend::train

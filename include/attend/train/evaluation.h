@@ -19,11 +19,14 @@ struct Evaluation {
   int64_t tokens = 0;              ///< how many targets the loss is the mean of
 };
 
+/// Sequences that are measured at once: bounds the memory, does not change the result.
+inline constexpr int64_t kRowsAtOnce = 64;
+
 /// Measures `model` on batches, in eval mode and without gradients. That all answers of a sequence
 /// are the likeliest, each after the right ones before it, is the same as that the model, left to
 /// itself, writes the right answer.
 ///
-///     auto evaluation = evaluate(model, task->validation_batches(64));
+///     auto evaluation = evaluate(model, task->validation_batches(kRowsAtOnce));
 Evaluation evaluate(Model& model, const std::vector<Batch>& batches);
 
 /// `evaluate` with the whole held-out part of a task.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/io/vocabulary.h"
+#include "attend/io/tokenizer.h"
 #include "attend/train/task.h"
 
 #include <vector>
@@ -11,9 +11,10 @@ namespace attend::train {
 /// the token `padding` at the end. Throws InputError, naming the example, if one is longer, or is
 /// made of other tokens than `tokenizer` has.
 struct RowLayout {
-  const Vocabulary& tokenizer;
+  const Tokenizer& tokenizer;
   int64_t padding;  ///< the number of a token
   int64_t length;   ///< of each row; of a Seq2Seq, of its source and of its target
+  bool cut = false;  ///< what is longer is cut off at its end, not refused; for prompts of a class
 };
 
 /// For a LanguageModel: the prompt and right after it the answer, whose tokens are the targets.

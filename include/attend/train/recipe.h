@@ -4,6 +4,7 @@
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
 #include "attend/models/sequence_classifier.h"
+#include "attend/train/tokenizers.h"
 
 #include <array>
 #include <filesystem>
@@ -18,7 +19,9 @@ namespace attend::train {
 struct DataConfig {
   int64_t length = 8;     ///< longest sequence of the task's own symbols, as a number's digits
   int64_t symbols = 10;   ///< how many different ones there are; the modulus of arithmetic
-  double held_out = 0.1;  ///< share of the data that is not trained on
+  double held_out = 0.1;  ///< share of a list or a file that is not trained on
+  TextUnit unit = TextUnit::character;  ///< what a token of a file is
+  int64_t vocabulary = 1000;            ///< most words, 0 = all; number of subwords
 };
 
 /// What the numbers of a forward pass are.
@@ -102,7 +105,7 @@ struct Recipe {
 using FieldRef = std::variant<std::monostate, int64_t*, double*, bool*, std::string*,
                               PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*,
                               QueryKeyNormKind*, BranchScaling*, Initialization*, Pooling*,
-                              Precision*, OnNonFinite*, OptimizerKind*, ScheduleKind*>;
+                              Precision*, OnNonFinite*, OptimizerKind*, ScheduleKind*, TextUnit*>;
 struct RecipeField {
   const char* section;  ///< its table in the file: "", "data", "model" or "training"
   const char* key;      ///< its name there, as in embed_dim; the flag is --embed-dim
@@ -121,6 +124,10 @@ std::string value_text(const RecipeField& field, const Recipe& recipe);
 /// Reads a recipe file (TOML) over `base`. Throws InputError for a file that is missing or not
 /// TOML, for a value of another type, and for an unknown key, naming the nearest known one.
 Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
+
+/// `base` with no more of a recipe file than the task that it names and the file to learn: what
+/// else it may hold depends on the task. Throws InputError as `read_recipe` does.
+Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
 
 /// The recipe as TOML, all values written out.
 std::string to_toml(const Recipe& recipe);

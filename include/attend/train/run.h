@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/io/vocabulary.h"
+#include "attend/io/tokenizer.h"
 #include "attend/train/checkpoint_store.h"
 #include "attend/train/model.h"
 #include "attend/train/recipe.h"
@@ -15,11 +15,11 @@
 
 namespace attend::train {
 
-/// What a run directory holds.
+/// What a run directory holds, besides the files of its tokenizer (see Tokenizer::files) and of the
+/// embedding projector (see EmbeddingFiles).
 struct RunFiles {
   static constexpr const char* recipe = "recipe.toml";        ///< all values, written out
   static constexpr const char* data = "data.json";            ///< its checksum, its classes
-  static constexpr const char* tokenizer = "tokenizer.json";  ///< Vocabulary::to_json
   static constexpr const char* model = "model.safetensors";   ///< weights of the lowest loss
   static constexpr const char* metrics = "metrics.jsonl";     ///< a line per report
   static constexpr const char* summary = "summary.json";      ///< what was reached
@@ -38,7 +38,7 @@ enum class Weights {
 /// A trained model with what it takes to use it.
 struct Run {
   Recipe recipe;
-  Vocabulary tokenizer;
+  std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<std::string> classes;  ///< of a classifier: their names
   Model model;                       ///< in eval mode
 };

@@ -1,10 +1,11 @@
 #pragma once
 
-#include "attend/io/vocabulary.h"
+#include "attend/io/tokenizer.h"
 #include "attend/train/batch.h"
 #include "attend/train/recipe.h"
 #include "attend/train/sampler.h"
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  virtual const Vocabulary& tokenizer() const = 0;
+  virtual const Tokenizer& tokenizer() const = 0;
   /// The names of the classes, in the order of their numbers; empty unless the task classifies.
   virtual std::vector<std::string> classes() const { return {}; }
 
@@ -48,9 +49,15 @@ class Task {
 struct TaskInfo {
   const char* name;
   const char* summary;
-  bool reads_text;  ///< whether it learns the file that Recipe::text names
   Recipe defaults;  ///< its model is of the kind that the task trains
   std::unique_ptr<Task> (*make)(const Recipe&);
+  /// If it learns the file that Recipe::text names: all of another such file, in the tokens and
+  /// classes that a model has learned, to measure it on. Throws InputError if that cannot be.
+  std::vector<Batch> (*batches_of_file)(const std::filesystem::path&, const Recipe&,
+                                        const Tokenizer&,
+                                        const std::vector<std::string>& classes) = nullptr;
+
+  bool reads_file() const { return batches_of_file != nullptr; }
 };
 
 const std::vector<TaskInfo>& tasks();

@@ -38,7 +38,7 @@ class AdditionTask : public QuestionTask {
 }  // namespace
 
 TaskInfo addition_task() {
-  return {"addition", "the sum, its last digit first: 12+345=753.", false, AdditionTask::defaults(),
+  return {"addition", "the sum, its last digit first: 12+345=753.", AdditionTask::defaults(),
           [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<AdditionTask>(recipe);
           }};

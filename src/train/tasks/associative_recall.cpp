@@ -47,7 +47,7 @@ class AssociativeRecallTask : public QuestionTask {
 }  // namespace
 
 TaskInfo associative_recall_task() {
-  return {"associative-recall", "the digit that stood beside a letter: c4a7b1?a=7", false,
+  return {"associative-recall", "the digit that stood beside a letter: c4a7b1?a=7",
           question_recipe("associative-recall"), [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<AssociativeRecallTask>(recipe);
           }};

@@ -117,7 +117,7 @@ class BalancedBracketsTask : public ExampleTask {
 }  // namespace
 
 TaskInfo balanced_brackets_task() {
-  return {"balanced-brackets", "whether brackets are balanced, at lengths not trained on", false,
+  return {"balanced-brackets", "whether brackets are balanced, at lengths not trained on",
           BalancedBracketsTask::defaults(), [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<BalancedBracketsTask>(recipe);
           }};

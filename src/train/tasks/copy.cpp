@@ -25,7 +25,7 @@ class CopyTask : public QuestionTask {
 }  // namespace
 
 TaskInfo copy_task() {
-  return {"copy", "the same letters again: cab=cab.", false, question_recipe("copy"),
+  return {"copy", "the same letters again: cab=cab.", question_recipe("copy"),
           [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<CopyTask>(recipe);
           }};

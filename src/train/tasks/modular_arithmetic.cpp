@@ -72,7 +72,7 @@ class ModularArithmeticTask : public ListedTask {
 }  // namespace
 
 TaskInfo modular_arithmetic_task() {
-  return {"modular-arithmetic", "the sum modulo a prime, which a model groks: 50 + 60 = 13", false,
+  return {"modular-arithmetic", "the sum modulo a prime, which a model groks: 50 + 60 = 13",
           ModularArithmeticTask::defaults(), [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<ModularArithmeticTask>(recipe);
           }};

@@ -25,7 +25,7 @@ class ReverseTask : public QuestionTask {
 }  // namespace
 
 TaskInfo reverse_task() {
-  return {"reverse", "the letters backwards: cab=bac.", false, question_recipe("reverse"),
+  return {"reverse", "the letters backwards: cab=bac.", question_recipe("reverse"),
           [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<ReverseTask>(recipe);
           }};

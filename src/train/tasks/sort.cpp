@@ -29,7 +29,7 @@ class SortTask : public QuestionTask {
 }  // namespace
 
 TaskInfo sort_task() {
-  return {"sort", "the letters in the order of the alphabet: cab=abc.", false,
+  return {"sort", "the letters in the order of the alphabet: cab=abc.",
           question_recipe("sort"), [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<SortTask>(recipe);
           }};

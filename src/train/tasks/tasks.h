@@ -9,6 +9,7 @@ TaskInfo addition_task();
 TaskInfo associative_recall_task();
 TaskInfo balanced_brackets_task();
 TaskInfo copy_task();
+TaskInfo labelled_lines_task();
 TaskInfo modular_arithmetic_task();
 TaskInfo reverse_task();
 TaskInfo sort_task();

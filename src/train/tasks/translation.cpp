@@ -129,7 +129,7 @@ class TranslationTask : public ExampleTask {
 }  // namespace
 
 TaskInfo translation_task() {
-  return {"translation", "English into a toy language of other word order and endings", false,
+  return {"translation", "English into a toy language of other word order and endings",
           TranslationTask::defaults(), [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<TranslationTask>(recipe);
           }};

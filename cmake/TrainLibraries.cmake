@@ -1,0 +1,27 @@
+# attend_find_train_libraries(<variable>): finds the libraries that attend::train links and makes a
+# target attend::<library> for each; the variable gets the Debian packages of those that are missing.
+# For this project and, installed beside attendConfig.cmake, for those that find attend.
+function(attend_find_train_libraries variable)
+  set(missing)
+  _attend_find_library(sentencepiece sentencepiece_processor.h libsentencepiece-dev)
+  _attend_find_library(sentencepiece_train sentencepiece_trainer.h libsentencepiece-dev)
+  _attend_find_library(isal isa-l/crc.h libisal-dev)
+  _attend_find_library(csv csv.h libcsv-dev)
+  list(REMOVE_DUPLICATES missing)
+  set(${variable} "${missing}" PARENT_SCOPE)
+endfunction()
+
+macro(_attend_find_library name header package)
+  find_library(ATTEND_${name}_LIBRARY ${name})
+  find_path(ATTEND_${name}_INCLUDE_DIR ${header})
+  mark_as_advanced(ATTEND_${name}_LIBRARY ATTEND_${name}_INCLUDE_DIR)
+  if(NOT ATTEND_${name}_LIBRARY OR NOT ATTEND_${name}_INCLUDE_DIR)
+    list(APPEND missing ${package})
+  elseif(NOT TARGET attend::${name})
+    # GLOBAL: what links attend::train asks for these by name, and may stand in a folder above.
+    add_library(attend::${name} UNKNOWN IMPORTED GLOBAL)
+    set_target_properties(
+      attend::${name} PROPERTIES IMPORTED_LOCATION ${ATTEND_${name}_LIBRARY}
+                                 INTERFACE_INCLUDE_DIRECTORIES ${ATTEND_${name}_INCLUDE_DIR})
+  endif()
+endmacro()

@@ -1,0 +1,53 @@
+#include "attend/io/utf8.h"
+
+#include "attend/input_error.h"
+
+#include <fmt/format.h>
+#include <utf8.h>
+
+namespace attend {
+namespace {
+
+void append_printable(std::string& text, char byte) {
+  const auto code = static_cast<unsigned char>(byte);
+  if (code < 0x20 || code == 0x7F) {
+    text += fmt::format("\\x{:02x}", code);
+  } else {
+    text += byte;
+  }
+}
+
+}  // namespace
+
+void check_utf8(std::string_view text, std::string_view source) {
+  const auto wrong = utf8::find_invalid(text.begin(), text.end());
+  if (wrong == text.end()) return;
+  throw InputError(fmt::format("{}{}expected UTF-8 text, found byte 0x{:02X} at offset {}", source,
+                               source.empty() ? "" : ": ", static_cast<unsigned char>(*wrong),
+                               wrong - text.begin()));
+}
+
+std::vector<std::string_view> split_characters(std::string_view text) {
+  check_utf8(text);
+  std::vector<std::string_view> characters;
+  for (auto from = text.begin(); from != text.end();) {
+    auto to = from;
+    utf8::unchecked::next(to);
+    characters.emplace_back(from, to);
+    from = to;
+  }
+  return characters;
+}
+
+std::string printable(std::string_view bytes) {
+  std::string text;
+  for (auto from = bytes.begin(); from != bytes.end();) {
+    const auto wrong = utf8::find_invalid(from, bytes.end());
+    for (; from != wrong; ++from) append_printable(text, *from);
+    if (from == bytes.end()) break;
+    text += fmt::format("\\x{:02x}", static_cast<unsigned char>(*from++));
+  }
+  return text;
+}
+
+}  // namespace attend

@@ -1,0 +1,184 @@
+#include "attend/train/labelled_lines.h"
+
+#include "attend/input_error.h"
+#include "attend/io/files.h"
+#include "attend/io/utf8.h"
+
+#include <csv.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+namespace attend::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Fields = std::vector<std::string>;
+
+struct Format {
+  unsigned char delimiter;
+  unsigned char quote;
+};
+
+Format format_of(const fs::path& path) {
+  if (path.extension() == ".csv") return {CSV_COMMA, CSV_QUOTE};
+  if (path.extension() == ".tsv") return {CSV_TAB, 0xFF};  // a byte that UTF-8 never has
+  throw InputError(
+      fmt::format("{}: expected a file whose name ends in .tsv or .csv", path.string()));
+}
+
+/// Parses a table with libcsv, a line of the file at a time, so that each row knows its line.
+class TableReader {
+ public:
+  TableReader(const fs::path& path, std::function<void(const Fields&, const std::string&)> use_row)
+      : path_(path.string()), use_row_(std::move(use_row)) {
+    const auto format = format_of(path);
+    csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI);
+    csv_set_delim(&parser_, format.delimiter);
+    csv_set_quote(&parser_, format.quote);
+    csv_set_space_func(&parser_, [](unsigned char) { return 0; });  // spaces belong to fields
+  }
+  ~TableReader() { csv_free(&parser_); }
+  TableReader(const TableReader&) = delete;
+  TableReader& operator=(const TableReader&) = delete;
+
+  void read(std::string_view content) {
+    constexpr std::string_view kByteOrderMark = "\uFEFF";
+    if (content.substr(0, kByteOrderMark.size()) == kByteOrderMark) {
+      content.remove_prefix(kByteOrderMark.size());
+    }
+    while (!content.empty()) {
+      const auto end = std::min(content.find('\n'), content.size() - 1) + 1;
+      read_line(content.substr(0, end));
+      content.remove_prefix(end);
+    }
+    if (csv_fini(&parser_, &add_field, &end_row, this) != 0) {
+      throw InputError(fmt::format("{}: a quote that is never closed", place(begin_)));
+    }
+    use_rows();
+  }
+
+ private:
+  void read_line(std::string_view line) {
+    ++line_;
+    const auto here = place(line_);
+    check_utf8(line, here);
+    if (const auto zero = line.find('\0'); zero != std::string_view::npos) {
+      throw InputError(
+          fmt::format("{}: expected text, found a zero byte at offset {}", here, zero));
+    }
+    if (row_ended_) {
+      if (line == "\n" || line == "\r\n") return;
+      begin_ = line_;
+      row_ended_ = false;
+    }
+    if (csv_parse(&parser_, line.data(), line.size(), &add_field, &end_row, this) != line.size()) {
+      throw InputError(
+          fmt::format("{}: a misplaced quote: expected fields with quotes to stand in "
+                      "quotes, and each of theirs twice",
+                      here));
+    }
+    use_rows();
+  }
+
+  // What is wrong with a row is told after libcsv has returned: it is C, which exceptions do not
+  // pass.
+  void use_rows() {
+    for (const auto& row : rows_) use_row_(row, place(begin_));
+    rows_.clear();
+  }
+
+  static void add_field(void* bytes, std::size_t size, void* self) {
+    static_cast<TableReader*>(self)->row_.emplace_back(static_cast<const char*>(bytes), size);
+  }
+  static void end_row(int, void* self) {
+    auto* reader = static_cast<TableReader*>(self);
+    reader->rows_.push_back(std::move(reader->row_));
+    reader->row_.clear();
+    reader->row_ended_ = true;
+  }
+
+  std::string place(int64_t line) const { return fmt::format("{}:{}", path_, line); }
+
+  std::string path_;
+  std::function<void(const Fields&, const std::string&)> use_row_;
+  csv_parser parser_{};
+  Fields row_;
+  std::vector<Fields> rows_;
+  bool row_ended_ = true;
+  int64_t line_ = 0;
+  int64_t begin_ = 0;  // the line where the row begins
+};
+
+/// Which fields of a row are its text and its label.
+struct Columns {
+  std::size_t count, text, label;
+};
+
+std::size_t find_column(const Fields& header, const std::string& name, const std::string& place) {
+  const auto found = std::find(header.begin(), header.end(), name);
+  if (found == header.end() || std::count(header.begin(), header.end(), name) > 1) {
+    throw InputError(fmt::format("{}: expected one column '{}', found the columns: {}", place, name,
+                                 printable(fmt::format("{}", fmt::join(header, ", ")))));
+  }
+  return static_cast<std::size_t>(found - header.begin());
+}
+
+/// A row's texts and labels are checked and kept; the first row tells where they are.
+class Collector {
+ public:
+  void use(const Fields& row, const std::string& place) {
+    if (columns_.count == 0) {
+      columns_ = {row.size(), find_column(row, "text", place), find_column(row, "label", place)};
+      return;
+    }
+    if (row.size() != columns_.count) {
+      throw InputError(fmt::format("{}: expected {} fields, as the first line has, found {}", place,
+                                   columns_.count, row.size()));
+    }
+    for (const auto column : {columns_.text, columns_.label}) {
+      if (!row[column].empty()) continue;
+      const auto* name = column == columns_.text ? "text" : "label";
+      throw InputError(fmt::format("{}: the {} is empty", place, name));
+    }
+    texts_.push_back(row[columns_.text]);
+    labels_.push_back(row[columns_.label]);
+  }
+
+  LabelledLines finish(const fs::path& path) && {
+    std::map<std::string, int64_t> classes;
+    for (const auto& label : labels_) classes.emplace(label, 0);
+    if (classes.size() < 2) {
+      throw InputError(
+          fmt::format("{}: expected lines of at least two classes, found {} lines and {} classes",
+                      path.string(), labels_.size(), classes.size()));
+    }
+    LabelledLines lines{std::move(texts_), {}, {}};
+    for (auto& [label, number] : classes) {
+      number = static_cast<int64_t>(lines.classes.size());
+      lines.classes.push_back(label);
+    }
+    for (const auto& label : labels_) lines.labels.push_back(classes.at(label));
+    return lines;
+  }
+
+ private:
+  Columns columns_{};
+  std::vector<std::string> texts_, labels_;
+};
+
+}  // namespace
+
+LabelledLines read_labelled_lines(const fs::path& path) {
+  Collector collector;
+  TableReader reader(
+      path, [&](const Fields& row, const std::string& place) { collector.use(row, place); });
+  reader.read(read_bytes(path));
+  return std::move(collector).finish(path);
+}
+
+}  // namespace attend::train

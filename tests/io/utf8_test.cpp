@@ -1,0 +1,35 @@
+#include "attend/io/utf8.h"
+
+#include "attend/input_error.h"
+
+#include <gmock/gmock.h>
+
+namespace attend {
+namespace {
+
+using testing::ElementsAre;
+using testing::ThrowsMessage;
+
+TEST(Utf8, SplitsATextIntoItsCodePoints) {
+  EXPECT_THAT(split_characters("né\n𝄞"), ElementsAre("n", "é", "\n", "𝄞"));
+  EXPECT_THAT(split_characters(""), ElementsAre());
+  EXPECT_THROW(split_characters("\xC3"), InputError);
+}
+
+TEST(Utf8, TellsTheFirstWrongByteAndWhereTheTextIsFrom) {
+  EXPECT_NO_THROW(check_utf8("grün 世"));
+  EXPECT_THAT([] { check_utf8("gr\xFCn"); },
+              ThrowsMessage<InputError>("expected UTF-8 text, found byte 0xFC at offset 2"));
+  EXPECT_THAT(
+      [] { check_utf8("\xED\xA0\x80", "notes.txt"); },  // a surrogate
+      ThrowsMessage<InputError>("notes.txt: expected UTF-8 text, found byte 0xED at offset 0"));
+}
+
+TEST(Utf8, WhatCannotBePrintedIsEscaped) {
+  EXPECT_EQ(printable("a b\n\t\x1B[31mé"), "a b\\x0a\\x09\\x1b[31mé");
+  EXPECT_EQ(printable(std::string_view("\0\x7F", 2)), "\\x00\\x7f");
+  EXPECT_EQ(printable("x\xE4\xB8y\xFF"), "x\\xe4\\xb8y\\xff");
+}
+
+}  // namespace
+}  // namespace attend

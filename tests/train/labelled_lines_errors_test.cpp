@@ -1,0 +1,94 @@
+#include "attend/input_error.h"
+#include "attend/io/files.h"
+#include "attend/train/labelled_lines.h"
+#include "support/random_text.h"
+#include "support/seed.h"
+#include "support/temporary_directory.h"
+
+#include <gmock/gmock.h>
+
+namespace attend::train {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class LabelledLinesErrors : public testing::Test {
+ protected:
+  void expect_refusal(const std::string& content, const std::string& message,
+                      const std::string& name = "table.csv") {
+    replace_file(directory_ / name, content);
+    EXPECT_THAT([&] { read_labelled_lines(directory_ / name); },
+                ThrowsMessage<InputError>(HasSubstr(message)))
+        << content;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(LabelledLinesErrors, NamesTheLineOfAWrongRow) {
+  expect_refusal("text,label\none,a\ntwo\n",
+                 "table.csv:3: expected 2 fields, as the first line has, "
+                 "found 1");
+  expect_refusal("text,label\none,a\n\none, two,b\n", "table.csv:4: expected 2 fields");
+  expect_refusal("text,label\none,\n", "table.csv:2: the label is empty");
+  expect_refusal("text,label\none,a\n\"\",b\n", "table.csv:3: the text is empty");
+  expect_refusal("text\tlabel\none\ta\ntwo\tb\t\n", "table.tsv:3: expected 2 fields", "table.tsv");
+}
+
+TEST_F(LabelledLinesErrors, RowsOfSeveralLinesAreNamedByTheirFirst) {
+  expect_refusal("text,label\n\"one\n\ntwo\",a\nthree,b\n\"four\n\nfive\"\n", "table.csv:6: ");
+  expect_refusal("text,label\n\"one\ntwo\",a\nthree,b,c\n", "table.csv:4: ");
+}
+
+TEST_F(LabelledLinesErrors, MisplacedQuotesAreNamed) {
+  expect_refusal("text,label\none,a\na 5\" disk,b\n", "table.csv:3: a misplaced quote");
+  expect_refusal("text,label\none,a\n\"two\" more,b\n", "table.csv:3: a misplaced quote");
+  expect_refusal("text,label\none,a\n\"two,b\nthree,a\n",
+                 "table.csv:3: a quote that is never closed");
+}
+
+TEST_F(LabelledLinesErrors, WhatIsNoTextIsNamed) {
+  expect_refusal("text,label\none,a\ntw\xE9,b\n",
+                 "table.csv:3: expected UTF-8 text, found byte 0xE9");
+  expect_refusal(std::string("text,label\non\0e,a\n", 18),
+                 "table.csv:2: expected text, found a zero byte");
+}
+
+TEST_F(LabelledLinesErrors, TheFirstLineMustNameTheColumns) {
+  expect_refusal("one,a\ntwo,b\n",
+                 "table.csv:1: expected one column 'text', found the columns: one, a");
+  expect_refusal("text,class\none,a\n", "table.csv:1: expected one column 'label'");
+  expect_refusal("text,label,text\none,a,b\n", "table.csv:1: expected one column 'text'");
+}
+
+TEST_F(LabelledLinesErrors, OneClassTeachesNothing) {
+  expect_refusal("text,label\none,a\ntwo,a\n", "at least two classes, found 2 lines and 1 classes");
+  expect_refusal("text,label\n", "found 0 lines");
+  expect_refusal("", "found 0 lines");
+}
+
+TEST_F(LabelledLinesErrors, OtherFilesAreRefused) {
+  expect_refusal("text,label\none,a\n",
+                 "table.txt: expected a file whose name ends in .tsv or .csv", "table.txt");
+  EXPECT_THAT([&] { read_labelled_lines(directory_ / "missing.csv"); },
+              ThrowsMessage<InputError>(HasSubstr("missing.csv: no such file")));
+}
+
+TEST_F(LabelledLinesErrors, AnyFileIsReadOrRefused) {
+  seed_afresh();
+  const std::string table = "text,label\none,a\n\"two\n\"\"x\"\" \",b\nthree,a\n";
+  for (int i = 0; i < 600; ++i) {
+    const auto path = directory_ / (i % 2 == 0 ? "random.csv" : "random.tsv");
+    replace_file(path, i % 3 == 0 ? "text,label\n" + random_bytes(80) : damaged(table));
+    try {
+      const auto lines = read_labelled_lines(path);
+      EXPECT_EQ(lines.texts.size(), lines.labels.size());
+      EXPECT_GE(lines.classes.size(), 2u);
+    } catch (const InputError&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attend::train

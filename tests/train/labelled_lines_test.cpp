@@ -1,0 +1,77 @@
+#include "attend/train/labelled_lines.h"
+
+#include "attend/io/files.h"
+#include "support/temporary_directory.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+namespace attend::train {
+namespace {
+
+using testing::ElementsAre;
+
+class LabelledLinesTest : public testing::Test {
+ protected:
+  LabelledLines read(const std::string& name, const std::string& content) {
+    replace_file(directory_ / name, content);
+    return read_labelled_lines(directory_ / name);
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(LabelledLinesTest, ReadsTextsAndLabels) {
+  for (const char* name : {"table.csv", "table.tsv"}) {
+    std::string content = "text,label\ngood one,pos\nso bad,neg\nfine,pos\n";
+    if (name == std::string("table.tsv")) std::replace(content.begin(), content.end(), ',', '\t');
+    const auto lines = read(name, content);
+    EXPECT_THAT(lines.texts, ElementsAre("good one", "so bad", "fine"));
+    EXPECT_THAT(lines.labels, ElementsAre(1, 0, 1));
+    EXPECT_THAT(lines.classes, ElementsAre("neg", "pos"));
+  }
+}
+
+TEST_F(LabelledLinesTest, ColumnsStandInAnyOrderAmongOthers) {
+  const auto lines = read("table.csv", "id,label,source,text\n1,b,x,one\n2,a,,two\n");
+  EXPECT_THAT(lines.texts, ElementsAre("one", "two"));
+  EXPECT_THAT(lines.labels, ElementsAre(1, 0));
+}
+
+TEST_F(LabelledLinesTest, QuotedFieldsOfCsvHoldAnything) {
+  const auto lines = read("table.csv",
+                          "label,\"text\"\n"
+                          "a,\"one, \"\"two\"\"\nand three\"\n"
+                          "\"b\",\" spaces stay \"\n");
+  EXPECT_THAT(lines.texts, ElementsAre("one, \"two\"\nand three", " spaces stay "));
+}
+
+TEST_F(LabelledLinesTest, QuotesInTsvAreCharacters) {
+  const auto lines = read("table.tsv", "text\tlabel\n\"Well, \"she\" said\ta\n5\" disk\t\"b\"\n");
+  EXPECT_THAT(lines.texts, ElementsAre("\"Well, \"she\" said", "5\" disk"));
+  EXPECT_THAT(lines.classes, ElementsAre("\"b\"", "a"));
+}
+
+TEST_F(LabelledLinesTest, SpacesAroundFieldsStay) {
+  EXPECT_THAT(read("table.csv", "text,label\n one ,a\ntwo, a\n").texts,
+              ElementsAre(" one ", "two"));
+  EXPECT_THAT(read("table.tsv", "text\tlabel\n one \ta\ntwo\t a\n").classes,
+              ElementsAre(" a", "a"));
+}
+
+TEST_F(LabelledLinesTest, WindowsFilesAreReadAlike) {
+  const auto lines = read("table.csv",
+                          "\xEF\xBB\xBF"
+                          "text,label\r\none,a\r\n\r\n\"two\",b\r\n");
+  EXPECT_THAT(lines.texts, ElementsAre("one", "two"));
+  EXPECT_THAT(lines.classes, ElementsAre("a", "b"));
+}
+
+TEST_F(LabelledLinesTest, TheLastLineNeedsNoBreak) {
+  EXPECT_THAT(read("table.csv", "text,label\n\none,a\n\n\ntwo,b").texts, ElementsAre("one", "two"));
+  EXPECT_THAT(read("table.csv", "text,label\none,a\ntwo,\"b\"").classes, ElementsAre("a", "b"));
+}
+
+}  // namespace
+}  // namespace attend::train

@@ -1,0 +1,94 @@
+#include "attend/train/tokenizers.h"
+
+#include "attend/input_error.h"
+#include "attend/io/files.h"
+#include "attend/io/vocabulary.h"
+#include "support/temporary_directory.h"
+
+#include <gmock/gmock.h>
+
+namespace attend::train {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+const std::string kText = "a cat sat\non a mat\n";
+
+int64_t size_of(TextUnit unit) {
+  return unit == TextUnit::subword ? 270 : 100;
+}
+
+void keep(const Tokenizer& tokenizer, const TemporaryDirectory& directory) {
+  for (const auto& [name, content] : tokenizer.files()) replace_file(directory / name, content);
+}
+
+class EachTextUnit : public testing::TestWithParam<TextUnit> {};
+
+TEST_P(EachTextUnit, DecodesWhatItEncoded) {
+  const auto tokenizer = make_tokenizer(GetParam(), kText, size_of(GetParam()));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(kText)), kText);
+}
+
+TEST_P(EachTextUnit, IsLoadedFromTheFilesThatItGave) {
+  const auto tokenizer = make_tokenizer(GetParam(), kText, size_of(GetParam()));
+  const TemporaryDirectory directory;
+  keep(*tokenizer, directory);
+  EXPECT_THAT(read_text(directory / kTokenizerFile), HasSubstr("\"unit\": "));
+  const auto loaded = load_tokenizer(directory.path());
+  EXPECT_EQ(loaded->size(), tokenizer->size());
+  EXPECT_EQ(loaded->files(), tokenizer->files());
+  EXPECT_EQ(loaded->encode(kText), tokenizer->encode(kText));
+}
+
+TEST_P(EachTextUnit, ShowsEachTokenAsTextThatCanBePrinted) {
+  const auto tokenizer = make_tokenizer(GetParam(), kText, size_of(GetParam()));
+  for (int64_t id = 0; id < tokenizer->size(); ++id) {
+    const auto text = tokenizer->token(id);
+    EXPECT_FALSE(text.empty()) << id;
+    EXPECT_EQ(text.find_first_of("\n\t\r"), std::string::npos) << id;
+  }
+  EXPECT_THROW(tokenizer->token(tokenizer->size()), std::out_of_range);
+  EXPECT_THROW(tokenizer->decode({-1}), std::out_of_range);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tokenizers, EachTextUnit,
+                         testing::Values(TextUnit::character, TextUnit::byte, TextUnit::word,
+                                         TextUnit::subword),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
+
+TEST(TextUnit, HasANameForEachValue) {
+  EXPECT_EQ(EnumNames<TextUnit>::names.size(), 4u);
+  for (const auto name : EnumNames<TextUnit>::names) {
+    EXPECT_EQ(to_string(*from_string<TextUnit>(name)), name);
+  }
+  EXPECT_EQ(to_string(TextUnit::subword), "subword");
+}
+
+TEST(MakeTokenizer, BoundsWordsAndSubwords) {
+  EXPECT_EQ(make_tokenizer(TextUnit::word, kText, 4)->size(), 4);
+  EXPECT_EQ(make_tokenizer(TextUnit::word, kText, 0)->size(), 6);  // with the line break
+  EXPECT_EQ(make_tokenizer(TextUnit::subword, kText, 268)->size(), 268);
+  EXPECT_THROW(make_tokenizer(TextUnit::subword, kText, 0), InputError);
+}
+
+TEST(LoadTokenizer, NamesTheFileThatIsWrong) {
+  const TemporaryDirectory directory;
+  const auto load = [&] { load_tokenizer(directory.path()); };
+  EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.json: no such file")));
+  for (const char* json :
+       {"", "[", "[]", "{}", "{\"unit\": 1}", R"({"unit": "syllable"})", R"({"unit": "word"})",
+        R"({"unit": "byte", "tokens": ["a"]})", R"({"unit": "subword"})",
+        R"({"unit": "subword", "model": "../tokenizer.model"})",
+        R"({"unit": "word", "tokens": ["a"], "more": 1})"}) {
+    replace_file(directory / kTokenizerFile, json);
+    EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.json: "))) << json;
+  }
+  replace_file(directory / kTokenizerFile, R"({"unit": "subword", "model": "tokenizer.model"})");
+  EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.model: no such file")));
+  replace_file(directory / "tokenizer.model", "a text");
+  EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.model: not a SentencePiece")));
+}
+
+}  // namespace
+}  // namespace attend::train
