@@ -87,19 +87,26 @@ class Replacing(RunsTest):
         self.train("--out", self.run_directory, "--embed-dim", 16, "--steps", 20)
         self.old = files_of(self.run_directory)
 
-    def replace_and_kill(self):
+    def recipe_has(self, line):
+        try:
+            return line in (self.run_directory / "recipe.toml").read_text()
+        except FileNotFoundError:  # it is just being replaced
+            return False
+
+    def replace_and_kill(self, seed):
+        """Kills a run with that seed after its first checkpoint."""
         process = start("train", "--out", self.run_directory, "--overwrite", "--embed-dim", 16,
-                        "--steps", 100000, "--checkpoint-every", 10)
+                        "--seed", seed, "--steps", 100000, "--checkpoint-every", 10)
         self.addCleanup(kill, process)
-        begun = wait_for(lambda: self.replaced.exists() and last_step(self.run_directory) > 0
-                         and (self.run_directory / "recipe.toml").exists(), process)
+        begun = wait_for(lambda: self.recipe_has(f"seed = {seed}\n")
+                         and last_step(self.run_directory) > 0, process)
         kill(process)
         self.assertTrue(begun)
         self.assertTrue(files_of(self.replaced) == self.old, sorted(files_of(self.replaced)))
 
     def test_an_unfinished_run_does_not_push_out_a_finished_one(self):
-        self.replace_and_kill()
-        self.replace_and_kill()
+        self.replace_and_kill(seed=2)
+        self.replace_and_kill(seed=3)
         self.train("--resume", self.run_directory, "--steps", last_step(self.run_directory) + 2)
         self.assertFalse(self.replaced.exists())
 
@@ -114,7 +121,7 @@ class Replacing(RunsTest):
                         else self.run_directory) / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
-            self.replace_and_kill()
+            self.replace_and_kill(seed=2)
 
 
 class Endings(RunsTest):
