@@ -6,12 +6,15 @@
 namespace attend::app {
 namespace {
 
-constexpr std::array<int, 2> kSignals{SIGINT, SIGTERM};
+constexpr std::array<int, 3> kSignals{SIGHUP, SIGINT, SIGTERM};
 
 volatile std::sig_atomic_t g_received = 0;
 
+/// A signal that is ignored, as nohup has it, stays so.
 void set_handlers(void (*handler)(int)) {
-  for (const int signal : kSignals) std::signal(signal, handler);
+  for (const int signal : kSignals) {
+    if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
+  }
 }
 
 void take(int signal) {

@@ -2,8 +2,8 @@
 
 namespace attend::app {
 
-/// Turns the first SIGINT or SIGTERM into a request to stop after the current step; a second one
-/// ends the process at once. There is one at a time.
+/// Turns the first SIGHUP, SIGINT or SIGTERM into a request to stop after the current step; a
+/// second one ends the process at once. Those that are ignored stay so. There is one at a time.
 class StopSignal {
  public:
   StopSignal();

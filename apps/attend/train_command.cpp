@@ -63,7 +63,7 @@ class TrainingRun {
   void train_in(const fs::path& directory, bool overwrite) {
     open(directory, overwrite);
     train::Trainer trainer(model_, *task_, recipe_.training);
-    if (resumes_) restore(trainer, directory);
+    if (resumes_) go_on(trainer, directory);
     introduce(directory);
     const auto neighbours_before = neighbours();
     const auto outcome = run(trainer, directory);
@@ -72,10 +72,10 @@ class TrainingRun {
                               outcome.standing.step, directory.string()));
       throw Stopped(StopSignal::received());
     }
+    model_ = train::load_run(directory).model;  // of the lowest loss, as the summary has it
+    train::write_embeddings(directory, train::token_table(model_), token_names());
     train::finish_run(directory, recipe_, model_, outcome);
     print_outcome(outcome);
-    train::write_embeddings(directory, train::token_table(model_), token_names());
-    model_ = train::load_run(directory).model;  // of the lowest loss, as the summary has it
     print_findings(neighbours_before);
     fmt::print("\nSaved in {}\n", directory.string());
   }
@@ -86,18 +86,38 @@ class TrainingRun {
                      : train::create_run(directory, recipe_, *task_, overwrite);
   }
 
-  void restore(train::Trainer& trainer, const fs::path& directory) {
-    const auto found = train::latest_checkpoint(directory);
-    if (!found) return;  // ended before the first: begin again
-    for (const auto& damage : found->damaged) {
+  void go_on(train::Trainer& trainer, const fs::path& directory) {
+    // Without one the run was ended before its first: it begins again.
+    if (const auto found = train::latest_checkpoint(directory)) restore(trainer, directory, *found);
+    train::keep_recipe(directory, recipe_);
+  }
+
+  void restore(train::Trainer& trainer, const fs::path& directory,
+               const train::CheckpointStore::Found& found) {
+    check_is_open(directory, found.snapshot.standing);
+    for (const auto& damage : found.damaged) {
       write_error(
           fmt::format("attend: a checkpoint is damaged, taking the one before: {}\n", damage));
     }
-    trainer.restore(found->snapshot);
-    first_step_ = found->snapshot.standing.step;
-    if (first_step_ >= recipe_.training.steps) {
-      throw InputError(fmt::format("{} has done all of its {} steps: give more --steps to go on",
-                                   directory.string(), recipe_.training.steps));
+    trainer.restore(found.snapshot);
+    first_step_ = found.snapshot.standing.step;
+  }
+
+  /// A run that has done its last step, but was ended before it was finished, is open: it is to be
+  /// finished.
+  void check_is_open(const fs::path& directory, const train::Standing& standing) const {
+    const auto& training = recipe_.training;
+    const bool finished = train::is_finished(directory, standing);
+    if (standing.step > training.steps ||
+        (standing.step == training.steps && (finished || !standing.best))) {
+      throw InputError(fmt::format("{} has done {} steps of {}: give more --steps to go on",
+                                   directory.string(), standing.step, training.steps));
+    }
+    if (finished && training.patience > 0 &&
+        standing.evaluations_without_gain >= training.patience) {
+      throw InputError(fmt::format(
+          "{} was ended by its patience after step {}: give a higher --patience to go on",
+          directory.string(), standing.step));
     }
   }
 

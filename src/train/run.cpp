@@ -12,11 +12,21 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
+
 namespace attend::train {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+/// What a finished run holds, in the order in which it goes to `replaced`: with its recipe it would
+/// stop being a run, and the summary tells that all of it has arrived there.
+constexpr std::array kFilesOfRun{
+    RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
+    EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile, kSubwordModelFile,
+    RunFiles::data,         RunFiles::recipe,       RunFiles::summary};
 
 /// What is known of a run's data besides its recipe.
 struct DataRecord {
@@ -45,13 +55,29 @@ DataRecord read_data_record(const fs::path& directory) {
   });
 }
 
+/// Whether it is what a process leaves of a run's file that was ended while it wrote it.
+bool is_fragment(const fs::path& file) {
+  const auto name = file.filename().string();
+  return name.ends_with(".tmp") && std::ranges::any_of(kFilesOfRun, [&](const char* whole) {
+           return name.starts_with(fmt::format("{}.", whole));
+         });
+}
+
+void remove_fragments(const fs::path& directory) {
+  std::vector<fs::path> fragments;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (is_fragment(entry.path())) fragments.push_back(entry.path());
+  }
+  for (const auto& fragment : fragments) fs::remove(fragment);
+}
+
 /// Whether there is more in a directory than what a process leaves that was ended while it made it.
 bool is_taken(const fs::path& directory) {
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
     if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
-        name != kSubwordModelFile) {
+        name != kSubwordModelFile && !is_fragment(name)) {
       return true;
     }
   }
@@ -59,24 +85,23 @@ bool is_taken(const fs::path& directory) {
 }
 
 void move_old_run(const fs::path& directory) {
-  if (!fs::is_regular_file(directory / RunFiles::recipe)) {
+  const auto replaced = directory / RunFiles::replaced;
+  // Where this was cut short before, the recipe may be there already.
+  if (!fs::is_regular_file(directory / RunFiles::recipe) &&
+      !fs::is_regular_file(replaced / RunFiles::recipe)) {
     throw InputError(fmt::format("{} holds no {}, so it is not a run: it is left alone",
                                  directory.string(), RunFiles::recipe));
   }
   // A run that is not finished does not push out the finished one that it was to replace.
-  const auto replaced = directory / RunFiles::replaced;
   const bool finished = fs::exists(directory / RunFiles::summary);
   if (finished) {
-    fs::remove_all(replaced);
+    if (fs::exists(replaced / RunFiles::summary)) fs::remove_all(replaced);
     fs::create_directories(replaced);
   }
-  // The recipe is what makes a directory a run, so it goes last.
-  for (const auto* name :
-       {RunFiles::summary, RunFiles::checkpoints, RunFiles::tensorboard, RunFiles::metrics,
-        EmbeddingFiles::table, EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,
-        kTokenizerFile, kSubwordModelFile, RunFiles::data, RunFiles::recipe}) {
+  for (const auto* name : kFilesOfRun) {
     if (!fs::exists(directory / name)) continue;
     if (finished) {
+      fs::remove_all(replaced / name);
       fs::rename(directory / name, replaced / name);
     } else {
       fs::remove_all(directory / name);
@@ -131,12 +156,13 @@ std::unique_ptr<RunLock> create_run(const fs::path& directory, const Recipe& rec
   }
   auto lock = std::make_unique<RunLock>(directory);
   if (taken) move_old_run(directory);
+  remove_fragments(directory);
   const Json data{{"checksum", task.data_checksum()}, {"classes", task.classes()}};
   replace_file(directory / RunFiles::data, data.dump(2) + "\n");
   for (const auto& [name, content] : task.tokenizer().files()) {
     replace_file(directory / name, content);
   }
-  replace_file(directory / RunFiles::recipe, to_toml(recipe));  // what makes it a run is last
+  keep_recipe(directory, recipe);  // what makes it a run is last
   return lock;
 }
 
@@ -221,8 +247,19 @@ std::unique_ptr<RunLock> reopen_run(const fs::path& directory, const Recipe& rec
                                  fmt::join(differences, "; ")));
   }
   auto lock = std::make_unique<RunLock>(directory);
-  replace_file(directory / RunFiles::recipe, to_toml(recipe));
+  remove_fragments(directory);
   return lock;
+}
+
+void keep_recipe(const fs::path& directory, const Recipe& recipe) {
+  replace_file(directory / RunFiles::recipe, to_toml(recipe));
+}
+
+bool is_finished(const fs::path& directory, const Standing& standing) {
+  const auto file = directory / RunFiles::summary;
+  if (!fs::exists(file)) return false;
+  const auto summary = Json::parse(read_bytes(file), nullptr, /*allow_exceptions=*/false);
+  return summary.is_object() && summary.contains("steps") && summary["steps"] == standing.step;
 }
 
 std::optional<CheckpointStore::Found> latest_checkpoint(const fs::path& directory) {

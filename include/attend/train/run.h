@@ -78,11 +78,17 @@ Run load_run(const std::filesystem::path& directory, Weights weights = Weights::
 /// The recipe of a run.
 Recipe recipe_of_run(const std::filesystem::path& directory);
 
-/// Makes ready to go on with a run: keeps other processes from it as long as the result lives, and
-/// writes the recipe, which may have other values of training. Throws InputError, listing each
-/// difference, for another task, model, optimizer, seed, vocabulary or data than it was begun with.
+/// Makes ready to go on with a run: keeps other processes from it as long as the result lives.
+/// Throws InputError, listing each difference, for another task, model, optimizer, seed, vocabulary
+/// or data than it was begun with; other values of training may differ.
 std::unique_ptr<RunLock> reopen_run(const std::filesystem::path& directory, const Recipe& recipe,
                                     const Task& task);
+
+/// Writes the recipe that a reopened run goes on with.
+void keep_recipe(const std::filesystem::path& directory, const Recipe& recipe);
+
+/// Whether `finish_run` was done for a run that stands there; false if it was ended before.
+bool is_finished(const std::filesystem::path& directory, const Standing& standing);
 
 /// Its latest checkpoint that is whole; nothing if it was ended before the first.
 std::optional<CheckpointStore::Found> latest_checkpoint(const std::filesystem::path& directory);

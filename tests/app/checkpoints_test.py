@@ -1,0 +1,121 @@
+"""What checkpoints are good for, and damaged ones.
+
+Run by CTest with ATTEND set to the built command; needs nothing but Python 3. RANDOM_SEED repeats
+the damages of an earlier run.
+"""
+
+import json
+import os
+import random
+import shutil
+import struct
+import time
+import unittest
+
+from small_runs import DEMANDING, RunsTest, checkpoints, files_of, read_safetensors, result_of
+
+SEED = int(os.environ.get("RANDOM_SEED", time.time_ns() % 1000000))
+
+
+def crc32c(content):
+    """CRC-32C, Castagnoli's polynomial reflected."""
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    checksum = 0xFFFFFFFF
+    for byte in content:
+        checksum = table[(checksum ^ byte) & 0xFF] ^ checksum >> 8
+    return checksum ^ 0xFFFFFFFF
+
+
+def write_safetensors(path, tensors):
+    header = {name: entry for name, (entry, _) in tensors.items()}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    data = b"".join(content for _, content in tensors.values())
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def write_manifest(checkpoint):
+    names = ("model.safetensors", "state.safetensors", "standing.json")
+    contents = {name: (checkpoint / name).read_bytes() for name in names}
+    files = {name: {"bytes": len(content), "crc32c": crc32c(content)}
+             for name, content in contents.items()}
+    (checkpoint / "manifest.json").write_text(
+        json.dumps({"version": 1, "files": files}, indent=2) + "\n")
+
+
+class Checkpoints(RunsTest):
+    """A finished run, whose last checkpoint but one is after 20 of 30 steps."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.made = RunsTest("setUp")
+        cls.made.setUp()
+        cls.addClassCleanup(cls.made.doCleanups)
+        cls.whole = cls.made.folder / "whole"
+        cls.made.train("--out", cls.whole, *DEMANDING, "--steps", 30, "--eval-every", 10,
+                       "--checkpoint-every", 10)
+
+    def copy(self, name):
+        return shutil.copytree(self.whole, self.folder / name)
+
+    def test_all_of_its_state_is_needed(self):
+        """With the optimizer, the data's order or the dropout of before it ends elsewhere."""
+        for part in ("optimizer.", "sampler.", "random."):
+            run = self.copy(part + "old")
+            shutil.rmtree(checkpoints(run)[-1])
+            latest = checkpoints(run)[-1]
+            now = read_safetensors(latest / "state.safetensors")
+            begun = read_safetensors(checkpoints(self.whole)[-1] / "state.safetensors")
+            mixed = {name: begun[name] if name.startswith(part) else now[name] for name in now}
+            self.assertFalse(mixed == now, part)
+            write_safetensors(latest / "state.safetensors", mixed)
+            write_manifest(latest)
+            resumed = self.train("--resume", run)
+            self.assertIn("going on after step 20", resumed.stdout)
+            self.assertNotIn("damaged", resumed.stderr)
+            self.assertFalse(result_of(run) == result_of(self.whole), part)
+
+    def test_a_damaged_one_is_left_for_the_one_before(self):
+        print("seed", SEED)
+        chance = random.Random(SEED)
+        for name in ("model.safetensors", "state.safetensors", "standing.json", "manifest.json"):
+            for damage in ("truncated", "flipped", "missing"):
+                run = self.copy(f"{name}-{damage}")
+                file = checkpoints(run)[-1] / name
+                content = bytearray(file.read_bytes())
+                place = chance.randrange(len(content))
+                content[place] ^= 1 << chance.randrange(8)
+                file.write_bytes(content[:place] if damage == "truncated" else content)
+                if damage == "missing":
+                    file.unlink()
+                resumed = self.train("--resume", run)
+                told = f"attend: a checkpoint is damaged, taking the one before: {file.parent}"
+                self.assertTrue(resumed.stderr.startswith(told), resumed.stderr)
+                self.assertIn("going on after step 20", resumed.stdout)
+                self.same_result(run, self.whole, f"{name} {damage} at {place}, seed {SEED}")
+
+    def test_where_none_is_whole_that_is_told(self):
+        run = self.copy("run")
+        for checkpoint in checkpoints(run):
+            (checkpoint / "state.safetensors").write_bytes(b"")
+        before = files_of(run)
+        self.fails(2, ["--resume", run], "no checkpoint is whole", *map(str, checkpoints(run)))
+        self.assertTrue(files_of(run) == before, "a refusal has changed something")
+
+    def test_a_finished_run_goes_on_with_more_steps(self):
+        run = self.copy("run")
+        before = files_of(run)
+        told = f"{run} has done 30 steps of %d: give more --steps to go on"
+        self.fails(2, ["--resume", run], told % 30)
+        self.fails(2, ["--resume", run, "--steps", 20], told % 20)
+        self.assertTrue(files_of(run) == before, "a refusal has changed something")
+        self.train("--resume", run, "--steps", 33)
+        self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 33)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,166 @@
+"""What a run can be gone on with, what it replaces, and how it ends.
+
+Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+"""
+
+import json
+import re
+import shutil
+import unittest
+
+from small_runs import RunsTest, attend, files_of, kill, last_step, start, wait_for
+
+
+class WhatItWasBegunWith(RunsTest):
+    def setUp(self):
+        super().setUp()
+        self.text = self.folder / "text.txt"
+        self.text.write_text("Füchse fressen Früchte.\n" * 100, encoding="utf-8")
+        self.run_directory = self.folder / "run"
+        self.train("--out", self.run_directory, "--text", self.text, "--context", 16, "--layers", 1,
+                   "--embed-dim", 16, "--steps", 10, "--eval-every", 10)
+
+    def refuses(self, arguments, *expected):
+        before = files_of(self.run_directory)
+        self.fails(2, ["--resume", self.run_directory, *arguments], *expected)
+        self.assertTrue(files_of(self.run_directory) == before, "a refusal has changed something")
+
+    def test_other_models_and_tasks_are_refused(self):
+        self.refuses(["--steps", 20, "--layers", 2, "--embed-dim", 32, "--seed", 7, "--optimizer",
+                      "muon"], "was begun with something else",
+                     "layers: '1' in the run, now '2'", "embed_dim: '16' in the run, now '32'",
+                     "seed: '1' in the run, now '7'",
+                     "optimizer: 'adamw' in the run, now 'muon'")
+        self.refuses(["--steps", 20, "--task", "senses"], "senses")
+
+    def test_other_data_is_refused(self):
+        self.text.write_text("Füchse fressen Früchte!\n" * 100, encoding="utf-8")
+        self.refuses(["--steps", 20], "vocabulary")
+        self.text.write_text("Früchte fressen Füchse.\n" * 100, encoding="utf-8")
+        self.refuses(["--steps", 20], "checksum of the data")
+        self.text.unlink()
+        self.refuses(["--steps", 20], f"{self.text}: no such file")
+
+    def test_the_same_text_may_have_moved(self):
+        moved = self.text.rename(self.folder / "moved.txt")
+        self.train("--resume", "run", "--steps", 12, "--text", "moved.txt", cwd=self.folder)
+        self.assertIn(f"text = '{moved}'",
+                      (self.run_directory / "recipe.toml").read_text().replace('"', "'"))
+        self.train("--resume", self.run_directory, "--steps", 14)
+
+    def test_other_values_of_training_are_taken(self):
+        self.train("--resume", self.run_directory, "--steps", 20, "--lr", 0.5, "--eval-every", 4,
+                   "--log-every", 1, "--schedule", "constant", "--batch", 3, "--precision", "bf16")
+        recipe = (self.run_directory / "recipe.toml").read_text()
+        for line in ("steps = 20", "lr = 0.5", "eval_every = 4", "batch = 3"):
+            self.assertIn(line + "\n", recipe)
+        lines = [json.loads(line) for line in
+                 (self.run_directory / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([line["step"] for line in lines if "val_loss" in line], [10, 12, 16, 20])
+
+    def test_a_run_is_gone_on_with_as_it_is(self):
+        told = "--resume goes on with a run as it is: leave %s away"
+        self.refuses(["--out", self.folder / "other"], told % "--out")
+        self.refuses(["--overwrite"], told % "--overwrite")
+        self.refuses([self.run_directory / "recipe.toml"], told % "a recipe")
+        self.assertFalse((self.folder / "other").exists())
+
+    def test_what_is_no_run_is_named(self):
+        nowhere = self.folder / "nowhere"
+        self.fails(2, ["--resume", nowhere], f"{nowhere}: no such run directory")
+        self.assertFalse(nowhere.exists())
+        self.fails(2, ["--resume", self.text], f"{self.text}: no such run directory")
+        self.fails(2, ["--resume", ""], "--resume")
+        empty = self.folder / "empty"
+        empty.mkdir()
+        self.fails(2, ["--resume", empty], f"{empty}/recipe.toml: no such file")
+        self.assertEqual(list(empty.iterdir()), [])
+
+
+class Replacing(RunsTest):
+    """What a run replaces is there until the new one is finished."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_directory = self.folder / "run"
+        self.replaced = self.run_directory / "replaced"
+        self.train("--out", self.run_directory, "--embed-dim", 16, "--steps", 20)
+        self.old = files_of(self.run_directory)
+
+    def recipe_has(self, line):
+        try:
+            return line in (self.run_directory / "recipe.toml").read_text()
+        except FileNotFoundError:  # it is just being replaced
+            return False
+
+    def replace_and_kill(self, seed):
+        """Kills a run with that seed after its first checkpoint."""
+        process = start("train", "--out", self.run_directory, "--overwrite", "--embed-dim", 16,
+                        "--seed", seed, "--steps", 100000, "--checkpoint-every", 10)
+        self.addCleanup(kill, process)
+        begun = wait_for(lambda: self.recipe_has(f"seed = {seed}\n")
+                         and last_step(self.run_directory) > 0, process)
+        kill(process)
+        self.assertTrue(begun)
+        self.assertTrue(files_of(self.replaced) == self.old, sorted(files_of(self.replaced)))
+
+    def test_an_unfinished_run_does_not_push_out_a_finished_one(self):
+        self.replace_and_kill(seed=2)
+        self.replace_and_kill(seed=3)
+        self.train("--resume", self.run_directory, "--steps", last_step(self.run_directory) + 2)
+        self.assertFalse(self.replaced.exists())
+
+    def test_moving_the_old_run_may_be_cut_short(self):
+        order = ["checkpoint", "tensorboard", "metrics.jsonl", "embeddings.tsv", "metadata.tsv",
+                 "projector_config.pbtxt", "model.safetensors", "tokenizer.json", "data.json",
+                 "recipe.toml", "summary.json"]
+        for moved in (1, 7, 10, 11):
+            shutil.rmtree(self.run_directory)
+            for name, content in self.old.items():
+                file = (self.replaced if name.split("/")[0] in order[:moved]
+                        else self.run_directory) / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            self.replace_and_kill(seed=2)
+
+
+class Endings(RunsTest):
+    def test_patience_ends_a_run_that_gains_nothing(self):
+        run = self.folder / "run"
+        result = self.train("--out", run, "--embed-dim", 16, "--batch", 8, "--lr", 3, "--warmup", 0,
+                            "--steps", 1000, "--eval-every", 2, "--patience", 3)
+        self.assertIn("3 evaluations without a lower loss", result.stdout)
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertEqual(summary["steps"], summary["best_step"] + 6)
+        self.assertLess(summary["steps"], 1000)
+        measured = json.loads(attend("eval", run, "--json").stdout)
+        self.assertAlmostEqual(measured["val_loss"], summary["val_loss"], places=6)
+        self.fails(2, ["--resume", run],
+                   f"was ended by its patience after step {summary['steps']}: give a higher")
+        more = self.train("--resume", run, "--patience", 0, "--steps", summary["steps"] + 1)
+        self.assertIn(f"going on after step {summary['steps']}", more.stdout)
+
+    DIVERGING = ["--embed-dim", 16, "--batch", 8, "--lr", 10, "--clip", 0, "--warmup", 0,
+                 "--optimizer", "muon", "--weight-decay", 10, "--schedule", "constant", "--steps", 20,
+                 "--eval-every", 2, "--checkpoint-every", 1]
+
+    def test_a_loss_that_is_not_finite_stops_the_run(self):
+        run = self.folder / "run"
+        result = self.fails(1, ["--out", run, *self.DIVERGING], "the loss is", "learning rate 10")
+        step = int(re.search(r"at step (\d+)", result.stderr).group(1))
+        self.assertIn(f"the last good checkpoint: {run}/checkpoint/step-{step - 1:09}",
+                      result.stderr)
+        self.assertEqual(last_step(run), step - 1)
+        self.assertFalse((run / "summary.json").exists())
+
+    def test_or_its_steps_are_left_out_and_counted(self):
+        run = self.folder / "run"
+        result = self.train("--out", run, *self.DIVERGING, "--on-nonfinite", "skip")
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertEqual(summary["steps"], 20)
+        self.assertIn(summary["skipped_steps"], range(1, 20))
+        self.assertIn(f"skipped    {summary['skipped_steps']} steps", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

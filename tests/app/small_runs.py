@@ -1,0 +1,128 @@
+"""Small runs of the command, how to end them, and what must be the same of two of them."""
+
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+ATTEND = os.environ["ATTEND"]
+STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+# With all that a checkpoint must hold: dropout, moments of two optimizers, an unfinished epoch.
+DEMANDING = ["--embed-dim", 16, "--batch", 8, "--accumulate", 2, "--dropout", 0.1, "--optimizer",
+             "muon", "--log-every", 5]
+
+
+def as_in_a_terminal():
+    """Signals as a shell leaves them to a command that it waits for."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
+def command(*arguments):
+    return [ATTEND, *map(str, arguments)]
+
+
+def attend(*arguments, **options):
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=300,
+                          **options)
+
+
+def start(*arguments):
+    return subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL)
+
+
+def start_in_terminal(*arguments):
+    return subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, preexec_fn=as_in_a_terminal)
+
+
+def wait_for(condition, process):
+    """Until it holds, or the process has ended: says whether it held."""
+    while not condition():
+        if process.poll() is not None:
+            return False
+        time.sleep(0.0005)
+    return True
+
+
+def kill(process):
+    process.kill()
+    process.communicate()
+
+
+def checkpoints(run):
+    return sorted((run / "checkpoint").glob("step-*"))
+
+
+def last_step(run):
+    found = checkpoints(run)
+    return int(found[-1].name.removeprefix("step-")) if found else 0
+
+
+def files_of(folder):
+    """Their bytes by their names, without the lock."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*")
+            if path.is_file() and path.name != ".lock"}
+
+
+def result_of(run):
+    """The bytes of what a run has learned."""
+    latest = checkpoints(run)[-1]
+    files = [run / "model.safetensors", run / "embeddings.tsv", latest / "model.safetensors",
+             latest / "state.safetensors"]
+    return {str(file.relative_to(run)): file.read_bytes() for file in files}
+
+
+def reports_of(run):
+    """The lines of metrics.jsonl without what differs from one run to the next."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    for line in lines:
+        for key in ("seconds", "tokens_per_second", "memory"):
+            line.pop(key, None)
+    return lines
+
+
+def read_safetensors(path):
+    """Name, description and bytes of each tensor."""
+    content = path.read_bytes()
+    start_of_data = 8 + struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:start_of_data])
+    header.pop("__metadata__", None)
+    data = content[start_of_data:]
+    return {name: (entry, data[slice(*entry["data_offsets"])]) for name, entry in header.items()}
+
+
+class RunsTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def train(self, *arguments, **options):
+        result = attend("train", *arguments, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def fails(self, status, arguments, *expected, **options):
+        """The last line of standard error tells, and there is no other but progress."""
+        result = attend("train", *arguments, **options)
+        self.assertEqual(result.returncode, status, result.stderr)
+        *progress, last = result.stderr.splitlines()
+        for text in expected:
+            self.assertIn(text, last)
+        for line in progress:
+            self.assertRegex(line, r"^step \d+/")
+        return result
+
+    def same_result(self, one, other, message=""):
+        first, second = result_of(one), result_of(other)
+        self.assertEqual(first.keys(), second.keys(), message)
+        for name, content in first.items():
+            self.assertTrue(content == second[name], f"{name} differs {message}")

@@ -1,0 +1,171 @@
+"""That no run of attend train is lost, whatever ends it.
+
+Run by CTest with ATTEND set to the built command; needs nothing but Python 3. RANDOM_SEED repeats
+the moments of an earlier run.
+"""
+
+import concurrent.futures
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from small_runs import (DEMANDING, STOP_SIGNALS, RunsTest, attend, checkpoints, command, kill,
+                        last_step, read_safetensors, reports_of, start, start_in_terminal, wait_for)
+
+SEED = int(os.environ.get("RANDOM_SEED", time.time_ns() % 1000000))
+
+
+class StoppedBySignals(RunsTest):
+    SETTING = [*DEMANDING, "--steps", 120, "--eval-every", 16, "--checkpoint-every", 7]
+
+    def stop(self, run, number):
+        """Ends a run by a signal, when it has done more than 20 steps of 120."""
+        process = start_in_terminal("train", "--out", run, *self.SETTING)
+        self.addCleanup(kill, process)
+        self.assertTrue(wait_for(lambda: last_step(run) > 20, process))
+        process.send_signal(number)
+        errors = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 128 + number, errors)
+        step = last_step(run)
+        self.assertLess(step, 120)
+        self.assertEqual(errors.splitlines()[-1],
+                         f"stopped after step {step}: go on with attend train --resume {run}")
+        self.assertFalse((run / "summary.json").exists())
+
+    def test_a_run_goes_on_as_if_it_had_never_been_stopped(self):
+        whole = self.folder / "whole"
+        self.train("--out", whole, *self.SETTING)
+        for number in STOP_SIGNALS:
+            run = self.folder / number.name
+            self.stop(run, number)
+            state = read_safetensors(checkpoints(run)[-1] / "state.safetensors")
+            rows_used = int.from_bytes(state["sampler.next"][1], "little")
+            self.assertIn(rows_used, range(1, state["sampler.order"][0]["shape"][0]))
+            self.train("--resume", run)
+            self.same_result(run, whole, f"after {number.name}")
+            self.assertEqual(reports_of(run), reports_of(whole))
+
+    def test_a_second_signal_ends_it_at_once(self):
+        run = self.folder / "run"
+        process = start_in_terminal("train", "--out", run, "--accumulate", 10000)  # takes minutes
+        self.addCleanup(kill, process)
+        self.assertTrue(wait_for((run / "metrics.jsonl").exists, process))
+        process.send_signal(signal.SIGINT)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.communicate(timeout=0.3)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=10)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+
+    def test_a_signal_that_is_ignored_stays_so(self):
+        run = self.folder / "run"
+        process = subprocess.Popen(["nohup", *command("train", "--out", run, *self.SETTING)],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(kill, process)
+        self.assertTrue(wait_for(lambda: last_step(run) > 20, process))
+        process.send_signal(signal.SIGHUP)
+        self.assertEqual(process.wait(timeout=60), 0)
+        self.assertTrue((run / "summary.json").exists())
+
+
+class KilledAtAnyMoment(RunsTest):
+    SETTING = [*DEMANDING, "--steps", 24, "--eval-every", 8, "--checkpoint-every", 1]
+
+    def end_after(self, seconds):
+        def ended(run, process):
+            time.sleep(seconds)
+
+        return ended
+
+    def end_while_writing(self, step, seconds):
+        def ended(run, process):
+            partial = run / "checkpoint" / ".partial"
+            wait_for(lambda: last_step(run) >= step and partial.exists(), process)
+            time.sleep(seconds)
+
+        return ended
+
+    def survives(self, run, moment):
+        process = start("train", "--out", run, *self.SETTING)
+        moment(run, process)
+        kill(process)
+        if (run / "recipe.toml").exists():
+            result = attend("train", "--resume", run)
+            finished = f"{run} has done 24 steps of 24: give more --steps to go on"
+            if result.returncode == 2 and finished in result.stderr:
+                return "after the end"
+        else:
+            result = attend("train", "--out", run, *self.SETTING)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return "with a checkpoint" if "going on after step" in result.stdout else "before one"
+
+    def test_a_run_ends_with_the_same_bytes(self):
+        whole = self.folder / "whole"
+        started = time.monotonic()
+        self.train("--out", whole, *self.SETTING)
+        duration = time.monotonic() - started
+        print("seed", SEED)
+        chance = random.Random(SEED)
+        # Evenly from before the directory is made to after the end.
+        moments = [self.end_after((i + chance.random()) / 15 * 1.5 * duration) for i in range(15)]
+        moments += [self.end_while_writing(chance.randrange(24), chance.uniform(0, 0.004))
+                    for _ in range(10)]
+        runs = [self.folder / str(i) for i in range(len(moments))]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            endings = list(pool.map(self.survives, runs, moments))
+        for run in runs:
+            self.same_result(run, whole, f"with seed {SEED}")
+            self.assertTrue((run / "summary.json").exists())
+            for line in reports_of(run):
+                self.assertIn(line, reports_of(whole))
+            self.assertEqual([str(file) for file in run.rglob("*.tmp")], [])
+        print({ending: endings.count(ending) for ending in set(endings)})
+        self.assertIn("with a checkpoint", endings)
+
+    def test_a_run_killed_after_its_last_step_is_finished(self):
+        whole = self.folder / "whole"
+        self.train("--out", whole, *self.SETTING)
+        run = self.folder / "run"
+        shutil.copytree(whole, run)
+        for name in ("summary.json", "embeddings.tsv"):
+            (run / name).unlink()
+        (run / "summary.json.123.tmp").write_text("{")
+        self.assertIn("going on after step 24", self.train("--resume", run).stdout)
+        self.same_result(run, whole)
+        self.assertEqual(reports_of(run), reports_of(whole))
+        summaries = [json.loads((path / "summary.json").read_text()) for path in (run, whole)]
+        self.assertEqual(*summaries)
+        self.assertFalse((run / "summary.json.123.tmp").exists())
+
+    def test_a_run_killed_before_it_was_one_is_begun_again(self):
+        run = self.folder / "run"
+        run.mkdir()
+        for name in (".lock", "data.json", "recipe.toml.123.tmp"):
+            (run / name).write_text("")
+        self.train("--out", run, *self.SETTING)
+        self.assertFalse((run / "recipe.toml.123.tmp").exists())
+
+
+class TwoProcesses(RunsTest):
+    def test_only_one_writes_to_a_run(self):
+        run = self.folder / "run"
+        first = start_in_terminal("train", "--out", run, "--embed-dim", 16, "--steps", 100000,
+                                  "--checkpoint-every", 5)
+        self.addCleanup(kill, first)
+        self.assertTrue(wait_for(lambda: last_step(run) > 0, first))
+        for arguments in (["--resume", run], ["--out", run, "--overwrite"]):
+            self.fails(2, arguments, f"{run}: process {first.pid} is writing to this run")
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=60)
+        step = last_step(run)
+        self.train("--resume", run, "--steps", step + 3)
+        self.assertEqual(last_step(run), step + 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

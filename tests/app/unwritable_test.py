@@ -1,0 +1,102 @@
+"""That no run of attend train is lost where something cannot be written.
+
+Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+"""
+
+import ctypes
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import unittest
+
+from small_runs import ATTEND, RunsTest, files_of
+
+
+class FilesThatCannotBeWritten(RunsTest):
+    SETTING = ["--embed-dim", 16, "--batch", 8, "--schedule", "constant", "--eval-every", 20,
+               "--checkpoint-every", 10]
+
+    def survives_without_room(self, run, **options):
+        """`run` has done 20 steps; has room again when it is gone on with once more."""
+        before = files_of(run / "checkpoint")
+        result = self.fails(1, ["--resume", run, "--steps", 40], f"attend: {run}/checkpoint/",
+                            "cannot be written", **options)
+        self.assertEqual(result.stderr.count("\n"), 1)
+        self.assertTrue(files_of(run / "checkpoint") == before, "a checkpoint has changed")
+
+    def goes_on(self, run):
+        whole = self.folder / "whole"
+        self.train("--out", whole, *self.SETTING, "--steps", 40)
+        self.assertIn("going on after step 20", self.train("--resume", run).stdout)
+        self.same_result(run, whole)
+
+    def test_a_full_disk(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]
+        if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+            self.skipTest("no small disk can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        run = disk / "run"
+        self.train("--out", run, *self.SETTING, "--steps", 20)
+        ballast = disk / "ballast"
+        ballast.write_bytes(b"1" * (shutil.disk_usage(disk).free - 40000))
+        self.survives_without_room(run)
+        ballast.unlink()
+        self.goes_on(run)
+
+    def test_a_file_size_limit(self):
+        def with_small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000))
+
+        run = self.folder / "run"
+        self.train("--out", run, *self.SETTING, "--steps", 20)
+        self.survives_without_room(run, preexec_fn=with_small_files)
+        self.goes_on(run)
+
+    def test_a_directory_that_is_read_only(self):
+        run = self.folder / "run"
+        self.train("--out", run, *self.SETTING, "--steps", 20)
+        before = files_of(run)
+        library = ctypes.CDLL(None)
+
+        def without_privilege():
+            for override in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+                library.prctl(24, override, 0, 0, 0)  # PR_CAPBSET_DROP
+
+        options = {"preexec_fn": without_privilege} if os.geteuid() == 0 else {}
+        sealed = self.folder / "sealed"
+        sealed.mkdir(mode=0o555)
+        if subprocess.run(["touch", sealed / "file"], capture_output=True, **options).returncode == 0:
+            self.skipTest("here nothing is read-only to this user")
+        for folder, status, arguments in (
+                (self.folder, 2, ["--out", self.folder / "new"]),
+                (run, 1, ["--resume", run, "--steps", 40]),
+                (run / "checkpoint", 1, ["--resume", run, "--steps", 40, "--eval-every", 1000])):
+            folder.chmod(0o555)
+            self.fails(status, arguments, str(folder), **options)
+            folder.chmod(0o755)
+        for name in ("model.safetensors", "summary.json"):
+            self.assertEqual((run / name).read_bytes(), before[name])
+        self.goes_on(run)
+
+    def test_output_that_nobody_gets(self):
+        """What was learned is saved; the status tells that something was not shown."""
+        whole = self.folder / "whole"
+        self.train("--out", whole, *self.SETTING, "--steps", 20)
+        setting = " ".join(map(str, [*self.SETTING, "--steps", 20]))
+        for number, (redirection, status) in enumerate(
+                ((">/dev/full", 1), ("| true", 1), ("| head -1", 1), (">&- 2>&-", 0))):
+            run = self.folder / str(number)
+            result = subprocess.run(
+                ["bash", "-c", f"'{ATTEND}' train --out '{run}' {setting} {redirection};"
+                               "exit ${PIPESTATUS[0]}"], capture_output=True, timeout=300)
+            self.assertEqual(result.returncode, status, redirection)
+            self.same_result(run, whole, redirection)
+
+
+if __name__ == "__main__":
+    unittest.main()
