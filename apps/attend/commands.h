@@ -9,6 +9,8 @@ void add_train_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_export_command(CLI::App& app);
+void add_models_command(CLI::App& app);
+void add_tasks_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_completion_command(CLI::App& app);
 

@@ -75,6 +75,8 @@ int main(int argc, char** argv) {
   attend::app::add_eval_command(app);
   attend::app::add_generate_command(app);
   attend::app::add_export_command(app);
+  attend::app::add_tasks_command(app);
+  attend::app::add_models_command(app);
   attend::app::add_inspect_command(app);
   attend::app::add_completion_command(app);
 

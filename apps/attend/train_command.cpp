@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "progress_line.h"
 #include "recipe_flags.h"
+#include "recipe_folder.h"
 #include "sample_report.h"
 #include "stop_signal.h"
 #include "stopped.h"
@@ -192,7 +193,8 @@ class TrainingRun {
 };
 
 train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& flags) {
-  if (arguments.resume.empty()) return flags.resolve(arguments.recipe_file);
+  if (arguments.resume.empty()) return flags.resolve(
+        arguments.recipe_file.empty() ? "" : find_recipe(arguments.recipe_file).string());
   for (const auto& [given, name] : {std::pair(!arguments.recipe_file.empty(), "a recipe"),
                                     std::pair(!arguments.out.empty(), "--out"),
                                     std::pair(arguments.overwrite, "--overwrite")}) {

@@ -8,12 +8,16 @@
 #include <fmt/ranges.h>
 #include <toml++/toml.h>
 
+#include <array>
+#include <cmath>
 #include <sstream>
 
 namespace attend::train {
 namespace {
 
 constexpr const char* kKindKey = "model.kind";
+constexpr const char* kCard = "expected";
+constexpr std::array kCardKeys{"summary", "device", "seconds", "val_loss", "accuracy"};
 
 std::string full_key(const RecipeField& field) {
   return field.section[0] == '\0' ? field.key : fmt::format("{}.{}", field.section, field.key);
@@ -87,10 +91,12 @@ struct Print {
 void check_keys(const toml::table& table, const std::string& prefix, const std::string& file) {
   std::vector<std::string> known{kKindKey};
   for (const auto& field : recipe_fields()) known.push_back(full_key(field));
+  for (const auto* key : kCardKeys) known.push_back(fmt::format("{}.{}", kCard, key));
   for (const auto& [key, node] : table) {
     const auto name = prefix + std::string(key.str());
     if (node.is_table() && prefix.empty() &&
-        (name == "data" || name == "model" || name == "training")) {
+        (name == "data" || name == "model" || name == "training" ||
+                             name == kCard)) {
       check_keys(*node.as_table(), name + ".", file);
     } else if (std::find(known.begin(), known.end(), name) == known.end()) {
       throw InputError(fmt::format("{}: unknown key '{}'; did you mean '{}'?", file, name,
@@ -162,6 +168,31 @@ Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base
     if (field.section[0] == '\0') assign(field, table, path.string(), recipe);
   }
   return recipe;
+}
+
+RecipeCard read_recipe_card(const std::filesystem::path& path) {
+  const auto table = parse(path);
+  if (!table.contains(kCard)) {
+    throw InputError(fmt::format("{}: expected a table [{}], found none", path.string(), kCard));
+  }
+  RecipeCard card;
+  const auto read = [&](const char* key, auto& target) {
+    const auto name = fmt::format("{}.{}", kCard, key);
+    if (const auto node = table.at_path(name)) {
+      Assign{*node.node(), fmt::format("{}: {}", path.string(), name), ""}(&target);
+    }
+  };
+  const auto read_optional = [&](const char* key, std::optional<double>& target) {
+    double value = NAN;
+    read(key, value);
+    if (!std::isnan(value)) target = value;
+  };
+  read("summary", card.summary);
+  read("device", card.device);
+  read("seconds", card.seconds);
+  read_optional("val_loss", card.val_loss);
+  read_optional("accuracy", card.accuracy);
+  return card;
 }
 
 std::string to_toml(const Recipe& recipe) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -128,6 +129,18 @@ Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
 /// `base` with no more of a recipe file than the task that it names and the file to learn: what
 /// else it may hold depends on the task. Throws InputError as `read_recipe` does.
 Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
+
+/// What a recipe file says of itself, in its table `expected`.
+struct RecipeCard {
+  std::string summary;             ///< what is learned, in a line
+  std::string device;              ///< on what the figures were reached
+  double seconds = 0.0;            ///< how long training took there
+  std::optional<double> val_loss;  ///< nats a target
+  std::optional<double> accuracy;  ///< share of right answers, 0 to 1
+};
+
+/// Throws InputError as `read_recipe` does, and if the table is missing.
+RecipeCard read_recipe_card(const std::filesystem::path& path);
 
 /// The recipe as TOML, all values written out.
 std::string to_toml(const Recipe& recipe);

@@ -1,0 +1,68 @@
+#include "attend/train/recipe.h"
+#include "attend/train/task.h"
+#include "commands.h"
+#include "recipe_folder.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+namespace attend::app {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string expectation(const train::RecipeCard& card) {
+  std::string text;
+  if (card.accuracy) text += fmt::format("accuracy {:.1f} %", *card.accuracy * 100);
+  if (card.val_loss) {
+    text += fmt::format("{}loss {:.3g}", text.empty() ? "" : ", ", *card.val_loss);
+  }
+  return text;
+}
+
+Json to_json(const std::filesystem::path& path, const std::string& task,
+             const train::RecipeCard& card) {
+  Json json{{"name", path.stem().string()}, {"path", path.string()},   {"task", task},
+            {"summary", card.summary},      {"device", card.device},   {"seconds", card.seconds}};
+  if (card.val_loss) json["val_loss"] = *card.val_loss;
+  if (card.accuracy) json["accuracy"] = *card.accuracy;
+  return json;
+}
+
+void list_models(bool json) {
+  auto all = Json::array();
+  for (const auto& path : shipped_recipes()) {
+    const auto card = train::read_recipe_card(path);
+    const auto task = train::read_task_of_recipe(path, {}).task;
+    if (json) {
+      all.push_back(to_json(path, task, card));
+    } else {
+      fmt::print("{:<22}{}\n{:<22}expected: {}, in {:.0f} s on {}\n", path.stem().string(),
+                 card.summary, "", expectation(card), card.seconds, card.device);
+    }
+  }
+  if (json) fmt::print("{}\n", all.dump());
+}
+
+}  // namespace
+
+void add_models_command(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("models", "List the recipes that come with attend, and what they reach");
+  auto json = std::make_shared<bool>(false);
+  command
+      ->add_flag("--json", *json,
+                 "print a JSON array: name, path, task, summary, device, seconds, val_loss (nats a "
+                 "target), accuracy (0 to 1)")
+      ->group("Output");
+  command->footer(
+      "Another folder of recipes: the environment variable ATTEND_MODELS.\n\n"
+      "Examples:\n"
+      "  attend models\n"
+      "  attend train addition --out runs/addition");
+  command->callback([=] { list_models(*json); });
+}
+
+}  // namespace attend::app

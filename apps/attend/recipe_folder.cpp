@@ -1,0 +1,55 @@
+#include "recipe_folder.h"
+
+#include "attend/input_error.h"
+#include "attend/nearest_name.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace attend::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path recipe_folder() {
+  if (const char* given = std::getenv("ATTEND_MODELS")) return given;
+  std::error_code unknown;
+  const auto program = fs::read_symlink("/proc/self/exe", unknown).parent_path();
+  // PREFIX/bin beside PREFIX/share, and build/PRESET/bin in the project.
+  const auto installed = program.parent_path() / "share" / "attend" / "models";
+  if (fs::is_directory(installed, unknown)) return installed;
+  return program.parent_path().parent_path().parent_path() / "models";
+}
+
+}  // namespace
+
+std::vector<fs::path> shipped_recipes() {
+  std::vector<fs::path> recipes;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(recipe_folder(), missing)) {
+    if (entry.path().extension() == ".toml") recipes.push_back(entry.path());
+  }
+  std::sort(recipes.begin(), recipes.end());
+  return recipes;
+}
+
+fs::path find_recipe(const std::string& name_or_path) {
+  std::error_code missing;
+  if (fs::exists(name_or_path, missing) || fs::path(name_or_path).has_extension()) {
+    return name_or_path;
+  }
+  std::vector<std::string> names;
+  for (const auto& recipe : shipped_recipes()) {
+    if (recipe.stem() == name_or_path) return recipe;
+    names.push_back(recipe.stem().string());
+  }
+  throw InputError(fmt::format("{}: no such file, and no recipe of that name{}", name_or_path,
+                               names.empty() ? std::string()
+                                             : fmt::format("; did you mean '{}'? attend models "
+                                                           "lists them",
+                                                           nearest_name(name_or_path, names))));
+}
+
+}  // namespace attend::app

@@ -1,0 +1,42 @@
+#include "attend/train/task.h"
+#include "commands.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+namespace attend::app {
+namespace {
+
+void list_tasks(bool json) {
+  auto all = nlohmann::ordered_json::array();
+  for (const auto& task : train::tasks()) {
+    const auto kind = std::string(train::model_kind(task.defaults.model));
+    if (json) {
+      all.push_back({{"name", task.name},
+                     {"summary", task.summary},
+                     {"model", kind},
+                     {"reads_file", task.reads_file()}});
+    } else {
+      fmt::print("{:<20}{:<20}{}\n", task.name, kind, task.summary);
+    }
+  }
+  if (json) fmt::print("{}\n", all.dump());
+}
+
+}  // namespace
+
+void add_tasks_command(CLI::App& app) {
+  auto* command = app.add_subcommand("tasks", "List what can be learned, and by which model");
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "print a JSON array: name, summary, model, reads_file")
+      ->group("Output");
+  command->footer(
+      "Examples:\n"
+      "  attend tasks\n"
+      "  attend train --task sort");
+  command->callback([=] { list_tasks(*json); });
+}
+
+}  // namespace attend::app
