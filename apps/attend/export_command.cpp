@@ -43,7 +43,7 @@ void check_target(const ExportArguments& arguments) {
   if (!arguments.overwrite) fail("exists; choose another -o, or give --overwrite");
   for (const auto* file :
        {train::RunFiles::recipe, train::RunFiles::model, train::RunFiles::vocabulary,
-        train::RunFiles::subwords, train::RunFiles::metrics, train::RunFiles::summary}) {
+        train::RunFiles::metrics, train::RunFiles::summary}) {
     const auto own = fs::path(arguments.run) / file;
     if (fs::exists(own) && fs::equivalent(own, out)) fail("is a file of the run itself");
   }
@@ -78,8 +78,7 @@ void add_export_command(CLI::App& app) {
   command->add_option("-o,--out", arguments->out, "file to write, as in model.pt")->required();
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing file");
   command->footer(
-      "The file holds the tokenizer as tokenizer.json (and tokenizer.model, for subwords)\n"
-      "and the recipe as recipe.toml.\n"
+      "The file holds the tokenizer as tokenizer.json and the recipe as recipe.toml.\n"
       "It is loaded and compared with the model before it gets its name.");
   command->callback([=] { run_export(*arguments); });
 }

@@ -18,41 +18,21 @@ struct GenerateArguments {
   uint64_t seed = 1;
 };
 
-/// Prints what tokens add to a text, holding back a character whose last bytes are not there yet.
-class Continuation {
- public:
-  Continuation(const Tokenizer& tokenizer, std::vector<int64_t> prompt)
-      : tokenizer_(tokenizer), ids_(std::move(prompt)), printed_(tokenizer.decode(ids_).size()) {}
-
-  void add(int64_t id) {
-    ids_.push_back(id);
-    const auto text = tokenizer_.decode(ids_);
-    if (!text.ends_with("\uFFFD")) print(text);
-  }
-  void finish() { print(tokenizer_.decode(ids_)); }
-
- private:
-  void print(const std::string& text) {
-    fmt::print("{}", text.substr(std::min(printed_, text.size())));
-    std::fflush(stdout);
-    printed_ = text.size();
-  }
-
-  const Tokenizer& tokenizer_;
-  std::vector<int64_t> ids_;
-  std::size_t printed_;
-};
-
 void run_generate(const GenerateArguments& arguments) {
   auto run = train::load_run(arguments.run);
   const auto prompt = run.tokenizer->encode(arguments.prompt);
   if (prompt.empty()) throw InputError("the prompt is empty: expected at least one token");
   auto generator = torch::make_generator<torch::CPUGeneratorImpl>(arguments.seed);
   fmt::print("{}", arguments.prompt);
-  Continuation continuation(*run.tokenizer, prompt);
-  generate(run.model, prompt, arguments.options, generator,
-           [&](int64_t token) { continuation.add(token); });
-  continuation.finish();
+  // What a token adds to the text depends on the one before: between words there is a space.
+  int64_t before = prompt.back();
+  const auto print_token = [&](int64_t token) {
+    const auto text = run.tokenizer->decode({before, token});
+    fmt::print("{}", text.substr(run.tokenizer->decode({before}).size()));
+    std::fflush(stdout);
+    before = token;
+  };
+  generate(run.model, prompt, arguments.options, generator, print_token);
   fmt::print("\n");
 }
 

@@ -36,8 +36,8 @@ void create_run_directory(const fs::path& directory, const Recipe& recipe, bool 
       throw InputError(fmt::format("{} holds no {}, so it is not a run: it is left alone",
                                    directory.string(), RunFiles::recipe));
     }
-    for (const auto* file : {RunFiles::summary, RunFiles::metrics, RunFiles::model,
-                             RunFiles::vocabulary, RunFiles::subwords}) {
+    for (const auto* file :
+         {RunFiles::summary, RunFiles::metrics, RunFiles::model, RunFiles::vocabulary}) {
       fs::remove(directory / file);
     }
   }

@@ -3,7 +3,6 @@
 #include "attend/io/tokenizer.h"
 #include "attend/models/language_model.h"
 #include "attend/train/recipe.h"
-#include "attend/train/subword_tokenizer.h"
 #include "attend/train/task.h"
 #include "attend/train/trainer.h"
 
@@ -15,12 +14,11 @@ namespace attend::train {
 
 /// The files of a run directory.
 struct RunFiles {
-  static constexpr const char* recipe = "recipe.toml";        ///< all values, written out
-  static constexpr const char* model = "model.safetensors";   ///< the weights
-  static constexpr const char* vocabulary = kTokenizerFile;   ///< what its tokens are
-  static constexpr const char* subwords = kSubwordModelFile;  ///< only if they are subwords
-  static constexpr const char* metrics = "metrics.jsonl";     ///< a line per report
-  static constexpr const char* summary = "summary.json";      ///< what was reached
+  static constexpr const char* recipe = "recipe.toml";       ///< all values, written out
+  static constexpr const char* model = "model.safetensors";  ///< the weights
+  static constexpr const char* vocabulary = kTokenizerFile;  ///< what its tokens are
+  static constexpr const char* metrics = "metrics.jsonl";    ///< a line per report
+  static constexpr const char* summary = "summary.json";     ///< what was reached
 };
 
 /// A trained model with what it takes to use it.
