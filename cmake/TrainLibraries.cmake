@@ -1,13 +1,14 @@
 # attend_find_train_libraries(<variable>): finds the libraries that attend::train links and makes a
-# target attend::<library> for each; the variable gets the Debian packages of those that are missing.
+# target attend::<library> for each that brings none; the variable gets the Debian packages of those that are missing.
 # For this project and, installed beside attendConfig.cmake, for those that find attend.
 function(attend_find_train_libraries variable)
   set(missing)
-  _attend_find_library(sentencepiece sentencepiece_processor.h libsentencepiece-dev)
-  _attend_find_library(sentencepiece_train sentencepiece_trainer.h libsentencepiece-dev)
+  find_package(tomlplusplus QUIET GLOBAL)
+  if(NOT tomlplusplus_FOUND)
+    list(APPEND missing libtomlplusplus-dev)
+  endif()
   _attend_find_library(isal isa-l/crc.h libisal-dev)
   _attend_find_library(csv csv.h libcsv-dev)
-  list(REMOVE_DUPLICATES missing)
   set(${variable} "${missing}" PARENT_SCOPE)
 endfunction()
 

@@ -42,7 +42,7 @@ void check_target(const ExportArguments& arguments) {
   if (!fs::is_regular_file(status)) fail("exists and is not a file");
   if (!arguments.overwrite) fail("exists; choose another -o, or give --overwrite");
   for (const auto* file :
-       {train::RunFiles::recipe, train::RunFiles::model, kTokenizerFile, train::kSubwordModelFile,
+       {train::RunFiles::recipe, train::RunFiles::model, kTokenizerFile,
         train::RunFiles::metrics, train::RunFiles::summary}) {
     const auto own = fs::path(arguments.run) / file;
     if (fs::exists(own) && fs::equivalent(own, out)) fail("is a file of the run itself");
@@ -81,7 +81,7 @@ void add_export_command(CLI::App& app) {
       ->type_name("FILE");
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing file");
   command->footer(
-      "The file holds the tokenizer as tokenizer.json (and tokenizer.model, for subwords) and the\n"
+      "The file holds the tokenizer as tokenizer.json and the\n"
       "recipe as recipe.toml. "
       "It is loaded and compared with the model before it gets its name.\n\n"
       "Examples:\n"

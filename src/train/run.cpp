@@ -5,7 +5,6 @@
 #include "attend/io/safetensors.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/train/embedding_files.h"
-#include "attend/train/subword_tokenizer.h"
 #include "attend/train/tokenizers.h"
 
 #include <fmt/format.h>
@@ -25,7 +24,7 @@ using Json = nlohmann::ordered_json;
 /// stop being a run, and the summary tells that all of it has arrived there.
 constexpr std::array kFilesOfRun{
     RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
-    EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile, kSubwordModelFile,
+    EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile,
     RunFiles::data,         RunFiles::recipe,       RunFiles::summary};
 
 /// What is known of a run's data besides its recipe.
@@ -77,7 +76,7 @@ bool is_taken(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
     if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
-        name != kSubwordModelFile && !is_fragment(name)) {
+         !is_fragment(name)) {
       return true;
     }
   }

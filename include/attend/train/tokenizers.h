@@ -22,8 +22,8 @@ enum class TextUnit {
 ///     auto tokenizer = make_tokenizer(TextUnit::subword, read_text("corpus.txt"), 1000);
 std::unique_ptr<Tokenizer> make_tokenizer(TextUnit unit, std::string_view text, int64_t max_size);
 
-/// Loads what `Tokenizer::files` gave from a directory that holds these files. Throws InputError,
-/// naming the file, if one is missing or is anything else.
+/// Loads what `Tokenizer::files` gave from a directory that holds it. Throws InputError, naming the
+/// file, if it is missing or is anything else.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
 
 }  // namespace attend::train

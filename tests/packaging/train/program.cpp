@@ -1,6 +1,7 @@
-// Calls what each library that attend::train links is used for.
+// Calls what each library that attend::train links is used for, and tokenizers.
 #include <attend/train/checksum.h>
 #include <attend/train/labelled_lines.h>
+#include <attend/train/task.h>
 #include <attend/train/tokenizers.h>
 
 #include <fstream>
@@ -9,7 +10,8 @@ int main() {
   using namespace attend::train;
   std::ofstream("table.csv") << "text,label\none,a\ntwo,b\n";
   const auto lines = read_labelled_lines("table.csv");
-  const auto tokenizer = make_tokenizer(TextUnit::subword, "one two one two", 270);
+  const auto tokenizer = make_tokenizer(TextUnit::subword, "one two one two", 258);
   const bool kept = tokenizer->decode(tokenizer->encode(lines.texts[1])) == "two";
-  return kept && crc32c("123456789") == 0xE3069283 ? 0 : 1;
+  const bool written = to_toml(find_task("senses").defaults).find("senses") != std::string::npos;
+  return kept && written && crc32c("123456789") == 0xE3069283 ? 0 : 1;
 }
