@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/io/vocabulary.h"
 #include "attend/train/task.h"
 
 namespace attend::train {

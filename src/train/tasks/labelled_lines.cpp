@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/train/checksum.h"
+#include "attend/train/evaluation.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
 #include "attend/train/tokenizers.h"
