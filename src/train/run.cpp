@@ -48,8 +48,10 @@ bool is_taken(const fs::path& directory) {
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
-    if (name != RunLock::kFile && name != RunFiles::data && name != RunFiles::tokenizer)
+    if (name != RunLock::kFile && name != RunFiles::data && name != RunFiles::tokenizer &&
+        name != RunFiles::replaced) {
       return true;
+    }
   }
   return fs::is_regular_file(directory, missing);
 }

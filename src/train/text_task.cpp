@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/io/files.h"
+#include "attend/train/checksum.h"
 
 #include <fmt/format.h>
 
@@ -32,8 +33,11 @@ Recipe TextTask::defaults() {
 TextTask::TextTask(const Recipe& recipe) : TextTask(recipe, read_text_of(recipe)) {}
 
 TextTask::TextTask(const Recipe& recipe, const std::string& text)
-    : vocabulary_(Vocabulary::of_characters(text)), context_(recipe.context()) {
-  const auto tokens = torch::tensor(vocabulary_.encode(text), torch::kLong);  // (characters)
+    : vocabulary_(Vocabulary::of_characters(text)),
+      context_(recipe.context()),
+      checksum_(fmt::format("{:08x}", crc32c(text))) {
+  auto ids = vocabulary_.encode(text);
+  const auto tokens = torch::tensor(ids, torch::kLong);  // (characters)
   const int64_t characters = tokens.size(0);
   const int64_t learned = characters * 9 / 10;
   training_ = tokens.narrow(0, 0, learned);
@@ -43,7 +47,10 @@ TextTask::TextTask(const Recipe& recipe, const std::string& text)
         "{}: {} characters leave a validation part of {}, expected more than the context ({})",
         recipe.text, characters, validation_.size(0), context_));
   }
-  prompt_ = text.substr(0, text.find('\n') + 1);
+  // The first line, or the beginning of one that is longer than the model sees.
+  ids.resize(static_cast<std::size_t>(context_));
+  prompt_ = vocabulary_.decode(ids);
+  prompt_ = prompt_.substr(0, std::min(prompt_.find('\n'), prompt_.size() - 1) + 1);
 }
 
 Batch TextTask::training_batch(int64_t size, Sampler& sampler) const {

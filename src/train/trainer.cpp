@@ -152,7 +152,8 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
     standing_.last = attend::train::evaluate(model_, task_);
   }
   ++standing_.evaluations_without_gain;
-  if (!standing_.best || standing_.last->loss < standing_.best->loss) {
+  if (!standing_.best || standing_.last->loss < standing_.best->loss ||
+      std::isnan(standing_.best->loss)) {
     standing_.best = standing_.last;
     standing_.best_step = standing_.step;
     standing_.evaluations_without_gain = 0;

@@ -18,6 +18,7 @@ class TextTask : public Task {
   const Vocabulary& tokenizer() const override { return vocabulary_; }
   Batch training_batch(int64_t size, Sampler& sampler) const override;
   std::vector<Batch> validation_batches(int64_t size) const override;
+  std::string data_checksum() const override { return checksum_; }
   std::vector<Example> samples() const override { return {{prompt_, ""}}; }
 
  private:
@@ -25,6 +26,7 @@ class TextTask : public Task {
 
   Vocabulary vocabulary_;
   int64_t context_;
+  std::string checksum_;
   torch::Tensor training_;    // (N) int64
   torch::Tensor validation_;  // (M) int64
   std::string prompt_;
