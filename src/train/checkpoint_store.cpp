@@ -17,6 +17,7 @@ namespace attend::train {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kState = "state.safetensors";
@@ -27,30 +28,35 @@ constexpr const char* kPartial = ".partial";
 constexpr const char* kReplaced = ".replaced";
 constexpr std::size_t kKept = 2;
 
-/// Says of each file how long it is and its checksum, and of itself that it is whole.
+/// A line that says of a file how long it is and its checksum.
+std::string manifest_line(const fs::path& file) {
+  const auto bytes = read_bytes(file);
+  const Json entry{{"bytes", bytes.size()}, {"crc32c", crc32c(bytes)}};
+  return fmt::format("    \"{}\": {}", file.filename().string(), entry.dump());
+}
+
+/// Says so of each file, and of itself by its end that it is whole.
 std::string manifest_of(const fs::path& folder) {
-  nlohmann::ordered_json files;
+  std::vector<std::string> lines;
   for (const char* name : {kWeights, kState, kStanding}) {
-    files[name] = {{"bytes", fs::file_size(folder / name)},
-                   {"crc32c", crc32c(read_bytes(folder / name))}};
+    lines.push_back(manifest_line(folder / name));
   }
-  const nlohmann::ordered_json manifest{{"version", 1}, {"files", files}};
-  return manifest.dump(2) + "\n";
+  return fmt::format("{{\n  \"version\": 1,\n  \"files\": {{\n{}\n  }}\n}}\n",
+                     fmt::join(lines, ",\n"));
 }
 
 /// Throws InputError, naming the file, unless all is there that was written, unchanged.
 void verify(const fs::path& folder) {
   const auto text = read_bytes(folder / kManifest);
-  std::error_code missing;
   for (const char* name : {kWeights, kState, kStanding}) {
-    if (!fs::is_regular_file(folder / name, missing)) {
-      throw InputError(fmt::format("{}: no such file", (folder / name).string()));
+    if (text.find(manifest_line(folder / name)) == std::string::npos) {
+      throw InputError(fmt::format("{}: size or checksum is not that of the {} beside it",
+                                   (folder / name).string(), kManifest));
     }
   }
-  // A change of any file, of the manifest too, is a change of what the manifest should be.
-  if (text == manifest_of(folder)) return;
-  throw InputError(fmt::format("{}: sizes and checksums are not those of the files",
-                               (folder / kManifest).string()));
+  if (text != manifest_of(folder)) {
+    throw InputError(fmt::format("{}: damaged", (folder / kManifest).string()));
+  }
 }
 
 Snapshot read(const fs::path& folder) {
@@ -88,8 +94,16 @@ void CheckpointStore::save(const Snapshot& snapshot) {
   fs::rename(partial, target);
   sync_to_disk(directory_);
   fs::remove_all(replaced);
-  const auto folders = newest_first();
-  for (std::size_t i = kKept; i < folders.size(); ++i) fs::remove_all(folders[i]);
+  // Newer ones are damaged, since the run was resumed from an older one: they do not count.
+  std::size_t kept = 0;
+  for (const auto& folder : newest_first()) {
+    const bool newer = kept == 0 && folder.filename() != target.filename();
+    if (newer || kept == kKept) {
+      fs::remove_all(folder);
+    } else {
+      ++kept;
+    }
+  }
 }
 
 std::optional<CheckpointStore::Found> CheckpointStore::load_latest() const {
@@ -116,7 +130,12 @@ std::vector<fs::path> CheckpointStore::newest_first() const {
   for (const auto& entry : fs::directory_iterator(directory_, missing)) {
     if (entry.path().filename().string().starts_with(kPrefix)) folders.push_back(entry.path());
   }
-  std::sort(folders.rbegin(), folders.rend());
+  // By the number in the name, which has more than nine digits after a billion steps.
+  std::sort(folders.begin(), folders.end(), [](const fs::path& one, const fs::path& other) {
+    const auto& a = one.native();
+    const auto& b = other.native();
+    return a.size() != b.size() ? a.size() > b.size() : a > b;
+  });
   return folders;
 }
 

@@ -76,7 +76,7 @@ bool is_taken(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
     if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
-         !is_fragment(name)) {
+        name != RunFiles::replaced && !is_fragment(name)) {
       return true;
     }
   }

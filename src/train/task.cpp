@@ -56,7 +56,9 @@ std::unique_ptr<Task> make_task(const Recipe& recipe) {
     throw InputError(fmt::format("the task {} trains a {}, the recipe names a {}", recipe.task,
                                  wanted, model_kind(recipe.model)));
   }
-  return task.make(recipe);
+  auto made = task.make(recipe);
+  made->samples();  // throws if nothing is left to hold out, hours before the first evaluation
+  return made;
 }
 
 }  // namespace attend::train

@@ -51,7 +51,8 @@ TextTask::TextTask(const Recipe& recipe, const std::string& text)
     : tokenizer_(make_tokenizer(recipe.data.unit, text, recipe.data.vocabulary)),
       context_(recipe.context()),
       checksum_(fmt::format("{:08x}", crc32c(text))) {
-  const auto tokens = encode(*tokenizer_, text);
+  auto ids = tokenizer_->encode(text);
+  const auto tokens = torch::tensor(ids, torch::kLong);  // (N)
   const int64_t count = tokens.size(0);
   const auto held_out = static_cast<int64_t>(static_cast<double>(count) * recipe.data.held_out);
   training_ = tokens.narrow(0, 0, count - held_out);
@@ -62,7 +63,10 @@ TextTask::TextTask(const Recipe& recipe, const std::string& text)
         "{}: {} tokens leave a {} part of {}, expected more than the context ({})", recipe.text,
         count, name, part.size(0), context_));
   }
-  prompt_ = text.substr(0, text.find('\n') + 1);
+  // The first line, or the beginning of one that is longer than the model sees.
+  ids.resize(static_cast<std::size_t>(context_));
+  prompt_ = tokenizer_->decode(ids);
+  prompt_ = prompt_.substr(0, std::min(prompt_.find('\n'), prompt_.size() - 1) + 1);
 }
 
 Batch TextTask::training_batch(int64_t size, Sampler& sampler) const {

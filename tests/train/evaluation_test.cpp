@@ -1,5 +1,7 @@
 #include "attend/train/evaluation.h"
 
+#include "attend/train/task.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,13 +12,13 @@ namespace {
 /// Five rows of one token, so that the last batch of most sizes is a part of one.
 class FiveRows : public Task {
  public:
-  const Vocabulary& vocabulary() const override { return vocabulary_; }
-  Batch training_batch(int64_t, torch::Generator&) const override { return {}; }
+  const Vocabulary& tokenizer() const override { return vocabulary_; }
+  Batch training_batch(int64_t, Sampler&) const override { return {}; }
   std::vector<Batch> validation_batches(int64_t) const override {
     const auto tokens = torch::zeros({5, 2}, torch::kLong);
     const auto labels = torch::tensor({{0, 1}, {0, 1}, {0, 1}, {1, -1}, {0, -1}}, torch::kLong);
     const auto targets = labels.masked_fill(labels < 0, kIgnored);
-    const auto answers = torch::tensor({{0, 1}, {0, 1}, {0, 0}, {1, 0}, {1, 0}}).to(torch::kBool);
+    const auto answers = torch::tensor({{1, 1}, {0, 1}, {0, 0}, {1, 0}, {1, 0}}).to(torch::kBool);
     const auto rows = [&](int64_t from, int64_t count) {
       return Batch{tokens.narrow(0, from, count), targets.narrow(0, from, count),
                    answers.narrow(0, from, count)};
@@ -29,33 +31,52 @@ class FiveRows : public Task {
 };
 
 TEST(Evaluation, IsTheMeanOverTargetsThatCount) {
-  LanguageModel model(LanguageModelConfig{
+  Model model = LanguageModel(LanguageModelConfig{
       .vocab_size = 2,
       .context = 2,
       .stack = {.layers = 0, .embed_dim = 4, .positions = PositionScheme::none}});
   {
     // Logits (log 3, 0) everywhere: token 0 has probability 3/4 and is the prediction.
     const torch::NoGradGuard no_grad;
-    auto norm = model->decoder->norm.get<LayerNorm>();
+    auto& language_model = std::get<LanguageModel>(model);
+    auto norm = language_model->decoder->norm.get<LayerNorm>();
     norm->weight.zero_();
     norm->bias.fill_(1.0);
-    model->embedding->token->weight[0].fill_(std::log(3.0) / 4);
-    model->embedding->token->weight[1].zero_();
+    language_model->embedding->token->weight[0].fill_(std::log(3.0) / 4);
+    language_model->embedding->token->weight[1].zero_();
   }
   const auto result = evaluate(model, FiveRows());
   EXPECT_EQ(result.tokens, 8);
   EXPECT_NEAR(result.loss, (4 * std::log(4.0 / 3.0) + 4 * std::log(4.0)) / 8, 1e-6);
   ASSERT_TRUE(result.accuracy);
-  EXPECT_DOUBLE_EQ(*result.accuracy, 0.25);  // of the four answers only the last is token 0
+  // Of the four rows with answers only the last is right in all: the first has one right, one not.
+  EXPECT_DOUBLE_EQ(*result.accuracy, 0.25);
+}
+
+TEST(Evaluation, ARowOfAClassifierIsRightIfItsClassIs) {
+  Model model = SequenceClassifier(SequenceClassifierConfig{
+      .vocab_size = 2, .classes = 3, .context = 2, .stack = {.layers = 0, .embed_dim = 4}});
+  {
+    const torch::NoGradGuard no_grad;
+    auto& head = std::get<SequenceClassifier>(model)->head;
+    head->weight.zero_();
+    head->bias.copy_(torch::tensor({0.0, 1.0, 0.0}));  // always the second class
+  }
+  Batch batch{torch::zeros({4, 2}, torch::kLong), torch::tensor({1, 0, 1, 1}, torch::kLong)};
+  batch.answers = torch::ones({4}, torch::kBool);
+  const auto result = evaluate(model, {batch});
+  EXPECT_EQ(result.tokens, 4);
+  EXPECT_DOUBLE_EQ(*result.accuracy, 0.75);
 }
 
 TEST(Evaluation, LeavesTheModelAsItWas) {
-  LanguageModel model(LanguageModelConfig{
+  Model model = LanguageModel(LanguageModelConfig{
       .vocab_size = 2, .context = 2, .stack = {.layers = 1, .heads = 1, .embed_dim = 4}});
-  model->train();
+  module_of(model).train();
   evaluate(model, FiveRows());
-  EXPECT_TRUE(model->is_training());
-  for (const auto& parameter : model->parameters()) EXPECT_FALSE(parameter.grad().defined());
+  EXPECT_TRUE(module_of(model).is_training());
+  for (const auto& parameter : module_of(model).parameters())
+    EXPECT_FALSE(parameter.grad().defined());
 }
 
 }  // namespace

@@ -122,7 +122,9 @@ TEST(Schedule, IsNeverAboveTheHighestRateNorBelowZeroAndEndsAtTheLowest) {
                        config.schedule == ScheduleKind::linear ||
                        (config.schedule == ScheduleKind::wsd &&
                         config.cooldown * static_cast<double>(config.steps) >= 0.5);
-    if (has_room && falls) EXPECT_EQ(rates.back(), config.min_lr_ratio * config.lr);
+    if (has_room && falls) {
+      EXPECT_EQ(rates.back(), config.min_lr_ratio * config.lr);
+    }
   }
 }
 

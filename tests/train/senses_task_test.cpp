@@ -12,12 +12,12 @@ using testing::HasSubstr;
 
 TEST(SensesTask, TargetsAreTheNextTokensAndTheSense) {
   const SensesTask task(SensesTask::defaults());
-  const auto& vocabulary = task.vocabulary();
+  const auto& tokenizer = task.tokenizer();
   const auto batch = task.validation_batches(3).front();
   const auto length = batch.targets[0].ne(kIgnored).sum().item<int64_t>();
   EXPECT_TRUE(
       batch.targets[0].narrow(0, 0, length - 1).equal(batch.tokens[0].narrow(0, 1, length - 1)));
-  EXPECT_THAT(vocabulary.token(batch.targets[0][length - 1].item<int64_t>()), HasSubstr("="));
+  EXPECT_THAT(tokenizer.token(batch.targets[0][length - 1].item<int64_t>()), HasSubstr("="));
   EXPECT_TRUE(batch.answers[0][length - 1].item<bool>());
   EXPECT_EQ(batch.answers.sum().item<int64_t>(), 3) << "one answer a sentence";
 }

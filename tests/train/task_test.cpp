@@ -1,6 +1,7 @@
 #include "attend/train/task.h"
 
 #include "attend/input_error.h"
+#include "support/throws.h"
 
 #include <gmock/gmock.h>
 
@@ -18,8 +19,17 @@ TEST(Tasks, EachIsFoundByItsNameAndItsDefaultsNameIt) {
 
 TEST(Tasks, AnUnknownNameSuggestsTheNearest) {
   EXPECT_THAT([] { find_task("sense"); },
-              testing::ThrowsMessage<InputError>(
-                  "unknown task 'sense'; did you mean 'senses'? There are: senses, text"));
+              throws<InputError>("unknown task 'sense'; did you mean 'senses'? There are: senses, "
+                                 "copy, reverse, "));
+  EXPECT_THAT([] { find_task("revers"); }, throws<InputError>("did you mean 'reverse'?"));
+}
+
+TEST(Tasks, AModelOfAnotherKindIsRefused) {
+  auto recipe = find_task("copy").defaults;
+  recipe.model = Seq2SeqConfig{};
+  EXPECT_THAT(
+      [&] { make_task(recipe); },
+      throws<InputError>("the task copy trains a language_model, the recipe names a seq2seq"));
 }
 
 }  // namespace

@@ -40,28 +40,28 @@ TEST_F(TextTaskTest, ValidationReadsEachHeldOutCharacterOnce) {
     for (int64_t i = 0; i < flat.size(0); ++i) seen.push_back(flat[i].item<int64_t>());
   }
   EXPECT_EQ(targets, 99);
-  EXPECT_EQ(task.vocabulary().decode(seen), digits(1000).substr(901));
+  EXPECT_EQ(task.tokenizer().decode(seen), digits(1000).substr(901));
 }
 
 TEST_F(TextTaskTest, TrainingNeverSeesTheHeldOutPart) {
   std::string text = std::string(900, 'a') + std::string(100, 'b');
   const TextTask task(recipe(text, 16));
-  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(uint64_t{3});
-  const auto batch = task.training_batch(2000, generator);
-  EXPECT_EQ(batch.targets.max().item<int64_t>(), task.vocabulary().id("a"));
+  Sampler sampler(3);
+  const auto batch = task.training_batch(2000, sampler);
+  EXPECT_EQ(batch.targets.max().item<int64_t>(), task.tokenizer().encode("a").at(0));
 }
 
 TEST_F(TextTaskTest, TargetsAreTheNextCharacters) {
   const TextTask task(recipe(digits(1000), 8));
-  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(uint64_t{3});
-  const auto batch = task.training_batch(5, generator);
+  Sampler sampler(3);
+  const auto batch = task.training_batch(5, sampler);
   EXPECT_TRUE(batch.targets.equal((batch.tokens + 1).remainder(10)));
 }
 
-TEST_F(TextTaskTest, TheSameGeneratorGivesTheSameBatch) {
+TEST_F(TextTaskTest, TheSameSamplerGivesTheSameBatch) {
   const TextTask task(recipe(digits(1000), 8));
-  auto one = torch::make_generator<torch::CPUGeneratorImpl>(uint64_t{3});
-  auto same = torch::make_generator<torch::CPUGeneratorImpl>(uint64_t{3});
+  Sampler one(3);
+  Sampler same(3);
   EXPECT_TRUE(task.training_batch(5, one).tokens.equal(task.training_batch(5, same).tokens));
 }
 
@@ -71,6 +71,14 @@ TEST_F(TextTaskTest, AFileShorterThanTheContextIsRefused) {
               ThrowsMessage<InputError>(HasSubstr("100 characters leave a validation part of 10, "
                                                   "expected more than the context (10)")));
   EXPECT_NO_THROW(TextTask{recipe(digits(110), 10)});
+}
+
+TEST_F(TextTaskTest, ItsChecksumTellsOneTextFromAnother) {
+  const auto checksum = TextTask(recipe(digits(1000), 8)).data_checksum();
+  auto changed = digits(1000);
+  EXPECT_EQ(TextTask(recipe(changed, 8)).data_checksum(), checksum);
+  std::swap(changed[500], changed[501]);
+  EXPECT_NE(TextTask(recipe(changed, 8)).data_checksum(), checksum);
 }
 
 }  // namespace

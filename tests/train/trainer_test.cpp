@@ -1,100 +1,93 @@
 #include "attend/train/trainer.h"
 
-#include "attend/io/safetensors.h"
-#include "attend/train/run.h"
-#include "attend/train/senses_task.h"
+#include "support/small_runs.h"
+#include "support/throws.h"
 
 #include <gmock/gmock.h>
+
+#include <cmath>
 
 namespace attend::train {
 namespace {
 
-Recipe short_recipe(int64_t steps) {
-  auto recipe = SensesTask::defaults();
-  recipe.stack().dropout = 0.1;
-  recipe.training.steps = steps;
-  recipe.training.batch = 8;
-  recipe.training.eval_every = 4;
-  recipe.training.log_every = 3;
-  return recipe;
-}
+using testing::ElementsAre;
 
-LanguageModel trained(const Recipe& recipe, const std::vector<Observer*>& observers = {}) {
-  const SensesTask task(recipe);
-  auto model = make_model(recipe, task.vocabulary());
-  train(model, task, recipe.training, observers);
-  return model;
-}
-
-bool equal_weights(const LanguageModel& one, const LanguageModel& other) {
-  const auto expected = state_dict(*other);
-  for (const auto& [name, tensor] : state_dict(*one)) {
-    if (!tensor.equal(expected.at(name))) return false;
-  }
-  return true;
+NamedTensors trained(const Recipe& recipe) {
+  SmallRun run(recipe);
+  run.trainer.run();
+  return run.weights();
 }
 
 TEST(Trainer, TheSameSeedGivesTheSameRunBitForBit) {
-  EXPECT_TRUE(equal_weights(trained(short_recipe(10)), trained(short_recipe(10))));
+  EXPECT_TRUE(equal_tensors(trained(small_recipe("senses")), trained(small_recipe("senses"))));
 }
 
 TEST(Trainer, AnotherSeedGivesAnotherRun) {
-  auto other = short_recipe(10);
+  auto other = small_recipe("senses");
   other.training.seed = 2;
-  EXPECT_FALSE(equal_weights(trained(short_recipe(10)), trained(other)));
+  EXPECT_FALSE(equal_tensors(trained(small_recipe("senses")), trained(other)));
 }
-
-struct Recorder : Observer {
-  void on_progress(const Progress& progress) override { reported.push_back(progress.step); }
-  void on_evaluation(int64_t step, const Evaluation&) override {
-    EXPECT_EQ(reported.back(), step) << "progress comes before the evaluation";
-    evaluated.push_back(step);
-  }
-  std::vector<int64_t> reported;
-  std::vector<int64_t> evaluated;
-};
 
 TEST(Trainer, ReportsInIntervalsAndAtTheEnd) {
   Recorder recorder;
-  trained(short_recipe(10), {&recorder});
-  EXPECT_THAT(recorder.reported, testing::ElementsAre(3, 4, 6, 8, 9, 10));
-  EXPECT_THAT(recorder.evaluated, testing::ElementsAre(4, 8, 10));
+  SmallRun(small_recipe("senses")).trainer.run({.observers = {&recorder}});
+  EXPECT_THAT(recorder.reported_steps(), ElementsAre(3, 4, 6, 8, 9, 10));
+  EXPECT_THAT(recorder.evaluated, ElementsAre(4, 8, 10));
 }
 
 TEST(Trainer, EvaluatingMoreOftenDoesNotChangeTheRun) {
-  auto often = short_recipe(10);
-  often.training.eval_every = 1;
-  EXPECT_TRUE(equal_weights(trained(short_recipe(10)), trained(often)));
+  for (const auto* task : {"senses", "balanced-brackets", "translation"}) {
+    auto often = small_recipe(task);
+    often.training.eval_every = 1;
+    EXPECT_TRUE(equal_tensors(trained(small_recipe(task)), trained(often))) << task;
+  }
 }
 
-TEST(Trainer, ALossThatIsNotFiniteStopsAndNamesTheStep) {
-  auto recipe = short_recipe(50);
-  recipe.training.lr = 10.0;
-  recipe.training.warmup = 0;
-  recipe.training.clip = 0.0;
-  const SensesTask task(recipe);
-  auto model = make_model(recipe, task.vocabulary());
-  {
-    const torch::NoGradGuard no_grad;
-    model->decoder->norm.get<LayerNorm>()->weight.fill_(1e38);
-  }
-  EXPECT_THAT(
-      [&] { train(model, task, recipe.training); },
-      testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("at step 1, learning")));
+TEST(Trainer, SaysWhatItReached) {
+  auto recipe = small_recipe("senses");
+  Recorder recorder;
+  SmallRun run(recipe);
+  const auto outcome = run.trainer.run({.observers = {&recorder}});
+  const auto& standing = outcome.standing;
+  EXPECT_EQ(outcome.ending, Ending::all_steps);
+  EXPECT_EQ(standing.step, 10);
+  EXPECT_EQ(standing.tokens, 10 * 8 * run.task->validation_batches(1).front().tokens.size(1));
+  EXPECT_EQ(standing.train_loss, recorder.progress.back().loss);
+  EXPECT_EQ(standing.last->loss, recorder.evaluations.back().loss);
+  EXPECT_EQ(standing.last->loss, evaluate(run.model, *run.task).loss);
+  EXPECT_EQ(standing.skipped, 0);
+}
+
+TEST(Trainer, ClipsTheGradientButReportsItsNormBefore) {
+  auto recipe = small_recipe("senses", 1);
+  const auto norm_of_gradient = [&](double clip, Recorder& recorder) {
+    recipe.training.clip = clip;
+    SmallRun run(recipe);
+    run.trainer.run({.observers = {&recorder}});
+    double squares = 0.0;
+    for (const auto& parameter : module_of(run.model).parameters()) {
+      squares += parameter.grad().to(torch::kDouble).square().sum().item<double>();
+    }
+    return std::sqrt(squares);
+  };
+  Recorder free;
+  Recorder clipped;
+  const double norm = norm_of_gradient(0.0, free);
+  EXPECT_GT(norm, 0.1);
+  EXPECT_NEAR(norm, free.progress.back().gradient_norm, 1e-5 * norm);
+  EXPECT_NEAR(norm_of_gradient(0.01, clipped), 0.01, 1e-6);
+  EXPECT_EQ(clipped.progress.back().gradient_norm, free.progress.back().gradient_norm);
 }
 
 TEST(Trainer, AttentionLearnsTheSensesAndItsAbsenceCannot) {
-  auto recipe = SensesTask::defaults();
-  const SensesTask task(recipe);
-  auto model = make_model(recipe, task.vocabulary());
-  const auto with_attention = train(model, task, recipe.training);
-  EXPECT_GE(*with_attention.evaluation.accuracy, 0.99);
+  auto recipe = find_task("senses").defaults;
+  const auto with_attention = SmallRun(recipe).trainer.run().standing;
+  EXPECT_GE(*with_attention.last->accuracy, 0.99);
 
   recipe.stack().layers = 0;
-  auto baseline = make_model(recipe, task.vocabulary());
-  const auto without = train(baseline, task, recipe.training);
-  EXPECT_LE(*without.evaluation.accuracy, 0.5);
-  EXPECT_GE(*without.evaluation.accuracy, 0.45) << "it has not even learned to guess";
+  const auto without = SmallRun(recipe).trainer.run().standing;
+  EXPECT_LE(*without.last->accuracy, 0.5);
+  EXPECT_GE(*without.last->accuracy, 0.45) << "it has not even learned to guess";
 }
 
 }  // namespace

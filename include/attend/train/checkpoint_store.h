@@ -23,6 +23,7 @@ class CheckpointStore {
   /// Makes nothing yet.
   explicit CheckpointStore(std::filesystem::path directory);
 
+  /// Removes those of later steps, which are damaged if the run was resumed from an earlier one.
   /// Throws std::runtime_error, naming the file, if it cannot be written: then those before it are
   /// untouched.
   void save(const Snapshot& snapshot);

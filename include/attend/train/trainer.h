@@ -37,9 +37,9 @@ struct Outcome {
 
 /// The surroundings of a run; all of it may be left away.
 struct TrainerHooks {
-  std::vector<Observer*> observers;
+  std::vector<Observer*> observers = {};
   Keeper* keeper = nullptr;
-  std::function<bool()> stop_requested;  ///< asked after each step
+  std::function<bool()> stop_requested = {};  ///< asked after each step
 };
 
 /// Trains a model on a task: each step draws `accumulate` batches, goes down the gradient of the

@@ -1,11 +1,16 @@
+#include "attend/input_error.h"
 #include "train/tasks/question_task.h"
 #include "train/tasks/tasks.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 namespace attend::train {
 namespace {
+
+constexpr int64_t kMostDigits = 18;  // of numbers whose sum is an int64_t
 
 /// Sums of two numbers of up to `length` digits. The digits of the sum come in the order in which
 /// they are worked out, the last one first, so that each needs only what is there already.
@@ -19,7 +24,11 @@ class AdditionTask : public QuestionTask {
 
   explicit AdditionTask(const Recipe& recipe)
       : QuestionTask(recipe, "0123456789+=.", 3 * recipe.data.length + 4),
-        digits_(recipe.data.length) {}
+        digits_(recipe.data.length) {
+    if (digits_ > kMostDigits) {
+      throw InputError(fmt::format("length ({}) must be at most {}", digits_, kMostDigits));
+    }
+  }
 
  protected:
   Example draw(Sampler& sampler) const override {

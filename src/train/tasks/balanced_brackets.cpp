@@ -33,7 +33,9 @@ class BalancedBracketsTask : public ExampleTask {
 
   explicit BalancedBracketsTask(const Recipe& recipe)
       : vocabulary_(Vocabulary::of_characters(kBrackets)), pairs_(recipe.data.length / 2) {
-    if (pairs_ < 1) throw InputError(fmt::format("length ({}) must be at least 2", 2 * pairs_));
+    if (pairs_ < 1) {
+      throw InputError(fmt::format("length ({}) must be at least 2", recipe.data.length));
+    }
     if (recipe.context() < longest()) {
       throw InputError(
           fmt::format("context ({}) must be at least {}, twice the length that is trained on",

@@ -1,3 +1,4 @@
+#include "attend/input_error.h"
 #include "attend/io/vocabulary.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr uint64_t kSplitSeed = 20220106;
 constexpr int64_t kLength = 4;  // a + b =
 constexpr std::size_t kShown = 5;
+constexpr int64_t kLargestModulus = 512;  // a quarter of a million sums, made in a second
 
 /// All sums a + b modulo a prime (Power et al. 2022): long after the model knows the sums that it
 /// is trained on by heart, it finds the rule, and the held-out ones come right: grokking.
@@ -38,6 +40,13 @@ class ModularArithmeticTask : public ListedTask {
   explicit ModularArithmeticTask(const Recipe& recipe)
       : vocabulary_(TokenUnit::word, words(recipe.data.symbols)) {
     const int64_t modulus = recipe.data.symbols;
+    if (modulus < 2 || modulus > kLargestModulus) {
+      throw InputError(
+          fmt::format("symbols ({}) must be between 2 and {}", modulus, kLargestModulus));
+    }
+    if (recipe.context() < kLength) {
+      throw InputError(fmt::format("context ({}) must be at least {}", recipe.context(), kLength));
+    }
     std::vector<Example> held_out;
     std::vector<Example> training;
     const auto order = Sampler(kSplitSeed).rows(modulus * modulus, modulus * modulus);

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "attend/train/run.h"
+#include "support/small_runs.h"
+#include "support/temporary_directory.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace attend::train {
+
+/// A run of the task `senses` that was just begun in a directory of its own.
+class RunDirectory : public testing::Test {
+ protected:
+  RunDirectory() { begin(small_recipe("senses"), false); }
+
+  void begin(const Recipe& recipe, bool overwrite) {
+    recipe_ = recipe;
+    task_ = make_task(recipe_);
+    lock_.reset();
+    lock_ = create_run(path_, recipe_, *task_, overwrite);
+  }
+
+  void train_for(int64_t steps) {
+    SmallRun run(recipe_);
+    RunKeeper keeper(path_);
+    int64_t done = 0;
+    outcome_ =
+        run.trainer.run({.keeper = &keeper, .stop_requested = [&] { return ++done == steps; }});
+    snapshot_ = run.trainer.snapshot();
+    model_ = run.model;
+  }
+
+  void finish() { finish_run(path_, recipe_, *model_, outcome_); }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path path_ = directory_ / "deep" / "run";
+  Recipe recipe_;
+  std::unique_ptr<Task> task_;
+  std::unique_ptr<RunLock> lock_;
+  Outcome outcome_;
+  std::optional<Snapshot> snapshot_;
+  std::optional<Model> model_;
+};
+
+}  // namespace attend::train

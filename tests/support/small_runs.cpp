@@ -1,0 +1,67 @@
+#include "support/small_runs.h"
+
+#include "attend/io/safetensors.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace attend::train {
+namespace {
+
+NamedTensors copies(const NamedTensors& tensors) {
+  NamedTensors all;
+  for (const auto& [name, tensor] : tensors) all.emplace(name, tensor.detach().clone());
+  return all;
+}
+
+}  // namespace
+
+Recipe small_recipe(const std::string& task, int64_t steps) {
+  auto recipe = find_task(task).defaults;
+  if (task == "modular-arithmetic") recipe.data.symbols = 7;
+  recipe.stack().layers = 1;
+  recipe.stack().heads = 2;
+  recipe.stack().embed_dim = 16;
+  recipe.stack().dropout = 0.1;
+  recipe.training.steps = steps;
+  recipe.training.batch = 8;
+  recipe.training.warmup = 2;
+  recipe.training.eval_every = 4;
+  recipe.training.log_every = 3;
+  recipe.training.device = "cpu";
+  return recipe;
+}
+
+SmallRun::SmallRun(const Recipe& recipe)
+    : task(make_task(recipe)),
+      model(make_model(recipe, task->tokenizer().size(), task->classes().size())),
+      trainer(model, *task, recipe.training) {}
+
+NamedTensors SmallRun::weights() const {
+  return copies(state_dict(module_of(model)));
+}
+
+bool equal_tensors(const NamedTensors& one, const NamedTensors& other) {
+  return std::equal(
+      one.begin(), one.end(), other.begin(), other.end(),
+      [](const auto& a, const auto& b) { return a.first == b.first && a.second.equal(b.second); });
+}
+
+void Recorder::on_evaluation(int64_t step, const Evaluation& evaluation) {
+  EXPECT_EQ(progress.back().step, step) << "progress comes before the evaluation";
+  evaluated.push_back(step);
+  evaluations.push_back(evaluation);
+}
+
+void Recorder::keep_best(const NamedTensors& weights) {
+  best.push_back(copies(weights));
+}
+
+std::vector<int64_t> Recorder::reported_steps() const {
+  std::vector<int64_t> steps;
+  for (const auto& report : progress) steps.push_back(report.step);
+  return steps;
+}
+
+}  // namespace attend::train

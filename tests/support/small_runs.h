@@ -1,0 +1,48 @@
+#pragma once
+
+#include "attend/train/trainer.h"
+
+#include <memory>
+
+namespace attend::train {
+
+using NamedTensors = std::map<std::string, torch::Tensor>;
+
+/// A recipe of a task with the narrowest model that still has all parts, dropout among them, and
+/// few steps.
+Recipe small_recipe(const std::string& task, int64_t steps = 10);
+
+/// A task, a fresh model for it, and its trainer.
+struct SmallRun {
+  explicit SmallRun(const Recipe& recipe);
+
+  NamedTensors weights() const;  ///< copies
+
+  std::unique_ptr<Task> task;
+  Model model;
+  Trainer trainer;
+};
+
+/// The same names, each with equal elements.
+bool equal_tensors(const NamedTensors& one, const NamedTensors& other);
+
+/// Hears and keeps everything.
+struct Recorder : Observer, Keeper {
+  void on_progress(const Progress& report) override { progress.push_back(report); }
+  void on_evaluation(int64_t step, const Evaluation& evaluation) override;
+  void on_finish() override { ++finished; }
+  void keep_best(const NamedTensors& weights) override;
+  void keep(const Snapshot& snapshot) override { kept.push_back(snapshot.standing.step); }
+  std::string latest() const override { return kept.empty() ? "" : "the latest one"; }
+
+  std::vector<int64_t> reported_steps() const;
+
+  std::vector<Progress> progress;
+  std::vector<int64_t> evaluated;
+  std::vector<Evaluation> evaluations;
+  std::vector<NamedTensors> best;
+  std::vector<int64_t> kept;
+  int finished = 0;
+};
+
+}  // namespace attend::train

@@ -1,0 +1,60 @@
+#include "support/task_examples.h"
+
+#include "attend/io/files.h"
+#include "attend/train/answer.h"
+
+namespace attend::train {
+namespace {
+
+/// The numbers of a row that a mask picks.
+std::vector<int64_t> picked(const torch::Tensor& row, const torch::Tensor& mask) {
+  const auto numbers = row.masked_select(mask).contiguous();
+  const auto* data = numbers.data_ptr<int64_t>();
+  return {data, data + numbers.numel()};
+}
+
+Example continuation(const torch::Tensor& tokens, const torch::Tensor& targets, const Task& task) {
+  const auto counted = targets.ne(kIgnored);
+  const auto length = counted.to(torch::kLong).argmax().item<int64_t>() + 1;
+  return {task.tokenizer().decode(picked(tokens, torch::arange(tokens.size(0)).lt(length))),
+          task.tokenizer().decode(picked(targets, counted))};
+}
+
+Example translation(const Batch& batch, int64_t row, const Task& task) {
+  auto answer = picked(batch.targets[row], batch.targets[row].ne(kIgnored));
+  if (answer.back() == task.tokenizer().encode(kEnd).at(0)) answer.pop_back();
+  return {task.tokenizer().decode(picked(batch.tokens[row], batch.valid[row])),
+          task.tokenizer().decode(answer)};
+}
+
+}  // namespace
+
+Recipe recipe_with_text(const TaskInfo& task, const std::filesystem::path& directory) {
+  auto recipe = task.defaults;
+  if (task.reads_text) {
+    std::string text;
+    for (int i = 0; i < 500; ++i) text += "line " + std::to_string(i * i) + "\n";
+    replace_file(directory / "text", text);
+    recipe.text = (directory / "text").string();
+  }
+  return recipe;
+}
+
+std::vector<Example> examples_in(const Batch& batch, const Task& task) {
+  const auto classes = task.classes();
+  std::vector<Example> examples;
+  for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
+    if (!classes.empty()) {
+      examples.push_back(
+          {task.tokenizer().decode(picked(batch.tokens[row], batch.valid[row])),
+           classes.at(static_cast<std::size_t>(batch.targets[row].item<int64_t>()))});
+    } else if (batch.decoder_tokens.defined()) {
+      examples.push_back(translation(batch, row, task));
+    } else {
+      examples.push_back(continuation(batch.tokens[row], batch.targets[row], task));
+    }
+  }
+  return examples;
+}
+
+}  // namespace attend::train

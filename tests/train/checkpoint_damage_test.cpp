@@ -1,0 +1,106 @@
+#include "attend/input_error.h"
+#include "attend/io/files.h"
+#include "attend/train/checkpoint_store.h"
+#include "support/seed.h"
+#include "support/temporary_directory.h"
+
+#include <gmock/gmock.h>
+
+namespace attend::train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class DamagedCheckpoint : public testing::TestWithParam<const char*> {
+ protected:
+  DamagedCheckpoint() {
+    for (const int64_t step : {1, 2}) {
+      Snapshot snapshot;
+      snapshot.standing.step = step;
+      snapshot.weights = {{"weight", torch::full({2, 3}, static_cast<double>(step))}};
+      snapshot.state = {{"sampler.next", torch::tensor(step, torch::kLong)}};
+      store_.save(snapshot);
+    }
+    whole_ = read_bytes(file_);
+  }
+
+  /// The one before is loaded, and the damaged file is named.
+  void expect_fallback() const {
+    const auto found = store_.load_latest();
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->snapshot.standing.step, 1);
+    EXPECT_EQ(found->snapshot.weights.at("weight")[0][0].item<double>(), 1.0);
+    EXPECT_THAT(found->damaged,
+                ElementsAre(AllOf(HasSubstr("step-000000002"), HasSubstr(GetParam()))));
+  }
+
+  int64_t last() const { return static_cast<int64_t>(whole_.size()) - 1; }
+
+  TemporaryDirectory directory_;
+  CheckpointStore store_{directory_.path()};
+  fs::path file_ = directory_ / "step-000000002" / GetParam();
+  std::string whole_;
+};
+
+TEST_P(DamagedCheckpoint, WithAnyBitFlippedIsPassedOver) {
+  seed_afresh();
+  for (int i = 0; i < 100; ++i) {
+    auto bytes = whole_;
+    const auto place = draw(0, last());
+    auto& byte = bytes[static_cast<std::size_t>(place)];
+    byte = static_cast<char>(byte ^ (1 << draw(0, 7)));
+    replace_file(file_, bytes);
+    SCOPED_TRACE("byte " + std::to_string(place));
+    if (std::string(GetParam()) == "manifest.json") {
+      // Whether a file or what is said of it has changed cannot be told.
+      EXPECT_THAT(store_.load_latest()->damaged, ElementsAre(HasSubstr("manifest.json")));
+      EXPECT_EQ(store_.load_latest()->snapshot.standing.step, 1);
+    } else {
+      expect_fallback();
+    }
+  }
+  replace_file(file_, whole_);
+  EXPECT_EQ(store_.load_latest()->snapshot.standing.step, 2);
+}
+
+TEST_P(DamagedCheckpoint, TruncatedAnywhereIsPassedOver) {
+  seed_afresh();
+  for (const int64_t length : {int64_t{0}, draw(1, last()), draw(1, last()), last()}) {
+    replace_file(file_, whole_.substr(0, static_cast<std::size_t>(length)));
+    SCOPED_TRACE(std::to_string(length) + " bytes");
+    expect_fallback();
+  }
+  replace_file(file_, whole_ + " ");
+  expect_fallback();
+}
+
+TEST_P(DamagedCheckpoint, WithAFileMissingOrOfAnotherKindIsPassedOver) {
+  fs::remove(file_);
+  expect_fallback();
+  fs::create_directory(file_);
+  expect_fallback();
+}
+
+TEST_P(DamagedCheckpoint, WithoutAWholeOneIsAnErrorThatNamesEach) {
+  fs::remove(file_);
+  replace_file(directory_ / "step-000000001" / "state.safetensors", "");
+  EXPECT_THAT([&] { store_.load_latest(); },
+              testing::ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("no checkpoint is whole: "),
+                        HasSubstr(std::string("step-000000002/") + GetParam()),
+                        HasSubstr("step-000000001/state.safetensors"))));
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, DamagedCheckpoint,
+                         testing::Values("model.safetensors", "state.safetensors", "standing.json",
+                                         "manifest.json"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           return name.substr(0, name.find('.'));
+                         });
+
+}  // namespace
+}  // namespace attend::train

@@ -1,0 +1,190 @@
+#include "attend/train/checkpoint_store.h"
+
+#include "attend/io/files.h"
+#include "support/small_runs.h"
+#include "support/temporary_directory.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+
+namespace attend::train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// A snapshot of a few numbers that tell its step.
+Snapshot snapshot_at(int64_t step) {
+  Snapshot snapshot;
+  snapshot.standing.step = step;
+  snapshot.weights = {{"weight", torch::full({2, 3}, static_cast<double>(step))}};
+  snapshot.state = {{"random.cpu", torch::arange(5).to(torch::kByte)}};
+  return snapshot;
+}
+
+class CheckpointStoreTest : public testing::Test {
+ protected:
+  std::vector<std::string> folders() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  int64_t latest_step() const { return store_.load_latest()->snapshot.standing.step; }
+
+  TemporaryDirectory directory_;
+  fs::path path_ = directory_ / "run" / "checkpoint";
+  CheckpointStore store_{path_};
+};
+
+TEST_F(CheckpointStoreTest, LoadsAllThatWasSaved) {
+  Snapshot saved;
+  saved.standing = {.step = 12,
+                    .tokens = 9007199254740993,
+                    .skipped = 3,
+                    .training_seconds = 0.1 + 0.2,
+                    .evaluation_seconds = 1e-9,
+                    .train_loss = 1.0 / 3.0,
+                    .last = Evaluation{2.0 / 3.0, std::nullopt, 17},
+                    .best = Evaluation{0.1, 0.7, 18},
+                    .best_step = 8,
+                    .evaluations_without_gain = 2};
+  saved.weights = {{"a.weight", torch::randn({3, 4})}, {"b", torch::randn({2}, torch::kBFloat16)}};
+  saved.state = {{"sampler.order", torch::empty({0}, torch::kLong)},
+                 {"sampler.next", torch::tensor(0, torch::kLong)},
+                 {"random.cpu", torch::arange(256).to(torch::kByte)},
+                 {"optimizer.a.weight/step", torch::tensor(2.0F)}};
+  store_.save(saved);
+  const auto found = store_.load_latest().value();
+  EXPECT_EQ(found.path, path_ / "step-000000012");
+  EXPECT_THAT(found.damaged, IsEmpty());
+  EXPECT_TRUE(equal_tensors(found.snapshot.weights, saved.weights));
+  EXPECT_TRUE(equal_tensors(found.snapshot.state, saved.state));
+  const auto& standing = found.snapshot.standing;
+  EXPECT_EQ(standing.step, 12);
+  EXPECT_EQ(standing.tokens, saved.standing.tokens);
+  EXPECT_EQ(standing.skipped, 3);
+  EXPECT_EQ(standing.training_seconds, saved.standing.training_seconds);
+  EXPECT_EQ(standing.evaluation_seconds, saved.standing.evaluation_seconds);
+  EXPECT_EQ(standing.train_loss, saved.standing.train_loss);
+  EXPECT_EQ(standing.last->loss, 2.0 / 3.0);
+  EXPECT_EQ(standing.last->accuracy, std::nullopt);
+  EXPECT_EQ(standing.last->tokens, 17);
+  EXPECT_EQ(standing.best->loss, 0.1);
+  EXPECT_EQ(standing.best->accuracy, 0.7);
+  EXPECT_EQ(standing.best_step, 8);
+  EXPECT_EQ(standing.evaluations_without_gain, 2);
+}
+
+TEST_F(CheckpointStoreTest, ALossThatIsNotFiniteComesBackAsNoNumber) {
+  auto snapshot = snapshot_at(1);
+  snapshot.standing.train_loss = INFINITY;
+  store_.save(snapshot);
+  EXPECT_TRUE(std::isnan(store_.load_latest()->snapshot.standing.train_loss));
+  EXPECT_EQ(store_.load_latest()->snapshot.standing.best, std::nullopt);
+}
+
+TEST_F(CheckpointStoreTest, WithoutAnyThereIsNone) {
+  EXPECT_FALSE(store_.load_latest().has_value());
+  EXPECT_EQ(store_.latest(), "");
+}
+
+TEST_F(CheckpointStoreTest, KeepsTheLatestTwo) {
+  for (const int64_t step : {1, 5, 10, 20}) store_.save(snapshot_at(step));
+  EXPECT_THAT(folders(), ElementsAre("step-000000010", "step-000000020"));
+  EXPECT_EQ(latest_step(), 20);
+  EXPECT_EQ(store_.latest(), path_ / "step-000000020");
+}
+
+TEST_F(CheckpointStoreTest, OrdersByTheNumberOfTheStepWhateverItsLength) {
+  for (const int64_t step : {999999998, 999999999, 1000000000}) store_.save(snapshot_at(step));
+  EXPECT_EQ(latest_step(), 1000000000);
+  EXPECT_THAT(folders(), ElementsAre("step-1000000000", "step-999999999"));
+}
+
+TEST_F(CheckpointStoreTest, CleansUpWhatAKilledProcessLeft) {
+  store_.save(snapshot_at(1));
+  for (const auto* left : {".partial", ".replaced"}) {
+    fs::create_directories(path_ / left / "deep");
+    replace_file(path_ / left / "model.safetensors", "half of it");
+  }
+  EXPECT_EQ(latest_step(), 1);
+  store_.save(snapshot_at(2));
+  EXPECT_THAT(folders(), ElementsAre("step-000000001", "step-000000002"));
+}
+
+TEST_F(CheckpointStoreTest, TheSameStepAgainReplacesADamagedOne) {
+  store_.save(snapshot_at(1));
+  store_.save(snapshot_at(2));
+  fs::remove(path_ / "step-000000002" / "standing.json");
+  EXPECT_EQ(latest_step(), 1);
+  store_.save(snapshot_at(2));
+  EXPECT_EQ(latest_step(), 2);
+  EXPECT_THAT(folders(), ElementsAre("step-000000001", "step-000000002"));
+}
+
+TEST_F(CheckpointStoreTest, ADamagedOneDoesNotPushOutWholeOnes) {
+  store_.save(snapshot_at(4));
+  store_.save(snapshot_at(8));
+  fs::remove(path_ / "step-000000008" / "standing.json");
+  store_.save(snapshot_at(6));  // of the run that was resumed from step 4
+  EXPECT_EQ(latest_step(), 6);
+  EXPECT_THAT(folders(), ElementsAre("step-000000004", "step-000000006"));
+}
+
+/// Files of this process cannot grow beyond a size, as on a disk that is full.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST_F(CheckpointStoreTest, WhatCannotBeWrittenLeavesTheOldOnes) {
+  store_.save(snapshot_at(1));
+  store_.save(snapshot_at(2));
+  auto large = snapshot_at(3);
+  large.weights["weight"] = torch::zeros({100, 100});
+  // Nothing of the weights, some of them, not the rest.
+  for (const rlim_t bytes : {0, 20000}) {
+    const FileSizeLimit full(bytes);
+    EXPECT_THROW(store_.save(large), std::runtime_error) << bytes;
+  }
+  large = snapshot_at(3);
+  large.state["state"] = torch::zeros({100, 100});
+  {
+    const FileSizeLimit full(20000);
+    EXPECT_THROW(store_.save(large), std::runtime_error);
+  }
+  EXPECT_THAT(folders(), ElementsAre("step-000000001", "step-000000002"));
+  EXPECT_EQ(latest_step(), 2);
+}
+
+TEST_F(CheckpointStoreTest, ADirectoryThatCannotBeMadeIsNamed) {
+  replace_file(directory_ / "file", "mine");
+  EXPECT_THAT([&] { CheckpointStore(directory_ / "file" / "below").save(snapshot_at(1)); },
+              testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("file/below")));
+}
+
+}  // namespace
+}  // namespace attend::train

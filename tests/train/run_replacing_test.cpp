@@ -1,0 +1,118 @@
+#include "attend/input_error.h"
+#include "attend/io/files.h"
+#include "attend/train/run.h"
+#include "support/run_directory.h"
+#include "support/throws.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+namespace attend::train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::UnorderedElementsAre;
+
+std::vector<std::string> names_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+using ReplacedRun = RunDirectory;
+
+TEST_F(ReplacedRun, IsNotReplacedUnlessAsked) {
+  EXPECT_THAT([&] { begin(recipe_, false); }, throws<InputError>("run exists; choose another"));
+  EXPECT_NO_THROW(begin(recipe_, true));
+}
+
+TEST_F(ReplacedRun, StaysUntilTheNewOneIsFinished) {
+  train_for(4);
+  finish();
+  replace_file(path_ / RunFiles::metrics, "{}\n");
+  const auto old_model = read_bytes(path_ / RunFiles::model);
+  const auto old_summary = read_bytes(path_ / RunFiles::summary);
+  auto other = recipe_;
+  other.training.seed = 7;
+  begin(other, true);
+  EXPECT_THAT(names_in(path_), UnorderedElementsAre(RunLock::kFile, "replaced", "recipe.toml",
+                                                    "data.json", "tokenizer.json"));
+  EXPECT_THAT(names_in(path_ / RunFiles::replaced),
+              UnorderedElementsAre("recipe.toml", "data.json", "tokenizer.json", "metrics.jsonl",
+                                   "model.safetensors", "summary.json", "checkpoint"));
+  EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::model), old_model);
+  EXPECT_NO_THROW(load_run(path_ / RunFiles::replaced)) << "it is a run as before";
+  train_for(4);
+  EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::summary), old_summary);
+  finish();
+  EXPECT_FALSE(fs::exists(path_ / RunFiles::replaced));
+  EXPECT_EQ(load_run(path_).recipe.training.seed, 7);
+}
+
+TEST_F(ReplacedRun, ThatWasFinishedIsNotPushedOutByOneThatWasNot) {
+  train_for(4);
+  finish();
+  const auto finished = read_bytes(path_ / RunFiles::model);
+  auto other = recipe_;
+  other.training.seed = 7;
+  begin(other, true);
+  train_for(4);  // and is never finished
+  EXPECT_NE(read_bytes(path_ / RunFiles::model), finished);
+  begin(other, true);
+  EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::model), finished);
+  EXPECT_FALSE(fs::exists(path_ / RunFiles::model));
+  EXPECT_FALSE(fs::exists(path_ / RunFiles::checkpoints));
+}
+
+TEST_F(ReplacedRun, LeavesForeignFilesAlone) {
+  replace_file(path_ / "notes.txt", "mine");
+  fs::create_directory(path_ / "plots");
+  begin(recipe_, true);
+  EXPECT_EQ(read_bytes(path_ / "notes.txt"), "mine");
+  EXPECT_TRUE(fs::exists(path_ / "plots"));
+
+  const auto foreign = directory_ / "foreign";
+  fs::create_directory(foreign);
+  replace_file(foreign / RunFiles::model, "mine");
+  EXPECT_THAT([&] { create_run(foreign, recipe_, *task_, true); },
+              throws<InputError>("it is left alone"));
+  EXPECT_EQ(read_bytes(foreign / RunFiles::model), "mine");
+}
+
+TEST_F(ReplacedRun, WhatAProcessLeavesThatWasEndedBeforeTheRecipeIsTaken) {
+  train_for(4);
+  finish();
+  begin(recipe_, true);
+  lock_.reset();
+  fs::remove(path_ / RunFiles::recipe);  // the last that is written
+  begin(recipe_, false);
+  EXPECT_NO_THROW(recipe_of_run(path_));
+  EXPECT_NO_THROW(load_run(path_ / RunFiles::replaced));
+}
+
+TEST_F(ReplacedRun, AnEmptyDirectoryIsTakenAndAFileIsNot) {
+  fs::create_directory(directory_ / "empty");
+  EXPECT_NO_THROW(create_run(directory_ / "empty", recipe_, *task_, false));
+  replace_file(directory_ / "file", "mine");
+  for (const auto* path : {"file", "file/below"}) {
+    EXPECT_THROW(create_run(directory_ / path, recipe_, *task_, true), InputError) << path;
+  }
+  EXPECT_EQ(read_bytes(directory_ / "file"), "mine");
+}
+
+TEST_F(ReplacedRun, ASummarySaysWhatWasReached) {
+  train_for(6);
+  finish();
+  const auto summary = nlohmann::json::parse(read_bytes(path_ / RunFiles::summary));
+  EXPECT_EQ(summary.at("task"), "senses");
+  EXPECT_EQ(summary.at("steps"), 6);
+  EXPECT_EQ(summary.at("best_step"), 4);
+  EXPECT_EQ(summary.at("val_loss"), outcome_.standing.best->loss);
+  EXPECT_EQ(summary.at("accuracy"), *outcome_.standing.best->accuracy);
+  EXPECT_FALSE(summary.contains("skipped_steps"));
+}
+
+}  // namespace
+}  // namespace attend::train

@@ -1,0 +1,129 @@
+#include "attend/train/loss.h"
+#include "attend/train/model.h"
+#include "attend/train/task.h"
+#include "support/small_runs.h"
+#include "support/task_examples.h"
+#include "support/temporary_directory.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+namespace attend::train {
+namespace {
+
+/// Every task, with the recipe that is its default.
+class EveryTask : public testing::TestWithParam<std::size_t> {
+ protected:
+  const TaskInfo& info() const { return tasks().at(GetParam()); }
+  bool asks() const { return !info().reads_text && info().name != std::string("senses"); }
+
+  TemporaryDirectory directory_;
+  Recipe recipe_ = recipe_with_text(info(), directory_.path());
+  std::unique_ptr<Task> task_ = make_task(recipe_);
+};
+
+bool equal_batches(const Batch& one, const Batch& other) {
+  const auto equal = [](const torch::Tensor& a, const torch::Tensor& b) {
+    return a.defined() == b.defined() && (!a.defined() || a.equal(b));
+  };
+  return equal(one.tokens, other.tokens) && equal(one.targets, other.targets) &&
+         equal(one.answers, other.answers) && equal(one.valid, other.valid) &&
+         equal(one.decoder_tokens, other.decoder_tokens);
+}
+
+TEST_P(EveryTask, TheSameStateOfTheSamplerGivesTheSameBatch) {
+  Sampler sampler(11);
+  task_->training_batch(7, sampler);
+  Sampler restored(12);
+  restored.load_state(sampler.state());
+  const auto batch = task_->training_batch(9, sampler);
+  EXPECT_TRUE(equal_batches(task_->training_batch(9, restored), batch));
+  EXPECT_EQ(batch.tokens.size(0), 9);
+  Sampler other(13);
+  EXPECT_FALSE(equal_batches(task_->training_batch(9, other), batch));
+}
+
+TEST_P(EveryTask, AnotherTaskOfTheSameRecipeIsTheSame) {
+  const auto again = make_task(recipe_);
+  EXPECT_EQ(again->tokenizer().size(), task_->tokenizer().size());
+  EXPECT_EQ(again->classes(), task_->classes());
+  EXPECT_EQ(again->data_checksum(), task_->data_checksum());
+  EXPECT_TRUE(
+      equal_batches(again->validation_batches(64).front(), task_->validation_batches(64).front()));
+}
+
+TEST_P(EveryTask, WhatIsHeldOutDoesNotDependOnTheSeed) {
+  auto other = recipe_;
+  other.training.seed = 77;
+  EXPECT_TRUE(equal_batches(make_task(other)->validation_batches(64).front(),
+                            task_->validation_batches(64).front()));
+}
+
+TEST_P(EveryTask, HeldOutPromptsAreNeverTrainedOn) {
+  if (!asks()) return;
+  std::set<std::string> held_out;
+  for (const auto& batch : task_->validation_batches(100)) {
+    for (const auto& example : examples_in(batch, *task_)) held_out.insert(example.prompt);
+  }
+  for (const auto& example : task_->samples()) EXPECT_EQ(held_out.count(example.prompt), 1U);
+  EXPECT_GT(held_out.size(), 100U);
+  Sampler sampler(3);
+  for (int i = 0; i < 40; ++i) {
+    for (const auto& example : examples_in(task_->training_batch(100, sampler), *task_)) {
+      ASSERT_EQ(held_out.count(example.prompt), 0U) << example.prompt;
+    }
+  }
+}
+
+TEST_P(EveryTask, TheValidationIsWholeWhateverTheBatch) {
+  const auto count = [&](int64_t size) {
+    int64_t targets = 0;
+    for (const auto& batch : task_->validation_batches(size)) {
+      EXPECT_LE(batch.tokens.size(0), size);
+      targets += counted_targets(batch);
+    }
+    return targets;
+  };
+  EXPECT_EQ(count(7), count(64));
+}
+
+TEST_P(EveryTask, ItsModelTakesItsBatches) {
+  recipe_.stack().layers = 1;
+  recipe_.stack().embed_dim = 16;
+  auto model = make_model(recipe_, task_->tokenizer().size(), task_->classes().size());
+  Sampler sampler(3);
+  for (const auto& batch :
+       {task_->training_batch(3, sampler), task_->validation_batches(3).front()}) {
+    const auto logits = logits_of(model, batch);
+    EXPECT_EQ(logits.sizes().slice(0, logits.dim() - 1), batch.targets.sizes());
+    EXPECT_LT(batch.targets.max().item<int64_t>(), logits.size(-1));
+    EXPECT_GE(batch.targets.masked_select(batch.targets.ne(kIgnored)).min().item<int64_t>(), 0);
+    if (batch.answers.defined()) {
+      EXPECT_FALSE(batch.answers.logical_and(batch.targets.eq(kIgnored)).any().item<bool>())
+          << "what accuracy counts has a target";
+    }
+  }
+}
+
+TEST_P(EveryTask, AllClassesOccur) {
+  const auto classes = task_->classes();
+  Sampler sampler(3);
+  for (const auto& batch :
+       {task_->training_batch(200, sampler), task_->validation_batches(200).front()}) {
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+      const auto count = batch.targets.eq(static_cast<int64_t>(i)).sum().item<int64_t>();
+      EXPECT_GT(count, 60) << classes[i] << ": about as many of each are wanted";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, EveryTask, testing::Range<std::size_t>(0, tasks().size()),
+                         [](const auto& info) {
+                           std::string name = tasks().at(info.param).name;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace attend::train

@@ -1,0 +1,76 @@
+#include "attend/train/loss.h"
+#include "attend/train/trainer.h"
+#include "support/close.h"
+#include "support/small_runs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace attend::train {
+namespace {
+
+/// Answers of different lengths, so that batches have different numbers of targets.
+Recipe without_noise(int64_t batch, int64_t accumulate) {
+  auto recipe = small_recipe("copy", 1);
+  recipe.stack().dropout = 0.0;
+  recipe.training.batch = batch;
+  recipe.training.accumulate = accumulate;
+  recipe.training.clip = 0.0;
+  return recipe;
+}
+
+TEST(TrainerAccumulation, ThreeBatchesOfFourEqualOneOfTwelve) {
+  Recorder one;
+  Recorder three;
+  SmallRun at_once(without_noise(12, 1));
+  const auto standing = at_once.trainer.run({.observers = {&one}}).standing;
+  SmallRun in_parts(without_noise(4, 3));
+  EXPECT_EQ(in_parts.trainer.run({.observers = {&three}}).standing.tokens, standing.tokens);
+  EXPECT_NEAR(three.progress.back().loss, one.progress.back().loss, 1e-6);
+  const auto expected = module_of(at_once.model).named_parameters();
+  for (const auto& parameter : module_of(in_parts.model).named_parameters()) {
+    EXPECT_TRUE(close(parameter.value().grad(), expected[parameter.key()].grad(), 1e-6))
+        << parameter.key();
+  }
+}
+
+TEST(TrainerAccumulation, TheLossIsTheMeanOverAllTargetsNotTheMeanOfMeans) {
+  const auto recipe = without_noise(4, 3);
+  SmallRun run(recipe);
+  Sampler sampler(static_cast<uint64_t>(recipe.training.seed));
+  double sum = 0.0;
+  double means = 0.0;
+  int64_t targets = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto batch = run.task->training_batch(4, sampler);
+    const auto loss = summed_loss(logits_of(run.model, batch), batch.targets).item<double>();
+    sum += loss;
+    targets += counted_targets(batch);
+    means += loss / static_cast<double>(counted_targets(batch)) / 3;
+  }
+  const double mean = sum / static_cast<double>(targets);
+  const double found = run.trainer.run().standing.train_loss;
+  EXPECT_NEAR(found, mean, 1e-6);
+  EXPECT_GT(std::abs(found - means), 1e-5) << "the batches are too much alike to tell";
+}
+
+TEST(TrainerAccumulation, BalanceAndSmoothingChangeWhatIsLearned) {
+  auto recipe = without_noise(4, 3);
+  recipe.stack().experts = 4;
+  const auto trained = [&] {
+    SmallRun run(recipe);
+    run.trainer.run();
+    return run.weights();
+  };
+  const auto plain = trained();
+  recipe.training.balance = 0.5;
+  EXPECT_FALSE(equal_tensors(trained(), plain));
+  recipe.training.balance = 0.01;
+  EXPECT_TRUE(equal_tensors(trained(), plain));
+  recipe.training.label_smoothing = 0.1;
+  EXPECT_FALSE(equal_tensors(trained(), plain));
+}
+
+}  // namespace
+}  // namespace attend::train

@@ -1,0 +1,108 @@
+#include "attend/io/safetensors.h"
+#include "attend/train/trainer.h"
+#include "support/small_runs.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace attend::train {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// Asks for a stop after so many steps.
+auto stop_after(int64_t steps) {
+  return [steps, done = int64_t{0}]() mutable { return ++done >= steps; };
+}
+
+TEST(TrainerHooks, TheKeeperHearsSnapshotsInIntervalsAndAtTheEnd) {
+  auto recipe = small_recipe("senses");
+  recipe.training.checkpoint_every = 4;
+  Recorder whole;
+  SmallRun(recipe).trainer.run({.keeper = &whole});
+  EXPECT_THAT(whole.kept, ElementsAre(4, 8, 10));
+
+  Recorder stopped;
+  SmallRun(recipe).trainer.run({.keeper = &stopped, .stop_requested = stop_after(5)});
+  EXPECT_THAT(stopped.kept, ElementsAre(4, 5));
+
+  Recorder just_kept;
+  SmallRun(recipe).trainer.run({.keeper = &just_kept, .stop_requested = stop_after(8)});
+  EXPECT_THAT(just_kept.kept, ElementsAre(4, 8)) << "once is enough";
+}
+
+TEST(TrainerHooks, TheKeeperHearsTheWeightsOfTheLowestLoss) {
+  auto recipe = small_recipe("senses", 30);
+  recipe.training.eval_every = 1;
+  recipe.training.warmup = 0;
+  recipe.training.lr = 0.3;  // so high that the loss goes up and down
+  Recorder recorder;
+  SmallRun run(recipe);
+  const auto standing = run.trainer.run({.observers = {&recorder}, .keeper = &recorder}).standing;
+  std::size_t gains = 0;
+  double lowest = INFINITY;
+  for (std::size_t i = 0; i < recorder.evaluations.size(); ++i) {
+    if (recorder.evaluations[i].loss >= lowest) continue;
+    lowest = recorder.evaluations[i].loss;
+    ++gains;
+    EXPECT_LE(recorder.evaluated[i], standing.best_step);
+  }
+  EXPECT_LT(gains, recorder.evaluations.size()) << "no evaluation was worse than one before";
+  EXPECT_EQ(recorder.best.size(), gains);
+  EXPECT_EQ(standing.best->loss, lowest);
+  load_state_dict(module_of(run.model), recorder.best.back());
+  EXPECT_EQ(evaluate(run.model, *run.task).loss, lowest);
+}
+
+TEST(TrainerHooks, AStopIsHeardAfterEachStepAndObserversAreTold) {
+  for (const int64_t step : {1, 2, 4, 9}) {
+    Recorder recorder;
+    const auto outcome =
+        SmallRun(small_recipe("senses"))
+            .trainer.run({.observers = {&recorder}, .stop_requested = stop_after(step)});
+    EXPECT_EQ(outcome.ending, Ending::stop_requested);
+    EXPECT_EQ(outcome.standing.step, step);
+    EXPECT_EQ(recorder.finished, 1);
+  }
+}
+
+TEST(TrainerHooks, AStopAfterTheLastStepIsTheEnd) {
+  const auto outcome =
+      SmallRun(small_recipe("senses")).trainer.run({.stop_requested = stop_after(10)});
+  EXPECT_EQ(outcome.ending, Ending::all_steps);
+}
+
+TEST(TrainerHooks, PatienceEndsTheRunAndStaysAtItsEnd) {
+  auto recipe = small_recipe("senses", 100);
+  recipe.training.eval_every = 2;
+  recipe.training.patience = 3;
+  recipe.training.lr = 0.0;  // no evaluation is lower than the first
+  SmallRun run(recipe);
+  Recorder recorder;
+  const auto outcome = run.trainer.run({.observers = {&recorder}});
+  EXPECT_EQ(outcome.ending, Ending::patience);
+  EXPECT_THAT(recorder.evaluated, ElementsAre(2, 4, 6, 8));
+  EXPECT_EQ(recorder.finished, 1);
+  EXPECT_EQ(outcome.standing.best_step, 2);
+  EXPECT_EQ(outcome.standing.evaluations_without_gain, 3);
+
+  SmallRun resumed(recipe);
+  resumed.trainer.restore(run.trainer.snapshot());
+  Recorder nothing;
+  EXPECT_EQ(resumed.trainer.run({.observers = {&nothing}, .keeper = &nothing}).ending,
+            Ending::patience);
+  EXPECT_THAT(nothing.reported_steps(), IsEmpty());
+  EXPECT_THAT(nothing.kept, IsEmpty());
+}
+
+TEST(TrainerHooks, WithoutPatienceARunGoesOnToItsEnd) {
+  auto recipe = small_recipe("senses", 20);
+  recipe.training.eval_every = 1;
+  recipe.training.lr = 0.0;
+  EXPECT_EQ(SmallRun(recipe).trainer.run().ending, Ending::all_steps);
+}
+
+}  // namespace
+}  // namespace attend::train

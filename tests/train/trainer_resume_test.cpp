@@ -1,0 +1,111 @@
+#include "attend/input_error.h"
+#include "attend/train/checkpoint_store.h"
+#include "attend/train/trainer.h"
+#include "support/seed.h"
+#include "support/small_runs.h"
+#include "support/temporary_directory.h"
+#include "support/throws.h"
+
+#include <gmock/gmock.h>
+
+#include <optional>
+
+namespace attend::train {
+namespace {
+
+constexpr int64_t kSteps = 12;
+
+/// One task for each kind of model, of drawn and of listed examples; dropout, several batches in a
+/// step, and an epoch that ends within a step.
+class ResumedTraining : public testing::TestWithParam<const char*> {
+ protected:
+  ResumedTraining() {
+    recipe_.training.accumulate = 3;
+    recipe_.training.batch = 5;
+    recipe_.training.optimizer = OptimizerKind::muon;
+  }
+
+  /// What a fresh trainer of a fresh model has after `until` steps in all, from `start` on.
+  Snapshot run(const std::optional<Snapshot>& start, int64_t until) const {
+    SmallRun run(recipe_);
+    if (start) run.trainer.restore(*start);
+    int64_t step = start ? start->standing.step : 0;
+    const auto stop = [&] { return ++step == until; };
+    EXPECT_EQ(run.trainer.run({.stop_requested = stop}).ending,
+              until == kSteps ? Ending::all_steps : Ending::stop_requested);
+    return run.trainer.snapshot();
+  }
+
+  Recipe recipe_ = small_recipe(GetParam(), kSteps);
+};
+
+TEST_P(ResumedTraining, EqualsTrainingThatWasNotInterruptedBitForBit) {
+  seed_afresh();
+  const auto stop = draw(1, kSteps - 1);
+  const auto second_stop = draw(stop + 1, kSteps);
+  const auto whole = run({}, kSteps);
+  for (const int64_t k : {stop, second_stop}) {
+    if (k == kSteps) continue;
+    const auto resumed = run(run({}, k), kSteps);
+    EXPECT_TRUE(equal_tensors(resumed.weights, whole.weights)) << "stopped after step " << k;
+    EXPECT_TRUE(equal_tensors(resumed.state, whole.state)) << "stopped after step " << k;
+    EXPECT_EQ(resumed.standing.tokens, whole.standing.tokens);
+    EXPECT_EQ(resumed.standing.best->loss, whole.standing.best->loss);
+    EXPECT_EQ(resumed.standing.best_step, whole.standing.best_step);
+    EXPECT_EQ(resumed.standing.train_loss, whole.standing.train_loss);
+  }
+}
+
+TEST_P(ResumedTraining, MayBeInterruptedAfterEachStepAndKeptOnDisk) {
+  const auto whole = run({}, kSteps);
+  const TemporaryDirectory directory;
+  CheckpointStore store(directory / "checkpoint");
+  store.save(run({}, 1));
+  for (int64_t step = 2; step <= kSteps; ++step) {
+    store.save(run(store.load_latest()->snapshot, step));
+  }
+  EXPECT_TRUE(equal_tensors(store.load_latest()->snapshot.weights, whole.weights));
+}
+
+TEST_P(ResumedTraining, NeedsEachPartOfTheSnapshot) {
+  const auto whole = run({}, kSteps);
+  const auto stopped = run({}, 5);
+  const auto fresh = SmallRun(recipe_).trainer.snapshot();
+  for (const std::string part : {"optimizer.", "sampler.", "random.", ""}) {
+    auto without = stopped;  // the state of that part, or all of it, is that of a fresh run
+    for (const auto& [name, tensor] : fresh.state) {
+      if (name.starts_with(part)) without.state.at(name) = tensor;
+    }
+    EXPECT_FALSE(equal_tensors(run(without, kSteps).weights, whole.weights)) << part;
+  }
+  auto without = stopped;
+  without.weights = fresh.weights;
+  EXPECT_FALSE(equal_tensors(run(without, kSteps).weights, whole.weights));
+}
+
+TEST_P(ResumedTraining, NamesWhatASnapshotLacks) {
+  const auto stopped = run({}, 2);
+  const auto restore_without = [&](const std::string& part) {
+    auto without = stopped;
+    std::erase_if(without.state, [&](const auto& entry) { return entry.first.starts_with(part); });
+    SmallRun(recipe_).trainer.restore(without);
+  };
+  EXPECT_THAT([&] { restore_without("optimizer."); }, throws<InputError>("/momentum"));
+  EXPECT_THAT([&] { restore_without("sampler."); },
+              throws<InputError>("the sampler's state lacks 'generator'"));
+  auto other = recipe_;
+  other.stack().layers = 2;
+  EXPECT_THAT([&] { SmallRun(other).trainer.restore(stopped); }, throws<InputError>("do not fit"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, ResumedTraining,
+                         testing::Values("modular-arithmetic", "senses", "copy",
+                                         "balanced-brackets", "translation"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace attend::train
