@@ -14,6 +14,7 @@ if(TARGET attend_app)
   install(TARGETS attend_app)
   install(FILES ${PROJECT_BINARY_DIR}/apps/attend/completion/attend
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(DIRECTORY models DESTINATION ${CMAKE_INSTALL_DATADIR}/attend)
   list(APPEND attend_installed attend_app)
 endif()
 # LibTorch is found again where it is now. Not by INSTALL_RPATH_USE_LINK_PATH, which leaves out what is

@@ -41,9 +41,8 @@ void check_target(const ExportArguments& arguments) {
   if (!fs::exists(status)) return;
   if (!fs::is_regular_file(status)) fail("exists and is not a file");
   if (!arguments.overwrite) fail("exists; choose another -o, or give --overwrite");
-  for (const auto* file :
-       {train::RunFiles::recipe, train::RunFiles::model, kTokenizerFile,
-        train::RunFiles::metrics, train::RunFiles::summary}) {
+  for (const auto* file : {train::RunFiles::recipe, train::RunFiles::model, kTokenizerFile,
+                           train::RunFiles::metrics, train::RunFiles::summary}) {
     const auto own = fs::path(arguments.run) / file;
     if (fs::exists(own) && fs::equivalent(own, out)) fail("is a file of the run itself");
   }

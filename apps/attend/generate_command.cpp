@@ -39,8 +39,8 @@ class Writer {
     auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed(n));
     const auto decode = [this](const auto& tokens) { return run_.tokenizer->decode(tokens); };
     TokenStream stream(decode, prompt_.back(), arguments_.stops, print);
-    generate(train::model_as<LanguageModel>(run_.model, "attend generate"), prompt_, arguments_.options, generator,
-             [&](int64_t token) { return stream.add(token); });
+    generate(train::model_as<LanguageModel>(run_.model, "attend generate"), prompt_,
+             arguments_.options, generator, [&](int64_t token) { return stream.add(token); });
     stream.finish();
     return stream;
   }

@@ -41,7 +41,8 @@ std::vector<const RecipeField*> changed_fields(const train::Recipe& recipe) {
   std::vector<const RecipeField*> changed;
   for (const auto& field : train::recipe_fields()) {
     if (std::string_view(field.key) == "text") continue;  // it has no default
-    if (train::value_text(field, recipe) != train::value_text(field, defaults)) changed.push_back(&field);
+    if (train::value_text(field, recipe) != train::value_text(field, defaults))
+      changed.push_back(&field);
   }
   return changed;
 }
@@ -55,9 +56,10 @@ void add_config(const train::Recipe& recipe, Findings& found) {
   const auto& defaults = train::find_task(recipe.task).defaults;
   auto changed = ordered_json::array();
   for (const auto* field : changed_fields(recipe)) {
-    found.head += report_line(changed.empty() ? "changed" : "",
-                              fmt::format("{} = {} (default {})", field->key,
-                                          train::value_text(*field, recipe), train::value_text(*field, defaults)));
+    found.head += report_line(
+        changed.empty() ? "changed" : "",
+        fmt::format("{} = {} (default {})", field->key, train::value_text(*field, recipe),
+                    train::value_text(*field, defaults)));
     changed.push_back(field->key);
   }
   if (changed.empty()) found.head += report_line("changed", "nothing: the defaults of the task");
@@ -101,7 +103,8 @@ void add_summary(const fs::path& path, Findings& found) {
 void add_model(const fs::path& directory, Findings& found) {
   auto run = train::load_run(directory);
   const int64_t context = run.recipe.context();
-  const double flops = std::visit([&](auto& model) { return flops_per_token(model, context); }, run.model);
+  const double flops =
+      std::visit([&](auto& model) { return flops_per_token(model, context); }, run.model);
   found.tensors = tensors_of(train::module_of(run.model));
   found.tail += report_line(
       "FLOPs", fmt::format("{} a token, forward, in a sequence of {} tokens\n"

@@ -24,8 +24,8 @@ std::string expectation(const train::RecipeCard& card) {
 
 Json to_json(const std::filesystem::path& path, const std::string& task,
              const train::RecipeCard& card) {
-  Json json{{"name", path.stem().string()}, {"path", path.string()},   {"task", task},
-            {"summary", card.summary},      {"device", card.device},   {"seconds", card.seconds}};
+  Json json{{"name", path.stem().string()}, {"path", path.string()}, {"task", task},
+            {"summary", card.summary},      {"device", card.device}, {"seconds", card.seconds}};
   if (card.val_loss) json["val_loss"] = *card.val_loss;
   if (card.accuracy) json["accuracy"] = *card.accuracy;
   return json;

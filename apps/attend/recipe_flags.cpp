@@ -93,8 +93,8 @@ struct AddFlag {
         if (const auto* found = std::get_if<T*>(&target)) {
           **found = value;
         } else {
-          throw InputError(fmt::format("{}: a {} has no such value", flag,
-                                       train::model_kind(recipe.model)));
+          throw InputError(
+              fmt::format("{}: a {} has no such value", flag, train::model_kind(recipe.model)));
         }
       });
     };

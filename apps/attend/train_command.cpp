@@ -193,7 +193,8 @@ class TrainingRun {
 };
 
 train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& flags) {
-  if (arguments.resume.empty()) return flags.resolve(
+  if (arguments.resume.empty())
+    return flags.resolve(
         arguments.recipe_file.empty() ? "" : find_recipe(arguments.recipe_file).string());
   for (const auto& [given, name] : {std::pair(!arguments.recipe_file.empty(), "a recipe"),
                                     std::pair(!arguments.out.empty(), "--out"),

@@ -32,8 +32,8 @@ struct Answer {
     return classes.at(static_cast<std::size_t>(scores.argmax().item<int64_t>()));
   }
   std::string operator()(Seq2Seq& model) const {
-    return tokenizer.decode(generate(
-        model, prompt, {.begin = number_of(kBegin), .end = number_of(kEnd)}, kGreedy));
+    return tokenizer.decode(
+        generate(model, prompt, {.begin = number_of(kBegin), .end = number_of(kEnd)}, kGreedy));
   }
 };
 

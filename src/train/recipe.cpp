@@ -71,13 +71,15 @@ const std::vector<RecipeField>& recipe_fields() {
   }
   static const std::vector<RecipeField> fields{
       ATTEND_FIELD("", "task", task, "what to learn", 0, 0),
-      ATTEND_FIELD("", "text", text, "UTF-8 file to learn: a text, or a table of labelled lines", 0, 0),
+      ATTEND_FIELD("", "text", text, "UTF-8 file to learn: a text, or a table of labelled lines", 0,
+                   0),
 
       ATTEND_FIELD("data", "length", data.length,
                    "longest sequence of the task's symbols, as a number's digits", 1, 4096),
       ATTEND_FIELD("data", "symbols", data.symbols,
                    "different symbols of the task; the modulus of arithmetic", 1, 4096),
-      ATTEND_FIELD("data", "held_out", data.held_out, "share of a list or a file that is not trained on", 0.001, 0.999),
+      ATTEND_FIELD("data", "held_out", data.held_out,
+                   "share of a list or a file that is not trained on", 0.001, 0.999),
       ATTEND_FIELD("data", "unit", data.unit, "what a token of a file is", 0, 0),
       ATTEND_FIELD("data", "vocabulary", data.vocabulary,
                    "most words, 0 = all of them; exact number of subwords", 0, 1000000),

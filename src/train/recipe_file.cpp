@@ -95,8 +95,7 @@ void check_keys(const toml::table& table, const std::string& prefix, const std::
   for (const auto& [key, node] : table) {
     const auto name = prefix + std::string(key.str());
     if (node.is_table() && prefix.empty() &&
-        (name == "data" || name == "model" || name == "training" ||
-                             name == kCard)) {
+        (name == "data" || name == "model" || name == "training" || name == kCard)) {
       check_keys(*node.as_table(), name + ".", file);
     } else if (std::find(known.begin(), known.end(), name) == known.end()) {
       throw InputError(fmt::format("{}: unknown key '{}'; did you mean '{}'?", file, name,

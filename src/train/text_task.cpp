@@ -19,6 +19,13 @@ torch::Tensor encode(const Tokenizer& tokenizer, const std::string& text) {
   return torch::tensor(tokenizer.encode(text), torch::kLong);  // (N)
 }
 
+/// The first line of a text that begins anywhere, if that has a whole one, or all of it.
+std::string first_line(const std::string& text) {
+  const auto begin = text.find_first_not_of('\n', text.find('\n'));
+  const auto end = text.find('\n', begin);
+  return end == std::string::npos ? text : text.substr(begin, end + 1 - begin);
+}
+
 }  // namespace
 
 Recipe TextTask::defaults() {
@@ -51,22 +58,20 @@ TextTask::TextTask(const Recipe& recipe, const std::string& text)
     : tokenizer_(make_tokenizer(recipe.data.unit, text, recipe.data.vocabulary)),
       context_(recipe.context()),
       checksum_(fmt::format("{:08x}", crc32c(text))) {
-  auto ids = tokenizer_->encode(text);
+  const auto ids = tokenizer_->encode(text);
   const auto tokens = torch::tensor(ids, torch::kLong);  // (N)
   const int64_t count = tokens.size(0);
   const auto held_out = static_cast<int64_t>(static_cast<double>(count) * recipe.data.held_out);
   training_ = tokens.narrow(0, 0, count - held_out);
   validation_ = tokens.narrow(0, count - held_out, held_out);
-  for (const auto& [part, name] : {std::pair(training_, "training"), std::pair(validation_, "validation")}) {
+  for (const auto& [part, name] :
+       {std::pair(training_, "training"), std::pair(validation_, "validation")}) {
     if (part.size(0) > context_) continue;
-    throw InputError(fmt::format(
-        "{}: {} tokens leave a {} part of {}, expected more than the context ({})", recipe.text,
-        count, name, part.size(0), context_));
+    throw InputError(
+        fmt::format("{}: {} tokens leave a {} part of {}, expected more than the context ({})",
+                    recipe.text, count, name, part.size(0), context_));
   }
-  // The first line, or the beginning of one that is longer than the model sees.
-  ids.resize(static_cast<std::size_t>(context_));
-  prompt_ = tokenizer_->decode(ids);
-  prompt_ = prompt_.substr(0, std::min(prompt_.find('\n'), prompt_.size() - 1) + 1);
+  prompt_ = first_line(tokenizer_->decode({ids.end() - held_out, ids.end() - held_out + context_}));
 }
 
 Batch TextTask::training_batch(int64_t size, Sampler& sampler) const {

@@ -14,7 +14,7 @@ namespace attend::parity {
 namespace {
 
 /// Close, by 1e-6 of the greatest element in float32 and by 1e-12 of it in float64.
-testing::AssertionResult agree(const torch::Tensor& found, const torch::Tensor& expected) {
+testing::AssertionResult agrees(const torch::Tensor& found, const torch::Tensor& expected) {
   const double tolerance = expected.scalar_type() == torch::kDouble ? 1e-12 : 1e-6;
   return close(found, expected, tolerance * expected.abs().max().item<double>());
 }
@@ -68,14 +68,14 @@ void expect_parity(const Case& a_case, bool same_library) {
     const auto found = module.named_parameters()[name].detach();
     const bool is_muons = state.contains(name + "/momentum");
     EXPECT_TRUE(is_muons && !same_library ? arrives_near(found, expected, begin.at(name))
-                                          : agree(found, expected))
+                                          : agrees(found, expected))
         << name;
   }
   const auto expected_state = a_case.with_prefix("state.");
   EXPECT_EQ(state.size(), expected_state.size());
   for (const auto& [name, expected] : expected_state) {
     ASSERT_TRUE(state.contains(name)) << name;
-    EXPECT_TRUE(agree(state.at(name), expected)) << name;
+    EXPECT_TRUE(agrees(state.at(name), expected)) << name;
   }
 }
 

@@ -31,11 +31,15 @@ Example translation(const Batch& batch, int64_t row, const Task& task) {
 
 Recipe recipe_with_text(const TaskInfo& task, const std::filesystem::path& directory) {
   auto recipe = task.defaults;
-  if (task.reads_text) {
-    std::string text;
-    for (int i = 0; i < 500; ++i) text += "line " + std::to_string(i * i) + "\n";
-    replace_file(directory / "text", text);
-    recipe.text = (directory / "text").string();
+  if (task.reads_file()) {
+    const bool labelled = task.name == std::string("labelled-lines");
+    std::string text = labelled ? "text\tlabel\n" : "";
+    for (int i = 0; i < 500; ++i) {
+      text += "line " + std::to_string(i * i);
+      text += labelled ? (i % 2 == 0 ? "\teven\n" : "\todd\n") : "\n";
+    }
+    recipe.text = (directory / "text.tsv").string();
+    replace_file(recipe.text, text);
   }
   return recipe;
 }

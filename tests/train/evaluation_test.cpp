@@ -1,5 +1,6 @@
 #include "attend/train/evaluation.h"
 
+#include "attend/io/vocabulary.h"
 #include "attend/train/task.h"
 
 #include <gtest/gtest.h>

@@ -66,8 +66,7 @@ TEST_F(RunDirectory, LoadingNamesWhatIsMissing) {
   train_for(4);
   finish();
   EXPECT_THAT([&] { load_run(directory_ / "none"); }, throws<InputError>("no such run directory"));
-  for (const auto* name :
-       {RunFiles::model, RunFiles::data, kTokenizerFile, RunFiles::recipe}) {
+  for (const auto* name : {RunFiles::model, RunFiles::data, kTokenizerFile, RunFiles::recipe}) {
     fs::remove(path_ / name);
     EXPECT_THAT([&] { load_run(path_); }, throws<InputError>((path_ / name).c_str()));
     EXPECT_THAT([&] { load_run(path_); }, throws<InputError>("no such file"));

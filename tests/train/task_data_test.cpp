@@ -16,7 +16,7 @@ namespace {
 class EveryTask : public testing::TestWithParam<std::size_t> {
  protected:
   const TaskInfo& info() const { return tasks().at(GetParam()); }
-  bool asks() const { return !info().reads_text && info().name != std::string("senses"); }
+  bool asks() const { return !info().reads_file() && info().name != std::string("senses"); }
 
   TemporaryDirectory directory_;
   Recipe recipe_ = recipe_with_text(info(), directory_.path());

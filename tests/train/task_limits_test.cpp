@@ -40,7 +40,7 @@ TEST(TaskLimits, ExtremesOfTheDataWorkOrAreRefusedBeforeTraining) {
   const TemporaryDirectory directory;
   for (const auto& task : tasks()) {
     auto recipe = task.defaults;
-    if (task.reads_text) continue;  // has neither length nor symbols
+    if (task.reads_file()) continue;  // has neither length nor symbols
     for (const auto& extreme : {Extreme{1, 1}, Extreme{1, 4096}, Extreme{4096, 1},
                                 Extreme{4096, 4096}, Extreme{1, 2}, Extreme{2, 1}}) {
       SCOPED_TRACE(fmt::format("{}: {}, {}", task.name, extreme.length, extreme.symbols));
@@ -82,7 +82,7 @@ TEST(TaskLimits, SumsOfEighteenDigitsDoNotOverflow) {
 TEST(TaskLimits, AContextThatIsTooShortIsRefusedAndTheLeastIsNamed) {
   const TemporaryDirectory directory;
   for (const auto& task : tasks()) {
-    if (task.reads_text) continue;  // its context is any
+    if (task.reads_file()) continue;  // its context is any
     auto recipe = recipe_with_text(task, directory.path());
     recipe.context() = 1;
     std::string message;

@@ -12,8 +12,8 @@ namespace attend::train {
 /// made of other tokens than `tokenizer` has.
 struct RowLayout {
   const Tokenizer& tokenizer;
-  int64_t padding;  ///< the number of a token
-  int64_t length;   ///< of each row; of a Seq2Seq, of its source and of its target
+  int64_t padding;   ///< the number of a token
+  int64_t length;    ///< of each row; of a Seq2Seq, of its source and of its target
   bool cut = false;  ///< what is longer is cut off at its end, not refused; for prompts of a class
 };
 

@@ -18,8 +18,8 @@ class TextTask : public Task {
   /// Four layers of width 128: learns a megabyte of English in minutes on a CPU.
   static Recipe defaults();
   /// All of another text, in tokens that a model has learned.
-  static std::vector<Batch> batches_of_file(const std::filesystem::path& path,
-                                            const Recipe& recipe, const Tokenizer& tokenizer);
+  static std::vector<Batch> batches_of_file(const std::filesystem::path& path, const Recipe& recipe,
+                                            const Tokenizer& tokenizer);
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   Batch training_batch(int64_t size, Sampler& sampler) const override;

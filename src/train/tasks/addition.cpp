@@ -12,8 +12,9 @@ namespace {
 
 constexpr int64_t kMostDigits = 18;  // of numbers whose sum is an int64_t
 
-/// Sums of two numbers of up to `length` digits. The digits of the sum come in the order in which
-/// they are worked out, the last one first, so that each needs only what is there already.
+/// Sums of two numbers of `length` digits, with zeros in front of those that have fewer: so each
+/// digit stands where the model expects it. The digits of the sum come in the order in which they
+/// are worked out, the last one first, so that each needs only what is there already.
 class AdditionTask : public QuestionTask {
  public:
   static Recipe defaults() {
@@ -35,9 +36,9 @@ class AdditionTask : public QuestionTask {
     const auto bound = static_cast<int64_t>(std::pow(10, digits_));
     const int64_t one = sampler.below(bound);
     const int64_t other = sampler.below(bound);
-    auto sum = std::to_string(one + other);
+    auto sum = fmt::format("{:0{}}", one + other, digits_ + 1);
     std::reverse(sum.begin(), sum.end());
-    return {std::to_string(one) + "+" + std::to_string(other) + "=", sum + "."};
+    return {fmt::format("{:0{}}+{:0{}}=", one, digits_, other, digits_), sum + "."};
   }
 
  private:
@@ -47,7 +48,7 @@ class AdditionTask : public QuestionTask {
 }  // namespace
 
 TaskInfo addition_task() {
-  return {"addition", "the sum, its last digit first: 12+345=753.", AdditionTask::defaults(),
+  return {"addition", "the sum, its last digit first: 012+345=7530.", AdditionTask::defaults(),
           [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<AdditionTask>(recipe);
           }};

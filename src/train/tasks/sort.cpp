@@ -29,8 +29,8 @@ class SortTask : public QuestionTask {
 }  // namespace
 
 TaskInfo sort_task() {
-  return {"sort", "the letters in the order of the alphabet: cab=abc.",
-          question_recipe("sort"), [](const Recipe& recipe) -> std::unique_ptr<Task> {
+  return {"sort", "the letters in the order of the alphabet: cab=abc.", question_recipe("sort"),
+          [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<SortTask>(recipe);
           }};
 }
