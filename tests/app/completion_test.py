@@ -16,8 +16,8 @@ ATTEND = os.environ["ATTEND"]
 # Numbers without a unit; all others must tell theirs.
 PURE_NUMBERS = {"--balance", "--beta1", "--beta2", "--clip", "--lr", "--norm-eps", "--rotary-theta",
                 "--seed", "--soft-cap", "--temperature", "--weight-decay"}
-UNITS = r"(?i)\b(blocks?|bytes|channels?|experts|factor|heads|levels|probability|seconds|sequences" \
-        r"|share|steps|threads|tokens)\b"
+UNITS = r"(?i)\b(blocks?|bytes|channels?|evaluations|experts|factor|heads|levels|passes|probability|seconds" \
+        r"|sequences|share|steps|symbols|threads|tokens)\b"
 
 
 def attend(*arguments, **environment):
@@ -141,7 +141,7 @@ class Help(unittest.TestCase):
     def test_every_command_ends_with_an_example(self):
         for command in commands():
             examples = attend(command, "--help").split("Examples:\n")[1]
-            self.assertRegex(examples, rf"\battend {command} ")
+            self.assertRegex(examples, rf"\battend {command}\b")
 
     def test_groups_come_by_what_matters(self):
         text = attend("train", "--help")
@@ -150,7 +150,7 @@ class Help(unittest.TestCase):
                       "Training, optimizer", "Output"):
             self.assertIn(group, groups)
         order = [group.split(",")[0] for group in groups if group != "Positionals"]
-        kinds = ["Task", "Model", "Training", "Output", "Options", "Examples"]
+        kinds = ["Task", "Data", "Model", "Training", "Output", "Options", "Examples"]
         self.assertEqual(order, sorted(order, key=kinds.index))
 
     def test_is_as_wide_as_the_terminal(self):

@@ -37,7 +37,7 @@ class Eval(TextRunTest):
         self.refuses(["eval", self.run_directory, self.folder / "none.txt"], "no such file")
         senses = self.folder / "senses"
         attend("train", "--out", senses, "--steps", 1, "--layers", 0)
-        self.refuses(["eval", senses, self.folder / "text.txt"], "senses", "no text")
+        self.refuses(["eval", senses, self.folder / "text.txt"], "senses", "reads no file")
 
 
 if __name__ == "__main__":

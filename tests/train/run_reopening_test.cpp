@@ -27,6 +27,8 @@ TEST_F(ReopenedRun, MayHaveOtherValuesOfTraining) {
   longer.training.steps = 1000;
   longer.training.lr = 1e-4;
   reopening(longer)();
+  EXPECT_EQ(to_toml(recipe_of_run(path_)), to_toml(recipe_)) << "until there is more to keep";
+  keep_recipe(path_, longer);
   EXPECT_EQ(to_toml(recipe_of_run(path_)), to_toml(longer));
 }
 

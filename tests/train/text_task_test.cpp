@@ -68,7 +68,7 @@ TEST_F(TextTaskTest, TheSameSamplerGivesTheSameBatch) {
 TEST_F(TextTaskTest, AFileShorterThanTheContextIsRefused) {
   const auto made = recipe(digits(100), 10);  // held out: 10 characters
   EXPECT_THAT([&] { TextTask{made}; },
-              ThrowsMessage<InputError>(HasSubstr("100 characters leave a validation part of 10, "
+              ThrowsMessage<InputError>(HasSubstr("100 tokens leave a validation part of 10, "
                                                   "expected more than the context (10)")));
   EXPECT_NO_THROW(TextTask{recipe(digits(110), 10)});
 }
