@@ -6,6 +6,7 @@ Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import unittest
