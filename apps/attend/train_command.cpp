@@ -246,8 +246,8 @@ void add_train_command(CLI::App& app) {
       ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
   command->footer(
-      "Defaults in brackets: of the first task. All of another one:\n"
-      "attend train --task NAME --print-config\n\n"
+      "Defaults in brackets: of the first task; attend train --task NAME --print-config\n"
+      "prints those of another one.\n\n"
       "Examples:\n"
       "  attend train --layers 4 --lr 1e-3 --out runs/deep\n"
       "  attend train --text book.txt --context 128 --positions rotary\n"

@@ -17,7 +17,7 @@ ATTEND = os.environ["ATTEND"]
 PURE_NUMBERS = {"--balance", "--beta1", "--beta2", "--clip", "--lr", "--norm-eps", "--rotary-theta",
                 "--seed", "--soft-cap", "--temperature", "--weight-decay"}
 UNITS = r"(?i)\b(blocks?|bytes|channels?|evaluations|experts|factor|heads|levels|passes|probability|seconds" \
-        r"|sequences|share|steps|symbols|threads|tokens)\b"
+        r"|sequences|share|steps|symbols|texts|threads|tokens)\b"
 
 
 def attend(*arguments, **environment):
