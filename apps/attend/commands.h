@@ -6,6 +6,7 @@ namespace attend::app {
 
 // Each adds its subcommand to `app`, with flags, help and what to run.
 void add_train_command(CLI::App& app);
+void add_lr_find_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_export_command(CLI::App& app);

@@ -15,8 +15,8 @@ constexpr std::size_t kIndent = 2;
 
 /// What matters most comes first; what is not listed comes last. "Model, size" is of "Model".
 std::size_t rank_of_group(const std::string& group) {
-  constexpr std::array<std::string_view, 7> kOrder{"Prompt", "Sampling", "Task",  "Data",
-                                                   "Model",  "Training", "Output"};
+  constexpr std::array<std::string_view, 8> kOrder{"Prompt", "Sampling", "Search",   "Task",
+                                                   "Data",   "Model",    "Training", "Output"};
   const auto* found = std::find_if(kOrder.begin(), kOrder.end(),
                                    [&](const auto& name) { return group.starts_with(name); });
   return static_cast<std::size_t>(found - kOrder.begin());

@@ -72,6 +72,7 @@ int main(int argc, char** argv) {
       "Exit status: 0 done, 1 failed while running, 2 wrong command or input, 128+N stopped by\n"
       "signal N after saving.");
   attend::app::add_train_command(app);
+  attend::app::add_lr_find_command(app);
   attend::app::add_eval_command(app);
   attend::app::add_generate_command(app);
   attend::app::add_export_command(app);

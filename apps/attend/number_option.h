@@ -17,6 +17,7 @@ struct Requirement {
 
 inline constexpr Requirement kPositive{"be positive", [](double x) { return x > 0; }};
 inline constexpr Requirement kNotNegative{"not be negative", [](double x) { return x >= 0; }};
+inline constexpr Requirement kAtLeastTwo{"be at least 2", [](double x) { return x >= 2; }};
 inline constexpr Requirement kShare{"be between 0 and 1",
                                     [](double x) { return x >= 0 && x <= 1; }};
 

@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/train/task.h"
 #include "parse_number.h"
+#include "recipe_folder.h"
 #include "recipe_help.h"
 
 #include <CLI/Validators.hpp>
@@ -140,7 +141,8 @@ RecipeFlags::RecipeFlags(CLI::App& command) {
   }
 }
 
-Recipe RecipeFlags::resolve(const std::string& file) const {
+Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
+  const auto file = name_or_path.empty() ? std::filesystem::path() : find_recipe(name_or_path);
   Recipe wanted;
   wanted.task.clear();
   if (!file.empty()) wanted = train::read_task_of_recipe(file, wanted);

@@ -16,9 +16,9 @@ class RecipeFlags {
  public:
   explicit RecipeFlags(CLI::App& command);
 
-  /// The recipe that the command line asks for: flags over the recipe file, if `file` is not
-  /// empty, over the defaults of the task that either names.
-  train::Recipe resolve(const std::string& file) const;
+  /// The recipe that the command line asks for: flags over the recipe of this name or path, if it
+  /// is not empty, over the defaults of the task that either names.
+  train::Recipe resolve(const std::string& name_or_path) const;
   /// `base` with the flags over it.
   train::Recipe over(train::Recipe base) const;
 

@@ -12,7 +12,6 @@
 #include "commands.h"
 #include "progress_line.h"
 #include "recipe_flags.h"
-#include "recipe_folder.h"
 #include "sample_report.h"
 #include "stop_signal.h"
 #include "stopped.h"
@@ -30,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TrainArguments {
-  std::string recipe_file;
+  std::string recipe;
   std::string out;
   std::string resume;
   bool overwrite = false;
@@ -193,10 +192,8 @@ class TrainingRun {
 };
 
 train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& flags) {
-  if (arguments.resume.empty())
-    return flags.resolve(
-        arguments.recipe_file.empty() ? "" : find_recipe(arguments.recipe_file).string());
-  for (const auto& [given, name] : {std::pair(!arguments.recipe_file.empty(), "a recipe"),
+  if (arguments.resume.empty()) return flags.resolve(arguments.recipe);
+  for (const auto& [given, name] : {std::pair(!arguments.recipe.empty(), "a recipe"),
                                     std::pair(!arguments.out.empty(), "--out"),
                                     std::pair(arguments.overwrite, "--overwrite")}) {
     if (given)
@@ -230,7 +227,7 @@ void add_train_command(CLI::App& app) {
     return text.empty() ? "must not be empty" : "";
   };
   command
-      ->add_option("recipe", arguments->recipe_file,
+      ->add_option("recipe", arguments->recipe,
                    "TOML file, as --print-config writes it, or a name that attend models lists")
       ->type_name("FILE");
   const auto add_directory = [&](const char* flag, std::string& target, const char* help) {

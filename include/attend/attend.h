@@ -51,6 +51,7 @@
 #include "attend/nn/self_attention.h"
 #include "attend/nn/sinusoidal_positions.h"
 #include "attend/nn/sliding_window.h"
+#include "attend/nn/smeared_keys.h"
 #include "attend/nn/soft_cap.h"
 #include "attend/nn/stochastic_depth.h"
 #include "attend/nn/token_embedding.h"

@@ -9,6 +9,7 @@
 #include "attend/nn/relative_bias.h"
 #include "attend/nn/rotary.h"
 #include "attend/nn/sliding_window.h"
+#include "attend/nn/smeared_keys.h"
 #include "attend/nn/soft_cap.h"
 #include "attend/nn/value_residual.h"
 #include "nn/checks.h"
@@ -50,6 +51,7 @@ MultiheadAttentionOptions attention_options(const StackConfig& config) {
 
 MultiheadAttentionOptions self_attention_options(const StackConfig& config, bool causal) {
   auto options = attention_options(config);
+  if (config.smeared_keys) options.add(smeared_keys());
   if (config.value_residual) options.add(value_residual());
   if (config.positions == PositionScheme::rotary) {
     const auto head_dim = config.head_dim != 0 ? config.head_dim : config.embed_dim / config.heads;
@@ -57,7 +59,9 @@ MultiheadAttentionOptions self_attention_options(const StackConfig& config, bool
   }
   if (config.positions == PositionScheme::alibi) options.add(alibi());
   if (config.positions == PositionScheme::relative) {
-    options.add(relative_bias({.bidirectional = !causal}));
+    options.add(relative_bias({.num_buckets = config.relative_buckets,
+                               .max_distance = config.relative_distance,
+                               .bidirectional = !causal}));
   }
   if (config.window > 0) options.add(sliding_window(config.window));
   return options;

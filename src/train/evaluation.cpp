@@ -5,23 +5,25 @@
 #include "attend/train/task.h"
 
 namespace attend::train {
-namespace {
+AnswerCount& AnswerCount::operator+=(const AnswerCount& other) {
+  right += other.right;
+  asked += other.asked;
+  return *this;
+}
 
-/// How often something was right.
-struct Tally {
-  int64_t right = 0;
-  int64_t all = 0;
+std::optional<double> AnswerCount::accuracy() const {
+  if (asked == 0) return std::nullopt;
+  return static_cast<double>(right) / static_cast<double>(asked);
+}
 
-  void add(const torch::Tensor& logits, const Batch& batch) {
-    const auto wrong = logits.argmax(-1).ne(batch.targets).logical_and(batch.answers);
-    const auto rows = batch.answers.view({batch.answers.size(0), -1});  // (B, T) or (B, 1)
-    const auto asked = rows.any(-1);                                    // (B)
-    all += asked.sum().item<int64_t>();
-    right += asked.logical_and(wrong.view_as(rows).any(-1).logical_not()).sum().item<int64_t>();
-  }
-};
-
-}  // namespace
+AnswerCount count_answers(const torch::Tensor& logits, const Batch& batch) {
+  if (!batch.answers.defined()) return {};
+  const auto wrong = logits.argmax(-1).ne(batch.targets).logical_and(batch.answers);
+  const auto rows = batch.answers.view({batch.answers.size(0), -1});  // (B, T) or (B, 1)
+  const auto asked = rows.any(-1);                                    // (B)
+  const auto right = asked.logical_and(wrong.view_as(rows).any(-1).logical_not());
+  return {.right = right.sum().item<int64_t>(), .asked = asked.sum().item<int64_t>()};
+}
 
 Evaluation evaluate(Model& model, const std::vector<Batch>& batches) {
   auto& module = module_of(model);
@@ -29,19 +31,17 @@ Evaluation evaluate(Model& model, const std::vector<Batch>& batches) {
   const torch::NoGradGuard no_grad;
   const auto device = module.parameters().front().device();
   Evaluation result;
-  Tally tally;
+  AnswerCount answers;
   for (const auto& rows : batches) {
     const auto batch =
         map_batch(rows, [&](const torch::Tensor& tensor) { return tensor.to(device); });
     const auto logits = logits_of(model, batch);
     result.loss += summed_loss(logits, batch.targets).item<double>();
     result.tokens += counted_targets(batch);
-    if (batch.answers.defined()) tally.add(logits, batch);
+    answers += count_answers(logits, batch);
   }
   result.loss /= static_cast<double>(result.tokens);
-  if (tally.all > 0) {
-    result.accuracy = static_cast<double>(tally.right) / static_cast<double>(tally.all);
-  }
+  result.accuracy = answers.accuracy();
   return result;
 }
 

@@ -3,6 +3,10 @@
 #include "attend/input_error.h"
 #include "attend/train/checksum.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace attend::train {
@@ -60,10 +64,23 @@ std::vector<Batch> ListedTask::validation_batches(int64_t size) const {
   return split_rows(held_out_, size);
 }
 
-void ListedTask::set_examples(Batch training, Batch held_out, std::vector<Example> samples) {
-  training_ = std::move(training);
-  held_out_ = std::move(held_out);
-  samples_ = std::move(samples);
+void ListedTask::set_examples(const std::vector<Example>& examples, double held_out) {
+  const auto count = static_cast<int64_t>(examples.size());
+  if (count < 2) {
+    throw InputError(fmt::format("{} examples are too few: one has to be held out", count));
+  }
+  const auto kept =
+      std::clamp<int64_t>(std::llround(static_cast<double>(count) * held_out), 1, count - 1);
+  const auto order = Sampler(kHeldOutSeed).rows(count, count);
+  std::vector<Example> parts[2];
+  for (int64_t i = 0; i < count; ++i) {
+    parts[i < kept].push_back(examples[static_cast<std::size_t>(order[i].item<int64_t>())]);
+  }
+  const auto& [training, measured] = parts;
+  training_ = rows(training);
+  held_out_ = rows(measured);
+  const auto shown = std::min(measured.size(), kSamples);
+  samples_ = {measured.begin(), measured.begin() + static_cast<std::ptrdiff_t>(shown)};
 }
 
 std::vector<Batch> split_rows(const Batch& batch, int64_t size) {

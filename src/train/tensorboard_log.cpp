@@ -123,13 +123,13 @@ TensorBoardLog::TensorBoardLog(const fs::path& directory, int64_t resumed_step)
 }
 
 void TensorBoardLog::on_progress(const Progress& progress) {
-  const auto event =
-      scalars_event(progress.step, {{"train/loss", progress.loss},
-                                    {"train/learning_rate", progress.learning_rate},
-                                    {"train/gradient_norm", progress.gradient_norm},
-                                    {"train/tokens_per_second", progress.tokens_per_second},
-                                    {"train/memory", static_cast<double>(progress.memory)}});
-  file_.append(record(event));
+  std::vector<Scalar> scalars{{"train/loss", progress.loss},
+                              {"train/learning_rate", progress.learning_rate},
+                              {"train/gradient_norm", progress.gradient_norm},
+                              {"train/tokens_per_second", progress.tokens_per_second},
+                              {"train/memory", static_cast<double>(progress.memory)}};
+  if (progress.accuracy) scalars.push_back({"train/accuracy", *progress.accuracy});
+  file_.append(record(scalars_event(progress.step, scalars)));
 }
 
 void TensorBoardLog::on_evaluation(int64_t step, const Evaluation& evaluation) {

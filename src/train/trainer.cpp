@@ -4,7 +4,6 @@
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/train/loss.h"
 #include "attend/train/process_memory.h"
-#include "attend/train/schedule.h"
 #include "train/autocast_scope.h"
 #include "train/random_states.h"
 
@@ -51,14 +50,16 @@ constexpr const char* kRandom = "random.";
 
 }  // namespace
 
-Trainer::Trainer(Model model, const Task& task, const TrainingConfig& config)
+Trainer::Trainer(Model model, const Task& task, const TrainingConfig& config, Schedule schedule)
     : model_(std::move(model)),
       task_(task),
       config_(config),
+      schedule_(std::move(schedule)),
       parameters_(module_of(model_).parameters()),
       device_(parameters_.front().device()),
       optimizer_(make_optimizer(module_of(model_), config)),
       sampler_(static_cast<uint64_t>(config.seed)) {
+  if (!schedule_) schedule_ = [config](int64_t step) { return learning_rate(config, step); };
   torch::manual_seed(static_cast<uint64_t>(config.seed));
 }
 
@@ -69,10 +70,8 @@ Outcome Trainer::run(const TrainerHooks& hooks) {
   int64_t kept = standing_.step;
   while (!done() && outcome.ending != Ending::stop_requested) {
     step(hooks);
-    const bool evaluates =
-        standing_.step % config_.eval_every == 0 || standing_.step == config_.steps;
-    if (evaluates || standing_.step % config_.log_every == 0) report(hooks);
-    if (evaluates) evaluate(hooks);
+    if (reports()) report(hooks);
+    if (evaluates()) evaluate(hooks);
     if (hooks.stop_requested && hooks.stop_requested()) outcome.ending = Ending::stop_requested;
     if (hooks.keeper != nullptr && standing_.step % config_.checkpoint_every == 0) {
       hooks.keeper->keep(snapshot());
@@ -87,13 +86,22 @@ Outcome Trainer::run(const TrainerHooks& hooks) {
   return outcome;
 }
 
+/// Whether there is an evaluation after the step that was begun last.
+bool Trainer::evaluates() const {
+  return standing_.step % config_.eval_every == 0 || standing_.step == config_.steps;
+}
+
+bool Trainer::reports() const {
+  return evaluates() || standing_.step % config_.log_every == 0;
+}
+
 void Trainer::step(const TrainerHooks& hooks) {
   const Stopwatch watch(standing_.training_seconds);
   const double max_norm = config_.clip > 0 ? config_.clip : INFINITY;
-  progress_.learning_rate = learning_rate(config_, standing_.step);
-  progress_.loss = accumulate_gradients();
-  progress_.gradient_norm = torch::nn::utils::clip_grad_norm_(parameters_, max_norm);
+  progress_.learning_rate = schedule_(standing_.step);
   progress_.step = ++standing_.step;
+  accumulate_gradients();
+  progress_.gradient_norm = torch::nn::utils::clip_grad_norm_(parameters_, max_norm);
   standing_.train_loss = progress_.loss;
   if (std::isfinite(progress_.loss) && std::isfinite(progress_.gradient_norm)) {
     optimizer_->step(progress_.learning_rate);
@@ -109,7 +117,7 @@ void Trainer::step(const TrainerHooks& hooks) {
   }
 }
 
-double Trainer::accumulate_gradients() {
+void Trainer::accumulate_gradients() {
   optimizer_->zero_grad();
   std::vector<Batch> batches;
   int64_t targets = 0;
@@ -121,18 +129,22 @@ double Trainer::accumulate_gradients() {
   // Each batch's sum over the number of all targets: the mean of the batches' means would give the
   // targets of a batch with few of them more weight.
   auto mean = torch::zeros({}, torch::TensorOptions(device_).dtype(torch::kDouble));
+  AnswerCount answers;
   for (const auto& rows : batches) {
     const auto batch = map_batch(rows, [&](const auto& tensor) { return tensor.to(device_); });
     auto loss = [&] {
       const AutocastScope autocast(device_.type(), config_.precision);
-      return summed_loss(logits_of(model_, batch), batch.targets, config_.label_smoothing);
+      const auto logits = logits_of(model_, batch);
+      if (reports()) answers += count_answers(logits, batch);
+      return summed_loss(logits, batch.targets, config_.label_smoothing);
     }();
     loss = loss / static_cast<double>(targets);
     const auto balance = balance_loss(module_of(model_)) / static_cast<double>(config_.accumulate);
     (loss + config_.balance * balance).backward();
     mean += loss.detach();
   }
-  return mean.item<double>();
+  progress_.loss = mean.item<double>();
+  progress_.accuracy = answers.accuracy();
 }
 
 void Trainer::report(const TrainerHooks& hooks) {

@@ -25,6 +25,7 @@ except ImportError:
 
 ATTEND = os.environ["ATTEND"]
 TRAINING = {"train/loss": "loss", "train/learning_rate": "learning_rate", "train/memory": "memory",
+            "train/accuracy": "accuracy",
             "train/gradient_norm": "gradient_norm", "train/tokens_per_second": "tokens_per_second"}
 HELD_OUT = {"val/loss": "val_loss", "val/accuracy": "val_accuracy"}
 

@@ -3,6 +3,7 @@
 #include "attend/nn/output_gate.h"
 #include "attend/nn/query_key_norm.h"
 #include "attend/nn/sliding_window.h"
+#include "attend/nn/smeared_keys.h"
 #include "attend/nn/soft_cap.h"
 #include "attend/nn/value_residual.h"
 #include "support/gradient.h"
@@ -112,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(All, AttentionParts,
                          testing::Values(query_key_norm(), query_key_norm(layer_norm()),
                                          output_gate(), output_gate(GateWidth::element),
                                          attention_sinks(), soft_cap(1.5), sliding_window(2),
-                                         value_residual()),
+                                         smeared_keys(), value_residual()),
                          [](const auto& info) {
                            return info.param.name + "_" + std::to_string(info.index);
                          });

@@ -72,12 +72,19 @@ inline std::vector<NamedStack> each_stack() {
            }),
       with("alibi", [](C& c) { c.positions = P::alibi; }),
       with("relative", [](C& c) { c.positions = P::relative; }),
+      with("relative_near",
+           [](C& c) {
+             c.positions = P::relative;
+             c.relative_buckets = 8;
+             c.relative_distance = 4;
+           }),
       with("window", [](C& c) { c.window = 3; }),
       with("soft_cap", [](C& c) { c.soft_cap = 2; }),
       with("qk_norm_rms", [](C& c) { c.qk_norm = QueryKeyNormKind::rms; }),
       with("qk_norm_l2", [](C& c) { c.qk_norm = QueryKeyNormKind::l2; }),
       with("output_gate", [](C& c) { c.output_gate = true; }),
       with("sinks", [](C& c) { c.sinks = true; }),
+      with("smeared_keys", [](C& c) { c.smeared_keys = true; }),
       with("value_residual", [](C& c) { c.value_residual = true; }),
       with("rms_norm", [](C& c) { c.norm = NormKind::rms; }),
       with("post_norm", [](C& c) { c.norm_order = NormOrder::post; }),

@@ -45,6 +45,8 @@ TEST_F(MetricsLogTest, EachReportIsALineThatIsThereAtOnce) {
                                   {"tokens_per_second", 1024.0},
                                   {"memory", 4096},
                                   {"skipped", 1}}));
+  log.on_progress(Progress{.step = 4, .accuracy = 0.75});
+  EXPECT_EQ(lines().back().at("accuracy"), 0.75);
   log.on_evaluation(3, Evaluation{0.25, 1.0, 7});
   EXPECT_EQ(lines().back(),
             (json{{"step", 3}, {"val_loss", 0.25}, {"val_tokens", 7}, {"val_accuracy", 1.0}}));

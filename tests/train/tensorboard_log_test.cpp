@@ -49,6 +49,12 @@ TEST_F(TensorBoardLogTest, HoldsEachReportAsSoonAsItIsMade) {
   EXPECT_EQ(events[3].scalars, (std::map<std::string, float>{{"val/loss", 4.0F}}));
 }
 
+TEST_F(TensorBoardLogTest, HoldsTheAccuracyOfTasksWithAnswers) {
+  TensorBoardLog log(log_directory_);
+  log.on_progress(Progress{.step = 1, .accuracy = 0.75});
+  EXPECT_EQ(read_events(files().at(0)).back().scalars.at("train/accuracy"), 0.75F);
+}
+
 TEST_F(TensorBoardLogTest, TellsWhenEachReportWasMade) {
   const auto now = [] {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())

@@ -79,6 +79,17 @@ TEST(Trainer, ClipsTheGradientButReportsItsNormBefore) {
   EXPECT_EQ(clipped.progress.back().gradient_norm, free.progress.back().gradient_norm);
 }
 
+TEST(Trainer, ReportsTheAccuracyOnWhatItTrainsOn) {
+  auto recipe = small_recipe("modular-arithmetic", 150);
+  recipe.stack().dropout = 0.0;
+  recipe.data.symbols = 3;  // nine sums
+  recipe.training.lr = 1e-2;
+  Recorder recorder;
+  SmallRun(recipe).trainer.run({.observers = {&recorder}});
+  EXPECT_LT(recorder.progress.front().accuracy.value(), 1.0);
+  EXPECT_EQ(recorder.progress.back().accuracy, 1.0);
+}
+
 TEST(Trainer, AttentionLearnsTheSensesAndItsAbsenceCannot) {
   auto recipe = find_task("senses").defaults;
   const auto with_attention = SmallRun(recipe).trainer.run().standing;

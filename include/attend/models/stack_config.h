@@ -69,12 +69,16 @@ struct StackConfig {
   double rotary_factor = 1.0;  ///< by how much the context is stretched
   int64_t rotary_context = 0;  ///< context that the model was trained with, for yarn and llama3
 
+  int64_t relative_buckets = 32;    ///< of distances, for relative positions
+  int64_t relative_distance = 128;  ///< from which on all are in one bucket
+
   int64_t window = 0;     ///< a token sees so many, itself included; 0 = all
   double soft_cap = 0.0;  ///< bound of the attention scores; 0 = none
   QueryKeyNormKind qk_norm = QueryKeyNormKind::none;
   bool output_gate = false;     ///< a sigmoid gate for each head
   bool sinks = false;           ///< a learned score to attend to nothing, for each head
   bool value_residual = false;  ///< values are mixed with the first layer's
+  bool smeared_keys = false;    ///< each key is mixed with the one before it
 
   NormKind norm = NormKind::layer;
   double norm_eps = 1e-5;  ///< added to the variance or mean square

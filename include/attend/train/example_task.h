@@ -30,7 +30,7 @@ class ExampleTask : public Task {
 
 /// A task with a list of examples, each of which is seen once in an epoch.
 ///
-/// To make one: `tokenizer`, and `set_examples` in the constructor.
+/// To make one: `tokenizer`, `rows`, and `set_examples` at the end of the constructor.
 class ListedTask : public Task {
  public:
   Batch training_batch(int64_t size, Sampler& sampler) const override;
@@ -38,8 +38,11 @@ class ListedTask : public Task {
   std::vector<Example> samples() const override { return samples_; }
 
  protected:
-  /// Both as batches; see example_batches.h. `samples` are held-out ones to show.
-  void set_examples(Batch training, Batch held_out, std::vector<Example> samples);
+  /// Holds out a share of the examples, at least one, which the number of examples alone decides.
+  /// Throws InputError if there are fewer than two.
+  void set_examples(const std::vector<Example>& examples, double held_out);
+  /// Examples as a batch; see example_batches.h.
+  virtual Batch rows(const std::vector<Example>& examples) const = 0;
 
  private:
   Batch training_;

@@ -3,6 +3,7 @@
 #include "attend/train/evaluation.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace attend::train {
 
@@ -16,6 +17,8 @@ struct Progress {
   double tokens_per_second = 0.0;  ///< over the steps since the last report, evaluations excluded
   int64_t memory = 0;              ///< bytes: the most that the process has held so far
   int64_t skipped = 0;             ///< steps left out since their loss or gradient was not finite
+  std::optional<double> accuracy = {};  ///< of the last step's sequences, as Evaluation has it of
+                                        ///< held-out ones; with dropout, if there is any
 };
 
 /// Hears what training does: progress every `log_every` steps and before each evaluation. The

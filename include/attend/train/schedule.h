@@ -2,7 +2,12 @@
 
 #include "attend/train/recipe.h"
 
+#include <functional>
+
 namespace attend::train {
+
+/// A learning rate for each step, counted from 0.
+using Schedule = std::function<double(int64_t step)>;
 
 /// The learning rate of a step, counted from 0. It rises in a line to `lr` over the first `warmup`
 /// steps; then it goes as `schedule` says:

@@ -9,8 +9,8 @@ namespace attend::train {
 
 /// Writes the reports of a run as an event file of TensorBoard,
 /// `events.out.tfevents.<time>.<host>`: the scalars train/loss, train/learning_rate,
-/// train/gradient_norm, train/tokens_per_second, train/memory (bytes), val/loss and val/accuracy,
-/// by step.
+/// train/accuracy, train/gradient_norm, train/tokens_per_second, train/memory (bytes), val/loss and
+/// val/accuracy, by step.
 ///
 ///     TensorBoardLog log("runs/demo/tensorboard");  // tensorboard --logdir runs
 class TensorBoardLog : public Observer {

@@ -4,6 +4,7 @@
 #include "attend/train/observer.h"
 #include "attend/train/optimizer.h"
 #include "attend/train/sampler.h"
+#include "attend/train/schedule.h"
 #include "attend/train/snapshot.h"
 #include "attend/train/task.h"
 
@@ -52,7 +53,8 @@ struct TrainerHooks {
 ///     auto outcome = trainer.run({.observers = {&progress_line}});
 class Trainer {
  public:
-  Trainer(Model model, const Task& task, const TrainingConfig& config);
+  /// Without a schedule, the config's: learning_rate() (schedule.h).
+  Trainer(Model model, const Task& task, const TrainingConfig& config, Schedule schedule = {});
 
   /// Goes on from where it stands until a step of the config is the last one, patience is at its
   /// end, or a stop is requested. Throws std::runtime_error, naming step, learning rate and the
@@ -64,8 +66,10 @@ class Trainer {
   void restore(const Snapshot& snapshot);
 
  private:
+  bool evaluates() const;
+  bool reports() const;
   void step(const TrainerHooks& hooks);
-  double accumulate_gradients();
+  void accumulate_gradients();
   void report(const TrainerHooks& hooks);
   void evaluate(const TrainerHooks& hooks);
   bool out_of_patience() const;
@@ -73,6 +77,7 @@ class Trainer {
   Model model_;
   const Task& task_;
   TrainingConfig config_;
+  Schedule schedule_;
   std::vector<torch::Tensor> parameters_;
   torch::Device device_;
   std::unique_ptr<Optimizer> optimizer_;

@@ -11,8 +11,7 @@ namespace {
 class AssociativeRecallTask : public QuestionTask {
  public:
   explicit AssociativeRecallTask(const Recipe& recipe)
-      : QuestionTask(recipe,
-                     letters(recipe.data.symbols) + "0123456789?=", 2 * longest(recipe) + 4),
+      : QuestionTask(recipe, letters(recipe.data.symbols) + "0123456789?", 2 * longest(recipe) + 3),
         letters_(letters(recipe.data.symbols)),
         longest_(longest(recipe)) {}
 
@@ -31,7 +30,7 @@ class AssociativeRecallTask : public QuestionTask {
       example.prompt += keys[i] + value;
       if (i == asked) example.answer = value;
     }
-    example.prompt += std::string("?") + keys[asked] + "=";
+    example.prompt += std::string("?") + keys[asked];
     return example;
   }
 
@@ -47,7 +46,7 @@ class AssociativeRecallTask : public QuestionTask {
 }  // namespace
 
 TaskInfo associative_recall_task() {
-  return {"associative-recall", "the digit that stood beside a letter: c4a7b1?a=7",
+  return {"associative-recall", "the digit that stood beside a letter: c4a7b1?a7",
           question_recipe("associative-recall"), [](const Recipe& recipe) -> std::unique_ptr<Task> {
             return std::make_unique<AssociativeRecallTask>(recipe);
           }};

@@ -11,13 +11,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace attend::train {
 namespace {
-
-constexpr uint64_t kSplitSeed = 20171219;
-constexpr std::size_t kShown = 5;
 
 std::vector<Example> examples_of(const LabelledLines& lines) {
   std::vector<Example> examples;
@@ -27,11 +22,10 @@ std::vector<Example> examples_of(const LabelledLines& lines) {
   return examples;
 }
 
-Batch rows_of(const std::vector<Example>& examples, const Recipe& recipe,
-              const Tokenizer& tokenizer, const std::vector<std::string>& classes) {
+Batch rows_of(const std::vector<Example>& examples, int64_t context, const Tokenizer& tokenizer,
+              const std::vector<std::string>& classes) {
   return classification_rows(
-      examples, {.tokenizer = tokenizer, .padding = 0, .length = recipe.context(), .cut = true},
-      classes);
+      examples, {.tokenizer = tokenizer, .padding = 0, .length = context, .cut = true}, classes);
 }
 
 /// Texts with labels, from a table of two columns: to which class does a text belong?
@@ -49,7 +43,7 @@ class LabelledLinesTask : public ListedTask {
     return recipe;
   }
 
-  explicit LabelledLinesTask(const Recipe& recipe) {
+  explicit LabelledLinesTask(const Recipe& recipe) : context_(recipe.context()) {
     if (recipe.text.empty()) {
       throw InputError("the task 'labelled-lines' needs a .tsv or .csv file: give it with --text");
     }
@@ -59,34 +53,24 @@ class LabelledLinesTask : public ListedTask {
     std::string all;
     for (const auto& text : lines.texts) all += text + "\n";
     tokenizer_ = make_tokenizer(recipe.data.unit, all, recipe.data.vocabulary);
-    split(examples_of(lines), recipe);
+    try {
+      set_examples(examples_of(lines), recipe.data.held_out);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}", recipe.text, error.what()));
+    }
   }
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   std::vector<std::string> classes() const override { return classes_; }
   std::string data_checksum() const override { return checksum_; }
 
- private:
-  void split(const std::vector<Example>& examples, const Recipe& recipe) {
-    const auto count = static_cast<int64_t>(examples.size());
-    const auto kept = static_cast<int64_t>(static_cast<double>(count) * recipe.data.held_out);
-    if (kept < 1) {
-      throw InputError(fmt::format("{}: {} lines are too few to hold out {} of them", recipe.text,
-                                   count, recipe.data.held_out));
-    }
-    const auto order = Sampler(kSplitSeed).rows(count, count);
-    std::vector<Example> held_out;
-    std::vector<Example> training;
-    for (int64_t i = 0; i < count; ++i) {
-      (i < kept ? held_out : training)
-          .push_back(examples[static_cast<std::size_t>(order[i].item<int64_t>())]);
-    }
-    const auto shown = static_cast<std::ptrdiff_t>(std::min(held_out.size(), kShown));
-    set_examples(rows_of(training, recipe, *tokenizer_, classes_),
-                 rows_of(held_out, recipe, *tokenizer_, classes_),
-                 {held_out.begin(), held_out.begin() + shown});
+ protected:
+  Batch rows(const std::vector<Example>& examples) const override {
+    return rows_of(examples, context_, *tokenizer_, classes_);
   }
 
+ private:
+  int64_t context_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<std::string> classes_;
   std::string checksum_;
@@ -97,7 +81,8 @@ std::vector<Batch> batches_of_file(const std::filesystem::path& path, const Reci
                                    const std::vector<std::string>& classes) {
   const auto lines = read_labelled_lines(path);
   try {
-    return split_rows(rows_of(examples_of(lines), recipe, tokenizer, classes), kRowsAtOnce);
+    return split_rows(rows_of(examples_of(lines), recipe.context(), tokenizer, classes),
+                      kRowsAtOnce);
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", path.string(), error.what()));
   }

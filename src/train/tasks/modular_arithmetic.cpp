@@ -6,15 +6,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-
 namespace attend::train {
 namespace {
 
-constexpr uint64_t kSplitSeed = 20220106;
-constexpr int64_t kLength = 4;  // a + b =
-constexpr std::size_t kShown = 5;
+constexpr int64_t kLength = 4;            // a + b =
 constexpr int64_t kLargestModulus = 512;  // a quarter of a million sums, made in a second
 
 /// All sums a + b modulo a prime (Power et al. 2022): long after the model knows the sums that it
@@ -47,26 +42,21 @@ class ModularArithmeticTask : public ListedTask {
     if (recipe.context() < kLength) {
       throw InputError(fmt::format("context ({}) must be at least {}", recipe.context(), kLength));
     }
-    std::vector<Example> held_out;
-    std::vector<Example> training;
-    const auto order = Sampler(kSplitSeed).rows(modulus * modulus, modulus * modulus);
-    const auto kept =
-        std::clamp<int64_t>(std::llround(static_cast<double>(order.size(0)) * recipe.data.held_out),
-                            1, order.size(0) - 1);
-    for (int64_t i = 0; i < order.size(0); ++i) {
-      const auto pair = order[i].item<int64_t>();
-      const int64_t a = pair / modulus;
-      const int64_t b = pair % modulus;
-      auto& part = i < kept ? held_out : training;
-      part.push_back({fmt::format("{} + {} =", a, b), std::to_string((a + b) % modulus)});
+    std::vector<Example> examples;
+    for (int64_t a = 0; a < modulus; ++a) {
+      for (int64_t b = 0; b < modulus; ++b) {
+        examples.push_back({fmt::format("{} + {} =", a, b), std::to_string((a + b) % modulus)});
+      }
     }
-    const auto shown = std::min<std::size_t>(held_out.size(), kShown);
-    const RowLayout layout{.tokenizer = vocabulary_, .padding = 0, .length = kLength};
-    set_examples(continuation_rows(training, layout), continuation_rows(held_out, layout),
-                 {held_out.begin(), held_out.begin() + static_cast<std::ptrdiff_t>(shown)});
+    set_examples(examples, recipe.data.held_out);
   }
 
   const Vocabulary& tokenizer() const override { return vocabulary_; }
+
+ protected:
+  Batch rows(const std::vector<Example>& examples) const override {
+    return continuation_rows(examples, {.tokenizer = vocabulary_, .padding = 0, .length = kLength});
+  }
 
  private:
   static std::vector<std::string> words(int64_t modulus) {

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "attend/nn/attention_part.h"
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/pimpl.h>
+
+namespace attend {
+
+/// Mixes into each key the one before it, in a learned share for each head of keys: what stood
+/// before a token can then be asked for in one layer, where plain attention needs a layer to note
+/// it and a second one to find it (Olsson et al. 2022, "In-context Learning and Induction Heads").
+/// Half of each at the start. The first key, and one whose neighbour is padding or of another
+/// document, stays as it is. Beyond a window, one key more is seen.
+///
+/// With a `KvCache`, its sequences have to be equally long and complete; throws c10::ValueError if
+/// they are not.
+///
+/// State dict: `logits` (G), whose sigmoid is the share of the key before.
+///
+///     SmearedKeys smeared_keys(2);
+class SmearedKeysImpl : public torch::nn::Cloneable<SmearedKeysImpl>, public AttentionPart {
+ public:
+  explicit SmearedKeysImpl(int64_t num_kv_heads);
+
+  void on_scores(Heads& heads) override;
+
+  void reset() override;
+  void pretty_print(std::ostream& stream) const override;
+
+  int64_t num_kv_heads;
+  torch::Tensor logits;
+};
+TORCH_MODULE(SmearedKeys);
+
+/// Makes a `SmearedKeys`: `.add(smeared_keys())`.
+AttentionPartFactory smeared_keys();
+
+}  // namespace attend

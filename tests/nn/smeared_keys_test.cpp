@@ -1,0 +1,115 @@
+#include "attend/nn/smeared_keys.h"
+
+#include "attend/nn/kv_cache.h"
+#include "support/heads.h"
+#include "support/modules.h"
+#include "support/reference.h"
+#include "support/seed.h"
+#include "support/throws.h"
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+/// Each key mixed with the one before, in loops; `joined` (B, S): whether those two belong
+/// together.
+torch::Tensor smeared(const torch::Tensor& key, const torch::Tensor& logits,
+                      const std::vector<std::vector<bool>>& joined) {
+  auto result = key.clone();  // (B, H, S, D)
+  const int64_t heads_a_group = key.size(1) / logits.size(0);
+  for (int64_t b = 0; b < key.size(0); ++b) {
+    for (int64_t h = 0; h < key.size(1); ++h) {
+      const double share = 1 / (1 + std::exp(-logits[h / heads_a_group].item<double>()));
+      for (int64_t s = 1; s < key.size(2); ++s) {
+        if (!joined[static_cast<std::size_t>(b)][static_cast<std::size_t>(s)]) continue;
+        result[b][h][s] = (1 - share) * key[b][h][s] + share * key[b][h][s - 1];
+      }
+    }
+  }
+  return result;
+}
+
+torch::Tensor in_loops(const MultiheadAttention& attention, const torch::Tensor& x,
+                       const AttentionArgs& args, const std::vector<std::vector<bool>>& joined) {
+  const auto heads = project_heads(attention, x);
+  const auto key = smeared(heads.key, parameter_of(*attention, "smeared_keys.logits"), joined);
+  return join_heads(attention, attention_in_loops(heads.query, key, heads.value, args).output);
+}
+
+using Joined = std::vector<std::vector<bool>>;
+
+TEST(SmearedKeys, EqualLoopsOverRandomCases) {
+  seed_afresh();
+  for (int i = 0; i < 10; ++i) {
+    auto attention = lively_attention(draw_attention_options().add(smeared_keys()));
+    const int64_t length = draw(1, 5);
+    const auto x = torch::randn({2, length, attention->options.embed_dim()}, torch::kDouble);
+    const Joined all(2, std::vector<bool>(static_cast<std::size_t>(length), true));
+    const AttentionArgs args{.causal = true};
+    EXPECT_TRUE(
+        close(attention->forward(x, args).output, in_loops(attention, x, args, all), 1e-10));
+  }
+}
+
+struct SmearedKeysNeighbours : FixedSeed {
+  MultiheadAttention attention =
+      lively_attention(MultiheadAttentionOptions(8, 4).num_kv_heads(2).add(smeared_keys()));
+  torch::Tensor x = torch::randn({2, 5, 8}, torch::kDouble);
+};
+
+TEST_F(SmearedKeysNeighbours, AreNotPadding) {
+  const auto valid =
+      torch::tensor({{false, false, true, true, true}, {true, true, true, true, false}});
+  const AttentionArgs args{.key_valid = valid, .causal = true};
+  const Joined joined{{false, false, false, true, true}, {false, true, true, true, true}};
+  EXPECT_TRUE(
+      close(attention->forward(x, args).output, in_loops(attention, x, args, joined), 1e-10));
+}
+
+TEST_F(SmearedKeysNeighbours, AreOfTheSameDocument) {
+  const AttentionArgs args{.segments = torch::tensor({{0, 0, 1, 1, 2}, {3, 3, 3, 4, 4}}),
+                           .causal = true};
+  const Joined joined{{false, true, false, true, false}, {false, true, true, false, true}};
+  EXPECT_TRUE(
+      close(attention->forward(x, args).output, in_loops(attention, x, args, joined), 1e-10));
+}
+
+TEST_F(SmearedKeysNeighbours, AreFoundInACache) {
+  const torch::NoGradGuard no_grad;
+  const AttentionArgs causal{.causal = true};
+  const auto expected = attention->forward(x, causal).output;
+  KvCache cache(KvCacheOptions(1, 2, 2, 2, 8).dtype(torch::kDouble));
+  Tensors pieces;
+  for (const auto& piece : x.split({3, 1, 1}, 1)) {
+    cache.extend(piece.size(1));
+    pieces.push_back(attention->forward(piece, causal, {.cache = &cache}).output);
+  }
+  EXPECT_TRUE(close(torch::cat(pieces, 1), expected, 1e-10));
+}
+
+TEST_F(SmearedKeysNeighbours, AreRefusedInACacheOfUnequalRows) {
+  const torch::NoGradGuard no_grad;
+  KvCache cache(KvCacheOptions(1, 2, 2, 2, 8).dtype(torch::kDouble));
+  cache.extend(2, torch::tensor({{false, true}, {true, true}}));
+  EXPECT_THAT(
+      [&] { attention->forward(x.narrow(1, 0, 2), {.causal = true}, {.cache = &cache}); },
+      throws<c10::ValueError>("smeared_keys needs a cache whose sequences are equally long"));
+}
+
+TEST(SmearedKeys, BeginAsHalvesUnderThisPublicName) {
+  SmearedKeys part(3);
+  EXPECT_THAT(state_names(*part), testing::ElementsAre("logits"));
+  EXPECT_TRUE(close(part->logits, torch::zeros({3}), 0.0));
+}
+
+TEST(SmearedKeys, PrintTheirHeads) {
+  EXPECT_THAT(printed(*SmearedKeys(2)), testing::StartsWith("attend::SmearedKeys(num_kv_heads=2)"));
+}
+
+TEST(SmearedKeysErrors, NameTheHeads) {
+  EXPECT_THAT([] { SmearedKeys(0); }, throws<c10::ValueError>("num_kv_heads (0) must be positive"));
+}
+
+}  // namespace
+}  // namespace attend

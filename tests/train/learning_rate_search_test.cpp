@@ -1,0 +1,92 @@
+#include "attend/train/learning_rate_search.h"
+
+#include "support/small_runs.h"
+#include "support/throws.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace attend::train {
+namespace {
+
+LearningRateSearch search_senses(const LearningRateRange& range,
+                                 const std::function<bool()>& stop_requested = {}) {
+  const SmallRun run(small_recipe("senses"));
+  return search_learning_rate(run.model, *run.task, small_recipe("senses").training, range,
+                              stop_requested);
+}
+
+/// Trials at 1e-4, 1e-3, ... of these losses, as they are.
+std::optional<double> suggestion_for(const std::vector<double>& losses) {
+  std::vector<LearningRateTrial> trials;
+  for (const double loss : losses) {
+    trials.push_back(
+        {.learning_rate = std::pow(10.0, static_cast<double>(trials.size()) - 4.0), .loss = loss});
+  }
+  return suggest_learning_rate(trials, losses);
+}
+
+TEST(LearningRateSuggestion, IsWhereTheLossFallsFastest) {
+  EXPECT_DOUBLE_EQ(suggestion_for({5.0, 4.9, 4.0, 2.0, 1.9, 8.0, 9.0}).value(), 1e-2);
+}
+
+TEST(LearningRateSuggestion, IsNotBeyondTheLowestLoss) {
+  EXPECT_DOUBLE_EQ(suggestion_for({5.0, 4.0, 3.5, 3.6, 9.0, 3.6, 3.6}).value(), 1e-3);
+}
+
+TEST(LearningRateSuggestion, IsNoneWithoutAFall) {
+  EXPECT_FALSE(suggestion_for({}));
+  EXPECT_FALSE(suggestion_for({5.0, 1.0}));
+  EXPECT_FALSE(suggestion_for({5.0, 4.9, 4.8, 4.7, 6.0}));
+  EXPECT_FALSE(suggestion_for({5.0, 6.0, 7.0}));
+}
+
+TEST(LearningRateSearch, RisesInEqualRatios) {
+  const auto trials = search_senses({.lowest = 1e-4, .highest = 1e-2, .steps = 21}).trials;
+  ASSERT_EQ(trials.size(), 21);
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    EXPECT_NEAR(trials[i].learning_rate, 1e-4 * std::pow(10.0, static_cast<double>(i) / 10), 1e-12);
+  }
+}
+
+TEST(LearningRateSearch, EndsWhereTheLossLeavesItsLowest) {
+  const auto found = search_senses({.lowest = 1e-4, .highest = 1e6, .steps = 200});
+  EXPECT_LT(found.trials.size(), 200);
+  ASSERT_TRUE(found.suggestion);
+  EXPECT_LT(*found.suggestion, 1.0);
+  for (const auto& trial : found.trials) EXPECT_TRUE(std::isfinite(trial.loss));
+}
+
+TEST(LearningRateSearch, OfTheSameSeedIsTheSame) {
+  const LearningRateRange range{.lowest = 1e-3, .highest = 1e-1, .steps = 10};
+  EXPECT_EQ(search_senses(range).smoothed, search_senses(range).smoothed);
+}
+
+TEST(LearningRateSearch, SuggestsWhatLearnsMoreThanFarLowerOrHigherRates) {
+  const double suggested = search_senses({}).suggestion.value();
+  const auto loss_at = [](double lr) {
+    auto recipe = small_recipe("senses", 40);
+    recipe.training.lr = lr;
+    return SmallRun(recipe).trainer.run().standing.last->loss;
+  };
+  const double loss = loss_at(suggested);
+  EXPECT_LT(loss, loss_at(suggested / 100));
+  EXPECT_LT(loss, loss_at(suggested * 100));
+}
+
+TEST(LearningRateSearch, StopsWhenAsked) {
+  int asked = 0;
+  EXPECT_EQ(search_senses({}, [&] { return ++asked == 5; }).trials.size(), 5);
+}
+
+TEST(LearningRateSearchErrors, NameTheRange) {
+  for (const auto& range : {LearningRateRange{.lowest = 0.0}, LearningRateRange{.lowest = 2.0},
+                            LearningRateRange{.steps = 1}}) {
+    EXPECT_THAT([&] { search_senses(range); },
+                throws<c10::ValueError>("expected 0 < lowest < highest and at least 2 steps"));
+  }
+}
+
+}  // namespace
+}  // namespace attend::train
