@@ -61,6 +61,18 @@ class Models(unittest.TestCase):
             self.assertTrue("val_loss" in model or "accuracy" in model, model)
             self.assertGreater(model["seconds"], 0)
 
+    def test_the_table_of_the_readme_has_what_the_recipes_expect(self):
+        rows = {}
+        for line in (ROOT / "models/README.md").read_text().splitlines():
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            rows[cells[0]] = cells[1:]
+        for model in listed("models"):
+            expected = rows[model["name"]][1]
+            if "accuracy" in model:
+                self.assertIn(f"{model['accuracy'] * 100:.1f} %", expected, model["name"])
+            if "val_loss" in model:
+                self.assertIn(f"loss {model['val_loss']:.3g}", expected, model["name"])
+
     def test_every_recipe_trains_shortened_by_its_name(self):
         with tempfile.TemporaryDirectory() as folder:
             text = pathlib.Path(folder, "text.tsv")
