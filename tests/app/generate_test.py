@@ -5,12 +5,12 @@ Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
 
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
 import unittest
 
+from pseudo_terminal import open_pseudo_terminal
 from text_run import ATTEND, TextRunTest, attend
 
 
@@ -60,7 +60,7 @@ class Prompts(GenerateTest):
         self.refuses([*run, "--prompt", "F", "--prompt-file", empty], "--prompt-file", "--prompt")
 
     def test_are_not_waited_for_at_a_terminal(self):
-        controller, terminal = pty.openpty()
+        controller, terminal = open_pseudo_terminal()
         try:
             result = subprocess.run([ATTEND, "generate", self.run_directory], stdin=terminal,
                                     capture_output=True, text=True, timeout=60)
