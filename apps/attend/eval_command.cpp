@@ -24,7 +24,8 @@ std::vector<train::Batch> held_out(const EvalArguments& arguments, const train::
   }
   const auto& task = train::find_task(run.recipe.task);
   if (task.reads_file()) {
-    return task.batches_of_file(arguments.file, run.recipe, *run.tokenizer, run.classes);
+    return task.batches_of_file(arguments.file, run.recipe, *run.tokenizer, run.classes,
+                                train::kRowsAtOnce);
   }
   throw InputError(
       fmt::format("{} has learned the task {}, which reads no file: it cannot be measured "

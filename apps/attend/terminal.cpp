@@ -28,8 +28,8 @@ void open_closed_streams() {
   if (descriptor >= 0) ::close(descriptor);
 }
 
-void outlive_closed_pipes() {
-  std::signal(SIGPIPE, SIG_IGN);
+void outlive_failed_writes() {
+  for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
 }
 
 bool input_is_terminal() {

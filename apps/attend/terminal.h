@@ -11,7 +11,7 @@ void open_closed_streams();
 
 /// From now on writing to a pipe that nobody reads fails, as writing to a full disk does, and does
 /// not end the program.
-void outlive_closed_pipes();
+void outlive_failed_writes();
 
 /// Whether standard input is a person at a terminal.
 bool input_is_terminal();

@@ -203,7 +203,7 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& fla
 }
 
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
-  outlive_closed_pipes();  // a run is not lost with the program that reads what it prints
+  outlive_failed_writes();  // a run is not lost with the program that reads what it prints
   auto recipe = recipe_for(arguments, flags);
   if (arguments.print_config) {
     fmt::print("{}", train::to_toml(recipe));

@@ -2,10 +2,13 @@
 
 #include "attend/input_error.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 #include <utf8.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -66,12 +69,27 @@ std::string read_text(const fs::path& path) {
   return text;
 }
 
+void throw_unwritable(const fs::path& path, int error) {
+  throw std::runtime_error(
+      fmt::format("{}: cannot be written: {}", path.string(), std::strerror(error)));
+}
+
+void sync_to_disk(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
+  const int error = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!synced) throw_unwritable(path, error);
+}
+
 void replace_file(const fs::path& path, const std::function<void(const fs::path&)>& write) {
   auto temporary = path;
   temporary += fmt::format(".{}.tmp", ::getpid());
   try {
     write(temporary);
+    sync_to_disk(temporary);
     fs::rename(temporary, path);
+    sync_to_disk(fs::absolute(path).parent_path());
   } catch (...) {
     std::error_code ignored;
     fs::remove(temporary, ignored);
@@ -81,10 +99,11 @@ void replace_file(const fs::path& path, const std::function<void(const fs::path&
 
 void replace_file(const fs::path& path, std::string_view content) {
   replace_file(path, [&](const fs::path& temporary) {
+    errno = 0;
     std::ofstream file(temporary, std::ios::binary);
     file.write(content.data(), static_cast<std::streamsize>(content.size()));
     file.close();
-    if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", path.string()));
+    if (!file) throw_unwritable(path, errno);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 
@@ -53,6 +54,7 @@ void save_safetensors(const std::filesystem::path& path, const Safetensors& cont
   text.append((8 - text.size() % 8) % 8, ' ');  // so that the tensors are aligned
 
   replace_file(path, [&](const std::filesystem::path& temporary) {
+    errno = 0;
     std::ofstream file(temporary, std::ios::binary);
     const uint64_t length = text.size();
     for (int shift = 0; shift < 64; shift += 8) file.put(static_cast<char>(length >> shift & 0xFF));
@@ -62,7 +64,7 @@ void save_safetensors(const std::filesystem::path& path, const Safetensors& cont
                  static_cast<std::streamsize>(tensor.nbytes()));
     }
     file.close();
-    if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", path.string()));
+    if (!file) throw_unwritable(path, errno);
   });
 }
 

@@ -28,7 +28,9 @@ struct Answer {
     const EvalScope eval(*model);
     const torch::NoGradGuard no_grad;
     const auto device = model->head->weight.device();
-    const auto scores = model(torch::tensor(prompt, torch::kLong).to(device));  // (C)
+    const auto tokens = torch::tensor(prompt, torch::kLong).to(device);  // (T)
+    // Cut as in training: a longer text is judged by its beginning.
+    const auto scores = model(tokens.slice(0, 0, model->config.context));  // (C)
     return classes.at(static_cast<std::size_t>(scores.argmax().item<int64_t>()));
   }
   std::string operator()(Seq2Seq& model) const {

@@ -5,13 +5,13 @@
 #include "attend/io/safetensors.h"
 #include "attend/train/checksum.h"
 #include "train/standing_json.h"
-#include "train/synced_files.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace attend::train {
 namespace {
@@ -21,12 +21,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kState = "state.safetensors";
+constexpr const char* kBest = "best.safetensors";
 constexpr const char* kStanding = "standing.json";
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kPrefix = "step-";
 constexpr const char* kPartial = ".partial";
 constexpr const char* kReplaced = ".replaced";
 constexpr std::size_t kKept = 2;
+constexpr std::array kFiles{kWeights, kState, kBest, kStanding};
 
 /// A line that says of a file how long it is and its checksum.
 std::string manifest_line(const fs::path& file) {
@@ -38,7 +40,7 @@ std::string manifest_line(const fs::path& file) {
 /// Says so of each file, and of itself by its end that it is whole.
 std::string manifest_of(const fs::path& folder) {
   std::vector<std::string> lines;
-  for (const char* name : {kWeights, kState, kStanding}) {
+  for (const char* name : kFiles) {
     lines.push_back(manifest_line(folder / name));
   }
   return fmt::format("{{\n  \"version\": 1,\n  \"files\": {{\n{}\n  }}\n}}\n",
@@ -48,7 +50,7 @@ std::string manifest_of(const fs::path& folder) {
 /// Throws InputError, naming the file, unless all is there that was written, unchanged.
 void verify(const fs::path& folder) {
   const auto text = read_bytes(folder / kManifest);
-  for (const char* name : {kWeights, kState, kStanding}) {
+  for (const char* name : kFiles) {
     if (text.find(manifest_line(folder / name)) == std::string::npos) {
       throw InputError(fmt::format("{}: size or checksum is not that of the {} beside it",
                                    (folder / name).string(), kManifest));
@@ -59,10 +61,19 @@ void verify(const fs::path& folder) {
   }
 }
 
+/// What else lies there, a copy of a checkpoint say, is not touched.
+bool is_checkpoint(std::string_view name) {
+  const std::string_view prefix = kPrefix;
+  return name.size() > prefix.size() && name.starts_with(prefix) &&
+         name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
+}
+
 Snapshot read(const fs::path& folder) {
   verify(folder);
-  return {standing_from_json(read_bytes(folder / kStanding)),
-          load_safetensors(folder / kWeights).tensors, load_safetensors(folder / kState).tensors};
+  return {.standing = standing_from_json(read_bytes(folder / kStanding)),
+          .weights = load_safetensors(folder / kWeights).tensors,
+          .state = load_safetensors(folder / kState).tensors,
+          .best = load_safetensors(folder / kBest).tensors};
 }
 
 }  // namespace
@@ -79,11 +90,9 @@ void CheckpointStore::save(const Snapshot& snapshot) {
   try {
     save_safetensors(partial / kWeights, {.tensors = snapshot.weights, .metadata = {}});
     save_safetensors(partial / kState, {.tensors = snapshot.state, .metadata = {}});
+    save_safetensors(partial / kBest, {.tensors = snapshot.best, .metadata = {}});
     replace_file(partial / kStanding, to_json(snapshot.standing));
-    for (const char* name : {kWeights, kState, kStanding}) sync_to_disk(partial / name);
     replace_file(partial / kManifest, manifest_of(partial));
-    sync_to_disk(partial / kManifest);
-    sync_to_disk(partial);
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(partial, ignored);
@@ -128,7 +137,7 @@ std::vector<fs::path> CheckpointStore::newest_first() const {
   std::vector<fs::path> folders;
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(directory_, missing)) {
-    if (entry.path().filename().string().starts_with(kPrefix)) folders.push_back(entry.path());
+    if (is_checkpoint(entry.path().filename().string())) folders.push_back(entry.path());
   }
   // By the number in the name, which has more than nine digits after a billion steps.
   std::sort(folders.begin(), folders.end(), [](const fs::path& one, const fs::path& other) {

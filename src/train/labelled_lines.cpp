@@ -152,10 +152,9 @@ class Collector {
   LabelledLines finish(const fs::path& path) && {
     std::map<std::string, int64_t> classes;
     for (const auto& label : labels_) classes.emplace(label, 0);
-    if (classes.size() < 2) {
-      throw InputError(
-          fmt::format("{}: expected lines of at least two classes, found {} lines and {} classes",
-                      path.string(), labels_.size(), classes.size()));
+    if (labels_.empty()) {
+      throw InputError(fmt::format("{}: expected lines below the names of the columns, found none",
+                                   path.string()));
     }
     LabelledLines lines{std::move(texts_), {}, {}};
     for (auto& [label, number] : classes) {

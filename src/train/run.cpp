@@ -4,6 +4,7 @@
 #include "attend/io/files.h"
 #include "attend/io/safetensors.h"
 #include "attend/nn/parameter_count.h"
+#include "attend/train/checksum.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/tokenizers.h"
 
@@ -26,6 +27,18 @@ constexpr std::array kFilesOfRun{
     RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
     EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile,
     RunFiles::data,         RunFiles::recipe,       RunFiles::summary};
+
+constexpr const char* kChecksum = "crc32c";  // in the metadata of the weights
+
+/// Of all elements, in the order of the names.
+std::string checksum_of(const std::map<std::string, torch::Tensor>& tensors) {
+  uint32_t sum = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const auto bytes = tensor.detach().cpu().contiguous();
+    sum = crc32c({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}, sum);
+  }
+  return fmt::format("{:08x}", sum);
+}
 
 /// What is known of a run's data besides its recipe.
 struct DataRecord {
@@ -128,7 +141,13 @@ std::map<std::string, torch::Tensor> read_weights(const fs::path& directory, Wei
         "last weights, --weights last",
         directory.string(), directory.string()));
   }
-  return load_safetensors(file).tensors;
+  auto content = load_safetensors(file);
+  const auto checksum = content.metadata.find(kChecksum);
+  if (checksum != content.metadata.end() && checksum->second != checksum_of(content.tensors)) {
+    throw InputError(
+        fmt::format("{}: damaged: the weights are not those that were written", file.string()));
+  }
+  return std::move(content.tensors);
 }
 
 /// Of these values no run can have another one after it was begun; the text file may have moved.
@@ -169,8 +188,9 @@ RunKeeper::RunKeeper(const fs::path& directory)
     : directory_(directory), checkpoints_(directory / RunFiles::checkpoints) {}
 
 void RunKeeper::keep_best(const std::map<std::string, torch::Tensor>& weights) {
-  save_safetensors(directory_ / RunFiles::model,
-                   {.tensors = weights, .metadata = {{"format", "pt"}}});
+  save_safetensors(
+      directory_ / RunFiles::model,
+      {.tensors = weights, .metadata = {{"format", "pt"}, {kChecksum, checksum_of(weights)}}});
 }
 
 void RunKeeper::keep(const Snapshot& snapshot) {
@@ -203,12 +223,16 @@ Run load_run(const fs::path& directory, Weights weights) {
   check_is_directory(directory);
   auto recipe = recipe_of_run(directory);
   std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(directory);
-  auto classes = read_data_record(directory).classes;
+  auto data = read_data_record(directory);
   const auto tensors = read_weights(directory, weights);
-  auto model = make_model(recipe, tokenizer->size(), classes.size());
+  auto model = make_model(recipe, tokenizer->size(), data.classes.size());
   reading(directory / RunFiles::model, [&] { load_state_dict(module_of(model), tensors); });
   module_of(model).eval();
-  return {std::move(recipe), std::move(tokenizer), std::move(classes), std::move(model)};
+  return {.recipe = std::move(recipe),
+          .tokenizer = std::move(tokenizer),
+          .classes = std::move(data.classes),
+          .data_checksum = std::move(data.checksum),
+          .model = std::move(model)};
 }
 
 Recipe recipe_of_run(const fs::path& directory) {
@@ -240,6 +264,13 @@ std::unique_ptr<RunLock> reopen_run(const fs::path& directory, const Recipe& rec
   if (tokenizer->files() != task.tokenizer().files()) {
     differences.push_back(fmt::format("vocabulary: {} tokens in the run, now {}, or other ones",
                                       tokenizer->size(), task.tokenizer().size()));
+  }
+  if (fs::exists(directory / RunFiles::summary) &&
+      CheckpointStore(directory / RunFiles::checkpoints).latest().empty()) {
+    throw InputError(
+        fmt::format("{} is finished, and its checkpoints are gone: there is nothing to "
+                    "go on from",
+                    directory.string()));
   }
   if (!differences.empty()) {
     throw InputError(fmt::format("{} was begun with something else: {}", directory.string(),
@@ -273,6 +304,12 @@ std::unique_ptr<Task> task_of(const Run& run) {
                     "{} expected, or other ones",
                     run.recipe.text.empty() ? run.recipe.task : run.recipe.text,
                     task->tokenizer().size(), run.tokenizer->size()));
+  }
+  if (task->data_checksum() != run.data_checksum) {
+    throw InputError(
+        fmt::format("{}: has changed since it was learned (checksum {}, now {}), so that what was "
+                    "held out of it cannot be told",
+                    run.recipe.text, run.data_checksum, task->data_checksum()));
   }
   return task;
 }

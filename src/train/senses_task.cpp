@@ -1,14 +1,12 @@
 #include "attend/train/senses_task.h"
 
-#include "attend/input_error.h"
+#include "attend/train/answer.h"
+#include "attend/train/example_task.h"
 #include "attend/train/senses_grammar.h"
-
-#include <fmt/format.h>
+#include "train/check_context.h"
 
 namespace attend::train {
 namespace {
-
-const std::string kPadding = "<pad>";
 
 /// Rows of equal length: padding follows the last token, where causal attention cannot see it.
 Batch to_batch(const std::vector<SenseSentence>& sentences, const Vocabulary& vocabulary,
@@ -48,7 +46,6 @@ Vocabulary make_vocabulary(std::vector<std::string> tokens) {
 
 Recipe SensesTask::defaults() {
   Recipe recipe;
-  recipe.task = "senses";
   recipe.stack().layers = 1;  // enough here, and its attention shows which words decide
   recipe.stack().heads = 2;
   recipe.context() = 16;
@@ -59,12 +56,7 @@ SensesTask::SensesTask(const Recipe& recipe) : vocabulary_(TokenUnit::word, {kPa
   const auto sentences = make_sense_sentences();
   vocabulary_ = make_vocabulary(sentences.tokens);
   const int64_t length = longest(sentences, vocabulary_);
-  if (recipe.context() < length) {
-    throw InputError(
-        fmt::format("context ({}) must be at least {}, the longest sentence of the "
-                    "task senses in tokens",
-                    recipe.context(), length));
-  }
+  check_context(recipe, length);
   training_ = to_batch(sentences.training, vocabulary_, length);
   probes_ = {sentences.held_out[0].words, sentences.held_out[1].words};
   validation_ = to_batch(sentences.held_out, vocabulary_, length);
@@ -75,11 +67,7 @@ Batch SensesTask::training_batch(int64_t size, Sampler& sampler) const {
 }
 
 std::vector<Batch> SensesTask::validation_batches(int64_t size) const {
-  std::vector<Batch> batches;
-  for (const auto& rows : torch::arange(validation_.tokens.size(0)).split(size)) {
-    batches.push_back(select_rows(validation_, rows));
-  }
-  return batches;
+  return split_rows(validation_, size);
 }
 
 std::vector<std::string> SensesTask::probe_words() const {

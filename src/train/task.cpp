@@ -11,12 +11,12 @@
 
 namespace attend::train {
 
-const std::vector<TaskInfo>& tasks() {
-  static const std::vector<TaskInfo> all{
+namespace {
+
+std::vector<TaskInfo> all_tasks() {
+  std::vector<TaskInfo> all{
       {"senses", "which of two meanings a word has in its sentence", SensesTask::defaults(),
-       [](const Recipe& recipe) -> std::unique_ptr<Task> {
-         return std::make_unique<SensesTask>(recipe);
-       }},
+       make<SensesTask>},
       copy_task(),
       reverse_task(),
       sort_task(),
@@ -26,16 +26,20 @@ const std::vector<TaskInfo>& tasks() {
       balanced_brackets_task(),
       translation_task(),
       {"text", "the next character, byte, word or subword of the file given with --text",
-       TextTask::defaults(),
-       [](const Recipe& recipe) -> std::unique_ptr<Task> {
-         return std::make_unique<TextTask>(recipe);
-       },
+       TextTask::defaults(), make<TextTask>,
        [](const std::filesystem::path& path, const Recipe& recipe, const Tokenizer& tokenizer,
-          const std::vector<std::string>&) {
-         return TextTask::batches_of_file(path, recipe, tokenizer);
-       }},
+          const std::vector<std::string>&,
+          int64_t size) { return TextTask::batches_of_file(path, recipe, tokenizer, size); }},
       labelled_lines_task(),
   };
+  for (auto& task : all) task.defaults.task = task.name;
+  return all;
+}
+
+}  // namespace
+
+const std::vector<TaskInfo>& tasks() {
+  static const auto all = all_tasks();
   return all;
 }
 

@@ -138,13 +138,4 @@ void TensorBoardLog::on_evaluation(int64_t step, const Evaluation& evaluation) {
   file_.append(record(scalars_event(step, scalars)));
 }
 
-void remove_event_files(const fs::path& directory) {
-  if (!fs::is_directory(directory)) return;
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    if (entry.path().filename().string().starts_with(kPrefix)) files.push_back(entry.path());
-  }
-  for (const auto& file : files) fs::remove(file);
-}
-
 }  // namespace attend::train

@@ -3,7 +3,6 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/train/checksum.h"
-#include "attend/train/evaluation.h"
 
 #include <fmt/format.h>
 
@@ -30,12 +29,12 @@ std::string first_line(const std::string& text) {
 
 Recipe TextTask::defaults() {
   Recipe recipe;
-  recipe.task = "text";
   recipe.stack().layers = 4;
   recipe.stack().embed_dim = 128;
+  recipe.stack().positions = PositionScheme::rotary;
   recipe.training.steps = 2000;
   recipe.training.batch = 12;
-  recipe.training.lr = 2e-3;
+  recipe.training.lr = 3e-3;
   recipe.training.min_lr_ratio = 0.05;
   recipe.training.warmup = 100;
   recipe.training.eval_every = 500;
@@ -43,10 +42,11 @@ Recipe TextTask::defaults() {
 }
 
 std::vector<Batch> TextTask::batches_of_file(const std::filesystem::path& path,
-                                             const Recipe& recipe, const Tokenizer& tokenizer) {
+                                             const Recipe& recipe, const Tokenizer& tokenizer,
+                                             int64_t size) {
   const auto text = read_text(path);
   try {
-    return text_windows(encode(tokenizer, text), recipe.context(), kRowsAtOnce);
+    return text_windows(encode(tokenizer, text), recipe.context(), size);
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", path.string(), error.what()));
   }

@@ -44,6 +44,14 @@ Tensors without_prefix(const Tensors& all, const std::string& prefix) {
   return part;
 }
 
+Tensors copies_of(const Tensors& tensors) {
+  Tensors copies;
+  for (const auto& [name, tensor] : tensors) {
+    copies.emplace(name, tensor.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  }
+  return copies;
+}
+
 constexpr const char* kOptimizer = "optimizer.";
 constexpr const char* kSampler = "sampler.";
 constexpr const char* kRandom = "random.";
@@ -65,6 +73,7 @@ Trainer::Trainer(Model model, const Task& task, const TrainingConfig& config, Sc
 
 Outcome Trainer::run(const TrainerHooks& hooks) {
   module_of(model_).train();
+  if (hooks.keeper != nullptr && !best_weights_.empty()) hooks.keeper->keep_best(best_weights_);
   Outcome outcome;
   const auto done = [&] { return standing_.step >= config_.steps || out_of_patience(); };
   int64_t kept = standing_.step;
@@ -170,7 +179,8 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
     standing_.best = standing_.last;
     standing_.best_step = standing_.step;
     standing_.evaluations_without_gain = 0;
-    if (hooks.keeper != nullptr) hooks.keeper->keep_best(state_dict(module_of(model_)));
+    best_weights_ = copies_of(state_dict(module_of(model_)));
+    if (hooks.keeper != nullptr) hooks.keeper->keep_best(best_weights_);
   }
   for (auto* observer : hooks.observers) observer->on_evaluation(standing_.step, *standing_.last);
 }
@@ -180,7 +190,10 @@ bool Trainer::out_of_patience() const {
 }
 
 Snapshot Trainer::snapshot() const {
-  Snapshot snapshot{standing_, state_dict(module_of(model_)), {}};
+  Snapshot snapshot{.standing = standing_,
+                    .weights = state_dict(module_of(model_)),
+                    .state = {},
+                    .best = best_weights_};
   add_with_prefix(snapshot.state, kOptimizer, optimizer_->state());
   add_with_prefix(snapshot.state, kSampler, sampler_.state());
   add_with_prefix(snapshot.state, kRandom, random_states(device_));
@@ -193,6 +206,7 @@ void Trainer::restore(const Snapshot& snapshot) {
   sampler_.load_state(without_prefix(snapshot.state, kSampler));
   set_random_states(device_, without_prefix(snapshot.state, kRandom));
   standing_ = snapshot.standing;
+  best_weights_ = snapshot.best;
   reported_seconds_ = standing_.training_seconds;
   reported_tokens_ = standing_.tokens;
 }

@@ -21,6 +21,7 @@ class DamagedCheckpoint : public testing::TestWithParam<const char*> {
       Snapshot snapshot;
       snapshot.standing.step = step;
       snapshot.weights = {{"weight", torch::full({2, 3}, static_cast<double>(step))}};
+      snapshot.best = snapshot.weights;
       snapshot.state = {{"sampler.next", torch::tensor(step, torch::kLong)}};
       store_.save(snapshot);
     }
@@ -95,8 +96,8 @@ TEST_P(DamagedCheckpoint, WithoutAWholeOneIsAnErrorThatNamesEach) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, DamagedCheckpoint,
-                         testing::Values("model.safetensors", "state.safetensors", "standing.json",
-                                         "manifest.json"),
+                         testing::Values("model.safetensors", "state.safetensors",
+                                         "best.safetensors", "standing.json", "manifest.json"),
                          [](const auto& info) {
                            std::string name = info.param;
                            return name.substr(0, name.find('.'));

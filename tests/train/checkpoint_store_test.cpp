@@ -61,12 +61,14 @@ TEST_F(CheckpointStoreTest, LoadsAllThatWasSaved) {
                  {"sampler.next", torch::tensor(0, torch::kLong)},
                  {"random.cpu", torch::arange(256).to(torch::kByte)},
                  {"optimizer.a.weight/step", torch::tensor(2.0F)}};
+  saved.best = {{"a.weight", torch::randn({3, 4})}};
   store_.save(saved);
   const auto found = store_.load_latest().value();
   EXPECT_EQ(found.path, path_ / "step-000000012");
   EXPECT_THAT(found.damaged, IsEmpty());
   EXPECT_TRUE(equal_tensors(found.snapshot.weights, saved.weights));
   EXPECT_TRUE(equal_tensors(found.snapshot.state, saved.state));
+  EXPECT_TRUE(equal_tensors(found.snapshot.best, saved.best));
   const auto& standing = found.snapshot.standing;
   EXPECT_EQ(standing.step, 12);
   EXPECT_EQ(standing.tokens, saved.standing.tokens);
@@ -118,6 +120,16 @@ TEST_F(CheckpointStoreTest, CleansUpWhatAKilledProcessLeft) {
   EXPECT_EQ(latest_step(), 1);
   store_.save(snapshot_at(2));
   EXPECT_THAT(folders(), ElementsAre("step-000000001", "step-000000002"));
+}
+
+TEST_F(CheckpointStoreTest, LeavesAloneWhatIsNotItsOwn) {
+  store_.save(snapshot_at(1));
+  fs::copy(path_ / "step-000000001", path_ / "step-000000001-backup", fs::copy_options::recursive);
+  replace_file(path_ / "step-notes", "mine");
+  for (const int64_t step : {2, 3}) store_.save(snapshot_at(step));
+  EXPECT_EQ(latest_step(), 3);
+  EXPECT_THAT(folders(), ElementsAre("step-000000001-backup", "step-000000002", "step-000000003",
+                                     "step-notes"));
 }
 
 TEST_F(CheckpointStoreTest, TheSameStepAgainReplacesADamagedOne) {

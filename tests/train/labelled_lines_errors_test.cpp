@@ -1,6 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/train/labelled_lines.h"
+#include "attend/train/task.h"
 #include "support/random_text.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
@@ -63,9 +64,16 @@ TEST_F(LabelledLinesErrors, TheFirstLineMustNameTheColumns) {
 }
 
 TEST_F(LabelledLinesErrors, OneClassTeachesNothing) {
-  expect_refusal("text,label\none,a\ntwo,a\n", "at least two classes, found 2 lines and 1 classes");
-  expect_refusal("text,label\n", "found 0 lines");
-  expect_refusal("", "found 0 lines");
+  replace_file(directory_ / "table.csv", "text,label\none,a\ntwo,a\n");
+  auto recipe = find_task("labelled-lines").defaults;
+  recipe.text = (directory_ / "table.csv").string();
+  EXPECT_THAT([&] { make_task(recipe); },
+              ThrowsMessage<InputError>(HasSubstr("at least two classes, found only 'a'")));
+}
+
+TEST_F(LabelledLinesErrors, TellThatThereIsNoLine) {
+  expect_refusal("text,label\n", "expected lines below the names of the columns, found none");
+  expect_refusal("", "found none");
 }
 
 TEST_F(LabelledLinesErrors, OtherFilesAreRefused) {

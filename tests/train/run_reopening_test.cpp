@@ -32,6 +32,14 @@ TEST_F(ReopenedRun, MayHaveOtherValuesOfTraining) {
   EXPECT_EQ(to_toml(recipe_of_run(path_)), to_toml(longer));
 }
 
+TEST_F(ReopenedRun, ThatIsFinishedNeedsItsCheckpoints) {
+  train_for(4);
+  finish();
+  reopening(recipe_)();
+  std::filesystem::remove_all(path_ / RunFiles::checkpoints);
+  EXPECT_THAT(reopening(recipe_), throws<InputError>("is finished, and its checkpoints are gone"));
+}
+
 TEST_F(ReopenedRun, NamesAllThatDiffers) {
   auto other = recipe_;
   other.stack().layers = 3;

@@ -47,6 +47,15 @@ TEST_F(RunDirectory, ThatReachedNoEvaluationSaysHowToGoOn) {
   EXPECT_FALSE(latest_checkpoint(path_).has_value());
 }
 
+TEST_F(RunDirectory, WeightsThatHaveChangedAreNoticed) {
+  train_for(4);
+  const auto file = path_ / RunFiles::model;
+  auto bytes = read_bytes(file);
+  bytes.back() ^= 1;
+  replace_file(file, bytes);
+  EXPECT_THAT([&] { load_run(path_); }, throws<InputError>("model.safetensors: damaged"));
+}
+
 TEST_F(RunDirectory, ATextThatHasChangedIsNoticed) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "some words and more ";
@@ -57,6 +66,8 @@ TEST_F(RunDirectory, ATextThatHasChangedIsNoticed) {
   train_for(4);
   const auto run = load_run(path_);
   EXPECT_NO_THROW(task_of(run));
+  replace_file(directory_ / "text", std::string(text.rbegin(), text.rend()));
+  EXPECT_THAT([&] { task_of(run); }, throws<InputError>("text: has changed since it was learned"));
   std::replace(text.begin(), text.end(), 'w', 'W');
   replace_file(directory_ / "text", text);
   EXPECT_THAT([&] { task_of(run); }, throws<InputError>("text: its tokens"));

@@ -94,14 +94,6 @@ TEST_F(TensorBoardLogTest, AResumedRunBeginsALaterFileAndLeavesTheOthers) {
   EXPECT_FALSE(read_events(first).at(1).restarts);
 }
 
-TEST_F(TensorBoardLogTest, OnlyEventFilesAreRemoved) {
-  EXPECT_NO_THROW(remove_event_files(log_directory_));
-  TensorBoardLog{log_directory_};
-  replace_file(log_directory_ / "notes.txt", "mine");
-  remove_event_files(log_directory_);
-  EXPECT_THAT(files(), testing::ElementsAre(log_directory_ / "notes.txt"));
-}
-
 TEST_F(TensorBoardLogTest, SaysWhichDirectoryItCannotMake) {
   EXPECT_THAT([] { TensorBoardLog("/proc/no/such/place"); },
               throws<std::runtime_error>("/proc/no/such/place: cannot be made: "));

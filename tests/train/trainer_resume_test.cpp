@@ -98,6 +98,21 @@ TEST_P(ResumedTraining, NamesWhatASnapshotLacks) {
   EXPECT_THAT([&] { SmallRun(other).trainer.restore(stopped); }, throws<InputError>("do not fit"));
 }
 
+/// What was kept of steps after the snapshot is of a course that is gone.
+TEST(ResumedCourse, BeginsWithTheBestWeightsOfItsSnapshot) {
+  auto recipe = small_recipe("senses", kSteps);
+  SmallRun first(recipe);
+  first.trainer.run({.stop_requested = [steps = 0]() mutable { return ++steps == 8; }});
+  const auto snapshot = first.trainer.snapshot();
+  ASSERT_FALSE(snapshot.best.empty());
+  recipe.training.lr = 1e-9;
+  SmallRun resumed(recipe);
+  resumed.trainer.restore(snapshot);
+  Recorder recorder;
+  resumed.trainer.run({.keeper = &recorder});
+  EXPECT_TRUE(equal_tensors(recorder.best.front(), snapshot.best));
+}
+
 INSTANTIATE_TEST_SUITE_P(Tasks, ResumedTraining,
                          testing::Values("modular-arithmetic", "senses", "copy",
                                          "balanced-brackets", "translation"),

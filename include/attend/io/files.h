@@ -27,9 +27,16 @@ void read_in_pieces(const std::filesystem::path& path,
 ///     read_start("model.pt", 2) == "PK"
 std::string read_start(const std::filesystem::path& path, std::size_t bytes);
 
-/// Writes a file so that `path` holds either what it held before or all of the new content:
-/// `write` fills a file beside it, which then takes its name. Throws std::runtime_error if that
-/// fails, and leaves no file behind.
+/// Throws std::runtime_error: `path` cannot be written, for the reason that `error`, an errno, is.
+[[noreturn]] void throw_unwritable(const std::filesystem::path& path, int error);
+
+/// Waits until a file, or the names in a folder, are on the disk. Throws std::runtime_error, naming
+/// it, if that fails.
+void sync_to_disk(const std::filesystem::path& path);
+
+/// Writes a file so that `path` holds either what it held before or all of the new content, even if
+/// the power fails: `write` fills a file beside it, which is synced and then takes its name. Throws
+/// std::runtime_error if that fails, and leaves no file behind.
 ///
 ///     replace_file("table", [&](const auto& temporary) { std::ofstream(temporary) << table; });
 void replace_file(const std::filesystem::path& path,

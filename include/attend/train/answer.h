@@ -9,7 +9,8 @@
 
 namespace attend::train {
 
-/// Tokens around the texts of a Seq2Seq, and after those of any model.
+/// Tokens of tasks: what fills short rows up, what a Seq2Seq begins its target with, and what tells
+/// that an answer is complete.
 inline constexpr const char* kPadding = "<pad>";
 inline constexpr const char* kBegin = "<begin>";
 inline constexpr const char* kEnd = "<end>";
@@ -18,7 +19,7 @@ inline constexpr const char* kEnd = "<end>";
 /// class, of a Seq2Seq the target, of a LanguageModel as many tokens as the right answer has.
 /// Throws InputError for a prompt that is empty or holds a token that is unknown.
 ///
-///     answer(run.model, run.tokenizer, run.classes, {"12+34=", "64."}) == "64."
+///     answer(run.model, *run.tokenizer, run.classes, {"12+34=", "64."}) == "64."
 std::string answer(Model& model, const Tokenizer& tokenizer,
                    const std::vector<std::string>& classes, const Example& example);
 

@@ -20,7 +20,7 @@ namespace attend::train {
 /// and a million of them take about 100 MB.
 ///
 ///     BackgroundObserver files({std::make_shared<MetricsLog>(path)});
-///     train(model, task, config, {&files});
+///     trainer.run({.observers = {&files}});
 class BackgroundObserver : public Observer {
  public:
   /// `patience` is how long the destructor waits for reports that are still to be passed on.

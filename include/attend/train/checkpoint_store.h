@@ -10,10 +10,10 @@
 namespace attend::train {
 
 /// Snapshots of a run on disk, the latest two: a folder `step-000000400` for each, with the
-/// weights, the rest of the state, both as safetensors, the standing as JSON, and a manifest with
-/// the size and the CRC-32C of each. A snapshot is written beside the others under another name,
-/// synced, the manifest last, and then renamed: at any moment the newest folder of that name is
-/// whole, or the one before it is still there.
+/// weights, the rest of the state and the best weights so far, all as safetensors, the standing as
+/// JSON, and a manifest with the size and the CRC-32C of each. A snapshot is written beside the
+/// others under another name, synced, the manifest last, and then renamed: at any moment the newest
+/// folder of that name is whole, or the one before it is still there.
 ///
 ///     CheckpointStore store("runs/demo/checkpoint");
 ///     store.save(trainer.snapshot());

@@ -2,8 +2,6 @@
 
 #include "attend/train/model.h"
 
-#include <torch/nn/options/loss.h>
-
 #include <optional>
 #include <vector>
 

@@ -20,8 +20,7 @@ struct LabelledLines {
 /// - .tsv: tabs between fields, and a quote is a character like any other.
 ///
 /// Throws InputError, naming the file and the line, if it is anything else: another number of
-/// fields than the first line has, a misplaced quote, an empty text or label, fewer than two
-/// classes.
+/// fields than the first line has, a misplaced quote, an empty text or label, no line at all.
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
 ///     lines.classes[lines.labels[0]] == "positive";

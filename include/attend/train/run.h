@@ -40,6 +40,7 @@ struct Run {
   Recipe recipe;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<std::string> classes;  ///< of a classifier: their names
+  std::string data_checksum;         ///< of the data that it was trained on, as Task has it
   Model model;                       ///< in eval mode
 };
 

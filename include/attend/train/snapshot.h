@@ -31,6 +31,7 @@ struct Snapshot {
   Standing standing;
   std::map<std::string, torch::Tensor> weights;  ///< parameters and buffers of the model
   std::map<std::string, torch::Tensor> state;    ///< of optimizer, generators and data
+  std::map<std::string, torch::Tensor> best;     ///< weights of the lowest loss so far, if any
 };
 
 }  // namespace attend::train

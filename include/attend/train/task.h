@@ -19,8 +19,8 @@ struct Example {
 };
 
 /// Something to learn: tokens, batches to train on, and held-out ones to measure with.
-/// To add one: derive from this, or from ExampleTask or ListedTask, in a file of its own, and give
-/// it a line in tasks() (task.cpp).
+/// ExampleTask and ListedTask (example_task.h) do most of it. CONTRIBUTING.md says how to add one
+/// to the command.
 class Task {
  public:
   virtual ~Task() = default;
@@ -52,14 +52,16 @@ struct TaskInfo {
   Recipe defaults;  ///< its model is of the kind that the task trains
   std::unique_ptr<Task> (*make)(const Recipe&);
   /// If it learns the file that Recipe::text names: all of another such file, in the tokens and
-  /// classes that a model has learned, to measure it on. Throws InputError if that cannot be.
+  /// classes that a model has learned, in batches of at most `size`, to measure it on. Throws
+  /// InputError if that cannot be.
   std::vector<Batch> (*batches_of_file)(const std::filesystem::path&, const Recipe&,
-                                        const Tokenizer&,
-                                        const std::vector<std::string>& classes) = nullptr;
+                                        const Tokenizer&, const std::vector<std::string>& classes,
+                                        int64_t size) = nullptr;
 
   bool reads_file() const { return batches_of_file != nullptr; }
 };
 
+/// All that the command knows, in the order in which it lists them.
 const std::vector<TaskInfo>& tasks();
 
 /// Throws InputError, naming the nearest known task, if there is none of that name.

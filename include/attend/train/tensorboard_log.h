@@ -28,8 +28,4 @@ class TensorBoardLog : public Observer {
   AppendFile file_;
 };
 
-/// Removes the event files of `directory`, if there are any, and nothing else: for a run that takes
-/// another's place.
-void remove_event_files(const std::filesystem::path& directory);
-
 }  // namespace attend::train

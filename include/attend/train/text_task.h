@@ -17,9 +17,9 @@ class TextTask : public Task {
   explicit TextTask(const Recipe& recipe);
   /// Four layers of width 128: learns a megabyte of English in minutes on a CPU.
   static Recipe defaults();
-  /// All of another text, in tokens that a model has learned.
+  /// All of another text, in tokens that a model has learned, in batches of at most `size` windows.
   static std::vector<Batch> batches_of_file(const std::filesystem::path& path, const Recipe& recipe,
-                                            const Tokenizer& tokenizer);
+                                            const Tokenizer& tokenizer, int64_t size);
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   Batch training_batch(int64_t size, Sampler& sampler) const override;

@@ -19,8 +19,10 @@ namespace attend::train {
 class Keeper {
  public:
   virtual ~Keeper() = default;
-  /// Hears the weights of each evaluation that is better than all before.
+  /// Hears the weights of each evaluation that is better than all before; a run that goes on begins
+  /// with those that are the best so far, since what is kept may be of steps that are gone.
   virtual void keep_best(const std::map<std::string, torch::Tensor>& weights) = 0;
+  /// Hears how to go on from here.
   virtual void keep(const Snapshot& snapshot) = 0;
   /// Where the latest snapshot is, for people; empty if there is none.
   virtual std::string latest() const = 0;
@@ -36,7 +38,7 @@ struct Outcome {
   double tokens_per_second = 0.0;  ///< over all steps, evaluations excluded
 };
 
-/// The surroundings of a run; all of it may be left away.
+/// The surroundings of a run; all are optional.
 struct TrainerHooks {
   std::vector<Observer*> observers = {};
   Keeper* keeper = nullptr;
@@ -83,6 +85,7 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   Sampler sampler_;
   Standing standing_;
+  std::map<std::string, torch::Tensor> best_weights_;  // on the CPU
   Progress progress_;
   double reported_seconds_ = 0.0;  // of training, at the last report
   int64_t reported_tokens_ = 0;

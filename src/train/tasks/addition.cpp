@@ -18,8 +18,9 @@ constexpr int64_t kMostDigits = 18;  // of numbers whose sum is an int64_t
 class AdditionTask : public QuestionTask {
  public:
   static Recipe defaults() {
-    auto recipe = question_recipe("addition");
+    auto recipe = question_recipe();
     recipe.data.length = 3;
+    recipe.training.lr = 3e-3;
     return recipe;
   }
 
@@ -49,9 +50,7 @@ class AdditionTask : public QuestionTask {
 
 TaskInfo addition_task() {
   return {"addition", "the sum, its last digit first: 012+345=7530.", AdditionTask::defaults(),
-          [](const Recipe& recipe) -> std::unique_ptr<Task> {
-            return std::make_unique<AdditionTask>(recipe);
-          }};
+          make<AdditionTask>};
 }
 
 }  // namespace attend::train

@@ -10,9 +10,21 @@ namespace {
 /// which digit was its? The task that shows induction (Olsson et al. 2022) at its smallest.
 class AssociativeRecallTask : public QuestionTask {
  public:
+  /// With smeared keys, since two layers without them had not found the rule after 5000 steps.
+  static Recipe defaults() {
+    auto recipe = question_recipe();
+    recipe.stack().positions = PositionScheme::rotary;
+    recipe.stack().smeared_keys = true;
+    recipe.training.steps = 600;
+    recipe.training.lr = 3e-3;
+    recipe.training.eval_every = 100;
+    return recipe;
+  }
+
   explicit AssociativeRecallTask(const Recipe& recipe)
-      : QuestionTask(recipe, letters(recipe.data.symbols) + "0123456789?", 2 * longest(recipe) + 3),
-        letters_(letters(recipe.data.symbols)),
+      : QuestionTask(recipe, first_letters(recipe.data.symbols) + "0123456789?",
+                     2 * longest(recipe) + 3),
+        letters_(first_letters(recipe.data.symbols)),
         longest_(longest(recipe)) {}
 
  protected:
@@ -47,9 +59,7 @@ class AssociativeRecallTask : public QuestionTask {
 
 TaskInfo associative_recall_task() {
   return {"associative-recall", "the digit that stood beside a letter: c4a7b1?a7",
-          question_recipe("associative-recall"), [](const Recipe& recipe) -> std::unique_ptr<Task> {
-            return std::make_unique<AssociativeRecallTask>(recipe);
-          }};
+          AssociativeRecallTask::defaults(), make<AssociativeRecallTask>};
 }
 
 }  // namespace attend::train

@@ -2,6 +2,7 @@
 #include "attend/io/vocabulary.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
+#include "train/check_context.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
@@ -20,14 +21,17 @@ class BalancedBracketsTask : public ExampleTask {
  public:
   static Recipe defaults() {
     Recipe recipe;
-    recipe.task = "balanced-brackets";
     recipe.data.length = 16;
     recipe.model = SequenceClassifierConfig{};
     recipe.context() = 32;
-    recipe.stack().positions = PositionScheme::alibi;
+    recipe.stack().layers = 4;
+    recipe.stack().positions = PositionScheme::relative;
+    // No distance is in a bucket that shorter strings have not trained.
+    recipe.stack().relative_buckets = 16;
+    recipe.stack().relative_distance = 8;
     recipe.training.steps = 3000;
-    recipe.training.lr = 1e-3;
-    recipe.training.eval_every = 300;
+    recipe.training.lr = 2e-3;
+    recipe.training.eval_every = 250;
     return recipe;
   }
 
@@ -36,11 +40,7 @@ class BalancedBracketsTask : public ExampleTask {
     if (pairs_ < 1) {
       throw InputError(fmt::format("length ({}) must be at least 2", recipe.data.length));
     }
-    if (recipe.context() < longest()) {
-      throw InputError(
-          fmt::format("context ({}) must be at least {}, twice the length that is trained on",
-                      recipe.context(), longest()));
-    }
+    check_context(recipe, longest());
   }
 
   const Vocabulary& tokenizer() const override { return vocabulary_; }
@@ -120,9 +120,7 @@ class BalancedBracketsTask : public ExampleTask {
 
 TaskInfo balanced_brackets_task() {
   return {"balanced-brackets", "whether brackets are balanced, at lengths not trained on",
-          BalancedBracketsTask::defaults(), [](const Recipe& recipe) -> std::unique_ptr<Task> {
-            return std::make_unique<BalancedBracketsTask>(recipe);
-          }};
+          BalancedBracketsTask::defaults(), make<BalancedBracketsTask>};
 }
 
 }  // namespace attend::train

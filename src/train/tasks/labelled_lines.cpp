@@ -3,7 +3,6 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/train/checksum.h"
-#include "attend/train/evaluation.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
 #include "attend/train/tokenizers.h"
@@ -33,7 +32,6 @@ class LabelledLinesTask : public ListedTask {
  public:
   static Recipe defaults() {
     Recipe recipe;
-    recipe.task = "labelled-lines";
     recipe.model = SequenceClassifierConfig{};
     recipe.context() = 128;
     recipe.stack().dropout = 0.1;
@@ -49,6 +47,10 @@ class LabelledLinesTask : public ListedTask {
     }
     const auto lines = read_labelled_lines(recipe.text);
     classes_ = lines.classes;
+    if (classes_.size() < 2) {
+      throw InputError(fmt::format("{}: expected lines of at least two classes, found only '{}'",
+                                   recipe.text, classes_.front()));
+    }
     checksum_ = fmt::format("{:08x}", crc32c_of_file(recipe.text));
     std::string all;
     for (const auto& text : lines.texts) all += text + "\n";
@@ -78,11 +80,10 @@ class LabelledLinesTask : public ListedTask {
 
 std::vector<Batch> batches_of_file(const std::filesystem::path& path, const Recipe& recipe,
                                    const Tokenizer& tokenizer,
-                                   const std::vector<std::string>& classes) {
+                                   const std::vector<std::string>& classes, int64_t size) {
   const auto lines = read_labelled_lines(path);
   try {
-    return split_rows(rows_of(examples_of(lines), recipe.context(), tokenizer, classes),
-                      kRowsAtOnce);
+    return split_rows(rows_of(examples_of(lines), recipe.context(), tokenizer, classes), size);
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", path.string(), error.what()));
   }
@@ -92,11 +93,7 @@ std::vector<Batch> batches_of_file(const std::filesystem::path& path, const Reci
 
 TaskInfo labelled_lines_task() {
   return {"labelled-lines", "the class of each text of a table (.tsv or .csv) given with --text",
-          LabelledLinesTask::defaults(),
-          [](const Recipe& recipe) -> std::unique_ptr<Task> {
-            return std::make_unique<LabelledLinesTask>(recipe);
-          },
-          batches_of_file};
+          LabelledLinesTask::defaults(), make<LabelledLinesTask>, batches_of_file};
 }
 
 }  // namespace attend::train

@@ -2,6 +2,7 @@
 #include "attend/io/vocabulary.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
+#include "train/check_context.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
@@ -18,15 +19,16 @@ class ModularArithmeticTask : public ListedTask {
  public:
   static Recipe defaults() {
     Recipe recipe;
-    recipe.task = "modular-arithmetic";
-    recipe.data.symbols = 97;
-    recipe.data.held_out = 0.5;
+    recipe.data.symbols = 67;
+    recipe.data.held_out = 0.7;
     recipe.context() = kLength;
     recipe.stack().layers = 1;
     recipe.stack().embed_dim = 128;
-    recipe.training.steps = 5000;
-    recipe.training.batch = 512;
+    recipe.training.steps = 3000;
+    recipe.training.batch = 256;
     recipe.training.lr = 1e-3;
+    recipe.training.schedule = ScheduleKind::constant;
+    recipe.training.beta2 = 0.98;
     recipe.training.weight_decay = 1.0;
     recipe.training.eval_every = 100;
     return recipe;
@@ -39,9 +41,7 @@ class ModularArithmeticTask : public ListedTask {
       throw InputError(
           fmt::format("symbols ({}) must be between 2 and {}", modulus, kLargestModulus));
     }
-    if (recipe.context() < kLength) {
-      throw InputError(fmt::format("context ({}) must be at least {}", recipe.context(), kLength));
-    }
+    check_context(recipe, kLength);
     std::vector<Example> examples;
     for (int64_t a = 0; a < modulus; ++a) {
       for (int64_t b = 0; b < modulus; ++b) {
@@ -72,9 +72,7 @@ class ModularArithmeticTask : public ListedTask {
 
 TaskInfo modular_arithmetic_task() {
   return {"modular-arithmetic", "the sum modulo a prime, which a model groks: 50 + 60 = 13",
-          ModularArithmeticTask::defaults(), [](const Recipe& recipe) -> std::unique_ptr<Task> {
-            return std::make_unique<ModularArithmeticTask>(recipe);
-          }};
+          ModularArithmeticTask::defaults(), make<ModularArithmeticTask>};
 }
 
 }  // namespace attend::train

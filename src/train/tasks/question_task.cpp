@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/train/example_batches.h"
+#include "train/check_context.h"
 
 #include <fmt/format.h>
 
@@ -9,11 +10,7 @@ namespace attend::train {
 
 QuestionTask::QuestionTask(const Recipe& recipe, const std::string& characters, int64_t longest)
     : vocabulary_(Vocabulary::of_characters(characters)), longest_(longest) {
-  if (recipe.context() < longest) {
-    throw InputError(fmt::format(
-        "context ({}) must be at least {}, the longest question and answer of the task {}",
-        recipe.context(), longest, recipe.task));
-  }
+  check_context(recipe, longest);
 }
 
 Batch QuestionTask::rows(const std::vector<Example>& examples) const {
@@ -21,7 +18,7 @@ Batch QuestionTask::rows(const std::vector<Example>& examples) const {
   return continuation_rows(examples, {.tokenizer = vocabulary_, .padding = 0, .length = longest_});
 }
 
-std::string letters(int64_t count) {
+std::string first_letters(int64_t count) {
   const std::string all = "abcdefghijklmnopqrstuvwxyz";
   if (count > static_cast<int64_t>(all.size())) {
     throw InputError(fmt::format("symbols ({}) must be at most {}", count, all.size()));
@@ -29,18 +26,8 @@ std::string letters(int64_t count) {
   return all.substr(0, static_cast<std::size_t>(count));
 }
 
-std::string random_string(const std::string& alphabet, int64_t longest, Sampler& sampler) {
-  std::string text(static_cast<std::size_t>(1 + sampler.below(longest)), ' ');
-  for (auto& character : text) {
-    character =
-        alphabet[static_cast<std::size_t>(sampler.below(static_cast<int64_t>(alphabet.size())))];
-  }
-  return text;
-}
-
-Recipe question_recipe(const char* task) {
+Recipe question_recipe() {
   Recipe recipe;
-  recipe.task = task;
   recipe.stack().layers = 2;
   recipe.context() = 32;
   recipe.training.steps = 2000;

@@ -24,12 +24,9 @@ class QuestionTask : public ExampleTask {
 };
 
 /// The first `count` small letters. Throws InputError, naming `symbols`, if there are not so many.
-std::string letters(int64_t count);
+std::string first_letters(int64_t count);
 
-/// 1 to `longest` of the characters of `alphabet`.
-std::string random_string(const std::string& alphabet, int64_t longest, Sampler& sampler);
-
-/// The recipe that most of these tasks start from: two layers of width 64.
-Recipe question_recipe(const char* task);
+/// What the recipes of these tasks start from: two layers of width 64.
+Recipe question_recipe();
 
 }  // namespace attend::train

@@ -1,4 +1,4 @@
-#include "train/tasks/question_task.h"
+#include "train/tasks/letter_task.h"
 #include "train/tasks/tasks.h"
 
 #include <algorithm>
@@ -6,33 +6,33 @@
 namespace attend::train {
 namespace {
 
-class SortTask : public QuestionTask {
+class SortTask : public LetterTask {
  public:
-  explicit SortTask(const Recipe& recipe)
-      : QuestionTask(recipe, letters(recipe.data.symbols) + "=.", 2 * recipe.data.length + 2),
-        letters_(letters(recipe.data.symbols)),
-        longest_(recipe.data.length) {}
+  using LetterTask::LetterTask;
 
- protected:
-  Example draw(Sampler& sampler) const override {
-    const auto text = random_string(letters_, longest_, sampler);
-    auto sorted = text;
-    std::sort(sorted.begin(), sorted.end());
-    return {text + "=", sorted + "."};
+  /// Deeper than its siblings: a letter's place depends on all the others.
+  static Recipe defaults() {
+    auto recipe = LetterTask::defaults();
+    recipe.stack().layers = 3;
+    recipe.training.steps = 2200;
+    recipe.training.min_lr_ratio = 0.02;
+    recipe.training.eval_every = 200;
+    return recipe;
   }
 
- private:
-  std::string letters_;
-  int64_t longest_;
+ protected:
+  std::string answer(const std::string& text) const override {
+    auto sorted = text;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted;
+  }
 };
 
 }  // namespace
 
 TaskInfo sort_task() {
-  return {"sort", "the letters in the order of the alphabet: cab=abc.", question_recipe("sort"),
-          [](const Recipe& recipe) -> std::unique_ptr<Task> {
-            return std::make_unique<SortTask>(recipe);
-          }};
+  return {"sort", "the letters in the order of the alphabet: cab=abc.", SortTask::defaults(),
+          make<SortTask>};
 }
 
 }  // namespace attend::train

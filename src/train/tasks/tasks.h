@@ -4,7 +4,12 @@
 
 namespace attend::train {
 
-// One for each file of this folder.
+template <typename Made>
+std::unique_ptr<Task> make(const Recipe& recipe) {
+  return std::make_unique<Made>(recipe);
+}
+
+// One for each file of this folder that is a task.
 TaskInfo addition_task();
 TaskInfo associative_recall_task();
 TaskInfo balanced_brackets_task();

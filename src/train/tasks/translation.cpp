@@ -3,6 +3,7 @@
 #include "attend/train/answer.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
+#include "train/check_context.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
@@ -51,20 +52,17 @@ class TranslationTask : public ExampleTask {
  public:
   static Recipe defaults() {
     Recipe recipe;
-    recipe.task = "translation";
     recipe.model = Seq2SeqConfig{};
     recipe.context() = 16;
-    recipe.training.steps = 1500;
-    recipe.training.lr = 2e-3;
-    recipe.training.eval_every = 150;
+    recipe.training.optimizer = OptimizerKind::muon;
+    recipe.training.lr = 1e-2;
+    recipe.training.steps = 600;
+    recipe.training.eval_every = 100;
     return recipe;
   }
 
-  explicit TranslationTask(const Recipe& recipe)
-      : vocabulary_(TokenUnit::word, words()), length_(recipe.context()) {
-    if (length_ < kLongest) {
-      throw InputError(fmt::format("context ({}) must be at least {}", length_, kLongest));
-    }
+  explicit TranslationTask(const Recipe& recipe) : vocabulary_(TokenUnit::word, words()) {
+    check_context(recipe, kLongest);
   }
 
   const Vocabulary& tokenizer() const override { return vocabulary_; }
@@ -89,7 +87,8 @@ class TranslationTask : public ExampleTask {
   }
 
  private:
-  static constexpr int64_t kLongest = 12;
+  // Two phrases of four words, verb, "ne" and "pa", and the token that ends them.
+  static constexpr int64_t kLongest = 2 * 4 + 3 + 1;
 
   template <typename List>
   static const typename List::value_type& pick(const List& list, Sampler& sampler) {
@@ -123,16 +122,13 @@ class TranslationTask : public ExampleTask {
   }
 
   Vocabulary vocabulary_;
-  int64_t length_;
 };
 
 }  // namespace
 
 TaskInfo translation_task() {
   return {"translation", "English into a toy language of other word order and endings",
-          TranslationTask::defaults(), [](const Recipe& recipe) -> std::unique_ptr<Task> {
-            return std::make_unique<TranslationTask>(recipe);
-          }};
+          TranslationTask::defaults(), make<TranslationTask>};
 }
 
 }  // namespace attend::train

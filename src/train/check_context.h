@@ -1,0 +1,19 @@
+#pragma once
+
+#include "attend/input_error.h"
+#include "attend/train/recipe.h"
+
+#include <fmt/format.h>
+
+namespace attend::train {
+
+/// Throws InputError unless a model of the recipe can read the longest sequence of its task.
+inline void check_context(const Recipe& recipe, int64_t longest) {
+  if (recipe.context() >= longest) return;
+  throw InputError(
+      fmt::format("context ({}) must be at least {}, the longest sequence of the task "
+                  "{} in tokens",
+                  recipe.context(), longest, recipe.task));
+}
+
+}  // namespace attend::train
