@@ -16,7 +16,8 @@ import termios
 import time
 import unittest
 
-ATTEND = os.environ["ATTEND"]
+from attend_command import ATTEND
+
 SHOW = os.environ["SHOW_PROGRESS"]
 REPORTS = ["progress 40 30 2.5", "evaluation 40 2.25", "progress 80 60 2.0", "evaluation 80 2.75",
            "progress 120 90 1.75", "evaluation 120 2.0"]
