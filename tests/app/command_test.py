@@ -130,7 +130,7 @@ class WrongInput(SensesTest):
         self.refuses(["train", "--layerz", 2], "train does not take '--layerz'", "did you mean '--layers'?")
         self.refuses(["trian"], "unknown command 'trian'", "did you mean 'train'?")
         self.refuses(["train", "--task", "sense"], "unknown task 'sense'", "'senses'")
-        self.refuses([], "which command?", "train, eval, generate, export")
+        self.refuses([], "which command?", "train, lr-find, eval, generate, export")
         self.refuses(["train", "--out"], "--out")
 
     def test_values_are_named_with_what_was_expected(self):

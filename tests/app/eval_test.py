@@ -61,7 +61,8 @@ class BestOrLast(CommandTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.run_directory = cls.folder / "run"
-        setting = ["--embed-dim", 16, "--batch", 8, "--schedule", "constant", "--eval-every", 10]
+        setting = ["--embed-dim", 16, "--batch", 8, "--schedule", "constant", "--warmup", 0, "--eval-every",
+                   10]
         cls().succeeds("train", "--out", cls.run_directory, "--steps", 20, *setting)
         cls().succeeds("train", "--resume", cls.run_directory, "--steps", 40, "--lr", 0.5)
 
