@@ -115,15 +115,6 @@ class Use(SensesTest):
         self.assertTrue(text.stdout.startswith("the old "))
         self.assertEqual(len(text.stdout.split()), 11)
 
-    def test_export_says_what_it_compared(self):
-        path = self.folder / "model.pt"
-        result = attend("export", self.run_directory, "-o", path)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertRegex(result.stdout, r"traced at \(2, 8\).*at \(3, 16\).*largest difference")
-        self.refuses(["export", self.run_directory, "-o", path], "exists", "--overwrite")
-        again = attend("export", self.run_directory, "-o", path, "--overwrite")
-        self.assertEqual(again.returncode, 0, again.stderr)
-
 
 class WrongInput(SensesTest):
     def test_unknown_names_suggest_the_nearest(self):
@@ -183,30 +174,6 @@ class WrongInput(SensesTest):
                             ["train", "--resume"]):
                 self.refuses([*command, run],
                              f"{run}: no such run directory: there is no recipe.toml in it")
-
-    def test_exports_that_cannot_be_written(self):
-        self.refuses(["export", self.run_directory, "-o", self.folder / "no" / "x.pt"], "no folder")
-        self.refuses(["export", self.run_directory, "-o", self.folder], "is not a file")
-        self.refuses(["export", self.run_directory, "-o", self.folder / "x.onnx"], ".onnx")
-
-    def test_exports_that_would_destroy_the_run(self):
-        def files():
-            return {path: path.read_bytes() for path in self.run_directory.rglob("*")
-                    if path.is_file()}
-
-        before = files()
-        checkpoint = next(self.run_directory.glob("checkpoint/step-*"))
-        for file in ("recipe.toml", "data.json", "tokenizer.json", "metrics.jsonl", "summary.json",
-                     "embeddings.tsv", "metadata.tsv", "projector_config.pbtxt", ".lock",
-                     "checkpoint/x.pt", checkpoint / "manifest.json", "tensorboard/x.pt"):
-            self.refuses(["export", self.run_directory, "-o", self.run_directory / file, "--overwrite"],
-                         f"is a file of the run {self.run_directory} itself")
-        self.refuses(["export", "senses", "-o", "senses/../senses/./data.json", "--overwrite"],
-                     "is a file of the run senses itself", cwd=self.folder)
-        self.assertTrue(files() == before, "a refusal has changed something")
-        inside = self.run_directory / "model.pt"
-        self.succeeds("export", self.run_directory, "-o", inside)
-        inside.unlink()
 
     def test_prompts_that_the_model_does_not_know(self):
         self.refuses(["generate", self.run_directory, "--prompt", "the zebra"], "word 'zebra'")
