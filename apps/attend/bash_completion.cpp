@@ -1,6 +1,7 @@
 #include "bash_completion.h"
 
 #include "help_formatter.h"
+#include "recipe_folder.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -68,6 +69,11 @@ std::string offer_of(const CLI::Option& option) {
   const auto type = option.get_type_name();
   if (type == "DIR") return "_attend_offer_paths \"$1\" -d";
   if (type == "FILE" || type == "PATH") return "_attend_offer_paths \"$1\" -f";
+  if (type == kRecipeType) {
+    std::vector<std::string> names;
+    for (const auto& recipe : shipped_recipes()) names.push_back(recipe.stem().string());
+    return fmt::format("_attend_offer_paths \"$1\" -f -W '{}'", fmt::join(names, " "));
+  }
   const auto values = values_of(type);
   // Of other values, as numbers and texts, there is nothing to offer.
   if (values.empty()) return ":";

@@ -1,6 +1,7 @@
 #include "bash_completion.h"
 #include "commands.h"
 
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
 #include <memory>
@@ -13,9 +14,7 @@ void add_completion_command(CLI::App& app) {
   command->add_option("shell", *shell, "which shell the script is for")
       ->required()
       ->type_name("bash")
-      ->check([](const std::string& text) {
-        return text == "bash" ? "" : fmt::format("expected bash, found '{}'", text);
-      });
+      ->check(CLI::IsMember({"bash"}).description(""));
   command->footer(
       "Examples:\n"
       "  source <(attend completion bash)  # in this shell; in ~/.bashrc for all to come");

@@ -1,7 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/train/evaluation.h"
-#include "attend/train/run.h"
 #include "commands.h"
+#include "run_option.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,12 +13,13 @@ namespace attend::app {
 namespace {
 
 struct EvalArguments {
-  std::string run;
+  RunOption run;
   std::string file;
   bool json = false;
 };
 
-std::vector<train::Batch> held_out(const EvalArguments& arguments, const train::Run& run) {
+std::vector<train::Batch> batches_to_measure(const EvalArguments& arguments,
+                                             const train::Run& run) {
   if (arguments.file.empty()) {
     return train::task_of(run)->validation_batches(train::kRowsAtOnce);
   }
@@ -30,7 +31,7 @@ std::vector<train::Batch> held_out(const EvalArguments& arguments, const train::
   throw InputError(
       fmt::format("{} has learned the task {}, which reads no file: it cannot be measured "
                   "on {}",
-                  arguments.run, run.recipe.task, arguments.file));
+                  arguments.run.directory(), run.recipe.task, arguments.file));
 }
 
 void print_json(const EvalArguments& arguments, const train::Recipe& recipe,
@@ -46,11 +47,13 @@ void print_json(const EvalArguments& arguments, const train::Recipe& recipe,
 }
 
 void run_eval(const EvalArguments& arguments) {
-  auto run = train::load_run(arguments.run);
-  const auto result = train::evaluate(run.model, held_out(arguments, run));
+  auto run = arguments.run.load();
+  const auto result = train::evaluate(run.model, batches_to_measure(arguments, run));
   if (arguments.json) return print_json(arguments, run.recipe, result);
-  fmt::print("val loss    {:.4f} nats a target, on {} held-out targets\n", result.loss,
-             result.tokens);
+  const auto targets = arguments.file.empty()
+                           ? fmt::format("{} held-out targets", result.tokens)
+                           : fmt::format("{} targets of {}", result.tokens, arguments.file);
+  fmt::print("val loss    {:.4f} nats a target, on {}\n", result.loss, targets);
   fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
   if (result.accuracy) fmt::print("accuracy    {:.1f} %\n", *result.accuracy * 100);
 }
@@ -61,12 +64,13 @@ void add_eval_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("eval", "Measure a trained model on its held-out data or on a text");
   auto arguments = std::make_shared<EvalArguments>();
-  command->add_option("run", arguments->run, "run directory")->required()->type_name("DIR");
+  arguments->run.add_to(*command);
   command
       ->add_option("file", arguments->file,
-                   "file to measure on, all of it, of the kind that the run has learned; without "
-                   "it: what the run has held out")
+                   "file to measure on (whole), of the kind the run was trained on; default: the "
+                   "run's held-out data")
       ->type_name("FILE");
+  arguments->run.add_device_to(*command);
   command
       ->add_flag("--json", arguments->json,
                  "print one JSON object: task, file if one is given, layers, val_loss (nats a "
@@ -75,6 +79,7 @@ void add_eval_command(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  attend eval runs/first\n"
+      "  attend eval runs/first --weights last\n"
       "  attend eval runs/text other.txt --json");
   command->callback([=] { run_eval(*arguments); });
 }

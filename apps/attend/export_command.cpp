@@ -1,8 +1,7 @@
 #include "attend/export/torchscript.h"
 #include "attend/input_error.h"
-#include "attend/io/files.h"
-#include "attend/train/run.h"
 #include "commands.h"
+#include "run_option.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ExportArguments {
-  std::string run;
+  RunOption run;
   std::string out;
   bool overwrite = false;
 };
@@ -37,20 +36,18 @@ void check_target(const ExportArguments& arguments) {
   }
   const auto folder = fs::absolute(out).parent_path();
   if (out.empty() || !fs::is_directory(folder)) fail("there is no folder " + folder.string());
+  if (train::is_file_of_run(arguments.run.directory(), out)) {
+    fail(fmt::format("is a file of the run {} itself", arguments.run.directory()));
+  }
   const auto status = fs::symlink_status(out);
   if (!fs::exists(status)) return;
   if (!fs::is_regular_file(status)) fail("exists and is not a file");
   if (!arguments.overwrite) fail("exists; choose another -o, or give --overwrite");
-  for (const auto* file : {train::RunFiles::recipe, train::RunFiles::model, kTokenizerFile,
-                           train::RunFiles::metrics, train::RunFiles::summary}) {
-    const auto own = fs::path(arguments.run) / file;
-    if (fs::exists(own) && fs::equivalent(own, out)) fail("is a file of the run itself");
-  }
 }
 
 void run_export(const ExportArguments& arguments) {
   check_target(arguments);
-  auto run = train::load_run(arguments.run);
+  auto run = arguments.run.load();
   const int64_t context = run.recipe.context();
   TorchScriptOptions options{
       .input_names = {"tokens"},
@@ -74,11 +71,13 @@ void run_export(const ExportArguments& arguments) {
 void add_export_command(CLI::App& app) {
   auto* command = app.add_subcommand("export", "Write a trained model as TorchScript");
   auto arguments = std::make_shared<ExportArguments>();
-  command->add_option("run", arguments->run, "run directory")->required()->type_name("DIR");
+  arguments->run.add_to(*command);
   command->add_option("-o,--out", arguments->out, "file to write, as in model.pt")
       ->required()
-      ->type_name("FILE");
-  command->add_flag("--overwrite", arguments->overwrite, "replace an existing file");
+      ->type_name("FILE")
+      ->group("Output");
+  command->add_flag("--overwrite", arguments->overwrite, "replace an existing file")
+      ->group("Output");
   command->footer(
       "The file holds the tokenizer as tokenizer.json and the\n"
       "recipe as recipe.toml. "

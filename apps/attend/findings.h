@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -14,14 +13,12 @@ namespace attend::app {
 struct Findings {
   std::string head;             ///< lines that stand before the table of tensors
   nlohmann::ordered_json json;  ///< all but the tensors and their sums
+  bool has_tensors = true;      ///< false for a run that has no weights yet
   std::vector<TensorInfo> tensors;
   std::string tail;  ///< lines that stand after the sums
 };
 
 /// A line of a report: "task        senses\n".
 std::string report_line(const std::string& label, const std::string& text);
-
-/// What a run directory holds. Throws InputError if it is none, or damaged.
-Findings inspect_run(const std::filesystem::path& directory);
 
 }  // namespace attend::app

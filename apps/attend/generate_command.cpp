@@ -1,9 +1,9 @@
 #include "attend/input_error.h"
 #include "attend/models/generation.h"
-#include "attend/train/run.h"
 #include "commands.h"
 #include "number_option.h"
 #include "prompt.h"
+#include "run_option.h"
 #include "terminal.h"
 #include "token_stream.h"
 
@@ -17,7 +17,7 @@ namespace attend::app {
 namespace {
 
 struct GenerateArguments {
-  std::string run;
+  RunOption run;
   PromptOptions prompt;
   GenerationOptions options{.max_new_tokens = 200, .sampling = {.temperature = 0.8}};
   uint64_t seed = 1;
@@ -94,7 +94,7 @@ void print_samples_as_json(Writer& writer, const Prompt& prompt,
 }
 
 void run_generate(const GenerateArguments& arguments) {
-  auto run = train::load_run(arguments.run);
+  auto run = arguments.run.load();
   const auto prompt = arguments.prompt.read();
   Writer writer(std::move(run), prompt, arguments);
   (arguments.json ? print_samples_as_json : print_samples)(writer, prompt, arguments);
@@ -102,19 +102,20 @@ void run_generate(const GenerateArguments& arguments) {
 
 void add_sampling(CLI::App& command, GenerateArguments& arguments) {
   const auto add = [&](const char* flag, auto& target, const Requirement& requirement,
-                       const char* help) {
-    add_number(command, flag, target, requirement, help)->group("Sampling");
+                       const char* help, const auto&... unit) {
+    add_number(command, flag, target, requirement, help, unit...)->group("Sampling");
   };
   auto& sampling = arguments.options.sampling;
   add("--temperature", sampling.temperature, kNotNegative,
       "divides the scores; 0 = always the likeliest token");
-  add("--top-k", sampling.top_k, kNotNegative, "draw from the k likeliest tokens; 0 = from all");
+  add("--top-k", sampling.top_k, kNotNegative, "draw from the k likeliest tokens; 0 = from all",
+      "TOKENS");
   add("--top-p", sampling.top_p, kShare,
-      "from the fewest tokens that together have this probability; 1 = from all");
+      "from the fewest tokens that together have this probability; 1 = from all", "PROBABILITY");
   add("--min-p", sampling.min_p, kShare,
-      "from those with this share of the likeliest one's probability; 0 = from all");
+      "from those with this share of the likeliest one's probability; 0 = from all", "SHARE");
   add("--repetition-penalty", sampling.repetition_penalty, kPositive,
-      "divides the scores of tokens that the text has; 1 = none");
+      "divides the scores of tokens that the text has; 1 = none", "FACTOR");
   add("--seed", arguments.seed, kNotNegative,
       "of the drawing; the samples after the first take the numbers after it");
 }
@@ -122,7 +123,7 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
 void add_output(CLI::App& command, GenerateArguments& arguments) {
   constexpr const char* kGroup = "Output";
   add_number(command, "--tokens", arguments.options.max_new_tokens, kNotNegative,
-             "tokens to generate at most")
+             "tokens to generate at most", "TOKENS")
       ->group(kGroup);
   // What was typed: CLI11's own reading of lists takes {} and [a] for lists.
   command
@@ -139,7 +140,7 @@ void add_output(CLI::App& command, GenerateArguments& arguments) {
       ->allow_extra_args(false)
       ->group(kGroup);
   add_number(command, "--samples", arguments.samples, kPositive,
-             "texts to generate, each announced on standard error if there are several")
+             "texts to generate, each announced on standard error if there are several", "SAMPLES")
       ->group(kGroup);
   command.add_flag("--no-echo", arguments.no_echo, "print the new text only, not the prompt")
       ->group(kGroup);
@@ -154,7 +155,8 @@ void add_output(CLI::App& command, GenerateArguments& arguments) {
 void add_generate_command(CLI::App& app) {
   auto* command = app.add_subcommand("generate", "Continue a text with a trained model");
   auto arguments = std::make_shared<GenerateArguments>();
-  command->add_option("run", arguments->run, "run directory")->required()->type_name("DIR");
+  arguments->run.add_to(*command);
+  arguments->run.add_device_to(*command);
   arguments->prompt.add_to(*command);
   add_sampling(*command, *arguments);
   add_output(*command, *arguments);

@@ -1,10 +1,11 @@
 #include "attend/export/torchscript_contents.h"
 #include "attend/input_error.h"
 #include "attend/io/file_kind.h"
+#include "attend/io/utf8.h"
 #include "commands.h"
-#include "findings.h"
+#include "inspect_run.h"
+#include "number_option.h"
 #include "number_text.h"
-#include "parse_number.h"
 #include "tensor_table.h"
 
 #include <fmt/format.h>
@@ -83,9 +84,8 @@ std::string totals_text(const TensorTotals& totals) {
 
 void run_inspect(const InspectArguments& arguments) {
   auto found = inspect(arguments);
-  const bool has_tensors = found.json.value("finished", true);
   if (arguments.json) {
-    if (has_tensors) {
+    if (found.has_tensors) {
       found.json["totals"] = totals_json(totals_of(found.tensors));
       found.json["tensors"] = tensors_json(found.tensors);
     }
@@ -94,7 +94,7 @@ void run_inspect(const InspectArguments& arguments) {
     return;
   }
   fmt::print("{}", found.head);
-  if (!has_tensors) return;
+  if (!found.has_tensors) return;
   const auto tree = tensor_tree(found.tensors);
   const auto depth = arguments.depth > 0 ? arguments.depth : depth_for(tree, kMaxRows);
   fmt::print("\n{}\n{}{}", tensor_table(tree, depth), totals_text(tree.totals), found.tail);
@@ -106,21 +106,16 @@ void add_inspect_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "inspect", "Show what is in a run, a safetensors file or a TorchScript file");
   auto arguments = std::make_shared<InspectArguments>();
-  command->add_option("path", arguments->path, "run directory or file, told by its content")
+  command->add_option("path", arguments->path, "run directory or file, recognised by its content")
       ->required()
       ->type_name("PATH");
-  command->add_flag("--json", arguments->json, "print one JSON object, with exact numbers");
+  command->add_flag("--json", arguments->json, "print one JSON object, with exact numbers")
+      ->group("Output");
   command->add_flag("--trust", arguments->trust,
                     "load TorchScript, which can run code that is in the file");
-  const auto set_depth = [=](const std::string& text) {
-    arguments->depth = parse_number<int64_t>("--depth", text);
-    if (arguments->depth < 1) {
-      throw CLI::ValidationError("--depth", fmt::format("must be at least 1, found {}", text));
-    }
-  };
-  command->add_option_function<std::string>("--depth", set_depth, "how deep the table goes")
-      ->type_name("LEVELS")
-      ->default_str(fmt::format("what fits in {} lines", kMaxRows));
+  add_number(*command, "--depth", arguments->depth, kPositive, "how deep the table goes", "LEVELS")
+      ->default_str(fmt::format("what fits in {} lines", kMaxRows))
+      ->group("Output");
   command->footer(
       "Examples:\n"
       "  attend inspect runs/first\n"

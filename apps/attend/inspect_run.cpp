@@ -1,13 +1,16 @@
+#include "inspect_run.h"
+
 #include "attend/input_error.h"
 #include "attend/io/files.h"
+#include "attend/io/utf8.h"
 #include "attend/models/flops.h"
 #include "attend/train/run.h"
-#include "findings.h"
 #include "number_text.h"
-#include "recipe_flags.h"
-#include "tensor_table.h"
 
 #include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
 
 namespace attend::app {
 namespace {
@@ -68,40 +71,42 @@ void add_config(const train::Recipe& recipe, Findings& found) {
   found.json["changed"] = std::move(changed);
 }
 
-ordered_json read_summary(const fs::path& path) {
-  try {
-    auto summary = ordered_json::parse(read_text(path));
-    if (summary.is_object()) return summary;
-  } catch (const nlohmann::json::exception&) {
-  }
-  throw InputError(path.string() + ": not a JSON object");
-}
-
-/// A number of the summary, formatted; nothing if it is not there.
-std::string summary_text(const ordered_json& summary, const char* key, const char* format) {
-  const auto value = summary.find(key);
-  if (value == summary.end() || !value->is_number()) return {};
-  return fmt::format(fmt::runtime(format), value->get<double>());
-}
-
+/// What the run has reached, in the words of training.
 void add_summary(const fs::path& path, Findings& found) {
-  const auto summary = read_summary(path);
-  found.json["summary"] = summary;
-  found.head +=
-      report_line("trained", summary_text(summary, "steps", "{} steps") +
-                                 summary_text(summary, "seconds", ", {:.1f} s") +
-                                 summary_text(summary, "tokens_per_second", ", {:.0f} tokens/s"));
-  found.head += report_line("loss", summary_text(summary, "train_loss", "training {:.4f}, ") +
-                                        summary_text(summary, "val_loss", "held-out {:.4f} ") +
-                                        "nats a token");
-  const auto accuracy = summary.find("accuracy");
-  if (accuracy != summary.end() && accuracy->is_number()) {
-    found.head += report_line("accuracy", fmt::format("{:.1f} %", accuracy->get<double>() * 100));
+  try {
+    const auto summary = ordered_json::parse(read_text(path));
+    const auto number = [&](const char* key) {
+      const auto& value = summary.at(key);
+      return value.is_null() ? NAN : value.get<double>();  // JSON has no NaN
+    };
+    found.head +=
+        report_line("trained", fmt::format("{} steps, {:.1f} s, {:.0f} tokens/s", number("steps"),
+                                           number("seconds"), number("tokens_per_second")));
+    found.head +=
+        report_line("train loss", fmt::format("{:.4f} nats a target", number("train_loss")));
+    found.head +=
+        report_line("val loss", fmt::format("{:.4f} nats a target, on held-out data, after step {}",
+                                            number("val_loss"), number("best_step")));
+    if (summary.contains("accuracy")) {
+      found.head += report_line(
+          "accuracy", fmt::format("{:.1f} % of held-out answers", number("accuracy") * 100));
+    }
+    found.json["summary"] = summary;
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError(fmt::format("{}: {}", path.string(), error.what()));
   }
 }
 
-void add_model(const fs::path& directory, Findings& found) {
-  auto run = train::load_run(directory);
+/// Those that there are of a run that is not finished.
+std::optional<train::Weights> weights_so_far(const fs::path& directory) {
+  if (fs::exists(directory / train::RunFiles::model)) return train::Weights::best;
+  const train::CheckpointStore checkpoints(directory / train::RunFiles::checkpoints);
+  if (!checkpoints.latest().empty()) return train::Weights::last;
+  return std::nullopt;
+}
+
+void add_model(const fs::path& directory, train::Weights weights, Findings& found) {
+  auto run = train::load_run(directory, weights);
   const int64_t context = run.recipe.context();
   const double flops =
       std::visit([&](auto& model) { return flops_per_token(model, context); }, run.model);
@@ -111,6 +116,7 @@ void add_model(const fs::path& directory, Findings& found) {
                            "            (matrix products only, attention with each position; "
                            "1 multiply-add = 2 FLOPs)",
                            count_text(flops), context));
+  found.json["weights"] = std::string(to_string(weights));
   found.json["vocabulary"] = run.tokenizer->size();
   found.json["context"] = context;
   found.json["flops_per_token"] = flops;
@@ -118,25 +124,18 @@ void add_model(const fs::path& directory, Findings& found) {
 
 }  // namespace
 
-std::string report_line(const std::string& label, const std::string& text) {
-  return fmt::format("{:<10}  {}\n", label, text);
-}
-
 Findings inspect_run(const fs::path& directory) {
-  if (!fs::exists(directory / train::RunFiles::recipe)) {
-    throw InputError(fmt::format("{}: expected a run directory, found none: there is no {} in it",
-                                 directory.string(), train::RunFiles::recipe));
-  }
-  const auto recipe = train::read_recipe(directory / train::RunFiles::recipe, train::Recipe{});
+  const auto recipe = train::recipe_of_run(directory);
   const auto summary = directory / train::RunFiles::summary;
   const bool finished = fs::exists(summary);
   Findings found;
   found.head = report_line("kind", finished ? "run" : "run, not finished");
   found.json = {{"kind", "run"}, {"path", directory.string()}, {"finished", finished}};
   add_config(recipe, found);
-  if (!finished) return found;
-  add_summary(summary, found);
-  add_model(directory, found);
+  if (finished) add_summary(summary, found);
+  const auto weights = finished ? train::Weights::best : weights_so_far(directory);
+  found.has_tensors = weights.has_value();
+  if (weights) add_model(directory, *weights, found);
   return found;
 }
 

@@ -1,15 +1,16 @@
 #include "attend/input_error.h"
-#include "attend/train/device.h"
 #include "attend/train/learning_rate_search.h"
 #include "commands.h"
 #include "number_option.h"
+#include "prepare.h"
 #include "recipe_flags.h"
+#include "recipe_folder.h"
 #include "stop_signal.h"
 #include "stopped.h"
+#include "terminal.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <torch/utils.h>
 
 #include <algorithm>
 #include <memory>
@@ -25,17 +26,14 @@ struct LrFindArguments {
 
 train::LearningRateSearch search(const train::Recipe& recipe,
                                  const train::LearningRateRange& range) {
-  if (recipe.training.threads > 0)
-    torch::set_num_threads(static_cast<int>(recipe.training.threads));
-  torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
-  const auto device = train::find_device(recipe.training.device);
-  const auto task = train::make_task(recipe);
-  auto model = train::make_model(recipe, task->tokenizer().size(), task->classes().size());
-  train::module_of(model).to(device);
+  const auto prepared = prepare(recipe);
   const StopSignal stop;
-  auto found = train::search_learning_rate(model, *task, recipe.training, range,
+  auto found = train::search_learning_rate(prepared.model, *prepared.task, recipe.training, range,
                                            [] { return StopSignal::received() != 0; });
-  if (StopSignal::received() != 0) throw Stopped(StopSignal::received());
+  if (StopSignal::received() != 0) {
+    write_error(fmt::format("stopped after {} of {} trials\n", found.trials.size(), range.steps));
+    throw Stopped(StopSignal::received());
+  }
   return found;
 }
 
@@ -92,14 +90,14 @@ void add_lr_find_command(CLI::App& app) {
       "lr-find", "Suggest a learning rate: train a little while it rises, watching the loss");
   auto arguments = std::make_shared<LrFindArguments>();
   command->add_option("recipe", arguments->recipe, "TOML file, or a name that attend models lists")
-      ->type_name("FILE");
+      ->type_name(kRecipeType);
   const auto in_group = [](CLI::Option* option) { option->group("Search"); };
   in_group(add_number(*command, "--lowest", arguments->range.lowest, kPositive,
                       "learning rate to begin with"));
   in_group(add_number(*command, "--highest", arguments->range.highest, kPositive,
                       "learning rate to end with, unless the loss leaves its lowest before"));
   in_group(add_number(*command, "--trials", arguments->range.steps, kAtLeastTwo,
-                      "steps, each at a learning rate of its own, in equal ratios"));
+                      "steps, each at a learning rate of its own, in equal ratios", "TRIALS"));
   command
       ->add_flag("--json", arguments->json,
                  "print one JSON object: suggestion (null if there is none), trials (lr, loss in "

@@ -1,5 +1,4 @@
 #include "attend/train/recipe.h"
-#include "attend/train/task.h"
 #include "commands.h"
 #include "recipe_folder.h"
 
@@ -22,9 +21,8 @@ std::string expectation(const train::RecipeCard& card) {
   return text;
 }
 
-Json to_json(const std::filesystem::path& path, const std::string& task,
-             const train::RecipeCard& card) {
-  Json json{{"name", path.stem().string()}, {"path", path.string()}, {"task", task},
+Json to_json(const std::filesystem::path& path, const train::RecipeCard& card) {
+  Json json{{"name", path.stem().string()}, {"path", path.string()}, {"task", card.task},
             {"summary", card.summary},      {"device", card.device}, {"seconds", card.seconds}};
   if (card.val_loss) json["val_loss"] = *card.val_loss;
   if (card.accuracy) json["accuracy"] = *card.accuracy;
@@ -35,9 +33,8 @@ void list_models(bool json) {
   auto all = Json::array();
   for (const auto& path : shipped_recipes()) {
     const auto card = train::read_recipe_card(path);
-    const auto task = train::read_task_of_recipe(path, {}).task;
     if (json) {
-      all.push_back(to_json(path, task, card));
+      all.push_back(to_json(path, card));
     } else {
       fmt::print("{:<22}{}\n{:<22}expected: {}, in {:.0f} s on {}\n", path.stem().string(),
                  card.summary, "", expectation(card), card.seconds, card.device);

@@ -18,13 +18,17 @@ struct Requirement {
 inline constexpr Requirement kPositive{"be positive", [](double x) { return x > 0; }};
 inline constexpr Requirement kNotNegative{"not be negative", [](double x) { return x >= 0; }};
 inline constexpr Requirement kAtLeastTwo{"be at least 2", [](double x) { return x >= 2; }};
+inline constexpr Requirement kThreads{"be between 0 and 1024",
+                                      [](double x) { return x >= 0 && x <= 1024; }};
 inline constexpr Requirement kShare{"be between 0 and 1",
                                     [](double x) { return x >= 0 && x <= 1; }};
 
-/// Adds an option that takes a finite number; its help shows the value that `target` has now.
+/// Adds an option that takes a finite number; its help shows the value that `target` has now, and
+/// the unit, as in "TOKENS", if there is one.
 template <typename Number>
 CLI::Option* add_number(CLI::App& command, const std::string& flag, Number& target,
-                        const Requirement& requirement, const char* help) {
+                        const Requirement& requirement, const char* help,
+                        const char* unit = std::is_integral_v<Number> ? "INT" : "FLOAT") {
   const auto parse = [flag, &target, requirement](const std::string& text) {
     target = parse_number<Number>(flag, text);
     const auto value = static_cast<double>(target);
@@ -36,7 +40,7 @@ CLI::Option* add_number(CLI::App& command, const std::string& flag, Number& targ
     }
   };
   return command.add_option_function<std::string>(flag, parse, help)
-      ->type_name(std::is_integral_v<Number> ? "INT" : "FLOAT")
+      ->type_name(unit)
       ->default_str(fmt::format("{}", target));
 }
 

@@ -21,8 +21,11 @@ std::string coloured(const std::string& text, const char* colour, bool wanted) {
 
 }  // namespace
 
-ProgressLine::ProgressLine(int64_t steps)
-    : steps_(steps), terminal_(error_is_terminal()), colours_(terminal_ && colours_are_welcome()) {}
+ProgressLine::ProgressLine(int64_t steps, double best_loss)
+    : steps_(steps),
+      terminal_(error_is_terminal()),
+      colours_(terminal_ && colours_are_welcome()),
+      best_loss_(best_loss) {}
 
 ProgressLine::~ProgressLine() {
   ProgressLine::on_finish();

@@ -11,7 +11,8 @@ namespace attend::app {
 /// half a minute in between, so that the log of a long run shows life.
 class ProgressLine : public train::Observer {
  public:
-  explicit ProgressLine(int64_t steps);
+  /// `best_loss`: the lowest so far of a run that goes on.
+  explicit ProgressLine(int64_t steps, double best_loss = std::numeric_limits<double>::infinity());
   /// Leaves what was shown, and the cursor below it.
   ~ProgressLine() override;
   ProgressLine(const ProgressLine&) = delete;
@@ -31,7 +32,7 @@ class ProgressLine : public train::Observer {
   bool drawn_ = false;  // the cursor stands behind the line that is rewritten
   train::Progress last_;
   double printed_ = 0.0;  // seconds of the run at the last plain line
-  double best_loss_ = std::numeric_limits<double>::infinity();
+  double best_loss_;
 };
 
 }  // namespace attend::app

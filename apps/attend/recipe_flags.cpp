@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/train/task.h"
+#include "choice.h"
 #include "parse_number.h"
 #include "recipe_folder.h"
 #include "recipe_help.h"
@@ -106,15 +107,8 @@ struct AddFlag {
               name, [=](int64_t n) { set(n > 0); }, help)
           ->disable_flag_override();
     } else if constexpr (std::is_enum_v<T>) {
-      const auto names = fmt::format("{}", fmt::join(EnumNames<T>::names, "|"));
-      const auto parse = [=](const std::string& text) {
-        const auto value = from_string<T>(text);
-        if (!value) {
-          throw CLI::ValidationError(flag, fmt::format("expected {}, found '{}'", names, text));
-        }
-        set(*value);
-      };
-      return command.add_option_function<std::string>(flag, parse, help)->type_name(names);
+      const auto parse = [=](const std::string& text) { set(parse_choice<T>(flag, text)); };
+      return command.add_option_function<std::string>(flag, parse, help)->type_name(choices<T>());
     } else if constexpr (std::is_arithmetic_v<T>) {
       const auto parse = [=](const std::string& text) { set(parse_number<T>(flag, text)); };
       return command.add_option_function<std::string>(flag, parse, help)
@@ -150,7 +144,7 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
   if (wanted.task.empty()) wanted.task = wanted.text.empty() ? Recipe{}.task : "text";
   const auto& task = train::find_task(wanted.task);
   if (!wanted.text.empty() && !task.reads_file()) {
-    throw InputError(fmt::format("the task '{}' reads no file: leave --text away", wanted.task));
+    throw InputError(fmt::format("the task '{}' reads no file: omit --text", wanted.task));
   }
   Recipe recipe = task.defaults;
   if (!file.empty()) recipe = train::read_recipe(file, recipe);

@@ -37,7 +37,10 @@ std::vector<fs::path> shipped_recipes() {
 
 fs::path find_recipe(const std::string& name_or_path) {
   std::error_code missing;
-  if (fs::exists(name_or_path, missing) || fs::path(name_or_path).has_extension()) {
+  // A folder of a recipe's name does not hide it; a pipe is as good as a file.
+  const bool is_file =
+      fs::exists(name_or_path, missing) && !fs::is_directory(name_or_path, missing);
+  if (is_file || fs::path(name_or_path).has_extension()) {
     return name_or_path;
   }
   std::vector<std::string> names;

@@ -6,6 +6,9 @@
 
 namespace attend::app {
 
+/// What stands in the help for what `find_recipe` takes.
+inline constexpr const char* kRecipeType = "FILE|NAME";
+
 /// The recipes that come with the program: files of the folder that the environment variable
 /// ATTEND_MODELS names, else of the one that lies beside the program, built or installed. Sorted.
 std::vector<std::filesystem::path> shipped_recipes();

@@ -98,7 +98,9 @@ const FieldHelp* find(const train::RecipeField& field) {
 std::string group_of(const train::RecipeField& field) {
   if (const auto* help = find(field)) return help->group;
   const std::string section = field.section;
-  return section == "model" ? "Model" : section == "training" ? "Training" : "Task";
+  if (section == "model") return "Model";
+  if (section == "training") return "Training";
+  return section == "data" ? kData : "Task";
 }
 
 std::string unit_of(const train::RecipeField& field) {

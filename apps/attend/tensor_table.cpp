@@ -1,5 +1,6 @@
 #include "tensor_table.h"
 
+#include "attend/io/utf8.h"
 #include "number_text.h"
 
 #include <fmt/format.h>
@@ -99,16 +100,6 @@ nlohmann::ordered_json totals_json(const TensorTotals& totals) {
   json["trainable"] = totals.trainable;
   json["buffers"] = totals.buffers;
   return json;
-}
-
-std::string printable(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_control = byte < 0x20 || byte == 0x7F;
-    safe += is_control ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
-  }
-  return safe;
 }
 
 }  // namespace attend::app

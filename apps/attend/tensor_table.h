@@ -17,7 +17,4 @@ nlohmann::ordered_json tensors_json(const std::vector<TensorInfo>& tensors);
 
 nlohmann::ordered_json totals_json(const TensorTotals& totals);
 
-/// Text of unknown origin on one line, with nothing in it that a terminal obeys.
-std::string printable(std::string_view text);
-
 }  // namespace attend::app

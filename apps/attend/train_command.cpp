@@ -1,7 +1,6 @@
 #include "attend/input_error.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/train/background_observer.h"
-#include "attend/train/device.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/metrics_log.h"
 #include "attend/train/run.h"
@@ -10,16 +9,18 @@
 #include "attend/train/trainer.h"
 #include "attention_report.h"
 #include "commands.h"
+#include "prepare.h"
 #include "progress_line.h"
 #include "recipe_flags.h"
+#include "recipe_folder.h"
 #include "sample_report.h"
 #include "stop_signal.h"
 #include "stopped.h"
 #include "terminal.h"
 
 #include <fmt/format.h>
-#include <torch/utils.h>
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 
@@ -49,20 +50,12 @@ fs::path free_directory(const train::Recipe& recipe) {
 class TrainingRun {
  public:
   TrainingRun(train::Recipe recipe, bool resumes)
-      : recipe_(std::move(recipe)),
-        resumes_(resumes),
-        device_(train::find_device(recipe_.training.device)),
-        task_(train::make_task(recipe_)),
-        model_(train::make_model(recipe_, task_->tokenizer().size(), task_->classes().size())) {
-    if (recipe_.training.threads > 0)
-      torch::set_num_threads(static_cast<int>(recipe_.training.threads));
-    train::module_of(model_).to(device_);
-  }
+      : recipe_(std::move(recipe)), resumes_(resumes), prepared_(prepare(recipe_)) {}
 
   /// Throws Stopped if a signal ended it before its last step.
   void train_in(const fs::path& directory, bool overwrite) {
     open(directory, overwrite);
-    train::Trainer trainer(model_, *task_, recipe_.training);
+    train::Trainer trainer(model(), task(), recipe_.training);
     if (resumes_) go_on(trainer, directory);
     introduce(directory);
     const auto neighbours_before = neighbours();
@@ -72,9 +65,9 @@ class TrainingRun {
                               outcome.standing.step, directory.string()));
       throw Stopped(StopSignal::received());
     }
-    model_ = train::load_run(directory).model;  // of the lowest loss, as the summary has it
-    train::write_embeddings(directory, train::token_table(model_), token_names());
-    train::finish_run(directory, recipe_, model_, outcome);
+    model() = train::load_run(directory).model;  // of the lowest loss, as the summary has it
+    train::write_embeddings(directory, train::token_table(model()), token_names());
+    train::finish_run(directory, recipe_, model(), outcome);
     print_outcome(outcome);
     print_findings(neighbours_before);
     fmt::print("\nSaved in {}\n", directory.string());
@@ -82,8 +75,8 @@ class TrainingRun {
 
  private:
   void open(const fs::path& directory, bool overwrite) {
-    lock_ = resumes_ ? train::reopen_run(directory, recipe_, *task_)
-                     : train::create_run(directory, recipe_, *task_, overwrite);
+    lock_ = resumes_ ? train::reopen_run(directory, recipe_, task())
+                     : train::create_run(directory, recipe_, task(), overwrite);
   }
 
   void go_on(train::Trainer& trainer, const fs::path& directory) {
@@ -100,7 +93,7 @@ class TrainingRun {
           fmt::format("attend: a checkpoint is damaged, taking the one before: {}\n", damage));
     }
     trainer.restore(found.snapshot);
-    first_step_ = found.snapshot.standing.step;
+    begun_ = found.snapshot.standing;
   }
 
   /// A run that has done its last step, but was ended before it was finished, is open: it is to be
@@ -121,22 +114,25 @@ class TrainingRun {
     }
   }
 
-  void introduce(const fs::path& directory) const {
+  void introduce(const fs::path& directory) {
     fmt::print("task {}, vocabulary {}, {} layers, {} parameters, {}, run {}{}\n", recipe_.task,
-               task_->tokenizer().size(), recipe_.stack().layers,
-               parameter_count(train::module_of(model_)), device_.str(), directory.string(),
-               resumes_ ? fmt::format(", going on after step {}", first_step_) : "");
+               task().tokenizer().size(), recipe_.stack().layers,
+               parameter_count(train::module_of(model())), prepared_.device.str(),
+               directory.string(),
+               resumes_ ? fmt::format(", going on after step {}", begun_.step) : "");
     std::fflush(stdout);
   }
 
   train::Outcome run(train::Trainer& trainer, const fs::path& directory) const {
     const StopSignal stop;
+    const double best_loss = begun_.best ? begun_.best->loss : INFINITY;
     // A thread each, so that a terminal that is paused does not hold up the files.
-    train::BackgroundObserver terminal({std::make_shared<ProgressLine>(recipe_.training.steps)});
+    train::BackgroundObserver terminal(
+        {std::make_shared<ProgressLine>(recipe_.training.steps, best_loss)});
     train::BackgroundObserver files(
-        {std::make_shared<train::MetricsLog>(directory / train::RunFiles::metrics, first_step_),
+        {std::make_shared<train::MetricsLog>(directory / train::RunFiles::metrics, begun_.step),
          std::make_shared<train::TensorBoardLog>(directory / train::RunFiles::tensorboard,
-                                                 first_step_)});
+                                                 begun_.step)});
     train::RunKeeper keeper(directory);
     return trainer.run({.observers = {&files, &terminal}, .keeper = &keeper, .stop_requested = [] {
                           return StopSignal::received() != 0;
@@ -164,31 +160,32 @@ class TrainingRun {
 
   std::vector<std::string> token_names() const {
     std::vector<std::string> names;
-    const auto& tokenizer = task_->tokenizer();
+    const auto& tokenizer = task().tokenizer();
     for (int64_t id = 0; id < tokenizer.size(); ++id) names.push_back(tokenizer.token(id));
     return names;
   }
 
-  std::string neighbours() { return nearest_neighbours(model_, *task_); }
+  std::string neighbours() { return nearest_neighbours(model(), task()); }
 
   void print_findings(const std::string& neighbours_before) {
     if (const auto after = neighbours(); !after.empty()) {
       fmt::print("\nNearest embeddings before training (cosine):\n{}and after:\n{}",
                  neighbours_before, after);
     }
-    if (const auto attention = last_token_attention(model_, *task_); !attention.empty()) {
+    if (const auto attention = last_token_attention(model(), task()); !attention.empty()) {
       fmt::print("\nWhat the last word attends to (last layer, mean of heads):\n{}", attention);
     }
-    fmt::print("{}", sample_report(model_, *task_, recipe_.training.seed));
+    fmt::print("{}", sample_report(model(), task(), recipe_.training.seed));
   }
+
+  const train::Task& task() const { return *prepared_.task; }
+  train::Model& model() { return prepared_.model; }
 
   train::Recipe recipe_;
   bool resumes_;
-  torch::Device device_;
-  std::unique_ptr<train::Task> task_;
-  train::Model model_;
+  Prepared prepared_;
   std::unique_ptr<train::RunLock> lock_;
-  int64_t first_step_ = 0;
+  train::Standing begun_;  // where it goes on from
 };
 
 train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& flags) {
@@ -196,8 +193,7 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& fla
   for (const auto& [given, name] : {std::pair(!arguments.recipe.empty(), "a recipe"),
                                     std::pair(!arguments.out.empty(), "--out"),
                                     std::pair(arguments.overwrite, "--overwrite")}) {
-    if (given)
-      throw InputError(fmt::format("--resume goes on with a run as it is: leave {} away", name));
+    if (given) throw InputError(fmt::format("--resume goes on with a run as it is: omit {}", name));
   }
   return flags.over(train::recipe_of_run(arguments.resume));
 }
@@ -229,11 +225,12 @@ void add_train_command(CLI::App& app) {
   command
       ->add_option("recipe", arguments->recipe,
                    "TOML file, as --print-config writes it, or a name that attend models lists")
-      ->type_name("FILE");
+      ->type_name(kRecipeType);
   const auto add_directory = [&](const char* flag, std::string& target, const char* help) {
     command->add_option(flag, target, help)->type_name("DIR")->group("Output")->check(not_empty);
   };
-  add_directory("--out", arguments->out, "run directory to make [runs/TASK]");
+  add_directory("--out", arguments->out,
+                "run directory to make [runs/ and the name of the text file or the task]");
   add_directory("--resume", arguments->resume,
                 "run directory to go on with, from its latest checkpoint");
   command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds")
@@ -243,7 +240,7 @@ void add_train_command(CLI::App& app) {
       ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
   command->footer(
-      "Defaults in brackets: of the first task; attend train --task NAME --print-config\n"
+      "Defaults in brackets: of the task senses; attend train --task NAME --print-config\n"
       "prints those of another one.\n\n"
       "Examples:\n"
       "  attend train --layers 4 --lr 1e-3 --out runs/deep\n"

@@ -175,17 +175,20 @@ RecipeCard read_recipe_card(const std::filesystem::path& path) {
     throw InputError(fmt::format("{}: expected a table [{}], found none", path.string(), kCard));
   }
   RecipeCard card;
-  const auto read = [&](const char* key, auto& target) {
-    const auto name = fmt::format("{}.{}", kCard, key);
+  const auto read_at = [&](const std::string& name, auto& target) {
     if (const auto node = table.at_path(name)) {
       Assign{*node.node(), fmt::format("{}: {}", path.string(), name), ""}(&target);
     }
+  };
+  const auto read = [&](const char* key, auto& target) {
+    read_at(fmt::format("{}.{}", kCard, key), target);
   };
   const auto read_optional = [&](const char* key, std::optional<double>& target) {
     double value = NAN;
     read(key, value);
     if (!std::isnan(value)) target = value;
   };
+  read_at("task", card.task);
   read("summary", card.summary);
   read("device", card.device);
   read("seconds", card.seconds);

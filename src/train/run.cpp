@@ -121,21 +121,27 @@ void move_old_run(const fs::path& directory) {
   }
 }
 
-void check_is_directory(const fs::path& directory) {
-  if (fs::is_directory(directory)) return;
-  throw InputError(fmt::format("{}: no such run directory", directory.string()));
+void check_is_run(const fs::path& directory) {
+  if (fs::is_regular_file(directory / RunFiles::recipe)) return;
+  throw InputError(fmt::format("{}: no such run directory: there is no {} in it",
+                               directory.string(), RunFiles::recipe));
 }
 
-std::map<std::string, torch::Tensor> read_weights(const fs::path& directory, Weights weights) {
+/// The weights of a run, and where they were found.
+struct FoundWeights {
+  std::map<std::string, torch::Tensor> tensors;
+  fs::path path;
+};
+
+FoundWeights read_weights(const fs::path& directory, Weights weights) {
   if (weights == Weights::last) {
     if (auto found = latest_checkpoint(directory)) {
-      return std::move(found->snapshot.weights);
+      return {std::move(found->snapshot.weights), found->path};
     }
     throw InputError(fmt::format("{}: there is no checkpoint yet", directory.string()));
   }
   const auto file = directory / RunFiles::model;
-  if (!fs::exists(file) && fs::exists(directory / RunFiles::recipe) &&
-      !fs::exists(directory / RunFiles::summary)) {
+  if (!fs::exists(file) && !fs::exists(directory / RunFiles::summary)) {
     throw InputError(fmt::format(
         "{}: no evaluation has been reached yet: go on with attend train --resume {}, or take the "
         "last weights, --weights last",
@@ -147,7 +153,7 @@ std::map<std::string, torch::Tensor> read_weights(const fs::path& directory, Wei
     throw InputError(
         fmt::format("{}: damaged: the weights are not those that were written", file.string()));
   }
-  return std::move(content.tensors);
+  return {std::move(content.tensors), file};
 }
 
 /// Of these values no run can have another one after it was begun; the text file may have moved.
@@ -158,6 +164,14 @@ bool is_fixed(const RecipeField& field) {
 }
 
 }  // namespace
+
+bool is_file_of_run(const fs::path& run, const fs::path& file) {
+  const auto inside = fs::weakly_canonical(fs::absolute(file))
+                          .lexically_relative(fs::weakly_canonical(fs::absolute(run)));
+  const auto name = inside.begin()->string();  // ".." if it lies elsewhere
+  return name == RunLock::kFile || name == RunFiles::replaced || is_fragment(name) ||
+         std::ranges::any_of(kFilesOfRun, [&](const char* own) { return name == own; });
+}
 
 std::unique_ptr<RunLock> create_run(const fs::path& directory, const Recipe& recipe,
                                     const Task& task, bool overwrite) {
@@ -220,13 +234,12 @@ void finish_run(const fs::path& directory, const Recipe& recipe, const Model& mo
 }
 
 Run load_run(const fs::path& directory, Weights weights) {
-  check_is_directory(directory);
   auto recipe = recipe_of_run(directory);
   std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(directory);
   auto data = read_data_record(directory);
-  const auto tensors = read_weights(directory, weights);
+  const auto found = read_weights(directory, weights);
   auto model = make_model(recipe, tokenizer->size(), data.classes.size());
-  reading(directory / RunFiles::model, [&] { load_state_dict(module_of(model), tensors); });
+  reading(found.path, [&] { load_state_dict(module_of(model), found.tensors); });
   module_of(model).eval();
   return {.recipe = std::move(recipe),
           .tokenizer = std::move(tokenizer),
@@ -236,7 +249,7 @@ Run load_run(const fs::path& directory, Weights weights) {
 }
 
 Recipe recipe_of_run(const fs::path& directory) {
-  check_is_directory(directory);
+  check_is_run(directory);
   auto recipe = read_recipe(directory / RunFiles::recipe, Recipe{});
   reading(directory / RunFiles::recipe, [&] { check_recipe(recipe); });
   return recipe;

@@ -3,39 +3,36 @@
 Run by CTest with ATTEND set to the built command; needs Python 3 and bash.
 """
 
-import os
 import pathlib
 import re
 import shlex
 import subprocess
-import tempfile
 import unittest
 
-ATTEND = os.environ["ATTEND"]
+from attend_command import CommandTest, attend
 
 # Numbers without a unit; all others must tell theirs.
-PURE_NUMBERS = {"--balance", "--beta1", "--beta2", "--clip", "--lr", "--norm-eps", "--rotary-theta",
-                "--seed", "--soft-cap", "--temperature", "--weight-decay"}
-UNITS = r"(?i)\b(blocks?|bytes|channels?|evaluations|experts|factor|heads|levels|passes|probability|seconds" \
-        r"|sequences|share|steps|symbols|texts|threads|tokens)\b"
+PURE_NUMBERS = {"--balance", "--beta1", "--beta2", "--clip", "--highest", "--lowest", "--lr",
+                "--momentum", "--norm-eps", "--rotary-theta", "--seed", "--soft-cap", "--temperature",
+                "--weight-decay"}
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def attend(*arguments, **environment):
-    result = subprocess.run([ATTEND, *arguments], capture_output=True, text=True, timeout=60,
-                            env={**os.environ, **environment})
+def output_of(*arguments, **environment):
+    result = attend(*arguments, environment=environment)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
 
 def commands():
     """Every subcommand, as the help of the command lists them."""
-    return re.findall(r"^  (\w+) ", attend("--help").split("Subcommands:")[1].split("\n\n")[0],
-                      re.MULTILINE)
+    listed = output_of("--help").split("Subcommands:")[1].split("\n\n")[0]
+    return re.findall(r"^  ([\w-]+) ", listed, re.MULTILINE)
 
 
 def options(command):
     """(names, help) of each option in a command's help, the help on one line."""
-    text = attend(command, "--help", COLUMNS="80")
+    text = output_of(command, "--help", COLUMNS="80")
     entries = []
     for line in text.splitlines():
         start = re.match(r"  (-\S.*?)(?:  +(\S.*))?$", line)
@@ -46,14 +43,11 @@ def options(command):
     return [(names, help_text.strip()) for names, help_text in entries]
 
 
-class Completion(unittest.TestCase):
+class Completion(CommandTest):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.folder = pathlib.Path(temporary.name)
-        cls.script = cls.folder / "attend.bash"
-        cls.script.write_text(attend("completion", "bash"))
+        super().setUpClass()
+        cls.script = cls.write("attend.bash", output_of("completion", "bash"))
         (cls.folder / "runs" / "my run").mkdir(parents=True)
         (cls.folder / "runs" / "recipe.toml").touch()
 
@@ -80,7 +74,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete("attend train --no-ti"), ["--no-tied"])
         self.assertEqual(self.complete("attend generate --embed"), [])
         self.assertEqual(self.complete("attend export -"),
-                         ["-h", "--help", "-o", "--out", "--overwrite"])
+                         ["-h", "--help", "--weights", "-o", "--out", "--overwrite"])
 
     def test_completes_values_of_flags(self):
         self.assertEqual(self.complete("attend train --norm "), ["layer", "rms"])
@@ -88,6 +82,7 @@ class Completion(unittest.TestCase):
                          ["rotary", "relative"])
         self.assertIn("senses", self.complete("attend train --task "))
         self.assertEqual(self.complete("attend completion "), ["bash"])
+        self.assertEqual(self.complete("attend eval runs --weights "), ["best", "last"])
 
     def test_completes_values_after_an_equals_sign(self):
         self.assertEqual(self.complete("attend train --norm="), ["layer", "rms"])
@@ -100,6 +95,17 @@ class Completion(unittest.TestCase):
         self.assertEqual(sorted(self.complete("attend train --text runs/")),
                          ["runs/my run", "runs/recipe.toml"])
         self.assertEqual(self.complete("attend eval --json run"), ["runs"])
+
+    def test_completes_names_of_recipes(self):
+        names = {path.stem for path in (ROOT / "models").glob("*.toml")}
+        for command in ("train", "lr-find"):
+            self.assertEqual(set(self.complete(f"attend {command} ")),
+                             names | {"runs", self.script.name})
+            self.assertEqual(self.complete(f"attend {command} sor"), ["sort"])
+        self.assertEqual(self.complete("attend eval sor"), [])
+
+    def test_knows_no_other_shell(self):
+        self.refuses(["completion", "fish"], "shell: fish", "bash")
 
     def test_offers_nothing_where_a_number_stands(self):
         self.assertEqual(self.complete("attend train --steps "), [])
@@ -124,27 +130,35 @@ class Help(unittest.TestCase):
                 self.assertRegex(text, r"\w\w", f"{command} {names}")
 
     def test_every_number_tells_its_default_and_its_unit(self):
-        numbers = 0
+        numbers = set()
         for command in commands():
             for names, text in options(command):
                 flag, _, kind = names.partition(" ")
                 if not kind.isupper() or kind in {"FILE", "DIR", "PATH", "TEXT"} or "," in names:
                     continue
-                numbers += 1
+                numbers.add(flag)
                 self.assertRegex(text, r"\[.+\]$", f"{command} {names} tells no default")
-                if flag not in PURE_NUMBERS:
-                    self.assertRegex(f"{kind} {text}", UNITS,
-                                     f"{command} {names} tells no unit; those of recipes stand in "
-                                     "apps/attend/recipe_help.cpp")
-        self.assertGreater(numbers, 30)
+                self.assertEqual(kind in {"INT", "FLOAT"}, flag in PURE_NUMBERS,
+                                 f"{command} {names}: numbers with a unit tell it; those of recipes "
+                                 "stand in apps/attend/recipe_help.cpp")
+        self.assertGreater(len(numbers), 30)
+        self.assertLessEqual(PURE_NUMBERS, numbers)
+
+    def test_the_table_of_groups_and_units_names_values_that_there_are(self):
+        table = re.findall(r'FieldHelp\{"(\w+)"', (ROOT / "apps/attend/recipe_help.cpp").read_text())
+        self.assertGreater(len(table), 30)
+        self.assertEqual(len(table), len(set(table)), "a value stands there twice")
+        flags = {names.split(",")[0].split(" ")[0] for names, _ in options("train")}
+        for key in table:
+            self.assertIn("--" + key.replace("_", "-"), flags)
 
     def test_every_command_ends_with_an_example(self):
         for command in commands():
-            examples = attend(command, "--help").split("Examples:\n")[1]
+            examples = output_of(command, "--help").split("Examples:\n")[1]
             self.assertRegex(examples, rf"\battend {command}\b")
 
     def test_groups_come_by_what_matters(self):
-        text = attend("train", "--help")
+        text = output_of("train", "--help")
         groups = re.findall(r"^(\w.*):$", text, re.MULTILINE)
         for group in ("Task", "Model, size", "Model, attention", "Model, positions",
                       "Training, optimizer", "Output"):
@@ -155,7 +169,7 @@ class Help(unittest.TestCase):
 
     def test_is_as_wide_as_the_terminal(self):
         for width in (60, 80, 120):
-            help_text = attend("train", "--help", COLUMNS=str(width)).split("Examples:")[0]
+            help_text = output_of("train", "--help", COLUMNS=str(width)).split("Examples:")[0]
             lines = help_text.splitlines()
             described = [line for line in lines if line.startswith(" " * 30)]
             self.assertLessEqual(max(map(len, described)), width)

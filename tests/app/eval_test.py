@@ -4,16 +4,17 @@ Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
 """
 
 import json
+import shutil
 import unittest
 
-from text_run import TEXT, TextRunTest, attend
+from attend_command import CommandTest, attend
+from small_runs import kill, last_step, start, wait_for
+from text_run import TEXT, TextRunTest
 
 
 class Eval(TextRunTest):
     def measure(self, *arguments):
-        result = attend("eval", self.run_directory, *arguments, "--json")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return json.loads(result.stdout)
+        return json.loads(self.succeeds("eval", self.run_directory, *arguments, "--json").stdout)
 
     def test_measures_a_file_as_it_measures_what_was_held_out(self):
         held_out = (TEXT * 100)[len(TEXT) * 90:]
@@ -23,6 +24,19 @@ class Eval(TextRunTest):
         self.assertEqual(measured.pop("file"), str(file))
         self.assertEqual(measured, expected)
         self.assertEqual(expected["tokens"], len(held_out) - 1)
+
+    def test_says_what_it_has_measured_on(self):
+        text = self.succeeds("eval", self.run_directory).stdout
+        self.assertRegex(text, r"^val loss    \d\.\d{4} nats a target, on 239 held-out targets\n")
+        file = self.write("ten.txt", (TEXT * 10)[:10])
+        text = self.succeeds("eval", self.run_directory, file).stdout
+        self.assertRegex(text, rf"^val loss    \d\.\d{{4}} nats a target, on 9 targets of {file}\n")
+
+    def test_takes_a_device_and_threads(self):
+        expected = self.measure()["val_loss"]
+        found = self.measure("--device", "cpu", "--threads", 1)["val_loss"]
+        self.assertAlmostEqual(found, expected, places=5)
+        self.refuses(["eval", self.run_directory, "--device", "cuda:99"], "cuda:99 is not there")
 
     def test_short_and_strange_texts_cost_more(self):
         self.assertEqual(self.measure(self.write("two.txt", "Fü"))["tokens"], 1)
@@ -38,6 +52,61 @@ class Eval(TextRunTest):
         senses = self.folder / "senses"
         attend("train", "--out", senses, "--steps", 1, "--layers", 0)
         self.refuses(["eval", senses, self.folder / "text.txt"], "senses", "reads no file")
+
+
+class BestOrLast(CommandTest):
+    """A run whose last weights are worse than its best: from step 20 on its rate is far too high."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.run_directory = cls.folder / "run"
+        setting = ["--embed-dim", 16, "--batch", 8, "--schedule", "constant", "--warmup", 0, "--eval-every",
+                   10]
+        cls().succeeds("train", "--out", cls.run_directory, "--steps", 20, *setting)
+        cls().succeeds("train", "--resume", cls.run_directory, "--steps", 40, "--lr", 0.5)
+
+    def test_eval_measures_the_weights_that_are_asked_for(self):
+        lines = [json.loads(line) for line in
+                 (self.run_directory / "metrics.jsonl").read_text().splitlines()]
+        losses = [line["val_loss"] for line in lines if "val_loss" in line]
+        self.assertLess(min(losses), losses[-1])
+        for flags, expected in (([], min(losses)), (["--weights", "best"], min(losses)),
+                                (["--weights", "last"], losses[-1])):
+            measured = json.loads(self.succeeds("eval", self.run_directory, *flags, "--json").stdout)
+            self.assertAlmostEqual(measured["val_loss"], expected, places=5, msg=flags)
+
+    def test_generate_and_export_take_them_too(self):
+        def text(weights):
+            return self.succeeds("generate", self.run_directory, "--prompt", "the", "--tokens", 50,
+                                 "--temperature", 0, "--weights", weights).stdout
+
+        def exported(weights):
+            path = self.folder / (weights + ".pt")
+            self.succeeds("export", self.run_directory, "-o", path, "--weights", weights)
+            return path.read_bytes()
+
+        self.assertNotEqual(text("best"), text("last"))
+        self.assertNotEqual(exported("best"), exported("last"))
+
+    def test_a_misfit_names_the_checkpoint(self):
+        other = self.folder / "other"
+        shutil.copytree(self.run_directory, other)
+        recipe = other / "recipe.toml"
+        recipe.write_text(recipe.read_text().replace("embed_dim = 16", "embed_dim = 32"))
+        self.refuses(["eval", other], f"{other}/model.safetensors: the weights do not fit")
+        self.refuses(["eval", other, "--weights", "last"],
+                     f"{other}/checkpoint/step-000000040: the weights do not fit")
+
+    def test_a_run_without_an_evaluation_has_its_last_weights(self):
+        run = self.folder / "stopped"
+        process = start("train", "--out", run, "--embed-dim", 16, "--batch", 8, "--steps", 100000,
+                        "--eval-every", 100000, "--checkpoint-every", 5)
+        self.addCleanup(kill, process)
+        self.assertTrue(wait_for(lambda: last_step(run) > 0, process))
+        kill(process)
+        self.refuses(["eval", run], "no evaluation has been reached yet", "--weights last")
+        self.succeeds("eval", run, "--weights", "last")
 
 
 if __name__ == "__main__":

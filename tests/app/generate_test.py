@@ -10,15 +10,19 @@ import signal
 import subprocess
 import unittest
 
+from attend_command import ATTEND, attend
 from pseudo_terminal import open_pseudo_terminal
-from text_run import ATTEND, TextRunTest, attend
+from text_run import TextRunTest
 
 
 class GenerateTest(TextRunTest):
     def generate(self, *arguments, **options):
-        result = attend("generate", self.run_directory, *arguments, **options)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result
+        return self.succeeds("generate", self.run_directory, *arguments, **options)
+
+
+class Training(GenerateTest):
+    def test_ends_with_what_the_model_writes(self):
+        self.assertIn("Samples, none of which it was trained on", self.training.stdout)
 
 
 class Prompts(GenerateTest):
@@ -97,8 +101,11 @@ class Sampling(GenerateTest):
         self.assertEqual(len(set(alone)), 3)
         self.assertEqual(three.stderr, "".join(f"--- sample {n} of 3 ---\n" for n in (1, 2, 3)))
 
-    def test_numbers_out_of_range_are_named(self):
+    def test_values_out_of_range_are_named(self):
         for flag, value, expected in (
+                ("--weights", "worst", "--weights: expected best|last, found 'worst'"),
+                ("--device", "tpu", "device: expected auto, cpu, cuda or cuda:N, found 'tpu'"),
+                ("--threads", 5000, "--threads: must be between 0 and 1024, found 5000"),
                 ("--top-p", 1.5, "--top-p: must be between 0 and 1, found 1.5"),
                 ("--min-p", -1, "--min-p: must be between 0 and 1, found -1"),
                 ("--repetition-penalty", 0, "--repetition-penalty: must be positive, found 0"),
@@ -156,7 +163,9 @@ class Output(GenerateTest):
     def test_help_shows_groups_and_defaults(self):
         text = re.sub(r"\s+", " ", attend("generate", "--help").stdout)
         for expected in ("Prompt:", "Sampling:", "Output:", r"--temperature FLOAT [^-]+\[0\.8\]",
-                         r"--top-p FLOAT [^-]+\[1\]", r"--tokens INT [^-]+\[200\]", "--stop TEXT"):
+                         r"--top-p PROBABILITY [^-]+\[1\]", r"--tokens TOKENS [^-]+\[200\]",
+                         "--stop TEXT", r"--weights best\|last [^-]+\[best\]",
+                         r"--device TEXT [^-]+\[auto\]", r"--threads THREADS [^-]+\[0\]"):
             self.assertRegex(text, expected)
 
 

@@ -5,67 +5,62 @@ with those that PyTorch counts in the exported model; without, that test is skip
 """
 
 import json
-import os
-import pathlib
 import shutil
 import struct
-import subprocess
-import tempfile
 import unittest
 import zipfile
+
+from attend_command import CommandTest
 
 try:
     import torch
 except ImportError:
     torch = None
 
-ATTEND = os.environ["ATTEND"]
 MODEL = ["--layers", "2", "--heads", "2", "--embed-dim", "8", "--context", "16", "--steps", "5",
          "--batch", "4"]
 
 
-def attend(*arguments):
-    return subprocess.run([ATTEND, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=300)
-
-
-class InspectTest(unittest.TestCase):
+class InspectTest(CommandTest):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.folder = pathlib.Path(temporary.name)
+        super().setUpClass()
         cls.run_directory = cls.folder / "run"
         cls.exported = cls.folder / "exported.bin"  # not .pt: the content tells what it is
-        training = attend("train", "--out", cls.run_directory, *MODEL)
-        assert training.returncode == 0, training.stderr
-        export = attend("export", cls.run_directory, "-o", cls.exported)
-        assert export.returncode == 0, export.stderr
+        cls().succeeds("train", "--out", cls.run_directory, *MODEL)
+        cls().succeeds("export", cls.run_directory, "-o", cls.exported)
 
     def inspect(self, *arguments):
-        result = attend("inspect", *arguments)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result.stdout
+        return self.succeeds("inspect", *arguments).stdout
 
     def inspect_json(self, *arguments):
         return json.loads(self.inspect(*arguments, "--json"))
 
-    def refuses(self, path, *expected):
-        result = attend("inspect", path)
-        self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
-        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
-        for text in (path.name, *expected):
-            self.assertIn(text, result.stderr)
+    def refuses_path(self, path, *expected):
+        self.refuses(["inspect", path], path.name, *expected)
+
+    def unfinished(self, name, *files):
+        """A run of nothing but these files, which were copied from the finished one."""
+        directory = self.folder / name
+        directory.mkdir()
+        for file in files:
+            copy = shutil.copytree if (self.run_directory / file).is_dir() else shutil.copy
+            copy(self.run_directory / file, directory / file)
+        return directory
 
 
 class Runs(InspectTest):
     def test_tell_config_training_and_weights(self):
         text = self.inspect(self.run_directory)
         for expected in ("kind        run\n", "task        senses\n", "context 16 tokens",
-                         "embed_dim = 8 (default 64)", "5 steps", "held-out", "accuracy",
+                         "embed_dim = 8 (default 64)", "trained     5 steps, ", "accuracy",
                          "token.weight", "float32", "(24, 8)", " %",
                          "FLOPs", "1 multiply-add = 2 FLOPs"):
             self.assertIn(expected, text)
+        summary = json.loads((self.run_directory / "summary.json").read_text())
+        self.assertIn(f"train loss  {summary['train_loss']:.4f} nats a target\n", text)
+        self.assertIn(f"val loss    {summary['val_loss']:.4f} nats a target, on held-out data, after "
+                      f"step {summary['best_step']}\n", text)
         self.assertNotIn("\n            context = 16", text, "the default of the task")
 
     def test_give_exact_numbers_as_json(self):
@@ -101,24 +96,37 @@ class Runs(InspectTest):
                          counter.get_total_flops() / 16)
 
     def test_that_did_not_finish_tell_their_config(self):
-        unfinished = self.folder / "unfinished"
-        unfinished.mkdir()
-        shutil.copy(self.run_directory / "recipe.toml", unfinished)
+        unfinished = self.unfinished("unfinished", "recipe.toml")
         self.assertIn("run, not finished", self.inspect(unfinished))
         found = self.inspect_json(unfinished)
         self.assertFalse(found["finished"])
         self.assertEqual(found["config"]["model"]["layers"], 2)
         self.assertNotIn("tensors", found)
 
+    def test_that_did_not_finish_show_the_weights_that_they_have(self):
+        begun = ["recipe.toml", "data.json", "tokenizer.json"]
+        tensors = self.inspect_json(self.run_directory)["tensors"]
+        for file, weights in (("model.safetensors", "best"), ("checkpoint", "last")):
+            found = self.inspect_json(self.unfinished("with-" + weights, *begun, file))
+            self.assertFalse(found["finished"])
+            self.assertEqual(found["weights"], weights)
+            self.assertEqual(found["tensors"], tensors)
+        self.assertIn("qkv", self.inspect(self.folder / "with-last"))
+
     def test_that_are_damaged_or_none(self):
         empty = self.folder / "empty-folder"
         empty.mkdir()
-        self.refuses(empty, "expected a run directory", "no recipe.toml")
+        self.refuses_path(empty, "no such run directory: there is no recipe.toml in it")
         for file in ("tokenizer.json", "model.safetensors", "summary.json"):
             damaged = self.folder / ("without-" + file)
             shutil.copytree(self.run_directory, damaged)
             (damaged / file).write_text("{")
-            self.refuses(damaged, file)
+            self.refuses_path(damaged, file)
+        summary = self.run_directory / "summary.json"
+        without = json.loads(summary.read_text())
+        del without["seconds"]
+        (damaged / "summary.json").write_text(json.dumps(without))
+        self.refuses_path(damaged, "summary.json", "seconds")
 
 
 class Files(InspectTest):
@@ -154,7 +162,7 @@ class Files(InspectTest):
         self.assertIn("\\x1b]0;x\\x0a", text)
 
     def test_of_torchscript_are_loaded_only_with_trust(self):
-        self.refuses(self.exported, "can run code", "--trust")
+        self.refuses_path(self.exported, "can run code", "--trust")
         text = self.inspect(self.exported, "--trust")
         for expected in ("kind        TorchScript\n", "forward(Tensor tokens) -> Tensor",
                          "extra file  recipe.toml", "qkv", "(24, 8)"):
@@ -175,8 +183,8 @@ class Files(InspectTest):
                 ("not-json", struct.pack("<Q", 4) + b"{{{{", "not a safetensors file")):
             path = self.folder / name
             path.write_bytes(content)
-            self.refuses(path, expected)
-        self.refuses(self.folder / "nowhere", "no such file")
+            self.refuses_path(path, expected)
+        self.refuses_path(self.folder / "nowhere", "no such file")
 
     def test_of_other_archives_are_named(self):
         script = self.exported.read_bytes()
@@ -186,10 +194,7 @@ class Files(InspectTest):
             archive.writestr("letter/data.pkl", b"\x80\x02}q\x00.")
             archive.writestr("letter/version", b"3\n")
         for path, expected in ((cut, "cut.pt: "), (other, "torch.save")):
-            result = attend("inspect", path, "--trust")
-            self.assertEqual(result.returncode, 2, result.stderr)
-            self.assertIn(expected, result.stderr)
-            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+            self.refuses(["inspect", path, "--trust"], expected)
 
 
 class Tables(InspectTest):
@@ -215,9 +220,7 @@ class Tables(InspectTest):
 
     def test_refuse_a_depth_that_is_none(self):
         for depth in ("0", "-1", "two"):
-            result = attend("inspect", self.run_directory, "--depth", depth)
-            self.assertEqual(result.returncode, 2)
-            self.assertIn("--depth", result.stderr)
+            self.refuses(["inspect", self.run_directory, "--depth", depth], "--depth: ")
 
 
 if __name__ == "__main__":

@@ -4,27 +4,21 @@ Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
 """
 
 import json
-import os
 import pathlib
-import subprocess
-import tempfile
 import unittest
 
-ATTEND = os.environ["ATTEND"]
+from attend_command import CommandTest, attend
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHORT = ["--steps", "3", "--eval-every", "3", "--batch", "4"]
-
-
-def attend(*arguments, **environment):
-    return subprocess.run([ATTEND, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=300, env={**os.environ, **environment})
+TABLE = "text\tlabel\n" + "one two three\tcount\nup and down\tway\n" * 400
 
 
 def listed(command):
     return json.loads(attend(command, "--json").stdout)
 
 
-class Tasks(unittest.TestCase):
+class Tasks(CommandTest):
     def test_each_has_a_line(self):
         lines = attend("tasks").stdout.splitlines()
         tasks = listed("tasks")
@@ -35,21 +29,18 @@ class Tasks(unittest.TestCase):
             self.assertIn(task["model"], line)
 
     def test_each_trains_saves_and_is_measured(self):
-        with tempfile.TemporaryDirectory() as folder:
-            table = pathlib.Path(folder, "table.tsv")
-            table.write_text("text\tlabel\n" + "one two three\tcount\nup and down\tway\n" * 200)
-            for task in listed("tasks"):
-                run = pathlib.Path(folder, task["name"])
-                text = ["--text", table] if task["reads_file"] else []
-                trained = attend("train", "--task", task["name"], *text, "--out", run, *SHORT)
-                self.assertEqual(trained.returncode, 0, trained.stderr)
-                measured = attend("eval", run, "--json")
-                summary = json.loads((run / "summary.json").read_text())
-                self.assertAlmostEqual(json.loads(measured.stdout)["val_loss"],
-                                       summary["val_loss"], places=5, msg=task["name"])
+        table = self.write("table.tsv", TABLE)
+        for task in listed("tasks"):
+            run = self.folder / task["name"]
+            text = ["--text", table] if task["reads_file"] else []
+            self.succeeds("train", "--task", task["name"], *text, "--out", run, *SHORT)
+            measured = self.succeeds("eval", run, "--json")
+            summary = json.loads((run / "summary.json").read_text())
+            self.assertAlmostEqual(json.loads(measured.stdout)["val_loss"], summary["val_loss"],
+                                   places=5, msg=task["name"])
 
 
-class Models(unittest.TestCase):
+class Models(CommandTest):
     def test_every_recipe_is_listed_with_what_it_reaches(self):
         models = listed("models")
         self.assertEqual({model["name"] for model in models},
@@ -74,30 +65,25 @@ class Models(unittest.TestCase):
                 self.assertIn(f"loss {model['val_loss']:.3g}", expected, model["name"])
 
     def test_every_recipe_trains_shortened_by_its_name(self):
-        with tempfile.TemporaryDirectory() as folder:
-            text = pathlib.Path(folder, "text.tsv")
-            text.write_text("text\tlabel\n" + "one two three\tcount\nup and down\tway\n" * 400)
-            reads_file = {task["name"]: task["reads_file"] for task in listed("tasks")}
-            for model in listed("models"):
+        text = self.write("text.tsv", TABLE)
+        reads_file = {task["name"]: task["reads_file"] for task in listed("tasks")}
+        for model in listed("models"):
+            with self.subTest(model["name"]):
                 given = ["--text", text] if reads_file[model["task"]] else []
-                run = pathlib.Path(folder, "runs", model["name"])
-                result = attend("train", model["name"], *given, "--out", run, *SHORT)
-                self.assertEqual(result.returncode, 0, model["name"] + ": " + result.stderr)
+                run = self.folder / "runs" / model["name"]
+                self.succeeds("train", model["name"], *given, "--out", run, *SHORT)
                 self.assertTrue((run / "summary.json").exists())
 
     def test_an_unknown_name_suggests_the_nearest(self):
-        result = attend("train", "shakespear")
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("did you mean 'shakespeare'?", result.stderr)
+        self.refuses(["train", "shakespear"], "did you mean 'shakespeare'?")
 
     def test_a_recipe_without_expectations_is_named(self):
-        with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder, "mine.toml").write_text('task = "sort"\n')
-            result = attend("models", ATTEND_MODELS=folder)
-            self.assertEqual(result.returncode, 2)
-            self.assertIn("mine.toml: expected a table [expected], found none", result.stderr)
-            printed = attend("train", "mine", "--print-config", ATTEND_MODELS=folder)
-            self.assertIn('task = "sort"', printed.stdout.replace("'", '"'))
+        self.write("mine.toml", 'task = "sort"\n')
+        mine = {"ATTEND_MODELS": str(self.folder)}
+        self.refuses(["models"], "mine.toml: expected a table [expected], found none",
+                     environment=mine)
+        printed = self.succeeds("train", "mine", "--print-config", environment=mine)
+        self.assertIn('task = "sort"', printed.stdout.replace("'", '"'))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import re
 import shutil
 import unittest
 
-from small_runs import RunsTest, attend, files_of, kill, last_step, start, wait_for
+from attend_command import attend
+from small_runs import RunsTest, files_of, kill, last_step, start, wait_for
 
 
 class WhatItWasBegunWith(RunsTest):
@@ -58,8 +59,19 @@ class WhatItWasBegunWith(RunsTest):
                  (self.run_directory / "metrics.jsonl").read_text().splitlines()]
         self.assertEqual([line["step"] for line in lines if "val_loss" in line], [10, 12, 16, 20])
 
+    def test_only_a_loss_below_all_before_it_is_marked(self):
+        resumed = self.train("--resume", self.run_directory, "--steps", 30, "--lr", 3, "--schedule",
+                             "constant", "--eval-every", 1)
+        losses = [json.loads(line).get("val_loss") for line in
+                  (self.run_directory / "metrics.jsonl").read_text().splitlines()]
+        losses = [loss for loss in losses if loss is not None]
+        marks = [line.endswith("  best") for line in resumed.stderr.splitlines()
+                 if "val loss" in line]
+        self.assertEqual(marks, [loss < min(losses[:i]) for i, loss in enumerate(losses) if i > 0])
+        self.assertIn(False, marks)
+
     def test_a_run_is_gone_on_with_as_it_is(self):
-        told = "--resume goes on with a run as it is: leave %s away"
+        told = "--resume goes on with a run as it is: omit %s"
         self.refuses(["--out", self.folder / "other"], told % "--out")
         self.refuses(["--overwrite"], told % "--overwrite")
         self.refuses([self.run_directory / "recipe.toml"], told % "a recipe")
@@ -73,7 +85,7 @@ class WhatItWasBegunWith(RunsTest):
         self.fails(2, ["--resume", ""], "--resume")
         empty = self.folder / "empty"
         empty.mkdir()
-        self.fails(2, ["--resume", empty], f"{empty}/recipe.toml: no such file")
+        self.fails(2, ["--resume", empty], f"{empty}: no such run directory: there is no recipe.toml")
         self.assertEqual(list(empty.iterdir()), [])
 
 

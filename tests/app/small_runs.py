@@ -1,7 +1,6 @@
 """Small runs of the command, how to end them, and what must be the same of two of them."""
 
 import json
-import os
 import pathlib
 import signal
 import struct
@@ -10,7 +9,8 @@ import tempfile
 import time
 import unittest
 
-ATTEND = os.environ["ATTEND"]
+from attend_command import attend, command
+
 STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 # With all that a checkpoint must hold: dropout, moments of two optimizers, an unfinished epoch.
@@ -22,15 +22,6 @@ def as_in_a_terminal():
     """Signals as a shell leaves them to a command that it waits for."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
-
-
-def command(*arguments):
-    return [ATTEND, *map(str, arguments)]
-
-
-def attend(*arguments, **options):
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=300,
-                          **options)
 
 
 def start(*arguments):

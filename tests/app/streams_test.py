@@ -4,7 +4,6 @@ Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
 """
 
 import json
-import os
 import pathlib
 import resource
 import signal
@@ -12,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-ATTEND = os.environ["ATTEND"]
+from attend_command import ATTEND, attend
 
 
 class StreamsThatBreak(unittest.TestCase):
@@ -39,6 +38,17 @@ class StreamsThatBreak(unittest.TestCase):
         self.assertEqual(self.train(">/dev/full"), 1)
         self.assertEqual(self.train(">&-"), 0)
 
+    def test_an_error_that_cannot_be_told_has_its_status_nevertheless(self):
+        for redirection in ("2>&-", "2>/dev/full"):
+            done = subprocess.run(["bash", "-c", f"'{ATTEND}' nonsense {redirection}"], timeout=60)
+            self.assertEqual(done.returncode, 2, redirection)
+
+    def test_what_a_command_prints_has_no_room(self):
+        done = subprocess.run(["bash", "-c", f"'{ATTEND}' tasks >/dev/full"], capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "attend: standard output cannot be written\n"))
+
     def test_a_log_that_cannot_be_written_stops_the_run(self):
         def with_small_files():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -46,9 +56,8 @@ class StreamsThatBreak(unittest.TestCase):
 
         with tempfile.TemporaryDirectory() as folder:
             run = pathlib.Path(folder, "run")
-            result = subprocess.run([ATTEND, "train", "--steps", "5000", "--eval-every", "1", "--layers",
-                                     "0", "--embed-dim", "8", "--out", run], capture_output=True,
-                                    text=True, preexec_fn=with_small_files, timeout=300)
+            result = attend("train", "--steps", 5000, "--eval-every", 1, "--layers", 0, "--embed-dim",
+                            8, "--out", run, preexec_fn=with_small_files)
             self.assertFalse((run / "summary.json").exists())
         self.assertEqual(result.returncode, 1, result.stderr)
         last = result.stderr.splitlines()[-1]

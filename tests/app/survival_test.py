@@ -14,8 +14,9 @@ import subprocess
 import time
 import unittest
 
-from small_runs import (DEMANDING, STOP_SIGNALS, RunsTest, attend, checkpoints, command, kill,
-                        last_step, read_safetensors, reports_of, start, start_in_terminal, wait_for)
+from attend_command import attend, command
+from small_runs import (DEMANDING, STOP_SIGNALS, RunsTest, checkpoints, kill, last_step,
+                        read_safetensors, reports_of, start, start_in_terminal, wait_for)
 
 SEED = int(os.environ.get("RANDOM_SEED", time.time_ns() % 1000000))
 

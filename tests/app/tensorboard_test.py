@@ -5,12 +5,10 @@ exits with 77, which CTest reports as skipped.
 """
 
 import json
-import os
-import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
+
+from attend_command import CommandTest
 
 try:
     from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
@@ -23,25 +21,22 @@ except ImportError:
     print("skipped: this Python has no tensorboard")
     sys.exit(77)
 
-ATTEND = os.environ["ATTEND"]
 TRAINING = {"train/loss": "loss", "train/learning_rate": "learning_rate", "train/memory": "memory",
             "train/accuracy": "accuracy",
             "train/gradient_norm": "gradient_norm", "train/tokens_per_second": "tokens_per_second"}
 HELD_OUT = {"val/loss": "val_loss", "val/accuracy": "val_accuracy"}
 
 
-class TensorBoard(unittest.TestCase):
+class TensorBoard(CommandTest):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.run_directory = pathlib.Path(temporary.name, "run")
+        super().setUpClass()
+        cls.run_directory = cls.folder / "run"
         cls.train()
 
     @classmethod
     def train(cls, *flags):
-        subprocess.run([ATTEND, "train", "--steps", "30", "--eval-every", "10", "--out",
-                        cls.run_directory, *flags], check=True, capture_output=True)
+        cls().succeeds("train", "--steps", 30, "--eval-every", 10, "--out", cls.run_directory, *flags)
 
     def test_holds_every_number_of_the_metrics(self):
         lines = [json.loads(line)

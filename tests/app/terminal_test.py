@@ -16,9 +16,9 @@ import termios
 import time
 import unittest
 
+from attend_command import ATTEND
 from pseudo_terminal import open_pseudo_terminal
 
-ATTEND = os.environ["ATTEND"]
 SHOW = os.environ["SHOW_PROGRESS"]
 REPORTS = ["progress 40 30 2.5", "evaluation 40 2.25", "progress 80 60 2.0", "evaluation 80 2.75",
            "progress 120 90 1.75", "evaluation 120 2.0"]

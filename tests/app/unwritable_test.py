@@ -11,7 +11,8 @@ import signal
 import subprocess
 import unittest
 
-from small_runs import ATTEND, RunsTest, files_of
+from attend_command import ATTEND
+from small_runs import RunsTest, files_of
 
 
 class FilesThatCannotBeWritten(RunsTest):

@@ -52,7 +52,7 @@ TEST(SmearedKeys, EqualLoopsOverRandomCases) {
   }
 }
 
-struct SmearedKeysNeighbours : FixedSeed {
+struct SmearedKeysNeighbours : FixedSeed, testing::Test {
   MultiheadAttention attention =
       lively_attention(MultiheadAttentionOptions(8, 4).num_kv_heads(2).add(smeared_keys()));
   torch::Tensor x = torch::randn({2, 5, 8}, torch::kDouble);

@@ -76,11 +76,32 @@ TEST_F(RunDirectory, ATextThatHasChangedIsNoticed) {
 TEST_F(RunDirectory, LoadingNamesWhatIsMissing) {
   train_for(4);
   finish();
-  EXPECT_THAT([&] { load_run(directory_ / "none"); }, throws<InputError>("no such run directory"));
-  for (const auto* name : {RunFiles::model, RunFiles::data, kTokenizerFile, RunFiles::recipe}) {
+  for (const auto* name : {RunFiles::model, RunFiles::data, kTokenizerFile}) {
     fs::remove(path_ / name);
     EXPECT_THAT([&] { load_run(path_); }, throws<InputError>((path_ / name).c_str()));
     EXPECT_THAT([&] { load_run(path_); }, throws<InputError>("no such file"));
+  }
+}
+
+TEST_F(RunDirectory, IsNoneWithoutARecipe) {
+  constexpr const char* kNone = "no such run directory: there is no recipe.toml in it";
+  EXPECT_THAT([&] { load_run(directory_ / "none"); }, throws<InputError>(kNone));
+  EXPECT_THAT([&] { recipe_of_run(path_ / RunFiles::data); }, throws<InputError>(kNone));
+  fs::remove(path_ / RunFiles::recipe);
+  EXPECT_THAT([&] { load_run(path_, Weights::last); }, throws<InputError>(kNone));
+}
+
+TEST_F(RunDirectory, KnowsItsOwnFiles) {
+  train_for(4);
+  finish();
+  for (const auto& entry : fs::recursive_directory_iterator(path_)) {
+    EXPECT_TRUE(is_file_of_run(path_, entry.path())) << entry.path();
+  }
+  EXPECT_TRUE(is_file_of_run(path_, path_ / "x" / ".." / RunFiles::data));
+  EXPECT_TRUE(is_file_of_run(fs::relative(path_), path_ / RunFiles::replaced / "x.pt"));
+  for (const auto& other : {path_ / "x.pt", path_ / "x" / "data.json", path_ / ".." / "data.json",
+                            path_, fs::path("data.json")}) {
+    EXPECT_FALSE(is_file_of_run(path_, other)) << other;
   }
 }
 
@@ -102,6 +123,9 @@ TEST_F(RunDirectory, WeightsOfAnotherModelAreRefused) {
   replace_file(path_ / RunFiles::recipe, to_toml(wider));
   EXPECT_THAT([&] { load_run(path_); },
               throws<InputError>("model.safetensors: the weights do not fit"));
+  RunKeeper(path_).keep(*snapshot_);
+  EXPECT_THAT([&] { load_run(path_, Weights::last); },
+              throws<InputError>("checkpoint/step-000000004: the weights do not fit"));
 }
 
 }  // namespace

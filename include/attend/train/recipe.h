@@ -130,8 +130,9 @@ Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
 /// else it may hold depends on the task. Throws InputError as `read_recipe` does.
 Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
 
-/// What a recipe file says of itself, in its table `expected`.
+/// What a recipe file says of itself: its task, and what stands in its table `expected`.
 struct RecipeCard {
+  std::string task = Recipe{}.task;
   std::string summary;             ///< what is learned, in a line
   std::string device;              ///< on what the figures were reached
   double seconds = 0.0;            ///< how long training took there

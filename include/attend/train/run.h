@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/enum_names.h"
 #include "attend/io/tokenizer.h"
 #include "attend/train/checkpoint_store.h"
 #include "attend/train/model.h"
@@ -8,9 +9,11 @@
 #include "attend/train/task.h"
 #include "attend/train/trainer.h"
 
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace attend::train {
@@ -28,6 +31,12 @@ struct RunFiles {
   static constexpr const char* replaced = "replaced";        ///< folder: the run that was here,
                                                              ///< until the new one is finished
 };
+
+/// Whether writing to `file` would damage a run: it is, or would be, one of the run's own files, or
+/// lies in one of its folders. Neither has to exist.
+///
+///     is_file_of_run("runs/demo", "runs/demo/data.json") == true
+bool is_file_of_run(const std::filesystem::path& run, const std::filesystem::path& file);
 
 /// Which weights of a run.
 enum class Weights {
@@ -70,13 +79,14 @@ void finish_run(const std::filesystem::path& directory, const Recipe& recipe, co
                 const Outcome& outcome);
 
 /// Loads a run, finished or not; seeds LibTorch's global generator, as `make_model` does. Throws
-/// InputError, naming the file, if something is missing or does not fit.
+/// InputError, naming the file, if something is missing or does not fit, and if it is no run: a
+/// directory that holds a recipe.toml.
 ///
 ///     auto run = load_run("runs/demo");
 ///     auto evaluation = evaluate(run.model, *task_of(run));
 Run load_run(const std::filesystem::path& directory, Weights weights = Weights::best);
 
-/// The recipe of a run.
+/// The recipe of a run. Throws InputError as `load_run` does.
 Recipe recipe_of_run(const std::filesystem::path& directory);
 
 /// Makes ready to go on with a run: keeps other processes from it as long as the result lives.
@@ -99,3 +109,12 @@ std::optional<CheckpointStore::Found> latest_checkpoint(const std::filesystem::p
 std::unique_ptr<Task> task_of(const Run& run);
 
 }  // namespace attend::train
+
+namespace attend {
+
+template <>
+struct EnumNames<train::Weights> {
+  static constexpr std::array<std::string_view, 2> names{"best", "last"};
+};
+
+}  // namespace attend

@@ -1,10 +1,21 @@
-// Calls what each library that attend::train links is used for, and tokenizers.
+// Calls what each library that attend::train links is used for, and tokenizers; trains as README.md
+// shows it.
 #include <attend/train/checksum.h>
 #include <attend/train/labelled_lines.h>
 #include <attend/train/task.h>
 #include <attend/train/tokenizers.h>
+#include <attend/train/trainer.h>
 
 #include <fstream>
+
+bool trains() {
+  auto recipe = attend::train::find_task("sort").defaults;
+  recipe.training.steps = 2;
+  const auto task = attend::train::make_task(recipe);
+  const auto model = attend::train::make_model(recipe, task->tokenizer().size());
+  const auto outcome = attend::train::Trainer(model, *task, recipe.training).run();
+  return outcome.standing.best->loss > 0.0;
+}
 
 int main() {
   using namespace attend::train;
@@ -13,5 +24,5 @@ int main() {
   const auto tokenizer = make_tokenizer(TextUnit::subword, "one two one two", 258);
   const bool kept = tokenizer->decode(tokenizer->encode(lines.texts[1])) == "two";
   const bool written = to_toml(find_task("senses").defaults).find("senses") != std::string::npos;
-  return kept && written && crc32c("123456789") == 0xE3069283 ? 0 : 1;
+  return trains() && kept && written && crc32c("123456789") == 0xE3069283 ? 0 : 1;
 }

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "attend/enum_names.h"
+
+#include <CLI/Error.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+
+namespace attend::app {
+
+/// The names of an enum's values, as they stand in a help: "best|last".
+template <typename Enum>
+std::string choices() {
+  return fmt::format("{}", fmt::join(EnumNames<Enum>::names, "|"));
+}
+
+/// The value of that name. Throws CLI::ValidationError, naming flag and text, if there is none.
+template <typename Enum>
+Enum parse_choice(const std::string& flag, const std::string& text) {
+  if (const auto value = from_string<Enum>(text)) return *value;
+  throw CLI::ValidationError(flag, fmt::format("expected {}, found '{}'", choices<Enum>(), text));
+}
+
+}  // namespace attend::app

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "findings.h"
+
+#include <filesystem>
+
+namespace attend::app {
+
+/// What a run directory holds. Throws InputError if it is none, or damaged.
+Findings inspect_run(const std::filesystem::path& directory);
+
+}  // namespace attend::app

@@ -1,0 +1,47 @@
+#include "run_option.h"
+
+#include "attend/train/device.h"
+#include "choice.h"
+#include "number_option.h"
+#include "prepare.h"
+
+namespace attend::app {
+namespace {
+
+constexpr const char* kGroup = "Model";
+
+}  // namespace
+
+void RunOption::add_to(CLI::App& command) {
+  command.add_option("run", directory_, "run directory")->required()->type_name("DIR");
+  const auto set = [this](const std::string& text) {
+    weights_ = parse_choice<train::Weights>("--weights", text);
+  };
+  command
+      .add_option_function<std::string>(
+          "--weights", set, "those of the lowest loss, or those of the latest checkpoint")
+      ->type_name(choices<train::Weights>())
+      ->default_str(std::string(to_string(weights_)))
+      ->group(kGroup);
+}
+
+void RunOption::add_device_to(CLI::App& command) {
+  device_ = "auto";
+  command.add_option("--device", device_, "cpu, cuda, cuda:1, ...; auto = a GPU if there is one")
+      ->type_name("TEXT")
+      ->default_str(device_)
+      ->group(kGroup);
+  add_number(command, "--threads", threads_, kThreads, "CPU threads; 0 = LibTorch's choice",
+             "THREADS")
+      ->group(kGroup);
+}
+
+train::Run RunOption::load() const {
+  use_threads(threads_);
+  const auto device = train::find_device(device_);
+  auto run = train::load_run(directory_, weights_);
+  train::module_of(run.model).to(device);
+  return run;
+}
+
+}  // namespace attend::app

@@ -1,0 +1,51 @@
+"""attend export from outside: what it says, and what it does not overwrite.
+
+Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+"""
+
+import unittest
+
+from attend_command import CommandTest
+
+
+class Export(CommandTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.run_directory = cls.folder / "senses"
+        cls().succeeds("train", "--out", cls.run_directory, "--steps", 10, "--embed-dim", 16)
+
+    def test_says_what_it_compared(self):
+        path = self.folder / "model.pt"
+        result = self.succeeds("export", self.run_directory, "-o", path)
+        self.assertRegex(result.stdout, r"traced at \(2, 8\).*at \(3, 16\).*largest difference")
+        self.refuses(["export", self.run_directory, "-o", path], "exists", "--overwrite")
+        self.succeeds("export", self.run_directory, "-o", path, "--overwrite")
+
+    def test_files_that_cannot_be_written(self):
+        self.refuses(["export", self.run_directory, "-o", self.folder / "no" / "x.pt"], "no folder")
+        self.refuses(["export", self.run_directory, "-o", self.folder], "is not a file")
+        self.refuses(["export", self.run_directory, "-o", self.folder / "x.onnx"], ".onnx")
+
+    def test_the_files_of_the_run_are_not_overwritten(self):
+        def files():
+            return {path: path.read_bytes() for path in self.run_directory.rglob("*")
+                    if path.is_file()}
+
+        before = files()
+        checkpoint = next(self.run_directory.glob("checkpoint/step-*"))
+        for file in ("recipe.toml", "data.json", "tokenizer.json", "metrics.jsonl", "summary.json",
+                     "embeddings.tsv", "metadata.tsv", "projector_config.pbtxt", ".lock",
+                     "checkpoint/x.pt", checkpoint / "manifest.json", "tensorboard/x.pt"):
+            self.refuses(["export", self.run_directory, "-o", self.run_directory / file, "--overwrite"],
+                         f"is a file of the run {self.run_directory} itself")
+        self.refuses(["export", "senses", "-o", "senses/../senses/./data.json", "--overwrite"],
+                     "is a file of the run senses itself", cwd=self.folder)
+        self.assertTrue(files() == before, "a refusal has changed something")
+        inside = self.run_directory / "model.pt"
+        self.succeeds("export", self.run_directory, "-o", inside)
+        inside.unlink()
+
+
+if __name__ == "__main__":
+    unittest.main()
