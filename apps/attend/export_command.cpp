@@ -2,6 +2,7 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/train/run.h"
+#include "attend/train/subword_tokenizer.h"
 #include "commands.h"
 
 #include <fmt/format.h>
@@ -41,8 +42,9 @@ void check_target(const ExportArguments& arguments) {
   if (!fs::exists(status)) return;
   if (!fs::is_regular_file(status)) fail("exists and is not a file");
   if (!arguments.overwrite) fail("exists; choose another -o, or give --overwrite");
-  for (const auto* file : {train::RunFiles::recipe, train::RunFiles::model, kTokenizerFile,
-                           train::RunFiles::metrics, train::RunFiles::summary}) {
+  for (const auto* file :
+       {train::RunFiles::recipe, train::RunFiles::model, kTokenizerFile, train::kSubwordFile,
+        train::RunFiles::metrics, train::RunFiles::summary}) {
     const auto own = fs::path(arguments.run) / file;
     if (fs::exists(own) && fs::equivalent(own, out)) fail("is a file of the run itself");
   }
@@ -80,8 +82,8 @@ void add_export_command(CLI::App& app) {
       ->type_name("FILE");
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing file");
   command->footer(
-      "The file holds the tokenizer as tokenizer.json and the\n"
-      "recipe as recipe.toml. "
+      "The file holds the tokenizer as tokenizer.json, subwords as\n"
+      "tokenizer.model, and the recipe as recipe.toml. "
       "It is loaded and compared with the model before it gets its name.\n\n"
       "Examples:\n"
       "  attend export runs/first -o model.pt");

@@ -5,6 +5,7 @@
 #include "attend/io/safetensors.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/train/embedding_files.h"
+#include "attend/train/subword_tokenizer.h"
 #include "attend/train/tokenizers.h"
 
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::array kFilesOfRun{
     RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
     EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile,
-    RunFiles::data,         RunFiles::recipe,       RunFiles::summary};
+    kSubwordFile,           RunFiles::data,         RunFiles::recipe,  RunFiles::summary};
 
 /// What is known of a run's data besides its recipe.
 struct DataRecord {
@@ -76,7 +77,7 @@ bool is_taken(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
     if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
-        name != RunFiles::replaced && !is_fragment(name)) {
+        name != kSubwordFile && name != RunFiles::replaced && !is_fragment(name)) {
       return true;
     }
   }
