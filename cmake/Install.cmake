@@ -5,6 +5,7 @@ set(attend_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
 set(attend_installed attend)
 if(TARGET attend_train)
   list(APPEND attend_installed attend_train)
+  install(TARGETS attend_sentencepiece LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(
   TARGETS ${attend_installed}

@@ -79,8 +79,8 @@ void add_export_command(CLI::App& app) {
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing file")
       ->group("Output");
   command->footer(
-      "The file holds the tokenizer as tokenizer.json and the\n"
-      "recipe as recipe.toml. "
+      "The file holds the tokenizer as tokenizer.json, subwords as\n"
+      "tokenizer.model, and the recipe as recipe.toml. "
       "It is loaded and compared with the model before it gets its name.\n\n"
       "Examples:\n"
       "  attend export runs/first -o model.pt");

@@ -6,6 +6,7 @@
 #include "attend/nn/parameter_count.h"
 #include "attend/train/checksum.h"
 #include "attend/train/embedding_files.h"
+#include "attend/train/subword_tokenizer.h"
 #include "attend/train/tokenizers.h"
 
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::array kFilesOfRun{
     RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
     EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile,
-    RunFiles::data,         RunFiles::recipe,       RunFiles::summary};
+    kSubwordFile,           RunFiles::data,         RunFiles::recipe,  RunFiles::summary};
 
 constexpr const char* kChecksum = "crc32c";  // in the metadata of the weights
 
@@ -89,7 +90,7 @@ bool is_taken(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
     if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
-        name != RunFiles::replaced && !is_fragment(name)) {
+        name != kSubwordFile && name != RunFiles::replaced && !is_fragment(name)) {
       return true;
     }
   }

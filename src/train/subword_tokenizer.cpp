@@ -2,102 +2,98 @@
 
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
-#include "byte_pairs.h"
+#include "load_sentencepiece.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cstdio>
 #include <limits>
 
 namespace attend::train {
 namespace {
 
-SubwordTokenizer::Merge read_merge(const nlohmann::json& merge) {
-  if (merge.size() != 2 || !merge.at(0).is_number_integer() || !merge.at(1).is_number_integer()) {
-    throw InputError("subwords: expected each merge to be the numbers of two tokens");
+BytesSink append_to(std::string& text) {
+  return {&text, [](void* target, const char* bytes, std::size_t size) noexcept {
+            static_cast<std::string*>(target)->append(bytes, size);
+          }};
+}
+
+TokensSink append_to(std::vector<int64_t>& ids) {
+  return {&ids, [](void* target, const int* tokens, std::size_t count) noexcept {
+            auto& all = *static_cast<std::vector<int64_t>*>(target);
+            all.insert(all.end(), tokens, tokens + count);
+          }};
+}
+
+/// What SentencePiece says about a number of tokens that it cannot learn, in the words of this
+/// project where it is the number that is wrong.
+std::string reason_in_words(const std::string& reason) {
+  int bound = 0;
+  if (std::sscanf(reason.c_str(), "Vocabulary size is smaller than required_chars. %*d vs %d",
+                  &bound) == 1) {
+    return fmt::format("too few for this text: expected at least {}", bound);
   }
-  return {merge[0].get<int64_t>(), merge[1].get<int64_t>()};
+  if (std::sscanf(reason.c_str(), "Vocabulary size too high (%*d). Please set it to a value <= %d",
+                  &bound) == 1) {
+    return fmt::format("too many for this text: expected at most {}", bound);
+  }
+  return reason;
+}
+
+/// As many as are asked for, or else more than the text can give: a token for each of its bytes,
+/// and one for each that is joined.
+int tokens_to_ask_for(std::string_view text, int64_t size) {
+  const auto most = 1000 + 2 * static_cast<int64_t>(text.size());
+  return static_cast<int>(
+      std::clamp<int64_t>(size, 1, std::min<int64_t>(most, std::numeric_limits<int>::max())));
+}
+
+std::shared_ptr<const SentencePieceModel> open_model(const std::string& bytes) {
+  constexpr auto kLargest = SubwordTokenizer::kLargestModel;
+  if (bytes.size() > kLargest) {
+    throw InputError(fmt::format("not a SentencePiece model: more than {} bytes", kLargest));
+  }
+  const auto& module = load_sentencepiece();
+  std::string reason;
+  auto* model = module.open(bytes.data(), bytes.size(), append_to(reason));
+  if (model == nullptr) {
+    throw InputError(fmt::format("not a SentencePiece model as attend keeps it: {}", reason));
+  }
+  return {model, module.close};
 }
 
 }  // namespace
 
-SubwordTokenizer::SubwordTokenizer(std::vector<Merge> merges) : merges_(std::move(merges)) {
-  for (int64_t byte = 0; byte < kBytes; ++byte) tokens_.emplace_back(1, static_cast<char>(byte));
-  for (const auto& [first, second] : merges_) {
-    const auto place =
-        fmt::format("subwords: merge {} of {} and {}", size() - kBytes, first, second);
-    if (first < 0 || second < 0 || first >= size() || second >= size()) {
-      throw InputError(fmt::format("{}: expected tokens in 0 to {}", place, size() - 1));
-    }
-    auto token =
-        tokens_[static_cast<std::size_t>(first)] + tokens_[static_cast<std::size_t>(second)];
-    if (token.size() > kLongestChunk) {
-      throw InputError(fmt::format("{}: makes a token of {} bytes, expected at most {}", place,
-                                   token.size(), kLongestChunk));
-    }
-    if (!joined_.emplace(pair_key(first, second), size()).second) {
-      throw InputError(fmt::format("{}: stands twice", place));
-    }
-    tokens_.push_back(std::move(token));
-  }
-}
-
 SubwordTokenizer SubwordTokenizer::learn(std::string_view text, int64_t size) {
-  if (size < kBytes) {
-    throw InputError(fmt::format(
-        "a subword vocabulary of {} tokens is too small: expected at least {}", size, kBytes));
+  check_utf8(text);
+  std::string model;
+  std::string reason;
+  if (!load_sentencepiece().train(text.data(), text.size(), tokens_to_ask_for(text, size),
+                                  append_to(model), append_to(reason))) {
+    throw InputError(fmt::format("a vocabulary of {} subwords: {}", size, reason_in_words(reason)));
   }
-  SubwordTokenizer tokenizer(learn_merges(text, size - kBytes));
-  if (tokenizer.size() < size) {
-    throw InputError(fmt::format(
-        "a subword vocabulary of {} tokens is too large for this text: expected at most {}", size,
-        tokenizer.size()));
-  }
-  return tokenizer;
+  return SubwordTokenizer(std::move(model));
 }
 
-SubwordTokenizer SubwordTokenizer::from_json(std::string_view json) {
-  try {
-    const auto parsed = nlohmann::json::parse(json);
-    if (parsed.size() != 2 || parsed.at("unit") != "subword" || !parsed.at("merges").is_array()) {
-      throw InputError(
-          "subwords: expected the unit subword and a list of merges, and nothing else");
-    }
-    std::vector<Merge> merges;
-    for (const auto& merge : parsed.at("merges")) merges.push_back(read_merge(merge));
-    return SubwordTokenizer(std::move(merges));
-  } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("not a subword tokenizer: {}", error.what()));
+SubwordTokenizer::SubwordTokenizer(std::string model) : model_(std::move(model)) {
+  const auto loaded = open_model(model_);
+  const auto& module = load_sentencepiece();
+  tokens_.resize(static_cast<std::size_t>(module.vocabulary(loaded.get())));
+  for (std::size_t id = 0; id < tokens_.size(); ++id) {
+    module.token(loaded.get(), static_cast<int>(id), append_to(tokens_[id]));
   }
-}
-
-std::string SubwordTokenizer::to_json() const {
-  const nlohmann::ordered_json json{{"unit", "subword"}, {"merges", merges_}};
-  return json.dump() + "\n";
-}
-
-std::vector<int64_t> SubwordTokenizer::encode_chunk(std::string_view chunk) const {
-  std::vector<int64_t> ids;
-  for (const char byte : chunk) ids.push_back(static_cast<unsigned char>(byte));
-  for (;;) {
-    auto earliest = std::numeric_limits<int64_t>::max();
-    for (std::size_t i = 1; i < ids.size(); ++i) {
-      const auto found = joined_.find(pair_key(ids[i - 1], ids[i]));
-      if (found != joined_.end()) earliest = std::min(earliest, found->second);
-    }
-    if (earliest == std::numeric_limits<int64_t>::max()) return ids;
-    const auto& [first, second] = merges_[static_cast<std::size_t>(earliest - kBytes)];
-    join(ids, first, second, earliest);
-  }
+  loaded_ = loaded;
 }
 
 std::vector<int64_t> SubwordTokenizer::encode(std::string_view text) const {
-  std::unordered_map<std::string_view, std::vector<int64_t>> known;  // most words are frequent ones
+  check_utf8(text);
   std::vector<int64_t> ids;
-  for (const auto chunk : split_chunks(text)) {
-    const auto [place, is_new] = known.try_emplace(chunk);
-    if (is_new) place->second = encode_chunk(chunk);
-    ids.insert(ids.end(), place->second.begin(), place->second.end());
+  std::string reason;
+  const auto* model = static_cast<const SentencePieceModel*>(loaded_.get());
+  if (!load_sentencepiece().encode(model, text.data(), text.size(), append_to(ids),
+                                   append_to(reason))) {
+    throw InputError(fmt::format("SentencePiece cannot encode the text: {}", reason));
   }
   return ids;
 }
@@ -113,7 +109,7 @@ std::string SubwordTokenizer::token(int64_t id) const {
 }
 
 std::map<std::string, std::string> SubwordTokenizer::files() const {
-  return {{kTokenizerFile, to_json()}};
+  return {{kTokenizerFile, "{\"unit\": \"subword\"}\n"}, {kSubwordFile, model_}};
 }
 
 }  // namespace attend::train

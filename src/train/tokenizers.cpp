@@ -22,25 +22,28 @@ TextUnit read_unit(const nlohmann::json& description) {
     throw InputError(fmt::format("unknown unit '{}': expected character, byte, word or subword",
                                  printable(name)));
   }
-  if (unit == TextUnit::byte && description.size() != 1) {
-    throw InputError("bytes have no other key than unit");
+  const bool is_whole = unit == TextUnit::byte || unit == TextUnit::subword;
+  if (is_whole && description.size() != 1) {
+    throw InputError(fmt::format("{}s have no other key than unit", name));
   }
   return *unit;
 }
 
-std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& json) {
+/// Calls a function that makes something of a file; its InputError names the file.
+template <typename Function>
+auto reading(const fs::path& file, const Function& function) {
   try {
-    switch (read_unit(nlohmann::json::parse(json))) {
-      case TextUnit::byte:
-        return std::make_unique<ByteTokenizer>();
-      case TextUnit::subword:
-        return std::make_unique<SubwordTokenizer>(SubwordTokenizer::from_json(json));
-      default:
-        return std::make_unique<Vocabulary>(Vocabulary::from_json(json));
-    }
+    return function();
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", file.string(), error.what()));
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("not a tokenizer: {}", error.what()));
+    throw InputError(fmt::format("{}: not a tokenizer: {}", file.string(), error.what()));
   }
+}
+
+std::unique_ptr<Tokenizer> load_subwords(const fs::path& file) {
+  auto model = read_bytes(file);
+  return reading(file, [&] { return std::make_unique<SubwordTokenizer>(std::move(model)); });
 }
 
 }  // namespace
@@ -62,10 +65,14 @@ std::unique_ptr<Tokenizer> make_tokenizer(TextUnit unit, std::string_view text, 
 std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   const auto file = directory / kTokenizerFile;
   const auto json = read_bytes(file);
-  try {
-    return tokenizer_from_json(json);
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", file.string(), error.what()));
+  switch (reading(file, [&] { return read_unit(nlohmann::json::parse(json)); })) {
+    case TextUnit::byte:
+      return std::make_unique<ByteTokenizer>();
+    case TextUnit::subword:
+      return load_subwords(directory / kSubwordFile);
+    default:
+      return reading(file,
+                     [&] { return std::make_unique<Vocabulary>(Vocabulary::from_json(json)); });
   }
 }
 

@@ -1,8 +1,10 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
+#include "attend/train/subword_tokenizer.h"
 #include "attend/train/tokenizers.h"
 #include "support/random_text.h"
 #include "support/seed.h"
+#include "support/subwords.h"
 #include "support/temporary_directory.h"
 
 #include <gtest/gtest.h>
@@ -10,10 +12,10 @@
 namespace attend::train {
 namespace {
 
-/// Loads a tokenizer from such a file; whatever is in it, it works or is refused.
-void expect_use_or_refusal(const std::string& content) {
+/// Loads a tokenizer from such files; whatever is in them, it works or is refused.
+void expect_use_or_refusal(const std::map<std::string, std::string>& files) {
   const TemporaryDirectory directory;
-  replace_file(directory / kTokenizerFile, content);
+  for (const auto& [name, content] : files) replace_file(directory / name, content);
   try {
     const auto tokenizer = load_tokenizer(directory.path());
     for (int64_t id = 0; id < tokenizer->size(); ++id) tokenizer->token(id);
@@ -26,23 +28,40 @@ void expect_use_or_refusal(const std::string& content) {
 
 TEST(DamagedTokenizers, RandomBytesAreRefused) {
   seed_afresh();
-  for (int i = 0; i < 300; ++i) expect_use_or_refusal(random_bytes(60));
+  for (int i = 0; i < 300; ++i) expect_use_or_refusal({{kTokenizerFile, random_bytes(60)}});
 }
 
 TEST(DamagedTokenizers, DamagedFilesWorkOrAreRefused) {
   seed_afresh();
   const std::string text = "a cat sat\non a mat\nand a cat sat\n";
-  for (const auto unit : {TextUnit::character, TextUnit::byte, TextUnit::word, TextUnit::subword}) {
-    const auto whole = make_tokenizer(unit, text, unit == TextUnit::subword ? 260 : 100)->files();
-    for (int i = 0; i < 300; ++i) expect_use_or_refusal(damaged(whole.at(kTokenizerFile)));
+  for (const auto unit : {TextUnit::character, TextUnit::byte, TextUnit::word}) {
+    const auto whole = make_tokenizer(unit, text, 100)->files().at(kTokenizerFile);
+    for (int i = 0; i < 300; ++i) expect_use_or_refusal({{kTokenizerFile, damaged(whole)}});
+  }
+}
+
+class DamagedSubwords : public SubwordTest {};
+
+TEST_F(DamagedSubwords, WorkOrAreRefused) {
+  seed_afresh();
+  const auto whole = make_tokenizer(TextUnit::subword, "a cat sat\non a mat\n", 270)->files();
+  for (int i = 0; i < 500; ++i) {
+    auto files = whole;
+    auto& content = files.at(i % 10 == 0 ? kTokenizerFile : kSubwordFile);
+    content = damaged(content);
+    expect_use_or_refusal(files);
+  }
+  for (int i = 0; i < 300; ++i) {
+    expect_use_or_refusal(
+        {{kTokenizerFile, whole.at(kTokenizerFile)}, {kSubwordFile, random_bytes(60)}});
   }
 }
 
 TEST(DamagedTokenizers, DeeplyNestedFilesAreRefused) {
   const std::string deep(100'000, '[');
-  expect_use_or_refusal(deep);
-  expect_use_or_refusal(R"({"unit": "subword", "merges": )" + deep + std::string(100'000, ']') +
-                        "}");
+  expect_use_or_refusal({{kTokenizerFile, deep}});
+  const auto closed = R"({"unit": "word", "tokens": )" + deep + std::string(100'000, ']') + "}";
+  expect_use_or_refusal({{kTokenizerFile, closed}});
 }
 
 }  // namespace

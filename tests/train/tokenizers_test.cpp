@@ -3,6 +3,8 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/io/vocabulary.h"
+#include "attend/train/subword_tokenizer.h"
+#include "support/subwords.h"
 #include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>
@@ -16,14 +18,21 @@ using testing::ThrowsMessage;
 const std::string kText = "a cat sat\non a mat\n";
 
 int64_t size_of(TextUnit unit) {
-  return unit == TextUnit::subword ? 257 : 100;
+  return unit == TextUnit::subword ? 270 : 100;
 }
 
 void keep(const Tokenizer& tokenizer, const TemporaryDirectory& directory) {
   for (const auto& [name, content] : tokenizer.files()) replace_file(directory / name, content);
 }
 
-class EachTextUnit : public testing::TestWithParam<TextUnit> {};
+class EachTextUnit : public testing::TestWithParam<TextUnit> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == TextUnit::subword && !kSubwordsWork) {
+      GTEST_SKIP() << "subwords do not work with the address sanitizer";
+    }
+  }
+};
 
 TEST_P(EachTextUnit, DecodesWhatItEncoded) {
   const auto tokenizer = make_tokenizer(GetParam(), kText, size_of(GetParam()));
@@ -65,11 +74,26 @@ TEST(TextUnit, HasANameForEachValue) {
   EXPECT_EQ(to_string(TextUnit::subword), "subword");
 }
 
-TEST(MakeTokenizer, BoundsWordsAndSubwords) {
+TEST(MakeTokenizer, BoundsWords) {
   EXPECT_EQ(make_tokenizer(TextUnit::word, kText, 4)->size(), 4);
   EXPECT_EQ(make_tokenizer(TextUnit::word, kText, 0)->size(), 6);  // with the line break
-  EXPECT_EQ(make_tokenizer(TextUnit::subword, kText, 257)->size(), 257);
-  EXPECT_THROW(make_tokenizer(TextUnit::subword, kText, 0), InputError);
+}
+
+class LoadSubwords : public SubwordTest {};
+
+TEST_F(LoadSubwords, NamesTheirFileIfItIsWrong) {
+  const TemporaryDirectory directory;
+  const auto load = [&] { load_tokenizer(directory.path()); };
+  const auto files = make_tokenizer(TextUnit::subword, kText, 270)->files();
+  replace_file(directory / kTokenizerFile, files.at(kTokenizerFile));
+  EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.model: no such file")));
+  const auto& model = files.at(kSubwordFile);
+  for (const auto& other : {std::string(), std::string("[]"), model.substr(0, 3000)}) {
+    replace_file(directory / kSubwordFile, other);
+    EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.model: not a SentenceP")));
+  }
+  replace_file(directory / kSubwordFile, model);
+  EXPECT_EQ(load_tokenizer(directory.path())->size(), 270);
 }
 
 TEST(LoadTokenizer, NamesTheFileThatIsWrong) {
@@ -78,8 +102,7 @@ TEST(LoadTokenizer, NamesTheFileThatIsWrong) {
   EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.json: no such file")));
   for (const char* json :
        {"", "[", "[]", "{}", "{\"unit\": 1}", R"({"unit": "syllable"})", R"({"unit": "word"})",
-        R"({"unit": "byte", "tokens": ["a"]})", R"({"unit": "subword"})",
-        R"({"unit": "subword", "merges": [[1, 2, 3]]})",
+        R"({"unit": "byte", "tokens": ["a"]})", R"({"unit": "subword", "tokens": ["a"]})",
         R"({"unit": "word", "tokens": ["a"], "more": 1})"}) {
     replace_file(directory / kTokenizerFile, json);
     EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.json: "))) << json;

@@ -1,0 +1,40 @@
+#include "load_sentencepiece.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace attend::train {
+namespace {
+
+/// Its name alone: programs have its folder among those in which they look for libraries.
+constexpr const char* kFile = "libattend_sentencepiece.so";
+
+[[noreturn]] void fail(const char* reason) {
+  throw std::runtime_error(
+      fmt::format("subwords need SentencePiece, of the package libsentencepiece0 of Debian and "
+                  "Ubuntu: {}",
+                  reason));
+}
+
+const SentencePieceModule* open_module() {
+#ifdef __SANITIZE_ADDRESS__
+  fail("it cannot be loaded into a program that is built with the address sanitizer");
+#endif
+  // DEEPBIND: the module and its libraries take their own FLAGS_minloglevel, not LibTorch's.
+  auto* module = dlopen(kFile, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+  if (module == nullptr) fail(dlerror());
+  auto* function = dlsym(module, kSentencePieceFunction);
+  if (function == nullptr) fail(dlerror());
+  return reinterpret_cast<SentencePieceFunction>(function)();
+}
+
+}  // namespace
+
+const SentencePieceModule& load_sentencepiece() {
+  static const SentencePieceModule* const module = open_module();
+  return *module;
+}
+
+}  // namespace attend::train

@@ -1,0 +1,191 @@
+// The module attend_sentencepiece; see sentencepiece_module.h.
+#include "sentencepiece_module.h"
+
+#include "sentencepiece_text.h"
+
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <array>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sentencepiece::logging {
+void SetMinLogLevel(int level);  // of the library, though not of its headers
+}  // namespace sentencepiece::logging
+
+namespace attend::train {
+
+struct SentencePieceModel {
+  sentencepiece::SentencePieceProcessor processor;
+  std::array<int, 256> bytes;  // the token of each byte
+};
+
+namespace {
+
+using sentencepiece::SentencePieceTrainer;
+using sentencepiece::util::Status;
+using sentencepiece::util::StatusCode;
+
+/// Nothing is printed: what goes wrong is in the status.
+void be_quiet() {
+  constexpr int kAboveFatal = 4;
+  sentencepiece::logging::SetMinLogLevel(kAboveFatal);
+}
+
+void give(BytesSink sink, std::string_view bytes) noexcept {
+  sink.append(sink.target, bytes.data(), bytes.size());
+}
+
+/// The status without the place in SentencePiece's sources, which stands in front of its text.
+std::string reason(const Status& status) {
+  std::string message = status.error_message();
+  const auto place = message.find("] ");
+  if (place == std::string::npos || place + 2 == message.size()) return message;
+  return message.substr(place + 2);
+}
+
+/// Does what may throw; false, with the reason in `error`, if it does.
+template <typename Function>
+bool guarded(BytesSink error, const Function& function) noexcept {
+  try {
+    be_quiet();
+    const Status status = function();
+    if (status.ok()) return true;
+    give(error, reason(status));
+  } catch (const std::exception& exception) {
+    give(error, exception.what());
+  } catch (...) {
+    give(error, "unknown exception");
+  }
+  return false;
+}
+
+/// The sentences of a text, one after the other.
+class Sentences final : public sentencepiece::SentenceIterator {
+ public:
+  explicit Sentences(std::string_view text) : rest_(text) { Next(); }
+
+  bool done() const override { return sentence_.empty(); }
+  const std::string& value() const override { return sentence_; }
+  Status status() const override { return {}; }
+
+  void Next() override {
+    for (auto reserved = reserved_at_start(rest_); !reserved.empty();
+         reserved = reserved_at_start(rest_)) {
+      rest_.remove_prefix(reserved.size());
+    }
+    sentence_ = first_sentence(rest_);
+    rest_.remove_prefix(sentence_.size());
+  }
+
+ private:
+  std::string_view rest_;
+  std::string sentence_;
+};
+
+bool train(const char* text, std::size_t size, int vocabulary, BytesSink model,
+           BytesSink error) noexcept {
+  return guarded(error, [&] {
+    const bool is_large = size > std::numeric_limits<int32_t>::max();
+    Sentences sentences({text, size});
+    if (sentences.done()) {
+      return Status(StatusCode::kInvalidArgument, "the text has nothing but line breaks in it");
+    }
+    std::string bytes;
+    const auto status = SentencePieceTrainer::Train(
+        // Unigram, the default, takes ten times as long and leaves more tokens of a text.
+        {{"model_type", "bpe"},
+         {"vocab_size", std::to_string(vocabulary)},
+         // Any text can be encoded, and is kept as it is.
+         {"byte_fallback", "true"},
+         {"normalization_rule_name", "identity"},
+         {"remove_extra_whitespaces", "false"},
+         {"add_dummy_prefix", "false"},
+         // A language model of windows of a text has no use for them.
+         {"bos_id", "-1"},
+         {"eos_id", "-1"},
+         {"max_sentence_length", std::to_string(kLongestSentence)},
+         {"train_extremely_large_corpus", is_large ? "true" : "false"},
+         // The order in which threads add up would change the result.
+         {"num_threads", "1"},
+         {"minloglevel", "4"}},
+        &sentences, &bytes);
+    if (status.ok()) give(model, bytes);
+    return status;
+  });
+}
+
+std::string byte_piece(unsigned byte) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  return {'<', '0', 'x', kDigits[byte / 16], kDigits[byte % 16], '>'};
+}
+
+SentencePieceModel* open(const char* bytes, std::size_t size, BytesSink error) noexcept {
+  std::unique_ptr<SentencePieceModel> model;
+  const bool opened = guarded(error, [&] {
+    model = std::make_unique<SentencePieceModel>();
+    auto& processor = model->processor;
+    if (auto status = processor.LoadFromSerializedProto({bytes, size}); !status.ok()) return status;
+    for (unsigned byte = 0; byte < model->bytes.size(); ++byte) {
+      const int token = processor.PieceToId(byte_piece(byte));
+      if (!processor.IsByte(token)) {
+        return Status(StatusCode::kInvalidArgument, "expected a token for each byte");
+      }
+      model->bytes[byte] = token;
+    }
+    return Status();
+  });
+  return opened ? model.release() : nullptr;
+}
+
+void close(SentencePieceModel* model) noexcept {
+  delete model;
+}
+
+int vocabulary(const SentencePieceModel* model) noexcept {
+  return model->processor.GetPieceSize();
+}
+
+void token(const SentencePieceModel* model, int token, BytesSink bytes) noexcept {
+  for (unsigned byte = 0; byte < model->bytes.size(); ++byte) {
+    if (model->bytes[byte] != token) continue;
+    const auto character = static_cast<char>(byte);
+    return give(bytes, {&character, 1});
+  }
+  give(bytes, model->processor.DecodeIds({token}));
+}
+
+bool encode(const SentencePieceModel* model, const char* text, std::size_t size, TokensSink tokens,
+            BytesSink error) noexcept {
+  return guarded(error, [&] {
+    std::string_view rest(text, size);
+    std::vector<int> ids;
+    while (!rest.empty()) {
+      ids.clear();
+      auto part = reserved_at_start(rest);
+      for (const char byte : part) ids.push_back(model->bytes[static_cast<unsigned char>(byte)]);
+      if (part.empty()) {
+        part = first_sentence(rest);
+        if (auto status = model->processor.Encode(part, &ids); !status.ok()) return status;
+      }
+      tokens.append(tokens.target, ids.data(), ids.size());
+      rest.remove_prefix(part.size());
+    }
+    return Status();
+  });
+}
+
+constexpr SentencePieceModule kModule{train, open, close, vocabulary, token, encode};
+
+}  // namespace
+}  // namespace attend::train
+
+extern "C" __attribute__((visibility("default"))) const attend::train::SentencePieceModule*
+attend_sentencepiece() noexcept {
+  return &attend::train::kModule;
+}

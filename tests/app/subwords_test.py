@@ -1,0 +1,137 @@
+"""A model of subwords, from outside: what its run directory holds, and what goes on from it.
+
+Run by CTest with ATTEND set to the built command; the test of exports needs torch, and the one of
+SentencePiece its Python package. Each says so if it is skipped.
+"""
+
+import json
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from small_runs import RunsTest
+from small_runs import attend as run_attend
+
+try:
+    import torch
+except ImportError:
+    torch = None
+try:
+    import sentencepiece
+except ImportError:
+    sentencepiece = None
+
+WORDS = "the fox and the hen  sat by the river\nFüchse fressen 世界\n\n\tand then the fox ran\n"
+TEXT = "".join(WORDS[i % 30:] for i in range(300))
+FLAGS = ["--unit", "subword", "--vocabulary", 320, "--context", 16, "--layers", 1, "--embed-dim", 16,
+         "--schedule", "constant", "--eval-every", 10, "--checkpoint-every", 10]
+
+
+def attend(*arguments):
+    """A model that has learned little may continue a text by bytes that are no characters."""
+    return run_attend(*arguments, errors="replace")
+
+
+class Subwords(RunsTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.shared = pathlib.Path(cls.temporary.name)
+        cls.text = cls.shared / "text.txt"
+        cls.text.write_bytes(TEXT.encode())
+        cls.run_directory = cls.shared / "run"
+        result = attend("train", "--text", cls.text, "--out", cls.run_directory, "--steps", 20,
+                        *FLAGS)
+        if "address sanitizer" in result.stderr:
+            raise unittest.SkipTest(result.stderr)
+        assert result.returncode == 0, result.stderr
+
+    def train(self, *arguments):
+        return super().train(*arguments, errors="replace")
+
+    def use(self, *arguments):
+        result = attend(*arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_a_run_keeps_what_sentencepiece_has_learned(self):
+        self.assertEqual(json.loads((self.run_directory / "tokenizer.json").read_text()),
+                         {"unit": "subword"})
+        self.assertGreater((self.run_directory / "tokenizer.model").stat().st_size, 1000)
+        self.assertEqual(json.loads(self.use("inspect", self.run_directory, "--json"))["vocabulary"],
+                         320)
+
+    def test_nothing_is_printed_but_what_the_command_prints(self):
+        run = self.folder / "quiet"
+        result = self.train("--text", self.text, "--out", run, "--steps", 1, *FLAGS)
+        self.assertNotIn("sentencepiece", (result.stdout + result.stderr).lower())
+        self.assertNotIn("LOG(", result.stderr)
+
+    def test_going_on_ends_with_the_same_bytes(self):
+        run = self.folder / "run"
+        self.train("--text", self.text, "--out", run, "--steps", 10, *FLAGS)
+        self.train("--resume", run, "--steps", 20)
+        self.same_result(run, self.run_directory)
+        for name in ("tokenizer.json", "tokenizer.model"):
+            self.assertEqual((run / name).read_bytes(), (self.run_directory / name).read_bytes())
+
+    def test_it_is_measured_and_continues_texts(self):
+        summary = json.loads((self.run_directory / "summary.json").read_text())
+        measured = json.loads(self.use("eval", self.run_directory, "--json"))
+        self.assertAlmostEqual(measured["val_loss"], summary["val_loss"], places=6)
+        # Of words and characters that the text does not have, too.
+        other = self.folder / "other.txt"
+        other.write_text("zebra \u2581 \U0001F600\n" * 5)
+        self.assertGreater(json.loads(self.use("eval", self.run_directory, other, "--json"))
+                           ["val_loss"], summary["val_loss"])
+        found = self.use("generate", self.run_directory, "--prompt", "the  fox", "--tokens", 20)
+        self.assertTrue(found.startswith("the  fox"), found)
+
+    def test_another_run_in_its_place_leaves_no_subwords(self):
+        run = self.folder / "run"
+        shutil.copytree(self.run_directory, run)
+        self.train("--text", self.text, "--out", run, "--steps", 1, "--layers", 0, "--context", 16,
+                   "--overwrite")
+        self.assertFalse((run / "tokenizer.model").exists())
+
+    def test_a_damaged_file_is_refused_by_its_name(self):
+        run = self.folder / "run"
+        shutil.copytree(self.run_directory, run)
+        model = run / "tokenizer.model"
+        whole = model.read_bytes()
+        for content in (b"", whole[:len(whole) // 2], b"\0" * 100):
+            model.write_bytes(content)
+            for arguments in (["eval", run], ["generate", run], ["train", "--resume", run]):
+                result = attend(*arguments)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn("tokenizer.model: not a SentencePiece model", result.stderr)
+        model.unlink()
+        self.assertIn("tokenizer.model: no such file", attend("eval", run).stderr)
+
+    def test_sizes_that_the_text_does_not_give_are_refused(self):
+        for size, expected in ((200, "expected at least"), (100000, "expected at most")):
+            self.fails(2, ["--text", self.text, "--out", self.folder / "run", "--unit", "subword",
+                           "--vocabulary", size], f"{size} subwords", expected)
+
+    @unittest.skipUnless(torch, "needs torch for Python")
+    def test_an_export_holds_the_same_bytes(self):
+        file = self.folder / "model.pt"
+        self.use("export", self.run_directory, "-o", file)
+        extra = {"tokenizer.json": "", "tokenizer.model": "", "recipe.toml": ""}
+        torch.jit.load(file, _extra_files=extra)
+        for name in ("tokenizer.json", "tokenizer.model"):
+            self.assertEqual(extra[name], (self.run_directory / name).read_bytes())
+
+    @unittest.skipUnless(sentencepiece, "needs sentencepiece for Python")
+    def test_sentencepiece_for_python_encodes_alike(self):
+        processor = sentencepiece.SentencePieceProcessor(
+            model_file=str(self.run_directory / "tokenizer.model"))
+        self.assertEqual(processor.decode(processor.encode(TEXT)), TEXT)
+        measured = json.loads(self.use("eval", self.run_directory, self.text, "--json"))
+        self.assertEqual(measured["tokens"], len(processor.encode(TEXT)) - 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
