@@ -10,9 +10,37 @@ torch::Tensor step_before(const torch::Tensor& x, int64_t dim) {
   return x.index_select(dim, (index_along(x, dim) - 1).clamp_min(0));
 }
 
-/// (B, 1, S, 1), or without the B: 1 where a key and the one before it belong together, else 0.
-torch::Tensor as_factor(const torch::Tensor& together, const torch::Tensor& key) {
-  return together.unsqueeze(-1).unsqueeze(-3).type_as(key);
+/// The keys before those of a call, and where there are any.
+struct KeysBefore {
+  torch::Tensor keys;   ///< (..., G, S, D)
+  torch::Tensor exist;  ///< (B, S), or (S) without a batch; undefined = everywhere
+};
+
+KeysBefore in_order(const Heads& heads) {
+  KeysBefore before{step_before(heads.key, -2), {}};
+  const auto& args = heads.args;
+  if (args.key_valid.defined()) before.exist = step_before(args.key_valid, -1);
+  const auto& documents = args.key_segments.defined() ? args.key_segments : args.segments;
+  if (documents.defined()) {
+    const auto same = documents == step_before(documents, -1);
+    before.exist = before.exist.defined() ? before.exist.logical_and(same) : same;
+  }
+  return before;
+}
+
+/// A cache whose rows differ in length, or that has dropped tokens, keeps keys in slots of its own
+/// order: the one before is that of the position before.
+KeysBefore by_position(const Heads& heads) {
+  const auto& positions = heads.args.key_positions;  // (B, S)
+  const auto& valid = heads.args.key_valid;
+  const auto matches = (positions.unsqueeze(-1) - 1 == positions.unsqueeze(-2))  // (B, S, S)
+                           .logical_and(valid.unsqueeze(-2));
+  const auto exist = matches.any(-1);  // (B, S)
+  TORCH_CHECK_VALUE(!valid.logical_and(positions > 0).logical_and(~exist).any().item<bool>(),
+                    "smeared_keys needs the key before each: found a cache that has dropped some");
+  const auto slots = matches.to(torch::kLong).argmax(-1);                     // (B, S)
+  const auto index = slots.unsqueeze(-2).unsqueeze(-1).expand_as(heads.key);  // (B, G, S, D)
+  return {heads.key.gather(-2, index), exist};
 }
 
 }  // namespace
@@ -27,19 +55,13 @@ void SmearedKeysImpl::reset() {
 }
 
 void SmearedKeysImpl::on_scores(Heads& heads) {
-  const auto& args = heads.args;
-  TORCH_CHECK_VALUE(heads.state.cache == nullptr || !args.key_positions.defined(),
-                    "smeared_keys needs a cache whose sequences are equally long, and that has "
-                    "dropped nothing");
+  const bool scattered = heads.state.cache != nullptr && heads.args.key_positions.defined();
+  const auto before = scattered ? by_position(heads) : in_order(heads);
   auto share = torch::sigmoid(logits).view({-1, 1, 1}).type_as(heads.key);  // (G, 1, 1)
-  if (args.key_valid.defined()) {
-    share = share * as_factor(step_before(args.key_valid, -1), heads.key);  // (B, G, S, 1)
+  if (before.exist.defined()) {
+    share = share * before.exist.unsqueeze(-1).unsqueeze(-3).type_as(heads.key);  // (..., G, S, 1)
   }
-  const auto& documents = args.key_segments.defined() ? args.key_segments : args.segments;
-  if (documents.defined()) {
-    share = share * as_factor(documents == step_before(documents, -1), heads.key);
-  }
-  heads.key = torch::lerp(heads.key, step_before(heads.key, -2), share);  // (..., G, S, D)
+  heads.key = torch::lerp(heads.key, before.keys, share);  // (..., G, S, D)
 }
 
 void SmearedKeysImpl::pretty_print(std::ostream& stream) const {

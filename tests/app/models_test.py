@@ -58,7 +58,7 @@ class Models(CommandTest):
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             rows[cells[0]] = cells[1:]
         for model in listed("models"):
-            expected = rows[model["name"]][1]
+            expected = rows[model["name"]][0]
             if "accuracy" in model:
                 self.assertIn(f"{model['accuracy'] * 100:.1f} %", expected, model["name"])
             if "val_loss" in model:

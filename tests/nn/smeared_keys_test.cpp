@@ -88,13 +88,31 @@ TEST_F(SmearedKeysNeighbours, AreFoundInACache) {
   EXPECT_TRUE(close(torch::cat(pieces, 1), expected, 1e-10));
 }
 
-TEST_F(SmearedKeysNeighbours, AreRefusedInACacheOfUnequalRows) {
+TEST_F(SmearedKeysNeighbours, AreFoundInACacheOfUnequalRows) {
   const torch::NoGradGuard no_grad;
+  const AttentionArgs causal{.causal = true};
+  const auto first = attention->forward(x.narrow(0, 0, 1).narrow(1, 2, 3), causal).output;
+  const auto second = attention->forward(x.narrow(0, 1, 1), causal).output;
   KvCache cache(KvCacheOptions(1, 2, 2, 2, 8).dtype(torch::kDouble));
-  cache.extend(2, torch::tensor({{false, true}, {true, true}}));
-  EXPECT_THAT(
-      [&] { attention->forward(x.narrow(1, 0, 2), {.causal = true}, {.cache = &cache}); },
-      throws<c10::ValueError>("smeared_keys needs a cache whose sequences are equally long"));
+  cache.extend(4, torch::tensor({{false, false, true, true}, {true, true, true, true}}));
+  attention->forward(x.narrow(1, 0, 4), causal, {.cache = &cache});
+  cache.extend(1);
+  const auto last = attention->forward(x.narrow(1, 4, 1), causal, {.cache = &cache}).output;
+  EXPECT_TRUE(close(last[0][0], first[0][2], 1e-10));
+  EXPECT_TRUE(close(last[1][0], second[0][4], 1e-10));
+}
+
+TEST_F(SmearedKeysNeighbours, AreMissedInACacheThatHasDroppedThem) {
+  const torch::NoGradGuard no_grad;
+  const AttentionArgs near{.causal = true, .window = 2};
+  KvCache cache(KvCacheOptions(1, 2, 2, 2, 2).window(2).dtype(torch::kDouble));
+  const auto step = [&](int64_t t) {
+    cache.extend(1);
+    attention->forward(x.narrow(1, t, 1), near, {.cache = &cache});
+  };
+  step(0);
+  step(1);
+  EXPECT_THAT([&] { step(2); }, throws<c10::ValueError>("found a cache that has dropped some"));
 }
 
 TEST(SmearedKeys, BeginAsHalvesUnderThisPublicName) {

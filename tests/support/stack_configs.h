@@ -76,7 +76,7 @@ inline std::vector<NamedStack> each_stack() {
            [](C& c) {
              c.positions = P::relative;
              c.relative_buckets = 8;
-             c.relative_distance = 4;
+             c.relative_distance = 6;
            }),
       with("window", [](C& c) { c.window = 3; }),
       with("soft_cap", [](C& c) { c.soft_cap = 2; }),

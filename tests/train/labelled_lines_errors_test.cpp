@@ -92,7 +92,7 @@ TEST_F(LabelledLinesErrors, AnyFileIsReadOrRefused) {
     try {
       const auto lines = read_labelled_lines(path);
       EXPECT_EQ(lines.texts.size(), lines.labels.size());
-      EXPECT_GE(lines.classes.size(), 2u);
+      EXPECT_GE(lines.classes.size(), 1u);
     } catch (const InputError&) {
     }
   }

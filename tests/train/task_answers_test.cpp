@@ -57,14 +57,14 @@ std::string added(const std::string& prompt) {
   return answer + ".";
 }
 
-std::string added_modulo_97(const std::string& prompt) {
+std::string added_modulo_67(const std::string& prompt) {
   std::istringstream words(prompt);
   int a = 0;
   int b = 0;
   std::string plus;
   words >> a >> plus >> b;
   int sum = a;
-  for (int i = 0; i < b; ++i) sum = sum == 96 ? 0 : sum + 1;
+  for (int i = 0; i < b; ++i) sum = sum == 66 ? 0 : sum + 1;
   return std::to_string(sum);
 }
 
@@ -124,7 +124,7 @@ const std::vector<Solver> kSolvers{{"copy", repeated},
                                    {"reverse", reversed},
                                    {"sort", sorted},
                                    {"addition", added},
-                                   {"modular-arithmetic", added_modulo_97},
+                                   {"modular-arithmetic", added_modulo_67},
                                    {"associative-recall", recalled},
                                    {"balanced-brackets", judged},
                                    {"translation", translated}};

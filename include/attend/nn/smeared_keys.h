@@ -13,8 +13,7 @@ namespace attend {
 /// Half of each at the start. The first key, and one whose neighbour is padding or of another
 /// document, stays as it is. Beyond a window, one key more is seen.
 ///
-/// With a `KvCache`, its sequences have to be equally long and complete; throws c10::ValueError if
-/// they are not.
+/// Throws c10::ValueError with a `KvCache` that has dropped tokens.
 ///
 /// State dict: `logits` (G), whose sigmoid is the share of the key before.
 ///
