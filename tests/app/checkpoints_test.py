@@ -39,7 +39,7 @@ def write_safetensors(path, tensors):
 
 
 def write_manifest(checkpoint):
-    names = ("model.safetensors", "state.safetensors", "standing.json")
+    names = ("model.safetensors", "state.safetensors", "best.safetensors", "standing.json")
     contents = {name: (checkpoint / name).read_bytes() for name in names}
     lines = [f'    "{name}": {{"bytes":{len(content)},"crc32c":{crc32c(content)}}}'
              for name, content in contents.items()]
@@ -82,7 +82,8 @@ class Checkpoints(RunsTest):
     def test_a_damaged_one_is_left_for_the_one_before(self):
         print("seed", SEED)
         chance = random.Random(SEED)
-        for name in ("model.safetensors", "state.safetensors", "standing.json", "manifest.json"):
+        for name in ("model.safetensors", "state.safetensors", "best.safetensors", "standing.json",
+                     "manifest.json"):
             for damage in ("truncated", "flipped", "missing"):
                 run = self.copy(f"{name}-{damage}")
                 file = checkpoints(run)[-1] / name
