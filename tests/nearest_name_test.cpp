@@ -5,7 +5,7 @@
 namespace attend {
 namespace {
 
-TEST(NearestName, CountsInsertionsDeletionsAndReplacements) {
+TEST(EditDistance, CountsInsertionsDeletionsAndReplacements) {
   EXPECT_EQ(edit_distance("", ""), 0U);
   EXPECT_EQ(edit_distance("", "abc"), 3U);
   EXPECT_EQ(edit_distance("abc", ""), 3U);
@@ -14,9 +14,14 @@ TEST(NearestName, CountsInsertionsDeletionsAndReplacements) {
   EXPECT_EQ(edit_distance("flaw", "lawn"), 2U);
 }
 
-TEST(NearestName, IsTheOneThatTakesTheFewestChanges) {
-  EXPECT_EQ(nearest_name("--layer", {"--heads", "--layers", "--lr"}), "--layers");
-  EXPECT_EQ(nearest_name("x", {"only"}), "only");
+TEST(DidYouMean, NamesTheOneThatTakesTheFewestChanges) {
+  EXPECT_EQ(did_you_mean("--layer", {"--heads", "--layers", "--lr"}), "; did you mean '--layers'?");
+}
+
+TEST(DidYouMean, IsEmptyIfNoneIsNear) {
+  EXPECT_EQ(did_you_mean("foo", {"copy", "sort"}), "");
+  EXPECT_EQ(did_you_mean("abcdefgh", {"abcd"}), "");
+  EXPECT_EQ(did_you_mean("x", {}), "");
 }
 
 }  // namespace

@@ -70,9 +70,8 @@ std::string offer_of(const CLI::Option& option) {
   if (type == "DIR") return "_attend_offer_paths \"$1\" -d";
   if (type == "FILE" || type == "PATH") return "_attend_offer_paths \"$1\" -f";
   if (type == kRecipeType) {
-    std::vector<std::string> names;
-    for (const auto& recipe : shipped_recipes()) names.push_back(recipe.stem().string());
-    return fmt::format("_attend_offer_paths \"$1\" -f -W '{}'", fmt::join(names, " "));
+    return fmt::format("_attend_offer_paths \"$1\" -f -W '{}'",
+                       fmt::join(names_of_shipped_recipes(), " "));
   }
   const auto values = values_of(type);
   // Of other values, as numbers and texts, there is nothing to offer.

@@ -41,7 +41,7 @@ void print_json(const EvalArguments& arguments, const train::Recipe& recipe,
   json["layers"] = recipe.stack().layers;
   json["val_loss"] = result.loss;
   json["perplexity"] = std::exp(result.loss);
-  json["tokens"] = result.tokens;
+  json["targets"] = result.targets;
   if (result.accuracy) json["accuracy"] = *result.accuracy;
   fmt::print("{}\n", json.dump());
 }
@@ -51,8 +51,8 @@ void run_eval(const EvalArguments& arguments) {
   const auto result = train::evaluate(run.model, batches_to_measure(arguments, run));
   if (arguments.json) return print_json(arguments, run.recipe, result);
   const auto targets = arguments.file.empty()
-                           ? fmt::format("{} held-out targets", result.tokens)
-                           : fmt::format("{} targets of {}", result.tokens, arguments.file);
+                           ? fmt::format("{} held-out targets", result.targets)
+                           : fmt::format("{} targets of {}", result.targets, arguments.file);
   fmt::print("val loss    {:.4f} nats a target, on {}\n", result.loss, targets);
   fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
   if (result.accuracy) fmt::print("accuracy    {:.1f} %\n", *result.accuracy * 100);
@@ -74,7 +74,7 @@ void add_eval_command(CLI::App& app) {
   command
       ->add_flag("--json", arguments->json,
                  "print one JSON object: task, file if one is given, layers, val_loss (nats a "
-                 "target), perplexity, tokens, accuracy (0 to 1) if the task has answers")
+                 "target), perplexity, targets, accuracy (0 to 1) if the task has answers")
       ->group("Output");
   command->footer(
       "Examples:\n"

@@ -1,5 +1,6 @@
 #include "attend/input_error.h"
 #include "attend/models/generation.h"
+#include "attend/train/answer.h"
 #include "commands.h"
 #include "number_option.h"
 #include "prompt.h"
@@ -27,20 +28,45 @@ struct GenerateArguments {
   bool json = false;
 };
 
-/// Continues a prompt as often as one likes, each time with a seed of its own.
+/// What a model of any kind writes to a prompt.
+struct Write {
+  const train::Run& run;
+  const std::vector<int64_t>& prompt;
+  const GenerationOptions& options;
+  const torch::Generator& generator;
+  const std::function<bool(int64_t)>& on_token;
+
+  void operator()(LanguageModel& model) const {
+    generate(model, prompt, options, generator, on_token);
+  }
+  void operator()(Seq2Seq& model) const {
+    generate(model, prompt, train::answer_tokens(*run.tokenizer), options, generator, on_token);
+  }
+  void operator()(SequenceClassifier&) const {}  // refused before
+};
+
+/// Continues or answers a prompt as often as one likes, each time with a seed of its own.
 class Writer {
  public:
   Writer(train::Run run, const Prompt& prompt, const GenerateArguments& arguments)
-      : run_(std::move(run)), prompt_(encode(prompt)), arguments_(arguments) {}
+      : run_(std::move(run)), prompt_(encode(prompt)), arguments_(arguments) {
+    if (std::holds_alternative<SequenceClassifier>(run_.model)) {
+      throw InputError("the run has trained a classifier, which writes no text");
+    }
+  }
+
+  /// Whether the text goes on from the prompt, or is an answer to it.
+  bool continues() const { return std::holds_alternative<LanguageModel>(run_.model); }
 
   /// The n-th sample, from 0: what the seed after n others gives by itself. `print` gets its text
   /// as it comes. Returns the stream at its end.
   TokenStream write(int64_t n, const TokenStream::Print& print) {
     auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed(n));
     const auto decode = [this](const auto& tokens) { return run_.tokenizer->decode(tokens); };
-    TokenStream stream(decode, prompt_.back(), arguments_.stops, print);
-    generate(train::model_as<LanguageModel>(run_.model, "attend generate"), prompt_,
-             arguments_.options, generator, [&](int64_t token) { return stream.add(token); });
+    const auto before = continues() ? std::optional(prompt_.back()) : std::nullopt;
+    TokenStream stream(decode, before, arguments_.stops, print);
+    const std::function<bool(int64_t)> add = [&](int64_t token) { return stream.add(token); };
+    std::visit(Write{run_, prompt_, arguments_.options, generator, add}, run_.model);
     stream.finish();
     return stream;
   }
@@ -49,13 +75,11 @@ class Writer {
 
  private:
   std::vector<int64_t> encode(const Prompt& prompt) const {
-    try {
+    return naming(prompt.source, [&] {
       auto tokens = run_.tokenizer->encode(prompt.text);
       if (tokens.empty()) throw InputError("the prompt is empty: expected at least one token");
       return tokens;
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("{}: {}", prompt.source, error.what()));
-    }
+    });
   }
 
   train::Run run_;
@@ -69,7 +93,7 @@ void print_samples(Writer& writer, const Prompt& prompt, const GenerateArguments
     if (arguments.samples > 1) {
       write_error(fmt::format("--- sample {} of {} ---\n", n + 1, arguments.samples));
     }
-    if (!arguments.no_echo) print_now(prompt.text);
+    if (!arguments.no_echo && writer.continues()) print_now(prompt.text);
     writer.write(n, print_now);
     print_now("\n");
   }
@@ -153,7 +177,8 @@ void add_output(CLI::App& command, GenerateArguments& arguments) {
 }  // namespace
 
 void add_generate_command(CLI::App& app) {
-  auto* command = app.add_subcommand("generate", "Continue a text with a trained model");
+  auto* command =
+      app.add_subcommand("generate", "Continue a text, or answer it, with a trained model");
   auto arguments = std::make_shared<GenerateArguments>();
   arguments->run.add_to(*command);
   arguments->run.add_device_to(*command);
@@ -163,6 +188,7 @@ void add_generate_command(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  attend generate runs/text --prompt \"The \" --tokens 300 --top-p 0.9\n"
+      "  attend generate runs/translation --prompt \"the red cat sees the dog\"\n"
       "  attend generate runs/text --samples 3 --stop . < prompt.txt");
   command->callback([=] { run_generate(*arguments); });
 }

@@ -1,8 +1,8 @@
 #include "attend/input_error.h"
 #include "attend/train/learning_rate_search.h"
+#include "attend/train/training_run.h"
 #include "commands.h"
 #include "number_option.h"
-#include "prepare.h"
 #include "recipe_flags.h"
 #include "recipe_folder.h"
 #include "stop_signal.h"
@@ -26,7 +26,7 @@ struct LrFindArguments {
 
 train::LearningRateSearch search(const train::Recipe& recipe,
                                  const train::LearningRateRange& range) {
-  const auto prepared = prepare(recipe);
+  const auto prepared = train::prepare(recipe);
   const StopSignal stop;
   auto found = train::search_learning_rate(prepared.model, *prepared.task, recipe.training, range,
                                            [] { return StopSignal::received() != 0; });

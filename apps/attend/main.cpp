@@ -26,13 +26,6 @@ int complain(ExitStatus status, const std::string& message) {
   return status;
 }
 
-/// "; did you mean 'NAME'?", if one of the names is near enough to guess.
-std::string guess(const std::string& wrong, const std::vector<std::string>& names) {
-  const auto nearest = attend::nearest_name(wrong, names);
-  return attend::edit_distance(wrong, nearest) > 3 ? ""
-                                                   : fmt::format("; did you mean '{}'?", nearest);
-}
-
 /// What was wrong with the command line, and what may have been meant.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   std::vector<std::string> commands;
@@ -43,7 +36,13 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format("which command? There are: {}", fmt::join(commands, ", "));
   }
   if (chosen.empty()) {
-    return fmt::format("unknown command '{}'{}", unexpected[0], guess(unexpected[0], commands));
+    return fmt::format("unknown command '{}'{}", unexpected[0],
+                       attend::did_you_mean(unexpected[0], commands));
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr &&
+      std::string_view(error.what()).find("At Most 1") != std::string_view::npos) {
+    const std::string text = error.what();
+    return fmt::format("{} was given more than once", text.substr(0, text.find(':')));
   }
   if (unexpected.empty()) return error.what();
   std::vector<std::string> flags;
@@ -51,7 +50,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
     for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
   }
   return fmt::format("{} does not take '{}'{}", chosen[0]->get_name(), unexpected[0],
-                     guess(unexpected[0].substr(0, unexpected[0].find('=')), flags));
+                     attend::did_you_mean(unexpected[0].substr(0, unexpected[0].find('=')), flags));
 }
 
 }  // namespace

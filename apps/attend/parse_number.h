@@ -16,6 +16,9 @@ Number parse_number(const std::string& flag, const std::string& text) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
+    if (std::is_unsigned_v<Number> && text.starts_with('-')) {
+      throw CLI::ValidationError(flag, fmt::format("must not be negative, found {}", text));
+    }
     constexpr const char* kKind = std::is_integral_v<Number> ? "a whole number" : "a number";
     throw CLI::ValidationError(flag, fmt::format("expected {}, found '{}'", kKind, text));
   }

@@ -36,8 +36,7 @@ void ProgressLine::on_progress(const train::Progress& progress) {
   if (terminal_) {
     draw();
   } else if (progress.seconds - printed_ >= kSecondsBetweenLines) {
-    constexpr int kNoLimit = 1000;
-    print_line(progress_text(progress, steps_, kNoLimit));
+    print_line(progress_log_text(progress, steps_));
   }
 }
 

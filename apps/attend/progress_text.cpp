@@ -94,4 +94,8 @@ std::string progress_text(const train::Progress& progress, int64_t steps, int wi
   return (percent + bar(share, room) + rest).substr(0, columns);
 }
 
+std::string progress_log_text(const train::Progress& progress, int64_t steps) {
+  return "step" + joined(fields_of(progress, steps));
+}
+
 }  // namespace attend::app

@@ -15,4 +15,9 @@ std::string duration_text(double seconds);
 ///      42% [========>           ] 168/400  loss 2.345  51200 tokens/s  lr 3.00e-04  0:01:12 left
 std::string progress_text(const train::Progress& progress, int64_t steps, int width);
 
+/// The same for a log file, of any width and without a bar:
+///
+///     step 168/400  loss 2.345  51200 tokens/s  lr 3.00e-04  0:01:12 left
+std::string progress_log_text(const train::Progress& progress, int64_t steps);
+
 }  // namespace attend::app

@@ -41,13 +41,11 @@ train::FieldRef type_of(const RecipeField& field, std::vector<Recipe>& kinds) {
   return ref;
 }
 
-/// "what to learn; senses: which of two meanings ... [senses]"
 std::string help_of(const RecipeField& field) {
   std::string help = field.help;
   if (std::string(field.key) == "text") return help;
   if (std::string(field.key) != "task") return help + default_of(field);
-  for (const auto& task : train::tasks()) help += fmt::format("; {}: {}", task.name, task.summary);
-  return help + fmt::format(" [{}]", Recipe{}.task);
+  return help + fmt::format(", as attend tasks tells [{}]", Recipe{}.task);
 }
 
 std::string flag_of(const RecipeField& field) {

@@ -35,6 +35,12 @@ std::vector<fs::path> shipped_recipes() {
   return recipes;
 }
 
+std::vector<std::string> names_of_shipped_recipes() {
+  std::vector<std::string> names;
+  for (const auto& recipe : shipped_recipes()) names.push_back(recipe.stem().string());
+  return names;
+}
+
 fs::path find_recipe(const std::string& name_or_path) {
   std::error_code missing;
   // A folder of a recipe's name does not hide it; a pipe is as good as a file.
@@ -43,16 +49,12 @@ fs::path find_recipe(const std::string& name_or_path) {
   if (is_file || fs::path(name_or_path).has_extension()) {
     return name_or_path;
   }
-  std::vector<std::string> names;
   for (const auto& recipe : shipped_recipes()) {
     if (recipe.stem() == name_or_path) return recipe;
-    names.push_back(recipe.stem().string());
   }
-  throw InputError(fmt::format("{}: no such file, and no recipe of that name{}", name_or_path,
-                               names.empty() ? std::string()
-                                             : fmt::format("; did you mean '{}'? attend models "
-                                                           "lists them",
-                                                           nearest_name(name_or_path, names))));
+  throw InputError(
+      fmt::format("{}: no such file, and none of the recipes that attend models lists{}",
+                  name_or_path, did_you_mean(name_or_path, names_of_shipped_recipes())));
 }
 
 }  // namespace attend::app

@@ -3,7 +3,6 @@
 #include "attend/train/device.h"
 #include "choice.h"
 #include "number_option.h"
-#include "prepare.h"
 
 namespace attend::app {
 namespace {
@@ -37,7 +36,7 @@ void RunOption::add_device_to(CLI::App& command) {
 }
 
 train::Run RunOption::load() const {
-  use_threads(threads_);
+  train::use_threads(threads_);
   const auto device = train::find_device(device_);
   auto run = train::load_run(directory_, weights_);
   train::module_of(run.model).to(device);

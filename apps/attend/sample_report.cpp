@@ -1,5 +1,6 @@
 #include "sample_report.h"
 
+#include "attend/io/utf8.h"
 #include "attend/models/generation.h"
 #include "attend/train/answer.h"
 
@@ -16,7 +17,7 @@ std::string continuation(train::Model& model, const train::Task& task, const std
   const auto& tokenizer = task.tokenizer();
   const auto tokens = generate(train::model_as<LanguageModel>(model, "a continuation"),
                                tokenizer.encode(prompt), kContinuation, generator);
-  return fmt::format("{}{}\n", prompt, tokenizer.decode(tokens));
+  return replace_invalid_utf8(prompt + tokenizer.decode(tokens)) + "\n";
 }
 
 std::string question(train::Model& model, const train::Task& task, const train::Example& example) {

@@ -13,7 +13,13 @@ volatile std::sig_atomic_t g_received = 0;
 /// A signal that is ignored, as nohup has it, stays so.
 void set_handlers(void (*handler)(int)) {
   for (const int signal : kSignals) {
-    if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
+    struct sigaction action {};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(signal, &action, nullptr);
   }
 }
 

@@ -9,8 +9,8 @@ namespace attend::app {
 /// takes their number, and gets what is printed.
 void open_closed_streams();
 
-/// From now on writing to a pipe that nobody reads fails, as writing to a full disk does, and does
-/// not end the program.
+/// From now on writing to a pipe that nobody reads, or beyond the size that files may have, fails,
+/// as writing to a full disk does, and does not end the program.
 void outlive_failed_writes();
 
 /// Whether standard input is a person at a terminal.

@@ -17,8 +17,10 @@ class TokenStream {
   using Decode = std::function<std::string(const std::vector<int64_t>&)>;
   using Print = std::function<void(const std::string&)>;
 
-  /// `before`: the token that the first one follows. See `TextStream` for `stops`.
-  TokenStream(Decode decode, int64_t before, const std::vector<std::string>& stops, Print print);
+  /// `before`: the token that the first one follows, if it continues something. See `TextStream`
+  /// for `stops`.
+  TokenStream(Decode decode, std::optional<int64_t> before, const std::vector<std::string>& stops,
+              Print print);
 
   /// Returns whether the text goes on: no stop text has come.
   bool add(int64_t token);
@@ -30,7 +32,7 @@ class TokenStream {
 
  private:
   Decode decode_;
-  int64_t before_;
+  std::optional<int64_t> before_;
   TextStream stream_;
   Print print_;
   int64_t tokens_ = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
 
 namespace attend {
 
@@ -10,5 +11,18 @@ class InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// What `function` returns. The message of an InputError that it throws gets in front where the
+/// input comes from: a file, or what was typed.
+///
+///     naming("model.safetensors", [&] { return parse_safetensors_header(bytes); });
+template <typename Function>
+auto naming(const std::string& source, const Function& function) {
+  try {
+    return function();
+  } catch (const InputError& error) {
+    throw InputError(source + ": " + error.what());
+  }
+}
 
 }  // namespace attend

@@ -24,13 +24,20 @@ inline std::size_t edit_distance(std::string_view from, std::string_view to) {
   return row.back();
 }
 
-/// The name that somebody who wrote `wrong` most likely meant. `names` must not be empty.
+/// "; did you mean 'NAME'?", to end a message with, if one of the names is near enough to guess
+/// that it was meant; empty if none is.
 ///
-///     nearest_name("--layer", {"--layers", "--heads"}) == "--layers";
-inline std::string nearest_name(std::string_view wrong, const std::vector<std::string>& names) {
-  return *std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) {
-    return edit_distance(wrong, a) < edit_distance(wrong, b);
-  });
+///     did_you_mean("--layer", {"--layers", "--heads"}) == "; did you mean '--layers'?"
+inline std::string did_you_mean(std::string_view wrong, const std::vector<std::string>& names) {
+  constexpr std::size_t kFarthest = 3;
+  const auto nearest =
+      std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) {
+        return edit_distance(wrong, a) < edit_distance(wrong, b);
+      });
+  if (nearest == names.end()) return {};
+  const auto distance = edit_distance(wrong, *nearest);
+  if (distance > kFarthest || distance >= wrong.size()) return {};
+  return "; did you mean '" + *nearest + "'?";
 }
 
 }  // namespace attend

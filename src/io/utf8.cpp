@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <utf8.h>
 
+#include <iterator>
+
 namespace attend {
 namespace {
 
@@ -47,6 +49,12 @@ std::string printable(std::string_view bytes) {
     if (from == bytes.end()) break;
     text += fmt::format("\\x{:02x}", static_cast<unsigned char>(*from++));
   }
+  return text;
+}
+
+std::string replace_invalid_utf8(std::string_view bytes) {
+  std::string text;
+  utf8::replace_invalid(bytes.begin(), bytes.end(), std::back_inserter(text));
   return text;
 }
 

@@ -51,7 +51,8 @@ std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
 
 std::vector<int64_t> generate(Seq2Seq& model, const std::vector<int64_t>& source,
                               const AnswerTokens& around, const GenerationOptions& options,
-                              const std::optional<torch::Generator>& generator) {
+                              const std::optional<torch::Generator>& generator,
+                              const std::function<bool(int64_t)>& on_token) {
   TORCH_CHECK_VALUE(!source.empty(), "the source must hold at least one token, found none");
   check(options);
   const EvalScope eval(*model);
@@ -67,6 +68,7 @@ std::vector<int64_t> generate(Seq2Seq& model, const std::vector<int64_t>& source
     newest = sample(logits[0][-1], options.sampling, answer, generator);
     if (newest == around.end) break;
     answer.push_back(newest);
+    if (on_token && !on_token(newest)) break;
   }
   return answer;
 }

@@ -130,8 +130,8 @@ void check_config(const StackConfig& config) {
   check_not_negative("experts", config.experts);
   check_not_negative("window", config.window);
   check_not_negative("soft_cap", config.soft_cap);
-  TORCH_CHECK_VALUE(!config.checkpoint || !config.value_residual,
-                    "checkpoint (true) does not go with value_residual (true), which ties the "
+  TORCH_CHECK_VALUE(!config.recompute || !config.value_residual,
+                    "recompute (true) does not go with value_residual (true), which ties the "
                     "blocks together");
   refuse_without("positions rotary", config.positions == PositionScheme::rotary, config,
                  {{"rotary_theta", &StackConfig::rotary_theta},
@@ -155,7 +155,7 @@ TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal
   if (config.experts > 0) {
     block.experts(ExpertsOptions(config.experts).top_k(config.experts_per_token));
   }
-  return TransformerEncoderOptions(block, config.layers).checkpoint(config.checkpoint);
+  return TransformerEncoderOptions(block, config.layers).recompute(config.recompute);
 }
 
 TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t layers) {
@@ -167,7 +167,7 @@ TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t lay
                          .cross_attention(attention_options(config))
                          .feed_forward(feed_forward_options(config))
                          .residual(residual_options(config));
-  return TransformerDecoderOptions(block, layers).checkpoint(config.checkpoint);
+  return TransformerDecoderOptions(block, layers).recompute(config.recompute);
 }
 
 TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,

@@ -13,7 +13,7 @@ void ValueResidualImpl::reset() {
 void ValueResidualImpl::on_heads(Heads& heads) {
   auto* first = heads.state.first_values;
   TORCH_CHECK_VALUE(first != nullptr,
-                    "value_residual works in a stack of layers without checkpoint, whose "
+                    "value_residual works in a stack of layers that does not recompute, whose "
                     "LayerState::first_values is set; found none");
   if (!first->defined()) {
     *first = heads.value;

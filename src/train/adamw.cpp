@@ -57,8 +57,8 @@ std::map<std::string, torch::Tensor> AdamW::state() const {
   std::map<std::string, torch::Tensor> state;
   for (const auto& group : groups_) {
     for (std::size_t i = 0; i < group.names.size(); ++i) {
-      state.emplace(group.names[i] + "/average", group.averages[i]);
-      state.emplace(group.names[i] + "/square", group.squares[i]);
+      state.emplace(group.names[i] + "/exp_avg", group.averages[i]);
+      state.emplace(group.names[i] + "/exp_avg_sq", group.squares[i]);
       state.emplace(group.names[i] + "/step", group.steps[i]);
     }
   }

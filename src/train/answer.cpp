@@ -1,7 +1,6 @@
 #include "attend/train/answer.h"
 
 #include "attend/input_error.h"
-#include "attend/models/generation.h"
 #include "attend/nn/eval_scope.h"
 
 #include <fmt/format.h>
@@ -16,8 +15,6 @@ struct Answer {
   const std::vector<std::string>& classes;
   const std::vector<int64_t>& prompt;
   const std::string& right;
-
-  int64_t number_of(const char* token) const { return tokenizer.encode(token).at(0); }
 
   std::string operator()(LanguageModel& model) const {
     auto options = kGreedy;
@@ -34,12 +31,16 @@ struct Answer {
     return classes.at(static_cast<std::size_t>(scores.argmax().item<int64_t>()));
   }
   std::string operator()(Seq2Seq& model) const {
-    return tokenizer.decode(
-        generate(model, prompt, {.begin = number_of(kBegin), .end = number_of(kEnd)}, kGreedy));
+    return tokenizer.decode(generate(model, prompt, answer_tokens(tokenizer), kGreedy));
   }
 };
 
 }  // namespace
+
+AnswerTokens answer_tokens(const Tokenizer& tokenizer) {
+  const auto number_of = [&](const char* token) { return tokenizer.encode(token).at(0); };
+  return {.begin = number_of(kBegin), .end = number_of(kEnd)};
+}
 
 std::string answer(Model& model, const Tokenizer& tokenizer,
                    const std::vector<std::string>& classes, const Example& example) {

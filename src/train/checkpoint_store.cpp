@@ -30,35 +30,34 @@ constexpr const char* kReplaced = ".replaced";
 constexpr std::size_t kKept = 2;
 constexpr std::array kFiles{kWeights, kState, kBest, kStanding};
 
-/// A line that says of a file how long it is and its checksum.
-std::string manifest_line(const fs::path& file) {
-  const auto bytes = read_bytes(file);
-  const Json entry{{"bytes", bytes.size()}, {"crc32c", crc32c(bytes)}};
-  return fmt::format("    \"{}\": {}", file.filename().string(), entry.dump());
+/// Of each file of a checkpoint how long it is, and its checksum.
+Json manifest_of(const fs::path& folder) {
+  Json files;
+  for (const char* name : kFiles) {
+    const auto checksum = crc32c_of_file(folder / name);  // names the file if it is missing
+    files[name] = {{"bytes", fs::file_size(folder / name)}, {"crc32c", checksum}};
+  }
+  return {{"version", 1}, {"files", std::move(files)}};
 }
 
-/// Says so of each file, and of itself by its end that it is whole.
-std::string manifest_of(const fs::path& folder) {
-  std::vector<std::string> lines;
-  for (const char* name : kFiles) {
-    lines.push_back(manifest_line(folder / name));
-  }
-  return fmt::format("{{\n  \"version\": 1,\n  \"files\": {{\n{}\n  }}\n}}\n",
-                     fmt::join(lines, ",\n"));
+std::string text_of(const Json& manifest) {
+  return manifest.dump(2) + "\n";
 }
 
 /// Throws InputError, naming the file, unless all is there that was written, unchanged.
 void verify(const fs::path& folder) {
   const auto text = read_bytes(folder / kManifest);
+  const auto found = manifest_of(folder);
+  if (text == text_of(found)) return;
+  const auto written = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   for (const char* name : kFiles) {
-    if (text.find(manifest_line(folder / name)) == std::string::npos) {
+    const auto place = Json::json_pointer("/files") / name;
+    if (written.contains(place) && written[place] != found[place]) {
       throw InputError(fmt::format("{}: size or checksum is not that of the {} beside it",
                                    (folder / name).string(), kManifest));
     }
   }
-  if (text != manifest_of(folder)) {
-    throw InputError(fmt::format("{}: damaged", (folder / kManifest).string()));
-  }
+  throw InputError(fmt::format("{}: damaged", (folder / kManifest).string()));
 }
 
 /// What else lies there, a copy of a checkpoint say, is not touched.
@@ -92,7 +91,7 @@ void CheckpointStore::save(const Snapshot& snapshot) {
     save_safetensors(partial / kState, {.tensors = snapshot.state, .metadata = {}});
     save_safetensors(partial / kBest, {.tensors = snapshot.best, .metadata = {}});
     replace_file(partial / kStanding, to_json(snapshot.standing));
-    replace_file(partial / kManifest, manifest_of(partial));
+    replace_file(partial / kManifest, text_of(manifest_of(partial)));
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(partial, ignored);

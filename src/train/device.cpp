@@ -2,8 +2,9 @@
 
 #include "attend/input_error.h"
 
-#include <ATen/Context.h>
 #include <fmt/format.h>
+#include <torch/cuda.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <optional>
@@ -25,7 +26,7 @@ std::optional<torch::Device> device_of(const std::string& name) {
 }  // namespace
 
 torch::Device find_device(const std::string& name) {
-  const int64_t gpus = at::globalContext().hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
+  const int64_t gpus = static_cast<int64_t>(torch::cuda::device_count());
   if (name == "auto") return gpus > 0 ? torch::kCUDA : torch::kCPU;
   const auto device = device_of(name);
   if (!device) {
@@ -33,6 +34,10 @@ torch::Device find_device(const std::string& name) {
   }
   if (device->is_cpu() || std::max<int64_t>(device->index(), 0) < gpus) return *device;
   throw InputError(fmt::format("device: {} is not there: {} GPUs found", name, gpus));
+}
+
+void use_threads(int64_t threads) {
+  if (threads > 0) torch::set_num_threads(static_cast<int>(threads));
 }
 
 }  // namespace attend::train

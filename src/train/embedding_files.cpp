@@ -63,7 +63,7 @@ void write_table(const std::filesystem::path& path, const torch::Tensor& table) 
     file << fmt::format("{}\n", fmt::join(values, values + row.numel(), "\t"));
   }
   file.close();
-  if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", path.string()));
+  if (!file) throw_unwritable(path, errno);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "attend/train/task.h"
 
 namespace attend::train {
+
 AnswerCount& AnswerCount::operator+=(const AnswerCount& other) {
   right += other.right;
   asked += other.asked;
@@ -37,10 +38,10 @@ Evaluation evaluate(Model& model, const std::vector<Batch>& batches) {
         map_batch(rows, [&](const torch::Tensor& tensor) { return tensor.to(device); });
     const auto logits = logits_of(model, batch);
     result.loss += summed_loss(logits, batch.targets).item<double>();
-    result.tokens += counted_targets(batch);
+    result.targets += counted_targets(batch);
     answers += count_answers(logits, batch);
   }
-  result.loss /= static_cast<double>(result.tokens);
+  result.loss /= static_cast<double>(result.targets);
   result.accuracy = answers.accuracy();
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 namespace attend::train {
@@ -21,6 +22,13 @@ bool is_held_out(const Example& example) {
   return crc32c(example.prompt) % 10 == 0;
 }
 
+[[noreturn]] void refuse(std::size_t drawn, const char* use) {
+  throw InputError(
+      fmt::format("of {} examples drawn, too few can be {}: the task needs more different ones, by "
+                  "a greater length or more symbols",
+                  drawn, use));
+}
+
 }  // namespace
 
 Batch ExampleTask::training_batch(int64_t size, Sampler& sampler) const {
@@ -30,7 +38,7 @@ Batch ExampleTask::training_batch(int64_t size, Sampler& sampler) const {
     auto example = draw(sampler);
     if (!is_held_out(example)) examples.push_back(std::move(example));
   }
-  if (examples.size() < wanted) throw InputError("the task has too few different examples");
+  if (examples.size() < wanted) refuse(wanted * kAttempts, "trained on");
   return rows(examples);
 }
 
@@ -44,7 +52,7 @@ std::vector<Example> ExampleTask::held_out(std::size_t count) const {
       examples.push_back(std::move(example));
     }
   }
-  if (examples.empty()) throw InputError("the task has too few different examples");
+  if (examples.empty()) refuse(count * kAttempts, "held out");
   return examples;
 }
 
@@ -65,17 +73,29 @@ std::vector<Batch> ListedTask::validation_batches(int64_t size) const {
 }
 
 void ListedTask::set_examples(const std::vector<Example>& examples, double held_out) {
-  const auto count = static_cast<int64_t>(examples.size());
+  std::vector<std::string> prompts;
+  std::set<std::string> met;
+  for (const auto& example : examples) {
+    if (met.insert(example.prompt).second) prompts.push_back(example.prompt);
+  }
+  const auto count = static_cast<int64_t>(prompts.size());
   if (count < 2) {
-    throw InputError(fmt::format("{} examples are too few: one has to be held out", count));
+    throw InputError(
+        fmt::format("{} different examples are too few: one has to be held out", count));
   }
   const auto kept =
       std::clamp<int64_t>(std::llround(static_cast<double>(count) * held_out), 1, count - 1);
   const auto order = Sampler(kHeldOutSeed).rows(count, count);
-  std::vector<Example> parts[2];
+  std::map<std::string, int64_t> places;
   for (int64_t i = 0; i < count; ++i) {
-    parts[i < kept].push_back(examples[static_cast<std::size_t>(order[i].item<int64_t>())]);
+    places[prompts[static_cast<std::size_t>(order[i].item<int64_t>())]] = i;
   }
+  auto shuffled = examples;
+  std::stable_sort(shuffled.begin(), shuffled.end(), [&](const Example& a, const Example& b) {
+    return places.at(a.prompt) < places.at(b.prompt);
+  });
+  std::vector<Example> parts[2];
+  for (auto& example : shuffled) parts[places.at(example.prompt) < kept].push_back(example);
   const auto& [training, measured] = parts;
   training_ = rows(training);
   held_out_ = rows(measured);

@@ -24,7 +24,7 @@ std::vector<double> smooth(const std::vector<LearningRateTrial>& trials) {
   return means;
 }
 
-/// Collects the trials, and tells when the loss has left its lowest for good.
+/// Collects the trials, and tells when there is no more to learn from them.
 class Search : public Observer {
  public:
   void on_progress(const Progress& progress) override {
@@ -61,10 +61,10 @@ LearningRateSearch search_learning_rate(Model model, const Task& task, TrainingC
   config.steps = config.eval_every = range.steps + 1;
   config.log_every = 1;
   config.on_nonfinite = OnNonFinite::skip;
-  const double octaves = std::log(range.highest / range.lowest);
+  const double log_ratio = std::log(range.highest / range.lowest);
   const auto rising = [&](int64_t step) {
     return range.lowest *
-           std::exp(octaves * static_cast<double>(step) / static_cast<double>(range.steps - 1));
+           std::exp(log_ratio * static_cast<double>(step) / static_cast<double>(range.steps - 1));
   };
   Search search;
   int64_t done = 0;

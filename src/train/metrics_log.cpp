@@ -50,7 +50,7 @@ void MetricsLog::on_progress(const Progress& progress) {
 
 void MetricsLog::on_evaluation(int64_t step, const Evaluation& evaluation) {
   nlohmann::ordered_json line{
-      {"step", step}, {"val_loss", evaluation.loss}, {"val_tokens", evaluation.tokens}};
+      {"step", step}, {"val_loss", evaluation.loss}, {"val_targets", evaluation.targets}};
   if (evaluation.accuracy) line["val_accuracy"] = *evaluation.accuracy;
   file_.append(line.dump() + "\n");
 }

@@ -39,16 +39,6 @@ struct Logits {
   }
 };
 
-constexpr const char* kind_of(const LanguageModel*) {
-  return "language_model";
-}
-constexpr const char* kind_of(const SequenceClassifier*) {
-  return "sequence_classifier";
-}
-constexpr const char* kind_of(const Seq2Seq*) {
-  return "seq2seq";
-}
-
 }  // namespace
 
 Model make_model(const Recipe& recipe, int64_t vocabulary, std::size_t classes) {
@@ -78,9 +68,9 @@ torch::Tensor logits_of(Model& model, const Batch& batch) {
 template <typename Kind>
 Kind& model_as(Model& model, const char* wanted_by) {
   if (auto* kind = std::get_if<Kind>(&model)) return *kind;
-  const auto found = std::visit([](const auto& kind) { return kind_of(&kind); }, model);
   throw InputError(fmt::format("{} needs a {}, the run has trained a {}", wanted_by,
-                               kind_of(static_cast<Kind*>(nullptr)), found));
+                               kModelKinds.at(Model(Kind(nullptr)).index()),
+                               kModelKinds.at(model.index())));
 }
 template LanguageModel& model_as(Model&, const char*);
 template SequenceClassifier& model_as(Model&, const char*);

@@ -64,7 +64,8 @@ void Muon::zero_grad() {
 
 std::map<std::string, torch::Tensor> Muon::state() const {
   std::map<std::string, torch::Tensor> state;
-  for (const auto& matrix : matrices_) state.emplace(matrix.name + "/momentum", matrix.momentum);
+  for (const auto& matrix : matrices_)
+    state.emplace(matrix.name + "/momentum_buffer", matrix.momentum);
   return state;
 }
 

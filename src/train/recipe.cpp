@@ -41,10 +41,7 @@ bool holds_value(const FieldRef& field) {
 }  // namespace
 
 std::string_view model_kind(const ModelConfig& config) {
-  constexpr std::array<std::string_view, 3> kNames{"language_model", "sequence_classifier",
-                                                   "seq2seq"};
-  static_assert(kNames.size() == std::variant_size_v<ModelConfig>);
-  return kNames.at(config.index());
+  return kModelKinds.at(config.index());
 }
 
 StackConfig& Recipe::stack() {
@@ -153,7 +150,7 @@ const std::vector<RecipeField>& recipe_fields() {
                    0, 0),
       ATTEND_FIELD("model", "residual_scale", stack().residual_scale, "constant factor of a branch",
                    0, 1000000.0),
-      ATTEND_FIELD("model", "checkpoint", stack().checkpoint,
+      ATTEND_FIELD("model", "recompute", stack().recompute,
                    "recompute activations in the backward pass: less memory", 0, 1),
       ATTEND_FIELD("model", "initialization", stack().initialization, "where the weights begin", 0,
                    0),

@@ -98,8 +98,8 @@ void check_keys(const toml::table& table, const std::string& prefix, const std::
         (name == "data" || name == "model" || name == "training" || name == kCard)) {
       check_keys(*node.as_table(), name + ".", file);
     } else if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InputError(fmt::format("{}: unknown key '{}'; did you mean '{}'?", file, name,
-                                   nearest_name(name, known)));
+      throw InputError(
+          fmt::format("{}: unknown key '{}'{}", file, name, did_you_mean(name, known)));
     }
   }
 }
@@ -111,11 +111,9 @@ void choose_kind(const toml::table& table, const std::string& file, Recipe& reci
   if (!node) return;
   const auto name = node.value_exact<std::string>().value_or("");
   if (name == model_kind(recipe.model)) return;
-  std::vector<std::string_view> kinds;
   for (auto config : {ModelConfig(LanguageModelConfig()), ModelConfig(SequenceClassifierConfig()),
                       ModelConfig(Seq2SeqConfig())}) {
-    kinds.push_back(model_kind(config));
-    if (name != kinds.back()) continue;
+    if (name != model_kind(config)) continue;
     const auto previous = recipe;
     recipe.model = config;
     recipe.stack() = previous.stack();
@@ -123,7 +121,7 @@ void choose_kind(const toml::table& table, const std::string& file, Recipe& reci
     return;
   }
   throw InputError(fmt::format("{}: {}: expected one of {}, found '{}'", file, kKindKey,
-                               fmt::join(kinds, ", "), name));
+                               fmt::join(kModelKinds, ", "), name));
 }
 
 toml::table parse(const std::filesystem::path& path) {

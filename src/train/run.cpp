@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace attend::train {
 namespace {
@@ -41,34 +42,59 @@ std::string checksum_of(const std::map<std::string, torch::Tensor>& tensors) {
   return fmt::format("{:08x}", sum);
 }
 
-/// What is known of a run's data besides its recipe.
+/// What a run was begun with, for good.
 struct DataRecord {
   std::string checksum;
   std::vector<std::string> classes;
+  std::map<std::string, std::string> fixed;  // see fixed_values()
 };
 
-/// Calls a function that reads a file of a run; its InputError names the file.
-template <typename Function>
-auto reading(const fs::path& file, const Function& function) {
-  try {
-    return function();
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", file.string(), error.what()));
-  } catch (const Json::exception& error) {
-    throw InputError(fmt::format("{}: {}", file.string(), error.what()));
+/// Whether a value has to be the same when a run is resumed; the text file may have moved.
+bool is_fixed(const RecipeField& field) {
+  const std::string_view section = field.section;
+  const std::string_view key = field.key;
+  return section != "training" ? key != "text" : key == "optimizer" || key == "seed";
+}
+
+/// What of a recipe has to be the same when a run is resumed, by its key.
+std::map<std::string, std::string> fixed_values(const Recipe& recipe) {
+  std::map<std::string, std::string> values{
+      {"kind of model", std::string(model_kind(recipe.model))}};
+  for (const auto& field : recipe_fields()) {
+    if (is_fixed(field)) values[field.key] = value_text(field, recipe);
   }
+  return values;
+}
+
+/// Adds a line to `differences` if a run was begun with something else.
+void compare(const std::string& what, const std::string& run, const std::string& now,
+             std::vector<std::string>& differences) {
+  if (run != now)
+    differences.push_back(fmt::format("{}: '{}' in the run, now '{}'", what, run, now));
+}
+
+std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
+                                        const std::map<std::string, std::string>& now) {
+  std::vector<std::string> differences;
+  for (const auto& [key, value] : now) {
+    const auto before = run.find(key);
+    compare(key, before == run.end() ? "" : before->second, value, differences);
+  }
+  return differences;
 }
 
 DataRecord read_data_record(const fs::path& directory) {
   const auto file = directory / RunFiles::data;
   const auto text = read_bytes(file);
-  return reading(file, [&] {
+  try {
     const auto json = Json::parse(text);
-    return DataRecord{json.at("checksum"), json.at("classes")};
-  });
+    return {json.at("checksum"), json.at("classes"), json.at("fixed")};
+  } catch (const Json::exception& error) {
+    throw InputError(fmt::format("{}: {}", file.string(), error.what()));
+  }
 }
 
-/// Whether it is what a process leaves of a run's file that was ended while it wrote it.
+/// Whether `file` is a temporary file that a killed process has left of a file of a run.
 bool is_fragment(const fs::path& file) {
   const auto name = file.filename().string();
   return name.ends_with(".tmp") && std::ranges::any_of(kFilesOfRun, [&](const char* whole) {
@@ -84,9 +110,13 @@ void remove_fragments(const fs::path& directory) {
   for (const auto& fragment : fragments) fs::remove(fragment);
 }
 
-/// Whether there is more in a directory than what a process leaves that was ended while it made it.
+/// Whether a directory holds more than what a process leaves there that was killed in `create_run`.
 bool is_taken(const fs::path& directory) {
   std::error_code missing;
+  if (!fs::exists(directory, missing)) return false;
+  // Such a process has made the lock before all else: without it, files of the same names are
+  // somebody's own.
+  if (!fs::exists(directory / RunLock::kFile, missing)) return !fs::is_empty(directory, missing);
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
     if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
@@ -94,7 +124,15 @@ bool is_taken(const fs::path& directory) {
       return true;
     }
   }
-  return fs::is_regular_file(directory, missing);
+  return false;
+}
+
+/// Whether there is something to overwrite. Throws InputError if there is, unless it may be.
+bool check_is_free(const fs::path& directory, bool overwrite) {
+  if (!is_taken(directory)) return false;
+  if (overwrite) return true;
+  throw InputError(
+      fmt::format("{} exists; choose another directory, or overwrite it", directory.string()));
 }
 
 void move_old_run(const fs::path& directory) {
@@ -157,13 +195,6 @@ FoundWeights read_weights(const fs::path& directory, Weights weights) {
   return {std::move(content.tensors), file};
 }
 
-/// Of these values no run can have another one after it was begun; the text file may have moved.
-bool is_fixed(const RecipeField& field) {
-  const std::string_view section = field.section;
-  const std::string_view key = field.key;
-  return section != "training" ? key != "text" : key == "optimizer" || key == "seed";
-}
-
 }  // namespace
 
 bool is_file_of_run(const fs::path& run, const fs::path& file) {
@@ -176,11 +207,7 @@ bool is_file_of_run(const fs::path& run, const fs::path& file) {
 
 std::unique_ptr<RunLock> create_run(const fs::path& directory, const Recipe& recipe,
                                     const Task& task, bool overwrite) {
-  const bool taken = is_taken(directory);
-  if (taken && !overwrite) {
-    throw InputError(
-        fmt::format("{} exists; choose another --out, or give --overwrite", directory.string()));
-  }
+  check_is_free(directory, overwrite);
   std::error_code error;
   fs::create_directories(directory, error);
   if (error || !fs::is_directory(directory)) {
@@ -188,9 +215,12 @@ std::unique_ptr<RunLock> create_run(const fs::path& directory, const Recipe& rec
                                  error ? error.message() : "a file of that name exists"));
   }
   auto lock = std::make_unique<RunLock>(directory);
-  if (taken) move_old_run(directory);
+  // Again, since another process may have made a run there in between.
+  if (check_is_free(directory, overwrite)) move_old_run(directory);
   remove_fragments(directory);
-  const Json data{{"checksum", task.data_checksum()}, {"classes", task.classes()}};
+  const Json data{{"checksum", task.data_checksum()},
+                  {"classes", task.classes()},
+                  {"fixed", fixed_values(recipe)}};
   replace_file(directory / RunFiles::data, data.dump(2) + "\n");
   for (const auto& [name, content] : task.tokenizer().files()) {
     replace_file(directory / name, content);
@@ -240,7 +270,7 @@ Run load_run(const fs::path& directory, Weights weights) {
   auto data = read_data_record(directory);
   const auto found = read_weights(directory, weights);
   auto model = make_model(recipe, tokenizer->size(), data.classes.size());
-  reading(found.path, [&] { load_state_dict(module_of(model), found.tensors); });
+  naming(found.path.string(), [&] { load_state_dict(module_of(model), found.tensors); });
   module_of(model).eval();
   return {.recipe = std::move(recipe),
           .tokenizer = std::move(tokenizer),
@@ -252,28 +282,26 @@ Run load_run(const fs::path& directory, Weights weights) {
 Recipe recipe_of_run(const fs::path& directory) {
   check_is_run(directory);
   auto recipe = read_recipe(directory / RunFiles::recipe, Recipe{});
-  reading(directory / RunFiles::recipe, [&] { check_recipe(recipe); });
+  const auto fixed = read_data_record(directory).fixed;
+  naming((directory / RunFiles::recipe).string(), [&] {
+    check_recipe(recipe);
+    const auto changed = differences_of(fixed, fixed_values(recipe));
+    if (changed.empty()) return;
+    throw InputError(
+        fmt::format("was changed after the run was begun: {}", fmt::join(changed, "; ")));
+  });
   return recipe;
 }
 
 std::unique_ptr<RunLock> reopen_run(const fs::path& directory, const Recipe& recipe,
                                     const Task& task) {
-  const auto begun = recipe_of_run(directory);
-  std::vector<std::string> differences;
-  const auto compare = [&](const std::string& what, const std::string& run,
-                           const std::string& now) {
-    if (run != now)
-      differences.push_back(fmt::format("{}: '{}' in the run, now '{}'", what, run, now));
-  };
-  compare("kind of model", std::string(model_kind(begun.model)),
-          std::string(model_kind(recipe.model)));
-  for (const auto& field : recipe_fields()) {
-    if (is_fixed(field)) compare(field.key, value_text(field, begun), value_text(field, recipe));
-  }
+  check_is_run(directory);
+  auto lock = std::make_unique<RunLock>(directory);  // first, so that what is checked stays
   const auto record = read_data_record(directory);
-  compare("checksum of the data", record.checksum, task.data_checksum());
+  auto differences = differences_of(record.fixed, fixed_values(recipe));
+  compare("checksum of the data", record.checksum, task.data_checksum(), differences);
   compare("classes", fmt::format("{}", fmt::join(record.classes, ", ")),
-          fmt::format("{}", fmt::join(task.classes(), ", ")));
+          fmt::format("{}", fmt::join(task.classes(), ", ")), differences);
   const auto tokenizer = load_tokenizer(directory);
   if (tokenizer->files() != task.tokenizer().files()) {
     differences.push_back(fmt::format("vocabulary: {} tokens in the run, now {}, or other ones",
@@ -290,7 +318,6 @@ std::unique_ptr<RunLock> reopen_run(const fs::path& directory, const Recipe& rec
     throw InputError(fmt::format("{} was begun with something else: {}", directory.string(),
                                  fmt::join(differences, "; ")));
   }
-  auto lock = std::make_unique<RunLock>(directory);
   remove_fragments(directory);
   return lock;
 }

@@ -37,10 +37,8 @@ RunLock::RunLock(const std::filesystem::path& directory)
   }
   const auto process = std::to_string(::getpid());
   // Only for the message above: a number that cannot be written changes nothing.
-  if (::ftruncate(descriptor_, 0) == 0 &&
-      ::pwrite(descriptor_, process.data(), process.size(), 0) < 0) {
-    return;
-  }
+  [[maybe_unused]] const bool noted = ::ftruncate(descriptor_, 0) == 0 &&
+                                      ::pwrite(descriptor_, process.data(), process.size(), 0) > 0;
 }
 
 RunLock::~RunLock() {

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 namespace attend::train {
 
 Sampler::Sampler(uint64_t seed)
@@ -11,12 +14,19 @@ Sampler::Sampler(uint64_t seed)
       order_(torch::empty({0}, torch::kLong)) {}
 
 int64_t Sampler::below(int64_t bound) {
-  // The remainder favours small numbers by bound / 2^64, which nothing here can notice.
+  TORCH_CHECK_VALUE(bound > 0, "bound (", bound, ") must be positive");
   auto* numbers = generator_.get<torch::CPUGeneratorImpl>();
-  return static_cast<int64_t>(numbers->random64() % static_cast<uint64_t>(bound));
+  const auto range = static_cast<uint64_t>(bound);
+  // Beyond the last multiple of it the remainder would favour small numbers.
+  const auto end = std::numeric_limits<uint64_t>::max() / range * range;
+  auto number = numbers->random64();
+  while (number >= end) number = numbers->random64();
+  return static_cast<int64_t>(number % range);
 }
 
 torch::Tensor Sampler::rows(int64_t count, int64_t size) {
+  TORCH_CHECK_VALUE(count > 0 && (order_.numel() == 0 || order_.numel() == count), "count (", count,
+                    ") must be positive, and always the same: ", order_.numel(), " so far");
   std::vector<torch::Tensor> parts;
   while (size > 0) {
     if (next_ == order_.size(0)) {

@@ -1,5 +1,7 @@
 #include "attend/train/schedule.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>

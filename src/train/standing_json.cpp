@@ -21,7 +21,7 @@ double number(const Json& json) {
 
 Json to_object(const std::optional<Evaluation>& evaluation) {
   if (!evaluation) return nullptr;
-  Json json{{"loss", number(evaluation->loss)}, {"tokens", evaluation->tokens}};
+  Json json{{"loss", number(evaluation->loss)}, {"targets", evaluation->targets}};
   if (evaluation->accuracy) json["accuracy"] = *evaluation->accuracy;
   return json;
 }
@@ -30,7 +30,7 @@ std::optional<Evaluation> evaluation_from(const Json& json) {
   if (json.is_null()) return std::nullopt;
   Evaluation evaluation;
   evaluation.loss = number(json.at("loss"));
-  evaluation.tokens = json.at("tokens");
+  evaluation.targets = json.at("targets");
   if (json.contains("accuracy")) evaluation.accuracy = json.at("accuracy").get<double>();
   return evaluation;
 }

@@ -2,12 +2,12 @@
 
 #include "attend/input_error.h"
 #include "attend/nearest_name.h"
-#include "attend/train/senses_task.h"
-#include "attend/train/text_task.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
 
 namespace attend::train {
 
@@ -15,8 +15,7 @@ namespace {
 
 std::vector<TaskInfo> all_tasks() {
   std::vector<TaskInfo> all{
-      {"senses", "which of two meanings a word has in its sentence", SensesTask::defaults(),
-       make<SensesTask>},
+      senses_task(),
       copy_task(),
       reverse_task(),
       sort_task(),
@@ -25,11 +24,7 @@ std::vector<TaskInfo> all_tasks() {
       associative_recall_task(),
       balanced_brackets_task(),
       translation_task(),
-      {"text", "the next character, byte, word or subword of the file given with --text",
-       TextTask::defaults(), make<TextTask>,
-       [](const std::filesystem::path& path, const Recipe& recipe, const Tokenizer& tokenizer,
-          const std::vector<std::string>&,
-          int64_t size) { return TextTask::batches_of_file(path, recipe, tokenizer, size); }},
+      text_task(),
       labelled_lines_task(),
   };
   for (auto& task : all) task.defaults.task = task.name;
@@ -49,9 +44,28 @@ const TaskInfo& find_task(const std::string& name) {
     if (task.name == name) return task;
     names.emplace_back(task.name);
   }
-  throw InputError(fmt::format("unknown task '{}'; did you mean '{}'? There are: {}", name,
-                               nearest_name(name, names), fmt::join(names, ", ")));
+  throw InputError(fmt::format("unknown task '{}'; there are: {}{}", name, fmt::join(names, ", "),
+                               did_you_mean(name, names)));
 }
+
+namespace {
+
+/// What would change nothing is refused rather than passed over.
+void check_data_keys(const TaskInfo& task, const Recipe& recipe) {
+  for (const auto& field : recipe_fields()) {
+    const auto& read = task.data_keys;
+    if (std::string_view(field.section) != "data" ||
+        std::find(read.begin(), read.end(), field.key) != read.end() ||
+        value_text(field, recipe) == value_text(field, task.defaults)) {
+      continue;
+    }
+    throw InputError(fmt::format("the task {} has no {}; of the values of data it has: {}",
+                                 task.name, field.key,
+                                 read.empty() ? "none" : fmt::format("{}", fmt::join(read, ", "))));
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<Task> make_task(const Recipe& recipe) {
   const auto& task = find_task(recipe.task);
@@ -59,6 +73,11 @@ std::unique_ptr<Task> make_task(const Recipe& recipe) {
   if (model_kind(recipe.model) != wanted) {
     throw InputError(fmt::format("the task {} trains a {}, the recipe names a {}", recipe.task,
                                  wanted, model_kind(recipe.model)));
+  }
+  check_data_keys(task, recipe);
+  if (!recipe.text.empty() && !task.reads_file()) {
+    throw InputError(fmt::format("the task '{}' reads no file, the recipe's text names '{}'",
+                                 recipe.task, recipe.text));
   }
   auto made = task.make(recipe);
   made->samples();  // throws if nothing is left to hold out, hours before the first evaluation

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TextUnit read_unit(const nlohmann::json& description) {
+TextUnit unit_in(const nlohmann::json& description) {
   const auto name = description.at("unit").get<std::string>();
   const auto unit = from_string<TextUnit>(name);
   if (!unit) {
@@ -29,21 +29,18 @@ TextUnit read_unit(const nlohmann::json& description) {
   return *unit;
 }
 
-/// Calls a function that makes something of a file; its InputError names the file.
-template <typename Function>
-auto reading(const fs::path& file, const Function& function) {
+TextUnit read_unit(const std::string& json) {
   try {
-    return function();
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", file.string(), error.what()));
+    return unit_in(nlohmann::json::parse(json));
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("{}: not a tokenizer: {}", file.string(), error.what()));
+    throw InputError(fmt::format("not a tokenizer: {}", error.what()));
   }
 }
 
 std::unique_ptr<Tokenizer> load_subwords(const fs::path& file) {
   auto model = read_bytes(file);
-  return reading(file, [&] { return std::make_unique<SubwordTokenizer>(std::move(model)); });
+  return naming(file.string(),
+                [&] { return std::make_unique<SubwordTokenizer>(std::move(model)); });
 }
 
 }  // namespace
@@ -65,14 +62,14 @@ std::unique_ptr<Tokenizer> make_tokenizer(TextUnit unit, std::string_view text, 
 std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   const auto file = directory / kTokenizerFile;
   const auto json = read_bytes(file);
-  switch (reading(file, [&] { return read_unit(nlohmann::json::parse(json)); })) {
+  switch (naming(file.string(), [&] { return read_unit(json); })) {
     case TextUnit::byte:
       return std::make_unique<ByteTokenizer>();
     case TextUnit::subword:
       return load_subwords(directory / kSubwordFile);
     default:
-      return reading(file,
-                     [&] { return std::make_unique<Vocabulary>(Vocabulary::from_json(json)); });
+      return naming(file.string(),
+                    [&] { return std::make_unique<Vocabulary>(Vocabulary::from_json(json)); });
   }
 }
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <torch/nn/utils/clip_grad.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -52,6 +53,17 @@ Tensors copies_of(const Tensors& tensors) {
   return copies;
 }
 
+/// Padding included.
+int64_t tokens_in(const Batch& batch) {
+  return batch.tokens.numel() + (batch.decoder_tokens.defined() ? batch.decoder_tokens.numel() : 0);
+}
+
+bool all_finite(const Tensors& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const auto& item) {
+    return torch::isfinite(item.second).all().template item<bool>();
+  });
+}
+
 constexpr const char* kOptimizer = "optimizer.";
 constexpr const char* kSampler = "sampler.";
 constexpr const char* kRandom = "random.";
@@ -83,12 +95,16 @@ Outcome Trainer::run(const TrainerHooks& hooks) {
     if (evaluates()) evaluate(hooks);
     if (hooks.stop_requested && hooks.stop_requested()) outcome.ending = Ending::stop_requested;
     if (hooks.keeper != nullptr && standing_.step % config_.checkpoint_every == 0) {
-      hooks.keeper->keep(snapshot());
+      keep(hooks);
       kept = standing_.step;
     }
   }
-  if (hooks.keeper != nullptr && kept != standing_.step) hooks.keeper->keep(snapshot());
+  if (hooks.keeper != nullptr && kept != standing_.step) keep(hooks);
   for (auto* observer : hooks.observers) observer->on_finish();
+  if (done() && !standing_.best) {
+    throw std::runtime_error(
+        fmt::format("no evaluation in {} steps had a finite loss; try a lower lr", standing_.step));
+  }
   if (done()) outcome.ending = out_of_patience() ? Ending::patience : Ending::all_steps;
   outcome.standing = standing_;
   outcome.tokens_per_second = static_cast<double>(standing_.tokens) / standing_.training_seconds;
@@ -114,16 +130,22 @@ void Trainer::step(const TrainerHooks& hooks) {
   standing_.train_loss = progress_.loss;
   if (std::isfinite(progress_.loss) && std::isfinite(progress_.gradient_norm)) {
     optimizer_->step(progress_.learning_rate);
-  } else if (config_.on_nonfinite == OnNonFinite::skip) {
-    ++standing_.skipped;
   } else {
-    const auto latest = hooks.keeper == nullptr ? std::string() : hooks.keeper->latest();
-    throw std::runtime_error(
-        fmt::format("the loss is {} and its gradient's norm {} at step {}, learning rate {:.3g}; "
-                    "the last good checkpoint: {}; try a lower lr, or on_nonfinite = skip",
-                    progress_.loss, progress_.gradient_norm, progress_.step,
-                    progress_.learning_rate, latest.empty() ? "none yet" : latest));
+    // What the weights themselves have lost no later step gives back.
+    const bool spoilt = !all_finite(state_dict(module_of(model_)));
+    if (spoilt || config_.on_nonfinite == OnNonFinite::stop) stop_at_nonfinite(hooks, spoilt);
+    ++standing_.skipped;
   }
+}
+
+void Trainer::stop_at_nonfinite(const TrainerHooks& hooks, bool spoilt) const {
+  const auto latest = hooks.keeper == nullptr ? std::string() : hooks.keeper->latest();
+  throw std::runtime_error(fmt::format(
+      "the loss is {} and its gradient's norm {} at step {}, learning rate {:.3g}{}; the last good "
+      "checkpoint: {}; try a lower lr{}",
+      progress_.loss, progress_.gradient_norm, progress_.step, progress_.learning_rate,
+      spoilt ? ": the weights are not finite themselves" : "", latest.empty() ? "none yet" : latest,
+      spoilt ? "" : ", or on_nonfinite = skip"));
 }
 
 void Trainer::accumulate_gradients() {
@@ -133,7 +155,7 @@ void Trainer::accumulate_gradients() {
   for (int64_t i = 0; i < config_.accumulate; ++i) {
     batches.push_back(task_.training_batch(config_.batch, sampler_));
     targets += counted_targets(batches.back());
-    standing_.tokens += batches.back().tokens.numel();
+    standing_.tokens += tokens_in(batches.back());
   }
   // Each batch's sum over the number of all targets: the mean of the batches' means would give the
   // targets of a batch with few of them more weight.
@@ -173,9 +195,8 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
     standing_.last = attend::train::evaluate(model_, task_);
   }
   ++standing_.evaluations_without_gain;
-  // Whatever comes after a loss that is no number is better.
-  if (!standing_.best || std::isnan(standing_.best->loss) ||
-      standing_.last->loss < standing_.best->loss) {
+  if (std::isfinite(standing_.last->loss) &&
+      (!standing_.best || standing_.last->loss < standing_.best->loss)) {
     standing_.best = standing_.last;
     standing_.best_step = standing_.step;
     standing_.evaluations_without_gain = 0;
@@ -183,6 +204,12 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
     if (hooks.keeper != nullptr) hooks.keeper->keep_best(best_weights_);
   }
   for (auto* observer : hooks.observers) observer->on_evaluation(standing_.step, *standing_.last);
+}
+
+/// A step can spoil the weights, which the next loss tells first: they do not push out good ones.
+void Trainer::keep(const TrainerHooks& hooks) const {
+  const auto now = snapshot();
+  if (all_finite(now.weights)) hooks.keeper->keep(now);
 }
 
 bool Trainer::out_of_patience() const {

@@ -41,10 +41,10 @@ def write_safetensors(path, tensors):
 def write_manifest(checkpoint):
     names = ("model.safetensors", "state.safetensors", "best.safetensors", "standing.json")
     contents = {name: (checkpoint / name).read_bytes() for name in names}
-    lines = [f'    "{name}": {{"bytes":{len(content)},"crc32c":{crc32c(content)}}}'
-             for name, content in contents.items()]
+    files = {name: {"bytes": len(content), "crc32c": crc32c(content)}
+             for name, content in contents.items()}
     (checkpoint / "manifest.json").write_text(
-        '{\n  "version": 1,\n  "files": {\n' + ",\n".join(lines) + "\n  }\n}\n")
+        json.dumps({"version": 1, "files": files}, indent=2) + "\n")
 
 
 class Checkpoints(RunsTest):
@@ -110,7 +110,7 @@ class Checkpoints(RunsTest):
     def test_a_finished_run_goes_on_with_more_steps(self):
         run = self.copy("run")
         before = files_of(run)
-        told = f"{run} has done 30 steps of %d: give more --steps to go on"
+        told = f"{run} has done 30 steps of %d: raise steps to go on"
         self.fails(2, ["--resume", run], told % 30)
         self.fails(2, ["--resume", run, "--steps", 20], told % 20)
         self.assertTrue(files_of(run) == before, "a refusal has changed something")

@@ -152,13 +152,13 @@ class WrongInput(SensesTest):
                                ("latin1.txt", "expected UTF-8 text, found byte 0xE9 at offset 3")):
             self.refuses(["train", "--text", self.folder / name, "--out", self.folder / "wrong"],
                          expected)
-        self.refuses(["train", "--task", "text"], "--text")
+        self.refuses(["train", "--task", "text"], "needs a file", "text")
         self.refuses(["train", "--task", "senses", "--text", self.folder / "short.txt"], "senses")
         self.assertFalse((self.folder / "wrong").exists(), "wrong input has written something")
 
     def test_directories_that_exist_are_left_alone(self):
         before = (self.run_directory / "model.safetensors").read_bytes()
-        self.refuses(["train", "--out", self.run_directory], "exists", "--overwrite")
+        self.refuses(["train", "--out", self.run_directory], "exists", "overwrite it")
         self.assertEqual((self.run_directory / "model.safetensors").read_bytes(), before)
         foreign = self.folder / "foreign"
         foreign.mkdir()

@@ -23,7 +23,7 @@ class Eval(TextRunTest):
         measured = self.measure(file)
         self.assertEqual(measured.pop("file"), str(file))
         self.assertEqual(measured, expected)
-        self.assertEqual(expected["tokens"], len(held_out) - 1)
+        self.assertEqual(expected["targets"], len(held_out) - 1)
 
     def test_says_what_it_has_measured_on(self):
         text = self.succeeds("eval", self.run_directory).stdout
@@ -39,7 +39,7 @@ class Eval(TextRunTest):
         self.refuses(["eval", self.run_directory, "--device", "cuda:99"], "cuda:99 is not there")
 
     def test_short_and_strange_texts_cost_more(self):
-        self.assertEqual(self.measure(self.write("two.txt", "Fü"))["tokens"], 1)
+        self.assertEqual(self.measure(self.write("two.txt", "Fü"))["targets"], 1)
         strange = self.measure(self.write("strange.txt", TEXT[::-1] * 9))
         self.assertGreater(strange["val_loss"], 2 * self.measure()["val_loss"])
 
@@ -92,8 +92,10 @@ class BestOrLast(CommandTest):
     def test_a_misfit_names_the_checkpoint(self):
         other = self.folder / "other"
         shutil.copytree(self.run_directory, other)
-        recipe = other / "recipe.toml"
-        recipe.write_text(recipe.read_text().replace("embed_dim = 16", "embed_dim = 32"))
+        for name, width in (("recipe.toml", "embed_dim = %d"), ("data.json", '"embed_dim": "%d"')):
+            text = (other / name).read_text()
+            self.assertIn(width % 16, text)
+            (other / name).write_text(text.replace(width % 16, width % 32))
         self.refuses(["eval", other], f"{other}/model.safetensors: the weights do not fit")
         self.refuses(["eval", other, "--weights", "last"],
                      f"{other}/checkpoint/step-000000040: the weights do not fit")

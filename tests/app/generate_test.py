@@ -10,7 +10,7 @@ import signal
 import subprocess
 import unittest
 
-from attend_command import ATTEND, attend
+from attend_command import ATTEND, CommandTest, attend
 from pseudo_terminal import open_pseudo_terminal
 from text_run import TextRunTest
 
@@ -113,7 +113,7 @@ class Sampling(GenerateTest):
                 ("--temperature", "nan", "expected a finite number, found 'nan'"),
                 ("--tokens", -1, "--tokens: must not be negative, found -1"),
                 ("--samples", 0, "--samples: must be positive, found 0"),
-                ("--seed", -1, "--seed: expected a whole number, found '-1'")):
+                ("--seed", -1, "--seed: must not be negative, found -1")):
             self.refuses(["generate", self.run_directory, "--prompt", "F", flag, value], expected)
 
 
@@ -167,6 +167,25 @@ class Output(GenerateTest):
                          "--stop TEXT", r"--weights best\|last [^-]+\[best\]",
                          r"--device TEXT [^-]+\[auto\]", r"--threads THREADS [^-]+\[0\]"):
             self.assertRegex(text, expected)
+
+
+class OtherModels(CommandTest):
+    def trained(self, task):
+        run = self.folder / task
+        self.succeeds("train", "--task", task, "--steps", 2, "--embed-dim", 16, "--out", run)
+        return run
+
+    def test_an_encoder_and_decoder_answers_its_prompt(self):
+        prompt = ("--prompt", "the red cat sees the dog", "--tokens", 4, "--temperature", 0)
+        run = self.trained("translation")
+        sample = json.loads(self.succeeds("generate", run, *prompt, "--json").stdout)["samples"][0]
+        self.assertLessEqual(sample["tokens"], 4)
+        self.assertEqual(self.succeeds("generate", run, *prompt).stdout, sample["text"] + "\n")
+        self.refuses(["generate", run, "--prompt", "the unicorn"], "--prompt", "unicorn")
+
+    def test_a_classifier_writes_nothing(self):
+        run = self.trained("balanced-brackets")
+        self.refuses(["generate", run, "--prompt", "()"], "a classifier, which writes no text")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ class Runs(InspectTest):
                          counter.get_total_flops() / 16)
 
     def test_that_did_not_finish_tell_their_config(self):
-        unfinished = self.unfinished("unfinished", "recipe.toml")
+        unfinished = self.unfinished("unfinished", "recipe.toml", "data.json")
         self.assertIn("run, not finished", self.inspect(unfinished))
         found = self.inspect_json(unfinished)
         self.assertFalse(found["finished"])

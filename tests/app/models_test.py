@@ -5,11 +5,16 @@ Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
 
 import json
 import pathlib
+import random
 import unittest
 
 from attend_command import CommandTest, attend
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+LETTERS = random.Random(5)
+# Of words enough for a thousand subwords.
+BOOK = "\n".join(" ".join("".join(LETTERS.choices("abcdefghijklmnop", k=5)) for _ in range(8))
+                 for _ in range(500))
 SHORT = ["--steps", "3", "--eval-every", "3", "--batch", "4"]
 TABLE = "text\tlabel\n" + "one two three\tcount\nup and down\tway\n" * 400
 
@@ -65,11 +70,12 @@ class Models(CommandTest):
                 self.assertIn(f"loss {model['val_loss']:.3g}", expected, model["name"])
 
     def test_every_recipe_trains_shortened_by_its_name(self):
-        text = self.write("text.tsv", TABLE)
-        reads_file = {task["name"]: task["reads_file"] for task in listed("tasks")}
+        files = {"labelled-lines": self.write("table.tsv", TABLE),
+                 "text": self.write("book.txt", BOOK)}
         for model in listed("models"):
             with self.subTest(model["name"]):
-                given = ["--text", text] if reads_file[model["task"]] else []
+                file = files.get(model["task"])
+                given = ["--text", file] if file else []
                 run = self.folder / "runs" / model["name"]
                 self.succeeds("train", model["name"], *given, "--out", run, *SHORT)
                 self.assertTrue((run / "summary.json").exists())

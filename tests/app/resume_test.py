@@ -148,7 +148,7 @@ class Endings(RunsTest):
         measured = json.loads(attend("eval", run, "--json").stdout)
         self.assertAlmostEqual(measured["val_loss"], summary["val_loss"], places=6)
         self.fails(2, ["--resume", run],
-                   f"was ended by its patience after step {summary['steps']}: give a higher")
+                   f"was ended by its patience after step {summary['steps']}: raise patience")
         more = self.train("--resume", run, "--patience", 0, "--steps", summary["steps"] + 1)
         self.assertIn(f"going on after step {summary['steps']}", more.stdout)
 

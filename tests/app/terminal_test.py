@@ -171,7 +171,7 @@ class WithoutATerminal(unittest.TestCase):
         reports = [f"progress {second} {second} 1" for second in range(1, 101)]
         lines = without_terminal(SHOW, 400, *reports).stderr.splitlines()
         self.assertEqual([re.search(r"(\d+)/400", line).group(1) for line in lines], ["30", "60", "90"])
-        self.assertRegex(lines[0], r"loss 1\.000 .*tokens/s .*0:06:10 left$")
+        self.assertRegex(lines[0], r"^step 30/400  loss 1\.000  .*tokens/s .*0:06:10 left$")
         # None where evaluations come more often than that.
         often = [f"{kind} {second} {second} 1" for second in range(0, 101, 20)
                  for kind in ("progress", "evaluation")]

@@ -138,7 +138,7 @@ class LoadInPython(unittest.TestCase):
                 "--positions alibi --experts 4 --norm-order parallel --branch-scaling layer_scale "
                 "--activation geglu --qk-norm l2",
                 "--positions relative --branch-scaling rezero --head-dim 12 --activation relu2 "
-                "--stochastic-depth 0.1 --checkpoint"):
+                "--stochastic-depth 0.1 --recompute"):
             with self.subTest(flags):
                 archive, _, vocabulary = self.export(*flags.split())
                 model = torch.jit.load(io.BytesIO(archive))

@@ -31,5 +31,11 @@ TEST(Utf8, WhatCannotBePrintedIsEscaped) {
   EXPECT_EQ(printable("x\xE4\xB8y\xFF"), "x\\xe4\\xb8y\\xff");
 }
 
+TEST(Utf8, WhatIsNoneCanBeReplaced) {
+  EXPECT_EQ(replace_invalid_utf8("né\n\x1B"), "né\n\x1B");
+  EXPECT_EQ(replace_invalid_utf8("a\xBDz\xFF"), "a\uFFFDz\uFFFD");
+  EXPECT_EQ(replace_invalid_utf8("cut \xE4\xB8"), "cut \uFFFD");
+}
+
 }  // namespace
 }  // namespace attend

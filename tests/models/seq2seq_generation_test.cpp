@@ -69,6 +69,19 @@ TEST_F(Seq2SeqGeneration, AnswersEndWithTheContextOrEarlier) {
   EXPECT_TRUE(answer({.begin = 0, .end = -1}, {.max_new_tokens = 0}).empty());
 }
 
+TEST_F(Seq2SeqGeneration, EachTokenIsToldAtOnceAndMayBeTheLast) {
+  const GenerationOptions greedy{.sampling = {.temperature = 0.0}};
+  const AnswerTokens around{.begin = 2, .end = -1};
+  const auto whole = answer(around, greedy);
+  std::vector<int64_t> heard;
+  const auto stopped = generate(model, source, around, greedy, {}, [&](int64_t token) {
+    heard.push_back(token);
+    return heard.size() < 3;
+  });
+  EXPECT_EQ(heard, std::vector<int64_t>(whole.begin(), whole.begin() + 3));
+  EXPECT_EQ(stopped, heard);
+}
+
 TEST_F(Seq2SeqGeneration, TheRepetitionPenaltyCountsTheAnswer) {
   std::vector<int64_t> target{2};
   while (target.size() <= 8) {

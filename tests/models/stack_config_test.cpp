@@ -233,15 +233,15 @@ TEST(StackConfigErrors, NameTheOptionAndItsValue) {
   expect_refused(
       [](C& c) {
         c.experts = 4;
-        c.checkpoint = true;
+        c.recompute = true;
       },
-      "checkpoint (true) does not go with experts, found 4");
+      "recompute (true) does not go with experts, found 4");
   expect_refused(
       [](C& c) {
         c.value_residual = true;
-        c.checkpoint = true;
+        c.recompute = true;
       },
-      "checkpoint (true) does not go with value_residual (true)");
+      "recompute (true) does not go with value_residual (true)");
   expect_refused([](C& c) { c.rotary_scaling = RotaryScaling::ntk; },
                  "rotary_scaling is set, but it has no effect without positions rotary");
 }

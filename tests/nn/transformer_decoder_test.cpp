@@ -55,7 +55,7 @@ TEST_F(DecoderStack, TakesNoBatchNoTargetAndNoMemory) {
 TEST_F(DecoderStack, RecomputingGivesTheSameGradientsAlsoForTheMemory) {
   TransformerDecoder recomputing(
       std::dynamic_pointer_cast<TransformerDecoderImpl>(decoder->clone()));
-  recomputing->options.checkpoint(true);
+  recomputing->options.recompute(true);
   const auto gradients = [&](TransformerDecoder& module) {
     const auto input = x.clone().requires_grad_();
     const auto remembered = memory.clone().requires_grad_();

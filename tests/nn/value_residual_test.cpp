@@ -64,7 +64,7 @@ TEST(ValueResidual, PrintsItsName) {
 TEST(ValueResidualErrors, TellThatItNeedsAStack) {
   MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(value_residual()));
   const auto x = torch::zeros({2, 3, 8});
-  const char* message = "value_residual works in a stack of layers without checkpoint";
+  const char* message = "value_residual works in a stack of layers that does not recompute";
   EXPECT_THAT([&] { attention->forward(x); }, throws<c10::ValueError>(message));
   EXPECT_THAT([&] { attention->cross(x, x, x); }, throws<c10::ValueError>(message));
 }

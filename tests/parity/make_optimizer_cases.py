@@ -55,8 +55,7 @@ def make_optimizers(options, parameters):
 
 
 def state_of(optimizers, parameter):
-    names = {"exp_avg": "average", "exp_avg_sq": "square", "step": "step", "momentum_buffer": "momentum"}
-    return {names[key]: value for optimizer in optimizers
+    return {key: value for optimizer in optimizers
             for key, value in optimizer.state.get(parameter, {}).items()}
 
 

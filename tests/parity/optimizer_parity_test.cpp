@@ -66,7 +66,7 @@ void expect_parity(const Case& a_case, bool same_library) {
   const auto state = optimizer->state();
   for (const auto& [name, expected] : a_case.with_prefix("end.")) {
     const auto found = module.named_parameters()[name].detach();
-    const bool is_muons = state.contains(name + "/momentum");
+    const bool is_muons = state.contains(name + "/momentum_buffer");
     EXPECT_TRUE(is_muons && !same_library ? arrives_near(found, expected, begin.at(name))
                                           : agrees(found, expected))
         << name;

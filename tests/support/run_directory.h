@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/io/files.h"
 #include "attend/train/run.h"
 #include "support/small_runs.h"
 #include "support/temporary_directory.h"
@@ -20,6 +21,14 @@ class RunDirectory : public testing::Test {
     task_ = make_task(recipe_);
     lock_.reset();
     lock_ = create_run(path_, recipe_, *task_, overwrite);
+  }
+
+  /// Begins, in place of it, a run that learns the file `text`.
+  void begin_with_text(const std::string& text) {
+    replace_file(directory_ / "text", text);
+    auto recipe = small_recipe("text");
+    recipe.text = (directory_ / "text").string();
+    begin(recipe, true);
   }
 
   void train_for(int64_t steps) {

@@ -100,7 +100,7 @@ inline std::vector<NamedStack> each_stack() {
              c.experts = 4;
              c.experts_per_token = 2;
            }),
-      with("checkpoint", [](C& c) { c.checkpoint = true; }),
+      with("recompute", [](C& c) { c.recompute = true; }),
       with("xavier", [](C& c) { c.initialization = Initialization::xavier; }),
       with("bloem", [](C& c) { c.initialization = Initialization::bloem; }),
       with("as_in_llama",

@@ -78,7 +78,7 @@ TEST_F(CheckpointStoreTest, LoadsAllThatWasSaved) {
   EXPECT_EQ(standing.train_loss, saved.standing.train_loss);
   EXPECT_EQ(standing.last->loss, 2.0 / 3.0);
   EXPECT_EQ(standing.last->accuracy, std::nullopt);
-  EXPECT_EQ(standing.last->tokens, 17);
+  EXPECT_EQ(standing.last->targets, 17);
   EXPECT_EQ(standing.best->loss, 0.1);
   EXPECT_EQ(standing.best->accuracy, 0.7);
   EXPECT_EQ(standing.best_step, 8);

@@ -47,7 +47,7 @@ TEST(Evaluation, IsTheMeanOverTargetsThatCount) {
     language_model->embedding->token->weight[1].zero_();
   }
   const auto result = evaluate(model, FiveRows());
-  EXPECT_EQ(result.tokens, 8);
+  EXPECT_EQ(result.targets, 8);
   EXPECT_NEAR(result.loss, (4 * std::log(4.0 / 3.0) + 4 * std::log(4.0)) / 8, 1e-6);
   ASSERT_TRUE(result.accuracy);
   // Of the four rows with answers only the last is right in all: the first has one right, one not.
@@ -66,7 +66,7 @@ TEST(Evaluation, ARowOfAClassifierIsRightIfItsClassIs) {
   Batch batch{torch::zeros({4, 2}, torch::kLong), torch::tensor({1, 0, 1, 1}, torch::kLong)};
   batch.answers = torch::ones({4}, torch::kBool);
   const auto result = evaluate(model, {batch});
-  EXPECT_EQ(result.tokens, 4);
+  EXPECT_EQ(result.targets, 4);
   EXPECT_DOUBLE_EQ(*result.accuracy, 0.75);
 }
 

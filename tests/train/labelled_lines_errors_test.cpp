@@ -1,6 +1,6 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
-#include "attend/train/labelled_lines.h"
+#include "attend/train/read_labelled_lines.h"
 #include "attend/train/task.h"
 #include "support/random_text.h"
 #include "support/seed.h"

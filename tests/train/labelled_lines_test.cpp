@@ -1,6 +1,5 @@
-#include "attend/train/labelled_lines.h"
-
 #include "attend/io/files.h"
+#include "attend/train/read_labelled_lines.h"
 #include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>

@@ -49,7 +49,7 @@ TEST_F(MetricsLogTest, EachReportIsALineThatIsThereAtOnce) {
   EXPECT_EQ(lines().back().at("accuracy"), 0.75);
   log.on_evaluation(3, Evaluation{0.25, 1.0, 7});
   EXPECT_EQ(lines().back(),
-            (json{{"step", 3}, {"val_loss", 0.25}, {"val_tokens", 7}, {"val_accuracy", 1.0}}));
+            (json{{"step", 3}, {"val_loss", 0.25}, {"val_targets", 7}, {"val_accuracy", 1.0}}));
   EXPECT_THAT(read_bytes(path_), testing::StartsWith("{\"step\":3,\"loss\":0.5,"));
 }
 

@@ -23,7 +23,7 @@ std::unique_ptr<Optimizer> make(OptimizerKind kind, const torch::nn::Module& mod
   return make_optimizer(module, config);
 }
 
-/// The parameters of which Muon keeps `kept` = "momentum", or AdamW "average".
+/// The parameters of which Muon keeps `kept` = "momentum_buffer", or AdamW "exp_avg".
 std::vector<std::string> holding(const std::string& kept, const Optimizer& optimizer) {
   std::vector<std::string> names;
   for (const auto& item : optimizer.state()) {
@@ -50,9 +50,9 @@ TEST_P(EachTying, MuonTakesTheHiddenMatricesOfALanguageModelAndAdamWTheRest) {
   const LanguageModel model(
       LanguageModelConfig{.vocab_size = 5, .context = 4, .tied = GetParam(), .stack = one_layer()});
   const auto optimizer = make(OptimizerKind::muon, *model);
-  const auto muons = holding("momentum", *optimizer);
+  const auto muons = holding("momentum_buffer", *optimizer);
   EXPECT_THAT(muons, ElementsAreArray(matrices_of_block("decoder.blocks.0")));
-  const auto adamws = holding("average", *optimizer);
+  const auto adamws = holding("exp_avg", *optimizer);
   EXPECT_THAT(adamws, AllOf(Contains("embedding.token.weight"), Contains("decoder.norm.weight"),
                             Contains("embedding.position.weight"),
                             Contains("decoder.blocks.0.attention.qkv.bias")));
@@ -66,7 +66,7 @@ TEST_P(EachTying, MuonTakesTheHiddenMatricesOfASeq2Seq) {
                                     .context = 4,
                                     .tied = GetParam(),
                                     .stack = one_layer()});
-  EXPECT_THAT(holding("momentum", *make(OptimizerKind::muon, *model)),
+  EXPECT_THAT(holding("momentum_buffer", *make(OptimizerKind::muon, *model)),
               ElementsAre("transformer.decoder.blocks.0.attention.out.weight",
                           "transformer.decoder.blocks.0.attention.qkv.weight",
                           "transformer.decoder.blocks.0.cross_attention.out.weight",
@@ -83,9 +83,9 @@ TEST(Optimizer, MuonTakesTheHiddenMatricesOfASequenceClassifier) {
   const SequenceClassifier model(
       SequenceClassifierConfig{.vocab_size = 5, .classes = 3, .context = 4, .stack = one_layer()});
   const auto optimizer = make(OptimizerKind::muon, *model);
-  EXPECT_THAT(holding("momentum", *optimizer),
+  EXPECT_THAT(holding("momentum_buffer", *optimizer),
               ElementsAreArray(matrices_of_block("encoder.blocks.0")));
-  EXPECT_THAT(holding("average", *optimizer), Contains("head.weight"));
+  EXPECT_THAT(holding("exp_avg", *optimizer), Contains("head.weight"));
 }
 
 TEST(Optimizer, MuonTakesEachExpertsMatricesAndTheRouterButNoTableOfDistances) {
@@ -94,7 +94,7 @@ TEST(Optimizer, MuonTakesEachExpertsMatricesAndTheRouterButNoTableOfDistances) {
   stack.positions = PositionScheme::relative;
   const LanguageModel model(LanguageModelConfig{.vocab_size = 5, .context = 4, .stack = stack});
   EXPECT_THAT(
-      holding("momentum", *make(OptimizerKind::muon, *model)),
+      holding("momentum_buffer", *make(OptimizerKind::muon, *model)),
       ElementsAre("decoder.blocks.0.attention.out.weight", "decoder.blocks.0.attention.qkv.weight",
                   "decoder.blocks.0.feed_forward.experts.0.down.weight",
                   "decoder.blocks.0.feed_forward.experts.0.up.weight",
@@ -107,8 +107,8 @@ TEST(Optimizer, AdamWTakesAllParameters) {
   const LanguageModel model(
       LanguageModelConfig{.vocab_size = 5, .context = 4, .stack = one_layer()});
   const auto optimizer = make(OptimizerKind::adamw, *model);
-  EXPECT_THAT(holding("momentum", *optimizer), IsEmpty());
-  EXPECT_EQ(holding("average", *optimizer).size(), model->parameters().size());
+  EXPECT_THAT(holding("momentum_buffer", *optimizer), IsEmpty());
+  EXPECT_EQ(holding("exp_avg", *optimizer).size(), model->parameters().size());
   EXPECT_EQ(optimizer->state().size(), 3 * model->parameters().size());
 }
 

@@ -85,7 +85,7 @@ TEST_P(OptimizerState, IsViewsAndLoadsACopy) {
   const auto views = optimizer->state();
   const auto before = copied(views);
   make_steps(model_, *optimizer, seed_afresh());
-  const std::string name = "decoder.norm.weight/average";
+  const std::string name = "decoder.norm.weight/exp_avg";
   EXPECT_FALSE(views.at(name).equal(before.at(name)));
   optimizer->load_state(before);
   EXPECT_TRUE(views.at(name).equal(before.at(name)));
@@ -98,18 +98,18 @@ TEST_P(OptimizerState, ThatDoesNotFitIsRefusedWithAllDifferencesAndNothingIsChan
   const auto before = copied(optimizer->state());
   auto state = copied(before);
   for (auto& item : state) item.second.add_(1);
-  state.erase("decoder.norm.weight/average");
-  state["decoder.norm.wait/average"] = torch::zeros({8});
-  state["decoder.norm.weight/square"] = torch::zeros({8}, torch::kDouble);
-  state["decoder.norm.bias/square"] = torch::zeros({2, 4});
+  state.erase("decoder.norm.weight/exp_avg");
+  state["decoder.norm.wait/exp_avg"] = torch::zeros({8});
+  state["decoder.norm.weight/exp_avg_sq"] = torch::zeros({8}, torch::kDouble);
+  state["decoder.norm.bias/exp_avg_sq"] = torch::zeros({2, 4});
   EXPECT_THAT([&] { optimizer->load_state(state); },
-              ThrowsMessage<InputError>(
-                  AllOf(HasSubstr("decoder.norm.weight/average: missing"),
-                        HasSubstr("decoder.norm.wait/average: unknown"),
-                        HasSubstr("decoder.norm.weight/square: found Double [8], expected Float "
-                                  "[8]"),
-                        HasSubstr("decoder.norm.bias/square: found Float [2, 4], expected Float "
-                                  "[8]"))));
+              ThrowsMessage<InputError>(AllOf(
+                  HasSubstr("decoder.norm.weight/exp_avg: missing"),
+                  HasSubstr("decoder.norm.wait/exp_avg: unknown"),
+                  HasSubstr("decoder.norm.weight/exp_avg_sq: found Double [8], expected Float "
+                            "[8]"),
+                  HasSubstr("decoder.norm.bias/exp_avg_sq: found Float [2, 4], expected Float "
+                            "[8]"))));
   for (const auto& [name, tensor] : optimizer->state()) {
     EXPECT_TRUE(tensor.equal(before.at(name))) << name;
   }
@@ -123,8 +123,8 @@ TEST(OptimizerStateOfAnother, IsRefused) {
   const auto muon = make_optimizer(*model, config);
   EXPECT_THAT([&] { muon->load_state(adamw->state()); },
               ThrowsMessage<InputError>(
-                  AllOf(HasSubstr("decoder.blocks.0.attention.qkv.weight/momentum: missing"),
-                        HasSubstr("decoder.blocks.0.attention.qkv.weight/average: unknown"))));
+                  AllOf(HasSubstr("decoder.blocks.0.attention.qkv.weight/momentum_buffer: missing"),
+                        HasSubstr("decoder.blocks.0.attention.qkv.weight/exp_avg: unknown"))));
 }
 
 }  // namespace

@@ -81,6 +81,18 @@ TEST_F(ReplacedRun, LeavesForeignFilesAlone) {
   EXPECT_EQ(read_bytes(foreign / RunFiles::model), "mine");
 }
 
+TEST_F(ReplacedRun, FilesOfItsNamesThatNoRunHasLeftAreNotTaken) {
+  for (const auto* name : {RunFiles::data, kTokenizerFile, RunFiles::replaced}) {
+    const auto foreign = directory_ / name;
+    fs::create_directory(foreign);
+    replace_file(foreign / name, "mine");
+    EXPECT_THAT([&] { create_run(foreign, recipe_, *task_, false); },
+                throws<InputError>("exists; choose another directory"));
+    EXPECT_EQ(read_bytes(foreign / name), "mine");
+    EXPECT_FALSE(fs::exists(foreign / RunLock::kFile));
+  }
+}
+
 TEST_F(ReplacedRun, WhatAProcessLeavesThatWasEndedBeforeTheRecipeIsTaken) {
   train_for(4);
   finish();

@@ -59,10 +59,7 @@ TEST_F(RunDirectory, WeightsThatHaveChangedAreNoticed) {
 TEST_F(RunDirectory, ATextThatHasChangedIsNoticed) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "some words and more ";
-  replace_file(directory_ / "text", text);
-  auto recipe = small_recipe("text");
-  recipe.text = (directory_ / "text").string();
-  begin(recipe, true);
+  begin_with_text(text);
   train_for(4);
   const auto run = load_run(path_);
   EXPECT_NO_THROW(task_of(run));
@@ -76,7 +73,7 @@ TEST_F(RunDirectory, ATextThatHasChangedIsNoticed) {
 TEST_F(RunDirectory, LoadingNamesWhatIsMissing) {
   train_for(4);
   finish();
-  for (const auto* name : {RunFiles::model, RunFiles::data, kTokenizerFile}) {
+  for (const auto* name : {RunFiles::model, kTokenizerFile, RunFiles::data}) {
     fs::remove(path_ / name);
     EXPECT_THAT([&] { load_run(path_); }, throws<InputError>((path_ / name).c_str()));
     EXPECT_THAT([&] { load_run(path_); }, throws<InputError>("no such file"));
@@ -110,7 +107,8 @@ TEST_F(RunDirectory, DamagedFilesAreNamed) {
   replace_file(path_ / kTokenizerFile, "{}");
   EXPECT_THAT([&] { load_run(path_); }, throws<InputError>("tokenizer.json: "));
   replace_file(path_ / kTokenizerFile, task_->tokenizer().files().at(kTokenizerFile));
-  for (const auto* damaged : {"", "{}", "[]", "{\"checksum\": 3, \"classes\": []}"}) {
+  for (const auto* damaged :
+       {"", "{}", "[]", "{\"checksum\": 3, \"classes\": [], \"fixed\": {}}"}) {
     replace_file(path_ / RunFiles::data, damaged);
     EXPECT_THAT([&] { load_run(path_); }, throws<InputError>("data.json: ")) << damaged;
   }
@@ -120,7 +118,11 @@ TEST_F(RunDirectory, WeightsOfAnotherModelAreRefused) {
   train_for(4);
   auto wider = recipe_;
   wider.stack().embed_dim = 32;
-  replace_file(path_ / RunFiles::recipe, to_toml(wider));
+  const auto run = path_.string();
+  create_run(run + "-wider", wider, *task_, false);
+  for (const auto* name : {RunFiles::recipe, RunFiles::data}) {
+    replace_file(path_ / name, read_bytes(fs::path(run + "-wider") / name));
+  }
   EXPECT_THAT([&] { load_run(path_); },
               throws<InputError>("model.safetensors: the weights do not fit"));
   RunKeeper(path_).keep(*snapshot_);

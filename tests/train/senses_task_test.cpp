@@ -1,7 +1,6 @@
-#include "attend/train/senses_task.h"
-
 #include "attend/input_error.h"
 #include "attend/train/senses_grammar.h"
+#include "attend/train/task.h"
 
 #include <gmock/gmock.h>
 
@@ -10,10 +9,12 @@ namespace {
 
 using testing::HasSubstr;
 
+const Recipe& kDefaults = find_task("senses").defaults;
+
 TEST(SensesTask, TargetsAreTheNextTokensAndTheSense) {
-  const SensesTask task(SensesTask::defaults());
-  const auto& tokenizer = task.tokenizer();
-  const auto batch = task.validation_batches(3).front();
+  const auto task = make_task(kDefaults);
+  const auto& tokenizer = task->tokenizer();
+  const auto batch = task->validation_batches(3).front();
   const auto length = batch.targets[0].ne(kIgnored).sum().item<int64_t>();
   EXPECT_TRUE(
       batch.targets[0].narrow(0, 0, length - 1).equal(batch.tokens[0].narrow(0, 1, length - 1)));
@@ -23,7 +24,7 @@ TEST(SensesTask, TargetsAreTheNextTokensAndTheSense) {
 }
 
 TEST(SensesTask, ShowsAttentionForHeldOutSentences) {
-  const auto probes = SensesTask(SensesTask::defaults()).probe_texts();
+  const auto probes = make_task(kDefaults)->probe_texts();
   ASSERT_EQ(probes.size(), 2U);
   EXPECT_NE(probes[0], probes[1]);
   const auto sentences = make_sense_sentences();
@@ -34,17 +35,10 @@ TEST(SensesTask, ShowsAttentionForHeldOutSentences) {
 }
 
 TEST(SensesTask, ValidationIsWholeWhateverTheBatch) {
-  const SensesTask task(SensesTask::defaults());
+  const auto task = make_task(kDefaults);
   int64_t rows = 0;
-  for (const auto& batch : task.validation_batches(7)) rows += batch.tokens.size(0);
+  for (const auto& batch : task->validation_batches(7)) rows += batch.tokens.size(0);
   EXPECT_EQ(rows, 800);
-}
-
-TEST(SensesTask, AContextShorterThanASentenceIsRefused) {
-  auto recipe = SensesTask::defaults();
-  recipe.context() = 5;
-  EXPECT_THAT([&] { SensesTask{recipe}; },
-              testing::ThrowsMessage<InputError>(HasSubstr("context (5) must be at least")));
 }
 
 }  // namespace

@@ -16,7 +16,9 @@ namespace {
 class EveryTask : public testing::TestWithParam<std::size_t> {
  protected:
   const TaskInfo& info() const { return tasks().at(GetParam()); }
-  bool asks() const { return !info().reads_file() && info().name != std::string("senses"); }
+  bool asks() const {
+    return info().name != std::string("text") && info().name != std::string("senses");
+  }
 
   TemporaryDirectory directory_;
   Recipe recipe_ = recipe_with_text(info(), directory_.path());
@@ -61,13 +63,13 @@ TEST_P(EveryTask, WhatIsHeldOutDoesNotDependOnTheSeed) {
 }
 
 TEST_P(EveryTask, HeldOutPromptsAreNeverTrainedOn) {
-  if (!asks()) return;
+  if (!asks()) GTEST_SKIP() << "asks nothing that could be told apart";
   std::set<std::string> held_out;
   for (const auto& batch : task_->validation_batches(100)) {
     for (const auto& example : examples_in(batch, *task_)) held_out.insert(example.prompt);
   }
   for (const auto& example : task_->samples()) EXPECT_EQ(held_out.count(example.prompt), 1U);
-  EXPECT_GT(held_out.size(), 100U);
+  EXPECT_GE(held_out.size(), 50U);
   Sampler sampler(3);
   for (int i = 0; i < 40; ++i) {
     for (const auto& example : examples_in(task_->training_batch(100, sampler), *task_)) {
@@ -108,6 +110,7 @@ TEST_P(EveryTask, ItsModelTakesItsBatches) {
 
 TEST_P(EveryTask, AllClassesOccur) {
   const auto classes = task_->classes();
+  if (classes.empty()) GTEST_SKIP() << "has no classes";
   Sampler sampler(3);
   for (const auto& batch :
        {task_->training_batch(200, sampler), task_->validation_batches(200).front()}) {

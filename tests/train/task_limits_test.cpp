@@ -4,11 +4,12 @@
 #include "attend/train/task.h"
 #include "support/small_runs.h"
 #include "support/task_examples.h"
-#include "support/temporary_directory.h"
 #include "support/throws.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <algorithm>
 
 namespace attend::train {
 namespace {
@@ -20,8 +21,11 @@ struct Extreme {
 
 /// Whether a task of such data works; if not, it says so before training begins.
 bool works(Recipe recipe, const Extreme& extreme) {
-  recipe.data.length = extreme.length;
-  recipe.data.symbols = extreme.symbols;
+  const auto reads = [keys = find_task(recipe.task).data_keys](const char* key) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  if (reads("length")) recipe.data.length = extreme.length;
+  if (reads("symbols")) recipe.data.symbols = extreme.symbols;
   recipe.context() = 4 * extreme.length + 64;
   std::unique_ptr<Task> task;
   try {
@@ -37,15 +41,16 @@ bool works(Recipe recipe, const Extreme& extreme) {
 }
 
 TEST(TaskLimits, ExtremesOfTheDataWorkOrAreRefusedBeforeTraining) {
-  const TemporaryDirectory directory;
   for (const auto& task : tasks()) {
     auto recipe = task.defaults;
     if (task.reads_file()) continue;  // has neither length nor symbols
+    bool any = false;
     for (const auto& extreme : {Extreme{1, 1}, Extreme{1, 4096}, Extreme{4096, 1},
                                 Extreme{4096, 4096}, Extreme{1, 2}, Extreme{2, 1}}) {
       SCOPED_TRACE(fmt::format("{}: {}, {}", task.name, extreme.length, extreme.symbols));
-      works(recipe, extreme);
+      any = works(recipe, extreme) || any;
     }
+    EXPECT_TRUE(any) << task.name;
   }
 }
 
@@ -80,10 +85,9 @@ TEST(TaskLimits, SumsOfEighteenDigitsDoNotOverflow) {
 }
 
 TEST(TaskLimits, AContextThatIsTooShortIsRefusedAndTheLeastIsNamed) {
-  const TemporaryDirectory directory;
   for (const auto& task : tasks()) {
     if (task.reads_file()) continue;  // its context is any
-    auto recipe = recipe_with_text(task, directory.path());
+    auto recipe = task.defaults;
     recipe.context() = 1;
     std::string message;
     try {

@@ -5,8 +5,12 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 namespace attend::train {
 namespace {
+
+using testing::IsSupersetOf;
 
 TEST(Tasks, EachIsFoundByItsNameAndItsDefaultsNameIt) {
   for (const auto& task : tasks()) {
@@ -19,9 +23,32 @@ TEST(Tasks, EachIsFoundByItsNameAndItsDefaultsNameIt) {
 
 TEST(Tasks, AnUnknownNameSuggestsTheNearest) {
   EXPECT_THAT([] { find_task("sense"); },
-              throws<InputError>("unknown task 'sense'; did you mean 'senses'? There are: senses, "
+              throws<InputError>("unknown task 'sense'; there are: senses, "
                                  "copy, reverse, "));
-  EXPECT_THAT([] { find_task("revers"); }, throws<InputError>("did you mean 'reverse'?"));
+  EXPECT_THAT([] { find_task("revers"); }, throws<InputError>("; did you mean 'reverse'?"));
+}
+
+TEST(Tasks, EachReadsTheDataKeysThatItNames) {
+  std::set<std::string> known;
+  for (const auto& field : recipe_fields()) {
+    if (std::string_view(field.section) == "data") known.insert(field.key);
+  }
+  for (const auto& task : tasks()) EXPECT_THAT(known, IsSupersetOf(task.data_keys)) << task.name;
+}
+
+TEST(Tasks, ADataKeyThatTheTaskDoesNotReadIsRefused) {
+  auto recipe = find_task("translation").defaults;
+  recipe.data.symbols = 5;
+  EXPECT_THAT([&] { make_task(recipe); },
+              throws<InputError>("the task translation has no symbols; of the values of data it "
+                                 "has: none"));
+  recipe = find_task("copy").defaults;
+  recipe.data.length = 5;
+  EXPECT_NO_THROW(make_task(recipe));
+  recipe.data.unit = TextUnit::word;
+  EXPECT_THAT([&] { make_task(recipe); },
+              throws<InputError>("the task copy has no unit; of the values of data it has: length, "
+                                 "symbols"));
 }
 
 TEST(Tasks, AModelOfAnotherKindIsRefused) {

@@ -18,4 +18,7 @@ std::vector<std::string_view> split_characters(std::string_view text);
 /// Bytes for people to read: control characters and what is not UTF-8 as \x0a, the rest as it is.
 std::string printable(std::string_view bytes);
 
+/// The bytes with U+FFFD for what is not UTF-8, as a model of bytes may write.
+std::string replace_invalid_utf8(std::string_view bytes);
+
 }  // namespace attend

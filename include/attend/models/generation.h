@@ -45,6 +45,7 @@ struct AnswerTokens {
 ///                            {.sampling = {.temperature = 0.0}});
 std::vector<int64_t> generate(Seq2Seq& model, const std::vector<int64_t>& source,
                               const AnswerTokens& around, const GenerationOptions& options = {},
-                              const std::optional<torch::Generator>& generator = std::nullopt);
+                              const std::optional<torch::Generator>& generator = std::nullopt,
+                              const std::function<bool(int64_t)>& on_token = {});
 
 }  // namespace attend::inline models

@@ -87,7 +87,7 @@ struct StackConfig {
   double residual_scale = 1.0;    ///< constant factor of a branch's result
   double dropout = 0.0;           ///< in attention, feed-forward, residual branches and embedding
   double stochastic_depth = 0.0;  ///< probability that the last layer's branch is left out
-  bool checkpoint = false;        ///< recompute activations in the backward pass: less memory
+  bool recompute = false;         ///< recompute activations in the backward pass: less memory
   Initialization initialization = Initialization::gpt2;
 };
 

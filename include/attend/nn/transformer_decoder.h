@@ -26,7 +26,7 @@ struct TransformerDecoderOptions {
   /// Whether a norm of the blocks' kind follows the last of them.
   TORCH_ARG(bool, final_norm) = true;
   /// Whether to recompute each block in the backward pass instead of keeping its activations.
-  TORCH_ARG(bool, checkpoint) = false;
+  TORCH_ARG(bool, recompute) = false;
 };
 
 /// A stack of decoder blocks, which look at themselves and at a memory: the decoder of Vaswani et

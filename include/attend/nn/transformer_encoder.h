@@ -13,7 +13,7 @@ namespace attend {
 
 /// Options for `TransformerEncoder`; those of its blocks are nested.
 ///
-///     TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6).checkpoint(true)
+///     TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6).recompute(true)
 struct TransformerEncoderOptions {
   TransformerEncoderOptions(const TransformerBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
@@ -28,7 +28,7 @@ struct TransformerEncoderOptions {
   /// Whether to recompute each block in the backward pass instead of keeping its activations: less
   /// memory for a third more time. See `checkpoint`. Not with experts, whose balance loss would be
   /// lost, nor with value residuals, which tie the blocks together.
-  TORCH_ARG(bool, checkpoint) = false;
+  TORCH_ARG(bool, recompute) = false;
 };
 
 /// A stack of transformer blocks: an encoder (Vaswani et al. 2017) or, called with `.causal =

@@ -11,8 +11,9 @@ namespace attend::train {
 /// gradient and both moments, where torch::optim::AdamW makes about ten. Weight decay applies to
 /// those that `trained_parameters` says.
 ///
-/// State of each parameter: `average` of its gradient and `square`, of the gradient's square, in
-/// its shape; `step`, a 0-dim float, how many it has made.
+/// State of each parameter, named as in torch.optim: `exp_avg`, the mean of its gradient, and
+/// `exp_avg_sq`, of the gradient's square, in its shape; `step`, a 0-dim float, how many it has
+/// made.
 ///
 ///     AdamW optimizer(trained_parameters(*model), recipe.training);
 ///     optimizer.zero_grad();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/io/tokenizer.h"
+#include "attend/models/generation.h"
 #include "attend/train/model.h"
 #include "attend/train/task.h"
 
@@ -14,6 +15,10 @@ namespace attend::train {
 inline constexpr const char* kPadding = "<pad>";
 inline constexpr const char* kBegin = "<begin>";
 inline constexpr const char* kEnd = "<end>";
+
+/// Where the answers of a Seq2Seq begin and end. Throws InputError if the tokenizer has no such
+/// tokens.
+AnswerTokens answer_tokens(const Tokenizer& tokenizer);
 
 /// What `model` thinks likeliest after the prompt of an example: of a classifier the name of the
 /// class, of a Seq2Seq the target, of a LanguageModel as many tokens as the right answer has.

@@ -10,4 +10,7 @@ namespace attend::train {
 /// Throws InputError, naming what there is, for another name and for a device that is not there.
 torch::Device find_device(const std::string& name);
 
+/// From here on LibTorch uses so many CPU threads; 0 = as many as now.
+void use_threads(int64_t threads);
+
 }  // namespace attend::train

@@ -26,7 +26,7 @@ struct Evaluation {
   double loss = 0.0;                    ///< mean cross-entropy of a target, in nats
   std::optional<double> accuracy = {};  ///< share of sequences all of whose answers are the model's
                                         ///< likeliest, 0 to 1, if there are answers
-  int64_t tokens = 0;                   ///< how many targets the loss is the mean of
+  int64_t targets = 0;                  ///< how many targets the loss is the mean of
 };
 
 /// Sequences that are measured at once: bounds the memory, does not change the result.

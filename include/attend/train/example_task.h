@@ -38,8 +38,8 @@ class ListedTask : public Task {
   std::vector<Example> samples() const override { return samples_; }
 
  protected:
-  /// Holds out a share of the examples, at least one, which the number of examples alone decides.
-  /// Throws InputError if there are fewer than two.
+  /// Holds out a share of the different prompts, at least one, which their number alone decides;
+  /// all examples of a prompt go the same way. Throws InputError if there are fewer than two.
   void set_examples(const std::vector<Example>& examples, double held_out);
   /// Examples as a batch; see example_batches.h.
   virtual Batch rows(const std::vector<Example>& examples) const = 0;

@@ -31,9 +31,10 @@ struct LearningRateSearch {
 };
 
 /// Trains a model for a few steps while the learning rate rises, and suggests one (Smith 2017,
-/// "Cyclical Learning Rates for Training Neural Networks"). The search ends early where the loss
-/// leaves its lowest for good. Of `config`, the schedule, the warm-up and the intervals do not
-/// count. The model is changed: train another one.
+/// "Cyclical Learning Rates for Training Neural Networks"). The search ends early at a loss
+/// that is not finite, and ten trials above the first loss after one a tenth below it. Of `config`,
+/// the schedule, the warm-up and the intervals do not count. The model is changed: train another
+/// one.
 ///
 ///     const auto search = search_learning_rate(model, *task, recipe.training);
 ///     if (search.suggestion) recipe.training.lr = *search.suggestion;

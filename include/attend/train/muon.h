@@ -22,7 +22,7 @@ torch::Tensor orthogonalized(const torch::Tensor& matrix);
 /// A matrix that a layer keeps joined is orthogonalized as one: the queries, keys and values of
 /// `attention.qkv` (3*E, E) together, the two halves of a gated feed-forward's `up` as well.
 ///
-/// State of each matrix: `momentum`, in its shape.
+/// State of each matrix, named as in torch.optim: `momentum_buffer`, in its shape.
 ///
 ///     Muon optimizer(matrices, recipe.training);  // those with ParameterRole::hidden_matrix
 ///     optimizer.step(learning_rate);

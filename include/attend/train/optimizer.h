@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/train/recipe.h"
+#include "attend/train/training_config.h"
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -23,7 +23,7 @@ class Optimizer {
   virtual void zero_grad() = 0;
 
   /// All that the next step depends on besides parameters and gradients, as views, by names like
-  /// `decoder.norm.weight/average`: a parameter's, as in the state dict, and what is kept of it.
+  /// `decoder.norm.weight/exp_avg`: a parameter's, as in the state dict, and what is kept of it.
   virtual std::map<std::string, torch::Tensor> state() const = 0;
   /// Copies what `state` gave. Throws InputError, listing each name that is missing, unknown, or of
   /// another dtype or shape, before anything is changed.

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "attend/enum_names.h"
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
 #include "attend/models/sequence_classifier.h"
 #include "attend/train/tokenizers.h"
+#include "attend/train/training_config.h"
 
 #include <array>
 #include <filesystem>
@@ -25,65 +25,15 @@ struct DataConfig {
   int64_t vocabulary = 1000;            ///< most words, 0 = all; number of subwords
 };
 
-/// What the numbers of a forward pass are.
-enum class Precision {
-  fp32,  ///< float32 throughout
-  bf16,  ///< bfloat16 where it is safe (autocast); weights and optimizer stay float32
-};
-
-/// What to do when the loss or its gradient is not finite.
-enum class OnNonFinite {
-  stop,  ///< end the run with an error
-  skip,  ///< leave the step out, and count it
-};
-
-/// What turns gradients into steps.
-enum class OptimizerKind {
-  adamw,  ///< AdamW for all parameters
-  muon,   ///< Muon for the hidden matrices, AdamW for the rest
-};
-
-/// The course of the learning rate after the warm-up.
-enum class ScheduleKind {
-  cosine,    ///< falls along half a cosine to the last step
-  linear,    ///< falls in a line to the last step
-  constant,  ///< stays
-  wsd,       ///< warm-up, stable, decay: stays, and falls in a line over the last steps
-};
-
-/// How a model is trained.
-struct TrainingConfig {
-  int64_t steps = 400;     ///< optimizer steps
-  int64_t batch = 64;      ///< sequences in a backward pass
-  int64_t accumulate = 1;  ///< backward passes in a step
-  double lr = 3e-3;        ///< highest learning rate
-  ScheduleKind schedule = ScheduleKind::cosine;
-  double min_lr_ratio = 0.1;  ///< learning rate at the last step, if it falls, as a share of lr
-  int64_t warmup = 50;        ///< steps in which the learning rate rises from 0
-  double cooldown = 0.2;      ///< wsd: share of the steps in which the learning rate falls
-  OptimizerKind optimizer = OptimizerKind::adamw;
-  double weight_decay = 0.1;     ///< of matrices and embeddings; biases and norms have none
-  double beta1 = 0.9;            ///< AdamW: memory of the gradient
-  double beta2 = 0.99;           ///< AdamW: memory of its square
-  double momentum = 0.95;        ///< Muon: memory of the gradient
-  double clip = 1.0;             ///< highest norm of the gradient; 0 = no limit
-  double label_smoothing = 0.0;  ///< share of a target's weight that all tokens share
-  double balance = 0.01;         ///< weight of the loss that spreads tokens over experts, if any
-  Precision precision = Precision::fp32;
-  OnNonFinite on_nonfinite = OnNonFinite::stop;
-  int64_t eval_every = 100;  ///< steps between two evaluations
-  int64_t patience = 0;      ///< evaluations without a lower loss that end the run; 0 = none do
-  int64_t checkpoint_every = 100;  ///< steps between two checkpoints
-  int64_t log_every = 10;          ///< steps between two progress reports
-  int64_t seed = 1;                ///< of the weights, the batches and dropout
-  int64_t threads = 0;             ///< CPU threads; 0 = as many as LibTorch takes
-  std::string device = "auto";     ///< "cpu", "cuda", "cuda:1", ...; "auto" = a GPU if there is one
-};
-
 /// The config of a model of any kind; in a recipe its kind has the name in `model_kind`.
 using ModelConfig = std::variant<LanguageModelConfig, SequenceClassifierConfig, Seq2SeqConfig>;
 
-/// "language_model", "sequence_classifier" or "seq2seq".
+/// The kinds of models, in the order of `ModelConfig`.
+inline constexpr std::array<std::string_view, 3> kModelKinds{"language_model",
+                                                             "sequence_classifier", "seq2seq"};
+static_assert(kModelKinds.size() == std::variant_size_v<ModelConfig>);
+
+/// One of them.
 std::string_view model_kind(const ModelConfig& config);
 
 /// Everything that a run is made of: what is learned, by which model, and how.
@@ -151,26 +101,3 @@ std::string to_toml(const Recipe& recipe);
 void check_recipe(const Recipe& recipe);
 
 }  // namespace attend::train
-
-namespace attend {
-
-template <>
-struct EnumNames<train::Precision> {
-  static constexpr std::array<std::string_view, 2> names{"fp32", "bf16"};
-};
-
-template <>
-struct EnumNames<train::OnNonFinite> {
-  static constexpr std::array<std::string_view, 2> names{"stop", "skip"};
-};
-
-template <>
-struct EnumNames<train::OptimizerKind> {
-  static constexpr std::array<std::string_view, 2> names{"adamw", "muon"};
-};
-template <>
-struct EnumNames<train::ScheduleKind> {
-  static constexpr std::array<std::string_view, 4> names{"cosine", "linear", "constant", "wsd"};
-};
-
-}  // namespace attend

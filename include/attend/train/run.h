@@ -21,8 +21,8 @@ namespace attend::train {
 /// What a run directory holds, besides the files of its tokenizer (see Tokenizer::files) and of the
 /// embedding projector (see EmbeddingFiles).
 struct RunFiles {
-  static constexpr const char* recipe = "recipe.toml";       ///< all values, written out
-  static constexpr const char* data = "data.json";           ///< its checksum, its classes
+  static constexpr const char* recipe = "recipe.toml";  ///< all values, written out
+  static constexpr const char* data = "data.json";  ///< its checksum, its classes, what is fixed
   static constexpr const char* model = "model.safetensors";  ///< weights of the lowest loss
   static constexpr const char* metrics = "metrics.jsonl";    ///< a line per report
   static constexpr const char* summary = "summary.json";     ///< what was reached

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/train/recipe.h"
+#include "attend/train/training_config.h"
 
 #include <functional>
 

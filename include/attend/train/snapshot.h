@@ -13,7 +13,7 @@ namespace attend::train {
 /// How far a run has come.
 struct Standing {
   int64_t step = 0;               ///< steps done
-  int64_t tokens = 0;             ///< read by the model in them
+  int64_t tokens = 0;             ///< read by the model in them, padding included
   int64_t skipped = 0;            ///< steps left out since loss or gradient was not finite
   double training_seconds = 0.0;  ///< of the steps
   double evaluation_seconds = 0.0;

@@ -51,6 +51,7 @@ struct TaskInfo {
   const char* summary;
   Recipe defaults;  ///< its model is of the kind that the task trains
   std::unique_ptr<Task> (*make)(const Recipe&);
+  std::vector<std::string> data_keys;  ///< the values of DataConfig that it reads
   /// If it learns the file that Recipe::text names: all of another such file, in the tokens and
   /// classes that a model has learned, in batches of at most `size`, to measure it on. Throws
   /// InputError if that cannot be.
@@ -68,7 +69,8 @@ const std::vector<TaskInfo>& tasks();
 const TaskInfo& find_task(const std::string& name);
 
 /// The task that a recipe names. Throws InputError if the recipe's model is of another kind than
-/// the task trains, or the recipe does not suit the task.
+/// the task trains, has a value of DataConfig that the task does not read and that is not the
+/// default, or does not suit the task.
 std::unique_ptr<Task> make_task(const Recipe& recipe);
 
 }  // namespace attend::train

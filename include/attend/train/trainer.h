@@ -19,8 +19,8 @@ namespace attend::train {
 class Keeper {
  public:
   virtual ~Keeper() = default;
-  /// Hears the weights of each evaluation that is better than all before; a run that goes on begins
-  /// with those that are the best so far, since what is kept may be of steps that are gone.
+  /// Hears the weights of each evaluation of a new lowest loss. A resumed run calls it first with
+  /// those of its snapshot, because what was kept may be of later steps.
   virtual void keep_best(const std::map<std::string, torch::Tensor>& weights) = 0;
   /// Hears how to go on from here.
   virtual void keep(const Snapshot& snapshot) = 0;
@@ -55,12 +55,13 @@ struct TrainerHooks {
 ///     auto outcome = trainer.run({.observers = {&progress_line}});
 class Trainer {
  public:
-  /// Without a schedule, the config's: learning_rate() (schedule.h).
+  /// Without a schedule, the config's: learning_rate() (schedule.h). The task has to outlive it.
   Trainer(Model model, const Task& task, const TrainingConfig& config, Schedule schedule = {});
 
   /// Goes on from where it stands until a step of the config is the last one, patience is at its
   /// end, or a stop is requested. Throws std::runtime_error, naming step, learning rate and the
-  /// latest snapshot, if the loss or its gradient is not finite and the config says to stop.
+  /// latest snapshot, if the loss or its gradient is not finite and the config says to stop, or
+  /// the weights are not finite either; and if it ends without an evaluation that is.
   Outcome run(const TrainerHooks& hooks = {});
 
   Snapshot snapshot() const;
@@ -72,8 +73,10 @@ class Trainer {
   bool reports() const;
   void step(const TrainerHooks& hooks);
   void accumulate_gradients();
+  [[noreturn]] void stop_at_nonfinite(const TrainerHooks& hooks, bool spoilt) const;
   void report(const TrainerHooks& hooks);
   void evaluate(const TrainerHooks& hooks);
+  void keep(const TrainerHooks& hooks) const;
   bool out_of_patience() const;
 
   Model model_;

@@ -20,7 +20,8 @@ class AdditionTask : public QuestionTask {
   static Recipe defaults() {
     auto recipe = question_recipe();
     recipe.data.length = 3;
-    recipe.training.lr = 3e-3;
+    recipe.training.steps = 2000;
+    recipe.training.eval_every = 200;
     return recipe;
   }
 
@@ -49,8 +50,11 @@ class AdditionTask : public QuestionTask {
 }  // namespace
 
 TaskInfo addition_task() {
-  return {"addition", "the sum, its last digit first: 012+345=7530.", AdditionTask::defaults(),
-          make<AdditionTask>};
+  return {"addition",
+          "the sum, its last digit first: 012+345=7530.",
+          AdditionTask::defaults(),
+          make<AdditionTask>,
+          {"length"}};
 }
 
 }  // namespace attend::train

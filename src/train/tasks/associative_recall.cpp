@@ -1,7 +1,10 @@
+#include "attend/input_error.h"
 #include "train/tasks/question_task.h"
 #include "train/tasks/tasks.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
+#include <utility>
 
 namespace attend::train {
 namespace {
@@ -16,16 +19,20 @@ class AssociativeRecallTask : public QuestionTask {
     recipe.stack().positions = PositionScheme::rotary;
     recipe.stack().smeared_keys = true;
     recipe.training.steps = 600;
-    recipe.training.lr = 3e-3;
-    recipe.training.eval_every = 100;
     return recipe;
   }
 
   explicit AssociativeRecallTask(const Recipe& recipe)
       : QuestionTask(recipe, first_letters(recipe.data.symbols) + "0123456789?",
-                     2 * longest(recipe) + 3),
+                     2 * recipe.data.length + 3),
         letters_(first_letters(recipe.data.symbols)),
-        longest_(longest(recipe)) {}
+        longest_(recipe.data.length) {
+    if (longest_ > recipe.data.symbols) {
+      throw InputError(
+          fmt::format("length ({}) must be at most symbols ({}): each letter has one digit",
+                      longest_, recipe.data.symbols));
+    }
+  }
 
  protected:
   Example draw(Sampler& sampler) const override {
@@ -47,10 +54,6 @@ class AssociativeRecallTask : public QuestionTask {
   }
 
  private:
-  static int64_t longest(const Recipe& recipe) {
-    return std::min(recipe.data.length, recipe.data.symbols);
-  }
-
   std::string letters_;
   int64_t longest_;
 };
@@ -58,8 +61,11 @@ class AssociativeRecallTask : public QuestionTask {
 }  // namespace
 
 TaskInfo associative_recall_task() {
-  return {"associative-recall", "the digit that stood beside a letter: c4a7b1?a7",
-          AssociativeRecallTask::defaults(), make<AssociativeRecallTask>};
+  return {"associative-recall",
+          "the digit that stood beside a letter: c4a7b1?a7",
+          AssociativeRecallTask::defaults(),
+          make<AssociativeRecallTask>,
+          {"length", "symbols"}};
 }
 
 }  // namespace attend::train

@@ -22,15 +22,18 @@ class BalancedBracketsTask : public ExampleTask {
   static Recipe defaults() {
     Recipe recipe;
     recipe.data.length = 16;
-    recipe.model = SequenceClassifierConfig{};
+    // One bracket without a partner decides, which an average over the string would hide.
+    recipe.model = SequenceClassifierConfig{.pooling = Pooling::max};
     recipe.context() = 32;
     recipe.stack().layers = 4;
     recipe.stack().positions = PositionScheme::relative;
     // No distance is in a bucket that shorter strings have not trained.
     recipe.stack().relative_buckets = 16;
     recipe.stack().relative_distance = 8;
-    recipe.training.steps = 3000;
-    recipe.training.lr = 2e-3;
+    recipe.stack().smeared_keys = true;
+    recipe.training.optimizer = OptimizerKind::muon;
+    recipe.training.lr = 5e-3;
+    recipe.training.steps = 2000;
     recipe.training.eval_every = 250;
     return recipe;
   }
@@ -119,8 +122,11 @@ class BalancedBracketsTask : public ExampleTask {
 }  // namespace
 
 TaskInfo balanced_brackets_task() {
-  return {"balanced-brackets", "whether brackets are balanced, at lengths not trained on",
-          BalancedBracketsTask::defaults(), make<BalancedBracketsTask>};
+  return {"balanced-brackets",
+          "whether brackets are balanced, at lengths not trained on",
+          BalancedBracketsTask::defaults(),
+          make<BalancedBracketsTask>,
+          {"length"}};
 }
 
 }  // namespace attend::train

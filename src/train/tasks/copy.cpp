@@ -15,7 +15,11 @@ class CopyTask : public LetterTask {
 }  // namespace
 
 TaskInfo copy_task() {
-  return {"copy", "the same letters again: cab=cab.", CopyTask::defaults(), make<CopyTask>};
+  return {"copy",
+          "the same letters again: cab=cab.",
+          CopyTask::defaults(),
+          make<CopyTask>,
+          {"length", "symbols"}};
 }
 
 }  // namespace attend::train

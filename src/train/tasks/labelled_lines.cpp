@@ -1,10 +1,9 @@
-#include "attend/train/labelled_lines.h"
-
 #include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/train/checksum.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
+#include "attend/train/read_labelled_lines.h"
 #include "attend/train/tokenizers.h"
 #include "train/tasks/tasks.h"
 
@@ -43,7 +42,8 @@ class LabelledLinesTask : public ListedTask {
 
   explicit LabelledLinesTask(const Recipe& recipe) : context_(recipe.context()) {
     if (recipe.text.empty()) {
-      throw InputError("the task 'labelled-lines' needs a .tsv or .csv file: give it with --text");
+      throw InputError(
+          "the task 'labelled-lines' needs a .tsv or .csv file: the recipe's text names none");
     }
     const auto lines = read_labelled_lines(recipe.text);
     classes_ = lines.classes;
@@ -55,11 +55,7 @@ class LabelledLinesTask : public ListedTask {
     std::string all;
     for (const auto& text : lines.texts) all += text + "\n";
     tokenizer_ = make_tokenizer(recipe.data.unit, all, recipe.data.vocabulary);
-    try {
-      set_examples(examples_of(lines), recipe.data.held_out);
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("{}: {}", recipe.text, error.what()));
-    }
+    naming(recipe.text, [&] { set_examples(examples_of(lines), recipe.data.held_out); });
   }
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
@@ -78,22 +74,24 @@ class LabelledLinesTask : public ListedTask {
   std::string checksum_;
 };
 
-std::vector<Batch> batches_of_file(const std::filesystem::path& path, const Recipe& recipe,
-                                   const Tokenizer& tokenizer,
-                                   const std::vector<std::string>& classes, int64_t size) {
+std::vector<Batch> batches_of_table(const std::filesystem::path& path, const Recipe& recipe,
+                                    const Tokenizer& tokenizer,
+                                    const std::vector<std::string>& classes, int64_t size) {
   const auto lines = read_labelled_lines(path);
-  try {
+  return naming(path.string(), [&] {
     return split_rows(rows_of(examples_of(lines), recipe.context(), tokenizer, classes), size);
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", path.string(), error.what()));
-  }
+  });
 }
 
 }  // namespace
 
 TaskInfo labelled_lines_task() {
-  return {"labelled-lines", "the class of each text of a table (.tsv or .csv) given with --text",
-          LabelledLinesTask::defaults(), make<LabelledLinesTask>, batches_of_file};
+  return {"labelled-lines",
+          "the class of each text of a table (.tsv or .csv)",
+          LabelledLinesTask::defaults(),
+          make<LabelledLinesTask>,
+          {"held_out", "unit", "vocabulary"},
+          batches_of_table};
 }
 
 }  // namespace attend::train

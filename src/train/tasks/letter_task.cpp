@@ -14,7 +14,6 @@ Recipe LetterTask::defaults() {
   recipe.training.optimizer = OptimizerKind::muon;
   recipe.training.lr = 1e-2;
   recipe.training.steps = 1000;
-  recipe.training.eval_every = 100;
   return recipe;
 }
 

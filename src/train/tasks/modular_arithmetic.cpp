@@ -13,8 +13,9 @@ namespace {
 constexpr int64_t kLength = 4;            // a + b =
 constexpr int64_t kLargestModulus = 512;  // a quarter of a million sums, made in a second
 
-/// All sums a + b modulo a prime (Power et al. 2022): long after the model knows the sums that it
-/// is trained on by heart, it finds the rule, and the held-out ones come right: grokking.
+/// All sums a + b modulo `symbols`, a prime by default (Power et al. 2022): long after the model
+/// knows the sums that it is trained on by heart, it finds the rule, and the held-out ones come
+/// right: grokking.
 class ModularArithmeticTask : public ListedTask {
  public:
   static Recipe defaults() {
@@ -30,7 +31,6 @@ class ModularArithmeticTask : public ListedTask {
     recipe.training.schedule = ScheduleKind::constant;
     recipe.training.beta2 = 0.98;
     recipe.training.weight_decay = 1.0;
-    recipe.training.eval_every = 100;
     return recipe;
   }
 
@@ -71,8 +71,11 @@ class ModularArithmeticTask : public ListedTask {
 }  // namespace
 
 TaskInfo modular_arithmetic_task() {
-  return {"modular-arithmetic", "the sum modulo a prime, which a model groks: 50 + 60 = 13",
-          ModularArithmeticTask::defaults(), make<ModularArithmeticTask>};
+  return {"modular-arithmetic",
+          "the sum modulo a number, which a model groks: 50 + 60 = 13",
+          ModularArithmeticTask::defaults(),
+          make<ModularArithmeticTask>,
+          {"symbols", "held_out"}};
 }
 
 }  // namespace attend::train

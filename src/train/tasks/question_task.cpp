@@ -30,9 +30,6 @@ Recipe question_recipe() {
   Recipe recipe;
   recipe.stack().layers = 2;
   recipe.context() = 32;
-  recipe.training.steps = 2000;
-  recipe.training.eval_every = 200;
-  recipe.training.lr = 2e-3;
   return recipe;
 }
 

@@ -17,7 +17,11 @@ class ReverseTask : public LetterTask {
 }  // namespace
 
 TaskInfo reverse_task() {
-  return {"reverse", "the letters backwards: cab=bac.", ReverseTask::defaults(), make<ReverseTask>};
+  return {"reverse",
+          "the letters backwards: cab=bac.",
+          ReverseTask::defaults(),
+          make<ReverseTask>,
+          {"length", "symbols"}};
 }
 
 }  // namespace attend::train

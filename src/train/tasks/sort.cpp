@@ -14,7 +14,7 @@ class SortTask : public LetterTask {
   static Recipe defaults() {
     auto recipe = LetterTask::defaults();
     recipe.stack().layers = 3;
-    recipe.training.steps = 2200;
+    recipe.training.steps = 3000;
     recipe.training.min_lr_ratio = 0.02;
     recipe.training.eval_every = 200;
     return recipe;
@@ -31,8 +31,11 @@ class SortTask : public LetterTask {
 }  // namespace
 
 TaskInfo sort_task() {
-  return {"sort", "the letters in the order of the alphabet: cab=abc.", SortTask::defaults(),
-          make<SortTask>};
+  return {"sort",
+          "the letters in the order of the alphabet: cab=abc.",
+          SortTask::defaults(),
+          make<SortTask>,
+          {"length", "symbols"}};
 }
 
 }  // namespace attend::train

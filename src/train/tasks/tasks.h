@@ -17,7 +17,9 @@ TaskInfo copy_task();
 TaskInfo labelled_lines_task();
 TaskInfo modular_arithmetic_task();
 TaskInfo reverse_task();
+TaskInfo senses_task();
 TaskInfo sort_task();
+TaskInfo text_task();
 TaskInfo translation_task();
 
 }  // namespace attend::train

@@ -57,7 +57,6 @@ class TranslationTask : public ExampleTask {
     recipe.training.optimizer = OptimizerKind::muon;
     recipe.training.lr = 1e-2;
     recipe.training.steps = 600;
-    recipe.training.eval_every = 100;
     return recipe;
   }
 
@@ -127,8 +126,11 @@ class TranslationTask : public ExampleTask {
 }  // namespace
 
 TaskInfo translation_task() {
-  return {"translation", "English into a toy language of other word order and endings",
-          TranslationTask::defaults(), make<TranslationTask>};
+  return {"translation",
+          "English into a toy language of other word order and endings",
+          TranslationTask::defaults(),
+          make<TranslationTask>,
+          {}};
 }
 
 }  // namespace attend::train

@@ -1,10 +1,9 @@
 // Calls what each library that attend::train links is used for, and tokenizers; trains as README.md
 // shows it.
 #include <attend/train/checksum.h>
-#include <attend/train/labelled_lines.h>
-#include <attend/train/task.h>
+#include <attend/train/read_labelled_lines.h>
 #include <attend/train/tokenizers.h>
-#include <attend/train/trainer.h>
+#include <attend/train/training_run.h>
 
 #include <fstream>
 #include <iostream>
@@ -12,9 +11,9 @@
 bool trains() {
   auto recipe = attend::train::find_task("sort").defaults;
   recipe.training.steps = 2;
-  const auto task = attend::train::make_task(recipe);
-  const auto model = attend::train::make_model(recipe, task->tokenizer().size());
-  const auto outcome = attend::train::Trainer(model, *task, recipe.training).run();
+  auto run = attend::train::TrainingRun::begin("runs/sort", recipe, /*overwrite=*/true);
+  const auto outcome = run.train();
+  run.finish(outcome);
   return outcome.standing.best->loss > 0.0;
 }
 

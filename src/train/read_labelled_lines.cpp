@@ -1,4 +1,4 @@
-#include "attend/train/labelled_lines.h"
+#include "attend/train/read_labelled_lines.h"
 
 #include "attend/input_error.h"
 #include "attend/io/files.h"

@@ -1,0 +1,105 @@
+#include "attend/io/vocabulary.h"
+#include "attend/train/answer.h"
+#include "attend/train/example_task.h"
+#include "attend/train/senses_grammar.h"
+#include "train/check_context.h"
+#include "train/tasks/tasks.h"
+
+namespace attend::train {
+namespace {
+
+/// Rows of equal length: padding follows the last token, where causal attention cannot see it.
+Batch to_batch(const std::vector<SenseSentence>& sentences, const Vocabulary& vocabulary,
+               int64_t length) {
+  const auto rows = static_cast<int64_t>(sentences.size());
+  auto tokens = torch::full({rows, length}, vocabulary.id(kPadding), torch::kLong);
+  auto targets = torch::full({rows, length}, kIgnored, torch::kLong);
+  auto answers = torch::zeros({rows, length}, torch::kBool);
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto& sentence = sentences[static_cast<std::size_t>(row)];
+    const auto words = torch::tensor(vocabulary.encode(sentence.words), torch::kLong);  // (n)
+    const int64_t n = words.size(0);
+    tokens[row].narrow(0, 0, n).copy_(words);
+    targets[row].narrow(0, 0, n - 1).copy_(words.narrow(0, 1, n - 1));
+    targets[row][n - 1] = vocabulary.id(sentence.sense);
+    answers[row][n - 1] = true;
+  }
+  return {tokens, targets, answers};
+}
+
+int64_t longest(const SenseSentences& sentences, const Vocabulary& vocabulary) {
+  std::size_t length = 0;
+  for (const auto* part : {&sentences.training, &sentences.held_out}) {
+    for (const auto& sentence : *part) {
+      length = std::max(length, vocabulary.encode(sentence.words).size());
+    }
+  }
+  return static_cast<int64_t>(length);
+}
+
+Vocabulary make_vocabulary(std::vector<std::string> tokens) {
+  tokens.insert(tokens.begin(), kPadding);
+  return {TokenUnit::word, std::move(tokens)};
+}
+
+/// Sentences in which one of eight words (bank, bat, spring, crane, match, bark, seal, palm) means
+/// one of two things that only the words around it tell:
+///
+///     the old boat drifted near the bank . bank   ->   bank=shore
+///     the old clerk paid near the bank . bank     ->   bank=money
+///
+/// The model predicts each next token and, after the full stop and the word itself, its sense.
+/// Whoever does not look at the other tokens cannot be right more often than every second time:
+/// both senses of each word are equally frequent. Held-out sentences are never trained on.
+/// The sentences are the same for each seed of a recipe.
+class SensesTask : public Task {
+ public:
+  /// One layer of width 64: learns the senses in seconds on a CPU.
+  static Recipe defaults() {
+    Recipe recipe;
+    recipe.stack().layers = 1;  // enough here, and its attention shows which words decide
+    recipe.stack().heads = 2;
+    recipe.context() = 16;
+    return recipe;
+  }
+
+  explicit SensesTask(const Recipe& recipe) : vocabulary_(TokenUnit::word, {kPadding}) {
+    const auto sentences = make_sense_sentences();
+    vocabulary_ = make_vocabulary(sentences.tokens);
+    const int64_t length = longest(sentences, vocabulary_);
+    check_context(recipe, length);
+    training_ = to_batch(sentences.training, vocabulary_, length);
+    probes_ = {sentences.held_out[0].words, sentences.held_out[1].words};
+    validation_ = to_batch(sentences.held_out, vocabulary_, length);
+  }
+
+  const Vocabulary& tokenizer() const override { return vocabulary_; }
+  Batch training_batch(int64_t size, Sampler& sampler) const override {
+    return select_rows(training_, sampler.rows(training_.tokens.size(0), size));
+  }
+  std::vector<Batch> validation_batches(int64_t size) const override {
+    return split_rows(validation_, size);
+  }
+  std::vector<std::string> probe_words() const override {
+    return {"river", "clerk", "player", "candle", "oak"};
+  }
+  std::vector<std::string> probe_texts() const override { return probes_; }
+
+ private:
+  Vocabulary vocabulary_;
+  Batch training_;
+  Batch validation_;
+  std::vector<std::string> probes_;
+};
+
+}  // namespace
+
+TaskInfo senses_task() {
+  return {"senses",
+          "which of two meanings a word has in its sentence",
+          SensesTask::defaults(),
+          make<SensesTask>,
+          {}};
+}
+
+}  // namespace attend::train

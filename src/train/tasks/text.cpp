@@ -1,0 +1,133 @@
+#include "attend/input_error.h"
+#include "attend/io/files.h"
+#include "attend/train/checksum.h"
+#include "attend/train/tokenizers.h"
+#include "train/tasks/tasks.h"
+
+#include <fmt/format.h>
+
+namespace attend::train {
+namespace {
+
+std::string read_text_of(const Recipe& recipe) {
+  if (recipe.text.empty())
+    throw InputError("the task 'text' needs a file: the recipe's text names none");
+  return read_text(recipe.text);
+}
+
+/// The first line of a text that begins anywhere, if that has a whole one, or all of it.
+std::string first_line(const std::string& text) {
+  const auto begin = text.find_first_not_of('\n', text.find('\n'));
+  const auto end = text.find('\n', begin);
+  return end == std::string::npos ? text : text.substr(begin, end + 1 - begin);
+}
+
+/// Tokens (N) in windows of `context` that do not overlap, the last one shorter, each token but the
+/// first once as a target; batches of at most `size` windows. Throws InputError for less than two.
+std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, int64_t size) {
+  if (tokens.size(0) < 2) {
+    throw InputError(fmt::format("expected at least two tokens, found {}", tokens.size(0)));
+  }
+  const int64_t predicted = tokens.size(0) - 1;
+  const int64_t whole = predicted / context * context;
+  std::vector<Batch> batches;
+  for (int64_t begin = 0; begin < predicted;) {
+    const int64_t end = begin < whole ? std::min(begin + size * context, whole) : predicted;
+    const auto rows = [&](int64_t shift) {
+      const auto part = tokens.slice(0, begin + shift, end + shift);
+      return part.view({-1, std::min(context, end - begin)});  // (B, T)
+    };
+    batches.push_back({rows(0), rows(1)});
+    begin = end;
+  }
+  return batches;
+}
+
+/// A language model of a text file, by character, byte, word or subword: its beginning is learned,
+/// its end is held out. A training sequence begins anywhere; the held-out part is read whole, in
+/// windows that do not overlap. Only the tokens themselves are made of the whole text.
+class TextTask : public Task {
+ public:
+  /// Four layers of width 128: learns a megabyte of English in minutes on a CPU.
+  static Recipe defaults() {
+    Recipe recipe;
+    recipe.stack().layers = 4;
+    recipe.stack().embed_dim = 128;
+    recipe.stack().positions = PositionScheme::rotary;
+    recipe.training.steps = 2000;
+    recipe.training.batch = 12;
+    recipe.training.min_lr_ratio = 0.05;
+    recipe.training.warmup = 100;
+    recipe.training.eval_every = 500;
+    return recipe;
+  }
+
+  /// Reads `recipe.text`. Throws InputError if it is missing, empty, not UTF-8, or either part is
+  /// shorter than `recipe.context()` + 1 tokens.
+  explicit TextTask(const Recipe& recipe) : TextTask(recipe, read_text_of(recipe)) {}
+
+  const Tokenizer& tokenizer() const override { return *tokenizer_; }
+  Batch training_batch(int64_t size, Sampler& sampler) const override {
+    const auto starts = torch::randint(training_.size(0) - context_, {size, 1}, sampler.generator(),
+                                       torch::TensorOptions(torch::kLong));
+    const auto index = starts + torch::arange(context_);  // (B, T)
+    return {training_.index({index}), training_.index({index + 1})};
+  }
+  std::vector<Batch> validation_batches(int64_t size) const override {
+    return text_windows(validation_, context_, size);
+  }
+  std::string data_checksum() const override { return checksum_; }
+  std::vector<Example> samples() const override { return {{prompt_, ""}}; }
+
+ private:
+  TextTask(const Recipe& recipe, const std::string& text)
+      : tokenizer_(make_tokenizer(recipe.data.unit, text, recipe.data.vocabulary)),
+        context_(recipe.context()),
+        checksum_(fmt::format("{:08x}", crc32c(text))) {
+    const auto ids = tokenizer_->encode(text);
+    const auto tokens = torch::tensor(ids, torch::kLong);  // (N)
+    const int64_t count = tokens.size(0);
+    const auto held_out = static_cast<int64_t>(static_cast<double>(count) * recipe.data.held_out);
+    training_ = tokens.narrow(0, 0, count - held_out);
+    validation_ = tokens.narrow(0, count - held_out, held_out);
+    for (const auto& [part, name] :
+         {std::pair(training_, "training"), std::pair(validation_, "validation")}) {
+      if (part.size(0) > context_) continue;
+      throw InputError(
+          fmt::format("{}: {} tokens leave a {} part of {}, expected more than the context ({})",
+                      recipe.text, count, name, part.size(0), context_));
+    }
+    prompt_ =
+        first_line(tokenizer_->decode({ids.end() - held_out, ids.end() - held_out + context_}));
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  int64_t context_;
+  std::string checksum_;
+  torch::Tensor training_;    // (N) int64
+  torch::Tensor validation_;  // (M) int64
+  std::string prompt_;
+};
+
+std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Recipe& recipe,
+                                   const Tokenizer& tokenizer, const std::vector<std::string>&,
+                                   int64_t size) {
+  const auto text = read_text(path);
+  return naming(path.string(), [&] {
+    const auto tokens = torch::tensor(tokenizer.encode(text), torch::kLong);  // (N)
+    return text_windows(tokens, recipe.context(), size);
+  });
+}
+
+}  // namespace
+
+TaskInfo text_task() {
+  return {"text",
+          "the next character, byte, word or subword of a text file",
+          TextTask::defaults(),
+          make<TextTask>,
+          {"held_out", "unit", "vocabulary"},
+          batches_of_text};
+}
+
+}  // namespace attend::train

@@ -1,0 +1,20 @@
+#include "attend/input_error.h"
+
+#include <gmock/gmock.h>
+
+namespace attend {
+namespace {
+
+TEST(Naming, PutsTheSourceInFrontOfWhatIsWrongWithIt) {
+  EXPECT_THAT([] { naming("a.txt", [] { throw InputError("damaged"); }); },
+              testing::ThrowsMessage<InputError>("a.txt: damaged"));
+}
+
+TEST(Naming, LeavesResultsAndOtherErrorsAsTheyAre) {
+  EXPECT_EQ(naming("a.txt", [] { return 3; }), 3);
+  EXPECT_THAT([] { naming("a.txt", [] { throw std::logic_error("mistake"); }); },
+              testing::ThrowsMessage<std::logic_error>("mistake"));
+}
+
+}  // namespace
+}  // namespace attend
