@@ -154,12 +154,10 @@ SafetensorsHeader read_safetensors_header(const std::filesystem::path& path) {
   std::error_code error;
   const auto file_bytes = std::filesystem::file_size(path, error);
   if (error) throw InputError(fmt::format("{}: {}", path.string(), error.message()));
-  try {
+  return naming(path.string(), [&] {
     start = read_start(path, kLengthBytes + header_length(start, file_bytes));
     return parse_start(start, file_bytes);
-  } catch (const InputError& wrong) {
-    throw InputError(fmt::format("{}: {}", path.string(), wrong.what()));
-  }
+  });
 }
 
 }  // namespace attend

@@ -73,12 +73,14 @@ std::vector<Batch> ListedTask::validation_batches(int64_t size) const {
 }
 
 void ListedTask::set_examples(const std::vector<Example>& examples, double held_out) {
-  std::vector<std::string> prompts;
-  std::set<std::string> met;
+  std::vector<std::vector<Example>> groups;  // of the same prompt each
+  std::map<std::string, std::size_t> places;
   for (const auto& example : examples) {
-    if (met.insert(example.prompt).second) prompts.push_back(example.prompt);
+    const auto [place, is_new] = places.emplace(example.prompt, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[place->second].push_back(example);
   }
-  const auto count = static_cast<int64_t>(prompts.size());
+  const auto count = static_cast<int64_t>(groups.size());
   if (count < 2) {
     throw InputError(
         fmt::format("{} different examples are too few: one has to be held out", count));
@@ -86,16 +88,12 @@ void ListedTask::set_examples(const std::vector<Example>& examples, double held_
   const auto kept =
       std::clamp<int64_t>(std::llround(static_cast<double>(count) * held_out), 1, count - 1);
   const auto order = Sampler(kHeldOutSeed).rows(count, count);
-  std::map<std::string, int64_t> places;
-  for (int64_t i = 0; i < count; ++i) {
-    places[prompts[static_cast<std::size_t>(order[i].item<int64_t>())]] = i;
-  }
-  auto shuffled = examples;
-  std::stable_sort(shuffled.begin(), shuffled.end(), [&](const Example& a, const Example& b) {
-    return places.at(a.prompt) < places.at(b.prompt);
-  });
   std::vector<Example> parts[2];
-  for (auto& example : shuffled) parts[places.at(example.prompt) < kept].push_back(example);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& group = groups[static_cast<std::size_t>(order[i].item<int64_t>())];
+    auto& part = parts[i < kept];
+    part.insert(part.end(), group.begin(), group.end());
+  }
   const auto& [training, measured] = parts;
   training_ = rows(training);
   held_out_ = rows(measured);

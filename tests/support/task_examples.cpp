@@ -34,7 +34,7 @@ Recipe recipe_with_text(const TaskInfo& task, const std::filesystem::path& direc
   if (task.reads_file()) {
     const bool labelled = task.name == std::string("labelled-lines");
     std::string text = labelled ? "text\tlabel\n" : "";
-    for (int i = 0; i < 1000; ++i) {  // each line twice
+    for (int i = 0; i < 2400; ++i) {  // each line twice
       text += "line " + std::to_string(i / 2 * (i / 2));
       text += labelled ? (i / 2 % 2 == 0 ? "\teven\n" : "\todd\n") : "\n";
     }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <functional>
 
 namespace attend::train {
 namespace {
@@ -17,6 +18,15 @@ torch::Tensor first_weight(const SmallRun& run) {
 void spoil(const SmallRun& run) {
   const torch::NoGradGuard no_grad;
   first_weight(run).fill_(NAN);
+}
+
+/// What a trainer asks after each step whether it is to stop: it is not, but a step spoils the
+/// weights.
+std::function<bool()> spoil_after(const SmallRun& run, int64_t last) {
+  return [&run, last, step = int64_t{0}]() mutable {
+    if (++step == last) spoil(run);
+    return false;
+  };
 }
 
 TEST(TrainerNonFinite, ALossThatIsNotFiniteStopsAndNamesStepAndLearningRate) {
@@ -33,13 +43,8 @@ TEST(TrainerNonFinite, NamesTheLatestCheckpoint) {
   recipe.training.checkpoint_every = 3;
   SmallRun run(recipe);
   Recorder recorder;
-  int64_t step = 0;
-  const auto spoil_after_four = [&] {
-    if (++step == 4) spoil(run);
-    return false;
-  };
   EXPECT_THAT(
-      [&] { run.trainer.run({.keeper = &recorder, .stop_requested = spoil_after_four}); },
+      [&] { run.trainer.run({.keeper = &recorder, .stop_requested = spoil_after(run, 4)}); },
       testing::ThrowsMessage<std::runtime_error>(testing::AllOf(
           testing::HasSubstr("at step 5"), testing::HasSubstr("checkpoint: the latest one"))));
   EXPECT_THAT(recorder.kept, testing::ElementsAre(3));
@@ -50,12 +55,7 @@ TEST(TrainerNonFinite, SpoiltWeightsDoNotPushOutTheLastGoodOnes) {
   recipe.training.checkpoint_every = 1;
   SmallRun run(recipe);
   Recorder recorder;
-  int64_t step = 0;
-  const auto spoil_after_four = [&] {
-    if (++step == 4) spoil(run);
-    return false;
-  };
-  EXPECT_THROW(run.trainer.run({.keeper = &recorder, .stop_requested = spoil_after_four}),
+  EXPECT_THROW(run.trainer.run({.keeper = &recorder, .stop_requested = spoil_after(run, 4)}),
                std::runtime_error);
   EXPECT_THAT(recorder.kept, testing::ElementsAre(1, 2, 3));
 }
