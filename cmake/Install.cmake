@@ -34,5 +34,5 @@ configure_package_config_file(cmake/attendConfig.cmake.in attendConfig.cmake
 write_basic_package_version_file(attendConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(
   FILES ${PROJECT_BINARY_DIR}/attendConfig.cmake ${PROJECT_BINARY_DIR}/attendConfigVersion.cmake
-        cmake/LinkLibTorch.cmake cmake/TrainLibraries.cmake
+        cmake/LinkLibTorch.cmake cmake/Libraries.cmake
   DESTINATION ${attend_package_dir})

@@ -42,7 +42,7 @@ int main() {
   const auto path = std::filesystem::temp_directory_path() / "find_largest.pt";
   attend::export_torchscript(
       model, torch::randn({2, 6}), path,
-      {.input_names = {"numbers"}, .check_inputs = {{torch::randn({3, 9})}}});  // another length
+      {.input_names = {"numbers"}, .dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
   auto file = torch::jit::load(path.string());
   const auto numbers = torch::randn({5, 11});
   model->eval();

@@ -1,9 +1,16 @@
-#include "attend/export/torchscript.h"
+#include "attend/export/export_plan.h"
+#include "attend/export/onnx.h"
+#include "attend/export/pt2.h"
 #include "attend/input_error.h"
+#include "attend/io/safetensors.h"
+#include "attend/io/utf8.h"
+#include "choice.h"
 #include "commands.h"
+#include "export_format.h"
 #include "run_option.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <memory>
@@ -16,24 +23,28 @@ namespace fs = std::filesystem;
 struct ExportArguments {
   RunOption run;
   std::string out;
+  std::string format;  ///< empty: that of the file's extension
   bool overwrite = false;
 };
 
-/// Tokens (B, T), different for each shape.
-torch::Tensor example_tokens(const train::Run& run, int64_t batch, int64_t length) {
-  const auto ids =
-      torch::arange(batch * length, torch::kLong).mul(7).remainder(run.tokenizer->size());
-  return ids.view({batch, length});
+ExportFormat format_of(const ExportArguments& arguments) {
+  if (!arguments.format.empty()) return parse_choice<ExportFormat>("--format", arguments.format);
+  const std::map<std::string, ExportFormat> extensions{{".pt", ExportFormat::torchscript},
+                                                       {".pt2", ExportFormat::pt2},
+                                                       {".onnx", ExportFormat::onnx},
+                                                       {".safetensors", ExportFormat::safetensors}};
+  const auto found = extensions.find(fs::path(arguments.out).extension());
+  if (found != extensions.end()) return found->second;
+  throw InputError(
+      fmt::format("{}: the name tells no format: give --format {}, or a name that ends in .pt, "
+                  ".pt2, .onnx or .safetensors",
+                  arguments.out, choices<ExportFormat>()));
 }
 
 /// Throws InputError unless `arguments.out` can be written, and nothing of worth is lost by it.
 void check_target(const ExportArguments& arguments) {
   const fs::path out = arguments.out;
   const auto fail = [&](const std::string& why) { throw InputError(arguments.out + ": " + why); };
-  for (const char* other : {".onnx", ".pt2", ".safetensors"}) {
-    if (out.extension() == other)
-      fail(fmt::format("TorchScript is written, not {}; name it .pt", other));
-  }
   const auto folder = fs::absolute(out).parent_path();
   if (out.empty() || !fs::is_directory(folder)) fail("there is no folder " + folder.string());
   if (train::is_file_of_run(arguments.run.directory(), out)) {
@@ -45,45 +56,97 @@ void check_target(const ExportArguments& arguments) {
   if (!arguments.overwrite) fail("exists; choose another -o, or give --overwrite");
 }
 
+/// What a program needs beside the model: its tokenizer, and the recipe that it was made by.
+std::map<std::string, std::string> files_beside(const train::Run& run) {
+  auto files = run.tokenizer->files();
+  files.emplace(train::RunFiles::recipe, train::to_toml(run.recipe));
+  return files;
+}
+
+/// Only text, which is all that the metadata of ONNX are.
+std::map<std::string, std::string> texts_of(const std::map<std::string, std::string>& files) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, content] : files) {
+    if (replace_invalid_utf8(content) == content) {
+      texts.emplace(name, content);
+    } else {
+      fmt::print(stderr, "{} is not text, so it is not in the ONNX file\n", name);
+    }
+  }
+  return texts;
+}
+
+ExportReport write(train::Run& run, ExportFormat format, const fs::path& out) {
+  auto plan = std::visit([](const auto& model) { return plan_export(model); }, run.model);
+  auto& module = train::module_of(run.model);
+  plan.options.extra_files = files_beside(run);
+  switch (format) {
+    case ExportFormat::torchscript:
+      return export_torchscript(module, plan.forward, plan.example_inputs, out, plan.options,
+                                plan.methods);
+    case ExportFormat::pt2:
+      return export_pt2(module, plan.forward, plan.example_inputs, out, plan.options);
+    case ExportFormat::onnx:
+      plan.options.extra_files = texts_of(plan.options.extra_files);
+      return export_onnx(module, plan.forward, plan.example_inputs, out, plan.options);
+    case ExportFormat::safetensors:
+      save_safetensors(out, {.tensors = state_dict(module), .metadata = {{"format", "pt"}}});
+      return {};
+  }
+  throw InputError(fmt::format("unknown format {}", static_cast<int>(format)));
+}
+
+/// Against what a file was compared, and how close it is.
+std::string proof_text(ExportFormat format, const ExportReport& report) {
+  if (format == ExportFormat::safetensors) return "the weights alone";
+  std::vector<std::string> shapes;
+  for (const auto& shape : report.checked_shapes) {
+    shapes.push_back(fmt::format("({})", fmt::join(shape, ", ")));
+  }
+  return fmt::format("{} compared with the model for tokens of {}; largest difference {:.2g}",
+                     format == ExportFormat::onnx ? "what it was written from," : "read back,",
+                     fmt::join(shapes, ", "), report.max_difference);
+}
+
 void run_export(const ExportArguments& arguments) {
   check_target(arguments);
+  const auto format = format_of(arguments);
   auto run = arguments.run.load();
-  const int64_t context = run.recipe.context();
-  TorchScriptOptions options{
-      .input_names = {"tokens"},
-      .check_inputs = {{example_tokens(run, 3, context)}, {example_tokens(run, 1, 1)}},
-      .extra_files = run.tokenizer->files()};
-  options.extra_files.emplace(train::RunFiles::recipe, train::to_toml(run.recipe));
-  const auto traced = example_tokens(run, 2, std::max<int64_t>(1, context / 2));
-  auto& model = train::model_as<LanguageModel>(run.model, "attend export");
-  const auto report = export_torchscript(model, traced, arguments.out, options);
-  fmt::print("{}: TorchScript, {} bytes; traced at (2, {}), equal to the model there",
-             arguments.out, fs::file_size(arguments.out), traced.size(1));
-  for (std::size_t i = 1; i < report.checked_shapes.size(); ++i) {
-    const auto& shape = report.checked_shapes[i];
-    fmt::print(", at ({}, {})", shape[0], shape[1]);
-  }
-  fmt::print("; largest difference {:.2g}\n", report.max_difference);
+  const auto report = write(run, format, arguments.out);
+  fmt::print("{}: {}, {} bytes; {}\n", arguments.out, to_string(format),
+             fs::file_size(arguments.out), proof_text(format, report));
 }
 
 }  // namespace
 
 void add_export_command(CLI::App& app) {
-  auto* command = app.add_subcommand("export", "Write a trained model as TorchScript");
+  auto* command = app.add_subcommand("export", "Write a trained model for other programs");
   auto arguments = std::make_shared<ExportArguments>();
   arguments->run.add_to(*command);
+  arguments->run.add_device_to(*command, "cpu");
   command->add_option("-o,--out", arguments->out, "file to write, as in model.pt")
       ->required()
       ->type_name("FILE")
       ->group("Output");
+  command->add_option("--format", arguments->format, "what to write it as")
+      ->type_name(choices<ExportFormat>())
+      ->default_str("by the file's name: .pt, .pt2, .onnx, .safetensors")
+      ->group("Output");
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing file")
       ->group("Output");
   command->footer(
-      "The file holds the tokenizer as tokenizer.json, subwords as\n"
-      "tokenizer.model, and the recipe as recipe.toml. "
-      "It is loaded and compared with the model before it gets its name.\n\n"
+      "torchscript   torch.jit.load in Python and C++; methods such as generate, too\n"
+      "pt2           torch.export.load in Python, load_pt2 in C++; AOTInductor compiles it\n"
+      "onnx          onnxruntime and others\n"
+      "safetensors   the weights alone\n\n"
+      "All but the last hold the tokenizer as tokenizer.json, subwords as tokenizer.model, and\n"
+      "the recipe as recipe.toml. TorchScript and pt2 are read back and compared with the model,\n"
+      "at other sizes too, before the file gets its name; of onnx the calls it was written "
+      "from.\n\n"
       "Examples:\n"
-      "  attend export runs/first -o model.pt");
+      "  attend export runs/first -o model.pt\n"
+      "  attend export runs/first -o model.onnx\n"
+      "  attend export runs/first --weights last --format pt2 -o newest.bin");
   command->callback([=] { run_export(*arguments); });
 }
 

@@ -24,8 +24,8 @@ void RunOption::add_to(CLI::App& command) {
       ->group(kGroup);
 }
 
-void RunOption::add_device_to(CLI::App& command) {
-  device_ = "auto";
+void RunOption::add_device_to(CLI::App& command, const std::string& device) {
+  device_ = device;
   command.add_option("--device", device_, "cpu, cuda, cuda:1, ...; auto = a GPU if there is one")
       ->type_name("TEXT")
       ->default_str(device_)

@@ -13,8 +13,9 @@ class RunOption {
  public:
   /// Adds the argument `run` and --weights to a command; this must live until it has run.
   void add_to(CLI::App& command);
-  /// Adds --device and --threads; without them the model stays on the CPU.
-  void add_device_to(CLI::App& command);
+  /// Adds --device, which is `device` if it is not given, and --threads; without them the model
+  /// stays on the CPU.
+  void add_device_to(CLI::App& command, const std::string& device = "auto");
 
   const std::string& directory() const { return directory_; }
 

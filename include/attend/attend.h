@@ -3,6 +3,11 @@
 /// Everything an application embeds: attention, modules, models, files, export.
 
 #include "attend/enum_names.h"
+#include "attend/export/export_options.h"
+#include "attend/export/export_plan.h"
+#include "attend/export/onnx.h"
+#include "attend/export/pt2.h"
+#include "attend/export/pt2_program.h"
 #include "attend/export/torchscript.h"
 #include "attend/export/torchscript_contents.h"
 #include "attend/input_error.h"
@@ -53,6 +58,7 @@
 #include "attend/nn/sliding_window.h"
 #include "attend/nn/smeared_keys.h"
 #include "attend/nn/soft_cap.h"
+#include "attend/nn/static_shapes.h"
 #include "attend/nn/stochastic_depth.h"
 #include "attend/nn/token_embedding.h"
 #include "attend/nn/trained_parameters.h"

@@ -2,13 +2,13 @@
 
 #include "attend/input_error.h"
 #include "attend/io/files.h"
+#include "io/parse_json.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 namespace attend {
 namespace {
@@ -20,20 +20,6 @@ constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 
 [[noreturn]] void fail(const std::string& what) {
   throw InputError("not a safetensors file: " + what);
-}
-
-/// JSON keeps the last of two equal keys without a word; here that could hide a tensor.
-json parse_without_duplicates(std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int /*depth*/, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      fail(fmt::format("key '{}' stands twice", value.get<std::string>()));
-    }
-    return true;
-  };
-  return json::parse(text, check);
 }
 
 /// Unsigned integers only: nlohmann would turn -1, 1.5 and true into numbers without a word.
@@ -116,7 +102,8 @@ SafetensorsHeader parse_start(std::string_view start, uint64_t file_bytes) {
   SafetensorsHeader header;
   header.data_offset = kLengthBytes + length;
   try {
-    const auto parsed = parse_without_duplicates(start.substr(kLengthBytes, length));
+    const auto parsed = naming("not a safetensors file",
+                               [&] { return parse_json(start.substr(kLengthBytes, length)); });
     if (!parsed.is_object()) fail("its header is not a JSON object");
     for (const auto& [name, fields] : parsed.items()) {
       if (name == "__metadata__") {

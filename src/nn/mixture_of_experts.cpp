@@ -1,5 +1,6 @@
 #include "attend/nn/mixture_of_experts.h"
 
+#include "attend/nn/static_shapes.h"
 #include "nn/checks.h"
 
 #include <ATen/OpMathType.h>
@@ -50,7 +51,17 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   const auto probability = probabilities.sum(0) * (top_k / choices);  // P (N)
   balance_loss = (share * probability).sum() * num_experts;
 
-  return mix(tokens, routed, none.scatter(-1, chosen, weights)).type_as(x).view_as(x);
+  const auto weight_of_each = none.scatter(-1, chosen, weights);  // (B*T, N)
+  const auto mixed = StaticShapes::wanted() ? mix_all(tokens, weight_of_each)
+                                            : mix(tokens, routed, weight_of_each);
+  return mixed.type_as(x).view_as(x);
+}
+
+torch::Tensor MixtureOfExpertsImpl::mix_all(const torch::Tensor& tokens,
+                                            const torch::Tensor& weights) {
+  std::vector<torch::Tensor> results;
+  for (const auto& expert : *experts) results.push_back(expert->as<FeedForward>()->forward(tokens));
+  return (torch::stack(results, -1) * weights.unsqueeze(-2)).sum(-1);  // (B*T, E)
 }
 
 torch::Tensor MixtureOfExpertsImpl::mix(const torch::Tensor& tokens, const torch::Tensor& routed,

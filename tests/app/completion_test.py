@@ -74,7 +74,10 @@ class Completion(CommandTest):
         self.assertEqual(self.complete("attend train --no-ti"), ["--no-tied"])
         self.assertEqual(self.complete("attend generate --embed"), [])
         self.assertEqual(self.complete("attend export -"),
-                         ["-h", "--help", "--weights", "-o", "--out", "--overwrite"])
+                         ["-h", "--help", "--weights", "--device", "--threads", "-o", "--out",
+                          "--format", "--overwrite"])
+        self.assertEqual(self.complete("attend export --format "),
+                         ["torchscript", "pt2", "onnx", "safetensors"])
 
     def test_completes_values_of_flags(self):
         self.assertEqual(self.complete("attend train --norm "), ["layer", "rms"])

@@ -3,6 +3,7 @@
 Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
 """
 
+import json
 import unittest
 
 from attend_command import CommandTest
@@ -18,14 +19,33 @@ class Export(CommandTest):
     def test_says_what_it_compared(self):
         path = self.folder / "model.pt"
         result = self.succeeds("export", self.run_directory, "-o", path)
-        self.assertRegex(result.stdout, r"traced at \(2, 8\).*at \(3, 16\).*largest difference")
+        self.assertRegex(result.stdout,
+                         r"torchscript, \d+ bytes; read back, compared with the model for tokens of "
+                         r"\(2, 8\), \(1, 1\), \(5, 12\); largest difference \S+\n$")
         self.refuses(["export", self.run_directory, "-o", path], "exists", "--overwrite")
         self.succeeds("export", self.run_directory, "-o", path, "--overwrite")
 
     def test_files_that_cannot_be_written(self):
         self.refuses(["export", self.run_directory, "-o", self.folder / "no" / "x.pt"], "no folder")
         self.refuses(["export", self.run_directory, "-o", self.folder], "is not a file")
-        self.refuses(["export", self.run_directory, "-o", self.folder / "x.onnx"], ".onnx")
+        self.refuses(["export", self.run_directory, "-o", self.folder / "x.bin"],
+                     "x.bin", "--format torchscript|pt2|onnx|safetensors")
+        self.refuses(["export", self.run_directory, "-o", self.folder / "z.pt", "--format", "tf"],
+                     "--format", "'tf'")
+
+    def test_each_format_by_the_name_or_by_the_flag(self):
+        for name, flags, magic in (("x.pt", (), b"PK"), ("x.pt2", (), b"PK"),
+                                   ("x.onnx", (), b"\x08"), ("x.safetensors", (), None),
+                                   ("x", ("--format", "pt2"), b"PK"),
+                                   ("y.pt", ("--format", "onnx"), b"\x08")):
+            with self.subTest(name):
+                result = self.succeeds("export", self.run_directory, "-o", self.folder / name, *flags)
+                self.assertIn(f"{(self.folder / name).stat().st_size} bytes", result.stdout)
+                if magic:
+                    self.assertEqual((self.folder / name).read_bytes()[:len(magic)], magic)
+        weights = [json.loads(self.succeeds("inspect", path, "--json").stdout)["tensors"]
+                   for path in (self.folder / "x.safetensors", self.run_directory / "model.safetensors")]
+        self.assertEqual(weights[0], weights[1])
 
     def test_the_files_of_the_run_are_not_overwritten(self):
         def files():

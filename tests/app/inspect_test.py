@@ -28,7 +28,7 @@ class InspectTest(CommandTest):
         cls.run_directory = cls.folder / "run"
         cls.exported = cls.folder / "exported.bin"  # not .pt: the content tells what it is
         cls().succeeds("train", "--out", cls.run_directory, *MODEL)
-        cls().succeeds("export", cls.run_directory, "-o", cls.exported)
+        cls().succeeds("export", cls.run_directory, "--format", "torchscript", "-o", cls.exported)
 
     def inspect(self, *arguments):
         return self.succeeds("inspect", *arguments).stdout

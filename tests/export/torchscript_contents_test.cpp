@@ -17,7 +17,7 @@ struct TorchScriptContentsTest : testing::Test {
     const torch::nn::Linear linear(3, 2);
     export_torchscript(linear, torch::ones({1, 3}), path,
                        {.input_names = {"x"},
-                        .check_inputs = {{torch::ones({4, 3})}},
+                        .dynamic = {{0, 0, "batch"}},
                         .extra_files = {{"notes.txt", "seven b"}}});
   }
 

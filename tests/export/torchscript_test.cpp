@@ -3,7 +3,9 @@
 #include "attend/io/files.h"
 #include "attend/models/language_model.h"
 #include "support/close.h"
+#include "support/freezing_modules.h"
 #include "support/temporary_directory.h"
+#include "support/throws.h"
 
 #include <gmock/gmock.h>
 #include <torch/csrc/jit/api/module.h>
@@ -13,10 +15,6 @@
 
 namespace attend {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 LanguageModel small_model() {
   return LanguageModel(
@@ -29,18 +27,7 @@ torch::Tensor tokens(int64_t batch, int64_t length) {
   return torch::randint(11, {batch, length}, torch::kLong);
 }
 
-/// Takes any length, but remembers the one that it was traced with.
-struct FreezesItsLengthImpl : torch::nn::Module {
-  torch::Tensor forward(const torch::Tensor& x) {
-    return x.cumsum(-1) / static_cast<double>(x.size(-1));
-  }
-};
-TORCH_MODULE(FreezesItsLength);
-
-struct ReshapesToItsLengthImpl : torch::nn::Module {
-  torch::Tensor forward(const torch::Tensor& x) { return x.view({-1, x.size(-1), 1}); }
-};
-TORCH_MODULE(ReshapesToItsLength);
+const std::vector<DynamicDimension> kBatchAndLength{{0, 0, "batch"}, {0, 1, "length", 1, 12}};
 
 struct ConvolutionNetImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) { return norm(conv(x)).relu().mean(-1); }
@@ -53,8 +40,7 @@ TEST(TorchScript, RunsAtShapesThatItWasNotTracedAt) {
   const TemporaryDirectory directory;
   auto model = small_model();
   const auto path = directory / "model.pt";
-  const auto report =
-      export_torchscript(model, tokens(2, 5), path, {.check_inputs = {{tokens(3, 12)}}});
+  const auto report = export_torchscript(model, tokens(2, 5), path, {.dynamic = kBatchAndLength});
   EXPECT_LE(report.max_difference, 1e-5);
   auto file = torch::jit::load(path.string());
   model->eval();
@@ -67,7 +53,7 @@ TEST(TorchScript, RunsAtShapesThatItWasNotTracedAt) {
 TEST(TorchScript, KeepsTheNamesOfTheStateDict) {
   const TemporaryDirectory directory;
   auto model = small_model();
-  export_torchscript(model, tokens(2, 5), directory / "m", {.check_inputs = {{tokens(1, 3)}}});
+  export_torchscript(model, tokens(2, 5), directory / "m", {.dynamic = kBatchAndLength});
   const auto file = torch::jit::load((directory / "m").string());
   std::vector<std::string> names;
   for (const auto& item : file.named_parameters()) {
@@ -82,7 +68,7 @@ TEST(TorchScript, DropsNothingAndGivesTheModesBack) {
   auto model = small_model();  // dropout 0.5: two runs in training mode would differ
   model->train();
   model->decoder->blocks->eval();
-  export_torchscript(model, tokens(2, 5), directory / "m", {.check_inputs = {{tokens(1, 3)}}});
+  export_torchscript(model, tokens(2, 5), directory / "m", {.dynamic = kBatchAndLength});
   EXPECT_TRUE(model->is_training());
   EXPECT_TRUE(model->embedding->is_training());
   EXPECT_FALSE(model->decoder->blocks[0]->is_training());
@@ -93,7 +79,7 @@ TEST(TorchScript, StoresInputNamesAndExtraFiles) {
   auto model = small_model();
   export_torchscript(model, tokens(2, 5), directory / "m",
                      {.input_names = {"tokens"},
-                      .check_inputs = {{tokens(1, 3)}},
+                      .dynamic = kBatchAndLength,
                       .extra_files = {{"tokenizer.json", "{}"}}});
   torch::jit::ExtraFilesMap extra{{"tokenizer.json", ""}};
   const auto file = torch::jit::load((directory / "m").string(), std::nullopt, extra);
@@ -102,21 +88,44 @@ TEST(TorchScript, StoresInputNamesAndExtraFiles) {
   EXPECT_EQ(schema.arguments().at(1).name(), "tokens");
 }
 
-TEST(TorchScript, RefusesAForwardThatFreezesASize) {
+TEST(TorchScript, RefusesAForwardThatFreezesASizeAndSaysWhere) {
   const TemporaryDirectory directory;
   const auto x = torch::randn({2, 5});
-  const TorchScriptOptions other_shape{.check_inputs = {{torch::randn({2, 6})}}};
-  EXPECT_THAT([&] { export_torchscript(FreezesItsLength(), x, directory / "m", other_shape); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("differs from the module by")));
-  EXPECT_THAT([&] { export_torchscript(ReshapesToItsLength(), x, directory / "m", other_shape); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("(2, 6)")));
+  const ExportOptions other_lengths{.dynamic = {{0, 1, "length"}}};
+  EXPECT_THAT([&] { export_torchscript(FreezesItsLength(), x, directory / "m", other_lengths); },
+              throws<std::runtime_error>(
+                  "aten::div is called with 5. for inputs of shape (2, 5), with 1. for (2, 1), "
+                  "called by attend::FreezesItsLengthImpl::forward (freezing_modules.cpp:8)"));
+  EXPECT_THAT([&] { export_torchscript(ReshapesToItsLength(), x, directory / "m", other_lengths); },
+              throws<std::runtime_error>(
+                  "attend::ReshapesToItsLengthImpl::forward (freezing_modules.cpp:12)"));
+  // Before it runs at another size, since on a CPU it would read beyond its state.
+  EXPECT_THAT(
+      [&] {
+        export_torchscript(FreezesItsBatch(), torch::randn({5, 2, 3}), directory / "m",
+                           {.dynamic = {{0, 1, "batch"}}});
+      },
+      throws<std::runtime_error>("FreezesItsBatchImpl::forward (freezing_modules.cpp:16)"));
   EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
 }
 
-TEST(TorchScript, WantsInputsOfAnotherShape) {
+TEST(TorchScript, RefusesOptionsThatDoNotFitTheExample) {
   const TemporaryDirectory directory;
-  auto model = small_model();
-  EXPECT_THROW(export_torchscript(model, tokens(2, 5), directory / "m", {}), c10::ValueError);
+  const auto refuses = [&](const ExportOptions& options, const char* why) {
+    EXPECT_THAT([&] { export_torchscript(small_model(), tokens(2, 5), directory / "m", options); },
+                throws<c10::ValueError>(why));
+  };
+  refuses({.input_names = {"a", "b"}}, "input_names (2) must not be more than the inputs (1)");
+  refuses({.input_names = {"two words"}}, "found 'two words'");
+  refuses({.output_names = {"y", "y"}}, "output_names must differ, found 'y' twice");
+  refuses({.dynamic = {{1, 0, "batch"}}}, "'batch' is of input 1, there are 1");
+  refuses({.dynamic = {{0, 2, "width"}}}, "'width' is dimension 2 of input 0, which has 2");
+  refuses({.dynamic = {{0, 0, ""}}}, "found ''");
+  refuses({.dynamic = {{0, 1, "length", 6}}}, "from 6 to");
+  refuses({.dynamic = {{0, 1, "length", 1, 4}}}, "from 1 to 4, the example's is 5");
+  refuses({.dynamic = {{0, 0, "size"}, {0, 1, "size"}}}, "the example's are 2 and 5");
+  refuses({.dynamic = {{0, 0, "batch"}, {0, 0, "rows"}}},
+          "dimension 0 of input 0 is dynamic twice");
 }
 
 TEST(TorchScript, TakesModulesThatAreNoTransformers) {
@@ -125,7 +134,7 @@ TEST(TorchScript, TakesModulesThatAreNoTransformers) {
   net->norm->running_mean.fill_(0.25);
   const auto path = directory / "net.pt";
   export_torchscript(net, torch::randn({2, 2, 9}), path,
-                     {.check_inputs = {{torch::randn({3, 2, 20})}}});
+                     {.dynamic = {{0, 0, "batch"}, {0, 2, "length", 3}}});
   auto file = torch::jit::load(path.string());
   std::vector<std::string> buffers;
   for (const auto& item : file.named_buffers()) buffers.push_back(item.name);
@@ -141,7 +150,7 @@ TEST(TorchScript, TwoExportsAreTheSameBytes) {
   auto model = small_model();
   for (const char* name : {"one.pt", "another.pt"}) {
     export_torchscript(model, torch::arange(6).view({2, 3}), directory / name,
-                       {.check_inputs = {{tokens(1, 5)}}});
+                       {.dynamic = kBatchAndLength});
   }
   EXPECT_EQ(read_bytes(directory / "one.pt"), read_bytes(directory / "another.pt"));
 }
@@ -149,7 +158,7 @@ TEST(TorchScript, TwoExportsAreTheSameBytes) {
 TEST(TorchScript, CanBeTrainedFurther) {
   const TemporaryDirectory directory;
   auto model = small_model();
-  export_torchscript(model, tokens(2, 5), directory / "m", {.check_inputs = {{tokens(1, 3)}}});
+  export_torchscript(model, tokens(2, 5), directory / "m", {.dynamic = kBatchAndLength});
   auto file = torch::jit::load((directory / "m").string());
   const auto input = tokens(2, 4);
   model->eval();

@@ -1,61 +1,53 @@
 #pragma once
 
+#include "attend/export/export_options.h"
+
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
-#include <torch/types.h>
-
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <string>
-#include <vector>
 
 namespace attend {
 
-/// How `export_torchscript` writes and proves its file.
-struct TorchScriptOptions {
-  /// Names of forward's inputs in the file; input0, input1, ... if empty.
+/// A function over the same module, beside forward.
+struct TorchScriptMethod {
+  std::string name;
+  Forward function;
+  std::vector<torch::Tensor> example_inputs;
   std::vector<std::string> input_names = {};
-  /// Inputs of other shapes than the traced ones, on which the written file must agree with the
-  /// module: a size that the trace froze shows only there. At least one is needed.
-  std::vector<std::vector<torch::Tensor>> check_inputs = {};
-  /// Text stored in the file by name; Python's `torch.jit.load(_extra_files=...)` returns it.
-  std::map<std::string, std::string> extra_files = {};
-  /// How far the file may be from the module: |difference| <= tolerance * (1 + |value|).
-  double tolerance = 1e-5;
+  std::vector<DynamicDimension> dynamic = {};
 };
 
-/// What was proved of a written file.
-struct ExportReport {
-  double max_difference = 0.0;  ///< largest absolute one between file and module, over all checks
-  std::vector<std::vector<int64_t>> checked_shapes;  ///< of the first input of each check
+/// What a TorchScript file offers beside forward.
+struct TorchScriptMethods {
+  /// Traced, and proved, as forward is.
+  std::vector<TorchScriptMethod> traced = {};
+  /// Methods in TorchScript, which may call forward and the traced ones: for what needs loops.
+  std::string source = {};
 };
 
 /// Writes a module as TorchScript: its forward is traced with `example_inputs`, in eval mode, and
-/// parameters and buffers keep the names that they have in its state dict. What is
-/// written is loaded and compared with the module on `example_inputs` and `options.check_inputs`
+/// parameters and buffers keep the names that they have in its state dict. What is written is
+/// loaded and compared with the module on the example and at other sizes of the dynamic dimensions
 /// before it takes the name `path`; nothing is left behind if that fails.
 ///
-/// `forward` computes the module's result from inputs like `example_inputs`.
-/// Throws c10::ValueError if there are no check inputs, std::runtime_error if file and module
-/// differ.
+/// `forward` computes the module's result from inputs like `example_inputs`. Python's
+/// `torch.jit.load(_extra_files=...)` returns the extra files.
+/// Throws c10::ValueError for options that do not fit the inputs, std::runtime_error if file and
+/// module differ, naming the operation that froze a size and where it was called.
 ///
 ///     export_torchscript(*model, [&](const auto& in) { return model(in[0]); }, {tokens},
-///                        "model.pt", {.check_inputs = {{longer_tokens}}});
-ExportReport export_torchscript(
-    torch::nn::Module& module,
-    const std::function<torch::Tensor(const std::vector<torch::Tensor>&)>& forward,
-    const std::vector<torch::Tensor>& example_inputs, const std::filesystem::path& path,
-    const TorchScriptOptions& options);
+///                        "model.pt", {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
+ExportReport export_torchscript(torch::nn::Module& module, const Forward& forward,
+                                const std::vector<torch::Tensor>& example_inputs,
+                                const std::filesystem::path& path, const ExportOptions& options,
+                                const TorchScriptMethods& methods = {});
 
 /// The same for a module whose forward takes one tensor.
 ///
-///     export_torchscript(block, x, "block.pt", {.check_inputs = {{longer_x}}});
+///     export_torchscript(block, x, "block.pt", {.dynamic = {{0, 1, "length"}}});
 template <typename Contained>
 ExportReport export_torchscript(torch::nn::ModuleHolder<Contained> module,
                                 const torch::Tensor& example_input,
-                                const std::filesystem::path& path,
-                                const TorchScriptOptions& options) {
+                                const std::filesystem::path& path, const ExportOptions& options) {
   return export_torchscript(
       *module,
       [&](const std::vector<torch::Tensor>& inputs) { return module->forward(inputs.at(0)); },

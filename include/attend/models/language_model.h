@@ -53,6 +53,9 @@ class LanguageModelImpl : public torch::nn::Cloneable<LanguageModelImpl> {
   /// and its positions are not learned, of any number, each call bringing up to `context`.
   KvCache make_cache(int64_t batch) const;
 
+  /// The logits (..., T, V) of what the last block's norm gives (..., T, E).
+  torch::Tensor score(const torch::Tensor& x) const;
+
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
@@ -63,9 +66,6 @@ class LanguageModelImpl : public torch::nn::Cloneable<LanguageModelImpl> {
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())})
-
- private:
-  torch::Tensor score(const torch::Tensor& x) const;
 };
 TORCH_MODULE(LanguageModel);
 

@@ -59,6 +59,9 @@ class Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   /// An empty cache for `batch` targets; see `cache_options`.
   KvCache make_cache(int64_t batch) const;
 
+  /// The logits (..., T, V) of what the last block's norm gives (..., T, E).
+  torch::Tensor score(const torch::Tensor& x) const;
+
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
@@ -70,9 +73,6 @@ class Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(torch::Tensor())})
-
- private:
-  torch::Tensor score(const torch::Tensor& x) const;
 };
 TORCH_MODULE(Seq2Seq);
 

@@ -73,6 +73,8 @@ class MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExpertsImpl> {
   torch::Tensor balance_loss;
 
  private:
+  /// The same by all experts for all tokens, for `StaticShapes`.
+  torch::Tensor mix_all(const torch::Tensor& tokens, const torch::Tensor& weights);
   /// Adds up what the experts make of `tokens` (B*T, E). `routed` (B*T, N) is 1 where a token goes
   /// to an expert, else 0; `weights` (B*T, N) says how much that expert's result counts.
   torch::Tensor mix(const torch::Tensor& tokens, const torch::Tensor& routed,

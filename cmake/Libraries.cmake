@@ -1,6 +1,13 @@
-# attend_find_train_libraries(<variable>): finds the libraries that attend::train links and makes a
-# target attend::<library> for each that brings none; the variable gets the Debian packages of those that are missing.
+# attend_find_libraries(<variable>), attend_find_train_libraries(<variable>): find the libraries that
+# attend::attend and attend::train link and make a target attend::<library> for each that brings none;
+# the variable gets the Debian packages of those that are missing.
 # For this project and, installed beside attendConfig.cmake, for those that find attend.
+function(attend_find_libraries variable)
+  set(missing)
+  _attend_find_library(zip zip.h libzip-dev)
+  set(${variable} "${missing}" PARENT_SCOPE)
+endfunction()
+
 function(attend_find_train_libraries variable)
   set(missing)
   find_package(tomlplusplus QUIET GLOBAL)
@@ -19,7 +26,7 @@ macro(_attend_find_library name header package)
   if(NOT ATTEND_${name}_LIBRARY OR NOT ATTEND_${name}_INCLUDE_DIR)
     list(APPEND missing ${package})
   elseif(NOT TARGET attend::${name})
-    # GLOBAL: what links attend::train asks for these by name, and may stand in a folder above.
+    # GLOBAL: what links attend asks for these by name, and may stand in a folder above.
     add_library(attend::${name} UNKNOWN IMPORTED GLOBAL)
     set_target_properties(
       attend::${name} PROPERTIES IMPORTED_LOCATION ${ATTEND_${name}_LIBRARY}

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "attend/export/export_options.h"
+#include "attend/export/torchscript.h"
+#include "attend/models/language_model.h"
+#include "attend/models/seq2seq.h"
+#include "attend/models/sequence_classifier.h"
+
+namespace attend {
+
+/// All that the exporters ask for: how a model of this library is called, and at which sizes.
+///
+///     const auto plan = plan_export(model);
+///     export_pt2(*model, plan.forward, plan.example_inputs, "model.pt2", plan.options);
+///     export_torchscript(*model, plan.forward, plan.example_inputs, "model.pt", plan.options,
+///                        plan.methods);
+struct ExportPlan {
+  Forward forward;
+  std::vector<torch::Tensor> example_inputs;
+  ExportOptions options;
+  TorchScriptMethods methods;
+};
+
+/// `forward(tokens)`: int64 (B, T), T up to the context, to logits (B, T, V). Unless the model has
+/// no layers or a context of 1, its TorchScript file has these methods, too:
+///
+/// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: continues the texts (B, T),
+///   each token computed once; returns the new tokens (B, max_new_tokens). Temperature 0 takes the
+///   likeliest, top_k 0 draws from all. Of a text longer than the context it sees the end.
+/// - `attention(tokens)`: the weights of every layer, (L, B, H, T, T).
+/// - `step(tokens, past)`: the logits of tokens (B, T) that follow those in `past` (L, 2, B, G, S,
+///   D), keys and values of each layer, which may have S = 0; returns them and the longer past.
+ExportPlan plan_export(LanguageModel model);
+
+/// `forward(tokens)`: int64 (B, T) to logits (B, C). Its TorchScript file has these methods, too:
+///
+/// - `predict(tokens, valid=None)`: the number of the likeliest class of each text (B); valid
+///   (B, T), bool: true = a token, false = padding.
+/// - `forward_padded(tokens, valid)`: the logits of texts with padding.
+/// - `attention(tokens)`: as above.
+ExportPlan plan_export(SequenceClassifier model);
+
+/// `forward(source, target)`: int64 (B, S) and (B, T) to logits (B, T, V). Its TorchScript file has
+/// these methods, too:
+///
+/// - `encode(source)`: what the decoder looks at, (B, S, E).
+/// - `generate(source, begin, end, max_new_tokens=200, temperature=1.0, top_k=0)`: the answer to
+///   each source, (B, N): the tokens after `begin` up to and without `end`, filled up by `end`.
+/// - `step(target, memory, past)`: as above, given what `encode` made of the source.
+ExportPlan plan_export(Seq2Seq model);
+
+}  // namespace attend

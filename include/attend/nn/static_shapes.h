@@ -1,0 +1,24 @@
+#pragma once
+
+namespace attend {
+
+/// While it is alive, no module on this thread makes a tensor whose shape depends on the values of
+/// another one, for formats that cannot describe such a tensor. `MixtureOfExperts` then sends all
+/// tokens through all experts, and weighs those not chosen by 0.
+///
+///     const StaticShapes static_shapes;
+class StaticShapes {
+ public:
+  StaticShapes();
+  ~StaticShapes();
+  StaticShapes(const StaticShapes&) = delete;
+  StaticShapes& operator=(const StaticShapes&) = delete;
+
+  /// Whether one is alive on this thread.
+  static bool wanted();
+
+ private:
+  bool outer_;
+};
+
+}  // namespace attend

@@ -1,0 +1,99 @@
+#include "export/call_sites.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/profiler/unwind/unwind.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+
+namespace attend {
+namespace {
+
+thread_local std::unordered_map<const torch::jit::Node*, std::vector<void*>>* recording = nullptr;
+
+void record(torch::jit::Node* node) {
+  if (recording != nullptr) (*recording)[node] = torch::unwind::unwind();
+}
+
+/// The function by which the exporters call what they trace.
+constexpr std::string_view kTracing = "attend::add_traced_method";
+
+bool is_library(std::string_view function) {
+  constexpr std::array<std::string_view, 7> kLibraries{"at::",
+                                                       "c10::",
+                                                       "torch::",
+                                                       "std::",
+                                                       "__gnu_cxx::",
+                                                       "??",
+                                                       "attend::(anonymous namespace)::record"};
+  const auto begins = [&](std::string_view name) { return function.starts_with(name); };
+  return function.empty() || std::any_of(kLibraries.begin(), kLibraries.end(), begins);
+}
+
+/// Without its arguments; of what calls a std::function, which function that is.
+std::string name_of(std::string function) {
+  constexpr std::string_view kCaller = "std::_Function_handler<";
+  if (function.starts_with(kCaller)) {
+    const auto called = function.find("), ");  // after what it returns and takes
+    if (called != std::string::npos) function = function.substr(called + 3);
+  }
+  constexpr std::string_view kUnnamed = "(anonymous namespace)";
+  auto end = function.find('(');
+  while (end != std::string::npos && function.compare(end, kUnnamed.size(), kUnnamed) == 0) {
+    end = function.find('(', end + kUnnamed.size());
+  }
+  return function.substr(0, end);
+}
+
+bool is_torch_library(void* address) {
+  const auto library = torch::unwind::libraryFor(address);
+  if (!library) return true;
+  const auto file = std::filesystem::path(library->first).filename().string();
+  return file.starts_with("libtorch") || file.starts_with("libc10");
+}
+
+/// Nothing where there is no addr2line, which comes with compilers.
+std::vector<torch::unwind::Frame> symbolize(const std::vector<void*>& frames) {
+  try {
+    return torch::unwind::symbolize(frames, torch::unwind::Mode::addr2line);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+std::string CallSites::text_of(const torch::jit::Node& node) const {
+  const auto stack = stacks_.find(&node);
+  if (stack == stacks_.end()) return "";
+  std::vector<void*> frames;
+  for (auto* address : stack->second) {
+    if (!is_torch_library(address)) frames.push_back(address);
+  }
+  std::string found;
+  for (const auto& frame : symbolize(frames)) {
+    if (frame.funcname.find(kTracing) != std::string::npos) break;
+    found = fmt::format(", called by {}", name_of(frame.funcname));
+    if (frame.lineno > 0) {
+      const auto file = std::filesystem::path(frame.filename).filename().string();
+      found += fmt::format(" ({}:{})", file, frame.lineno);
+    }
+    if (!is_library(frame.funcname)) break;
+    // Otherwise the next, which calls it; the last of them may hold all the others inlined.
+  }
+  return found;
+}
+
+RecordCallSites::RecordCallSites(CallSites& sites) {
+  recording = &sites.stacks_;
+  torch::jit::tracer::setRecordSourceLocation(record);
+}
+
+RecordCallSites::~RecordCallSites() {
+  recording = nullptr;
+}
+
+}  // namespace attend

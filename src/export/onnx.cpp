@@ -1,0 +1,131 @@
+#include "attend/export/onnx.h"
+
+#include "attend/io/files.h"
+#include "attend/nn/eval_scope.h"
+#include "attend/nn/static_shapes.h"
+#include "export/call_sites.h"
+#include "export/check_options.h"
+#include "export/numbered_names.h"
+#include "export/onnx/serialize.h"
+#include "export/onnx/translate.h"
+#include "export/prove.h"
+#include "export/pt2/run.h"
+#include "export/pt2/traced_program.h"
+#include "export/trace.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <tuple>
+
+namespace attend {
+namespace {
+
+/// The names of the targets that stand for the same tensor as an earlier one.
+std::map<std::string, std::string> tied(const pt2::TracedProgram& traced) {
+  using Identity = std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>, int>;
+  std::map<Identity, std::string> first;
+  std::map<std::string, std::string> same;
+  for (const auto& input : traced.program.inputs) {
+    if (input.kind == pt2::InputKind::user) continue;
+    const auto& tensor = traced.weights.at(input.target);
+    if (tensor.numel() == 0) continue;  // they have no address
+    const Identity identity(tensor.const_data_ptr(), tensor.sizes().vec(), tensor.strides().vec(),
+                            static_cast<int>(tensor.scalar_type()));
+    const auto [found, is_first] = first.emplace(identity, input.target);
+    if (!is_first) same.emplace(input.target, found->second);
+  }
+  return same;
+}
+
+/// The names of the dynamic dimensions by the expressions that the program has for them.
+std::map<std::string, std::string> names_of_sizes(const pt2::Program& program,
+                                                  const ExportOptions& options) {
+  std::vector<const pt2::Input*> inputs;
+  for (const auto& input : program.inputs) {
+    if (input.kind == pt2::InputKind::user) inputs.push_back(&input);
+  }
+  std::map<std::string, std::string> names;
+  for (const auto& dynamic : options.dynamic) {
+    const auto& meta = program.tensors.at(inputs.at(dynamic.input)->name);
+    const auto& size = meta.sizes.at(static_cast<std::size_t>(dynamic.dimension));
+    if (!size.expression.empty()) names.emplace(size.expression, dynamic.name);
+  }
+  return names;
+}
+
+/// A name of a file stands for one thing.
+void check_distinct(const onnx::Model& model) {
+  std::map<std::string, const char*> met;
+  const auto check = [&](const std::vector<onnx::Port>& ports, const char* what) {
+    for (const auto& port : ports) {
+      const auto [other, is_new] = met.emplace(port.name, what);
+      TORCH_CHECK_VALUE(is_new, "the name '", port.name, "' is that of an ", other->second,
+                        " and of an ", what, ", they must differ");
+    }
+  };
+  check(model.inputs, "input");
+  check(model.outputs, "output");
+  check(model.weights, "initializer");
+}
+
+/// The reasons, with who called the operators: found by tracing once more, since noting it costs
+/// time.
+std::string text_of(const onnx::Untranslatable& error, const torch::nn::Module& module,
+                    const Forward& forward, const std::vector<torch::Tensor>& inputs) {
+  const StaticShapes static_shapes;
+  auto scripted = mirror(module);
+  CallSites sites;
+  {
+    const RecordCallSites recording(sites);
+    add_traced_method(scripted, "forward", forward, inputs, {});
+  }
+  const std::set<torch::jit::Symbol> no_calls{c10::prim::Constant, c10::prim::ListConstruct,
+                                              c10::prim::TupleConstruct, c10::prim::GetAttr,
+                                              c10::prim::ListUnpack};
+  std::vector<const torch::jit::Node*> calls;
+  const auto graph = scripted.get_method("forward").graph();
+  for (const auto* node : graph->nodes()) {
+    if (no_calls.count(node->kind()) == 0) calls.push_back(node);
+  }
+  std::string text;
+  for (const auto& reason : error.reasons) {
+    if (!text.empty()) text += "; ";
+    text += reason.text + sites.text_of(*calls.at(reason.node));
+  }
+  return text;
+}
+
+}  // namespace
+
+ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
+                         const std::vector<torch::Tensor>& example_inputs,
+                         const std::filesystem::path& path, const ExportOptions& options) {
+  check_options(options, example_inputs);
+  const EvalScope eval(module);
+  const torch::NoGradGuard no_grad;
+  const auto traced =
+      pt2::trace_program(module, forward, example_inputs, options, pt2::OddSizes::left_open);
+  const auto output_names =
+      numbered_names(options.output_names, traced.program.outputs.size(), "output");
+  TORCH_CHECK_VALUE(output_names.size() == traced.program.outputs.size(), "output_names (",
+                    output_names.size(), ") must not be more than the outputs (",
+                    traced.program.outputs.size(), ")");
+  onnx::Model model;
+  try {
+    model = onnx::translate(traced.program, tied(traced), output_names);
+  } catch (const onnx::Untranslatable& error) {
+    throw std::runtime_error(text_of(error, module, forward, example_inputs));
+  }
+  check_distinct(model);
+  const pt2::Runner runner(traced.program, traced.weights, example_inputs.front().device(),
+                           {"aten"});
+  const auto report = prove(
+      module, [&](const auto& inputs) { return runner.run(inputs); }, forward, example_inputs,
+      options);
+  replace_file(path, onnx::serialize(model, traced.weights, names_of_sizes(traced.program, options),
+                                     options.extra_files));
+  return report;
+}
+
+}  // namespace attend

@@ -1,0 +1,86 @@
+#include "export/onnx/rearrange.h"
+#include "export/onnx/reduce.h"
+#include "export/onnx/rules.h"
+
+#include <cmath>
+
+namespace attend::onnx {
+namespace {
+
+const pt2::Size& size_from_end(Call& call, const char* name, std::size_t place) {
+  const auto& sizes = call.sizes(name);
+  return sizes.at(sizes.size() - place);
+}
+
+/// Each head of keys or values as often in a row as it has heads of queries.
+Value repeat_heads(Call& call, const char* name) {
+  auto& graph = call.graph();
+  const auto value = call.tensor(name);
+  const auto rank = call.rank(name);
+  if (!call.flag("enable_gqa") || rank < 3) return value;
+  const auto queries = size_from_end(call, "query", 3).value;
+  const auto heads = size_from_end(call, name, 3).value;
+  if (queries == heads) return value;
+  std::vector<int64_t> times(static_cast<std::size_t>(rank) + 1, 1);
+  times.at(static_cast<std::size_t>(rank) - 2) = queries / heads;
+  const auto repeated =
+      graph.add("Expand", {unsqueeze(call, value, {rank - 2}), graph.list(times)});
+  auto sizes = call.sizes(name);  // (..., G, S, D) -> (..., H, S, D)
+  sizes.at(sizes.size() - 3) = {.value = queries, .expression = {}};
+  const Sizes before(sizes.begin(), sizes.end() - 3);
+  return call.reshape(repeated, before, sizes);
+}
+
+/// (T, S), true up to the diagonal from the top left.
+Value causal_mask(Call& call) {
+  auto& graph = call.graph();
+  const auto shape = call.shape({size_from_end(call, "query", 2), size_from_end(call, "key", 2)});
+  const auto ones = graph.add("Expand", {graph.number(Type::float32, 1), shape});
+  const auto zero = graph.number(Type::int64, 0);
+  return graph.cast(graph.add("Trilu", {ones, zero}, {{"upper", 0}}), Type::boolean);
+}
+
+void attention(Call& call) {
+  auto& graph = call.graph();
+  if (call.has("dropout_p") && call.real("dropout_p") > 0.0) {
+    call.refuse("it is called with dropout");
+  }
+  const auto query = call.tensor("query");
+  const auto minus_infinity = graph.number(query.type, -INFINITY);
+  const auto width = size_from_end(call, "query", 1).value;
+  const double scale =
+      call.has("scale") ? call.real("scale") : 1.0 / std::sqrt(static_cast<double>(width));
+  const auto key = repeat_heads(call, "key");
+  const auto rank = call.rank("key");
+  const auto scaled = graph.add("Mul", {query, graph.number(query.type, scale)});
+  auto scores = graph.add("MatMul", {scaled, swap(call, key, rank, rank - 2, rank - 1)});
+  Value alive;  // (..., T, 1): the queries that may attend to something
+  Value mask;
+  if (call.has("attn_mask")) mask = call.tensor("attn_mask");
+  if (call.flag("is_causal")) mask = causal_mask(call);
+  if (mask.id != 0 && mask.type == Type::boolean) {
+    scores = graph.add("Where", {mask, scores, minus_infinity}, {}, scores.type);
+    const auto last = call.has("attn_mask") ? call.rank("attn_mask") - 1 : 1;
+    alive = graph.cast(reduce(call, "ReduceMax", graph.cast(mask, Type::int32), {last}, true),
+                       Type::boolean);
+  } else if (mask.id != 0) {
+    scores = graph.add("Add", {scores, graph.cast(mask, scores.type)});
+    const auto best = reduce(call, "ReduceMax", mask, {call.rank("attn_mask") - 1}, true);
+    alive = graph.add("Greater", {best, graph.number(mask.type, -INFINITY)}, {}, Type::boolean);
+  }
+  const auto weights = graph.add("Softmax", {scores}, {{"axis", -1}});
+  auto result = graph.add("MatMul", {weights, repeat_heads(call, "value")});
+  // Softmax over nothing is NaN, LibTorch gives zeros.
+  if (alive.id != 0 && !call.flag("is_causal")) {
+    result = graph.add("Where", {alive, result, graph.number(result.type, 0)}, {}, result.type);
+  }
+  call.give(result);
+}
+
+}  // namespace
+
+void add_attention_rules(Rules& rules) {
+  rules["scaled_dot_product_attention.default"] = attention;
+}
+
+}  // namespace attend::onnx

@@ -1,0 +1,312 @@
+#include "export/onnx/call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+namespace attend::onnx {
+namespace {
+
+/// The numbers of torch.export's schema.
+constexpr std::array<std::pair<int64_t, Type>, 10> kTypes{{{1, Type::uint8},
+                                                           {2, Type::int8},
+                                                           {3, Type::int16},
+                                                           {4, Type::int32},
+                                                           {5, Type::int64},
+                                                           {6, Type::float16},
+                                                           {7, Type::float32},
+                                                           {8, Type::float64},
+                                                           {12, Type::boolean},
+                                                           {13, Type::bfloat16}}};
+
+/// Notes where the sizes of a value can be read.
+void note_sizes(Translation& translation, Value value, const Sizes& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (is_fixed(sizes[i])) continue;
+    translation.dynamic_sizes.emplace(sizes[i].expression,
+                                      std::pair(value, static_cast<int64_t>(i)));
+  }
+}
+
+}  // namespace
+
+Type type_of(const pt2::TensorMeta& meta) {
+  for (const auto& [number, type] : kTypes) {
+    if (number == meta.dtype) return type;
+  }
+  throw std::runtime_error(
+      fmt::format("a tensor of dtype {} (a number of torch.export's schema) cannot be exported to "
+                  "ONNX",
+                  meta.dtype));
+}
+
+std::string operator_name(const std::string& target) {
+  constexpr std::string_view kPrefix = "torch.ops.";
+  if (!target.starts_with(kPrefix)) return target;
+  const auto first = target.find('.', kPrefix.size());
+  const auto last = target.rfind('.');
+  return target.substr(kPrefix.size(), first - kPrefix.size()) +
+         "::" + target.substr(first + 1, last - first - 1);
+}
+
+Call::Call(const pt2::Node& node, Translation& translation)
+    : node_(node), translation_(translation) {
+  for (const auto& output : node.outputs) {
+    if (const auto* tensor = std::get_if<pt2::TensorName>(&output)) {
+      results_.push_back(tensor->name);
+    } else if (const auto* list = std::get_if<std::vector<pt2::TensorName>>(&output)) {
+      for (const auto& item : *list) results_.push_back(item.name);
+    }
+  }
+}
+
+void Call::refuse(const std::string& why) const {
+  throw std::runtime_error(
+      fmt::format("{} cannot be exported to ONNX: {}", operator_name(node_.target), why));
+}
+
+const pt2::Argument& Call::argument(const std::string& name) const {
+  for (const auto& input : node_.inputs) {
+    if (input.name == name) return input.value;
+  }
+  static const pt2::Argument nothing = pt2::Nothing{};
+  return nothing;
+}
+
+bool Call::has(const std::string& name) const {
+  return !std::holds_alternative<pt2::Nothing>(argument(name));
+}
+
+bool Call::is_tensor(const std::string& name) const {
+  return std::holds_alternative<pt2::TensorName>(argument(name));
+}
+
+bool Call::is_text(const std::string& name) const {
+  return std::holds_alternative<std::string>(argument(name));
+}
+
+const std::string& Call::tensor_name(const std::string& name) const {
+  const auto* tensor = std::get_if<pt2::TensorName>(&argument(name));
+  if (tensor == nullptr) refuse(fmt::format("its argument '{}' is no tensor", name));
+  return tensor->name;
+}
+
+Value Call::tensor(const std::string& name) {
+  return translation_.values.at(tensor_name(name));
+}
+
+std::vector<std::optional<std::string>> Call::optional_tensors(const std::string& name) const {
+  std::vector<std::optional<std::string>> names;
+  if (const auto* tensors = std::get_if<std::vector<pt2::TensorName>>(&argument(name))) {
+    for (const auto& tensor : *tensors) names.emplace_back(tensor.name);
+  } else if (const auto* some = std::get_if<std::vector<pt2::OptionalTensor>>(&argument(name))) {
+    for (const auto& item : *some) {
+      const auto* tensor = std::get_if<pt2::TensorName>(&item);
+      names.push_back(tensor == nullptr ? std::nullopt : std::optional(tensor->name));
+    }
+  } else {
+    refuse(fmt::format("its argument '{}' is no list of tensors", name));
+  }
+  return names;
+}
+
+std::vector<Value> Call::tensors(const std::string& name) {
+  std::vector<Value> values;
+  for (const auto& tensor : optional_tensors(name)) {
+    values.push_back(tensor ? translation_.values.at(*tensor) : Value{});
+  }
+  return values;
+}
+
+Number Call::number(const std::string& name) const {
+  const auto& value = argument(name);
+  if (const auto* whole = std::get_if<int64_t>(&value)) return *whole;
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  if (const auto* flag = std::get_if<bool>(&value)) return static_cast<int64_t>(*flag);
+  refuse(fmt::format("its argument '{}' is no number that is known", name));
+}
+
+int64_t Call::integer(const std::string& name) const {
+  const auto found = number(name);
+  if (found.is_real) refuse(fmt::format("its argument '{}' is no whole number", name));
+  return found.whole;
+}
+
+double Call::real(const std::string& name) const {
+  return number(name).real;
+}
+
+bool Call::flag(const std::string& name) const {
+  return has(name) && integer(name) != 0;
+}
+
+std::string Call::text(const std::string& name) const {
+  const auto* text = std::get_if<std::string>(&argument(name));
+  if (text == nullptr) refuse(fmt::format("its argument '{}' is no text", name));
+  return *text;
+}
+
+std::vector<int64_t> Call::integers(const std::string& name) const {
+  const auto& value = argument(name);
+  if (const auto* one = std::get_if<int64_t>(&value)) return {*one};
+  // An empty list says nothing of what it is a list of.
+  const auto* list = std::get_if<std::vector<pt2::Known<int64_t>>>(&value);
+  if (list == nullptr) refuse(fmt::format("its argument '{}' is no list of whole numbers", name));
+  std::vector<int64_t> numbers;
+  for (const auto& item : *list) {
+    const auto* number = std::get_if<int64_t>(&item);
+    if (number == nullptr) refuse(fmt::format("its argument '{}' is not known", name));
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+std::vector<double> Call::reals(const std::string& name) const {
+  const auto* list = std::get_if<std::vector<pt2::Known<double>>>(&argument(name));
+  if (list == nullptr) refuse(fmt::format("its argument '{}' is no list of numbers", name));
+  std::vector<double> numbers;
+  for (const auto& item : *list) {
+    const auto* number = std::get_if<double>(&item);
+    if (number == nullptr) refuse(fmt::format("its argument '{}' is not known", name));
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+Value Call::operand(const std::string& name, Type type) {
+  if (is_tensor(name)) return graph().cast(tensor(name), type);
+  return graph().number(type, number(name));
+}
+
+const pt2::TensorMeta& Call::meta(const std::string& name_in_program) const {
+  return translation_.program.tensors.at(name_in_program);
+}
+
+const Sizes& Call::sizes_of_tensor(const std::string& name_in_program) const {
+  return meta(name_in_program).sizes;
+}
+
+const Sizes& Call::sizes(const std::string& name) const {
+  return sizes_of_tensor(tensor_name(name));
+}
+
+int64_t Call::dimension(const std::string& name, const std::string& of) const {
+  const auto given = integer(name);
+  return given < 0 ? given + std::max<int64_t>(rank(of), 1) : given;
+}
+
+std::vector<int64_t> Call::dimensions(const std::string& name, const std::string& of) const {
+  auto all = integers(name);
+  for (auto& each : all) {
+    if (each < 0) each += std::max<int64_t>(rank(of), 1);
+  }
+  return all;
+}
+
+Type Call::common_type(const std::string& one, const std::string& other) const {
+  // Of a kind, tensors with dimensions decide, then those without, then numbers.
+  std::array<std::optional<Type>, 3> types;
+  for (const auto& name : {one, other}) {
+    std::size_t place = 2;
+    auto type = Type::float32;
+    if (is_tensor(name)) {
+      place = rank(name) > 0 ? 0 : 1;
+      type = type_of(meta(tensor_name(name)));
+    } else {
+      type = number(name).is_real ? Type::float32 : Type::int64;
+      if (std::holds_alternative<bool>(argument(name))) type = Type::boolean;
+    }
+    types[place] = types[place] ? promote(*types[place], type) : type;
+  }
+  std::optional<Type> common;
+  const auto kind = [](Type type) { return type == Type::boolean ? 0 : 1 + int{is_real(type)}; };
+  for (const auto& type : types) {
+    if (type && (!common || kind(*type) > kind(*common))) common = type;
+  }
+  return *common;
+}
+
+std::size_t Call::results() const {
+  return results_.size();
+}
+
+const std::string& Call::result_name(std::size_t i) const {
+  return results_.at(i);
+}
+
+Type Call::result_type(std::size_t i) const {
+  return type_of(meta(result_name(i)));
+}
+
+const Sizes& Call::result_sizes(std::size_t i) const {
+  return sizes_of_tensor(result_name(i));
+}
+
+void Call::give(Value value, std::size_t i) {
+  const auto& known = meta(result_name(i));
+  const auto result = graph().cast(value, type_of(known));
+  translation_.values[result_name(i)] = result;
+  note_sizes(translation_, result, known.sizes);
+}
+
+Value Call::size(const pt2::Size& size) {
+  if (is_fixed(size)) return graph().list({size.value});
+  auto& read = translation_.sizes_read[size.expression];
+  if (read.id != 0) return read;
+  const auto found = translation_.dynamic_sizes.find(size.expression);
+  if (found == translation_.dynamic_sizes.end()) {
+    refuse(fmt::format("it needs a size, {} for the example, that no tensor before it has",
+                       size.value));
+  }
+  const auto& [value, dimension] = found->second;
+  read = graph().add("Shape", {value}, {{"start", dimension}, {"end", dimension + 1}}, Type::int64);
+  return read;
+}
+
+Value Call::shape(const Sizes& sizes) {
+  std::vector<int64_t> fixed;
+  for (const auto& size : sizes) {
+    if (is_fixed(size)) fixed.push_back(size.value);
+  }
+  if (fixed.size() == sizes.size()) return graph().list(fixed);
+  std::vector<Value> parts;
+  for (const auto& each : sizes) parts.push_back(size(each));
+  return graph().add("Concat", parts, {{"axis", 0}});
+}
+
+Value Call::reshape(Value value, const Sizes& from, const Sizes& to) {
+  std::vector<int64_t> numbers;  // as Reshape reads them: 0 a size of the input, -1 what is left
+  std::size_t open = 0;
+  const auto is_empty = [](const pt2::Size& size) { return is_fixed(size) && size.value == 0; };
+  const bool none = std::any_of(to.begin(), to.end(), is_empty);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    if (is_fixed(to[i])) {
+      numbers.push_back(to[i].value);
+    } else if (!none && i < from.size() && same(from[i], to[i])) {
+      numbers.push_back(0);
+    } else {
+      numbers.push_back(-1);
+      ++open;
+    }
+  }
+  if (none && open > 0) return graph().add("Reshape", {value, shape(to)}, {{"allowzero", 1}});
+  if (none) return graph().add("Reshape", {value, graph().list(numbers)}, {{"allowzero", 1}});
+  if (open <= 1) return graph().add("Reshape", {value, graph().list(numbers)});
+  // One of those left over may stay open: the one that cannot be read elsewhere, if there is one.
+  std::optional<std::size_t> left;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    if (numbers[i] != -1) continue;
+    const bool readable = translation_.dynamic_sizes.count(to[i].expression) > 0;
+    if (!left || !readable) left = i;
+  }
+  std::vector<Value> parts;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const bool read = numbers[i] == -1 && i != *left;
+    parts.push_back(read ? size(to[i]) : graph().list({numbers[i]}));
+  }
+  return graph().add("Reshape", {value, graph().add("Concat", parts, {{"axis", 0}})});
+}
+
+}  // namespace attend::onnx

@@ -1,0 +1,160 @@
+#include "export/onnx/rules.h"
+
+#include <cmath>
+
+namespace attend::onnx {
+namespace {
+
+Rule compare(const char* kind) {
+  return [kind](Call& call) {
+    const auto type = computable(call.common_type("self", "other"));
+    call.give(call.graph().add(kind, {call.operand("self", type), call.operand("other", type)}, {},
+                               Type::boolean));
+  };
+}
+
+void differ(Call& call) {
+  auto& graph = call.graph();
+  const auto type = call.common_type("self", "other");
+  const auto equal = graph.add("Equal", {call.operand("self", type), call.operand("other", type)},
+                               {}, Type::boolean);
+  call.give(graph.add("Not", {equal}));
+}
+
+/// Of what counts as true.
+Rule logical(const char* kind) {
+  return [kind](Call& call) {
+    call.give(call.graph().add(
+        kind, {call.operand("self", Type::boolean), call.operand("other", Type::boolean)}));
+  };
+}
+
+void logical_not(Call& call) {
+  call.give(call.graph().add("Not", {call.operand("self", Type::boolean)}));
+}
+
+Rule bitwise(const char* of_bools, const char* of_numbers) {
+  return [=](Call& call) {
+    const auto type = call.result_type();
+    call.give(call.graph().add(type == Type::boolean ? of_bools : of_numbers,
+                               {call.operand("self", type), call.operand("other", type)}));
+  };
+}
+
+void bitwise_not(Call& call) {
+  const auto self = call.tensor("self");
+  call.give(call.graph().add(self.type == Type::boolean ? "Not" : "BitwiseNot", {self}));
+}
+
+/// Runtimes choose between numbers, not between bools.
+Value choose(Call& call, Value condition, Value yes, Value no) {
+  auto& graph = call.graph();
+  if (yes.type != Type::boolean) return graph.add("Where", {condition, yes, no}, {}, yes.type);
+  const auto first = graph.add("And", {condition, yes});
+  return graph.add("Or", {first, graph.add("And", {graph.add("Not", {condition}), no})});
+}
+
+void where(Call& call) {
+  const auto type = call.result_type();
+  call.give(choose(call, call.operand("condition", Type::boolean), call.operand("self", type),
+                   call.operand("other", type)));
+}
+
+void masked_fill(Call& call) {
+  const auto type = call.result_type();
+  call.give(choose(call, call.operand("mask", Type::boolean), call.operand("value", type),
+                   call.operand("self", type)));
+}
+
+Value is_nan(Call& call, Value x) {
+  return call.graph().add("IsNaN", {x}, {}, Type::boolean);
+}
+
+/// Runtimes know infinities of float32 and float64 alone.
+Value is_infinite(Call& call, Value x, int64_t positive = 1, int64_t negative = 1) {
+  auto& graph = call.graph();
+  const auto wide = x.type == Type::float64 ? x : graph.cast(x, Type::float32);
+  return graph.add("IsInf", {wide}, {{"detect_positive", positive}, {"detect_negative", negative}},
+                   Type::boolean);
+}
+
+/// Whole numbers are neither infinite nor not a number.
+Value never(Call& call) {
+  auto& graph = call.graph();
+  return graph.add("Expand", {graph.number(Type::boolean, 0), call.shape(call.sizes("self"))});
+}
+
+void isnan(Call& call) {
+  const auto self = call.tensor("self");
+  call.give(is_real(self.type) ? is_nan(call, self) : never(call));
+}
+
+void isinf(Call& call) {
+  const auto self = call.tensor("self");
+  call.give(is_real(self.type) ? is_infinite(call, self) : never(call));
+}
+
+void isfinite(Call& call) {
+  auto& graph = call.graph();
+  const auto self = call.tensor("self");
+  if (!is_real(self.type)) return call.give(graph.add("Not", {never(call)}));
+  call.give(graph.add("Not", {graph.add("Or", {is_nan(call, self), is_infinite(call, self)})}));
+}
+
+double greatest(Type type) {
+  switch (type) {
+    case Type::float16:
+      return 65504.0;
+    case Type::bfloat16:
+      return 0x1.FEp127;
+    case Type::float64:
+      return 0x1.FFFFFFFFFFFFFp1023;
+    default:
+      return 0x1.FFFFFEp127;
+  }
+}
+
+void nan_to_num(Call& call) {
+  auto& graph = call.graph();
+  auto value = call.tensor("self");
+  if (!is_real(value.type)) return call.give(value);
+  const auto given = [&](const char* name, double otherwise) {
+    return graph.number(value.type, call.has(name) ? call.real(name) : otherwise);
+  };
+  const auto self = value;
+  value = choose(call, is_nan(call, self), given("nan", 0.0), value);
+  value = choose(call, is_infinite(call, self, 1, 0), given("posinf", greatest(self.type)), value);
+  value = choose(call, is_infinite(call, self, 0, 1), given("neginf", -greatest(self.type)), value);
+  call.give(value);
+}
+
+}  // namespace
+
+void add_comparison_rules(Rules& rules) {
+  for (const auto* overload : {".Tensor", ".Scalar"}) {
+    const auto named = [&](const char* name) { return std::string(name) + overload; };
+    rules[named("eq")] = compare("Equal");
+    rules[named("ne")] = rules[named("not_equal")] = differ;
+    rules[named("lt")] = rules[named("less")] = compare("Less");
+    rules[named("le")] = rules[named("less_equal")] = compare("LessOrEqual");
+    rules[named("gt")] = rules[named("greater")] = compare("Greater");
+    rules[named("ge")] = rules[named("greater_equal")] = compare("GreaterOrEqual");
+    rules[named("bitwise_and")] = rules[named("__and__")] = bitwise("And", "BitwiseAnd");
+    rules[named("bitwise_or")] = rules[named("__or__")] = bitwise("Or", "BitwiseOr");
+    rules[named("bitwise_xor")] = rules[named("__xor__")] = bitwise("Xor", "BitwiseXor");
+    rules[named("masked_fill")] = masked_fill;
+  }
+  rules["logical_and.default"] = logical("And");
+  rules["logical_or.default"] = logical("Or");
+  rules["logical_xor.default"] = logical("Xor");
+  rules["logical_not.default"] = logical_not;
+  rules["bitwise_not.default"] = bitwise_not;
+  rules["where.self"] = rules["where.ScalarSelf"] = rules["where.ScalarOther"] =
+      rules["where.Scalar"] = where;
+  rules["isnan.default"] = isnan;
+  rules["isinf.default"] = isinf;
+  rules["isfinite.default"] = isfinite;
+  rules["nan_to_num.default"] = nan_to_num;
+}
+
+}  // namespace attend::onnx

@@ -1,0 +1,114 @@
+#include "export/onnx/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+namespace attend::onnx {
+namespace {
+
+int width_of(Type type) {
+  switch (type) {
+    case Type::float64:
+    case Type::int64:
+      return 8;
+    case Type::float32:
+    case Type::int32:
+      return 4;
+    case Type::float16:
+    case Type::bfloat16:
+    case Type::int16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+/// What decides between types of different kinds: numbers are wider than bools, reals than whole.
+int kind_of(Type type) {
+  if (type == Type::boolean) return 0;
+  return is_real(type) ? 2 : 1;
+}
+
+}  // namespace
+
+bool is_real(Type type) {
+  return type == Type::float16 || type == Type::bfloat16 || type == Type::float32 ||
+         type == Type::float64;
+}
+
+Type computable(Type type) {
+  return type == Type::boolean ? Type::int32 : type;
+}
+
+Type promote(Type one, Type other) {
+  if (one == other) return one;
+  if (kind_of(one) != kind_of(other)) return kind_of(one) > kind_of(other) ? one : other;
+  if (width_of(one) != width_of(other)) return width_of(one) > width_of(other) ? one : other;
+  // float16 with bfloat16, int8 with uint8: neither holds the other.
+  return is_real(one) ? Type::float32 : Type::int16;
+}
+
+Value Graph::add_input(Type type) {
+  return next(type);
+}
+
+Value Graph::add(const std::string& kind, const std::vector<Value>& inputs,
+                 const Attributes& attributes, std::optional<Type> type) {
+  const auto given = type.value_or(inputs.empty() ? Type::float32 : inputs.front().type);
+  return add(kind, inputs, attributes, std::vector<Type>{given}).front();
+}
+
+std::vector<Value> Graph::add(const std::string& kind, const std::vector<Value>& inputs,
+                              const Attributes& attributes, const std::vector<Type>& types) {
+  std::vector<Value> outputs;
+  for (const auto type : types) outputs.push_back(next(type));
+  nodes_.push_back({kind, inputs, attributes, outputs});
+  return outputs;
+}
+
+Value Graph::constant(const Constant& constant) {
+  auto key = fmt::format("{}", static_cast<int>(constant.type));
+  for (const auto size : constant.shape) key += fmt::format(" {}", size);
+  key += ':';
+  for (const auto& number : constant.numbers) {
+    key += number.is_real ? fmt::format(" {:a}", number.real) : fmt::format(" {}", number.whole);
+  }
+  const auto found = constants_.find(key);
+  if (found != constants_.end()) return found->second;
+  const auto value = add("Constant", {}, {{"value", constant}}, constant.type);
+  constants_.emplace(key, value);
+  return value;
+}
+
+Value Graph::list(const std::vector<int64_t>& numbers) {
+  return constant({Type::int64,
+                   {static_cast<int64_t>(numbers.size())},
+                   std::vector<Number>(numbers.begin(), numbers.end())});
+}
+
+Value Graph::number(Type type, const Number& number) {
+  return constant({type, {}, {number}});
+}
+
+Value Graph::cast(Value value, Type type) {
+  if (value.type == type) return value;
+  return add("Cast", {value}, {{"to", static_cast<int64_t>(type)}}, type);
+}
+
+void Graph::drop_unused(const std::vector<Value>& outputs) {
+  std::set<std::size_t> used;
+  for (const auto& output : outputs) used.insert(output.id);
+  std::vector<Node> kept;
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    const auto is_used = [&](const Value& value) { return used.count(value.id) > 0; };
+    if (std::none_of(node->outputs.begin(), node->outputs.end(), is_used)) continue;
+    for (const auto& input : node->inputs) used.insert(input.id);
+    kept.push_back(std::move(*node));
+  }
+  nodes_.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+}
+
+}  // namespace attend::onnx

@@ -1,0 +1,238 @@
+#include "export/onnx/indices.h"
+#include "export/onnx/rearrange.h"
+#include "export/onnx/reduce.h"
+#include "export/onnx/rules.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace attend::onnx {
+
+Value along(Call& call, Value index, int64_t dimension, int64_t rank) {
+  std::vector<int64_t> shape(static_cast<std::size_t>(rank), 1);
+  shape.at(static_cast<std::size_t>(dimension)) = -1;
+  return call.graph().add("Reshape", {index, call.graph().list(shape)});
+}
+
+Indices read_indices(Call& call) {
+  auto& graph = call.graph();
+  const auto names = call.optional_tensors("indices");
+  const auto values = call.tensors("indices");
+  struct Index {
+    Value value;
+    int64_t rank;
+  };
+  Indices read;
+  std::vector<Index> indices;
+  std::vector<int64_t> dimensions;
+  int64_t next = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!names[i]) {
+      ++next;
+      continue;
+    }
+    const auto rank = static_cast<int64_t>(call.sizes_of_tensor(*names[i]).size());
+    if (values[i].type != Type::boolean && values[i].type != Type::uint8) {
+      indices.push_back({graph.cast(values[i], Type::int64), rank});
+      dimensions.push_back(next++);
+      continue;
+    }
+    const auto mask = graph.cast(values[i], Type::boolean);
+    const auto places = graph.add("NonZero", {mask}, {}, Type::int64);  // (rank, n)
+    for (int64_t j = 0; j < rank; ++j) {
+      const auto place = graph.number(Type::int64, j);
+      indices.push_back({graph.add("Gather", {places, place}, {{"axis", 0}}), 1});
+      dimensions.push_back(next++);
+    }
+  }
+  for (const auto& index : indices) read.rank = std::max(read.rank, index.rank);
+  read.indexed = dimensions.size();
+  for (std::size_t i = 1; i < dimensions.size(); ++i) {
+    if (dimensions[i] != dimensions[i - 1] + 1) read.in_place = false;
+  }
+  read.order = dimensions;
+  for (int64_t i = 0; i < call.rank("self"); ++i) {
+    if (std::find(dimensions.begin(), dimensions.end(), i) == dimensions.end()) {
+      read.order.push_back(i);
+    }
+  }
+  // All of one shape, side by side.
+  std::vector<Value> columns;
+  auto sum = indices.front().value;
+  for (std::size_t i = 1; i < indices.size(); ++i) {
+    sum = graph.add("Add", {sum, indices[i].value});
+  }
+  const auto shape = graph.add("Shape", {sum}, {}, Type::int64);
+  for (const auto& index : indices) {
+    const auto whole =
+        indices.size() == 1 ? index.value : graph.add("Expand", {index.value, shape});
+    columns.push_back(unsqueeze(call, whole, {read.rank}));
+  }
+  read.places =
+      columns.size() == 1 ? columns.front() : graph.add("Concat", columns, {{"axis", read.rank}});
+  return read;
+}
+
+namespace {
+
+bool is_sorted(const std::vector<int64_t>& order) {
+  return std::is_sorted(order.begin(), order.end());
+}
+
+void index(Call& call) {
+  auto& graph = call.graph();
+  const auto names = call.optional_tensors("indices");
+  const auto values = call.tensors("indices");
+  const auto given = std::count_if(names.begin(), names.end(), [](const auto& n) { return !!n; });
+  const auto first = static_cast<std::size_t>(
+      std::find_if(names.begin(), names.end(), [](const auto& n) { return !!n; }) - names.begin());
+  if (given == 0) return call.give(call.tensor("self"));
+  if (given == 1 && (values[first].type == Type::int64 || values[first].type == Type::int32)) {
+    return call.give(graph.add("Gather", {call.tensor("self"), values[first]},
+                               {{"axis", static_cast<int64_t>(first)}}));
+  }
+  const auto read = read_indices(call);
+  auto self = call.tensor("self");
+  if (!is_sorted(read.order)) self = transpose(call, self, read.order);
+  auto found = graph.add("GatherND", {self, read.places});
+  const auto before = read.order.front();  // dimensions that the result has in front of the index's
+  if (read.in_place && before > 0) {
+    // (index..., before..., after...) -> (before..., index..., after...)
+    std::vector<int64_t> order(static_cast<std::size_t>(call.result_rank()));
+    std::iota(order.begin(), order.end(), 0);
+    std::rotate(order.begin(), order.begin() + read.rank, order.begin() + read.rank + before);
+    found = transpose(call, found, order);
+  }
+  call.give(found);
+}
+
+void index_select(Call& call) {
+  auto& graph = call.graph();
+  auto self = call.tensor("self");
+  auto index = call.tensor("index");
+  if (call.rank("index") == 0) index = unsqueeze(call, index, {0});
+  if (call.rank("self") == 0) return call.give(self);
+  call.give(graph.add("Gather", {self, index}, {{"axis", call.dimension("dim")}}));
+}
+
+void embedding(Call& call) {
+  call.give(
+      call.graph().add("Gather", {call.tensor("weight"), call.tensor("indices")}, {{"axis", 0}}));
+}
+
+void gather(Call& call) {
+  const auto self = call.tensor("self");
+  if (call.rank("self") == 0) {
+    return call.give(call.reshape(self, {}, call.result_sizes()));
+  }
+  call.give(call.graph().add("GatherElements", {self, call.operand("index", Type::int64)},
+                             {{"axis", call.dimension("dim")}}));
+}
+
+void take_along_dimension(Call& call) {
+  auto& graph = call.graph();
+  auto self = call.tensor("self");
+  auto indices = call.operand("indices", Type::int64);
+  if (!call.has("dim")) {
+    self = graph.add("Reshape", {self, graph.list({-1})});
+    indices = graph.add("Reshape", {indices, graph.list({-1})});
+    return call.give(graph.add("GatherElements", {self, indices}, {{"axis", 0}}));
+  }
+  const auto dimension = call.dimension("dim");
+  auto sizes = call.result_sizes();
+  indices = graph.add("Expand", {indices, call.shape(sizes)});
+  const auto at = static_cast<std::size_t>(dimension);
+  sizes.at(at) = call.sizes("self").at(at);
+  self = graph.add("Expand", {self, call.shape(sizes)});
+  call.give(graph.add("GatherElements", {self, indices}, {{"axis", dimension}}));
+}
+
+/// The `k` greatest or least along `dim`, and their places.
+std::vector<Value> top(Call& call, Value k, bool largest) {
+  const auto self = call.tensor("self");
+  return call.graph().add(
+      "TopK", {self, k},
+      {{"axis", call.dimension("dim")}, {"largest", int64_t{largest}}, {"sorted", 1}},
+      std::vector<Type>{self.type, Type::int64});
+}
+
+void topk(Call& call) {
+  const auto found = top(call, call.graph().list({call.integer("k")}), call.flag("largest"));
+  call.give(found[0]);
+  call.give(found[1], 1);
+}
+
+std::vector<Value> sorted(Call& call) {
+  const auto& size = call.sizes("self").at(static_cast<std::size_t>(call.dimension("dim")));
+  return top(call, call.size(size), call.flag("descending"));
+}
+
+void sort(Call& call) {
+  const auto found = sorted(call);
+  call.give(found[0]);
+  call.give(found[1], 1);
+}
+
+void argsort(Call& call) {
+  call.give(sorted(call)[1]);
+}
+
+void nonzero(Call& call) {
+  auto& graph = call.graph();
+  const auto places = graph.add("NonZero", {call.operand("self", Type::boolean)}, {}, Type::int64);
+  call.give(transpose(call, places, {1, 0}));
+}
+
+void masked_select(Call& call) {
+  auto& graph = call.graph();
+  const auto self = call.tensor("self");
+  const auto mask = call.operand("mask", Type::boolean);
+  const auto expanded = [&](Value value, Value other) {
+    const auto shape = graph.add("Shape", {other}, {}, Type::int64);
+    return graph.add("Expand", {value, shape});
+  };
+  // Each with the other's shape, which makes both the common one.
+  const auto values = expanded(self, mask);
+  const auto holds = expanded(mask, values);
+  const auto flat = graph.add("Reshape", {holds, graph.list({-1})});
+  call.give(graph.add("Compress", {values, flat}));
+}
+
+/// In which bucket each element falls: how many bounds are below it.
+void bucketize(Call& call) {
+  auto& graph = call.graph();
+  const auto type = call.common_type("self", "boundaries");
+  const auto self = unsqueeze(call, call.operand("self", type), {call.rank("self")});
+  const auto kind = call.flag("right") ? "LessOrEqual" : "Less";
+  const auto below = graph.add(kind, {call.operand("boundaries", type), self}, {}, Type::boolean);
+  call.give(reduce(call, "ReduceSum", graph.cast(below, Type::int64), {call.rank("self")}, false));
+}
+
+void one_hot(Call& call) {
+  auto& graph = call.graph();
+  const auto classes = call.integer("num_classes");
+  if (classes < 0) call.refuse("it counts the classes itself");
+  std::vector<int64_t> all(static_cast<std::size_t>(classes));
+  std::iota(all.begin(), all.end(), 0);
+  const auto self = unsqueeze(call, call.operand("self", Type::int64), {call.rank("self")});
+  call.give(graph.add("Equal", {self, graph.list(all)}, {}, Type::boolean));
+}
+
+}  // namespace
+
+void add_indexing_rules(Rules& rules) {
+  rules["index.Tensor"] = index;
+  rules["index_select.default"] = index_select;
+  rules["embedding.default"] = embedding;
+  rules["gather.default"] = gather;
+  rules["take_along_dim.default"] = take_along_dimension;
+  rules["topk.default"] = topk;
+  rules["sort.default"] = rules["sort.stable"] = sort;
+  rules["argsort.default"] = rules["argsort.stable"] = argsort;
+  rules["nonzero.default"] = nonzero;
+  rules["masked_select.default"] = masked_select;
+  rules["bucketize.Tensor"] = bucketize;
+  rules["one_hot.default"] = one_hot;
+}
+
+}  // namespace attend::onnx

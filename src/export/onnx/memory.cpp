@@ -1,0 +1,223 @@
+#include "export/onnx/memory.h"
+
+#include "export/onnx/rules.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace attend::onnx {
+namespace {
+
+struct MemoryUse {
+  std::string argument;  // its name
+  bool shared = false;   // the results are views of it, or it itself
+  bool written = false;  // the call changes it
+};
+
+/// What an operator's schema says of the memory of its first argument.
+MemoryUse memory_use(const std::string& target) {
+  const auto overload = target.substr(target.rfind('.') + 1);
+  const auto found = c10::Dispatcher::singleton().findSchema(
+      {operator_name(target), overload == "default" ? "" : overload});
+  if (!found || found->schema().arguments().empty()) return {};
+  const auto& first = found->schema().arguments().front();
+  const auto* alias = first.alias_info();
+  if (alias == nullptr) return {.argument = first.name()};
+  return {.argument = first.name(), .shared = true, .written = alias->isWrite()};
+}
+
+std::vector<std::string> results_of(const pt2::Node& node) {
+  std::vector<std::string> results;
+  for (const auto& output : node.outputs) {
+    for (auto& name : names_in(output)) results.push_back(std::move(name));
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<std::string> names_in(const pt2::Argument& argument) {
+  std::vector<std::string> names;
+  if (const auto* tensor = std::get_if<pt2::TensorName>(&argument)) names.push_back(tensor->name);
+  if (const auto* list = std::get_if<std::vector<pt2::TensorName>>(&argument)) {
+    for (const auto& item : *list) names.push_back(item.name);
+  }
+  if (const auto* list = std::get_if<std::vector<pt2::OptionalTensor>>(&argument)) {
+    for (const auto& item : *list) {
+      if (const auto* tensor = std::get_if<pt2::TensorName>(&item)) names.push_back(tensor->name);
+    }
+  }
+  return names;
+}
+
+void Memory::check_reads(const pt2::Node& node) const {
+  for (const auto& input : node.inputs) {
+    for (const auto& name : names_in(input.value)) check_read(name, operator_name(node.target));
+  }
+}
+
+void Memory::check_read(const std::string& name, const std::string& reader) const {
+  const auto stale = stale_.find(name);
+  if (stale == stale_.end()) return;
+  throw std::runtime_error(
+      fmt::format("{} cannot be exported to ONNX: it reads memory that {} has changed through "
+                  "another view of it",
+                  reader, stale->second));
+}
+
+void Memory::note(const pt2::Node& node) {
+  const auto use = memory_use(node.target);
+  if (!use.shared) return;
+  std::string of;
+  for (const auto& input : node.inputs) {
+    const auto names = names_in(input.value);
+    if (input.name == use.argument && !names.empty()) of = names.front();
+  }
+  if (!use.written) return note_views(node, of);
+  const auto group = group_of(of);
+  if (std::any_of(group.begin(), group.end(), [&](const auto& any) { return is_weight(any); })) {
+    throw std::runtime_error(
+        fmt::format("{} cannot be exported to ONNX: it changes a parameter or buffer, which a "
+                    "file cannot keep from run to run",
+                    operator_name(node.target)));
+  }
+  const auto result = results_of(node).front();
+  translation_.values[of] = translation_.values.at(result);
+  auto fresh = write_through(of);
+  look_again(group, fresh);
+  for (const auto& other : group) {
+    if (fresh.count(other) == 0) stale_[other] = operator_name(node.target);
+  }
+  // The tensor goes on under this name.
+  join(result, of);
+  aliases_[result] = of;
+}
+
+void Memory::note_views(const pt2::Node& node, const std::string& of) {
+  for (const auto& result : results_of(node)) {
+    if (is_copy(node, result, of)) continue;
+    join(result, of);
+    views_[result] = {&node, of};
+  }
+}
+
+/// Of what may be a view or a copy by its schema: whether it must be a copy.
+bool Memory::is_copy(const pt2::Node& node, const std::string& result,
+                     const std::string& of) const {
+  const auto& one = translation_.program.tensors.at(result);
+  const auto& other = translation_.program.tensors.at(of);
+  if (one.dtype != other.dtype) return true;
+  return key_of(node.target) == "contiguous.default" &&
+         !std::equal(one.strides.begin(), one.strides.end(), other.strides.begin(),
+                     other.strides.end(), same);
+}
+
+bool Memory::is_weight(const std::string& name) const {
+  const auto& inputs = translation_.program.inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [&](const pt2::Input& input) {
+    return input.name == name && input.kind != pt2::InputKind::user &&
+           input.kind != pt2::InputKind::constant;
+  });
+}
+
+std::vector<std::string> Memory::group_of(const std::string& name) const {
+  const auto group = groups_.find(name);
+  if (group == groups_.end()) return {name};
+  std::vector<std::string> all;
+  for (const auto& [other, number] : groups_) {
+    if (number == group->second) all.push_back(other);
+  }
+  return all;
+}
+
+void Memory::join(const std::string& name, const std::string& of) {
+  const auto group = groups_.emplace(of, groups_.size()).first->second;
+  groups_[name] = group;
+}
+
+/// Calls views of what has become right once more, until no others follow.
+void Memory::look_again(const std::vector<std::string>& group, std::set<std::string>& fresh) {
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& name : group) {
+      if (fresh.count(name) > 0) continue;
+      const auto alias = aliases_.find(name);
+      if (alias != aliases_.end() && fresh.count(alias->second) > 0) {
+        translation_.values[name] = translation_.values.at(alias->second);
+        fresh.insert(name);
+        more = true;
+        continue;
+      }
+      const auto view = views_.find(name);
+      if (view == views_.end() || fresh.count(view->second.of) == 0) continue;
+      Call call(*view->second.node, translation_);
+      (*find_rule(view->second.node->target))(call);
+      for (const auto& result : results_of(*view->second.node)) fresh.insert(result);
+      more = true;
+    }
+  }
+}
+
+/// Puts what a view became into what it is a view of, and so on; returns whose values are right.
+std::set<std::string> Memory::write_through(std::string name) {
+  std::set<std::string> fresh{name};
+  // Back to the name that a view was made under.
+  for (auto alias = aliases_.find(name); alias != aliases_.end(); alias = aliases_.find(name)) {
+    translation_.values[alias->second] = translation_.values.at(name);
+    name = alias->second;
+    fresh.insert(name);
+  }
+  const auto view = views_.find(name);
+  if (view == views_.end()) return fresh;
+  const auto base = view->second.of;
+  // Parts of one tensor lie beside each other.
+  for (const auto& part : results_of(*view->second.node)) {
+    if (stale_.count(part) == 0) fresh.insert(part);
+  }
+  if (put_back(*view->second.node, name, base)) fresh.merge(write_through(base));
+  return fresh;
+}
+
+/// Whether the value of `base` is now right.
+bool Memory::put_back(const pt2::Node& view, const std::string& part, const std::string& base) {
+  const auto& meta = translation_.program.tensors;
+  pt2::Node call{.target = {}, .inputs = view.inputs, .outputs = {pt2::TensorName{base}}};
+  const auto key = key_of(view.target);
+  if (key == "select.int" || key == "slice.Tensor") {
+    call.target = key == "select.int" ? "torch.ops.aten.select_scatter.default"
+                                      : "torch.ops.aten.slice_scatter.default";
+    call.inputs.push_back({"src", pt2::TensorName{part}});
+    Call scatter(call, translation_);
+    (*find_rule(call.target))(scatter);
+    return true;
+  }
+  if (key == "chunk.default" || key == "split.Tensor" || key == "split_with_sizes.default" ||
+      key == "unbind.int") {
+    const auto parts = results_of(view);
+    const auto is_stale = [&](const std::string& any) { return stale_.count(any) > 0; };
+    if (std::any_of(parts.begin(), parts.end(), is_stale)) return false;
+    call.target =
+        key == "unbind.int" ? "torch.ops.aten.stack.default" : "torch.ops.aten.cat.default";
+    std::erase_if(call.inputs, [](const auto& input) { return input.name != "dim"; });
+    call.inputs.push_back(
+        {"tensors", std::get<std::vector<pt2::TensorName>>(view.outputs.front())});
+    Call join_parts(call, translation_);
+    (*find_rule(call.target))(join_parts);
+    return true;
+  }
+  for (const auto* reshaping :
+       {"view.default", "unsqueeze.default", "squeeze.dim", "squeeze.default", "flatten.using_ints",
+        "unflatten.int", "reshape.default", "alias.default", "detach.default", "view_as.default"}) {
+    if (key != reshaping) continue;
+    Call reshape(call, translation_);
+    reshape.give(
+        reshape.reshape(translation_.values.at(part), meta.at(part).sizes, meta.at(base).sizes));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace attend::onnx

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "export/onnx/call.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace attend::onnx {
+
+/// The names of the tensors that an argument or a result is.
+std::vector<std::string> names_in(const pt2::Argument& argument);
+
+/// Follows which tensors share memory, since values of ONNX have none: what is changed in place is
+/// another value from then on, and so is all that it is a view of.
+class Memory {
+ public:
+  explicit Memory(Translation& translation) : translation_(translation) {}
+
+  /// Throws if the node reads what was changed in a way that could not be followed.
+  void check_reads(const pt2::Node& node) const;
+  /// The same for one tensor.
+  void check_read(const std::string& name, const std::string& reader) const;
+
+  /// After the node's results have been given.
+  void note(const pt2::Node& node);
+
+ private:
+  struct View {
+    const pt2::Node* node;
+    std::string of;
+  };
+  using Names = std::vector<std::string>;
+
+  void note_views(const pt2::Node& node, const std::string& of);
+  bool is_copy(const pt2::Node& node, const std::string& result, const std::string& of) const;
+  bool is_weight(const std::string& name) const;
+  Names group_of(const std::string& name) const;
+  void join(const std::string& name, const std::string& of);
+  void look_again(const Names& group, std::set<std::string>& fresh);
+  std::set<std::string> write_through(std::string name);
+  bool put_back(const pt2::Node& view, const std::string& part, const std::string& base);
+
+  Translation& translation_;
+  std::map<std::string, std::size_t> groups_;  // of tensors that share memory
+  std::map<std::string, View> views_;
+  std::map<std::string, std::string> aliases_;  // names since a change in place, of which before
+  std::map<std::string, std::string> stale_;    // who changed what they are views of
+};
+
+}  // namespace attend::onnx

@@ -1,0 +1,153 @@
+#include "export/onnx/reduce.h"
+#include "export/onnx/rules.h"
+
+#include <numeric>
+
+namespace attend::onnx {
+namespace {
+
+/// The last `count` dimensions.
+std::vector<int64_t> last(int64_t rank, std::size_t count) {
+  std::vector<int64_t> dimensions(count);
+  std::iota(dimensions.begin(), dimensions.end(), rank - static_cast<int64_t>(count));
+  return dimensions;
+}
+
+/// Narrow types are computed with in float32, as LibTorch does.
+Type exact(Type type) {
+  return type == Type::float16 || type == Type::bfloat16 ? Type::float32 : type;
+}
+
+/// x / sqrt(mean square + eps), over these dimensions.
+Value by_root_mean_square(Call& call, Value x, const std::vector<int64_t>& dimensions, double eps) {
+  auto& graph = call.graph();
+  const auto square = reduce(call, "ReduceMean", graph.add("Mul", {x, x}), dimensions, true);
+  const auto root = graph.add("Sqrt", {graph.add("Add", {square, graph.number(x.type, eps)})});
+  return graph.add("Div", {x, root});
+}
+
+/// The same of what is around the mean.
+Value by_deviation(Call& call, Value x, const std::vector<int64_t>& dimensions, double eps) {
+  const auto mean = reduce(call, "ReduceMean", x, dimensions, true);
+  return by_root_mean_square(call, call.graph().add("Sub", {x, mean}), dimensions, eps);
+}
+
+Value all_of(Call& call, Type type, const std::vector<int64_t>& sizes, int64_t number) {
+  const auto count = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+  return call.graph().constant(
+      {type, sizes, std::vector<Number>(static_cast<std::size_t>(count), Number(number))});
+}
+
+void layer_norm(Call& call) {
+  auto& graph = call.graph();
+  const auto input = call.tensor("input");
+  const auto shape = call.integers("normalized_shape");
+  const auto weight =
+      call.has("weight") ? call.operand("weight", input.type) : all_of(call, input.type, shape, 1);
+  std::vector<Value> inputs{input, weight};
+  if (call.has("bias")) inputs.push_back(call.operand("bias", input.type));
+  call.give(
+      graph.add("LayerNormalization", inputs,
+                {{"axis", -static_cast<int64_t>(shape.size())}, {"epsilon", call.real("eps")}}));
+}
+
+/// What LibTorch adds if nothing else is said: the distance from 1 to the next number.
+double epsilon(Type type) {
+  switch (type) {
+    case Type::float64:
+      return 0x1p-52;
+    case Type::float16:
+      return 0x1p-10;
+    case Type::bfloat16:
+      return 0x1p-7;
+    default:
+      return 0x1p-23;
+  }
+}
+
+void rms_norm(Call& call) {
+  auto& graph = call.graph();
+  const auto type = call.tensor("input").type;
+  const auto input = call.operand("input", exact(type));
+  const auto dimensions = last(call.rank("input"), call.integers("normalized_shape").size());
+  const auto eps = call.has("eps") ? call.real("eps") : epsilon(type);
+  auto result = by_root_mean_square(call, input, dimensions, eps);
+  if (call.has("weight")) {
+    result = graph.add("Mul", {result, call.operand("weight", input.type)});
+  }
+  call.give(result);
+}
+
+/// Times the weight and plus the bias of each channel, which is dimension 1.
+Value by_channel(Call& call, Value x, int64_t rank) {
+  auto& graph = call.graph();
+  std::vector<int64_t> shape(static_cast<std::size_t>(rank) - 1, 1);
+  shape.front() = -1;
+  for (const auto* kind : {"weight", "bias"}) {
+    if (!call.has(kind)) continue;
+    const auto each = graph.add("Reshape", {call.operand(kind, x.type), graph.list(shape)});
+    x = graph.add(std::string(kind) == "weight" ? "Mul" : "Add", {x, each});
+  }
+  return x;
+}
+
+/// With the mean and variance that the module has learned.
+void with_running(Call& call) {
+  auto& graph = call.graph();
+  const auto input = call.tensor("input");
+  const std::vector<int64_t> channels{call.sizes("input").at(1).value};
+  const auto given = [&](const char* name, int64_t otherwise) {
+    return call.has(name) ? call.operand(name, input.type)
+                          : all_of(call, input.type, channels, otherwise);
+  };
+  call.give(graph.add("BatchNormalization",
+                      {input, given("weight", 1), given("bias", 0), given("running_mean", 0),
+                       given("running_var", 1)},
+                      {{"epsilon", call.real("eps")}}));
+}
+
+void batch_norm(Call& call) {
+  if (!call.flag("training")) return with_running(call);
+  if (call.has("running_mean")) call.refuse("it is called in training mode");
+  const auto rank = call.rank("input");
+  const auto type = call.tensor("input").type;
+  auto dimensions = last(rank, static_cast<std::size_t>(rank) - 2);
+  dimensions.insert(dimensions.begin(), 0);
+  const auto normal =
+      by_deviation(call, call.operand("input", exact(type)), dimensions, call.real("eps"));
+  call.give(by_channel(call, normal, rank));
+}
+
+void instance_norm(Call& call) {
+  if (!call.flag("use_input_stats")) return with_running(call);
+  const auto rank = call.rank("input");
+  const auto type = call.tensor("input").type;
+  const auto dimensions = last(rank, static_cast<std::size_t>(rank) - 2);
+  const auto normal =
+      by_deviation(call, call.operand("input", exact(type)), dimensions, call.real("eps"));
+  call.give(by_channel(call, normal, rank));
+}
+
+void group_norm(Call& call) {
+  auto& graph = call.graph();
+  const auto rank = call.rank("input");
+  const auto input = call.operand("input", exact(call.tensor("input").type));
+  // (N, C, ...) -> (N, G, C/G * ...)
+  const auto groups =
+      graph.add("Reshape", {input, graph.list({0, call.integer("num_groups"), -1})});
+  const auto normal = by_deviation(call, groups, {2}, call.real("eps"));
+  const auto shape = graph.add("Shape", {input}, {}, Type::int64);
+  call.give(by_channel(call, graph.add("Reshape", {normal, shape}), rank));
+}
+
+}  // namespace
+
+void add_normalization_rules(Rules& rules) {
+  rules["layer_norm.default"] = layer_norm;
+  rules["rms_norm.default"] = rms_norm;
+  rules["batch_norm.default"] = batch_norm;
+  rules["instance_norm.default"] = instance_norm;
+  rules["group_norm.default"] = group_norm;
+}
+
+}  // namespace attend::onnx

@@ -1,0 +1,111 @@
+#include "export/onnx/rearrange.h"
+#include "export/onnx/reduce.h"
+#include "export/onnx/rules.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace attend::onnx {
+namespace {
+
+using Numbers = std::vector<int64_t>;
+
+/// One number for each of `count` dimensions; none stands for `otherwise`.
+Numbers numbers_of(Call& call, const char* name, std::size_t count, const Numbers& otherwise) {
+  auto numbers = call.has(name) ? call.integers(name) : Numbers();
+  if (numbers.empty()) numbers = otherwise;
+  if (numbers.size() == 1) numbers.resize(count, numbers.front());
+  return numbers;
+}
+
+/// A node over windows, for inputs with and without a batch.
+Value over_windows(Call& call, const char* kind, std::size_t count, const Attributes& attributes) {
+  // Runtimes average float32 and narrower alone.
+  const auto type = call.result_type();
+  auto input = call.operand("self", type == Type::float64 ? Type::float32 : type);
+  const bool single = call.rank("self") == static_cast<int64_t>(count) + 1;
+  if (single) input = unsqueeze(call, input, {0});
+  auto result = call.graph().add(kind, {input}, attributes);
+  return single ? squeeze(call, result, {0}) : result;
+}
+
+Attributes windows(Call& call, std::size_t count) {
+  const auto kernel = numbers_of(call, "kernel_size", count, {});
+  auto pads = numbers_of(call, "padding", count, {0});
+  const bool padded = std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; });
+  if (call.flag("ceil_mode") && padded) {
+    // ONNX keeps windows that begin in the padding, LibTorch drops them.
+    call.refuse("it has a padding and rounds up");
+  }
+  const auto ends = pads;
+  pads.insert(pads.end(), ends.begin(), ends.end());
+  return {{"kernel_shape", kernel},
+          {"strides", numbers_of(call, "stride", count, kernel)},
+          {"pads", pads},
+          {"ceil_mode", int64_t{call.flag("ceil_mode")}}};
+}
+
+Rule max_pool(std::size_t count) {
+  return [=](Call& call) {
+    auto attributes = windows(call, count);
+    attributes["dilations"] = numbers_of(call, "dilation", count, {1});
+    call.give(over_windows(call, "MaxPool", count, attributes));
+  };
+}
+
+Rule average_pool(std::size_t count) {
+  return [=](Call& call) {
+    if (call.has("divisor_override")) call.refuse("it overrides the divisor");
+    auto attributes = windows(call, count);
+    attributes["count_include_pad"] = int64_t{call.flag("count_include_pad")};
+    call.give(over_windows(call, "AveragePool", count, attributes));
+  };
+}
+
+/// One dimension cut into so many windows, which may overlap, each reduced to one element.
+Value pool_dimension(Call& call, const char* kind, Value value, int64_t dimension, int64_t size,
+                     int64_t windows) {
+  std::vector<Value> parts;
+  for (int64_t i = 0; i < windows; ++i) {
+    const auto start = i * size / windows;
+    const auto end = ((i + 1) * size + windows - 1) / windows;
+    parts.push_back(
+        reduce(call, kind, slice(call, value, dimension, start, end), {dimension}, true));
+  }
+  return call.graph().add("Concat", parts, {{"axis", dimension}});
+}
+
+/// As many windows as the output has elements, however large the input is.
+Rule adaptive(const char* kind, std::size_t count) {
+  return [=](Call& call) {
+    const auto wanted = numbers_of(call, "output_size", count, {});
+    const auto rank = call.rank("self");
+    auto value = call.tensor("self");
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto dimension = rank - static_cast<int64_t>(count - i);
+      const auto& size = call.sizes("self").at(static_cast<std::size_t>(dimension));
+      if (wanted[i] == 1) {
+        value = reduce(call, kind, value, {dimension}, true);
+      } else if (!is_fixed(size)) {
+        call.refuse("it pools a dimension whose size is not fixed to more than one element");
+      } else if (wanted[i] != size.value) {
+        value = pool_dimension(call, kind, value, dimension, size.value, wanted[i]);
+      }
+    }
+    call.give(value);
+  };
+}
+
+}  // namespace
+
+void add_pooling_rules(Rules& rules) {
+  for (const std::size_t count : {1, 2, 3}) {
+    const auto kind = std::to_string(count) + "d.default";
+    rules["max_pool" + kind] = max_pool(count);
+    rules["avg_pool" + kind] = average_pool(count);
+    rules["adaptive_avg_pool" + kind] = adaptive("ReduceMean", count);
+    rules["adaptive_max_pool" + kind] = adaptive("ReduceMax", count);
+  }
+}
+
+}  // namespace attend::onnx

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "export/onnx/call.h"
+
+namespace attend::onnx {
+
+// Dimensions are not negative, except in `squeeze`.
+
+Value transpose(Call& call, Value value, const std::vector<int64_t>& order);
+/// Two of so many dimensions change places.
+Value swap(Call& call, Value value, int64_t rank, int64_t one, int64_t other);
+Value unsqueeze(Call& call, Value value, const std::vector<int64_t>& dimensions);
+Value squeeze(Call& call, Value value, const std::vector<int64_t>& dimensions);
+
+/// What is from `start` on and before `end`, both as in Python.
+Value slice(Call& call, Value value, int64_t dimension, int64_t start, int64_t end,
+            int64_t step = 1);
+
+}  // namespace attend::onnx

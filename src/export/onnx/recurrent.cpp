@@ -1,0 +1,121 @@
+#include "export/onnx/rearrange.h"
+#include "export/onnx/rules.h"
+
+namespace attend::onnx {
+namespace {
+
+/// How a kind of recurrent network is called in ONNX, and where its gates stand there.
+struct Kind {
+  const char* name;
+  std::vector<std::size_t> gates;  ///< LibTorch's, in ONNX's order
+  std::size_t states;              ///< tensors that it hands on
+  Attributes attributes;
+};
+
+/// The rows of a weight or bias in ONNX's order of gates, in front of them a dimension for the
+/// direction.
+Value in_order(Call& call, Value weight, const Kind& kind) {
+  auto& graph = call.graph();
+  auto result = weight;
+  if (kind.gates.size() > 1) {
+    const auto count = static_cast<int64_t>(kind.gates.size());
+    const auto parts = graph.add("Split", {weight}, {{"axis", 0}, {"num_outputs", count}},
+                                 std::vector<Type>(kind.gates.size(), weight.type));
+    std::vector<Value> ordered;
+    for (const auto gate : kind.gates) ordered.push_back(parts.at(gate));
+    result = graph.add("Concat", ordered, {{"axis", 0}});
+  }
+  return unsqueeze(call, result, {0});
+}
+
+/// Both directions' weights as one.
+Value joined(Call& call, const std::vector<Value>& directions, int64_t dimension) {
+  if (directions.size() == 1) return directions.front();
+  return call.graph().add("Concat", directions, {{"axis", dimension}});
+}
+
+/// Runs one layer: `x` (T, B, I), `states` (directions, B, H) each; returns (T, B, directions * H)
+/// and the new states.
+std::vector<Value> run_layer(Call& call, const Kind& kind, Value x,
+                             const std::vector<Value>& states, const std::vector<Value>& weights,
+                             std::size_t directions) {
+  auto& graph = call.graph();
+  const auto each = weights.size() / directions;  // with or without the two biases
+  std::vector<Value> inputs;
+  std::vector<Value> hidden;
+  std::vector<Value> biases;
+  for (std::size_t i = 0; i < directions; ++i) {
+    const auto* mine = &weights[i * each];
+    inputs.push_back(in_order(call, mine[0], kind));
+    hidden.push_back(in_order(call, mine[1], kind));
+    if (each < 4) continue;
+    biases.push_back(graph.add(
+        "Concat", {in_order(call, mine[2], kind), in_order(call, mine[3], kind)}, {{"axis", 1}}));
+  }
+  std::vector<Value> arguments{x, joined(call, inputs, 0), joined(call, hidden, 0),
+                               biases.empty() ? Value{} : joined(call, biases, 0), Value{}};
+  arguments.insert(arguments.end(), states.begin(), states.end());
+  auto attributes = kind.attributes;
+  const auto& shape = call.result_sizes(1);
+  attributes["hidden_size"] = shape.back().value;
+  attributes["direction"] = directions == 2 ? "bidirectional" : "forward";
+  auto results =
+      graph.add(kind.name, arguments, attributes, std::vector<Type>(1 + kind.states, x.type));
+  // (T, directions, B, H) -> (T, B, directions * H)
+  const auto turned = transpose(call, results[0], {0, 2, 1, 3});
+  results[0] = graph.add("Reshape", {turned, graph.list({0, 0, -1})});
+  return results;
+}
+
+Rule recurrent(const Kind& kind) {
+  return [=](Call& call) {
+    auto& graph = call.graph();
+    if (call.flag("train") && call.real("dropout") > 0) {
+      call.refuse("it is called in training mode");
+    }
+    if (call.rank("input") != 3) call.refuse("its input has no batch");
+    // Runtimes have these for float32 and narrower alone.
+    const auto type = call.result_type();
+    const auto computed = type == Type::float64 ? Type::float32 : type;
+    auto given = kind.states == 1 ? std::vector<Value>{call.tensor("hx")} : call.tensors("hx");
+    auto weights = call.tensors("params");
+    for (auto& state : given) state = graph.cast(state, computed);
+    for (auto& weight : weights) weight = graph.cast(weight, computed);
+    const std::size_t directions = call.flag("bidirectional") ? 2 : 1;
+    const auto layers = static_cast<std::size_t>(call.integer("num_layers"));
+    const auto each = weights.size() / layers;
+    if (each != directions * (call.flag("has_biases") ? 4 : 2)) {
+      call.refuse("its states are projected");
+    }
+    auto x = call.operand("input", computed);
+    if (call.flag("batch_first")) x = transpose(call, x, {1, 0, 2});
+    std::vector<std::vector<Value>> states(kind.states);  // of each layer
+    for (std::size_t i = 0; i < layers; ++i) {
+      const auto start = static_cast<int64_t>(i * directions);
+      std::vector<Value> before;
+      for (const auto& state : given) {
+        before.push_back(slice(call, state, 0, start, start + static_cast<int64_t>(directions)));
+      }
+      const auto first = weights.begin() + static_cast<std::ptrdiff_t>(i * each);
+      const auto results = run_layer(
+          call, kind, x, before, {first, first + static_cast<std::ptrdiff_t>(each)}, directions);
+      x = results[0];
+      for (std::size_t j = 0; j < kind.states; ++j) states[j].push_back(results[j + 1]);
+    }
+    call.give(call.flag("batch_first") ? transpose(call, x, {1, 0, 2}) : x);
+    for (std::size_t j = 0; j < kind.states; ++j) {
+      call.give(layers == 1 ? states[j].front() : graph.add("Concat", states[j], {{"axis", 0}}),
+                j + 1);
+    }
+  };
+}
+
+}  // namespace
+
+void add_recurrent_rules(Rules& rules) {
+  rules["lstm.input"] = recurrent({"LSTM", {0, 3, 1, 2}, 2, {}});
+  rules["gru.input"] = recurrent({"GRU", {1, 0, 2}, 1, {{"linear_before_reset", 1}}});
+  rules["rnn_tanh.input"] = recurrent({"RNN", {0}, 1, {}});
+}
+
+}  // namespace attend::onnx

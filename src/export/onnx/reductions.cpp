@@ -1,0 +1,240 @@
+#include "export/onnx/reduce.h"
+#include "export/onnx/rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace attend::onnx {
+
+Value reduce(Call& call, const char* kind, Value value, const std::vector<int64_t>& dimensions,
+             bool keep) {
+  if (dimensions.empty()) return value;
+  auto& graph = call.graph();
+  return graph.add(kind, {value, graph.list(dimensions)}, {{"keepdims", int64_t{keep}}});
+}
+
+Value count(Call& call, const Sizes& sizes, const std::vector<int64_t>& dimensions, Type type) {
+  auto& graph = call.graph();
+  int64_t fixed = 1;
+  Value product;
+  for (const auto dimension : dimensions) {
+    const auto& size = sizes.at(static_cast<std::size_t>(dimension));
+    if (is_fixed(size)) {
+      fixed *= size.value;
+      continue;
+    }
+    const auto scalar = graph.add("Squeeze", {call.size(size), graph.list({0})});
+    product = product.id == 0 ? scalar : graph.add("Mul", {product, scalar});
+  }
+  if (product.id == 0) return graph.number(type, fixed);
+  if (fixed != 1) product = graph.add("Mul", {product, graph.number(Type::int64, fixed)});
+  return graph.cast(product, type);
+}
+
+namespace {
+
+using Dimensions = std::vector<int64_t>;
+
+Dimensions all_dimensions(int64_t rank) {
+  Dimensions all(static_cast<std::size_t>(rank));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// Those that are named; all if none are.
+Dimensions reduced(Call& call) {
+  if (call.rank("self") == 0) return {};
+  if (call.has("dim")) {
+    auto named = call.dimensions("dim");
+    if (!named.empty()) return named;
+  }
+  return all_dimensions(call.rank("self"));
+}
+
+bool keeps(Call& call) {
+  return call.flag("keepdim");
+}
+
+/// Whether nothing is reduced to something, which runtimes do not agree on.
+bool is_empty(Call& call, const Dimensions& dimensions) {
+  const auto& sizes = call.sizes("self");
+  return std::any_of(dimensions.begin(), dimensions.end(), [&](int64_t dimension) {
+    const auto& size = sizes.at(static_cast<std::size_t>(dimension));
+    return is_fixed(size) && size.value == 0;
+  });
+}
+
+Value sum_of(Call& call, Value value, const Dimensions& dimensions, bool keep) {
+  auto& graph = call.graph();
+  if (is_empty(call, dimensions)) {
+    return graph.add("Expand", {graph.number(value.type, 0), call.shape(call.result_sizes())});
+  }
+  return reduce(call, "ReduceSum", value, dimensions, keep);
+}
+
+void sum(Call& call) {
+  const auto value = call.operand("self", computable(call.result_type()));
+  call.give(sum_of(call, value, reduced(call), keeps(call)));
+}
+
+Rule reduction(const char* kind) {
+  return [=](Call& call) {
+    const auto value = call.operand("self", computable(call.result_type()));
+    call.give(reduce(call, kind, value, reduced(call), keeps(call)));
+  };
+}
+
+/// Whether any is true: runtimes sum over nothing, but have no greatest of it.
+Value any_of(Call& call, Value value) {
+  const auto sum = sum_of(call, call.graph().cast(value, Type::int32), reduced(call), keeps(call));
+  return call.graph().cast(sum, Type::boolean);
+}
+
+void any(Call& call) {
+  call.give(any_of(call, call.operand("self", Type::boolean)));
+}
+
+void all(Call& call) {
+  auto& graph = call.graph();
+  const auto wrong = graph.add("Not", {call.operand("self", Type::boolean)});
+  call.give(graph.add("Not", {any_of(call, wrong)}));
+}
+
+/// The place of the extreme value along a dimension.
+Value place_of(Call& call, const char* kind, Value value, int64_t dimension, bool keep) {
+  return call.graph().add(kind, {value}, {{"axis", dimension}, {"keepdims", int64_t{keep}}},
+                          Type::int64);
+}
+
+/// The extreme value along a dimension, and its place.
+Rule extreme(const char* kind, const char* place) {
+  return [=](Call& call) {
+    auto& graph = call.graph();
+    const auto self = call.operand("self", computable(call.result_type()));
+    if (call.rank("self") == 0) {
+      call.give(self);
+      return call.give(graph.number(Type::int64, 0), 1);
+    }
+    const auto dimension = call.dimension("dim");
+    call.give(reduce(call, kind, self, {dimension}, keeps(call)));
+    call.give(place_of(call, place, self, dimension, keeps(call)), 1);
+  };
+}
+
+Rule place(const char* kind) {
+  return [=](Call& call) {
+    auto& graph = call.graph();
+    auto self = call.tensor("self");
+    self = graph.cast(self, computable(self.type));
+    if (call.rank("self") == 0) return call.give(graph.number(Type::int64, 0));
+    if (call.has("dim")) {
+      return call.give(place_of(call, kind, self, call.dimension("dim"), keeps(call)));
+    }
+    const auto flat = graph.add("Reshape", {self, graph.list({-1})});
+    const auto found = place_of(call, kind, flat, 0, false);
+    call.give(call.reshape(found, {}, call.result_sizes()));
+  };
+}
+
+/// The variance, its square root or both with the mean.
+Rule variance(bool root, bool with_mean) {
+  return [=](Call& call) {
+    auto& graph = call.graph();
+    const auto self = call.tensor("self");
+    const auto dimensions = reduced(call);
+    const auto mean = reduce(call, "ReduceMean", self, dimensions, true);
+    const auto difference = graph.add("Sub", {self, mean});
+    const auto squares = reduce(call, "ReduceSum", graph.add("Mul", {difference, difference}),
+                                dimensions, keeps(call));
+    double correction = 1.0;
+    if (call.has("correction")) correction = call.real("correction");
+    if (call.has("unbiased")) correction = call.flag("unbiased") ? 1.0 : 0.0;
+    const auto elements = count(call, call.sizes("self"), dimensions, self.type);
+    const auto freedom = graph.add("Sub", {elements, graph.number(self.type, correction)});
+    // LibTorch divides by zero rather than by less.
+    const auto divisor = graph.add("Max", {freedom, graph.number(self.type, 0)});
+    auto result = graph.add("Div", {squares, divisor});
+    if (root) result = graph.add("Sqrt", {result});
+    call.give(result);
+    if (with_mean) {
+      call.give(keeps(call) ? mean : reduce(call, "ReduceMean", self, dimensions, false), 1);
+    }
+  };
+}
+
+/// (sum of |x|^p)^(1/p)
+Value norm_of(Call& call, Value value, double p, const Dimensions& dimensions, bool keep) {
+  auto& graph = call.graph();
+  if (p == 2.0) {
+    return dimensions.empty() ? graph.add("Abs", {value})
+                              : reduce(call, "ReduceL2", value, dimensions, keep);
+  }
+  const auto size = graph.add("Abs", {value});
+  if (p == 1.0) return reduce(call, "ReduceSum", size, dimensions, keep);
+  if (std::isinf(p)) {
+    return reduce(call, p > 0 ? "ReduceMax" : "ReduceMin", size, dimensions, keep);
+  }
+  if (p == 0.0) {
+    const auto some = graph.cast(graph.cast(value, Type::boolean), value.type);
+    return reduce(call, "ReduceSum", some, dimensions, keep);
+  }
+  const auto powers = graph.add("Pow", {size, graph.number(value.type, p)});
+  const auto sum = reduce(call, "ReduceSum", powers, dimensions, keep);
+  return graph.add("Pow", {sum, graph.number(value.type, 1.0 / p)});
+}
+
+Rule norm(const char* order) {
+  return [=](Call& call) {
+    const auto value = call.operand("self", call.result_type());
+    const double p = call.has(order) ? call.real(order) : 2.0;
+    call.give(norm_of(call, value, p, reduced(call), keeps(call)));
+  };
+}
+
+void cumulative_sum(Call& call) {
+  auto& graph = call.graph();
+  const auto value = call.operand("self", computable(call.result_type()));
+  if (call.rank("self") == 0) return call.give(value);
+  call.give(graph.add("CumSum", {value, graph.number(Type::int64, call.dimension("dim"))}));
+}
+
+void count_nonzero(Call& call) {
+  auto& graph = call.graph();
+  const auto some = graph.cast(call.operand("self", Type::boolean), Type::int64);
+  call.give(sum_of(call, some, reduced(call), false));
+}
+
+}  // namespace
+
+void add_reduction_rules(Rules& rules) {
+  rules["sum.default"] = rules["sum.dim_IntList"] = sum;
+  rules["mean.default"] = rules["mean.dim"] = reduction("ReduceMean");
+  rules["prod.default"] = rules["prod.dim_int"] = reduction("ReduceProd");
+  rules["amax.default"] = rules["max.default"] = reduction("ReduceMax");
+  rules["amin.default"] = rules["min.default"] = reduction("ReduceMin");
+  rules["logsumexp.default"] = reduction("ReduceLogSumExp");
+  rules["max.dim"] = extreme("ReduceMax", "ArgMax");
+  rules["min.dim"] = extreme("ReduceMin", "ArgMin");
+  rules["argmax.default"] = place("ArgMax");
+  rules["argmin.default"] = place("ArgMin");
+  rules["any.default"] = rules["any.dim"] = rules["any.dims"] = any;
+  rules["all.default"] = rules["all.dim"] = rules["all.dims"] = all;
+  for (const auto* overload : {".default", ".dim", ".correction"}) {
+    const auto named = [&](const char* name) { return std::string(name) + overload; };
+    rules[named("var")] = variance(/*root=*/false, /*with_mean=*/false);
+    rules[named("std")] = variance(/*root=*/true, /*with_mean=*/false);
+    rules[named("var_mean")] = variance(/*root=*/false, /*with_mean=*/true);
+    rules[named("std_mean")] = variance(/*root=*/true, /*with_mean=*/true);
+  }
+  for (const auto* overload :
+       {"Scalar", "ScalarOpt_dim", "ScalarOpt_dtype", "ScalarOpt_dim_dtype"}) {
+    rules[std::string("norm.") + overload] = norm("p");
+  }
+  rules["linalg_vector_norm.default"] = norm("ord");
+  rules["cumsum.default"] = cumulative_sum;
+  rules["count_nonzero.default"] = rules["count_nonzero.dim_IntList"] = count_nonzero;
+}
+
+}  // namespace attend::onnx

@@ -1,0 +1,57 @@
+#include "export/onnx/rules.h"
+
+namespace attend::onnx {
+namespace {
+
+/// To sizes that are given, or by factors.
+Value resize(Call& call, const Attributes& attributes) {
+  auto& graph = call.graph();
+  // Runtimes resize float32 and narrower alone.
+  const auto type = call.result_type();
+  const auto* argument = call.has("input") ? "input" : "self";
+  const auto input = call.operand(argument, type == Type::float64 ? Type::float32 : type);
+  if (call.has("scale_factors")) {
+    std::vector<Number> factors{1, 1};
+    for (const auto factor : call.reals("scale_factors")) factors.emplace_back(factor);
+    const auto count = static_cast<int64_t>(factors.size());
+    const auto scales = graph.constant({Type::float32, {count}, std::move(factors)});
+    return graph.add("Resize", {input, Value{}, scales}, attributes);
+  }
+  // Those of batch and channels stay.
+  const auto first = graph.add("Shape", {input}, {{"start", 0}, {"end", 2}}, Type::int64);
+  const auto sizes =
+      graph.add("Concat", {first, graph.list(call.integers("output_size"))}, {{"axis", 0}});
+  return graph.add("Resize", {input, Value{}, Value{}, sizes}, attributes);
+}
+
+void nearest(Call& call) {
+  call.give(resize(call, {{"mode", "nearest"},
+                          {"coordinate_transformation_mode", "asymmetric"},
+                          {"nearest_mode", "floor"}}));
+}
+
+Rule interpolated(const char* mode) {
+  return [=](Call& call) {
+    const auto* coordinates = call.flag("align_corners") ? "align_corners" : "half_pixel";
+    call.give(resize(call, {{"mode", mode},
+                            {"coordinate_transformation_mode", coordinates},
+                            {"cubic_coeff_a", -0.75}}));
+  };
+}
+
+}  // namespace
+
+void add_resizing_rules(Rules& rules) {
+  for (const auto* kind : {"1d", "2d", "3d"}) {
+    rules[std::string("upsample_nearest") + kind + ".vec"] = nearest;
+    rules[std::string("upsample_nearest") + kind + ".default"] = nearest;
+  }
+  for (const auto* overload : {".vec", ".default"}) {
+    for (const auto* name : {"upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"}) {
+      rules[std::string(name) + overload] = interpolated("linear");
+    }
+    rules[std::string("upsample_bicubic2d") + overload] = interpolated("cubic");
+  }
+}
+
+}  // namespace attend::onnx

@@ -1,0 +1,49 @@
+#include "export/onnx/rules.h"
+
+namespace attend::onnx {
+namespace {
+
+const Rules& all_rules() {
+  static const Rules all = [] {
+    Rules rules;
+    add_arithmetic_rules(rules);
+    add_attention_rules(rules);
+    add_comparison_rules(rules);
+    add_convolution_rules(rules);
+    add_creation_rules(rules);
+    add_function_rules(rules);
+    add_indexing_rules(rules);
+    add_linear_rules(rules);
+    add_normalization_rules(rules);
+    add_pooling_rules(rules);
+    add_recurrent_rules(rules);
+    add_reduction_rules(rules);
+    add_resizing_rules(rules);
+    add_scatter_rules(rules);
+    add_shape_rules(rules);
+    add_slice_rules(rules);
+    return rules;
+  }();
+  return all;
+}
+
+}  // namespace
+
+std::string key_of(const std::string& target) {
+  constexpr std::string_view kPrefix = "torch.ops.aten.";
+  return target.starts_with(kPrefix) ? target.substr(kPrefix.size()) : std::string();
+}
+
+const Rule* find_rule(const std::string& target) {
+  auto key = key_of(target);
+  const auto& rules = all_rules();
+  auto found = rules.find(key);
+  const auto dot = key.find('.');
+  if (found == rules.end() && dot != std::string::npos && dot > 0 && key[dot - 1] == '_') {
+    key.erase(dot - 1, 1);
+    found = rules.find(key);
+  }
+  return found == rules.end() ? nullptr : &found->second;
+}
+
+}  // namespace attend::onnx

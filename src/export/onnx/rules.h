@@ -1,0 +1,41 @@
+#pragma once
+
+#include "export/onnx/call.h"
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace attend::onnx {
+
+/// Writes the nodes of ONNX for a call, and gives its results.
+using Rule = std::function<void(Call&)>;
+
+/// By operator and overload, as in add.Tensor. Those that change their first argument, as add_, are
+/// translated by the rule without the underscore.
+using Rules = std::map<std::string, Rule>;
+
+void add_arithmetic_rules(Rules& rules);
+void add_attention_rules(Rules& rules);
+void add_comparison_rules(Rules& rules);
+void add_convolution_rules(Rules& rules);
+void add_creation_rules(Rules& rules);
+void add_function_rules(Rules& rules);
+void add_indexing_rules(Rules& rules);
+void add_linear_rules(Rules& rules);
+void add_normalization_rules(Rules& rules);
+void add_pooling_rules(Rules& rules);
+void add_recurrent_rules(Rules& rules);
+void add_reduction_rules(Rules& rules);
+void add_resizing_rules(Rules& rules);
+void add_scatter_rules(Rules& rules);
+void add_shape_rules(Rules& rules);
+void add_slice_rules(Rules& rules);
+
+/// As add.Tensor, of torch.ops.aten.add.Tensor; empty for another namespace.
+std::string key_of(const std::string& target);
+
+/// The rule for a target: that of add.Tensor for add_.Tensor too. Null if there is none.
+const Rule* find_rule(const std::string& target);
+
+}  // namespace attend::onnx

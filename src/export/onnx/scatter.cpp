@@ -1,0 +1,183 @@
+#include "export/onnx/indices.h"
+#include "export/onnx/rearrange.h"
+#include "export/onnx/rules.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace attend::onnx {
+namespace {
+
+Value shape_of(Call& call, Value value) {
+  return call.graph().add("Shape", {value}, {}, Type::int64);
+}
+
+Value scattered(Call& call, Value self, Value index, Value updates, int64_t dimension,
+                const std::string& reduction) {
+  return call.graph().add("ScatterElements", {self, index, updates},
+                          {{"axis", dimension}, {"reduction", reduction}});
+}
+
+std::string reduction_of(Call& call) {
+  if (!call.has("reduce")) return "none";
+  const auto reduce = call.text("reduce");
+  if (reduce == "add" || reduce == "sum") return "add";
+  if (reduce == "multiply" || reduce == "prod") return "mul";
+  if (reduce == "amax") return "max";
+  if (reduce == "amin") return "min";
+  call.refuse("it reduces by " + reduce);
+}
+
+/// `source`, of which LibTorch takes what `index` has places for.
+Value taken(Call& call, Value source, Value index) {
+  const auto& have = call.sizes("src");
+  const auto& want = call.sizes("index");
+  if (std::equal(have.begin(), have.end(), want.begin(), want.end(), same)) return source;
+  auto& graph = call.graph();
+  const std::vector<int64_t> start(have.size(), 0);
+  std::vector<int64_t> dimensions(have.size());
+  std::iota(dimensions.begin(), dimensions.end(), 0);
+  return graph.add("Slice",
+                   {source, graph.list(start), shape_of(call, index), graph.list(dimensions)});
+}
+
+void scatter_with(Call& call, const std::string& reduction) {
+  auto& graph = call.graph();
+  const auto self = call.tensor("self");
+  if (call.rank("self") == 0) call.refuse("its input has no dimension");
+  const auto index = call.operand("index", Type::int64);
+  const auto updates =
+      call.has("src")
+          ? taken(call, call.operand("src", self.type), index)
+          : graph.add("Expand", {call.operand("value", self.type), shape_of(call, index)});
+  call.give(scattered(call, self, index, updates, call.dimension("dim"), reduction));
+}
+
+void scatter(Call& call) {
+  scatter_with(call, reduction_of(call));
+}
+
+void scatter_add(Call& call) {
+  scatter_with(call, "add");
+}
+
+/// An index (n) for each element of `source` along a dimension.
+Value spread(Call& call, Value index, Value source, int64_t dimension) {
+  auto& graph = call.graph();
+  const auto around = along(call, index, dimension, call.rank("self"));
+  return graph.add("Expand", {around, shape_of(call, source)});
+}
+
+void index_add(Call& call) {
+  auto& graph = call.graph();
+  const auto self = call.tensor("self");
+  const auto dimension = call.dimension("dim");
+  auto source = call.operand("source", self.type);
+  if (call.has("alpha") && call.number("alpha").real != 1.0) {
+    source = graph.add("Mul", {source, graph.number(self.type, call.number("alpha"))});
+  }
+  const auto index = spread(call, call.operand("index", Type::int64), source, dimension);
+  call.give(scattered(call, self, index, source, dimension, "add"));
+}
+
+void index_copy(Call& call) {
+  const auto self = call.tensor("self");
+  const auto dimension = call.dimension("dim");
+  const auto source = call.operand("source", self.type);
+  const auto index = spread(call, call.operand("index", Type::int64), source, dimension);
+  call.give(scattered(call, self, index, source, dimension, "none"));
+}
+
+void index_fill(Call& call) {
+  auto& graph = call.graph();
+  const auto self = call.tensor("self");
+  const auto dimension = call.dimension("dim");
+  auto sizes = call.sizes("self");
+  sizes.at(static_cast<std::size_t>(dimension)) = call.sizes("index").at(0);
+  const auto updates = graph.add("Expand", {call.operand("value", self.type), call.shape(sizes)});
+  const auto index = spread(call, call.operand("index", Type::int64), updates, dimension);
+  call.give(scattered(call, self, index, updates, dimension, "none"));
+}
+
+void index_put(Call& call) {
+  auto& graph = call.graph();
+  const auto read = read_indices(call);
+  auto self = call.tensor("self");
+  const bool sorted = std::is_sorted(read.order.begin(), read.order.end());
+  if (!sorted) self = transpose(call, self, read.order);
+  // values broadcast to what they replace.
+  auto values = call.operand("values", self.type);
+  const auto before = read.order.front();
+  auto rest = shape_of(call, self);
+  rest =
+      slice(call, rest, 0, static_cast<int64_t>(read.indexed), std::numeric_limits<int64_t>::max());
+  const auto index_shape = slice(call, shape_of(call, read.places), 0, 0, -1);
+  if (read.in_place && before > 0) {
+    // (before..., index..., after...) -> (index..., before..., after...)
+    const auto ahead = slice(call, rest, 0, 0, before);
+    const auto behind = slice(call, rest, 0, before, std::numeric_limits<int64_t>::max());
+    const auto shape = graph.add("Concat", {ahead, index_shape, behind}, {{"axis", 0}});
+    values = graph.add("Expand", {values, shape});
+    const auto rank = read.rank + call.rank("self") - static_cast<int64_t>(read.indexed);
+    std::vector<int64_t> order(static_cast<std::size_t>(rank));
+    std::iota(order.begin(), order.end(), 0);
+    std::rotate(order.begin(), order.begin() + before, order.begin() + before + read.rank);
+    values = transpose(call, values, order);
+  } else {
+    const auto shape = graph.add("Concat", {index_shape, rest}, {{"axis", 0}});
+    values = graph.add("Expand", {values, shape});
+  }
+  const std::string reduction = call.flag("accumulate") ? "add" : "none";
+  auto result = graph.add("ScatterND", {self, read.places, values}, {{"reduction", reduction}});
+  if (!sorted) {
+    std::vector<int64_t> back(read.order.size());
+    for (std::size_t i = 0; i < back.size(); ++i) {
+      back.at(static_cast<std::size_t>(read.order[i])) = static_cast<int64_t>(i);
+    }
+    result = transpose(call, result, back);
+  }
+  call.give(result);
+}
+
+void select_scatter(Call& call) {
+  auto& graph = call.graph();
+  const auto self = call.tensor("self");
+  const auto dimension = call.dimension("dim");
+  const auto source = unsqueeze(call, call.operand("src", self.type), {dimension});
+  const auto index = graph.add(
+      "Expand", {graph.number(Type::int64, call.integer("index")), shape_of(call, source)});
+  call.give(scattered(call, self, index, source, dimension, "none"));
+}
+
+void slice_scatter(Call& call) {
+  auto& graph = call.graph();
+  const auto self = call.tensor("self");
+  const auto dimension = call.dimension("dim");
+  const auto source = call.operand("src", self.type);
+  const auto& size = call.sizes("self").at(static_cast<std::size_t>(dimension));
+  const auto length = squeeze(call, call.size(size), {0});
+  const auto all =
+      graph.add("Range", {graph.number(Type::int64, 0), length, graph.number(Type::int64, 1)});
+  const auto start = call.has("start") ? call.integer("start") : 0;
+  const auto end = call.has("end") ? call.integer("end") : std::numeric_limits<int64_t>::max();
+  const auto places = slice(call, all, 0, start, end, call.has("step") ? call.integer("step") : 1);
+  call.give(
+      scattered(call, self, spread(call, places, source, dimension), source, dimension, "none"));
+}
+
+}  // namespace
+
+void add_scatter_rules(Rules& rules) {
+  rules["scatter.src"] = rules["scatter.value"] = rules["scatter.reduce"] =
+      rules["scatter.value_reduce"] = scatter;
+  rules["scatter_add.default"] = scatter_add;
+  rules["index_add.default"] = index_add;
+  rules["index_copy.default"] = index_copy;
+  rules["index_fill.int_Scalar"] = rules["index_fill.int_Tensor"] = index_fill;
+  rules["index_put.default"] = index_put;
+  rules["select_scatter.default"] = select_scatter;
+  rules["slice_scatter.default"] = slice_scatter;
+}
+
+}  // namespace attend::onnx

@@ -1,0 +1,193 @@
+#include "export/onnx/serialize.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <protozero/pbf_builder.hpp>
+// As LibTorch is built with: its headers leave the namespace of the messages open.
+#define ONNX_NAMESPACE onnx_torch
+#include <torch/csrc/jit/serialization/export.h>
+#undef ONNX_NAMESPACE
+#include <torch/version.h>
+
+namespace attend::onnx {
+namespace {
+
+namespace jit = torch::jit;
+
+constexpr int64_t kOpset = 18;
+
+// The messages of onnx.proto, as far as they are written here.
+enum class ModelProto : protozero::pbf_tag_type {
+  string_producer_name = 2,
+  string_producer_version = 3,
+  message_metadata_props = 14,
+};
+enum class StringStringEntryProto : protozero::pbf_tag_type { string_key = 1, string_value = 2 };
+
+c10::ScalarType dtype_of(Type type) {
+  switch (type) {
+    case Type::float32:
+      return torch::kFloat;
+    case Type::uint8:
+      return torch::kByte;
+    case Type::int8:
+      return torch::kChar;
+    case Type::int16:
+      return torch::kShort;
+    case Type::int32:
+      return torch::kInt;
+    case Type::int64:
+      return torch::kLong;
+    case Type::boolean:
+      return torch::kBool;
+    case Type::float16:
+      return torch::kHalf;
+    case Type::float64:
+      return torch::kDouble;
+    case Type::bfloat16:
+      return torch::kBFloat16;
+  }
+  throw std::logic_error("a type without a dtype");
+}
+
+torch::Tensor tensor_of(const Constant& constant) {
+  // Through the widest types, which hold all numbers as they are written.
+  const bool real = is_real(constant.type);
+  auto wide = at::empty({static_cast<int64_t>(constant.numbers.size())},
+                        real ? torch::kDouble : torch::kLong);
+  for (std::size_t i = 0; i < constant.numbers.size(); ++i) {
+    const auto& number = constant.numbers[i];
+    if (real) {
+      wide.mutable_data_ptr<double>()[i] = number.real;
+    } else {
+      wide.mutable_data_ptr<int64_t>()[i] =
+          number.is_real ? static_cast<int64_t>(number.real) : number.whole;
+    }
+  }
+  return wide.to(dtype_of(constant.type)).view(constant.shape);
+}
+
+struct SetAttribute {
+  jit::Node& node;
+  jit::Symbol name;
+
+  void operator()(int64_t number) const { node.i_(name, number); }
+  void operator()(double number) const { node.f_(name, number); }
+  void operator()(const std::string& text) const { node.s_(name, text); }
+  void operator()(const std::vector<int64_t>& numbers) const { node.is_(name, numbers); }
+  void operator()(const Constant& constant) const { node.t_(name, tensor_of(constant)); }
+};
+
+using DynamicAxes = std::unordered_map<std::string, std::unordered_map<int64_t, std::string>>;
+
+class ToJit {
+ public:
+  explicit ToJit(const std::map<std::string, std::string>& names_of_sizes)
+      : names_of_sizes_(names_of_sizes) {}
+
+  std::shared_ptr<jit::Graph> convert(const Model& model) {
+    for (const auto& input : model.inputs) describe(*graph_->addInput(input.name), input);
+    for (const auto& weight : model.weights) describe(*graph_->addInput(weight.name), weight);
+    for (const auto& node : model.graph.nodes()) add(node);
+    for (const auto& output : model.outputs) {
+      auto* value = values_.at(output.value.id);
+      value->setDebugName(output.name);
+      describe(*value, output);
+      graph_->registerOutput(value);
+    }
+    return graph_;
+  }
+
+  const DynamicAxes& dynamic_axes() const { return dynamic_axes_; }
+
+ private:
+  /// Notes type, sizes and which of these are dynamic.
+  void describe(jit::Value& value, const Port& port) {
+    values_[port.value.id] = &value;
+    std::vector<c10::ShapeSymbol> shape;
+    for (std::size_t i = 0; i < port.meta.sizes.size(); ++i) {
+      const auto& size = port.meta.sizes[i];
+      if (is_fixed(size)) {
+        shape.push_back(c10::ShapeSymbol::fromStaticSize(size.value));
+        continue;
+      }
+      shape.push_back(c10::ShapeSymbol::newSymbol());
+      const auto name = names_of_sizes_.find(size.expression);
+      dynamic_axes_[port.name][static_cast<int64_t>(i)] =
+          name != names_of_sizes_.end() ? name->second : fmt::format("{}_size{}", port.name, i);
+    }
+    value.setType(c10::TensorType::create(dtype_of(port.value.type), torch::Device(torch::kCPU),
+                                          c10::SymbolicShape(shape),
+                                          c10::VaryingShape<c10::Stride>(),
+                                          /*requires_grad=*/false));
+  }
+
+  void add(const Node& node) {
+    const auto kind = jit::Symbol::fromQualString("onnx::" + node.kind);
+    auto* made = graph_->create(kind, node.outputs.size());
+    for (const auto& input : node.inputs) {
+      made->addInput(input.id == 0 ? none() : values_.at(input.id));
+    }
+    for (const auto& [name, attribute] : node.attributes) {
+      std::visit(SetAttribute{*made, jit::Symbol::attr(name)}, attribute);
+    }
+    graph_->appendNode(made);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      values_[node.outputs[i].id] = made->output(i);
+    }
+  }
+
+  jit::Value* none() {
+    if (none_ == nullptr) none_ = graph_->insertNode(graph_->createNone())->output();
+    return none_;
+  }
+
+  const std::map<std::string, std::string>& names_of_sizes_;
+  std::shared_ptr<jit::Graph> graph_ = std::make_shared<jit::Graph>();
+  std::unordered_map<std::size_t, jit::Value*> values_;  // by their ids
+  jit::Value* none_ = nullptr;
+  DynamicAxes dynamic_axes_;
+};
+
+/// What LibTorch does not write: messages of this format may be written one behind the other, and
+/// what comes later counts.
+std::string additions(const std::map<std::string, std::string>& metadata) {
+  std::string bytes;
+  protozero::pbf_builder<ModelProto> model(bytes);
+  model.add_string(ModelProto::string_producer_name, "attend");
+  model.add_string(ModelProto::string_producer_version, "LibTorch " TORCH_VERSION);
+  for (const auto& [key, value] : metadata) {
+    protozero::pbf_builder<StringStringEntryProto> entry(model, ModelProto::message_metadata_props);
+    entry.add_string(StringStringEntryProto::string_key, key);
+    entry.add_string(StringStringEntryProto::string_value, value);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string serialize(const Model& model, const std::map<std::string, torch::Tensor>& weights,
+                      const std::map<std::string, std::string>& names_of_sizes,
+                      const std::map<std::string, std::string>& metadata) {
+  constexpr std::size_t kMost = std::size_t{1} << 31;
+  std::map<std::string, torch::Tensor> initializers;
+  std::size_t bytes = 0;
+  for (const auto& weight : model.weights) {
+    const auto& tensor = weights.at(weight.name);
+    initializers.emplace(weight.name, tensor.detach().cpu().contiguous());
+    bytes += tensor.nbytes();
+  }
+  if (bytes >= kMost) {
+    throw std::runtime_error(
+        fmt::format("an ONNX file holds less than {} bytes, the weights have {}", kMost, bytes));
+  }
+  ToJit conversion(names_of_sizes);
+  const auto graph = conversion.convert(model);
+  const auto exported = jit::export_onnx(
+      graph, initializers, kOpset, conversion.dynamic_axes(), /*defer_weight_export=*/false,
+      torch::onnx::OperatorExportTypes::ONNX, /*strip_doc_string=*/true,
+      /*keep_initializers_as_inputs=*/false, /*custom_opsets=*/{}, /*add_node_names=*/true);
+  return jit::serialize_model_proto_to_string(std::get<0>(exported)) + additions(metadata);
+}
+
+}  // namespace attend::onnx

@@ -1,0 +1,238 @@
+#include "export/onnx/rearrange.h"
+#include "export/onnx/rules.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace attend::onnx {
+
+Value transpose(Call& call, Value value, const std::vector<int64_t>& order) {
+  return call.graph().add("Transpose", {value}, {{"perm", order}});
+}
+
+Value swap(Call& call, Value value, int64_t rank, int64_t one, int64_t other) {
+  std::vector<int64_t> order(static_cast<std::size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order.at(static_cast<std::size_t>(one)), order.at(static_cast<std::size_t>(other)));
+  return transpose(call, value, order);
+}
+
+Value unsqueeze(Call& call, Value value, const std::vector<int64_t>& dimensions) {
+  return call.graph().add("Unsqueeze", {value, call.graph().list(dimensions)});
+}
+
+Value squeeze(Call& call, Value value, const std::vector<int64_t>& dimensions) {
+  return call.graph().add("Squeeze", {value, call.graph().list(dimensions)});
+}
+
+namespace {
+
+/// The same elements in another shape.
+void reshape(Call& call) {
+  call.give(call.reshape(call.tensor("self"), call.sizes("self"), call.result_sizes()));
+}
+
+/// The same tensor, maybe of another type.
+void same_tensor(Call& call) {
+  call.give(call.tensor("self"));
+}
+
+void expand(Call& call) {
+  auto& graph = call.graph();
+  auto sizes = call.integers("size");
+  // -1: as it is, for which Expand takes 1.
+  std::replace(sizes.begin(), sizes.end(), int64_t{-1}, int64_t{1});
+  call.give(graph.add("Expand", {call.tensor("self"), graph.list(sizes)}));
+}
+
+void expand_as(Call& call) {
+  auto& graph = call.graph();
+  const auto shape = graph.add("Shape", {call.tensor("other")}, {}, Type::int64);
+  call.give(graph.add("Expand", {call.tensor("self"), shape}));
+}
+
+void broadcast_tensors(Call& call) {
+  const auto tensors = call.tensors("tensors");
+  const auto shape = call.shape(call.result_sizes());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    call.give(call.graph().add("Expand", {tensors[i], shape}), i);
+  }
+}
+
+void squeeze_rule(Call& call) {
+  const auto& sizes = call.sizes("self");
+  std::vector<int64_t> wanted(sizes.size());
+  std::iota(wanted.begin(), wanted.end(), 0);
+  if (call.has("dim")) wanted = call.dimensions("dim");
+  std::vector<int64_t> ones;
+  for (const auto dimension : wanted) {
+    if (sizes.empty()) break;
+    const auto& size = sizes.at(static_cast<std::size_t>(dimension));
+    if (is_fixed(size) && size.value == 1) ones.push_back(dimension);
+  }
+  const auto self = call.tensor("self");
+  call.give(ones.empty() ? self : squeeze(call, self, ones));
+}
+
+void unsqueeze_rule(Call& call) {
+  auto dimension = call.integer("dim");
+  if (dimension < 0) dimension += call.rank("self") + 1;
+  call.give(unsqueeze(call, call.tensor("self"), {dimension}));
+}
+
+/// Two dimensions, named by these arguments, change places.
+Rule swap_named(const char* one, const char* other) {
+  return [=](Call& call) {
+    const auto self = call.tensor("self");
+    if (call.rank("self") == 0) return call.give(self);
+    call.give(swap(call, self, call.rank("self"), call.dimension(one), call.dimension(other)));
+  };
+}
+
+void swap_last(Call& call) {
+  const auto rank = call.rank("self");
+  const auto self = call.tensor("self");
+  call.give(rank < 2 ? self : swap(call, self, rank, rank - 2, rank - 1));
+}
+
+void reverse_dimensions(Call& call) {
+  std::vector<int64_t> order(static_cast<std::size_t>(call.rank("self")));
+  std::iota(order.rbegin(), order.rend(), 0);
+  call.give(transpose(call, call.tensor("self"), order));
+}
+
+void permute(Call& call) {
+  call.give(transpose(call, call.tensor("self"), call.dimensions("dims")));
+}
+
+void move_dimensions(Call& call) {
+  const auto rank = call.rank("self");
+  const auto from = call.dimensions("source");
+  const auto to = call.dimensions("destination");
+  std::vector<int64_t> order(static_cast<std::size_t>(rank), -1);
+  for (std::size_t i = 0; i < from.size(); ++i) order.at(static_cast<std::size_t>(to[i])) = from[i];
+  int64_t next = 0;
+  for (auto& dimension : order) {
+    if (dimension >= 0) continue;
+    while (std::find(from.begin(), from.end(), next) != from.end()) ++next;
+    dimension = next++;
+  }
+  call.give(transpose(call, call.tensor("self"), order));
+}
+
+/// `dim` of the results of cat and stack, which may be negative.
+int64_t joined_dimension(Call& call) {
+  const auto dimension = call.has("dim") ? call.integer("dim") : 0;
+  return dimension < 0 ? dimension + call.result_rank() : dimension;
+}
+
+void concatenate(Call& call) {
+  auto& graph = call.graph();
+  const auto names = call.optional_tensors("tensors");
+  const auto tensors = call.tensors("tensors");
+  std::vector<Value> parts;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& sizes = call.sizes_of_tensor(*names[i]);
+    // LibTorch takes an empty tensor of one dimension for one of any number of them.
+    const bool is_empty = sizes.size() == 1 && is_fixed(sizes[0]) && sizes[0].value == 0;
+    if (is_empty && call.result_rank() > 1) continue;
+    parts.push_back(graph.cast(tensors[i], call.result_type()));
+  }
+  call.give(graph.add("Concat", parts, {{"axis", joined_dimension(call)}}));
+}
+
+void stack(Call& call) {
+  auto& graph = call.graph();
+  const auto dimension = joined_dimension(call);
+  std::vector<Value> parts;
+  for (const auto& tensor : call.tensors("tensors")) {
+    parts.push_back(unsqueeze(call, graph.cast(tensor, call.result_type()), {dimension}));
+  }
+  call.give(graph.add("Concat", parts, {{"axis", dimension}}));
+}
+
+/// Ones in front of the dimensions, so that there are `rank`.
+Value with_rank(Call& call, Value value, int64_t from, int64_t rank) {
+  if (from >= rank) return value;
+  std::vector<int64_t> front(static_cast<std::size_t>(rank - from));
+  std::iota(front.begin(), front.end(), 0);
+  return unsqueeze(call, value, front);
+}
+
+Rule repeat(const char* times) {
+  return [=](Call& call) {
+    auto& graph = call.graph();
+    auto repeats = call.integers(times);
+    const auto rank = call.rank("self");
+    while (static_cast<int64_t>(repeats.size()) < rank) repeats.insert(repeats.begin(), 1);
+    const auto self =
+        with_rank(call, call.tensor("self"), rank, static_cast<int64_t>(repeats.size()));
+    call.give(repeats.empty() ? self : graph.add("Tile", {self, graph.list(repeats)}));
+  };
+}
+
+/// Each element of a dimension several times in a row.
+void repeat_interleave(Call& call) {
+  auto& graph = call.graph();
+  auto self = call.tensor("self");
+  auto dimension = int64_t{0};
+  auto sizes = call.sizes("self");
+  if (call.has("dim")) {
+    dimension = call.dimension("dim");
+  } else {
+    self = graph.add("Reshape", {self, graph.list({-1})});
+    sizes.resize(1);
+  }
+  std::vector<int64_t> times(sizes.size() + 1, 1);
+  times.at(static_cast<std::size_t>(dimension) + 1) = call.integer("repeats");
+  const auto repeated =
+      graph.add("Expand", {unsqueeze(call, self, {dimension + 1}), graph.list(times)});
+  // Sizes behind the dimension have moved by one: they are not where Reshape would copy them from.
+  sizes.resize(static_cast<std::size_t>(dimension));
+  call.give(call.reshape(repeated, sizes, call.result_sizes()));
+}
+
+void pixel_shuffle(Call& call) {
+  if (call.rank("self") != 4) call.refuse("its input has not 4 dimensions");
+  call.give(call.graph().add("DepthToSpace", {call.tensor("self")},
+                             {{"blocksize", call.integer("upscale_factor")}, {"mode", "CRD"}}));
+}
+
+}  // namespace
+
+void add_shape_rules(Rules& rules) {
+  for (const auto* name :
+       {"view.default", "reshape.default", "_unsafe_view.default", "flatten.using_ints",
+        "unflatten.int", "view_as.default", "reshape_as.default", "ravel.default"}) {
+    rules[name] = reshape;
+  }
+  for (const auto* name :
+       {"contiguous.default", "clone.default", "detach.default", "alias.default", "to.dtype",
+        "to.dtype_layout", "to.device", "to.other", "type_as.default", "_to_copy.default",
+        "lift_fresh.default", "lift_fresh_copy.default", "lift.default", "positive.default",
+        "resolve_conj.default", "resolve_neg.default", "detach_copy.default"}) {
+    rules[name] = same_tensor;
+  }
+  rules["expand.default"] = rules["broadcast_to.default"] = expand;
+  rules["expand_as.default"] = expand_as;
+  rules["broadcast_tensors.default"] = broadcast_tensors;
+  rules["squeeze.default"] = rules["squeeze.dim"] = rules["squeeze.dims"] = squeeze_rule;
+  rules["unsqueeze.default"] = unsqueeze_rule;
+  rules["transpose.int"] = rules["swapdims.default"] = swap_named("dim0", "dim1");
+  rules["swapaxes.default"] = swap_named("axis0", "axis1");
+  rules["t.default"] = rules["mT.default"] = rules["adjoint.default"] = rules["mH.default"] =
+      rules["matrix_H.default"] = swap_last;
+  rules["numpy_T.default"] = reverse_dimensions;
+  rules["permute.default"] = permute;
+  rules["movedim.int"] = rules["movedim.intlist"] = rules["moveaxis.int"] =
+      rules["moveaxis.intlist"] = move_dimensions;
+  rules["cat.default"] = rules["concat.default"] = rules["concatenate.default"] = concatenate;
+  rules["stack.default"] = stack;
+  rules["repeat.default"] = repeat("repeats");
+  rules["tile.default"] = repeat("dims");
+  rules["repeat_interleave.self_int"] = repeat_interleave;
+  rules["pixel_shuffle.default"] = pixel_shuffle;
+}
+
+}  // namespace attend::onnx

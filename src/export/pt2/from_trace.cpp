@@ -1,0 +1,269 @@
+#include "export/pt2/from_trace.h"
+
+#include "export/pt2/codes.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <stdexcept>
+
+namespace attend::pt2 {
+namespace {
+
+namespace jit = torch::jit;
+using c10::IValue;
+using c10::TypeKind;
+
+/// Names of the graph, each once: the same name gets a number the next time.
+class Names {
+ public:
+  std::string make(std::string wanted) {
+    for (auto& c : wanted) {
+      if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+    }
+    auto name = wanted;
+    for (int i = 1; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
+    return name;
+  }
+
+ private:
+  std::set<std::string> taken_;
+};
+
+[[noreturn]] void refuse(const jit::Node& node, const std::string& why) {
+  throw std::runtime_error(
+      fmt::format("{} cannot be exported: {}", node.kind().toQualString(), why));
+}
+
+/// As torch.ops.aten.add.Tensor.
+std::string target_of(const c10::FunctionSchema& schema) {
+  auto name = schema.name();
+  name.replace(name.find("::"), 2, ".");
+  return fmt::format("torch.ops.{}.{}", name,
+                     schema.overload_name().empty() ? "default" : schema.overload_name());
+}
+
+Device device_of(const c10::Device& device) {
+  return {.type = c10::DeviceTypeName(device.type(), /*lower_case=*/true),
+          .index = device.has_index() ? std::optional<int64_t>(device.index()) : std::nullopt};
+}
+
+class Translation {
+ public:
+  explicit Translation(const jit::Module& module) : graph_(module.get_method("forward").graph()) {
+    values_[graph_->inputs().at(0)];  // the module itself
+    for (const auto& item : module.named_parameters()) {
+      add_weight(InputKind::parameter, "p_", item.name, item.value);
+    }
+    for (const auto& item : module.named_buffers()) {
+      add_weight(InputKind::buffer, "b_", item.name, item.value);
+    }
+  }
+
+  TracedProgram translate() && {
+    for (std::size_t i = 1; i < graph_->inputs().size(); ++i) {
+      const auto* value = graph_->inputs()[i];
+      const auto name = names_.make(value->debugNameBase());
+      user_inputs_.push_back({.kind = InputKind::user, .name = name, .target = {}});
+      tensors_[value] = name;
+    }
+    for (auto* node : graph_->nodes()) add(*node);
+    auto& inputs = traced_.program.inputs;
+    inputs.insert(inputs.end(), constants_.begin(), constants_.end());
+    inputs.insert(inputs.end(), user_inputs_.begin(), user_inputs_.end());
+    for (const auto* output : graph_->outputs()) add_output(output);
+    return std::move(traced_);
+  }
+
+ private:
+  void add_weight(InputKind kind, const char* prefix, const std::string& target,
+                  const torch::Tensor& tensor) {
+    const auto name = names_.make(prefix + target);
+    traced_.program.inputs.push_back({.kind = kind, .name = name, .target = target});
+    traced_.weights.emplace(target, tensor);
+    weights_[target] = name;
+  }
+
+  std::string add_constant(const torch::Tensor& tensor) {
+    const auto target = fmt::format("lifted_tensor_{}", constants_.size());
+    const auto name = names_.make("c_" + target);
+    constants_.push_back({.kind = InputKind::constant, .name = name, .target = target});
+    traced_.weights.emplace(target, tensor);
+    return name;
+  }
+
+  void add(const jit::Node& node) {
+    switch (node.kind()) {
+      case c10::prim::Constant:
+      case c10::prim::ListConstruct:
+      case c10::prim::TupleConstruct:
+        return;  // read where they are used
+      case c10::prim::GetAttr:
+        return add_attribute(node);
+      case c10::prim::ListUnpack:
+        return;  // named where the list is made
+      default:
+        add_call(node);
+    }
+  }
+
+  /// A step on the way from the module to a weight.
+  void add_attribute(const jit::Node& node) {
+    const auto& parent = values_.at(node.input());
+    const auto path =
+        parent.empty() ? node.s(jit::attr::name) : parent + "." + node.s(jit::attr::name);
+    if (node.output()->type()->kind() == TypeKind::ClassType) {
+      values_[node.output()] = path;
+    } else {
+      tensors_[node.output()] = weights_.at(path);
+    }
+  }
+
+  void add_call(const jit::Node& node) {
+    const auto* schema = node.maybeSchema();
+    if (schema == nullptr) refuse(node, "it is no operator with a schema");
+    Node call{.target = target_of(*schema), .inputs = {}, .outputs = {}};
+    for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+      const auto& argument = schema->arguments().at(i);
+      call.inputs.push_back({argument.name(),
+                             argument_of(node, node.input(i), argument.real_type()),
+                             argument.kwarg_only() ? 2 : 1});
+    }
+    const std::string base = schema->name().substr(schema->name().find("::") + 2);
+    for (const auto* output : node.outputs()) call.outputs.push_back(result_of(node, output, base));
+    traced_.program.nodes.push_back(std::move(call));
+  }
+
+  Argument result_of(const jit::Node& node, const jit::Value* output, const std::string& base) {
+    if (output->type()->kind() == TypeKind::TensorType) return name_tensor(output, base);
+    const auto unpacked =
+        std::find_if(output->uses().begin(), output->uses().end(),
+                     [](const auto& use) { return use.user->kind() == c10::prim::ListUnpack; });
+    if (unpacked == output->uses().end() || output->uses().size() != 1) {
+      refuse(node, fmt::format("its result is {}", output->type()->str()));
+    }
+    std::vector<TensorName> parts;
+    for (const auto* part : unpacked->user->outputs()) parts.push_back(name_tensor(part, base));
+    return parts;
+  }
+
+  TensorName name_tensor(const jit::Value* value, const std::string& base) {
+    tensors_[value] = names_.make(base);
+    return {tensors_.at(value)};
+  }
+
+  /// What stands for a value where a schema asks for `type`.
+  Argument argument_of(const jit::Node& node, const jit::Value* value, const c10::TypePtr& type) {
+    if (const auto optional = type->cast<c10::OptionalType>()) {
+      const auto constant = jit::toIValue(value);
+      if (constant && constant->isNone()) return Nothing{};
+      return argument_of(node, value, optional->getElementType());
+    }
+    if (const auto tensor = tensors_.find(value); tensor != tensors_.end()) {
+      return TensorName{tensor->second};
+    }
+    if (value->node()->kind() == c10::prim::ListConstruct)
+      return list_of(node, *value->node(), type);
+    const auto constant = jit::toIValue(value);
+    if (!constant) refuse(node, fmt::format("an argument of it is a {}", value->type()->str()));
+    return literal(node, *constant, type);
+  }
+
+  Argument literal(const jit::Node& node, const IValue& value, const c10::TypePtr& type) {
+    if (value.isNone()) return Nothing{};
+    if (value.isTensor()) return TensorName{add_constant(value.toTensor())};
+    if (value.isDevice()) return device_of(value.toDevice());
+    if (value.isString()) return value.toStringRef();
+    if (value.isBool()) return value.toBool();
+    if (value.isDouble()) return value.toDouble();
+    if (value.isIntList()) return list_of_numbers(value.toIntVector());
+    if (value.isDoubleList()) return list_of_numbers(value.toDoubleVector());
+    if (!value.isInt()) refuse(node, fmt::format("an argument of it is a {}", value.tagKind()));
+    switch (type->kind()) {
+      case TypeKind::ScalarTypeType:
+        return DtypeNumber{number_of(static_cast<c10::ScalarType>(value.toInt()))};
+      case TypeKind::LayoutType:
+        return LayoutNumber{number_of(static_cast<c10::Layout>(value.toInt()))};
+      case TypeKind::MemoryFormatType:
+        return MemoryFormatNumber{number_of(static_cast<c10::MemoryFormat>(value.toInt()))};
+      default:
+        return value.toInt();
+    }
+  }
+
+  template <typename T>
+  static std::vector<Known<T>> list_of_numbers(const std::vector<T>& numbers) {
+    return {numbers.begin(), numbers.end()};
+  }
+
+  Argument list_of(const jit::Node& node, const jit::Node& list, const c10::TypePtr& type) {
+    const auto element = type->cast<c10::ListType>();
+    if (!element) refuse(node, "a list stands where none is expected");
+    std::vector<Argument> items;
+    for (const auto* item : list.inputs()) {
+      items.push_back(argument_of(node, item, element->getElementType()));
+    }
+    if (element->getElementType()->kind() == TypeKind::TensorType)
+      return cast_all<TensorName>(items);
+    if (element->getElementType()->kind() == TypeKind::OptionalType) return optional_tensors(items);
+    if (element->getElementType()->kind() == TypeKind::FloatType) return known_all<double>(items);
+    if (element->getElementType()->kind() == TypeKind::BoolType) return known_all<bool>(items);
+    return known_all<int64_t>(items);
+  }
+
+  template <typename T>
+  static std::vector<T> cast_all(const std::vector<Argument>& items) {
+    std::vector<T> all;
+    for (const auto& item : items) all.push_back(std::get<T>(item));
+    return all;
+  }
+  template <typename T>
+  static std::vector<Known<T>> known_all(const std::vector<Argument>& items) {
+    std::vector<Known<T>> all;
+    for (const auto& item : items) all.push_back(std::get<T>(item));
+    return all;
+  }
+  static std::vector<OptionalTensor> optional_tensors(const std::vector<Argument>& items) {
+    std::vector<OptionalTensor> all;
+    for (const auto& item : items) {
+      if (const auto* tensor = std::get_if<TensorName>(&item)) {
+        all.emplace_back(*tensor);
+      } else {
+        all.emplace_back(Nothing{});
+      }
+    }
+    return all;
+  }
+
+  void add_output(const jit::Value* value) {
+    if (value->node()->kind() == c10::prim::TupleConstruct) {
+      for (const auto* part : value->node()->inputs()) add_output(part);
+      return;
+    }
+    const auto tensor = tensors_.find(value);
+    if (tensor == tensors_.end()) refuse(*value->node(), "an output is no tensor");
+    traced_.program.outputs.push_back(
+        {.kind = OutputKind::user, .value = TensorName{tensor->second}, .target = {}});
+  }
+
+  std::shared_ptr<jit::Graph> graph_;
+  Names names_;
+  std::map<const jit::Value*, std::string> values_;   // modules: their paths
+  std::map<const jit::Value*, std::string> tensors_;  // their names in the program
+  std::map<std::string, std::string> weights_;        // names in the program, by their targets
+  std::vector<Input> constants_;
+  std::vector<Input> user_inputs_;
+  TracedProgram traced_;
+};
+
+}  // namespace
+
+TracedProgram program_of(const jit::Module& module) {
+  return Translation(module).translate();
+}
+
+}  // namespace attend::pt2

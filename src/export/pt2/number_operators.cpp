@@ -1,0 +1,177 @@
+#include "export/pt2/number_operators.h"
+
+#include "attend/input_error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace attend::pt2 {
+namespace {
+
+using c10::IValue;
+using Numbers = std::vector<IValue>;
+
+bool whole(const IValue& value) {
+  return value.isInt() || value.isBool();
+}
+int64_t integer(const IValue& value) {
+  return value.isBool() ? static_cast<int64_t>(value.toBool()) : value.toInt();
+}
+double real(const IValue& value) {
+  return whole(value) ? static_cast<double>(integer(value)) : value.toDouble();
+}
+
+[[noreturn]] void overflow() {
+  throw InputError("a size overflows 64 bits");
+}
+
+using Checked = bool (*)(int64_t, int64_t, int64_t*);  // whether it overflows
+
+/// Whole if both numbers are, as in Python.
+IValue arithmetic(const Numbers& numbers, Checked whole_numbers, double (*reals)(double, double)) {
+  if (!whole(numbers[0]) || !whole(numbers[1])) return reals(real(numbers[0]), real(numbers[1]));
+  int64_t result = 0;
+  if (whole_numbers(integer(numbers[0]), integer(numbers[1]), &result)) overflow();
+  return result;
+}
+
+IValue add(const Numbers& n) {
+  return arithmetic(
+      n, [](int64_t a, int64_t b, int64_t* c) { return __builtin_add_overflow(a, b, c); },
+      [](double a, double b) { return a + b; });
+}
+IValue subtract(const Numbers& n) {
+  return arithmetic(
+      n, [](int64_t a, int64_t b, int64_t* c) { return __builtin_sub_overflow(a, b, c); },
+      [](double a, double b) { return a - b; });
+}
+IValue multiply(const Numbers& n) {
+  return arithmetic(
+      n, [](int64_t a, int64_t b, int64_t* c) { return __builtin_mul_overflow(a, b, c); },
+      [](double a, double b) { return a * b; });
+}
+IValue divide(const Numbers& n) {
+  return real(n[0]) / real(n[1]);
+}
+
+/// Rounded down, as Python does and C++ does not.
+int64_t quotient(int64_t a, int64_t b) {
+  if (b == 0) throw InputError("a size is divided by zero");
+  if (a == std::numeric_limits<int64_t>::min() && b == -1) overflow();
+  return a / b - static_cast<int64_t>(a % b != 0 && (a < 0) != (b < 0));
+}
+IValue floor_divide(const Numbers& n) {
+  return quotient(integer(n[0]), integer(n[1]));
+}
+IValue modulo(const Numbers& n) {
+  const auto a = integer(n[0]);
+  const auto b = integer(n[1]);
+  return a - quotient(a, b) * b;
+}
+IValue power(const Numbers& n) {
+  if (!whole(n[0]) || !whole(n[1]) || integer(n[1]) < 0) return std::pow(real(n[0]), real(n[1]));
+  const auto base = integer(n[0]);
+  // Of others no power changes, or the 64th overflows.
+  const auto exponent = std::abs(base) > 1 ? std::min<int64_t>(integer(n[1]), 64)
+                                           : integer(n[1]) % 2 + 2 * (integer(n[1]) > 0);
+  int64_t result = 1;
+  for (int64_t i = 0; i < exponent; ++i) {
+    if (__builtin_mul_overflow(result, base, &result)) overflow();
+  }
+  return result;
+}
+IValue negate(const Numbers& n) {
+  return subtract({whole(n[0]) ? IValue(0) : IValue(-0.0), n[0]});
+}
+IValue truncate(const Numbers& n) {
+  if (whole(n[0])) return integer(n[0]);
+  const auto number = std::trunc(real(n[0]));
+  if (!(std::abs(number) < 0x1p63)) overflow();
+  return static_cast<int64_t>(number);
+}
+IValue to_real(const Numbers& n) {
+  return real(n[0]);
+}
+IValue square_root(const Numbers& n) {
+  return std::sqrt(real(n[0]));
+}
+IValue greatest(const Numbers& n) {
+  return real(n[0]) >= real(n[1]) ? n[0] : n[1];
+}
+IValue least(const Numbers& n) {
+  return real(n[0]) <= real(n[1]) ? n[0] : n[1];
+}
+IValue equal(const Numbers& n) {
+  return real(n[0]) == real(n[1]);
+}
+IValue differ(const Numbers& n) {
+  return real(n[0]) != real(n[1]);
+}
+IValue less(const Numbers& n) {
+  return real(n[0]) < real(n[1]);
+}
+IValue at_most(const Numbers& n) {
+  return real(n[0]) <= real(n[1]);
+}
+IValue greater(const Numbers& n) {
+  return real(n[0]) > real(n[1]);
+}
+IValue at_least(const Numbers& n) {
+  return real(n[0]) >= real(n[1]);
+}
+IValue both(const Numbers& n) {
+  return integer(n[0]) != 0 && integer(n[1]) != 0;
+}
+IValue either(const Numbers& n) {
+  return integer(n[0]) != 0 || integer(n[1]) != 0;
+}
+IValue invert(const Numbers& n) {
+  return integer(n[0]) == 0;
+}
+
+struct NumberFunction {
+  NumberOperator function;
+  std::size_t arguments;
+};
+
+const std::map<std::string, NumberFunction>& known() {
+  static const std::map<std::string, NumberFunction> all{
+      {"_operator.add", {add, 2}},
+      {"_operator.sub", {subtract, 2}},
+      {"_operator.mul", {multiply, 2}},
+      {"_operator.truediv", {divide, 2}},
+      {"_operator.floordiv", {floor_divide, 2}},
+      {"_operator.mod", {modulo, 2}},
+      {"_operator.pow", {power, 2}},
+      {"_operator.neg", {negate, 1}},
+      {"_operator.eq", {equal, 2}},
+      {"_operator.ne", {differ, 2}},
+      {"_operator.lt", {less, 2}},
+      {"_operator.le", {at_most, 2}},
+      {"_operator.gt", {greater, 2}},
+      {"_operator.ge", {at_least, 2}},
+      {"_operator.and_", {both, 2}},
+      {"_operator.or_", {either, 2}},
+      {"math.trunc", {truncate, 1}},
+      {"torch.sym_int", {truncate, 1}},
+      {"torch.sym_float", {to_real, 1}},
+      {"torch.sym_not", {invert, 1}},
+      {"torch.sym_max", {greatest, 2}},
+      {"torch.sym_min", {least, 2}},
+      {"torch.sym_sqrt", {square_root, 1}},
+      {"torch._sym_sqrt", {square_root, 1}},
+  };
+  return all;
+}
+
+}  // namespace
+
+NumberOperator find_number_operator(const std::string& target, std::size_t arguments) {
+  const auto found = known().find(target);
+  if (found == known().end() || found->second.arguments != arguments) return nullptr;
+  return found->second.function;
+}
+
+}  // namespace attend::pt2

@@ -1,0 +1,222 @@
+#include "attend/input_error.h"
+#include "export/pt2/json_value.h"
+#include "export/pt2/program.h"
+#include "io/parse_json.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+namespace attend::pt2 {
+namespace {
+
+constexpr int64_t kSchema = 8;  // the major version, which a change to what is there makes higher
+
+template <typename T, typename Read>
+std::vector<T> list_of(const JsonValue& list, const Read& read) {
+  std::vector<T> all;
+  for (const auto& item : list.items()) all.push_back(std::invoke(read, item));
+  return all;
+}
+
+Device device_of(const JsonValue& value) {
+  Device device{.type = value.at("type").text(), .index = {}};
+  if (value.has("index")) device.index = value.at("index").integer();
+  return device;
+}
+
+Size size_of(const JsonValue& value) {
+  const auto [kind, content] = value.only();
+  if (kind == "as_int") return {.value = content.integer(), .expression = {}};
+  if (kind != "as_expr") value.fail(fmt::format("expected as_int or as_expr, found {}", kind));
+  Size size{.value = 0, .expression = content.at("expr_str").text()};
+  if (content.has("hint")) size.value = content.at("hint").at("as_int").integer();
+  return size;
+}
+
+TensorMeta meta_of(const JsonValue& value) {
+  return {.dtype = value.at("dtype").integer(),
+          .sizes = list_of<Size>(value.at("sizes"), size_of),
+          .strides = list_of<Size>(value.at("strides"), size_of),
+          .storage_offset = size_of(value.at("storage_offset")),
+          .requires_grad = value.at("requires_grad").boolean(),
+          .device = device_of(value.at("device")),
+          .layout = value.at("layout").integer()};
+}
+
+TensorName tensor_of(const JsonValue& value) {
+  return {value.at("name").text()};
+}
+
+OptionalTensor optional_tensor_of(const JsonValue& value) {
+  const auto [kind, content] = value.only();
+  if (kind == "as_none") return Nothing{};
+  if (kind == "as_tensor") return tensor_of(content);
+  value.fail(fmt::format("expected as_tensor or as_none, found {}", kind));
+}
+
+/// A number, or the name of one: `literal` is the key of the number.
+template <typename T>
+Known<T> known_of(const JsonValue& value, const char* literal,
+                  const std::function<T(const JsonValue&)>& read) {
+  const auto [kind, content] = value.only();
+  if (kind == "as_name") return SymbolName{content.text()};
+  if (kind == literal) return read(content);
+  value.fail(fmt::format("expected as_name or {}, found {}", literal, kind));
+}
+Known<int64_t> known_integer(const JsonValue& value) {
+  return known_of<int64_t>(value, "as_int", &JsonValue::integer);
+}
+Known<double> known_real(const JsonValue& value) {
+  return known_of<double>(value, "as_float", &JsonValue::real);
+}
+Known<bool> known_boolean(const JsonValue& value) {
+  return known_of<bool>(value, "as_bool", &JsonValue::boolean);
+}
+
+template <typename T>
+Argument alone(const Known<T>& known) {
+  return std::visit([](const auto& value) { return Argument(value); }, known);
+}
+
+using ReadArgument = std::function<Argument(const JsonValue&)>;
+
+/// How what stands under each key of the schema's union is read.
+const std::map<std::string, ReadArgument>& argument_readers() {
+  static const std::map<std::string, ReadArgument> all{
+      {"as_none", [](const JsonValue&) { return Nothing{}; }},
+      {"as_tensor", tensor_of},
+      {"as_tensors", [](const auto& v) { return list_of<TensorName>(v, tensor_of); }},
+      {"as_optional_tensor",
+       [](const auto& v) {
+         return std::visit([](const auto& value) { return Argument(value); },
+                           optional_tensor_of(v));
+       }},
+      {"as_optional_tensors",
+       [](const auto& v) { return list_of<OptionalTensor>(v, optional_tensor_of); }},
+      {"as_int", &JsonValue::integer},
+      {"as_ints", [](const auto& v) { return list_of<Known<int64_t>>(v, &JsonValue::integer); }},
+      {"as_float", &JsonValue::real},
+      {"as_floats", [](const auto& v) { return list_of<Known<double>>(v, &JsonValue::real); }},
+      {"as_bool", &JsonValue::boolean},
+      {"as_bools", [](const auto& v) { return list_of<Known<bool>>(v, &JsonValue::boolean); }},
+      {"as_string", &JsonValue::text},
+      {"as_strings", [](const auto& v) { return list_of<std::string>(v, &JsonValue::text); }},
+      {"as_sym_int", [](const auto& v) { return alone(known_integer(v)); }},
+      {"as_sym_ints", [](const auto& v) { return list_of<Known<int64_t>>(v, known_integer); }},
+      {"as_sym_float", [](const auto& v) { return alone(known_real(v)); }},
+      {"as_sym_floats", [](const auto& v) { return list_of<Known<double>>(v, known_real); }},
+      {"as_sym_bool", [](const auto& v) { return alone(known_boolean(v)); }},
+      {"as_sym_bools", [](const auto& v) { return list_of<Known<bool>>(v, known_boolean); }},
+      {"as_scalar_type", [](const auto& v) { return DtypeNumber{v.integer()}; }},
+      {"as_layout", [](const auto& v) { return LayoutNumber{v.integer()}; }},
+      {"as_memory_format", [](const auto& v) { return MemoryFormatNumber{v.integer()}; }},
+      {"as_device", device_of},
+  };
+  return all;
+}
+
+Argument argument_of(const JsonValue& value) {
+  const auto [kind, content] = value.only();
+  const auto reader = argument_readers().find(kind);
+  if (reader == argument_readers().end()) {
+    value.fail(fmt::format("an argument '{}' is not supported", kind));
+  }
+  return reader->second(content);
+}
+
+NamedArgument named_argument_of(const JsonValue& value) {
+  return {.name = value.at("name").text(), .value = argument_of(value.at("arg")), .kind = 1};
+}
+
+Node node_of(const JsonValue& value) {
+  return {.target = value.at("target").text(),
+          .inputs = list_of<NamedArgument>(value.at("inputs"), named_argument_of),
+          .outputs = list_of<Argument>(value.at("outputs"), argument_of)};
+}
+
+Input input_of(const JsonValue& value) {
+  const auto [kind, content] = value.only();
+  const auto weight = [&, &spec = content](InputKind input, const char* target) {
+    return Input{.kind = input,
+                 .name = spec.at("arg").at("name").text(),
+                 .target = spec.at(target).text(),
+                 .persistent = true};
+  };
+  if (kind == "parameter") return weight(InputKind::parameter, "parameter_name");
+  if (kind == "tensor_constant") return weight(InputKind::constant, "tensor_constant_name");
+  if (kind == "buffer") {
+    auto buffer = weight(InputKind::buffer, "buffer_name");
+    buffer.persistent = content.at("persistent").boolean();
+    return buffer;
+  }
+  if (kind != "user_input") value.fail(fmt::format("an input '{}' is not supported", kind));
+  const auto argument = argument_of(content.at("arg"));
+  const auto* tensor = std::get_if<TensorName>(&argument);
+  if (tensor == nullptr) value.fail("expected a tensor: other inputs are not supported");
+  return {.kind = InputKind::user, .name = tensor->name, .target = {}, .persistent = true};
+}
+
+Output output_of(const JsonValue& value) {
+  const auto [kind, content] = value.only();
+  if (kind == "user_output") {
+    return {.kind = OutputKind::user, .value = argument_of(content.at("arg")), .target = {}};
+  }
+  const bool buffer = kind == "buffer_mutation";
+  if (!buffer && kind != "user_input_mutation") {
+    value.fail(fmt::format("an output '{}' is not supported", kind));
+  }
+  return {.kind = buffer ? OutputKind::buffer_mutation : OutputKind::input_mutation,
+          .value = tensor_of(content.at("arg")),
+          .target = content.at(buffer ? "buffer_name" : "user_input_name").text()};
+}
+
+Range range_of(const JsonValue& value) {
+  Range range;
+  if (value.has("min_val")) range.least = value.at("min_val").integer();
+  if (value.has("max_val")) range.greatest = value.at("max_val").integer();
+  return range;
+}
+
+Weight weight_of(const JsonValue& value) {
+  if (value.at("use_pickle").boolean()) {
+    value.fail("is a Python pickle, which could run code: it is not read");
+  }
+  return {.entry = value.at("path_name").text(), .meta = meta_of(value.at("tensor_meta"))};
+}
+
+}  // namespace
+
+Program parse_program(const std::string& text) {
+  const auto json = parse_json(text);
+  const JsonValue root(json);
+  const auto version = root.at("schema_version").at("major");
+  if (version.integer() != kSchema) {
+    version.fail(fmt::format("expected {}, found {}", kSchema, version.integer()));
+  }
+  const auto module = root.at("graph_module");
+  const auto graph = module.at("graph");
+  Program program{.inputs = list_of<Input>(module.at("signature").at("input_specs"), input_of),
+                  .outputs = list_of<Output>(module.at("signature").at("output_specs"), output_of),
+                  .nodes = list_of<Node>(graph.at("nodes"), node_of),
+                  .tensors = {},
+                  .ranges = {}};
+  for (const auto& [name, meta] : graph.at("tensor_values").entries()) {
+    program.tensors.emplace(name, meta_of(meta));
+  }
+  for (const auto& [symbol, range] : root.at("range_constraints").entries()) {
+    program.ranges.emplace(symbol, range_of(range));
+  }
+  return program;
+}
+
+std::map<std::string, Weight> parse_weights(const std::string& text) {
+  const auto json = parse_json(text);
+  std::map<std::string, Weight> weights;
+  for (const auto& [name, weight] : JsonValue(json).at("config").entries()) {
+    weights.emplace(name, weight_of(weight));
+  }
+  return weights;
+}
+
+}  // namespace attend::pt2

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+/// What the archive of an exported program says, as plain data: without LibTorch, so that reading a
+/// foreign file runs none of its code. The names are those of torch.export's schema
+/// (torch/_export/serde/schema.py), which numbers dtypes, layouts and memory formats in its own
+/// way.
+namespace attend::pt2 {
+
+struct Device {
+  std::string type;
+  std::optional<int64_t> index;
+};
+
+/// A number, or an expression in symbols as SymPy writes it.
+struct Size {
+  int64_t value = 0;       ///< what it was when the program was exported, if it is an expression
+  std::string expression;  ///< empty if it is a number
+};
+
+struct TensorMeta {
+  int64_t dtype = 0;
+  std::vector<Size> sizes;
+  std::vector<Size> strides;
+  Size storage_offset;
+  bool requires_grad = false;
+  Device device;
+  int64_t layout = 0;
+};
+
+struct Nothing {};
+struct TensorName {
+  std::string name;
+};
+/// The name of a number, or of whether something holds, that a node gave.
+struct SymbolName {
+  std::string name;
+};
+struct DtypeNumber {
+  int64_t number = 0;
+};
+struct LayoutNumber {
+  int64_t number = 0;
+};
+struct MemoryFormatNumber {
+  int64_t number = 0;
+};
+
+using OptionalTensor = std::variant<Nothing, TensorName>;
+template <typename T>
+using Known = std::variant<T, SymbolName>;  // a value, or the name of one
+
+using Argument =
+    std::variant<Nothing, TensorName, std::vector<TensorName>, std::vector<OptionalTensor>,
+                 SymbolName, int64_t, double, bool, std::string, std::vector<Known<int64_t>>,
+                 std::vector<Known<double>>, std::vector<Known<bool>>, std::vector<std::string>,
+                 DtypeNumber, LayoutNumber, MemoryFormatNumber, Device>;
+
+struct NamedArgument {
+  std::string name;  ///< in the operator's schema
+  Argument value;
+  int64_t kind = 1;  ///< 2 if Python takes it by its name alone
+};
+
+struct Node {
+  std::string target;  ///< as in torch.ops.aten.add.Tensor, or _operator.mul for numbers
+  std::vector<NamedArgument> inputs;
+  std::vector<Argument> outputs;  ///< names
+};
+
+enum class InputKind { parameter, buffer, constant, user };
+struct Input {
+  InputKind kind = InputKind::user;
+  std::string name;    ///< in the graph
+  std::string target;  ///< of weights: their name in the state dict
+  bool persistent = true;
+};
+
+enum class OutputKind { user, buffer_mutation, input_mutation };
+struct Output {
+  OutputKind kind = OutputKind::user;
+  Argument value;
+  std::string target;  ///< the buffer or input that takes the value
+};
+
+struct Range {
+  std::optional<int64_t> least;
+  std::optional<int64_t> greatest;
+};
+
+struct Program {
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Node> nodes;
+  std::map<std::string, TensorMeta> tensors;  ///< by their name in the graph
+  std::map<std::string, Range> ranges;        ///< of symbols
+};
+
+/// Where the bytes of a weight stand.
+struct Weight {
+  std::string entry;  ///< of the archive, in its folder
+  TensorMeta meta;
+};
+
+/// Reads models/NAME.json. Throws InputError, naming the place in it, for anything that is not as
+/// the schema says or that has no meaning here: graphs in graphs, custom objects.
+Program parse_program(const std::string& json);
+
+/// Reads model_weights_config.json or model_constants_config.json: the weights by their names.
+std::map<std::string, Weight> parse_weights(const std::string& json);
+
+}  // namespace attend::pt2

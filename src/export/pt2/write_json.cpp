@@ -1,0 +1,196 @@
+#include "export/pt2/write_json.h"
+
+#include <nlohmann/json.hpp>
+#include <torch/version.h>
+
+#include <cmath>
+
+namespace attend::pt2 {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T, typename Write>
+Json list_of(const std::vector<T>& all, const Write& write) {
+  auto list = Json::array();
+  for (const auto& item : all) list.push_back(write(item));
+  return list;
+}
+
+Json json_of(const Device& device) {
+  return {{"type", device.type}, {"index", device.index ? Json(*device.index) : Json()}};
+}
+
+Json json_of(const Size& size) {
+  if (size.expression.empty()) return {{"as_int", size.value}};
+  return {{"as_expr", {{"expr_str", size.expression}, {"hint", {{"as_int", size.value}}}}}};
+}
+
+Json json_of(const TensorMeta& meta) {
+  const auto sizes = [](const auto& all) {
+    return list_of(all, [](const Size& size) { return json_of(size); });
+  };
+  return {{"dtype", meta.dtype},
+          {"sizes", sizes(meta.sizes)},
+          {"requires_grad", meta.requires_grad},
+          {"device", json_of(meta.device)},
+          {"strides", sizes(meta.strides)},
+          {"storage_offset", json_of(meta.storage_offset)},
+          {"layout", meta.layout}};
+}
+
+Json json_of(const TensorName& tensor) {
+  return {{"name", tensor.name}};
+}
+
+/// JSON has no such numbers; Python's reader takes these texts for them.
+Json json_of_real(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+struct WriteArgument {
+  Json operator()(Nothing) const { return {{"as_none", true}}; }
+  Json operator()(const TensorName& tensor) const { return {{"as_tensor", json_of(tensor)}}; }
+  Json operator()(const std::vector<TensorName>& tensors) const {
+    return {{"as_tensors", list_of(tensors, [](const auto& t) { return json_of(t); })}};
+  }
+  Json operator()(const std::vector<OptionalTensor>& tensors) const {
+    return {{"as_optional_tensors",
+             list_of(tensors, [this](const auto& tensor) { return std::visit(*this, tensor); })}};
+  }
+  Json operator()(const SymbolName& symbol) const {
+    return {{"as_sym_int", {{"as_name", symbol.name}}}};
+  }
+  Json operator()(int64_t value) const { return {{"as_int", value}}; }
+  Json operator()(double value) const { return {{"as_float", json_of_real(value)}}; }
+  Json operator()(bool value) const { return {{"as_bool", value}}; }
+  Json operator()(const std::string& value) const { return {{"as_string", value}}; }
+  Json operator()(const std::vector<std::string>& values) const { return {{"as_strings", values}}; }
+  Json operator()(const std::vector<Known<int64_t>>& values) const {
+    return {{"as_ints", list_of(values, [](const auto& v) { return std::get<int64_t>(v); })}};
+  }
+  Json operator()(const std::vector<Known<double>>& values) const {
+    return {{"as_floats",
+             list_of(values, [](const auto& v) { return json_of_real(std::get<double>(v)); })}};
+  }
+  Json operator()(const std::vector<Known<bool>>& values) const {
+    return {{"as_bools", list_of(values, [](const auto& v) { return std::get<bool>(v); })}};
+  }
+  Json operator()(DtypeNumber dtype) const { return {{"as_scalar_type", dtype.number}}; }
+  Json operator()(LayoutNumber layout) const { return {{"as_layout", layout.number}}; }
+  Json operator()(MemoryFormatNumber format) const { return {{"as_memory_format", format.number}}; }
+  Json operator()(const Device& device) const { return {{"as_device", json_of(device)}}; }
+};
+
+Json json_of(const Argument& argument) {
+  return std::visit(WriteArgument{}, argument);
+}
+
+Json json_of(const Node& node) {
+  const auto input = [](const NamedArgument& argument) {
+    return Json{{"name", argument.name}, {"arg", json_of(argument.value)}, {"kind", argument.kind}};
+  };
+  return {{"target", node.target},
+          {"inputs", list_of(node.inputs, input)},
+          {"outputs", list_of(node.outputs, [](const auto& output) { return json_of(output); })},
+          {"metadata", Json::object()},
+          {"is_hop_single_tensor_return", nullptr}};
+}
+
+Json spec_of(const Input& input) {
+  const Json name{{"name", input.name}};
+  switch (input.kind) {
+    case InputKind::parameter:
+      return {{"parameter", {{"arg", name}, {"parameter_name", input.target}}}};
+    case InputKind::buffer:
+      return {{"buffer",
+               {{"arg", name}, {"buffer_name", input.target}, {"persistent", input.persistent}}}};
+    case InputKind::constant:
+      return {{"tensor_constant", {{"arg", name}, {"tensor_constant_name", input.target}}}};
+    default:
+      return {{"user_input", {{"arg", {{"as_tensor", name}}}}}};
+  }
+}
+
+/// How Python's call is taken apart: so many tensors, and no keywords.
+Json call_of(const Program& program) {
+  const auto leaf = Json{{"type", nullptr}, {"context", nullptr}, {"children_spec", Json::array()}};
+  const auto tuple = [](const Json& children) {
+    return Json{{"type", "builtins.tuple"}, {"context", "null"}, {"children_spec", children}};
+  };
+  auto names = Json::array();
+  auto inputs = Json::array();
+  auto outputs = Json::array();
+  for (const auto& input : program.inputs) {
+    if (input.kind != InputKind::user) continue;
+    names.push_back(input.name);
+    inputs.push_back(leaf);
+  }
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) outputs.push_back(leaf);
+  const auto keywords =
+      Json{{"type", "builtins.dict"}, {"context", "[]"}, {"children_spec", Json::array()}};
+  const Json in = {1, tuple({tuple(inputs), keywords})};
+  const Json out = {1, outputs.size() == 1 ? leaf : tuple(outputs)};
+  return {{"fqn", ""},
+          {"signature",
+           {{"inputs", Json::array()},
+            {"outputs", Json::array()},
+            {"in_spec", in.dump()},
+            {"out_spec", out.dump()},
+            {"forward_arg_names", names}}}};
+}
+
+}  // namespace
+
+std::string write_program(const Program& program) {
+  Json tensors = Json::object();
+  for (const auto& [name, meta] : program.tensors) tensors[name] = json_of(meta);
+  Json ranges = Json::object();
+  for (const auto& [symbol, range] : program.ranges) {
+    ranges[symbol] = {{"min_val", range.least ? Json(*range.least) : Json()},
+                      {"max_val", range.greatest ? Json(*range.greatest) : Json()}};
+  }
+  const auto tensor = [](const auto& item) { return Json{{"as_tensor", {{"name", item.name}}}}; };
+  const auto value = [](const Output& output) { return json_of(output.value); };
+  const auto spec = [](const Output& output) {
+    return Json{{"user_output", {{"arg", json_of(output.value)}}}};
+  };
+  const Json graph{
+      {"inputs", list_of(program.inputs, tensor)},
+      {"outputs", list_of(program.outputs, value)},
+      {"nodes", list_of(program.nodes, [](const Node& node) { return json_of(node); })},
+      {"tensor_values", tensors},
+      {"sym_int_values", Json::object()},
+      {"sym_bool_values", Json::object()},
+      {"is_single_tensor_return", false},
+      {"custom_obj_values", Json::object()},
+      {"sym_float_values", Json::object()}};
+  const Json module{{"graph", graph},
+                    {"signature",
+                     {{"input_specs", list_of(program.inputs, spec_of)},
+                      {"output_specs", list_of(program.outputs, spec)}}},
+                    {"module_call_graph", Json::array({call_of(program)})},
+                    {"metadata", Json::object()},
+                    {"treespec_namedtuple_fields", Json::object()}};
+  return Json{{"graph_module", module},      {"opset_version", {{"aten", 10}}},
+              {"range_constraints", ranges}, {"schema_version", {{"major", 8}, {"minor", 20}}},
+              {"verifiers", {"TRAINING"}},   {"torch_version", TORCH_VERSION},
+              {"guards_code", Json::array()}}
+      .dump();
+}
+
+std::string write_weights(const std::map<std::string, Weight>& weights,
+                          const std::map<std::string, bool>& parameters) {
+  Json config = Json::object();
+  for (const auto& [name, weight] : weights) {
+    config[name] = {{"path_name", weight.entry},
+                    {"is_param", parameters.at(name)},
+                    {"use_pickle", false},
+                    {"tensor_meta", json_of(weight.meta)}};
+  }
+  return Json{{"config", config}}.dump();
+}
+
+}  // namespace attend::pt2

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "attend/export/export_options.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace attend {
+
+/// The example with other sizes: what is there, repeated or cut. `sizes` are by the names of the
+/// dynamic dimensions.
+std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
+                                  const std::vector<DynamicDimension>& dynamic,
+                                  const std::map<std::string, int64_t>& sizes);
+
+}  // namespace attend

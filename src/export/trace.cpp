@@ -1,0 +1,91 @@
+#include "export/trace.h"
+
+#include "export/numbered_names.h"
+
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <cctype>
+#include <set>
+
+namespace attend {
+namespace {
+
+namespace jit = torch::jit;
+
+/// A type name may not begin with a digit, as the children of a ModuleList do.
+std::string type_name(const std::string& child) {
+  return std::isdigit(static_cast<unsigned char>(child.front())) ? "_" + child : child;
+}
+
+jit::Module mirror(const torch::nn::Module& module, const std::string& name,
+                   const std::shared_ptr<jit::CompilationUnit>& unit) {
+  jit::Module mirrored(c10::QualifiedName(name), unit);
+  mirrored.register_attribute("training", c10::BoolType::get(), /*v=*/false);
+  for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+    mirrored.register_parameter(item.key(), item.value(), /*is_buffer=*/false);
+  }
+  for (const auto& item : module.named_buffers(/*recurse=*/false)) {
+    mirrored.register_buffer(item.key(), item.value());
+  }
+  for (const auto& item : module.named_children()) {
+    const auto child = mirror(*item.value(), name + "." + type_name(item.key()), unit);
+    mirrored.register_module(item.key(), child);
+  }
+  return mirrored;
+}
+
+/// In eval mode dropout returns what it gets, and yet it is recorded.
+void remove_dropout(jit::Graph& graph) {
+  const std::set<std::string> names{"aten::dropout",
+                                    "aten::dropout_",
+                                    "aten::alpha_dropout",
+                                    "aten::alpha_dropout_",
+                                    "aten::feature_dropout",
+                                    "aten::feature_dropout_",
+                                    "aten::feature_alpha_dropout",
+                                    "aten::feature_alpha_dropout_"};
+  for (auto node = graph.nodes().begin(); node != graph.nodes().end(); ++node) {
+    if (names.count(node->kind().toQualString()) == 0) continue;
+    const auto is_training = jit::constant_as<bool>(node->input(2));
+    if (is_training.value_or(true)) continue;
+    node->output()->replaceAllUsesWith(node->input(0));
+    node.destroyCurrent();
+  }
+}
+
+}  // namespace
+
+jit::Module mirror(const torch::nn::Module& module) {
+  return mirror(module, "__torch__.attend.Exported", std::make_shared<jit::CompilationUnit>());
+}
+
+void add_traced_method(jit::Module& scripted, const std::string& name, const Forward& function,
+                       const std::vector<torch::Tensor>& inputs,
+                       const std::vector<std::string>& input_names) {
+  std::set<const at::TensorImpl*> owned;
+  for (const auto& tensor : scripted.parameters()) owned.insert(tensor.unsafeGetTensorImpl());
+  for (const auto& tensor : scripted.buffers()) owned.insert(tensor.unsafeGetTensorImpl());
+  const auto traced_function = [&](const jit::Stack& stack) -> jit::Stack {
+    std::vector<torch::Tensor> tensors;
+    for (const auto& value : stack) tensors.push_back(value.toTensor());
+    auto outputs = function(tensors).tensors;
+    // A graph cannot end in what belongs to the module.
+    for (auto& output : outputs) {
+      if (owned.count(output.unsafeGetTensorImpl()) > 0) output = at::alias(output);
+    }
+    if (outputs.size() == 1) return {outputs.front()};
+    return {c10::ivalue::Tuple::create({outputs.begin(), outputs.end()})};
+  };
+  const auto no_variable_names = [](const torch::Tensor&) { return std::string(); };
+  const auto [state, outputs] = jit::tracer::trace(
+      jit::Stack(inputs.begin(), inputs.end()), traced_function, no_variable_names, /*strict=*/true,
+      /*force_outplace=*/false, &scripted, numbered_names(input_names, inputs.size(), "input"));
+  remove_dropout(*state->graph);
+  const auto type = scripted.type();
+  auto* method = type->compilation_unit()->create_function(c10::QualifiedName(*type->name(), name),
+                                                           state->graph);
+  type->addMethod(method);
+}
+
+}  // namespace attend

@@ -1,0 +1,121 @@
+#include "io/zip_archive.h"
+
+#include "attend/input_error.h"
+
+#include <fmt/format.h>
+#include <zip.h>
+
+#include <string_view>
+
+namespace attend {
+namespace {
+
+[[noreturn]] void fail(const std::string& why) {
+  throw InputError(fmt::format("not an archive as PyTorch writes it: {}", why));
+}
+
+std::string text_of(zip_error_t& error) {
+  const std::string text = zip_error_strerror(&error);
+  zip_error_fini(&error);
+  return text;
+}
+
+zip_t* open(const std::filesystem::path& path) {
+  int code = 0;
+  auto* archive = zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &code);
+  if (archive != nullptr) return archive;
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  fail(text_of(error));
+}
+
+zip_t* open(std::string_view bytes) {
+  zip_error_t error;
+  zip_error_init(&error);
+  auto* source = zip_source_buffer_create(bytes.data(), bytes.size(), /*freep=*/0, &error);
+  if (source == nullptr) fail(text_of(error));
+  auto* archive = zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
+  if (archive != nullptr) return archive;
+  zip_source_free(source);
+  fail(text_of(error));
+}
+
+/// What is known of an entry, checked.
+zip_stat_t stat_of(zip_t* archive, uint64_t number) {
+  zip_stat_t stat;
+  zip_stat_init(&stat);
+  if (zip_stat_index(archive, number, ZIP_FL_ENC_STRICT, &stat) != 0) {
+    fail(zip_strerror(archive));
+  }
+  constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
+                                   ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+  if ((stat.valid & kNeeded) != kNeeded) fail(fmt::format("entry {} is incomplete", number));
+  if (stat.comp_method != ZIP_CM_STORE || stat.encryption_method != ZIP_EM_NONE ||
+      stat.size != stat.comp_size) {
+    fail(fmt::format("'{}' is compressed or encrypted, expected it to be stored", stat.name));
+  }
+  return stat;
+}
+
+}  // namespace
+
+void ZipArchive::Close::operator()(zip* archive) const {
+  zip_discard(archive);
+}
+
+ZipArchive::ZipArchive(const std::filesystem::path& path) : ZipArchive(open(path)) {}
+
+ZipArchive::ZipArchive(std::string_view bytes) : ZipArchive(open(bytes)) {}
+
+ZipArchive::ZipArchive(zip* archive) : archive_(archive) {
+  std::string folder;
+  const auto count = zip_get_num_entries(archive_.get(), 0);
+  for (int64_t number = 0; number < count; ++number) {
+    const auto stat = stat_of(archive_.get(), static_cast<uint64_t>(number));
+    const std::string_view name = stat.name;
+    const auto slash = name.find('/');
+    if (slash == std::string_view::npos) fail(fmt::format("'{}' lies in no folder", name));
+    if (number == 0) folder = name.substr(0, slash);
+    if (name.substr(0, slash) != folder) {
+      fail(fmt::format("'{}' lies in another folder than '{}'", name, folder));
+    }
+    const std::string entry(name.substr(slash + 1));
+    if (!entries_.emplace(entry, number).second) fail(fmt::format("'{}' is there twice", name));
+    sizes_.emplace(entry, stat.size);
+  }
+}
+
+uint64_t ZipArchive::size(const std::string& entry) const {
+  const auto found = sizes_.find(entry);
+  if (found == sizes_.end()) fail(fmt::format("there is no '{}' in it", entry));
+  return found->second;
+}
+
+std::string ZipArchive::read(const std::string& entry) const {
+  std::string bytes(size(entry), '\0');
+  read(entry, bytes.data());
+  return bytes;
+}
+
+void ZipArchive::read(const std::string& entry, void* bytes) const {
+  const auto wanted = size(entry);
+  struct CloseFile {
+    void operator()(zip_file_t* file) const { zip_fclose(file); }
+  };
+  const std::unique_ptr<zip_file_t, CloseFile> file(
+      zip_fopen_index(archive_.get(), entries_.at(entry), 0));
+  if (!file) fail(fmt::format("'{}': {}", entry, zip_strerror(archive_.get())));
+  uint64_t done = 0;
+  while (done < wanted) {
+    const auto got = zip_fread(file.get(), static_cast<char*>(bytes) + done, wanted - done);
+    if (got <= 0) fail(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));
+    done += static_cast<uint64_t>(got);
+  }
+  // Its checksum is compared where it ends.
+  char more = 0;
+  if (zip_fread(file.get(), &more, 1) != 0) {
+    fail(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));
+  }
+}
+
+}  // namespace attend

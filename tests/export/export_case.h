@@ -1,0 +1,105 @@
+#pragma once
+
+#include "attend/export/export_options.h"
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attend {
+
+using Tensors = std::vector<torch::Tensor>;
+
+/// Stand for sizes that differ from call to call where an input's shape is asked for.
+enum DynamicSize : int64_t { kBatch = -1, kLength = -2, kMemoryLength = -3 };
+
+/// What one of those sizes is called in a file, and within what bounds it may differ.
+struct SizeOfCalls {
+  const char* name;
+  int64_t least;
+  int64_t greatest;
+  int64_t example;                ///< what the case is exported with
+  std::array<int64_t, 3> others;  ///< what it is compared at
+};
+
+/// By minus their `DynamicSize`, from 1.
+inline constexpr std::array<SizeOfCalls, 3> kSizesOfCalls{{
+    {"batch", 1, 64, 2, {1, 3, 4}},
+    {"length", 1, 16, 5, {1, 16, 9}},
+    {"memory_length", 1, 16, 4, {12, 7, 1}},
+}};
+
+inline const SizeOfCalls& size_of_calls(int64_t dynamic_size) {
+  return kSizesOfCalls.at(static_cast<std::size_t>(-dynamic_size - 1));
+}
+
+/// An input of a case: its name, its shape, in which `DynamicSize` may stand, and how one is drawn.
+struct CaseInput {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::function<torch::Tensor(const std::vector<int64_t>&)> draw;
+};
+
+/// Tokens 0 .. vocab_size-1.
+CaseInput tokens(const char* name, int64_t vocab_size,
+                 std::vector<int64_t> shape = {kBatch, kLength});
+/// Normal numbers.
+CaseInput reals(const char* name, std::vector<int64_t> shape);
+/// Bools, most of them true.
+CaseInput bools(const char* name, std::vector<int64_t> shape = {kBatch, kLength});
+/// Whole numbers that never fall along a row and often rise: documents, or positions.
+CaseInput rising(const char* name, std::vector<int64_t> shape = {kBatch, kLength});
+
+/// A module that is exported in each format.
+struct ExportCase {
+  std::string group;   ///< the module's class
+  std::string option;  ///< what of it is not the default: letters, digits and _
+  std::shared_ptr<torch::nn::Module> module;
+  Forward forward;
+  std::vector<CaseInput> inputs;
+  std::map<std::string, std::string> impossible = {};  ///< formats that cannot hold it, and why
+  torch::Dtype dtype = torch::kFloat;                  ///< of parameters and of float inputs
+
+  std::string name() const { return group + "." + option; }
+};
+
+/// A case of a module and of what computes its result from its inputs: `run(module, inputs)`.
+template <typename Holder, typename Run>
+ExportCase make_case(const char* group, const std::string& option, const Holder& holder,
+                     std::vector<CaseInput> inputs, const Run& run) {
+  const auto module = holder.ptr();
+  return {.group = group,
+          .option = option,
+          .module = module,
+          .forward = [module, run](const Tensors& in) -> Outputs { return run(*module, in); },
+          .inputs = std::move(inputs)};
+}
+
+/// The same for a module whose forward takes the inputs as they are.
+template <typename Holder>
+ExportCase make_case(const char* group, const std::string& option, const Holder& holder,
+                     std::vector<CaseInput> inputs) {
+  return make_case(group, option, holder, std::move(inputs),
+                   [](auto& module, const Tensors& in) { return module.forward(in.at(0)); });
+}
+
+/// Runs a module on the first input, of which the second says what is no padding.
+inline constexpr auto kPadded = [](auto& module, const Tensors& in) {
+  return module.forward(in.at(0), {.key_valid = in.at(1)});
+};
+
+/// The case in another dtype.
+ExportCase cast(ExportCase any, torch::Dtype dtype);
+
+std::vector<ExportCase> model_cases();   ///< of include/attend/models
+std::vector<ExportCase> module_cases();  ///< of include/attend/nn
+std::vector<ExportCase> user_cases();    ///< of modules that are not of this library
+
+}  // namespace attend

@@ -1,0 +1,306 @@
+/// Exports each case in each format, for the Python tests to load.
+///
+///     export_cases OUTPUT_FOLDER [NAME...]
+///
+/// writes for each case, or for those whose name is NAME or begins with NAME and a dot:
+///     CASE.pt, CASE.pt2, CASE.onnx   the module in each format
+///     CASE.values                    ((inputs, outputs), ...) at three other shapes, for
+///     torch.load CASE.step                      (the loss, the parameters after one step of SGD on
+///     the last
+///                                    of those), for those in float32
+/// and cases.json, which says what they are. Weights and inputs are drawn afresh; ATTEND_TEST_SEED
+/// repeats a run. Its exit status is 1 if a case failed in a format.
+
+#include "attend/export/onnx.h"
+#include "attend/export/pt2.h"
+#include "attend/export/torchscript.h"
+#include "attend/io/files.h"
+#include "attend/nn/eval_scope.h"
+#include "export/export_case.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <torch/csrc/jit/serialization/pickle.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <random>
+#include <set>
+
+namespace attend {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What one step of SGD is taken with, here and in Python.
+constexpr double kLearningRate = 0.05;
+
+struct Format {
+  const char* name;
+  const char* extension;
+  ExportReport (*write)(const ExportCase&, const Tensors&, const std::filesystem::path&,
+                        const ExportOptions&);
+};
+
+const std::vector<Format> kFormats{
+    {"torchscript", ".pt",
+     [](const ExportCase& any, const Tensors& example, const auto& path, const auto& options) {
+       return export_torchscript(*any.module, any.forward, example, path, options);
+     }},
+    {"pt2", ".pt2",
+     [](const ExportCase& any, const Tensors& example, const auto& path, const auto& options) {
+       return export_pt2(*any.module, any.forward, example, path, options);
+     }},
+    {"onnx", ".onnx",
+     [](const ExportCase& any, const Tensors& example, const auto& path, const auto& options) {
+       return export_onnx(*any.module, any.forward, example, path, options);
+     }},
+};
+
+/// How far a file may be from the module: |difference| <= tolerance * (1 + |value|).
+double tolerance_of(torch::Dtype dtype) {
+  switch (dtype) {
+    case torch::kDouble:
+      return 1e-10;
+    case torch::kHalf:
+      return 1e-2;
+    case torch::kBFloat16:
+      return 3e-2;
+    default:
+      return 1e-5;
+  }
+}
+
+/// Draws the inputs of a case; `size` maps each `SizeOfCalls` to a number.
+template <typename SizeOf>
+Tensors draw(const ExportCase& any, const SizeOf& size) {
+  Tensors inputs;
+  for (const auto& input : any.inputs) {
+    auto sizes = input.shape;
+    for (auto& extent : sizes) {
+      if (extent < 0) extent = size(size_of_calls(extent));
+    }
+    const auto drawn = input.draw(sizes);
+    inputs.push_back(drawn.is_floating_point() ? drawn.to(any.dtype) : drawn);
+  }
+  return inputs;
+}
+
+ExportOptions options_of(const ExportCase& any) {
+  ExportOptions options{.tolerance = tolerance_of(any.dtype)};
+  for (std::size_t i = 0; i < any.inputs.size(); ++i) {
+    options.input_names.push_back(any.inputs[i].name);
+    for (std::size_t d = 0; d < any.inputs[i].shape.size(); ++d) {
+      if (any.inputs[i].shape[d] >= 0) continue;
+      const auto& size = size_of_calls(any.inputs[i].shape[d]);
+      options.dynamic.push_back({.input = i,
+                                 .dimension = static_cast<int64_t>(d),
+                                 .name = size.name,
+                                 .least = size.least,
+                                 .greatest = size.greatest});
+    }
+  }
+  return options;
+}
+
+c10::IValue tuple_of(const Tensors& tensors) {
+  return c10::ivalue::Tuple::create({tensors.begin(), tensors.end()});
+}
+
+void save(const std::filesystem::path& path, const c10::IValue& value) {
+  const auto bytes = torch::jit::pickle_save(value);
+  replace_file(path, std::string_view(bytes.data(), bytes.size()));
+}
+
+/// So that no weight is where it begins: a zero would hide what it multiplies.
+void disturb_parameters(torch::nn::Module& module) {
+  const torch::NoGradGuard no_grad;
+  std::set<const void*> met;
+  for (auto& parameter : module.parameters()) {
+    if (met.insert(parameter.data_ptr()).second) parameter.add_(torch::randn_like(parameter), 0.1);
+  }
+}
+
+/// Returns the last inputs.
+Tensors write_values(const ExportCase& any, const std::filesystem::path& path) {
+  const torch::NoGradGuard no_grad;
+  std::vector<c10::IValue> calls;
+  Tensors inputs;
+  for (std::size_t i = 0; i < 3; ++i) {
+    inputs = draw(any, [&](const SizeOfCalls& size) { return size.others.at(i); });
+    const auto outputs = any.forward(inputs).tensors;
+    calls.emplace_back(c10::ivalue::Tuple::create({tuple_of(inputs), tuple_of(outputs)}));
+  }
+  save(path, c10::ivalue::Tuple::create(std::move(calls)));
+  return inputs;
+}
+
+/// The gradients of the sum of all outputs' mean squares; undefined ones of what is not used.
+/// Returns that sum.
+torch::Tensor differentiate(const ExportCase& any, const Tensors& inputs) {
+  auto loss = torch::zeros({});
+  for (const auto& output : any.forward(inputs).tensors) {
+    loss = loss + output.to(torch::kFloat).square().mean();
+  }
+  if (loss.requires_grad()) loss.backward();
+  return loss.detach();
+}
+
+void write_step(const ExportCase& any, const torch::Tensor& loss,
+                const std::filesystem::path& path) {
+  const torch::NoGradGuard no_grad;
+  Tensors stepped;
+  for (const auto& parameter : any.module->parameters()) {
+    const auto& gradient = parameter.grad();
+    stepped.push_back(gradient.defined() ? parameter - gradient * kLearningRate
+                                         : parameter.detach());
+  }
+  save(path, c10::ivalue::Tuple::create({loss, tuple_of(stepped)}));
+}
+
+std::vector<std::string> names_without_gradient(const torch::nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& item : module.named_parameters()) {
+    if (!item.value().grad().defined()) names.push_back(item.key());
+  }
+  return names;
+}
+
+int64_t bytes_of(const Tensors& tensors) {
+  std::map<const void*, int64_t> bytes;
+  for (const auto& tensor : tensors) {
+    bytes[tensor.storage().data()] = static_cast<int64_t>(tensor.storage().nbytes());
+  }
+  int64_t sum = 0;
+  for (const auto& [address, count] : bytes) sum += count;
+  return sum;
+}
+
+/// Names of parameters that are one tensor.
+Json tied_names(const torch::nn::Module& module) {
+  std::map<const void*, std::vector<std::string>> names;
+  for (const auto& item : module.named_parameters()) {
+    names[item.value().data_ptr()].push_back(item.key());
+  }
+  auto tied = Json::array();
+  for (const auto& [address, all] : names) {
+    if (all.size() > 1) tied.push_back(all);
+  }
+  return tied;
+}
+
+Json describe(const ExportCase& any) {
+  auto inputs = Json::array();
+  for (const auto& input : any.inputs) {
+    auto dynamic = Json::object();
+    for (std::size_t d = 0; d < input.shape.size(); ++d) {
+      if (input.shape[d] >= 0) continue;
+      const auto& size = size_of_calls(input.shape[d]);
+      dynamic[std::to_string(d)] = {size.name, size.least, size.greatest};
+    }
+    inputs.push_back({{"name", input.name}, {"dynamic", dynamic}});
+  }
+  auto tensors = any.module->parameters();
+  for (const auto& buffer : any.module->buffers()) tensors.push_back(buffer);
+  return {{"name", any.name()},
+          {"group", any.group},
+          {"option", any.option},
+          {"inputs", inputs},
+          {"dtype", c10::toString(any.dtype)},
+          {"tolerance", tolerance_of(any.dtype)},
+          {"parameters", any.module->named_parameters().keys()},
+          {"buffers", any.module->named_buffers().keys()},
+          {"tied", tied_names(*any.module)},
+          {"bytes", bytes_of(tensors)}};
+}
+
+/// Returns "yes", why the format cannot hold the case, or "failed: " and why.
+std::string write_format(const ExportCase& any, const Format& format, const Tensors& example,
+                         const std::filesystem::path& folder) {
+  const auto impossible = any.impossible.find(format.name);
+  try {
+    format.write(any, example, folder / (any.name() + format.extension), options_of(any));
+    return impossible == any.impossible.end() ? "yes" : "failed: it is not impossible";
+  } catch (const std::exception& error) {
+    if (impossible != any.impossible.end()) return impossible->second;
+    const std::string what = error.what();
+    return "failed: " + what.substr(0, what.find('\n'));
+  }
+}
+
+Json write_case(const ExportCase& any, uint64_t seed, const std::filesystem::path& folder) {
+  torch::manual_seed(seed);
+  disturb_parameters(*any.module);
+  const auto example = draw(any, [](const SizeOfCalls& size) { return size.example; });
+  auto described = describe(any);
+  // In training mode: each format has to see to it that nothing is dropped.
+  for (const auto& format : kFormats) {
+    described["formats"][format.name] = write_format(any, format, example, folder);
+  }
+  const EvalScope eval(*any.module);
+  const auto inputs = write_values(any, folder / (any.name() + ".values"));
+  const auto loss = differentiate(any, inputs);
+  described["unused"] = names_without_gradient(*any.module);
+  described["step"] = any.dtype == torch::kFloat && !any.module->parameters().empty();
+  if (described["step"]) write_step(any, loss, folder / (any.name() + ".step"));
+  return described;
+}
+
+bool is_wanted(const std::string& name, const std::vector<std::string>& wanted) {
+  if (wanted.empty()) return true;
+  return std::any_of(wanted.begin(), wanted.end(), [&](const std::string& any) {
+    return name == any || name.starts_with(any + ".");
+  });
+}
+
+std::vector<ExportCase> all_cases() {
+  std::vector<ExportCase> all;
+  for (auto& cases : {model_cases(), module_cases(), user_cases()}) {
+    all.insert(all.end(), cases.begin(), cases.end());
+  }
+  return all;
+}
+
+int run(const std::filesystem::path& folder, const std::vector<std::string>& wanted) {
+  const char* given = std::getenv("ATTEND_TEST_SEED");
+  const uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device{}();
+  fmt::print("repeat with ATTEND_TEST_SEED={}\n", seed);
+  torch::manual_seed(seed);
+  std::filesystem::create_directories(folder);
+  auto cases = Json::array();
+  std::set<std::string> names;
+  int failures = 0;
+  for (const auto& any : all_cases()) {
+    TORCH_CHECK(names.insert(any.name()).second, "two cases are called ", any.name());
+    if (!is_wanted(any.name(), wanted)) continue;
+    cases.push_back(write_case(any, seed, folder));
+    for (const auto& [format, result] : cases.back()["formats"].items()) {
+      const auto text = result.get<std::string>();
+      if (!text.starts_with("failed")) continue;
+      fmt::print("{}, {}: {}\n", any.name(), format, text);
+      ++failures;
+    }
+  }
+  const Json all{{"seed", seed}, {"learning_rate", kLearningRate}, {"cases", cases}};
+  replace_file(folder / "cases.json", all.dump(1) + "\n");
+  fmt::print("{} cases, {} failures\n", cases.size(), failures);
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace attend
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::cerr << "usage: export_cases OUTPUT_FOLDER [NAME...]\n";
+    return 2;
+  }
+  try {
+    return attend::run(argv[1], {argv + 2, argv + argc});
+  } catch (const std::exception& error) {
+    std::cerr << "export_cases: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,187 @@
+#include "attend/export/export_plan.h"
+
+#include "attend/models/generation.h"
+#include "attend/ops/attention_recorder.h"
+#include "support/close.h"
+#include "support/temporary_directory.h"
+#include "support/throws.h"
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+namespace attend {
+namespace {
+
+template <typename Model>
+torch::jit::Module written(Model model) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "model.pt";
+  const auto plan = plan_export(model);
+  export_torchscript(*model, plan.forward, plan.example_inputs, path, plan.options, plan.methods);
+  model->eval();
+  return torch::jit::load(path.string());
+}
+
+torch::Tensor call(const torch::jit::Module& file, const char* method, torch::jit::Stack inputs,
+                   const torch::jit::Kwargs& named = {}) {
+  return file.get_method(method)(std::move(inputs), named).toTensor();
+}
+
+LanguageModelConfig small(PositionScheme positions) {
+  return {.vocab_size = 11,
+          .context = 8,
+          .stack = {.layers = 2,
+                    .heads = 2,
+                    .kv_heads = 1,
+                    .embed_dim = 8,
+                    .positions = positions,
+                    .qk_norm = QueryKeyNormKind::rms,
+                    .value_residual = true}};
+}
+
+class PlanOfALanguageModel : public testing::TestWithParam<PositionScheme> {};
+
+TEST_P(PlanOfALanguageModel, GeneratesWhatTheModelGenerates) {
+  for (const bool others : {false, true}) {
+    auto config = small(GetParam());
+    config.stack.smeared_keys = others;
+    config.stack.window = others ? 3 : 0;
+    LanguageModel model(config);
+    const auto file = written(model);
+    // Up to and beyond the context, and from more than the context.
+    for (const auto length : {1, 5, 8, 10}) {
+      const auto prompt = torch::randint(11, {1, length}, torch::kLong);
+      const std::vector<int64_t> tokens(prompt.const_data_ptr<int64_t>(),
+                                        prompt.const_data_ptr<int64_t>() + length);
+      const auto greedy =
+          generate(model, tokens, {.max_new_tokens = 9, .sampling = {.temperature = 0.0}});
+      EXPECT_TRUE(
+          call(file, "generate", {prompt, 9, 0.0}).equal(torch::tensor(greedy).view({1, -1})));
+      torch::manual_seed(length);
+      const auto drawn = generate(
+          model, tokens, {.max_new_tokens = 9, .sampling = {.temperature = 0.7, .top_k = 4}});
+      torch::manual_seed(length);
+      EXPECT_TRUE(
+          call(file, "generate", {prompt, 9, 0.7, 4}).equal(torch::tensor(drawn).view({1, -1})));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EachScheme, PlanOfALanguageModel,
+                         testing::Values(PositionScheme::none, PositionScheme::learned,
+                                         PositionScheme::sinusoidal, PositionScheme::rotary,
+                                         PositionScheme::alibi, PositionScheme::relative),
+                         [](const auto& scheme) { return std::string(to_string(scheme.param)); });
+
+TEST(ExportPlan, GeneratesForEachRowOfABatch) {
+  LanguageModel model(small(PositionScheme::rotary));
+  const auto file = written(model);
+  const auto prompts = torch::randint(11, {3, 4}, torch::kLong);
+  const auto together = call(file, "generate", {prompts, 6, 0.0});
+  EXPECT_EQ(together.sizes(), (std::vector<int64_t>{3, 6}));
+  for (int64_t row = 0; row < 3; ++row) {
+    const auto alone = call(file, "generate", {prompts.narrow(0, row, 1), 6, 0.0});
+    EXPECT_TRUE(alone.equal(together.narrow(0, row, 1)));
+  }
+  EXPECT_EQ(call(file, "generate", {prompts, 0}).sizes(), (std::vector<int64_t>{3, 0}));
+}
+
+TEST(ExportPlan, RefusesPromptsAndOptionsOutOfRange) {
+  LanguageModel model(small(PositionScheme::rotary));
+  const auto file = written(model);
+  const auto refuses = [&](const torch::jit::Stack& inputs, const char* why) {
+    EXPECT_THAT([&] { call(file, "generate", inputs); }, throws<std::exception>(why));
+  };
+  refuses({torch::zeros({4}, torch::kLong)}, "found a shape of [4]");
+  refuses({torch::zeros({1, 0}, torch::kLong)}, "found a shape of [1, 0]");
+  const auto prompt = torch::zeros({1, 2}, torch::kLong);
+  refuses({prompt, -1}, "max_new_tokens (-1)");
+  refuses({prompt, 3, -0.5}, "temperature (-0.5)");
+  refuses({prompt, 3, 1.0, -2}, "top_k (-2)");
+}
+
+TEST(ExportPlan, RefusesToDrawFromScoresThatAreNotFinite) {
+  LanguageModel model(small(PositionScheme::rotary));
+  auto file = written(model);
+  const torch::NoGradGuard no_grad;
+  for (const auto& parameter : file.parameters()) parameter.fill_(NAN);
+  EXPECT_THAT(
+      [&] {
+        call(file, "generate", {torch::zeros({1, 2}, torch::kLong), 3});
+      },
+      throws<std::exception>("must be finite"));
+}
+
+TEST(ExportPlan, ReturnsTheWeightsOfEveryLayer) {
+  LanguageModel model(small(PositionScheme::alibi));
+  const auto file = written(model);
+  const auto tokens = torch::randint(11, {3, 7}, torch::kLong);
+  const AttentionRecorder recorder;
+  model(tokens);
+  EXPECT_TRUE(close(call(file, "attention", {tokens}), torch::stack(recorder.weights()), 1e-6));
+}
+
+TEST(ExportPlan, OfAModelWithoutLayersIsForwardAlone) {
+  auto config = small(PositionScheme::learned);
+  config.stack.layers = 0;
+  const auto file = written(LanguageModel(config));
+  EXPECT_EQ(file.get_methods().size(), 1U);
+}
+
+TEST(ExportPlan, TakesContextsOfAFewTokens) {
+  for (const int64_t context : {1, 2, 3, 4}) {
+    auto config = small(PositionScheme::learned);
+    config.context = context;
+    LanguageModel model(config);
+    const auto file = written(model);
+    if (context == 1) continue;
+    const auto tokens =
+        generate(model, {3}, {.max_new_tokens = 5, .sampling = {.temperature = 0.0}});
+    const auto prompt = torch::full({1, 1}, 3, torch::kLong);
+    EXPECT_TRUE(
+        call(file, "generate", {prompt, 5, 0.0}).equal(torch::tensor(tokens).view({1, -1})));
+  }
+}
+
+TEST(ExportPlan, PredictsClassesWithAndWithoutPadding) {
+  SequenceClassifier model(
+      SequenceClassifierConfig{.vocab_size = 11,
+                               .classes = 5,
+                               .context = 8,
+                               .stack = {.layers = 2, .heads = 2, .embed_dim = 8}});
+  const auto file = written(model);
+  const auto tokens = torch::randint(11, {6, 7}, torch::kLong);
+  EXPECT_TRUE(call(file, "predict", {tokens}).equal(model->forward(tokens).argmax(-1)));
+  const auto valid = torch::arange(7) < torch::randint(1, 8, {6, 1});
+  EXPECT_TRUE(
+      call(file, "predict", {tokens, valid}).equal(model->forward(tokens, valid).argmax(-1)));
+  EXPECT_TRUE(
+      close(call(file, "forward_padded", {tokens, valid}), model->forward(tokens, valid), 1e-5));
+  EXPECT_EQ(call(file, "attention", {tokens}).sizes(), (std::vector<int64_t>{2, 6, 2, 7, 7}));
+}
+
+TEST(ExportPlan, AnswersSourcesAsTheModelDoes) {
+  for (const auto positions : {PositionScheme::learned, PositionScheme::relative}) {
+    Seq2Seq model(
+        Seq2SeqConfig{.source_vocab_size = 9,
+                      .target_vocab_size = 7,
+                      .context = 8,
+                      .decoder_layers = 1,
+                      .stack = {.layers = 2, .heads = 2, .embed_dim = 8, .positions = positions}});
+    const auto file = written(model);
+    for (const auto length : {1, 5, 8}) {
+      const auto source = torch::randint(9, {1, length}, torch::kLong);
+      const std::vector<int64_t> tokens(source.const_data_ptr<int64_t>(),
+                                        source.const_data_ptr<int64_t>() + length);
+      for (const int64_t end : {1, 2, 3}) {
+        const auto answer = generate(model, tokens, {.begin = 0, .end = end},
+                                     {.max_new_tokens = 6, .sampling = {.temperature = 0.0}});
+        EXPECT_TRUE(call(file, "generate", {source, 0, end, 6, 0.0})
+                        .equal(torch::tensor(answer, torch::kLong).view({1, -1})));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attend

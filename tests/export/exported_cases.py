@@ -1,0 +1,93 @@
+"""What the program export_cases wrote, for the tests that load it.
+
+CTest sets EXPORT_CASES to the folder, and CASES_PART to "I/N" where a test is run in N parts.
+"""
+
+import functools
+import json
+import os
+import pathlib
+import sys
+
+try:
+    import torch
+except ImportError:
+    print("skipped: this Python has no torch")
+    sys.exit(77)
+
+FOLDER = pathlib.Path(os.environ["EXPORT_CASES"])
+# Bytes beside those of the tensors: of a file, and of each node of its graph (calls, weights,
+# constants), which a .pt2 archive describes in JSON.
+OVERHEAD = {"torchscript": (5_000, 150), "pt2": (6_000, 1_000), "onnx": (1_000, 200)}
+
+
+
+class Case:
+    def __init__(self, described, learning_rate):
+        self.__dict__.update(described)
+        self.learning_rate = learning_rate
+
+    def path(self, format):
+        extension = {"torchscript": ".pt", "pt2": ".pt2", "onnx": ".onnx"}[format]
+        return FOLDER / (self.name + extension)
+
+    @functools.cached_property
+    def calls(self):
+        """(inputs, outputs) at three shapes."""
+        return torch.load(FOLDER / f"{self.name}.values", weights_only=True)
+
+    @functools.cached_property
+    def step_in_cpp(self):
+        """The loss of the last call, and the parameters after a step of SGD on it."""
+        return torch.load(FOLDER / f"{self.name}.step", weights_only=True)
+
+
+def cases(format):
+    """Those that were exported in that format, of this part."""
+    described = json.loads((FOLDER / "cases.json").read_text())
+    part, parts = map(int, os.environ.get("CASES_PART", "0/1").split("/"))
+    found = [Case(any_case, described["learning_rate"]) for any_case in described["cases"]]
+    return [case for case in found[part::parts] if case.formats.get(format) == "yes"]
+
+
+def find(format, *names):
+    """The cases of these names, of whatever part."""
+    described = json.loads((FOLDER / "cases.json").read_text())
+    found = {any_case["name"]: any_case for any_case in described["cases"]}
+    for name in names:
+        assert found[name]["formats"].get(format) == "yes", f"{name} was not exported as {format}"
+    return [Case(found[name], described["learning_rate"]) for name in names]
+
+
+def as_tuple(outputs):
+    return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
+
+
+def assert_equal_outputs(test, found, expected, tolerance):
+    """|difference| <= tolerance * (1 + |expected|), and the same shapes and dtypes."""
+    found = as_tuple(found)
+    test.assertEqual(len(found), len(expected))
+    for one, other in zip(found, expected):
+        test.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))
+        torch.testing.assert_close(one.detach(), other, rtol=tolerance, atol=tolerance)
+
+
+def assert_same_at_other_shapes(test, run, case):
+    with torch.no_grad():
+        for inputs, expected in case.calls:
+            assert_equal_outputs(test, run(*inputs), expected, case.tolerance)
+
+
+def assert_tied(test, case, parameters):
+    """Names of one tensor in C++ are names of one storage, and no others are."""
+    addresses = {}
+    for name in case.parameters:
+        addresses.setdefault(parameters[name].untyped_storage().data_ptr(), []).append(name)
+    found = sorted(sorted(names) for names in addresses.values() if len(names) > 1)
+    test.assertEqual(found, sorted(sorted(names) for names in case.tied))
+
+
+def assert_small(test, case, format, nodes):
+    """A file is its parameters and little more."""
+    of_file, of_node = OVERHEAD[format]
+    test.assertLess(case.path(format).stat().st_size, case.bytes + of_file + of_node * nodes)

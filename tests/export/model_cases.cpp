@@ -1,0 +1,157 @@
+#include "attend/models/language_model.h"
+#include "attend/models/seq2seq.h"
+#include "attend/models/sequence_classifier.h"
+#include "export/export_case.h"
+#include "support/stack_configs.h"
+
+#include <algorithm>
+
+namespace attend {
+namespace {
+
+constexpr int64_t kVocab = 11;
+constexpr int64_t kSourceVocab = 13;
+constexpr int64_t kContext = 16;
+
+/// `each_stack`, which has two of the activations, with the others; all with dropout.
+std::vector<NamedStack> all_stacks() {
+  auto stacks = each_stack();
+  const auto plain = stacks.front().config;
+  for (const auto name : {"relu", "gelu_tanh", "silu", "glu", "geglu"}) {
+    stacks.push_back({name, plain});
+    stacks.back().config.activation = *from_string<Activation>(name);
+  }
+  stacks.push_back({"one_expert", plain});
+  stacks.back().config.experts = 3;
+  stacks.back().config.experts_per_token = 1;
+  for (auto& [name, config] : stacks) {
+    config.dropout = 0.5;
+    // A second layer would only repeat the first, at twice the time to load, but for these.
+    if (name != std::string_view("plain") && !config.value_residual) {
+      config.layers = std::min<int64_t>(config.layers, 1);
+    }
+  }
+  return stacks;
+}
+
+StackConfig stack_of(std::string_view name) {
+  for (const auto& stack : all_stacks()) {
+    if (stack.name == name) return stack.config;
+  }
+  TORCH_CHECK_VALUE(false, "there is no stack '", name, "'");
+}
+
+LanguageModel language_model(const StackConfig& stack, bool tied = true) {
+  return LanguageModel(
+      LanguageModelConfig{.vocab_size = kVocab, .context = kContext, .tied = tied, .stack = stack});
+}
+
+SequenceClassifier classifier(std::string_view stack, Pooling pooling = Pooling::mean) {
+  return SequenceClassifier(SequenceClassifierConfig{.vocab_size = kVocab,
+                                                     .classes = 3,
+                                                     .context = kContext,
+                                                     .pooling = pooling,
+                                                     .stack = stack_of(stack)});
+}
+
+Seq2Seq translator(std::string_view stack, int64_t decoder_layers = -1, bool tied = true) {
+  return Seq2Seq(Seq2SeqConfig{.source_vocab_size = kSourceVocab,
+                               .target_vocab_size = kVocab,
+                               .context = kContext,
+                               .decoder_layers = decoder_layers,
+                               .tied = tied,
+                               .stack = stack_of(stack)});
+}
+
+const auto kForwardTwo = [](auto& model, const Tensors& in) {
+  return model.forward(in.at(0), in.at(1));
+};
+const auto kForwardThree = [](auto& model, const Tensors& in) {
+  return model.forward(in.at(0), in.at(1), in.at(2));
+};
+const auto kPacked = [](auto& model, const Tensors& in) {
+  return model.forward(in.at(0), {.segments = in.at(1)});
+};
+const auto kPlaced = [](auto& model, const Tensors& in) {
+  return model.forward(in.at(0), {.positions = in.at(1)});
+};
+
+std::vector<ExportCase> language_model_cases() {
+  constexpr auto* kName = "LanguageModel";
+  const auto row = tokens("tokens", kVocab);
+  const auto of = [&](std::string_view stack) { return language_model(stack_of(stack)); };
+  std::vector<ExportCase> cases;
+  for (const auto& [name, config] : all_stacks()) {
+    cases.push_back(make_case(kName, name, language_model(config), {row}));
+  }
+  const std::vector<ExportCase> more{
+      make_case(kName, "untied", language_model(stack_of("plain"), /*tied=*/false), {row}),
+      make_case(kName, "one_sequence", of("plain"), {tokens("tokens", kVocab, {kLength})}),
+      make_case(kName, "padded", of("plain"), {row, bools("valid")}, kPadded),
+      make_case(kName, "padded_all_together", of("all_together"), {row, bools("valid")}, kPadded),
+      make_case(kName, "padded_smeared_keys", of("smeared_keys"), {row, bools("valid")}, kPadded),
+      make_case(kName, "packed", of("plain"), {row, rising("documents")}, kPacked),
+      make_case(kName, "packed_rotary", of("rotary"), {row, rising("documents")}, kPacked),
+      make_case(kName, "placed_rotary", of("rotary"), {row, rising("positions")}, kPlaced),
+      cast(make_case(kName, "float64", of("plain"), {row}), torch::kDouble),
+      cast(make_case(kName, "float64_all_together", of("all_together"), {row}), torch::kDouble),
+      cast(make_case(kName, "bfloat16", of("plain"), {row}), torch::kBFloat16),
+      cast(make_case(kName, "bfloat16_all_together", of("all_together"), {row}), torch::kBFloat16),
+      cast(make_case(kName, "float16", of("as_in_llama"), {row}), torch::kHalf),
+  };
+  cases.insert(cases.end(), more.begin(), more.end());
+  return cases;
+}
+
+std::vector<ExportCase> classifier_cases() {
+  constexpr auto* kName = "SequenceClassifier";
+  const auto row = tokens("tokens", kVocab);
+  std::vector<ExportCase> cases;
+  for (const auto pooling : {Pooling::mean, Pooling::max, Pooling::first}) {
+    const std::string name(to_string(pooling));
+    cases.push_back(make_case(kName, name, classifier("plain", pooling), {row}));
+    cases.push_back(make_case(kName, name + "_padded", classifier("plain", pooling),
+                              {row, bools("valid")}, kForwardTwo));
+  }
+  // Those that differ where nothing is causal.
+  for (const auto* stack : {"rotary", "alibi", "relative", "window", "sinks", "smeared_keys",
+                            "value_residual", "experts", "all_together"}) {
+    cases.push_back(make_case(kName, stack, classifier(stack), {row, bools("valid")}, kForwardTwo));
+  }
+  return cases;
+}
+
+std::vector<ExportCase> translator_cases() {
+  constexpr auto* kName = "Seq2Seq";
+  const auto source = tokens("source", kSourceVocab, {kBatch, kMemoryLength});
+  const auto target = tokens("target", kVocab);
+  const auto valid = bools("source_valid", {kBatch, kMemoryLength});
+  std::vector<ExportCase> cases{
+      make_case(kName, "untied", translator("plain", -1, /*tied=*/false), {source, target},
+                kForwardTwo),
+      make_case(kName, "one_decoder_layer", translator("plain", 1), {source, target}, kForwardTwo),
+      make_case(kName, "padded", translator("plain"), {source, target, valid}, kForwardThree),
+      cast(make_case(kName, "float64", translator("plain"), {source, target}, kForwardTwo),
+           torch::kDouble),
+      cast(make_case(kName, "bfloat16", translator("plain"), {source, target}, kForwardTwo),
+           torch::kBFloat16),
+  };
+  for (const auto* stack :
+       {"plain", "no_layers", "sinusoidal", "rotary", "alibi", "relative", "grouped_query",
+        "window", "post_norm", "as_in_llama", "all_together"}) {
+    cases.push_back(make_case(kName, stack, translator(stack), {source, target}, kForwardTwo));
+  }
+  return cases;
+}
+
+}  // namespace
+
+std::vector<ExportCase> model_cases() {
+  std::vector<ExportCase> all;
+  for (auto& cases : {language_model_cases(), classifier_cases(), translator_cases()}) {
+    all.insert(all.end(), cases.begin(), cases.end());
+  }
+  return all;
+}
+
+}  // namespace attend

@@ -1,0 +1,236 @@
+#include "attend/export/onnx.h"
+
+#include "attend/io/files.h"
+#include "attend/models/language_model.h"
+#include "support/onnx_file.h"
+#include "support/temporary_directory.h"
+#include "support/throws.h"
+
+#include <gmock/gmock.h>
+#include <torch/nn/functional/pooling.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+
+namespace attend {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
+using testing::ThrowsMessage;
+
+LanguageModel model_of_two_layers(bool tied) {
+  return LanguageModel(
+      LanguageModelConfig{.vocab_size = 11,
+                          .context = 12,
+                          .tied = tied,
+                          .stack = {.layers = 2, .heads = 2, .embed_dim = 8, .dropout = 0.5}});
+}
+
+const ExportOptions kTokens{
+    .input_names = {"tokens"},
+    .output_names = {"logits"},
+    .dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 12}},
+    .extra_files = {{"tokenizer.json", "{}"}, {"empty", ""}},
+};
+
+ExportReport export_model(LanguageModel& model, const std::filesystem::path& path,
+                          const ExportOptions& options = kTokens) {
+  return export_onnx(
+      *model, [&](const auto& inputs) { return model(inputs.at(0)); },
+      {torch::randint(11, {2, 5}, torch::kLong)}, path, options);
+}
+
+/// The only input is (B, T); both may differ.
+const ExportOptions kOtherSizes{.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}};
+
+/// Exports a function as a module without parameters.
+void export_function(const std::function<Outputs(const torch::Tensor&)>& function,
+                     const std::filesystem::path& path,
+                     const ExportOptions& options = kOtherSizes) {
+  struct Empty : torch::nn::Module {};
+  Empty module;
+  export_onnx(
+      module, [&](const auto& inputs) { return function(inputs.at(0)); }, {torch::randn({2, 4})},
+      path, options);
+}
+
+struct NoRuleForItsOperatorsImpl : torch::nn::Module {
+  // Not inlined, since no debugging information says then what a function was.
+  [[gnu::noinline]] torch::Tensor forward(const torch::Tensor& x) {
+    const auto one = torch::digamma(x);
+    return one + torch::erfinv(x);
+  }
+};
+TORCH_MODULE(NoRuleForItsOperators);
+
+struct PooledConvolutionImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x) {
+    const auto pooled = torch::nn::functional::max_pool1d(
+        norm(conv(x)).relu(), torch::nn::functional::MaxPool1dFuncOptions(2));
+    return pooled.transpose(1, 2);
+  }
+  torch::nn::Conv1d conv =
+      register_module("conv", torch::nn::Conv1d(torch::nn::Conv1dOptions(2, 4, 3).stride(2)));
+  torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(4));
+};
+TORCH_MODULE(PooledConvolution);
+
+TEST(Onnx, ProvesTheTraceAtOtherShapes) {
+  const TemporaryDirectory directory;
+  auto model = model_of_two_layers(/*tied=*/true);
+  const auto report = export_model(model, directory / "model.onnx");
+  EXPECT_LE(report.max_difference, 1e-5);
+  EXPECT_THAT(report.checked_shapes,
+              ElementsAre(ElementsAre(2, 5), ElementsAre(1, 1), ElementsAre(5, 9)));
+}
+
+TEST(Onnx, NamesInputsOutputsAndParameters) {
+  const TemporaryDirectory directory;
+  auto model = model_of_two_layers(/*tied=*/false);
+  export_model(model, directory / "model.onnx");
+  const auto file = read_onnx(directory / "model.onnx");
+  EXPECT_THAT(file.inputs, ElementsAre("tokens"));
+  EXPECT_THAT(file.outputs, ElementsAre("logits"));
+  EXPECT_THAT(file.initializers, IsSupersetOf(model->named_parameters().keys()));
+  EXPECT_EQ(file.opset, 18);
+  EXPECT_THAT(read_bytes(directory / "model.onnx"), AllOf(HasSubstr("batch"), HasSubstr("length")));
+}
+
+TEST(Onnx, StoresATiedWeightOnce) {
+  const TemporaryDirectory directory;
+  auto model = model_of_two_layers(/*tied=*/true);
+  export_model(model, directory / "model.onnx");
+  EXPECT_THAT(read_onnx(directory / "model.onnx").initializers,
+              AllOf(Contains("embedding.token.weight").Times(1), Not(Contains("head.weight"))));
+
+  struct Tied : torch::nn::Module {
+    torch::Tensor one = register_parameter("one", torch::randn({4, 4}));
+    torch::Tensor other = register_parameter("other", one);
+  } tied;
+  export_onnx(
+      tied,
+      [&](const auto& inputs) { return inputs.at(0).matmul(tied.one).matmul(tied.other.t()); },
+      {torch::randn({2, 4})}, directory / "tied.onnx", {});
+  EXPECT_THAT(read_onnx(directory / "tied.onnx").initializers, ElementsAre("one"));
+}
+
+TEST(Onnx, ExtraFilesAreMetadata) {
+  const TemporaryDirectory directory;
+  auto model = model_of_two_layers(/*tied=*/true);
+  export_model(model, directory / "model.onnx");
+  EXPECT_EQ(read_onnx(directory / "model.onnx").metadata, kTokens.extra_files);
+}
+
+TEST(Onnx, ExportsInEvalModeAndGivesTheModesBack) {
+  const TemporaryDirectory directory;
+  auto model = model_of_two_layers(/*tied=*/true);
+  model->train();
+  model->decoder->blocks->eval();
+  export_model(model, directory / "model.onnx");
+  EXPECT_TRUE(model->is_training());
+  EXPECT_FALSE(model->decoder->blocks[0]->is_training());
+}
+
+TEST(Onnx, TwoExportsAreTheSameBytes) {
+  const TemporaryDirectory directory;
+  auto model = model_of_two_layers(/*tied=*/true);
+  export_model(model, directory / "one");
+  export_model(model, directory / "other");
+  EXPECT_EQ(read_bytes(directory / "one"), read_bytes(directory / "other"));
+}
+
+TEST(Onnx, TakesSizesThatAreNoPolynomial) {
+  const TemporaryDirectory directory;
+  PooledConvolution net;
+  export_onnx(net, torch::randn({2, 2, 20}), directory / "net.onnx",
+              {.dynamic = {{0, 0, "batch"}, {0, 2, "length", 7}}});
+  const auto file = read_onnx(directory / "net.onnx");
+  EXPECT_THAT(file.operators, IsSupersetOf({"Conv", "BatchNormalization", "MaxPool"}));
+  EXPECT_THAT(file.initializers,
+              testing::UnorderedElementsAre("conv.weight", "conv.bias", "norm.weight", "norm.bias",
+                                            "norm.running_mean", "norm.running_var"));
+}
+
+TEST(Onnx, GivesSeveralOutputsAndInputsAsOutputs) {
+  const TemporaryDirectory directory;
+  const auto several = [](const torch::Tensor& x) {
+    const auto doubled = x * 2;
+    return std::make_tuple(doubled, x, doubled);
+  };
+  export_function(several, directory / "several.onnx", {.output_names = {"doubled", "same"}});
+  EXPECT_THAT(read_onnx(directory / "several.onnx").outputs,
+              ElementsAre("doubled", "same", "output2"));
+  EXPECT_THAT(
+      [&] {
+        export_function(several, directory / "m", {.output_names = {"a", "b", "c", "d"}});
+      },
+      throws<c10::ValueError>("output_names (4) must not be more than the outputs (3)"));
+}
+
+TEST(Onnx, WritesThroughViewsWhatIsChangedInPlace) {
+  const TemporaryDirectory directory;
+  export_function(
+      [](const torch::Tensor& x) {
+        const auto copy = x.clone();
+        copy.select(1, 0).fill_(3.0);
+        return copy;
+      },
+      directory / "m");
+  EXPECT_THAT(read_onnx(directory / "m").operators, Contains("ScatterElements"));
+  EXPECT_THAT(
+      [&] {
+        export_function(
+            [](const torch::Tensor& x) {
+              const auto copy = x.clone();
+              copy.transpose(0, 1).add_(1.0);
+              return copy;
+            },
+            directory / "m");
+      },
+      throws<std::runtime_error>("reads memory that aten::add_ has changed"));
+}
+
+TEST(Onnx, NamesAllOperatorsWithoutARule) {
+  const TemporaryDirectory directory;
+  EXPECT_THAT(
+      [&] {
+        export_onnx(NoRuleForItsOperators(), torch::rand({2, 4}), directory / "m", kOtherSizes);
+      },
+      ThrowsMessage<std::runtime_error>(
+          AllOf(HasSubstr("aten::digamma has no rule for ONNX, called by "),
+                HasSubstr("NoRuleForItsOperatorsImpl::forward"),
+                HasSubstr("; aten::erfinv has no rule for ONNX"))));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
+}
+
+TEST(Onnx, NamesTheOperatorThatARuleRefuses) {
+  const TemporaryDirectory directory;
+  const auto rounds = [](const torch::Tensor& x) { return x.round(2); };
+  EXPECT_THAT(
+      [&] { export_function(rounds, directory / "m"); },
+      throws<std::runtime_error>("aten::round cannot be exported to ONNX: it rounds to decimals"));
+}
+
+TEST(Onnx, RefusesAForwardThatFreezesASize) {
+  const TemporaryDirectory directory;
+  const auto freezes = [](const torch::Tensor& x) {
+    return x.cumsum(-1) / static_cast<double>(x.size(-1));
+  };
+  EXPECT_THAT([&] { export_function(freezes, directory / "m"); },
+              throws<std::runtime_error>("a size was frozen: aten::div is called with 4"));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
+}
+
+TEST(Onnx, RefusesNamesThatMeanTwoThings) {
+  const TemporaryDirectory directory;
+  const auto same = [](const torch::Tensor& x) { return x * 2; };
+  EXPECT_THAT([&] { export_function(same, directory / "m", {.output_names = {"input0"}}); },
+              throws<c10::ValueError>("the name 'input0' is that of an input and of an output"));
+}
+
+}  // namespace
+}  // namespace attend

@@ -1,0 +1,61 @@
+"""What takes minutes: some .pt2 archives of the export cases are decomposed, and a few are compiled,
+in Python by torch.compile and ahead of time by AOTInductor, for C++.
+
+Run by CTest with EXPORT_CASES set to the folder that export_cases wrote and RUN_ARCHIVE to the
+program of that name, by a Python that has torch; otherwise it exits with 77, which CTest reports as
+skipped.
+"""
+
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+import unittest
+
+from exported_cases import assert_equal_outputs, assert_same_at_other_shapes, cases, find
+import torch
+
+RUN_ARCHIVE = os.environ["RUN_ARCHIVE"]
+PYTHON_H = pathlib.Path(sysconfig.get_path("include"), "Python.h")  # what torch.compile includes
+FEW = ("LanguageModel.plain", "SequenceClassifier.mean_padded", "TiedAutoencoder.plain")
+
+
+class Slow(unittest.TestCase):
+    def test_some_survive_decompositions(self):
+        seed = random.randrange(10**6)
+        print("seed of the cases drawn:", seed)
+        for case in random.Random(seed).sample(list(cases("pt2")), 12):  # all of them take 10 minutes
+            with self.subTest(case.name):
+                program = torch.export.load(case.path("pt2")).run_decompositions()
+                assert_same_at_other_shapes(self, program.module(), case)
+
+    @unittest.skipUnless(shutil.which("g++") and PYTHON_H.exists(), "no compiler, or no python3-dev")
+    def test_few_can_be_compiled(self):
+        for case in find("pt2", *FEW):
+            with self.subTest(case.name):
+                model = torch.export.load(case.path("pt2")).module()
+                assert_same_at_other_shapes(self, torch.compile(model, dynamic=True), case)
+
+    @unittest.skipUnless(shutil.which("g++"), "no compiler")
+    def test_few_run_in_cpp_when_compiled_ahead(self):
+        for case in find("pt2", *FEW):
+            with self.subTest(case.name), tempfile.TemporaryDirectory() as folder:
+                folder = pathlib.Path(folder)
+                package = folder / "package.pt2"
+                torch._inductor.aoti_compile_and_package(torch.export.load(case.path("pt2")),
+                                                         package_path=str(package))
+                arguments = []
+                for i, (inputs, _) in enumerate(case.calls):
+                    torch.save(inputs, folder / f"in{i}")
+                    arguments += [folder / f"in{i}", folder / f"out{i}"]
+                subprocess.run([RUN_ARCHIVE, "package", package, *arguments], check=True, timeout=60)
+                for i, (_, expected) in enumerate(case.calls):
+                    found = torch.load(folder / f"out{i}", weights_only=True)
+                    assert_equal_outputs(self, found, expected, case.tolerance)
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")  # of torch about itself

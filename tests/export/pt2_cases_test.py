@@ -1,0 +1,84 @@
+"""The .pt2 archive of each export case in Python: loaded with torch.export.load and compared with
+what the module gave in C++, at shapes that it was not traced at.
+
+Run by CTest with EXPORT_CASES set to the folder that export_cases wrote, by a Python that has torch;
+otherwise it exits with 77, which CTest reports as skipped.
+"""
+
+import io
+import unittest
+
+from exported_cases import (assert_same_at_other_shapes, assert_small, assert_tied, cases, find)
+import torch
+
+# One of each kind; pt2_cases_slow_test.py takes all.
+FEW = ("LanguageModel.no_layers", "SequenceClassifier.mean_padded", "MixtureOfExperts.one_each",
+       "ConvolutionNet.of_images", "LstmStep.plain", "TiedAutoencoder.plain", "FeedForward.bfloat16")
+
+
+def bounds_of(program, case):
+    """{(input, dimension): (least, greatest)} of what may vary."""
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    found = {}
+    for given in case.inputs:
+        for dimension, size in enumerate(nodes[given["name"]].meta["val"].shape):
+            if isinstance(size, torch.SymInt):
+                bounds = program.range_constraints[size.node.expr]
+                found[given["name"], dimension] = (bounds.lower, bounds.upper)
+    return found
+
+
+class EachCase(unittest.TestCase):
+    def check(self, case):
+        program = torch.export.load(case.path("pt2"))
+        program.validate()
+        assert_same_at_other_shapes(self, program.module(), case)
+        assert_small(self, case, "pt2", len(program.graph.nodes))
+        signature = program.graph_signature
+        self.assertEqual(sorted(signature.parameters), sorted(case.parameters))
+        self.assertEqual(sorted(signature.buffers), sorted(case.buffers))
+        self.assertEqual(sorted(program.state_dict), sorted([*case.parameters, *case.buffers]))
+        assert_tied(self, case, program.state_dict)
+        self.assertEqual(list(signature.user_inputs), [given["name"] for given in case.inputs])
+        self.assertEqual(bounds_of(program, case),
+                         {(given["name"], int(dimension)): (least, greatest)
+                          for given in case.inputs
+                          for dimension, (_, least, greatest) in given["dynamic"].items()})
+        self.assertFalse([node for node in program.graph.nodes if "dropout" in str(node.target)])
+
+    def test_runs_and_says_what_it_is(self):
+        for case in cases("pt2"):
+            with self.subTest(case.name):
+                self.check(case)
+
+
+class Few(unittest.TestCase):
+    """What takes long, with one case of each kind."""
+
+    def test_survives_decompositions(self):
+        for case in find("pt2", *FEW):
+            with self.subTest(case.name):
+                program = torch.export.load(case.path("pt2")).run_decompositions()
+                assert_same_at_other_shapes(self, program.module(), case)
+
+    def test_is_smaller_than_what_python_writes(self):
+        for case in find("pt2", *FEW):
+            with self.subTest(case.name):
+                bytes_of_python = io.BytesIO()
+                torch.export.save(torch.export.load(case.path("pt2")), bytes_of_python)
+                self.assertLess(case.path("pt2").stat().st_size, len(bytes_of_python.getvalue()))
+
+    def test_can_be_compiled(self):
+        for case in find("pt2", "FeedForward.gelu"):
+            model = torch.export.load(case.path("pt2")).module()
+            assert_same_at_other_shapes(self, torch.compile(model, backend="aot_eager"), case)
+
+    def test_refuses_sizes_out_of_bounds(self):
+        (case,) = find("pt2", "LanguageModel.plain")
+        model = torch.export.load(case.path("pt2")).module()
+        with self.assertRaises((AssertionError, RuntimeError)):
+            model(torch.zeros(2, 17, dtype=torch.int64))
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")  # of torch about itself

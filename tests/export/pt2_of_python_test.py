@@ -1,0 +1,278 @@
+"""Archives that Python's torch.export writes, run by load_pt2 in C++ and compared with what the
+module gives in Python; and archives that load_pt2 refuses.
+
+Run by CTest with RUN_ARCHIVE set to the program of that name, by a Python that has torch; otherwise
+it exits with 77, which CTest reports as skipped.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+try:
+    import torch
+    from torch import nn
+    from torch.export import Dim
+except ImportError:
+    print("skipped: this Python has no torch")
+    sys.exit(77)
+
+RUN_ARCHIVE = os.environ["RUN_ARCHIVE"]
+
+BATCH = Dim("batch", min=1, max=32)
+LENGTH = Dim("length", min=4, max=16)
+
+
+class ConvolutionNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 4, 3, stride=2, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        nn.init.normal_(self.norm.running_mean)
+
+    def forward(self, images):
+        return self.pool(self.norm(self.convolution(images)).relu()).flatten(1)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(5, 6, num_layers=2, batch_first=True, bidirectional=True)
+
+    def forward(self, x):
+        output, (hidden, _) = self.lstm(x)
+        return output, hidden
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, x):
+        return self.encoder(x)
+
+
+class Indexing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(11, 4)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)  # (B, T, 4)
+        length = tokens.shape[1]
+        last = x[torch.arange(x.shape[0]), -1]
+        return (x[:, length - 2 :], x[:, 1:], last, x[..., [0, 2]], x[..., ::2], x.reshape(-1, 2),
+                x * length, x + length // 2, x / length)
+
+
+class Several(nn.Module):
+    def forward(self, x, y):
+        values, places = x.topk(2)
+        return (torch.where(x > 0, x, -1.0), values, places, x.sort(-1)[0], x @ y.t(),
+                torch.stack(x.unbind(1)[:2], 1), torch.einsum("bi,ci->bc", x, y), x.amax(-1) > 0)
+
+
+class Counter(nn.Module):
+    """Remembers what it has seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("sum", torch.zeros(3))
+        self.register_buffer("calls", torch.tensor(0))
+
+    def forward(self, x):
+        self.sum.add_(x.sum(0))
+        self.calls.add_(1)
+        return x + self.sum, self.calls * 2
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(11, 6)
+        self.head = nn.Linear(6, 11, bias=False)
+        self.head.weight = self.embedding.weight
+        self.register_buffer("not_saved", torch.randn(6), persistent=False)
+        self.constant = torch.randn(6)
+
+    def forward(self, tokens):
+        return self.head(self.embedding(tokens) * self.not_saved + self.constant)
+
+
+class Strided(nn.Module):
+    """Weights that are views: transposed, and every second column."""
+
+    def __init__(self):
+        super().__init__()
+        self.transposed = nn.Parameter(torch.randn(5, 3).t())
+        self.register_buffer("columns", torch.randn(3, 10)[:, ::2])
+
+    def forward(self, x):
+        return x @ self.transposed * 2 + x @ self.columns
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+
+def tokens(*shape):
+    return (torch.randint(11, shape),)
+
+
+def reals(*shape, dtype=torch.float32):
+    return (torch.randn(shape, dtype=dtype),)
+
+
+class WrittenByPython(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        torch.manual_seed(torch.seed())
+
+    def run_in_cpp(self, archive, calls):
+        arguments = []
+        for i, inputs in enumerate(calls):
+            torch.save(inputs, self.folder / f"in{i}")
+            arguments += [self.folder / f"in{i}", self.folder / f"out{i}"]
+        result = subprocess.run([RUN_ARCHIVE, "program", archive, *arguments], capture_output=True,
+                                text=True, timeout=60)
+        self.assertEqual((result.stderr, result.returncode), ("", 0))
+        return [torch.load(self.folder / f"out{i}", weights_only=True) for i in range(len(calls))]
+
+    def check(self, module, example, others=(), dynamic=None, tolerance=1e-5):
+        """As exported, and decomposed into the core operators of ATen."""
+        module.eval()
+        exported = torch.export.export(module, example, dynamic_shapes=dynamic)
+        for program in (exported, exported.run_decompositions()):
+            archive = self.folder / "program.pt2"
+            torch.export.save(program, archive)
+            calls = [example, *others]
+            # Python's own run of it: a module that remembers would remember the first of the two.
+            run = torch.export.load(archive).module()
+            with torch.no_grad():
+                expected = [run(*inputs) for inputs in calls]
+            for found, wanted in zip(self.run_in_cpp(archive, calls), expected):
+                wanted = wanted if isinstance(wanted, (tuple, list)) else (wanted,)
+                self.assertEqual(len(found), len(wanted))
+                for one, other in zip(found, wanted):
+                    torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+    def test_convolutions(self):
+        self.check(ConvolutionNet(), reals(2, 3, 9, 8), [reals(1, 3, 9, 8), reals(5, 3, 9, 8)],
+                   ({0: BATCH},))
+
+    def test_lstm(self):
+        self.check(Recurrent(), reals(2, 6, 5), [reals(4, 6, 5)], ({0: BATCH},))
+
+    def test_encoder(self):
+        self.check(Encoder(), reals(2, 6, 8), [reals(1, 9, 8), reals(3, 4, 8)],
+                   ({0: BATCH, 1: LENGTH},))
+
+    def test_indexing_by_sizes(self):
+        self.check(Indexing(), tokens(2, 5), [tokens(3, 16), tokens(1, 4)],
+                   ({0: BATCH, 1: LENGTH},))
+
+    def test_several_inputs_and_outputs(self):
+        self.check(Several(), (torch.randn(3, 4), torch.randn(2, 4)),
+                   [(torch.randn(7, 4), torch.randn(2, 4))], ({0: BATCH}, {}))
+
+    def test_buffers_that_change(self):
+        self.check(Counter(), reals(2, 3), [reals(4, 3), reals(2, 3)], ({0: BATCH},))
+
+    def test_tied_weights_and_what_is_not_in_the_state_dict(self):
+        self.check(Tied(), tokens(2, 5), [tokens(3, 7)], ({0: BATCH, 1: LENGTH},))
+
+    def test_views_as_weights(self):
+        self.check(Strided(), reals(2, 3), [reals(6, 3)], ({0: BATCH},))
+
+    def test_bfloat16(self):
+        half = reals(2, 6, 8, dtype=torch.bfloat16)
+        self.check(Encoder().to(torch.bfloat16), half,
+                   [reals(3, 4, 8, dtype=torch.bfloat16)], ({0: BATCH, 1: LENGTH},),
+                   tolerance=2e-2)
+
+
+class Refused(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.archive = pathlib.Path(folder.name) / "program.pt2"
+
+    def assert_refused(self, why):
+        result = subprocess.run([RUN_ARCHIVE, "program", self.archive], capture_output=True,
+                                text=True, timeout=60)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn("program.pt2: ", result.stderr)
+        self.assertIn(why, result.stderr)
+
+    def save(self, module, example):
+        torch.export.save(torch.export.export(module, example), self.archive)
+
+    def change(self, old, new):
+        """Writes the archive again, with other text in its program."""
+        with zipfile.ZipFile(self.archive) as archive:
+            entries = {name: archive.read(name) for name in archive.namelist()}
+        (program,) = [name for name in entries if name.endswith("models/model.json")]
+        text = entries[program].decode()
+        self.assertIn(old, text)
+        entries[program] = text.replace(old, new).encode()
+        json.loads(entries[program])
+        with zipfile.ZipFile(self.archive, "w") as archive:
+            for name, content in entries.items():
+                archive.writestr(name, content)
+
+    def test_operators_of_other_namespaces(self):
+        for name in ("prims.exp.default", "profiler._record_function_exit.default",
+                     "quantized.linear.default"):
+            self.save(Several(), (torch.randn(3, 4), torch.randn(2, 4)))
+            self.change("torch.ops.aten.matmul.default", "torch.ops." + name)
+            self.assert_refused(f"operators of '{name.split('.')[0]}' are not allowed")
+
+    def test_custom_operators(self):
+        @torch.library.custom_op("mine::double", mutates_args=())
+        def double(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        double.register_fake(torch.empty_like)
+
+        class Custom(nn.Module):
+            def forward(self, x):
+                return double(x)
+
+        self.save(Custom(), reals(3))
+        self.assert_refused("operators of 'mine' are not allowed")
+
+    def test_operators_that_do_not_exist(self):
+        self.save(Several(), (torch.randn(3, 4), torch.randn(2, 4)))
+        self.change("torch.ops.aten.matmul.default", "torch.ops.aten.matmule.default")
+        self.assert_refused("torch.ops.aten.matmule.default: there is no such operator")
+
+    def test_operators_that_touch_files(self):
+        self.save(Several(), (torch.randn(3, 4), torch.randn(2, 4)))
+        self.change("torch.ops.aten.matmul.default", "torch.ops.aten.from_file.default")
+        self.assert_refused("operators that touch files are not allowed")
+
+    def test_control_flow(self):
+        self.save(Branch(), reals(3))
+        self.assert_refused("an argument 'as_graph' is not supported")
+
+    def test_what_is_no_archive(self):
+        self.archive.write_bytes(b"no archive")
+        self.assert_refused("Not a zip archive")
+        torch.save(torch.zeros(3), self.archive)
+        self.assert_refused("there is no 'archive_format' in it")
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")  # of torch about itself

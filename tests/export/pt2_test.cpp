@@ -1,0 +1,198 @@
+#include "attend/export/pt2.h"
+
+#include "attend/export/export_plan.h"
+#include "attend/export/pt2_program.h"
+#include "attend/input_error.h"
+#include "attend/io/files.h"
+#include "support/archive.h"
+#include "support/close.h"
+#include "support/freezing_modules.h"
+#include "support/temporary_directory.h"
+#include "support/throws.h"
+
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/embedding.h>
+
+#include <atomic>
+#include <thread>
+
+namespace attend {
+namespace {
+
+/// A table that is used at both ends, a buffer, and two outputs.
+struct TiedImpl : torch::nn::Module {
+  std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& tokens) {
+    const auto x = dropout(table(tokens)) + offset;  // (B, T, E)
+    return {x.matmul(head.t()), x.mean(-2)};         // (B, T, V), (B, E)
+  }
+  torch::nn::Embedding table = register_module("table", torch::nn::Embedding(7, 4));
+  torch::Tensor head = register_parameter("head", table->weight);
+  torch::nn::Dropout dropout = register_module("dropout", torch::nn::Dropout(0.5));
+  torch::Tensor offset = register_buffer("offset", torch::randn({4}));
+};
+TORCH_MODULE(Tied);
+
+struct Pt2 : testing::Test {
+  inline static const std::vector<DynamicDimension> kBatchAndLength{{0, 0, "batch"},
+                                                                    {0, 1, "length", 1, 9}};
+
+  static torch::Tensor tokens(int64_t batch, int64_t length) {
+    return torch::randint(7, {batch, length}, torch::kLong);
+  }
+
+  Tied model;
+  TemporaryDirectory directory;
+  std::filesystem::path path = directory / "model.pt2";
+
+  ExportReport write(const ExportOptions& options = {.input_names = {"tokens"},
+                                                     .dynamic = kBatchAndLength}) {
+    return export_pt2(model, tokens(2, 5), path, options);
+  }
+};
+
+TEST_F(Pt2, RunsAtShapesThatItWasNotTracedAt) {
+  const auto report = write();
+  EXPECT_LE(report.max_difference, 1e-6);
+  EXPECT_EQ(report.checked_shapes.size(), 3U);
+  const auto program = load_pt2(path);
+  model->eval();
+  for (const auto& [batch, length] : {std::pair{1, 1}, {4, 7}, {2, 9}}) {
+    const auto input = tokens(batch, length);
+    const auto found = program.forward({input});
+    const auto [logits, mean] = model(input);
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_TRUE(close(found[0], logits, 1e-6));
+    EXPECT_TRUE(close(found[1], mean, 1e-6));
+  }
+}
+
+TEST_F(Pt2, KeepsNamesBuffersAndWhatIsTied) {
+  write();
+  const auto program = load_pt2(path);
+  EXPECT_THAT(program.input_names(), testing::ElementsAre("tokens"));
+  const auto state = program.state_dict();
+  EXPECT_EQ(state.size(), 3U);
+  EXPECT_TRUE(state.at("offset").equal(model->offset));
+  EXPECT_TRUE(state.at("table.weight").equal(model->table->weight));
+  EXPECT_TRUE(state.at("head").is_alias_of(state.at("table.weight")));
+  int weights = 0;
+  for (const auto& [name, content] : archive_entries(path)) {
+    if (name.starts_with("data/weights/weight_")) ++weights;
+  }
+  EXPECT_EQ(weights, 2) << "the tied one is there once";
+}
+
+TEST_F(Pt2, StoresExtraFilesAndGivesTheModesBack) {
+  model->train();
+  write({.dynamic = kBatchAndLength, .extra_files = {{"notes.txt", "seven b"}}});
+  EXPECT_TRUE(model->dropout->is_training());
+  EXPECT_EQ(archive_entries(path).at("extra/notes.txt"), "seven b");
+}
+
+TEST_F(Pt2, RunsInSeveralThreadsAtOnce) {
+  write();
+  const auto program = load_pt2(path);
+  const auto input = tokens(3, 4);
+  const auto expected = program.forward({input});
+  std::vector<std::thread> threads;
+  std::atomic<int> equal = 0;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 20; ++j) equal += program.forward({input})[0].equal(expected[0]);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(equal, 80);
+}
+
+TEST_F(Pt2, RefusesAForwardThatFreezesASizeAndSaysWhere) {
+  const auto x = torch::randn({2, 5});
+  const ExportOptions other_lengths{.dynamic = {{0, 1, "length"}}};
+  EXPECT_THAT([&] { export_pt2(FreezesItsLength(), x, path, other_lengths); },
+              throws<std::runtime_error>("FreezesItsLengthImpl::forward (freezing_modules.cpp:8)"));
+  EXPECT_THAT(
+      [&] { export_pt2(ReshapesToItsLength(), x, path, other_lengths); },
+      throws<std::runtime_error>("ReshapesToItsLengthImpl::forward (freezing_modules.cpp:12)"));
+  // Before it runs at another size, since on a CPU it would read beyond its state.
+  EXPECT_THAT(
+      [&] {
+        export_pt2(FreezesItsBatch(), torch::randn({5, 2, 3}), path,
+                   {.dynamic = {{0, 1, "batch"}}});
+      },
+      throws<std::runtime_error>("FreezesItsBatchImpl::forward (freezing_modules.cpp:16)"));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
+}
+
+TEST_F(Pt2, RefusesInputsThatTheProgramDoesNotTake) {
+  write();
+  const auto program = load_pt2(path);
+  const auto refuses = [&](const std::vector<torch::Tensor>& inputs, const char* why) {
+    EXPECT_THAT([&] { program.forward(inputs); }, throws<InputError>(why));
+  };
+  refuses({}, "expected 1 inputs (tokens), found 0");
+  refuses({torch::Tensor()}, "input 'tokens': expected a tensor, found none");
+  refuses({torch::zeros({2, 3})}, "expected dtype Long, found Float");
+  refuses({torch::zeros({2}, torch::kLong)}, "expected a number of dimensions of 2, found 1");
+  refuses({tokens(2, 10)}, "expected dimension 1 to be at most 9, found 10");
+  write({.input_names = {"tokens"}, .dynamic = {{0, 0, "batch"}}});
+  EXPECT_THAT([&] { load_pt2(path).forward({tokens(2, 6)}); },
+              throws<InputError>("expected dimension 1 to be 5, found 6"));
+}
+
+TEST_F(Pt2, KeepsTheDtypeOfTheModule) {
+  for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
+    Tied fresh;  // a new one, since to() unties what is tied
+    fresh->to(dtype);
+    export_pt2(fresh, tokens(2, 5), path, {.dynamic = kBatchAndLength});
+    const auto input = tokens(3, 4);
+    fresh->eval();
+    EXPECT_EQ(load_pt2(path).forward({input})[0].scalar_type(), dtype);
+    EXPECT_TRUE(load_pt2(path).forward({input})[0].equal(std::get<0>(fresh(input))));
+  }
+}
+
+struct StridedImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x) { return x.matmul(weight) + whole.narrow(0, 1, 2); }
+  torch::Tensor weight = register_parameter("weight", torch::randn({2, 3}).t());
+  torch::Tensor whole = register_buffer("whole", torch::randn({8}).slice(0, 0, 8, 2));
+};
+TORCH_MODULE(Strided);
+
+TEST_F(Pt2, KeepsWeightsThatAreStrided) {
+  Strided strided;
+  const auto x = torch::randn({4, 3});
+  export_pt2(strided, x, path, {.dynamic = {{0, 0, "batch"}}});
+  const auto program = load_pt2(path);
+  EXPECT_EQ(program.state_dict().at("weight").strides(), strided->weight.strides());
+  EXPECT_TRUE(program.forward({x})[0].equal(strided(x)));
+}
+
+TEST_F(Pt2, TakesInputsThatAreStrided) {
+  Strided strided;
+  const auto x = torch::randn({3, 4}).t();
+  export_pt2(strided, x, path, {.dynamic = {{0, 0, "batch"}}});
+  EXPECT_TRUE(load_pt2(path).forward({torch::randn({6, 3})})[0].defined());
+  EXPECT_TRUE(load_pt2(path).forward({x})[0].equal(strided(x)));
+}
+
+TEST_F(Pt2, TwoExportsAreTheSameBytes) {
+  const auto input = torch::arange(10).remainder(7).view({2, 5});
+  export_pt2(model, input, path, {.dynamic = kBatchAndLength});
+  const auto first = read_bytes(path);
+  export_pt2(model, input, path, {.dynamic = kBatchAndLength});
+  EXPECT_EQ(first, read_bytes(path));
+}
+
+TEST_F(Pt2, HoldsMixturesOfExpertsWithoutSizesThatDependOnValues) {
+  LanguageModel mixture(LanguageModelConfig{
+      .vocab_size = 7,
+      .context = 9,
+      .stack = {.layers = 1, .heads = 2, .embed_dim = 8, .experts = 3, .experts_per_token = 2}});
+  const auto plan = plan_export(mixture);
+  export_pt2(*mixture, plan.forward, plan.example_inputs, path, plan.options);
+  const auto input = tokens(4, 8);
+  EXPECT_TRUE(close(load_pt2(path).forward({input})[0], mixture(input), 1e-5));
+}
+
+}  // namespace
+}  // namespace attend

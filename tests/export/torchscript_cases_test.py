@@ -1,0 +1,92 @@
+"""The TorchScript file of each export case in Python: loaded with torch.jit.load and compared with
+what the module gave in C++, at shapes that it was not traced at.
+
+Run by CTest with EXPORT_CASES set to the folder that export_cases wrote, by a Python that has torch;
+otherwise it exits with 77, which CTest reports as skipped.
+"""
+
+import unittest
+
+from exported_cases import (as_tuple, assert_equal_outputs, assert_same_at_other_shapes, assert_small,
+                            assert_tied, cases, find)
+import torch
+
+
+def parameters_of(model):
+    return dict(model.named_parameters(remove_duplicate=False))
+
+
+class TorchScript(unittest.TestCase):
+    def for_each(self, check):
+        for case in cases("torchscript"):
+            with self.subTest(case.name):
+                check(case, torch.jit.load(case.path("torchscript")))
+
+    def test_gives_the_numbers_of_the_module(self):
+        def check(case, model):
+            assert_same_at_other_shapes(self, model, case)
+            assert_small(self, case, "torchscript", len(list(model.inlined_graph.nodes())))
+
+        self.for_each(check)
+
+    def test_keeps_names_dtypes_and_tied_weights(self):
+        dtypes = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float16,
+                  "BFloat16": torch.bfloat16}
+
+        def check(case, model):
+            parameters = parameters_of(model)
+            self.assertEqual(sorted(parameters), sorted(case.parameters))
+            buffers = dict(model.named_buffers(remove_duplicate=False))
+            self.assertEqual(sorted(buffers), sorted(case.buffers))
+            for value in parameters.values():
+                self.assertEqual((value.dtype, value.requires_grad), (dtypes[case.dtype], True))
+            assert_tied(self, case, parameters)
+
+        self.for_each(check)
+
+    def test_is_in_eval_mode_whatever_is_asked(self):
+        def check(case, model):
+            self.assertFalse(any(module.training for module in model.modules()))
+            self.assertNotIn("dropout(", str(model.inlined_graph))
+            assert_same_at_other_shapes(self, model.train(), case)
+
+        self.for_each(check)
+
+    def test_names_its_inputs(self):
+        def check(case, model):
+            names = [argument.name for argument in model.forward.schema.arguments]
+            self.assertEqual(names, ["self", *(given["name"] for given in case.inputs)])
+
+        self.for_each(check)
+
+    def test_can_be_trained_further(self):
+        def check(case, model):
+            if not case.step:
+                return
+            loss_in_cpp, expected = case.step_in_cpp
+            optimizer = torch.optim.SGD(model.parameters(), lr=case.learning_rate)
+            inputs, _ = case.calls[-1]
+            loss = sum(output.float().square().mean() for output in as_tuple(model(*inputs)))
+            loss.backward()
+            optimizer.step()
+            assert_equal_outputs(self, loss, [loss_in_cpp], 1e-5)
+            parameters = parameters_of(model)
+            for name, value in zip(case.parameters, expected):
+                torch.testing.assert_close(parameters[name].detach(), value, rtol=1e-5, atol=1e-5,
+                                           equal_nan=True)
+
+        self.for_each(check)
+
+    def test_can_be_frozen_and_optimized(self):
+        for case in find("torchscript", "LanguageModel.plain", "LanguageModel.all_together",
+                         "LanguageModel.experts", "SequenceClassifier.mean_padded", "Seq2Seq.plain",
+                         "ConvolutionNet.of_images", "LstmStep.plain", "TiedAutoencoder.plain"):
+            with self.subTest(case.name):
+                frozen = torch.jit.freeze(torch.jit.load(case.path("torchscript")))
+                self.assertEqual(list(frozen.parameters()), [])
+                assert_same_at_other_shapes(self, frozen, case)
+                assert_same_at_other_shapes(self, torch.jit.optimize_for_inference(frozen), case)
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")  # of torch about itself

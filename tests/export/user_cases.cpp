@@ -1,0 +1,129 @@
+#include "export/export_case.h"
+#include "export/user_modules.h"
+
+#include <torch/nn/functional.h>
+
+namespace attend {
+namespace {
+
+namespace F = torch::nn::functional;
+using torch::indexing::Slice;
+
+/// What else a user's forward may do, with a Linear from (B, T, 4) to (B, T, 6).
+std::vector<ExportCase> calls_of_all_kinds() {
+  std::vector<ExportCase> cases;
+  const auto with = [&](const char* option, const auto& run) {
+    cases.push_back(make_case("Linear", option, torch::nn::Linear(4, 6),
+                              {reals("x", {kBatch, kLength, 4})},
+                              [run](auto& layer, const Tensors& in) -> Outputs {
+                                return run(layer.forward(in.at(0)), in.at(0), layer.weight);
+                              }));
+  };
+  using T = torch::Tensor;
+  with("plain", [](T y, T, T) { return y; });
+  with("returns_an_input", [](T y, T x, T) { return Tensors{x, y}; });
+  with("returns_one_twice", [](T y, T, T) { return Tensors{y, y}; });
+  with("returns_a_weight", [](T y, T, T weight) { return Tensors{weight, y}; });
+  with("returns_a_number", [](T y, T, T) { return y.mean(); });
+  with("returns_other_types", [](T y, T, T) {
+    return Tensors{y > 0, y.to(torch::kLong), y.to(torch::kDouble), y.argmax(-1)};
+  });
+  with("in_place", [](T y, T, T) {
+    y.add_(1).clamp_min_(0);
+    y.select(-1, 0).fill_(7);
+    return y;
+  });
+  with("slices", [](T y, T, T) {
+    return Tensors{y.slice(1, 1), y.slice(-1, 0, -1), y.slice(-1, 0, 6, 2), y.select(1, -1),
+                   y.narrow(-1, 2, 3)};
+  });
+  with("indices", [](T y, T, T) {
+    const auto places = torch::tensor({2, 0}, torch::kLong);
+    return Tensors{y.index({Slice(), Slice(), places}), y.index_select(-1, places)};
+  });
+  with("parts", [](T y, T, T) {
+    const auto halves = y.chunk(2, -1);
+    const auto parts = y.split({1, 5}, -1);
+    return Tensors{halves[0] * halves[1], parts[1], torch::stack(y.unbind(-1), 0)};
+  });
+  with("joined", [](T y, T x, T) {
+    return Tensors{torch::cat({y, x}, -1), torch::stack({y, -y}, 1)};
+  });
+  with("shapes", [](T y, T, T) {
+    return Tensors{y.flatten(0, 1),
+                   y.unflatten(-1, {2, 3}),
+                   y.transpose(0, 1),
+                   y.permute({2, 0, 1}),
+                   y.unsqueeze(1).expand({-1, 3, -1, -1}),
+                   y.mT(),
+                   y.flip({1}),
+                   y.roll(1, -1)};
+  });
+  with("infinities", [](T y, T, T) {
+    const auto infinity = std::numeric_limits<double>::infinity();
+    return y.masked_fill(y > 0, -infinity).clamp_max(infinity).softmax(-1).nan_to_num(0.5);
+  });
+  with("order", [](T y, T, T) {
+    const auto [values, places] = y.topk(2, -1);
+    return Tensors{values, places, std::get<0>(y.sort(-1)), std::get<0>(y.max(-1)), y.amax(1)};
+  });
+  with("texts", [](T y, T, T) {
+    return Tensors{torch::gelu(y, "tanh"), torch::div(y, 0.7, "floor"),
+                   torch::div(y, 0.7, "trunc")};
+  });
+  with("padded", [](T y, T, T) {
+    return Tensors{F::pad(y, F::PadFuncOptions({1, 2}).value(0.5)),
+                   F::pad(y, F::PadFuncOptions({1, 2}).mode(torch::kReflect))};
+  });
+  with("sums", [](T y, T x, T) {
+    return Tensors{y.cumsum(1), y.sum({0, 2}),   y.var(-1),
+                   y.norm(),    y.logsumexp(-1), torch::einsum("bti,bsj->bts", {y, x})};
+  });
+  with("functions", [](T y, T, T) {
+    return y.sigmoid() + y.tanh() * y.erf() - F::softplus(y) / y.tanh().exp() + F::elu(y) +
+           F::mish(y) + y.abs().sqrt().log1p() + y.sin() * y.cos() + y.pow(3) + y.sign() +
+           torch::hardswish(y);
+  });
+  with("made_from_it", [](T y, T, T) {
+    return torch::where(y > 0, y, torch::full_like(y, 2)) + torch::ones_like(y).tril() +
+           y.new_zeros({6});
+  });
+  with("products", [](T y, T x, T weight) {
+    return Tensors{y.matmul(weight), torch::bmm(y.mT(), x), torch::outer(weight[0], weight[1]),
+                   y.matmul(weight[0].repeat(2).slice(0, 0, 6))};
+  });
+  return cases;
+}
+
+}  // namespace
+
+std::vector<ExportCase> user_cases() {
+  const auto step = [](auto& module, const Tensors& in) {
+    return module.forward(in.at(0), in.at(1), in.at(2));
+  };
+  user::ConvolutionNet net;
+  torch::nn::init::normal_(net->norm1->running_mean);
+  torch::nn::init::uniform_(net->norm2->running_var, 0.5, 2.0);
+  auto cases = calls_of_all_kinds();
+  const std::vector<ExportCase> modules{
+      make_case("ConvolutionNet", "of_images", net, {reals("images", {kBatch, 3, 8, 8})}),
+      make_case("ConvolutionNet", "of_signals", user::SignalNet(),
+                {reals("signals", {kBatch, 2, kLength})}),
+      make_case("LstmStep", "plain", user::LstmStep(),
+                {reals("x", {kBatch, 4}), reals("hidden", {kBatch, 6}), reals("cell", {kBatch, 6})},
+                step),
+      make_case("TiedAutoencoder", "plain", user::TiedAutoencoder(), {reals("x", {kBatch, 8})}),
+      make_case("TiedAutoencoder", "shared_layer", user::SharedLayer(), {reals("x", {kBatch, 8})}),
+      make_case("Lstm", "with_state", user::Lstm(),
+                {reals("x", {kBatch, kLength, 4}), reals("hidden", {4, kBatch, 5}),
+                 reals("cell", {4, kBatch, 5})},
+                step),
+  };
+  cases.insert(cases.end(), modules.begin(), modules.end());
+  cases.push_back(make_case("ConvolutionNet", "of_halved_signals", user::SignalNet(2),
+                            {reals("signals", {kBatch, 2, kLength})}));
+  cases.back().impossible = {{"pt2", "no: half of a size"}};
+  return cases;
+}
+
+}  // namespace attend

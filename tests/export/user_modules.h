@@ -1,0 +1,108 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/pooling.h>
+#include <torch/nn/modules/rnn.h>
+#include <torch/nn/pimpl.h>
+
+#include <tuple>
+
+/// Modules as users of the library write them, which are not transformers.
+namespace attend::user {
+
+/// Images (B, 3, 8, 8) to scores (B, 5).
+struct ConvolutionNetImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& images) {
+    auto x = pool(norm1(conv1(images)).relu());  // (B, 6, 4, 4)
+    x = norm2(conv2(x)).relu();                  // (B, 8, 2, 2)
+    return head(dropout(x.flatten(1)));          // (B, 5)
+  }
+
+  torch::nn::Conv2d conv1 = register_module(
+      "conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 6, 3).padding(1).bias(false)));
+  torch::nn::BatchNorm2d norm1 = register_module("norm1", torch::nn::BatchNorm2d(6));
+  torch::nn::MaxPool2d pool = register_module("pool", torch::nn::MaxPool2d(2));
+  torch::nn::Conv2d conv2 = register_module(
+      "conv2", torch::nn::Conv2d(torch::nn::Conv2dOptions(6, 8, 3).stride(2).padding(1).groups(2)));
+  torch::nn::BatchNorm2d norm2 = register_module("norm2", torch::nn::BatchNorm2d(8));
+  torch::nn::Dropout dropout = register_module("dropout", torch::nn::Dropout(0.5));
+  torch::nn::Linear head = register_module("head", torch::nn::Linear(32, 5));
+};
+TORCH_MODULE(ConvolutionNet);
+
+/// Signals (B, 2, T) of any length to scores (B, 3).
+struct SignalNetImpl : torch::nn::Module {
+  explicit SignalNetImpl(int64_t stride = 1) {
+    const auto options = torch::nn::Conv1dOptions(2, 4, 3).padding(1).stride(stride);
+    conv = register_module("conv", torch::nn::Conv1d(options));
+  }
+
+  torch::Tensor forward(const torch::Tensor& signals) {
+    const auto x = torch::gelu(conv(signals));  // (B, 4, T)
+    return head(x.mean(-1));                    // (B, 3)
+  }
+
+  torch::nn::Conv1d conv{nullptr};
+  torch::nn::Linear head = register_module("head", torch::nn::Linear(4, 3));
+};
+TORCH_MODULE(SignalNet);
+
+/// One step of an LSTM: (B, 4) and the state, (B, 6) twice, to the next state.
+struct LstmStepImpl : torch::nn::Module {
+  std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x,
+                                                   const torch::Tensor& hidden,
+                                                   const torch::Tensor& cell) {
+    return lstm(x, std::make_tuple(hidden, cell));
+  }
+
+  torch::nn::LSTMCell lstm = register_module("lstm", torch::nn::LSTMCell(4, 6));
+};
+TORCH_MODULE(LstmStep);
+
+/// Sequences (B, T, 4) to what two layers of an LSTM make of them, both ways. The first state,
+/// (4, B, 5) twice, is given: LibTorch would make one of the example's batch size.
+struct LstmImpl : torch::nn::Module {
+  std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x,
+                                                   const torch::Tensor& hidden,
+                                                   const torch::Tensor& cell) {
+    const auto [output, state] = lstm(x, std::make_tuple(hidden, cell));
+    return {output, std::get<0>(state)};  // (B, T, 10), (4, B, 5)
+  }
+
+  torch::nn::LSTM lstm = register_module(
+      "lstm",
+      torch::nn::LSTM(
+          torch::nn::LSTMOptions(4, 5).num_layers(2).batch_first(true).bidirectional(true)));
+};
+TORCH_MODULE(Lstm);
+
+/// An autoencoder of (B, 8) that decodes with the weight that it encodes with, under a second name,
+/// and that subtracts a mean that it does not learn.
+struct TiedAutoencoderImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x) {
+    const auto code = torch::tanh((x - mean).matmul(encoder.t()));  // (B, 3)
+    return code.matmul(decoder) + bias + mean;                      // (B, 8)
+  }
+
+  torch::Tensor encoder = register_parameter("encoder", torch::randn({3, 8}));
+  torch::Tensor decoder = register_parameter("decoder", encoder);
+  torch::Tensor bias = register_parameter("bias", torch::zeros({8}));
+  torch::Tensor mean = register_buffer("mean", torch::randn({8}));
+  torch::Tensor seen = register_buffer("seen", torch::tensor(7, torch::kLong));  // not used
+};
+TORCH_MODULE(TiedAutoencoder);
+
+/// The same layer twice, under two names.
+struct SharedLayerImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x) { return second(first(x).relu()) + x; }
+
+  torch::nn::Linear first = register_module("first", torch::nn::Linear(8, 8));
+  torch::nn::Linear second = register_module("second", first);
+};
+TORCH_MODULE(SharedLayer);
+
+}  // namespace attend::user

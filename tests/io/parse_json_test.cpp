@@ -1,0 +1,29 @@
+#include "io/parse_json.h"
+
+#include "attend/input_error.h"
+#include "support/throws.h"
+
+namespace attend {
+namespace {
+
+TEST(ParseJson, ReadsWhatIsJson) {
+  EXPECT_EQ(parse_json(R"({"a": [1, 2.5, null, "x"]})").at("a").at(1), 2.5);
+}
+
+TEST(ParseJson, RefusesWhatIsNotAndSaysWhere) {
+  EXPECT_THAT([] { parse_json("{\"a\": 1,}"); }, throws<InputError>("column 9"));
+  EXPECT_THROW(parse_json(""), InputError);
+  EXPECT_THROW(parse_json("1 2"), InputError);
+}
+
+TEST(ParseJson, RefusesAKeyThatStandsTwice) {
+  EXPECT_THAT([] { parse_json(R"({"a": {"b": 1, "b": 2}})"); }, throws<InputError>("'b'"));
+  parse_json(R"({"a": {"b": 1}, "b": {"b": 2}})");
+}
+
+TEST(ParseJson, RefusesWhatIsNestedTooDeep) {
+  EXPECT_THROW(parse_json(std::string(1000000, '[')), InputError);
+}
+
+}  // namespace
+}  // namespace attend
