@@ -63,14 +63,14 @@ std::map<std::string, std::string> files_beside(const train::Run& run) {
   return files;
 }
 
-/// Only text, which is all that the metadata of ONNX are.
+/// Only text, which is all that can stand beside the graph in .pt2 and ONNX.
 std::map<std::string, std::string> texts_of(const std::map<std::string, std::string>& files) {
   std::map<std::string, std::string> texts;
   for (const auto& [name, content] : files) {
     if (replace_invalid_utf8(content) == content) {
       texts.emplace(name, content);
     } else {
-      fmt::print(stderr, "{} is not text, so it is not in the ONNX file\n", name);
+      fmt::print(stderr, "{} is not text, so it is not in the file\n", name);
     }
   }
   return texts;
@@ -85,6 +85,7 @@ ExportReport write(train::Run& run, ExportFormat format, const fs::path& out) {
       return export_torchscript(module, plan.forward, plan.example_inputs, out, plan.options,
                                 plan.methods);
     case ExportFormat::pt2:
+      plan.options.extra_files = texts_of(plan.options.extra_files);
       return export_pt2(module, plan.forward, plan.example_inputs, out, plan.options);
     case ExportFormat::onnx:
       plan.options.extra_files = texts_of(plan.options.extra_files);

@@ -1,3 +1,4 @@
+#include "attend/export/pt2_contents.h"
 #include "attend/export/torchscript_contents.h"
 #include "attend/input_error.h"
 #include "attend/io/file_kind.h"
@@ -37,11 +38,19 @@ Findings inspect_safetensors(const std::string& path) {
   return found;
 }
 
+std::string extra_file_lines(const std::map<std::string, int64_t>& files) {
+  std::string lines;
+  for (const auto& [name, bytes] : files) {
+    const auto size = bytes_text(static_cast<double>(bytes));
+    lines += report_line("extra file", fmt::format("{} ({})", printable(name), size));
+  }
+  return lines;
+}
+
 Findings inspect_torchscript(const std::string& path, bool trust) {
   if (!trust) {
     throw InputError(fmt::format(
-        "{}: a zip archive, as TorchScript is; loading it can run code that is in it: give --trust "
-        "if you trust who made it",
+        "{}: loading TorchScript can run code that is in it: give --trust if you trust who made it",
         path));
   }
   const auto contents = torchscript_contents(path);
@@ -50,10 +59,7 @@ Findings inspect_torchscript(const std::string& path, bool trust) {
   for (const auto& method : contents.methods) {
     found.head += report_line("method", printable(method));
   }
-  for (const auto& [name, bytes] : contents.extra_files) {
-    const auto size = bytes_text(static_cast<double>(bytes));
-    found.head += report_line("extra file", fmt::format("{} ({})", printable(name), size));
-  }
+  found.head += extra_file_lines(contents.extra_files);
   found.json = {{"kind", "torchscript"},
                 {"path", path},
                 {"methods", contents.methods},
@@ -62,11 +68,36 @@ Findings inspect_torchscript(const std::string& path, bool trust) {
   return found;
 }
 
+Findings inspect_pt2(const std::string& path) {
+  const auto contents = pt2_contents(path);
+  Findings found;
+  found.head = report_line("kind", "pt2, of torch.export");
+  for (const auto& input : contents.inputs) found.head += report_line("input", printable(input));
+  int64_t calls = 0;
+  for (const auto& [name, count] : contents.operators) calls += count;
+  found.head += report_line(
+      "graph", fmt::format("{} calls of {} operators", calls, contents.operators.size()));
+  found.head += extra_file_lines(contents.extra_files);
+  found.json = {{"kind", "pt2"},
+                {"path", path},
+                {"inputs", contents.inputs},
+                {"operators", contents.operators},
+                {"extra_files", contents.extra_files}};
+  found.tensors = contents.tensors;
+  return found;
+}
+
 Findings inspect(const InspectArguments& arguments) {
   const auto& path = arguments.path;
   if (std::filesystem::is_directory(path)) return inspect_run(path);
-  return file_kind(path) == FileKind::safetensors ? inspect_safetensors(path)
-                                                  : inspect_torchscript(path, arguments.trust);
+  switch (file_kind(path)) {
+    case FileKind::safetensors:
+      return inspect_safetensors(path);
+    case FileKind::pt2:
+      return inspect_pt2(path);
+    default:
+      return inspect_torchscript(path, arguments.trust);
+  }
 }
 
 std::string totals_text(const TensorTotals& totals) {
@@ -104,7 +135,7 @@ void run_inspect(const InspectArguments& arguments) {
 
 void add_inspect_command(CLI::App& app) {
   auto* command = app.add_subcommand(
-      "inspect", "Show what is in a run, a safetensors file or a TorchScript file");
+      "inspect", "Show what is in a run, or in a safetensors, .pt2 or TorchScript file");
   auto arguments = std::make_shared<InspectArguments>();
   command->add_option("path", arguments->path, "run directory or file, recognised by its content")
       ->required()
@@ -120,6 +151,7 @@ void add_inspect_command(CLI::App& app) {
       "Examples:\n"
       "  attend inspect runs/first\n"
       "  attend inspect model.safetensors --depth 2\n"
+      "  attend inspect model.pt2\n"
       "  attend inspect model.pt --trust --json");
   command->callback([=] { run_inspect(*arguments); });
 }

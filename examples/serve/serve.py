@@ -1,15 +1,16 @@
-"""Goes on with numbers by what train_and_export wrote, in each of its formats.
+"""Continues numbers by what train_and_export wrote, in each of its formats."""
 
-    python3 serve.py FOLDER NUMBER...
-"""
-
+import argparse
 import pathlib
-import sys
 
 import torch
 
-folder, numbers = pathlib.Path(sys.argv[1]), [int(number) for number in sys.argv[2:]]
-prompt = torch.tensor([numbers])  # (1, T)
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("folder", type=pathlib.Path)
+parser.add_argument("numbers", type=int, nargs="+")
+arguments = parser.parse_args()
+folder = arguments.folder
+prompt = torch.tensor([arguments.numbers])  # (1, T)
 
 with torch.inference_mode():
     # TorchScript keeps keys and values of earlier tokens: each number costs one step.

@@ -4,7 +4,6 @@
 
 #include <torch/torch.h>
 
-#include <filesystem>
 #include <iostream>
 
 // Rows that count by 1 to 4, from anywhere, without the tens: 8, 1, 4, 7, 0, ...
@@ -15,7 +14,7 @@ torch::Tensor draw_rows(int64_t count) {
 }
 
 int main(int argc, char** argv) {
-  const std::filesystem::path folder = argc > 1 ? argv[1] : ".";
+  const std::filesystem::path folder(argc > 1 ? argv[1] : ".");
   torch::manual_seed(0);
   attend::LanguageModel model(
       attend::LanguageModelConfig{.vocab_size = 10, .context = 12, .stack = {.embed_dim = 32}});
@@ -28,8 +27,7 @@ int main(int argc, char** argv) {
     optimizer.zero_grad();
     loss.backward();
     optimizer.step();
-    if (step % 100 == 99)
-      std::cout << "step " << step + 1 << ", loss " << loss.item<double>() << "\n";
+    if (step % 100 == 99) std::cout << "loss " << loss.item<double>() << "\n";
   }
   const auto plan = attend::plan_export(model);
   attend::export_torchscript(*model, plan.forward, plan.example_inputs, folder / "model.pt",
@@ -37,5 +35,5 @@ int main(int argc, char** argv) {
   attend::export_pt2(*model, plan.forward, plan.example_inputs, folder / "model.pt2", plan.options);
   attend::export_onnx(*model, plan.forward, plan.example_inputs, folder / "model.onnx",
                       plan.options);
-  std::cout << "wrote model.pt, model.pt2 and model.onnx to " << folder.string() << "\n";
+  std::cout << "wrote model.pt, model.pt2 and model.onnx to " << folder << "\n";
 }

@@ -7,6 +7,7 @@
 #include "attend/export/export_plan.h"
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
+#include "attend/export/pt2_contents.h"
 #include "attend/export/pt2_program.h"
 #include "attend/export/torchscript.h"
 #include "attend/export/torchscript_contents.h"

@@ -40,6 +40,9 @@ std::string name_of(std::string function) {
     const auto called = function.find("), ");  // after what it returns and takes
     if (called != std::string::npos) function = function.substr(called + 3);
   }
+  constexpr std::string_view kLambda = "{lambda";
+  const auto lambda = function.find(kLambda);
+  if (lambda != std::string::npos) return function.substr(0, lambda) + "a lambda";
   constexpr std::string_view kUnnamed = "(anonymous namespace)";
   auto end = function.find('(');
   while (end != std::string::npos && function.compare(end, kUnnamed.size(), kUnnamed) == 0) {

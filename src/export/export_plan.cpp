@@ -2,12 +2,11 @@
 
 #include "attend/ops/attention_recorder.h"
 #include "export/growing_cache.h"
+#include "export/torchscript_source.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -39,16 +38,18 @@ torch::Tensor example_tokens(int64_t length, int64_t vocab_size, torch::Device d
   return ids.remainder(vocab_size).view({kBatch, length});
 }
 
+/// Of the weight's dtype and on its device.
+torch::Tensor any_numbers(const std::vector<int64_t>& shape, const torch::Tensor& weight) {
+  return at::arange(c10::multiply_integers(shape), weight.options()).sin().view(shape);
+}
+
 /// Keys and values of so many layers as the first tokens leave them, any numbers: (L, 2, B, G, S,
 /// D).
 torch::Tensor example_past(const StackConfig& stack, int64_t layers, int64_t length,
                            const torch::Tensor& weight) {
   const auto kv_heads = stack.kv_heads == 0 ? stack.heads : stack.kv_heads;
   const auto head_dim = stack.head_dim == 0 ? stack.embed_dim / stack.heads : stack.head_dim;
-  const auto size = layers * 2 * kBatch * kv_heads * length * head_dim;
-  return at::arange(size, weight.options())
-      .sin()
-      .view({layers, 2, kBatch, kv_heads, length, head_dim});
+  return any_numbers({layers, 2, kBatch, kv_heads, length, head_dim}, weight);
 }
 
 DynamicDimension batch(std::size_t input, int64_t dimension = 0) {
@@ -60,6 +61,14 @@ DynamicDimension length(std::size_t input, int64_t dimension, int64_t greatest,
   return {input, dimension, name, 1, greatest};
 }
 
+/// `past` (L, 2, B, G, S, D).
+CacheSizes sizes_of(const torch::Tensor& past, int64_t context) {
+  return {.layers = past.size(0),
+          .kv_heads = past.size(3),
+          .head_dim = past.size(5),
+          .context = context};
+}
+
 TorchScriptMethod attention_method(const Forward& forward, const torch::Tensor& tokens,
                                    int64_t context) {
   const auto weights = [forward](const Inputs& in) -> Outputs {
@@ -68,91 +77,6 @@ TorchScriptMethod attention_method(const Forward& forward, const torch::Tensor& 
     return at::stack(recorder.weights());  // (L, B, H, T, T)
   };
   return {"attention", weights, {tokens}, {"tokens"}, {batch(0), length(0, 1, context)}};
-}
-
-/// TorchScript that draws the next tokens (B, 1) from the logits (B, T, V), as `sample` does.
-constexpr const char* kSampleSource = R"(
-def sample(self, logits: Tensor, temperature: float, top_k: int) -> Tensor:
-    scores = logits[:, -1].double()
-    highest = scores.max(-1, keepdim=True)[0]
-    assert bool(torch.isfinite(highest).all()), \
-        "the highest score must be finite: the model may have diverged in training"
-    if temperature == 0.0:
-        return scores.argmax(-1, keepdim=True)
-    scores = (scores - highest) / temperature
-    if top_k > 0:
-        order = torch.argsort(scores, stable=True, dim=-1, descending=True)
-        scores = scores.scatter(-1, order[:, top_k:], -float("inf"))
-    return torch.multinomial(scores.softmax(-1), 1)
-
-def check_sampling(self, text: Tensor, max_new_tokens: int, temperature: float, top_k: int):
-    assert text.dim() == 2 and text.size(1) > 0, \
-        "expected tokens (batch, length), one of each at least, found a shape of " + str(text.size())
-    assert max_new_tokens >= 0 and temperature >= 0.0 and top_k >= 0, \
-        "max_new_tokens (" + str(max_new_tokens) + "), temperature (" + str(temperature) \
-        + ") and top_k (" + str(top_k) + ") must not be negative"
-)";
-
-constexpr const char* kLanguageModelSource = R"(
-def generate(self, prompt: Tensor, max_new_tokens: int = 200, temperature: float = 1.0,
-             top_k: int = 0) -> Tensor:
-    self.check_sampling(prompt, max_new_tokens, temperature, top_k)
-    batch = prompt.size(0)
-    nothing = self.embedding.token.weight.new_zeros([LAYERS, 2, batch, KV_HEADS, 0, HEAD_DIM])
-    past = nothing
-    text = prompt
-    unseen = prompt
-    for _ in range(max_new_tokens):
-        # What falls out of the context moves all positions: nothing in the past is right then.
-        if text.size(1) > CONTEXT:
-            past = nothing
-            unseen = text[:, -CONTEXT:]
-        logits, past = self.step(unseen, past)
-        past = past.detach()
-        unseen = self.sample(logits, temperature, top_k)
-        text = torch.cat([text, unseen], 1)
-    return text[:, prompt.size(1):]
-)";
-
-constexpr const char* kSeq2SeqSource = R"(
-def generate(self, source: Tensor, begin: int, end: int, max_new_tokens: int = 200,
-             temperature: float = 1.0, top_k: int = 0) -> Tensor:
-    self.check_sampling(source, max_new_tokens, temperature, top_k)
-    memory = self.encode(source).detach()
-    past = memory.new_zeros([LAYERS, 2, source.size(0), KV_HEADS, 0, HEAD_DIM])
-    newest = source.new_full([source.size(0), 1], begin)
-    answer = newest[:, :0]
-    ended = newest != newest
-    for _ in range(min(max_new_tokens, CONTEXT)):
-        logits, past = self.step(newest, memory, past)
-        past = past.detach()
-        newest = self.sample(logits, temperature, top_k).masked_fill(ended, end)
-        ended = ended.logical_or(newest == end)
-        if bool(ended.all()):
-            break
-        answer = torch.cat([answer, newest], 1)
-    return answer
-)";
-
-constexpr const char* kPredictSource = R"(
-def predict(self, tokens: Tensor, valid: Optional[Tensor] = None) -> Tensor:
-    if valid is None:
-        valid = tokens == tokens
-    return self.forward_padded(tokens, valid).argmax(-1)
-)";
-
-/// The source with the numbers of a model in the place of their names.
-std::string fill_in(std::string source, const torch::Tensor& past, int64_t context) {
-  const std::vector<std::pair<std::string, int64_t>> numbers{{"LAYERS", past.size(0)},
-                                                             {"KV_HEADS", past.size(3)},
-                                                             {"HEAD_DIM", past.size(5)},
-                                                             {"CONTEXT", context}};
-  for (const auto& [name, number] : numbers) {
-    for (auto at = source.find(name); at != std::string::npos; at = source.find(name)) {
-      source.replace(at, name.size(), std::to_string(number));
-    }
-  }
-  return source;
 }
 
 }  // namespace
@@ -188,7 +112,7 @@ ExportPlan plan_export(LanguageModel model) {
                                  .input_names = {"tokens", "past"},
                                  .dynamic = {batch(0), length(0, 1, context - before), batch(1, 2),
                                              length(1, 4, before, "past")}});
-  plan.methods.source = kSampleSource + fill_in(kLanguageModelSource, past, context);
+  plan.methods.source = language_model_source(sizes_of(past, context));
   return plan;
 }
 
@@ -214,7 +138,7 @@ ExportPlan plan_export(SequenceClassifier model) {
   if (config.stack.layers > 0) {
     plan.methods.traced.push_back(attention_method(plan.forward, tokens, context));
   }
-  plan.methods.source = kPredictSource;
+  plan.methods.source = classifier_source();
   return plan;
 }
 
@@ -234,7 +158,6 @@ ExportPlan plan_export(Seq2Seq model) {
       .input_names = {"source", "target"},
       .output_names = {"logits"},
       .dynamic = {batch(0), source_length, batch(1), length(1, 1, context, "target_length")}};
-  const torch::NoGradGuard no_grad;
   const auto encode = [model](const Inputs& in) mutable { return model->encode(in[0]); };
   plan.methods.traced = {{.name = "encode",
                           .function = encode,
@@ -254,7 +177,8 @@ ExportPlan plan_export(Seq2Seq model) {
   const auto before = example_past_length(context);
   const auto past = example_past(config.stack, layers, before, weight);
   const auto next = example_tokens(1, config.target_vocab_size, weight.device());
-  const auto memory = model->encode(source);  // (B, S, E)
+  const auto memory =
+      any_numbers({kBatch, example_length(context), config.stack.embed_dim}, weight);
   plan.methods.traced.push_back({.name = "step",
                                  .function = step,
                                  .example_inputs = {next, memory, past},
@@ -262,7 +186,7 @@ ExportPlan plan_export(Seq2Seq model) {
                                  .dynamic = {batch(0), length(0, 1, context - before), batch(1),
                                              length(1, 1, context, "source_length"), batch(2, 2),
                                              length(2, 4, before, "past")}});
-  plan.methods.source = kSampleSource + fill_in(kSeq2SeqSource, past, context);
+  plan.methods.source = seq2seq_source(sizes_of(past, context));
   return plan;
 }
 

@@ -1,11 +1,12 @@
 #include "export/frozen_size.h"
 
+#include "attend/nn/static_shapes.h"
 #include "export/call_sites.h"
 #include "export/resize.h"
+#include "export/shape_text.h"
 #include "export/trace.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 
@@ -27,7 +28,9 @@ struct Traced {
 
 Traced trace(const torch::nn::Module& module, const Forward& function,
              const std::vector<torch::Tensor>& inputs) {
-  Traced traced{mirror(module), {}, {}, fmt::format("({})", fmt::join(inputs[0].sizes(), ", "))};
+  // Otherwise the number of tokens that an expert gets would look frozen.
+  const StaticShapes static_shapes;
+  Traced traced{mirror(module), {}, {}, shape_text(inputs[0])};
   {
     const RecordCallSites recording(traced.sites);
     add_traced_method(traced.scripted, "forward", function, inputs, {});
@@ -40,7 +43,7 @@ Traced trace(const torch::nn::Module& module, const Forward& function,
 /// Numbers as they are, tensors by their shapes.
 std::string text_of(const c10::IValue& value) {
   if (value.isTensor()) {
-    return fmt::format("a tensor of shape ({})", fmt::join(value.toTensor().sizes(), ", "));
+    return "a tensor of shape " + shape_text(value.toTensor());
   }
   std::ostringstream text;
   text << value;
@@ -73,13 +76,17 @@ std::optional<std::string> find_frozen_size(const torch::nn::Module& module,
                                             const std::vector<torch::Tensor>& others) {
   const auto one = trace(module, function, inputs);
   const auto other = trace(module, function, others);
+  const bool sizes_differ = one.shape != other.shape;
+  const auto what = sizes_differ ? "a size was frozen: " : "a value was frozen: ";
+  const auto for_one = sizes_differ ? "inputs of shape " + one.shape : "the example";
+  const auto for_other = sizes_differ ? other.shape : "other values";
   const auto count = std::min(one.nodes.size(), other.nodes.size());
   for (std::size_t i = 0; i < count; ++i) {
     const auto& left = *one.nodes[i];
     const auto& right = *other.nodes[i];
     if (left.kind() != right.kind()) {
-      return fmt::format("for inputs of shape {} the module calls {}{}, for {} {}", one.shape,
-                         left.kind().toQualString(), one.sites.text_of(left), other.shape,
+      return fmt::format("{}for {} the module calls {}{}, for {} {}", what, for_one,
+                         left.kind().toQualString(), one.sites.text_of(left), for_other,
                          right.kind().toQualString());
     }
     if (left.kind() != c10::prim::Constant) continue;
@@ -87,9 +94,9 @@ std::optional<std::string> find_frozen_size(const torch::nn::Module& module,
     const auto is = jit::toIValue(right.output());
     if (!was || !is || same(*was, *is)) continue;
     const auto* caller = caller_of(left);
-    return fmt::format("{} is called with {} for inputs of shape {}, with {} for {}{}",
-                       caller->kind().toQualString(), text_of(*was), one.shape, text_of(*is),
-                       other.shape, one.sites.text_of(*caller));
+    return fmt::format("{}{} is called with {} for {}, with {} for {}{}", what,
+                       caller->kind().toQualString(), text_of(*was), for_one, text_of(*is),
+                       for_other, one.sites.text_of(*caller));
   }
   return std::nullopt;
 }
@@ -103,18 +110,36 @@ std::optional<std::string> find_frozen_size(const torch::nn::Module& module,
     for (const auto& any : dynamic) {
       sizes[any.name] = inputs.at(any.input).size(any.dimension);
     }
-    auto& size = sizes.at(dimension.name);
-    size = size < dimension.greatest ? size + 1 : dimension.least;
-    auto frozen = find_frozen_size(module, function, inputs, resize(inputs, dynamic, sizes));
-    if (frozen) return frozen;
+    const auto size = sizes.at(dimension.name);
+    // Neighbours, and twice as much: half of a size is the same for some neighbours.
+    for (const auto other : {size + 1, 2 * size, dimension.least}) {
+      if (other > dimension.greatest) continue;
+      sizes[dimension.name] = other;
+      auto frozen = find_frozen_size(module, function, inputs, resize(inputs, dynamic, sizes));
+      if (frozen) return frozen;
+    }
   }
   return std::nullopt;
 }
 
-void check_recurrent_layers(const jit::Module& scripted, const std::string& method,
-                            const torch::nn::Module& module, const Forward& function,
-                            const std::vector<torch::Tensor>& inputs,
-                            const std::vector<DynamicDimension>& dynamic) {
+std::string reason_of(const std::exception& error) {
+  const std::string text = error.what();
+  if (!text.starts_with("The following operation failed in the TorchScript interpreter")) {
+    return text.substr(0, text.find('\n'));
+  }
+  const auto end = text.find_last_not_of('\n');
+  return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
+}
+
+std::runtime_error explained(const std::exception& error, const std::string& frozen) {
+  return std::runtime_error(fmt::format("{}; {}", reason_of(error), frozen));
+}
+
+void refuse_sizes_frozen_in_recurrent_layers(const jit::Module& scripted, const std::string& method,
+                                             const torch::nn::Module& module,
+                                             const Forward& function,
+                                             const std::vector<torch::Tensor>& inputs,
+                                             const std::vector<DynamicDimension>& dynamic) {
   const auto is_recurrent = [](const jit::Node* node) {
     return node->kind() == c10::aten::lstm || node->kind() == c10::aten::gru ||
            node->kind() == c10::aten::rnn_tanh || node->kind() == c10::aten::rnn_relu;
@@ -122,7 +147,7 @@ void check_recurrent_layers(const jit::Module& scripted, const std::string& meth
   const auto nodes = scripted.get_method(method).graph()->nodes();
   if (std::none_of(nodes.begin(), nodes.end(), is_recurrent)) return;
   const auto frozen = find_frozen_size(module, function, inputs, dynamic);
-  if (frozen) throw std::runtime_error(fmt::format("a size was frozen: {}", *frozen));
+  if (frozen) throw std::runtime_error(*frozen);
 }
 
 }  // namespace attend

@@ -6,14 +6,15 @@
 #include <torch/nn/module.h>
 
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace attend {
 
-/// The first operation that is called with another number for inputs of another shape, which a
-/// trace therefore freezes: what it is called with, and which line of which function calls it.
-/// Nothing if there is none.
+/// The first operation that is called with another number for other inputs, which a trace therefore
+/// freezes: "a size was frozen: " or, for inputs of the same shapes, "a value was frozen: ", what
+/// it is called with, and which line of which function calls it. Nothing if there is none.
 std::optional<std::string> find_frozen_size(const torch::nn::Module& module,
                                             const Forward& function,
                                             const std::vector<torch::Tensor>& inputs,
@@ -25,11 +26,20 @@ std::optional<std::string> find_frozen_size(const torch::nn::Module& module,
                                             const std::vector<torch::Tensor>& inputs,
                                             const std::vector<DynamicDimension>& dynamic);
 
+/// What went wrong, in a line: without the trace of calls that LibTorch's errors end with, or with
+/// which TorchScript's begin.
+std::string reason_of(const std::exception& error);
+
+/// That, and what `find_frozen_size` found: the reason.
+std::runtime_error explained(const std::exception& error, const std::string& frozen);
+
 /// Throws std::runtime_error if a traced method freezes a size that a recurrent layer would run
 /// with: on a CPU these read beyond a state that is too small, where other operators throw.
-void check_recurrent_layers(const torch::jit::Module& scripted, const std::string& method,
-                            const torch::nn::Module& module, const Forward& function,
-                            const std::vector<torch::Tensor>& inputs,
-                            const std::vector<DynamicDimension>& dynamic);
+void refuse_sizes_frozen_in_recurrent_layers(const torch::jit::Module& scripted,
+                                             const std::string& method,
+                                             const torch::nn::Module& module,
+                                             const Forward& function,
+                                             const std::vector<torch::Tensor>& inputs,
+                                             const std::vector<DynamicDimension>& dynamic);
 
 }  // namespace attend

@@ -1,10 +1,9 @@
 #include "attend/export/onnx.h"
 
 #include "attend/io/files.h"
-#include "attend/nn/eval_scope.h"
 #include "attend/nn/static_shapes.h"
 #include "export/call_sites.h"
-#include "export/check_options.h"
+#include "export/export_scope.h"
 #include "export/numbered_names.h"
 #include "export/onnx/serialize.h"
 #include "export/onnx/translate.h"
@@ -12,8 +11,6 @@
 #include "export/pt2/run.h"
 #include "export/pt2/traced_program.h"
 #include "export/trace.h"
-
-#include <fmt/format.h>
 
 #include <set>
 #include <tuple>
@@ -54,13 +51,15 @@ std::map<std::string, std::string> names_of_sizes(const pt2::Program& program,
   return names;
 }
 
-/// A name of a file stands for one thing.
-void check_distinct(const onnx::Model& model) {
+/// A name of a file stands for one thing; numbers are those of the values between.
+void check_names(const onnx::Model& model) {
   std::map<std::string, const char*> met;
-  const auto check = [&](const std::vector<onnx::Port>& ports, const char* what) {
-    for (const auto& port : ports) {
-      const auto [other, is_new] = met.emplace(port.name, what);
-      TORCH_CHECK_VALUE(is_new, "the name '", port.name, "' is that of an ", other->second,
+  const auto check = [&](const std::vector<onnx::ValueInfo>& infos, const char* what) {
+    for (const auto& info : infos) {
+      TORCH_CHECK_VALUE(info.name.find_first_not_of("0123456789") != std::string::npos,
+                        "the name of an ", what, " must be no number, found '", info.name, "'");
+      const auto [other, is_new] = met.emplace(info.name, what);
+      TORCH_CHECK_VALUE(is_new, "the name '", info.name, "' is that of an ", other->second,
                         " and of an ", what, ", they must differ");
     }
   };
@@ -101,11 +100,9 @@ std::string text_of(const onnx::Untranslatable& error, const torch::nn::Module& 
 ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
                          const std::vector<torch::Tensor>& example_inputs,
                          const std::filesystem::path& path, const ExportOptions& options) {
-  check_options(options, example_inputs);
-  const EvalScope eval(module);
-  const torch::NoGradGuard no_grad;
+  ExportScope scope(module, example_inputs, options);
   const auto traced =
-      pt2::trace_program(module, forward, example_inputs, options, pt2::OddSizes::left_open);
+      pt2::trace_program(module, forward, example_inputs, options, pt2::UnfittedSizes::left_open);
   const auto output_names =
       numbered_names(options.output_names, traced.program.outputs.size(), "output");
   TORCH_CHECK_VALUE(output_names.size() == traced.program.outputs.size(), "output_names (",
@@ -117,12 +114,14 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   } catch (const onnx::Untranslatable& error) {
     throw std::runtime_error(text_of(error, module, forward, example_inputs));
   }
-  check_distinct(model);
+  check_names(model);
+  scope.restore();
   const pt2::Runner runner(traced.program, traced.weights, example_inputs.front().device(),
                            {"aten"});
   const auto report = prove(
       module, [&](const auto& inputs) { return runner.run(inputs); }, forward, example_inputs,
       options);
+  scope.restore();
   replace_file(path, onnx::serialize(model, traced.weights, names_of_sizes(traced.program, options),
                                      options.extra_files));
   return report;

@@ -2,30 +2,24 @@
 
 #include "export/frozen_size.h"
 #include "export/resize.h"
+#include "export/shape_text.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
 
 namespace attend {
 namespace {
-
-std::string shape_of(const torch::Tensor& tensor) {
-  return fmt::format("({})", fmt::join(tensor.sizes(), ", "));
-}
-
-/// Without the trace of calls that LibTorch's errors end with.
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
 
 /// Throws std::runtime_error; returns the largest difference.
 double compare(const torch::Tensor& found, const torch::Tensor& expected, double tolerance,
                const std::string& where) {
   if (found.sizes() != expected.sizes()) {
     throw std::runtime_error(fmt::format("the exported file returns shape {} for {}, the module {}",
-                                         shape_of(found), where, shape_of(expected)));
+                                         shape_text(found), where, shape_text(expected)));
   }
   if (found.scalar_type() != expected.scalar_type()) {
     throw std::runtime_error(fmt::format("the exported file returns {} for {}, the module {}",
@@ -34,11 +28,11 @@ double compare(const torch::Tensor& found, const torch::Tensor& expected, double
   }
   if (found.numel() == 0) return 0.0;
   const auto exact = expected.to(torch::kDouble);
-  // What both give alike is no difference, infinities too.
-  const auto difference =
-      (found.to(torch::kDouble) - exact).abs().masked_fill(found == expected, 0.0);
-  // Written so that a NaN fails, too.
-  if (!(difference <= tolerance * (1 + exact.abs())).all().item<bool>()) {
+  // What both give alike is no difference: infinities too, and where both are NaN.
+  const auto alike = (found == expected).logical_or(found.isnan().logical_and(expected.isnan()));
+  const auto difference = (found.to(torch::kDouble) - exact).abs().masked_fill(alike, 0.0);
+  // Written so that a NaN of one of them fails, too.
+  if (!(difference <= tolerance * (1 + exact.abs())).logical_or(alike).all().item<bool>()) {
     throw std::runtime_error(
         fmt::format("the exported file differs from the module by {:.3g} for {}, expected at most "
                     "{:.3g}",
@@ -47,21 +41,91 @@ double compare(const torch::Tensor& found, const torch::Tensor& expected, double
   return difference.max().item<double>();
 }
 
-/// Sizes of the dynamic dimensions: the example's, the least, and more than the example's.
-std::vector<std::map<std::string, int64_t>> sizes_to_try(
-    const std::vector<torch::Tensor>& example_inputs, const ExportOptions& options) {
-  if (options.dynamic.empty()) return {{}};
-  constexpr int64_t kMore = 3;
-  std::vector<std::map<std::string, int64_t>> tried(3);
+enum class Values { as_in_example, mirrored, one_more };
+
+/// Inputs of one run: sizes, from which place on the example's values are repeated, and what
+/// becomes of these.
+struct Trial {
+  std::map<std::string, int64_t> sizes = {};
+  int64_t shift = 0;
+  Values values = Values::as_in_example;
+};
+
+/// How much larger sizes are than the example's, of the dimensions in turn: those of one trial
+/// differ, so that no dimension is taken for another, and each gets all remainders of small
+/// numbers.
+constexpr std::array<int64_t, 3> kMore{1, 2, 3};
+constexpr int64_t kFar = 100;
+constexpr int64_t kLargest = 4096;  // what is larger takes long, and shows no more
+
+int64_t grown(int64_t size, int64_t more, const DynamicDimension& dynamic) {
+  const bool fits = more <= dynamic.greatest - size;
+  return fits ? size + more : std::max(dynamic.least, size - more);
+}
+
+/// The example, then with other values, since a forward may have read some into numbers of C++,
+/// which a trace keeps, then the least sizes, some larger ones, and the greatest.
+std::vector<Trial> trials_of(const std::vector<torch::Tensor>& example_inputs,
+                             const ExportOptions& options) {
+  Trial example;
+  Trial least;
+  Trial greatest{.shift = 2};
+  std::vector<Trial> larger(kMore.size(), {.shift = 1});
   for (const auto& dynamic : options.dynamic) {
+    if (example.sizes.count(dynamic.name) > 0) continue;
+    const auto place = example.sizes.size();
     const auto size = example_inputs.at(dynamic.input).size(dynamic.dimension);
-    // Different for each, so that one is not taken for another.
-    const auto more = size + kMore + static_cast<int64_t>(tried[2].size());
-    tried[0][dynamic.name] = size;
-    tried[1][dynamic.name] = dynamic.least;
-    tried[2].emplace(dynamic.name, std::min(dynamic.greatest, more));
+    example.sizes[dynamic.name] = size;
+    least.sizes[dynamic.name] = dynamic.least;
+    for (std::size_t i = 0; i < larger.size(); ++i) {
+      larger[i].sizes[dynamic.name] = grown(size, kMore[(i + place) % kMore.size()], dynamic);
+    }
+    const auto far = size + kFar + static_cast<int64_t>(place);
+    greatest.sizes[dynamic.name] =
+        dynamic.greatest <= kLargest ? dynamic.greatest : std::min(far, dynamic.greatest);
   }
-  return tried;
+  std::vector<Trial> trials{example, example, example};
+  trials[1].values = Values::mirrored;
+  trials[2].values = Values::one_more;
+  if (options.dynamic.empty()) return trials;
+  trials.push_back(least);
+  trials.insert(trials.end(), larger.begin(), larger.end());
+  trials.push_back(greatest);
+  return trials;
+}
+
+/// Mirrored, whole numbers stay within their bounds, which a module may ask for.
+torch::Tensor with_other_values(const torch::Tensor& input, Values values) {
+  const auto dtype = input.scalar_type();
+  const bool counts = !input.is_complex() && !c10::isFloat8Type(dtype) &&
+                      !c10::isBarebonesUnsignedType(dtype);  // others have little arithmetic
+  if (input.numel() == 0 || !counts) return input;
+  if (dtype == torch::kBool) return input.logical_not();
+  if (values == Values::one_more) return input + 1;
+  return input.is_floating_point() ? -input : input.max() + input.min() - input;
+}
+
+std::vector<torch::Tensor> inputs_of(const Trial& trial, const std::vector<torch::Tensor>& example,
+                                     const ExportOptions& options) {
+  auto inputs = resize(example, options.dynamic, trial.sizes, trial.shift);
+  if (trial.values == Values::as_in_example) return inputs;
+  for (auto& input : inputs) input = with_other_values(input, trial.values);
+  return inputs;
+}
+
+/// The outputs of the module; nothing if it does not take the values.
+std::optional<std::vector<torch::Tensor>> expected_of(const Forward& function, const Trial& trial,
+                                                      const std::vector<torch::Tensor>& inputs,
+                                                      const std::string& where) {
+  try {
+    return function(inputs).tensors;
+  } catch (const std::exception& error) {
+    if (trial.values != Values::as_in_example) return std::nullopt;
+    throw std::runtime_error(fmt::format(
+        "the module does not take {}, which the bounds of the dynamic dimensions allow: "
+        "{}",
+        where, reason_of(error)));
+  }
 }
 
 }  // namespace
@@ -69,27 +133,33 @@ std::vector<std::map<std::string, int64_t>> sizes_to_try(
 ExportReport prove(const torch::nn::Module& module, const Forward& file, const Forward& function,
                    const std::vector<torch::Tensor>& example_inputs, const ExportOptions& options) {
   ExportReport report;
-  for (const auto& sizes : sizes_to_try(example_inputs, options)) {
-    const auto inputs = resize(example_inputs, options.dynamic, sizes);
-    const auto where = fmt::format("an input of shape {}", shape_of(inputs.front()));
-    const auto expected = function(inputs).tensors;
+  for (const auto& trial : trials_of(example_inputs, options)) {
+    // New ones for each call, which may change them.
+    const auto inputs = [&] { return inputs_of(trial, example_inputs, options); };
+    const auto where = shapes_text(inputs());
+    const auto expected = expected_of(function, trial, inputs(), where);
+    if (!expected) continue;
+    TORCH_CHECK_VALUE(options.output_names.size() <= expected->size(), "output_names (",
+                      options.output_names.size(), ") must not be more than the outputs (",
+                      expected->size(), ")");
     try {
-      const auto found = file(inputs).tensors;
-      if (found.size() != expected.size()) {
+      const auto found = file(inputs()).tensors;
+      if (found.size() != expected->size()) {
         throw std::runtime_error(fmt::format("the exported file gives {} outputs, the module {}",
-                                             found.size(), expected.size()));
+                                             found.size(), expected->size()));
       }
       for (std::size_t i = 0; i < found.size(); ++i) {
-        report.max_difference = std::max(report.max_difference,
-                                         compare(found[i], expected[i], options.tolerance, where));
+        report.max_difference = std::max(
+            report.max_difference, compare(found[i], expected->at(i), options.tolerance, where));
       }
     } catch (const std::exception& error) {
-      const auto frozen = find_frozen_size(module, function, example_inputs, inputs);
+      const auto frozen = find_frozen_size(module, function, example_inputs, inputs());
       if (!frozen) throw;
-      throw std::runtime_error(
-          fmt::format("{}; a size was frozen: {}", first_line(error.what()), *frozen));
+      throw explained(error, *frozen);
     }
-    report.checked_shapes.push_back(inputs.front().sizes().vec());
+    const auto shape = inputs().front().sizes().vec();
+    auto& checked = report.checked_shapes;
+    if (std::find(checked.begin(), checked.end(), shape) == checked.end()) checked.push_back(shape);
   }
   return report;
 }

@@ -6,8 +6,8 @@
 
 namespace attend {
 
-/// Compares what was written with the function that it was written from, on the example and at
-/// other sizes of the dynamic dimensions. Throws std::runtime_error if they differ, saying at which
+/// Compares what was written with the function that it was written from, on the example and on
+/// inputs of other sizes and values. Throws std::runtime_error if they differ, saying at which
 /// shape and by how much and, if a size was frozen, by which operation and where that is called.
 /// `module` is the one that `function` is of.
 ExportReport prove(const torch::nn::Module& module, const Forward& file, const Forward& function,

@@ -2,8 +2,8 @@
 
 #include "attend/export/pt2_program.h"
 #include "attend/io/files.h"
-#include "attend/nn/eval_scope.h"
-#include "export/check_options.h"
+#include "attend/io/utf8.h"
+#include "export/export_scope.h"
 #include "export/prove.h"
 #include "export/pt2/read_pt2.h"
 #include "export/pt2/traced_program.h"
@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 #include <torch/csrc/jit/serialization/pickler_helper.h>
+#include <torch/version.h>
 
 namespace attend {
 namespace {
@@ -34,7 +35,7 @@ void write_weights(caffe2::serialize::PyTorchStreamWriter& writer, const std::st
   std::map<std::string, bool> parameters;
   for (const auto& input : inputs) {
     const auto& tensor = traced.weights.at(input.target);
-    auto& entry = entries[tensor.storage().data()];
+    auto& entry = entries[tensor.storage().unsafeGetStorageImpl()];
     if (entry.empty()) {
       entry = fmt::format("{}{}", prefix, entries.size() - 1);
       write_storage(writer, folder + entry, tensor);
@@ -98,7 +99,7 @@ std::string archive_of(const pt2::TracedProgram& traced, const std::vector<torch
   write_weights(writer, "data/weights/", "model_weights_config.json", "weight_", state, traced);
   write_weights(writer, "data/constants/", "model_constants_config.json", "tensor_", constants,
                 traced);
-  write("models/model.json", pt2::write_program(traced.program));
+  write("models/model.json", pt2::write_program(traced.program, TORCH_VERSION));
   const auto sample = pickle_call(inputs);
   write("data/sample_inputs/model.pt", sample);
   for (const auto& [name, content] : extra_files) write("extra/" + name, content);
@@ -111,10 +112,10 @@ std::string archive_of(const pt2::TracedProgram& traced, const std::vector<torch
 ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
                         const std::vector<torch::Tensor>& example_inputs,
                         const std::filesystem::path& path, const ExportOptions& options) {
-  check_options(options, example_inputs);
-  const EvalScope eval(module);
-  const torch::NoGradGuard no_grad;
+  ExportScope scope(module, example_inputs, options);
+  for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
   const auto traced = pt2::trace_program(module, forward, example_inputs, options);
+  scope.restore();
   const auto bytes = archive_of(traced, example_inputs, options.extra_files);
   const auto file =
       read_pt2(ZipArchive(std::string_view(bytes)), {.device = example_inputs.front().device()});

@@ -8,10 +8,10 @@
 
 namespace attend {
 
-/// The example with other sizes: what is there, repeated or cut. `sizes` are by the names of the
-/// dynamic dimensions.
+/// New tensors like the example's, of other sizes: what is there, repeated or cut, from `shift` on.
+/// `sizes` are by the names of the dynamic dimensions.
 std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
                                   const std::vector<DynamicDimension>& dynamic,
-                                  const std::map<std::string, int64_t>& sizes);
+                                  const std::map<std::string, int64_t>& sizes, int64_t shift = 0);
 
 }  // namespace attend

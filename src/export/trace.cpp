@@ -13,11 +13,6 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// A type name may not begin with a digit, as the children of a ModuleList do.
-std::string type_name(const std::string& child) {
-  return std::isdigit(static_cast<unsigned char>(child.front())) ? "_" + child : child;
-}
-
 jit::Module mirror(const torch::nn::Module& module, const std::string& name,
                    const std::shared_ptr<jit::CompilationUnit>& unit) {
   jit::Module mirrored(c10::QualifiedName(name), unit);
@@ -29,7 +24,12 @@ jit::Module mirror(const torch::nn::Module& module, const std::string& name,
     mirrored.register_buffer(item.key(), item.value());
   }
   for (const auto& item : module.named_children()) {
-    const auto child = mirror(*item.value(), name + "." + type_name(item.key()), unit);
+    // A type's name may not begin with a digit, as those of a ModuleList's children would, and
+    // must differ from those of other types.
+    const bool is_number = std::isdigit(static_cast<unsigned char>(item.key().front())) != 0;
+    auto type = name + (is_number ? "._" : ".") + item.key();
+    while (unit->get_type(c10::QualifiedName(type)) != nullptr) type += "_";
+    const auto child = mirror(*item.value(), type, unit);
     mirrored.register_module(item.key(), child);
   }
   return mirrored;
@@ -77,9 +77,12 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
     if (outputs.size() == 1) return {outputs.front()};
     return {c10::ivalue::Tuple::create({outputs.begin(), outputs.end()})};
   };
+  // A forward may change its inputs: they are the caller's.
+  std::vector<torch::Tensor> own;
+  for (const auto& input : inputs) own.push_back(input.clone());
   const auto no_variable_names = [](const torch::Tensor&) { return std::string(); };
   const auto [state, outputs] = jit::tracer::trace(
-      jit::Stack(inputs.begin(), inputs.end()), traced_function, no_variable_names, /*strict=*/true,
+      jit::Stack(own.begin(), own.end()), traced_function, no_variable_names, /*strict=*/true,
       /*force_outplace=*/false, &scripted, numbered_names(input_names, inputs.size(), "input"));
   remove_dropout(*state->graph);
   const auto type = scripted.type();

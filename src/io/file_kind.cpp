@@ -2,6 +2,8 @@
 
 #include "attend/input_error.h"
 #include "attend/io/files.h"
+#include "io/safetensors_layout.h"
+#include "io/zip_archive.h"
 
 #include <fmt/format.h>
 #include <utf8.h>
@@ -15,8 +17,6 @@ namespace {
 using std::literals::operator""sv;
 
 constexpr std::size_t kStartBytes = 16;
-constexpr std::size_t kLengthBytes = 8;            // of the header of a safetensors file
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 
 struct Signature {
   std::string_view start;
@@ -41,11 +41,7 @@ constexpr std::array<Signature, 9> kOthers{{
 /// Any text begins with eight bytes that would be the length of an enormous header.
 bool begins_as_safetensors(std::string_view start) {
   if (start.size() <= kLengthBytes || start[kLengthBytes] != '{') return false;
-  uint64_t length = 0;
-  for (std::size_t i = kLengthBytes; i-- > 0;) {
-    length = length << 8 | static_cast<unsigned char>(start[i]);  // little endian
-  }
-  return length <= kMaxHeaderBytes;
+  return stated_header_length(start) <= kMaxHeaderBytes;
 }
 
 bool looks_like_text(std::string_view start) {
@@ -71,14 +67,33 @@ std::string describe_start(std::string_view start) {
   return "a file that begins with the bytes" + bytes;
 }
 
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& found) {
+  throw InputError(fmt::format("{}: expected a safetensors, TorchScript or .pt2 file, found {}",
+                               path.string(), found));
+}
+
+FileKind kind_of_archive(const std::filesystem::path& path) {
+  const auto archive = naming(path.string(), [&] { return ZipArchive(path); });
+  const auto names = archive.names();
+  const auto has_folder = [&](std::string_view folder) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return name.starts_with(folder); });
+  };
+  if (has_folder("code/")) return FileKind::torchscript;
+  if (has_folder("models/")) return FileKind::pt2;
+  if (archive.has("data.pkl")) {
+    refuse(path, "a Python pickle, as torch.save writes it; only Python can read it");
+  }
+  refuse(path, "another zip archive");
+}
+
 }  // namespace
 
 FileKind file_kind(const std::filesystem::path& path) {
   const auto start = read_start(path, kStartBytes);
-  if (start.starts_with("PK\x03\x04")) return FileKind::zip;
+  if (start.starts_with("PK\x03\x04")) return kind_of_archive(path);
   if (begins_as_safetensors(start)) return FileKind::safetensors;
-  throw InputError(fmt::format("{}: expected a safetensors or TorchScript file, found {}",
-                               path.string(), describe_start(start)));
+  refuse(path, describe_start(start));
 }
 
 }  // namespace attend

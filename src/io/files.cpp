@@ -83,6 +83,10 @@ void sync_to_disk(const fs::path& path) {
 }
 
 void replace_file(const fs::path& path, const std::function<void(const fs::path&)>& write) {
+  // A device would become a file, too.
+  if (path.empty() || (fs::exists(path) && !fs::is_regular_file(path))) {
+    throw InputError(fmt::format("'{}' is not a file", path.string()));
+  }
   auto temporary = path;
   temporary += fmt::format(".{}.tmp", ::getpid());
   try {

@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "io/parse_json.h"
+#include "io/safetensors_layout.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,9 +15,6 @@ namespace attend {
 namespace {
 
 using nlohmann::json;
-
-constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 
 [[noreturn]] void fail(const std::string& what) {
   throw InputError("not a safetensors file: " + what);
@@ -86,10 +84,7 @@ uint64_t header_length(std::string_view start, uint64_t file_bytes) {
   if (start.size() < kLengthBytes) {
     fail(fmt::format("expected at least {} bytes, found {}", kLengthBytes, start.size()));
   }
-  uint64_t length = 0;
-  for (uint64_t i = kLengthBytes; i-- > 0;) {
-    length = length << 8 | static_cast<unsigned char>(start[i]);  // little endian
-  }
+  const auto length = stated_header_length(start);
   if (length > std::min(kMaxHeaderBytes, file_bytes - kLengthBytes)) {
     fail(fmt::format("its header says {} bytes, the file has {}", length, file_bytes));
   }

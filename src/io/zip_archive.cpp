@@ -10,7 +10,7 @@
 namespace attend {
 namespace {
 
-[[noreturn]] void fail(const std::string& why) {
+[[noreturn]] void refuse(const std::string& why) {
   throw InputError(fmt::format("not an archive as PyTorch writes it: {}", why));
 }
 
@@ -26,18 +26,18 @@ zip_t* open(const std::filesystem::path& path) {
   if (archive != nullptr) return archive;
   zip_error_t error;
   zip_error_init_with_code(&error, code);
-  fail(text_of(error));
+  refuse(text_of(error));
 }
 
 zip_t* open(std::string_view bytes) {
   zip_error_t error;
   zip_error_init(&error);
   auto* source = zip_source_buffer_create(bytes.data(), bytes.size(), /*freep=*/0, &error);
-  if (source == nullptr) fail(text_of(error));
+  if (source == nullptr) refuse(text_of(error));
   auto* archive = zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
   if (archive != nullptr) return archive;
   zip_source_free(source);
-  fail(text_of(error));
+  refuse(text_of(error));
 }
 
 /// What is known of an entry, checked.
@@ -45,15 +45,11 @@ zip_stat_t stat_of(zip_t* archive, uint64_t number) {
   zip_stat_t stat;
   zip_stat_init(&stat);
   if (zip_stat_index(archive, number, ZIP_FL_ENC_STRICT, &stat) != 0) {
-    fail(zip_strerror(archive));
+    refuse(zip_strerror(archive));
   }
   constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
                                    ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
-  if ((stat.valid & kNeeded) != kNeeded) fail(fmt::format("entry {} is incomplete", number));
-  if (stat.comp_method != ZIP_CM_STORE || stat.encryption_method != ZIP_EM_NONE ||
-      stat.size != stat.comp_size) {
-    fail(fmt::format("'{}' is compressed or encrypted, expected it to be stored", stat.name));
-  }
+  if ((stat.valid & kNeeded) != kNeeded) refuse(fmt::format("entry {} is incomplete", number));
   return stat;
 }
 
@@ -74,20 +70,32 @@ ZipArchive::ZipArchive(zip* archive) : archive_(archive) {
     const auto stat = stat_of(archive_.get(), static_cast<uint64_t>(number));
     const std::string_view name = stat.name;
     const auto slash = name.find('/');
-    if (slash == std::string_view::npos) fail(fmt::format("'{}' lies in no folder", name));
+    if (slash == std::string_view::npos) refuse(fmt::format("'{}' lies in no folder", name));
     if (number == 0) folder = name.substr(0, slash);
     if (name.substr(0, slash) != folder) {
-      fail(fmt::format("'{}' lies in another folder than '{}'", name, folder));
+      refuse(fmt::format("'{}' lies in another folder than '{}'", name, folder));
     }
-    const std::string entry(name.substr(slash + 1));
-    if (!entries_.emplace(entry, number).second) fail(fmt::format("'{}' is there twice", name));
-    sizes_.emplace(entry, stat.size);
+    const bool is_stored = stat.comp_method == ZIP_CM_STORE &&
+                           stat.encryption_method == ZIP_EM_NONE && stat.size == stat.comp_size;
+    const Entry entry{static_cast<uint64_t>(number), stat.size, is_stored};
+    if (!entries_.emplace(name.substr(slash + 1), entry).second) {
+      refuse(fmt::format("'{}' is there twice", name));
+    }
   }
 }
 
-uint64_t ZipArchive::size(const std::string& entry) const {
-  const auto found = sizes_.find(entry);
-  if (found == sizes_.end()) fail(fmt::format("there is no '{}' in it", entry));
+std::vector<std::string> ZipArchive::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
+}
+
+const ZipArchive::Entry& ZipArchive::find(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) refuse(fmt::format("there is no '{}' in it", name));
+  if (!found->second.is_stored) {
+    refuse(fmt::format("'{}' is compressed or encrypted, expected it to be stored", name));
+  }
   return found->second;
 }
 
@@ -103,18 +111,18 @@ void ZipArchive::read(const std::string& entry, void* bytes) const {
     void operator()(zip_file_t* file) const { zip_fclose(file); }
   };
   const std::unique_ptr<zip_file_t, CloseFile> file(
-      zip_fopen_index(archive_.get(), entries_.at(entry), 0));
-  if (!file) fail(fmt::format("'{}': {}", entry, zip_strerror(archive_.get())));
+      zip_fopen_index(archive_.get(), find(entry).number, 0));
+  if (!file) refuse(fmt::format("'{}': {}", entry, zip_strerror(archive_.get())));
   uint64_t done = 0;
   while (done < wanted) {
     const auto got = zip_fread(file.get(), static_cast<char*>(bytes) + done, wanted - done);
-    if (got <= 0) fail(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));
+    if (got <= 0) refuse(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));
     done += static_cast<uint64_t>(got);
   }
   // Its checksum is compared where it ends.
   char more = 0;
   if (zip_fread(file.get(), &more, 1) != 0) {
-    fail(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));
+    refuse(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));
   }
 }
 

@@ -171,6 +171,19 @@ class Files(InspectTest):
         self.assertEqual(found["totals"]["parameters"], run["totals"]["parameters"])
         self.assertEqual(set(found["extra_files"]), {"recipe.toml", "tokenizer.json"})
 
+    def test_of_torch_export_need_no_trust(self):
+        path = self.folder / "archive"  # no extension
+        self.succeeds("export", self.run_directory, "--format", "pt2", "-o", path)
+        text = self.inspect(path)
+        for expected in ("kind        pt2, of torch.export\n",
+                         "input       tokens: int64 (s0 = 1.., s1 = 1..16)\n", " operators\n",
+                         "extra file  recipe.toml", "qkv", "(24, 8)"):
+            self.assertIn(expected, text)
+        found, run = self.inspect_json(path), self.inspect_json(self.run_directory)
+        self.assertEqual(found["totals"], run["totals"])
+        self.assertEqual(found["operators"]["aten::embedding"], 2)
+        self.assertEqual(set(found["extra_files"]), {"recipe.toml", "tokenizer.json"})
+
     def test_that_are_none_are_named(self):
         weights = (self.run_directory / "model.safetensors").read_bytes()
         for name, content, expected in (

@@ -29,4 +29,51 @@ ExportCase cast(ExportCase any, torch::Dtype dtype) {
   return any;
 }
 
+double tolerance_of(torch::Dtype dtype) {
+  switch (dtype) {
+    case torch::kDouble:
+      return 1e-10;
+    case torch::kHalf:
+      return 1e-2;
+    case torch::kBFloat16:
+      return 3e-2;
+    default:
+      return 1e-5;
+  }
+}
+
+Tensors draw(const ExportCase& any, const std::function<int64_t(const SizeOfCalls&)>& size) {
+  Tensors inputs;
+  for (const auto& input : any.inputs) {
+    auto sizes = input.shape;
+    for (auto& extent : sizes) {
+      if (extent < 0) extent = size(size_of_calls(extent));
+    }
+    const auto drawn = input.draw(sizes);
+    inputs.push_back(drawn.is_floating_point() ? drawn.to(any.dtype) : drawn);
+  }
+  return inputs;
+}
+
+Tensors draw_example(const ExportCase& any) {
+  return draw(any, [](const SizeOfCalls& size) { return size.example; });
+}
+
+ExportOptions options_of(const ExportCase& any) {
+  ExportOptions options{.tolerance = tolerance_of(any.dtype)};
+  for (std::size_t i = 0; i < any.inputs.size(); ++i) {
+    options.input_names.push_back(any.inputs[i].name);
+    for (std::size_t d = 0; d < any.inputs[i].shape.size(); ++d) {
+      if (any.inputs[i].shape[d] >= 0) continue;
+      const auto& size = size_of_calls(any.inputs[i].shape[d]);
+      options.dynamic.push_back({.input = i,
+                                 .dimension = static_cast<int64_t>(d),
+                                 .name = size.name,
+                                 .least = size.least,
+                                 .greatest = size.greatest});
+    }
+  }
+  return options;
+}
+
 }  // namespace attend

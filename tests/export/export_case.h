@@ -9,6 +9,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,15 +59,15 @@ CaseInput bools(const char* name, std::vector<int64_t> shape = {kBatch, kLength}
 /// Whole numbers that never fall along a row and often rise: documents, or positions.
 CaseInput rising(const char* name, std::vector<int64_t> shape = {kBatch, kLength});
 
-/// A module that is exported in each format.
+/// A module that is exported.
 struct ExportCase {
   std::string group;   ///< the module's class
   std::string option;  ///< what of it is not the default: letters, digits and _
   std::shared_ptr<torch::nn::Module> module;
   Forward forward;
   std::vector<CaseInput> inputs;
-  std::map<std::string, std::string> impossible = {};  ///< formats that cannot hold it, and why
-  torch::Dtype dtype = torch::kFloat;                  ///< of parameters and of float inputs
+  torch::Dtype dtype = torch::kFloat;  ///< of parameters and of float inputs
+  std::set<std::string> formats = {"torchscript", "pt2", "onnx"};
 
   std::string name() const { return group + "." + option; }
 };
@@ -98,8 +100,31 @@ inline constexpr auto kPadded = [](auto& module, const Tensors& in) {
 /// The case in another dtype.
 ExportCase cast(ExportCase any, torch::Dtype dtype);
 
-std::vector<ExportCase> model_cases();   ///< of include/attend/models
-std::vector<ExportCase> module_cases();  ///< of include/attend/nn
-std::vector<ExportCase> user_cases();    ///< of modules that are not of this library
+/// How far a file may be from the module: |difference| <= tolerance * (1 + |value|).
+double tolerance_of(torch::Dtype dtype);
+
+/// Draws the inputs of a case; `size` gives the number for each `SizeOfCalls`.
+Tensors draw(const ExportCase& any, const std::function<int64_t(const SizeOfCalls&)>& size);
+/// Those that it is exported with.
+Tensors draw_example(const ExportCase& any);
+
+/// What it is exported with, whatever the format.
+ExportOptions options_of(const ExportCase& any);
+
+/// What `function` returns; errors say of which case they are.
+template <typename Function>
+auto naming(const ExportCase& any, const Function& function) {
+  try {
+    return function();
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    throw std::runtime_error(any.name() + ": " + what.substr(0, what.find('\n')));
+  }
+}
+
+std::vector<ExportCase> model_cases();     ///< of include/attend/models
+std::vector<ExportCase> module_cases();    ///< of include/attend/nn
+std::vector<ExportCase> user_cases();      ///< of modules that are not of this library
+std::vector<ExportCase> operator_cases();  ///< of single operators
 
 }  // namespace attend

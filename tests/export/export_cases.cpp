@@ -1,15 +1,17 @@
 /// Exports each case in each format, for the Python tests to load.
 ///
 ///     export_cases OUTPUT_FOLDER [NAME...]
+///     export_cases --unused-rules
 ///
-/// writes for each case, or for those whose name is NAME or begins with NAME and a dot:
+/// The first writes for each case, or for those whose name is NAME or begins with NAME and a dot:
 ///     CASE.pt, CASE.pt2, CASE.onnx   the module in each format
-///     CASE.values                    ((inputs, outputs), ...) at three other shapes, for
-///     torch.load CASE.step                      (the loss, the parameters after one step of SGD on
-///     the last
-///                                    of those), for those in float32
+///     CASE.values    ((inputs, outputs), ...) at three other shapes, for torch.load
+///     CASE.step      (the loss, the parameters after one step of SGD on the last of those), for
+///                    those in float32
 /// and cases.json, which says what they are. Weights and inputs are drawn afresh; ATTEND_TEST_SEED
 /// repeats a run. Its exit status is 1 if a case failed in a format.
+///
+/// The second writes which rules for ONNX no case needs; its exit status is 1 if there are any.
 
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
@@ -17,6 +19,7 @@
 #include "attend/io/files.h"
 #include "attend/nn/eval_scope.h"
 #include "export/export_case.h"
+#include "export/unused_rules.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -28,6 +31,7 @@
 #include <iostream>
 #include <random>
 #include <set>
+#include <string_view>
 
 namespace attend {
 namespace {
@@ -58,52 +62,6 @@ const std::vector<Format> kFormats{
        return export_onnx(*any.module, any.forward, example, path, options);
      }},
 };
-
-/// How far a file may be from the module: |difference| <= tolerance * (1 + |value|).
-double tolerance_of(torch::Dtype dtype) {
-  switch (dtype) {
-    case torch::kDouble:
-      return 1e-10;
-    case torch::kHalf:
-      return 1e-2;
-    case torch::kBFloat16:
-      return 3e-2;
-    default:
-      return 1e-5;
-  }
-}
-
-/// Draws the inputs of a case; `size` maps each `SizeOfCalls` to a number.
-template <typename SizeOf>
-Tensors draw(const ExportCase& any, const SizeOf& size) {
-  Tensors inputs;
-  for (const auto& input : any.inputs) {
-    auto sizes = input.shape;
-    for (auto& extent : sizes) {
-      if (extent < 0) extent = size(size_of_calls(extent));
-    }
-    const auto drawn = input.draw(sizes);
-    inputs.push_back(drawn.is_floating_point() ? drawn.to(any.dtype) : drawn);
-  }
-  return inputs;
-}
-
-ExportOptions options_of(const ExportCase& any) {
-  ExportOptions options{.tolerance = tolerance_of(any.dtype)};
-  for (std::size_t i = 0; i < any.inputs.size(); ++i) {
-    options.input_names.push_back(any.inputs[i].name);
-    for (std::size_t d = 0; d < any.inputs[i].shape.size(); ++d) {
-      if (any.inputs[i].shape[d] >= 0) continue;
-      const auto& size = size_of_calls(any.inputs[i].shape[d]);
-      options.dynamic.push_back({.input = i,
-                                 .dimension = static_cast<int64_t>(d),
-                                 .name = size.name,
-                                 .least = size.least,
-                                 .greatest = size.greatest});
-    }
-  }
-  return options;
-}
 
 c10::IValue tuple_of(const Tensors& tensors) {
   return c10::ivalue::Tuple::create({tensors.begin(), tensors.end()});
@@ -216,15 +174,13 @@ Json describe(const ExportCase& any) {
           {"bytes", bytes_of(tensors)}};
 }
 
-/// Returns "yes", why the format cannot hold the case, or "failed: " and why.
+/// Returns "yes", or "failed: " and why.
 std::string write_format(const ExportCase& any, const Format& format, const Tensors& example,
                          const std::filesystem::path& folder) {
-  const auto impossible = any.impossible.find(format.name);
   try {
     format.write(any, example, folder / (any.name() + format.extension), options_of(any));
-    return impossible == any.impossible.end() ? "yes" : "failed: it is not impossible";
+    return "yes";
   } catch (const std::exception& error) {
-    if (impossible != any.impossible.end()) return impossible->second;
     const std::string what = error.what();
     return "failed: " + what.substr(0, what.find('\n'));
   }
@@ -233,10 +189,11 @@ std::string write_format(const ExportCase& any, const Format& format, const Tens
 Json write_case(const ExportCase& any, uint64_t seed, const std::filesystem::path& folder) {
   torch::manual_seed(seed);
   disturb_parameters(*any.module);
-  const auto example = draw(any, [](const SizeOfCalls& size) { return size.example; });
+  const auto example = draw_example(any);
   auto described = describe(any);
   // In training mode: each format has to see to it that nothing is dropped.
   for (const auto& format : kFormats) {
+    if (any.formats.count(format.name) == 0) continue;
     described["formats"][format.name] = write_format(any, format, example, folder);
   }
   const EvalScope eval(*any.module);
@@ -257,7 +214,7 @@ bool is_wanted(const std::string& name, const std::vector<std::string>& wanted) 
 
 std::vector<ExportCase> all_cases() {
   std::vector<ExportCase> all;
-  for (auto& cases : {model_cases(), module_cases(), user_cases()}) {
+  for (auto& cases : {model_cases(), module_cases(), user_cases(), operator_cases()}) {
     all.insert(all.end(), cases.begin(), cases.end());
   }
   return all;
@@ -275,7 +232,7 @@ int run(const std::filesystem::path& folder, const std::vector<std::string>& wan
   for (const auto& any : all_cases()) {
     TORCH_CHECK(names.insert(any.name()).second, "two cases are called ", any.name());
     if (!is_wanted(any.name(), wanted)) continue;
-    cases.push_back(write_case(any, seed, folder));
+    cases.push_back(naming(any, [&] { return write_case(any, seed, folder); }));
     for (const auto& [format, result] : cases.back()["formats"].items()) {
       const auto text = result.get<std::string>();
       if (!text.starts_with("failed")) continue;
@@ -289,15 +246,23 @@ int run(const std::filesystem::path& folder, const std::vector<std::string>& wan
   return failures == 0 ? 0 : 1;
 }
 
+int list_unused_rules() {
+  const auto unused = unused_rules(all_cases());
+  for (const auto& name : unused) fmt::print("{}\n", name);
+  fmt::print("{} rules for ONNX are needed by no case\n", unused.size());
+  return unused.empty() ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace attend
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::cerr << "usage: export_cases OUTPUT_FOLDER [NAME...]\n";
+    std::cerr << "usage: export_cases OUTPUT_FOLDER [NAME...] | --unused-rules\n";
     return 2;
   }
   try {
+    if (std::string_view(argv[1]) == "--unused-rules") return attend::list_unused_rules();
     return attend::run(argv[1], {argv + 2, argv + argc});
   } catch (const std::exception& error) {
     std::cerr << "export_cases: " << error.what() << "\n";

@@ -183,5 +183,22 @@ TEST(ExportPlan, AnswersSourcesAsTheModelDoes) {
   }
 }
 
+TEST(ExportPlan, FillsUpAnswersThatEndBeforeOthers) {
+  Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 9,
+                              .target_vocab_size = 3,
+                              .context = 8,
+                              .stack = {.layers = 1, .heads = 2, .embed_dim = 8}});
+  const auto file = written(model);
+  const auto sources = torch::randint(9, {16, 5}, torch::kLong);
+  constexpr int64_t kEnd = 1;
+  const auto together = call(file, "generate", {sources, 0, kEnd, 8, 0.0});  // (16, N)
+  for (int64_t row = 0; row < sources.size(0); ++row) {
+    const auto alone = call(file, "generate", {sources.narrow(0, row, 1), 0, kEnd, 8, 0.0});
+    const auto length = alone.size(1);
+    EXPECT_TRUE(together[row].narrow(0, 0, length).equal(alone[0]));
+    EXPECT_TRUE((together[row].slice(0, length) == kEnd).all().item<bool>());
+  }
+}
+
 }  // namespace
 }  // namespace attend

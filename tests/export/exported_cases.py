@@ -47,7 +47,9 @@ def cases(format):
     described = json.loads((FOLDER / "cases.json").read_text())
     part, parts = map(int, os.environ.get("CASES_PART", "0/1").split("/"))
     found = [Case(any_case, described["learning_rate"]) for any_case in described["cases"]]
-    return [case for case in found[part::parts] if case.formats.get(format) == "yes"]
+    found = [case for case in found[part::parts] if case.formats.get(format) == "yes"]
+    assert found, f"no case was exported as {format}"
+    return found
 
 
 def find(format, *names):

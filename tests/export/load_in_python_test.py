@@ -130,7 +130,7 @@ class LoadInPython(unittest.TestCase):
     def test_no_layers_at_all(self):
         self.check(layers=0)
 
-    def test_every_option_runs_at_other_sizes_and_on_other_devices(self):
+    def test_every_option_runs_at_other_sizes_and_one_on_another_device(self):
         for flags in (
                 "--positions rotary --rotary-scaling yarn --rotary-factor 2 --rotary-context 8 "
                 "--kv-heads 2 --norm rms --norm-order sandwich --activation swiglu --qk-norm rms "

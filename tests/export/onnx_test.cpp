@@ -85,7 +85,8 @@ TEST(Onnx, ProvesTheTraceAtOtherShapes) {
   const auto report = export_model(model, directory / "model.onnx");
   EXPECT_LE(report.max_difference, 1e-5);
   EXPECT_THAT(report.checked_shapes,
-              ElementsAre(ElementsAre(2, 5), ElementsAre(1, 1), ElementsAre(5, 9)));
+              ElementsAre(ElementsAre(2, 5), ElementsAre(1, 1), ElementsAre(3, 7),
+                          ElementsAre(4, 8), ElementsAre(5, 6), ElementsAre(102, 12)));
 }
 
 TEST(Onnx, NamesInputsOutputsAndParameters) {
@@ -143,7 +144,15 @@ TEST(Onnx, TwoExportsAreTheSameBytes) {
   EXPECT_EQ(read_bytes(directory / "one"), read_bytes(directory / "other"));
 }
 
-TEST(Onnx, TakesSizesThatAreNoPolynomial) {
+TEST(Onnx, TakesSizesThatFitNoExpression) {
+  const TemporaryDirectory directory;
+  // As long as there are places that are not zero.
+  const auto chosen = [](const torch::Tensor& x) { return x.nonzero().sum() + x.sum(); };
+  export_function(chosen, directory / "chosen.onnx");
+  EXPECT_THAT(read_onnx(directory / "chosen.onnx").operators, testing::Contains("NonZero"));
+}
+
+TEST(Onnx, TakesSizesBehindStridesAndPools) {
   const TemporaryDirectory directory;
   PooledConvolution net;
   export_onnx(net, torch::randn({2, 2, 20}), directory / "net.onnx",
@@ -230,6 +239,18 @@ TEST(Onnx, RefusesNamesThatMeanTwoThings) {
   const auto same = [](const torch::Tensor& x) { return x * 2; };
   EXPECT_THAT([&] { export_function(same, directory / "m", {.output_names = {"input0"}}); },
               throws<c10::ValueError>("the name 'input0' is that of an input and of an output"));
+}
+
+TEST(Onnx, RefusesParametersOfTheModuleItselfThatAreCalledByANumber) {
+  const TemporaryDirectory directory;
+  torch::nn::Module module;
+  const auto weight = module.register_parameter("1", torch::ones({}));
+  const auto scale = [&](const auto& inputs) { return inputs.at(0) * weight; };
+  EXPECT_THAT(
+      [&] {
+        export_onnx(module, scale, {torch::randn({2, 4})}, directory / "m", kOtherSizes);
+      },
+      throws<c10::ValueError>("the name of an initializer must be no number, found '1'"));
 }
 
 }  // namespace

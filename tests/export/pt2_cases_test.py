@@ -13,7 +13,7 @@ import torch
 
 # One of each kind; pt2_cases_slow_test.py takes all.
 FEW = ("LanguageModel.no_layers", "SequenceClassifier.mean_padded", "MixtureOfExperts.one_each",
-       "ConvolutionNet.of_images", "LstmStep.plain", "TiedAutoencoder.plain", "FeedForward.bfloat16")
+       "ConvolutionNet.plain", "LstmStep.plain", "TiedAutoencoder.plain", "FeedForward.bfloat16")
 
 
 def bounds_of(program, case):

@@ -89,7 +89,7 @@ TEST_F(Pt2Damage, OperatorsThatAreNotAllowedOrNotThere) {
   target("torch.ops.aten.linear.other", "there is no such operator");
   target("torch.ops.aten.linear", "expected NAMESPACE.NAME.OVERLOAD");
   target("torch.ops.aten.from_file.default", "operators that touch files are not allowed");
-  target("torch.ops.higher_order.cond", "torch.ops.higher_order.cond");
+  target("torch.ops.higher_order.cond", "higher_order.cond: expected NAMESPACE.NAME.OVERLOAD");
   target("os.system", "os.system: there is no such operator");
 }
 
@@ -128,6 +128,10 @@ TEST_F(Pt2Damage, WeightsThatTheirBytesDoNotHold) {
   meta = whole["tensor_meta"];
   meta["storage_offset"]["as_int"] = 1;
   refuses("do not hold a tensor");
+  meta = whole["tensor_meta"];
+  meta["sizes"] = {{{"as_int", int64_t{1} << 40}}, {{"as_int", int64_t{1} << 40}}};
+  meta["strides"] = {{{"as_int", 0}}, {{"as_int", 0}}};
+  refuses("overflow");
   meta = whole["tensor_meta"];
   meta["sizes"][0]["as_int"] = -2;
   refuses("a size or stride is negative");

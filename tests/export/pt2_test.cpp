@@ -53,7 +53,7 @@ struct Pt2 : testing::Test {
 TEST_F(Pt2, RunsAtShapesThatItWasNotTracedAt) {
   const auto report = write();
   EXPECT_LE(report.max_difference, 1e-6);
-  EXPECT_EQ(report.checked_shapes.size(), 3U);
+  EXPECT_GE(report.checked_shapes.size(), 5U);
   const auto program = load_pt2(path);
   model->eval();
   for (const auto& [batch, length] : {std::pair{1, 1}, {4, 7}, {2, 9}}) {
@@ -171,7 +171,8 @@ TEST_F(Pt2, TakesInputsThatAreStrided) {
   Strided strided;
   const auto x = torch::randn({3, 4}).t();
   export_pt2(strided, x, path, {.dynamic = {{0, 0, "batch"}}});
-  EXPECT_TRUE(load_pt2(path).forward({torch::randn({6, 3})})[0].defined());
+  const auto other = torch::randn({6, 3});
+  EXPECT_TRUE(load_pt2(path).forward({other})[0].equal(strided(other)));
   EXPECT_TRUE(load_pt2(path).forward({x})[0].equal(strided(x)));
 }
 

@@ -48,8 +48,9 @@ TEST_F(TorchScriptContentsTest, OfADamagedFileAreAnErrorOfOneLine) {
 
 TEST_F(TorchScriptContentsTest, OfAnArchiveOfAnotherKindAreAnErrorThatNamesIt) {
   const std::vector<std::pair<const char*, const char*>> kinds{
-      {"data.pkl", "linear.pt: expected TorchScript, found a Python pickle"},
-      {"models/model.json", "found an exported program of torch.export"},
+      {"data.pkl",
+       "linear.pt: expected a safetensors, TorchScript or .pt2 file, found a Python pickle"},
+      {"models/model.json", "linear.pt: expected TorchScript, found a .pt2 file"},
       {"word/document.xml", "found another zip archive"}};
   for (const auto& [record, expected] : kinds) {
     caffe2::serialize::PyTorchStreamWriter writer(path.string());

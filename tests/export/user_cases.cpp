@@ -13,7 +13,7 @@ using torch::indexing::Slice;
 std::vector<ExportCase> calls_of_all_kinds() {
   std::vector<ExportCase> cases;
   const auto with = [&](const char* option, const auto& run) {
-    cases.push_back(make_case("Linear", option, torch::nn::Linear(4, 6),
+    cases.push_back(make_case("UserForward", option, torch::nn::Linear(4, 6),
                               {reals("x", {kBatch, kLength, 4})},
                               [run](auto& layer, const Tensors& in) -> Outputs {
                                 return run(layer.forward(in.at(0)), in.at(0), layer.weight);
@@ -106,23 +106,23 @@ std::vector<ExportCase> user_cases() {
   torch::nn::init::uniform_(net->norm2->running_var, 0.5, 2.0);
   auto cases = calls_of_all_kinds();
   const std::vector<ExportCase> modules{
-      make_case("ConvolutionNet", "of_images", net, {reals("images", {kBatch, 3, 8, 8})}),
-      make_case("ConvolutionNet", "of_signals", user::SignalNet(),
+      make_case("ConvolutionNet", "plain", net, {reals("images", {kBatch, 3, 8, 8})}),
+      make_case("ImageNet", "plain", user::ImageNet(),
+                {reals("images", {kBatch, 3, kLength, kMemoryLength})}),
+      make_case("SignalNet", "plain", user::SignalNet(), {reals("signals", {kBatch, 2, kLength})}),
+      make_case("SignalNet", "strides", user::SignalNet(2),
                 {reals("signals", {kBatch, 2, kLength})}),
       make_case("LstmStep", "plain", user::LstmStep(),
                 {reals("x", {kBatch, 4}), reals("hidden", {kBatch, 6}), reals("cell", {kBatch, 6})},
                 step),
       make_case("TiedAutoencoder", "plain", user::TiedAutoencoder(), {reals("x", {kBatch, 8})}),
-      make_case("TiedAutoencoder", "shared_layer", user::SharedLayer(), {reals("x", {kBatch, 8})}),
+      make_case("SharedLayer", "plain", user::SharedLayer(), {reals("x", {kBatch, 8})}),
       make_case("Lstm", "with_state", user::Lstm(),
                 {reals("x", {kBatch, kLength, 4}), reals("hidden", {4, kBatch, 5}),
                  reals("cell", {4, kBatch, 5})},
                 step),
   };
   cases.insert(cases.end(), modules.begin(), modules.end());
-  cases.push_back(make_case("ConvolutionNet", "of_halved_signals", user::SignalNet(2),
-                            {reals("signals", {kBatch, 2, kLength})}));
-  cases.back().impossible = {{"pt2", "no: half of a size"}};
   return cases;
 }
 

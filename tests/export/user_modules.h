@@ -34,6 +34,23 @@ struct ConvolutionNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ConvolutionNet);
 
+/// Images (B, 3, H, W) of any size to scores (B, 5).
+struct ImageNetImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& images) {
+    auto x = conv1(images).relu();       // (B, 4, (H + 1) / 2, (W + 1) / 2)
+    x = conv2(x).relu();                 // (B, 6, (H + 3) / 4, (W + 3) / 4)
+    return head(x.flatten(2).mean(-1));  // (B, 5)
+  }
+
+  static torch::nn::Conv2dOptions halved(int64_t in, int64_t out) {
+    return torch::nn::Conv2dOptions(in, out, 3).stride(2).padding(1);
+  }
+  torch::nn::Conv2d conv1 = register_module("conv1", torch::nn::Conv2d(halved(3, 4)));
+  torch::nn::Conv2d conv2 = register_module("conv2", torch::nn::Conv2d(halved(4, 6)));
+  torch::nn::Linear head = register_module("head", torch::nn::Linear(6, 5));
+};
+TORCH_MODULE(ImageNet);
+
 /// Signals (B, 2, T) of any length to scores (B, 3).
 struct SignalNetImpl : torch::nn::Module {
   explicit SignalNetImpl(int64_t stride = 1) {

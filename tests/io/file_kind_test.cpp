@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/io/files.h"
+#include "support/archive.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 
@@ -22,7 +23,10 @@ struct FileKindTest : testing::Test {
 
 TEST_F(FileKindTest, IsToldByTheContentNotByTheName) {
   EXPECT_EQ(file_kind(file_of("\x02\0\0\0\0\0\0\0{}"s)), FileKind::safetensors);
-  EXPECT_EQ(file_kind(file_of("PK\x03\x04 and so on")), FileKind::zip);
+  write_archive(directory / "model.pt", {{"models/model.json", "{}"}});
+  EXPECT_EQ(file_kind(directory / "model.pt"), FileKind::pt2);
+  write_archive(directory / "model.pt2", {{"code/model.py", ""}, {"data.pkl", ""}});
+  EXPECT_EQ(file_kind(directory / "model.pt2"), FileKind::torchscript);
 }
 
 TEST_F(FileKindTest, NamesWhatWasFoundInstead) {
@@ -42,6 +46,19 @@ TEST_F(FileKindTest, NamesWhatWasFoundInstead) {
     EXPECT_THAT([&] { file_kind(path); }, throws<InputError>(expected));
     EXPECT_THAT([&] { file_kind(path); }, throws<InputError>("model.bin: expected"));
   }
+}
+
+TEST_F(FileKindTest, NamesOtherArchives) {
+  const auto path = directory / "model.pt";
+  write_archive(path, {{"data.pkl", "x"}});
+  EXPECT_THAT(
+      [&] { file_kind(path); },
+      throws<InputError>("model.pt: expected a safetensors, TorchScript or .pt2 file, found "
+                         "a Python pickle, as torch.save"));
+  write_archive(path, {{"word/document.xml", "x"}});
+  EXPECT_THAT([&] { file_kind(path); }, throws<InputError>("found another zip archive"));
+  replace_file(path, read_bytes(path).substr(0, 40));
+  EXPECT_THAT([&] { file_kind(path); }, throws<InputError>("model.pt: not an archive"));
 }
 
 TEST_F(FileKindTest, OfWhatIsNotThereIsAnError) {

@@ -44,7 +44,7 @@ TEST_F(ZipArchiveTest, ReadsWhatPyTorchWritesFromFileAndFromMemory) {
 
 TEST_F(ZipArchiveTest, RefusesWhatIsCompressedSinceItCouldGrowWithoutBounds) {
   write_plain({{"a/x", std::string(1000, 'x')}}, ZIP_CM_DEFLATE);
-  EXPECT_THAT([&] { ZipArchive archive(path); }, throws<InputError>("'a/x' is compressed"));
+  EXPECT_THAT([&] { ZipArchive(path).read("x"); }, throws<InputError>("'x' is compressed"));
 }
 
 TEST_F(ZipArchiveTest, RefusesEntriesInNoFolderOrInSeveral) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <torch/nn/pimpl.h>
 #include <torch/types.h>
 
 #include <cstdint>
@@ -29,6 +30,14 @@ struct Outputs {
 /// What an exporter takes of a module: its outputs for inputs like those of the example.
 using Forward = std::function<Outputs(const std::vector<torch::Tensor>&)>;
 
+/// That of a module that takes one tensor.
+template <typename Contained>
+Forward forward_of(torch::nn::ModuleHolder<Contained> module) {
+  return [module](const std::vector<torch::Tensor>& inputs) mutable -> Outputs {
+    return module->forward(inputs.at(0));
+  };
+}
+
 /// A dimension of an input that may have another size than that of the example. The same name in
 /// several places is the same size.
 ///
@@ -36,8 +45,8 @@ using Forward = std::function<Outputs(const std::vector<torch::Tensor>&)>;
 struct DynamicDimension {
   std::size_t input = 0;  ///< its place among the inputs
   int64_t dimension = 0;  ///< of that input; not negative
-  std::string name;       ///< letters, digits and _
-  int64_t least = 1;
+  std::string name;       ///< letters, digits and _; no digit first, no word of Python
+  int64_t least = 1;      ///< 1 or more
   int64_t greatest = std::numeric_limits<int64_t>::max();
 };
 
@@ -60,7 +69,7 @@ struct ExportOptions {
 /// What was proved of a written file.
 struct ExportReport {
   double max_difference = 0.0;  ///< largest absolute one between file and module, over all checks
-  std::vector<std::vector<int64_t>> checked_shapes;  ///< of the first input of each check
+  std::vector<std::vector<int64_t>> checked_shapes;  ///< of the first input, each once
 };
 
 }  // namespace attend

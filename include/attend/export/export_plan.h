@@ -21,8 +21,9 @@ struct ExportPlan {
   TorchScriptMethods methods;
 };
 
-/// `forward(tokens)`: int64 (B, T), T up to the context, to logits (B, T, V). Unless the model has
-/// no layers or a context of 1, its TorchScript file has these methods, too:
+/// `forward(tokens)`: int64 (B, T), T up to the context, to logits (B, T, V). Its TorchScript file
+/// has these methods, too, the first and the last unless the context is 1, and none of them if the
+/// model has no layers:
 ///
 /// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: continues the texts (B, T),
 ///   each token computed once; returns the new tokens (B, max_new_tokens). Temperature 0 takes the
@@ -37,15 +38,16 @@ ExportPlan plan_export(LanguageModel model);
 /// - `predict(tokens, valid=None)`: the number of the likeliest class of each text (B); valid
 ///   (B, T), bool: true = a token, false = padding.
 /// - `forward_padded(tokens, valid)`: the logits of texts with padding.
-/// - `attention(tokens)`: as above.
+/// - `attention(tokens)`: as above, unless the model has no layers.
 ExportPlan plan_export(SequenceClassifier model);
 
 /// `forward(source, target)`: int64 (B, S) and (B, T) to logits (B, T, V). Its TorchScript file has
-/// these methods, too:
+/// these methods, too, the last two unless its decoder has no layers:
 ///
 /// - `encode(source)`: what the decoder looks at, (B, S, E).
 /// - `generate(source, begin, end, max_new_tokens=200, temperature=1.0, top_k=0)`: the answer to
-///   each source, (B, N): the tokens after `begin` up to and without `end`, filled up by `end`.
+///   each source, (B, N): the tokens after `begin` up to and without `end`, filled up by `end`; as
+///   many as the context at most.
 /// - `step(target, memory, past)`: as above, given what `encode` made of the source.
 ExportPlan plan_export(Seq2Seq model);
 

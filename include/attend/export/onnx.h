@@ -3,7 +3,6 @@
 #include "attend/export/export_options.h"
 
 #include <torch/nn/module.h>
-#include <torch/nn/pimpl.h>
 
 namespace attend {
 
@@ -33,10 +32,7 @@ template <typename Contained>
 ExportReport export_onnx(torch::nn::ModuleHolder<Contained> module,
                          const torch::Tensor& example_input, const std::filesystem::path& path,
                          const ExportOptions& options) {
-  return export_onnx(
-      *module,
-      [&](const std::vector<torch::Tensor>& inputs) { return module->forward(inputs.at(0)); },
-      {example_input}, path, options);
+  return export_onnx(*module, forward_of(module), {example_input}, path, options);
 }
 
 }  // namespace attend

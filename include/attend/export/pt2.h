@@ -3,7 +3,6 @@
 #include "attend/export/export_options.h"
 
 #include <torch/nn/module.h>
-#include <torch/nn/pimpl.h>
 
 namespace attend {
 
@@ -14,7 +13,7 @@ namespace attend {
 /// `path`; nothing is left behind if that fails.
 ///
 /// `forward` computes the module's result from inputs like `example_inputs`. Python's
-/// `torch.export.load(extra_files=...)` returns the extra files.
+/// `torch.export.load(extra_files=...)` returns the extra files, which must be UTF-8.
 /// Throws c10::ValueError for options that do not fit the inputs, std::runtime_error if file and
 /// module differ, naming the operation that froze a size and where it was called, or for an
 /// operation that such an archive cannot hold.
@@ -32,10 +31,7 @@ template <typename Contained>
 ExportReport export_pt2(torch::nn::ModuleHolder<Contained> module,
                         const torch::Tensor& example_input, const std::filesystem::path& path,
                         const ExportOptions& options) {
-  return export_pt2(
-      *module,
-      [&](const std::vector<torch::Tensor>& inputs) { return module->forward(inputs.at(0)); },
-      {example_input}, path, options);
+  return export_pt2(*module, forward_of(module), {example_input}, path, options);
 }
 
 }  // namespace attend

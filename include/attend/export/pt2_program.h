@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace attend {
@@ -31,8 +32,11 @@ struct Pt2LoadOptions {
 /// changes its buffers.
 class Pt2Program {
  public:
-  /// The outputs for inputs of the shapes that the program takes. Throws InputError, naming input,
-  /// dimension, what was found and what was expected, for others; c10::Error if an operator fails.
+  /// The outputs for inputs of the shapes that the program takes: None is an undefined tensor, a
+  /// number a tensor without dimensions. Inputs that are no tensors stay those that the program was
+  /// exported with, and are not given. Throws InputError, naming input, dimension, what was found
+  /// and what was expected, for others; c10::Error if an operator fails. Sizes that the program
+  /// computes from others, as 2 * s0, are left to the operators.
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs) const;
 
   /// The names of the inputs, in their order.
@@ -44,7 +48,7 @@ class Pt2Program {
 
  private:
   explicit Pt2Program(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
-  friend Pt2Program read_pt2(const ZipArchive& archive, const Pt2LoadOptions& options);
+  friend Pt2Program read_pt2(const ZipArchive& zip, const Pt2LoadOptions& options);
 
   std::shared_ptr<const Impl> impl_;
 };
@@ -52,9 +56,9 @@ class Pt2Program {
 /// Reads an archive written by Python's torch.export.save or by `export_pt2`, of any origin: zip,
 /// JSON, weights and names are checked, and loading runs nothing. What runs later are LibTorch's
 /// own operators, a few of which trust that sizes fit (recurrent layers on a CPU do): programs of
-/// strangers belong in a process of their own. Throws InputError, naming the file and
-/// the place in it, for an archive that is not as it should be, for an operator that does not exist
-/// or is not allowed, and for what is not supported: control flow, custom objects.
+/// strangers belong in a process of their own. Throws InputError, naming the file and the place in
+/// it, for an archive that is not as it should be, for an operator that does not exist or is not
+/// allowed, and for what is not supported: control flow, custom objects, complex constants.
 Pt2Program load_pt2(const std::filesystem::path& path, const Pt2LoadOptions& options = {});
 
 }  // namespace attend

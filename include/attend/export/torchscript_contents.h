@@ -2,6 +2,7 @@
 
 #include "attend/io/tensor_info.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>

@@ -7,11 +7,12 @@ namespace attend {
 /// What a file of weights or of a model is.
 enum class FileKind {
   safetensors,  ///< a length and a JSON header
-  zip,          ///< an archive, as TorchScript, .pt2 and torch.save write it
+  torchscript,  ///< an archive with code
+  pt2,          ///< an archive of torch.export
 };
 
-/// Tells by the first bytes of a file, never by its name, what it is. Throws InputError, naming
-/// what was found, if it is neither.
+/// Tells by the content of a file, never by its name, what it is, and runs nothing of it. Throws
+/// InputError, naming what was found, if it is none of them.
 ///
 ///     file_kind("model.safetensors") == FileKind::safetensors
 FileKind file_kind(const std::filesystem::path& path);

@@ -3,32 +3,21 @@
 namespace attend::onnx {
 namespace {
 
-/// `other` times alpha.
-Value scaled(Call& call, Type type) {
-  const auto other = call.operand("other", type);
-  if (!call.has("alpha")) return other;
-  const auto alpha = call.number("alpha");
-  if (alpha.real == 1.0) return other;
-  return call.graph().add("Mul", {other, call.graph().number(type, alpha)});
-}
-
 void add(Call& call) {
   const auto type = computable(call.result_type());
-  call.give(call.graph().add("Add", {call.operand("self", type), scaled(call, type)}));
+  const auto other = call.times(call.operand("other", type), "alpha");
+  call.give(call.graph().add("Add", {call.operand("self", type), other}));
 }
 
 void subtract(Call& call) {
   const auto type = computable(call.result_type());
-  call.give(call.graph().add("Sub", {call.operand("self", type), scaled(call, type)}));
+  const auto other = call.times(call.operand("other", type), "alpha");
+  call.give(call.graph().add("Sub", {call.operand("self", type), other}));
 }
 
 void subtract_from(Call& call) {
   const auto type = computable(call.result_type());
-  // other - alpha * self
-  auto self = call.operand("self", type);
-  if (call.has("alpha") && call.number("alpha").real != 1.0) {
-    self = call.graph().add("Mul", {self, call.graph().number(type, call.number("alpha"))});
-  }
+  const auto self = call.times(call.operand("self", type), "alpha");
   call.give(call.graph().add("Sub", {call.operand("other", type), self}));
 }
 
@@ -106,10 +95,8 @@ Rule add_of_two(const char* kind) {
   return [kind](Call& call) {
     const auto type = call.result_type();
     auto& graph = call.graph();
-    auto both = graph.add(kind, {call.operand("tensor1", type), call.operand("tensor2", type)});
-    if (call.number("value").real != 1.0) {
-      both = graph.add("Mul", {both, graph.number(type, call.number("value"))});
-    }
+    const auto both = call.times(
+        graph.add(kind, {call.operand("tensor1", type), call.operand("tensor2", type)}), "value");
     call.give(graph.add("Add", {call.operand("self", type), both}));
   };
 }
@@ -168,19 +155,14 @@ void add_arithmetic_rules(Rules& rules) {
     const auto named = [&](const char* name) { return std::string(name) + "." + overload; };
     rules[named("add")] = add;
     rules[named("sub")] = subtract;
-    rules[named("rsub")] = subtract_from;
     rules[named("mul")] = of_two("Mul");
     rules[named("div")] = divide;
     rules[named("fmod")] = remainder_of_division;
     rules[named("remainder")] = remainder;
     rules[named("lerp")] = interpolate;
   }
-  rules["subtract.Tensor"] = rules["subtract.Scalar"] = subtract;
-  rules["multiply.Tensor"] = rules["multiply.Scalar"] = of_two("Mul");
-  rules["divide.Tensor"] = rules["divide.Scalar"] = divide;
+  rules["rsub.Scalar"] = subtract_from;
   rules["div.Tensor_mode"] = rules["div.Scalar_mode"] = divide;
-  rules["divide.Tensor_mode"] = rules["divide.Scalar_mode"] = divide;
-  rules["true_divide.Tensor"] = rules["true_divide.Scalar"] = divide;
   rules["floor_divide.default"] = rules["floor_divide.Scalar"] = floor_divide;
   rules["remainder.Scalar_Tensor"] = remainder;
   rules["pow.Tensor_Tensor"] = rules["pow.Tensor_Scalar"] = rules["pow.Scalar"] = power;
@@ -189,12 +171,11 @@ void add_arithmetic_rules(Rules& rules) {
   rules["addcmul.default"] = add_of_two("Mul");
   rules["addcdiv.default"] = add_of_two("Div");
   rules["clamp.default"] = rules["clamp.Tensor"] = clamp;
-  rules["clip.default"] = rules["clip.Tensor"] = clamp;
   rules["clamp_min.default"] = rules["clamp_min.Tensor"] = clamp;
   rules["clamp_max.default"] = rules["clamp_max.Tensor"] = clamp;
   rules["hardtanh.default"] = hard_tanh;
   rules["logaddexp.default"] = logaddexp;
-  rules["trunc.default"] = rules["fix.default"] = truncate;
+  rules["trunc.default"] = truncate;
   rules["frac.default"] = fraction;
 }
 

@@ -1,5 +1,7 @@
 #include "export/onnx/call.h"
 
+#include "export/pt2/target.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,15 +23,6 @@ constexpr std::array<std::pair<int64_t, Type>, 10> kTypes{{{1, Type::uint8},
                                                            {12, Type::boolean},
                                                            {13, Type::bfloat16}}};
 
-/// Notes where the sizes of a value can be read.
-void note_sizes(Translation& translation, Value value, const Sizes& sizes) {
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (is_fixed(sizes[i])) continue;
-    translation.dynamic_sizes.emplace(sizes[i].expression,
-                                      std::pair(value, static_cast<int64_t>(i)));
-  }
-}
-
 }  // namespace
 
 Type type_of(const pt2::TensorMeta& meta) {
@@ -43,24 +36,40 @@ Type type_of(const pt2::TensorMeta& meta) {
 }
 
 std::string operator_name(const std::string& target) {
-  constexpr std::string_view kPrefix = "torch.ops.";
-  if (!target.starts_with(kPrefix)) return target;
-  const auto first = target.find('.', kPrefix.size());
-  const auto last = target.rfind('.');
-  return target.substr(kPrefix.size(), first - kPrefix.size()) +
-         "::" + target.substr(first + 1, last - first - 1);
+  return pt2::is_operator(target) ? pt2::parse_target(target).qualified_name() : target;
+}
+
+std::vector<std::string> names_in(const pt2::Argument& argument) {
+  std::vector<std::string> names;
+  if (const auto* tensor = std::get_if<pt2::TensorName>(&argument)) names.push_back(tensor->name);
+  if (const auto* list = std::get_if<std::vector<pt2::TensorName>>(&argument)) {
+    for (const auto& item : *list) names.push_back(item.name);
+  }
+  if (const auto* list = std::get_if<std::vector<pt2::OptionalTensor>>(&argument)) {
+    for (const auto& item : *list) {
+      if (const auto* tensor = std::get_if<pt2::TensorName>(&item)) names.push_back(tensor->name);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> results_of(const pt2::Node& node) {
+  std::vector<std::string> results;
+  for (const auto& output : node.outputs) {
+    for (auto& name : names_in(output)) results.push_back(std::move(name));
+  }
+  return results;
+}
+
+void Translation::note_sizes(Value value, const Sizes& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (is_fixed(sizes[i])) continue;
+    dynamic_sizes.emplace(sizes[i].expression, std::pair(value, static_cast<int64_t>(i)));
+  }
 }
 
 Call::Call(const pt2::Node& node, Translation& translation)
-    : node_(node), translation_(translation) {
-  for (const auto& output : node.outputs) {
-    if (const auto* tensor = std::get_if<pt2::TensorName>(&output)) {
-      results_.push_back(tensor->name);
-    } else if (const auto* list = std::get_if<std::vector<pt2::TensorName>>(&output)) {
-      for (const auto& item : *list) results_.push_back(item.name);
-    }
-  }
-}
+    : node_(node), translation_(translation), results_(results_of(node)) {}
 
 void Call::refuse(const std::string& why) const {
   throw std::runtime_error(
@@ -152,7 +161,7 @@ std::vector<int64_t> Call::integers(const std::string& name) const {
   const auto& value = argument(name);
   if (const auto* one = std::get_if<int64_t>(&value)) return {*one};
   // An empty list says nothing of what it is a list of.
-  const auto* list = std::get_if<std::vector<pt2::Known<int64_t>>>(&value);
+  const auto* list = std::get_if<std::vector<pt2::ValueOrSymbol<int64_t>>>(&value);
   if (list == nullptr) refuse(fmt::format("its argument '{}' is no list of whole numbers", name));
   std::vector<int64_t> numbers;
   for (const auto& item : *list) {
@@ -164,7 +173,7 @@ std::vector<int64_t> Call::integers(const std::string& name) const {
 }
 
 std::vector<double> Call::reals(const std::string& name) const {
-  const auto* list = std::get_if<std::vector<pt2::Known<double>>>(&argument(name));
+  const auto* list = std::get_if<std::vector<pt2::ValueOrSymbol<double>>>(&argument(name));
   if (list == nullptr) refuse(fmt::format("its argument '{}' is no list of numbers", name));
   std::vector<double> numbers;
   for (const auto& item : *list) {
@@ -173,6 +182,13 @@ std::vector<double> Call::reals(const std::string& name) const {
     numbers.push_back(*number);
   }
   return numbers;
+}
+
+Value Call::times(Value value, const std::string& name) {
+  if (!has(name)) return value;
+  const auto factor = number(name);
+  if (factor.real == 1.0) return value;
+  return graph().add("Mul", {value, graph().number(value.type, factor)});
 }
 
 Value Call::operand(const std::string& name, Type type) {
@@ -221,9 +237,8 @@ Type Call::common_type(const std::string& one, const std::string& other) const {
     types[place] = types[place] ? promote(*types[place], type) : type;
   }
   std::optional<Type> common;
-  const auto kind = [](Type type) { return type == Type::boolean ? 0 : 1 + int{is_real(type)}; };
   for (const auto& type : types) {
-    if (type && (!common || kind(*type) > kind(*common))) common = type;
+    if (type && (!common || kind_of(*type) > kind_of(*common))) common = type;
   }
   return *common;
 }
@@ -248,7 +263,7 @@ void Call::give(Value value, std::size_t i) {
   const auto& known = meta(result_name(i));
   const auto result = graph().cast(value, type_of(known));
   translation_.values[result_name(i)] = result;
-  note_sizes(translation_, result, known.sizes);
+  translation_.note_sizes(result, known.sizes);
 }
 
 Value Call::size(const pt2::Size& size) {

@@ -31,6 +31,9 @@ struct Translation {
   /// A dimension of some value for each size that is not fixed, by its expression.
   std::map<std::string, std::pair<Value, int64_t>> dynamic_sizes = {};
   std::map<std::string, Value> sizes_read = {};  // those that have been, by expression
+
+  /// Notes where the sizes of a value can be read.
+  void note_sizes(Value value, const Sizes& sizes);
 };
 
 /// A call of an operator of a program, as the rules that translate it see it.
@@ -61,6 +64,8 @@ class Call {
   Number number(const std::string& name) const;
   /// A tensor or a number, as `type`.
   Value operand(const std::string& name, Type type);
+  /// `value` times the number that an argument is, if it is there and is not 1.
+  Value times(Value value, const std::string& name);
 
   // What is known of tensors among the arguments.
 
@@ -107,6 +112,10 @@ class Call {
   Translation& translation_;
   std::vector<std::string> results_;
 };
+
+/// The names of the tensors that an argument or a result is.
+std::vector<std::string> names_in(const pt2::Argument& argument);
+std::vector<std::string> results_of(const pt2::Node& node);
 
 /// As aten::add, of a target like torch.ops.aten.add.Tensor.
 std::string operator_name(const std::string& target);

@@ -1,7 +1,5 @@
 #include "export/onnx/rules.h"
 
-#include <cmath>
-
 namespace attend::onnx {
 namespace {
 
@@ -134,11 +132,11 @@ void add_comparison_rules(Rules& rules) {
   for (const auto* overload : {".Tensor", ".Scalar"}) {
     const auto named = [&](const char* name) { return std::string(name) + overload; };
     rules[named("eq")] = compare("Equal");
-    rules[named("ne")] = rules[named("not_equal")] = differ;
-    rules[named("lt")] = rules[named("less")] = compare("Less");
-    rules[named("le")] = rules[named("less_equal")] = compare("LessOrEqual");
-    rules[named("gt")] = rules[named("greater")] = compare("Greater");
-    rules[named("ge")] = rules[named("greater_equal")] = compare("GreaterOrEqual");
+    rules[named("ne")] = differ;
+    rules[named("lt")] = compare("Less");
+    rules[named("le")] = compare("LessOrEqual");
+    rules[named("gt")] = compare("Greater");
+    rules[named("ge")] = compare("GreaterOrEqual");
     rules[named("bitwise_and")] = rules[named("__and__")] = bitwise("And", "BitwiseAnd");
     rules[named("bitwise_or")] = rules[named("__or__")] = bitwise("Or", "BitwiseOr");
     rules[named("bitwise_xor")] = rules[named("__xor__")] = bitwise("Xor", "BitwiseXor");

@@ -1,8 +1,5 @@
 #include "export/onnx/rules.h"
 
-#include <cmath>
-#include <numeric>
-
 namespace attend::onnx {
 namespace {
 

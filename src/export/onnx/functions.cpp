@@ -151,27 +151,28 @@ void leaky_relu(Call& call) {
                              {{"alpha", call.real("negative_slope")}}));
 }
 
+/// exp(scale * x) - 1 of what is below zero, else 0.
+Value exp_below_zero(Call& call, Value x, const Number& scale) {
+  auto& graph = call.graph();
+  const auto below = graph.add("Min", {x, graph.number(x.type, 0)});
+  const auto scaled = graph.add("Mul", {below, graph.number(x.type, scale)});
+  return graph.add("Sub", {graph.add("Exp", {scaled}), graph.number(x.type, 1)});
+}
+
+/// scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1))
 void elu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
-  // scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1))
-  const auto zero = graph.number(self.type, 0);
-  const auto inner = graph.add(
-      "Mul", {graph.add("Min", {self, zero}), graph.number(self.type, call.number("input_scale"))});
-  const auto less = graph.add("Sub", {graph.add("Exp", {inner}), graph.number(self.type, 1)});
-  const auto below = graph.add("Mul", {less, graph.number(self.type, call.number("alpha"))});
-  const auto sum = graph.add("Add", {graph.add("Relu", {self}), below});
-  call.give(graph.add("Mul", {sum, graph.number(self.type, call.number("scale"))}));
+  const auto below = call.times(exp_below_zero(call, self, call.number("input_scale")), "alpha");
+  call.give(call.times(graph.add("Add", {graph.add("Relu", {self}), below}), "scale"));
 }
 
+/// x > 0 ? x : alpha * (exp(x / alpha) - 1)
 void celu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
-  const auto alpha = graph.number(self.type, call.number("alpha"));
-  const auto zero = graph.number(self.type, 0);
-  const auto inner = graph.add("Div", {graph.add("Min", {self, zero}), alpha});
-  const auto less = graph.add("Sub", {graph.add("Exp", {inner}), graph.number(self.type, 1)});
-  call.give(graph.add("Add", {graph.add("Relu", {self}), graph.add("Mul", {less, alpha})}));
+  const auto below = call.times(exp_below_zero(call, self, 1.0 / call.real("alpha")), "alpha");
+  call.give(graph.add("Add", {graph.add("Relu", {self}), below}));
 }
 
 void selu(Call& call) {
@@ -237,21 +238,14 @@ Rule softmax(const char* kind) {
   };
 }
 
-/// In eval mode these change nothing.
-void dropout(Call& call) {
-  if (call.flag("train")) call.refuse("it is called in training mode");
-  call.give(call.tensor("input"));
-}
-
 }  // namespace
 
 void add_function_rules(Rules& rules) {
   const std::map<std::string, const char*> plain{
-      {"exp", "Exp"},      {"log", "Log"},         {"sqrt", "Sqrt"},
-      {"sin", "Sin"},      {"cos", "Cos"},         {"tanh", "Tanh"},
-      {"neg", "Neg"},      {"sigmoid", "Sigmoid"}, {"reciprocal", "Reciprocal"},
-      {"abs", "Abs"},      {"sign", "Sign"},       {"relu", "Relu"},
-      {"negative", "Neg"}, {"absolute", "Abs"}};
+      {"exp", "Exp"}, {"log", "Log"},         {"sqrt", "Sqrt"},
+      {"sin", "Sin"}, {"cos", "Cos"},         {"tanh", "Tanh"},
+      {"neg", "Neg"}, {"sigmoid", "Sigmoid"}, {"reciprocal", "Reciprocal"},
+      {"abs", "Abs"}, {"sign", "Sign"},       {"relu", "Relu"}};
   for (const auto& [name, kind] : plain) rules[name + ".default"] = of_each(kind);
   const std::map<std::string, const char*> in_float32{
       {"erf", "Erf"},     {"tan", "Tan"},    {"asin", "Asin"}, {"acos", "Acos"},
@@ -285,13 +279,8 @@ void add_function_rules(Rules& rules) {
   rules["threshold.default"] = threshold;
   rules["prelu.default"] = prelu;
   rules["glu.default"] = glu;
-  rules["softsign.default"] = of_each("Softsign");
   rules["softmax.int"] = rules["_softmax.default"] = softmax("Softmax");
   rules["log_softmax.int"] = rules["_log_softmax.default"] = softmax("LogSoftmax");
-  for (const auto* name :
-       {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}) {
-    rules[std::string(name) + ".default"] = dropout;
-  }
 }
 
 }  // namespace attend::onnx

@@ -26,17 +26,16 @@ int width_of(Type type) {
   }
 }
 
-/// What decides between types of different kinds: numbers are wider than bools, reals than whole.
-int kind_of(Type type) {
-  if (type == Type::boolean) return 0;
-  return is_real(type) ? 2 : 1;
-}
-
 }  // namespace
 
 bool is_real(Type type) {
   return type == Type::float16 || type == Type::bfloat16 || type == Type::float32 ||
          type == Type::float64;
+}
+
+int kind_of(Type type) {
+  if (type == Type::boolean) return 0;
+  return is_real(type) ? 2 : 1;
 }
 
 Type computable(Type type) {

@@ -28,6 +28,8 @@ enum class Type : int32_t {
 };
 
 bool is_real(Type type);
+/// What decides between types of different kinds: numbers are wider than bools, reals than whole.
+int kind_of(Type type);
 /// ONNX has no sums, products and order of bools; LibTorch computes as if they were 0 and 1.
 Type computable(Type type);
 /// What LibTorch computes with for two tensors of these types.

@@ -35,15 +35,11 @@ Rule add_product(const char* one, const char* other) {
   return [=](Call& call) {
     auto& graph = call.graph();
     const auto type = call.result_type();
-    auto product = graph.add("MatMul", {call.operand(one, type), call.operand(other, type)});
-    const auto alpha = call.number("alpha");
-    if (alpha.real != 1.0) product = graph.add("Mul", {product, graph.number(type, alpha)});
-    const auto beta = call.number("beta");
+    const auto product = call.times(
+        graph.add("MatMul", {call.operand(one, type), call.operand(other, type)}), "alpha");
     // Then what self holds does not count, be it NaN.
-    if (beta.real == 0.0) return call.give(product);
-    auto self = call.operand("self", type);
-    if (beta.real != 1.0) self = graph.add("Mul", {self, graph.number(type, beta)});
-    call.give(graph.add("Add", {self, product}));
+    if (call.number("beta").real == 0.0) return call.give(product);
+    call.give(graph.add("Add", {call.times(call.operand("self", type), "beta"), product}));
   };
 }
 
@@ -91,14 +87,14 @@ void cosine_similarity(Call& call) {
 
 void add_linear_rules(Rules& rules) {
   rules["linear.default"] = linear;
-  rules["matmul.default"] = rules["linalg_matmul.default"] = product("self", "other");
+  rules["matmul.default"] = product("self", "other");
   rules["mm.default"] = rules["bmm.default"] = product("self", "mat2");
   rules["mv.default"] = product("self", "vec");
   rules["dot.default"] = product("self", "tensor");
   rules["addmm.default"] = add_product("mat1", "mat2");
   rules["baddbmm.default"] = add_product("batch1", "batch2");
   rules["addmv.default"] = add_product("mat", "vec");
-  rules["outer.default"] = rules["ger.default"] = outer("vec2");
+  rules["outer.default"] = outer("vec2");
   rules["einsum.default"] = einsum;
   rules["inner.default"] = inner;
   rules["cosine_similarity.default"] = cosine_similarity;

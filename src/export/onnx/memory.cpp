@@ -1,6 +1,7 @@
 #include "export/onnx/memory.h"
 
 #include "export/onnx/rules.h"
+#include "export/pt2/target.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
@@ -19,9 +20,10 @@ struct MemoryUse {
 
 /// What an operator's schema says of the memory of its first argument.
 MemoryUse memory_use(const std::string& target) {
-  const auto overload = target.substr(target.rfind('.') + 1);
+  if (!pt2::is_operator(target)) return {};
+  const auto parts = pt2::parse_target(target);
   const auto found = c10::Dispatcher::singleton().findSchema(
-      {operator_name(target), overload == "default" ? "" : overload});
+      {parts.qualified_name(), parts.dispatcher_overload()});
   if (!found || found->schema().arguments().empty()) return {};
   const auto& first = found->schema().arguments().front();
   const auto* alias = first.alias_info();
@@ -29,29 +31,7 @@ MemoryUse memory_use(const std::string& target) {
   return {.argument = first.name(), .shared = true, .written = alias->isWrite()};
 }
 
-std::vector<std::string> results_of(const pt2::Node& node) {
-  std::vector<std::string> results;
-  for (const auto& output : node.outputs) {
-    for (auto& name : names_in(output)) results.push_back(std::move(name));
-  }
-  return results;
-}
-
 }  // namespace
-
-std::vector<std::string> names_in(const pt2::Argument& argument) {
-  std::vector<std::string> names;
-  if (const auto* tensor = std::get_if<pt2::TensorName>(&argument)) names.push_back(tensor->name);
-  if (const auto* list = std::get_if<std::vector<pt2::TensorName>>(&argument)) {
-    for (const auto& item : *list) names.push_back(item.name);
-  }
-  if (const auto* list = std::get_if<std::vector<pt2::OptionalTensor>>(&argument)) {
-    for (const auto& item : *list) {
-      if (const auto* tensor = std::get_if<pt2::TensorName>(&item)) names.push_back(tensor->name);
-    }
-  }
-  return names;
-}
 
 void Memory::check_reads(const pt2::Node& node) const {
   for (const auto& input : node.inputs) {

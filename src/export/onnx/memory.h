@@ -9,9 +9,6 @@
 
 namespace attend::onnx {
 
-/// The names of the tensors that an argument or a result is.
-std::vector<std::string> names_in(const pt2::Argument& argument);
-
 /// Follows which tensors share memory, since values of ONNX have none: what is changed in place is
 /// another value from then on, and so is all that it is a view of.
 class Memory {

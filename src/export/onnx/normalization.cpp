@@ -106,26 +106,30 @@ void with_running(Call& call) {
                       {{"epsilon", call.real("eps")}}));
 }
 
+/// With the mean and variance of the input itself.
+void with_own(Call& call, const std::vector<int64_t>& dimensions) {
+  const auto input = call.operand("input", exact(call.tensor("input").type));
+  const auto normal = by_deviation(call, input, dimensions, call.real("eps"));
+  call.give(by_channel(call, normal, call.rank("input")));
+}
+
+/// All dimensions but batch and channels.
+std::vector<int64_t> space(Call& call) {
+  const auto rank = call.rank("input");
+  return last(rank, static_cast<std::size_t>(rank) - 2);
+}
+
 void batch_norm(Call& call) {
   if (!call.flag("training")) return with_running(call);
   if (call.has("running_mean")) call.refuse("it is called in training mode");
-  const auto rank = call.rank("input");
-  const auto type = call.tensor("input").type;
-  auto dimensions = last(rank, static_cast<std::size_t>(rank) - 2);
+  auto dimensions = space(call);
   dimensions.insert(dimensions.begin(), 0);
-  const auto normal =
-      by_deviation(call, call.operand("input", exact(type)), dimensions, call.real("eps"));
-  call.give(by_channel(call, normal, rank));
+  with_own(call, dimensions);
 }
 
 void instance_norm(Call& call) {
   if (!call.flag("use_input_stats")) return with_running(call);
-  const auto rank = call.rank("input");
-  const auto type = call.tensor("input").type;
-  const auto dimensions = last(rank, static_cast<std::size_t>(rank) - 2);
-  const auto normal =
-      by_deviation(call, call.operand("input", exact(type)), dimensions, call.real("eps"));
-  call.give(by_channel(call, normal, rank));
+  with_own(call, space(call));
 }
 
 void group_norm(Call& call) {

@@ -1,22 +1,12 @@
 #include "export/onnx/rearrange.h"
 #include "export/onnx/reduce.h"
 #include "export/onnx/rules.h"
+#include "export/onnx/windows.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace attend::onnx {
 namespace {
-
-using Numbers = std::vector<int64_t>;
-
-/// One number for each of `count` dimensions; none stands for `otherwise`.
-Numbers numbers_of(Call& call, const char* name, std::size_t count, const Numbers& otherwise) {
-  auto numbers = call.has(name) ? call.integers(name) : Numbers();
-  if (numbers.empty()) numbers = otherwise;
-  if (numbers.size() == 1) numbers.resize(count, numbers.front());
-  return numbers;
-}
 
 /// A node over windows, for inputs with and without a batch.
 Value over_windows(Call& call, const char* kind, std::size_t count, const Attributes& attributes) {
@@ -30,8 +20,8 @@ Value over_windows(Call& call, const char* kind, std::size_t count, const Attrib
 }
 
 Attributes windows(Call& call, std::size_t count) {
-  const auto kernel = numbers_of(call, "kernel_size", count, {});
-  auto pads = numbers_of(call, "padding", count, {0});
+  const auto kernel = for_each_dimension(call, "kernel_size", count, {});
+  auto pads = for_each_dimension(call, "padding", count, {0});
   const bool padded = std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; });
   if (call.flag("ceil_mode") && padded) {
     // ONNX keeps windows that begin in the padding, LibTorch drops them.
@@ -40,7 +30,7 @@ Attributes windows(Call& call, std::size_t count) {
   const auto ends = pads;
   pads.insert(pads.end(), ends.begin(), ends.end());
   return {{"kernel_shape", kernel},
-          {"strides", numbers_of(call, "stride", count, kernel)},
+          {"strides", for_each_dimension(call, "stride", count, kernel)},
           {"pads", pads},
           {"ceil_mode", int64_t{call.flag("ceil_mode")}}};
 }
@@ -48,7 +38,7 @@ Attributes windows(Call& call, std::size_t count) {
 Rule max_pool(std::size_t count) {
   return [=](Call& call) {
     auto attributes = windows(call, count);
-    attributes["dilations"] = numbers_of(call, "dilation", count, {1});
+    attributes["dilations"] = for_each_dimension(call, "dilation", count, {1});
     call.give(over_windows(call, "MaxPool", count, attributes));
   };
 }
@@ -78,7 +68,7 @@ Value pool_dimension(Call& call, const char* kind, Value value, int64_t dimensio
 /// As many windows as the output has elements, however large the input is.
 Rule adaptive(const char* kind, std::size_t count) {
   return [=](Call& call) {
-    const auto wanted = numbers_of(call, "output_size", count, {});
+    const auto wanted = for_each_dimension(call, "output_size", count, {});
     const auto rank = call.rank("self");
     auto value = call.tensor("self");
     for (std::size_t i = 0; i < count; ++i) {

@@ -3,6 +3,16 @@
 namespace attend::onnx {
 namespace {
 
+/// Those of the dimensions of space, if any are given: they count more than sizes do.
+std::vector<double> factors_of(Call& call) {
+  if (call.has("scale_factors")) return call.reals("scale_factors");
+  std::vector<double> factors;
+  for (const auto* name : {"scales", "scales_d", "scales_h", "scales_w"}) {
+    if (call.has(name)) factors.push_back(call.real(name));
+  }
+  return factors;
+}
+
 /// To sizes that are given, or by factors.
 Value resize(Call& call, const Attributes& attributes) {
   auto& graph = call.graph();
@@ -10,9 +20,10 @@ Value resize(Call& call, const Attributes& attributes) {
   const auto type = call.result_type();
   const auto* argument = call.has("input") ? "input" : "self";
   const auto input = call.operand(argument, type == Type::float64 ? Type::float32 : type);
-  if (call.has("scale_factors")) {
+  const auto given = factors_of(call);
+  if (!given.empty()) {
     std::vector<Number> factors{1, 1};
-    for (const auto factor : call.reals("scale_factors")) factors.emplace_back(factor);
+    for (const auto factor : given) factors.emplace_back(factor);
     const auto count = static_cast<int64_t>(factors.size());
     const auto scales = graph.constant({Type::float32, {count}, std::move(factors)});
     return graph.add("Resize", {input, Value{}, scales}, attributes);

@@ -1,7 +1,6 @@
 #include "export/onnx/rules.h"
 
 namespace attend::onnx {
-namespace {
 
 const Rules& all_rules() {
   static const Rules all = [] {
@@ -26,8 +25,6 @@ const Rules& all_rules() {
   }();
   return all;
 }
-
-}  // namespace
 
 std::string key_of(const std::string& target) {
   constexpr std::string_view kPrefix = "torch.ops.aten.";

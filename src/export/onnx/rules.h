@@ -12,7 +12,8 @@ namespace attend::onnx {
 using Rule = std::function<void(Call&)>;
 
 /// By operator and overload, as in add.Tensor. Those that change their first argument, as add_, are
-/// translated by the rule without the underscore.
+/// translated by the rule without the underscore. LibTorch gives a traced operator the first of its
+/// names: subtract is sub, and all convolutions are _convolution.
 using Rules = std::map<std::string, Rule>;
 
 void add_arithmetic_rules(Rules& rules);
@@ -31,6 +32,8 @@ void add_resizing_rules(Rules& rules);
 void add_scatter_rules(Rules& rules);
 void add_shape_rules(Rules& rules);
 void add_slice_rules(Rules& rules);
+
+const Rules& all_rules();
 
 /// As add.Tensor, of torch.ops.aten.add.Tensor; empty for another namespace.
 std::string key_of(const std::string& target);

@@ -3,7 +3,6 @@
 #include "export/onnx/rules.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace attend::onnx {
@@ -70,13 +69,9 @@ Value spread(Call& call, Value index, Value source, int64_t dimension) {
 }
 
 void index_add(Call& call) {
-  auto& graph = call.graph();
   const auto self = call.tensor("self");
   const auto dimension = call.dimension("dim");
-  auto source = call.operand("source", self.type);
-  if (call.has("alpha") && call.number("alpha").real != 1.0) {
-    source = graph.add("Mul", {source, graph.number(self.type, call.number("alpha"))});
-  }
+  const auto source = call.times(call.operand("source", self.type), "alpha");
   const auto index = spread(call, call.operand("index", Type::int64), source, dimension);
   call.give(scattered(call, self, index, source, dimension, "add"));
 }
@@ -110,13 +105,12 @@ void index_put(Call& call) {
   auto values = call.operand("values", self.type);
   const auto before = read.order.front();
   auto rest = shape_of(call, self);
-  rest =
-      slice(call, rest, 0, static_cast<int64_t>(read.indexed), std::numeric_limits<int64_t>::max());
+  rest = slice(call, rest, 0, static_cast<int64_t>(read.indexed), kEnd);
   const auto index_shape = slice(call, shape_of(call, read.places), 0, 0, -1);
   if (read.in_place && before > 0) {
     // (before..., index..., after...) -> (index..., before..., after...)
     const auto ahead = slice(call, rest, 0, 0, before);
-    const auto behind = slice(call, rest, 0, before, std::numeric_limits<int64_t>::max());
+    const auto behind = slice(call, rest, 0, before, kEnd);
     const auto shape = graph.add("Concat", {ahead, index_shape, behind}, {{"axis", 0}});
     values = graph.add("Expand", {values, shape});
     const auto rank = read.rank + call.rank("self") - static_cast<int64_t>(read.indexed);
@@ -160,7 +154,7 @@ void slice_scatter(Call& call) {
   const auto all =
       graph.add("Range", {graph.number(Type::int64, 0), length, graph.number(Type::int64, 1)});
   const auto start = call.has("start") ? call.integer("start") : 0;
-  const auto end = call.has("end") ? call.integer("end") : std::numeric_limits<int64_t>::max();
+  const auto end = call.has("end") ? call.integer("end") : kEnd;
   const auto places = slice(call, all, 0, start, end, call.has("step") ? call.integer("step") : 1);
   call.give(
       scattered(call, self, spread(call, places, source, dimension), source, dimension, "none"));

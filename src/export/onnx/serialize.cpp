@@ -102,21 +102,21 @@ class ToJit {
 
  private:
   /// Notes type, sizes and which of these are dynamic.
-  void describe(jit::Value& value, const Port& port) {
-    values_[port.value.id] = &value;
+  void describe(jit::Value& value, const ValueInfo& info) {
+    values_[info.value.id] = &value;
     std::vector<c10::ShapeSymbol> shape;
-    for (std::size_t i = 0; i < port.meta.sizes.size(); ++i) {
-      const auto& size = port.meta.sizes[i];
+    for (std::size_t i = 0; i < info.meta.sizes.size(); ++i) {
+      const auto& size = info.meta.sizes[i];
       if (is_fixed(size)) {
         shape.push_back(c10::ShapeSymbol::fromStaticSize(size.value));
         continue;
       }
       shape.push_back(c10::ShapeSymbol::newSymbol());
       const auto name = names_of_sizes_.find(size.expression);
-      dynamic_axes_[port.name][static_cast<int64_t>(i)] =
-          name != names_of_sizes_.end() ? name->second : fmt::format("{}_size{}", port.name, i);
+      dynamic_axes_[info.name][static_cast<int64_t>(i)] =
+          name != names_of_sizes_.end() ? name->second : fmt::format("{}_size{}", info.name, i);
     }
-    value.setType(c10::TensorType::create(dtype_of(port.value.type), torch::Device(torch::kCPU),
+    value.setType(c10::TensorType::create(dtype_of(info.value.type), torch::Device(torch::kCPU),
                                           c10::SymbolicShape(shape),
                                           c10::VaryingShape<c10::Stride>(),
                                           /*requires_grad=*/false));

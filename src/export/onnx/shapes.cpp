@@ -2,7 +2,6 @@
 #include "export/onnx/rules.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace attend::onnx {
@@ -81,13 +80,10 @@ void unsqueeze_rule(Call& call) {
   call.give(unsqueeze(call, call.tensor("self"), {dimension}));
 }
 
-/// Two dimensions, named by these arguments, change places.
-Rule swap_named(const char* one, const char* other) {
-  return [=](Call& call) {
-    const auto self = call.tensor("self");
-    if (call.rank("self") == 0) return call.give(self);
-    call.give(swap(call, self, call.rank("self"), call.dimension(one), call.dimension(other)));
-  };
+void swap_dimensions(Call& call) {
+  const auto self = call.tensor("self");
+  if (call.rank("self") == 0) return call.give(self);
+  call.give(swap(call, self, call.rank("self"), call.dimension("dim0"), call.dimension("dim1")));
 }
 
 void swap_last(Call& call) {
@@ -219,15 +215,13 @@ void add_shape_rules(Rules& rules) {
   rules["broadcast_tensors.default"] = broadcast_tensors;
   rules["squeeze.default"] = rules["squeeze.dim"] = rules["squeeze.dims"] = squeeze_rule;
   rules["unsqueeze.default"] = unsqueeze_rule;
-  rules["transpose.int"] = rules["swapdims.default"] = swap_named("dim0", "dim1");
-  rules["swapaxes.default"] = swap_named("axis0", "axis1");
-  rules["t.default"] = rules["mT.default"] = rules["adjoint.default"] = rules["mH.default"] =
-      rules["matrix_H.default"] = swap_last;
+  rules["transpose.int"] = swap_dimensions;
+  rules["t.default"] = rules["mT.default"] = rules["mH.default"] = rules["matrix_H.default"] =
+      swap_last;
   rules["numpy_T.default"] = reverse_dimensions;
   rules["permute.default"] = permute;
-  rules["movedim.int"] = rules["movedim.intlist"] = rules["moveaxis.int"] =
-      rules["moveaxis.intlist"] = move_dimensions;
-  rules["cat.default"] = rules["concat.default"] = rules["concatenate.default"] = concatenate;
+  rules["movedim.int"] = rules["movedim.intlist"] = move_dimensions;
+  rules["cat.default"] = concatenate;
   rules["stack.default"] = stack;
   rules["repeat.default"] = repeat("repeats");
   rules["tile.default"] = repeat("dims");

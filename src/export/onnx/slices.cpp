@@ -2,7 +2,6 @@
 #include "export/onnx/rules.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace attend::onnx {
 
@@ -13,8 +12,6 @@ Value slice(Call& call, Value value, int64_t dimension, int64_t start, int64_t e
 }
 
 namespace {
-
-constexpr auto kEnd = std::numeric_limits<int64_t>::max();
 
 const pt2::Size& size_of(Call& call, int64_t dimension) {
   return call.sizes("self").at(static_cast<std::size_t>(dimension));
@@ -92,7 +89,7 @@ void unbind(Call& call) {
 void flip(Call& call) {
   auto value = call.tensor("self");
   for (const auto dimension : call.dimensions("dims")) {
-    value = slice(call, value, dimension, -1, std::numeric_limits<int64_t>::min(), -1);
+    value = slice(call, value, dimension, -1, kBeforeBegin, -1);
   }
   call.give(value);
 }
@@ -104,13 +101,13 @@ void roll(Call& call) {
   if (dimensions.empty()) call.refuse("it rolls over all dimensions");
   auto value = call.tensor("self");
   for (std::size_t i = 0; i < shifts.size(); ++i) {
-    auto shift = shifts[i];
-    const auto& size = size_of(call, dimensions[i]);
-    if (is_fixed(size) && size.value > 0) shift %= size.value;
-    if (shift == 0) continue;
-    // What is from there on comes first.
-    const auto last = slice(call, value, dimensions[i], -shift, kEnd);
-    const auto first = slice(call, value, dimensions[i], 0, -shift);
+    // What is from there on comes first. A shift may be longer than the dimension.
+    auto size = call.size(size_of(call, dimensions[i]));
+    size = graph.add("Max", {size, graph.list({1})});
+    const auto start = graph.add("Mod", {graph.list({-shifts[i]}), size});
+    const auto dimension = graph.list({dimensions[i]});
+    const auto last = graph.add("Slice", {value, start, graph.list({kEnd}), dimension});
+    const auto first = graph.add("Slice", {value, graph.list({0}), start, dimension});
     value = graph.add("Concat", {last, first}, {{"axis", dimensions[i]}});
   }
   call.give(value);
@@ -125,9 +122,10 @@ Rule triangle(int64_t upper) {
 }
 
 /// LibTorch has a pair for each dimension, the last one first; ONNX has all fronts, then all ends.
-void pad_with(Call& call, const std::string& mode, std::optional<Number> value) {
+void pad_with(Call& call, const char* argument, const std::string& mode,
+              std::optional<Number> value) {
   auto& graph = call.graph();
-  const auto given = call.integers("pad" + std::string(call.has("padding") ? "ding" : ""));
+  const auto given = call.integers(argument);
   const auto rank = static_cast<std::size_t>(call.rank("self"));
   std::vector<int64_t> pads(2 * rank, 0);
   for (std::size_t i = 0; i < given.size() / 2; ++i) {
@@ -141,7 +139,7 @@ void pad_with(Call& call, const std::string& mode, std::optional<Number> value) 
 }
 
 void pad_constant(Call& call) {
-  pad_with(call, "constant", call.has("value") ? call.number("value") : Number(0));
+  pad_with(call, "pad", "constant", call.has("value") ? call.number("value") : Number(0));
 }
 
 /// Around a dimension comes what is at its other end, which Pad learned after opset 18.
@@ -165,8 +163,8 @@ void pad_circularly(Call& call) {
 void pad(Call& call) {
   const auto mode = call.text("mode");
   if (mode == "constant") return pad_constant(call);
-  if (mode == "reflect") return pad_with(call, "reflect", {});
-  if (mode == "replicate") return pad_with(call, "edge", {});
+  if (mode == "reflect") return pad_with(call, "pad", "reflect", {});
+  if (mode == "replicate") return pad_with(call, "pad", "edge", {});
   pad_circularly(call);
 }
 
@@ -174,9 +172,9 @@ void pad(Call& call) {
 void pad_numbered(Call& call) {
   switch (call.integer("mode")) {
     case 0:
-      return pad_with(call, "reflect", {});
+      return pad_with(call, "pad", "reflect", {});
     case 1:
-      return pad_with(call, "edge", {});
+      return pad_with(call, "pad", "edge", {});
     case 2:
       return pad_circularly(call);
     default:
@@ -185,7 +183,7 @@ void pad_numbered(Call& call) {
 }
 
 Rule pad_of_mode(const char* mode) {
-  return [=](Call& call) { pad_with(call, mode, {}); };
+  return [=](Call& call) { pad_with(call, "padding", mode, {}); };
 }
 
 }  // namespace

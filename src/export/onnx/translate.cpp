@@ -68,16 +68,12 @@ class Translator {
   }
 
  private:
-  Value add_input(std::vector<Port>& ports, const std::string& port, const std::string& name,
-                  const pt2::TensorMeta& meta) {
+  Value add_input(std::vector<ValueInfo>& infos, const std::string& name_in_file,
+                  const std::string& name, const pt2::TensorMeta& meta) {
     const auto value = translation_.graph.add_input(type_of(meta));
-    ports.push_back({port, value, meta});
+    infos.push_back({name_in_file, value, meta});
     translation_.values[name] = value;
-    for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
-      if (is_fixed(meta.sizes[i])) continue;
-      translation_.dynamic_sizes.emplace(meta.sizes[i].expression,
-                                         std::pair(value, static_cast<int64_t>(i)));
-    }
+    translation_.note_sizes(value, meta.sizes);
     return value;
   }
 
@@ -113,7 +109,7 @@ class Translator {
       for (const auto& input : node.inputs) used.insert(input.id);
     }
     std::erase_if(model_.weights,
-                  [&](const Port& weight) { return used.count(weight.value.id) == 0; });
+                  [&](const ValueInfo& weight) { return used.count(weight.value.id) == 0; });
   }
 
   const pt2::Program& program_;

@@ -10,7 +10,7 @@
 namespace attend::onnx {
 
 /// A value that has a name in the file.
-struct Port {
+struct ValueInfo {
   std::string name;
   Value value;
   pt2::TensorMeta meta;
@@ -19,9 +19,9 @@ struct Port {
 /// What a file holds but for the bytes of the weights.
 struct Model {
   Graph graph;
-  std::vector<Port> inputs;
-  std::vector<Port> weights;  ///< those that are used, by their names in the state dict
-  std::vector<Port> outputs;
+  std::vector<ValueInfo> inputs;
+  std::vector<ValueInfo> weights;  ///< those that are used, by their names in the state dict
+  std::vector<ValueInfo> outputs;
 };
 
 /// Why a program cannot be translated, and which of its nodes are the reason.

@@ -83,4 +83,9 @@ int64_t number_of(MemoryFormat format) {
   return find_number(kMemoryFormats, format);
 }
 
+Device device_of(const c10::Device& device) {
+  return {.type = c10::DeviceTypeName(device.type(), /*lower_case=*/true),
+          .index = device.has_index() ? std::optional<int64_t>(device.index()) : std::nullopt};
+}
+
 }  // namespace attend::pt2

@@ -2,6 +2,7 @@
 
 #include "export/pt2/program.h"
 
+#include <c10/core/Device.h>
 #include <c10/core/Layout.h>
 #include <c10/core/MemoryFormat.h>
 #include <c10/core/ScalarType.h>
@@ -17,5 +18,8 @@ c10::MemoryFormat memory_format_of(int64_t number);
 int64_t number_of(c10::ScalarType dtype);
 int64_t number_of(c10::Layout layout);
 int64_t number_of(c10::MemoryFormat format);
+
+/// As the schema names it.
+Device device_of(const c10::Device& device);
 
 }  // namespace attend::pt2

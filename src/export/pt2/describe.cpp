@@ -1,74 +1,118 @@
 #include "export/pt2/describe.h"
 
+#include "export/frozen_size.h"
 #include "export/pt2/codes.h"
 #include "export/pt2/run.h"
 #include "export/pt2/symbolic_sizes.h"
 #include "export/resize.h"
+#include "export/shape_text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
 #include <stdexcept>
+#include <utility>
 
 namespace attend::pt2 {
 namespace {
 
-/// How many more than the least sizes of the dynamic dimensions the program runs with.
-constexpr std::array<int64_t, 4> kMore{0, 1, 3, 5};
+/// How many more than its least size a dynamic dimension has in a run: close together, since a
+/// division shows between neighbours, and far apart, since of a large divisor there is one in many.
+constexpr std::array<int64_t, 10> kOffsets{0, 1, 2, 3, 5, 8, 13, 21, 34, 55};
 
-/// What is seen of a tensor in one run.
-struct Shape {
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
-  int64_t offset = 0;
-};
-
+/// What is seen of a tensor, without keeping it.
 struct Seen {
-  torch::Tensor example;
-  std::vector<Shape> shapes;  // one for each run
+  TensorMeta meta;                            // sizes and strides are of the first run
+  std::vector<std::vector<int64_t>> numbers;  // of each run: sizes, strides, offset
 };
 
-using Point = std::vector<int64_t>;  // a size for each symbol
+/// A dynamic dimension under its name in the program, and the sizes that it has in runs.
+struct SampledDimension {
+  std::string name;
+  std::string symbol;
+  Range range;
+  int64_t example = 0;
+  std::vector<int64_t> sizes;  // besides the example's
+};
 
-std::vector<Symbol> symbols_of(const std::vector<DynamicDimension>& dynamic,
-                               std::vector<std::string>& names) {
-  std::vector<Symbol> symbols;
-  for (const auto& dimension : dynamic) {
-    if (std::find(names.begin(), names.end(), dimension.name) != names.end()) continue;
-    names.push_back(dimension.name);
-    Range range{.least = dimension.least, .greatest = {}};
-    if (dimension.greatest != std::numeric_limits<int64_t>::max())
-      range.greatest = dimension.greatest;
-    symbols.push_back({fmt::format("s{}", symbols.size()), range});
+std::vector<int64_t> sizes_to_try(const Range& range) {
+  std::vector<int64_t> sizes;
+  const auto add = [&](int64_t least) {
+    for (const auto more : kOffsets) {
+      const auto size = least + more;
+      if (!range.greatest || size <= *range.greatest) sizes.push_back(size);
+    }
+  };
+  const auto least = range.least.value_or(1);
+  // Without 1, whose strides say nothing, unless there is too little else.
+  add(std::max<int64_t>(least, 2));
+  if (sizes.size() < 2) {
+    sizes.clear();
+    add(least);
   }
-  return symbols;
+  return sizes;
 }
 
-/// The example's sizes first, then all combinations of those that are tried.
-std::vector<Point> points_of(const std::vector<Symbol>& symbols, const Point& example) {
-  std::vector<Point> points{{}};
-  for (const auto& symbol : symbols) {
-    std::vector<Point> more;
-    for (const auto& point : points) {
-      for (const auto more_than_least : kMore) {
-        // No 1, whose strides say nothing.
-        const auto size = std::max<int64_t>(symbol.range.least.value_or(0), 2) + more_than_least;
-        if (symbol.range.greatest && size > *symbol.range.greatest) continue;
-        more.push_back(point);
-        more.back().push_back(size);
+std::vector<SampledDimension> dimensions_of(const std::vector<torch::Tensor>& example,
+                                            const std::vector<DynamicDimension>& dynamic) {
+  std::vector<SampledDimension> all;
+  for (const auto& dimension : dynamic) {
+    const auto is_same = [&](const SampledDimension& other) {
+      return other.name == dimension.name;
+    };
+    if (std::any_of(all.begin(), all.end(), is_same)) continue;
+    if (dimension.least == dimension.greatest) continue;  // fixed after all
+    Range range{.least = dimension.least, .greatest = {}};
+    if (dimension.greatest != std::numeric_limits<int64_t>::max()) {
+      range.greatest = dimension.greatest;
+    }
+    all.push_back({dimension.name, fmt::format("s{}", all.size()), range,
+                   example.at(dimension.input).size(dimension.dimension), sizes_to_try(range)});
+  }
+  return all;
+}
+
+using Run = std::vector<int64_t>;  // a size for each dimension
+
+/// The example's sizes first, then each dimension for itself at all sizes, and two and three
+/// together at some: all that tells polynomials of the third degree apart.
+std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions) {
+  Run example;
+  Run base;
+  for (const auto& dimension : dimensions) {
+    example.push_back(dimension.example);
+    base.push_back(dimension.sizes.front());
+  }
+  std::vector<Run> runs{example, base};
+  const auto size = [&](std::size_t dimension, std::size_t place) {
+    const auto& sizes = dimensions[dimension].sizes;
+    return sizes[std::min(place, sizes.size() - 1)];
+  };
+  for (std::size_t a = 0; a < dimensions.size(); ++a) {
+    auto run = base;
+    for (const auto alone : dimensions[a].sizes) {
+      run[a] = alone;
+      runs.push_back(run);
+    }
+    for (std::size_t b = 0; b < a; ++b) {
+      for (const auto& [place_a, place_b] : {std::pair{1, 1}, {1, 3}, {3, 1}, {3, 4}}) {
+        run = base;
+        run[a] = size(a, static_cast<std::size_t>(place_a));
+        run[b] = size(b, static_cast<std::size_t>(place_b));
+        runs.push_back(run);
+        for (std::size_t c = 0; c < b && place_a == 1; ++c) {
+          auto three = run;
+          three[c] = size(c, 2);
+          runs.push_back(three);
+        }
       }
     }
-    points = std::move(more);
   }
-  points.insert(points.begin(), example);
-  return points;
-}
-
-Device device_of_tensor(const torch::Tensor& tensor) {
-  return {.type = c10::DeviceTypeName(tensor.device().type(), /*lower_case=*/true),
-          .index = tensor.device().has_index() ? std::optional<int64_t>(tensor.device().index())
-                                               : std::nullopt};
+  return runs;
 }
 
 TensorMeta fixed_meta(const torch::Tensor& tensor) {
@@ -77,77 +121,167 @@ TensorMeta fixed_meta(const torch::Tensor& tensor) {
                   .strides = {},
                   .storage_offset = {},
                   .requires_grad = tensor.requires_grad(),
-                  .device = device_of_tensor(tensor),
+                  .device = device_of(tensor.device()),
                   .layout = number_of(tensor.layout())};
   for (const auto size : tensor.sizes()) meta.sizes.push_back({size, {}});
   for (const auto stride : tensor.strides()) meta.strides.push_back({stride, {}});
   return meta;
 }
 
-/// A size that is known by what it was.
-Size left_open(const std::vector<Sample>& samples) {
-  std::vector<int64_t> sizes;
-  for (const auto& sample : samples) sizes.push_back(sample.size);
-  return {.value = sizes.front(), .expression = fmt::format("odd({})", fmt::join(sizes, ","))};
+std::vector<int64_t> numbers_of(const torch::Tensor& tensor) {
+  auto numbers = tensor.sizes().vec();
+  numbers.insert(numbers.end(), tensor.strides().begin(), tensor.strides().end());
+  numbers.push_back(tensor.storage_offset());
+  return numbers;
+}
+
+void check_rank(const std::string& name, const torch::Tensor& tensor, const TensorMeta& meta) {
+  if (static_cast<int64_t>(meta.sizes.size()) == tensor.dim()) return;
+  throw std::runtime_error(
+      fmt::format("{}: it has {} dimensions at the example's sizes, {} at others", name,
+                  meta.sizes.size(), tensor.dim()));
+}
+
+/// How the number at a place of `seen` depends on the dynamic sizes.
+Size size_at(std::size_t place, const std::string& name, const Seen& seen, SymbolicSizes& sizes,
+             UnfittedSizes unfitted_sizes) {
+  std::vector<int64_t> values;
+  for (const auto& numbers : seen.numbers) values.push_back(numbers.at(place));
+  const auto size = sizes.find(values);
+  if (size) return *size;
+  if (unfitted_sizes == UnfittedSizes::left_open) {
+    return {.value = values.front(),
+            .expression = fmt::format("unfitted({})", fmt::join(values, ","))};
+  }
+  const auto other = std::find_if(values.begin(), values.end(),
+                                  [&](int64_t value) { return value != values.front(); });
+  throw std::runtime_error(
+      fmt::format("a size or stride of the traced {} depends on the dynamic sizes in a way that is "
+                  "no polynomial of them or of their quotients: {} at the example's, {} at others",
+                  name, values.front(), *other));
+}
+
+/// Runs the program at other sizes, and holds what its tensors were there.
+class Observations {
+ public:
+  Observations(const TracedProgram& traced, const std::vector<torch::Tensor>& example,
+               const std::vector<DynamicDimension>& dynamic)
+      : program_(traced.program),
+        example_(example),
+        dynamic_(dynamic),
+        dimensions_(dimensions_of(example, dynamic)),
+        runs_(runs_of(dimensions_)),
+        runner_(traced.program, traced.weights, example.front().device(), {"aten"}) {
+    for (const auto& run : runs_) {
+      observe(run,
+              [&](const std::string& name, const torch::Tensor& tensor) { note(name, tensor); });
+    }
+    check_ranks_at_one();
+  }
+
+  const std::vector<SampledDimension>& dimensions() const { return dimensions_; }
+  const std::vector<Run>& runs() const { return runs_; }
+  /// In the order in which the program makes them.
+  const std::vector<std::string>& names() const { return names_; }
+  const Seen& at(const std::string& name) const { return seen_.at(name); }
+
+ private:
+  void observe(const Run& run, const Runner::Recorder& recorder) const {
+    const auto inputs = inputs_of(run);
+    std::size_t next = 0;
+    for (const auto& input : program_.inputs) {
+      if (input.kind == InputKind::user) recorder(input.name, inputs.at(next++));
+    }
+    try {
+      runner_.run(inputs, recorder);
+    } catch (const c10::Error& error) {
+      throw std::runtime_error(fmt::format(
+          "what was traced does not take {}, which the bounds of the dynamic dimensions allow: {}",
+          shapes_text(inputs), reason_of(error)));
+    }
+  }
+
+  void note(const std::string& name, const torch::Tensor& tensor) {
+    const auto [found, is_new] = seen_.try_emplace(name);
+    if (is_new) {
+      found->second.meta = fixed_meta(tensor);
+      names_.push_back(name);
+    }
+    check_rank(name, tensor, found->second.meta);
+    found->second.numbers.push_back(numbers_of(tensor));
+  }
+
+  /// A size of 1 says nothing of strides, but dimensions of it may go.
+  void check_ranks_at_one() const {
+    for (std::size_t i = 0; i < dimensions_.size(); ++i) {
+      if (dimensions_[i].range.least.value_or(1) > 1) continue;
+      auto run = runs_.at(1);
+      run[i] = 1;
+      observe(run, [&](const std::string& name, const torch::Tensor& tensor) {
+        check_rank(name, tensor, seen_.at(name).meta);
+      });
+    }
+  }
+
+  std::vector<torch::Tensor> inputs_of(const Run& run) const {
+    std::map<std::string, int64_t> sizes;
+    for (const auto& dimension : dynamic_) {
+      sizes[dimension.name] = example_.at(dimension.input).size(dimension.dimension);
+    }
+    for (std::size_t i = 0; i < dimensions_.size(); ++i) sizes[dimensions_[i].name] = run[i];
+    return resize(example_, dynamic_, sizes);
+  }
+
+  const Program& program_;
+  const std::vector<torch::Tensor>& example_;
+  const std::vector<DynamicDimension>& dynamic_;
+  std::vector<SampledDimension> dimensions_;
+  std::vector<Run> runs_;
+  Runner runner_;
+  std::map<std::string, Seen> seen_;
+  std::vector<std::string> names_;
+};
+
+SymbolicSizes symbolic_sizes(const std::vector<SampledDimension>& dimensions,
+                             const std::vector<Run>& runs) {
+  std::vector<std::string> symbols;
+  std::vector<std::vector<int64_t>> values(dimensions.size());
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    symbols.push_back(dimensions[i].symbol);
+    for (const auto& run : runs) values[i].push_back(run[i]);
+  }
+  return {symbols, values};
+}
+
+TensorMeta fitted_meta(const std::string& name, const Seen& seen, SymbolicSizes& sizes,
+                       UnfittedSizes unfitted_sizes) {
+  auto meta = seen.meta;
+  std::size_t place = 0;
+  // All sizes first: strides are products of the quotients that are found among them.
+  for (auto* numbers : {&meta.sizes, &meta.strides}) {
+    for (auto& number : *numbers) number = size_at(place++, name, seen, sizes, unfitted_sizes);
+  }
+  meta.storage_offset = size_at(place, name, seen, sizes, unfitted_sizes);
+  return meta;
 }
 
 }  // namespace
 
 void describe_tensors(TracedProgram& traced, const std::vector<torch::Tensor>& example_inputs,
-                      const std::vector<DynamicDimension>& dynamic, OddSizes odd_sizes) {
-  std::vector<std::string> names;
-  const auto symbols = symbols_of(dynamic, names);
-  Point example;
-  for (const auto& name : names) {
-    const auto first = std::find_if(dynamic.begin(), dynamic.end(),
-                                    [&](const auto& dimension) { return dimension.name == name; });
-    example.push_back(example_inputs.at(first->input).size(first->dimension));
+                      const std::vector<DynamicDimension>& dynamic, UnfittedSizes unfitted_sizes) {
+  auto& program = traced.program;
+  const Observations observations(traced, example_inputs, dynamic);
+  for (const auto& dimension : observations.dimensions()) {
+    program.ranges[dimension.symbol] = dimension.range;
   }
-  const auto points = points_of(symbols, example);
-  const Runner runner(traced.program, traced.weights, example_inputs.front().device(), {"aten"});
-  std::map<std::string, Seen> seen;
-  const auto see = [&](const std::string& name, const torch::Tensor& tensor) {
-    auto& found = seen[name];
-    if (!found.example.defined()) found.example = tensor;
-    found.shapes.push_back({tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset()});
-  };
-  for (const auto& point : points) {
-    std::map<std::string, int64_t> sizes;
-    for (std::size_t i = 0; i < names.size(); ++i) sizes[names[i]] = point[i];
-    const auto inputs = resize(example_inputs, dynamic, sizes);
-    std::size_t next = 0;
-    for (const auto& input : traced.program.inputs) {
-      if (input.kind == InputKind::user) see(input.name, inputs.at(next++));
-    }
-    runner.run(inputs, see);
-  }
-  for (const auto& input : traced.program.inputs) {
+  for (const auto& input : program.inputs) {
     if (input.kind == InputKind::user) continue;
-    traced.program.tensors[input.name] = fixed_meta(traced.weights.at(input.target));
+    program.tensors[input.name] = fixed_meta(traced.weights.at(input.target));
   }
-  for (const auto& [name, tensor] : seen) {
-    const auto fit = [&, &name = name, &shapes = tensor.shapes](const auto& read) {
-      std::vector<Sample> samples;
-      for (std::size_t i = 0; i < points.size(); ++i)
-        samples.push_back({points[i], read(shapes[i])});
-      const auto size = fit_size(symbols, samples);
-      if (size) return *size;
-      if (odd_sizes == OddSizes::left_open) return left_open(samples);
-      throw std::runtime_error(
-          fmt::format("{}: a size or stride of it is no polynomial of the dynamic sizes: {} at the "
-                      "example's, {} "
-                      "at others",
-                      name, samples.front().size, samples.back().size));
-    };
-    auto meta = fixed_meta(tensor.example);
-    for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
-      meta.sizes[i] = fit([i](const Shape& shape) { return shape.sizes.at(i); });
-      meta.strides[i] = fit([i](const Shape& shape) { return shape.strides.at(i); });
-    }
-    meta.storage_offset = fit([](const Shape& shape) { return shape.offset; });
-    traced.program.tensors[name] = std::move(meta);
+  auto sizes = symbolic_sizes(observations.dimensions(), observations.runs());
+  for (const auto& name : observations.names()) {
+    program.tensors[name] = fitted_meta(name, observations.at(name), sizes, unfitted_sizes);
   }
-  for (const auto& symbol : symbols) traced.program.ranges[symbol.name] = symbol.range;
 }
 
 }  // namespace attend::pt2

@@ -12,6 +12,6 @@ namespace attend::pt2 {
 /// std::runtime_error, naming the operator, if a size depends on them in a way that is none, unless
 /// those are left open.
 void describe_tensors(TracedProgram& traced, const std::vector<torch::Tensor>& example_inputs,
-                      const std::vector<DynamicDimension>& dynamic, OddSizes odd_sizes);
+                      const std::vector<DynamicDimension>& dynamic, UnfittedSizes unfitted_sizes);
 
 }  // namespace attend::pt2

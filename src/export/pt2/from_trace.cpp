@@ -1,6 +1,7 @@
 #include "export/pt2/from_trace.h"
 
 #include "export/pt2/codes.h"
+#include "export/pt2/target.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -37,19 +38,6 @@ class Names {
 [[noreturn]] void refuse(const jit::Node& node, const std::string& why) {
   throw std::runtime_error(
       fmt::format("{} cannot be exported: {}", node.kind().toQualString(), why));
-}
-
-/// As torch.ops.aten.add.Tensor.
-std::string target_of(const c10::FunctionSchema& schema) {
-  auto name = schema.name();
-  name.replace(name.find("::"), 2, ".");
-  return fmt::format("torch.ops.{}.{}", name,
-                     schema.overload_name().empty() ? "default" : schema.overload_name());
-}
-
-Device device_of(const c10::Device& device) {
-  return {.type = c10::DeviceTypeName(device.type(), /*lower_case=*/true),
-          .index = device.has_index() ? std::optional<int64_t>(device.index()) : std::nullopt};
 }
 
 class Translation {
@@ -126,7 +114,8 @@ class Translation {
   void add_call(const jit::Node& node) {
     const auto* schema = node.maybeSchema();
     if (schema == nullptr) refuse(node, "it is no operator with a schema");
-    Node call{.target = target_of(*schema), .inputs = {}, .outputs = {}};
+    Node call{
+        .target = target_of(schema->name(), schema->overload_name()), .inputs = {}, .outputs = {}};
     for (std::size_t i = 0; i < node.inputs().size(); ++i) {
       const auto& argument = schema->arguments().at(i);
       call.inputs.push_back({argument.name(),
@@ -196,7 +185,7 @@ class Translation {
   }
 
   template <typename T>
-  static std::vector<Known<T>> list_of_numbers(const std::vector<T>& numbers) {
+  static std::vector<ValueOrSymbol<T>> list_of_numbers(const std::vector<T>& numbers) {
     return {numbers.begin(), numbers.end()};
   }
 
@@ -222,8 +211,8 @@ class Translation {
     return all;
   }
   template <typename T>
-  static std::vector<Known<T>> known_all(const std::vector<Argument>& items) {
-    std::vector<Known<T>> all;
+  static std::vector<ValueOrSymbol<T>> known_all(const std::vector<Argument>& items) {
+    std::vector<ValueOrSymbol<T>> all;
     for (const auto& item : items) all.push_back(std::get<T>(item));
     return all;
   }

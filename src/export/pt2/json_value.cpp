@@ -6,8 +6,6 @@
 
 namespace attend::pt2 {
 
-using Json = nlohmann::json;
-
 void JsonValue::fail(const std::string& why) const {
   throw InputError(fmt::format("{}: {}", place_.empty() ? "the whole" : place_, why));
 }

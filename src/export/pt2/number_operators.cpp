@@ -2,8 +2,8 @@
 
 #include "attend/input_error.h"
 
-#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -73,9 +73,9 @@ IValue modulo(const Numbers& n) {
 IValue power(const Numbers& n) {
   if (!whole(n[0]) || !whole(n[1]) || integer(n[1]) < 0) return std::pow(real(n[0]), real(n[1]));
   const auto base = integer(n[0]);
-  // Of others no power changes, or the 64th overflows.
-  const auto exponent = std::abs(base) > 1 ? std::min<int64_t>(integer(n[1]), 64)
-                                           : integer(n[1]) % 2 + 2 * (integer(n[1]) > 0);
+  const auto exponent = integer(n[1]);
+  if (base == 0 || base == 1) return exponent == 0 ? 1 : base;
+  if (base == -1) return exponent % 2 == 0 ? 1 : -1;
   int64_t result = 1;
   for (int64_t i = 0; i < exponent; ++i) {
     if (__builtin_mul_overflow(result, base, &result)) overflow();
@@ -97,35 +97,44 @@ IValue to_real(const Numbers& n) {
 IValue square_root(const Numbers& n) {
   return std::sqrt(real(n[0]));
 }
+/// As whole numbers if both are: doubles do not tell all of these apart.
+template <typename Compare>
+bool compare(const Numbers& n, Compare is_so) {
+  if (whole(n[0]) && whole(n[1])) return is_so(integer(n[0]), integer(n[1]));
+  return is_so(real(n[0]), real(n[1]));
+}
 IValue greatest(const Numbers& n) {
-  return real(n[0]) >= real(n[1]) ? n[0] : n[1];
+  return compare(n, std::greater_equal<>()) ? n[0] : n[1];
 }
 IValue least(const Numbers& n) {
-  return real(n[0]) <= real(n[1]) ? n[0] : n[1];
+  return compare(n, std::less_equal<>()) ? n[0] : n[1];
 }
 IValue equal(const Numbers& n) {
-  return real(n[0]) == real(n[1]);
+  return compare(n, std::equal_to<>());
 }
 IValue differ(const Numbers& n) {
-  return real(n[0]) != real(n[1]);
+  return compare(n, std::not_equal_to<>());
 }
 IValue less(const Numbers& n) {
-  return real(n[0]) < real(n[1]);
+  return compare(n, std::less<>());
 }
 IValue at_most(const Numbers& n) {
-  return real(n[0]) <= real(n[1]);
+  return compare(n, std::less_equal<>());
 }
 IValue greater(const Numbers& n) {
-  return real(n[0]) > real(n[1]);
+  return compare(n, std::greater<>());
 }
 IValue at_least(const Numbers& n) {
-  return real(n[0]) >= real(n[1]);
+  return compare(n, std::greater_equal<>());
 }
+/// Bit by bit, as Python's & and |.
 IValue both(const Numbers& n) {
-  return integer(n[0]) != 0 && integer(n[1]) != 0;
+  const auto bits = integer(n[0]) & integer(n[1]);
+  return n[0].isBool() && n[1].isBool() ? IValue(bits != 0) : IValue(bits);
 }
 IValue either(const Numbers& n) {
-  return integer(n[0]) != 0 || integer(n[1]) != 0;
+  const auto bits = integer(n[0]) | integer(n[1]);
+  return n[0].isBool() && n[1].isBool() ? IValue(bits != 0) : IValue(bits);
 }
 IValue invert(const Numbers& n) {
   return integer(n[0]) == 0;

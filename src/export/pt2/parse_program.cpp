@@ -10,8 +10,6 @@
 namespace attend::pt2 {
 namespace {
 
-constexpr int64_t kSchema = 8;  // the major version, which a change to what is there makes higher
-
 template <typename T, typename Read>
 std::vector<T> list_of(const JsonValue& list, const Read& read) {
   std::vector<T> all;
@@ -57,25 +55,25 @@ OptionalTensor optional_tensor_of(const JsonValue& value) {
 
 /// A number, or the name of one: `literal` is the key of the number.
 template <typename T>
-Known<T> known_of(const JsonValue& value, const char* literal,
-                  const std::function<T(const JsonValue&)>& read) {
+ValueOrSymbol<T> known_of(const JsonValue& value, const char* literal,
+                          const std::function<T(const JsonValue&)>& read) {
   const auto [kind, content] = value.only();
   if (kind == "as_name") return SymbolName{content.text()};
   if (kind == literal) return read(content);
   value.fail(fmt::format("expected as_name or {}, found {}", literal, kind));
 }
-Known<int64_t> known_integer(const JsonValue& value) {
+ValueOrSymbol<int64_t> known_integer(const JsonValue& value) {
   return known_of<int64_t>(value, "as_int", &JsonValue::integer);
 }
-Known<double> known_real(const JsonValue& value) {
+ValueOrSymbol<double> known_real(const JsonValue& value) {
   return known_of<double>(value, "as_float", &JsonValue::real);
 }
-Known<bool> known_boolean(const JsonValue& value) {
+ValueOrSymbol<bool> known_boolean(const JsonValue& value) {
   return known_of<bool>(value, "as_bool", &JsonValue::boolean);
 }
 
 template <typename T>
-Argument alone(const Known<T>& known) {
+Argument alone(const ValueOrSymbol<T>& known) {
   return std::visit([](const auto& value) { return Argument(value); }, known);
 }
 
@@ -95,19 +93,25 @@ const std::map<std::string, ReadArgument>& argument_readers() {
       {"as_optional_tensors",
        [](const auto& v) { return list_of<OptionalTensor>(v, optional_tensor_of); }},
       {"as_int", &JsonValue::integer},
-      {"as_ints", [](const auto& v) { return list_of<Known<int64_t>>(v, &JsonValue::integer); }},
+      {"as_ints",
+       [](const auto& v) { return list_of<ValueOrSymbol<int64_t>>(v, &JsonValue::integer); }},
       {"as_float", &JsonValue::real},
-      {"as_floats", [](const auto& v) { return list_of<Known<double>>(v, &JsonValue::real); }},
+      {"as_floats",
+       [](const auto& v) { return list_of<ValueOrSymbol<double>>(v, &JsonValue::real); }},
       {"as_bool", &JsonValue::boolean},
-      {"as_bools", [](const auto& v) { return list_of<Known<bool>>(v, &JsonValue::boolean); }},
+      {"as_bools",
+       [](const auto& v) { return list_of<ValueOrSymbol<bool>>(v, &JsonValue::boolean); }},
       {"as_string", &JsonValue::text},
       {"as_strings", [](const auto& v) { return list_of<std::string>(v, &JsonValue::text); }},
       {"as_sym_int", [](const auto& v) { return alone(known_integer(v)); }},
-      {"as_sym_ints", [](const auto& v) { return list_of<Known<int64_t>>(v, known_integer); }},
+      {"as_sym_ints",
+       [](const auto& v) { return list_of<ValueOrSymbol<int64_t>>(v, known_integer); }},
       {"as_sym_float", [](const auto& v) { return alone(known_real(v)); }},
-      {"as_sym_floats", [](const auto& v) { return list_of<Known<double>>(v, known_real); }},
+      {"as_sym_floats",
+       [](const auto& v) { return list_of<ValueOrSymbol<double>>(v, known_real); }},
       {"as_sym_bool", [](const auto& v) { return alone(known_boolean(v)); }},
-      {"as_sym_bools", [](const auto& v) { return list_of<Known<bool>>(v, known_boolean); }},
+      {"as_sym_bools",
+       [](const auto& v) { return list_of<ValueOrSymbol<bool>>(v, known_boolean); }},
       {"as_scalar_type", [](const auto& v) { return DtypeNumber{v.integer()}; }},
       {"as_layout", [](const auto& v) { return LayoutNumber{v.integer()}; }},
       {"as_memory_format", [](const auto& v) { return MemoryFormatNumber{v.integer()}; }},
@@ -157,6 +161,15 @@ Input input_of(const JsonValue& value) {
   return {.kind = InputKind::user, .name = tensor->name, .target = {}, .persistent = true};
 }
 
+/// Without those that are no tensors: the graph has what they were when it was exported.
+std::vector<Input> inputs_of(const JsonValue& value) {
+  std::vector<Input> inputs;
+  for (const auto& input : value.items()) {
+    if (input.only().first != "constant_input") inputs.push_back(input_of(input));
+  }
+  return inputs;
+}
+
 Output output_of(const JsonValue& value) {
   const auto [kind, content] = value.only();
   if (kind == "user_output") {
@@ -191,12 +204,12 @@ Program parse_program(const std::string& text) {
   const auto json = parse_json(text);
   const JsonValue root(json);
   const auto version = root.at("schema_version").at("major");
-  if (version.integer() != kSchema) {
-    version.fail(fmt::format("expected {}, found {}", kSchema, version.integer()));
+  if (version.integer() != kSchemaMajor) {
+    version.fail(fmt::format("expected {}, found {}", kSchemaMajor, version.integer()));
   }
   const auto module = root.at("graph_module");
   const auto graph = module.at("graph");
-  Program program{.inputs = list_of<Input>(module.at("signature").at("input_specs"), input_of),
+  Program program{.inputs = inputs_of(module.at("signature").at("input_specs")),
                   .outputs = list_of<Output>(module.at("signature").at("output_specs"), output_of),
                   .nodes = list_of<Node>(graph.at("nodes"), node_of),
                   .tensors = {},

@@ -13,6 +13,10 @@
 /// way.
 namespace attend::pt2 {
 
+/// The version of the schema. A change to what is there makes the first number higher.
+constexpr int64_t kSchemaMajor = 8;
+constexpr int64_t kSchemaMinor = 20;
+
 struct Device {
   std::string type;
   std::optional<int64_t> index;
@@ -54,13 +58,14 @@ struct MemoryFormatNumber {
 
 using OptionalTensor = std::variant<Nothing, TensorName>;
 template <typename T>
-using Known = std::variant<T, SymbolName>;  // a value, or the name of one
+using ValueOrSymbol = std::variant<T, SymbolName>;  // a value, or the name of one
 
 using Argument =
     std::variant<Nothing, TensorName, std::vector<TensorName>, std::vector<OptionalTensor>,
-                 SymbolName, int64_t, double, bool, std::string, std::vector<Known<int64_t>>,
-                 std::vector<Known<double>>, std::vector<Known<bool>>, std::vector<std::string>,
-                 DtypeNumber, LayoutNumber, MemoryFormatNumber, Device>;
+                 SymbolName, int64_t, double, bool, std::string,
+                 std::vector<ValueOrSymbol<int64_t>>, std::vector<ValueOrSymbol<double>>,
+                 std::vector<ValueOrSymbol<bool>>, std::vector<std::string>, DtypeNumber,
+                 LayoutNumber, MemoryFormatNumber, Device>;
 
 struct NamedArgument {
   std::string name;  ///< in the operator's schema
@@ -81,6 +86,12 @@ struct Input {
   std::string target;  ///< of weights: their name in the state dict
   bool persistent = true;
 };
+
+/// Whether it is in the state dict.
+inline bool is_state(const Input& input) {
+  return (input.kind == InputKind::parameter || input.kind == InputKind::buffer) &&
+         input.persistent;
+}
 
 enum class OutputKind { user, buffer_mutation, input_mutation };
 struct Output {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/export/export_options.h"
-#include "export/pt2/odd_sizes.h"
 #include "export/pt2/program.h"
+#include "export/pt2/unfitted_sizes.h"
 
 #include <torch/nn/module.h>
 
@@ -23,6 +23,7 @@ struct TracedProgram {
 /// operation and where it is called.
 TracedProgram trace_program(const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& example_inputs,
-                            const ExportOptions& options, OddSizes odd_sizes = OddSizes::refused);
+                            const ExportOptions& options,
+                            UnfittedSizes unfitted_sizes = UnfittedSizes::refused);
 
 }  // namespace attend::pt2

@@ -1,7 +1,6 @@
 #include "export/pt2/write_json.h"
 
 #include <nlohmann/json.hpp>
-#include <torch/version.h>
 
 #include <cmath>
 
@@ -68,14 +67,14 @@ struct WriteArgument {
   Json operator()(bool value) const { return {{"as_bool", value}}; }
   Json operator()(const std::string& value) const { return {{"as_string", value}}; }
   Json operator()(const std::vector<std::string>& values) const { return {{"as_strings", values}}; }
-  Json operator()(const std::vector<Known<int64_t>>& values) const {
+  Json operator()(const std::vector<ValueOrSymbol<int64_t>>& values) const {
     return {{"as_ints", list_of(values, [](const auto& v) { return std::get<int64_t>(v); })}};
   }
-  Json operator()(const std::vector<Known<double>>& values) const {
+  Json operator()(const std::vector<ValueOrSymbol<double>>& values) const {
     return {{"as_floats",
              list_of(values, [](const auto& v) { return json_of_real(std::get<double>(v)); })}};
   }
-  Json operator()(const std::vector<Known<bool>>& values) const {
+  Json operator()(const std::vector<ValueOrSymbol<bool>>& values) const {
     return {{"as_bools", list_of(values, [](const auto& v) { return std::get<bool>(v); })}};
   }
   Json operator()(DtypeNumber dtype) const { return {{"as_scalar_type", dtype.number}}; }
@@ -144,7 +143,7 @@ Json call_of(const Program& program) {
 
 }  // namespace
 
-std::string write_program(const Program& program) {
+std::string write_program(const Program& program, const std::string& torch_version) {
   Json tensors = Json::object();
   for (const auto& [name, meta] : program.tensors) tensors[name] = json_of(meta);
   Json ranges = Json::object();
@@ -174,9 +173,12 @@ std::string write_program(const Program& program) {
                     {"module_call_graph", Json::array({call_of(program)})},
                     {"metadata", Json::object()},
                     {"treespec_namedtuple_fields", Json::object()}};
-  return Json{{"graph_module", module},      {"opset_version", {{"aten", 10}}},
-              {"range_constraints", ranges}, {"schema_version", {{"major", 8}, {"minor", 20}}},
-              {"verifiers", {"TRAINING"}},   {"torch_version", TORCH_VERSION},
+  return Json{{"graph_module", module},
+              {"opset_version", {{"aten", 10}}},
+              {"range_constraints", ranges},
+              {"schema_version", {{"major", kSchemaMajor}, {"minor", kSchemaMinor}}},
+              {"verifiers", {"TRAINING"}},
+              {"torch_version", torch_version},
               {"guards_code", Json::array()}}
       .dump();
 }

@@ -7,8 +7,9 @@
 
 namespace attend::pt2 {
 
-/// What `parse_program` reads.
-std::string write_program(const Program& program);
+/// What `parse_program` reads, of a traced program: its outputs are all the user's, and its numbers
+/// are known or sizes. `torch_version` says with which LibTorch the program was made.
+std::string write_program(const Program& program, const std::string& torch_version);
 
 /// What `parse_weights` reads: `parameters` says of which of the weights optimizers know.
 std::string write_weights(const std::map<std::string, Weight>& weights,

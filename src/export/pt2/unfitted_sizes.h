@@ -2,9 +2,8 @@
 
 namespace attend::pt2 {
 
-/// What becomes of a size that is no polynomial of the dynamic ones, as that behind a convolution
-/// with strides.
-enum class OddSizes {
+/// What becomes of a size that `SymbolicSizes` finds no expression for.
+enum class UnfittedSizes {
   refused,    ///< an error: a .pt2 archive must say what it is
   left_open,  ///< its expression is no SymPy, but the same for those that are always the same
 };

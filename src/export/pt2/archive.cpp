@@ -1,0 +1,57 @@
+#include "export/pt2/archive.h"
+
+#include "attend/input_error.h"
+#include "attend/io/utf8.h"
+#include "export/pt2/read_weights.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace attend::pt2 {
+namespace {
+
+/// The one program of an archive: archives with several have no name for the one that is meant.
+std::string find_model(const ZipArchive& archive) {
+  std::vector<std::string> models;
+  for (const auto& entry : archive.names()) {
+    if (entry.starts_with("models/") && entry.ends_with(".json")) models.push_back(entry);
+  }
+  if (models.size() != 1) {
+    throw InputError(fmt::format("expected one program under models/, found {}", models.size()));
+  }
+  return models.front();
+}
+
+/// Of what a message shows of a file.
+constexpr uint64_t kLongest = 60;
+
+void expect(const ZipArchive& archive, const std::string& entry, const std::string& content) {
+  if (archive.size(entry) > kLongest) {
+    throw InputError(
+        fmt::format("{}: expected '{}', found {} bytes", entry, content, archive.size(entry)));
+  }
+  const auto found = archive.read(entry);
+  if (found != content)
+    throw InputError(
+        fmt::format("{}: expected '{}', found '{}'", entry, content, printable(found)));
+}
+
+}  // namespace
+
+Archive read_archive(const ZipArchive& zip, torch::Device device) {
+  expect(zip, "archive_format", "pt2");
+  expect(zip, "archive_version", "0");
+  expect(zip, "byteorder", "little");
+  Archive archive{.model = find_model(zip), .program = {}, .weights = {}};
+  archive.program = naming(archive.model, [&] { return parse_program(zip.read(archive.model)); });
+  for (const auto& [folder, config] :
+       {std::pair("data/weights/", "model_weights_config.json"),
+        std::pair("data/constants/", "model_constants_config.json")}) {
+    read_weights(zip, folder, config, device, archive.weights);
+  }
+  return archive;
+}
+
+}  // namespace attend::pt2

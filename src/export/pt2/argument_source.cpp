@@ -1,0 +1,140 @@
+#include "export/pt2/argument_source.h"
+
+#include "attend/input_error.h"
+#include "export/pt2/codes.h"
+
+#include <ATen/ScalarOps.h>
+
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace attend::pt2 {
+namespace {
+
+using c10::IValue;
+
+/// How an argument of each form becomes a value of the type that the operator's schema asks for.
+struct MakeSource {
+  const Places& places;
+  const c10::TypePtr& type;
+  torch::Device device;
+  std::vector<std::size_t>& used;
+
+  std::size_t place(const std::string& name) const {
+    used.push_back(places.find(name));
+    return used.back();
+  }
+  Source constant(IValue value) const {
+    return [value = std::move(value)](const Values&) { return value; };
+  }
+  Source value_at(const std::string& name) const {
+    return [at = place(name)](const Values& values) { return values[at]; };
+  }
+  /// Python's operators take a number where the schema asks for a tensor, as in mul.Tensor(x, 2).
+  static IValue as_tensor(const IValue& number) {
+    return at::native::wrapped_scalar_tensor(number.toScalar());
+  }
+  Source number(const IValue& value) const {
+    return constant(wants(c10::TypeKind::TensorType) ? as_tensor(value) : value);
+  }
+  /// The type behind Optional.
+  c10::TypePtr plain() const {
+    const auto optional = type->cast<c10::OptionalType>();
+    return optional ? optional->getElementType() : type;
+  }
+  bool wants(c10::TypeKind kind) const { return plain()->kind() == kind; }
+  bool wants_list_of(c10::TypeKind kind) const {
+    const auto list = plain()->cast<c10::ListType>();
+    return list && list->getElementType()->kind() == kind;
+  }
+
+  Source operator()(Nothing) const { return constant(IValue()); }
+  Source operator()(const TensorName& tensor) const { return value_at(tensor.name); }
+  Source operator()(const SymbolName& symbol) const {
+    if (!wants(c10::TypeKind::TensorType)) return value_at(symbol.name);
+    return [at = place(symbol.name)](const Values& values) { return as_tensor(values[at]); };
+  }
+  Source operator()(int64_t number) const {
+    if (wants(c10::TypeKind::FloatType)) return constant(static_cast<double>(number));
+    return this->number(number);
+  }
+  Source operator()(double number) const { return this->number(number); }
+  Source operator()(bool value) const { return number(value); }
+  Source operator()(const std::string& text) const { return constant(text); }
+  Source operator()(const std::vector<std::string>& texts) const {
+    return constant(c10::List<std::string>(texts));
+  }
+  Source operator()(DtypeNumber dtype) const {
+    return constant(static_cast<int64_t>(dtype_of(dtype.number)));
+  }
+  Source operator()(LayoutNumber layout) const {
+    return constant(static_cast<int64_t>(layout_of(layout.number)));
+  }
+  Source operator()(MemoryFormatNumber format) const {
+    return constant(static_cast<int64_t>(memory_format_of(format.number)));
+  }
+  /// Where the program was loaded to, wherever it was exported.
+  Source operator()(const Device&) const { return constant(device); }
+
+  Source operator()(const std::vector<TensorName>& tensors) const {
+    std::vector<OptionalTensor> all(tensors.begin(), tensors.end());
+    return (*this)(all);
+  }
+  Source operator()(const std::vector<OptionalTensor>& tensors) const {
+    std::vector<std::optional<std::size_t>> from;
+    for (const auto& tensor : tensors) {
+      const auto* name = std::get_if<TensorName>(&tensor);
+      from.push_back(name == nullptr ? std::nullopt : std::optional(place(name->name)));
+    }
+    if (wants_list_of(c10::TypeKind::OptionalType)) {
+      return [from](const Values& values) {
+        c10::List<std::optional<torch::Tensor>> list;
+        for (const auto& at : from) {
+          list.push_back(at ? std::optional(values[*at].toTensor()) : std::nullopt);
+        }
+        return IValue(list);
+      };
+    }
+    for (const auto& at : from) {
+      if (!at) throw InputError("a list of tensors lacks one");
+    }
+    return [from](const Values& values) {
+      c10::List<torch::Tensor> list;
+      for (const auto& at : from) list.push_back(values[*at].toTensor());
+      return IValue(list);
+    };
+  }
+
+  template <typename T>
+  Source operator()(const std::vector<ValueOrSymbol<T>>& numbers) const {
+    std::vector<Source> sources;
+    for (const auto& number : numbers) {
+      sources.push_back(std::visit([&](const auto& known) { return (*this)(known); }, number));
+    }
+    if (std::is_same_v<T, double> || wants_list_of(c10::TypeKind::FloatType)) {
+      return list_of<double>(sources, [](const IValue& v) { return v.toScalar().toDouble(); });
+    }
+    if (std::is_same_v<T, bool>) {
+      return list_of<bool>(sources, [](const IValue& v) { return v.toBool(); });
+    }
+    return list_of<int64_t>(sources, [](const IValue& v) { return v.toInt(); });
+  }
+  template <typename T, typename Read>
+  static Source list_of(const std::vector<Source>& sources, const Read& read) {
+    return [sources, read](const Values& values) {
+      c10::List<T> list;
+      for (const auto& source : sources) list.push_back(read(source(values)));
+      return IValue(list);
+    };
+  }
+};
+
+}  // namespace
+
+Source source_of(const Argument& argument, const c10::TypePtr& type, torch::Device device,
+                 const Places& places, std::vector<std::size_t>& used) {
+  return std::visit(MakeSource{places, type, device, used}, argument);
+}
+
+}  // namespace attend::pt2

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "export/pt2/places.h"
+#include "export/pt2/program.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <torch/types.h>
+
+#include <functional>
+#include <vector>
+
+namespace attend::pt2 {
+
+using Values = std::vector<c10::IValue>;  // of names, by their places
+
+/// Where an argument comes from when a step runs.
+using Source = std::function<c10::IValue(const Values&)>;
+
+/// Of an argument for which the operator's schema asks for a `type`. Adds the places that it reads
+/// to `used`. Throws InputError for names that are not given before.
+Source source_of(const Argument& argument, const c10::TypePtr& type, torch::Device device,
+                 const Places& places, std::vector<std::size_t>& used);
+
+}  // namespace attend::pt2

@@ -1,0 +1,86 @@
+#include "export/pt2/read_weights.h"
+
+#include "attend/input_error.h"
+#include "export/pt2/codes.h"
+#include "export/pt2/program.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace attend::pt2 {
+namespace {
+
+std::vector<int64_t> fixed_numbers(const std::vector<Size>& sizes) {
+  std::vector<int64_t> numbers;
+  for (const auto& size : sizes) {
+    if (!size.expression.empty()) {
+      throw InputError(fmt::format("a weight has the size {}, expected a number", size.expression));
+    }
+    numbers.push_back(size.value);
+  }
+  return numbers;
+}
+
+/// A view of the bytes of a weight, after it was checked that they hold all of it.
+torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
+  const auto sizes = fixed_numbers(meta.sizes);
+  const auto strides = fixed_numbers(meta.strides);
+  const auto offset = fixed_numbers({meta.storage_offset}).front();
+  const auto dtype = dtype_of(meta.dtype);
+  layout_of(meta.layout);
+  if (sizes.size() != strides.size() || offset < 0) {
+    throw InputError(fmt::format("sizes ({}), strides ({}) and offset {} do not belong together",
+                                 fmt::join(sizes, ", "), fmt::join(strides, ", "), offset));
+  }
+  int64_t elements = offset;  // up to the last one
+  bool empty = false;
+  bool overflow = false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 0 || strides[i] < 0) throw InputError("a size or stride is negative");
+    empty = empty || sizes[i] == 0;
+    int64_t span = 0;
+    overflow = overflow || __builtin_mul_overflow(sizes[i] - 1, strides[i], &span) ||
+               __builtin_add_overflow(elements, sizes[i] > 0 ? span : 0, &elements);
+  }
+  const auto element = static_cast<int64_t>(c10::elementSize(dtype));
+  const auto there = bytes.numel() / element;
+  if (empty) return torch::empty_strided(sizes, strides, bytes.options().dtype(dtype));
+  if (overflow || elements >= there) {
+    throw InputError(fmt::format("{} bytes do not hold a tensor ({}) of strides ({}), offset {}",
+                                 bytes.numel(), fmt::join(sizes, ", "), fmt::join(strides, ", "),
+                                 offset));
+  }
+  try {
+    return bytes.narrow(0, 0, there * element).view(dtype).as_strided(sizes, strides, offset);
+  } catch (const c10::Error& error) {  // more elements than there are numbers for
+    throw InputError(error.what_without_backtrace());
+  }
+}
+
+}  // namespace
+
+void read_weights(const ZipArchive& archive, const std::string& folder, const std::string& config,
+                  torch::Device device, std::map<std::string, torch::Tensor>& weights) {
+  const auto entry = folder + config;
+  if (!archive.has(entry)) return;
+  const auto listed = naming(entry, [&] { return parse_weights(archive.read(entry)); });
+  std::map<std::string, torch::Tensor> bytes;
+  for (const auto& [name, weight] : listed) {
+    naming(fmt::format("{}: {}", entry, name), [&, &name = name, &weight = weight] {
+      auto& content = bytes[weight.entry];
+      if (!content.defined()) {
+        const auto file = folder + weight.entry;
+        content = torch::empty({static_cast<int64_t>(archive.size(file))}, torch::kByte);
+        archive.read(file, content.mutable_data_ptr());
+        content = content.to(device);
+      }
+      if (!weights.emplace(name, view_of(weight.meta, content)).second) {
+        throw InputError("is there twice");
+      }
+    });
+  }
+}
+
+}  // namespace attend::pt2

@@ -1,0 +1,108 @@
+#include "export/torchscript_source.h"
+
+#include <utility>
+#include <vector>
+
+namespace attend {
+namespace {
+
+/// TorchScript that draws the next tokens (B, 1) from the logits (B, T, V), as `sample` does.
+constexpr const char* kSampleSource = R"(
+def sample(self, logits: Tensor, temperature: float, top_k: int) -> Tensor:
+    scores = logits[:, -1].double()
+    highest = scores.max(-1, keepdim=True)[0]
+    assert bool(torch.isfinite(highest).all()), \
+        "the highest score must be finite: the model may have diverged in training"
+    if temperature == 0.0:
+        return scores.argmax(-1, keepdim=True)
+    scores = (scores - highest) / temperature
+    if top_k > 0:
+        order = torch.argsort(scores, stable=True, dim=-1, descending=True)
+        scores = scores.scatter(-1, order[:, top_k:], -float("inf"))
+    return torch.multinomial(scores.softmax(-1), 1)
+
+def check_sampling(self, text: Tensor, max_new_tokens: int, temperature: float, top_k: int):
+    assert text.dim() == 2 and text.size(1) > 0, \
+        "expected tokens (batch, length), one of each at least, found a shape of " + str(text.size())
+    assert max_new_tokens >= 0 and temperature >= 0.0 and top_k >= 0, \
+        "max_new_tokens (" + str(max_new_tokens) + "), temperature (" + str(temperature) \
+        + ") and top_k (" + str(top_k) + ") must not be negative"
+)";
+
+constexpr const char* kLanguageModelSource = R"(
+def generate(self, prompt: Tensor, max_new_tokens: int = 200, temperature: float = 1.0,
+             top_k: int = 0) -> Tensor:
+    self.check_sampling(prompt, max_new_tokens, temperature, top_k)
+    batch = prompt.size(0)
+    nothing = self.embedding.token.weight.new_zeros([LAYERS, 2, batch, KV_HEADS, 0, HEAD_DIM])
+    past = nothing
+    text = prompt
+    unseen = prompt
+    for _ in range(max_new_tokens):
+        # What falls out of the context moves all positions: nothing in the past is right then.
+        if text.size(1) > CONTEXT:
+            past = nothing
+            unseen = text[:, -CONTEXT:]
+        logits, past = self.step(unseen, past)
+        past = past.detach()
+        unseen = self.sample(logits, temperature, top_k)
+        text = torch.cat([text, unseen], 1)
+    return text[:, prompt.size(1):]
+)";
+
+constexpr const char* kSeq2SeqSource = R"(
+def generate(self, source: Tensor, begin: int, end: int, max_new_tokens: int = 200,
+             temperature: float = 1.0, top_k: int = 0) -> Tensor:
+    self.check_sampling(source, max_new_tokens, temperature, top_k)
+    memory = self.encode(source).detach()
+    past = memory.new_zeros([LAYERS, 2, source.size(0), KV_HEADS, 0, HEAD_DIM])
+    newest = source.new_full([source.size(0), 1], begin)
+    answer = newest[:, :0]
+    ended = newest != newest
+    for _ in range(min(max_new_tokens, CONTEXT)):
+        logits, past = self.step(newest, memory, past)
+        past = past.detach()
+        newest = self.sample(logits, temperature, top_k).masked_fill(ended, end)
+        ended = ended.logical_or(newest == end)
+        if bool(ended.all()):
+            break
+        answer = torch.cat([answer, newest], 1)
+    return answer
+)";
+
+constexpr const char* kPredictSource = R"(
+def predict(self, tokens: Tensor, valid: Optional[Tensor] = None) -> Tensor:
+    if valid is None:
+        valid = tokens == tokens
+    return self.forward_padded(tokens, valid).argmax(-1)
+)";
+
+/// The source with the numbers of a model in the place of their names.
+std::string fill_in(std::string source, const CacheSizes& sizes) {
+  const std::vector<std::pair<std::string, int64_t>> numbers{{"LAYERS", sizes.layers},
+                                                             {"KV_HEADS", sizes.kv_heads},
+                                                             {"HEAD_DIM", sizes.head_dim},
+                                                             {"CONTEXT", sizes.context}};
+  for (const auto& [name, number] : numbers) {
+    for (auto at = source.find(name); at != std::string::npos; at = source.find(name)) {
+      source.replace(at, name.size(), std::to_string(number));
+    }
+  }
+  return source;
+}
+
+}  // namespace
+
+std::string language_model_source(const CacheSizes& sizes) {
+  return kSampleSource + fill_in(kLanguageModelSource, sizes);
+}
+
+std::string seq2seq_source(const CacheSizes& sizes) {
+  return kSampleSource + fill_in(kSeq2SeqSource, sizes);
+}
+
+std::string classifier_source() {
+  return kPredictSource;
+}
+
+}  // namespace attend

@@ -1,0 +1,45 @@
+#include "export/operator_case.h"
+
+namespace attend {
+
+void OperatorTable::add(const char* name, Outputs (*run)(const Tensors&)) {
+  struct NoParameters : torch::nn::Module {};
+  cases_.push_back({.group = "Operator",
+                    .option = name + suffix_,
+                    .module = std::make_shared<NoParameters>(),
+                    .forward = run,
+                    .inputs = {input_},
+                    .dtype = dtype_,
+                    .formats = {"onnx"}});
+}
+
+std::vector<ExportCase> joined(const std::vector<std::vector<ExportCase>>& lists) {
+  std::vector<ExportCase> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+CaseInput numbers() {
+  return reals("x", {kBatch, kLength, 6});
+}
+
+CaseInput fractions() {
+  return {"x", {kBatch, kLength, 6}, [](const std::vector<int64_t>& sizes) {
+            return torch::rand(sizes) * 0.9 + 0.05;
+          }};
+}
+
+CaseInput whole_numbers() {
+  return {"x", {kBatch, kLength}, [](const std::vector<int64_t>& sizes) {
+            return torch::randint(-9, 10, sizes);
+          }};
+}
+
+std::vector<ExportCase> operator_cases() {
+  return joined({function_operators(), arithmetic_operators(), comparison_operators(),
+                 reduction_operators(), product_operators(), shape_operators(), part_operators(),
+                 creation_operators(), indexing_operators(), memory_operators(),
+                 layer_operators()});
+}
+
+}  // namespace attend

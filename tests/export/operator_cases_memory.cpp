@@ -1,0 +1,83 @@
+#include "export/operator_case.h"
+
+#include <torch/types.h>
+
+namespace attend {
+namespace {
+
+using T = torch::Tensor;
+using torch::indexing::Ellipsis;
+using torch::indexing::Slice;
+
+/// Operators that change a tensor, and with it all views of it: ONNX has none, its values stay.
+std::vector<ExportCase> in_place() {
+  OperatorTable with(numbers());
+  with("in_place", [](T x) { return x.clone().relu_().add_(1).mul_(2); });
+  with("in_place_sharing_input", [](T x) {
+    const auto y = x * 1;
+    y.select(0, 0).select(0, 0).add_(1);
+    return y + x;
+  });
+  with("in_place_parts", [](T x) {
+    const auto y = x * 1;
+    y.select(-1, 0).fill_(3);
+    y.slice(-1, 2, 4).mul_(2);
+    return y;
+  });
+  with("in_place_reshaped", [](T x) {
+    const auto y = x * 1;
+    y.unsqueeze(0).add_(1);
+    y.flatten(1).mul_(2);
+    return y;
+  });
+  with("in_place_seen_by_views", [](T x) {
+    const auto y = x.clone();
+    const auto unsqueezed = y.unsqueeze(0);
+    const auto column = y.select(-1, 1);
+    const auto turned = y.transpose(0, 1);
+    y.add_(1);
+    column.mul_(2);
+    return Tensors{y, unsqueezed, column, turned};
+  });
+  with("in_place_chunks", [](T x) {
+    const auto y = x * 2;
+    const auto parts = y.chunk(3, -1);
+    parts[0].sigmoid_();
+    parts[1].tanh_();
+    return Tensors{parts[0] * parts[1], parts[2] * 1, y};
+  });
+  with("in_place_unbound", [](T x) {
+    const auto y = x * 2;
+    const auto parts = y.unbind(-1);
+    parts[3].sigmoid_();
+    parts[1].tanh_();
+    return y;
+  });
+  with("in_place_after_copy", [](T x) {
+    const auto y = x.transpose(0, 1).contiguous();
+    y.relu_();
+    return y.transpose(0, 1) + x;
+  });
+  with("in_place_indices", [](T x) {
+    auto y = torch::zeros_like(x);
+    y.index_put_({Slice(), 0}, x.select(1, 0));
+    y.index_put_({Ellipsis, Slice(1, 3)}, 5.0);
+    return y;
+  });
+  with("in_place_masked", [](T x) {
+    const auto y = (x * 1).masked_fill_(x > 0, 0);
+    const auto z = torch::empty_like(y);
+    z.copy_(y);
+    z.select(1, 0).zero_();
+    return z;
+  });
+  return with.take();
+}
+
+}  // namespace
+
+std::vector<ExportCase> memory_operators() {
+  return in_place();
+}
+
+}  // namespace attend

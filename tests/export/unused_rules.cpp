@@ -1,0 +1,31 @@
+#include "export/unused_rules.h"
+
+#include "export/export_scope.h"
+#include "export/onnx/rules.h"
+#include "export/pt2/traced_program.h"
+
+#include <set>
+
+namespace attend {
+
+std::vector<std::string> unused_rules(const std::vector<ExportCase>& cases) {
+  std::set<const onnx::Rule*> used;
+  for (const auto& any : cases) {
+    if (any.formats.count("onnx") == 0) continue;
+    const auto example = draw_example(any);
+    const auto options = options_of(any);
+    const ExportScope scope(*any.module, example, options);
+    const auto traced = naming(any, [&] {
+      return pt2::trace_program(*any.module, any.forward, example, options,
+                                pt2::UnfittedSizes::left_open);
+    });
+    for (const auto& node : traced.program.nodes) used.insert(onnx::find_rule(node.target));
+  }
+  std::vector<std::string> unused;
+  for (const auto& [name, rule] : onnx::all_rules()) {
+    if (used.count(&rule) == 0) unused.push_back(name);
+  }
+  return unused;
+}
+
+}  // namespace attend
