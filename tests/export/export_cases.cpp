@@ -19,6 +19,7 @@
 #include "attend/io/files.h"
 #include "attend/nn/eval_scope.h"
 #include "export/export_case.h"
+#include "export/onnx/node_types.h"
 #include "export/unused_rules.h"
 
 #include <fmt/format.h>
@@ -220,6 +221,15 @@ std::vector<ExportCase> all_cases() {
   return all;
 }
 
+/// The names of the types that each kind of node takes, of those that do not take all.
+Json types_of_onnx_nodes() {
+  auto all = Json::object();
+  for (const auto& [kind, types] : onnx::types_of_nodes()) {
+    for (const auto type : types) all[kind].push_back(onnx::name_of(type));
+  }
+  return all;
+}
+
 int run(const std::filesystem::path& folder, const std::vector<std::string>& wanted) {
   const char* given = std::getenv("ATTEND_TEST_SEED");
   const uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device{}();
@@ -240,7 +250,10 @@ int run(const std::filesystem::path& folder, const std::vector<std::string>& wan
       ++failures;
     }
   }
-  const Json all{{"seed", seed}, {"learning_rate", kLearningRate}, {"cases", cases}};
+  const Json all{{"seed", seed},
+                 {"learning_rate", kLearningRate},
+                 {"types_of_onnx_nodes", types_of_onnx_nodes()},
+                 {"cases", cases}};
   replace_file(folder / "cases.json", all.dump(1) + "\n");
   fmt::print("{} cases, {} failures\n", cases.size(), failures);
   return failures == 0 ? 0 : 1;

@@ -61,17 +61,24 @@ def find(format, *names):
     return [Case(found[name], described["learning_rate"]) for name in names]
 
 
+def types_of_onnx_nodes():
+    """{kind: the types that its nodes take}, of those that do not take all."""
+    return json.loads((FOLDER / "cases.json").read_text())["types_of_onnx_nodes"]
+
+
 def as_tuple(outputs):
     return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
 
 def assert_equal_outputs(test, found, expected, tolerance):
-    """|difference| <= tolerance * (1 + |expected|), and the same shapes and dtypes."""
+    """|difference| <= tolerance * (1 + |expected|), the same infinities and places of NaN, and the
+    same shapes and dtypes."""
     found = as_tuple(found)
     test.assertEqual(len(found), len(expected))
     for one, other in zip(found, expected):
         test.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))
-        torch.testing.assert_close(one.detach(), other, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(one.detach(), other, rtol=tolerance, atol=tolerance,
+                                   equal_nan=True)
 
 
 def assert_same_at_other_shapes(test, run, case):

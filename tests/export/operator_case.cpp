@@ -38,8 +38,8 @@ CaseInput whole_numbers() {
 std::vector<ExportCase> operator_cases() {
   return joined({function_operators(), arithmetic_operators(), comparison_operators(),
                  reduction_operators(), product_operators(), shape_operators(), part_operators(),
-                 creation_operators(), indexing_operators(), memory_operators(),
-                 layer_operators()});
+                 creation_operators(), indexing_operators(), memory_operators(), layer_operators(),
+                 type_operators(), unusual_operators()});
 }
 
 }  // namespace attend

@@ -61,5 +61,7 @@ std::vector<ExportCase> creation_operators();
 std::vector<ExportCase> indexing_operators();
 std::vector<ExportCase> memory_operators();
 std::vector<ExportCase> layer_operators();
+std::vector<ExportCase> type_operators();
+std::vector<ExportCase> unusual_operators();
 
 }  // namespace attend

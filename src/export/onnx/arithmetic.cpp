@@ -1,22 +1,25 @@
+#include "export/onnx/functions.h"
 #include "export/onnx/rules.h"
+
+#include <cmath>
 
 namespace attend::onnx {
 namespace {
 
 void add(Call& call) {
-  const auto type = computable(call.result_type());
+  const auto type = call.result_type();
   const auto other = call.times(call.operand("other", type), "alpha");
   call.give(call.graph().add("Add", {call.operand("self", type), other}));
 }
 
 void subtract(Call& call) {
-  const auto type = computable(call.result_type());
+  const auto type = call.result_type();
   const auto other = call.times(call.operand("other", type), "alpha");
   call.give(call.graph().add("Sub", {call.operand("self", type), other}));
 }
 
 void subtract_from(Call& call) {
-  const auto type = computable(call.result_type());
+  const auto type = call.result_type();
   const auto self = call.times(call.operand("self", type), "alpha");
   call.give(call.graph().add("Sub", {call.operand("other", type), self}));
 }
@@ -24,68 +27,38 @@ void subtract_from(Call& call) {
 /// Of two operands, as the type of the result.
 Rule of_two(const char* kind) {
   return [kind](Call& call) {
-    const auto type = computable(call.result_type());
+    const auto type = call.result_type();
     call.give(call.graph().add(kind, {call.operand("self", type), call.operand("other", type)}));
   };
 }
 
-/// The remainder that has the sign of the divisor.
-Value modulo(Call& call, Value a, Value b) {
+/// base^exponent, by products that are as exact as the type.
+Value product_of(Call& call, Value base, int64_t exponent) {
   auto& graph = call.graph();
-  if (!is_real(a.type)) return graph.add("Mod", {a, b});
-  const auto zero = graph.number(a.type, 0);
-  const auto rest = graph.add("Mod", {a, b}, {{"fmod", 1}});  // has the sign of the dividend
-  const auto product = graph.add("Mul", {rest, b});
-  const auto differs = graph.add("Less", {product, zero}, {}, Type::boolean);
-  const auto corrected = graph.add("Add", {rest, b});
-  return graph.add("Where", {differs, corrected, rest}, {}, a.type);
-}
-
-/// ONNX rounds the quotient of whole numbers towards zero, and leaves that of others as it is.
-Value floor_of_quotient(Call& call, Value a, Value b) {
-  auto& graph = call.graph();
-  if (is_real(a.type)) return graph.add("Floor", {graph.add("Div", {a, b})});
-  return graph.add("Div", {graph.add("Sub", {a, modulo(call, a, b)}), b});
-}
-
-Value truncated(Call& call, Value x) {
-  auto& graph = call.graph();
-  if (!is_real(x.type)) return x;
-  return graph.add("Mul", {graph.add("Sign", {x}), graph.add("Floor", {graph.add("Abs", {x})})});
-}
-
-void divide(Call& call) {
-  const auto type = computable(call.result_type());
-  const auto a = call.operand("self", type);
-  const auto b = call.operand("other", type);
-  const auto mode = call.has("rounding_mode") ? call.text("rounding_mode") : std::string();
-  if (mode == "floor") return call.give(floor_of_quotient(call, a, b));
-  const auto quotient = call.graph().add("Div", {a, b});
-  call.give(mode == "trunc" ? truncated(call, quotient) : quotient);
-}
-
-void floor_divide(Call& call) {
-  const auto type = computable(call.result_type());
-  call.give(floor_of_quotient(call, call.operand("self", type), call.operand("other", type)));
-}
-
-void remainder(Call& call) {
-  const auto type = computable(call.result_type());
-  call.give(modulo(call, call.operand("self", type), call.operand("other", type)));
-}
-
-void remainder_of_division(Call& call) {
-  const auto type = computable(call.result_type());
-  call.give(call.graph().add("Mod", {call.operand("self", type), call.operand("other", type)},
-                             {{"fmod", 1}}));
+  Value product;
+  for (auto left = exponent; left > 0; left /= 2) {
+    if (left % 2 == 1) product = product.id == 0 ? base : graph.add("Mul", {product, base});
+    if (left > 1) base = graph.add("Mul", {base, base});
+  }
+  return product;
 }
 
 void power(Call& call) {
-  const auto type = computable(call.result_type());
+  const auto type = call.result_type();
   auto& graph = call.graph();
   const auto base = call.operand("self", type);
-  if (!call.is_tensor("exponent") && call.number("exponent").real == 2.0) {
-    return call.give(graph.add("Mul", {base, base}));
+  if (!call.is_tensor("exponent")) {
+    const auto exponent = call.number("exponent").real;
+    // Pow computes those of whole numbers in floating point, too.
+    const bool is_whole = exponent >= 1.0 && exponent == std::floor(exponent);
+    if (exponent == 2.0 || (is_whole && !is_real(type))) {
+      return call.give(product_of(call, base, static_cast<int64_t>(exponent)));
+    }
+    // As LibTorch has them, for which zero and infinity have a sign.
+    if (exponent == 0.5) return call.give(graph.add("Sqrt", {base}));
+    if (exponent == -0.5) {
+      return call.give(graph.add("Reciprocal", {graph.add("Sqrt", {base})}));
+    }
   }
   call.give(graph.add("Pow", {base, call.operand("exponent", type)}));
 }
@@ -101,14 +74,23 @@ Rule add_of_two(const char* kind) {
   };
 }
 
-/// self + weight * (end - self)
+/// self + weight * (end - self), from the end that is nearer, which it then reaches exactly.
 void interpolate(Call& call) {
   const auto type = call.result_type();
   auto& graph = call.graph();
   const auto self = call.operand("self", type);
-  const auto way = graph.add("Sub", {call.operand("end", type), self});
-  const auto part = graph.add("Mul", {way, call.operand("weight", type)});
-  call.give(graph.add("Add", {self, part}));
+  const auto end = call.operand("end", type);
+  const auto weight = call.operand("weight", type);
+  const auto one = graph.number(type, 1);
+  const auto way = graph.add("Sub", {end, self});
+  const auto from_self = graph.add("Add", {self, graph.add("Mul", {way, weight})});
+  const auto back = graph.add("Mul", {way, graph.add("Sub", {one, weight})});
+  const auto from_end = graph.add("Sub", {end, back});
+  if (!call.is_tensor("weight")) {
+    return call.give(std::abs(call.real("weight")) < 0.5 ? from_self : from_end);
+  }
+  const auto is_near = graph.compare("Less", graph.add("Abs", {weight}), graph.number(type, 0.5));
+  call.give(graph.choose(is_near, from_self, from_end));
 }
 
 /// The bounds may be numbers or tensors, one of them may be missing.
@@ -128,24 +110,23 @@ void hard_tanh(Call& call) {
   call.give(graph.add("Min", {value, call.operand("max_val", type)}));
 }
 
-void logaddexp(Call& call) {
-  const auto type = call.result_type();
-  auto& graph = call.graph();
-  const auto a = call.operand("self", type);
-  const auto b = call.operand("other", type);
-  const auto distance = graph.add("Abs", {graph.add("Sub", {a, b})});
-  const auto small = graph.add("Exp", {graph.add("Neg", {distance})});
-  const auto rest = graph.add("Log", {graph.add("Add", {small, graph.number(type, 1)})});
-  call.give(graph.add("Add", {graph.add("Max", {a, b}), rest}));
-}
-
-void truncate(Call& call) {
-  call.give(truncated(call, call.tensor("self")));
-}
-
-void fraction(Call& call) {
-  const auto self = call.tensor("self");
-  call.give(call.graph().add("Sub", {self, truncated(call, self)}));
+/// log(base^a + base^b), from the greater, so that no power overflows. `log_of_base` is natural.
+Rule logaddexp(double log_of_base) {
+  return [=](Call& call) {
+    const auto type = call.result_type();
+    auto& graph = call.graph();
+    const auto a = call.operand("self", type);
+    const auto b = call.operand("other", type);
+    const auto times = [&](Value value, double factor) {
+      return factor == 1.0 ? value : graph.add("Mul", {value, graph.number(type, factor)});
+    };
+    // Equal infinities have no difference that is a number.
+    const auto distance = graph.choose(graph.compare("Equal", a, b), graph.number(type, 0),
+                                       graph.add("Abs", {graph.add("Sub", {a, b})}));
+    const auto small = graph.add("Exp", {times(graph.add("Neg", {distance}), log_of_base)});
+    const auto rest = times(log1p_of_fraction(call, small), 1.0 / log_of_base);
+    call.give(graph.add("Add", {graph.add("Max", {a, b}), rest}));
+  };
 }
 
 }  // namespace
@@ -156,15 +137,9 @@ void add_arithmetic_rules(Rules& rules) {
     rules[named("add")] = add;
     rules[named("sub")] = subtract;
     rules[named("mul")] = of_two("Mul");
-    rules[named("div")] = divide;
-    rules[named("fmod")] = remainder_of_division;
-    rules[named("remainder")] = remainder;
     rules[named("lerp")] = interpolate;
   }
   rules["rsub.Scalar"] = subtract_from;
-  rules["div.Tensor_mode"] = rules["div.Scalar_mode"] = divide;
-  rules["floor_divide.default"] = rules["floor_divide.Scalar"] = floor_divide;
-  rules["remainder.Scalar_Tensor"] = remainder;
   rules["pow.Tensor_Tensor"] = rules["pow.Tensor_Scalar"] = rules["pow.Scalar"] = power;
   rules["maximum.default"] = rules["max.other"] = of_two("Max");
   rules["minimum.default"] = rules["min.other"] = of_two("Min");
@@ -174,9 +149,8 @@ void add_arithmetic_rules(Rules& rules) {
   rules["clamp_min.default"] = rules["clamp_min.Tensor"] = clamp;
   rules["clamp_max.default"] = rules["clamp_max.Tensor"] = clamp;
   rules["hardtanh.default"] = hard_tanh;
-  rules["logaddexp.default"] = logaddexp;
-  rules["trunc.default"] = truncate;
-  rules["frac.default"] = fraction;
+  rules["logaddexp.default"] = logaddexp(1.0);
+  rules["logaddexp2.default"] = logaddexp(M_LN2);
 }
 
 }  // namespace attend::onnx

@@ -59,20 +59,20 @@ void attention(Call& call) {
   if (call.has("attn_mask")) mask = call.tensor("attn_mask");
   if (call.flag("is_causal")) mask = causal_mask(call);
   if (mask.id != 0 && mask.type == Type::boolean) {
-    scores = graph.add("Where", {mask, scores, minus_infinity}, {}, scores.type);
+    scores = graph.choose(mask, scores, minus_infinity);
     const auto last = call.has("attn_mask") ? call.rank("attn_mask") - 1 : 1;
     alive = graph.cast(reduce(call, "ReduceMax", graph.cast(mask, Type::int32), {last}, true),
                        Type::boolean);
   } else if (mask.id != 0) {
     scores = graph.add("Add", {scores, graph.cast(mask, scores.type)});
     const auto best = reduce(call, "ReduceMax", mask, {call.rank("attn_mask") - 1}, true);
-    alive = graph.add("Greater", {best, graph.number(mask.type, -INFINITY)}, {}, Type::boolean);
+    alive = graph.compare("Greater", best, graph.number(mask.type, -INFINITY));
   }
   const auto weights = graph.add("Softmax", {scores}, {{"axis", -1}});
   auto result = graph.add("MatMul", {weights, repeat_heads(call, "value")});
   // Softmax over nothing is NaN, LibTorch gives zeros.
   if (alive.id != 0 && !call.flag("is_causal")) {
-    result = graph.add("Where", {alive, result, graph.number(result.type, 0)}, {}, result.type);
+    result = graph.choose(alive, result, graph.number(result.type, 0));
   }
   call.give(result);
 }

@@ -5,17 +5,16 @@ namespace {
 
 Rule compare(const char* kind) {
   return [kind](Call& call) {
-    const auto type = computable(call.common_type("self", "other"));
-    call.give(call.graph().add(kind, {call.operand("self", type), call.operand("other", type)}, {},
-                               Type::boolean));
+    const auto type = call.common_type("self", "other");
+    call.give(call.graph().compare(kind, call.operand("self", type), call.operand("other", type)));
   };
 }
 
 void differ(Call& call) {
   auto& graph = call.graph();
   const auto type = call.common_type("self", "other");
-  const auto equal = graph.add("Equal", {call.operand("self", type), call.operand("other", type)},
-                               {}, Type::boolean);
+  const auto equal =
+      graph.compare("Equal", call.operand("self", type), call.operand("other", type));
   call.give(graph.add("Not", {equal}));
 }
 
@@ -44,36 +43,25 @@ void bitwise_not(Call& call) {
   call.give(call.graph().add(self.type == Type::boolean ? "Not" : "BitwiseNot", {self}));
 }
 
-/// Runtimes choose between numbers, not between bools.
-Value choose(Call& call, Value condition, Value yes, Value no) {
-  auto& graph = call.graph();
-  if (yes.type != Type::boolean) return graph.add("Where", {condition, yes, no}, {}, yes.type);
-  const auto first = graph.add("And", {condition, yes});
-  return graph.add("Or", {first, graph.add("And", {graph.add("Not", {condition}), no})});
-}
-
 void where(Call& call) {
   const auto type = call.result_type();
-  call.give(choose(call, call.operand("condition", Type::boolean), call.operand("self", type),
-                   call.operand("other", type)));
+  call.give(call.graph().choose(call.operand("condition", Type::boolean),
+                                call.operand("self", type), call.operand("other", type)));
 }
 
 void masked_fill(Call& call) {
   const auto type = call.result_type();
-  call.give(choose(call, call.operand("mask", Type::boolean), call.operand("value", type),
-                   call.operand("self", type)));
+  call.give(call.graph().choose(call.operand("mask", Type::boolean), call.operand("value", type),
+                                call.operand("self", type)));
 }
 
 Value is_nan(Call& call, Value x) {
   return call.graph().add("IsNaN", {x}, {}, Type::boolean);
 }
 
-/// Runtimes know infinities of float32 and float64 alone.
 Value is_infinite(Call& call, Value x, int64_t positive = 1, int64_t negative = 1) {
-  auto& graph = call.graph();
-  const auto wide = x.type == Type::float64 ? x : graph.cast(x, Type::float32);
-  return graph.add("IsInf", {wide}, {{"detect_positive", positive}, {"detect_negative", negative}},
-                   Type::boolean);
+  return call.graph().add(
+      "IsInf", {x}, {{"detect_positive", positive}, {"detect_negative", negative}}, Type::boolean);
 }
 
 /// Whole numbers are neither infinite nor not a number.
@@ -120,9 +108,9 @@ void nan_to_num(Call& call) {
     return graph.number(value.type, call.has(name) ? call.real(name) : otherwise);
   };
   const auto self = value;
-  value = choose(call, is_nan(call, self), given("nan", 0.0), value);
-  value = choose(call, is_infinite(call, self, 1, 0), given("posinf", greatest(self.type)), value);
-  value = choose(call, is_infinite(call, self, 0, 1), given("neginf", -greatest(self.type)), value);
+  value = graph.choose(is_nan(call, self), given("nan", 0.0), value);
+  value = graph.choose(is_infinite(call, self, 1, 0), given("posinf", greatest(self.type)), value);
+  value = graph.choose(is_infinite(call, self, 0, 1), given("neginf", -greatest(self.type)), value);
   call.give(value);
 }
 

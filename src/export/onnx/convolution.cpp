@@ -1,4 +1,3 @@
-#include "export/onnx/rearrange.h"
 #include "export/onnx/rules.h"
 #include "export/onnx/windows.h"
 
@@ -28,9 +27,7 @@ Numbers pads_of(Call& call, const Numbers& kernel, const Numbers& dilation) {
 
 void convolve_as(Call& call, bool transposed) {
   auto& graph = call.graph();
-  // Runtimes convolve float32 and narrower alone.
   const auto type = call.result_type();
-  const auto computed = type == Type::float64 ? Type::float32 : type;
   const auto count = static_cast<std::size_t>(call.rank("weight")) - 2;
   Numbers kernel;
   for (std::size_t i = 0; i < count; ++i) kernel.push_back(call.sizes("weight").at(i + 2).value);
@@ -42,14 +39,12 @@ void convolve_as(Call& call, bool transposed) {
                         {"group", call.integer("groups")}};
   if (transposed)
     attributes["output_padding"] = for_each_dimension(call, "output_padding", count, {0});
-  const bool single = call.rank("input") == static_cast<int64_t>(count) + 1;
-  auto input = call.operand("input", computed);
-  if (single) input = unsqueeze(call, input, {0});
-  std::vector<Value> inputs{input, call.operand("weight", computed)};
-  if (call.has("bias")) inputs.push_back(call.operand("bias", computed));
-  auto result = graph.add(transposed ? "ConvTranspose" : "Conv", inputs, attributes);
-  if (single) result = squeeze(call, result, {0});
-  call.give(result);
+  const auto convolved = [&](Value input) {
+    std::vector<Value> inputs{input, call.operand("weight", type)};
+    if (call.has("bias")) inputs.push_back(call.operand("bias", type));
+    return graph.add(transposed ? "ConvTranspose" : "Conv", inputs, attributes);
+  };
+  call.give(in_batch(call, call.operand("input", type), call.rank("input"), count, convolved));
 }
 
 void convolve(Call& call) {

@@ -27,7 +27,7 @@ Rule fill_as_self(std::optional<int64_t> number) {
     const auto type = call.result_type();
     const auto value = number ? graph.number(type, *number)
                               : call.operand(call.has("fill_value") ? "fill_value" : "value", type);
-    const auto shape = graph.add("Shape", {call.tensor("self")}, {}, Type::int64);
+    const auto shape = graph.shape_of(call.tensor("self"));
     call.give(graph.add("Expand", {value, shape}));
   };
 }
@@ -35,7 +35,7 @@ Rule fill_as_self(std::optional<int64_t> number) {
 /// What is copied takes the place of all elements.
 void copy(Call& call) {
   auto& graph = call.graph();
-  const auto shape = graph.add("Shape", {call.tensor("self")}, {}, Type::int64);
+  const auto shape = graph.shape_of(call.tensor("self"));
   call.give(graph.add("Expand", {call.operand("src", call.result_type()), shape}));
 }
 

@@ -1,5 +1,7 @@
 #include "export/onnx/graph.h"
 
+#include "export/onnx/node_types.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,10 +40,6 @@ int kind_of(Type type) {
   return is_real(type) ? 2 : 1;
 }
 
-Type computable(Type type) {
-  return type == Type::boolean ? Type::int32 : type;
-}
-
 Type promote(Type one, Type other) {
   if (one == other) return one;
   if (kind_of(one) != kind_of(other)) return kind_of(one) > kind_of(other) ? one : other;
@@ -56,12 +54,34 @@ Value Graph::add_input(Type type) {
 
 Value Graph::add(const std::string& kind, const std::vector<Value>& inputs,
                  const Attributes& attributes, std::optional<Type> type) {
-  const auto given = type.value_or(inputs.empty() ? Type::float32 : inputs.front().type);
-  return add(kind, inputs, attributes, std::vector<Type>{given}).front();
+  if (inputs.empty()) return push(kind, inputs, attributes, {type.value_or(Type::float32)}).front();
+  const auto given = inputs.front().type;
+  const auto fit = fitting(kind, given);
+  const auto result = push(kind, cast_all(inputs, given, fit), attributes, {type.value_or(fit)});
+  return type ? result.front() : cast(result.front(), given);
 }
 
 std::vector<Value> Graph::add(const std::string& kind, const std::vector<Value>& inputs,
                               const Attributes& attributes, const std::vector<Type>& types) {
+  const auto given = inputs.front().type;
+  const auto fit = fitting(kind, given);
+  auto computed = types;
+  std::replace(computed.begin(), computed.end(), given, fit);
+  auto results = push(kind, cast_all(inputs, given, fit), attributes, computed);
+  for (std::size_t i = 0; i < results.size(); ++i) results[i] = cast(results[i], types[i]);
+  return results;
+}
+
+/// Those of a type as another.
+std::vector<Value> Graph::cast_all(std::vector<Value> values, Type from, Type to) {
+  for (auto& value : values) {
+    if (value.id != 0 && value.type == from) value = cast(value, to);
+  }
+  return values;
+}
+
+std::vector<Value> Graph::push(const std::string& kind, const std::vector<Value>& inputs,
+                               const Attributes& attributes, const std::vector<Type>& types) {
   std::vector<Value> outputs;
   for (const auto type : types) outputs.push_back(next(type));
   nodes_.push_back({kind, inputs, attributes, outputs});
@@ -95,6 +115,20 @@ Value Graph::number(Type type, const Number& number) {
 Value Graph::cast(Value value, Type type) {
   if (value.type == type) return value;
   return add("Cast", {value}, {{"to", static_cast<int64_t>(type)}}, type);
+}
+
+Value Graph::compare(const std::string& kind, Value one, Value other) {
+  return add(kind, {one, other}, {}, Type::boolean);
+}
+
+Value Graph::choose(Value condition, Value yes, Value no) {
+  const auto fit = fitting("Where", yes.type);
+  const auto chosen = push("Where", {condition, cast(yes, fit), cast(no, fit)}, {}, {fit});
+  return cast(chosen.front(), yes.type);
+}
+
+Value Graph::shape_of(Value value) {
+  return add("Shape", {value}, {}, Type::int64);
 }
 
 void Graph::drop_unused(const std::vector<Value>& outputs) {

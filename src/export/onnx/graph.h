@@ -30,8 +30,6 @@ enum class Type : int32_t {
 bool is_real(Type type);
 /// What decides between types of different kinds: numbers are wider than bools, reals than whole.
 int kind_of(Type type);
-/// ONNX has no sums, products and order of bools; LibTorch computes as if they were 0 and 1.
-Type computable(Type type);
 /// What LibTorch computes with for two tensors of these types.
 Type promote(Type one, Type other);
 
@@ -75,13 +73,16 @@ class Graph {
   /// A value from outside: an input or a weight.
   Value add_input(Type type);
 
-  /// A node with one result, of the type of the first input unless `type` says another.
+  /// A node with one result, of the type of the first input unless `type` says another. Types that
+  /// nodes of this kind do not take are computed as others that they do; throws UnfitType if there
+  /// are none.
   ///
   ///     graph.add("Add", {x, y})
   ///     graph.add("Softmax", {scores}, {{"axis", -1}})
   Value add(const std::string& kind, const std::vector<Value>& inputs,
             const Attributes& attributes = {}, std::optional<Type> type = {});
-  /// A node with a result for each of `types`.
+  /// A node with a result for each of `types`. Those of the first input's type are what it
+  /// computes.
   std::vector<Value> add(const std::string& kind, const std::vector<Value>& inputs,
                          const Attributes& attributes, const std::vector<Type>& types);
 
@@ -92,6 +93,12 @@ class Graph {
 
   /// `value` itself if it has the type already.
   Value cast(Value value, Type type);
+  /// Bools: whether `kind` (Less, Equal, ...) holds.
+  Value compare(const std::string& kind, Value one, Value other);
+  /// `yes` where the condition holds, `no` elsewhere.
+  Value choose(Value condition, Value yes, Value no);
+  /// The sizes of a value, int64 of one dimension.
+  Value shape_of(Value value);
 
   /// Removes the nodes that nothing of `outputs` depends on.
   void drop_unused(const std::vector<Value>& outputs);
@@ -100,6 +107,9 @@ class Graph {
 
  private:
   Value next(Type type) { return {++values_, type}; }
+  std::vector<Value> push(const std::string& kind, const std::vector<Value>& inputs,
+                          const Attributes& attributes, const std::vector<Type>& types);
+  std::vector<Value> cast_all(std::vector<Value> values, Type from, Type to);
 
   std::size_t values_ = 0;
   std::vector<Node> nodes_;

@@ -62,7 +62,7 @@ Indices read_indices(Call& call) {
   for (std::size_t i = 1; i < indices.size(); ++i) {
     sum = graph.add("Add", {sum, indices[i].value});
   }
-  const auto shape = graph.add("Shape", {sum}, {}, Type::int64);
+  const auto shape = graph.shape_of(sum);
   for (const auto& index : indices) {
     const auto whole =
         indices.size() == 1 ? index.value : graph.add("Expand", {index.value, shape});
@@ -98,8 +98,7 @@ void index(Call& call) {
   const auto before = read.order.front();  // dimensions that the result has in front of the index's
   if (read.in_place && before > 0) {
     // (index..., before..., after...) -> (before..., index..., after...)
-    std::vector<int64_t> order(static_cast<std::size_t>(call.result_rank()));
-    std::iota(order.begin(), order.end(), 0);
+    auto order = all_dimensions(call.result_rank());
     std::rotate(order.begin(), order.begin() + read.rank, order.begin() + read.rank + before);
     found = transpose(call, found, order);
   }
@@ -188,7 +187,7 @@ void masked_select(Call& call) {
   const auto self = call.tensor("self");
   const auto mask = call.operand("mask", Type::boolean);
   const auto expanded = [&](Value value, Value other) {
-    const auto shape = graph.add("Shape", {other}, {}, Type::int64);
+    const auto shape = graph.shape_of(other);
     return graph.add("Expand", {value, shape});
   };
   // Each with the other's shape, which makes both the common one.
@@ -198,13 +197,15 @@ void masked_select(Call& call) {
   call.give(graph.add("Compress", {values, flat}));
 }
 
-/// In which bucket each element falls: how many bounds are below it.
+/// In which bucket each element falls: how many bounds are not above it, or not even equal to it.
+/// Of NaN all are, as in LibTorch.
 void bucketize(Call& call) {
   auto& graph = call.graph();
   const auto type = call.common_type("self", "boundaries");
   const auto self = unsqueeze(call, call.operand("self", type), {call.rank("self")});
-  const auto kind = call.flag("right") ? "LessOrEqual" : "Less";
-  const auto below = graph.add(kind, {call.operand("boundaries", type), self}, {}, Type::boolean);
+  const auto* kind = call.flag("right") ? "Greater" : "GreaterOrEqual";
+  const auto above = graph.compare(kind, call.operand("boundaries", type), self);
+  const auto below = graph.add("Not", {above});
   call.give(reduce(call, "ReduceSum", graph.cast(below, Type::int64), {call.rank("self")}, false));
 }
 
@@ -215,7 +216,7 @@ void one_hot(Call& call) {
   std::vector<int64_t> all(static_cast<std::size_t>(classes));
   std::iota(all.begin(), all.end(), 0);
   const auto self = unsqueeze(call, call.operand("self", Type::int64), {call.rank("self")});
-  call.give(graph.add("Equal", {self, graph.list(all)}, {}, Type::boolean));
+  call.give(graph.compare("Equal", self, graph.list(all)));
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ void group_norm(Call& call) {
   const auto groups =
       graph.add("Reshape", {input, graph.list({0, call.integer("num_groups"), -1})});
   const auto normal = by_deviation(call, groups, {2}, call.real("eps"));
-  const auto shape = graph.add("Shape", {input}, {}, Type::int64);
+  const auto shape = graph.shape_of(input);
   call.give(by_channel(call, graph.add("Reshape", {normal, shape}), rank));
 }
 

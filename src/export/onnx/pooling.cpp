@@ -10,13 +10,8 @@ namespace {
 
 /// A node over windows, for inputs with and without a batch.
 Value over_windows(Call& call, const char* kind, std::size_t count, const Attributes& attributes) {
-  // Runtimes average float32 and narrower alone.
-  const auto type = call.result_type();
-  auto input = call.operand("self", type == Type::float64 ? Type::float32 : type);
-  const bool single = call.rank("self") == static_cast<int64_t>(count) + 1;
-  if (single) input = unsqueeze(call, input, {0});
-  auto result = call.graph().add(kind, {input}, attributes);
-  return single ? squeeze(call, result, {0}) : result;
+  return in_batch(call, call.tensor("self"), call.rank("self"), count,
+                  [&](Value input) { return call.graph().add(kind, {input}, attributes); });
 }
 
 Attributes windows(Call& call, std::size_t count) {
@@ -52,21 +47,27 @@ Rule average_pool(std::size_t count) {
   };
 }
 
+enum class Pool { mean, greatest };
+
+Value pool_to_one(Call& call, Pool pool, Value value, int64_t dimension) {
+  if (pool == Pool::mean) return reduce(call, "ReduceMean", value, {dimension}, true);
+  return reduce_to_extreme(call, "ReduceMax", value, {dimension}, true);
+}
+
 /// One dimension cut into so many windows, which may overlap, each reduced to one element.
-Value pool_dimension(Call& call, const char* kind, Value value, int64_t dimension, int64_t size,
+Value pool_dimension(Call& call, Pool pool, Value value, int64_t dimension, int64_t size,
                      int64_t windows) {
   std::vector<Value> parts;
   for (int64_t i = 0; i < windows; ++i) {
     const auto start = i * size / windows;
     const auto end = ((i + 1) * size + windows - 1) / windows;
-    parts.push_back(
-        reduce(call, kind, slice(call, value, dimension, start, end), {dimension}, true));
+    parts.push_back(pool_to_one(call, pool, slice(call, value, dimension, start, end), dimension));
   }
   return call.graph().add("Concat", parts, {{"axis", dimension}});
 }
 
 /// As many windows as the output has elements, however large the input is.
-Rule adaptive(const char* kind, std::size_t count) {
+Rule adaptive(Pool pool, std::size_t count) {
   return [=](Call& call) {
     const auto wanted = for_each_dimension(call, "output_size", count, {});
     const auto rank = call.rank("self");
@@ -75,11 +76,11 @@ Rule adaptive(const char* kind, std::size_t count) {
       const auto dimension = rank - static_cast<int64_t>(count - i);
       const auto& size = call.sizes("self").at(static_cast<std::size_t>(dimension));
       if (wanted[i] == 1) {
-        value = reduce(call, kind, value, {dimension}, true);
+        value = pool_to_one(call, pool, value, dimension);
       } else if (!is_fixed(size)) {
         call.refuse("it pools a dimension whose size is not fixed to more than one element");
       } else if (wanted[i] != size.value) {
-        value = pool_dimension(call, kind, value, dimension, size.value, wanted[i]);
+        value = pool_dimension(call, pool, value, dimension, size.value, wanted[i]);
       }
     }
     call.give(value);
@@ -93,8 +94,8 @@ void add_pooling_rules(Rules& rules) {
     const auto kind = std::to_string(count) + "d.default";
     rules["max_pool" + kind] = max_pool(count);
     rules["avg_pool" + kind] = average_pool(count);
-    rules["adaptive_avg_pool" + kind] = adaptive("ReduceMean", count);
-    rules["adaptive_max_pool" + kind] = adaptive("ReduceMax", count);
+    rules["adaptive_avg_pool" + kind] = adaptive(Pool::mean, count);
+    rules["adaptive_max_pool" + kind] = adaptive(Pool::greatest, count);
   }
 }
 

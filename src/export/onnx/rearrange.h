@@ -3,8 +3,17 @@
 #include "export/onnx/call.h"
 
 #include <limits>
+#include <numeric>
+#include <vector>
 
 namespace attend::onnx {
+
+/// 0, 1, ... rank - 1.
+inline std::vector<int64_t> all_dimensions(int64_t rank) {
+  std::vector<int64_t> all(static_cast<std::size_t>(rank));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
 
 // Dimensions are not negative, except in `squeeze`.
 

@@ -74,20 +74,16 @@ Rule recurrent(const Kind& kind) {
       call.refuse("it is called in training mode");
     }
     if (call.rank("input") != 3) call.refuse("its input has no batch");
-    // Runtimes have these for float32 and narrower alone.
-    const auto type = call.result_type();
-    const auto computed = type == Type::float64 ? Type::float32 : type;
-    auto given = kind.states == 1 ? std::vector<Value>{call.tensor("hx")} : call.tensors("hx");
-    auto weights = call.tensors("params");
-    for (auto& state : given) state = graph.cast(state, computed);
-    for (auto& weight : weights) weight = graph.cast(weight, computed);
+    const auto given =
+        kind.states == 1 ? std::vector<Value>{call.tensor("hx")} : call.tensors("hx");
+    const auto weights = call.tensors("params");
     const std::size_t directions = call.flag("bidirectional") ? 2 : 1;
     const auto layers = static_cast<std::size_t>(call.integer("num_layers"));
     const auto each = weights.size() / layers;
     if (each != directions * (call.flag("has_biases") ? 4 : 2)) {
       call.refuse("its states are projected");
     }
-    auto x = call.operand("input", computed);
+    auto x = call.tensor("input");
     if (call.flag("batch_first")) x = transpose(call, x, {1, 0, 2});
     std::vector<std::vector<Value>> states(kind.states);  // of each layer
     for (std::size_t i = 0; i < layers; ++i) {

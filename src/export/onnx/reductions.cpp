@@ -1,9 +1,9 @@
+#include "export/onnx/rearrange.h"
 #include "export/onnx/reduce.h"
 #include "export/onnx/rules.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace attend::onnx {
 
@@ -34,13 +34,28 @@ Value count(Call& call, const Sizes& sizes, const std::vector<int64_t>& dimensio
 
 namespace {
 
-using Dimensions = std::vector<int64_t>;
-
-Dimensions all_dimensions(int64_t rank) {
-  Dimensions all(static_cast<std::size_t>(rank));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
+/// Where a value is NaN, as numbers; nothing if whole numbers never are.
+Value nans_in(Call& call, Value value) {
+  if (!is_real(value.type)) return {};
+  auto& graph = call.graph();
+  return graph.cast(graph.add("IsNaN", {value}, {}, Type::boolean), Type::int32);
 }
+
+}  // namespace
+
+Value reduce_to_extreme(Call& call, const char* kind, Value value,
+                        const std::vector<int64_t>& dimensions, bool keep) {
+  auto& graph = call.graph();
+  const auto extreme = reduce(call, kind, value, dimensions, keep);
+  const auto nans = nans_in(call, value);
+  if (nans.id == 0 || dimensions.empty()) return extreme;
+  const auto some = graph.cast(reduce(call, "ReduceMax", nans, dimensions, keep), Type::boolean);
+  return graph.choose(some, graph.number(value.type, NAN), extreme);
+}
+
+namespace {
+
+using Dimensions = std::vector<int64_t>;
 
 /// Those that are named; all if none are.
 Dimensions reduced(Call& call) {
@@ -74,13 +89,20 @@ Value sum_of(Call& call, Value value, const Dimensions& dimensions, bool keep) {
 }
 
 void sum(Call& call) {
-  const auto value = call.operand("self", computable(call.result_type()));
+  const auto value = call.operand("self", call.result_type());
   call.give(sum_of(call, value, reduced(call), keeps(call)));
+}
+
+Rule extreme_of(const char* kind) {
+  return [=](Call& call) {
+    const auto value = call.operand("self", call.result_type());
+    call.give(reduce_to_extreme(call, kind, value, reduced(call), keeps(call)));
+  };
 }
 
 Rule reduction(const char* kind) {
   return [=](Call& call) {
-    const auto value = call.operand("self", computable(call.result_type()));
+    const auto value = call.operand("self", call.result_type());
     call.give(reduce(call, kind, value, reduced(call), keeps(call)));
   };
 }
@@ -101,23 +123,31 @@ void all(Call& call) {
   call.give(graph.add("Not", {any_of(call, wrong)}));
 }
 
-/// The place of the extreme value along a dimension.
+/// The place of the extreme value along a dimension, or of the first NaN.
 Value place_of(Call& call, const char* kind, Value value, int64_t dimension, bool keep) {
-  return call.graph().add(kind, {value}, {{"axis", dimension}, {"keepdims", int64_t{keep}}},
-                          Type::int64);
+  auto& graph = call.graph();
+  const auto find = [&](const char* which, Value among) {
+    return graph.add(which, {among}, {{"axis", dimension}, {"keepdims", int64_t{keep}}},
+                     Type::int64);
+  };
+  const auto place = find(kind, value);
+  const auto nans = nans_in(call, value);
+  if (nans.id == 0) return place;
+  const auto some = graph.cast(reduce(call, "ReduceMax", nans, {dimension}, keep), Type::boolean);
+  return graph.choose(some, find("ArgMax", nans), place);
 }
 
 /// The extreme value along a dimension, and its place.
 Rule extreme(const char* kind, const char* place) {
   return [=](Call& call) {
     auto& graph = call.graph();
-    const auto self = call.operand("self", computable(call.result_type()));
+    const auto self = call.operand("self", call.result_type());
     if (call.rank("self") == 0) {
       call.give(self);
       return call.give(graph.number(Type::int64, 0), 1);
     }
     const auto dimension = call.dimension("dim");
-    call.give(reduce(call, kind, self, {dimension}, keeps(call)));
+    call.give(reduce_to_extreme(call, kind, self, {dimension}, keeps(call)));
     call.give(place_of(call, place, self, dimension, keeps(call)), 1);
   };
 }
@@ -125,8 +155,7 @@ Rule extreme(const char* kind, const char* place) {
 Rule place(const char* kind) {
   return [=](Call& call) {
     auto& graph = call.graph();
-    auto self = call.tensor("self");
-    self = graph.cast(self, computable(self.type));
+    const auto self = call.tensor("self");
     if (call.rank("self") == 0) return call.give(graph.number(Type::int64, 0));
     if (call.has("dim")) {
       return call.give(place_of(call, kind, self, call.dimension("dim"), keeps(call)));
@@ -173,7 +202,7 @@ Value norm_of(Call& call, Value value, double p, const Dimensions& dimensions, b
   const auto size = graph.add("Abs", {value});
   if (p == 1.0) return reduce(call, "ReduceSum", size, dimensions, keep);
   if (std::isinf(p)) {
-    return reduce(call, p > 0 ? "ReduceMax" : "ReduceMin", size, dimensions, keep);
+    return reduce_to_extreme(call, p > 0 ? "ReduceMax" : "ReduceMin", size, dimensions, keep);
   }
   if (p == 0.0) {
     const auto some = graph.cast(graph.cast(value, Type::boolean), value.type);
@@ -194,7 +223,7 @@ Rule norm(const char* order) {
 
 void cumulative_sum(Call& call) {
   auto& graph = call.graph();
-  const auto value = call.operand("self", computable(call.result_type()));
+  const auto value = call.operand("self", call.result_type());
   if (call.rank("self") == 0) return call.give(value);
   call.give(graph.add("CumSum", {value, graph.number(Type::int64, call.dimension("dim"))}));
 }
@@ -211,8 +240,8 @@ void add_reduction_rules(Rules& rules) {
   rules["sum.default"] = rules["sum.dim_IntList"] = sum;
   rules["mean.default"] = rules["mean.dim"] = reduction("ReduceMean");
   rules["prod.default"] = rules["prod.dim_int"] = reduction("ReduceProd");
-  rules["amax.default"] = rules["max.default"] = reduction("ReduceMax");
-  rules["amin.default"] = rules["min.default"] = reduction("ReduceMin");
+  rules["amax.default"] = rules["max.default"] = extreme_of("ReduceMax");
+  rules["amin.default"] = rules["min.default"] = extreme_of("ReduceMin");
   rules["logsumexp.default"] = reduction("ReduceLogSumExp");
   rules["max.dim"] = extreme("ReduceMax", "ArgMax");
   rules["min.dim"] = extreme("ReduceMin", "ArgMin");

@@ -16,10 +16,7 @@ std::vector<double> factors_of(Call& call) {
 /// To sizes that are given, or by factors.
 Value resize(Call& call, const Attributes& attributes) {
   auto& graph = call.graph();
-  // Runtimes resize float32 and narrower alone.
-  const auto type = call.result_type();
-  const auto* argument = call.has("input") ? "input" : "self";
-  const auto input = call.operand(argument, type == Type::float64 ? Type::float32 : type);
+  const auto input = call.tensor(call.has("input") ? "input" : "self");
   const auto given = factors_of(call);
   if (!given.empty()) {
     std::vector<Number> factors{1, 1};

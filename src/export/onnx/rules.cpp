@@ -5,11 +5,13 @@ namespace attend::onnx {
 const Rules& all_rules() {
   static const Rules all = [] {
     Rules rules;
+    add_activation_rules(rules);
     add_arithmetic_rules(rules);
     add_attention_rules(rules);
     add_comparison_rules(rules);
     add_convolution_rules(rules);
     add_creation_rules(rules);
+    add_division_rules(rules);
     add_function_rules(rules);
     add_indexing_rules(rules);
     add_linear_rules(rules);

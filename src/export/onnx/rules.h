@@ -16,11 +16,13 @@ using Rule = std::function<void(Call&)>;
 /// names: subtract is sub, and all convolutions are _convolution.
 using Rules = std::map<std::string, Rule>;
 
+void add_activation_rules(Rules& rules);
 void add_arithmetic_rules(Rules& rules);
 void add_attention_rules(Rules& rules);
 void add_comparison_rules(Rules& rules);
 void add_convolution_rules(Rules& rules);
 void add_creation_rules(Rules& rules);
+void add_division_rules(Rules& rules);
 void add_function_rules(Rules& rules);
 void add_indexing_rules(Rules& rules);
 void add_linear_rules(Rules& rules);

@@ -3,14 +3,9 @@
 #include "export/onnx/rules.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace attend::onnx {
 namespace {
-
-Value shape_of(Call& call, Value value) {
-  return call.graph().add("Shape", {value}, {}, Type::int64);
-}
 
 Value scattered(Call& call, Value self, Value index, Value updates, int64_t dimension,
                 const std::string& reduction) {
@@ -35,10 +30,8 @@ Value taken(Call& call, Value source, Value index) {
   if (std::equal(have.begin(), have.end(), want.begin(), want.end(), same)) return source;
   auto& graph = call.graph();
   const std::vector<int64_t> start(have.size(), 0);
-  std::vector<int64_t> dimensions(have.size());
-  std::iota(dimensions.begin(), dimensions.end(), 0);
-  return graph.add("Slice",
-                   {source, graph.list(start), shape_of(call, index), graph.list(dimensions)});
+  const auto dimensions = graph.list(all_dimensions(call.rank("src")));
+  return graph.add("Slice", {source, graph.list(start), graph.shape_of(index), dimensions});
 }
 
 void scatter_with(Call& call, const std::string& reduction) {
@@ -49,7 +42,7 @@ void scatter_with(Call& call, const std::string& reduction) {
   const auto updates =
       call.has("src")
           ? taken(call, call.operand("src", self.type), index)
-          : graph.add("Expand", {call.operand("value", self.type), shape_of(call, index)});
+          : graph.add("Expand", {call.operand("value", self.type), graph.shape_of(index)});
   call.give(scattered(call, self, index, updates, call.dimension("dim"), reduction));
 }
 
@@ -65,7 +58,7 @@ void scatter_add(Call& call) {
 Value spread(Call& call, Value index, Value source, int64_t dimension) {
   auto& graph = call.graph();
   const auto around = along(call, index, dimension, call.rank("self"));
-  return graph.add("Expand", {around, shape_of(call, source)});
+  return graph.add("Expand", {around, graph.shape_of(source)});
 }
 
 void index_add(Call& call) {
@@ -104,9 +97,9 @@ void index_put(Call& call) {
   // values broadcast to what they replace.
   auto values = call.operand("values", self.type);
   const auto before = read.order.front();
-  auto rest = shape_of(call, self);
+  auto rest = graph.shape_of(self);
   rest = slice(call, rest, 0, static_cast<int64_t>(read.indexed), kEnd);
-  const auto index_shape = slice(call, shape_of(call, read.places), 0, 0, -1);
+  const auto index_shape = slice(call, graph.shape_of(read.places), 0, 0, -1);
   if (read.in_place && before > 0) {
     // (before..., index..., after...) -> (index..., before..., after...)
     const auto ahead = slice(call, rest, 0, 0, before);
@@ -114,8 +107,7 @@ void index_put(Call& call) {
     const auto shape = graph.add("Concat", {ahead, index_shape, behind}, {{"axis", 0}});
     values = graph.add("Expand", {values, shape});
     const auto rank = read.rank + call.rank("self") - static_cast<int64_t>(read.indexed);
-    std::vector<int64_t> order(static_cast<std::size_t>(rank));
-    std::iota(order.begin(), order.end(), 0);
+    auto order = all_dimensions(rank);
     std::rotate(order.begin(), order.begin() + before, order.begin() + before + read.rank);
     values = transpose(call, values, order);
   } else {
@@ -140,7 +132,7 @@ void select_scatter(Call& call) {
   const auto dimension = call.dimension("dim");
   const auto source = unsqueeze(call, call.operand("src", self.type), {dimension});
   const auto index = graph.add(
-      "Expand", {graph.number(Type::int64, call.integer("index")), shape_of(call, source)});
+      "Expand", {graph.number(Type::int64, call.integer("index")), graph.shape_of(source)});
   call.give(scattered(call, self, index, source, dimension, "none"));
 }
 

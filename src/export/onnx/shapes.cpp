@@ -2,7 +2,6 @@
 #include "export/onnx/rules.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace attend::onnx {
 
@@ -11,8 +10,7 @@ Value transpose(Call& call, Value value, const std::vector<int64_t>& order) {
 }
 
 Value swap(Call& call, Value value, int64_t rank, int64_t one, int64_t other) {
-  std::vector<int64_t> order(static_cast<std::size_t>(rank));
-  std::iota(order.begin(), order.end(), 0);
+  auto order = all_dimensions(rank);
   std::swap(order.at(static_cast<std::size_t>(one)), order.at(static_cast<std::size_t>(other)));
   return transpose(call, value, order);
 }
@@ -47,7 +45,7 @@ void expand(Call& call) {
 
 void expand_as(Call& call) {
   auto& graph = call.graph();
-  const auto shape = graph.add("Shape", {call.tensor("other")}, {}, Type::int64);
+  const auto shape = graph.shape_of(call.tensor("other"));
   call.give(graph.add("Expand", {call.tensor("self"), shape}));
 }
 
@@ -61,9 +59,7 @@ void broadcast_tensors(Call& call) {
 
 void squeeze_rule(Call& call) {
   const auto& sizes = call.sizes("self");
-  std::vector<int64_t> wanted(sizes.size());
-  std::iota(wanted.begin(), wanted.end(), 0);
-  if (call.has("dim")) wanted = call.dimensions("dim");
+  const auto wanted = call.has("dim") ? call.dimensions("dim") : all_dimensions(call.rank("self"));
   std::vector<int64_t> ones;
   for (const auto dimension : wanted) {
     if (sizes.empty()) break;
@@ -93,8 +89,8 @@ void swap_last(Call& call) {
 }
 
 void reverse_dimensions(Call& call) {
-  std::vector<int64_t> order(static_cast<std::size_t>(call.rank("self")));
-  std::iota(order.rbegin(), order.rend(), 0);
+  auto order = all_dimensions(call.rank("self"));
+  std::reverse(order.begin(), order.end());
   call.give(transpose(call, call.tensor("self"), order));
 }
 
@@ -150,10 +146,7 @@ void stack(Call& call) {
 
 /// Ones in front of the dimensions, so that there are `rank`.
 Value with_rank(Call& call, Value value, int64_t from, int64_t rank) {
-  if (from >= rank) return value;
-  std::vector<int64_t> front(static_cast<std::size_t>(rank - from));
-  std::iota(front.begin(), front.end(), 0);
-  return unsqueeze(call, value, front);
+  return from >= rank ? value : unsqueeze(call, value, all_dimensions(rank - from));
 }
 
 Rule repeat(const char* times) {

@@ -1,6 +1,7 @@
 #include "export/onnx/translate.h"
 
 #include "export/onnx/memory.h"
+#include "export/onnx/node_types.h"
 #include "export/onnx/rules.h"
 
 #include <fmt/format.h>
@@ -52,6 +53,9 @@ class Translator {
         Call call(node, translation_);
         (*find_rule(node.target))(call);
         memory_.note(node);
+      } catch (const UnfitType& error) {
+        throw Untranslatable({{i, fmt::format("{} cannot be exported to ONNX: {}",
+                                              operator_name(node.target), error.what())}});
       } catch (const std::exception& error) {
         throw Untranslatable({{i, error.what()}});
       }
