@@ -103,6 +103,8 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   ExportScope scope(module, example_inputs, options);
   const auto traced =
       pt2::trace_program(module, forward, example_inputs, options, pt2::UnfittedSizes::left_open);
+  TORCH_CHECK_VALUE(!traced.program.outputs.empty(),
+                    "an ONNX file needs an output, forward returns none");
   const auto output_names =
       numbered_names(options.output_names, traced.program.outputs.size(), "output");
   TORCH_CHECK_VALUE(output_names.size() == traced.program.outputs.size(), "output_names (",

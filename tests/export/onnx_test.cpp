@@ -180,6 +180,44 @@ TEST(Onnx, GivesSeveralOutputsAndInputsAsOutputs) {
       throws<c10::ValueError>("output_names (4) must not be more than the outputs (3)"));
 }
 
+TEST(Onnx, GivesAnInputOrAWeightAlone) {
+  const TemporaryDirectory directory;
+  export_function([](const torch::Tensor& x) { return x; }, directory / "input.onnx");
+  const auto input = read_onnx(directory / "input.onnx");
+  EXPECT_THAT(input.operators, ElementsAre("Identity"));
+  EXPECT_THAT(input.outputs, ElementsAre("output0"));
+
+  torch::nn::Linear layer(4, 3);
+  export_onnx(
+      *layer, [&](const auto&) { return layer->weight; }, {torch::randn({2, 4})},
+      directory / "weight.onnx", kOtherSizes);
+  const auto weight = read_onnx(directory / "weight.onnx");
+  EXPECT_THAT(weight.operators, ElementsAre("Identity"));
+  EXPECT_THAT(weight.inputs, ElementsAre("input0"));
+  EXPECT_THAT(weight.initializers, ElementsAre("weight"));
+}
+
+TEST(Onnx, RefusesAModuleWithoutOutputs) {
+  const TemporaryDirectory directory;
+  EXPECT_THAT(
+      [&] {
+        export_function([](const torch::Tensor&) { return std::vector<torch::Tensor>(); },
+                        directory / "m");
+      },
+      throws<c10::ValueError>("an ONNX file needs an output, forward returns none"));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
+}
+
+TEST(Onnx, NamesTheNodeAndTheTypeThatDoNotFit) {
+  const TemporaryDirectory directory;
+  const auto pools = [](const torch::Tensor& x) {
+    return torch::max_pool2d(x.unsqueeze(0).to(torch::kLong), 1);
+  };
+  EXPECT_THAT([&] { export_function(pools, directory / "m"); },
+              throws<std::runtime_error>(
+                  "aten::max_pool2d cannot be exported to ONNX: MaxPool of ONNX takes no int64"));
+}
+
 TEST(Onnx, WritesThroughViewsWhatIsChangedInPlace) {
   const TemporaryDirectory directory;
   export_function(

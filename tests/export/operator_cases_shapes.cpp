@@ -9,6 +9,8 @@ using T = torch::Tensor;
 
 std::vector<ExportCase> reshaped() {
   OperatorTable with(numbers());
+  with("input_alone", [](T x) { return x; });
+  with("numbers_alone", [](T) { return Tensors{torch::arange(3), torch::tensor(2.5)}; });
   with("view", [](T x) { return x.view({-1, 6}); });
   with("view_without_copy", [](T x) { return torch::_unsafe_view(x, {-1, 6}); });
   with("view_as", [](T x) { return x.flatten().view_as(x); });

@@ -11,6 +11,11 @@ namespace attend::onnx {
 
 /// Follows which tensors share memory, since values of ONNX have none: what is changed in place is
 /// another value from then on, and so is all that it is a view of.
+///
+/// What was changed is put back through select, slice, the parts of chunk, split and unbind, and
+/// views that only reshape (view, unsqueeze, flatten, ...). Through others, such as transpose,
+/// permute, expand, diagonal and as_strided, it is not: then a later read of the tensor that they
+/// are views of, or of another view of it, is refused. So is a change of a parameter or buffer.
 class Memory {
  public:
   explicit Memory(Translation& translation) : translation_(translation) {}
