@@ -11,10 +11,8 @@ struct Operands {
 
 /// Those of a division that is rounded, as LibTorch computes with them.
 Operands operands(Call& call) {
-  const auto type = call.result_type();
-  const bool narrow = type == Type::float16 || type == Type::bfloat16;
-  const auto computed = narrow ? Type::float32 : type;
-  return {call.operand("self", computed), call.operand("other", computed)};
+  const auto type = at_least_float32(call.result_type());
+  return {call.operand("self", type), call.operand("other", type)};
 }
 
 /// a - b * trunc(a / b), which has the sign of the dividend.

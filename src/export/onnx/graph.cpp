@@ -40,6 +40,10 @@ int kind_of(Type type) {
   return is_real(type) ? 2 : 1;
 }
 
+Type at_least_float32(Type type) {
+  return type == Type::float16 || type == Type::bfloat16 ? Type::float32 : type;
+}
+
 Type promote(Type one, Type other) {
   if (one == other) return one;
   if (kind_of(one) != kind_of(other)) return kind_of(one) > kind_of(other) ? one : other;

@@ -30,6 +30,8 @@ enum class Type : int32_t {
 bool is_real(Type type);
 /// What decides between types of different kinds: numbers are wider than bools, reals than whole.
 int kind_of(Type type);
+/// What LibTorch adds and multiplies many numbers of a type in: float32 for those of 16 bits.
+Type at_least_float32(Type type);
 /// What LibTorch computes with for two tensors of these types.
 Type promote(Type one, Type other);
 

@@ -13,11 +13,6 @@ std::vector<int64_t> last(int64_t rank, std::size_t count) {
   return dimensions;
 }
 
-/// Narrow types are computed with in float32, as LibTorch does.
-Type exact(Type type) {
-  return type == Type::float16 || type == Type::bfloat16 ? Type::float32 : type;
-}
-
 /// x / sqrt(mean square + eps), over these dimensions.
 Value by_root_mean_square(Call& call, Value x, const std::vector<int64_t>& dimensions, double eps) {
   auto& graph = call.graph();
@@ -68,7 +63,7 @@ double epsilon(Type type) {
 void rms_norm(Call& call) {
   auto& graph = call.graph();
   const auto type = call.tensor("input").type;
-  const auto input = call.operand("input", exact(type));
+  const auto input = call.operand("input", at_least_float32(type));
   const auto dimensions = last(call.rank("input"), call.integers("normalized_shape").size());
   const auto eps = call.has("eps") ? call.real("eps") : epsilon(type);
   auto result = by_root_mean_square(call, input, dimensions, eps);
@@ -108,7 +103,7 @@ void with_running(Call& call) {
 
 /// With the mean and variance of the input itself.
 void with_own(Call& call, const std::vector<int64_t>& dimensions) {
-  const auto input = call.operand("input", exact(call.tensor("input").type));
+  const auto input = call.operand("input", at_least_float32(call.tensor("input").type));
   const auto normal = by_deviation(call, input, dimensions, call.real("eps"));
   call.give(by_channel(call, normal, call.rank("input")));
 }
@@ -135,7 +130,7 @@ void instance_norm(Call& call) {
 void group_norm(Call& call) {
   auto& graph = call.graph();
   const auto rank = call.rank("input");
-  const auto input = call.operand("input", exact(call.tensor("input").type));
+  const auto input = call.operand("input", at_least_float32(call.tensor("input").type));
   // (N, C, ...) -> (N, G, C/G * ...)
   const auto groups =
       graph.add("Reshape", {input, graph.list({0, call.integer("num_groups"), -1})});

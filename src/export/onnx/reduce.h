@@ -4,6 +4,13 @@
 
 namespace attend::onnx {
 
+// What a call reduces.
+
+/// The dimensions that are named; all if none are.
+std::vector<int64_t> reduced(Call& call);
+/// Whether they stay, with one element.
+bool keeps(Call& call);
+
 /// A reduction as ReduceSum over these dimensions, which are kept as ones or go; `value` itself if
 /// there are none.
 Value reduce(Call& call, const char* kind, Value value, const std::vector<int64_t>& dimensions,

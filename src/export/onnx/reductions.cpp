@@ -32,33 +32,8 @@ Value count(Call& call, const Sizes& sizes, const std::vector<int64_t>& dimensio
   return graph.cast(product, type);
 }
 
-namespace {
-
-/// Where a value is NaN, as numbers; nothing if whole numbers never are.
-Value nans_in(Call& call, Value value) {
-  if (!is_real(value.type)) return {};
-  auto& graph = call.graph();
-  return graph.cast(graph.add("IsNaN", {value}, {}, Type::boolean), Type::int32);
-}
-
-}  // namespace
-
-Value reduce_to_extreme(Call& call, const char* kind, Value value,
-                        const std::vector<int64_t>& dimensions, bool keep) {
-  auto& graph = call.graph();
-  const auto extreme = reduce(call, kind, value, dimensions, keep);
-  const auto nans = nans_in(call, value);
-  if (nans.id == 0 || dimensions.empty()) return extreme;
-  const auto some = graph.cast(reduce(call, "ReduceMax", nans, dimensions, keep), Type::boolean);
-  return graph.choose(some, graph.number(value.type, NAN), extreme);
-}
-
-namespace {
-
-using Dimensions = std::vector<int64_t>;
-
 /// Those that are named; all if none are.
-Dimensions reduced(Call& call) {
+std::vector<int64_t> reduced(Call& call) {
   if (call.rank("self") == 0) return {};
   if (call.has("dim")) {
     auto named = call.dimensions("dim");
@@ -70,6 +45,10 @@ Dimensions reduced(Call& call) {
 bool keeps(Call& call) {
   return call.flag("keepdim");
 }
+
+namespace {
+
+using Dimensions = std::vector<int64_t>;
 
 /// Whether nothing is reduced to something, which runtimes do not agree on.
 bool is_empty(Call& call, const Dimensions& dimensions) {
@@ -91,13 +70,6 @@ Value sum_of(Call& call, Value value, const Dimensions& dimensions, bool keep) {
 void sum(Call& call) {
   const auto value = call.operand("self", call.result_type());
   call.give(sum_of(call, value, reduced(call), keeps(call)));
-}
-
-Rule extreme_of(const char* kind) {
-  return [=](Call& call) {
-    const auto value = call.operand("self", call.result_type());
-    call.give(reduce_to_extreme(call, kind, value, reduced(call), keeps(call)));
-  };
 }
 
 Rule reduction(const char* kind) {
@@ -123,54 +95,11 @@ void all(Call& call) {
   call.give(graph.add("Not", {any_of(call, wrong)}));
 }
 
-/// The place of the extreme value along a dimension, or of the first NaN.
-Value place_of(Call& call, const char* kind, Value value, int64_t dimension, bool keep) {
-  auto& graph = call.graph();
-  const auto find = [&](const char* which, Value among) {
-    return graph.add(which, {among}, {{"axis", dimension}, {"keepdims", int64_t{keep}}},
-                     Type::int64);
-  };
-  const auto place = find(kind, value);
-  const auto nans = nans_in(call, value);
-  if (nans.id == 0) return place;
-  const auto some = graph.cast(reduce(call, "ReduceMax", nans, {dimension}, keep), Type::boolean);
-  return graph.choose(some, find("ArgMax", nans), place);
-}
-
-/// The extreme value along a dimension, and its place.
-Rule extreme(const char* kind, const char* place) {
-  return [=](Call& call) {
-    auto& graph = call.graph();
-    const auto self = call.operand("self", call.result_type());
-    if (call.rank("self") == 0) {
-      call.give(self);
-      return call.give(graph.number(Type::int64, 0), 1);
-    }
-    const auto dimension = call.dimension("dim");
-    call.give(reduce_to_extreme(call, kind, self, {dimension}, keeps(call)));
-    call.give(place_of(call, place, self, dimension, keeps(call)), 1);
-  };
-}
-
-Rule place(const char* kind) {
-  return [=](Call& call) {
-    auto& graph = call.graph();
-    const auto self = call.tensor("self");
-    if (call.rank("self") == 0) return call.give(graph.number(Type::int64, 0));
-    if (call.has("dim")) {
-      return call.give(place_of(call, kind, self, call.dimension("dim"), keeps(call)));
-    }
-    const auto flat = graph.add("Reshape", {self, graph.list({-1})});
-    const auto found = place_of(call, kind, flat, 0, false);
-    call.give(call.reshape(found, {}, call.result_sizes()));
-  };
-}
-
 /// The variance, its square root or both with the mean.
 Rule variance(bool root, bool with_mean) {
   return [=](Call& call) {
     auto& graph = call.graph();
-    const auto self = call.tensor("self");
+    const auto self = call.operand("self", at_least_float32(call.result_type()));
     const auto dimensions = reduced(call);
     const auto mean = reduce(call, "ReduceMean", self, dimensions, true);
     const auto difference = graph.add("Sub", {self, mean});
@@ -215,7 +144,7 @@ Value norm_of(Call& call, Value value, double p, const Dimensions& dimensions, b
 
 Rule norm(const char* order) {
   return [=](Call& call) {
-    const auto value = call.operand("self", call.result_type());
+    const auto value = call.operand("self", at_least_float32(call.result_type()));
     const double p = call.has(order) ? call.real(order) : 2.0;
     call.give(norm_of(call, value, p, reduced(call), keeps(call)));
   };
@@ -240,13 +169,7 @@ void add_reduction_rules(Rules& rules) {
   rules["sum.default"] = rules["sum.dim_IntList"] = sum;
   rules["mean.default"] = rules["mean.dim"] = reduction("ReduceMean");
   rules["prod.default"] = rules["prod.dim_int"] = reduction("ReduceProd");
-  rules["amax.default"] = rules["max.default"] = extreme_of("ReduceMax");
-  rules["amin.default"] = rules["min.default"] = extreme_of("ReduceMin");
   rules["logsumexp.default"] = reduction("ReduceLogSumExp");
-  rules["max.dim"] = extreme("ReduceMax", "ArgMax");
-  rules["min.dim"] = extreme("ReduceMin", "ArgMin");
-  rules["argmax.default"] = place("ArgMax");
-  rules["argmin.default"] = place("ArgMin");
   rules["any.default"] = rules["any.dim"] = rules["any.dims"] = any;
   rules["all.default"] = rules["all.dim"] = rules["all.dims"] = all;
   for (const auto* overload : {".default", ".dim", ".correction"}) {

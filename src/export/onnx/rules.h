@@ -23,6 +23,7 @@ void add_comparison_rules(Rules& rules);
 void add_convolution_rules(Rules& rules);
 void add_creation_rules(Rules& rules);
 void add_division_rules(Rules& rules);
+void add_extreme_rules(Rules& rules);
 void add_function_rules(Rules& rules);
 void add_indexing_rules(Rules& rules);
 void add_linear_rules(Rules& rules);

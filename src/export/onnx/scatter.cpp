@@ -7,10 +7,17 @@
 namespace attend::onnx {
 namespace {
 
+/// onnxruntime adds and multiplies no float16 at places.
+Type scattered_as(Type type, const std::string& reduction) {
+  return reduction == "none" ? type : at_least_float32(type);
+}
+
 Value scattered(Call& call, Value self, Value index, Value updates, int64_t dimension,
                 const std::string& reduction) {
-  return call.graph().add("ScatterElements", {self, index, updates},
-                          {{"axis", dimension}, {"reduction", reduction}});
+  auto& graph = call.graph();
+  const auto type = scattered_as(self.type, reduction);
+  return graph.add("ScatterElements", {graph.cast(self, type), index, graph.cast(updates, type)},
+                   {{"axis", dimension}, {"reduction", reduction}});
 }
 
 std::string reduction_of(Call& call) {
@@ -115,7 +122,10 @@ void index_put(Call& call) {
     values = graph.add("Expand", {values, shape});
   }
   const std::string reduction = call.flag("accumulate") ? "add" : "none";
-  auto result = graph.add("ScatterND", {self, read.places, values}, {{"reduction", reduction}});
+  const auto type = scattered_as(self.type, reduction);
+  auto result =
+      graph.add("ScatterND", {graph.cast(self, type), read.places, graph.cast(values, type)},
+                {{"reduction", reduction}});
   if (!sorted) {
     std::vector<int64_t> back(read.order.size());
     for (std::size_t i = 0; i < back.size(); ++i) {
