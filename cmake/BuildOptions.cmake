@@ -3,8 +3,6 @@ add_library(attend_build_options INTERFACE)
 target_compile_features(attend_build_options INTERFACE cxx_std_20)
 # One -fPIC for libraries and programs alike, so that all of them can share one precompiled header.
 target_compile_options(attend_build_options INTERFACE -fPIC -Wall -Wextra -Wconversion)
-# Here rather than where it is used, because a precompiled header insists on equal definitions.
-target_link_libraries(attend_build_options INTERFACE fmt::fmt-header-only)
 if(ATTEND_WERROR)
   target_compile_options(attend_build_options INTERFACE -Werror)
 endif()

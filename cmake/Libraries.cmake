@@ -4,6 +4,7 @@
 # For this project and, installed beside attendConfig.cmake, for those that find attend.
 function(attend_find_libraries variable)
   set(missing)
+  _attend_find_library(fmt fmt/core.h libfmt-dev)
   _attend_find_library(zip zip.h libzip-dev)
   set(${variable} "${missing}" PARENT_SCOPE)
 endfunction()

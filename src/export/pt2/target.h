@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
 
@@ -35,10 +37,10 @@ inline Target parse_target(std::string_view target) {
 }
 
 /// The target of an operator that the dispatcher calls `qualified_name` and `overload`.
-inline std::string target_of(std::string qualified_name, const std::string& overload) {
+inline std::string target_of(std::string_view qualified_name, std::string_view overload) {
   const auto colons = qualified_name.find("::");
-  qualified_name.replace(colons, 2, ".");
-  return std::string(kOperators) + qualified_name + "." + (overload.empty() ? "default" : overload);
+  return fmt::format("{}{}.{}.{}", kOperators, qualified_name.substr(0, colons),
+                     qualified_name.substr(colons + 2), overload.empty() ? "default" : overload);
 }
 
 }  // namespace attend::pt2
