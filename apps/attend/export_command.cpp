@@ -45,8 +45,9 @@ ExportFormat format_of(const ExportArguments& arguments) {
 void check_target(const ExportArguments& arguments) {
   const fs::path out = arguments.out;
   const auto fail = [&](const std::string& why) { throw InputError(arguments.out + ": " + why); };
+  if (out.empty()) throw InputError("-o: expected the name of a file, found ''");
   const auto folder = fs::absolute(out).parent_path();
-  if (out.empty() || !fs::is_directory(folder)) fail("there is no folder " + folder.string());
+  if (!fs::is_directory(folder)) fail("there is no folder " + folder.string());
   if (train::is_file_of_run(arguments.run.directory(), out)) {
     fail(fmt::format("is a file of the run {} itself", arguments.run.directory()));
   }
@@ -105,7 +106,7 @@ std::string proof_text(ExportFormat format, const ExportReport& report) {
     shapes.push_back(fmt::format("({})", fmt::join(shape, ", ")));
   }
   return fmt::format("{} compared with the model for tokens of {}; largest difference {:.2g}",
-                     format == ExportFormat::onnx ? "what it was written from," : "read back,",
+                     format == ExportFormat::onnx ? "the calls it was written from," : "read back,",
                      fmt::join(shapes, ", "), report.max_difference);
 }
 
@@ -140,8 +141,9 @@ void add_export_command(CLI::App& app) {
       "pt2           torch.export.load in Python, load_pt2 in C++; AOTInductor compiles it\n"
       "onnx          onnxruntime and others\n"
       "safetensors   the weights alone\n\n"
-      "All but the last hold the tokenizer as tokenizer.json, subwords as tokenizer.model, and\n"
-      "the recipe as recipe.toml. TorchScript and pt2 are read back and compared with the model,\n"
+      "All but the last hold the tokenizer as tokenizer.json and the recipe as recipe.toml,\n"
+      "TorchScript also subwords as tokenizer.model. TorchScript and pt2 are read back and "
+      "compared with the model,\n"
       "at other sizes too, before the file gets its name; of onnx the calls it was written "
       "from.\n\n"
       "Examples:\n"

@@ -38,7 +38,7 @@ Findings inspect_safetensors(const std::string& path) {
   return found;
 }
 
-std::string extra_file_lines(const std::map<std::string, int64_t>& files) {
+std::string extra_file_lines(const std::map<std::string, uint64_t>& files) {
   std::string lines;
   for (const auto& [name, bytes] : files) {
     const auto size = bytes_text(static_cast<double>(bytes));

@@ -90,6 +90,14 @@ std::string CallSites::text_of(const torch::jit::Node& node) const {
   return found;
 }
 
+bool CallSites::same(const torch::jit::Node& node, const CallSites& others,
+                     const torch::jit::Node& other) const {
+  const auto one = stacks_.find(&node);
+  const auto two = others.stacks_.find(&other);
+  if (one == stacks_.end() || two == others.stacks_.end()) return true;  // as far as is known
+  return one->second == two->second;
+}
+
 RecordCallSites::RecordCallSites(CallSites& sites) {
   recording = &sites.stacks_;
   torch::jit::tracer::setRecordSourceLocation(record);

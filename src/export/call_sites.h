@@ -15,6 +15,10 @@ class CallSites {
   /// line if the program has no debugging information, empty if nothing is known.
   std::string text_of(const torch::jit::Node& node) const;
 
+  /// Whether a node was called from where another trace called one of its own.
+  bool same(const torch::jit::Node& node, const CallSites& others,
+            const torch::jit::Node& other) const;
+
  private:
   friend class RecordCallSites;
   std::unordered_map<const torch::jit::Node*, std::vector<void*>> stacks_;

@@ -115,9 +115,19 @@ void check_options(const ExportOptions& options, const std::vector<torch::Tensor
 void check_state_names(const torch::nn::Module& module) {
   // What modules have themselves in Python, of torch.nn, torch.fx and torch.jit.
   static const std::set<std::string> taken{"T_destination",
+                                           "_backward_hooks",
                                            "_buffers",
+                                           "_c",
+                                           "_concrete_type",
+                                           "_guards_fn",
+                                           "_in_spec",
+                                           "_initializing",
                                            "_modules",
+                                           "_out_spec",
                                            "_parameters",
+                                           "_replicate_for_data_parallel",
+                                           "_state_dict_hooks",
+                                           "_version",
                                            "add_module",
                                            "add_submodule",
                                            "apply",
@@ -144,6 +154,7 @@ void check_state_names(const torch::nn::Module& module) {
                                            "inlined_graph",
                                            "ipu",
                                            "load_state_dict",
+                                           "meta",
                                            "modules",
                                            "mtia",
                                            "named_buffers",
@@ -166,6 +177,7 @@ void check_state_names(const torch::nn::Module& module) {
                                            "train",
                                            "training",
                                            "type",
+                                           "validate_inputs",
                                            "xpu",
                                            "zero_grad"};
   const auto check = [](const char* what, const std::string& path) {

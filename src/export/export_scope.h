@@ -11,33 +11,36 @@
 namespace attend {
 
 /// What every export does around its own work: it checks names and options, sets eval mode and no
-/// gradients, and gives the buffers back what they held, should a forward change them.
+/// gradients, and gives parameters and buffers back what they held, should a forward change them.
 class ExportScope {
  public:
   /// Throws c10::ValueError.
   ExportScope(torch::nn::Module& module, const std::vector<torch::Tensor>& example_inputs,
               const ExportOptions& options);
-  ~ExportScope() { restore_buffers(); }
+  ~ExportScope();
   ExportScope(const ExportScope&) = delete;
   ExportScope& operator=(const ExportScope&) = delete;
 
+  /// Notes a tensor of the graph that the module holds, but neither as parameter nor as buffer.
+  void add_constant(const torch::Tensor& tensor);
+
   /// Before what the buffers hold is written, or compared. Throws std::runtime_error for a
-  /// parameter that changed: no file can hold that.
+  /// parameter or constant that changed: no file can hold that.
   void restore();
 
  private:
   struct Held {
     std::string name;
     torch::Tensor tensor;
-    uint32_t version;    // counts changes
-    torch::Tensor copy;  // of a buffer
+    torch::Tensor copy;
   };
-  void restore_buffers();
+  static bool restore(const Held& held);  // whether it had changed
 
   EvalScope eval_;
   torch::NoGradGuard no_grad_;
   std::vector<Held> parameters_;
   std::vector<Held> buffers_;
+  std::vector<Held> constants_;
 };
 
 }  // namespace attend

@@ -1,10 +1,8 @@
 #include "export/frozen_size.h"
 
-#include "attend/nn/static_shapes.h"
-#include "export/call_sites.h"
 #include "export/resize.h"
 #include "export/shape_text.h"
-#include "export/trace.h"
+#include "export/traced_calls.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -18,27 +16,6 @@ namespace attend {
 namespace {
 
 namespace jit = torch::jit;
-
-struct Traced {
-  jit::Module scripted;
-  CallSites sites;
-  std::vector<const jit::Node*> nodes;
-  std::string shape;
-};
-
-Traced trace(const torch::nn::Module& module, const Forward& function,
-             const std::vector<torch::Tensor>& inputs) {
-  // Otherwise the number of tokens that an expert gets would look frozen.
-  const StaticShapes static_shapes;
-  Traced traced{mirror(module), {}, {}, shape_text(inputs[0])};
-  {
-    const RecordCallSites recording(traced.sites);
-    add_traced_method(traced.scripted, "forward", function, inputs, {});
-  }
-  const auto nodes = traced.scripted.get_method("forward").graph()->nodes();
-  traced.nodes.assign(nodes.begin(), nodes.end());
-  return traced;
-}
 
 /// Numbers as they are, tensors by their shapes.
 std::string text_of(const c10::IValue& value) {
@@ -59,13 +36,80 @@ bool same(const c10::IValue& one, const c10::IValue& other) {
   return one == other;
 }
 
-/// The call that takes a constant, maybe as an item of a list.
-const jit::Node* caller_of(const jit::Node& constant) {
-  const auto* user = &constant;
-  while (!user->kind().is_aten() && !user->outputs().empty() && user->output()->hasUses()) {
-    user = user->output()->uses().front().user;
+/// The constants that a call takes, those in lists too.
+std::vector<c10::IValue> constants_of(const jit::Node& node) {
+  std::vector<c10::IValue> constants;
+  for (const auto* input : node.inputs()) {
+    if (input->node()->kind() == c10::prim::ListConstruct) {
+      const auto items = constants_of(*input->node());
+      constants.insert(constants.end(), items.begin(), items.end());
+    } else if (const auto constant = jit::toIValue(input)) {
+      constants.push_back(*constant);
+    }
   }
-  return user;
+  return constants;
+}
+
+/// The first constant that two calls of the same place do not share; as many as both have.
+std::optional<std::pair<c10::IValue, c10::IValue>> find_difference(const jit::Node& one,
+                                                                   const jit::Node& other) {
+  const auto left = constants_of(one);
+  const auto right = constants_of(other);
+  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    if (!same(left[i], right[i])) return std::pair(left[i], right[i]);
+  }
+  return std::nullopt;
+}
+
+/// How many tensors a call gives.
+std::size_t results_of(const jit::Node& node) {
+  for (const auto* output : node.outputs()) {
+    for (const auto& use : output->uses()) {
+      if (use.user->kind() == c10::prim::ListUnpack) return use.user->outputs().size();
+    }
+  }
+  return node.outputs().size();
+}
+
+/// For which inputs a call is made, and the call.
+struct Side {
+  std::string inputs;
+  const TracedCalls& calls;
+
+  std::string text_of(std::size_t i) const {
+    if (i >= calls.nodes.size()) return "none";
+    return calls.nodes[i]->kind().toQualString() + calls.sites.text_of(*calls.nodes[i]);
+  }
+};
+
+/// What two traces differ in, at the first place where they part.
+std::optional<std::string> find_difference(const Side& one, const Side& other) {
+  const auto& left = one.calls.nodes;
+  const auto& right = other.calls.nodes;
+  const auto parts_at = [&](std::size_t i) {
+    return fmt::format("for {} the module calls {}, for {} {}", one.inputs, one.text_of(i),
+                       other.inputs, other.text_of(i));
+  };
+  std::optional<std::size_t> parted;  // since when the calls come from different places
+  const auto count = std::min(left.size(), right.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!parted && !one.calls.sites.same(*left[i], other.calls.sites, *right[i])) parted = i;
+    if (left[i]->kind() != right[i]->kind()) return parts_at(parted.value_or(i));
+    const auto values = find_difference(*left[i], *right[i]);
+    const auto results = std::pair(results_of(*left[i]), results_of(*right[i]));
+    if (!values && results.first == results.second) continue;
+    if (parted) return parts_at(*parted);
+    if (!values) {
+      return fmt::format("{} gives {} tensors for {}, {} for {}{}", left[i]->kind().toQualString(),
+                         results.first, one.inputs, results.second, other.inputs,
+                         one.calls.sites.text_of(*left[i]));
+    }
+    return fmt::format("{} is called with {} for {}, with {} for {}{}",
+                       left[i]->kind().toQualString(), text_of(values->first), one.inputs,
+                       text_of(values->second), other.inputs, one.calls.sites.text_of(*left[i]));
+  }
+  if (left.size() != right.size()) return parts_at(parted.value_or(count));
+  return std::nullopt;
 }
 
 }  // namespace
@@ -74,42 +118,26 @@ std::optional<std::string> find_frozen_size(const torch::nn::Module& module,
                                             const Forward& function,
                                             const std::vector<torch::Tensor>& inputs,
                                             const std::vector<torch::Tensor>& others) {
-  const auto one = trace(module, function, inputs);
-  const auto other = trace(module, function, others);
-  const bool sizes_differ = one.shape != other.shape;
-  const auto what = sizes_differ ? "a size was frozen: " : "a value was frozen: ";
-  const auto for_one = sizes_differ ? "inputs of shape " + one.shape : "the example";
-  const auto for_other = sizes_differ ? other.shape : "other values";
-  const auto count = std::min(one.nodes.size(), other.nodes.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto& left = *one.nodes[i];
-    const auto& right = *other.nodes[i];
-    if (left.kind() != right.kind()) {
-      return fmt::format("{}for {} the module calls {}{}, for {} {}", what, for_one,
-                         left.kind().toQualString(), one.sites.text_of(left), for_other,
-                         right.kind().toQualString());
-    }
-    if (left.kind() != c10::prim::Constant) continue;
-    const auto was = jit::toIValue(left.output());
-    const auto is = jit::toIValue(right.output());
-    if (!was || !is || same(*was, *is)) continue;
-    const auto* caller = caller_of(left);
-    return fmt::format("{}{} is called with {} for {}, with {} for {}{}", what,
-                       caller->kind().toQualString(), text_of(*was), for_one, text_of(*is),
-                       for_other, one.sites.text_of(*caller));
+  std::vector<TracedCalls> traces;  // in a loop, so that what calls both is the same place
+  for (const auto* some : {&inputs, &others}) {
+    traces.push_back(trace_calls(module, function, *some));
   }
-  return std::nullopt;
+  const auto shape = shape_text(inputs);
+  const auto other_shape = shape_text(others);
+  const bool sizes_differ = shape != other_shape;
+  const auto difference =
+      find_difference({sizes_differ ? "inputs of shape " + shape : "the example", traces[0]},
+                      {sizes_differ ? other_shape : "other values", traces[1]});
+  if (!difference) return std::nullopt;
+  return (sizes_differ ? "a size was frozen: " : "a value was frozen: ") + *difference;
 }
 
 std::optional<std::string> find_frozen_size(const torch::nn::Module& module,
                                             const Forward& function,
                                             const std::vector<torch::Tensor>& inputs,
                                             const std::vector<DynamicDimension>& dynamic) {
-  for (const auto& dimension : dynamic) {
-    std::map<std::string, int64_t> sizes;
-    for (const auto& any : dynamic) {
-      sizes[any.name] = inputs.at(any.input).size(any.dimension);
-    }
+  for (const auto& dimension : distinct(dynamic)) {
+    auto sizes = sizes_of(inputs, dynamic);
     const auto size = sizes.at(dimension.name);
     // Neighbours, and twice as much: half of a size is the same for some neighbours.
     for (const auto other : {size + 1, 2 * size, dimension.least}) {

@@ -1,8 +1,7 @@
 #include "attend/export/onnx.h"
 
 #include "attend/io/files.h"
-#include "attend/nn/static_shapes.h"
-#include "export/call_sites.h"
+#include "attend/io/utf8.h"
 #include "export/export_scope.h"
 #include "export/numbered_names.h"
 #include "export/onnx/serialize.h"
@@ -10,9 +9,8 @@
 #include "export/prove.h"
 #include "export/pt2/run.h"
 #include "export/pt2/traced_program.h"
-#include "export/trace.h"
+#include "export/traced_calls.h"
 
-#include <set>
 #include <tuple>
 
 namespace attend {
@@ -72,25 +70,11 @@ void check_names(const onnx::Model& model) {
 /// time.
 std::string text_of(const onnx::Untranslatable& error, const torch::nn::Module& module,
                     const Forward& forward, const std::vector<torch::Tensor>& inputs) {
-  const StaticShapes static_shapes;
-  auto scripted = mirror(module);
-  CallSites sites;
-  {
-    const RecordCallSites recording(sites);
-    add_traced_method(scripted, "forward", forward, inputs, {});
-  }
-  const std::set<torch::jit::Symbol> no_calls{c10::prim::Constant, c10::prim::ListConstruct,
-                                              c10::prim::TupleConstruct, c10::prim::GetAttr,
-                                              c10::prim::ListUnpack};
-  std::vector<const torch::jit::Node*> calls;
-  const auto graph = scripted.get_method("forward").graph();
-  for (const auto* node : graph->nodes()) {
-    if (no_calls.count(node->kind()) == 0) calls.push_back(node);
-  }
+  const auto calls = trace_calls(module, forward, inputs);
   std::string text;
   for (const auto& reason : error.reasons) {
     if (!text.empty()) text += "; ";
-    text += reason.text + sites.text_of(*calls.at(reason.node));
+    text += reason.text + calls.sites.text_of(*calls.nodes.at(reason.node));
   }
   return text;
 }
@@ -101,8 +85,10 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
                          const std::vector<torch::Tensor>& example_inputs,
                          const std::filesystem::path& path, const ExportOptions& options) {
   ExportScope scope(module, example_inputs, options);
+  for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
   const auto traced =
       pt2::trace_program(module, forward, example_inputs, options, pt2::UnfittedSizes::left_open);
+  for (const auto& tensor : traced.constants()) scope.add_constant(tensor);
   TORCH_CHECK_VALUE(!traced.program.outputs.empty(),
                     "an ONNX file needs an output, forward returns none");
   const auto output_names =
@@ -118,12 +104,13 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   }
   check_names(model);
   scope.restore();
-  const pt2::Runner runner(traced.program, traced.weights, example_inputs.front().device(),
-                           {"aten"});
+  // Of its own, so that it does not see what forward does to the module's.
+  std::map<std::string, torch::Tensor> weights;
+  for (const auto& [name, weight] : traced.weights) weights.emplace(name, weight.clone());
+  const pt2::Runner runner(traced.program, weights, example_inputs.front().device(), {"aten"});
   const auto report = prove(
-      module, [&](const auto& inputs) { return runner.run(inputs); }, forward, example_inputs,
-      options);
-  scope.restore();
+      scope, module, [&](const auto& inputs) { return runner.run(inputs); }, forward,
+      example_inputs, options);
   replace_file(path, onnx::serialize(model, traced.weights, names_of_sizes(traced.program, options),
                                      options.extra_files));
   return report;

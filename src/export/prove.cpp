@@ -41,7 +41,7 @@ double compare(const torch::Tensor& found, const torch::Tensor& expected, double
   return difference.max().item<double>();
 }
 
-enum class Values { as_in_example, mirrored, one_more };
+enum class Values { as_in_example, mirrored, one_more, one_less };
 
 /// Inputs of one run: sizes, from which place on the example's values are repeated, and what
 /// becomes of these.
@@ -64,33 +64,33 @@ int64_t grown(int64_t size, int64_t more, const DynamicDimension& dynamic) {
 }
 
 /// The example, then with other values, since a forward may have read some into numbers of C++,
-/// which a trace keeps, then the least sizes, some larger ones, and the greatest.
+/// which a trace keeps, then the least sizes, some larger ones, and for each dimension the
+/// greatest, one after the other, lest the inputs are larger than memory.
 std::vector<Trial> trials_of(const std::vector<torch::Tensor>& example_inputs,
                              const ExportOptions& options) {
-  Trial example;
+  const Trial example{.sizes = sizes_of(example_inputs, options.dynamic)};
   Trial least;
-  Trial greatest{.shift = 2};
   std::vector<Trial> larger(kMore.size(), {.shift = 1});
-  for (const auto& dynamic : options.dynamic) {
-    if (example.sizes.count(dynamic.name) > 0) continue;
-    const auto place = example.sizes.size();
-    const auto size = example_inputs.at(dynamic.input).size(dynamic.dimension);
-    example.sizes[dynamic.name] = size;
+  std::vector<Trial> greatest;
+  for (const auto& dynamic : distinct(options.dynamic)) {
+    const auto place = least.sizes.size();
+    const auto size = example.sizes.at(dynamic.name);
     least.sizes[dynamic.name] = dynamic.least;
     for (std::size_t i = 0; i < larger.size(); ++i) {
       larger[i].sizes[dynamic.name] = grown(size, kMore[(i + place) % kMore.size()], dynamic);
     }
-    const auto far = size + kFar + static_cast<int64_t>(place);
-    greatest.sizes[dynamic.name] =
-        dynamic.greatest <= kLargest ? dynamic.greatest : std::min(far, dynamic.greatest);
+    const auto far = std::min(size + kFar, dynamic.greatest);
+    greatest.push_back({.sizes = example.sizes, .shift = 2});
+    greatest.back().sizes[dynamic.name] = dynamic.greatest <= kLargest ? dynamic.greatest : far;
   }
-  std::vector<Trial> trials{example, example, example};
-  trials[1].values = Values::mirrored;
-  trials[2].values = Values::one_more;
+  std::vector<Trial> trials{example};
+  for (const auto values : {Values::mirrored, Values::one_more, Values::one_less}) {
+    trials.push_back({.sizes = example.sizes, .values = values});
+  }
   if (options.dynamic.empty()) return trials;
   trials.push_back(least);
   trials.insert(trials.end(), larger.begin(), larger.end());
-  trials.push_back(greatest);
+  trials.insert(trials.end(), greatest.begin(), greatest.end());
   return trials;
 }
 
@@ -101,7 +101,14 @@ torch::Tensor with_other_values(const torch::Tensor& input, Values values) {
                       !c10::isBarebonesUnsignedType(dtype);  // others have little arithmetic
   if (input.numel() == 0 || !counts) return input;
   if (dtype == torch::kBool) return input.logical_not();
-  if (values == Values::one_more) return input + 1;
+  if (values == Values::one_less) {
+    const bool has_room = !input.is_floating_point() && input.min().item<int64_t>() > 0;
+    return has_room ? input - 1 : input;
+  }
+  if (values == Values::one_more) {
+    // The indices of a GPU that are out of range would end all use of it, not just this call.
+    return input.is_cuda() && !input.is_floating_point() ? input : input + 1;
+  }
   return input.is_floating_point() ? -input : input.max() + input.min() - input;
 }
 
@@ -111,6 +118,13 @@ std::vector<torch::Tensor> inputs_of(const Trial& trial, const std::vector<torch
   if (trial.values == Values::as_in_example) return inputs;
   for (auto& input : inputs) input = with_other_values(input, trial.values);
   return inputs;
+}
+
+/// For a call, which may change them.
+std::vector<torch::Tensor> copies_of(const std::vector<torch::Tensor>& inputs) {
+  std::vector<torch::Tensor> copies;
+  for (const auto& input : inputs) copies.push_back(input.clone());
+  return copies;
 }
 
 /// The outputs of the module; nothing if it does not take the values.
@@ -128,22 +142,40 @@ std::optional<std::vector<torch::Tensor>> expected_of(const Forward& function, c
   }
 }
 
+/// "; ..." if calls of the module differ among themselves.
+std::string reason_in_module(ExportScope& scope, const Forward& function,
+                             const std::vector<torch::Tensor>& inputs) {
+  const auto one = function(copies_of(inputs)).tensors;
+  scope.restore();
+  const auto other = function(copies_of(inputs)).tensors;
+  scope.restore();
+  for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
+    try {
+      compare(one[i], other[i], /*tolerance=*/0.0, "");
+    } catch (const std::runtime_error&) {
+      return "; the module itself gives something else when it is called again: it draws random "
+             "numbers, or remembers in what is no buffer";
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
-ExportReport prove(const torch::nn::Module& module, const Forward& file, const Forward& function,
-                   const std::vector<torch::Tensor>& example_inputs, const ExportOptions& options) {
+ExportReport prove(ExportScope& scope, const torch::nn::Module& module, const Forward& file,
+                   const Forward& function, const std::vector<torch::Tensor>& example_inputs,
+                   const ExportOptions& options) {
   ExportReport report;
   for (const auto& trial : trials_of(example_inputs, options)) {
-    // New ones for each call, which may change them.
-    const auto inputs = [&] { return inputs_of(trial, example_inputs, options); };
-    const auto where = shapes_text(inputs());
-    const auto expected = expected_of(function, trial, inputs(), where);
+    const auto inputs = inputs_of(trial, example_inputs, options);
+    const auto where = shapes_text(inputs);
+    const auto expected = expected_of(function, trial, copies_of(inputs), where);
     if (!expected) continue;
     TORCH_CHECK_VALUE(options.output_names.size() <= expected->size(), "output_names (",
                       options.output_names.size(), ") must not be more than the outputs (",
                       expected->size(), ")");
     try {
-      const auto found = file(inputs()).tensors;
+      const auto found = file(copies_of(inputs)).tensors;
       if (found.size() != expected->size()) {
         throw std::runtime_error(fmt::format("the exported file gives {} outputs, the module {}",
                                              found.size(), expected->size()));
@@ -153,14 +185,16 @@ ExportReport prove(const torch::nn::Module& module, const Forward& file, const F
             report.max_difference, compare(found[i], expected->at(i), options.tolerance, where));
       }
     } catch (const std::exception& error) {
-      const auto frozen = find_frozen_size(module, function, example_inputs, inputs());
-      if (!frozen) throw;
-      throw explained(error, *frozen);
+      scope.restore();  // or throws a better reason
+      const auto frozen = find_frozen_size(module, function, example_inputs, inputs);
+      if (frozen) throw explained(error, *frozen);
+      throw std::runtime_error(reason_of(error) + reason_in_module(scope, function, inputs));
     }
-    const auto shape = inputs().front().sizes().vec();
+    const auto shape = inputs.front().sizes().vec();
     auto& checked = report.checked_shapes;
     if (std::find(checked.begin(), checked.end(), shape) == checked.end()) checked.push_back(shape);
   }
+  scope.restore();
   return report;
 }
 

@@ -1,24 +1,14 @@
 #include "attend/export/pt2_contents.h"
 
 #include "attend/input_error.h"
-#include "export/pt2/archive.h"
+#include "export/pt2/archive_layout.h"
 #include "export/pt2/input_checks.h"
+#include "export/pt2/read_archive.h"
 #include "export/pt2/target.h"
 #include "io/zip_archive.h"
 
-#include <string_view>
-
 namespace attend {
 namespace {
-
-std::map<std::string, int64_t> extra_files_of(const ZipArchive& zip) {
-  constexpr std::string_view kExtra = "extra/";
-  std::map<std::string, int64_t> files;
-  for (const auto& entry : zip.names()) {
-    if (entry.starts_with(kExtra)) files.emplace(entry.substr(kExtra.size()), zip.size(entry));
-  }
-  return files;
-}
 
 std::map<std::string, int64_t> operators_of(const pt2::Program& program) {
   std::map<std::string, int64_t> operators;
@@ -55,7 +45,7 @@ Pt2Contents pt2_contents(const std::filesystem::path& path) {
     return Pt2Contents{.tensors = tensors_of(archive),
                        .inputs = pt2::InputChecks(archive.program, torch::kCPU).signatures(),
                        .operators = operators_of(archive.program),
-                       .extra_files = extra_files_of(zip)};
+                       .extra_files = zip.sizes_in(pt2::kExtraFiles)};
   });
 }
 

@@ -1,8 +1,8 @@
 #include "attend/export/pt2_program.h"
 
 #include "attend/input_error.h"
-#include "export/pt2/archive.h"
 #include "export/pt2/input_checks.h"
+#include "export/pt2/read_archive.h"
 #include "export/pt2/read_pt2.h"
 #include "export/pt2/run.h"
 #include "io/zip_archive.h"
@@ -22,7 +22,7 @@ std::vector<torch::Tensor> Pt2Program::forward(const std::vector<torch::Tensor>&
   return impl_->runner.run(inputs);
 }
 
-const std::vector<std::string>& Pt2Program::input_names() const {
+std::vector<std::string> Pt2Program::input_names() const {
   return impl_->inputs.names();
 }
 

@@ -2,7 +2,27 @@
 
 #include <ATen/ops/arange.h>
 
+#include <set>
+
 namespace attend {
+
+std::vector<DynamicDimension> distinct(const std::vector<DynamicDimension>& dynamic) {
+  std::vector<DynamicDimension> all;
+  std::set<std::string> names;
+  for (const auto& dimension : dynamic) {
+    if (names.insert(dimension.name).second) all.push_back(dimension);
+  }
+  return all;
+}
+
+std::map<std::string, int64_t> sizes_of(const std::vector<torch::Tensor>& example,
+                                        const std::vector<DynamicDimension>& dynamic) {
+  std::map<std::string, int64_t> sizes;
+  for (const auto& dimension : dynamic) {
+    sizes[dimension.name] = example.at(dimension.input).size(dimension.dimension);
+  }
+  return sizes;
+}
 
 std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
                                   const std::vector<DynamicDimension>& dynamic,

@@ -7,12 +7,17 @@
 #include "export/prove.h"
 #include "export/trace.h"
 
+#include <fmt/format.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 namespace attend {
 namespace {
@@ -31,6 +36,17 @@ Forward function_of(const jit::Method& method) {
   };
 }
 
+/// The tensors that stand in a graph itself.
+std::vector<torch::Tensor> constants_of(const jit::Graph& graph) {
+  std::vector<torch::Tensor> all;
+  for (const auto* node : graph.nodes()) {
+    if (node->kind() != c10::prim::Constant) continue;
+    const auto value = jit::toIValue(node->output());
+    if (value && value->isTensor()) all.push_back(value->toTensor());
+  }
+  return all;
+}
+
 void check_methods(const TorchScriptMethods& methods) {
   std::set<std::string> met{"forward"};
   for (const auto& method : methods.traced) {
@@ -46,6 +62,16 @@ void check_methods(const TorchScriptMethods& methods) {
   }
 }
 
+/// Names the method in what is thrown, unless it is forward.
+void naming_method(const TorchScriptMethod& method, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::runtime_error& error) {
+    if (method.name == "forward") throw;
+    throw std::runtime_error(fmt::format("method '{}': {}", method.name, error.what()));
+  }
+}
+
 }  // namespace
 
 ExportReport export_torchscript(torch::nn::Module& module, const Forward& forward,
@@ -54,15 +80,20 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
                                 const TorchScriptMethods& methods) {
   check_methods(methods);
   ExportScope scope(module, example_inputs, options);
+  auto traced = methods.traced;
+  traced.insert(traced.begin(),
+                {"forward", forward, example_inputs, options.input_names, options.dynamic});
   auto scripted = mirror(module);
-  add_traced_method(scripted, "forward", forward, example_inputs, options.input_names);
-  refuse_sizes_frozen_in_recurrent_layers(scripted, "forward", module, forward, example_inputs,
-                                          options.dynamic);
-  for (const auto& method : methods.traced) {
-    add_traced_method(scripted, method.name, method.function, method.example_inputs,
-                      method.input_names);
-    refuse_sizes_frozen_in_recurrent_layers(scripted, method.name, module, method.function,
-                                            method.example_inputs, method.dynamic);
+  for (const auto& method : traced) {
+    naming_method(method, [&] {
+      add_traced_method(scripted, method.name, method.function, method.example_inputs,
+                        method.input_names);
+      refuse_sizes_frozen_in_recurrent_layers(scripted, method.name, module, method.function,
+                                              method.example_inputs, method.dynamic);
+    });
+  }
+  for (const auto& method : scripted.get_methods()) {
+    for (const auto& tensor : constants_of(*method.graph())) scope.add_constant(tensor);
   }
   if (!methods.source.empty()) scripted.define(methods.source);
 
@@ -74,13 +105,19 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
   file.eval();
   // Without the optimiser, which takes long for what is run a few times.
   const jit::GraphOptimizerEnabledGuard not_optimized(false);
-  auto report =
-      prove(module, function_of(file.get_method("forward")), forward, example_inputs, options);
-  for (const auto& method : methods.traced) {
-    const auto proved =
-        prove(module, function_of(file.get_method(method.name)), method.function,
-              method.example_inputs, {.dynamic = method.dynamic, .tolerance = options.tolerance});
-    report.max_difference = std::max(report.max_difference, proved.max_difference);
+  ExportReport report;
+  for (const auto& method : traced) {
+    const bool is_forward = method.name == "forward";
+    const ExportOptions proof{
+        .output_names = is_forward ? options.output_names : std::vector<std::string>(),
+        .dynamic = method.dynamic,
+        .tolerance = options.tolerance};
+    naming_method(method, [&] {
+      const auto proved = prove(scope, module, function_of(file.get_method(method.name)),
+                                method.function, method.example_inputs, proof);
+      report.max_difference = std::max(report.max_difference, proved.max_difference);
+      if (is_forward) report.checked_shapes = proved.checked_shapes;
+    });
   }
   replace_file(path, bytes.view());
   return report;

@@ -1,12 +1,15 @@
 #include "export/trace.h"
 
+#include "export/bool_scalars.h"
 #include "export/numbered_names.h"
 
+#include <fmt/format.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <cctype>
 #include <set>
+#include <stdexcept>
 
 namespace attend {
 namespace {
@@ -56,6 +59,19 @@ void remove_dropout(jit::Graph& graph) {
 
 }  // namespace
 
+bool is_call(const jit::Node& node) {
+  switch (node.kind()) {
+    case c10::prim::Constant:
+    case c10::prim::GetAttr:
+    case c10::prim::ListConstruct:
+    case c10::prim::ListUnpack:
+    case c10::prim::TupleConstruct:
+      return false;
+    default:
+      return true;
+  }
+}
+
 jit::Module mirror(const torch::nn::Module& module) {
   return mirror(module, "__torch__.attend.Exported", std::make_shared<jit::CompilationUnit>());
 }
@@ -70,6 +86,11 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
     std::vector<torch::Tensor> tensors;
     for (const auto& value : stack) tensors.push_back(value.toTensor());
     auto outputs = function(tensors).tensors;
+    replace_bool_scalars(*jit::tracer::getTracingState()->graph);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].defined()) continue;
+      throw std::runtime_error(fmt::format("output {} of {} is an undefined tensor", i, name));
+    }
     // A graph cannot end in what belongs to the module.
     for (auto& output : outputs) {
       if (owned.count(output.unsafeGetTensorImpl()) > 0) output = at::alias(output);
@@ -81,9 +102,22 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
   std::vector<torch::Tensor> own;
   for (const auto& input : inputs) own.push_back(input.clone());
   const auto no_variable_names = [](const torch::Tensor&) { return std::string(); };
-  const auto [state, outputs] = jit::tracer::trace(
-      jit::Stack(own.begin(), own.end()), traced_function, no_variable_names, /*strict=*/true,
-      /*force_outplace=*/false, &scripted, numbered_names(input_names, inputs.size(), "input"));
+  const auto trace = [&] {
+    return jit::tracer::trace(jit::Stack(own.begin(), own.end()), traced_function,
+                              no_variable_names, /*strict=*/true, /*force_outplace=*/false,
+                              &scripted, numbered_names(input_names, inputs.size(), "input"));
+  };
+  std::shared_ptr<jit::tracer::TracingState> state;
+  try {
+    state = trace().first;
+  } catch (const c10::Error& error) {
+    const std::string_view what = error.what_without_backtrace();
+    if (what.find("Tensor that requires grad as a constant") == std::string_view::npos) throw;
+    throw std::runtime_error(fmt::format(
+        "{} uses a tensor that requires a gradient and is no parameter of the module: register it "
+        "as one",
+        name));
+  }
   remove_dropout(*state->graph);
   const auto type = scripted.type();
   auto* method = type->compilation_unit()->create_function(c10::QualifiedName(*type->name(), name),

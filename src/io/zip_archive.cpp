@@ -90,6 +90,14 @@ std::vector<std::string> ZipArchive::names() const {
   return names;
 }
 
+std::map<std::string, uint64_t> ZipArchive::sizes_in(std::string_view folder) const {
+  std::map<std::string, uint64_t> sizes;
+  for (const auto& [name, entry] : entries_) {
+    if (name.starts_with(folder)) sizes.emplace(name.substr(folder.size()), size(name));
+  }
+  return sizes;
+}
+
 const ZipArchive::Entry& ZipArchive::find(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) refuse(fmt::format("there is no '{}' in it", name));

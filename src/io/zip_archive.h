@@ -35,6 +35,8 @@ class ZipArchive {
   void read(const std::string& entry, void* bytes) const;
   /// Of all entries, without the folder, in order.
   std::vector<std::string> names() const;
+  /// In bytes, of the entries whose names begin with `folder`, by the rest of their names.
+  std::map<std::string, uint64_t> sizes_in(std::string_view folder) const;
 
  private:
   explicit ZipArchive(zip* archive);

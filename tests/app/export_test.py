@@ -28,6 +28,7 @@ class Export(CommandTest):
     def test_files_that_cannot_be_written(self):
         self.refuses(["export", self.run_directory, "-o", self.folder / "no" / "x.pt"], "no folder")
         self.refuses(["export", self.run_directory, "-o", self.folder], "is not a file")
+        self.refuses(["export", self.run_directory, "-o", ""], "-o: expected the name of a file")
         self.refuses(["export", self.run_directory, "-o", self.folder / "x.bin"],
                      "x.bin", "--format torchscript|pt2|onnx|safetensors")
         self.refuses(["export", self.run_directory, "-o", self.folder / "z.pt", "--format", "tf"],

@@ -21,7 +21,6 @@ FOLDER = pathlib.Path(os.environ["EXPORT_CASES"])
 OVERHEAD = {"torchscript": (5_000, 150), "pt2": (6_000, 1_000), "onnx": (1_000, 200)}
 
 
-
 class Case:
     def __init__(self, described, learning_rate):
         self.__dict__.update(described)

@@ -34,6 +34,10 @@ std::vector<ExportCase> comparisons_of_numbers() {
   with("masked_fill", [](T x) { return x.masked_fill(x > 0, 7); });
   with("masked_fill_tensor",
        [](T x) { return x.masked_fill(x > 0, torch::tensor(7).to(x.scalar_type())); });
+  with("masked_fill_bool", [](T x) { return (x > 0).masked_fill(x > 1, false); });
+  with("where_bool", [](T x) { return torch::where(x > 0, true, x > -1); });
+  with("eq_bool", [](T x) { return (x > 0) == false; });
+  with("add_bool", [](T x) { return (x > 0) + true; });
   with("isnan", [](T x) { return x.isnan(); });
   with("isinf", [](T x) { return x.isinf(); });
   with("isfinite", [](T x) { return x.isfinite(); });

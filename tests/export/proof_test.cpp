@@ -84,6 +84,65 @@ TEST_P(EachFormat, RefusesOffsetsAndFlagsThatWereReadIntoNumbers) {
       throws<std::runtime_error>("a value was frozen: "));
 }
 
+TEST_P(EachFormat, NamesTheSizesOfEveryInput) {
+  const auto forward = [](const Inputs& in) {
+    return in[0].sum() + in[1] * static_cast<double>(in[1].size(0));
+  };
+  EXPECT_THAT(
+      [&] {
+        GetParam().write(*module, forward, {torch::randn({4}), torch::randn({6})}, path,
+                         {.dynamic = {{1, 0, "length", 1, 64}}});
+      },
+      throws<std::runtime_error>("a size was frozen: aten::mul is called with 6. for inputs of "
+                                 "shape (4) and (6), with 1. for (4) and (1)"));
+}
+
+TEST_P(EachFormat, RefusesNumbersThatAreTheLargestTheModuleTakes) {
+  const auto narrowed = [](const Inputs& in) {
+    return in[0].narrow(1, 0, in[1].max().item<int64_t>());
+  };
+  for (const auto& lengths : {torch::tensor(6), torch::tensor({6, 6})}) {
+    EXPECT_THAT(
+        [&] {
+          GetParam().write(*module, narrowed, {torch::randn({4, 6}), lengths}, path, {});
+        },
+        throws<std::runtime_error>("a value was frozen: "));
+  }
+}
+
+TEST_P(EachFormat, SaysThatAForwardIsRandom) {
+  refuses([](const auto& x) { return x + torch::rand_like(x); }, "rand");
+}
+
+TEST_P(EachFormat, SaysWhatIsNotDefinedOrNotRegistered) {
+  refuses(
+      [](const auto& x) {
+        return std::vector{x + 1, torch::Tensor()};
+      },
+      "output 1 of forward is an undefined tensor");
+  const auto weight = torch::ones({6}, torch::requires_grad());
+  refuses([&](const auto& x) { return x * weight; }, "register it");
+}
+
+TEST_P(EachFormat, NamesACallThatGivesAnotherNumberOfTensors) {
+  refuses([](const auto& x) { return x.chunk(2, 1)[0] * 1; }, "aten::chunk gives 2 tensors");
+}
+
+TEST_P(EachFormat, GivesParametersBackWhatTheyHeld) {
+  const auto before = module->bias.detach().clone();
+  refuses([&](const auto& x) { return x + module->bias.data().add_(1); }, "'bias'");
+  EXPECT_TRUE(module->bias.equal(before));
+}
+
+TEST_P(EachFormat, GivesBuffersBackTheirSize) {
+  const auto buffer = module->register_buffer("buffer", torch::arange(4.0));
+  EXPECT_ANY_THROW(write([&](const torch::Tensor& x) {
+    buffer.resize_(x.sizes()).copy_(x);
+    return buffer * 2;
+  }));
+  EXPECT_TRUE(buffer.equal(torch::arange(4.0)));
+}
+
 TEST_P(EachFormat, RefusesAForwardThatChangesAParameter) {
   refuses(
       [&](const auto& x) {
@@ -93,9 +152,70 @@ TEST_P(EachFormat, RefusesAForwardThatChangesAParameter) {
       "parameter");
 }
 
+TEST_P(EachFormat, RefusesAForwardThatChangesATensorThatIsNoBuffer) {
+  const auto count = torch::zeros({1});
+  refuses([&](const auto& x) { return x + count.add_(1); }, "shape (1) that is no buffer");
+}
+
+/// TorchScript holds any bytes.
+TEST(Export, RefusesExtraFilesThatAreNoTextWhereTheFormatHasTexts) {
+  const TemporaryDirectory directory;
+  const torch::nn::Linear module(2, 2);
+  const ExportOptions options{.extra_files = {{"notes", "\xff"}}};
+  const auto x = torch::ones({1, 2});
+  EXPECT_THAT([&] { export_pt2(module, x, directory / "m", options); },
+              throws<InputError>("notes"));
+  EXPECT_THAT([&] { export_onnx(module, x, directory / "m", options); },
+              throws<InputError>("notes"));
+  export_torchscript(module, x, directory / "m", options);
+}
+
+TEST(Export, NamesTheMethodThatFrozeASize) {
+  const TemporaryDirectory directory;
+  torch::nn::Linear module(2, 2);
+  const auto forward = [&](const Inputs& in) { return module(in[0]); };
+  const auto scaled = [&](const Inputs& in) { return in[0] * static_cast<double>(in[0].size(0)); };
+  const auto x = torch::ones({3, 2});
+  EXPECT_THAT(
+      [&] {
+        export_torchscript(*module, forward, {x}, directory / "m", {},
+                           {.traced = {{.name = "scaled",
+                                        .function = scaled,
+                                        .example_inputs = {x},
+                                        .dynamic = {{0, 0, "batch"}}}}});
+      },
+      throws<std::runtime_error>("method 'scaled': "));
+}
+
 TEST_P(EachFormat, TakesBuffersThatCannotBeWritten) {
   const auto mask = module->register_buffer("mask", torch::ones({1}).expand({6}));
   write([&](const auto& x) { return x[0] + mask[0]; }, {torch::randn({4, 6})});
+}
+
+TEST_P(EachFormat, TakesBoolsWhereOperatorsTakeNumbers) {
+  const auto zero = torch::zeros({1}, torch::kLong);
+  const std::vector<std::function<torch::Tensor(const torch::Tensor&)>> functions{
+      [](const auto& mask) { return mask.masked_fill(mask.flip(0), false); },
+      [](const auto& mask) { return mask.clone().fill_(true); },
+      [](const auto& mask) { return mask.logical_and(torch::full({1}, true)); },
+      [](const auto& mask) { return torch::full_like(mask, true); },
+      [&](const auto& mask) { return mask.index_fill(1, zero, true); },
+      [&](const auto& mask) {
+        return mask.scatter(1, zero.view({1, 1}), true);
+      },
+      [](const auto& mask) {
+        return torch::constant_pad_nd(mask, {1, 0}, true);
+      },
+      [](const auto& mask) { return torch::where(mask, true, mask.flip(0)); },
+      [](const auto& mask) { return torch::where(mask, false, true); },
+      [](const auto& mask) { return mask == false; },
+      [](const auto& mask) { return mask + true; }};
+  for (const auto& function : functions) {
+    const auto result = function(torch::tensor({{true, false}, {false, false}}));
+    EXPECT_EQ(result.scalar_type(), torch::kBool);
+    write([&](const torch::Tensor& x) { return function(x > 0); }, {torch::randn({4, 6})});
+  }
+  write([](const auto& x) { return (x + true).sum(1, /*keepdim=*/true); });
 }
 
 TEST_P(EachFormat, LeavesAloneWhatIsNoFile) {
@@ -164,7 +284,7 @@ TEST_P(EachFormat, TakesModulesWhoseNamesAreAlike) {
 }
 
 TEST_P(EachFormat, RefusesNamesThatAFileCannotHold) {
-  for (const char* name : {"a-b", "class", "training", "__init__", "code", "state_dict"}) {
+  for (const char* name : {"a-b", "class", "training", "__init__", "code", "state_dict", "meta"}) {
     torch::nn::Linear other(1, 1);
     other->register_parameter(name, torch::zeros({1}));
     EXPECT_THAT(

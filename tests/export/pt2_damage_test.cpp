@@ -112,6 +112,63 @@ TEST_F(Pt2Damage, ArgumentsThatDoNotFitTheOperator) {
   refuses("2 results, expected 1");
 }
 
+/// The call in a graph of its own, under torch.set_grad_enabled.
+json in_region(const json& call, const json& values, bool has_gradients) {
+  json arguments = json::array();
+  for (const auto& input : call["inputs"]) {
+    if (input["arg"].contains("as_tensor")) arguments.push_back(input["arg"]);
+  }
+  const json graph{{"inputs", arguments},
+                   {"outputs", call["outputs"]},
+                   {"nodes", json::array({call})},
+                   {"tensor_values", values},
+                   {"sym_int_values", json::object()}};
+  const json part{{"as_graph", json{{"name", "part"}, {"graph", graph}}}};
+  json inputs = json::array();
+  const auto add = [&](const json& argument) {
+    inputs.push_back(json{{"name", ""}, {"arg", argument}});
+  };
+  add(json{{"as_bool", has_gradients}});
+  add(part);
+  for (const auto& argument : arguments) add(argument);
+  return json{{"target", "torch.ops.higher_order.wrap_with_set_grad_enabled"},
+              {"inputs", inputs},
+              {"outputs", call["outputs"]},
+              {"metadata", json::object()}};
+}
+
+TEST_F(Pt2Damage, PartsUnderNoGradHaveNone) {
+  auto& last = graph()["nodes"].back();
+  const auto call = last;
+  for (const bool has_gradients : {true, false}) {
+    last = in_region(call, graph()["tensor_values"], has_gradients);
+    write_and_load();
+    const auto x = torch::ones({2, 3}, torch::requires_grad());
+    EXPECT_EQ(load_pt2(path).forward({x}).at(0).requires_grad(), has_gradients);
+  }
+}
+
+TEST_F(Pt2Damage, PartsThatDoNotFitTheirGraph) {
+  auto& part = graph()["nodes"].back();
+  const auto whole = in_region(part, graph()["tensor_values"], false);
+  part = whole;
+  part["inputs"].erase(4);
+  refuses("wrap_with_set_grad_enabled: the arguments do not fit the graph");
+  part = whole;
+  part["inputs"][2]["arg"] = {{"as_int", 3}};
+  refuses("the arguments do not fit the graph");
+  part = whole;
+  part["outputs"] = json::array();
+  refuses("the results do not fit the graph");
+  part = whole;
+  part["inputs"].erase(1);
+  refuses("has no 'as_graph'");
+  part = whole;
+  auto& inner = part["inputs"][1]["arg"]["as_graph"]["graph"]["nodes"];
+  inner[0]["inputs"][0]["arg"]["as_tensor"]["name"] = "later";
+  refuses("/later' is not given before");
+}
+
 TEST_F(Pt2Damage, ValuesThatAreGivenTwice) {
   graph()["nodes"].push_back(node());
   refuses("is given twice");

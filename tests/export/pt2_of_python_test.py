@@ -119,6 +119,51 @@ class Strided(nn.Module):
         return x @ self.transposed * 2 + x @ self.columns
 
 
+class Modes(nn.Module):
+    """Parts of it run without gradients and without autocast, one in the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3))
+
+    def forward(self, x):
+        with torch.no_grad():
+            y = x * self.weight
+            with torch.autocast("cpu", enabled=False):
+                rows = y.sum(1)
+            size = x.shape[0] * 2
+            with torch.enable_grad():
+                z = y + size
+        with torch.no_grad():
+            same = x
+        return y * self.weight + z, rows, same, y
+
+
+class ShiftRegister(nn.Module):
+    """Gives what one of its buffers held before, which the other holds afterwards."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("previous", torch.zeros(3))
+        self.register_buffer("current", torch.zeros(3))
+
+    def forward(self, x):
+        self.previous.copy_(self.current)
+        self.current.copy_(x.sum(0))
+        return self.previous
+
+
+class Autocast(nn.Module):
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return x @ x.mT
+
+
+class Number(nn.Module):
+    def forward(self, x, count):
+        return x[:count] * count, count >> 1
+
+
 class Branch(nn.Module):
     def forward(self, x):
         return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
@@ -142,7 +187,7 @@ class WrittenByPython(unittest.TestCase):
     def run_in_cpp(self, archive, calls):
         arguments = []
         for i, inputs in enumerate(calls):
-            torch.save(inputs, self.folder / f"in{i}")
+            torch.save(tuple(map(torch.as_tensor, inputs)), self.folder / f"in{i}")
             arguments += [self.folder / f"in{i}", self.folder / f"out{i}"]
         result = subprocess.run([RUN_ARCHIVE, "program", archive, *arguments], capture_output=True,
                                 text=True, timeout=60)
@@ -164,7 +209,7 @@ class WrittenByPython(unittest.TestCase):
             for found, wanted in zip(self.run_in_cpp(archive, calls), expected):
                 wanted = wanted if isinstance(wanted, (tuple, list)) else (wanted,)
                 self.assertEqual(len(found), len(wanted))
-                for one, other in zip(found, wanted):
+                for one, other in zip(found, map(torch.as_tensor, wanted)):
                     torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
     def test_convolutions(self):
@@ -189,11 +234,21 @@ class WrittenByPython(unittest.TestCase):
     def test_buffers_that_change(self):
         self.check(Counter(), reals(2, 3), [reals(4, 3), reals(2, 3)], ({0: BATCH},))
 
+    def test_buffers_that_become_each_other(self):
+        self.check(ShiftRegister(), reals(2, 3), [reals(4, 3), reals(2, 3)], ({0: BATCH},))
+
     def test_tied_weights_and_what_is_not_in_the_state_dict(self):
         self.check(Tied(), tokens(2, 5), [tokens(3, 7)], ({0: BATCH, 1: LENGTH},))
 
     def test_views_as_weights(self):
         self.check(Strided(), reals(2, 3), [reals(6, 3)], ({0: BATCH},))
+
+    def test_parts_without_gradients(self):
+        self.check(Modes(), reals(2, 3), [reals(6, 3)], ({0: BATCH},))
+
+    def test_numbers_as_inputs(self):
+        self.check(Number(), (torch.randn(9, 3), 4), [(torch.randn(9, 3), 7)],
+                   ({}, Dim("count", min=1, max=8)))
 
     def test_bfloat16(self):
         half = reals(2, 6, 8, dtype=torch.bfloat16)
@@ -266,6 +321,10 @@ class Refused(unittest.TestCase):
     def test_control_flow(self):
         self.save(Branch(), reals(3))
         self.assert_refused("an argument 'as_graph' is not supported")
+
+    def test_autocast(self):
+        self.save(Autocast(), reals(2, 3))
+        self.assert_refused("torch.autocast is not supported: run_decompositions()")
 
     def test_what_is_no_archive(self):
         self.archive.write_bytes(b"no archive")

@@ -66,6 +66,18 @@ TEST_F(Pt2, RunsAtShapesThatItWasNotTracedAt) {
   }
 }
 
+TEST_F(Pt2, RefusesSizesThatAreTheDynamicOneOnlyUpToABound) {
+  const auto first = [](const std::vector<torch::Tensor>& in) {
+    return in[0].slice(1, 0, 100) * 2;
+  };
+  EXPECT_THAT(
+      [&] {
+        export_pt2(*model, first, {torch::randn({2, 6})}, path,
+                   {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
+      },
+      throws<std::runtime_error>("6 at the example's, 100 at others"));
+}
+
 TEST_F(Pt2, KeepsNamesBuffersAndWhatIsTied) {
   write();
   const auto program = load_pt2(path);

@@ -99,6 +99,15 @@ TEST(TorchScript, RefusesAForwardThatFreezesASizeAndSaysWhere) {
   EXPECT_THAT([&] { export_torchscript(ReshapesToItsLength(), x, directory / "m", other_lengths); },
               throws<std::runtime_error>(
                   "attend::ReshapesToItsLengthImpl::forward (freezing_modules.cpp:12)"));
+  EXPECT_THAT(
+      [&] {
+        export_torchscript(DoublesLongInputs(), x, directory / "m",
+                           {.dynamic = {{0, 1, "length", 1, 64}}});
+      },
+      throws<std::runtime_error>(
+          "a size was frozen: for inputs of shape (2, 5) the module calls aten::mul, called by "
+          "attend::DoublesLongInputsImpl::forward (freezing_modules.cpp:24), for (2, 64) "
+          "aten::mul, called by attend::DoublesLongInputsImpl::forward (freezing_modules.cpp:22)"));
   // Before it runs at another size, since on a CPU it would read beyond its state.
   EXPECT_THAT(
       [&] {

@@ -16,4 +16,12 @@ torch::Tensor FreezesItsBatchImpl::forward(const torch::Tensor& x) {
   return std::get<0>(lstm(x));
 }
 
+torch::Tensor DoublesLongInputsImpl::forward(const torch::Tensor& x) {
+  auto y = x.exp();
+  if (x.size(-1) > 16) {
+    y = y * 2;
+  }
+  return y * 3 + 1;
+}
+
 }  // namespace attend

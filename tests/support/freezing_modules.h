@@ -26,4 +26,10 @@ struct FreezesItsBatchImpl : torch::nn::Module {
 };
 TORCH_MODULE(FreezesItsBatch);
 
+/// More calls for some lengths than for others.
+struct DoublesLongInputsImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x);
+};
+TORCH_MODULE(DoublesLongInputs);
+
 }  // namespace attend

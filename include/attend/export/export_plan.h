@@ -26,8 +26,9 @@ struct ExportPlan {
 /// model has no layers:
 ///
 /// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: continues the texts (B, T),
-///   each token computed once; returns the new tokens (B, max_new_tokens). Temperature 0 takes the
-///   likeliest, top_k 0 draws from all. Of a text longer than the context it sees the end.
+///   returns the new tokens (B, max_new_tokens). Temperature 0 takes the likeliest, top_k 0 draws
+///   from all. Each token is computed once, as long as the text fits the context; of a longer one
+///   it sees the end, and computes that for each new token.
 /// - `attention(tokens)`: the weights of every layer, (L, B, H, T, T).
 /// - `step(tokens, past)`: the logits of tokens (B, T) that follow those in `past` (L, 2, B, G, S,
 ///   D), keys and values of each layer, which may have S = 0; returns them and the longer past.
@@ -42,7 +43,7 @@ ExportPlan plan_export(LanguageModel model);
 ExportPlan plan_export(SequenceClassifier model);
 
 /// `forward(source, target)`: int64 (B, S) and (B, T) to logits (B, T, V). Its TorchScript file has
-/// these methods, too, the last two unless its decoder has no layers:
+/// these methods, too, the last two unless its decoder has no layers or the context is 1:
 ///
 /// - `encode(source)`: what the decoder looks at, (B, S, E).
 /// - `generate(source, begin, end, max_new_tokens=200, temperature=1.0, top_k=0)`: the answer to

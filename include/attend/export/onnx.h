@@ -13,8 +13,8 @@ namespace attend {
 /// as onnxruntime, which LibTorch has not.
 ///
 /// `forward` computes the module's result from inputs like `example_inputs`. The extra files become
-/// metadata properties of the model. What runtimes have for float32 alone is computed in it for
-/// float64 too: error functions, convolutions, average pools, recurrent layers.
+/// metadata properties of the model, and have to be UTF-8. Nodes that do not take a type compute in
+/// another; docs/export.md says which.
 /// Throws c10::ValueError for options that do not fit the inputs, std::runtime_error if trace and
 /// module differ, naming the operation that froze a size and where it was called, or for an
 /// operator that no rule translates, naming it and the module that called it.

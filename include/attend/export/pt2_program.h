@@ -33,14 +33,15 @@ struct Pt2LoadOptions {
 class Pt2Program {
  public:
   /// The outputs for inputs of the shapes that the program takes: None is an undefined tensor, a
-  /// number a tensor without dimensions. Inputs that are no tensors stay those that the program was
-  /// exported with, and are not given. Throws InputError, naming input, dimension, what was found
-  /// and what was expected, for others; c10::Error if an operator fails. Sizes that the program
-  /// computes from others, as 2 * s0, are left to the operators.
+  /// number a tensor without dimensions, as is a whole number that the program takes. Other inputs
+  /// that are no tensors stay those that it was exported with, and are not given. Throws
+  /// InputError, naming input, dimension, what was found and what was expected, for others;
+  /// c10::Error if an operator fails. Sizes that the program computes from others, as 2 * s0, are
+  /// left to the operators.
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs) const;
 
   /// The names of the inputs, in their order.
-  const std::vector<std::string>& input_names() const;
+  std::vector<std::string> input_names() const;
   /// Parameters and persistent buffers by their names, shared with the program.
   std::map<std::string, torch::Tensor> state_dict() const;
 
@@ -58,7 +59,8 @@ class Pt2Program {
 /// own operators, a few of which trust that sizes fit (recurrent layers on a CPU do): programs of
 /// strangers belong in a process of their own. Throws InputError, naming the file and the place in
 /// it, for an archive that is not as it should be, for an operator that does not exist or is not
-/// allowed, and for what is not supported: control flow, custom objects, complex constants.
+/// allowed, and for what is not supported: control flow, autocast, custom objects, complex
+/// constants.
 Pt2Program load_pt2(const std::filesystem::path& path, const Pt2LoadOptions& options = {});
 
 }  // namespace attend

@@ -12,9 +12,9 @@ namespace attend {
 
 /// What is in a TorchScript file.
 struct TorchScriptContents {
-  std::vector<TensorInfo> tensors;             ///< parameters, then buffers
-  std::vector<std::string> methods;            ///< "forward(Tensor tokens) -> Tensor"
-  std::map<std::string, int64_t> extra_files;  ///< bytes by name
+  std::vector<TensorInfo> tensors;              ///< parameters, then buffers
+  std::vector<std::string> methods;             ///< "forward(Tensor tokens) -> Tensor"
+  std::map<std::string, uint64_t> extra_files;  ///< bytes by name
 };
 
 /// Loads a TorchScript file and says what is in it. Loading can run code of the file: only for

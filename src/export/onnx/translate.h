@@ -28,7 +28,7 @@ struct Model {
 class Untranslatable : public std::runtime_error {
  public:
   struct Reason {
-    std::size_t node;  ///< its place in the program
+    std::size_t node;  ///< its place in the program, which is that of its call in a trace
     std::string text;
   };
   explicit Untranslatable(std::vector<Reason> all)

@@ -19,17 +19,11 @@ struct MakeSource {
   const Places& places;
   const c10::TypePtr& type;
   torch::Device device;
-  std::vector<std::size_t>& used;
 
-  std::size_t place(const std::string& name) const {
-    used.push_back(places.find(name));
-    return used.back();
-  }
-  Source constant(IValue value) const {
-    return [value = std::move(value)](const Values&) { return value; };
-  }
+  static Source constant(const IValue& value) { return constant_source(value); }
   Source value_at(const std::string& name) const {
-    return [at = place(name)](const Values& values) { return values[at]; };
+    const auto at = places.find(name);
+    return {.read = [at](const Values& values) { return values[at]; }, .places = {at}};
   }
   /// Python's operators take a number where the schema asks for a tensor, as in mul.Tensor(x, 2).
   static IValue as_tensor(const IValue& number) {
@@ -53,7 +47,8 @@ struct MakeSource {
   Source operator()(const TensorName& tensor) const { return value_at(tensor.name); }
   Source operator()(const SymbolName& symbol) const {
     if (!wants(c10::TypeKind::TensorType)) return value_at(symbol.name);
-    return [at = place(symbol.name)](const Values& values) { return as_tensor(values[at]); };
+    const auto at = places.find(symbol.name);
+    return {.read = [at](const Values& values) { return as_tensor(values[at]); }, .places = {at}};
   }
   Source operator()(int64_t number) const {
     if (wants(c10::TypeKind::FloatType)) return constant(static_cast<double>(number));
@@ -83,27 +78,29 @@ struct MakeSource {
   }
   Source operator()(const std::vector<OptionalTensor>& tensors) const {
     std::vector<std::optional<std::size_t>> from;
+    std::vector<std::size_t> there;  // of them
     for (const auto& tensor : tensors) {
       const auto* name = std::get_if<TensorName>(&tensor);
-      from.push_back(name == nullptr ? std::nullopt : std::optional(place(name->name)));
+      from.push_back(name == nullptr ? std::nullopt : std::optional(places.find(name->name)));
+      if (from.back()) there.push_back(*from.back());
     }
     if (wants_list_of(c10::TypeKind::OptionalType)) {
-      return [from](const Values& values) {
+      const auto read = [from](const Values& values) {
         c10::List<std::optional<torch::Tensor>> list;
         for (const auto& at : from) {
           list.push_back(at ? std::optional(values[*at].toTensor()) : std::nullopt);
         }
         return IValue(list);
       };
+      return {.read = read, .places = there};
     }
-    for (const auto& at : from) {
-      if (!at) throw InputError("a list of tensors lacks one");
-    }
-    return [from](const Values& values) {
+    if (there.size() != from.size()) throw InputError("a list of tensors lacks one");
+    const auto read = [there](const Values& values) {
       c10::List<torch::Tensor> list;
-      for (const auto& at : from) list.push_back(values[*at].toTensor());
+      for (const auto at : there) list.push_back(values[at].toTensor());
       return IValue(list);
     };
+    return {.read = read, .places = there};
   }
 
   template <typename T>
@@ -121,20 +118,29 @@ struct MakeSource {
     return list_of<int64_t>(sources, [](const IValue& v) { return v.toInt(); });
   }
   template <typename T, typename Read>
-  static Source list_of(const std::vector<Source>& sources, const Read& read) {
-    return [sources, read](const Values& values) {
+  static Source list_of(const std::vector<Source>& sources, const Read& item_of) {
+    const auto read = [sources, item_of](const Values& values) {
       c10::List<T> list;
-      for (const auto& source : sources) list.push_back(read(source(values)));
+      for (const auto& source : sources) list.push_back(item_of(source.read(values)));
       return IValue(list);
     };
+    Source list{.read = read, .places = {}};
+    for (const auto& source : sources) {
+      list.places.insert(list.places.end(), source.places.begin(), source.places.end());
+    }
+    return list;
   }
 };
 
 }  // namespace
 
+Source constant_source(const IValue& value) {
+  return {.read = [value](const Values&) { return value; }, .places = {}};
+}
+
 Source source_of(const Argument& argument, const c10::TypePtr& type, torch::Device device,
-                 const Places& places, std::vector<std::size_t>& used) {
-  return std::visit(MakeSource{places, type, device, used}, argument);
+                 const Places& places) {
+  return std::visit(MakeSource{places, type, device}, argument);
 }
 
 }  // namespace attend::pt2

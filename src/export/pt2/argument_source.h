@@ -15,11 +15,17 @@ namespace attend::pt2 {
 using Values = std::vector<c10::IValue>;  // of names, by their places
 
 /// Where an argument comes from when a step runs.
-using Source = std::function<c10::IValue(const Values&)>;
+struct Source {
+  std::function<c10::IValue(const Values&)> read;
+  std::vector<std::size_t> places;  ///< that it reads
+};
 
-/// Of an argument for which the operator's schema asks for a `type`. Adds the places that it reads
-/// to `used`. Throws InputError for names that are not given before.
+/// Of what is the same in each run.
+Source constant_source(const c10::IValue& value);
+
+/// Of an argument for which the operator's schema asks for a `type`. Throws InputError for names
+/// that are not given before.
 Source source_of(const Argument& argument, const c10::TypePtr& type, torch::Device device,
-                 const Places& places, std::vector<std::size_t>& used);
+                 const Places& places);
 
 }  // namespace attend::pt2

@@ -57,21 +57,31 @@ std::vector<int64_t> sizes_to_try(const Range& range) {
   return sizes;
 }
 
+/// A size far from the others, so that min(T, 100) is not taken for T; less far where the input
+/// would be large.
+int64_t far_size(const torch::Tensor& input, int64_t dimension, const Range& range) {
+  constexpr int64_t kFar = 509;
+  constexpr int64_t kMostElements = int64_t{1} << 20;
+  const auto of_one = input.numel() / std::max<int64_t>(1, input.size(dimension));
+  const auto far = std::min(kFar, kMostElements / std::max<int64_t>(1, of_one));
+  return std::min(far, range.greatest.value_or(far));
+}
+
 std::vector<SampledDimension> dimensions_of(const std::vector<torch::Tensor>& example,
                                             const std::vector<DynamicDimension>& dynamic) {
   std::vector<SampledDimension> all;
-  for (const auto& dimension : dynamic) {
-    const auto is_same = [&](const SampledDimension& other) {
-      return other.name == dimension.name;
-    };
-    if (std::any_of(all.begin(), all.end(), is_same)) continue;
+  for (const auto& dimension : distinct(dynamic)) {
     if (dimension.least == dimension.greatest) continue;  // fixed after all
     Range range{.least = dimension.least, .greatest = {}};
     if (dimension.greatest != std::numeric_limits<int64_t>::max()) {
       range.greatest = dimension.greatest;
     }
+    const auto& input = example.at(dimension.input);
+    auto sizes = sizes_to_try(range);
+    const auto far = far_size(input, dimension.dimension, range);
+    if (far > sizes.back()) sizes.push_back(far);
     all.push_back({dimension.name, fmt::format("s{}", all.size()), range,
-                   example.at(dimension.input).size(dimension.dimension), sizes_to_try(range)});
+                   input.size(dimension.dimension), sizes});
   }
   return all;
 }
@@ -224,10 +234,7 @@ class Observations {
   }
 
   std::vector<torch::Tensor> inputs_of(const Run& run) const {
-    std::map<std::string, int64_t> sizes;
-    for (const auto& dimension : dynamic_) {
-      sizes[dimension.name] = example_.at(dimension.input).size(dimension.dimension);
-    }
+    auto sizes = sizes_of(example_, dynamic_);
     for (std::size_t i = 0; i < dimensions_.size(); ++i) sizes[dimensions_[i].name] = run[i];
     return resize(example_, dynamic_, sizes);
   }

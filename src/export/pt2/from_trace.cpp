@@ -2,6 +2,7 @@
 
 #include "export/pt2/codes.h"
 #include "export/pt2/target.h"
+#include "export/trace.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -43,7 +44,7 @@ class Names {
 class Translation {
  public:
   explicit Translation(const jit::Module& module) : graph_(module.get_method("forward").graph()) {
-    values_[graph_->inputs().at(0)];  // the module itself
+    values_.try_emplace(graph_->inputs().at(0));  // the module itself, whose path is empty
     for (const auto& item : module.named_parameters()) {
       add_weight(InputKind::parameter, "p_", item.name, item.value);
     }
@@ -85,17 +86,10 @@ class Translation {
   }
 
   void add(const jit::Node& node) {
-    switch (node.kind()) {
-      case c10::prim::Constant:
-      case c10::prim::ListConstruct:
-      case c10::prim::TupleConstruct:
-        return;  // read where they are used
-      case c10::prim::GetAttr:
-        return add_attribute(node);
-      case c10::prim::ListUnpack:
-        return;  // named where the list is made
-      default:
-        add_call(node);
+    if (node.kind() == c10::prim::GetAttr) {
+      add_attribute(node);
+    } else if (is_call(node)) {  // others are read where they are used
+      add_call(node);
     }
   }
 
@@ -120,7 +114,7 @@ class Translation {
       const auto& argument = schema->arguments().at(i);
       call.inputs.push_back({argument.name(),
                              argument_of(node, node.input(i), argument.real_type()),
-                             argument.kwarg_only() ? 2 : 1});
+                             argument.kwarg_only()});
     }
     const std::string base = schema->name().substr(schema->name().find("::") + 2);
     for (const auto* output : node.outputs()) call.outputs.push_back(result_of(node, output, base));

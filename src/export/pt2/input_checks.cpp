@@ -31,81 +31,102 @@ template <typename Wanted, typename Found>
 }  // namespace
 
 InputChecks::InputChecks(const Program& program, torch::Device device) : device_(device) {
+  const auto known = [](const auto& all, const std::string& name) {
+    const auto found = all.find(name);
+    if (found == all.end()) {
+      throw InputError(fmt::format("nothing is said of the input '{}'", name));
+    }
+    return found->second;
+  };
   for (const auto& input : program.inputs) {
     if (input.kind != InputKind::user) continue;
-    const auto found = program.tensors.find(input.name);
-    if (found == program.tensors.end()) {
-      throw InputError(fmt::format("nothing is said of the input '{}'", input.name));
+    auto& expected = inputs_.emplace_back(ExpectedInput{input.name, torch::kLong, {}, {}});
+    if (input.is_number) {
+      expected.number = expected_of(known(program.numbers, input.name), program);
+      continue;
     }
-    const auto& meta = found->second;
-    Expected expected{.dtype = dtype_of(meta.dtype), .dimensions = {}};
-    for (const auto& size : meta.sizes) {
-      auto& dimension = expected.dimensions.emplace_back();
-      if (size.expression.empty()) dimension.fixed = size.value;
-      dimension.symbol = symbol_of(size.expression);
-      if (!dimension.symbol) continue;
-      const auto range = program.ranges.find(*dimension.symbol);
-      if (range != program.ranges.end()) dimension.range = range->second;
-    }
-    names_.push_back(input.name);
-    expected_.push_back(std::move(expected));
+    const auto meta = known(program.tensors, input.name);
+    expected.dtype = dtype_of(meta.dtype);
+    for (const auto& size : meta.sizes) expected.dimensions.push_back(expected_of(size, program));
   }
 }
 
-std::vector<std::string> InputChecks::signatures() const {
+InputChecks::Expected InputChecks::expected_of(const Size& size, const Program& program) {
+  if (size.expression.empty()) return {.fixed = size.value, .symbol = {}, .range = {}};
+  Expected expected{.fixed = {}, .symbol = symbol_of(size.expression), .range = {}};
+  if (!expected.symbol) return expected;
+  const auto range = program.ranges.find(*expected.symbol);
+  if (range != program.ranges.end()) expected.range = range->second;
+  return expected;
+}
+
+std::vector<std::string> InputChecks::names() const {
+  std::vector<std::string> names;
+  for (const auto& input : inputs_) names.push_back(input.name);
+  return names;
+}
+
+std::string InputChecks::text_of(const Expected& expected) {
   const auto bound = [](const std::optional<int64_t>& number) {
     return number ? std::to_string(*number) : std::string();
   };
+  if (expected.fixed) return std::to_string(*expected.fixed);
+  if (!expected.symbol) return "?";
+  const auto& [least, greatest] = expected.range;
+  return fmt::format("{} = {}..{}", *expected.symbol, bound(least), bound(greatest));
+}
+
+std::vector<std::string> InputChecks::signatures() const {
   std::vector<std::string> signatures;
-  for (std::size_t i = 0; i < names_.size(); ++i) {
-    std::vector<std::string> sizes;
-    for (const auto& [fixed, symbol, range] : expected_[i].dimensions) {
-      if (fixed) {
-        sizes.push_back(std::to_string(*fixed));
-      } else if (symbol) {
-        sizes.push_back(
-            fmt::format("{} = {}..{}", *symbol, bound(range.least), bound(range.greatest)));
-      } else {
-        sizes.emplace_back("?");
-      }
+  for (const auto& input : inputs_) {
+    if (input.number) {
+      signatures.push_back(fmt::format("{}: number {}", input.name, text_of(*input.number)));
+      continue;
     }
-    signatures.push_back(fmt::format("{}: {} ({})", names_[i],
-                                     c10::getDtypeNames(expected_[i].dtype).first,
-                                     fmt::join(sizes, ", ")));
+    std::vector<std::string> sizes;
+    for (const auto& dimension : input.dimensions) sizes.push_back(text_of(dimension));
+    signatures.push_back(fmt::format(
+        "{}: {} ({})", input.name, c10::getDtypeNames(input.dtype).first, fmt::join(sizes, ", ")));
   }
   return signatures;
 }
 
 void InputChecks::check(const std::vector<torch::Tensor>& inputs) const {
-  if (inputs.size() != names_.size()) {
-    throw InputError(fmt::format("expected {} inputs ({}), found {}", names_.size(),
-                                 fmt::join(names_, ", "), inputs.size()));
+  if (inputs.size() != inputs_.size()) {
+    throw InputError(fmt::format("expected {} inputs ({}), found {}", inputs_.size(),
+                                 fmt::join(names(), ", "), inputs.size()));
   }
   std::map<std::string, int64_t> symbols;  // what they are in these inputs
+  const auto check_number = [&](const std::string& name, const std::string& what, int64_t found,
+                                const Expected& expected) {
+    const auto& [fixed, symbol, range] = expected;
+    if (fixed && found != *fixed) fail(name, what, *fixed, found);
+    if (!symbol) return;
+    const auto [bound, is_first] = symbols.emplace(*symbol, found);
+    if (!is_first && bound->second != found) fail(name, what, bound->second, found);
+    if (range.least && found < *range.least) fail(name, what + "at least ", *range.least, found);
+    if (range.greatest && found > *range.greatest) {
+      fail(name, what + "at most ", *range.greatest, found);
+    }
+  };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto& name = names_[i];
     const auto& input = inputs[i];
-    const auto& [dtype, dimensions] = expected_[i];
+    const auto& [name, dtype, dimensions, number] = inputs_[i];
     if (!input.defined()) fail(name, "a tensor", "", "none");
     if (input.scalar_type() != dtype) {
       fail(name, "dtype ", c10::toString(dtype), c10::toString(input.scalar_type()));
     }
-    if (input.device() != device_) fail(name, "device ", device_.str(), input.device().str());
     if (input.dim() != static_cast<int64_t>(dimensions.size())) {
       fail(name, "a number of dimensions of ", dimensions.size(), input.dim());
     }
+    if (number) {
+      check_number(name, "a number that is ", input.item<int64_t>(), *number);
+      continue;
+    }
+    if (input.device() != device_) fail(name, "device ", device_.str(), input.device().str());
     for (std::size_t d = 0; d < dimensions.size(); ++d) {
-      const auto& [fixed, symbol, range] = dimensions[d];
-      const auto found = input.size(static_cast<int64_t>(d));
-      const auto what = fmt::format("dimension {} to be ", d);
-      if (fixed && found != *fixed) fail(name, what, *fixed, found);
-      if (!symbol) continue;
-      const auto [bound, is_first] = symbols.emplace(*symbol, found);
-      if (!is_first && bound->second != found) fail(name, what, bound->second, found);
-      if (range.least && found < *range.least) fail(name, what + "at least ", *range.least, found);
-      if (range.greatest && found > *range.greatest) {
-        fail(name, what + "at most ", *range.greatest, found);
-      }
+      check_number(name, fmt::format("dimension {} to be ", d), input.size(static_cast<int64_t>(d)),
+                   dimensions[d]);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -69,6 +70,12 @@ IValue modulo(const Numbers& n) {
   const auto a = integer(n[0]);
   const auto b = integer(n[1]);
   return a - quotient(a, b) * b;
+}
+/// Rounded down, and towards -1 or 0 however far.
+IValue shift_right(const Numbers& n) {
+  const auto bits = integer(n[1]);
+  if (bits < 0) throw InputError("a size is shifted by a negative number");
+  return integer(n[0]) >> std::min<int64_t>(bits, 63);
 }
 IValue power(const Numbers& n) {
   if (!whole(n[0]) || !whole(n[1]) || integer(n[1]) < 0) return std::pow(real(n[0]), real(n[1]));
@@ -154,6 +161,7 @@ const std::map<std::string, NumberFunction>& known() {
       {"_operator.floordiv", {floor_divide, 2}},
       {"_operator.mod", {modulo, 2}},
       {"_operator.pow", {power, 2}},
+      {"_operator.rshift", {shift_right, 2}},
       {"_operator.neg", {negate, 1}},
       {"_operator.eq", {equal, 2}},
       {"_operator.ne", {differ, 2}},

@@ -1,11 +1,14 @@
+#include "export/pt2/parse_program.h"
+
 #include "attend/input_error.h"
 #include "export/pt2/json_value.h"
-#include "export/pt2/program.h"
+#include "export/pt2/region.h"
 #include "io/parse_json.h"
 
 #include <fmt/format.h>
 
 #include <functional>
+#include <string_view>
 
 namespace attend::pt2 {
 namespace {
@@ -130,13 +133,56 @@ Argument argument_of(const JsonValue& value) {
 }
 
 NamedArgument named_argument_of(const JsonValue& value) {
-  return {.name = value.at("name").text(), .value = argument_of(value.at("arg")), .kind = 1};
+  return {.name = value.at("name").text(), .value = argument_of(value.at("arg"))};
 }
 
 Node node_of(const JsonValue& value) {
   return {.target = value.at("target").text(),
           .inputs = list_of<NamedArgument>(value.at("inputs"), named_argument_of),
           .outputs = list_of<Argument>(value.at("outputs"), argument_of)};
+}
+
+constexpr std::string_view kGradientMode = "torch.ops.higher_order.wrap_with_set_grad_enabled";
+constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocast";
+
+std::vector<Node> nodes_of(const JsonValue& graph);
+
+/// The call of a graph under torch.no_grad or torch.autocast: flags, the graph, what it is given.
+Region region_of(const JsonValue& call) {
+  const bool is_autocast = call.at("target").text() == kAutocast;
+  const std::size_t flag = is_autocast ? 2 : 0;
+  const std::size_t place = is_autocast ? 4 : 1;  // of the graph
+  const auto inputs = call.at("inputs").items();
+  if (inputs.size() <= place) call.fail(fmt::format("expected an input {}, a graph", place));
+  const bool is_on = inputs[flag].at("arg").at("as_bool").boolean();
+  if (is_autocast && is_on) {
+    call.fail(
+        "torch.autocast is not supported: run_decompositions() of the program makes casts of it");
+  }
+  const auto graph = inputs[place].at("arg").at("as_graph").at("graph");
+  Region region{.inputs = list_of<Argument>(graph.at("inputs"), argument_of),
+                .arguments = {},
+                .nodes = nodes_of(graph),
+                .outputs = list_of<Argument>(graph.at("outputs"), argument_of),
+                .results = list_of<Argument>(call.at("outputs"), argument_of),
+                .has_gradients = is_autocast || is_on};
+  for (auto i = place + 1; i < inputs.size(); ++i) {
+    region.arguments.push_back(argument_of(inputs[i].at("arg")));
+  }
+  return region;
+}
+
+std::vector<Node> nodes_of(const JsonValue& graph) {
+  std::vector<Node> nodes;
+  for (const auto& node : graph.at("nodes").items()) {
+    const auto target = node.at("target").text();
+    if (target == kGradientMode || target == kAutocast) {
+      naming(target, [&] { add_nodes(region_of(node), nodes); });
+    } else {
+      nodes.push_back(node_of(node));
+    }
+  }
+  return nodes;
 }
 
 Input input_of(const JsonValue& value) {
@@ -156,12 +202,20 @@ Input input_of(const JsonValue& value) {
   }
   if (kind != "user_input") value.fail(fmt::format("an input '{}' is not supported", kind));
   const auto argument = argument_of(content.at("arg"));
-  const auto* tensor = std::get_if<TensorName>(&argument);
-  if (tensor == nullptr) value.fail("expected a tensor: other inputs are not supported");
-  return {.kind = InputKind::user, .name = tensor->name, .target = {}, .persistent = true};
+  Input input{.kind = InputKind::user, .name = {}, .target = {}, .persistent = true};
+  if (const auto* tensor = std::get_if<TensorName>(&argument)) {
+    input.name = tensor->name;
+  } else if (content.at("arg").only().first == "as_sym_int" &&
+             std::holds_alternative<SymbolName>(argument)) {
+    input.name = std::get<SymbolName>(argument).name;
+    input.is_number = true;
+  } else {
+    value.fail("expected a tensor or a whole number: other inputs are not supported");
+  }
+  return input;
 }
 
-/// Without those that are no tensors: the graph has what they were when it was exported.
+/// Without those that stay what they were when the program was exported: the graph has them.
 std::vector<Input> inputs_of(const JsonValue& value) {
   std::vector<Input> inputs;
   for (const auto& input : value.items()) {
@@ -195,7 +249,9 @@ Weight weight_of(const JsonValue& value) {
   if (value.at("use_pickle").boolean()) {
     value.fail("is a Python pickle, which could run code: it is not read");
   }
-  return {.entry = value.at("path_name").text(), .meta = meta_of(value.at("tensor_meta"))};
+  return {.entry = value.at("path_name").text(),
+          .meta = meta_of(value.at("tensor_meta")),
+          .is_parameter = value.at("is_param").boolean()};
 }
 
 }  // namespace
@@ -211,11 +267,15 @@ Program parse_program(const std::string& text) {
   const auto graph = module.at("graph");
   Program program{.inputs = inputs_of(module.at("signature").at("input_specs")),
                   .outputs = list_of<Output>(module.at("signature").at("output_specs"), output_of),
-                  .nodes = list_of<Node>(graph.at("nodes"), node_of),
+                  .nodes = nodes_of(graph),
                   .tensors = {},
+                  .numbers = {},
                   .ranges = {}};
   for (const auto& [name, meta] : graph.at("tensor_values").entries()) {
     program.tensors.emplace(name, meta_of(meta));
+  }
+  for (const auto& [name, size] : graph.at("sym_int_values").entries()) {
+    program.numbers.emplace(name, size_of(size));
   }
   for (const auto& [symbol, range] : root.at("range_constraints").entries()) {
     program.ranges.emplace(symbol, range_of(range));

@@ -70,7 +70,7 @@ using Argument =
 struct NamedArgument {
   std::string name;  ///< in the operator's schema
   Argument value;
-  int64_t kind = 1;  ///< 2 if Python takes it by its name alone
+  bool is_keyword_only = false;  ///< as Python takes it
 };
 
 struct Node {
@@ -85,6 +85,7 @@ struct Input {
   std::string name;    ///< in the graph
   std::string target;  ///< of weights: their name in the state dict
   bool persistent = true;
+  bool is_number = false;  ///< a whole one, of the user
 };
 
 /// Whether it is in the state dict.
@@ -110,6 +111,7 @@ struct Program {
   std::vector<Output> outputs;
   std::vector<Node> nodes;
   std::map<std::string, TensorMeta> tensors;  ///< by their name in the graph
+  std::map<std::string, Size> numbers;        ///< whole ones, by their name in the graph
   std::map<std::string, Range> ranges;        ///< of symbols
 };
 
@@ -117,13 +119,7 @@ struct Program {
 struct Weight {
   std::string entry;  ///< of the archive, in its folder
   TensorMeta meta;
+  bool is_parameter = false;  ///< so that optimizers know it
 };
-
-/// Reads models/NAME.json. Throws InputError, naming the place in it, for anything that is not as
-/// the schema says or that has no meaning here: graphs in graphs, custom objects.
-Program parse_program(const std::string& json);
-
-/// Reads model_weights_config.json or model_constants_config.json: the weights by their names.
-std::map<std::string, Weight> parse_weights(const std::string& json);
 
 }  // namespace attend::pt2

@@ -2,7 +2,7 @@
 
 #include "attend/input_error.h"
 #include "export/pt2/codes.h"
-#include "export/pt2/program.h"
+#include "export/pt2/parse_program.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
@@ -61,9 +61,10 @@ torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
 
 }  // namespace
 
-void read_weights(const ZipArchive& archive, const std::string& folder, const std::string& config,
-                  torch::Device device, std::map<std::string, torch::Tensor>& weights) {
-  const auto entry = folder + config;
+void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch::Device device,
+                  std::map<std::string, torch::Tensor>& weights) {
+  const std::string folder = layout.folder;
+  const auto entry = folder + layout.config;
   if (!archive.has(entry)) return;
   const auto listed = naming(entry, [&] { return parse_weights(archive.read(entry)); });
   std::map<std::string, torch::Tensor> bytes;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "export/pt2/archive_layout.h"
 #include "io/zip_archive.h"
 
 #include <torch/types.h>
@@ -9,9 +10,9 @@
 
 namespace attend::pt2 {
 
-/// Adds the weights that the entry `folder` + `config` lists, if it is there, under their names.
-/// Those of the same bytes share them. Throws InputError for weights that their bytes do not hold.
-void read_weights(const ZipArchive& archive, const std::string& folder, const std::string& config,
-                  torch::Device device, std::map<std::string, torch::Tensor>& weights);
+/// Adds the weights that the config of a folder lists, if it is there, under their names. Those of
+/// the same bytes share them. Throws InputError for weights that their bytes do not hold.
+void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch::Device device,
+                  std::map<std::string, torch::Tensor>& weights);
 
 }  // namespace attend::pt2

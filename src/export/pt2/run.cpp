@@ -6,6 +6,8 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -34,15 +36,59 @@ void record(const Step& step, const Values& values, const std::vector<std::strin
   }
 }
 
+using Mutations = std::vector<std::pair<std::size_t, std::size_t>>;  // from a place to another
+
+/// All at once: what outputs and later ones read is what was there before.
+void mutate(const Mutations& mutations, const Values& values, std::vector<torch::Tensor>& outputs) {
+  const auto is_target = [&](const torch::Tensor& tensor) {
+    return std::any_of(mutations.begin(), mutations.end(), [&](const auto& mutation) {
+      return tensor.is_alias_of(values[mutation.second].toTensor());
+    });
+  };
+  const auto kept = [&](const torch::Tensor& tensor) {
+    return tensor.defined() && is_target(tensor) ? tensor.clone() : tensor;
+  };
+  for (auto& output : outputs) output = kept(output);
+  std::vector<torch::Tensor> sources;
+  for (const auto& [from, to] : mutations) sources.push_back(kept(values[from].toTensor()));
+  for (std::size_t i = 0; i < mutations.size(); ++i) {
+    values[mutations[i].second].toTensor().copy_(sources[i]);
+  }
+}
+
 }  // namespace
 
 struct Runner::Impl {
-  Values start;                     // weights in their places
-  std::vector<std::size_t> inputs;  // of the user, in order
+  struct UserInput {
+    std::size_t place;
+    bool is_number;
+  };
+  Values start;                   // weights in their places
+  std::vector<UserInput> inputs;  // in order
   std::vector<Step> steps;
   std::vector<Source> outputs;
-  std::vector<std::string> names;                              // of all places
-  std::vector<std::pair<std::size_t, std::size_t>> mutations;  // from a place to one of the start
+  std::vector<std::string> names;  // of all places
+  Mutations mutations;
+
+  /// Of places that neither outputs nor mutations read: these are read after all steps.
+  void note_last_uses(std::size_t places) {
+    constexpr auto kNever = std::numeric_limits<std::size_t>::max();
+    std::vector<std::size_t> last_use(places, kNever);  // the step
+    const auto read = [&](const Source& source, std::size_t step) {
+      for (const auto place : source.places) last_use[place] = step;
+    };
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      for (const auto& result : steps[i].results) {
+        for (const auto place : result) last_use[place] = i;  // maybe the only one
+      }
+      for (const auto& argument : steps[i].arguments) read(argument, i);
+    }
+    for (const auto& output : outputs) read(output, kNever);
+    for (const auto& [from, to] : mutations) last_use[from] = last_use[to] = kNever;
+    for (std::size_t place = 0; place < places; ++place) {
+      if (last_use[place] != kNever) steps[last_use[place]].last_used.push_back(place);
+    }
+  }
 };
 
 Runner::Runner(const Program& program, const std::map<std::string, torch::Tensor>& weights,
@@ -54,7 +100,7 @@ Runner::Runner(const Program& program, const std::map<std::string, torch::Tensor
   for (const auto& input : program.inputs) {
     const auto place = compiler.places().give(input.name);
     if (input.kind == InputKind::user) {
-      impl_->inputs.push_back(place);
+      impl_->inputs.push_back({place, input.is_number});
       targets.emplace(input.name, place);
       continue;
     }
@@ -65,16 +111,7 @@ Runner::Runner(const Program& program, const std::map<std::string, torch::Tensor
     given.emplace_back(place, weight->second);
     targets.emplace(input.target, place);
   }
-  std::vector<std::size_t> last_use;  // of each place: the step
-  const auto uses = [&](std::size_t step) {
-    last_use.resize(compiler.places().size(), step);
-    for (const auto place : compiler.used()) last_use[place] = step;
-    compiler.used().clear();
-  };
-  for (const auto& node : program.nodes) {
-    impl_->steps.push_back(compiler.compile(node));
-    uses(impl_->steps.size() - 1);
-  }
+  for (const auto& node : program.nodes) impl_->steps.push_back(compiler.compile(node));
   for (const auto& output : program.outputs) {
     if (output.kind == OutputKind::user) {
       impl_->outputs.push_back(compiler.source(output.value, c10::AnyType::get()));
@@ -82,21 +119,13 @@ Runner::Runner(const Program& program, const std::map<std::string, torch::Tensor
     }
     const auto* tensor = std::get_if<TensorName>(&output.value);
     if (tensor == nullptr) throw InputError("what a buffer or input changes to is no tensor");
-    const auto place = compiler.places().find(tensor->name);
-    compiler.used().push_back(place);
     const auto target = targets.find(output.target);
     if (target == targets.end()) {
       throw InputError(fmt::format("'{}', which is to change, is no input", output.target));
     }
-    impl_->mutations.emplace_back(place, target->second);
-    compiler.used().push_back(target->second);
+    impl_->mutations.emplace_back(compiler.places().find(tensor->name), target->second);
   }
-  uses(impl_->steps.size());
-  for (std::size_t place = 0; place < last_use.size(); ++place) {
-    if (last_use[place] < impl_->steps.size()) {
-      impl_->steps[last_use[place]].last_used.push_back(place);
-    }
-  }
+  impl_->note_last_uses(compiler.places().size());
   impl_->names = compiler.places().names();
   impl_->start.resize(compiler.places().size());
   for (auto& [place, weight] : given) impl_->start[place] = std::move(weight);
@@ -107,17 +136,18 @@ Runner::~Runner() = default;
 std::vector<torch::Tensor> Runner::run(const std::vector<torch::Tensor>& inputs,
                                        const Recorder& recorder) const {
   auto values = impl_->start;
-  for (std::size_t i = 0; i < inputs.size(); ++i) values[impl_->inputs[i]] = inputs[i];
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto [place, is_number] = impl_->inputs[i];
+    values[place] = is_number ? IValue(inputs[i].item<int64_t>()) : IValue(inputs[i]);
+  }
   for (const auto& step : impl_->steps) {
     run_step(step, values);
     if (recorder) record(step, values, impl_->names, recorder);
     for (const auto place : step.last_used) values[place] = IValue();
   }
   std::vector<torch::Tensor> outputs;
-  for (const auto& output : impl_->outputs) outputs.push_back(tensor_of(output(values)));
-  for (const auto& [from, to] : impl_->mutations) {
-    values[to].toTensor().copy_(values[from].toTensor());
-  }
+  for (const auto& output : impl_->outputs) outputs.push_back(tensor_of(output.read(values)));
+  if (!impl_->mutations.empty()) mutate(impl_->mutations, values, outputs);
   return outputs;
 }
 

@@ -60,7 +60,7 @@ Step Compiler::compile(const Node& node) {
 }
 
 Source Compiler::source(const Argument& argument, const c10::TypePtr& type) {
-  return source_of(argument, type, device_, places_, used_);
+  return source_of(argument, type, device_, places_);
 }
 
 void Compiler::use_schema(const Node& node, Step& step) {
@@ -78,8 +78,7 @@ void Compiler::use_schema(const Node& node, Step& step) {
       step.arguments.push_back(source(*found->second, argument.type()));
       given.erase(found);
     } else if (argument.default_value()) {
-      step.arguments.push_back(
-          [value = *argument.default_value()](const Values&) { return value; });
+      step.arguments.push_back(constant_source(*argument.default_value()));
     } else {
       throw InputError(fmt::format("the argument '{}' is missing", argument.name()));
     }
@@ -119,11 +118,14 @@ void Compiler::add_result(const Argument& output, Step& step) {
   step.results.push_back(std::move(places));
   step.lists.push_back(list != nullptr);
 }
+
 void run_step(const Step& step, Values& values) {
   torch::jit::Stack stack;
-  for (const auto& argument : step.arguments) stack.push_back(argument(values));
+  for (const auto& argument : step.arguments) stack.push_back(argument.read(values));
   if (step.numbers != nullptr) {
-    stack = {step.numbers(stack)};
+    auto result = step.numbers(stack);
+    stack.clear();
+    stack.push_back(std::move(result));
   } else {
     step.handle->callBoxed(stack);
   }

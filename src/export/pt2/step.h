@@ -39,7 +39,6 @@ class Compiler {
   Source source(const Argument& argument, const c10::TypePtr& type);
 
   Places& places() { return places_; }
-  std::vector<std::size_t>& used() { return used_; }  // by what was compiled last
 
  private:
   void use_schema(const Node& node, Step& step);
@@ -49,7 +48,6 @@ class Compiler {
   torch::Device device_;
   const std::set<std::string>& namespaces_;
   Places places_;
-  std::vector<std::size_t> used_;
 };
 
 /// Runs a step, and puts what it gives in its places.

@@ -8,6 +8,14 @@
 
 namespace attend::pt2 {
 
+std::vector<torch::Tensor> TracedProgram::constants() const {
+  std::vector<torch::Tensor> all;
+  for (const auto& input : program.inputs) {
+    if (input.kind == InputKind::constant) all.push_back(weights.at(input.target));
+  }
+  return all;
+}
+
 TracedProgram trace_program(const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& example_inputs,
                             const ExportOptions& options, UnfittedSizes unfitted_sizes) {

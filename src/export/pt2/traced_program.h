@@ -16,6 +16,9 @@ namespace attend::pt2 {
 struct TracedProgram {
   Program program;
   std::map<std::string, torch::Tensor> weights;
+
+  /// Those that are neither parameters nor buffers.
+  std::vector<torch::Tensor> constants() const;
 };
 
 /// The calls of a function over a module as a program, with what is known of its tensors. Throws

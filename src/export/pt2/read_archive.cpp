@@ -1,7 +1,9 @@
-#include "export/pt2/archive.h"
+#include "export/pt2/read_archive.h"
 
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
+#include "export/pt2/archive_layout.h"
+#include "export/pt2/parse_program.h"
 #include "export/pt2/read_weights.h"
 
 #include <fmt/format.h>
@@ -16,10 +18,11 @@ namespace {
 std::string find_model(const ZipArchive& archive) {
   std::vector<std::string> models;
   for (const auto& entry : archive.names()) {
-    if (entry.starts_with("models/") && entry.ends_with(".json")) models.push_back(entry);
+    if (entry.starts_with(kModels) && entry.ends_with(".json")) models.push_back(entry);
   }
   if (models.size() != 1) {
-    throw InputError(fmt::format("expected one program under models/, found {}", models.size()));
+    throw InputError(
+        fmt::format("expected one program under {}, found {}", kModels, models.size()));
   }
   return models.front();
 }
@@ -41,15 +44,11 @@ void expect(const ZipArchive& archive, const std::string& entry, const std::stri
 }  // namespace
 
 Archive read_archive(const ZipArchive& zip, torch::Device device) {
-  expect(zip, "archive_format", "pt2");
-  expect(zip, "archive_version", "0");
-  expect(zip, "byteorder", "little");
+  for (const auto& [entry, content] : kMarks) expect(zip, entry, content);
   Archive archive{.model = find_model(zip), .program = {}, .weights = {}};
   archive.program = naming(archive.model, [&] { return parse_program(zip.read(archive.model)); });
-  for (const auto& [folder, config] :
-       {std::pair("data/weights/", "model_weights_config.json"),
-        std::pair("data/constants/", "model_constants_config.json")}) {
-    read_weights(zip, folder, config, device, archive.weights);
+  for (const auto& layout : {kWeights, kConstants}) {
+    read_weights(zip, layout, device, archive.weights);
   }
   return archive;
 }

@@ -1,4 +1,4 @@
-#include "export/pt2/write_json.h"
+#include "export/pt2/write_program.h"
 
 #include <nlohmann/json.hpp>
 
@@ -89,7 +89,9 @@ Json json_of(const Argument& argument) {
 
 Json json_of(const Node& node) {
   const auto input = [](const NamedArgument& argument) {
-    return Json{{"name", argument.name}, {"arg", json_of(argument.value)}, {"kind", argument.kind}};
+    return Json{{"name", argument.name},
+                {"arg", json_of(argument.value)},
+                {"kind", argument.is_keyword_only ? 2 : 1}};
   };
   return {{"target", node.target},
           {"inputs", list_of(node.inputs, input)},
@@ -143,7 +145,7 @@ Json call_of(const Program& program) {
 
 }  // namespace
 
-std::string write_program(const Program& program, const std::string& torch_version) {
+std::string program_json(const Program& program, const std::string& torch_version) {
   Json tensors = Json::object();
   for (const auto& [name, meta] : program.tensors) tensors[name] = json_of(meta);
   Json ranges = Json::object();
@@ -183,12 +185,11 @@ std::string write_program(const Program& program, const std::string& torch_versi
       .dump();
 }
 
-std::string write_weights(const std::map<std::string, Weight>& weights,
-                          const std::map<std::string, bool>& parameters) {
+std::string weights_json(const std::map<std::string, Weight>& weights) {
   Json config = Json::object();
   for (const auto& [name, weight] : weights) {
     config[name] = {{"path_name", weight.entry},
-                    {"is_param", parameters.at(name)},
+                    {"is_param", weight.is_parameter},
                     {"use_pickle", false},
                     {"tensor_meta", json_of(weight.meta)}};
   }

@@ -9,10 +9,9 @@ namespace attend::pt2 {
 
 /// What `parse_program` reads, of a traced program: its outputs are all the user's, and its numbers
 /// are known or sizes. `torch_version` says with which LibTorch the program was made.
-std::string write_program(const Program& program, const std::string& torch_version);
+std::string program_json(const Program& program, const std::string& torch_version);
 
-/// What `parse_weights` reads: `parameters` says of which of the weights optimizers know.
-std::string write_weights(const std::map<std::string, Weight>& weights,
-                          const std::map<std::string, bool>& parameters);
+/// What `parse_weights` reads.
+std::string weights_json(const std::map<std::string, Weight>& weights);
 
 }  // namespace attend::pt2

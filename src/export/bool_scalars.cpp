@@ -1,0 +1,85 @@
+#include "export/bool_scalars.h"
+
+#include <ATen/ScalarOps.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+namespace attend {
+namespace {
+
+namespace jit = torch::jit;
+
+/// What these are given becomes the type of another argument, so that a number says as much. For
+/// others, as aten::add, the type of what they are given decides about that of the result.
+bool only_fills(const jit::Node& node) {
+  static const std::set<std::string_view> names{
+      "aten::constant_pad_nd", "aten::fill",       "aten::fill_",       "aten::full",
+      "aten::full_like",       "aten::index_fill", "aten::index_fill_", "aten::masked_fill",
+      "aten::masked_fill_",    "aten::new_full",   "aten::scatter",     "aten::scatter_"};
+  return names.count(node.kind().toQualString()) > 0;
+}
+
+std::optional<bool> flag_of(const jit::Value* value) {
+  const auto constant = jit::toIValue(value);
+  if (!constant || !constant->isBool()) return std::nullopt;
+  return constant->toBool();
+}
+
+/// A number, or a tensor, in place of the inputs at `places`; whether an operator takes that.
+bool try_in_place(jit::Graph& graph, jit::Node& node, const std::vector<std::size_t>& places,
+                  bool as_number) {
+  const jit::WithInsertPoint before(&node);
+  std::vector<jit::Value*> originals;
+  for (const auto i : places) {
+    originals.push_back(node.input(i));
+    const auto flag = *flag_of(node.input(i));
+    node.replaceInput(i, as_number ? graph.insertConstant(static_cast<int64_t>(flag))
+                                   : graph.insertConstant(c10::scalar_to_tensor(flag)));
+  }
+  if (node.maybeOperator() != nullptr) return true;
+  for (std::size_t i = 0; i < places.size(); ++i) node.replaceInput(places[i], originals[i]);
+  return false;
+}
+
+void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+    if (flag_of(node.input(i))) all.push_back(i);
+  }
+  // Others of them may be true flags, as keepdim.
+  std::vector<std::vector<std::size_t>> choices;
+  for (const auto i : all) choices.push_back({i});
+  choices.push_back(all);
+  const bool number_first = only_fills(node);
+  for (const bool as_number : {number_first, !number_first}) {
+    for (const auto& places : choices) {
+      if (try_in_place(graph, node, places, as_number)) return;
+    }
+  }
+}
+
+/// That of bools has their type unless it is told another, that of numbers another.
+void keep_type_of_full(jit::Graph& graph, jit::Node& node) {
+  constexpr std::size_t kValue = 1;
+  constexpr std::size_t kDtype = 2;
+  if (node.kind() != c10::aten::full || !flag_of(node.input(kValue))) return;
+  if (!node.input(kDtype)->mustBeNone()) return;
+  const jit::WithInsertPoint before(&node);
+  node.replaceInput(kDtype, graph.insertConstant(static_cast<int64_t>(at::kBool)));
+}
+
+}  // namespace
+
+void replace_bool_scalars(jit::Graph& graph) {
+  for (auto* node : graph.nodes()) {
+    if (!node->kind().is_aten() || node->maybeOperator() != nullptr) continue;
+    keep_type_of_full(graph, *node);
+    replace_bool_scalars(graph, *node);
+  }
+}
+
+}  // namespace attend

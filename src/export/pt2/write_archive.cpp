@@ -1,0 +1,108 @@
+#include "export/pt2/write_archive.h"
+
+#include "export/pt2/archive_layout.h"
+#include "export/pt2/write_program.h"
+
+#include <caffe2/serialize/inline_container.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/serialization/pickler.h>
+#include <torch/csrc/jit/serialization/pickler_helper.h>
+#include <torch/version.h>
+
+#include <functional>
+
+namespace attend::pt2 {
+namespace {
+
+using Writer = caffe2::serialize::PyTorchStreamWriter;
+
+/// The bytes of an archive in memory.
+std::string archive_bytes(const std::function<void(Writer&)>& write) {
+  std::string bytes;
+  Writer writer([&](const void* data, std::size_t size) {
+    bytes.append(static_cast<const char*>(data), size);
+    return size;
+  });
+  write(writer);
+  writer.writeEndOfFile();
+  return bytes;
+}
+
+/// The bytes of all that a tensor is a view of, wherever it is.
+void write_storage(Writer& writer, const std::string& entry, const torch::Tensor& tensor) {
+  const auto on_cpu = torch::jit::getWriteableTensorData(tensor);
+  writer.writeRecord(entry, on_cpu.data(), on_cpu.sizeInBytes());
+}
+
+/// Writes weights and their config; weights of one storage share an entry.
+void write_weights(Writer& writer, const WeightsLayout& layout, const char* prefix,
+                   const std::vector<Input>& inputs, const TracedProgram& traced) {
+  const std::string folder = layout.folder;
+  std::map<const void*, std::string> entries;
+  std::map<std::string, Weight> weights;
+  for (const auto& input : inputs) {
+    const auto& tensor = traced.weights.at(input.target);
+    auto& entry = entries[tensor.storage().unsafeGetStorageImpl()];
+    if (entry.empty()) {
+      entry = fmt::format("{}{}", prefix, entries.size() - 1);
+      write_storage(writer, folder + entry, tensor);
+    }
+    auto meta = traced.program.tensors.at(input.name);
+    meta.storage_offset = {tensor.storage_offset(), {}};
+    weights.emplace(
+        input.target,
+        Weight{.entry = entry, .meta = meta, .is_parameter = input.kind == InputKind::parameter});
+  }
+  const auto json = weights_json(weights);
+  writer.writeRecord(folder + layout.config, json.data(), json.size());
+}
+
+/// A call of a function with these inputs and no keywords, as torch.load reads it.
+std::string pickle_call(const std::vector<torch::Tensor>& inputs) {
+  std::string pickle;
+  // Without the tags for the types of dictionaries, which torch.load takes for foreign code.
+  torch::jit::Pickler pickler(
+      [&](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr, nullptr,
+      nullptr, nullptr, /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(
+      c10::ivalue::Tuple::create({c10::ivalue::Tuple::create({inputs.begin(), inputs.end()}),
+                                  c10::Dict<std::string, torch::Tensor>()}));
+  pickler.stop();
+  return archive_bytes([&](Writer& writer) {
+    writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+    std::size_t next = 0;
+    for (const auto& tensor : pickler.tensorData()) {
+      write_storage(writer, fmt::format("data/{}", next++), tensor);
+    }
+  });
+}
+
+}  // namespace
+
+std::string archive_of(const TracedProgram& traced, const std::vector<torch::Tensor>& inputs,
+                       const std::map<std::string, std::string>& extra_files) {
+  return archive_bytes([&](Writer& writer) {
+    const auto write = [&](const std::string& name, const std::string& content) {
+      writer.writeRecord(name, content.data(), content.size());
+    };
+    for (const auto& [entry, content] : kMarks) write(entry, content);
+    std::vector<Input> state;
+    std::vector<Input> constants;
+    for (const auto& input : traced.program.inputs) {
+      if (input.kind == InputKind::constant) constants.push_back(input);
+      if (input.kind == InputKind::parameter || input.kind == InputKind::buffer) {
+        state.push_back(input);
+      }
+    }
+    write_weights(writer, kWeights, "weight_", state, traced);
+    write_weights(writer, kConstants, "tensor_", constants, traced);
+    write(fmt::format("{}model.json", kModels), program_json(traced.program, TORCH_VERSION));
+    write(kSampleInputs, pickle_call(inputs));
+    for (const auto& [name, content] : extra_files) {
+      write(fmt::format("{}{}", kExtraFiles, name), content);
+    }
+  });
+}
+
+}  // namespace attend::pt2

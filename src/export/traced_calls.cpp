@@ -1,0 +1,22 @@
+#include "export/traced_calls.h"
+
+#include "attend/nn/static_shapes.h"
+#include "export/trace.h"
+
+namespace attend {
+TracedCalls trace_calls(const torch::nn::Module& module, const Forward& function,
+                        const std::vector<torch::Tensor>& inputs) {
+  // Otherwise the number of tokens that an expert gets would look frozen.
+  const StaticShapes static_shapes;
+  TracedCalls calls{.scripted = mirror(module), .sites = {}, .nodes = {}};
+  {
+    const RecordCallSites recording(calls.sites);
+    add_traced_method(calls.scripted, "forward", function, inputs, {});
+  }
+  for (const auto* node : calls.scripted.get_method("forward").graph()->nodes()) {
+    if (is_call(*node)) calls.nodes.push_back(node);
+  }
+  return calls;
+}
+
+}  // namespace attend
