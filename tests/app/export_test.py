@@ -21,7 +21,7 @@ class Export(CommandTest):
         result = self.succeeds("export", self.run_directory, "-o", path)
         self.assertRegex(result.stdout,
                          r"torchscript, \d+ bytes; read back, compared with the model for tokens of "
-                         r"\(2, 8\), \(1, 1\)(, \(\d+, \d+\)){4}; largest difference \S+\n$")
+                         r"\(2, 8\), \(1, 1\)(, \(\d+, \d+\)){5}; largest difference \S+\n$")
         self.refuses(["export", self.run_directory, "-o", path], "exists", "--overwrite")
         self.succeeds("export", self.run_directory, "-o", path, "--overwrite")
 

@@ -5,6 +5,7 @@ Run by CTest with RUN_ARCHIVE set to the program of that name, by a Python that 
 it exits with 77, which CTest reports as skipped.
 """
 
+import copy
 import json
 import os
 import pathlib
@@ -120,7 +121,7 @@ class Strided(nn.Module):
 
 
 class Modes(nn.Module):
-    """Parts of it run without gradients and without autocast, one in the other."""
+    """Parts of it run without gradients, and without autocast."""
 
     def __init__(self):
         super().__init__()
@@ -129,14 +130,12 @@ class Modes(nn.Module):
     def forward(self, x):
         with torch.no_grad():
             y = x * self.weight
-            with torch.autocast("cpu", enabled=False):
-                rows = y.sum(1)
-            size = x.shape[0] * 2
-            with torch.enable_grad():
-                z = y + size
+            z = y + x.shape[0] * 2
+        with torch.autocast("cpu", enabled=False):
+            rows = y.sum(1)
         with torch.no_grad():
-            same = x
-        return y * self.weight + z, rows, same, y
+            again = x * rows.unsqueeze(1)
+        return y * self.weight + z, rows, again, y
 
 
 class ShiftRegister(nn.Module):
@@ -205,7 +204,8 @@ class WrittenByPython(unittest.TestCase):
             # Python's own run of it: a module that remembers would remember the first of the two.
             run = torch.export.load(archive).module()
             with torch.no_grad():
-                expected = [run(*inputs) for inputs in calls]
+                # Copied, since a buffer that is given changes with the next call.
+                expected = [copy.deepcopy(run(*inputs)) for inputs in calls]
             for found, wanted in zip(self.run_in_cpp(archive, calls), expected):
                 wanted = wanted if isinstance(wanted, (tuple, list)) else (wanted,)
                 self.assertEqual(len(found), len(wanted))
@@ -248,7 +248,7 @@ class WrittenByPython(unittest.TestCase):
 
     def test_numbers_as_inputs(self):
         self.check(Number(), (torch.randn(9, 3), 4), [(torch.randn(9, 3), 7)],
-                   ({}, Dim("count", min=1, max=8)))
+                   ({}, Dim.DYNAMIC))
 
     def test_bfloat16(self):
         half = reals(2, 6, 8, dtype=torch.bfloat16)
