@@ -75,7 +75,7 @@ TEST_F(Pt2, RefusesSizesThatAreTheDynamicOneOnlyUpToABound) {
         export_pt2(*model, first, {torch::randn({2, 6})}, path,
                    {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
       },
-      throws<std::runtime_error>("6 at the example's, 100 at others"));
+      throws<std::runtime_error>("the traced slice depends on the dynamic sizes in a way"));
 }
 
 TEST_F(Pt2, KeepsNamesBuffersAndWhatIsTied) {
