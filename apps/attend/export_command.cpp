@@ -1,6 +1,4 @@
 #include "attend/export/export_plan.h"
-#include "attend/export/onnx.h"
-#include "attend/export/pt2.h"
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/io/utf8.h"
@@ -79,20 +77,18 @@ std::map<std::string, std::string> texts_of(const std::map<std::string, std::str
 
 ExportReport write(train::Run& run, ExportFormat format, const fs::path& out) {
   auto plan = std::visit([](const auto& model) { return plan_export(model); }, run.model);
-  auto& module = train::module_of(run.model);
   plan.options.extra_files = files_beside(run);
   switch (format) {
     case ExportFormat::torchscript:
-      return export_torchscript(module, plan.forward, plan.example_inputs, out, plan.options,
-                                plan.methods);
+      return export_torchscript(plan, out);
     case ExportFormat::pt2:
       plan.options.extra_files = texts_of(plan.options.extra_files);
-      return export_pt2(module, plan.forward, plan.example_inputs, out, plan.options);
+      return export_pt2(plan, out);
     case ExportFormat::onnx:
       plan.options.extra_files = texts_of(plan.options.extra_files);
-      return export_onnx(module, plan.forward, plan.example_inputs, out, plan.options);
+      return export_onnx(plan, out);
     case ExportFormat::safetensors:
-      save_safetensors(out, {.tensors = state_dict(module), .metadata = {{"format", "pt"}}});
+      save_safetensors(out, {.tensors = state_dict(*plan.model), .metadata = {{"format", "pt"}}});
       return {};
   }
   throw InputError(fmt::format("unknown format {}", static_cast<int>(format)));
@@ -105,9 +101,10 @@ std::string proof_text(ExportFormat format, const ExportReport& report) {
   for (const auto& shape : report.checked_shapes) {
     shapes.push_back(fmt::format("({})", fmt::join(shape, ", ")));
   }
-  return fmt::format("{} compared with the model for tokens of {}; largest difference {:.2g}",
+  return fmt::format("{} compared with the model for tokens of {}; largest difference {:.2g}{}",
                      format == ExportFormat::onnx ? "the calls it was written from," : "read back,",
-                     fmt::join(shapes, ", "), report.max_difference);
+                     fmt::join(shapes, ", "), report.max_difference,
+                     report.checked_other_values ? "" : "; the model took no other tokens");
 }
 
 void run_export(const ExportArguments& arguments) {

@@ -30,10 +30,8 @@ int main(int argc, char** argv) {
     if (step % 100 == 99) std::cout << "loss " << loss.item<double>() << "\n";
   }
   const auto plan = attend::plan_export(model);
-  attend::export_torchscript(*model, plan.forward, plan.example_inputs, folder / "model.pt",
-                             plan.options, plan.methods);
-  attend::export_pt2(*model, plan.forward, plan.example_inputs, folder / "model.pt2", plan.options);
-  attend::export_onnx(*model, plan.forward, plan.example_inputs, folder / "model.onnx",
-                      plan.options);
+  attend::export_torchscript(plan, folder / "model.pt");
+  attend::export_pt2(plan, folder / "model.pt2");
+  attend::export_onnx(plan, folder / "model.onnx");
   std::cout << "wrote model.pt, model.pt2 and model.onnx to " << folder << "\n";
 }

@@ -1,5 +1,7 @@
 #include "attend/export/export_plan.h"
 
+#include "attend/export/onnx.h"
+#include "attend/export/pt2.h"
 #include "attend/ops/attention_recorder.h"
 #include "export/growing_cache.h"
 #include "export/torchscript_source.h"
@@ -81,12 +83,26 @@ TorchScriptMethod attention_method(const Forward& forward, const torch::Tensor& 
 
 }  // namespace
 
+ExportReport export_torchscript(const ExportPlan& plan, const std::filesystem::path& path) {
+  return export_torchscript(*plan.model, plan.forward, plan.example_inputs, path, plan.options,
+                            plan.methods);
+}
+
+ExportReport export_pt2(const ExportPlan& plan, const std::filesystem::path& path) {
+  return export_pt2(*plan.model, plan.forward, plan.example_inputs, path, plan.options);
+}
+
+ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path) {
+  return export_onnx(*plan.model, plan.forward, plan.example_inputs, path, plan.options);
+}
+
 ExportPlan plan_export(LanguageModel model) {
   const auto& config = model->config;
   const auto& weight = model->embedding->token->weight;
   const auto context = config.context;
   const auto tokens = example_tokens(example_length(context), config.vocab_size, weight.device());
   ExportPlan plan;
+  plan.model = model.ptr();
   plan.forward = [model](const Inputs& in) mutable { return model(in[0]); };
   plan.example_inputs = {tokens};
   plan.options = {.input_names = {"tokens"},
@@ -122,6 +138,7 @@ ExportPlan plan_export(SequenceClassifier model) {
   const auto tokens = example_tokens(example_length(context), config.vocab_size,
                                      model->embedding->token->weight.device());
   ExportPlan plan;
+  plan.model = model.ptr();
   plan.forward = [model](const Inputs& in) mutable { return model->forward(in[0]); };
   plan.example_inputs = {tokens};
   plan.options = {.input_names = {"tokens"},
@@ -152,6 +169,7 @@ ExportPlan plan_export(Seq2Seq model) {
                                      config.target_vocab_size, weight.device());
   const auto source_length = length(0, 1, context, "source_length");
   ExportPlan plan;
+  plan.model = model.ptr();
   plan.forward = [model](const Inputs& in) mutable { return model->forward(in[0], in[1]); };
   plan.example_inputs = {source, target};
   plan.options = {

@@ -6,9 +6,9 @@
 #include "export/numbered_names.h"
 #include "export/onnx/serialize.h"
 #include "export/onnx/translate.h"
+#include "export/program/runner.h"
+#include "export/program/traced_program.h"
 #include "export/prove.h"
-#include "export/pt2/run.h"
-#include "export/pt2/traced_program.h"
 #include "export/traced_calls.h"
 
 #include <tuple>
@@ -17,12 +17,12 @@ namespace attend {
 namespace {
 
 /// The names of the targets that stand for the same tensor as an earlier one.
-std::map<std::string, std::string> tied(const pt2::TracedProgram& traced) {
+std::map<std::string, std::string> tied(const program::TracedProgram& traced) {
   using Identity = std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>, int>;
   std::map<Identity, std::string> first;
   std::map<std::string, std::string> same;
   for (const auto& input : traced.program.inputs) {
-    if (input.kind == pt2::InputKind::user) continue;
+    if (input.kind == program::InputKind::user) continue;
     const auto& tensor = traced.weights.at(input.target);
     if (tensor.numel() == 0) continue;  // they have no address
     const Identity identity(tensor.const_data_ptr(), tensor.sizes().vec(), tensor.strides().vec(),
@@ -34,11 +34,11 @@ std::map<std::string, std::string> tied(const pt2::TracedProgram& traced) {
 }
 
 /// The names of the dynamic dimensions by the expressions that the program has for them.
-std::map<std::string, std::string> names_of_sizes(const pt2::Program& program,
+std::map<std::string, std::string> names_of_sizes(const program::Program& program,
                                                   const ExportOptions& options) {
-  std::vector<const pt2::Input*> inputs;
+  std::vector<const program::Input*> inputs;
   for (const auto& input : program.inputs) {
-    if (input.kind == pt2::InputKind::user) inputs.push_back(&input);
+    if (input.kind == program::InputKind::user) inputs.push_back(&input);
   }
   std::map<std::string, std::string> names;
   for (const auto& dynamic : options.dynamic) {
@@ -86,8 +86,8 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
                          const std::filesystem::path& path, const ExportOptions& options) {
   ExportScope scope(module, example_inputs, options);
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
-  const auto traced =
-      pt2::trace_program(module, forward, example_inputs, options, pt2::UnfittedSizes::left_open);
+  const auto traced = program::trace_program(module, forward, example_inputs, options,
+                                             program::UnfittedSizes::left_open);
   for (const auto& tensor : traced.constants()) scope.add_constant(tensor);
   TORCH_CHECK_VALUE(!traced.program.outputs.empty(),
                     "an ONNX file needs an output, forward returns none");
@@ -107,7 +107,7 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   // Of its own, so that it does not see what forward does to the module's.
   std::map<std::string, torch::Tensor> weights;
   for (const auto& [name, weight] : traced.weights) weights.emplace(name, weight.clone());
-  const pt2::Runner runner(traced.program, weights, example_inputs.front().device(), {"aten"});
+  const program::Runner runner(traced.program, weights, example_inputs.front().device(), {"aten"});
   const auto report = prove(
       scope, module, [&](const auto& inputs) { return runner.run(inputs); }, forward,
       example_inputs, options);

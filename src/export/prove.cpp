@@ -94,13 +94,16 @@ std::vector<Trial> trials_of(const std::vector<torch::Tensor>& example_inputs,
   return trials;
 }
 
+/// Types that have little of it keep the example's values.
+bool has_arithmetic(const torch::Tensor& input) {
+  const auto dtype = input.scalar_type();
+  return !input.is_complex() && !c10::isFloat8Type(dtype) && !c10::isBarebonesUnsignedType(dtype);
+}
+
 /// Mirrored, whole numbers stay within their bounds, which a module may ask for.
 torch::Tensor with_other_values(const torch::Tensor& input, Values values) {
-  const auto dtype = input.scalar_type();
-  const bool counts = !input.is_complex() && !c10::isFloat8Type(dtype) &&
-                      !c10::isBarebonesUnsignedType(dtype);  // others have little arithmetic
-  if (input.numel() == 0 || !counts) return input;
-  if (dtype == torch::kBool) return input.logical_not();
+  if (input.numel() == 0 || !has_arithmetic(input)) return input;
+  if (input.scalar_type() == torch::kBool) return input.logical_not();
   if (values == Values::one_less) {
     const bool has_room = !input.is_floating_point() && input.min().item<int64_t>() > 0;
     return has_room ? input - 1 : input;
@@ -118,6 +121,15 @@ std::vector<torch::Tensor> inputs_of(const Trial& trial, const std::vector<torch
   if (trial.values == Values::as_in_example) return inputs;
   for (auto& input : inputs) input = with_other_values(input, trial.values);
   return inputs;
+}
+
+/// Whether some value is another than the example's, which has inputs of the same sizes.
+bool has_other_values(const std::vector<torch::Tensor>& inputs,
+                      const std::vector<torch::Tensor>& example) {
+  return !std::equal(inputs.begin(), inputs.end(), example.begin(),
+                     [](const torch::Tensor& one, const torch::Tensor& other) {
+                       return !has_arithmetic(one) || one.equal(other);
+                     });
 }
 
 /// For a call, which may change them.
@@ -189,6 +201,9 @@ ExportReport prove(ExportScope& scope, const torch::nn::Module& module, const Fo
       const auto frozen = find_frozen_size(module, function, example_inputs, inputs);
       if (frozen) throw explained(error, *frozen);
       throw std::runtime_error(reason_of(error) + reason_in_module(scope, function, inputs));
+    }
+    if (trial.values != Values::as_in_example && has_other_values(inputs, example_inputs)) {
+      report.checked_other_values = true;
     }
     const auto shape = inputs.front().sizes().vec();
     auto& checked = report.checked_shapes;

@@ -4,9 +4,9 @@
 #include "attend/io/files.h"
 #include "attend/io/utf8.h"
 #include "export/export_scope.h"
+#include "export/program/traced_program.h"
 #include "export/prove.h"
 #include "export/pt2/read_pt2.h"
-#include "export/pt2/traced_program.h"
 #include "export/pt2/write_archive.h"
 #include "io/zip_archive.h"
 
@@ -17,7 +17,7 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
                         const std::filesystem::path& path, const ExportOptions& options) {
   ExportScope scope(module, example_inputs, options);
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
-  const auto traced = pt2::trace_program(module, forward, example_inputs, options);
+  const auto traced = program::trace_program(module, forward, example_inputs, options);
   for (const auto& tensor : traced.constants()) scope.add_constant(tensor);
   scope.restore();
   const auto bytes = pt2::archive_of(traced, example_inputs, options.extra_files);

@@ -1,27 +1,27 @@
 #include "attend/export/pt2_contents.h"
 
 #include "attend/input_error.h"
+#include "export/program/input_checks.h"
+#include "export/program/target.h"
 #include "export/pt2/archive_layout.h"
-#include "export/pt2/input_checks.h"
 #include "export/pt2/read_archive.h"
-#include "export/pt2/target.h"
 #include "io/zip_archive.h"
 
 namespace attend {
 namespace {
 
-std::map<std::string, int64_t> operators_of(const pt2::Program& program) {
+std::map<std::string, int64_t> operators_of(const program::Program& program) {
   std::map<std::string, int64_t> operators;
   for (const auto& node : program.nodes) {
-    const bool is_operator = pt2::is_operator(node.target);
-    ++operators[is_operator ? pt2::parse_target(node.target).qualified_name() : node.target];
+    const bool is_operator = program::is_operator(node.target);
+    ++operators[is_operator ? program::parse_target(node.target).qualified_name() : node.target];
   }
   return operators;
 }
 
 std::vector<TensorInfo> tensors_of(const pt2::Archive& archive) {
   TensorList list;
-  for (const auto kind : {pt2::InputKind::parameter, pt2::InputKind::buffer}) {
+  for (const auto kind : {program::InputKind::parameter, program::InputKind::buffer}) {
     for (const auto& input : archive.program.inputs) {
       const auto weight = archive.weights.find(input.target);
       if (input.kind != kind || weight == archive.weights.end()) continue;
@@ -30,7 +30,7 @@ std::vector<TensorInfo> tensors_of(const pt2::Archive& archive) {
       const auto meta = archive.program.tensors.find(input.name);
       const bool is_trained = meta != archive.program.tensors.end() && meta->second.requires_grad;
       if (is_trained && tensor.is_floating_point()) tensor.requires_grad_();
-      list.add(input.target, tensor, /*is_buffer=*/kind == pt2::InputKind::buffer);
+      list.add(input.target, tensor, /*is_buffer=*/kind == program::InputKind::buffer);
     }
   }
   return list.tensors();
@@ -43,7 +43,7 @@ Pt2Contents pt2_contents(const std::filesystem::path& path) {
     const ZipArchive zip(path);
     const auto archive = pt2::read_archive(zip, torch::kCPU);
     return Pt2Contents{.tensors = tensors_of(archive),
-                       .inputs = pt2::InputChecks(archive.program, torch::kCPU).signatures(),
+                       .inputs = program::InputChecks(archive.program, torch::kCPU).signatures(),
                        .operators = operators_of(archive.program),
                        .extra_files = zip.sizes_in(pt2::kExtraFiles)};
   });

@@ -1,10 +1,10 @@
 #include "attend/export/pt2_program.h"
 
 #include "attend/input_error.h"
-#include "export/pt2/input_checks.h"
+#include "export/program/input_checks.h"
+#include "export/program/runner.h"
 #include "export/pt2/read_archive.h"
 #include "export/pt2/read_pt2.h"
-#include "export/pt2/run.h"
 #include "io/zip_archive.h"
 
 #include <utility>
@@ -12,8 +12,8 @@
 namespace attend {
 
 struct Pt2Program::Impl {
-  pt2::InputChecks inputs;
-  pt2::Runner runner;
+  program::InputChecks inputs;
+  program::Runner runner;
   std::map<std::string, torch::Tensor> state;
 };
 
@@ -34,7 +34,7 @@ Pt2Program read_pt2(const ZipArchive& zip, const Pt2LoadOptions& options) {
   const auto [model, program, weights] = pt2::read_archive(zip, options.device);
   std::map<std::string, torch::Tensor> state;
   for (const auto& input : program.inputs) {
-    if (!pt2::is_state(input)) continue;
+    if (!program::is_state(input)) continue;
     const auto weight = weights.find(input.target);
     if (weight != weights.end()) state.insert(*weight);
   }

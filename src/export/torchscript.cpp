@@ -116,7 +116,9 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
       const auto proved = prove(scope, module, function_of(file.get_method(method.name)),
                                 method.function, method.example_inputs, proof);
       report.max_difference = std::max(report.max_difference, proved.max_difference);
-      if (is_forward) report.checked_shapes = proved.checked_shapes;
+      if (!is_forward) return;
+      report.checked_shapes = proved.checked_shapes;
+      report.checked_other_values = proved.checked_other_values;
     });
   }
   replace_file(path, bytes.view());

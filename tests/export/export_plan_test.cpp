@@ -16,8 +16,7 @@ template <typename Model>
 torch::jit::Module written(Model model) {
   const TemporaryDirectory directory;
   const auto path = directory / "model.pt";
-  const auto plan = plan_export(model);
-  export_torchscript(*model, plan.forward, plan.example_inputs, path, plan.options, plan.methods);
+  export_torchscript(plan_export(model), path);
   model->eval();
   return torch::jit::load(path.string());
 }

@@ -1,11 +1,11 @@
-#include "export/pt2/number_operators.h"
+#include "export/program/number_operators.h"
 
 #include "attend/input_error.h"
 #include "support/throws.h"
 
 #include <limits>
 
-namespace attend::pt2 {
+namespace attend::program {
 namespace {
 
 constexpr int64_t kGreatest = std::numeric_limits<int64_t>::max();
@@ -76,4 +76,4 @@ TEST(NumberOperators, AreFoundByNameAndByHowManyNumbersTheyTake) {
 }
 
 }  // namespace
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -237,6 +237,16 @@ TEST_P(EachFormat, RefusesValuesOfWholeNumbersThatWereReadIntoNumbers) {
       throws<std::runtime_error>("a value was frozen: aten::add is called with 0"));
 }
 
+TEST_P(EachFormat, SaysWhetherTheModuleTookOtherValues) {
+  EXPECT_TRUE(write([](const auto& x) { return x + 1; }).checked_other_values);
+  const auto example = torch::randn({4, 6});
+  const auto choosy = [&](const auto& x) {
+    TORCH_CHECK(x.sizes() != example.sizes() || x.equal(example), "other values");
+    return x + 1;
+  };
+  EXPECT_FALSE(write(choosy, {example}).checked_other_values);
+}
+
 TEST_P(EachFormat, RefusesBoundsThatTheModuleDoesNotTake) {
   const auto table = torch::randn({32});
   refuses(

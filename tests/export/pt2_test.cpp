@@ -201,8 +201,7 @@ TEST_F(Pt2, HoldsMixturesOfExpertsWithoutSizesThatDependOnValues) {
       .vocab_size = 7,
       .context = 9,
       .stack = {.layers = 1, .heads = 2, .embed_dim = 8, .experts = 3, .experts_per_token = 2}});
-  const auto plan = plan_export(mixture);
-  export_pt2(*mixture, plan.forward, plan.example_inputs, path, plan.options);
+  export_pt2(plan_export(mixture), path);
   const auto input = tokens(4, 8);
   EXPECT_TRUE(close(load_pt2(path).forward({input})[0], mixture(input), 1e-5));
 }

@@ -1,8 +1,8 @@
-#include "export/pt2/symbolic_sizes.h"
+#include "export/program/symbolic_sizes.h"
 
 #include <gmock/gmock.h>
 
-namespace attend::pt2 {
+namespace attend::program {
 namespace {
 
 const std::string kFirst = "Symbol('s0', positive=True, integer=True)";
@@ -66,4 +66,4 @@ TEST(SymbolicSizes, FromFewRunsAreOfTheLeastDegree) {
 }
 
 }  // namespace
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -2,7 +2,7 @@
 
 #include "export/export_scope.h"
 #include "export/onnx/rules.h"
-#include "export/pt2/traced_program.h"
+#include "export/program/traced_program.h"
 
 #include <set>
 
@@ -16,8 +16,8 @@ std::vector<std::string> unused_rules(const std::vector<ExportCase>& cases) {
     const auto options = options_of(any);
     const ExportScope scope(*any.module, example, options);
     const auto traced = naming(any, [&] {
-      return pt2::trace_program(*any.module, any.forward, example, options,
-                                pt2::UnfittedSizes::left_open);
+      return program::trace_program(*any.module, any.forward, example, options,
+                                    program::UnfittedSizes::left_open);
     });
     for (const auto& node : traced.program.nodes) used.insert(onnx::find_rule(node.target));
   }

@@ -70,6 +70,9 @@ struct ExportOptions {
 struct ExportReport {
   double max_difference = 0.0;  ///< largest absolute one between file and module, over all checks
   std::vector<std::vector<int64_t>> checked_shapes;  ///< of the first input, each once
+  /// Whether the module took inputs of other values than the example's. If it took none, a number
+  /// that it reads from a value in C++ may be frozen in the file.
+  bool checked_other_values = false;
 };
 
 }  // namespace attend

@@ -6,20 +6,29 @@
 #include "attend/models/seq2seq.h"
 #include "attend/models/sequence_classifier.h"
 
+#include <filesystem>
+#include <memory>
+
 namespace attend {
 
 /// All that the exporters ask for: how a model of this library is called, and at which sizes.
 ///
-///     const auto plan = plan_export(model);
-///     export_pt2(*model, plan.forward, plan.example_inputs, "model.pt2", plan.options);
-///     export_torchscript(*model, plan.forward, plan.example_inputs, "model.pt", plan.options,
-///                        plan.methods);
+///     auto plan = plan_export(model);
+///     plan.options.extra_files = {{"tokenizer.json", text}};
+///     export_torchscript(plan, "model.pt");
+///     export_pt2(plan, "model.pt2");
 struct ExportPlan {
+  std::shared_ptr<torch::nn::Module> model;
   Forward forward;
   std::vector<torch::Tensor> example_inputs;
   ExportOptions options;
-  TorchScriptMethods methods;
+  TorchScriptMethods methods;  ///< beside forward; the other formats have none
 };
+
+// As the exporters of these names do with the parts of a plan.
+ExportReport export_torchscript(const ExportPlan& plan, const std::filesystem::path& path);
+ExportReport export_pt2(const ExportPlan& plan, const std::filesystem::path& path);
+ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path);
 
 /// `forward(tokens)`: int64 (B, T), T up to the context, to logits (B, T, V). Its TorchScript file
 /// has these methods, too, the first and the last unless the context is 1, and none of them if the

@@ -7,7 +7,7 @@
 namespace attend::onnx {
 namespace {
 
-const pt2::Size& size_from_end(Call& call, const char* name, std::size_t place) {
+const program::Size& size_from_end(Call& call, const char* name, std::size_t place) {
   const auto& sizes = call.sizes(name);
   return sizes.at(sizes.size() - place);
 }

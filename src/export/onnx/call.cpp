@@ -1,12 +1,12 @@
 #include "export/onnx/call.h"
 
-#include "export/pt2/target.h"
+#include "export/onnx/refusal.h"
+#include "export/program/target.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <stdexcept>
 
 namespace attend::onnx {
 namespace {
@@ -22,38 +22,45 @@ constexpr std::array<std::pair<int64_t, Type>, 10> kTypes{{{1, Type::uint8},
                                                            {8, Type::float64},
                                                            {12, Type::boolean},
                                                            {13, Type::bfloat16}}};
+constexpr std::array<std::pair<int64_t, const char*>, 5> kOtherTypes{{{10, "complex64"},
+                                                                      {11, "complex128"},
+                                                                      {28, "uint16"},
+                                                                      {29, "float8_e4m3fn"},
+                                                                      {30, "float8_e5m2"}}};
 
 }  // namespace
 
-Type type_of(const pt2::TensorMeta& meta) {
+Type type_of(const program::TensorMeta& meta) {
   for (const auto& [number, type] : kTypes) {
     if (number == meta.dtype) return type;
   }
-  throw std::runtime_error(
-      fmt::format("a tensor of dtype {} (a number of torch.export's schema) cannot be exported to "
-                  "ONNX",
-                  meta.dtype));
+  for (const auto& [number, name] : kOtherTypes) {
+    if (number == meta.dtype) throw Refusal(fmt::format("its type {} is not supported", name));
+  }
+  throw Refusal(fmt::format("its type {} of torch.export's schema is not supported", meta.dtype));
 }
 
 std::string operator_name(const std::string& target) {
-  return pt2::is_operator(target) ? pt2::parse_target(target).qualified_name() : target;
+  return program::is_operator(target) ? program::parse_target(target).qualified_name() : target;
 }
 
-std::vector<std::string> names_in(const pt2::Argument& argument) {
+std::vector<std::string> names_in(const program::Argument& argument) {
   std::vector<std::string> names;
-  if (const auto* tensor = std::get_if<pt2::TensorName>(&argument)) names.push_back(tensor->name);
-  if (const auto* list = std::get_if<std::vector<pt2::TensorName>>(&argument)) {
+  if (const auto* tensor = std::get_if<program::TensorName>(&argument))
+    names.push_back(tensor->name);
+  if (const auto* list = std::get_if<std::vector<program::TensorName>>(&argument)) {
     for (const auto& item : *list) names.push_back(item.name);
   }
-  if (const auto* list = std::get_if<std::vector<pt2::OptionalTensor>>(&argument)) {
+  if (const auto* list = std::get_if<std::vector<program::OptionalTensor>>(&argument)) {
     for (const auto& item : *list) {
-      if (const auto* tensor = std::get_if<pt2::TensorName>(&item)) names.push_back(tensor->name);
+      if (const auto* tensor = std::get_if<program::TensorName>(&item))
+        names.push_back(tensor->name);
     }
   }
   return names;
 }
 
-std::vector<std::string> results_of(const pt2::Node& node) {
+std::vector<std::string> results_of(const program::Node& node) {
   std::vector<std::string> results;
   for (const auto& output : node.outputs) {
     for (auto& name : names_in(output)) results.push_back(std::move(name));
@@ -68,28 +75,27 @@ void Translation::note_sizes(Value value, const Sizes& sizes) {
   }
 }
 
-Call::Call(const pt2::Node& node, Translation& translation)
+Call::Call(const program::Node& node, Translation& translation)
     : node_(node), translation_(translation), results_(results_of(node)) {}
 
 void Call::refuse(const std::string& why) const {
-  throw std::runtime_error(
-      fmt::format("{} cannot be exported to ONNX: {}", operator_name(node_.target), why));
+  throw Refusal(why);
 }
 
-const pt2::Argument& Call::argument(const std::string& name) const {
+const program::Argument& Call::argument(const std::string& name) const {
   for (const auto& input : node_.inputs) {
     if (input.name == name) return input.value;
   }
-  static const pt2::Argument nothing = pt2::Nothing{};
+  static const program::Argument nothing = program::Nothing{};
   return nothing;
 }
 
 bool Call::has(const std::string& name) const {
-  return !std::holds_alternative<pt2::Nothing>(argument(name));
+  return !std::holds_alternative<program::Nothing>(argument(name));
 }
 
 bool Call::is_tensor(const std::string& name) const {
-  return std::holds_alternative<pt2::TensorName>(argument(name));
+  return std::holds_alternative<program::TensorName>(argument(name));
 }
 
 bool Call::is_text(const std::string& name) const {
@@ -97,7 +103,7 @@ bool Call::is_text(const std::string& name) const {
 }
 
 const std::string& Call::tensor_name(const std::string& name) const {
-  const auto* tensor = std::get_if<pt2::TensorName>(&argument(name));
+  const auto* tensor = std::get_if<program::TensorName>(&argument(name));
   if (tensor == nullptr) refuse(fmt::format("its argument '{}' is no tensor", name));
   return tensor->name;
 }
@@ -108,11 +114,12 @@ Value Call::tensor(const std::string& name) {
 
 std::vector<std::optional<std::string>> Call::optional_tensors(const std::string& name) const {
   std::vector<std::optional<std::string>> names;
-  if (const auto* tensors = std::get_if<std::vector<pt2::TensorName>>(&argument(name))) {
+  if (const auto* tensors = std::get_if<std::vector<program::TensorName>>(&argument(name))) {
     for (const auto& tensor : *tensors) names.emplace_back(tensor.name);
-  } else if (const auto* some = std::get_if<std::vector<pt2::OptionalTensor>>(&argument(name))) {
+  } else if (const auto* some =
+                 std::get_if<std::vector<program::OptionalTensor>>(&argument(name))) {
     for (const auto& item : *some) {
-      const auto* tensor = std::get_if<pt2::TensorName>(&item);
+      const auto* tensor = std::get_if<program::TensorName>(&item);
       names.push_back(tensor == nullptr ? std::nullopt : std::optional(tensor->name));
     }
   } else {
@@ -161,7 +168,7 @@ std::vector<int64_t> Call::integers(const std::string& name) const {
   const auto& value = argument(name);
   if (const auto* one = std::get_if<int64_t>(&value)) return {*one};
   // An empty list says nothing of what it is a list of.
-  const auto* list = std::get_if<std::vector<pt2::ValueOrSymbol<int64_t>>>(&value);
+  const auto* list = std::get_if<std::vector<program::ValueOrSymbol<int64_t>>>(&value);
   if (list == nullptr) refuse(fmt::format("its argument '{}' is no list of whole numbers", name));
   std::vector<int64_t> numbers;
   for (const auto& item : *list) {
@@ -173,7 +180,7 @@ std::vector<int64_t> Call::integers(const std::string& name) const {
 }
 
 std::vector<double> Call::reals(const std::string& name) const {
-  const auto* list = std::get_if<std::vector<pt2::ValueOrSymbol<double>>>(&argument(name));
+  const auto* list = std::get_if<std::vector<program::ValueOrSymbol<double>>>(&argument(name));
   if (list == nullptr) refuse(fmt::format("its argument '{}' is no list of numbers", name));
   std::vector<double> numbers;
   for (const auto& item : *list) {
@@ -196,7 +203,7 @@ Value Call::operand(const std::string& name, Type type) {
   return graph().number(type, number(name));
 }
 
-const pt2::TensorMeta& Call::meta(const std::string& name_in_program) const {
+const program::TensorMeta& Call::meta(const std::string& name_in_program) const {
   return translation_.program.tensors.at(name_in_program);
 }
 
@@ -266,7 +273,7 @@ void Call::give(Value value, std::size_t i) {
   translation_.note_sizes(result, known.sizes);
 }
 
-Value Call::size(const pt2::Size& size) {
+Value Call::size(const program::Size& size) {
   if (is_fixed(size)) return graph().list({size.value});
   auto& read = translation_.sizes_read[size.expression];
   if (read.id != 0) return read;
@@ -294,7 +301,7 @@ Value Call::shape(const Sizes& sizes) {
 Value Call::reshape(Value value, const Sizes& from, const Sizes& to) {
   std::vector<int64_t> numbers;  // as Reshape reads them: 0 a size of the input, -1 what is left
   std::size_t open = 0;
-  const auto is_empty = [](const pt2::Size& size) { return is_fixed(size) && size.value == 0; };
+  const auto is_empty = [](const program::Size& size) { return is_fixed(size) && size.value == 0; };
   const bool none = std::any_of(to.begin(), to.end(), is_empty);
   for (std::size_t i = 0; i < to.size(); ++i) {
     if (is_fixed(to[i])) {

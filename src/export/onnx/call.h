@@ -1,7 +1,7 @@
 #pragma once
 
 #include "export/onnx/graph.h"
-#include "export/pt2/program.h"
+#include "export/program/program.h"
 
 #include <map>
 #include <string>
@@ -9,23 +9,23 @@
 
 namespace attend::onnx {
 
-using Sizes = std::vector<pt2::Size>;
+using Sizes = std::vector<program::Size>;
 
-inline bool is_fixed(const pt2::Size& size) {
+inline bool is_fixed(const program::Size& size) {
   return size.expression.empty();
 }
 /// Whether two sizes are the same whatever the dynamic ones are.
-inline bool same(const pt2::Size& one, const pt2::Size& other) {
+inline bool same(const program::Size& one, const program::Size& other) {
   return one.expression == other.expression && (!is_fixed(one) || one.value == other.value);
 }
 
-/// The element type that a program's number stands for. Throws std::runtime_error for those that
+/// The element type that a program's number stands for. Throws Refusal for those that
 /// ONNX lacks.
-Type type_of(const pt2::TensorMeta& meta);
+Type type_of(const program::TensorMeta& meta);
 
 /// What is known while a program is translated.
 struct Translation {
-  const pt2::Program& program;
+  const program::Program& program;
   Graph graph;
   std::map<std::string, Value> values = {};  // by their names in the program
   /// A dimension of some value for each size that is not fixed, by its expression.
@@ -39,7 +39,7 @@ struct Translation {
 /// A call of an operator of a program, as the rules that translate it see it.
 class Call {
  public:
-  Call(const pt2::Node& node, Translation& translation);
+  Call(const program::Node& node, Translation& translation);
 
   Graph& graph() { return translation_.graph; }
 
@@ -93,29 +93,29 @@ class Call {
   // Sizes while the graph runs.
 
   /// The size, int64 of one element. Refuses one that no tensor so far has.
-  Value size(const pt2::Size& size);
+  Value size(const program::Size& size);
   /// Sizes, int64 of one dimension.
   Value shape(const Sizes& sizes);
   /// `value`, which has the sizes `from`, with those of `to`.
   Value reshape(Value value, const Sizes& from, const Sizes& to);
 
-  /// Throws std::runtime_error that names the operator.
+  /// Throws Refusal.
   [[noreturn]] void refuse(const std::string& why) const;
 
  private:
-  const pt2::Argument& argument(const std::string& name) const;
+  const program::Argument& argument(const std::string& name) const;
   const std::string& tensor_name(const std::string& name) const;
   const std::string& result_name(std::size_t i) const;
-  const pt2::TensorMeta& meta(const std::string& name_in_program) const;
+  const program::TensorMeta& meta(const std::string& name_in_program) const;
 
-  const pt2::Node& node_;
+  const program::Node& node_;
   Translation& translation_;
   std::vector<std::string> results_;
 };
 
 /// The names of the tensors that an argument or a result is.
-std::vector<std::string> names_in(const pt2::Argument& argument);
-std::vector<std::string> results_of(const pt2::Node& node);
+std::vector<std::string> names_in(const program::Argument& argument);
+std::vector<std::string> results_of(const program::Node& node);
 
 /// As aten::add, of a target like torch.ops.aten.add.Tensor.
 std::string operator_name(const std::string& target);

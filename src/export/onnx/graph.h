@@ -76,7 +76,7 @@ class Graph {
   Value add_input(Type type);
 
   /// A node with one result, of the type of the first input unless `type` says another. Types that
-  /// nodes of this kind do not take are computed as others that they do; throws UnfitType if there
+  /// nodes of this kind do not take are computed as others that they do; throws Refusal if there
   /// are none.
   ///
   ///     graph.add("Add", {x, y})

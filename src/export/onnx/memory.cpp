@@ -1,13 +1,15 @@
 #include "export/onnx/memory.h"
 
+#include "export/onnx/refusal.h"
 #include "export/onnx/rules.h"
-#include "export/pt2/target.h"
+#include "export/program/target.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <stdexcept>
+#include <array>
+#include <string_view>
 
 namespace attend::onnx {
 namespace {
@@ -18,10 +20,19 @@ struct MemoryUse {
   bool written = false;  // the call changes it
 };
 
+/// Whether views by an operator are the same numbers in the same order.
+bool only_reshapes(const std::string& key) {
+  constexpr std::array<std::string_view, 6> kOthers{"alias.default",   "detach.default",
+                                                    "squeeze.default", "squeeze.dim",
+                                                    "squeeze.dims",    "unsqueeze.default"};
+  return std::find(kReshapings.begin(), kReshapings.end(), key) != kReshapings.end() ||
+         std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end();
+}
+
 /// What an operator's schema says of the memory of its first argument.
 MemoryUse memory_use(const std::string& target) {
-  if (!pt2::is_operator(target)) return {};
-  const auto parts = pt2::parse_target(target);
+  if (!program::is_operator(target)) return {};
+  const auto parts = program::parse_target(target);
   const auto found = c10::Dispatcher::singleton().findSchema(
       {parts.qualified_name(), parts.dispatcher_overload()});
   if (!found || found->schema().arguments().empty()) return {};
@@ -33,22 +44,20 @@ MemoryUse memory_use(const std::string& target) {
 
 }  // namespace
 
-void Memory::check_reads(const pt2::Node& node) const {
+void Memory::check_reads(const program::Node& node) const {
   for (const auto& input : node.inputs) {
-    for (const auto& name : names_in(input.value)) check_read(name, operator_name(node.target));
+    for (const auto& name : names_in(input.value)) check_read(name);
   }
 }
 
-void Memory::check_read(const std::string& name, const std::string& reader) const {
+void Memory::check_read(const std::string& name) const {
   const auto stale = stale_.find(name);
   if (stale == stale_.end()) return;
-  throw std::runtime_error(
-      fmt::format("{} cannot be exported to ONNX: it reads memory that {} has changed through "
-                  "another view of it",
-                  reader, stale->second));
+  throw Refusal(
+      fmt::format("it reads memory that {} has changed through another view of it", stale->second));
 }
 
-void Memory::note(const pt2::Node& node) {
+void Memory::note(const program::Node& node) {
   const auto use = memory_use(node.target);
   if (!use.shared) return;
   std::string of;
@@ -59,10 +68,7 @@ void Memory::note(const pt2::Node& node) {
   if (!use.written) return note_views(node, of);
   const auto group = group_of(of);
   if (std::any_of(group.begin(), group.end(), [&](const auto& any) { return is_weight(any); })) {
-    throw std::runtime_error(
-        fmt::format("{} cannot be exported to ONNX: it changes a parameter or buffer, which a "
-                    "file cannot keep from run to run",
-                    operator_name(node.target)));
+    throw Refusal("it changes a parameter or buffer, which a file cannot keep from run to run");
   }
   const auto result = results_of(node).front();
   translation_.values[of] = translation_.values.at(result);
@@ -76,7 +82,7 @@ void Memory::note(const pt2::Node& node) {
   aliases_[result] = of;
 }
 
-void Memory::note_views(const pt2::Node& node, const std::string& of) {
+void Memory::note_views(const program::Node& node, const std::string& of) {
   for (const auto& result : results_of(node)) {
     if (is_copy(node, result, of)) continue;
     join(result, of);
@@ -85,7 +91,7 @@ void Memory::note_views(const pt2::Node& node, const std::string& of) {
 }
 
 /// Of what may be a view or a copy by its schema: whether it must be a copy.
-bool Memory::is_copy(const pt2::Node& node, const std::string& result,
+bool Memory::is_copy(const program::Node& node, const std::string& result,
                      const std::string& of) const {
   const auto& one = translation_.program.tensors.at(result);
   const auto& other = translation_.program.tensors.at(of);
@@ -97,9 +103,9 @@ bool Memory::is_copy(const pt2::Node& node, const std::string& result,
 
 bool Memory::is_weight(const std::string& name) const {
   const auto& inputs = translation_.program.inputs;
-  return std::any_of(inputs.begin(), inputs.end(), [&](const pt2::Input& input) {
-    return input.name == name && input.kind != pt2::InputKind::user &&
-           input.kind != pt2::InputKind::constant;
+  return std::any_of(inputs.begin(), inputs.end(), [&](const program::Input& input) {
+    return input.name == name && input.kind != program::InputKind::user &&
+           input.kind != program::InputKind::constant;
   });
 }
 
@@ -162,14 +168,14 @@ std::set<std::string> Memory::write_through(std::string name) {
 }
 
 /// Whether the value of `base` is now right.
-bool Memory::put_back(const pt2::Node& view, const std::string& part, const std::string& base) {
+bool Memory::put_back(const program::Node& view, const std::string& part, const std::string& base) {
   const auto& meta = translation_.program.tensors;
-  pt2::Node call{.target = {}, .inputs = view.inputs, .outputs = {pt2::TensorName{base}}};
+  program::Node call{.target = {}, .inputs = view.inputs, .outputs = {program::TensorName{base}}};
   const auto key = key_of(view.target);
   if (key == "select.int" || key == "slice.Tensor") {
     call.target = key == "select.int" ? "torch.ops.aten.select_scatter.default"
                                       : "torch.ops.aten.slice_scatter.default";
-    call.inputs.push_back({"src", pt2::TensorName{part}});
+    call.inputs.push_back({"src", program::TensorName{part}});
     Call scatter(call, translation_);
     (*find_rule(call.target))(scatter);
     return true;
@@ -183,21 +189,16 @@ bool Memory::put_back(const pt2::Node& view, const std::string& part, const std:
         key == "unbind.int" ? "torch.ops.aten.stack.default" : "torch.ops.aten.cat.default";
     std::erase_if(call.inputs, [](const auto& input) { return input.name != "dim"; });
     call.inputs.push_back(
-        {"tensors", std::get<std::vector<pt2::TensorName>>(view.outputs.front())});
+        {"tensors", std::get<std::vector<program::TensorName>>(view.outputs.front())});
     Call join_parts(call, translation_);
     (*find_rule(call.target))(join_parts);
     return true;
   }
-  for (const auto* reshaping :
-       {"view.default", "unsqueeze.default", "squeeze.dim", "squeeze.default", "flatten.using_ints",
-        "unflatten.int", "reshape.default", "alias.default", "detach.default", "view_as.default"}) {
-    if (key != reshaping) continue;
-    Call reshape(call, translation_);
-    reshape.give(
-        reshape.reshape(translation_.values.at(part), meta.at(part).sizes, meta.at(base).sizes));
-    return true;
-  }
-  return false;
+  if (!only_reshapes(key)) return false;
+  Call reshape(call, translation_);
+  reshape.give(
+      reshape.reshape(translation_.values.at(part), meta.at(part).sizes, meta.at(base).sizes));
+  return true;
 }
 
 }  // namespace attend::onnx

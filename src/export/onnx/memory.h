@@ -20,29 +20,29 @@ class Memory {
  public:
   explicit Memory(Translation& translation) : translation_(translation) {}
 
-  /// Throws if the node reads what was changed in a way that could not be followed.
-  void check_reads(const pt2::Node& node) const;
+  /// Throws Refusal if the node reads what was changed in a way that could not be followed.
+  void check_reads(const program::Node& node) const;
   /// The same for one tensor.
-  void check_read(const std::string& name, const std::string& reader) const;
+  void check_read(const std::string& name) const;
 
-  /// After the node's results have been given.
-  void note(const pt2::Node& node);
+  /// After the node's results have been given. Throws Refusal for a change of a weight.
+  void note(const program::Node& node);
 
  private:
   struct View {
-    const pt2::Node* node;
+    const program::Node* node;
     std::string of;
   };
   using Names = std::vector<std::string>;
 
-  void note_views(const pt2::Node& node, const std::string& of);
-  bool is_copy(const pt2::Node& node, const std::string& result, const std::string& of) const;
+  void note_views(const program::Node& node, const std::string& of);
+  bool is_copy(const program::Node& node, const std::string& result, const std::string& of) const;
   bool is_weight(const std::string& name) const;
   Names group_of(const std::string& name) const;
   void join(const std::string& name, const std::string& of);
   void look_again(const Names& group, std::set<std::string>& fresh);
   std::set<std::string> write_through(std::string name);
-  bool put_back(const pt2::Node& view, const std::string& part, const std::string& base);
+  bool put_back(const program::Node& view, const std::string& part, const std::string& base);
 
   Translation& translation_;
   std::map<std::string, std::size_t> groups_;  // of tensors that share memory

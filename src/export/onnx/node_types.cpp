@@ -1,5 +1,7 @@
 #include "export/onnx/node_types.h"
 
+#include "export/onnx/refusal.h"
+
 #include <fmt/format.h>
 
 #include <vector>
@@ -91,7 +93,7 @@ Type fitting(const std::string& kind, Type type) {
   for (const auto stand_in : stand_ins(type)) {
     if (found->second.count(stand_in) > 0) return stand_in;
   }
-  throw UnfitType(fmt::format("{} of ONNX takes no {}", kind, name_of(type)));
+  throw Refusal(fmt::format("{} of ONNX takes no {}", kind, name_of(type)));
 }
 
 std::string name_of(Type type) {

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <set>
-#include <stdexcept>
 #include <string>
 
 namespace attend::onnx {
@@ -14,12 +13,8 @@ namespace attend::onnx {
 const std::map<std::string, std::set<Type>>& types_of_nodes();
 
 /// The type itself, or the narrowest of those that stand for it which the nodes of a kind take.
-/// Throws UnfitType if there is none.
+/// Throws Refusal if there is none.
 Type fitting(const std::string& kind, Type type);
-
-class UnfitType : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 /// As ONNX calls it.
 std::string name_of(Type type);

@@ -2,6 +2,7 @@
 
 #include "export/onnx/call.h"
 
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -15,6 +16,11 @@ using Rule = std::function<void(Call&)>;
 /// translated by the rule without the underscore. LibTorch gives a traced operator the first of its
 /// names: subtract is sub, and all convolutions are _convolution.
 using Rules = std::map<std::string, Rule>;
+
+/// Those of `reshape`: their result is the tensor in another shape, which is known.
+inline constexpr std::array<const char*, 8> kReshapings{
+    "_unsafe_view.default", "flatten.using_ints", "ravel.default",   "reshape.default",
+    "reshape_as.default",   "unflatten.int",      "view_as.default", "view.default"};
 
 void add_activation_rules(Rules& rules);
 void add_arithmetic_rules(Rules& rules);

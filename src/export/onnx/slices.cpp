@@ -13,7 +13,7 @@ Value slice(Call& call, Value value, int64_t dimension, int64_t start, int64_t e
 
 namespace {
 
-const pt2::Size& size_of(Call& call, int64_t dimension) {
+const program::Size& size_of(Call& call, int64_t dimension) {
   return call.sizes("self").at(static_cast<std::size_t>(dimension));
 }
 

@@ -1,7 +1,7 @@
 #include "export/onnx/translate.h"
 
 #include "export/onnx/memory.h"
-#include "export/onnx/node_types.h"
+#include "export/onnx/refusal.h"
 #include "export/onnx/rules.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace attend::onnx {
 namespace {
 
 /// Throws for all operators without a rule, each once.
-void check_rules(const pt2::Program& program) {
+void check_rules(const program::Program& program) {
   std::vector<Untranslatable::Reason> reasons;
   std::set<std::string> met;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
@@ -23,43 +23,20 @@ void check_rules(const pt2::Program& program) {
   if (!reasons.empty()) throw Untranslatable(std::move(reasons));
 }
 
+std::string text_of(const std::string& what, const Refusal& why) {
+  return fmt::format("{} cannot be exported to ONNX: {}", what, why.what());
+}
+
 class Translator {
  public:
-  Translator(const pt2::Program& program, const std::map<std::string, std::string>& same_weights)
-      : program_(program), translation_{program, {}}, memory_(translation_) {
-    std::map<std::string, Value> weights;
-    for (const auto& input : program.inputs) {
-      const auto& meta = program.tensors.at(input.name);
-      if (input.kind == pt2::InputKind::user) {
-        add_input(model_.inputs, input.name, input.name, meta);
-        continue;
-      }
-      const auto same = same_weights.find(input.target);
-      if (same != same_weights.end()) {
-        translation_.values[input.name] = weights.at(same->second);
-        continue;
-      }
-      weights[input.target] = add_input(model_.weights, input.target, input.name, meta);
-    }
-  }
+  explicit Translator(const program::Program& program)
+      : program_(program), translation_{program, {}}, memory_(translation_) {}
 
-  Model translate(const std::vector<std::string>& output_names) && {
+  Model translate(const std::map<std::string, std::string>& same_weights,
+                  const std::vector<std::string>& output_names) && {
     check_rules(program_);
-    for (std::size_t i = 0; i < program_.nodes.size(); ++i) {
-      const auto& node = program_.nodes[i];
-      try {
-        memory_.check_reads(node);
-        check_given(node);
-        Call call(node, translation_);
-        (*find_rule(node.target))(call);
-        memory_.note(node);
-      } catch (const UnfitType& error) {
-        throw Untranslatable({{i, fmt::format("{} cannot be exported to ONNX: {}",
-                                              operator_name(node.target), error.what())}});
-      } catch (const std::exception& error) {
-        throw Untranslatable({{i, error.what()}});
-      }
-    }
+    add_inputs(same_weights);
+    for (std::size_t i = 0; i < program_.nodes.size(); ++i) add_node(i);
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
       add_output(program_.outputs[i], output_names.at(i));
     }
@@ -72,34 +49,69 @@ class Translator {
   }
 
  private:
-  Value add_input(std::vector<ValueInfo>& infos, const std::string& name_in_file,
-                  const std::string& name, const pt2::TensorMeta& meta) {
-    const auto value = translation_.graph.add_input(type_of(meta));
-    infos.push_back({name_in_file, value, meta});
-    translation_.values[name] = value;
-    translation_.note_sizes(value, meta.sizes);
-    return value;
-  }
-
-  /// A rule may leave out results that hardly anybody uses.
-  void check_given(const pt2::Node& node) const {
-    for (const auto& input : node.inputs) {
-      for (const auto& name : names_in(input.value)) {
-        if (translation_.values.count(name) > 0) continue;
-        throw std::runtime_error(
-            fmt::format("{} cannot be exported to ONNX: it uses '{}', a second result that the "
-                        "rules do not give",
-                        operator_name(node.target), name));
+  void add_inputs(const std::map<std::string, std::string>& same_weights) {
+    std::map<std::string, Value> weights;
+    for (const auto& input : program_.inputs) {
+      const auto same = same_weights.find(input.target);
+      if (same != same_weights.end()) {
+        translation_.values[input.name] = weights.at(same->second);
+      } else if (input.kind == program::InputKind::user) {
+        add_input(model_.inputs, "the input " + input.name, input.name, input.name);
+      } else {
+        weights[input.target] =
+            add_input(model_.weights, "the weight " + input.target, input.target, input.name);
       }
     }
   }
 
-  void add_output(const pt2::Output& output, const std::string& name) {
-    const auto& tensor = std::get<pt2::TensorName>(output.value).name;
-    memory_.check_read(tensor, "the output " + name);
+  Value add_input(std::vector<ValueInfo>& infos, const std::string& what,
+                  const std::string& name_in_file, const std::string& name) {
+    const auto& meta = program_.tensors.at(name);
+    try {
+      const auto value = translation_.graph.add_input(type_of(meta));
+      infos.push_back({name_in_file, value, meta});
+      translation_.values[name] = value;
+      translation_.note_sizes(value, meta.sizes);
+      return value;
+    } catch (const Refusal& why) {
+      throw std::runtime_error(text_of(what, why));
+    }
+  }
+
+  void add_node(std::size_t place) {
+    const auto& node = program_.nodes[place];
+    try {
+      memory_.check_reads(node);
+      check_given(node);
+      Call call(node, translation_);
+      (*find_rule(node.target))(call);
+      memory_.note(node);
+    } catch (const Refusal& why) {
+      throw Untranslatable({{place, text_of(operator_name(node.target), why)}});
+    } catch (const std::exception& error) {
+      throw Untranslatable({{place, error.what()}});
+    }
+  }
+
+  /// A rule may leave out results that hardly anybody uses.
+  void check_given(const program::Node& node) const {
+    for (const auto& input : node.inputs) {
+      for (const auto& name : names_in(input.value)) {
+        if (translation_.values.count(name) > 0) continue;
+        throw Refusal(
+            fmt::format("it uses '{}', a second result that the rules do not give", name));
+      }
+    }
+  }
+
+  void add_output(const program::Output& output, const std::string& name) {
+    const auto& tensor = std::get<program::TensorName>(output.value).name;
     const auto found = translation_.values.find(tensor);
-    if (found == translation_.values.end()) {
-      throw std::runtime_error(fmt::format("the output {} is a result that no rule gives", name));
+    try {
+      memory_.check_read(tensor);
+      if (found == translation_.values.end()) throw Refusal("it is a result that no rule gives");
+    } catch (const Refusal& why) {
+      throw std::runtime_error(text_of("the output " + name, why));
     }
     // A node of its own, so that inputs and values that are given twice have a name of their own.
     const auto value = translation_.graph.add("Identity", {found->second});
@@ -116,7 +128,7 @@ class Translator {
                   [&](const ValueInfo& weight) { return used.count(weight.value.id) == 0; });
   }
 
-  const pt2::Program& program_;
+  const program::Program& program_;
   Translation translation_;
   Memory memory_;
   Model model_;
@@ -124,9 +136,10 @@ class Translator {
 
 }  // namespace
 
-Model translate(const pt2::Program& program, const std::map<std::string, std::string>& same_weights,
+Model translate(const program::Program& program,
+                const std::map<std::string, std::string>& same_weights,
                 const std::vector<std::string>& output_names) {
-  return Translator(program, same_weights).translate(output_names);
+  return Translator(program).translate(same_weights, output_names);
 }
 
 }  // namespace attend::onnx

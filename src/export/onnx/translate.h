@@ -1,7 +1,7 @@
 #pragma once
 
 #include "export/onnx/call.h"
-#include "export/pt2/program.h"
+#include "export/program/program.h"
 
 #include <stdexcept>
 #include <string>
@@ -13,7 +13,7 @@ namespace attend::onnx {
 struct ValueInfo {
   std::string name;
   Value value;
-  pt2::TensorMeta meta;
+  program::TensorMeta meta;
 };
 
 /// What a file holds but for the bytes of the weights.
@@ -38,8 +38,10 @@ class Untranslatable : public std::runtime_error {
 };
 
 /// The nodes of ONNX for those of a program. `same_weights`: of weights that are the same tensor,
-/// the target of the first, by the targets of the others. Throws Untranslatable.
-Model translate(const pt2::Program& program, const std::map<std::string, std::string>& same_weights,
+/// the target of the first, by the targets of the others. Throws Untranslatable, and
+/// std::runtime_error for an input, a weight or an output that ONNX lacks.
+Model translate(const program::Program& program,
+                const std::map<std::string, std::string>& same_weights,
                 const std::vector<std::string>& output_names);
 
 }  // namespace attend::onnx

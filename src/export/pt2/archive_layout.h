@@ -1,11 +1,19 @@
 #pragma once
 
+#include "export/program/program.h"
+
 #include <array>
+#include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 
 /// Where what stands in an archive of torch.export.
 namespace attend::pt2 {
+
+/// The version of the schema. A change to what is there makes the first number higher.
+constexpr int64_t kSchemaMajor = 8;
+constexpr int64_t kSchemaMinor = 20;
 
 /// Entries that say what an archive is, and what they hold.
 constexpr std::array<std::pair<const char*, const char*>, 3> kMarks{
@@ -22,5 +30,12 @@ struct WeightsLayout {
 };
 constexpr WeightsLayout kWeights{"data/weights/", "model_weights_config.json"};
 constexpr WeightsLayout kConstants{"data/constants/", "model_constants_config.json"};
+
+/// Where the bytes of a weight stand.
+struct Weight {
+  std::string entry;  ///< of the archive, in its folder
+  program::TensorMeta meta;
+  bool is_parameter = false;  ///< so that optimizers know it
+};
 
 }  // namespace attend::pt2

@@ -13,6 +13,8 @@
 namespace attend::pt2 {
 namespace {
 
+using namespace program;
+
 template <typename T, typename Read>
 std::vector<T> list_of(const JsonValue& list, const Read& read) {
   std::vector<T> all;

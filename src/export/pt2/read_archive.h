@@ -1,6 +1,6 @@
 #pragma once
 
-#include "export/pt2/program.h"
+#include "export/program/program.h"
 #include "io/zip_archive.h"
 
 #include <torch/types.h>
@@ -13,7 +13,7 @@ namespace attend::pt2 {
 /// What an archive of torch.export holds.
 struct Archive {
   std::string model;  ///< the entry that the program was read from
-  Program program;
+  program::Program program;
   std::map<std::string, torch::Tensor> weights;  ///< and constants, by the names of the program
 };
 

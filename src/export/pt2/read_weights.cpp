@@ -1,7 +1,7 @@
 #include "export/pt2/read_weights.h"
 
 #include "attend/input_error.h"
-#include "export/pt2/codes.h"
+#include "export/program/codes.h"
 #include "export/pt2/parse_program.h"
 
 #include <ATen/ops/empty.h>
@@ -11,6 +11,8 @@
 
 namespace attend::pt2 {
 namespace {
+
+using namespace program;
 
 std::vector<int64_t> fixed_numbers(const std::vector<Size>& sizes) {
   std::vector<int64_t> numbers;

@@ -1,7 +1,7 @@
 #include "export/pt2/region.h"
 
 #include "attend/input_error.h"
-#include "export/pt2/target.h"
+#include "export/program/target.h"
 
 #include <fmt/format.h>
 
@@ -10,6 +10,8 @@
 
 namespace attend::pt2 {
 namespace {
+
+using namespace program;
 
 /// Gives what stands inside a region the names that it has outside.
 class Renaming {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "export/pt2/program.h"
+#include "export/program/program.h"
 
 #include <string>
 #include <vector>
@@ -10,16 +10,16 @@ namespace attend::pt2 {
 /// A graph in a graph, which torch.export makes of what Python runs in a mode of its own, as under
 /// torch.no_grad.
 struct Region {
-  std::vector<Argument> inputs;     ///< names inside
-  std::vector<Argument> arguments;  ///< names outside, one for each input
-  std::vector<Node> nodes;
-  std::vector<Argument> outputs;  ///< names inside
-  std::vector<Argument> results;  ///< names outside, one for each output
-  bool has_gradients = true;      ///< whether any flow through it
+  std::vector<program::Argument> inputs;     ///< names inside
+  std::vector<program::Argument> arguments;  ///< names outside, one for each input
+  std::vector<program::Node> nodes;
+  std::vector<program::Argument> outputs;  ///< names inside
+  std::vector<program::Argument> results;  ///< names outside, one for each output
+  bool has_gradients = true;               ///< whether any flow through it
 };
 
 /// Adds a region's nodes to those around it. Its names are its own: they get others. Throws
 /// InputError if inputs and arguments, or outputs and results, are not of one kind and number.
-void add_nodes(const Region& region, std::vector<Node>& nodes);
+void add_nodes(const Region& region, std::vector<program::Node>& nodes);
 
 }  // namespace attend::pt2

@@ -14,6 +14,8 @@
 namespace attend::pt2 {
 namespace {
 
+using namespace program;
+
 using Writer = caffe2::serialize::PyTorchStreamWriter;
 
 /// The bytes of an archive in memory.

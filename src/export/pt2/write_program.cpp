@@ -7,6 +7,8 @@
 namespace attend::pt2 {
 namespace {
 
+using namespace program;
+
 using Json = nlohmann::ordered_json;
 
 template <typename T, typename Write>

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "export/pt2/argument_source.h"
-#include "export/pt2/number_operators.h"
-#include "export/pt2/places.h"
-#include "export/pt2/program.h"
+#include "export/program/argument_source.h"
+#include "export/program/number_operators.h"
+#include "export/program/places.h"
+#include "export/program/program.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace attend::pt2 {
+namespace attend::program {
 
 /// A node whose operator was found and whose names are places.
 struct Step {
@@ -53,4 +53,4 @@ class Compiler {
 /// Runs a step, and puts what it gives in its places.
 void run_step(const Step& step, Values& values);
 
-}  // namespace attend::pt2
+}  // namespace attend::program

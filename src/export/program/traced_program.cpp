@@ -1,12 +1,12 @@
-#include "export/pt2/traced_program.h"
+#include "export/program/traced_program.h"
 
 #include "attend/nn/static_shapes.h"
 #include "export/frozen_size.h"
-#include "export/pt2/describe.h"
-#include "export/pt2/from_trace.h"
+#include "export/program/describe.h"
+#include "export/program/from_trace.h"
 #include "export/trace.h"
 
-namespace attend::pt2 {
+namespace attend::program {
 
 std::vector<torch::Tensor> TracedProgram::constants() const {
   std::vector<torch::Tensor> all;
@@ -35,4 +35,4 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
   return traced;
 }
 
-}  // namespace attend::pt2
+}  // namespace attend::program

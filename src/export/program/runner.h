@@ -1,6 +1,6 @@
 #pragma once
 
-#include "export/pt2/program.h"
+#include "export/program/program.h"
 
 #include <torch/types.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace attend::pt2 {
+namespace attend::program {
 
 /// A program whose names are places of a list and whose targets are operators of the dispatcher:
 /// what can be found out before it runs is found out, and what cannot run is refused.
@@ -36,4 +36,4 @@ class Runner {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace attend::pt2
+}  // namespace attend::program

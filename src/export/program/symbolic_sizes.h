@@ -1,6 +1,6 @@
 #pragma once
 
-#include "export/pt2/program.h"
+#include "export/program/program.h"
 
 #include <cstdint>
 #include <map>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace attend::pt2 {
+namespace attend::program {
 
 /// Finds how sizes depend on the dynamic ones from what both were in several runs: as polynomials,
 /// up to the third degree, of whole coefficients, in the dynamic sizes and in what these are when
@@ -42,4 +42,4 @@ class SymbolicSizes {
   std::map<std::vector<int64_t>, std::optional<std::string>> found_;
 };
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "export/pt2/program.h"
+#include "export/program/program.h"
 
 #include <c10/core/Device.h>
 #include <c10/core/Layout.h>
 #include <c10/core/MemoryFormat.h>
 #include <c10/core/ScalarType.h>
 
-namespace attend::pt2 {
+namespace attend::program {
 
 // What the schema's numbers stand for, which are not LibTorch's. They throw InputError for others.
 c10::ScalarType dtype_of(int64_t number);
@@ -22,4 +22,4 @@ int64_t number_of(c10::MemoryFormat format);
 /// As the schema names it.
 Device device_of(const c10::Device& device);
 
-}  // namespace attend::pt2
+}  // namespace attend::program

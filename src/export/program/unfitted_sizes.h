@@ -1,6 +1,6 @@
 #pragma once
 
-namespace attend::pt2 {
+namespace attend::program {
 
 /// What becomes of a size that `SymbolicSizes` finds no expression for.
 enum class UnfittedSizes {
@@ -8,4 +8,4 @@ enum class UnfittedSizes {
   left_open,  ///< its expression is no SymPy, but the same for those that are always the same
 };
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,7 +1,7 @@
-#include "export/pt2/run.h"
+#include "export/program/runner.h"
 
 #include "attend/input_error.h"
-#include "export/pt2/step.h"
+#include "export/program/step.h"
 
 #include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <map>
 #include <utility>
 
-namespace attend::pt2 {
+namespace attend::program {
 namespace {
 
 using c10::IValue;
@@ -151,4 +151,4 @@ std::vector<torch::Tensor> Runner::run(const std::vector<torch::Tensor>& inputs,
   return outputs;
 }
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,4 +1,4 @@
-#include "export/pt2/symbolic_sizes.h"
+#include "export/program/symbolic_sizes.h"
 
 #include <ATen/ops/linalg_lstsq.h>
 #include <ATen/ops/tensor.h>
@@ -10,7 +10,7 @@
 #include <cmath>
 #include <functional>
 
-namespace attend::pt2 {
+namespace attend::program {
 namespace {
 
 using InRuns = std::vector<int64_t>;  // what a size was in each run
@@ -189,4 +189,4 @@ std::optional<std::string> SymbolicSizes::find_quotient(const InRuns& values) {
   return std::nullopt;
 }
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -7,15 +7,10 @@
 #include <variant>
 #include <vector>
 
-/// What the archive of an exported program says, as plain data: without LibTorch, so that reading a
-/// foreign file runs none of its code. The names are those of torch.export's schema
+/// A forward as plain data: calls of ATen operators, in the words of torch.export's schema
 /// (torch/_export/serde/schema.py), which numbers dtypes, layouts and memory formats in its own
-/// way.
-namespace attend::pt2 {
-
-/// The version of the schema. A change to what is there makes the first number higher.
-constexpr int64_t kSchemaMajor = 8;
-constexpr int64_t kSchemaMinor = 20;
+/// way. Without LibTorch, so that what reads a foreign file runs none of its code.
+namespace attend::program {
 
 struct Device {
   std::string type;
@@ -115,11 +110,4 @@ struct Program {
   std::map<std::string, Range> ranges;        ///< of symbols
 };
 
-/// Where the bytes of a weight stand.
-struct Weight {
-  std::string entry;  ///< of the archive, in its folder
-  TensorMeta meta;
-  bool is_parameter = false;  ///< so that optimizers know it
-};
-
-}  // namespace attend::pt2
+}  // namespace attend::program

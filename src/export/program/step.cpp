@@ -1,14 +1,14 @@
-#include "export/pt2/step.h"
+#include "export/program/step.h"
 
 #include "attend/input_error.h"
-#include "export/pt2/target.h"
+#include "export/program/target.h"
 
 #include <fmt/format.h>
 
 #include <map>
 #include <utility>
 
-namespace attend::pt2 {
+namespace attend::program {
 namespace {
 
 c10::OperatorHandle find_operator(const std::string& target,
@@ -147,4 +147,4 @@ void run_step(const Step& step, Values& values) {
   }
 }
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,4 +1,4 @@
-#include "export/pt2/number_operators.h"
+#include "export/program/number_operators.h"
 
 #include "attend/input_error.h"
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <map>
 
-namespace attend::pt2 {
+namespace attend::program {
 namespace {
 
 using c10::IValue;
@@ -191,4 +191,4 @@ NumberOperator find_number_operator(const std::string& target, std::size_t argum
   return found->second.function;
 }
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,7 +1,7 @@
-#include "export/pt2/argument_source.h"
+#include "export/program/argument_source.h"
 
 #include "attend/input_error.h"
-#include "export/pt2/codes.h"
+#include "export/program/codes.h"
 
 #include <ATen/ScalarOps.h>
 
@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace attend::pt2 {
+namespace attend::program {
 namespace {
 
 using c10::IValue;
@@ -143,4 +143,4 @@ Source source_of(const Argument& argument, const c10::TypePtr& type, torch::Devi
   return std::visit(MakeSource{places, type, device}, argument);
 }
 
-}  // namespace attend::pt2
+}  // namespace attend::program

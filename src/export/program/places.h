@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace attend::pt2 {
+namespace attend::program {
 
 /// The places of names; each is given once, before it is used.
 class Places {
@@ -36,4 +36,4 @@ class Places {
   std::unordered_map<std::string, std::size_t> places_;
 };
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "export/pt2/program.h"
+#include "export/program/program.h"
 
 #include <torch/types.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace attend::pt2 {
+namespace attend::program {
 
 /// What a program asks of the inputs that its user gives. Sizes that are computed from others, as
 /// 2 * s0, are left to the operators.
@@ -48,4 +48,4 @@ class InputChecks {
   std::vector<ExpectedInput> inputs_;
 };
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace attend::pt2 {
+namespace attend::program {
 
 /// The parts of an operator's target, torch.ops.NAMESPACE.NAME.OVERLOAD.
 struct Target {
@@ -43,4 +43,4 @@ inline std::string target_of(std::string_view qualified_name, std::string_view o
                      qualified_name.substr(colons + 2), overload.empty() ? "default" : overload);
 }
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,14 +1,14 @@
 #pragma once
 
-#include "export/pt2/traced_program.h"
+#include "export/program/traced_program.h"
 
 #include <torch/csrc/jit/api/module.h>
 
-namespace attend::pt2 {
+namespace attend::program {
 
 /// The calls of a traced `forward` as a program, without what is known of its tensors. All
 /// parameters and buffers are inputs of it, used or not, tensors that the trace holds itself are
 /// constants. Throws std::runtime_error, naming the operator, for what a program cannot hold.
 TracedProgram program_of(const torch::jit::Module& module);
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,9 +1,9 @@
-#include "export/pt2/describe.h"
+#include "export/program/describe.h"
 
 #include "export/frozen_size.h"
-#include "export/pt2/codes.h"
-#include "export/pt2/run.h"
-#include "export/pt2/symbolic_sizes.h"
+#include "export/program/codes.h"
+#include "export/program/runner.h"
+#include "export/program/symbolic_sizes.h"
 #include "export/resize.h"
 #include "export/shape_text.h"
 
@@ -17,7 +17,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace attend::pt2 {
+namespace attend::program {
 namespace {
 
 /// How many more than its least size a dynamic dimension has in a run: close together, since a
@@ -291,4 +291,4 @@ void describe_tensors(TracedProgram& traced, const std::vector<torch::Tensor>& e
   }
 }
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,4 +1,4 @@
-#include "export/pt2/codes.h"
+#include "export/program/codes.h"
 
 #include "attend/input_error.h"
 
@@ -8,7 +8,7 @@
 #include <sstream>
 #include <utility>
 
-namespace attend::pt2 {
+namespace attend::program {
 namespace {
 
 using c10::Layout;
@@ -88,4 +88,4 @@ Device device_of(const c10::Device& device) {
           .index = device.has_index() ? std::optional<int64_t>(device.index()) : std::nullopt};
 }
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,7 +1,7 @@
-#include "export/pt2/input_checks.h"
+#include "export/program/input_checks.h"
 
 #include "attend/input_error.h"
-#include "export/pt2/codes.h"
+#include "export/program/codes.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include <map>
 #include <string_view>
 
-namespace attend::pt2 {
+namespace attend::program {
 namespace {
 
 /// Whether it is nothing but a symbol; then its name.
@@ -131,4 +131,4 @@ void InputChecks::check(const std::vector<torch::Tensor>& inputs) const {
   }
 }
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "attend/export/export_options.h"
-#include "export/pt2/from_trace.h"
+#include "export/program/from_trace.h"
 
 #include <vector>
 
-namespace attend::pt2 {
+namespace attend::program {
 
 /// Adds to a traced program what is known of its tensors: their dtypes, and their sizes and strides
 /// as expressions of the dynamic ones, found by running it at several of these. Throws
@@ -14,4 +14,4 @@ namespace attend::pt2 {
 void describe_tensors(TracedProgram& traced, const std::vector<torch::Tensor>& example_inputs,
                       const std::vector<DynamicDimension>& dynamic, UnfittedSizes unfitted_sizes);
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "export/pt2/places.h"
-#include "export/pt2/program.h"
+#include "export/program/places.h"
+#include "export/program/program.h"
 
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
@@ -10,7 +10,7 @@
 #include <functional>
 #include <vector>
 
-namespace attend::pt2 {
+namespace attend::program {
 
 using Values = std::vector<c10::IValue>;  // of names, by their places
 
@@ -28,4 +28,4 @@ Source constant_source(const c10::IValue& value);
 Source source_of(const Argument& argument, const c10::TypePtr& type, torch::Device device,
                  const Places& places);
 
-}  // namespace attend::pt2
+}  // namespace attend::program

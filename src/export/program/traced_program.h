@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/export/export_options.h"
-#include "export/pt2/program.h"
-#include "export/pt2/unfitted_sizes.h"
+#include "export/program/program.h"
+#include "export/program/unfitted_sizes.h"
 
 #include <torch/nn/module.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace attend::pt2 {
+namespace attend::program {
 
 /// A program, and the tensors that its inputs but the user's stand for, by their targets.
 struct TracedProgram {
@@ -29,4 +29,4 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
                             const ExportOptions& options,
                             UnfittedSizes unfitted_sizes = UnfittedSizes::refused);
 
-}  // namespace attend::pt2
+}  // namespace attend::program

@@ -1,7 +1,7 @@
-#include "export/pt2/from_trace.h"
+#include "export/program/from_trace.h"
 
-#include "export/pt2/codes.h"
-#include "export/pt2/target.h"
+#include "export/program/codes.h"
+#include "export/program/target.h"
 #include "export/trace.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace attend::pt2 {
+namespace attend::program {
 namespace {
 
 namespace jit = torch::jit;
@@ -249,4 +249,4 @@ TracedProgram program_of(const jit::Module& module) {
   return Translation(module).translate();
 }
 
-}  // namespace attend::pt2
+}  // namespace attend::program
