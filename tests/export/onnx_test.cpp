@@ -242,6 +242,37 @@ TEST(Onnx, WritesThroughViewsWhatIsChangedInPlace) {
       throws<std::runtime_error>("reads memory that aten::add_ has changed"));
 }
 
+TEST(Onnx, RefusesChangesOfWhatIsAViewAtSomeSizesAndACopyAtOthers) {
+  const TemporaryDirectory directory;
+  const auto changes_view = [](const torch::Tensor& x) {
+    const auto turned = (x * 1).transpose(0, 1);
+    turned.reshape({-1}).add_(1.0);  // a view if there is one row
+    return turned;
+  };
+  EXPECT_THAT([&] { export_function(changes_view, directory / "m"); },
+              throws<std::runtime_error>("it reads memory that aten::add_ has changed"));
+  const auto changes_base = [](const torch::Tensor& x) {
+    const auto turned = (x * 1).transpose(0, 1);
+    const auto flat = turned.flatten();
+    turned.add_(1.0);
+    return flat;
+  };
+  EXPECT_THAT([&] { export_function(changes_base, directory / "m"); },
+              throws<std::runtime_error>("it reads memory that aten::add_ has changed"));
+}
+
+TEST(Onnx, NamesInputsOfTypesThatItLacks) {
+  const TemporaryDirectory directory;
+  torch::nn::Linear module(1, 1);
+  const auto same = [](const std::vector<torch::Tensor>& in) { return in[0] * 1; };
+  EXPECT_THAT(
+      [&] {
+        export_onnx(*module, same, {torch::zeros({2}, torch::kComplexFloat)}, directory / "m", {});
+      },
+      throws<std::runtime_error>("the input input0 cannot be exported to ONNX: its type complex64 "
+                                 "is not supported"));
+}
+
 TEST(Onnx, NamesAllOperatorsWithoutARule) {
   const TemporaryDirectory directory;
   EXPECT_THAT(

@@ -30,6 +30,17 @@ std::vector<ExportCase> in_place() {
     y.flatten(1).mul_(2);
     return y;
   });
+  with("in_place_raveled", [](T x) {
+    const auto y = x * 1;
+    y.ravel().add_(1);
+    y.reshape_as(x).mul_(2);
+    return y;
+  });
+  with("in_place_of_a_flattened_copy", [](T x) {
+    const auto flat = (x * 1).transpose(0, 1).flatten();
+    flat.add_(1);
+    return flat;
+  });
   with("in_place_seen_by_views", [](T x) {
     const auto y = x.clone();
     const auto unsqueezed = y.unsqueeze(0);

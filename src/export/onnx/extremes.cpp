@@ -1,4 +1,6 @@
-#include "export/onnx/reduce.h"
+#include "export/onnx/extremes.h"
+
+#include "export/onnx/reductions.h"
 #include "export/onnx/rules.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
-#include "export/onnx/rearrange.h"
-#include "export/onnx/reduce.h"
+#include "export/onnx/reductions.h"
 #include "export/onnx/rules.h"
+#include "export/onnx/shapes.h"
 
 #include <algorithm>
 

@@ -42,6 +42,18 @@ MemoryUse memory_use(const std::string& target) {
   return {.argument = first.name(), .shared = true, .written = alias->isWrite()};
 }
 
+/// Whether a tensor is at all sizes.
+bool is_contiguous(const program::TensorMeta& meta) {
+  int64_t stride = 1;
+  for (auto i = meta.sizes.size(); i-- > 0;) {
+    const auto& size = meta.sizes[i];
+    const bool is_one = is_fixed(size) && size.value == 1;
+    if (!is_one && meta.strides.at(i).value != stride) return false;
+    stride *= std::max<int64_t>(size.value, 1);
+  }
+  return true;
+}
+
 }  // namespace
 
 void Memory::check_reads(const program::Node& node) const {
@@ -86,7 +98,7 @@ void Memory::note_views(const program::Node& node, const std::string& of) {
   for (const auto& result : results_of(node)) {
     if (is_copy(node, result, of)) continue;
     join(result, of);
-    views_[result] = {&node, of};
+    if (is_always_view(node, of)) views_[result] = {&node, of};
   }
 }
 
@@ -99,6 +111,16 @@ bool Memory::is_copy(const program::Node& node, const std::string& result,
   return key_of(node.target) == "contiguous.default" &&
          !std::equal(one.strides.begin(), one.strides.end(), other.strides.begin(),
                      other.strides.end(), same);
+}
+
+/// Of what is a view at some sizes: whether it is one at all. The others are views where strides
+/// permit, so that no file can say what becomes of them when one is changed.
+bool Memory::is_always_view(const program::Node& node, const std::string& of) const {
+  constexpr std::array<std::string_view, 4> kViewsWherePossible{
+      "flatten.using_ints", "ravel.default", "reshape.default", "reshape_as.default"};
+  const bool always = std::find(kViewsWherePossible.begin(), kViewsWherePossible.end(),
+                                key_of(node.target)) == kViewsWherePossible.end();
+  return always || is_contiguous(translation_.program.tensors.at(of));
 }
 
 bool Memory::is_weight(const std::string& name) const {

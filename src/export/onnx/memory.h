@@ -14,8 +14,9 @@ namespace attend::onnx {
 ///
 /// What was changed is put back through select, slice, the parts of chunk, split and unbind, and
 /// views that only reshape (view, unsqueeze, flatten, ...). Through others, such as transpose,
-/// permute, expand, diagonal and as_strided, it is not: then a later read of the tensor that they
-/// are views of, or of another view of it, is refused. So is a change of a parameter or buffer.
+/// permute, expand, diagonal and as_strided, and what reshapes a tensor that is not contiguous,
+/// which may be a view or a copy, it is not: then a later read of the tensor that they are views
+/// of, or of another view of it, is refused. So is a change of a parameter or buffer.
 class Memory {
  public:
   explicit Memory(Translation& translation) : translation_(translation) {}
@@ -37,6 +38,7 @@ class Memory {
 
   void note_views(const program::Node& node, const std::string& of);
   bool is_copy(const program::Node& node, const std::string& result, const std::string& of) const;
+  bool is_always_view(const program::Node& node, const std::string& of) const;
   bool is_weight(const std::string& name) const;
   Names group_of(const std::string& name) const;
   void join(const std::string& name, const std::string& of);

@@ -1,4 +1,4 @@
-#include "export/onnx/reduce.h"
+#include "export/onnx/reductions.h"
 #include "export/onnx/rules.h"
 
 #include <numeric>

@@ -1,6 +1,7 @@
-#include "export/onnx/rearrange.h"
-#include "export/onnx/reduce.h"
+#include "export/onnx/extremes.h"
+#include "export/onnx/reductions.h"
 #include "export/onnx/rules.h"
+#include "export/onnx/slices.h"
 #include "export/onnx/windows.h"
 
 #include <algorithm>

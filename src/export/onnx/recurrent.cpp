@@ -1,5 +1,6 @@
-#include "export/onnx/rearrange.h"
 #include "export/onnx/rules.h"
+#include "export/onnx/shapes.h"
+#include "export/onnx/slices.h"
 
 namespace attend::onnx {
 namespace {

@@ -17,6 +17,8 @@ const Rules& all_rules() {
     add_indexing_rules(rules);
     add_linear_rules(rules);
     add_normalization_rules(rules);
+    add_ordering_rules(rules);
+    add_padding_rules(rules);
     add_pooling_rules(rules);
     add_recurrent_rules(rules);
     add_reduction_rules(rules);

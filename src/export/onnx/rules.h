@@ -34,6 +34,8 @@ void add_function_rules(Rules& rules);
 void add_indexing_rules(Rules& rules);
 void add_linear_rules(Rules& rules);
 void add_normalization_rules(Rules& rules);
+void add_ordering_rules(Rules& rules);
+void add_padding_rules(Rules& rules);
 void add_pooling_rules(Rules& rules);
 void add_recurrent_rules(Rules& rules);
 void add_reduction_rules(Rules& rules);

@@ -1,6 +1,7 @@
-#include "export/onnx/indices.h"
-#include "export/onnx/rearrange.h"
+#include "export/onnx/indexing.h"
 #include "export/onnx/rules.h"
+#include "export/onnx/shapes.h"
+#include "export/onnx/slices.h"
 
 #include <algorithm>
 

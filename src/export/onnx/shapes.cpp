@@ -1,4 +1,5 @@
-#include "export/onnx/rearrange.h"
+#include "export/onnx/shapes.h"
+
 #include "export/onnx/rules.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "export/onnx/call.h"
-#include "export/onnx/rearrange.h"
+#include "export/onnx/shapes.h"
 
 namespace attend::onnx {
 

@@ -16,11 +16,6 @@ bool keeps(Call& call);
 Value reduce(Call& call, const char* kind, Value value, const std::vector<int64_t>& dimensions,
              bool keep);
 
-/// The same by ReduceMax or ReduceMin. What has a NaN among it is NaN, as in LibTorch; runtimes do
-/// not agree on that.
-Value reduce_to_extreme(Call& call, const char* kind, Value value,
-                        const std::vector<int64_t>& dimensions, bool keep);
-
 /// How many elements these dimensions of a tensor have together.
 Value count(Call& call, const Sizes& sizes, const std::vector<int64_t>& dimensions, Type type);
 

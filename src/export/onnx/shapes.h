@@ -2,7 +2,6 @@
 
 #include "export/onnx/call.h"
 
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -22,13 +21,5 @@ Value transpose(Call& call, Value value, const std::vector<int64_t>& order);
 Value swap(Call& call, Value value, int64_t rank, int64_t one, int64_t other);
 Value unsqueeze(Call& call, Value value, const std::vector<int64_t>& dimensions);
 Value squeeze(Call& call, Value value, const std::vector<int64_t>& dimensions);
-
-// For slices that leave nothing out: forwards, and backwards.
-constexpr auto kEnd = std::numeric_limits<int64_t>::max();
-constexpr auto kBeforeBegin = std::numeric_limits<int64_t>::min();
-
-/// What is from `start` on and before `end`, both as in Python.
-Value slice(Call& call, Value value, int64_t dimension, int64_t start, int64_t end,
-            int64_t step = 1);
 
 }  // namespace attend::onnx

@@ -1,0 +1,84 @@
+#include "export/onnx/rules.h"
+#include "export/onnx/slices.h"
+
+namespace attend::onnx {
+namespace {
+
+/// LibTorch has a pair for each dimension, the last one first; ONNX has all fronts, then all ends.
+void pad_with(Call& call, const char* argument, const std::string& mode,
+              std::optional<Number> value) {
+  auto& graph = call.graph();
+  const auto given = call.integers(argument);
+  const auto rank = static_cast<std::size_t>(call.rank("self"));
+  std::vector<int64_t> pads(2 * rank, 0);
+  for (std::size_t i = 0; i < given.size() / 2; ++i) {
+    pads.at(rank - 1 - i) = given[2 * i];
+    pads.at(2 * rank - 1 - i) = given[2 * i + 1];
+  }
+  const auto self = call.tensor("self");
+  std::vector<Value> inputs{self, graph.list(pads)};
+  if (value) inputs.push_back(graph.number(self.type, *value));
+  call.give(graph.add("Pad", inputs, {{"mode", mode}}));
+}
+
+void pad_constant(Call& call) {
+  pad_with(call, "pad", "constant", call.has("value") ? call.number("value") : Number(0));
+}
+
+/// Around a dimension comes what is at its other end, which Pad learned after opset 18.
+void pad_circularly(Call& call) {
+  auto& graph = call.graph();
+  const auto given = call.integers("pad");
+  auto value = call.tensor("self");
+  auto dimension = call.rank("self");
+  for (std::size_t i = 0; i + 1 < given.size(); i += 2) {
+    --dimension;
+    if (given[i] < 0 || given[i + 1] < 0) call.refuse("it cuts in circular mode");
+    std::vector<Value> parts;
+    if (given[i] > 0) parts.push_back(slice(call, value, dimension, -given[i], kEnd));
+    parts.push_back(value);
+    if (given[i + 1] > 0) parts.push_back(slice(call, value, dimension, 0, given[i + 1]));
+    if (parts.size() > 1) value = graph.add("Concat", parts, {{"axis", dimension}});
+  }
+  call.give(value);
+}
+
+void pad(Call& call) {
+  const auto mode = call.text("mode");
+  if (mode == "constant") return pad_constant(call);
+  if (mode == "reflect") return pad_with(call, "pad", "reflect", {});
+  if (mode == "replicate") return pad_with(call, "pad", "edge", {});
+  pad_circularly(call);
+}
+
+/// What the functional interface of LibTorch calls: modes by their numbers in at::padding_mode.
+void pad_numbered(Call& call) {
+  switch (call.integer("mode")) {
+    case 0:
+      return pad_with(call, "pad", "reflect", {});
+    case 1:
+      return pad_with(call, "pad", "edge", {});
+    case 2:
+      return pad_circularly(call);
+    default:
+      return pad_constant(call);
+  }
+}
+
+Rule pad_of_mode(const char* mode) {
+  return [=](Call& call) { pad_with(call, "padding", mode, {}); };
+}
+
+}  // namespace
+
+void add_padding_rules(Rules& rules) {
+  rules["constant_pad_nd.default"] = pad_constant;
+  rules["pad.default"] = pad;
+  rules["_pad_enum.default"] = pad_numbered;
+  for (const auto* kind : {"1d", "2d", "3d"}) {
+    rules[std::string("reflection_pad") + kind + ".default"] = pad_of_mode("reflect");
+    rules[std::string("replication_pad") + kind + ".default"] = pad_of_mode("edge");
+  }
+}
+
+}  // namespace attend::onnx

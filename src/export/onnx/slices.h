@@ -1,0 +1,18 @@
+#pragma once
+
+#include "export/onnx/call.h"
+
+#include <cstdint>
+#include <limits>
+
+namespace attend::onnx {
+
+// For slices that leave nothing out: forwards, and backwards.
+constexpr auto kEnd = std::numeric_limits<int64_t>::max();
+constexpr auto kBeforeBegin = std::numeric_limits<int64_t>::min();
+
+/// What is from `start` on and before `end`, both as in Python.
+Value slice(Call& call, Value value, int64_t dimension, int64_t start, int64_t end,
+            int64_t step = 1);
+
+}  // namespace attend::onnx
