@@ -251,6 +251,13 @@ TEST(Onnx, RefusesChangesOfWhatIsAViewAtSomeSizesAndACopyAtOthers) {
   };
   EXPECT_THAT([&] { export_function(changes_view, directory / "m"); },
               throws<std::runtime_error>("it reads memory that aten::add_ has changed"));
+  const auto changes_contiguous = [](const torch::Tensor& x) {
+    const auto turned = (x * 1).transpose(0, 1);
+    turned.contiguous().add_(1.0);
+    return turned;
+  };
+  EXPECT_THAT([&] { export_function(changes_contiguous, directory / "m"); },
+              throws<std::runtime_error>("it reads memory that aten::add_ has changed"));
   const auto changes_base = [](const torch::Tensor& x) {
     const auto turned = (x * 1).transpose(0, 1);
     const auto flat = turned.flatten();

@@ -41,6 +41,17 @@ std::vector<ExportCase> in_place() {
     flat.add_(1);
     return flat;
   });
+  with("in_place_shapes", [](T x) {
+    const auto y = x * 1;
+    const auto row = y.select(0, 0).t_();
+    const auto column = y.select(2, 0).unsqueeze_(0);
+    y.add_(1);
+    return Tensors{row * 1, column * 1, y};
+  });
+  with("shorter_slices_at_one", [](T x) {
+    const auto y = x.slice(0, 0, 2).slice(1, 1, 3);
+    return y.flatten() + 1;
+  });
   with("in_place_seen_by_views", [](T x) {
     const auto y = x.clone();
     const auto unsqueezed = y.unsqueeze(0);
@@ -65,9 +76,9 @@ std::vector<ExportCase> in_place() {
     return y;
   });
   with("in_place_after_copy", [](T x) {
-    const auto y = x.transpose(0, 1).contiguous();
+    const auto y = x.unflatten(-1, {2, 3}).transpose(2, 3).contiguous();
     y.relu_();
-    return y.transpose(0, 1) + x;
+    return y.transpose(2, 3).flatten(2) + x;
   });
   with("in_place_indices", [](T x) {
     auto y = torch::zeros_like(x);

@@ -42,16 +42,13 @@ MemoryUse memory_use(const std::string& target) {
   return {.argument = first.name(), .shared = true, .written = alias->isWrite()};
 }
 
-/// Whether a tensor is at all sizes.
-bool is_contiguous(const program::TensorMeta& meta) {
-  int64_t stride = 1;
-  for (auto i = meta.sizes.size(); i-- > 0;) {
-    const auto& size = meta.sizes[i];
-    const bool is_one = is_fixed(size) && size.value == 1;
-    if (!is_one && meta.strides.at(i).value != stride) return false;
-    stride *= std::max<int64_t>(size.value, 1);
-  }
-  return true;
+/// Whether an operator that changes a tensor leaves its numbers alone: what it gives is a view of
+/// what was there.
+bool changes_shape_alone(const std::string& key) {
+  constexpr std::array<std::string_view, 7> kOperators{
+      "detach_.default", "squeeze_.default",   "squeeze_.dim",      "squeeze_.dims",
+      "t_.default",      "transpose_.default", "unsqueeze_.default"};
+  return std::find(kOperators.begin(), kOperators.end(), key) != kOperators.end();
 }
 
 }  // namespace
@@ -77,7 +74,7 @@ void Memory::note(const program::Node& node) {
     const auto names = names_in(input.value);
     if (input.name == use.argument && !names.empty()) of = names.front();
   }
-  if (!use.written) return note_views(node, of);
+  if (!use.written || changes_shape_alone(key_of(node.target))) return note_views(node, of);
   const auto group = group_of(of);
   if (std::any_of(group.begin(), group.end(), [&](const auto& any) { return is_weight(any); })) {
     throw Refusal("it changes a parameter or buffer, which a file cannot keep from run to run");
@@ -108,19 +105,18 @@ bool Memory::is_copy(const program::Node& node, const std::string& result,
   const auto& one = translation_.program.tensors.at(result);
   const auto& other = translation_.program.tensors.at(of);
   if (one.dtype != other.dtype) return true;
-  return key_of(node.target) == "contiguous.default" &&
-         !std::equal(one.strides.begin(), one.strides.end(), other.strides.begin(),
-                     other.strides.end(), same);
+  return key_of(node.target) == "contiguous.default" && other.is_contiguous == false;
 }
 
-/// Of what is a view at some sizes: whether it is one at all. The others are views where strides
-/// permit, so that no file can say what becomes of them when one is changed.
+/// Of what is a view at some sizes: whether it is one at all. Otherwise no file can say what
+/// becomes of one when the other is changed.
 bool Memory::is_always_view(const program::Node& node, const std::string& of) const {
-  constexpr std::array<std::string_view, 4> kViewsWherePossible{
-      "flatten.using_ints", "ravel.default", "reshape.default", "reshape_as.default"};
+  constexpr std::array<std::string_view, 5> kViewsWherePossible{
+      "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
+      "reshape_as.default"};
   const bool always = std::find(kViewsWherePossible.begin(), kViewsWherePossible.end(),
                                 key_of(node.target)) == kViewsWherePossible.end();
-  return always || is_contiguous(translation_.program.tensors.at(of));
+  return always || translation_.program.tensors.at(of).is_contiguous == true;
 }
 
 bool Memory::is_weight(const std::string& name) const {

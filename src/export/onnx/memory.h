@@ -14,9 +14,10 @@ namespace attend::onnx {
 ///
 /// What was changed is put back through select, slice, the parts of chunk, split and unbind, and
 /// views that only reshape (view, unsqueeze, flatten, ...). Through others, such as transpose,
-/// permute, expand, diagonal and as_strided, and what reshapes a tensor that is not contiguous,
-/// which may be a view or a copy, it is not: then a later read of the tensor that they are views
-/// of, or of another view of it, is refused. So is a change of a parameter or buffer.
+/// permute, expand, diagonal and as_strided it is not, nor through `contiguous` and what reshapes
+/// where that is a view at some sizes and a copy at others: then a later read of the tensor that
+/// they are views of, or of another view of it, is refused. So is a change of a parameter or
+/// buffer.
 class Memory {
  public:
   explicit Memory(Translation& translation) : translation_(translation) {}

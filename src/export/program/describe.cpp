@@ -27,7 +27,8 @@ constexpr std::array<int64_t, 10> kOffsets{0, 1, 2, 3, 5, 8, 13, 21, 34, 55};
 /// What is seen of a tensor, without keeping it.
 struct Seen {
   TensorMeta meta;                            // sizes and strides are of the first run
-  std::vector<std::vector<int64_t>> numbers;  // of each run: sizes, strides, offset
+  std::vector<std::vector<int64_t>> sizes;    // of each run, those with sizes of 1 at the end
+  std::vector<std::vector<int64_t>> strides;  // of the others, and the offset
 };
 
 /// A dynamic dimension under its name in the program, and the sizes that it has in runs.
@@ -125,6 +126,23 @@ std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions) {
   return runs;
 }
 
+/// Each dimension that may be 1 at that for itself, and all together: dimensions of it may go,
+/// slices come out shorter, and tensors are contiguous that are not so elsewhere. Their strides say
+/// nothing.
+std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
+                                const std::vector<Run>& runs) {
+  std::vector<Run> at_one;
+  auto all = runs.at(1);
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    if (dimensions[i].range.least.value_or(1) > 1) continue;
+    auto run = runs.at(1);
+    run[i] = all[i] = 1;
+    at_one.push_back(run);
+  }
+  if (at_one.size() > 1) at_one.push_back(all);
+  return at_one;
+}
+
 TensorMeta fixed_meta(const torch::Tensor& tensor) {
   TensorMeta meta{.dtype = number_of(tensor.scalar_type()),
                   .sizes = {},
@@ -135,14 +153,8 @@ TensorMeta fixed_meta(const torch::Tensor& tensor) {
                   .layout = number_of(tensor.layout())};
   for (const auto size : tensor.sizes()) meta.sizes.push_back({size, {}});
   for (const auto stride : tensor.strides()) meta.strides.push_back({stride, {}});
+  meta.is_contiguous = tensor.is_contiguous();
   return meta;
-}
-
-std::vector<int64_t> numbers_of(const torch::Tensor& tensor) {
-  auto numbers = tensor.sizes().vec();
-  numbers.insert(numbers.end(), tensor.strides().begin(), tensor.strides().end());
-  numbers.push_back(tensor.storage_offset());
-  return numbers;
 }
 
 void check_rank(const std::string& name, const torch::Tensor& tensor, const TensorMeta& meta) {
@@ -152,11 +164,16 @@ void check_rank(const std::string& name, const torch::Tensor& tensor, const Tens
                   meta.sizes.size(), tensor.dim()));
 }
 
-/// How the number at a place of `seen` depends on the dynamic sizes.
-Size size_at(std::size_t place, const std::string& name, const Seen& seen, SymbolicSizes& sizes,
-             UnfittedSizes unfitted_sizes) {
+/// What stands at a place of what each run gave.
+std::vector<int64_t> column(const std::vector<std::vector<int64_t>>& runs, std::size_t place) {
   std::vector<int64_t> values;
-  for (const auto& numbers : seen.numbers) values.push_back(numbers.at(place));
+  for (const auto& run : runs) values.push_back(run.at(place));
+  return values;
+}
+
+/// How a number that was `values` depends on the dynamic sizes.
+Size fitted(const std::vector<int64_t>& values, const std::string& name, SymbolicSizes& sizes,
+            UnfittedSizes unfitted_sizes) {
   const auto size = sizes.find(values);
   if (size) return *size;
   if (unfitted_sizes == UnfittedSizes::left_open) {
@@ -181,16 +198,23 @@ class Observations {
         dynamic_(dynamic),
         dimensions_(dimensions_of(example, dynamic)),
         runs_(runs_of(dimensions_)),
+        runs_at_one_(runs_with_ones(dimensions_, runs_)),
         runner_(traced.program, traced.weights, example.front().device(), {"aten"}) {
     for (const auto& run : runs_) {
+      observe(run, [&](const std::string& name, const torch::Tensor& tensor) {
+        note(name, tensor).strides.push_back(tensor.strides().vec());
+        seen_.at(name).strides.back().push_back(tensor.storage_offset());
+      });
+    }
+    for (const auto& run : runs_at_one_) {
       observe(run,
               [&](const std::string& name, const torch::Tensor& tensor) { note(name, tensor); });
     }
-    check_ranks_at_one();
   }
 
   const std::vector<SampledDimension>& dimensions() const { return dimensions_; }
   const std::vector<Run>& runs() const { return runs_; }
+  const std::vector<Run>& runs_at_one() const { return runs_at_one_; }
   /// In the order in which the program makes them.
   const std::vector<std::string>& names() const { return names_; }
   const Seen& at(const std::string& name) const { return seen_.at(name); }
@@ -211,26 +235,17 @@ class Observations {
     }
   }
 
-  void note(const std::string& name, const torch::Tensor& tensor) {
+  Seen& note(const std::string& name, const torch::Tensor& tensor) {
     const auto [found, is_new] = seen_.try_emplace(name);
+    auto& seen = found->second;
     if (is_new) {
-      found->second.meta = fixed_meta(tensor);
+      seen.meta = fixed_meta(tensor);
       names_.push_back(name);
     }
-    check_rank(name, tensor, found->second.meta);
-    found->second.numbers.push_back(numbers_of(tensor));
-  }
-
-  /// A size of 1 says nothing of strides, but dimensions of it may go.
-  void check_ranks_at_one() const {
-    for (std::size_t i = 0; i < dimensions_.size(); ++i) {
-      if (dimensions_[i].range.least.value_or(1) > 1) continue;
-      auto run = runs_.at(1);
-      run[i] = 1;
-      observe(run, [&](const std::string& name, const torch::Tensor& tensor) {
-        check_rank(name, tensor, seen_.at(name).meta);
-      });
-    }
+    check_rank(name, tensor, seen.meta);
+    if (seen.meta.is_contiguous != tensor.is_contiguous()) seen.meta.is_contiguous.reset();
+    seen.sizes.push_back(tensor.sizes().vec());
+    return seen;
   }
 
   std::vector<torch::Tensor> inputs_of(const Run& run) const {
@@ -244,6 +259,7 @@ class Observations {
   const std::vector<DynamicDimension>& dynamic_;
   std::vector<SampledDimension> dimensions_;
   std::vector<Run> runs_;
+  std::vector<Run> runs_at_one_;
   Runner runner_;
   std::map<std::string, Seen> seen_;
   std::vector<std::string> names_;
@@ -260,15 +276,22 @@ SymbolicSizes symbolic_sizes(const std::vector<SampledDimension>& dimensions,
   return {symbols, values};
 }
 
+/// Says how the numbers of a tensor depend on the dynamic sizes: `sizes` in all runs, `strides` in
+/// those without sizes of 1.
 TensorMeta fitted_meta(const std::string& name, const Seen& seen, SymbolicSizes& sizes,
-                       UnfittedSizes unfitted_sizes) {
+                       SymbolicSizes& strides, UnfittedSizes unfitted_sizes) {
   auto meta = seen.meta;
-  std::size_t place = 0;
-  // All sizes first: strides are products of the quotients that are found among them.
-  for (auto* numbers : {&meta.sizes, &meta.strides}) {
-    for (auto& number : *numbers) number = size_at(place++, name, seen, sizes, unfitted_sizes);
+  for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
+    auto values = column(seen.sizes, i);
+    meta.sizes[i] = fitted(values, name, sizes, unfitted_sizes);
+    values.resize(seen.strides.size());
+    strides.find(values);  // strides are products of the quotients that are found among sizes
   }
-  meta.storage_offset = size_at(place, name, seen, sizes, unfitted_sizes);
+  const auto rank = meta.strides.size();
+  for (std::size_t i = 0; i < rank; ++i) {
+    meta.strides[i] = fitted(column(seen.strides, i), name, strides, unfitted_sizes);
+  }
+  meta.storage_offset = fitted(column(seen.strides, rank), name, strides, unfitted_sizes);
   return meta;
 }
 
@@ -285,9 +308,14 @@ void describe_tensors(TracedProgram& traced, const std::vector<torch::Tensor>& e
     if (input.kind == InputKind::user) continue;
     program.tensors[input.name] = fixed_meta(traced.weights.at(input.target));
   }
-  auto sizes = symbolic_sizes(observations.dimensions(), observations.runs());
+  auto strides = symbolic_sizes(observations.dimensions(), observations.runs());
+  auto all_runs = observations.runs();
+  all_runs.insert(all_runs.end(), observations.runs_at_one().begin(),
+                  observations.runs_at_one().end());
+  auto sizes = symbolic_sizes(observations.dimensions(), all_runs);
   for (const auto& name : observations.names()) {
-    program.tensors[name] = fitted_meta(name, observations.at(name), sizes, unfitted_sizes);
+    program.tensors[name] =
+        fitted_meta(name, observations.at(name), sizes, strides, unfitted_sizes);
   }
 }
 

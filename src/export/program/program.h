@@ -31,6 +31,8 @@ struct TensorMeta {
   bool requires_grad = false;
   Device device;
   int64_t layout = 0;
+  /// Not in the schema: at all sizes, or at none; nothing if it depends on them or is not known.
+  std::optional<bool> is_contiguous = {};
 };
 
 struct Nothing {};
