@@ -52,6 +52,10 @@ std::vector<ExportCase> in_place() {
     const auto y = x.slice(0, 0, 2).slice(1, 1, 3);
     return y.flatten() + 1;
   });
+  with("reshaped_without_elements", [](T x) {
+    const auto y = x.slice(1, 1, 3);
+    return y.flatten().relu().view_as(y);
+  });
   with("in_place_seen_by_views", [](T x) {
     const auto y = x.clone();
     const auto unsqueezed = y.unsqueeze(0);

@@ -313,20 +313,20 @@ Value Call::reshape(Value value, const Sizes& from, const Sizes& to) {
       ++open;
     }
   }
-  if (none && open > 0) return graph().add("Reshape", {value, shape(to)}, {{"allowzero", 1}});
-  if (none) return graph().add("Reshape", {value, graph().list(numbers)}, {{"allowzero", 1}});
-  if (open <= 1) return graph().add("Reshape", {value, graph().list(numbers)});
-  // One of those left over may stay open: the one that cannot be read elsewhere, if there is one.
-  std::optional<std::size_t> left;
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    if (numbers[i] != -1) continue;
-    const bool readable = translation_.dynamic_sizes.count(to[i].expression) > 0;
-    if (!left || !readable) left = i;
+  const auto is_readable = [&](const program::Size& size) {
+    return is_fixed(size) || translation_.dynamic_sizes.count(size.expression) > 0;
+  };
+  // Where several are open any of them may be 0 at times.
+  if (none || (open > 1 && std::all_of(to.begin(), to.end(), is_readable))) {
+    return graph().add("Reshape", {value, shape(to)}, {{"allowzero", 1}});
   }
+  if (open <= 1) return graph().add("Reshape", {value, graph().list(numbers)});
   std::vector<Value> parts;
+  bool left = false;  // one that cannot be read elsewhere
   for (std::size_t i = 0; i < to.size(); ++i) {
-    const bool read = numbers[i] == -1 && i != *left;
-    parts.push_back(read ? size(to[i]) : graph().list({numbers[i]}));
+    const bool stays = numbers[i] != -1 || (!left && !is_readable(to[i]));
+    left = left || (stays && numbers[i] == -1);
+    parts.push_back(stays ? graph().list({numbers[i]}) : size(to[i]));
   }
   return graph().add("Reshape", {value, graph().add("Concat", parts, {{"axis", 0}})});
 }
