@@ -76,4 +76,10 @@ ExportOptions options_of(const ExportCase& any) {
   return options;
 }
 
+std::vector<ExportCase> joined(const std::vector<std::vector<ExportCase>>& lists) {
+  std::vector<ExportCase> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
 }  // namespace attend

@@ -68,6 +68,7 @@ struct ExportCase {
   std::vector<CaseInput> inputs;
   torch::Dtype dtype = torch::kFloat;  ///< of parameters and of float inputs
   std::set<std::string> formats = {"torchscript", "pt2", "onnx"};
+  std::string may_be_refused = {};  ///< part of the message of an error that is no failure
 
   std::string name() const { return group + "." + option; }
 };
@@ -122,9 +123,14 @@ auto naming(const ExportCase& any, const Function& function) {
   }
 }
 
+/// Several lists as one.
+std::vector<ExportCase> joined(const std::vector<std::vector<ExportCase>>& lists);
+
 std::vector<ExportCase> model_cases();     ///< of include/attend/models
 std::vector<ExportCase> module_cases();    ///< of include/attend/nn
 std::vector<ExportCase> user_cases();      ///< of modules that are not of this library
 std::vector<ExportCase> operator_cases();  ///< of single operators
+/// Of views and changes in place, one after the other, which tensors of ONNX do not have.
+std::vector<ExportCase> random_cases();
 
 }  // namespace attend

@@ -13,12 +13,6 @@ void OperatorTable::add(const char* name, Outputs (*run)(const Tensors&)) {
                     .formats = {"onnx"}});
 }
 
-std::vector<ExportCase> joined(const std::vector<std::vector<ExportCase>>& lists) {
-  std::vector<ExportCase> all;
-  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
-  return all;
-}
-
 CaseInput numbers() {
   return reals("x", {kBatch, kLength, 6});
 }

@@ -38,9 +38,6 @@ class OperatorTable {
   std::vector<ExportCase> cases_;
 };
 
-/// Several lists as one.
-std::vector<ExportCase> joined(const std::vector<std::vector<ExportCase>>& lists);
-
 // What most operators are tried with.
 
 /// x: (B, T, 6) of normal numbers.

@@ -1,0 +1,102 @@
+#include "export/operator_case.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace attend {
+namespace {
+
+using T = torch::Tensor;
+
+/// Gives a view, or a copy, or changes the tensor and gives it itself. The dimension is one of the
+/// tensor's; those that take none are given 0.
+struct Operation {
+  int64_t least_rank;
+  T (*run)(T x, int64_t dimension);
+};
+
+constexpr std::array<Operation, 14> kViews{{
+    {1, [](T x, int64_t dimension) { return x.select(dimension, 0); }},
+    {1, [](T x, int64_t dimension) { return x.slice(dimension, 0, 2); }},
+    {1, [](T x, int64_t dimension) { return x.narrow(dimension, 0, 1); }},
+    {0, [](T x, int64_t dimension) { return x.unsqueeze(dimension); }},
+    {1, [](T x, int64_t dimension) { return x.transpose(0, dimension); }},
+    {1, [](T x, int64_t dimension) { return x.chunk(1, dimension)[0]; }},
+    {2, [](T x, int64_t) { return x.flatten(0, 1); }},
+    {0, [](T x, int64_t) { return x.flatten(); }},
+    {0, [](T x, int64_t) { return x.reshape({-1}); }},
+    {0, [](T x, int64_t) { return x.view_as(x); }},
+    {0, [](T x, int64_t) { return x.contiguous(); }},
+    {0, [](T x, int64_t) { return x.detach(); }},
+    {0, [](T x, int64_t) { return x.clone(); }},
+    {1, [](T x, int64_t dimension) { return x.flip(dimension); }},
+}};
+
+constexpr std::array<Operation, 7> kChanges{{
+    {0, [](T x, int64_t) { return x.add_(1.5); }},
+    {0, [](T x, int64_t) { return x.mul_(2); }},
+    {0, [](T x, int64_t) { return x.relu_(); }},
+    {0, [](T x, int64_t) { return x.sigmoid_(); }},
+    {0, [](T x, int64_t) { return x.fill_(3); }},
+    {0, [](T x, int64_t) { return x.masked_fill_(x > 1, 0); }},
+    {0, [](T x, int64_t dimension) { return x.unsqueeze_(dimension); }},
+}};
+
+/// An operation on one of the tensors that are there: remainders say which, and along what.
+struct Step {
+  Operation operation;
+  std::size_t tensor;
+  int64_t dimension;
+};
+
+/// What each step gives, two of them in the end. What it does depends on numbers of dimensions
+/// alone.
+Tensors run_steps(const std::vector<Step>& steps, std::size_t other, const T& x) {
+  Tensors tensors{x * 1};
+  for (const auto& [operation, tensor, dimension] : steps) {
+    const auto& chosen = tensors[tensor % tensors.size()];
+    const auto rank = chosen.dim();
+    if (rank < operation.least_rank) continue;
+    tensors.push_back(operation.run(chosen, rank == 0 ? 0 : dimension % rank));
+  }
+  return {tensors.back() + 1, tensors[other % tensors.size()] + 1};
+}
+
+std::size_t draw_below(std::size_t bound) {
+  return static_cast<std::size_t>(
+      torch::randint(static_cast<int64_t>(bound), {}, torch::kLong).item<int64_t>());
+}
+
+std::vector<Step> draw_steps() {
+  std::vector<Step> steps;
+  for (auto left = 2 + draw_below(7); left > 0; --left) {
+    const bool changes = draw_below(2) == 0;
+    steps.push_back(
+        {changes ? kChanges[draw_below(kChanges.size())] : kViews[draw_below(kViews.size())],
+         draw_below(60), static_cast<int64_t>(draw_below(60))});
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::vector<ExportCase> random_cases() {
+  struct NoParameters : torch::nn::Module {};
+  std::vector<ExportCase> cases;
+  for (int i = 0; i < 100; ++i) {
+    const auto run = [steps = draw_steps(), other = draw_below(60)](const Tensors& in) -> Outputs {
+      return run_steps(steps, other, in.at(0));
+    };
+    cases.push_back({.group = "Operator",
+                     .option = fmt::format("random_{}", i),
+                     .module = std::make_shared<NoParameters>(),
+                     .forward = run,
+                     .inputs = {numbers()},
+                     .formats = {"onnx"},
+                     .may_be_refused = "it reads memory that"});
+  }
+  return cases;
+}
+
+}  // namespace attend
