@@ -10,7 +10,7 @@ namespace {
 using T = torch::Tensor;
 
 /// Gives a view, or a copy, or changes the tensor and gives it itself. The dimension is one of the
-/// tensor's; those that take none are given 0.
+/// tensor's, or 0 if it has none.
 struct Operation {
   int64_t least_rank;
   T (*run)(T x, int64_t dimension);
