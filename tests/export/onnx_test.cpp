@@ -244,28 +244,38 @@ TEST(Onnx, WritesThroughViewsWhatIsChangedInPlace) {
 
 TEST(Onnx, RefusesChangesOfWhatIsAViewAtSomeSizesAndACopyAtOthers) {
   const TemporaryDirectory directory;
-  const auto changes_view = [](const torch::Tensor& x) {
+  const auto refuses = [&](const std::function<torch::Tensor(const torch::Tensor&)>& function) {
+    EXPECT_THAT([&] { export_function(function, directory / "m"); },
+                throws<std::runtime_error>("it reads memory that aten::add_ has changed"));
+  };
+  refuses([](const torch::Tensor& x) {
     const auto turned = (x * 1).transpose(0, 1);
     turned.reshape({-1}).add_(1.0);  // a view if there is one row
     return turned;
-  };
-  EXPECT_THAT([&] { export_function(changes_view, directory / "m"); },
-              throws<std::runtime_error>("it reads memory that aten::add_ has changed"));
-  const auto changes_contiguous = [](const torch::Tensor& x) {
+  });
+  refuses([](const torch::Tensor& x) {
     const auto turned = (x * 1).transpose(0, 1);
     turned.contiguous().add_(1.0);
     return turned;
-  };
-  EXPECT_THAT([&] { export_function(changes_contiguous, directory / "m"); },
-              throws<std::runtime_error>("it reads memory that aten::add_ has changed"));
-  const auto changes_base = [](const torch::Tensor& x) {
+  });
+  refuses([](const torch::Tensor& x) {
     const auto turned = (x * 1).transpose(0, 1);
     const auto flat = turned.flatten();
     turned.add_(1.0);
     return flat;
-  };
-  EXPECT_THAT([&] { export_function(changes_base, directory / "m"); },
-              throws<std::runtime_error>("it reads memory that aten::add_ has changed"));
+  });
+  refuses([](const torch::Tensor& x) {
+    const auto image = torch::stack({x, x}).unsqueeze(0);
+    const auto other = image.contiguous(torch::MemoryFormat::ChannelsLast);
+    image.add_(1.0);
+    return other;
+  });
+  refuses([](const torch::Tensor& x) {
+    const auto y = x * 1;
+    const auto flat = y.view({-1});
+    torch::broadcast_tensors({y, x})[0].add_(1.0);
+    return flat;
+  });
 }
 
 TEST(Onnx, NamesInputsOfTypesThatItLacks) {

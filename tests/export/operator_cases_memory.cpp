@@ -36,6 +36,19 @@ std::vector<ExportCase> in_place() {
     y.reshape_as(x).mul_(2);
     return y;
   });
+  with("in_place_unsqueezed_and_contiguous", [](T x) {
+    const auto y = x * 1;
+    y.select(0, 0).unsqueeze_(0).add_(1);
+    y.contiguous().mul_(2);
+    return y;
+  });
+  with("in_place_beside_copies", [](T x) {
+    const auto y = x * 1;
+    const auto copy = y.to(torch::kFloat, /*non_blocking=*/false, /*copy=*/true);
+    const auto same = y.type_as(x);
+    y.add_(1);
+    return Tensors{copy * 1, same * 1};
+  });
   with("in_place_of_a_flattened_copy", [](T x) {
     const auto flat = (x * 1).transpose(0, 1).flatten();
     flat.add_(1);
@@ -54,7 +67,7 @@ std::vector<ExportCase> in_place() {
   });
   with("reshaped_without_elements", [](T x) {
     const auto y = x.slice(1, 1, 3);
-    return y.flatten().relu().view_as(y);
+    return Tensors{y.flatten().relu().view_as(y), y.transpose(0, 1).unsqueeze(1).flatten(1, 2)};
   });
   with("in_place_seen_by_views", [](T x) {
     const auto y = x.clone();

@@ -316,8 +316,11 @@ Value Call::reshape(Value value, const Sizes& from, const Sizes& to) {
   const auto is_readable = [&](const program::Size& size) {
     return is_fixed(size) || translation_.dynamic_sizes.count(size.expression) > 0;
   };
-  // Where several are open any of them may be 0 at times.
-  if (none || (open > 1 && std::all_of(to.begin(), to.end(), is_readable))) {
+  // One that is copied or read may be 0 at times, beside which -1 says nothing. Where not all can
+  // be read a tensor without elements so fails when the file is run.
+  const bool copies = std::find(numbers.begin(), numbers.end(), 0) != numbers.end();
+  const bool has_others = open > 1 || (open == 1 && copies);
+  if (none || (has_others && std::all_of(to.begin(), to.end(), is_readable))) {
     return graph().add("Reshape", {value, shape(to)}, {{"allowzero", 1}});
   }
   if (open <= 1) return graph().add("Reshape", {value, graph().list(numbers)});

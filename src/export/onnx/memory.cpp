@@ -20,18 +20,25 @@ struct MemoryUse {
   bool written = false;  // the call changes it
 };
 
+template <std::size_t N>
+bool is_among(const std::array<std::string_view, N>& keys, const std::string& key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
 /// Whether views by an operator are the same numbers in the same order.
 bool only_reshapes(const std::string& key) {
-  constexpr std::array<std::string_view, 6> kOthers{"alias.default",   "detach.default",
-                                                    "squeeze.default", "squeeze.dim",
-                                                    "squeeze.dims",    "unsqueeze.default"};
-  return std::find(kReshapings.begin(), kReshapings.end(), key) != kReshapings.end() ||
-         std::find(kOthers.begin(), kOthers.end(), key) != kOthers.end();
+  constexpr std::array<std::string_view, 11> kOthers{
+      "alias.default",   "contiguous.default", "detach.default",    "detach_.default",
+      "squeeze.default", "squeeze.dim",        "squeeze.dims",      "squeeze_.default",
+      "squeeze_.dim",    "unsqueeze.default",  "unsqueeze_.default"};
+  return is_among(kReshapings, key) || is_among(kOthers, key);
 }
 
 /// What an operator's schema says of the memory of its first argument.
 MemoryUse memory_use(const std::string& target) {
   if (!program::is_operator(target)) return {};
+  // Of the same type it is the tensor itself, of which its schema says nothing.
+  if (key_of(target) == "type_as.default") return {.argument = "self", .shared = true};
   const auto parts = program::parse_target(target);
   const auto found = c10::Dispatcher::singleton().findSchema(
       {parts.qualified_name(), parts.dispatcher_overload()});
@@ -45,10 +52,27 @@ MemoryUse memory_use(const std::string& target) {
 /// Whether an operator that changes a tensor leaves its numbers alone: what it gives is a view of
 /// what was there.
 bool changes_shape_alone(const std::string& key) {
-  constexpr std::array<std::string_view, 7> kOperators{
-      "detach_.default", "squeeze_.default",   "squeeze_.dim",      "squeeze_.dims",
-      "t_.default",      "transpose_.default", "unsqueeze_.default"};
-  return std::find(kOperators.begin(), kOperators.end(), key) != kOperators.end();
+  constexpr std::array<std::string_view, 6> kOperators{"detach_.default",    "squeeze_.default",
+                                                       "squeeze_.dim",       "t_.default",
+                                                       "transpose_.default", "unsqueeze_.default"};
+  return is_among(kOperators, key);
+}
+
+template <typename T>
+const T* find_argument(const program::Node& node, std::string_view name) {
+  for (const auto& input : node.inputs) {
+    if (input.name == name) return std::get_if<T>(&input.value);
+  }
+  return nullptr;
+}
+
+/// Whether a call asks for an order of numbers in memory that decides whether it copies.
+bool asks_for_format(const program::Node& node) {
+  const auto* format = find_argument<program::MemoryFormatNumber>(node, "memory_format");
+  if (format == nullptr) return false;
+  constexpr int64_t kContiguous = 1;
+  constexpr int64_t kPreserve = 4;
+  return format->number != (key_of(node.target) == "contiguous.default" ? kContiguous : kPreserve);
 }
 
 }  // namespace
@@ -67,6 +91,7 @@ void Memory::check_read(const std::string& name) const {
 }
 
 void Memory::note(const program::Node& node) {
+  if (key_of(node.target) == "broadcast_tensors.default") return note_broadcast(node);
   const auto use = memory_use(node.target);
   if (!use.shared) return;
   std::string of;
@@ -95,28 +120,39 @@ void Memory::note_views(const program::Node& node, const std::string& of) {
   for (const auto& result : results_of(node)) {
     if (is_copy(node, result, of)) continue;
     join(result, of);
-    if (is_always_view(node, of)) views_[result] = {&node, of};
+    if (is_followed(node, of)) views_[result] = {&node, of};
   }
 }
 
-/// Of what may be a view or a copy by its schema: whether it must be a copy.
+/// Its results are views, each of one of its arguments, of which its schema says nothing.
+void Memory::note_broadcast(const program::Node& node) {
+  const auto results = results_of(node);
+  const auto tensors = names_in(node.inputs.at(0).value);
+  for (std::size_t i = 0; i < results.size(); ++i) join(results[i], tensors.at(i));
+}
+
+/// Of what may be a view or a copy by its schema: whether it is a copy at all sizes.
 bool Memory::is_copy(const program::Node& node, const std::string& result,
                      const std::string& of) const {
   const auto& one = translation_.program.tensors.at(result);
   const auto& other = translation_.program.tensors.at(of);
   if (one.dtype != other.dtype) return true;
+  if (const auto* copy = find_argument<bool>(node, "copy"); copy != nullptr && *copy) return true;
+  if (asks_for_format(node)) return false;
   return key_of(node.target) == "contiguous.default" && other.is_contiguous == false;
 }
 
-/// Of what is a view at some sizes: whether it is one at all. Otherwise no file can say what
-/// becomes of one when the other is changed.
-bool Memory::is_always_view(const program::Node& node, const std::string& of) const {
+/// Whether what may be a view is one at all sizes, and of the same part of the tensor later on.
+/// Otherwise no file can say what becomes of one when the other is changed.
+bool Memory::is_followed(const program::Node& node, const std::string& of) const {
   constexpr std::array<std::string_view, 5> kViewsWherePossible{
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
       "reshape_as.default"};
-  const bool always = std::find(kViewsWherePossible.begin(), kViewsWherePossible.end(),
-                                key_of(node.target)) == kViewsWherePossible.end();
-  return always || translation_.program.tensors.at(of).is_contiguous == true;
+  const auto key = key_of(node.target);
+  // The second begins where a tensor says, which may change.
+  if (asks_for_format(node) || key == "narrow.Tensor") return false;
+  return !is_among(kViewsWherePossible, key) ||
+         translation_.program.tensors.at(of).is_contiguous == true;
 }
 
 bool Memory::is_weight(const std::string& name) const {

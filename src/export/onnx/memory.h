@@ -38,8 +38,9 @@ class Memory {
   using Names = std::vector<std::string>;
 
   void note_views(const program::Node& node, const std::string& of);
+  void note_broadcast(const program::Node& node);
   bool is_copy(const program::Node& node, const std::string& result, const std::string& of) const;
-  bool is_always_view(const program::Node& node, const std::string& of) const;
+  bool is_followed(const program::Node& node, const std::string& of) const;
   bool is_weight(const std::string& name) const;
   Names group_of(const std::string& name) const;
   void join(const std::string& name, const std::string& of);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace attend::onnx {
 
@@ -17,8 +18,8 @@ using Rule = std::function<void(Call&)>;
 /// names: subtract is sub, and all convolutions are _convolution.
 using Rules = std::map<std::string, Rule>;
 
-/// Those of `reshape`: their result is the tensor in another shape, which is known.
-inline constexpr std::array<const char*, 8> kReshapings{
+/// Operators that give the same numbers in another shape, which is known; one rule translates them.
+inline constexpr std::array<std::string_view, 8> kReshapings{
     "_unsafe_view.default", "flatten.using_ints", "ravel.default",   "reshape.default",
     "reshape_as.default",   "unflatten.int",      "view_as.default", "view.default"};
 

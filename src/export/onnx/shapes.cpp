@@ -192,7 +192,7 @@ void pixel_shuffle(Call& call) {
 }  // namespace
 
 void add_shape_rules(Rules& rules) {
-  for (const auto* name : kReshapings) rules[name] = reshape;
+  for (const auto name : kReshapings) rules[std::string(name)] = reshape;
   for (const auto* name :
        {"contiguous.default", "clone.default", "detach.default", "alias.default", "to.dtype",
         "to.dtype_layout", "to.device", "to.other", "type_as.default", "_to_copy.default",

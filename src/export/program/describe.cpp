@@ -126,9 +126,9 @@ std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions) {
   return runs;
 }
 
-/// Each dimension that may be 1 at that for itself, and all together: dimensions of it may go,
-/// slices come out shorter, and tensors are contiguous that are not so elsewhere. Their strides say
-/// nothing.
+/// Runs with each dimension that may be 1 at 1, one after the other, then all of them: squeezing
+/// drops dimensions there, slices come out shorter, and tensors are contiguous that are not so
+/// elsewhere. Strides say nothing there.
 std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
                                 const std::vector<Run>& runs) {
   std::vector<Run> at_one;
@@ -173,7 +173,7 @@ std::vector<int64_t> column(const std::vector<std::vector<int64_t>>& runs, std::
 
 /// How a number that was `values` depends on the dynamic sizes.
 Size fitted(const std::vector<int64_t>& values, const std::string& name, SymbolicSizes& sizes,
-            UnfittedSizes unfitted_sizes) {
+            UnfittedSizes unfitted_sizes, const char* advice = "") {
   const auto size = sizes.find(values);
   if (size) return *size;
   if (unfitted_sizes == UnfittedSizes::left_open) {
@@ -182,10 +182,10 @@ Size fitted(const std::vector<int64_t>& values, const std::string& name, Symboli
   }
   const auto other = std::find_if(values.begin(), values.end(),
                                   [&](int64_t value) { return value != values.front(); });
-  throw std::runtime_error(
-      fmt::format("a size or stride of the traced {} depends on the dynamic sizes in a way that is "
-                  "no polynomial of them or of their quotients: {} at the example's, {} at others",
-                  name, values.front(), *other));
+  throw std::runtime_error(fmt::format(
+      "a size or stride of the traced {} depends on the dynamic sizes in a way that is "
+      "no polynomial of them or of their quotients: {} at the example's, {} at others{}",
+      name, values.front(), *other, advice));
 }
 
 /// Runs the program at other sizes, and holds what its tensors were there.
@@ -281,12 +281,19 @@ SymbolicSizes symbolic_sizes(const std::vector<SampledDimension>& dimensions,
 TensorMeta fitted_meta(const std::string& name, const Seen& seen, SymbolicSizes& sizes,
                        SymbolicSizes& strides, UnfittedSizes unfitted_sizes) {
   auto meta = seen.meta;
+  const auto runs_beside_ones = static_cast<std::ptrdiff_t>(seen.strides.size());
   for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
-    auto values = column(seen.sizes, i);
-    meta.sizes[i] = fitted(values, name, sizes, unfitted_sizes);
-    values.resize(seen.strides.size());
-    strides.find(values);  // strides are products of the quotients that are found among sizes
+    const auto values = column(seen.sizes, i);
+    if (unfitted_sizes == UnfittedSizes::left_open) {
+      meta.sizes[i] = fitted(values, name, sizes, unfitted_sizes);
+      continue;
+    }
+    // Strides are products of the quotients that are found among sizes.
+    const auto beside_ones = strides.find({values.begin(), values.begin() + runs_beside_ones});
+    meta.sizes[i] = fitted(values, name, sizes, unfitted_sizes,
+                           beside_ones ? "; a least size of 2 would do" : "");
   }
+  if (unfitted_sizes == UnfittedSizes::left_open) return meta;
   const auto rank = meta.strides.size();
   for (std::size_t i = 0; i < rank; ++i) {
     meta.strides[i] = fitted(column(seen.strides, i), name, strides, unfitted_sizes);

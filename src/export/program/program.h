@@ -31,7 +31,8 @@ struct TensorMeta {
   bool requires_grad = false;
   Device device;
   int64_t layout = 0;
-  /// Not in the schema: at all sizes, or at none; nothing if it depends on them or is not known.
+  /// Not in the schema: whether it is so, in LibTorch's default format, at all sizes or at none;
+  /// nothing if that depends on the sizes or is not known.
   std::optional<bool> is_contiguous = {};
 };
 
