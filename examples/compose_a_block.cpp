@@ -1,10 +1,10 @@
 // A transformer block as in today's language models, put together from parts, and one part of one's
-// own: whatever derives from AttentionPart can be added.
+// own: whatever derives from AttentionHook can be added.
 #include "attend/nn/attention_sinks.h"
 #include "attend/nn/branch_scale.h"
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/output_gate.h"
-#include "attend/nn/query_key_norm.h"
+#include "attend/nn/qk_norm.h"
 #include "attend/nn/rotary.h"
 #include "attend/nn/sliding_window.h"
 #include "attend/nn/transformer_block.h"
@@ -14,20 +14,20 @@
 namespace {
 
 /// Sharpens or softens each head's attention by a learned temperature.
-class TemperatureImpl : public torch::nn::Cloneable<TemperatureImpl>, public attend::AttentionPart {
+class TemperatureImpl : public torch::nn::Cloneable<TemperatureImpl>, public attend::AttentionHook {
  public:
   explicit TemperatureImpl(int64_t num_heads) : num_heads(num_heads) { reset(); }
   void reset() override { weight = register_parameter("weight", torch::ones({num_heads, 1, 1})); }
-  void on_heads(attend::Heads& heads) override {
-    heads.query = heads.query * weight;  // (B, H, T, D)
+  void after_projection(attend::AttentionContext& context) override {
+    context.query = context.query * weight;  // (B, H, T, D)
   }
 
   int64_t num_heads;
   torch::Tensor weight;
 };
 
-attend::AttentionPartFactory temperature() {
-  return {"temperature", [](const attend::HeadShape& shape) {
+attend::AttentionHookFactory temperature() {
+  return {"temperature", [](const attend::AttentionDims& shape) {
             return std::make_shared<TemperatureImpl>(shape.num_heads);
           }};
 }
@@ -40,7 +40,7 @@ int main() {
   options.attention()
       .num_kv_heads(2)
       .bias(false)
-      .add(attend::query_key_norm(attend::rms_norm()))
+      .add(attend::qk_norm(attend::rms_norm()))
       .add(attend::rotary({.theta = 500000.0}))
       .add(attend::sliding_window(16))
       .add(attend::attention_sinks())
@@ -61,8 +61,8 @@ int main() {
   const auto whole = block->forward(x, {.causal = true});
 
   attend::KvCache cache(attend::KvCacheOptions(/*layers=*/1, /*batch=*/1, /*num_kv_heads=*/2,
-                                               /*head_dim=*/8, /*capacity=*/16)
-                            .window(16));
+                                               /*head_dim=*/8, /*max_seq_len=*/16)
+                            .sliding_window(16));
   double difference = 0.0;
   for (int64_t t = 0; t < x.size(1); ++t) {
     cache.extend(1);

@@ -28,18 +28,19 @@ Examples draw_examples(int64_t batch) {
 
 int main() {
   torch::manual_seed(0);
-  attend::SequenceClassifier model(attend::SequenceClassifierConfig{
-      .vocab_size = 4,
-      .classes = 2,
-      .context = 12,
-      .stack = {
-          .layers = 1, .embed_dim = 32, .experts = 4, .positions = attend::PositionScheme::none}});
+  attend::SequenceClassifier model(
+      attend::SequenceClassifierConfig{.vocab_size = 4,
+                                       .num_classes = 2,
+                                       .max_seq_len = 12,
+                                       .stack = {.num_layers = 1,
+                                                 .embed_dim = 32,
+                                                 .num_experts = 4,
+                                                 .positions = attend::PositionScheme::none}});
   const auto groups = attend::parameter_groups(*model);
   torch::optim::AdamW optimizer(
-      {torch::optim::OptimizerParamGroup(
-           groups.decayed,
-           std::make_unique<torch::optim::AdamWOptions>(torch::optim::AdamWOptions(3e-3))),
-       torch::optim::OptimizerParamGroup(groups.others,
+      {torch::optim::OptimizerParamGroup(groups.decay, std::make_unique<torch::optim::AdamWOptions>(
+                                                           torch::optim::AdamWOptions(3e-3))),
+       torch::optim::OptimizerParamGroup(groups.no_decay,
                                          std::make_unique<torch::optim::AdamWOptions>(
                                              torch::optim::AdamWOptions(3e-3).weight_decay(0)))});
 
@@ -48,7 +49,7 @@ int main() {
     optimizer.zero_grad();
     const auto logits = model->forward(batch.tokens, batch.tokens.ne(kPad));  // (B, 2)
     const auto loss = torch::nn::functional::cross_entropy(logits, batch.labels);
-    (loss + 0.01 * attend::balance_loss(*model)).backward();
+    (loss + 0.01 * attend::router_aux_loss(*model)).backward();
     optimizer.step();
   }
 

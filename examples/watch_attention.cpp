@@ -6,8 +6,10 @@
 
 int main() {
   torch::manual_seed(0);
-  attend::LanguageModel model(attend::LanguageModelConfig{
-      .vocab_size = 10, .context = 8, .stack = {.layers = 2, .heads = 2, .embed_dim = 16}});
+  attend::LanguageModel model(
+      attend::LanguageModelConfig{.vocab_size = 10,
+                                  .max_seq_len = 8,
+                                  .stack = {.num_layers = 2, .num_heads = 2, .embed_dim = 16}});
   model->eval();
   const torch::NoGradGuard no_grad;
 

@@ -6,13 +6,13 @@ namespace attend {
 namespace {
 
 TEST(Naming, PutsTheSourceInFrontOfWhatIsWrongWithIt) {
-  EXPECT_THAT([] { naming("a.txt", [] { throw InputError("damaged"); }); },
+  EXPECT_THAT([] { with_source("a.txt", [] { throw InputError("damaged"); }); },
               testing::ThrowsMessage<InputError>("a.txt: damaged"));
 }
 
 TEST(Naming, LeavesResultsAndOtherErrorsAsTheyAre) {
-  EXPECT_EQ(naming("a.txt", [] { return 3; }), 3);
-  EXPECT_THAT([] { naming("a.txt", [] { throw std::logic_error("mistake"); }); },
+  EXPECT_EQ(with_source("a.txt", [] { return 3; }), 3);
+  EXPECT_THAT([] { with_source("a.txt", [] { throw std::logic_error("mistake"); }); },
               testing::ThrowsMessage<std::logic_error>("mistake"));
 }
 

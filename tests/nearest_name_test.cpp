@@ -15,7 +15,8 @@ TEST(EditDistance, CountsInsertionsDeletionsAndReplacements) {
 }
 
 TEST(DidYouMean, NamesTheOneThatTakesTheFewestChanges) {
-  EXPECT_EQ(did_you_mean("--layer", {"--heads", "--layers", "--lr"}), "; did you mean '--layers'?");
+  EXPECT_EQ(did_you_mean("--layer", {"--num-heads", "--num-layers", "--lr"}),
+            "; did you mean '--num-layers'?");
 }
 
 TEST(DidYouMean, IsEmptyIfNoneIsNear) {

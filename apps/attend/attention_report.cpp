@@ -1,6 +1,6 @@
 #include "attention_report.h"
 
-#include "attend/nn/eval_scope.h"
+#include "attend/nn/eval_guard.h"
 #include "attend/ops/attention_recorder.h"
 
 #include <fmt/format.h>
@@ -41,8 +41,8 @@ std::string nearest_neighbours(train::Model& model, const train::Task& task) {
 std::string last_token_attention(train::Model& any_model, const train::Task& task) {
   if (task.probe_texts().empty()) return {};
   auto& model = train::model_as<LanguageModel>(any_model, "the report of attention");
-  if (model->config.stack.layers == 0) return {};
-  const EvalScope eval(*model);
+  if (model->config.stack.num_layers == 0) return {};
+  const EvalGuard eval(*model);
   const torch::NoGradGuard no_grad;
   const auto& tokenizer = task.tokenizer();
   const auto device = model->embedding->token->weight.device();

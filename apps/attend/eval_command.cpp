@@ -38,7 +38,7 @@ void print_json(const EvalArguments& arguments, const train::Recipe& recipe,
                 const train::Evaluation& result) {
   nlohmann::ordered_json json{{"task", recipe.task}};
   if (!arguments.file.empty()) json["file"] = arguments.file;
-  json["layers"] = recipe.stack().layers;
+  json["layers"] = recipe.stack().num_layers;
   json["val_loss"] = result.loss;
   json["perplexity"] = std::exp(result.loss);
   json["targets"] = result.targets;

@@ -10,7 +10,7 @@
 namespace attend::app {
 
 /// What `attend inspect` found, for people and for programs.
-struct Findings {
+struct InspectReport {
   std::string head;             ///< lines that stand before the table of tensors
   nlohmann::ordered_json json;  ///< all but the tensors and their sums
   bool has_tensors = true;      ///< false for a run that has no weights yet

@@ -75,7 +75,7 @@ class Writer {
 
  private:
   std::vector<int64_t> encode(const Prompt& prompt) const {
-    return naming(prompt.source, [&] {
+    return with_source(prompt.source, [&] {
       auto tokens = run_.tokenizer->encode(prompt.text);
       if (tokens.empty()) throw InputError("the prompt is empty: expected at least one token");
       return tokens;

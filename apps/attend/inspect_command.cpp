@@ -26,9 +26,9 @@ struct InspectArguments {
   int64_t depth = 0;  ///< 0: what fits in kMaxRows
 };
 
-Findings inspect_safetensors(const std::string& path) {
+InspectReport inspect_safetensors(const std::string& path) {
   const auto header = read_safetensors_header(path);
-  Findings found;
+  InspectReport found;
   found.head = report_line("kind", "safetensors");
   for (const auto& [key, value] : header.metadata) {
     found.head += report_line("metadata", printable(key) + " = " + printable(value));
@@ -47,14 +47,14 @@ std::string extra_file_lines(const std::map<std::string, uint64_t>& files) {
   return lines;
 }
 
-Findings inspect_torchscript(const std::string& path, bool trust) {
+InspectReport inspect_torchscript(const std::string& path, bool trust) {
   if (!trust) {
     throw InputError(fmt::format(
         "{}: loading TorchScript can run code that is in it: give --trust if you trust who made it",
         path));
   }
   const auto contents = torchscript_contents(path);
-  Findings found;
+  InspectReport found;
   found.head = report_line("kind", "TorchScript");
   for (const auto& method : contents.methods) {
     found.head += report_line("method", printable(method));
@@ -68,9 +68,9 @@ Findings inspect_torchscript(const std::string& path, bool trust) {
   return found;
 }
 
-Findings inspect_pt2(const std::string& path) {
+InspectReport inspect_pt2(const std::string& path) {
   const auto contents = pt2_contents(path);
-  Findings found;
+  InspectReport found;
   found.head = report_line("kind", "pt2, of torch.export");
   for (const auto& input : contents.inputs) found.head += report_line("input", printable(input));
   int64_t calls = 0;
@@ -87,7 +87,7 @@ Findings inspect_pt2(const std::string& path) {
   return found;
 }
 
-Findings inspect(const InspectArguments& arguments) {
+InspectReport inspect(const InspectArguments& arguments) {
   const auto& path = arguments.path;
   if (std::filesystem::is_directory(path)) return inspect_run(path);
   switch (file_kind(path)) {

@@ -50,12 +50,12 @@ std::vector<const RecipeField*> changed_fields(const train::Recipe& recipe) {
   return changed;
 }
 
-void add_config(const train::Recipe& recipe, Findings& found) {
+void add_config(const train::Recipe& recipe, InspectReport& found) {
   found.head += report_line("task", recipe.task);
   if (!recipe.text.empty()) found.head += report_line("text", printable(recipe.text));
   found.head += report_line(
       "model",
-      fmt::format("{}, context {} tokens", train::model_kind(recipe.model), recipe.context()));
+      fmt::format("{}, context {} tokens", train::model_kind(recipe.model), recipe.max_seq_len()));
   const auto& defaults = train::find_task(recipe.task).defaults;
   auto changed = ordered_json::array();
   for (const auto* field : changed_fields(recipe)) {
@@ -72,7 +72,7 @@ void add_config(const train::Recipe& recipe, Findings& found) {
 }
 
 /// What the run has reached, in the words of training.
-void add_summary(const fs::path& path, Findings& found) {
+void add_summary(const fs::path& path, InspectReport& found) {
   try {
     const auto summary = ordered_json::parse(read_text(path));
     const auto number = [&](const char* key) {
@@ -105,9 +105,9 @@ std::optional<train::Weights> weights_so_far(const fs::path& directory) {
   return std::nullopt;
 }
 
-void add_model(const fs::path& directory, train::Weights weights, Findings& found) {
+void add_model(const fs::path& directory, train::Weights weights, InspectReport& found) {
   auto run = train::load_run(directory, weights);
-  const int64_t context = run.recipe.context();
+  const int64_t context = run.recipe.max_seq_len();
   const double flops =
       std::visit([&](auto& model) { return flops_per_token(model, context); }, run.model);
   found.tensors = tensors_of(train::module_of(run.model));
@@ -124,11 +124,11 @@ void add_model(const fs::path& directory, train::Weights weights, Findings& foun
 
 }  // namespace
 
-Findings inspect_run(const fs::path& directory) {
+InspectReport inspect_run(const fs::path& directory) {
   const auto recipe = train::recipe_of_run(directory);
   const auto summary = directory / train::RunFiles::summary;
   const bool finished = fs::exists(summary);
-  Findings found;
+  InspectReport found;
   found.head = report_line("kind", finished ? "run" : "run, not finished");
   found.json = {{"kind", "run"}, {"path", directory.string()}, {"finished", finished}};
   add_config(recipe, found);

@@ -7,6 +7,6 @@
 namespace attend::app {
 
 /// What a run directory holds. Throws InputError if it is none, or damaged.
-Findings inspect_run(const std::filesystem::path& directory);
+InspectReport inspect_run(const std::filesystem::path& directory);
 
 }  // namespace attend::app

@@ -26,7 +26,7 @@ struct LrFindArguments {
 
 train::LearningRateSearch search(const train::Recipe& recipe,
                                  const train::LearningRateRange& range) {
-  const auto prepared = train::prepare(recipe);
+  const auto prepared = train::make_training_setup(recipe);
   const StopSignal stop;
   auto found = train::search_learning_rate(prepared.model, *prepared.task, recipe.training, range,
                                            [] { return StopSignal::received() != 0; });
@@ -105,11 +105,12 @@ void add_lr_find_command(CLI::App& app) {
       ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
   command->footer(
-      "Takes what attend train takes; --steps, --lr and the other flags of the schedule do not\n"
+      "Takes what attend train takes; --max-steps, --lr and the other flags of the schedule do "
+      "not\n"
       "count. Nothing is written.\n\n"
       "Examples:\n"
       "  attend lr-find --task sort\n"
-      "  attend lr-find --text book.txt --layers 6 --json");
+      "  attend lr-find --text book.txt --num-layers 6 --json");
   command->callback([=] { run_lr_find(*arguments, *flags); });
 }
 

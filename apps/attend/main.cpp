@@ -21,7 +21,7 @@ namespace {
 
 enum ExitStatus { kDone = 0, kFailed = 1, kWrongInput = 2 };
 
-int complain(ExitStatus status, const std::string& message) {
+int print_error(ExitStatus status, const std::string& message) {
   attend::app::write_error(fmt::format("attend: {}\n", message));
   return status;
 }
@@ -87,19 +87,19 @@ int main(int argc, char** argv) {
       app.exit(help);  // prints it
     }
     if (attend::app::flush_output()) return kDone;
-    return complain(kFailed, "standard output cannot be written");
+    return print_error(kFailed, "standard output cannot be written");
   } catch (const attend::app::Stopped& stopped) {
     attend::app::flush_output();
     return 128 + stopped.signal();
   } catch (const CLI::ParseError& error) {
-    return complain(kWrongInput, explain(app, error));
+    return print_error(kWrongInput, explain(app, error));
   } catch (const attend::InputError& error) {
-    return complain(kWrongInput, error.what());
+    return print_error(kWrongInput, error.what());
   } catch (const c10::ValueError& error) {
-    return complain(kWrongInput, error.what_without_backtrace());
+    return print_error(kWrongInput, error.what_without_backtrace());
   } catch (const c10::Error& error) {
-    return complain(kFailed, error.what_without_backtrace());
+    return print_error(kFailed, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return complain(kFailed, error.what());
+    return print_error(kFailed, error.what());
   }
 }

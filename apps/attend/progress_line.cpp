@@ -41,12 +41,12 @@ void ProgressLine::on_progress(const train::Progress& progress) {
 }
 
 void ProgressLine::on_evaluation(int64_t step, const train::Evaluation& evaluation) {
-  auto text = fmt::format("step {}/{}  loss {:.3f}  val loss {:.3f}", step, steps_, last_.loss,
-                          evaluation.loss);
+  auto text = fmt::format("step {}/{}  loss {:.3f}  val loss {:.3f}", step, steps_,
+                          last_.train_loss, evaluation.loss);
   if (evaluation.accuracy) text += fmt::format("  accuracy {:.1f} %", *evaluation.accuracy * 100);
   text +=
       fmt::format("  {:.0f} tokens/s  {}", last_.tokens_per_second, duration_text(last_.seconds));
-  if (last_.skipped > 0) text += fmt::format("  {} skipped", last_.skipped);
+  if (last_.skipped_steps > 0) text += fmt::format("  {} skipped", last_.skipped_steps);
   if (evaluation.loss < best_loss_) {
     best_loss_ = evaluation.loss;
     text += coloured("  best", kGreen, colours_);

@@ -34,11 +34,11 @@ double seconds_left(const train::Progress& progress, int64_t steps) {
 /// What stands behind the bar, in the order of the line.
 std::vector<Field> fields_of(const train::Progress& progress, int64_t steps) {
   std::vector<Field> fields{{kSteps, fmt::format("{}/{}", progress.step, steps)},
-                            {kLoss, fmt::format("loss {:.3f}", progress.loss)},
+                            {kLoss, fmt::format("loss {:.3f}", progress.train_loss)},
                             {kSpeed, fmt::format("{:.0f} tokens/s", progress.tokens_per_second)},
-                            {kLearningRate, fmt::format("lr {:.2e}", progress.learning_rate)}};
-  if (progress.skipped > 0)
-    fields.push_back({kSkipped, fmt::format("{} skipped", progress.skipped)});
+                            {kLearningRate, fmt::format("lr {:.2e}", progress.lr)}};
+  if (progress.skipped_steps > 0)
+    fields.push_back({kSkipped, fmt::format("{} skipped", progress.skipped_steps)});
   if (progress.step > 0) {
     fields.push_back(
         {kTimeLeft, fmt::format("{} left", duration_text(seconds_left(progress, steps)))});

@@ -36,8 +36,8 @@ void RunOption::add_device_to(CLI::App& command, const std::string& device) {
 }
 
 train::Run RunOption::load() const {
-  train::use_threads(threads_);
-  const auto device = train::find_device(device_);
+  train::set_num_threads(threads_);
+  const auto device = train::resolve_device(device_);
   auto run = train::load_run(directory_, weights_);
   train::module_of(run.model).to(device);
   return run;

@@ -36,7 +36,7 @@ std::string shape_of(const TensorTree& node) {
 /// What is worth a word beside the name.
 std::string remark_of(const TensorTree& node) {
   if (!node.tensor) return {};
-  if (!node.tensor->same_as.empty()) return " = " + printable(node.tensor->same_as);
+  if (!node.tensor->alias_of.empty()) return " = " + printable(node.tensor->alias_of);
   const auto role = node.tensor->role;
   if (role == TensorRole::buffer || role == TensorRole::frozen) {
     return fmt::format(" [{}]", role_name(role));
@@ -85,7 +85,7 @@ nlohmann::ordered_json tensors_json(const std::vector<TensorInfo>& tensors) {
                                {"elements", tensor.elements},
                                {"bytes", tensor.bytes}};
     if (tensor.role != TensorRole::unknown) one["role"] = role_name(tensor.role);
-    if (!tensor.same_as.empty()) one["same_as"] = tensor.same_as;
+    if (!tensor.alias_of.empty()) one["alias_of"] = tensor.alias_of;
     all.push_back(std::move(one));
   }
   return all;

@@ -50,9 +50,9 @@ class Training {
     introduce();
     const auto neighbours_before = neighbours();
     const auto outcome = train();
-    if (outcome.ending == train::Ending::stop_requested) {
+    if (outcome.stop_reason == train::StopReason::stop_requested) {
       write_error(fmt::format("stopped after step {}: go on with attend train --resume {}\n",
-                              outcome.standing.step, run_.directory().string()));
+                              outcome.state.step, run_.directory().string()));
       throw Stopped(StopSignal::received());
     }
     run_.finish(outcome);
@@ -68,40 +68,40 @@ class Training {
           fmt::format("attend: a checkpoint is damaged, taking the one before: {}\n", damage));
     }
     const auto& recipe = run_.recipe();
-    const auto from = run_.begun().step;
+    const auto from = run_.resumed_state().step;
     fmt::print("task {}, vocabulary {}, {} layers, {} parameters, {}, run {}{}\n", recipe.task,
-               run_.task().tokenizer().size(), recipe.stack().layers,
+               run_.task().tokenizer().size(), recipe.stack().num_layers,
                parameter_count(train::module_of(run_.model())), run_.device().str(),
                run_.directory().string(),
                from > 0 ? fmt::format(", going on after step {}", from) : "");
     std::fflush(stdout);
   }
 
-  train::Outcome train() {
+  train::TrainResult train() {
     const StopSignal stop;
-    const auto& begun = run_.begun();
+    const auto& begun = run_.resumed_state();
     // On a thread of its own: a terminal that is paused does not hold up training.
     train::BackgroundObserver terminal({std::make_shared<ProgressLine>(
-        run_.recipe().training.steps, begun.best ? begun.best->loss : INFINITY)});
+        run_.recipe().training.max_steps, begun.best ? begun.best->loss : INFINITY)});
     return run_.train({&terminal}, [] { return StopSignal::received() != 0; });
   }
 
-  void print_outcome(const train::Outcome& outcome) const {
-    const auto& best = outcome.standing.best.value();
+  void print_outcome(const train::TrainResult& outcome) const {
+    const auto& best = outcome.state.best.value();
     fmt::print("\nval loss   {:.4f} nats a target, on {} held-out targets, after step {}\n",
-               best.loss, best.targets, outcome.standing.best_step);
+               best.loss, best.targets, outcome.state.best_step);
     if (best.accuracy) {
       fmt::print("accuracy   {:.1f} % of held-out answers ({} layers)\n", *best.accuracy * 100,
-                 run_.recipe().stack().layers);
+                 run_.recipe().stack().num_layers);
     }
-    if (outcome.ending == train::Ending::patience) {
+    if (outcome.stop_reason == train::StopReason::patience) {
       fmt::print("ended      {} evaluations without a lower loss (patience)\n",
                  run_.recipe().training.patience);
     }
-    if (outcome.standing.skipped > 0) {
-      fmt::print("skipped    {} steps whose loss was not finite\n", outcome.standing.skipped);
+    if (outcome.state.skipped_steps > 0) {
+      fmt::print("skipped    {} steps whose loss was not finite\n", outcome.state.skipped_steps);
     }
-    fmt::print("time       {:.1f} s, {:.0f} tokens/s\n", outcome.standing.seconds(),
+    fmt::print("time       {:.1f} s, {:.0f} tokens/s\n", outcome.state.seconds(),
                outcome.tokens_per_second);
   }
 
@@ -176,8 +176,8 @@ void add_train_command(CLI::App& app) {
       "Defaults in brackets: of the task senses; attend train --task NAME --print-config\n"
       "prints those of another one.\n\n"
       "Examples:\n"
-      "  attend train --layers 4 --lr 1e-3 --out runs/deep\n"
-      "  attend train --text book.txt --context 128 --positions rotary\n"
+      "  attend train --num-layers 4 --lr 1e-3 --out runs/deep\n"
+      "  attend train --text book.txt --max-seq-len 128 --positions rotary\n"
       "  attend train --resume runs/deep\n"
       "  attend train --print-config > recipe.toml && attend train recipe.toml");
   command->callback([=] { run_train(*arguments, *flags); });

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   const std::filesystem::path folder(argc > 1 ? argv[1] : ".");
   torch::manual_seed(0);
   attend::LanguageModel model(
-      attend::LanguageModelConfig{.vocab_size = 10, .context = 12, .stack = {.embed_dim = 32}});
+      attend::LanguageModelConfig{.vocab_size = 10, .max_seq_len = 12, .stack = {.embed_dim = 32}});
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-2));
   for (int step = 0; step < 300; ++step) {
     const auto rows = draw_rows(32);

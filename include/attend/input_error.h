@@ -15,9 +15,9 @@ class InputError : public std::runtime_error {
 /// What `function` returns. The message of an InputError that it throws gets in front where the
 /// input comes from: a file, or what was typed.
 ///
-///     naming("model.safetensors", [&] { return parse_safetensors_header(bytes); });
+///     with_source("model.safetensors", [&] { return parse_safetensors_header(bytes); });
 template <typename Function>
-auto naming(const std::string& source, const Function& function) {
+auto with_source(const std::string& source, const Function& function) {
   try {
     return function();
   } catch (const InputError& error) {

@@ -27,7 +27,7 @@ inline std::size_t edit_distance(std::string_view from, std::string_view to) {
 /// "; did you mean 'NAME'?", to end a message with, if one of the names is near enough to guess
 /// that it was meant; empty if none is.
 ///
-///     did_you_mean("--layer", {"--layers", "--heads"}) == "; did you mean '--layers'?"
+///     did_you_mean("--layer", {"--num-layers", "--num-heads"}) == "; did you mean '--num-layers'?"
 inline std::string did_you_mean(std::string_view wrong, const std::vector<std::string>& names) {
   constexpr std::size_t kFarthest = 3;
   const auto nearest =

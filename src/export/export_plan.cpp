@@ -49,9 +49,9 @@ torch::Tensor any_numbers(const std::vector<int64_t>& shape, const torch::Tensor
 /// D).
 torch::Tensor example_past(const StackConfig& stack, int64_t layers, int64_t length,
                            const torch::Tensor& weight) {
-  const auto kv_heads = stack.kv_heads == 0 ? stack.heads : stack.kv_heads;
-  const auto head_dim = stack.head_dim == 0 ? stack.embed_dim / stack.heads : stack.head_dim;
-  return any_numbers({layers, 2, kBatch, kv_heads, length, head_dim}, weight);
+  const auto num_kv_heads = stack.num_kv_heads == 0 ? stack.num_heads : stack.num_kv_heads;
+  const auto head_dim = stack.head_dim == 0 ? stack.embed_dim / stack.num_heads : stack.head_dim;
+  return any_numbers({layers, 2, kBatch, num_kv_heads, length, head_dim}, weight);
 }
 
 DynamicDimension batch(std::size_t input, int64_t dimension = 0) {
@@ -65,10 +65,10 @@ DynamicDimension length(std::size_t input, int64_t dimension, int64_t greatest,
 
 /// `past` (L, 2, B, G, S, D).
 CacheSizes sizes_of(const torch::Tensor& past, int64_t context) {
-  return {.layers = past.size(0),
-          .kv_heads = past.size(3),
+  return {.num_layers = past.size(0),
+          .num_kv_heads = past.size(3),
           .head_dim = past.size(5),
-          .context = context};
+          .max_seq_len = context};
 }
 
 TorchScriptMethod attention_method(const Forward& forward, const torch::Tensor& tokens,
@@ -99,7 +99,7 @@ ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& pa
 ExportPlan plan_export(LanguageModel model) {
   const auto& config = model->config;
   const auto& weight = model->embedding->token->weight;
-  const auto context = config.context;
+  const auto context = config.max_seq_len;
   const auto tokens = example_tokens(example_length(context), config.vocab_size, weight.device());
   ExportPlan plan;
   plan.model = model.ptr();
@@ -108,19 +108,19 @@ ExportPlan plan_export(LanguageModel model) {
   plan.options = {.input_names = {"tokens"},
                   .output_names = {"logits"},
                   .dynamic = {batch(0), length(0, 1, context)}};
-  if (config.stack.layers > 0) {
+  if (config.stack.num_layers > 0) {
     plan.methods.traced.push_back(attention_method(plan.forward, tokens, context));
   }
-  if (!takes_steps(config.stack.layers, context)) return plan;
+  if (!takes_steps(config.stack.num_layers, context)) return plan;
 
   const auto step = [model](const Inputs& in) mutable -> Outputs {
     GrowingCache cache(in[1]);
     const auto x = model->embedding->forward(in[0], cache.positions(in[0]));  // (B, T, E)
     const auto y = model->decoder->forward(x, {.causal = true}, {.cache = &cache});
-    return std::vector<torch::Tensor>{model->score(y), cache.longer_past()};
+    return std::vector<torch::Tensor>{model->logits(y), cache.longer_past()};
   };
   const auto before = example_past_length(context);
-  const auto past = example_past(config.stack, config.stack.layers, before, weight);
+  const auto past = example_past(config.stack, config.stack.num_layers, before, weight);
   const auto next = example_tokens(1, config.vocab_size, weight.device());
   plan.methods.traced.push_back({.name = "step",
                                  .function = step,
@@ -134,7 +134,7 @@ ExportPlan plan_export(LanguageModel model) {
 
 ExportPlan plan_export(SequenceClassifier model) {
   const auto& config = model->config;
-  const auto context = config.context;
+  const auto context = config.max_seq_len;
   const auto tokens = example_tokens(example_length(context), config.vocab_size,
                                      model->embedding->token->weight.device());
   ExportPlan plan;
@@ -152,7 +152,7 @@ ExportPlan plan_export(SequenceClassifier model) {
        .example_inputs = {tokens, valid},
        .input_names = {"tokens", "valid"},
        .dynamic = {batch(0), length(0, 1, context), batch(1), length(1, 1, context)}}};
-  if (config.stack.layers > 0) {
+  if (config.stack.num_layers > 0) {
     plan.methods.traced.push_back(attention_method(plan.forward, tokens, context));
   }
   plan.methods.source = classifier_source();
@@ -162,7 +162,7 @@ ExportPlan plan_export(SequenceClassifier model) {
 ExportPlan plan_export(Seq2Seq model) {
   const auto& config = model->config;
   const auto& weight = model->target_embedding->token->weight;
-  const auto context = config.context;
+  const auto context = config.max_seq_len;
   const auto source =
       example_tokens(example_length(context), config.source_vocab_size, weight.device());
   const auto target = example_tokens(std::max<int64_t>(1, example_length(context) - 1),
@@ -190,7 +190,7 @@ ExportPlan plan_export(Seq2Seq model) {
     const auto x = model->target_embedding->forward(in[0], cache.positions(in[0]));  // (B, T, E)
     const auto y =
         model->transformer->decoder->forward(x, in[1], {.causal = true}, {}, {.cache = &cache});
-    return std::vector<torch::Tensor>{model->score(y), cache.longer_past()};
+    return std::vector<torch::Tensor>{model->logits(y), cache.longer_past()};
   };
   const auto before = example_past_length(context);
   const auto past = example_past(config.stack, layers, before, weight);

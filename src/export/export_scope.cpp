@@ -25,7 +25,7 @@ bool is_same(const torch::Tensor& one, const torch::Tensor& other) {
 
 }  // namespace
 
-ExportScope::ExportScope(torch::nn::Module& module,
+ExportGuard::ExportGuard(torch::nn::Module& module,
                          const std::vector<torch::Tensor>& example_inputs,
                          const ExportOptions& options)
     : eval_(module) {
@@ -39,7 +39,7 @@ ExportScope::ExportScope(torch::nn::Module& module,
   }
 }
 
-ExportScope::~ExportScope() {
+ExportGuard::~ExportGuard() {
   try {
     for (const auto* all : {&parameters_, &buffers_}) {
       for (const auto& held : *all) restore(held);
@@ -48,13 +48,13 @@ ExportScope::~ExportScope() {
   }
 }
 
-void ExportScope::add_constant(const torch::Tensor& tensor) {
+void ExportGuard::add_constant(const torch::Tensor& tensor) {
   const auto is_it = [&](const Held& held) { return held.tensor.is_same(tensor); };
   if (std::any_of(buffers_.begin(), buffers_.end(), is_it)) return;
   constants_.push_back({{}, tensor, tensor.clone()});
 }
 
-void ExportScope::restore() {
+void ExportGuard::restore() {
   for (const auto& held : buffers_) restore(held);
   std::string changed;
   for (const auto& held : parameters_) {
@@ -74,7 +74,7 @@ void ExportScope::restore() {
 }
 
 /// Those that changed alone: of others, as expanded ones, some cannot be written.
-bool ExportScope::restore(const Held& held) {
+bool ExportGuard::restore(const Held& held) {
   if (is_same(held.tensor, held.copy)) return false;
   if (held.tensor.sizes() != held.copy.sizes()) held.tensor.resize_(held.copy.sizes());
   held.tensor.copy_(held.copy);

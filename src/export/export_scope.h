@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attend/export/export_options.h"
-#include "attend/nn/eval_scope.h"
+#include "attend/nn/eval_guard.h"
 
 #include <torch/nn/module.h>
 
@@ -12,14 +12,14 @@ namespace attend {
 
 /// What every export does around its own work: it checks names and options, sets eval mode and no
 /// gradients, and gives parameters and buffers back what they held, should a forward change them.
-class ExportScope {
+class ExportGuard {
  public:
   /// Throws c10::ValueError.
-  ExportScope(torch::nn::Module& module, const std::vector<torch::Tensor>& example_inputs,
+  ExportGuard(torch::nn::Module& module, const std::vector<torch::Tensor>& example_inputs,
               const ExportOptions& options);
-  ~ExportScope();
-  ExportScope(const ExportScope&) = delete;
-  ExportScope& operator=(const ExportScope&) = delete;
+  ~ExportGuard();
+  ExportGuard(const ExportGuard&) = delete;
+  ExportGuard& operator=(const ExportGuard&) = delete;
 
   /// Notes a tensor of the graph that the module holds, but neither as parameter nor as buffer.
   void add_constant(const torch::Tensor& tensor);
@@ -36,7 +36,7 @@ class ExportScope {
   };
   static bool restore(const Held& held);  // whether it had changed
 
-  EvalScope eval_;
+  EvalGuard eval_;
   torch::NoGradGuard no_grad_;
   std::vector<Held> parameters_;
   std::vector<Held> buffers_;

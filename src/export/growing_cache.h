@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 
 #include <vector>
 
@@ -8,7 +8,7 @@ namespace attend {
 
 /// Keys and values of earlier tokens as one tensor that goes in and comes out longer, so that a
 /// trace holds at any length: `KvCache` writes to memory of a fixed size, and counts in C++.
-class GrowingCache : public AttentionPart {
+class GrowingCache : public AttentionHook {
  public:
   /// `past` (L, 2, B, G, S, D): of each layer keys, then values.
   explicit GrowingCache(torch::Tensor past) : past_(std::move(past)) {}
@@ -18,8 +18,8 @@ class GrowingCache : public AttentionPart {
   /// The past with what the layers have added since, (L, 2, B, G, S + T, D).
   torch::Tensor longer_past() const;
 
-  void on_heads(Heads& heads) override;
-  void on_scores(Heads& heads) override;
+  void after_projection(AttentionContext& context) override;
+  void before_attention(AttentionContext& context) override;
 
  private:
   torch::Tensor past_;

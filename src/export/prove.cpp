@@ -155,7 +155,7 @@ std::optional<std::vector<torch::Tensor>> expected_of(const Forward& function, c
 }
 
 /// "; ..." if calls of the module differ among themselves.
-std::string reason_in_module(ExportScope& scope, const Forward& function,
+std::string reason_in_module(ExportGuard& scope, const Forward& function,
                              const std::vector<torch::Tensor>& inputs) {
   const auto one = function(copies_of(inputs)).tensors;
   scope.restore();
@@ -174,7 +174,7 @@ std::string reason_in_module(ExportScope& scope, const Forward& function,
 
 }  // namespace
 
-ExportReport prove(ExportScope& scope, const torch::nn::Module& module, const Forward& file,
+ExportReport prove(ExportGuard& scope, const torch::nn::Module& module, const Forward& file,
                    const Forward& function, const std::vector<torch::Tensor>& example_inputs,
                    const ExportOptions& options) {
   ExportReport report;

@@ -15,7 +15,7 @@ namespace attend {
 ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
                         const std::vector<torch::Tensor>& example_inputs,
                         const std::filesystem::path& path, const ExportOptions& options) {
-  ExportScope scope(module, example_inputs, options);
+  ExportGuard scope(module, example_inputs, options);
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
   const auto traced = program::trace_program(module, forward, example_inputs, options);
   for (const auto& tensor : traced.constants()) scope.add_constant(tensor);

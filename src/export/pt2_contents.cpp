@@ -39,7 +39,7 @@ std::vector<TensorInfo> tensors_of(const pt2::Archive& archive) {
 }  // namespace
 
 Pt2Contents pt2_contents(const std::filesystem::path& path) {
-  return naming(path.string(), [&] {
+  return with_source(path.string(), [&] {
     const ZipArchive zip(path);
     const auto archive = pt2::read_archive(zip, torch::kCPU);
     return Pt2Contents{.tensors = tensors_of(archive),

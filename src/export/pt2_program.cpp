@@ -38,7 +38,7 @@ Pt2Program read_pt2(const ZipArchive& zip, const Pt2LoadOptions& options) {
     const auto weight = weights.find(input.target);
     if (weight != weights.end()) state.insert(*weight);
   }
-  return naming(model, [&, &program = program, &weights = weights] {
+  return with_source(model, [&, &program = program, &weights = weights] {
     // In place: a runner is neither copied nor moved.
     return Pt2Program(std::shared_ptr<const Pt2Program::Impl>(
         new Pt2Program::Impl{.inputs = {program, options.device},
@@ -48,7 +48,7 @@ Pt2Program read_pt2(const ZipArchive& zip, const Pt2LoadOptions& options) {
 }
 
 Pt2Program load_pt2(const std::filesystem::path& path, const Pt2LoadOptions& options) {
-  return naming(path.string(), [&] { return read_pt2(ZipArchive(path), options); });
+  return with_source(path.string(), [&] { return read_pt2(ZipArchive(path), options); });
 }
 
 }  // namespace attend

@@ -79,7 +79,7 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
                                 const std::filesystem::path& path, const ExportOptions& options,
                                 const TorchScriptMethods& methods) {
   check_methods(methods);
-  ExportScope scope(module, example_inputs, options);
+  ExportGuard scope(module, example_inputs, options);
   auto traced = methods.traced;
   traced.insert(traced.begin(),
                 {"forward", forward, example_inputs, options.input_names, options.dynamic});

@@ -54,7 +54,7 @@ TorchScriptContents torchscript_contents(const std::filesystem::path& path) {
     throw InputError(fmt::format("{}: expected TorchScript, found a {} file", path.string(),
                                  kind == FileKind::pt2 ? ".pt2" : "safetensors"));
   }
-  return naming(path.string(), [&] {
+  return with_source(path.string(), [&] {
     try {
       return load(path);
     } catch (const c10::Error& error) {

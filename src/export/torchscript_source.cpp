@@ -79,10 +79,10 @@ def predict(self, tokens: Tensor, valid: Optional[Tensor] = None) -> Tensor:
 
 /// The source with the numbers of a model in the place of their names.
 std::string fill_in(std::string source, const CacheSizes& sizes) {
-  const std::vector<std::pair<std::string, int64_t>> numbers{{"LAYERS", sizes.layers},
-                                                             {"KV_HEADS", sizes.kv_heads},
+  const std::vector<std::pair<std::string, int64_t>> numbers{{"LAYERS", sizes.num_layers},
+                                                             {"KV_HEADS", sizes.num_kv_heads},
                                                              {"HEAD_DIM", sizes.head_dim},
-                                                             {"CONTEXT", sizes.context}};
+                                                             {"CONTEXT", sizes.max_seq_len}};
   for (const auto& [name, number] : numbers) {
     for (auto at = source.find(name); at != std::string::npos; at = source.find(name)) {
       source.replace(at, name.size(), std::to_string(number));

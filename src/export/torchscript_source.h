@@ -7,10 +7,10 @@ namespace attend {
 
 /// Numbers of a model that its methods make an empty cache with.
 struct CacheSizes {
-  int64_t layers = 0;
-  int64_t kv_heads = 0;
+  int64_t num_layers = 0;
+  int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
-  int64_t context = 0;  ///< tokens at most
+  int64_t max_seq_len = 0;  ///< tokens at most
 };
 
 // Methods that no trace can hold, with loops and conditions, in TorchScript's own language. They

@@ -1,13 +1,13 @@
 #include "export/traced_calls.h"
 
-#include "attend/nn/static_shapes.h"
+#include "attend/nn/static_shapes_guard.h"
 #include "export/trace.h"
 
 namespace attend {
 TracedCalls trace_calls(const torch::nn::Module& module, const Forward& function,
                         const std::vector<torch::Tensor>& inputs) {
   // Otherwise the number of tokens that an expert gets would look frozen.
-  const StaticShapes static_shapes;
+  const StaticShapesGuard static_shapes_guard;
   TracedCalls calls{.scripted = mirror(module), .sites = {}, .nodes = {}};
   {
     const RecordCallSites recording(calls.sites);

@@ -73,7 +73,7 @@ std::string describe_start(std::string_view start) {
 }
 
 FileKind kind_of_archive(const std::filesystem::path& path) {
-  const auto archive = naming(path.string(), [&] { return ZipArchive(path); });
+  const auto archive = with_source(path.string(), [&] { return ZipArchive(path); });
   const auto names = archive.names();
   const auto has_folder = [&](std::string_view folder) {
     return std::any_of(names.begin(), names.end(),

@@ -70,7 +70,7 @@ void save_safetensors(const std::filesystem::path& path, const Safetensors& cont
 
 Safetensors load_safetensors(const std::filesystem::path& path) {
   const auto file = read_bytes(path);
-  auto header = naming(path.string(), [&] { return parse_safetensors_header(file); });
+  auto header = with_source(path.string(), [&] { return parse_safetensors_header(file); });
   Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
   for (const auto& entry : header.entries) {
     auto tensor = torch::empty(entry.shape, dtypes().at(entry.dtype));

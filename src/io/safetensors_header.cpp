@@ -97,8 +97,8 @@ SafetensorsHeader parse_start(std::string_view start, uint64_t file_bytes) {
   SafetensorsHeader header;
   header.data_offset = kLengthBytes + length;
   try {
-    const auto parsed = naming("not a safetensors file",
-                               [&] { return parse_json(start.substr(kLengthBytes, length)); });
+    const auto parsed = with_source("not a safetensors file",
+                                    [&] { return parse_json(start.substr(kLengthBytes, length)); });
     if (!parsed.is_object()) fail("its header is not a JSON object");
     for (const auto& [name, fields] : parsed.items()) {
       if (name == "__metadata__") {
@@ -136,7 +136,7 @@ SafetensorsHeader read_safetensors_header(const std::filesystem::path& path) {
   std::error_code error;
   const auto file_bytes = std::filesystem::file_size(path, error);
   if (error) throw InputError(fmt::format("{}: {}", path.string(), error.message()));
-  return naming(path.string(), [&] {
+  return with_source(path.string(), [&] {
     start = read_start(path, kLengthBytes + header_length(start, file_bytes));
     return parse_start(start, file_bytes);
   });

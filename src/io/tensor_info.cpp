@@ -31,7 +31,7 @@ void TensorList::add(const std::string& name, const torch::Tensor& tensor, bool 
                   .role = role_of(tensor, is_buffer)};
   if (tensor.numel() > 0) {  // all that are empty have the same address
     const auto [first, is_new] = seen_.try_emplace({tensor.const_data_ptr(), info.shape}, name);
-    if (!is_new) info.same_as = first->second;
+    if (!is_new) info.alias_of = first->second;
   }
   tensors_.push_back(std::move(info));
 }
@@ -65,7 +65,7 @@ TensorTotals totals_of(const std::vector<TensorInfo>& tensors) {
   TensorTotals totals;
   for (const auto& tensor : tensors) {
     ++totals.tensors;
-    if (!tensor.same_as.empty()) continue;
+    if (!tensor.alias_of.empty()) continue;
     totals.elements += tensor.elements;
     totals.bytes += tensor.bytes;
     if (tensor.role == TensorRole::parameter) totals.trainable += tensor.elements;

@@ -1,9 +1,9 @@
 #include "attend/models/flops.h"
 
-#include "attend/nn/eval_scope.h"
+#include "attend/nn/eval_guard.h"
 #include "attend/ops/flop_counter.h"
 
-namespace attend::inline models {
+namespace attend {
 namespace {
 
 /// `forward` gets one sequence (1, length).
@@ -11,7 +11,7 @@ template <typename Forward>
 double measure(torch::nn::Module& model, int64_t context, int64_t length, const Forward& forward) {
   TORCH_CHECK_VALUE(length >= 1 && length <= context, "length (", length,
                     ") must be between 1 and the model's context (", context, ")");
-  const EvalScope eval(model);
+  const EvalGuard eval(model);
   const torch::NoGradGuard no_grad;
   const auto device = model.parameters().at(0).device();
   const auto tokens = torch::zeros({1, length}, torch::dtype(torch::kLong).device(device));
@@ -23,18 +23,18 @@ double measure(torch::nn::Module& model, int64_t context, int64_t length, const 
 }  // namespace
 
 double flops_per_token(LanguageModel& model, int64_t length) {
-  return measure(*model, model->config.context, length,
+  return measure(*model, model->config.max_seq_len, length,
                  [&](const auto& tokens) { model->forward(tokens); });
 }
 
 double flops_per_token(SequenceClassifier& model, int64_t length) {
-  return measure(*model, model->config.context, length,
+  return measure(*model, model->config.max_seq_len, length,
                  [&](const auto& tokens) { model->forward(tokens); });
 }
 
 double flops_per_token(Seq2Seq& model, int64_t length) {
-  return measure(*model, model->config.context, length,
+  return measure(*model, model->config.max_seq_len, length,
                  [&](const auto& tokens) { model->forward(tokens, tokens); });
 }
 
-}  // namespace attend::inline models
+}  // namespace attend

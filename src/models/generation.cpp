@@ -1,11 +1,11 @@
 #include "attend/models/generation.h"
 
-#include "attend/nn/eval_scope.h"
+#include "attend/nn/eval_guard.h"
 #include "nn/checks.h"
 
 #include <algorithm>
 
-namespace attend::inline models {
+namespace attend {
 namespace {
 
 void check(const GenerationOptions& options) {
@@ -25,10 +25,10 @@ std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
                               const std::function<bool(int64_t)>& on_token) {
   TORCH_CHECK_VALUE(!prompt.empty(), "the prompt must hold at least one token, found none");
   check(options);
-  const EvalScope eval(*model);
+  const EvalGuard eval(*model);
   const torch::NoGradGuard no_grad;
   const auto device = model->embedding->token->weight.device();
-  const auto context = static_cast<std::size_t>(model->config.context);
+  const auto context = static_cast<std::size_t>(model->config.max_seq_len);
   auto& tokens = prompt;
   const std::size_t given = prompt.size();
   auto cache = model->make_cache(1);
@@ -55,14 +55,14 @@ std::vector<int64_t> generate(Seq2Seq& model, const std::vector<int64_t>& source
                               const std::function<bool(int64_t)>& on_token) {
   TORCH_CHECK_VALUE(!source.empty(), "the source must hold at least one token, found none");
   check(options);
-  const EvalScope eval(*model);
+  const EvalGuard eval(*model);
   const torch::NoGradGuard no_grad;
   const auto device = model->target_embedding->token->weight.device();
   const auto memory = model->encode(as_batch(source, device));  // (1, S, E)
   auto cache = model->make_cache(1);
   std::vector<int64_t> answer;
   int64_t newest = around.begin;
-  const auto longest = std::min(options.max_new_tokens, model->config.context);
+  const auto longest = std::min(options.max_new_tokens, model->config.max_seq_len);
   while (static_cast<int64_t>(answer.size()) < longest) {
     const auto logits = model->step(as_batch(newest, device), memory, cache);  // (1, 1, V)
     newest = sample(logits[0][-1], options.sampling, answer, generator);
@@ -73,4 +73,4 @@ std::vector<int64_t> generate(Seq2Seq& model, const std::vector<int64_t>& source
   return answer;
 }
 
-}  // namespace attend::inline models
+}  // namespace attend

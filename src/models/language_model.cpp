@@ -2,7 +2,7 @@
 
 #include <torch/nn/functional/linear.h>
 
-namespace attend::inline models {
+namespace attend {
 
 LanguageModelImpl::LanguageModelImpl(const LanguageModelConfig& config) : config(config) {
   reset();
@@ -11,9 +11,9 @@ LanguageModelImpl::LanguageModelImpl(const LanguageModelConfig& config) : config
 void LanguageModelImpl::reset() {
   const auto& stack = config.stack;
   embedding = register_module(
-      "embedding", TokenEmbedding(embedding_options(stack, config.vocab_size, config.context)));
+      "embedding", TokenEmbedding(embedding_options(stack, config.vocab_size, config.max_seq_len)));
   decoder = register_module("decoder", TransformerEncoder(encoder_options(stack, /*causal=*/true)));
-  if (!config.tied) {
+  if (!config.tie_embeddings) {
     const auto options = torch::nn::LinearOptions(stack.embed_dim, config.vocab_size).bias(false);
     head = register_module("head", torch::nn::Linear(options));
   }
@@ -23,7 +23,7 @@ void LanguageModelImpl::reset() {
 torch::Tensor LanguageModelImpl::forward(const torch::Tensor& tokens, const AttentionArgs& args) {
   auto causal = args;
   causal.causal = true;
-  return score(decoder->forward(embedding->forward(tokens, args.positions), causal));
+  return logits(decoder->forward(embedding->forward(tokens, args.positions), causal));
 }
 
 torch::Tensor LanguageModelImpl::step(const torch::Tensor& tokens, KvCache& cache,
@@ -31,24 +31,25 @@ torch::Tensor LanguageModelImpl::step(const torch::Tensor& tokens, KvCache& cach
   TORCH_CHECK_VALUE(tokens.dim() == 2, "step expects tokens (B, T), found ", tokens.sizes());
   cache.extend(tokens.size(1), valid);
   const auto x = embedding->forward(tokens, cache.positions());  // (B, T, E)
-  return score(decoder->forward(x, {.causal = true}, {.cache = &cache}));
+  return logits(decoder->forward(x, {.causal = true}, {.cache = &cache}));
 }
 
 KvCache LanguageModelImpl::make_cache(int64_t batch) const {
   const auto& weight = embedding->token->weight;
-  return KvCache(cache_options(config.stack, config.stack.layers, batch, config.context)
+  return KvCache(cache_options(config.stack, config.stack.num_layers, batch, config.max_seq_len)
                      .dtype(weight.scalar_type())
                      .device(weight.device()));
 }
 
-torch::Tensor LanguageModelImpl::score(const torch::Tensor& x) const {
-  const auto& weight = config.tied ? embedding->token->weight : head->weight;
+torch::Tensor LanguageModelImpl::logits(const torch::Tensor& x) const {
+  const auto& weight = config.tie_embeddings ? embedding->token->weight : head->weight;
   return torch::nn::functional::linear(x, weight);  // (..., T, V)
 }
 
 void LanguageModelImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::LanguageModel(vocab_size=" << config.vocab_size
-         << ", context=" << config.context << std::boolalpha << ", tied=" << config.tied << ")";
+         << ", context=" << config.max_seq_len << std::boolalpha
+         << ", tied=" << config.tie_embeddings << ")";
 }
 
-}  // namespace attend::inline models
+}  // namespace attend

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace attend::inline models {
+namespace attend {
 namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
@@ -88,4 +88,4 @@ int64_t sample(const torch::Tensor& scores, const SamplingOptions& options,
   return kept.softmax(0).multinomial(1, /*replacement=*/false, generator).item<int64_t>();
 }
 
-}  // namespace attend::inline models
+}  // namespace attend

@@ -2,74 +2,76 @@
 
 #include <torch/nn/functional/linear.h>
 
-namespace attend::inline models {
+namespace attend {
 
 Seq2SeqImpl::Seq2SeqImpl(const Seq2SeqConfig& config) : config(config) {
   reset();
 }
 
 void Seq2SeqImpl::reset() {
-  TORCH_CHECK_VALUE(config.decoder_layers >= -1, "decoder_layers (", config.decoder_layers,
-                    ") must be -1 (as many as layers) or not negative");
+  TORCH_CHECK_VALUE(config.num_decoder_layers >= -1, "num_decoder_layers (",
+                    config.num_decoder_layers, ") must be -1 (as many as layers) or not negative");
   const auto& stack = config.stack;
-  const auto decoder_layers = config.decoder_layers == -1 ? stack.layers : config.decoder_layers;
+  const auto num_decoder_layers =
+      config.num_decoder_layers == -1 ? stack.num_layers : config.num_decoder_layers;
   const auto embedding = [&](int64_t vocab_size) {
-    return TokenEmbedding(embedding_options(stack, vocab_size, config.context));
+    return TokenEmbedding(embedding_options(stack, vocab_size, config.max_seq_len));
   };
   source_embedding = register_module("source_embedding", embedding(config.source_vocab_size));
   target_embedding = register_module("target_embedding", embedding(config.target_vocab_size));
-  transformer = register_module(
-      "transformer", EncoderDecoder(EncoderDecoderOptions(encoder_options(stack, /*causal=*/false),
-                                                          decoder_options(stack, decoder_layers))));
-  if (!config.tied) {
+  transformer = register_module("transformer", EncoderDecoder(EncoderDecoderOptions(
+                                                   encoder_options(stack, /*causal=*/false),
+                                                   decoder_options(stack, num_decoder_layers))));
+  if (!config.tie_embeddings) {
     const auto options =
         torch::nn::LinearOptions(stack.embed_dim, config.target_vocab_size).bias(false);
     head = register_module("head", torch::nn::Linear(options));
   }
   initialize(*this, stack);
   auto decoder_stack = stack;  // its depth counts where the initialisation asks for it
-  decoder_stack.layers = decoder_layers;
+  decoder_stack.num_layers = num_decoder_layers;
   initialize(*transformer->decoder, decoder_stack);
 }
 
 torch::Tensor Seq2SeqImpl::forward(const torch::Tensor& source, const torch::Tensor& target,
-                                   const torch::Tensor& source_valid) {
+                                   const torch::Tensor& source_key_mask) {
   const auto x =
       transformer->forward(source_embedding(source), target_embedding(target),
-                           {.key_valid = source_valid}, {.causal = true});  // (..., T, E)
-  return score(x);
+                           {.key_mask = source_key_mask}, {.causal = true});  // (..., T, E)
+  return logits(x);
 }
 
-torch::Tensor Seq2SeqImpl::encode(const torch::Tensor& source, const torch::Tensor& source_valid) {
-  return transformer->encoder->forward(source_embedding(source), {.key_valid = source_valid});
+torch::Tensor Seq2SeqImpl::encode(const torch::Tensor& source,
+                                  const torch::Tensor& source_key_mask) {
+  return transformer->encoder->forward(source_embedding(source), {.key_mask = source_key_mask});
 }
 
 torch::Tensor Seq2SeqImpl::step(const torch::Tensor& target, const torch::Tensor& memory,
-                                KvCache& cache, const torch::Tensor& source_valid) {
+                                KvCache& cache, const torch::Tensor& source_key_mask) {
   TORCH_CHECK_VALUE(target.dim() == 2, "step expects a target (B, T), found ", target.sizes());
   cache.extend(target.size(1));
   const auto x = target_embedding->forward(target, cache.positions());  // (B, T, E)
-  return score(transformer->decoder->forward(x, memory, {.causal = true},
-                                             {.key_valid = source_valid}, {.cache = &cache}));
+  return logits(transformer->decoder->forward(x, memory, {.causal = true},
+                                              {.key_mask = source_key_mask}, {.cache = &cache}));
 }
 
 KvCache Seq2SeqImpl::make_cache(int64_t batch) const {
   const auto& weight = target_embedding->token->weight;
   const auto layers = static_cast<int64_t>(transformer->decoder->blocks->size());
-  return KvCache(cache_options(config.stack, layers, batch, config.context)
+  return KvCache(cache_options(config.stack, layers, batch, config.max_seq_len)
                      .dtype(weight.scalar_type())
                      .device(weight.device()));
 }
 
-torch::Tensor Seq2SeqImpl::score(const torch::Tensor& x) const {
-  const auto& weight = config.tied ? target_embedding->token->weight : head->weight;
+torch::Tensor Seq2SeqImpl::logits(const torch::Tensor& x) const {
+  const auto& weight = config.tie_embeddings ? target_embedding->token->weight : head->weight;
   return torch::nn::functional::linear(x, weight);  // (..., T, V)
 }
 
 void Seq2SeqImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::Seq2Seq(source_vocab_size=" << config.source_vocab_size
-         << ", target_vocab_size=" << config.target_vocab_size << ", context=" << config.context
-         << std::boolalpha << ", tied=" << config.tied << ")";
+         << ", target_vocab_size=" << config.target_vocab_size << ", context=" << config.max_seq_len
+         << std::boolalpha << ", tied=" << config.tie_embeddings << ")";
 }
 
-}  // namespace attend::inline models
+}  // namespace attend

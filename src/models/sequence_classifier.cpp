@@ -2,7 +2,7 @@
 
 #include "nn/checks.h"
 
-namespace attend::inline models {
+namespace attend {
 namespace {
 
 /// One vector (..., E) of those (..., T, E) of the tokens that `valid` (..., T, 1) marks.
@@ -34,13 +34,13 @@ SequenceClassifierImpl::SequenceClassifierImpl(const SequenceClassifierConfig& c
 }
 
 void SequenceClassifierImpl::reset() {
-  check_positive("classes", config.classes);
+  check_positive("classes", config.num_classes);
   const auto& stack = config.stack;
   embedding = register_module(
-      "embedding", TokenEmbedding(embedding_options(stack, config.vocab_size, config.context)));
+      "embedding", TokenEmbedding(embedding_options(stack, config.vocab_size, config.max_seq_len)));
   encoder =
       register_module("encoder", TransformerEncoder(encoder_options(stack, /*causal=*/false)));
-  head = register_module("head", torch::nn::Linear(stack.embed_dim, config.classes));
+  head = register_module("head", torch::nn::Linear(stack.embed_dim, config.num_classes));
   initialize(*this, stack);
 }
 
@@ -50,15 +50,15 @@ torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
                     " must have the shape of the tokens ", tokens.sizes());
   TORCH_CHECK_TYPE(!valid.defined() || valid.scalar_type() == torch::kBool,
                    "valid must be bool (true = a token), found ", valid.scalar_type());
-  const auto x = encoder->forward(embedding(tokens), {.key_valid = valid});  // (..., T, E)
+  const auto x = encoder->forward(embedding(tokens), {.key_mask = valid});  // (..., T, E)
   const auto all = valid.defined() ? valid : torch::ones_like(tokens, torch::kBool);
   return head(pool(x, all.unsqueeze(-1), config.pooling));  // (..., C)
 }
 
 void SequenceClassifierImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::SequenceClassifier(vocab_size=" << config.vocab_size
-         << ", classes=" << config.classes << ", context=" << config.context
+         << ", classes=" << config.num_classes << ", context=" << config.max_seq_len
          << ", pooling=" << to_string(config.pooling) << ")";
 }
 
-}  // namespace attend::inline models
+}  // namespace attend

@@ -5,7 +5,7 @@
 #include "attend/nn/branch_scale.h"
 #include "attend/nn/initialization.h"
 #include "attend/nn/output_gate.h"
-#include "attend/nn/query_key_norm.h"
+#include "attend/nn/qk_norm.h"
 #include "attend/nn/relative_bias.h"
 #include "attend/nn/rotary.h"
 #include "attend/nn/sliding_window.h"
@@ -18,33 +18,29 @@
 #include <initializer_list>
 #include <variant>
 
-namespace attend::inline models {
+namespace attend {
 namespace {
 
-RotaryOptions rotary_options(const StackConfig& config, int64_t head_dim) {
-  TORCH_CHECK_VALUE(config.rotary_share > 0.0 && config.rotary_share <= 1.0, "rotary_share (",
-                    config.rotary_share, ") must be above 0 and at most 1");
-  // Channels are rotated in pairs.
-  const auto rotated = 2 * std::llround(config.rotary_share * static_cast<double>(head_dim) / 2.0);
+RotaryOptions rotary_options(const StackConfig& config) {
   return {.theta = config.rotary_theta,
-          .rotary_dim = rotated,
+          .rotary_dim = config.rotary_dim,
           .interleaved = config.rotary_interleaved,
           .scaling = config.rotary_scaling,
           .factor = config.rotary_factor,
-          .original_context = config.rotary_context};
+          .original_max_seq_len = config.rotary_original_max_seq_len};
 }
 
 /// What every attention of the model has, over itself or over a memory.
 MultiheadAttentionOptions attention_options(const StackConfig& config) {
-  auto options = MultiheadAttentionOptions(config.embed_dim, config.heads)
+  auto options = MultiheadAttentionOptions(config.embed_dim, config.num_heads)
                      .bias(config.bias)
                      .dropout(config.dropout);
-  if (config.kv_heads != 0) options.num_kv_heads(config.kv_heads);
+  if (config.num_kv_heads != 0) options.num_kv_heads(config.num_kv_heads);
   if (config.head_dim != 0) options.head_dim(config.head_dim);
-  if (config.qk_norm == QueryKeyNormKind::rms) options.add(query_key_norm(rms_norm()));
-  if (config.qk_norm == QueryKeyNormKind::l2) options.add(query_key_norm(l2_norm()));
+  if (config.qk_norm == QKNormKind::rms) options.add(qk_norm(rms_norm()));
+  if (config.qk_norm == QKNormKind::l2) options.add(qk_norm(l2_norm()));
   if (config.soft_cap > 0) options.add(soft_cap(config.soft_cap));
-  if (config.sinks) options.add(attention_sinks());
+  if (config.attention_sinks) options.add(attention_sinks());
   if (config.output_gate) options.add(output_gate());
   return options;
 }
@@ -53,17 +49,14 @@ MultiheadAttentionOptions self_attention_options(const StackConfig& config, bool
   auto options = attention_options(config);
   if (config.smeared_keys) options.add(smeared_keys());
   if (config.value_residual) options.add(value_residual());
-  if (config.positions == PositionScheme::rotary) {
-    const auto head_dim = config.head_dim != 0 ? config.head_dim : config.embed_dim / config.heads;
-    options.add(rotary(rotary_options(config, head_dim)));
-  }
+  if (config.positions == PositionScheme::rotary) options.add(rotary(rotary_options(config)));
   if (config.positions == PositionScheme::alibi) options.add(alibi());
   if (config.positions == PositionScheme::relative) {
-    options.add(relative_bias({.num_buckets = config.relative_buckets,
-                               .max_distance = config.relative_distance,
+    options.add(relative_bias({.num_buckets = config.relative_attention_num_buckets,
+                               .max_distance = config.relative_attention_max_distance,
                                .bidirectional = !causal}));
   }
-  if (config.window > 0) options.add(sliding_window(config.window));
+  if (config.sliding_window > 0) options.add(sliding_window(config.sliding_window));
   return options;
 }
 
@@ -72,7 +65,7 @@ FeedForwardOptions feed_forward_options(const StackConfig& config) {
                      .bias(config.bias)
                      .activation(config.activation)
                      .dropout(config.dropout);
-  if (config.ff_dim != 0) options.hidden_dim(config.ff_dim);
+  if (config.dim_feedforward != 0) options.dim_feedforward(config.dim_feedforward);
   return options;
 }
 
@@ -122,58 +115,62 @@ void refuse_without(const char* needed, bool is_there, const StackConfig& config
 }
 
 void check_config(const StackConfig& config) {
-  check_not_negative("layers", config.layers);
-  check_positive("heads", config.heads);
-  check_not_negative("kv_heads", config.kv_heads);
+  check_not_negative("num_layers", config.num_layers);
+  check_positive("num_heads", config.num_heads);
+  check_not_negative("num_kv_heads", config.num_kv_heads);
   check_not_negative("head_dim", config.head_dim);
-  check_not_negative("ff_dim", config.ff_dim);
-  check_not_negative("experts", config.experts);
-  check_not_negative("window", config.window);
+  check_not_negative("dim_feedforward", config.dim_feedforward);
+  check_not_negative("num_experts", config.num_experts);
+  check_not_negative("sliding_window", config.sliding_window);
   check_not_negative("soft_cap", config.soft_cap);
-  TORCH_CHECK_VALUE(!config.recompute || !config.value_residual,
-                    "recompute (true) does not go with value_residual (true), which ties the "
-                    "blocks together");
+  TORCH_CHECK_VALUE(
+      !config.gradient_checkpointing || !config.value_residual,
+      "gradient_checkpointing (true) does not go with value_residual (true), which ties the "
+      "blocks together");
   refuse_without("positions rotary", config.positions == PositionScheme::rotary, config,
                  {{"rotary_theta", &StackConfig::rotary_theta},
-                  {"rotary_share", &StackConfig::rotary_share},
+                  {"rotary_dim", &StackConfig::rotary_dim},
                   {"rotary_factor", &StackConfig::rotary_factor},
-                  {"rotary_context", &StackConfig::rotary_context},
+                  {"rotary_original_max_seq_len", &StackConfig::rotary_original_max_seq_len},
                   {"rotary_interleaved", &StackConfig::rotary_interleaved},
                   {"rotary_scaling", &StackConfig::rotary_scaling}});
-  refuse_without("experts", config.experts > 0, config,
-                 {{"experts_per_token", &StackConfig::experts_per_token}});
+  refuse_without("num_experts", config.num_experts > 0, config,
+                 {{"num_experts_per_tok", &StackConfig::num_experts_per_tok}});
 }
 
 }  // namespace
 
 TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal) {
   check_config(config);
-  auto block = TransformerBlockOptions(config.embed_dim, config.heads)
+  auto block = TransformerBlockOptions(config.embed_dim, config.num_heads)
                    .attention(self_attention_options(config, causal))
                    .feed_forward(feed_forward_options(config))
                    .residual(residual_options(config));
-  if (config.experts > 0) {
-    block.experts(ExpertsOptions(config.experts).top_k(config.experts_per_token));
+  if (config.num_experts > 0) {
+    block.experts(
+        ExpertsOptions(config.num_experts).num_experts_per_tok(config.num_experts_per_tok));
   }
-  return TransformerEncoderOptions(block, config.layers).recompute(config.recompute);
+  return TransformerEncoderOptions(block, config.num_layers)
+      .gradient_checkpointing(config.gradient_checkpointing);
 }
 
-TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t layers) {
+TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t num_layers) {
   check_config(config);
-  TORCH_CHECK_VALUE(config.experts == 0, "experts (", config.experts,
+  TORCH_CHECK_VALUE(config.num_experts == 0, "num_experts (", config.num_experts,
                     ") must be 0: blocks with cross-attention route no tokens");
-  const auto block = DecoderBlockOptions(config.embed_dim, config.heads)
+  const auto block = DecoderBlockOptions(config.embed_dim, config.num_heads)
                          .attention(self_attention_options(config, /*causal=*/true))
                          .cross_attention(attention_options(config))
                          .feed_forward(feed_forward_options(config))
                          .residual(residual_options(config));
-  return TransformerDecoderOptions(block, layers).recompute(config.recompute);
+  return TransformerDecoderOptions(block, num_layers)
+      .gradient_checkpointing(config.gradient_checkpointing);
 }
 
 TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,
-                                        int64_t context) {
+                                        int64_t max_seq_len) {
   auto options =
-      TokenEmbeddingOptions(vocab_size, config.embed_dim, context).dropout(config.dropout);
+      TokenEmbeddingOptions(vocab_size, config.embed_dim, max_seq_len).dropout(config.dropout);
   if (config.positions == PositionScheme::learned) return options.positions(Positions::learned);
   if (config.positions == PositionScheme::sinusoidal) {
     return options.positions(Positions::sinusoidal);
@@ -181,20 +178,23 @@ TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab
   return options.positions(Positions::none);
 }
 
-KvCacheOptions cache_options(const StackConfig& config, int64_t layers, int64_t batch,
-                             int64_t context) {
-  const int64_t kv_heads = config.kv_heads != 0 ? config.kv_heads : config.heads;
-  const int64_t head_dim = config.head_dim != 0 ? config.head_dim : config.embed_dim / config.heads;
-  const KvCacheOptions options(layers, batch, kv_heads, head_dim, context);
-  if (config.window == 0 || config.positions == PositionScheme::learned) return options;
+KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int64_t batch_size,
+                             int64_t max_seq_len) {
+  const int64_t num_kv_heads = config.num_kv_heads != 0 ? config.num_kv_heads : config.num_heads;
+  const int64_t head_dim =
+      config.head_dim != 0 ? config.head_dim : config.embed_dim / config.num_heads;
+  const KvCacheOptions options(num_layers, batch_size, num_kv_heads, head_dim, max_seq_len);
+  if (config.sliding_window == 0 || config.positions == PositionScheme::learned) return options;
   // So that a call of `context` tokens finds a full window before each of them.
-  return KvCacheOptions(options).window(config.window).capacity(context + config.window - 1);
+  return KvCacheOptions(options)
+      .sliding_window(config.sliding_window)
+      .max_seq_len(max_seq_len + config.sliding_window - 1);
 }
 
 void initialize(torch::nn::Module& model, const StackConfig& config) {
   switch (config.initialization) {
     case Initialization::gpt2:
-      return initialize_gpt2(model, config.layers);
+      return initialize_gpt2(model, config.num_layers);
     case Initialization::xavier:
       return initialize_xavier(model);
     case Initialization::bloem:
@@ -203,4 +203,4 @@ void initialize(torch::nn::Module& model, const StackConfig& config) {
   TORCH_CHECK_VALUE(false, "unknown initialization ", static_cast<int>(config.initialization));
 }
 
-}  // namespace attend::inline models
+}  // namespace attend

@@ -15,20 +15,20 @@ void AlibiImpl::reset() {
   slopes_ = Constant(alibi_slopes(num_heads));
 }
 
-void AlibiImpl::on_scores(Heads& heads) {
-  check_one_sequence("Alibi", heads);
-  const auto offsets = key_offsets(heads.query, heads.key, heads.args)
-                           .to(at::toOpMathType(heads.query.scalar_type()));
-  add_to_scores(alibi_bias(offsets, slopes_.type_as(offsets)), heads);
+void AlibiImpl::before_attention(AttentionContext& context) {
+  check_one_sequence("Alibi", context);
+  const auto offsets = key_offsets(context.query, context.key, context.args)
+                           .to(at::toOpMathType(context.query.scalar_type()));
+  add_to_scores(alibi_bias(offsets, slopes_.type_as(offsets)), context);
 }
 
 void AlibiImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::Alibi(num_heads=" << num_heads << ")";
 }
 
-AttentionPartFactory alibi() {
+AttentionHookFactory alibi() {
   return {"alibi",
-          [](const HeadShape& shape) { return std::make_shared<AlibiImpl>(shape.num_heads); }};
+          [](const AttentionDims& shape) { return std::make_shared<AlibiImpl>(shape.num_heads); }};
 }
 
 }  // namespace attend

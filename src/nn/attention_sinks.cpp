@@ -13,16 +13,16 @@ void AttentionSinksImpl::reset() {
   logits = register_parameter("logits", torch::zeros({num_heads}));
 }
 
-void AttentionSinksImpl::on_scores(Heads& heads) {
-  heads.options.sinks = logits;
+void AttentionSinksImpl::before_attention(AttentionContext& context) {
+  context.options.sinks = logits;
 }
 
 void AttentionSinksImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::AttentionSinks(num_heads=" << num_heads << ")";
 }
 
-AttentionPartFactory attention_sinks() {
-  return {"attention_sinks", [](const HeadShape& shape) {
+AttentionHookFactory attention_sinks() {
+  return {"attention_sinks", [](const AttentionDims& shape) {
             return std::make_shared<AttentionSinksImpl>(shape.num_heads);
           }};
 }

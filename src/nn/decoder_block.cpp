@@ -13,10 +13,10 @@ void check_options(const DecoderBlockOptions& options) {
   TORCH_CHECK_VALUE(options.feed_forward().embed_dim() == embed_dim, "feed_forward's embed_dim (",
                     options.feed_forward().embed_dim(), ") must equal attention's (", embed_dim,
                     ")");
-  const int64_t key_dim = options.cross_attention().key_dim().value_or(embed_dim);
-  const int64_t value_dim = options.cross_attention().value_dim().value_or(embed_dim);
-  TORCH_CHECK_VALUE(key_dim == value_dim, "cross_attention's key_dim (", key_dim,
-                    ") must equal its value_dim (", value_dim, "): both are the memory's width");
+  const int64_t kdim = options.cross_attention().kdim().value_or(embed_dim);
+  const int64_t vdim = options.cross_attention().vdim().value_or(embed_dim);
+  TORCH_CHECK_VALUE(kdim == vdim, "cross_attention's kdim (", kdim, ") must equal its vdim (", vdim,
+                    "): both are the memory's width");
   TORCH_CHECK_VALUE(options.residual().norm_order() != NormOrder::parallel,
                     "norm_order (parallel) must be pre, post or sandwich: the branches of a "
                     "DecoderBlock follow one another");
@@ -42,10 +42,10 @@ void DecoderBlockImpl::reset() {
 
 torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Tensor& memory,
                                         const AttentionArgs& self_args,
-                                        const AttentionArgs& memory_args, const LayerState& state) {
+                                        const AttentionArgs& memory_args,
+                                        const ForwardState& state) {
   check_sequence("DecoderBlock", x, options.attention().embed_dim());
-  const int64_t width =
-      options.cross_attention().key_dim().value_or(options.attention().embed_dim());
+  const int64_t width = options.cross_attention().kdim().value_or(options.attention().embed_dim());
   TORCH_CHECK_VALUE(memory.dim() >= 2 && memory.size(-1) == width, "memory must be (B, S, ", width,
                     ") or (S, ", width, "), found ", memory.sizes());
   auto y = residual1_(

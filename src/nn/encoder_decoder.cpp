@@ -15,7 +15,7 @@ torch::Tensor EncoderDecoderImpl::forward(const torch::Tensor& source, const tor
                                           const AttentionArgs& source_args,
                                           const AttentionArgs& target_args) {
   const auto memory = encoder->forward(source, source_args);
-  AttentionArgs memory_args{.key_valid = source_args.key_valid};
+  AttentionArgs memory_args{.key_mask = source_args.key_mask};
   if (source_args.segments.defined() && target_args.segments.defined()) {
     memory_args.segments = target_args.segments;
     memory_args.key_segments = source_args.segments;

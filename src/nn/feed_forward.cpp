@@ -10,17 +10,17 @@ FeedForwardImpl::FeedForwardImpl(const FeedForwardOptions& options) : options(op
 
 void FeedForwardImpl::reset() {
   const int64_t embed_dim = options.embed_dim();
-  const int64_t hidden_dim = options.hidden_dim().value_or(4 * embed_dim);
+  const int64_t dim_feedforward = options.dim_feedforward().value_or(4 * embed_dim);
   check_positive("embed_dim", embed_dim);
-  check_positive("hidden_dim", hidden_dim);
+  check_positive("dim_feedforward", dim_feedforward);
   check_probability("dropout", options.dropout());
 
   using torch::nn::LinearOptions;
   const bool bias = options.bias();
-  const int64_t up_dim = is_gated(options.activation()) ? 2 * hidden_dim : hidden_dim;
+  const int64_t up_dim = is_gated(options.activation()) ? 2 * dim_feedforward : dim_feedforward;
   up = register_module("up", torch::nn::Linear(LinearOptions(embed_dim, up_dim).bias(bias)));
-  down =
-      register_module("down", torch::nn::Linear(LinearOptions(hidden_dim, embed_dim).bias(bias)));
+  down = register_module("down",
+                         torch::nn::Linear(LinearOptions(dim_feedforward, embed_dim).bias(bias)));
   dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));
 }
 
@@ -31,7 +31,7 @@ torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
 
 void FeedForwardImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::FeedForward(embed_dim=" << options.embed_dim()
-         << ", hidden_dim=" << down->options.in_features()
+         << ", dim_feedforward=" << down->options.in_features()
          << ", activation=" << to_string(options.activation()) << std::boolalpha
          << ", bias=" << options.bias() << ", dropout=" << options.dropout() << ")";
 }

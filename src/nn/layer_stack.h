@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 #include "attend/nn/checkpoint.h"
 #include "attend/nn/residual.h"
 #include "nn/checks.h"
@@ -35,17 +35,19 @@ torch::nn::ModuleList make_blocks(const BlockOptions& options, int64_t num_layer
 /// the number of the layer.
 template <typename Block, typename Forward>
 torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, std::vector<torch::Tensor> inputs,
-                         const LayerState& given, bool recompute, const Forward& forward) {
+                         const ForwardState& given, bool gradient_checkpointing,
+                         const Forward& forward) {
   torch::Tensor first_values;
   // What is recomputed must depend on its inputs alone.
-  LayerState state{.cache = given.cache, .first_values = recompute ? nullptr : &first_values};
+  ForwardState state{.cache = given.cache,
+                     .first_values = gradient_checkpointing ? nullptr : &first_values};
   for (const auto& child : *blocks) {
     auto& block = *child->as<Block>();
     const std::function<torch::Tensor(const std::vector<torch::Tensor>&)> run =
         [&block, state, forward](const std::vector<torch::Tensor>& tensors) {
           return forward(block, tensors, state);
         };
-    inputs[0] = recompute ? checkpoint(run, inputs, block.parameters()) : run(inputs);
+    inputs[0] = gradient_checkpointing ? checkpoint(run, inputs, block.parameters()) : run(inputs);
     ++state.layer;
   }
   return inputs[0];
@@ -53,8 +55,8 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, std::vector<torch:
 
 /// Throws c10::ValueError for a mask that is to learn: one that a recomputed block only refers to
 /// gets no gradient.
-inline void check_recomputable(bool recompute, const torch::Tensor& mask) {
-  TORCH_CHECK_VALUE(!recompute || !mask.defined() || !mask.requires_grad(),
+inline void check_recomputable(bool gradient_checkpointing, const torch::Tensor& mask) {
+  TORCH_CHECK_VALUE(!gradient_checkpointing || !mask.defined() || !mask.requires_grad(),
                     "checkpoint (true) gives a mask no gradient, found one that requires it, of "
                     "shape ",
                     mask.sizes());

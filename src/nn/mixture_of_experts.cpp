@@ -1,6 +1,6 @@
 #include "attend/nn/mixture_of_experts.h"
 
-#include "attend/nn/static_shapes.h"
+#include "attend/nn/static_shapes_guard.h"
 #include "nn/checks.h"
 
 #include <ATen/OpMathType.h>
@@ -16,7 +16,7 @@ MixtureOfExpertsImpl::MixtureOfExpertsImpl(const MixtureOfExpertsOptions& option
 
 void MixtureOfExpertsImpl::reset() {
   const int64_t num_experts = options.experts().num_experts();
-  const int64_t top_k = options.experts().top_k();
+  const int64_t top_k = options.experts().num_experts_per_tok();
   check_positive("num_experts", num_experts);
   check_positive("top_k", top_k);
   TORCH_CHECK_VALUE(top_k <= num_experts, "top_k (", top_k, ") must be at most num_experts (",
@@ -28,13 +28,13 @@ void MixtureOfExpertsImpl::reset() {
   router = register_module("router", torch::nn::Linear(router_options));
   experts = register_module("experts", torch::nn::ModuleList());
   for (int64_t i = 0; i < num_experts; ++i) experts->push_back(FeedForward(options.expert()));
-  balance_loss = torch::Tensor();
+  aux_loss = torch::Tensor();
 }
 
 torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   check_width("MixtureOfExperts", x, options.expert().embed_dim());
   const int64_t num_experts = options.experts().num_experts();
-  const int64_t top_k = options.experts().top_k();
+  const int64_t top_k = options.experts().num_experts_per_tok();
 
   const auto tokens = x.flatten(0, -2);                                      // (B*T, E)
   const auto logits = router(tokens).to(at::toOpMathType(x.scalar_type()));  // (B*T, N)
@@ -49,11 +49,11 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   const auto choices = routed.sum().clamp_min(1.0);
   const auto share = routed.sum(0) / choices;                         // f (N)
   const auto probability = probabilities.sum(0) * (top_k / choices);  // P (N)
-  balance_loss = (share * probability).sum() * num_experts;
+  aux_loss = (share * probability).sum() * num_experts;
 
   const auto weight_of_each = none.scatter(-1, chosen, weights);  // (B*T, N)
-  const auto mixed = StaticShapes::wanted() ? mix_all(tokens, weight_of_each)
-                                            : mix(tokens, routed, weight_of_each);
+  const auto mixed = StaticShapesGuard::wanted() ? mix_all(tokens, weight_of_each)
+                                                 : mix(tokens, routed, weight_of_each);
   return mixed.type_as(x).view_as(x);
 }
 
@@ -84,15 +84,15 @@ torch::Tensor MixtureOfExpertsImpl::mix(const torch::Tensor& tokens, const torch
 
 void MixtureOfExpertsImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::MixtureOfExperts(num_experts=" << options.experts().num_experts()
-         << ", top_k=" << options.experts().top_k() << std::boolalpha
+         << ", top_k=" << options.experts().num_experts_per_tok() << std::boolalpha
          << ", normalize=" << options.experts().normalize() << ")";
 }
 
-torch::Tensor balance_loss(const torch::nn::Module& module) {
+torch::Tensor router_aux_loss(const torch::nn::Module& module) {
   auto sum = torch::zeros({});
   const auto add = [&](const torch::nn::Module& any) {
     const auto* mixture = any.as<MixtureOfExperts>();
-    if (mixture != nullptr && mixture->balance_loss.defined()) sum = sum + mixture->balance_loss;
+    if (mixture != nullptr && mixture->aux_loss.defined()) sum = sum + mixture->aux_loss;
   };
   add(module);
   for (const auto& below : module.modules(/*include_self=*/false)) add(*below);

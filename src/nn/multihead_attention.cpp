@@ -12,7 +12,7 @@ namespace {
 
 /// Before the heads are split: one of several heads could be taken for one of several sequences.
 void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const torch::Tensor& key) {
-  check_per_token("key_valid", args.key_valid, key);
+  check_per_token("key_mask", args.key_mask, key);
   check_per_token("segments", args.segments, query);
   check_per_token("key_segments", args.key_segments, key);
   check_per_token("positions", args.positions, query);
@@ -39,11 +39,11 @@ void MultiheadAttentionImpl::reset() {
   TORCH_CHECK_VALUE(num_heads % num_kv_heads == 0, "num_heads (", num_heads,
                     ") must be divisible by num_kv_heads (", num_kv_heads, ")");
   const int64_t head_dim = options.head_dim().value_or(embed_dim / num_heads);
-  const int64_t key_dim = options.key_dim().value_or(embed_dim);
-  const int64_t value_dim = options.value_dim().value_or(embed_dim);
+  const int64_t kdim = options.kdim().value_or(embed_dim);
+  const int64_t vdim = options.vdim().value_or(embed_dim);
   check_positive("head_dim", head_dim);
-  check_positive("key_dim", key_dim);
-  check_positive("value_dim", value_dim);
+  check_positive("kdim", kdim);
+  check_positive("vdim", vdim);
   shape_ = {embed_dim, num_heads, num_kv_heads, head_dim};
 
   const auto linear = [&](const char* name, int64_t from, int64_t to) {
@@ -52,30 +52,30 @@ void MultiheadAttentionImpl::reset() {
   };
   const int64_t inner = num_heads * head_dim;
   const int64_t kv_inner = num_kv_heads * head_dim;
-  if (key_dim == embed_dim && value_dim == embed_dim) {
+  if (kdim == embed_dim && vdim == embed_dim) {
     qkv = linear("qkv", embed_dim, inner + 2 * kv_inner);
   } else {
     query = linear("query", embed_dim, inner);
-    key = linear("key", key_dim, kv_inner);
-    value = linear("value", value_dim, kv_inner);
+    key = linear("key", kdim, kv_inner);
+    value = linear("value", vdim, kv_inner);
   }
   out = linear("out", inner, embed_dim);
 
-  parts_.clear();
-  for (const auto& factory : options.parts()) {
+  hooks_.clear();
+  for (const auto& factory : options.hooks()) {
     const auto module = factory.make(shape_);
-    parts_.push_back(std::dynamic_pointer_cast<AttentionPart>(module));
-    TORCH_CHECK_TYPE(parts_.back() != nullptr, "the part ", factory.name,
-                     " must be an AttentionPart, found ", module ? module->name() : "null");
+    hooks_.push_back(std::dynamic_pointer_cast<AttentionHook>(module));
+    TORCH_CHECK_TYPE(hooks_.back() != nullptr, "the part ", factory.name,
+                     " must be an AttentionHook, found ", module ? module->name() : "null");
     register_module(factory.name, module);
   }
 }
 
 AttentionOutput MultiheadAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
-                                                const LayerState& state) {
+                                                const ForwardState& state) {
   check_sequence("MultiheadAttention", x, shape_.embed_dim);
-  TORCH_CHECK_VALUE(qkv, "MultiheadAttention with key_dim (", key->options.in_features(),
-                    ") and value_dim (", value->options.in_features(),
+  TORCH_CHECK_VALUE(qkv, "MultiheadAttention with kdim (", key->options.in_features(),
+                    ") and vdim (", value->options.in_features(),
                     ") is for cross-attention: call cross");
   check_tokens(args, x, x);
   const auto heads = project(x, 0, 3);
@@ -87,8 +87,8 @@ AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
                                               const torch::Tensor& value_input,
                                               const AttentionArgs& args) {
   check_sequence("MultiheadAttention", query_input, shape_.embed_dim);
-  check_sequence("MultiheadAttention", key_input, options.key_dim().value_or(shape_.embed_dim));
-  check_sequence("MultiheadAttention", value_input, options.value_dim().value_or(shape_.embed_dim));
+  check_sequence("MultiheadAttention", key_input, options.kdim().value_or(shape_.embed_dim));
+  check_sequence("MultiheadAttention", value_input, options.vdim().value_or(shape_.embed_dim));
   check_tokens(args, query_input, key_input);
   const auto q = project(query_input, 0, 1)[0];
   if (key_input.is_same(value_input)) {
@@ -128,18 +128,18 @@ std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& 
   return parts;
 }
 
-AttentionOutput MultiheadAttentionImpl::attend_heads(Heads heads) {
-  heads.options.scale = options.scale();
-  heads.options.dropout = is_training() ? options.dropout() : 0.0;
-  std::vector<AttentionPart*> parts;
-  if (heads.state.cache != nullptr) parts.push_back(heads.state.cache);
-  for (const auto& part : parts_) parts.push_back(part.get());
+AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
+  context.options.scale = options.scale();
+  context.options.dropout = is_training() ? options.dropout() : 0.0;
+  std::vector<AttentionHook*> parts;
+  if (context.state.cache != nullptr) parts.push_back(context.state.cache);
+  for (const auto& part : hooks_) parts.push_back(part.get());
 
-  for (auto* part : parts) part->on_heads(heads);
-  for (auto* part : parts) part->on_scores(heads);
-  auto result =
-      dot_product_attention(heads.query, heads.key, heads.value, heads.args, heads.options);
-  for (auto* part : parts) result.output = part->on_output(heads, result.output);
+  for (auto* part : parts) part->after_projection(context);
+  for (auto* part : parts) part->before_attention(context);
+  auto result = dot_product_attention(context.query, context.key, context.value, context.args,
+                                      context.options);
+  for (auto* part : parts) result.output = part->after_attention(context, result.output);
   result.output = out(result.output.transpose(-3, -2).flatten(-2));  // (..., T, E)
   return result;
 }

@@ -4,7 +4,7 @@
 
 namespace attend {
 
-OutputGateImpl::OutputGateImpl(const HeadShape& shape, GateWidth width)
+OutputGateImpl::OutputGateImpl(const AttentionDims& shape, GateWidth width)
     : shape(shape), width(width) {
   reset();
 }
@@ -19,8 +19,9 @@ void OutputGateImpl::reset() {
       torch::nn::Linear(torch::nn::LinearOptions(shape.embed_dim, gates).bias(false)));
 }
 
-torch::Tensor OutputGateImpl::on_output(const Heads& heads, const torch::Tensor& output) {
-  const auto gates = torch::sigmoid(projection(heads.input));  // (..., T, H * (1 or D))
+torch::Tensor OutputGateImpl::after_attention(const AttentionContext& context,
+                                              const torch::Tensor& output) {
+  const auto gates = torch::sigmoid(projection(context.input));  // (..., T, H * (1 or D))
   const auto per_head =
       gates.unflatten(-1, {shape.num_heads, -1}).transpose(-3, -2);  // (..., H, T, 1 or D)
   return output * per_head;
@@ -30,8 +31,8 @@ void OutputGateImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::OutputGate(width=" << to_string(width) << ")";
 }
 
-AttentionPartFactory output_gate(GateWidth width) {
-  return {"output_gate", [width](const HeadShape& shape) {
+AttentionHookFactory output_gate(GateWidth width) {
+  return {"output_gate", [width](const AttentionDims& shape) {
             return std::make_shared<OutputGateImpl>(shape, width);
           }};
 }

@@ -1,14 +1,14 @@
 #include "attend/nn/parameter_groups.h"
 
-#include "attend/nn/trained_parameters.h"
+#include "attend/nn/trainable_parameters.h"
 
 namespace attend {
 
 ParameterGroups parameter_groups(const torch::nn::Module& module) {
   ParameterGroups groups;
-  for (const auto& parameter : trained_parameters(module)) {
-    const bool decays = parameter.role != ParameterRole::undecayed;
-    (decays ? groups.decayed : groups.others).push_back(parameter.tensor);
+  for (const auto& parameter : trainable_parameters(module)) {
+    const bool decays = parameter.role != ParameterRole::no_decay;
+    (decays ? groups.decay : groups.no_decay).push_back(parameter.tensor);
   }
   return groups;
 }

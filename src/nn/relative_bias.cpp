@@ -8,7 +8,7 @@
 
 namespace attend {
 
-RelativeBiasImpl::RelativeBiasImpl(const HeadShape& shape, const RelativeBiasOptions& options)
+RelativeBiasImpl::RelativeBiasImpl(const AttentionDims& shape, const RelativeBiasOptions& options)
     : shape(shape), options(options) {
   reset();
 }
@@ -20,12 +20,12 @@ void RelativeBiasImpl::reset() {
                            1.0 / std::sqrt(static_cast<double>(shape.embed_dim)));
 }
 
-void RelativeBiasImpl::on_scores(Heads& heads) {
-  check_one_sequence("RelativeBias", heads);
-  auto buckets = relative_buckets(key_offsets(heads.query, heads.key, heads.args), options);
+void RelativeBiasImpl::before_attention(AttentionContext& context) {
+  check_one_sequence("RelativeBias", context);
+  auto buckets = relative_buckets(key_offsets(context.query, context.key, context.args), options);
   if (buckets.dim() == 2) buckets = buckets.unsqueeze(0);  // (..., 1, T, S)
   const auto of_heads = bias(buckets).transpose(-4, -1);   // (..., H, T, S, 1)
-  add_to_scores(of_heads.squeeze(-1), heads);
+  add_to_scores(of_heads.squeeze(-1), context);
 }
 
 void RelativeBiasImpl::pretty_print(std::ostream& stream) const {
@@ -34,8 +34,8 @@ void RelativeBiasImpl::pretty_print(std::ostream& stream) const {
          << ", bidirectional=" << options.bidirectional << ")";
 }
 
-AttentionPartFactory relative_bias(const RelativeBiasOptions& options) {
-  return {"relative_bias", [options](const HeadShape& shape) {
+AttentionHookFactory relative_bias(const RelativeBiasOptions& options) {
+  return {"relative_bias", [options](const AttentionDims& shape) {
             return std::make_shared<RelativeBiasImpl>(shape, options);
           }};
 }

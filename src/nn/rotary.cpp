@@ -15,17 +15,18 @@ void RotaryImpl::reset() {
   frequencies_ = Constant(rotary_frequencies(head_dim, options));
 }
 
-void RotaryImpl::on_heads(Heads& heads) {
-  check_one_sequence("Rotary", heads);
-  const auto turns_at = [&](const torch::Tensor& steps) {
-    const auto positions = steps.to(at::toOpMathType(heads.query.scalar_type()));
-    return rotary_turns(positions, frequencies_.type_as(positions), rotary_amplitude(options));
+void RotaryImpl::after_projection(AttentionContext& context) {
+  check_one_sequence("Rotary", context);
+  const auto tables_at = [&](const torch::Tensor& steps) {
+    const auto positions = steps.to(at::toOpMathType(context.query.scalar_type()));
+    return rotary_tables(positions, frequencies_.type_as(positions),
+                         rotary_attention_scaling(options));
   };
-  const auto turns = turns_at(query_positions(heads));
-  const auto& key_positions = heads.args.key_positions;
-  const auto key_turns = key_positions.defined() ? turns_at(key_positions) : turns;
-  heads.query = rotate(heads.query, turns, options.interleaved);  // (..., H, T, D)
-  heads.key = rotate(heads.key, key_turns, options.interleaved);  // (..., G, T, D)
+  const auto tables = tables_at(query_positions(context));
+  const auto& key_positions = context.args.key_positions;
+  const auto key_tables = key_positions.defined() ? tables_at(key_positions) : tables;
+  context.query = apply_rotary(context.query, tables, options.interleaved);  // (..., H, T, D)
+  context.key = apply_rotary(context.key, key_tables, options.interleaved);  // (..., G, T, D)
 }
 
 void RotaryImpl::pretty_print(std::ostream& stream) const {
@@ -35,8 +36,8 @@ void RotaryImpl::pretty_print(std::ostream& stream) const {
          << ", scaling=" << to_string(options.scaling) << ", factor=" << options.factor << ")";
 }
 
-AttentionPartFactory rotary(const RotaryOptions& options) {
-  return {"rotary", [options](const HeadShape& shape) {
+AttentionHookFactory rotary(const RotaryOptions& options) {
+  return {"rotary", [options](const AttentionDims& shape) {
             return std::make_shared<RotaryImpl>(shape.head_dim, options);
           }};
 }

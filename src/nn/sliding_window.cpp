@@ -7,27 +7,28 @@
 
 namespace attend {
 
-SlidingWindowImpl::SlidingWindowImpl(int64_t size) : size(size) {
+SlidingWindowImpl::SlidingWindowImpl(int64_t sliding_window) : sliding_window(sliding_window) {
   reset();
 }
 
 void SlidingWindowImpl::reset() {
-  check_positive("sliding_window", size);
+  check_positive("sliding_window", sliding_window);
 }
 
-void SlidingWindowImpl::on_scores(Heads& heads) {
-  check_one_sequence("SlidingWindow", heads);
-  const int64_t of_call = heads.args.window;
-  heads.args.window = of_call == 0 ? size : std::min(of_call, size);
+void SlidingWindowImpl::before_attention(AttentionContext& context) {
+  check_one_sequence("SlidingWindow", context);
+  const int64_t of_call = context.args.sliding_window;
+  context.args.sliding_window = of_call == 0 ? sliding_window : std::min(of_call, sliding_window);
 }
 
 void SlidingWindowImpl::pretty_print(std::ostream& stream) const {
-  stream << "attend::SlidingWindow(size=" << size << ")";
+  stream << "attend::SlidingWindow(sliding_window=" << sliding_window << ")";
 }
 
-AttentionPartFactory sliding_window(int64_t size) {
-  return {"sliding_window",
-          [size](const HeadShape&) { return std::make_shared<SlidingWindowImpl>(size); }};
+AttentionHookFactory sliding_window(int64_t sliding_window) {
+  return {"sliding_window", [sliding_window](const AttentionDims&) {
+            return std::make_shared<SlidingWindowImpl>(sliding_window);
+          }};
 }
 
 }  // namespace attend

@@ -2,24 +2,25 @@
 
 namespace attend {
 
-SoftCapImpl::SoftCapImpl(double cap) : cap(cap) {
+SoftCapImpl::SoftCapImpl(double soft_cap) : soft_cap(soft_cap) {
   reset();
 }
 
 void SoftCapImpl::reset() {
-  TORCH_CHECK_VALUE(cap > 0.0, "soft_cap (", cap, ") must be positive");
+  TORCH_CHECK_VALUE(soft_cap > 0.0, "soft_cap (", soft_cap, ") must be positive");
 }
 
-void SoftCapImpl::on_scores(Heads& heads) {
-  heads.options.soft_cap = cap;
+void SoftCapImpl::before_attention(AttentionContext& context) {
+  context.options.soft_cap = soft_cap;
 }
 
 void SoftCapImpl::pretty_print(std::ostream& stream) const {
-  stream << "attend::SoftCap(cap=" << cap << ")";
+  stream << "attend::SoftCap(soft_cap=" << soft_cap << ")";
 }
 
-AttentionPartFactory soft_cap(double cap) {
-  return {"soft_cap", [cap](const HeadShape&) { return std::make_shared<SoftCapImpl>(cap); }};
+AttentionHookFactory soft_cap(double soft_cap) {
+  return {"soft_cap",
+          [soft_cap](const AttentionDims&) { return std::make_shared<SoftCapImpl>(soft_cap); }};
 }
 
 }  // namespace attend

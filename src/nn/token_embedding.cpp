@@ -14,7 +14,7 @@ torch::nn::AnyModule make_positions(const TokenEmbeddingOptions& options) {
     case Positions::none:
       return {};
     case Positions::learned:
-      return torch::nn::AnyModule(torch::nn::Embedding(options.max_length(), options.embed_dim()));
+      return torch::nn::AnyModule(torch::nn::Embedding(options.max_seq_len(), options.embed_dim()));
     case Positions::sinusoidal:
       return torch::nn::AnyModule(SinusoidalPositions(options.embed_dim()));
   }
@@ -41,7 +41,7 @@ void check_positions(const torch::Tensor& positions, const torch::Tensor& tokens
   TORCH_CHECK_VALUE(one_row || positions.sizes() == tokens.sizes(), "positions ", positions.sizes(),
                     " must be (T) or have the shape of the tokens ", tokens.sizes());
   if (options.positions() == Positions::learned) {
-    check_range("position", positions, options.max_length());
+    check_range("position", positions, options.max_seq_len());
   }
 }
 
@@ -54,7 +54,7 @@ TokenEmbeddingImpl::TokenEmbeddingImpl(const TokenEmbeddingOptions& options) : o
 void TokenEmbeddingImpl::reset() {
   check_positive("vocab_size", options.vocab_size());
   check_positive("embed_dim", options.embed_dim());
-  check_positive("max_length", options.max_length());
+  check_positive("max_seq_len", options.max_seq_len());
   check_probability("dropout", options.dropout());
 
   token = register_module("token", torch::nn::Embedding(options.vocab_size(), options.embed_dim()));
@@ -68,14 +68,14 @@ torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,
   TORCH_CHECK_TYPE(tokens.scalar_type() == torch::kLong || tokens.scalar_type() == torch::kInt,
                    "tokens must be int64 or int32, found ", tokens.scalar_type());
   TORCH_CHECK_VALUE(
-      (tokens.dim() == 1 || tokens.dim() == 2) && tokens.size(-1) <= options.max_length(),
-      "tokens must be (B, T) or (T) with T at most max_length (", options.max_length(), "), found ",
-      tokens.sizes());
+      (tokens.dim() == 1 || tokens.dim() == 2) && tokens.size(-1) <= options.max_seq_len(),
+      "tokens must be (B, T) or (T) with T at most max_seq_len (", options.max_seq_len(),
+      "), found ", tokens.sizes());
   check_range("token", tokens, options.vocab_size());
   check_positions(positions, tokens, options);
   auto x = token(tokens);  // (..., T, E)
   if (!position.is_empty()) {
-    const auto where = positions.defined() ? positions : index_along(tokens, -1);
+    const auto where = positions.defined() ? positions : positions_like(tokens, -1);
     const auto vectors = position.forward(where);  // (T, E) or (B, T, E)
     x = x + vectors.type_as(x);
   }
@@ -84,7 +84,7 @@ torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,
 
 void TokenEmbeddingImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::TokenEmbedding(vocab_size=" << options.vocab_size()
-         << ", embed_dim=" << options.embed_dim() << ", max_length=" << options.max_length()
+         << ", embed_dim=" << options.embed_dim() << ", max_seq_len=" << options.max_seq_len()
          << ", positions=" << to_string(options.positions()) << ", dropout=" << options.dropout()
          << ")";
 }

@@ -33,7 +33,7 @@ void TransformerBlockImpl::reset() {
 }
 
 torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
-                                            const LayerState& state) {
+                                            const ForwardState& state) {
   check_sequence("TransformerBlock", x, options.attention().embed_dim());
   const auto attend = [&](const torch::Tensor& h) {
     return attention->forward(h, args, state).output;

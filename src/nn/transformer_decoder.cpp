@@ -20,23 +20,24 @@ void TransformerDecoderImpl::reset() {
 torch::Tensor TransformerDecoderImpl::forward(const torch::Tensor& x, const torch::Tensor& memory,
                                               const AttentionArgs& args,
                                               const AttentionArgs& memory_args,
-                                              const LayerState& state) {
+                                              const ForwardState& state) {
   check_sequence("TransformerDecoder", x, options.block().attention().embed_dim());
-  check_recomputable(options.recompute(), args.mask);
-  check_recomputable(options.recompute(), memory_args.mask);
+  check_recomputable(options.gradient_checkpointing(), args.mask);
+  check_recomputable(options.gradient_checkpointing(), memory_args.mask);
   // By value: it is called once more in the backward pass if activations are recomputed.
   const auto forward = [args, memory_args](DecoderBlockImpl& block,
                                            const std::vector<torch::Tensor>& inputs,
-                                           const LayerState& layer) {
+                                           const ForwardState& layer) {
     return block.forward(inputs[0], inputs[1], args, memory_args, layer);
   };
-  const auto y = run_blocks<DecoderBlock>(blocks, {x, memory}, state, options.recompute(), forward);
+  const auto y = run_blocks<DecoderBlock>(blocks, {x, memory}, state,
+                                          options.gradient_checkpointing(), forward);
   return norm.is_empty() ? y : norm.forward(y);
 }
 
 void TransformerDecoderImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::TransformerDecoder(num_layers=" << options.num_layers() << std::boolalpha
-         << ", recompute=" << options.recompute() << ")";
+         << ", gradient_checkpointing=" << options.gradient_checkpointing() << ")";
 }
 
 }  // namespace attend

@@ -13,8 +13,8 @@ TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderOptions& 
 void TransformerEncoderImpl::reset() {
   const auto& block = options.block();
   // What is recomputed leaves nothing behind but its result: no loss, either.
-  TORCH_CHECK_VALUE(!options.recompute() || !block.experts(),
-                    "recompute (true) does not go with experts, found ",
+  TORCH_CHECK_VALUE(!options.gradient_checkpointing() || !block.experts(),
+                    "gradient_checkpointing (true) does not go with experts, found ",
                     block.experts() ? block.experts()->num_experts() : 0);
   blocks = register_module("blocks", make_blocks<TransformerBlock>(block, options.num_layers()));
   norm = make_final_norm(*this, options.final_norm(), block.residual().norm(),
@@ -22,21 +22,22 @@ void TransformerEncoderImpl::reset() {
 }
 
 torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
-                                              const LayerState& state) {
+                                              const ForwardState& state) {
   check_sequence("TransformerEncoder", x, options.block().attention().embed_dim());
-  check_recomputable(options.recompute(), args.mask);
+  check_recomputable(options.gradient_checkpointing(), args.mask);
   // By value: it is called once more in the backward pass if activations are recomputed.
   const auto forward = [args](TransformerBlockImpl& block, const std::vector<torch::Tensor>& inputs,
-                              const LayerState& layer) {
+                              const ForwardState& layer) {
     return block.forward(inputs[0], args, layer);
   };
-  const auto y = run_blocks<TransformerBlock>(blocks, {x}, state, options.recompute(), forward);
+  const auto y =
+      run_blocks<TransformerBlock>(blocks, {x}, state, options.gradient_checkpointing(), forward);
   return norm.is_empty() ? y : norm.forward(y);
 }
 
 void TransformerEncoderImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::TransformerEncoder(num_layers=" << options.num_layers() << std::boolalpha
-         << ", recompute=" << options.recompute() << ")";
+         << ", gradient_checkpointing=" << options.gradient_checkpointing() << ")";
 }
 
 }  // namespace attend

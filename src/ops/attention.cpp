@@ -14,8 +14,8 @@ namespace {
 
 /// Whether `args` forbid nothing but later keys.
 bool only_causal(const AttentionArgs& args) {
-  return args.causal && !args.mask.defined() && !args.key_valid.defined() &&
-         !args.segments.defined() && !args.positions.defined() && args.window == 0;
+  return args.causal && !args.mask.defined() && !args.key_mask.defined() &&
+         !args.segments.defined() && !args.positions.defined() && args.sliding_window == 0;
 }
 
 /// The fused kernels align `is_causal` at the top left, which is the same when T = S. A trace must
@@ -47,7 +47,7 @@ SafeMask without_dead_rows(torch::Tensor mask, const torch::Tensor& query) {
   if (!is_bool) mask = mask.to(query.scalar_type());
   // Softmax over nothing is NaN, forward and backward. Such a row attends to everything instead,
   // and what it gives is then replaced by zeros, which stops its gradient too.
-  const auto dead = rows_without_keys(mask);
+  const auto dead = fully_masked_rows(mask);
   return {is_bool ? mask.logical_or(dead) : mask.masked_fill(dead, 0.0), dead};
 }
 
@@ -114,7 +114,7 @@ AttentionOutput dot_product_attention(const torch::Tensor& query, const torch::T
       !spelled_out && only_causal(args) && kernel_can_mask_causally(query, key, options.scale);
   const bool needs_mask = !causal_in_kernel && !(only_causal(args) && is_single_step(query));
   const auto [mask, dead] =
-      without_dead_rows(needs_mask ? visible_keys(query, key, args) : torch::Tensor(), query);
+      without_dead_rows(needs_mask ? attention_mask(query, key, args) : torch::Tensor(), query);
 
   auto result = spelled_out ? attend_with_weights(query, key, value, mask, options)
                             : attend_in_kernel(query, key, value, mask, causal_in_kernel, options);

@@ -79,13 +79,14 @@ void check_number_per_token(const std::string& name, const torch::Tensor& of_que
 
 void check_args(const AttentionArgs& args, const torch::Tensor& query, const torch::Tensor& key) {
   check_mask(args.mask, query, key);
-  check_per_token("key_valid", args.key_valid, key);
-  TORCH_CHECK_TYPE(!args.key_valid.defined() || args.key_valid.scalar_type() == torch::kBool,
-                   "key_valid must be bool (true = may be attended to), found ",
-                   args.key_valid.scalar_type());
+  check_per_token("key_mask", args.key_mask, key);
+  TORCH_CHECK_TYPE(!args.key_mask.defined() || args.key_mask.scalar_type() == torch::kBool,
+                   "key_mask must be bool (true = may be attended to), found ",
+                   args.key_mask.scalar_type());
   check_number_per_token("segments", args.segments, args.key_segments, query, key);
   check_number_per_token("positions", args.positions, args.key_positions, query, key);
-  TORCH_CHECK_VALUE(args.window >= 0, "window (", args.window, ") must not be negative");
+  TORCH_CHECK_VALUE(args.sliding_window >= 0, "window (", args.sliding_window,
+                    ") must not be negative");
   TORCH_CHECK_VALUE(!args.average_weights || query.dim() >= 3,
                     "average_weights needs heads (..., H, T, D), found query ", query.sizes());
 }

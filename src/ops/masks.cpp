@@ -31,7 +31,7 @@ torch::Tensor per_score(const torch::Tensor& tokens, const torch::Tensor& x, int
 
 /// Steps from the last one: ..., -2, -1, 0.
 torch::Tensor steps_to_end(const torch::Tensor& x) {
-  return -index_along(x, -2).flip(0);
+  return -positions_like(x, -2).flip(0);
 }
 
 torch::Tensor or_else(const torch::Tensor& first, const torch::Tensor& second) {
@@ -58,19 +58,19 @@ torch::Tensor causal_mask(const torch::Tensor& query, const torch::Tensor& key) 
   return key_offsets(query, key) <= 0;  // (T, S)
 }
 
-torch::Tensor visible_keys(const torch::Tensor& query, const torch::Tensor& key,
-                           const AttentionArgs& args) {
+torch::Tensor attention_mask(const torch::Tensor& query, const torch::Tensor& key,
+                             const AttentionArgs& args) {
   auto mask = args.mask;
-  if (args.key_valid.defined()) {
-    mask = combine_masks(mask, per_score(args.key_valid, query, -1));
+  if (args.key_mask.defined()) {
+    mask = combine_masks(mask, per_score(args.key_mask, query, -1));
   }
   if (args.segments.defined()) {
     mask = combine_masks(mask, same_segment(query, args));
   }
-  if (args.causal || args.window > 0) {
+  if (args.causal || args.sliding_window > 0) {
     const auto offsets = key_offsets(query, key, args);
     if (args.causal) mask = combine_masks(mask, offsets <= 0);
-    if (args.window > 0) mask = combine_masks(mask, offsets.abs() < args.window);
+    if (args.sliding_window > 0) mask = combine_masks(mask, offsets.abs() < args.sliding_window);
   }
   return mask;
 }
@@ -88,7 +88,7 @@ torch::Tensor combine_masks(const torch::Tensor& first, const torch::Tensor& sec
   return both_bool ? first.logical_and(second) : add_masks(first, second);
 }
 
-torch::Tensor rows_without_keys(const torch::Tensor& mask) {
+torch::Tensor fully_masked_rows(const torch::Tensor& mask) {
   const auto allowed = mask.scalar_type() == torch::kBool ? mask : mask.ne(kMinusInfinity);
   return allowed.any(-1, /*keepdim=*/true).logical_not();  // (..., T, 1)
 }

@@ -20,8 +20,9 @@ void check_scaling(const RotaryOptions& options) {
                       ") needs a scaling, found none");
   }
   if (options.scaling == RotaryScaling::yarn || options.scaling == RotaryScaling::llama3) {
-    TORCH_CHECK_VALUE(options.original_context > 0, "scaling ", scaling,
-                      " needs a positive original_context, found ", options.original_context);
+    TORCH_CHECK_VALUE(options.original_max_seq_len > 0, "scaling ", scaling,
+                      " needs a positive original_max_seq_len, found ",
+                      options.original_max_seq_len);
   }
   if (options.scaling == RotaryScaling::yarn) {
     TORCH_CHECK_VALUE(options.beta_slow > 0.0 && options.beta_fast > options.beta_slow,
@@ -44,7 +45,7 @@ double ramp(double x, double begin, double end) {
 
 /// The pair of channels, counted in fractions, that makes so many turns over the original context.
 double pair_that_makes(double turns, double rotary_dim, const RotaryOptions& options) {
-  const auto context = static_cast<double>(options.original_context);
+  const auto context = static_cast<double>(options.original_max_seq_len);
   return rotary_dim * std::log(context / (turns * kTurn)) / (2.0 * std::log(options.theta));
 }
 
@@ -63,7 +64,7 @@ double slowed_by_yarn(double pair, double rotary_dim, const RotaryOptions& optio
 }
 
 double slowed_by_llama3(double frequency, const RotaryOptions& options) {
-  const double turns = static_cast<double>(options.original_context) * frequency / kTurn;
+  const double turns = static_cast<double>(options.original_max_seq_len) * frequency / kTurn;
   return 1.0 - ramp(turns, options.low_freq_factor, options.high_freq_factor);
 }
 
@@ -84,12 +85,12 @@ double slowed_share(double pair, double frequency, double rotary_dim,
   return 0.0;
 }
 
-void check_turns(const RotaryTurns& turns, const torch::Tensor& x) {
+void check_tables(const RotaryTables& tables, const torch::Tensor& x) {
   TORCH_CHECK_TYPE(x.is_floating_point(), "rotate needs a float dtype, found ", x.scalar_type());
-  TORCH_CHECK_VALUE(x.dim() >= 2 && 2 * turns.cos.size(-1) <= x.size(-1),
-                    "rotate needs (..., T, D) with D of at least ", 2 * turns.cos.size(-1),
+  TORCH_CHECK_VALUE(x.dim() >= 2 && 2 * tables.cos.size(-1) <= x.size(-1),
+                    "rotate needs (..., T, D) with D of at least ", 2 * tables.cos.size(-1),
                     ", found ", x.sizes());
-  const auto positions = turns.cos.sizes().slice(0, turns.cos.sizes().size() - 1);
+  const auto positions = tables.cos.sizes().slice(0, tables.cos.sizes().size() - 1);
   const bool fits =
       !positions.empty() && positions.back() == x.size(-2) &&
       (positions.size() == 1 || (positions.size() == 2 && x.dim() >= 3 &&
@@ -128,46 +129,47 @@ std::vector<double> rotary_frequencies(int64_t head_dim, const RotaryOptions& op
   return frequencies;
 }
 
-double rotary_amplitude(const RotaryOptions& options) {
+double rotary_attention_scaling(const RotaryOptions& options) {
   if (options.scaling != RotaryScaling::yarn) return 1.0;
   return options.attention_factor > 0.0 ? options.attention_factor
                                         : 0.1 * std::log(options.factor) + 1.0;
 }
 
-RotaryTurns rotary_turns(const torch::Tensor& positions, const torch::Tensor& frequencies,
-                         double amplitude) {
+RotaryTables rotary_tables(const torch::Tensor& positions, const torch::Tensor& frequencies,
+                           double attention_scaling) {
   const auto angles =
       positions.to(frequencies.scalar_type()).unsqueeze(-1) * frequencies;  // (..., T, R/2)
-  RotaryTurns turns{angles.cos(), angles.sin()};
-  if (amplitude != 1.0) turns = {turns.cos * amplitude, turns.sin * amplitude};
-  return turns;
+  RotaryTables tables{angles.cos(), angles.sin()};
+  if (attention_scaling != 1.0)
+    tables = {tables.cos * attention_scaling, tables.sin * attention_scaling};
+  return tables;
 }
 
-torch::Tensor rotate(const torch::Tensor& x, const RotaryTurns& turns, bool interleaved) {
-  check_turns(turns, x);
-  const int64_t width = 2 * turns.cos.size(-1);
+torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables, bool interleaved) {
+  check_tables(tables, x);
+  const int64_t width = 2 * tables.cos.size(-1);
   const int64_t side = interleaved ? -1 : -2;
-  const auto turning = x.slice(-1, 0, width).to(turns.cos.scalar_type());
+  const auto turning = x.slice(-1, 0, width).to(tables.cos.scalar_type());
   const auto pairs = interleaved ? turning.unflatten(-1, {-1, 2})   // (..., T, R/2, 2)
                                  : turning.unflatten(-1, {2, -1});  // (..., T, 2, R/2)
   const auto a = pairs.select(side, 0);                             // (..., T, R/2)
   const auto b = pairs.select(side, 1);                             // (..., T, R/2)
-  const auto cos = beside_heads(turns.cos, x);
-  const auto sin = beside_heads(turns.sin, x);
+  const auto cos = beside_heads(tables.cos, x);
+  const auto sin = beside_heads(tables.sin, x);
   const auto turned = torch::stack({a * cos - b * sin, a * sin + b * cos}, side)
                           .flatten(-2)
                           .to(x.scalar_type());  // (..., T, R)
   return width == x.size(-1) ? turned : torch::cat({turned, x.slice(-1, width)}, -1);
 }
 
-torch::Tensor rotate(const torch::Tensor& x, const torch::Tensor& positions,
-                     const RotaryOptions& options) {
+torch::Tensor apply_rotary(const torch::Tensor& x, const torch::Tensor& positions,
+                           const RotaryOptions& options) {
   TORCH_CHECK_VALUE(x.dim() >= 2, "rotate needs (..., T, D), found ", x.sizes());
   const auto steps = positions.to(at::toOpMathType(x.scalar_type()));
   const auto frequencies =
       torch::tensor(rotary_frequencies(x.size(-1), options), torch::kDouble).type_as(steps);
-  return rotate(x, rotary_turns(steps, frequencies, rotary_amplitude(options)),
-                options.interleaved);
+  return apply_rotary(x, rotary_tables(steps, frequencies, rotary_attention_scaling(options)),
+                      options.interleaved);
 }
 
 }  // namespace attend

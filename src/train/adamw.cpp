@@ -10,12 +10,12 @@ constexpr double kEpsilon = 1e-8;
 
 }  // namespace
 
-AdamW::AdamW(const std::vector<TrainedParameter>& parameters, const TrainingConfig& config)
+AdamW::AdamW(const std::vector<TrainableParameter>& parameters, const TrainingConfig& config)
     : groups_{{config.weight_decay, {}, {}, {}, {}, {}}, {0.0, {}, {}, {}, {}, {}}},
       beta1_(config.beta1),
       beta2_(config.beta2) {
   for (const auto& [name, parameter, role] : parameters) {
-    auto& group = groups_[role == ParameterRole::undecayed ? 1 : 0];
+    auto& group = groups_[role == ParameterRole::no_decay ? 1 : 0];
     group.names.push_back(name);
     group.parameters.push_back(parameter);
     group.averages.push_back(torch::zeros_like(parameter));

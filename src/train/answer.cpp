@@ -1,7 +1,7 @@
 #include "attend/train/answer.h"
 
 #include "attend/input_error.h"
-#include "attend/nn/eval_scope.h"
+#include "attend/nn/eval_guard.h"
 
 #include <fmt/format.h>
 
@@ -22,12 +22,12 @@ struct Answer {
     return tokenizer.decode(generate(model, prompt, options));
   }
   std::string operator()(SequenceClassifier& model) const {
-    const EvalScope eval(*model);
+    const EvalGuard eval(*model);
     const torch::NoGradGuard no_grad;
     const auto device = model->head->weight.device();
     const auto tokens = torch::tensor(prompt, torch::kLong).to(device);  // (T)
     // Cut as in training: a longer text is judged by its beginning.
-    const auto scores = model(tokens.slice(0, 0, model->config.context));  // (C)
+    const auto scores = model(tokens.slice(0, 0, model->config.max_seq_len));  // (C)
     return classes.at(static_cast<std::size_t>(scores.argmax().item<int64_t>()));
   }
   std::string operator()(Seq2Seq& model) const {

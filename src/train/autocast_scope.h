@@ -7,9 +7,9 @@
 namespace attend::train {
 
 /// Mixed precision until the end of the scope, if the precision asks for it.
-class AutocastScope {
+class AutocastGuard {
  public:
-  AutocastScope(torch::DeviceType device, Precision precision)
+  AutocastGuard(torch::DeviceType device, Precision precision)
       : device_(device),
         enabled_(at::autocast::is_autocast_enabled(device)),
         dtype_(at::autocast::get_autocast_dtype(device)) {
@@ -18,14 +18,14 @@ class AutocastScope {
     at::autocast::set_autocast_enabled(device, true);
     at::autocast::set_autocast_dtype(device, torch::kBFloat16);
   }
-  ~AutocastScope() {
+  ~AutocastGuard() {
     // The copies that it made of the weights are of weights that the next step changes.
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
     at::autocast::set_autocast_enabled(device_, enabled_);
     at::autocast::set_autocast_dtype(device_, dtype_);
   }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
+  AutocastGuard(const AutocastGuard&) = delete;
+  AutocastGuard& operator=(const AutocastGuard&) = delete;
 
  private:
   torch::DeviceType device_;

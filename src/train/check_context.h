@@ -9,11 +9,11 @@ namespace attend::train {
 
 /// Throws InputError unless a model of the recipe can read the longest sequence of its task.
 inline void check_context(const Recipe& recipe, int64_t longest) {
-  if (recipe.context() >= longest) return;
+  if (recipe.max_seq_len() >= longest) return;
   throw InputError(
       fmt::format("context ({}) must be at least {}, the longest sequence of the task "
                   "{} in tokens",
-                  recipe.context(), longest, recipe.task));
+                  recipe.max_seq_len(), longest, recipe.task));
 }
 
 }  // namespace attend::train

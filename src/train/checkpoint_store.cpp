@@ -4,7 +4,7 @@
 #include "attend/io/files.h"
 #include "attend/io/safetensors.h"
 #include "attend/train/checksum.h"
-#include "train/standing_json.h"
+#include "train/trainer_state_json.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -67,9 +67,9 @@ bool is_checkpoint(std::string_view name) {
          name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
 }
 
-Snapshot read(const fs::path& folder) {
+Checkpoint read(const fs::path& folder) {
   verify(folder);
-  return {.standing = standing_from_json(read_bytes(folder / kStanding)),
+  return {.trainer_state = trainer_state_from_json(read_bytes(folder / kStanding)),
           .weights = load_safetensors(folder / kWeights).tensors,
           .state = load_safetensors(folder / kState).tensors,
           .best = load_safetensors(folder / kBest).tensors};
@@ -79,18 +79,18 @@ Snapshot read(const fs::path& folder) {
 
 CheckpointStore::CheckpointStore(fs::path directory) : directory_(std::move(directory)) {}
 
-void CheckpointStore::save(const Snapshot& snapshot) {
+void CheckpointStore::save(const Checkpoint& checkpoint) {
   const auto partial = directory_ / kPartial;
   const auto replaced = directory_ / kReplaced;
-  const auto target = directory_ / fmt::format("{}{:09}", kPrefix, snapshot.standing.step);
+  const auto target = directory_ / fmt::format("{}{:09}", kPrefix, checkpoint.trainer_state.step);
   fs::remove_all(partial);  // of a run that was killed
   fs::remove_all(replaced);
   fs::create_directories(partial);
   try {
-    save_safetensors(partial / kWeights, {.tensors = snapshot.weights, .metadata = {}});
-    save_safetensors(partial / kState, {.tensors = snapshot.state, .metadata = {}});
-    save_safetensors(partial / kBest, {.tensors = snapshot.best, .metadata = {}});
-    replace_file(partial / kStanding, to_json(snapshot.standing));
+    save_safetensors(partial / kWeights, {.tensors = checkpoint.weights, .metadata = {}});
+    save_safetensors(partial / kState, {.tensors = checkpoint.state, .metadata = {}});
+    save_safetensors(partial / kBest, {.tensors = checkpoint.best, .metadata = {}});
+    replace_file(partial / kStanding, to_json(checkpoint.trainer_state));
     replace_file(partial / kManifest, text_of(manifest_of(partial)));
   } catch (...) {
     std::error_code ignored;
@@ -114,11 +114,11 @@ void CheckpointStore::save(const Snapshot& snapshot) {
   }
 }
 
-std::optional<CheckpointStore::Found> CheckpointStore::load_latest() const {
+std::optional<LoadedCheckpoint> CheckpointStore::load_latest() const {
   std::vector<std::string> damaged;
   for (const auto& folder : newest_first()) {
     try {
-      return Found{read(folder), folder, damaged};
+      return LoadedCheckpoint{read(folder), folder, damaged};
     } catch (const InputError& error) {
       damaged.emplace_back(error.what());
     }

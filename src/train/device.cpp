@@ -25,7 +25,7 @@ std::optional<torch::Device> device_of(const std::string& name) {
 
 }  // namespace
 
-torch::Device find_device(const std::string& name) {
+torch::Device resolve_device(const std::string& name) {
   const int64_t gpus = static_cast<int64_t>(torch::cuda::device_count());
   if (name == "auto") return gpus > 0 ? torch::kCUDA : torch::kCPU;
   const auto device = device_of(name);
@@ -36,7 +36,7 @@ torch::Device find_device(const std::string& name) {
   throw InputError(fmt::format("device: {} is not there: {} GPUs found", name, gpus));
 }
 
-void use_threads(int64_t threads) {
+void set_num_threads(int64_t threads) {
   if (threads > 0) torch::set_num_threads(static_cast<int>(threads));
 }
 

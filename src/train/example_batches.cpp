@@ -75,7 +75,7 @@ Batch classification_rows(const std::vector<Example>& examples, const RowLayout&
   Batch batch{to_tensor(tokens, layout.length, layout.padding),
               torch::tensor(numbers, torch::kLong)};
   batch.answers = torch::ones_like(batch.targets, torch::kBool);
-  batch.valid = to_tensor(valid, layout.length, 0).to(torch::kBool);
+  batch.key_mask = to_tensor(valid, layout.length, 0).to(torch::kBool);
   return batch;
 }
 
@@ -98,7 +98,7 @@ Batch translation_rows(const std::vector<Example>& examples, const RowLayout& la
   Batch batch{to_tensor(sources, layout.length, layout.padding),
               to_tensor(targets, layout.length, kIgnored)};
   batch.answers = batch.targets.ne(kIgnored);
-  batch.valid = to_tensor(valid, layout.length, 0).to(torch::kBool);
+  batch.key_mask = to_tensor(valid, layout.length, 0).to(torch::kBool);
   batch.decoder_tokens = to_tensor(read, layout.length, layout.padding);
   return batch;
 }

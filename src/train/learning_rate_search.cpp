@@ -28,14 +28,14 @@ std::vector<double> smooth(const std::vector<LearningRateTrial>& trials) {
 class Search : public Observer {
  public:
   void on_progress(const Progress& progress) override {
-    if (!std::isfinite(progress.loss) || !std::isfinite(progress.gradient_norm)) {
+    if (!std::isfinite(progress.train_loss) || !std::isfinite(progress.grad_norm)) {
       over_ = true;
       return;
     }
-    trials_.push_back({progress.learning_rate, progress.loss});
-    lowest_ = std::min(lowest_, progress.loss);
+    trials_.push_back({progress.lr, progress.train_loss});
+    lowest_ = std::min(lowest_, progress.train_loss);
     // Above the first loss, what was learned is lost.
-    hopeless_ = progress.loss > trials_.front().loss ? hopeless_ + 1 : 0;
+    hopeless_ = progress.train_loss > trials_.front().loss ? hopeless_ + 1 : 0;
     if (lowest_ < (1.0 - kLeastFall) * trials_.front().loss && hopeless_ >= kHopeless) over_ = true;
   }
 
@@ -58,7 +58,7 @@ LearningRateSearch search_learning_rate(Model model, const Task& task, TrainingC
                     "expected 0 < lowest < highest and at least 2 steps, found ", range.lowest,
                     ", ", range.highest, " and ", range.steps);
   // No evaluation: neither an interval nor the last step comes before the search stops.
-  config.steps = config.eval_every = range.steps + 1;
+  config.max_steps = config.eval_every = range.steps + 1;
   config.log_every = 1;
   config.on_nonfinite = OnNonFinite::skip;
   const double log_ratio = std::log(range.highest / range.lowest);

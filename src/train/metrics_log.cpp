@@ -37,14 +37,14 @@ MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t resumed_step)
     : file_(open_log(path, resumed_step)) {}
 
 void MetricsLog::on_progress(const Progress& progress) {
-  nlohmann::ordered_json line{{"step", progress.step}, {"loss", progress.loss}};
+  nlohmann::ordered_json line{{"step", progress.step}, {"train_loss", progress.train_loss}};
   if (progress.accuracy) line["accuracy"] = *progress.accuracy;
-  line.update({{"learning_rate", progress.learning_rate},
-               {"gradient_norm", progress.gradient_norm},
+  line.update({{"lr", progress.lr},
+               {"grad_norm", progress.grad_norm},
                {"seconds", progress.seconds},
                {"tokens_per_second", progress.tokens_per_second},
                {"memory", progress.memory},
-               {"skipped", progress.skipped}});
+               {"skipped_steps", progress.skipped_steps}});
   file_.append(line.dump() + "\n");
 }
 

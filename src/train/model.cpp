@@ -17,7 +17,7 @@ struct MakeModel {
   }
   Model operator()(SequenceClassifierConfig config) const {
     config.vocab_size = vocabulary;
-    config.classes = classes;
+    config.num_classes = classes;
     return SequenceClassifier(config);
   }
   Model operator()(Seq2SeqConfig config) const {
@@ -32,10 +32,10 @@ struct Logits {
 
   torch::Tensor operator()(LanguageModel& model) const { return model(batch.tokens); }
   torch::Tensor operator()(SequenceClassifier& model) const {
-    return model(batch.tokens, batch.valid);
+    return model(batch.tokens, batch.key_mask);
   }
   torch::Tensor operator()(Seq2Seq& model) const {
-    return model(batch.tokens, batch.decoder_tokens, batch.valid);
+    return model(batch.tokens, batch.decoder_tokens, batch.key_mask);
   }
 };
 
@@ -50,7 +50,7 @@ torch::nn::Module& module_of(const Model& model) {
   return std::visit([](const auto& kind) -> torch::nn::Module& { return *kind.ptr(); }, model);
 }
 
-torch::Tensor token_table(const Model& model) {
+torch::Tensor token_embedding_weight(const Model& model) {
   return std::visit(
       [](const auto& kind) {
         if constexpr (std::is_same_v<std::decay_t<decltype(kind)>, Seq2Seq>)

@@ -17,7 +17,7 @@ constexpr double kUsualSizeInAdamW = 0.2;  // root mean square of a step's eleme
 
 }  // namespace
 
-torch::Tensor orthogonalized(const torch::Tensor& matrix) {
+torch::Tensor newton_schulz(const torch::Tensor& matrix) {
   const bool is_tall = matrix.size(0) > matrix.size(1);
   auto x = matrix.to(torch::kBFloat16);
   if (is_tall) x = x.t();  // so that x x^T is the smaller one of the two products
@@ -30,7 +30,7 @@ torch::Tensor orthogonalized(const torch::Tensor& matrix) {
   return is_tall ? x.t() : x;
 }
 
-Muon::Muon(const std::vector<TrainedParameter>& matrices, const TrainingConfig& config)
+Muon::Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig& config)
     : momentum_(config.momentum), weight_decay_(config.weight_decay) {
   for (const auto& [name, parameter, role] : matrices) {
     TORCH_CHECK_VALUE(parameter.dim() == 2, "Muon takes matrices, found ", name, " ",
@@ -50,7 +50,7 @@ void Muon::step(Matrix& matrix, double learning_rate) const {
   auto& [name, parameter, momentum] = matrix;
   const auto& gradient = parameter.grad();
   momentum.lerp_(gradient, 1.0 - momentum_);
-  const auto direction = orthogonalized(gradient.lerp(momentum, momentum_));  // Nesterov's
+  const auto direction = newton_schulz(gradient.lerp(momentum, momentum_));  // Nesterov's
   // An orthogonal (M, N) has elements of 1 / sqrt(max(M, N)).
   const auto longer_side = static_cast<double>(std::max(parameter.size(0), parameter.size(1)));
   const double length = learning_rate * (kUsualSizeInAdamW * std::sqrt(longer_side));

@@ -1,7 +1,7 @@
 #include "attend/train/optimizer.h"
 
 #include "attend/input_error.h"
-#include "attend/nn/trained_parameters.h"
+#include "attend/nn/trainable_parameters.h"
 #include "attend/train/adamw.h"
 #include "attend/train/muon.h"
 
@@ -39,7 +39,7 @@ class OptimizerGroup : public Optimizer {
   std::vector<std::unique_ptr<Optimizer>> members_;
 };
 
-std::unique_ptr<Optimizer> make_muon(std::vector<TrainedParameter> parameters,
+std::unique_ptr<Optimizer> make_muon(std::vector<TrainableParameter> parameters,
                                      const TrainingConfig& config) {
   const auto rest = std::stable_partition(
       parameters.begin(), parameters.end(),
@@ -89,7 +89,7 @@ void Optimizer::load_state(const State& state) {
 
 std::unique_ptr<Optimizer> make_optimizer(const torch::nn::Module& module,
                                           const TrainingConfig& config) {
-  auto parameters = trained_parameters(module);
+  auto parameters = trainable_parameters(module);
   switch (config.optimizer) {
     case OptimizerKind::adamw:
       return std::make_unique<AdamW>(parameters, config);

@@ -117,7 +117,7 @@ void choose_kind(const toml::table& table, const std::string& file, Recipe& reci
     const auto previous = recipe;
     recipe.model = config;
     recipe.stack() = previous.stack();
-    recipe.context() = previous.context();
+    recipe.max_seq_len() = previous.max_seq_len();
     return;
   }
   throw InputError(fmt::format("{}: {}: expected one of {}, found '{}'", file, kKindKey,

@@ -175,7 +175,7 @@ struct FoundWeights {
 FoundWeights read_weights(const fs::path& directory, Weights weights) {
   if (weights == Weights::last) {
     if (auto found = latest_checkpoint(directory)) {
-      return {std::move(found->snapshot.weights), found->path};
+      return {std::move(found->checkpoint.weights), found->path};
     }
     throw InputError(fmt::format("{}: there is no checkpoint yet", directory.string()));
   }
@@ -229,26 +229,26 @@ std::unique_ptr<RunLock> create_run(const fs::path& directory, const Recipe& rec
   return lock;
 }
 
-RunKeeper::RunKeeper(const fs::path& directory)
+RunCheckpointSink::RunCheckpointSink(const fs::path& directory)
     : directory_(directory), checkpoints_(directory / RunFiles::checkpoints) {}
 
-void RunKeeper::keep_best(const std::map<std::string, torch::Tensor>& weights) {
+void RunCheckpointSink::save_best(const std::map<std::string, torch::Tensor>& weights) {
   save_safetensors(
       directory_ / RunFiles::model,
       {.tensors = weights, .metadata = {{"format", "pt"}, {kChecksum, checksum_of(weights)}}});
 }
 
-void RunKeeper::keep(const Snapshot& snapshot) {
-  checkpoints_.save(snapshot);
+void RunCheckpointSink::save(const Checkpoint& checkpoint) {
+  checkpoints_.save(checkpoint);
 }
 
-std::string RunKeeper::latest() const {
+std::string RunCheckpointSink::latest_path() const {
   return checkpoints_.latest().string();
 }
 
 void finish_run(const fs::path& directory, const Recipe& recipe, const Model& model,
-                const Outcome& outcome) {
-  const auto& standing = outcome.standing;
+                const TrainResult& outcome) {
+  const auto& standing = outcome.state;
   const auto& best = standing.best.value();
   Json summary{{"task", recipe.task},
                {"parameters", parameter_count(module_of(model))},
@@ -259,7 +259,7 @@ void finish_run(const fs::path& directory, const Recipe& recipe, const Model& mo
                {"train_loss", standing.train_loss},
                {"val_loss", best.loss}};
   if (best.accuracy) summary["accuracy"] = *best.accuracy;
-  if (standing.skipped > 0) summary["skipped_steps"] = standing.skipped;
+  if (standing.skipped_steps > 0) summary["skipped_steps"] = standing.skipped_steps;
   replace_file(directory / RunFiles::summary, summary.dump(2) + "\n");
   fs::remove_all(directory / RunFiles::replaced);
 }
@@ -270,7 +270,7 @@ Run load_run(const fs::path& directory, Weights weights) {
   auto data = read_data_record(directory);
   const auto found = read_weights(directory, weights);
   auto model = make_model(recipe, tokenizer->size(), data.classes.size());
-  naming(found.path.string(), [&] { load_state_dict(module_of(model), found.tensors); });
+  with_source(found.path.string(), [&] { load_state_dict(module_of(model), found.tensors); });
   module_of(model).eval();
   return {.recipe = std::move(recipe),
           .tokenizer = std::move(tokenizer),
@@ -283,7 +283,7 @@ Recipe recipe_of_run(const fs::path& directory) {
   check_is_run(directory);
   auto recipe = read_recipe(directory / RunFiles::recipe, Recipe{});
   const auto fixed = read_data_record(directory).fixed;
-  naming((directory / RunFiles::recipe).string(), [&] {
+  with_source((directory / RunFiles::recipe).string(), [&] {
     check_recipe(recipe);
     const auto changed = differences_of(fixed, fixed_values(recipe));
     if (changed.empty()) return;
@@ -326,14 +326,14 @@ void keep_recipe(const fs::path& directory, const Recipe& recipe) {
   replace_file(directory / RunFiles::recipe, to_toml(recipe));
 }
 
-bool is_finished(const fs::path& directory, const Standing& standing) {
+bool is_finished(const fs::path& directory, const TrainerState& standing) {
   const auto file = directory / RunFiles::summary;
   if (!fs::exists(file)) return false;
   const auto summary = Json::parse(read_bytes(file), nullptr, /*allow_exceptions=*/false);
   return summary.is_object() && summary.contains("steps") && summary["steps"] == standing.step;
 }
 
-std::optional<CheckpointStore::Found> latest_checkpoint(const fs::path& directory) {
+std::optional<LoadedCheckpoint> latest_checkpoint(const fs::path& directory) {
   return CheckpointStore(directory / RunFiles::checkpoints).load_latest();
 }
 

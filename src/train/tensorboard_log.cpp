@@ -123,9 +123,9 @@ TensorBoardLog::TensorBoardLog(const fs::path& directory, int64_t resumed_step)
 }
 
 void TensorBoardLog::on_progress(const Progress& progress) {
-  std::vector<Scalar> scalars{{"train/loss", progress.loss},
-                              {"train/learning_rate", progress.learning_rate},
-                              {"train/gradient_norm", progress.gradient_norm},
+  std::vector<Scalar> scalars{{"train/loss", progress.train_loss},
+                              {"train/lr", progress.lr},
+                              {"train/grad_norm", progress.grad_norm},
                               {"train/tokens_per_second", progress.tokens_per_second},
                               {"train/memory", static_cast<double>(progress.memory)}};
   if (progress.accuracy) scalars.push_back({"train/accuracy", *progress.accuracy});

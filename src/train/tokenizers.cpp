@@ -15,21 +15,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TextUnit unit_in(const nlohmann::json& description) {
+TokenizerKind unit_in(const nlohmann::json& description) {
   const auto name = description.at("unit").get<std::string>();
-  const auto unit = from_string<TextUnit>(name);
+  const auto unit = from_string<TokenizerKind>(name);
   if (!unit) {
     throw InputError(fmt::format("unknown unit '{}': expected character, byte, word or subword",
                                  printable(name)));
   }
-  const bool is_whole = unit == TextUnit::byte || unit == TextUnit::subword;
+  const bool is_whole = unit == TokenizerKind::byte || unit == TokenizerKind::subword;
   if (is_whole && description.size() != 1) {
     throw InputError(fmt::format("{}s have no other key than unit", name));
   }
   return *unit;
 }
 
-TextUnit read_unit(const std::string& json) {
+TokenizerKind read_unit(const std::string& json) {
   try {
     return unit_in(nlohmann::json::parse(json));
   } catch (const nlohmann::json::exception& error) {
@@ -39,21 +39,22 @@ TextUnit read_unit(const std::string& json) {
 
 std::unique_ptr<Tokenizer> load_subwords(const fs::path& file) {
   auto model = read_bytes(file);
-  return naming(file.string(),
-                [&] { return std::make_unique<SubwordTokenizer>(std::move(model)); });
+  return with_source(file.string(),
+                     [&] { return std::make_unique<SubwordTokenizer>(std::move(model)); });
 }
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> make_tokenizer(TextUnit unit, std::string_view text, int64_t max_size) {
+std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind unit, std::string_view text,
+                                          int64_t max_size) {
   switch (unit) {
-    case TextUnit::character:
+    case TokenizerKind::character:
       return std::make_unique<Vocabulary>(Vocabulary::of_characters(text));
-    case TextUnit::byte:
+    case TokenizerKind::byte:
       return std::make_unique<ByteTokenizer>();
-    case TextUnit::word:
+    case TokenizerKind::word:
       return std::make_unique<Vocabulary>(Vocabulary::of_words(text, max_size));
-    case TextUnit::subword:
+    case TokenizerKind::subword:
       return std::make_unique<SubwordTokenizer>(SubwordTokenizer::learn(text, max_size));
   }
   throw std::logic_error("a unit of text without a tokenizer");
@@ -62,14 +63,14 @@ std::unique_ptr<Tokenizer> make_tokenizer(TextUnit unit, std::string_view text, 
 std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   const auto file = directory / kTokenizerFile;
   const auto json = read_bytes(file);
-  switch (naming(file.string(), [&] { return read_unit(json); })) {
-    case TextUnit::byte:
+  switch (with_source(file.string(), [&] { return read_unit(json); })) {
+    case TokenizerKind::byte:
       return std::make_unique<ByteTokenizer>();
-    case TextUnit::subword:
+    case TokenizerKind::subword:
       return load_subwords(directory / kSubwordFile);
     default:
-      return naming(file.string(),
-                    [&] { return std::make_unique<Vocabulary>(Vocabulary::from_json(json)); });
+      return with_source(file.string(),
+                         [&] { return std::make_unique<Vocabulary>(Vocabulary::from_json(json)); });
   }
 }
 

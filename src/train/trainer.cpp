@@ -79,71 +79,75 @@ Trainer::Trainer(Model model, const Task& task, const TrainingConfig& config, Sc
       device_(parameters_.front().device()),
       optimizer_(make_optimizer(module_of(model_), config)),
       sampler_(static_cast<uint64_t>(config.seed)) {
-  if (!schedule_) schedule_ = [config](int64_t step) { return learning_rate(config, step); };
+  if (!schedule_) schedule_ = [config](int64_t step) { return lr_at(config, step); };
   torch::manual_seed(static_cast<uint64_t>(config.seed));
 }
 
-Outcome Trainer::run(const TrainerHooks& hooks) {
+TrainResult Trainer::run(const TrainerHooks& hooks) {
   module_of(model_).train();
-  if (hooks.keeper != nullptr && !best_weights_.empty()) hooks.keeper->keep_best(best_weights_);
-  Outcome outcome;
-  const auto done = [&] { return standing_.step >= config_.steps || out_of_patience(); };
-  int64_t kept = standing_.step;
-  while (!done() && outcome.ending != Ending::stop_requested) {
+  if (hooks.checkpoint_sink != nullptr && !best_weights_.empty())
+    hooks.checkpoint_sink->save_best(best_weights_);
+  TrainResult outcome;
+  const auto done = [&] { return state_.step >= config_.max_steps || out_of_patience(); };
+  int64_t kept = state_.step;
+  while (!done() && outcome.stop_reason != StopReason::stop_requested) {
     step(hooks);
     if (reports()) report(hooks);
     if (evaluates()) evaluate(hooks);
-    if (hooks.stop_requested && hooks.stop_requested()) outcome.ending = Ending::stop_requested;
-    if (hooks.keeper != nullptr && standing_.step % config_.checkpoint_every == 0) {
+    if (hooks.stop_requested && hooks.stop_requested())
+      outcome.stop_reason = StopReason::stop_requested;
+    if (hooks.checkpoint_sink != nullptr && state_.step % config_.checkpoint_every == 0) {
       keep(hooks);
-      kept = standing_.step;
+      kept = state_.step;
     }
   }
-  if (hooks.keeper != nullptr && kept != standing_.step) keep(hooks);
+  if (hooks.checkpoint_sink != nullptr && kept != state_.step) keep(hooks);
   for (auto* observer : hooks.observers) observer->on_finish();
-  if (done() && !standing_.best) {
+  if (done() && !state_.best) {
     throw std::runtime_error(
-        fmt::format("no evaluation in {} steps had a finite loss; try a lower lr", standing_.step));
+        fmt::format("no evaluation in {} steps had a finite loss; try a lower lr", state_.step));
   }
-  if (done()) outcome.ending = out_of_patience() ? Ending::patience : Ending::all_steps;
-  outcome.standing = standing_;
-  outcome.tokens_per_second = static_cast<double>(standing_.tokens) / standing_.training_seconds;
+  if (done())
+    outcome.stop_reason = out_of_patience() ? StopReason::patience : StopReason::max_steps;
+  outcome.state = state_;
+  outcome.tokens_per_second = static_cast<double>(state_.tokens) / state_.training_seconds;
   return outcome;
 }
 
 /// Whether there is an evaluation after the step that was begun last.
 bool Trainer::evaluates() const {
-  return standing_.step % config_.eval_every == 0 || standing_.step == config_.steps;
+  return state_.step % config_.eval_every == 0 || state_.step == config_.max_steps;
 }
 
 bool Trainer::reports() const {
-  return evaluates() || standing_.step % config_.log_every == 0;
+  return evaluates() || state_.step % config_.log_every == 0;
 }
 
 void Trainer::step(const TrainerHooks& hooks) {
-  const Stopwatch watch(standing_.training_seconds);
-  const double max_norm = config_.clip > 0 ? config_.clip : INFINITY;
-  progress_.learning_rate = schedule_(standing_.step);
-  progress_.step = ++standing_.step;
+  const Stopwatch watch(state_.training_seconds);
+  const double max_norm = config_.max_grad_norm > 0 ? config_.max_grad_norm : INFINITY;
+  progress_.lr = schedule_(state_.step);
+  progress_.step = ++state_.step;
   accumulate_gradients();
-  progress_.gradient_norm = torch::nn::utils::clip_grad_norm_(parameters_, max_norm);
-  standing_.train_loss = progress_.loss;
-  if (std::isfinite(progress_.loss) && std::isfinite(progress_.gradient_norm)) {
-    optimizer_->step(progress_.learning_rate);
+  progress_.grad_norm = torch::nn::utils::clip_grad_norm_(parameters_, max_norm);
+  state_.train_loss = progress_.train_loss;
+  if (std::isfinite(progress_.train_loss) && std::isfinite(progress_.grad_norm)) {
+    optimizer_->step(progress_.lr);
   } else {
     // What the weights themselves have lost no later step gives back.
     const bool spoilt = !all_finite(state_dict(module_of(model_)));
     if (spoilt || config_.on_nonfinite == OnNonFinite::stop) stop_at_nonfinite(hooks, spoilt);
-    ++standing_.skipped;
+    ++state_.skipped_steps;
   }
 }
 
 void Trainer::stop_at_nonfinite(const TrainerHooks& hooks, bool spoilt) const {
-  const auto latest = hooks.keeper == nullptr ? std::string() : hooks.keeper->latest();
+  const auto latest =
+      hooks.checkpoint_sink == nullptr ? std::string() : hooks.checkpoint_sink->latest_path();
   throw std::runtime_error(fmt::format(
       "the loss is {} and its gradient's norm {} at step {}, learning rate {:.3g}{}; the last good "
       "checkpoint: {}; try a lower lr{}",
-      progress_.loss, progress_.gradient_norm, progress_.step, progress_.learning_rate,
+      progress_.train_loss, progress_.grad_norm, progress_.step, progress_.lr,
       spoilt ? ": the weights are not finite themselves" : "", latest.empty() ? "none yet" : latest,
       spoilt ? "" : ", or on_nonfinite = skip"));
 }
@@ -152,90 +156,90 @@ void Trainer::accumulate_gradients() {
   optimizer_->zero_grad();
   std::vector<Batch> batches;
   int64_t targets = 0;
-  for (int64_t i = 0; i < config_.accumulate; ++i) {
-    batches.push_back(task_.training_batch(config_.batch, sampler_));
+  for (int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) {
+    batches.push_back(task_.training_batch(config_.batch_size, sampler_));
     targets += counted_targets(batches.back());
-    standing_.tokens += tokens_in(batches.back());
+    state_.tokens += tokens_in(batches.back());
   }
   // Each batch's sum over the number of all targets: the mean of the batches' means would give the
   // targets of a batch with few of them more weight.
   auto mean = torch::zeros({}, torch::TensorOptions(device_).dtype(torch::kDouble));
-  AnswerCount answers;
+  ExactMatch answers;
   for (const auto& rows : batches) {
     const auto batch = map_batch(rows, [&](const auto& tensor) { return tensor.to(device_); });
     auto loss = [&] {
-      const AutocastScope autocast(device_.type(), config_.precision);
+      const AutocastGuard autocast(device_.type(), config_.precision);
       const auto logits = logits_of(model_, batch);
-      if (reports()) answers += count_answers(logits, batch);
+      if (reports()) answers += exact_match(logits, batch);
       return summed_loss(logits, batch.targets, config_.label_smoothing);
     }();
     loss = loss / static_cast<double>(targets);
-    const auto balance = balance_loss(module_of(model_)) / static_cast<double>(config_.accumulate);
-    (loss + config_.balance * balance).backward();
+    const auto balance = router_aux_loss(module_of(model_)) /
+                         static_cast<double>(config_.gradient_accumulation_steps);
+    (loss + config_.router_aux_loss_coef * balance).backward();
     mean += loss.detach();
   }
-  progress_.loss = mean.item<double>();
+  progress_.train_loss = mean.item<double>();
   progress_.accuracy = answers.accuracy();
 }
 
 void Trainer::report(const TrainerHooks& hooks) {
-  progress_.seconds = standing_.seconds();
-  progress_.tokens_per_second = static_cast<double>(standing_.tokens - reported_tokens_) /
-                                (standing_.training_seconds - reported_seconds_);
+  progress_.seconds = state_.seconds();
+  progress_.tokens_per_second = static_cast<double>(state_.tokens - reported_tokens_) /
+                                (state_.training_seconds - reported_seconds_);
   progress_.memory = peak_memory();
-  progress_.skipped = standing_.skipped;
-  reported_tokens_ = standing_.tokens;
-  reported_seconds_ = standing_.training_seconds;
+  progress_.skipped_steps = state_.skipped_steps;
+  reported_tokens_ = state_.tokens;
+  reported_seconds_ = state_.training_seconds;
   for (auto* observer : hooks.observers) observer->on_progress(progress_);
 }
 
 void Trainer::evaluate(const TrainerHooks& hooks) {
   {
-    const Stopwatch watch(standing_.evaluation_seconds);
-    standing_.last = attend::train::evaluate(model_, task_);
+    const Stopwatch watch(state_.evaluation_seconds);
+    state_.last = attend::train::evaluate(model_, task_);
   }
-  ++standing_.evaluations_without_gain;
-  if (std::isfinite(standing_.last->loss) &&
-      (!standing_.best || standing_.last->loss < standing_.best->loss)) {
-    standing_.best = standing_.last;
-    standing_.best_step = standing_.step;
-    standing_.evaluations_without_gain = 0;
+  ++state_.evaluations_without_gain;
+  if (std::isfinite(state_.last->loss) && (!state_.best || state_.last->loss < state_.best->loss)) {
+    state_.best = state_.last;
+    state_.best_step = state_.step;
+    state_.evaluations_without_gain = 0;
     best_weights_ = copies_of(state_dict(module_of(model_)));
-    if (hooks.keeper != nullptr) hooks.keeper->keep_best(best_weights_);
+    if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->save_best(best_weights_);
   }
-  for (auto* observer : hooks.observers) observer->on_evaluation(standing_.step, *standing_.last);
+  for (auto* observer : hooks.observers) observer->on_evaluation(state_.step, *state_.last);
 }
 
 /// A step can spoil the weights, which the next loss tells first: they do not push out good ones.
 void Trainer::keep(const TrainerHooks& hooks) const {
   const auto now = snapshot();
-  if (all_finite(now.weights)) hooks.keeper->keep(now);
+  if (all_finite(now.weights)) hooks.checkpoint_sink->save(now);
 }
 
 bool Trainer::out_of_patience() const {
-  return config_.patience > 0 && standing_.evaluations_without_gain >= config_.patience;
+  return config_.patience > 0 && state_.evaluations_without_gain >= config_.patience;
 }
 
-Snapshot Trainer::snapshot() const {
-  Snapshot snapshot{.standing = standing_,
-                    .weights = state_dict(module_of(model_)),
-                    .state = {},
-                    .best = best_weights_};
+Checkpoint Trainer::snapshot() const {
+  Checkpoint snapshot{.trainer_state = state_,
+                      .weights = state_dict(module_of(model_)),
+                      .state = {},
+                      .best = best_weights_};
   add_with_prefix(snapshot.state, kOptimizer, optimizer_->state());
   add_with_prefix(snapshot.state, kSampler, sampler_.state());
   add_with_prefix(snapshot.state, kRandom, random_states(device_));
   return snapshot;
 }
 
-void Trainer::restore(const Snapshot& snapshot) {
+void Trainer::restore(const Checkpoint& snapshot) {
   load_state_dict(module_of(model_), snapshot.weights);
   optimizer_->load_state(without_prefix(snapshot.state, kOptimizer));
   sampler_.load_state(without_prefix(snapshot.state, kSampler));
   set_random_states(device_, without_prefix(snapshot.state, kRandom));
-  standing_ = snapshot.standing;
+  state_ = snapshot.trainer_state;
   best_weights_ = snapshot.best;
-  reported_seconds_ = standing_.training_seconds;
-  reported_tokens_ = standing_.tokens;
+  reported_seconds_ = state_.training_seconds;
+  reported_tokens_ = state_.tokens;
 }
 
 }  // namespace attend::train

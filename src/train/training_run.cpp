@@ -20,9 +20,9 @@ std::vector<std::string> token_names(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-Prepared prepare(const Recipe& recipe) {
-  use_threads(recipe.training.threads);
-  const auto device = find_device(recipe.training.device);
+TrainingSetup make_training_setup(const Recipe& recipe) {
+  set_num_threads(recipe.training.threads);
+  const auto device = resolve_device(recipe.training.device);
   auto task = make_task(recipe);
   auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
   module_of(model).to(device);
@@ -32,7 +32,7 @@ Prepared prepare(const Recipe& recipe) {
 TrainingRun::TrainingRun(std::filesystem::path directory, const Recipe& recipe)
     : directory_(std::move(directory)),
       recipe_(recipe),
-      prepared_(prepare(recipe)),
+      prepared_(make_training_setup(recipe)),
       trainer_(std::make_unique<Trainer>(prepared_.model, task(), recipe.training)) {}
 
 TrainingRun TrainingRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
@@ -50,22 +50,22 @@ TrainingRun TrainingRun::resume(const std::filesystem::path& directory, const Re
   return run;
 }
 
-void TrainingRun::restore(const CheckpointStore::Found& found) {
-  check_is_open(found.snapshot.standing);
-  trainer_->restore(found.snapshot);
-  begun_ = found.snapshot.standing;
+void TrainingRun::restore(const LoadedCheckpoint& found) {
+  check_is_open(found.checkpoint.trainer_state);
+  trainer_->restore(found.checkpoint);
+  begun_ = found.checkpoint.trainer_state;
   damaged_ = found.damaged;
 }
 
 /// A run that has done its last step, but was ended before it was finished, is open: it is to be
 /// finished.
-void TrainingRun::check_is_open(const Standing& standing) const {
+void TrainingRun::check_is_open(const TrainerState& standing) const {
   const auto& training = recipe_.training;
   const bool finished = is_finished(directory_, standing);
-  if (standing.step > training.steps ||
-      (standing.step == training.steps && (finished || !standing.best))) {
+  if (standing.step > training.max_steps ||
+      (standing.step == training.max_steps && (finished || !standing.best))) {
     throw InputError(fmt::format("{} has done {} steps of {}: raise steps to go on",
-                                 directory_.string(), standing.step, training.steps));
+                                 directory_.string(), standing.step, training.max_steps));
   }
   if (finished && training.patience > 0 && standing.evaluations_without_gain >= training.patience) {
     throw InputError(
@@ -74,21 +74,22 @@ void TrainingRun::check_is_open(const Standing& standing) const {
   }
 }
 
-Outcome TrainingRun::train(const std::vector<Observer*>& observers,
-                           const std::function<bool()>& stop_requested) {
+TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
+                               const std::function<bool()>& stop_requested) {
   // On a thread of their own, so that a slow disk does not hold up training.
   BackgroundObserver files(
       {std::make_shared<MetricsLog>(directory_ / RunFiles::metrics, begun_.step),
        std::make_shared<TensorBoardLog>(directory_ / RunFiles::tensorboard, begun_.step)});
-  RunKeeper keeper(directory_);
+  RunCheckpointSink keeper(directory_);
   std::vector<Observer*> all{&files};
   all.insert(all.end(), observers.begin(), observers.end());
-  return trainer_->run({.observers = all, .keeper = &keeper, .stop_requested = stop_requested});
+  return trainer_->run(
+      {.observers = all, .checkpoint_sink = &keeper, .stop_requested = stop_requested});
 }
 
-void TrainingRun::finish(const Outcome& outcome) {
+void TrainingRun::finish(const TrainResult& outcome) {
   prepared_.model = load_run(directory_).model;
-  write_embeddings(directory_, token_table(model()), token_names(task().tokenizer()));
+  write_embeddings(directory_, token_embedding_weight(model()), token_names(task().tokenizer()));
   finish_run(directory_, recipe_, model(), outcome);
 }
 

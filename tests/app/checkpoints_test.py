@@ -56,7 +56,7 @@ class Checkpoints(RunsTest):
         cls.made.setUp()
         cls.addClassCleanup(cls.made.doCleanups)
         cls.whole = cls.made.folder / "whole"
-        cls.made.train("--out", cls.whole, *DEMANDING, "--steps", 30, "--eval-every", 10,
+        cls.made.train("--out", cls.whole, *DEMANDING, "--max-steps", 30, "--eval-every", 10,
                        "--checkpoint-every", 10)
 
     def copy(self, name):
@@ -112,9 +112,9 @@ class Checkpoints(RunsTest):
         before = files_of(run)
         told = f"{run} has done 30 steps of %d: raise steps to go on"
         self.fails(2, ["--resume", run], told % 30)
-        self.fails(2, ["--resume", run, "--steps", 20], told % 20)
+        self.fails(2, ["--resume", run, "--max-steps", 20], told % 20)
         self.assertTrue(files_of(run) == before, "a refusal has changed something")
-        self.train("--resume", run, "--steps", 33)
+        self.train("--resume", run, "--max-steps", 33)
         self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 33)
 
 

@@ -11,7 +11,7 @@ import unittest
 
 from attend_command import CommandTest, attend
 
-SHORT = ["--steps", "30", "--eval-every", "10", "--batch", "8"]
+SHORT = ["--max-steps", "30", "--eval-every", "10", "--batch-size", "8"]
 
 
 class SensesTest(CommandTest):
@@ -70,7 +70,7 @@ class Train(SensesTest):
     def test_a_flag_wins_over_the_recipe_and_the_recipe_over_the_default(self):
         recipe = self.folder / "some.toml"
         recipe.write_text("[model]\nlayers = 3\nheads = 8\n")
-        printed = attend("train", recipe, "--heads", 1, "--print-config").stdout
+        printed = attend("train", recipe, "--num-heads", 1, "--print-config").stdout
         self.assertIn("layers = 3", printed)
         self.assertIn("heads = 1", printed)
         self.assertIn("embed_dim = 64", printed)
@@ -78,7 +78,7 @@ class Train(SensesTest):
     def test_without_out_no_earlier_run_is_touched(self):
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(2):
-                attend("train", "--steps", 1, "--layers", 0, cwd=folder)
+                attend("train", "--max-steps", 1, "--num-layers", 0, cwd=folder)
             runs = sorted(path.name for path in pathlib.Path(folder, "runs").iterdir())
         self.assertEqual(runs, ["senses", "senses-2"])
 
@@ -118,7 +118,7 @@ class Use(SensesTest):
 
 class WrongInput(SensesTest):
     def test_unknown_names_suggest_the_nearest(self):
-        self.refuses(["train", "--layerz", 2], "train does not take '--layerz'", "did you mean '--layers'?")
+        self.refuses(["train", "--layerz", 2], "train does not take '--layerz'", "did you mean '--num-layers'?")
         self.refuses(["trian"], "unknown command 'trian'", "did you mean 'train'?")
         self.refuses(["train", "--task", "sense"], "unknown task 'sense'", "'senses'")
         self.refuses([], "which command?", "train, lr-find, eval, generate, export")
@@ -126,17 +126,17 @@ class WrongInput(SensesTest):
 
     def test_values_are_named_with_what_was_expected(self):
         for arguments, expected in (
-                (["--embed-dim", 10, "--heads", 3], "embed_dim (10) must be divisible by heads (3)"),
-                (["--steps", 0], "steps (0) must be between 1 and"),
+                (["--embed-dim", 10, "--num-heads", 3], "embed_dim (10) must be divisible by heads (3)"),
+                (["--max-steps", 0], "steps (0) must be between 1 and"),
                 (["--dropout", 1.5], "dropout (1.5) must be between 0 and 0.99"),
                 (["--lr", "nan"], "lr (nan) must be between"),
-                (["--layers", "two"], "--layers: expected a whole number, found 'two'"),
-                (["--steps", "1.5"], "--steps: expected a whole number, found '1.5'"),
-                (["--steps", "99999999999999999999"], "found '99999999999999999999'"),
-                (["--steps", ""], "--steps: expected a whole number, found ''"),
-                (["--tied=maybe"], "tied was given a disallowed flag override"),
+                (["--num-layers", "two"], "--num-layers: expected a whole number, found 'two'"),
+                (["--max-steps", "1.5"], "--max-steps: expected a whole number, found '1.5'"),
+                (["--max-steps", "99999999999999999999"], "found '99999999999999999999'"),
+                (["--max-steps", ""], "--max-steps: expected a whole number, found ''"),
+                (["--tie-embeddings=maybe"], "tied was given a disallowed flag override"),
                 (["--positions", "rotten"], "expected none|learned|sinusoidal|rotary|alibi|relative, found 'rotten'"),
-                (["--context", 3], "context (3) must be at least"),
+                (["--max-seq-len", 3], "context (3) must be at least"),
                 (["--threads", 5000000000], "threads (5000000000) must be between 0 and 1024"),
                 (["--embed-dim", 1000000000], "embed_dim (1000000000) must be between"),
         ):
@@ -186,7 +186,7 @@ class WrongInput(SensesTest):
         self.assertRegex(attend("--version").stdout, r"^attend \d+\.\d+\.\d+$")
 
     def test_leading_zeros_are_decimal(self):
-        self.assertIn("steps = 10\n", attend("train", "--steps", "010", "--print-config").stdout)
+        self.assertIn("steps = 10\n", attend("train", "--max-steps", "010", "--print-config").stdout)
 
     def test_damaged_runs_are_named(self):
         damaged = self.folder / "damaged"

@@ -12,7 +12,7 @@ import unittest
 from attend_command import CommandTest, attend
 
 # Numbers without a unit; all others must tell theirs.
-PURE_NUMBERS = {"--balance", "--beta1", "--beta2", "--clip", "--highest", "--lowest", "--lr",
+PURE_NUMBERS = {"--router-aux-loss-coef", "--beta1", "--beta2", "--max-grad-norm", "--highest", "--lowest", "--lr",
                 "--momentum", "--norm-eps", "--rotary-theta", "--seed", "--soft-cap", "--temperature",
                 "--weight-decay"}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -81,7 +81,7 @@ class Completion(CommandTest):
 
     def test_completes_values_of_flags(self):
         self.assertEqual(self.complete("attend train --norm "), ["layer", "rms"])
-        self.assertEqual(self.complete("attend train --layers 2 --positions r"),
+        self.assertEqual(self.complete("attend train --num-layers 2 --positions r"),
                          ["rotary", "relative"])
         self.assertIn("senses", self.complete("attend train --task "))
         self.assertEqual(self.complete("attend completion "), ["bash"])
@@ -111,7 +111,7 @@ class Completion(CommandTest):
         self.refuses(["completion", "fish"], "shell: fish", "bash")
 
     def test_offers_nothing_where_a_number_stands(self):
-        self.assertEqual(self.complete("attend train --steps "), [])
+        self.assertEqual(self.complete("attend train --max-steps "), [])
 
     def test_a_value_that_is_named_as_a_command_is_none(self):
         self.assertEqual(self.complete("attend generate runs --prompt train --tok"), ["--tokens"])

@@ -50,7 +50,7 @@ class Eval(TextRunTest):
             self.refuses(["eval", self.run_directory, self.write(name, text)], expected)
         self.refuses(["eval", self.run_directory, self.folder / "none.txt"], "no such file")
         senses = self.folder / "senses"
-        attend("train", "--out", senses, "--steps", 1, "--layers", 0)
+        attend("train", "--out", senses, "--max-steps", 1, "--num-layers", 0)
         self.refuses(["eval", senses, self.folder / "text.txt"], "senses", "reads no file")
 
 
@@ -61,10 +61,10 @@ class BestOrLast(CommandTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.run_directory = cls.folder / "run"
-        setting = ["--embed-dim", 16, "--batch", 8, "--schedule", "constant", "--warmup", 0, "--eval-every",
+        setting = ["--embed-dim", 16, "--batch-size", 8, "--schedule", "constant", "--warmup-steps", 0, "--eval-every",
                    10]
-        cls().succeeds("train", "--out", cls.run_directory, "--steps", 20, *setting)
-        cls().succeeds("train", "--resume", cls.run_directory, "--steps", 40, "--lr", 0.5)
+        cls().succeeds("train", "--out", cls.run_directory, "--max-steps", 20, *setting)
+        cls().succeeds("train", "--resume", cls.run_directory, "--max-steps", 40, "--lr", 0.5)
 
     def test_eval_measures_the_weights_that_are_asked_for(self):
         lines = [json.loads(line) for line in
@@ -102,7 +102,7 @@ class BestOrLast(CommandTest):
 
     def test_a_run_without_an_evaluation_has_its_last_weights(self):
         run = self.folder / "stopped"
-        process = start("train", "--out", run, "--embed-dim", 16, "--batch", 8, "--steps", 100000,
+        process = start("train", "--out", run, "--embed-dim", 16, "--batch-size", 8, "--max-steps", 100000,
                         "--eval-every", 100000, "--checkpoint-every", 5)
         self.addCleanup(kill, process)
         self.assertTrue(wait_for(lambda: last_step(run) > 0, process))

@@ -14,7 +14,7 @@ class Export(CommandTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.run_directory = cls.folder / "senses"
-        cls().succeeds("train", "--out", cls.run_directory, "--steps", 10, "--embed-dim", 16)
+        cls().succeeds("train", "--out", cls.run_directory, "--max-steps", 10, "--embed-dim", 16)
 
     def test_says_what_it_compared(self):
         path = self.folder / "model.pt"

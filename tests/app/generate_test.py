@@ -172,7 +172,7 @@ class Output(GenerateTest):
 class OtherModels(CommandTest):
     def trained(self, task):
         run = self.folder / task
-        self.succeeds("train", "--task", task, "--steps", 2, "--embed-dim", 16, "--out", run)
+        self.succeeds("train", "--task", task, "--max-steps", 2, "--embed-dim", 16, "--out", run)
         return run
 
     def test_an_encoder_and_decoder_answers_its_prompt(self):

@@ -17,8 +17,8 @@ try:
 except ImportError:
     torch = None
 
-MODEL = ["--layers", "2", "--heads", "2", "--embed-dim", "8", "--context", "16", "--steps", "5",
-         "--batch", "4"]
+MODEL = ["--num-layers", "2", "--num-heads", "2", "--embed-dim", "8", "--max-seq-len", "16", "--max-steps", "5",
+         "--batch-size", "4"]
 
 
 class InspectTest(CommandTest):

@@ -13,7 +13,7 @@ import unittest
 from attend_command import CommandTest
 from small_runs import kill, start_in_terminal, wait_for
 
-SMALL = ["--embed-dim", "16", "--batch", "16"]
+SMALL = ["--embed-dim", "16", "--batch-size", "16"]
 
 
 def catches(process, number):

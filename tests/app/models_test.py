@@ -15,7 +15,7 @@ LETTERS = random.Random(5)
 # Of words enough for a thousand subwords.
 BOOK = "\n".join(" ".join("".join(LETTERS.choices("abcdefghijklmnop", k=5)) for _ in range(8))
                  for _ in range(500))
-SHORT = ["--steps", "3", "--eval-every", "3", "--batch", "4"]
+SHORT = ["--max-steps", "3", "--eval-every", "3", "--batch-size", "4"]
 TABLE = "text\tlabel\n" + "one two three\tcount\nup and down\tway\n" * 400
 
 

@@ -18,8 +18,8 @@ class WhatItWasBegunWith(RunsTest):
         self.text = self.folder / "text.txt"
         self.text.write_text("Füchse fressen Früchte.\n" * 100, encoding="utf-8")
         self.run_directory = self.folder / "run"
-        self.train("--out", self.run_directory, "--text", self.text, "--context", 16, "--layers", 1,
-                   "--embed-dim", 16, "--steps", 10, "--eval-every", 10)
+        self.train("--out", self.run_directory, "--text", self.text, "--max-seq-len", 16, "--num-layers", 1,
+                   "--embed-dim", 16, "--max-steps", 10, "--eval-every", 10)
 
     def refuses(self, arguments, *expected):
         before = files_of(self.run_directory)
@@ -27,31 +27,31 @@ class WhatItWasBegunWith(RunsTest):
         self.assertTrue(files_of(self.run_directory) == before, "a refusal has changed something")
 
     def test_other_models_and_tasks_are_refused(self):
-        self.refuses(["--steps", 20, "--layers", 2, "--embed-dim", 32, "--seed", 7, "--optimizer",
+        self.refuses(["--max-steps", 20, "--num-layers", 2, "--embed-dim", 32, "--seed", 7, "--optimizer",
                       "muon"], "was begun with something else",
                      "layers: '1' in the run, now '2'", "embed_dim: '16' in the run, now '32'",
                      "seed: '1' in the run, now '7'",
                      "optimizer: 'adamw' in the run, now 'muon'")
-        self.refuses(["--steps", 20, "--task", "senses"], "senses")
+        self.refuses(["--max-steps", 20, "--task", "senses"], "senses")
 
     def test_other_data_is_refused(self):
         self.text.write_text("Füchse fressen Früchte!\n" * 100, encoding="utf-8")
-        self.refuses(["--steps", 20], "vocabulary")
+        self.refuses(["--max-steps", 20], "vocabulary")
         self.text.write_text("Früchte fressen Füchse.\n" * 100, encoding="utf-8")
-        self.refuses(["--steps", 20], "checksum of the data")
+        self.refuses(["--max-steps", 20], "checksum of the data")
         self.text.unlink()
-        self.refuses(["--steps", 20], f"{self.text}: no such file")
+        self.refuses(["--max-steps", 20], f"{self.text}: no such file")
 
     def test_the_same_text_may_have_moved(self):
         moved = self.text.rename(self.folder / "moved.txt")
-        self.train("--resume", "run", "--steps", 12, "--text", "moved.txt", cwd=self.folder)
+        self.train("--resume", "run", "--max-steps", 12, "--text", "moved.txt", cwd=self.folder)
         self.assertIn(f"text = '{moved}'",
                       (self.run_directory / "recipe.toml").read_text().replace('"', "'"))
-        self.train("--resume", self.run_directory, "--steps", 14)
+        self.train("--resume", self.run_directory, "--max-steps", 14)
 
     def test_other_values_of_training_are_taken(self):
-        self.train("--resume", self.run_directory, "--steps", 20, "--lr", 0.5, "--eval-every", 4,
-                   "--log-every", 1, "--schedule", "constant", "--batch", 3, "--precision", "bf16")
+        self.train("--resume", self.run_directory, "--max-steps", 20, "--lr", 0.5, "--eval-every", 4,
+                   "--log-every", 1, "--schedule", "constant", "--batch-size", 3, "--precision", "bf16")
         recipe = (self.run_directory / "recipe.toml").read_text()
         for line in ("steps = 20", "lr = 0.5", "eval_every = 4", "batch = 3"):
             self.assertIn(line + "\n", recipe)
@@ -60,7 +60,7 @@ class WhatItWasBegunWith(RunsTest):
         self.assertEqual([line["step"] for line in lines if "val_loss" in line], [10, 12, 16, 20])
 
     def test_only_a_loss_below_all_before_it_is_marked(self):
-        resumed = self.train("--resume", self.run_directory, "--steps", 30, "--lr", 3, "--schedule",
+        resumed = self.train("--resume", self.run_directory, "--max-steps", 30, "--lr", 3, "--schedule",
                              "constant", "--eval-every", 1)
         losses = [json.loads(line).get("val_loss") for line in
                   (self.run_directory / "metrics.jsonl").read_text().splitlines()]
@@ -96,7 +96,7 @@ class Replacing(RunsTest):
         super().setUp()
         self.run_directory = self.folder / "run"
         self.replaced = self.run_directory / "replaced"
-        self.train("--out", self.run_directory, "--embed-dim", 16, "--steps", 20)
+        self.train("--out", self.run_directory, "--embed-dim", 16, "--max-steps", 20)
         self.old = files_of(self.run_directory)
 
     def recipe_has(self, line):
@@ -108,7 +108,7 @@ class Replacing(RunsTest):
     def replace_and_kill(self, seed):
         """Kills a run with that seed after its first checkpoint."""
         process = start("train", "--out", self.run_directory, "--overwrite", "--embed-dim", 16,
-                        "--seed", seed, "--steps", 100000, "--checkpoint-every", 10)
+                        "--seed", seed, "--max-steps", 100000, "--checkpoint-every", 10)
         self.addCleanup(kill, process)
         begun = wait_for(lambda: self.recipe_has(f"seed = {seed}\n")
                          and last_step(self.run_directory) > 0, process)
@@ -119,7 +119,7 @@ class Replacing(RunsTest):
     def test_an_unfinished_run_does_not_push_out_a_finished_one(self):
         self.replace_and_kill(seed=2)
         self.replace_and_kill(seed=3)
-        self.train("--resume", self.run_directory, "--steps", last_step(self.run_directory) + 2)
+        self.train("--resume", self.run_directory, "--max-steps", last_step(self.run_directory) + 2)
         self.assertFalse(self.replaced.exists())
 
     def test_moving_the_old_run_may_be_cut_short(self):
@@ -139,8 +139,8 @@ class Replacing(RunsTest):
 class Endings(RunsTest):
     def test_patience_ends_a_run_that_gains_nothing(self):
         run = self.folder / "run"
-        result = self.train("--out", run, "--embed-dim", 16, "--batch", 8, "--lr", 3, "--warmup", 0,
-                            "--steps", 1000, "--eval-every", 2, "--patience", 3)
+        result = self.train("--out", run, "--embed-dim", 16, "--batch-size", 8, "--lr", 3, "--warmup-steps", 0,
+                            "--max-steps", 1000, "--eval-every", 2, "--patience", 3)
         self.assertIn("3 evaluations without a lower loss", result.stdout)
         summary = json.loads((run / "summary.json").read_text())
         self.assertEqual(summary["steps"], summary["best_step"] + 6)
@@ -149,11 +149,11 @@ class Endings(RunsTest):
         self.assertAlmostEqual(measured["val_loss"], summary["val_loss"], places=6)
         self.fails(2, ["--resume", run],
                    f"was ended by its patience after step {summary['steps']}: raise patience")
-        more = self.train("--resume", run, "--patience", 0, "--steps", summary["steps"] + 1)
+        more = self.train("--resume", run, "--patience", 0, "--max-steps", summary["steps"] + 1)
         self.assertIn(f"going on after step {summary['steps']}", more.stdout)
 
-    DIVERGING = ["--embed-dim", 16, "--batch", 8, "--lr", 10, "--clip", 0, "--warmup", 0,
-                 "--optimizer", "muon", "--weight-decay", 10, "--schedule", "constant", "--steps", 20,
+    DIVERGING = ["--embed-dim", 16, "--batch-size", 8, "--lr", 10, "--max-grad-norm", 0, "--warmup-steps", 0,
+                 "--optimizer", "muon", "--weight-decay", 10, "--schedule", "constant", "--max-steps", 20,
                  "--eval-every", 2, "--checkpoint-every", 1]
 
     def test_a_loss_that_is_not_finite_stops_the_run(self):

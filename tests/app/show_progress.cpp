@@ -29,7 +29,7 @@ void show(attend::app::ProgressLine& line, const std::string& report) {
   if (kind == "progress") {
     Progress progress{.step = step, .learning_rate = 3e-4, .tokens_per_second = 51200.0};
     progress.seconds = number();
-    progress.loss = number();
+    progress.train_loss = number();
     line.on_progress(progress);
   } else if (kind == "evaluation") {
     line.on_evaluation(step, Evaluation{.loss = number(), .accuracy = 0.5});

@@ -14,7 +14,7 @@ from attend_command import attend, command
 STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 # With all that a checkpoint must hold: dropout, moments of two optimizers, an unfinished epoch.
-DEMANDING = ["--embed-dim", 16, "--batch", 8, "--accumulate", 2, "--dropout", 0.1, "--optimizer",
+DEMANDING = ["--embed-dim", 16, "--batch-size", 8, "--gradient-accumulation-steps", 2, "--dropout", 0.1, "--optimizer",
              "muon", "--log-every", 5]
 
 

@@ -19,8 +19,8 @@ class StreamsThatBreak(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             run = pathlib.Path(folder, "run")
             status = subprocess.run(
-                ["bash", "-c", f"set -o pipefail; '{ATTEND}' train --steps 200 --eval-every 2 "
-                               f"--layers 1 --embed-dim 8 --out '{run}' {redirection}"],
+                ["bash", "-c", f"set -o pipefail; '{ATTEND}' train --max-steps 200 --eval-every 2 "
+                               f"--num-layers 1 --embed-dim 8 --out '{run}' {redirection}"],
                 capture_output=True, timeout=300).returncode
             lines = (run / "metrics.jsonl").read_text().splitlines()
             self.assertEqual(json.loads(lines[-1])["step"], 200)
@@ -56,7 +56,7 @@ class StreamsThatBreak(unittest.TestCase):
 
         with tempfile.TemporaryDirectory() as folder:
             run = pathlib.Path(folder, "run")
-            result = attend("train", "--steps", 5000, "--eval-every", 1, "--layers", 0, "--embed-dim",
+            result = attend("train", "--max-steps", 5000, "--eval-every", 1, "--num-layers", 0, "--embed-dim",
                             8, "--out", run, preexec_fn=with_small_files)
             self.assertFalse((run / "summary.json").exists())
         self.assertEqual(result.returncode, 1, result.stderr)

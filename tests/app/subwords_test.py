@@ -24,7 +24,7 @@ except ImportError:
 
 WORDS = "the fox and the hen  sat by the river\nFüchse fressen 世界\n\n\tand then the fox ran\n"
 TEXT = "".join(WORDS[i % 30:] for i in range(300))
-FLAGS = ["--unit", "subword", "--vocabulary", 320, "--context", 16, "--layers", 1, "--embed-dim", 16,
+FLAGS = ["--tokenizer", "subword", "--vocab-size", 320, "--max-seq-len", 16, "--num-layers", 1, "--embed-dim", 16,
          "--schedule", "constant", "--eval-every", 10, "--checkpoint-every", 10]
 
 
@@ -42,7 +42,7 @@ class Subwords(RunsTest):
         cls.text = cls.shared / "text.txt"
         cls.text.write_bytes(TEXT.encode())
         cls.run_directory = cls.shared / "run"
-        result = attend("train", "--text", cls.text, "--out", cls.run_directory, "--steps", 20,
+        result = attend("train", "--text", cls.text, "--out", cls.run_directory, "--max-steps", 20,
                         *FLAGS)
         if "address sanitizer" in result.stderr:
             raise unittest.SkipTest(result.stderr)
@@ -65,14 +65,14 @@ class Subwords(RunsTest):
 
     def test_nothing_is_printed_but_what_the_command_prints(self):
         run = self.folder / "quiet"
-        result = self.train("--text", self.text, "--out", run, "--steps", 1, *FLAGS)
+        result = self.train("--text", self.text, "--out", run, "--max-steps", 1, *FLAGS)
         self.assertNotIn("sentencepiece", (result.stdout + result.stderr).lower())
         self.assertNotIn("LOG(", result.stderr)
 
     def test_going_on_ends_with_the_same_bytes(self):
         run = self.folder / "run"
-        self.train("--text", self.text, "--out", run, "--steps", 10, *FLAGS)
-        self.train("--resume", run, "--steps", 20)
+        self.train("--text", self.text, "--out", run, "--max-steps", 10, *FLAGS)
+        self.train("--resume", run, "--max-steps", 20)
         self.same_result(run, self.run_directory)
         for name in ("tokenizer.json", "tokenizer.model"):
             self.assertEqual((run / name).read_bytes(), (self.run_directory / name).read_bytes())
@@ -92,7 +92,7 @@ class Subwords(RunsTest):
     def test_another_run_in_its_place_leaves_no_subwords(self):
         run = self.folder / "run"
         shutil.copytree(self.run_directory, run)
-        self.train("--text", self.text, "--out", run, "--steps", 1, "--layers", 0, "--context", 16,
+        self.train("--text", self.text, "--out", run, "--max-steps", 1, "--num-layers", 0, "--max-seq-len", 16,
                    "--overwrite")
         self.assertFalse((run / "tokenizer.model").exists())
 
@@ -112,8 +112,8 @@ class Subwords(RunsTest):
 
     def test_sizes_that_the_text_does_not_give_are_refused(self):
         for size, expected in ((200, "expected at least"), (100000, "expected at most")):
-            self.fails(2, ["--text", self.text, "--out", self.folder / "run", "--unit", "subword",
-                           "--vocabulary", size], f"{size} subwords", expected)
+            self.fails(2, ["--text", self.text, "--out", self.folder / "run", "--tokenizer", "subword",
+                           "--vocab-size", size], f"{size} subwords", expected)
 
     @unittest.skipUnless(torch, "needs torch for Python")
     def test_an_export_holds_the_same_bytes(self):

@@ -22,7 +22,7 @@ SEED = int(os.environ.get("RANDOM_SEED", time.time_ns() % 1000000))
 
 
 class StoppedBySignals(RunsTest):
-    SETTING = [*DEMANDING, "--steps", 120, "--eval-every", 16, "--checkpoint-every", 7]
+    SETTING = [*DEMANDING, "--max-steps", 120, "--eval-every", 16, "--checkpoint-every", 7]
 
     def stop(self, run, number):
         """Ends a run by a signal, when it has done more than 20 steps of 120."""
@@ -53,7 +53,7 @@ class StoppedBySignals(RunsTest):
 
     def test_a_second_signal_ends_it_at_once(self):
         run = self.folder / "run"
-        process = start_in_terminal("train", "--out", run, "--accumulate", 10000)  # takes minutes
+        process = start_in_terminal("train", "--out", run, "--gradient-accumulation-steps", 10000)  # takes minutes
         self.addCleanup(kill, process)
         self.assertTrue(wait_for((run / "metrics.jsonl").exists, process))
         process.send_signal(signal.SIGINT)
@@ -75,7 +75,7 @@ class StoppedBySignals(RunsTest):
 
 
 class KilledAtAnyMoment(RunsTest):
-    SETTING = [*DEMANDING, "--steps", 24, "--eval-every", 8, "--checkpoint-every", 1]
+    SETTING = [*DEMANDING, "--max-steps", 24, "--eval-every", 8, "--checkpoint-every", 1]
 
     def end_after(self, seconds):
         def ended(run, process):
@@ -155,7 +155,7 @@ class KilledAtAnyMoment(RunsTest):
 class TwoProcesses(RunsTest):
     def test_only_one_writes_to_a_run(self):
         run = self.folder / "run"
-        first = start_in_terminal("train", "--out", run, "--embed-dim", 16, "--steps", 100000,
+        first = start_in_terminal("train", "--out", run, "--embed-dim", 16, "--max-steps", 100000,
                                   "--checkpoint-every", 5)
         self.addCleanup(kill, first)
         self.assertTrue(wait_for(lambda: last_step(run) > 0, first))
@@ -164,7 +164,7 @@ class TwoProcesses(RunsTest):
         first.send_signal(signal.SIGINT)
         first.communicate(timeout=60)
         step = last_step(run)
-        self.train("--resume", run, "--steps", step + 3)
+        self.train("--resume", run, "--max-steps", step + 3)
         self.assertEqual(last_step(run), step + 3)
 
 

@@ -36,7 +36,7 @@ class TensorBoard(CommandTest):
 
     @classmethod
     def train(cls, *flags):
-        cls().succeeds("train", "--steps", 30, "--eval-every", 10, "--out", cls.run_directory, *flags)
+        cls().succeeds("train", "--max-steps", 30, "--eval-every", 10, "--out", cls.run_directory, *flags)
 
     def test_holds_every_number_of_the_metrics(self):
         lines = [json.loads(line)

@@ -136,7 +136,7 @@ class OnATerminal(unittest.TestCase):
 
     def test_the_command_shows_it(self):
         with tempfile.TemporaryDirectory() as folder:
-            shown, status = on_terminal(ATTEND, "train", "--steps", 20, "--eval-every", 10, "--out",
+            shown, status = on_terminal(ATTEND, "train", "--max-steps", 20, "--eval-every", 10, "--out",
                                         pathlib.Path(folder, "run"), columns=90)
         self.assertEqual(status, 0, shown)
         lines = screen(shown)
@@ -152,7 +152,7 @@ class OnATerminal(unittest.TestCase):
                 while not log.exists() or '"step":500,"val_loss"' not in log.read_text():
                     time.sleep(0.05)
 
-            shown, status = on_terminal(ATTEND, "train", "--steps", 500, "--eval-every", 1, "--layers", 0,
+            shown, status = on_terminal(ATTEND, "train", "--max-steps", 500, "--eval-every", 1, "--num-layers", 0,
                                         "--embed-dim", 8, "--out", log.parent,
                                         before_reading=wait_for_the_last_step)
         self.assertEqual(status, 0)

@@ -12,5 +12,5 @@ class TextRunTest(CommandTest):
         cls.run_directory = cls.folder / "run"
         text = cls.write("text.txt", TEXT * 100)
         cls.training = cls().succeeds(
-            "train", "--text", text, "--out", cls.run_directory, "--context", 16, "--layers", 1,
-            "--embed-dim", 32, "--steps", 120, "--lr", "1e-2")
+            "train", "--text", text, "--out", cls.run_directory, "--max-seq-len", 16, "--num-layers", 1,
+            "--embed-dim", 32, "--max-steps", 120, "--lr", "1e-2")

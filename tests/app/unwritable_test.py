@@ -16,20 +16,20 @@ from small_runs import RunsTest, files_of
 
 
 class FilesThatCannotBeWritten(RunsTest):
-    SETTING = ["--embed-dim", 16, "--batch", 8, "--schedule", "constant", "--eval-every", 20,
+    SETTING = ["--embed-dim", 16, "--batch-size", 8, "--schedule", "constant", "--eval-every", 20,
                "--checkpoint-every", 10]
 
     def survives_without_room(self, run, **options):
         """`run` has done 20 steps; has room again when it is gone on with once more."""
         before = files_of(run / "checkpoint")
-        result = self.fails(1, ["--resume", run, "--steps", 40], f"attend: {run}/checkpoint/",
+        result = self.fails(1, ["--resume", run, "--max-steps", 40], f"attend: {run}/checkpoint/",
                             "cannot be written", **options)
         self.assertEqual(result.stderr.count("\n"), 1)
         self.assertTrue(files_of(run / "checkpoint") == before, "a checkpoint has changed")
 
     def goes_on(self, run):
         whole = self.folder / "whole"
-        self.train("--out", whole, *self.SETTING, "--steps", 40)
+        self.train("--out", whole, *self.SETTING, "--max-steps", 40)
         self.assertIn("going on after step 20", self.train("--resume", run).stdout)
         self.same_result(run, whole)
 
@@ -41,7 +41,7 @@ class FilesThatCannotBeWritten(RunsTest):
             self.skipTest("no small disk can be mounted here")
         self.addCleanup(subprocess.run, ["umount", disk], check=True)
         run = disk / "run"
-        self.train("--out", run, *self.SETTING, "--steps", 20)
+        self.train("--out", run, *self.SETTING, "--max-steps", 20)
         ballast = disk / "ballast"
         ballast.write_bytes(b"1" * (shutil.disk_usage(disk).free - 40000))
         self.survives_without_room(run)
@@ -54,13 +54,13 @@ class FilesThatCannotBeWritten(RunsTest):
             resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000))
 
         run = self.folder / "run"
-        self.train("--out", run, *self.SETTING, "--steps", 20)
+        self.train("--out", run, *self.SETTING, "--max-steps", 20)
         self.survives_without_room(run, preexec_fn=with_small_files)
         self.goes_on(run)
 
     def test_a_directory_that_is_read_only(self):
         run = self.folder / "run"
-        self.train("--out", run, *self.SETTING, "--steps", 20)
+        self.train("--out", run, *self.SETTING, "--max-steps", 20)
         before = files_of(run)
         library = ctypes.CDLL(None)
 
@@ -75,8 +75,8 @@ class FilesThatCannotBeWritten(RunsTest):
             self.skipTest("here nothing is read-only to this user")
         for folder, status, arguments in (
                 (self.folder, 2, ["--out", self.folder / "new"]),
-                (run, 1, ["--resume", run, "--steps", 40]),
-                (run / "checkpoint", 1, ["--resume", run, "--steps", 40, "--eval-every", 1000])):
+                (run, 1, ["--resume", run, "--max-steps", 40]),
+                (run / "checkpoint", 1, ["--resume", run, "--max-steps", 40, "--eval-every", 1000])):
             folder.chmod(0o555)
             self.fails(status, arguments, str(folder), **options)
             folder.chmod(0o755)
@@ -87,8 +87,8 @@ class FilesThatCannotBeWritten(RunsTest):
     def test_output_that_nobody_gets(self):
         """What was learned is saved; the status tells that something was not shown."""
         whole = self.folder / "whole"
-        self.train("--out", whole, *self.SETTING, "--steps", 20)
-        setting = " ".join(map(str, [*self.SETTING, "--steps", 20]))
+        self.train("--out", whole, *self.SETTING, "--max-steps", 20)
+        setting = " ".join(map(str, [*self.SETTING, "--max-steps", 20]))
         for number, (redirection, status) in enumerate(
                 ((">/dev/full", 1), ("| true", 1), ("| head -1", 1), (">&- 2>&-", 0))):
             run = self.folder / str(number)

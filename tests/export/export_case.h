@@ -95,7 +95,7 @@ ExportCase make_case(const char* group, const std::string& option, const Holder&
 
 /// Runs a module on the first input, of which the second says what is no padding.
 inline constexpr auto kPadded = [](auto& module, const Tensors& in) {
-  return module.forward(in.at(0), {.key_valid = in.at(1)});
+  return module.forward(in.at(0), {.key_mask = in.at(1)});
 };
 
 /// The case in another dtype.
@@ -114,7 +114,7 @@ ExportOptions options_of(const ExportCase& any);
 
 /// What `function` returns; errors say of which case they are.
 template <typename Function>
-auto naming(const ExportCase& any, const Function& function) {
+auto with_source(const ExportCase& any, const Function& function) {
   try {
     return function();
   } catch (const std::exception& error) {

@@ -17,7 +17,7 @@
 #include "attend/export/pt2.h"
 #include "attend/export/torchscript.h"
 #include "attend/io/files.h"
-#include "attend/nn/eval_scope.h"
+#include "attend/nn/eval_guard.h"
 #include "export/export_case.h"
 #include "export/onnx/node_types.h"
 #include "export/unused_rules.h"
@@ -145,11 +145,11 @@ Json tied_names(const torch::nn::Module& module) {
   for (const auto& item : module.named_parameters()) {
     names[item.value().data_ptr()].push_back(item.key());
   }
-  auto tied = Json::array();
+  auto tie_embeddings = Json::array();
   for (const auto& [address, all] : names) {
     if (all.size() > 1) tied.push_back(all);
   }
-  return tied;
+  return tie_embeddings;
 }
 
 Json describe(const ExportCase& any) {
@@ -201,7 +201,7 @@ Json write_case(const ExportCase& any, uint64_t seed, const std::filesystem::pat
     if (any.formats.count(format.name) == 0) continue;
     described["formats"][format.name] = write_format(any, format, example, folder);
   }
-  const EvalScope eval(*any.module);
+  const EvalGuard eval(*any.module);
   const auto inputs = write_values(any, folder / (any.name() + ".values"));
   const auto loss = differentiate(any, inputs);
   described["unused"] = names_without_gradient(*any.module);
@@ -244,7 +244,7 @@ int run(const std::filesystem::path& folder, const std::vector<std::string>& wan
   for (const auto& any : joined({cases_of_every_run(), random})) {
     TORCH_CHECK(names.insert(any.name()).second, "two cases are called ", any.name());
     if (!is_wanted(any.name(), wanted)) continue;
-    cases.push_back(naming(any, [&] { return write_case(any, seed, folder); }));
+    cases.push_back(with_source(any, [&] { return write_case(any, seed, folder); }));
     for (const auto& [format, result] : cases.back()["formats"].items()) {
       const auto text = result.get<std::string>();
       refusals += text.starts_with("refused") ? 1 : 0;

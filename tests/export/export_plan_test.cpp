@@ -28,13 +28,13 @@ torch::Tensor call(const torch::jit::Module& file, const char* method, torch::ji
 
 LanguageModelConfig small(PositionScheme positions) {
   return {.vocab_size = 11,
-          .context = 8,
-          .stack = {.layers = 2,
-                    .heads = 2,
-                    .kv_heads = 1,
+          .max_seq_len = 8,
+          .stack = {.num_layers = 2,
+                    .num_heads = 2,
+                    .num_kv_heads = 1,
                     .embed_dim = 8,
                     .positions = positions,
-                    .qk_norm = QueryKeyNormKind::rms,
+                    .qk_norm = QKNormKind::rms,
                     .value_residual = true}};
 }
 
@@ -44,7 +44,7 @@ TEST_P(PlanOfALanguageModel, GeneratesWhatTheModelGenerates) {
   for (const bool others : {false, true}) {
     auto config = small(GetParam());
     config.stack.smeared_keys = others;
-    config.stack.window = others ? 3 : 0;
+    config.stack.sliding_window = others ? 3 : 0;
     LanguageModel model(config);
     const auto file = written(model);
     // Up to and beyond the context, and from more than the context.
@@ -122,7 +122,7 @@ TEST(ExportPlan, ReturnsTheWeightsOfEveryLayer) {
 
 TEST(ExportPlan, OfAModelWithoutLayersIsForwardAlone) {
   auto config = small(PositionScheme::learned);
-  config.stack.layers = 0;
+  config.stack.num_layers = 0;
   const auto file = written(LanguageModel(config));
   EXPECT_EQ(file.get_methods().size(), 1U);
 }
@@ -130,7 +130,7 @@ TEST(ExportPlan, OfAModelWithoutLayersIsForwardAlone) {
 TEST(ExportPlan, TakesContextsOfAFewTokens) {
   for (const int64_t context : {1, 2, 3, 4}) {
     auto config = small(PositionScheme::learned);
-    config.context = context;
+    config.max_seq_len = context;
     LanguageModel model(config);
     const auto file = written(model);
     if (context == 1) continue;
@@ -145,9 +145,9 @@ TEST(ExportPlan, TakesContextsOfAFewTokens) {
 TEST(ExportPlan, PredictsClassesWithAndWithoutPadding) {
   SequenceClassifier model(
       SequenceClassifierConfig{.vocab_size = 11,
-                               .classes = 5,
-                               .context = 8,
-                               .stack = {.layers = 2, .heads = 2, .embed_dim = 8}});
+                               .num_classes = 5,
+                               .max_seq_len = 8,
+                               .stack = {.num_layers = 2, .num_heads = 2, .embed_dim = 8}});
   const auto file = written(model);
   const auto tokens = torch::randint(11, {6, 7}, torch::kLong);
   EXPECT_TRUE(call(file, "predict", {tokens}).equal(model->forward(tokens).argmax(-1)));
@@ -161,12 +161,12 @@ TEST(ExportPlan, PredictsClassesWithAndWithoutPadding) {
 
 TEST(ExportPlan, AnswersSourcesAsTheModelDoes) {
   for (const auto positions : {PositionScheme::learned, PositionScheme::relative}) {
-    Seq2Seq model(
-        Seq2SeqConfig{.source_vocab_size = 9,
-                      .target_vocab_size = 7,
-                      .context = 8,
-                      .decoder_layers = 1,
-                      .stack = {.layers = 2, .heads = 2, .embed_dim = 8, .positions = positions}});
+    Seq2Seq model(Seq2SeqConfig{
+        .source_vocab_size = 9,
+        .target_vocab_size = 7,
+        .max_seq_len = 8,
+        .num_decoder_layers = 1,
+        .stack = {.num_layers = 2, .num_heads = 2, .embed_dim = 8, .positions = positions}});
     const auto file = written(model);
     for (const auto length : {1, 5, 8}) {
       const auto source = torch::randint(9, {1, length}, torch::kLong);
@@ -185,8 +185,8 @@ TEST(ExportPlan, AnswersSourcesAsTheModelDoes) {
 TEST(ExportPlan, FillsUpAnswersThatEndBeforeOthers) {
   Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 9,
                               .target_vocab_size = 3,
-                              .context = 8,
-                              .stack = {.layers = 1, .heads = 2, .embed_dim = 8}});
+                              .max_seq_len = 8,
+                              .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
   const auto file = written(model);
   const auto sources = torch::randint(9, {16, 5}, torch::kLong);
   constexpr int64_t kEnd = 1;

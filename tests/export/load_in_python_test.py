@@ -86,7 +86,7 @@ class LoadInPython(unittest.TestCase):
         """Trains and exports a model; returns the file, its weights and its tokens, all checked."""
         with tempfile.TemporaryDirectory() as folder:
             run = pathlib.Path(folder, "run")
-            subprocess.run([ATTEND, "train", "--out", run, "--steps", "3", "--heads", "4", "--layers",
+            subprocess.run([ATTEND, "train", "--out", run, "--max-steps", "3", "--num-heads", "4", "--num-layers",
                             str(layers), "--embed-dim", "32", "--dropout", "0.1", *flags],
                            check=True, capture_output=True)
             path = run / "model.pt"
@@ -132,13 +132,13 @@ class LoadInPython(unittest.TestCase):
 
     def test_every_option_runs_at_other_sizes_and_one_on_another_device(self):
         for flags in (
-                "--positions rotary --rotary-scaling yarn --rotary-factor 2 --rotary-context 8 "
-                "--kv-heads 2 --norm rms --norm-order sandwich --activation swiglu --qk-norm rms "
-                "--window 6 --sinks --soft-cap 10 --output-gate --value-residual",
-                "--positions alibi --experts 4 --norm-order parallel --branch-scaling layer_scale "
+                "--positions rotary --rotary-scaling yarn --rotary-factor 2 --rotary-original-max-seq-len 8 "
+                "--num-kv-heads 2 --norm rms --norm-order sandwich --activation swiglu --qk-norm rms "
+                "--sliding-window 6 --attention-sinks --soft-cap 10 --output-gate --value-residual",
+                "--positions alibi --num-experts 4 --norm-order parallel --branch-scaling layer_scale "
                 "--activation geglu --qk-norm l2",
                 "--positions relative --branch-scaling rezero --head-dim 12 --activation relu2 "
-                "--stochastic-depth 0.1 --recompute"):
+                "--stochastic-depth 0.1 --gradient-checkpointing"):
             with self.subTest(flags):
                 archive, _, vocabulary = self.export(*flags.split())
                 model = torch.jit.load(io.BytesIO(archive))

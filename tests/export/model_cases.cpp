@@ -22,13 +22,13 @@ std::vector<NamedStack> all_stacks() {
     stacks.back().config.activation = *from_string<Activation>(name);
   }
   stacks.push_back({"one_expert", plain});
-  stacks.back().config.experts = 3;
-  stacks.back().config.experts_per_token = 1;
+  stacks.back().config.num_experts = 3;
+  stacks.back().config.num_experts_per_tok = 1;
   for (auto& [name, config] : stacks) {
     config.dropout = 0.5;
     // A second layer would only repeat the first, at twice the time to load, but for these.
     if (name != std::string_view("plain") && !config.value_residual) {
-      config.layers = std::min<int64_t>(config.layers, 1);
+      config.num_layers = std::min<int64_t>(config.num_layers, 1);
     }
   }
   return stacks;
@@ -41,25 +41,28 @@ StackConfig stack_of(std::string_view name) {
   TORCH_CHECK_VALUE(false, "there is no stack '", name, "'");
 }
 
-LanguageModel language_model(const StackConfig& stack, bool tied = true) {
-  return LanguageModel(
-      LanguageModelConfig{.vocab_size = kVocab, .context = kContext, .tied = tied, .stack = stack});
+LanguageModel language_model(const StackConfig& stack, bool tie_embeddings = true) {
+  return LanguageModel(LanguageModelConfig{.vocab_size = kVocab,
+                                           .max_seq_len = kContext,
+                                           .tie_embeddings = tie_embeddings,
+                                           .stack = stack});
 }
 
 SequenceClassifier classifier(std::string_view stack, Pooling pooling = Pooling::mean) {
   return SequenceClassifier(SequenceClassifierConfig{.vocab_size = kVocab,
-                                                     .classes = 3,
-                                                     .context = kContext,
+                                                     .num_classes = 3,
+                                                     .max_seq_len = kContext,
                                                      .pooling = pooling,
                                                      .stack = stack_of(stack)});
 }
 
-Seq2Seq translator(std::string_view stack, int64_t decoder_layers = -1, bool tied = true) {
+Seq2Seq translator(std::string_view stack, int64_t num_decoder_layers = -1,
+                   bool tie_embeddings = true) {
   return Seq2Seq(Seq2SeqConfig{.source_vocab_size = kSourceVocab,
                                .target_vocab_size = kVocab,
-                               .context = kContext,
-                               .decoder_layers = decoder_layers,
-                               .tied = tied,
+                               .max_seq_len = kContext,
+                               .num_decoder_layers = num_decoder_layers,
+                               .tie_embeddings = tie_embeddings,
                                .stack = stack_of(stack)});
 }
 
@@ -125,7 +128,7 @@ std::vector<ExportCase> translator_cases() {
   constexpr auto* kName = "Seq2Seq";
   const auto source = tokens("source", kSourceVocab, {kBatch, kMemoryLength});
   const auto target = tokens("target", kVocab);
-  const auto valid = bools("source_valid", {kBatch, kMemoryLength});
+  const auto valid = bools("source_key_mask", {kBatch, kMemoryLength});
   std::vector<ExportCase> cases{
       make_case(kName, "untied", translator("plain", -1, /*tied=*/false), {source, target},
                 kForwardTwo),

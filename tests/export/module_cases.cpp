@@ -4,7 +4,7 @@
 #include "attend/nn/encoder_decoder.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/output_gate.h"
-#include "attend/nn/query_key_norm.h"
+#include "attend/nn/qk_norm.h"
 #include "attend/nn/relative_bias.h"
 #include "attend/nn/rotary.h"
 #include "attend/nn/self_attention.h"
@@ -51,9 +51,9 @@ std::vector<ExportCase> calls_of(const char* name, const Options& options) {
       make_case(name, "causal", attention(), {rows()},
                 call([](auto&) { return Args{.causal = true}; })),
       make_case(name, "window", attention(), {rows()},
-                call([](auto&) { return Args{.causal = true, .window = 3}; })),
+                call([](auto&) { return Args{.causal = true, .sliding_window = 3}; })),
       make_case(name, "padded", attention(), {rows(), bools("valid")},
-                call([](auto& in) { return Args{.key_valid = in.at(1)}; })),
+                call([](auto& in) { return Args{.key_mask = in.at(1)}; })),
       make_case(name, "packed", attention(), {rows(), rising("documents")},
                 call([](auto& in) { return Args{.segments = in.at(1), .causal = true}; })),
       make_case(name, "placed", attention(), {rows(), rising("positions")},
@@ -65,7 +65,7 @@ std::vector<ExportCase> calls_of(const char* name, const Options& options) {
       make_case(name, "weights", attention(), {rows(), bools("valid")},
                 [](auto& module, const Tensors& in) {
                   const auto [output, weights] =
-                      module.forward(in.at(0), {.key_valid = in.at(1), .need_weights = true});
+                      module.forward(in.at(0), {.key_mask = in.at(1), .need_weights = true});
                   return Tensors{output, weights};
                 }),
   };
@@ -96,10 +96,10 @@ std::vector<ExportCase> multihead_attention_cases() {
     cases.push_back(
         make_case(kName, option, MultiheadAttention(any), {rows(), bools("valid")},
                   [](auto& module, const Tensors& in) {
-                    return module.forward(in.at(0), {.key_valid = in.at(1), .causal = true}).output;
+                    return module.forward(in.at(0), {.key_mask = in.at(1), .causal = true}).output;
                   }));
   };
-  const auto adding = [&](const char* option, const AttentionPartFactory& part) {
+  const auto adding = [&](const char* option, const AttentionHookFactory& part) {
     with(option, Options(options).add(part));
   };
   with("grouped_query", Options(options).num_kv_heads(2));
@@ -114,9 +114,9 @@ std::vector<ExportCase> multihead_attention_cases() {
   adding("relative_bias_one_way", relative_bias({.num_buckets = 8, .bidirectional = false}));
   adding("sliding_window", sliding_window(3));
   adding("soft_cap", soft_cap(2.0));
-  adding("query_key_norm_rms", query_key_norm());
-  adding("query_key_norm_layer", query_key_norm(layer_norm()));
-  adding("query_key_norm_l2", query_key_norm(l2_norm()));
+  adding("query_key_norm_rms", qk_norm());
+  adding("query_key_norm_layer", qk_norm(layer_norm()));
+  adding("query_key_norm_l2", qk_norm(l2_norm()));
   adding("output_gate", output_gate());
   adding("output_gate_of_elements", output_gate(GateWidth::element));
   adding("attention_sinks", attention_sinks());
@@ -133,13 +133,13 @@ std::vector<ExportCase> multihead_attention_cases() {
   cases.push_back(
       make_case(kName, "cross", MultiheadAttention(options), {rows(), memory()}, cross));
   cases.push_back(make_case(kName, "cross_other_width",
-                            MultiheadAttention(Options(options).key_dim(6).value_dim(6)),
+                            MultiheadAttention(Options(options).kdim(6).vdim(6)),
                             {rows(), memory(6)}, cross));
   cases.push_back(
       make_case(kName, "cross_padded", MultiheadAttention(options),
-                {rows(), memory(), bools("memory_valid", {kBatch, kMemoryLength})},
+                {rows(), memory(), bools("memory_key_mask", {kBatch, kMemoryLength})},
                 [](auto& module, const Tensors& in) {
-                  return module.cross(in.at(0), in.at(1), in.at(1), {.key_valid = in.at(2)}).output;
+                  return module.cross(in.at(0), in.at(1), in.at(1), {.key_mask = in.at(2)}).output;
                 }));
   return cases;
 }
@@ -177,12 +177,12 @@ std::vector<ExportCase> block_cases() {
 std::vector<ExportCase> stack_cases() {
   const TransformerEncoderOptions encoder({kWidth, kHeads}, 2);
   const TransformerDecoderOptions decoder({kWidth, kHeads}, 2);
-  const auto memory_valid = bools("memory_valid", {kBatch, kMemoryLength});
+  const auto memory_key_mask = bools("memory_key_mask", {kBatch, kMemoryLength});
   const auto looking = [](auto& module, const Tensors& in) {
-    return module.forward(in.at(0), in.at(1), {.causal = true}, {.key_valid = in.at(2)});
+    return module.forward(in.at(0), in.at(1), {.causal = true}, {.key_mask = in.at(2)});
   };
   DecoderBlockOptions other_width(kWidth, kHeads);
-  other_width.cross_attention().key_dim(6).value_dim(6);
+  other_width.cross_attention().kdim(6).vdim(6);
   return {
       make_case("TransformerEncoder", "plain", TransformerEncoder(encoder), {rows()}),
       make_case("TransformerEncoder", "causal", TransformerEncoder(encoder), {rows()}, kCausal),
@@ -191,15 +191,15 @@ std::vector<ExportCase> stack_cases() {
       make_case("TransformerEncoder", "no_final_norm",
                 TransformerEncoder(TransformerEncoderOptions(encoder).final_norm(false)), {rows()}),
       make_case("DecoderBlock", "plain", DecoderBlock(kWidth, kHeads),
-                {rows(), memory(), memory_valid}, looking),
+                {rows(), memory(), memory_key_mask}, looking),
       make_case("DecoderBlock", "other_width", DecoderBlock(other_width),
-                {rows(), memory(6), memory_valid}, looking),
+                {rows(), memory(6), memory_key_mask}, looking),
       make_case("TransformerDecoder", "plain", TransformerDecoder(decoder),
-                {rows(), memory(), memory_valid}, looking),
+                {rows(), memory(), memory_key_mask}, looking),
       make_case("EncoderDecoder", "plain", EncoderDecoder(EncoderDecoderOptions(encoder, decoder)),
-                {memory(), rows(), memory_valid},
+                {memory(), rows(), memory_key_mask},
                 [](auto& module, const Tensors& in) {
-                  return module.forward(in.at(0), in.at(1), {.key_valid = in.at(2)},
+                  return module.forward(in.at(0), in.at(1), {.key_mask = in.at(2)},
                                         {.causal = true});
                 }),
   };
@@ -209,7 +209,7 @@ std::vector<ExportCase> position_wise_cases() {
   const auto experts = [](const char* option, const ExpertsOptions& options) {
     return make_case("MixtureOfExperts", option,
                      MixtureOfExperts(MixtureOfExpertsOptions(
-                         FeedForwardOptions(kWidth).hidden_dim(8).dropout(0.5), options)),
+                         FeedForwardOptions(kWidth).dim_feedforward(8).dropout(0.5), options)),
                      {rows()});
   };
   std::vector<ExportCase> cases{
@@ -224,8 +224,8 @@ std::vector<ExportCase> position_wise_cases() {
       make_case("StochasticDepth", "plain", StochasticDepth(0.5), {rows()}),
       make_case("SinusoidalPositions", "plain", SinusoidalPositions(kWidth), {rising("positions")}),
       experts("plain", ExpertsOptions(4)),
-      experts("one_each", ExpertsOptions(4).top_k(1)),
-      experts("not_normalized", ExpertsOptions(4).top_k(3).normalize(false)),
+      experts("one_each", ExpertsOptions(4).num_experts_per_tok(1)),
+      experts("not_normalized", ExpertsOptions(4).num_experts_per_tok(3).normalize(false)),
       make_case("FeedForward", "no_bias",
                 FeedForward(FeedForwardOptions(kWidth).bias(false).dropout(0.5)), {rows()}),
       cast(make_case("FeedForward", "float64", FeedForward(FeedForwardOptions(kWidth)), {rows()}),

@@ -22,12 +22,12 @@ using testing::IsSupersetOf;
 using testing::Not;
 using testing::ThrowsMessage;
 
-LanguageModel model_of_two_layers(bool tied) {
-  return LanguageModel(
-      LanguageModelConfig{.vocab_size = 11,
-                          .context = 12,
-                          .tied = tied,
-                          .stack = {.layers = 2, .heads = 2, .embed_dim = 8, .dropout = 0.5}});
+LanguageModel model_of_two_layers(bool tie_embeddings) {
+  return LanguageModel(LanguageModelConfig{
+      .vocab_size = 11,
+      .max_seq_len = 12,
+      .tie_embeddings = tie_embeddings,
+      .stack = {.num_layers = 2, .num_heads = 2, .embed_dim = 8, .dropout = 0.5}});
 }
 
 const ExportOptions kTokens{

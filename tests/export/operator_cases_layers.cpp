@@ -207,17 +207,18 @@ struct Recurrent {
 std::vector<ExportCase> recurrent() {
   OperatorTable with(numbers());
   static constexpr auto lstm = [](const Recurrent& of, const T& x) {
-    return torch::lstm(x, {of.state(x, 0), of.state(x, 3)}, of.params(), of.has_biases, of.layers,
-                       0.0, false, of.directions == 2, /*batch_first=*/true);
+    return torch::lstm(x, {of.state(x, 0), of.state(x, 3)}, of.params(), of.has_biases,
+                       of.num_layers, 0.0, false, of.directions == 2, /*batch_first=*/true);
   };
   static constexpr auto gru = [](const Recurrent& of, const T& x) {
-    return torch::gru(x, of.state(x, 0), of.params(), of.has_biases, of.layers, 0.0, false,
+    return torch::gru(x, of.state(x, 0), of.params(), of.has_biases, of.num_layers, 0.0, false,
                       of.directions == 2, /*batch_first=*/true);
   };
   with("lstm", [](T x) { return lstm({.gates = 4}, x); });
-  with("lstm_both_ways", [](T x) { return lstm({.gates = 4, .layers = 2, .directions = 2}, x); });
+  with("lstm_both_ways",
+       [](T x) { return lstm({.gates = 4, .num_layers = 2, .directions = 2}, x); });
   with("gru", [](T x) { return gru({.gates = 3}, x); });
-  with("gru_both_ways", [](T x) { return gru({.gates = 3, .layers = 2, .directions = 2}, x); });
+  with("gru_both_ways", [](T x) { return gru({.gates = 3, .num_layers = 2, .directions = 2}, x); });
   with("gru_without_bias", [](T x) { return gru({.gates = 3, .has_biases = false}, x); });
   with("rnn", [](T x) {
     const Recurrent of{.gates = 1};

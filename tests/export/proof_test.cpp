@@ -325,8 +325,10 @@ TEST_P(EachFormat, RefusesExtraFilesOutsideOfTheirFolder) {
 
 TEST_P(EachFormat, TakesModelsOfShortContexts) {
   for (int64_t context = 1; context <= 6; ++context) {
-    LanguageModel model(LanguageModelConfig{
-        .vocab_size = 5, .context = context, .stack = {.layers = 1, .heads = 2, .embed_dim = 8}});
+    LanguageModel model(
+        LanguageModelConfig{.vocab_size = 5,
+                            .max_seq_len = context,
+                            .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
     const auto plan = plan_export(model);
     GetParam().write(*model, plan.forward, plan.example_inputs, path, plan.options);
   }

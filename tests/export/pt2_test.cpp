@@ -91,7 +91,7 @@ TEST_F(Pt2, KeepsNamesBuffersAndWhatIsTied) {
   for (const auto& [name, content] : archive_entries(path)) {
     if (name.starts_with("data/weights/weight_")) ++weights;
   }
-  EXPECT_EQ(weights, 2) << "the tied one is there once";
+  EXPECT_EQ(weights, 2) << "the tie_embeddings one is there once";
 }
 
 TEST_F(Pt2, StoresExtraFilesAndGivesTheModesBack) {
@@ -197,10 +197,13 @@ TEST_F(Pt2, TwoExportsAreTheSameBytes) {
 }
 
 TEST_F(Pt2, HoldsMixturesOfExpertsWithoutSizesThatDependOnValues) {
-  LanguageModel mixture(LanguageModelConfig{
-      .vocab_size = 7,
-      .context = 9,
-      .stack = {.layers = 1, .heads = 2, .embed_dim = 8, .experts = 3, .experts_per_token = 2}});
+  LanguageModel mixture(LanguageModelConfig{.vocab_size = 7,
+                                            .max_seq_len = 9,
+                                            .stack = {.num_layers = 1,
+                                                      .num_heads = 2,
+                                                      .embed_dim = 8,
+                                                      .num_experts = 3,
+                                                      .num_experts_per_tok = 2}});
   export_pt2(plan_export(mixture), path);
   const auto input = tokens(4, 8);
   EXPECT_TRUE(close(load_pt2(path).forward({input})[0], mixture(input), 1e-5));

@@ -17,10 +17,10 @@ namespace attend {
 namespace {
 
 LanguageModel small_model() {
-  return LanguageModel(
-      LanguageModelConfig{.vocab_size = 11,
-                          .context = 12,
-                          .stack = {.layers = 2, .heads = 2, .embed_dim = 8, .dropout = 0.5}});
+  return LanguageModel(LanguageModelConfig{
+      .vocab_size = 11,
+      .max_seq_len = 12,
+      .stack = {.num_layers = 2, .num_heads = 2, .embed_dim = 8, .dropout = 0.5}});
 }
 
 torch::Tensor tokens(int64_t batch, int64_t length) {

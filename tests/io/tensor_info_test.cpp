@@ -39,8 +39,8 @@ TEST(TensorsOf, AModuleCountsSharedNumbersOnce) {
   list.add("table", tensor, /*is_buffer=*/true);
   list.add("head", tensor, /*is_buffer=*/true);
   list.add("other", torch::ones({2, 3}), /*is_buffer=*/true);
-  EXPECT_EQ(list.tensors()[1].same_as, "table");
-  EXPECT_EQ(list.tensors()[2].same_as, "");
+  EXPECT_EQ(list.tensors()[1].alias_of, "table");
+  EXPECT_EQ(list.tensors()[2].alias_of, "");
   EXPECT_EQ(totals_of(list.tensors()).elements, 12);
 }
 
@@ -48,7 +48,7 @@ TEST(TensorsOf, EmptyTensorsAreNotTakenForOneAnother) {
   TensorList list;
   list.add("a", torch::ones({0}), /*is_buffer=*/true);
   list.add("b", torch::ones({0}), /*is_buffer=*/true);
-  EXPECT_EQ(list.tensors()[1].same_as, "");
+  EXPECT_EQ(list.tensors()[1].alias_of, "");
 }
 
 TEST(TensorsOf, AFileAreThoseOfTheModuleThatWroteIt) {

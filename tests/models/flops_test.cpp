@@ -14,20 +14,20 @@ constexpr int64_t kContext = 6;
 /// The FLOPs per token of the blocks' attention, by hand: 2 for each weight of a projection, and
 /// for each head and key, D multiply-adds in the score and D in the weighted sum.
 int64_t attention_by_hand(const StackConfig& c) {
-  const int64_t head = c.head_dim != 0 ? c.head_dim : c.embed_dim / c.heads;
-  const int64_t kv_heads = c.kv_heads != 0 ? c.kv_heads : c.heads;
-  const int64_t inner = c.heads * head;
-  const int64_t projections = c.embed_dim * (inner + 2 * kv_heads * head) + inner * c.embed_dim;
-  const int64_t gate = c.output_gate ? c.embed_dim * c.heads : 0;
+  const int64_t head = c.head_dim != 0 ? c.head_dim : c.embed_dim / c.num_heads;
+  const int64_t num_kv_heads = c.num_kv_heads != 0 ? c.num_kv_heads : c.num_heads;
+  const int64_t inner = c.num_heads * head;
+  const int64_t projections = c.embed_dim * (inner + 2 * num_kv_heads * head) + inner * c.embed_dim;
+  const int64_t gate = c.output_gate ? c.embed_dim * c.num_heads : 0;
   return 2 * (projections + gate + 2 * kContext * inner);
 }
 
 int64_t feed_forward_by_hand(const StackConfig& c) {
   const bool gated = c.activation == Activation::swiglu || c.activation == Activation::geglu ||
                      c.activation == Activation::glu;
-  const int64_t one = (gated ? 3 : 2) * c.embed_dim * c.ff_dim;
-  if (c.experts == 0) return 2 * one;
-  return 2 * (c.embed_dim * c.experts + c.experts_per_token * one);
+  const int64_t one = (gated ? 3 : 2) * c.embed_dim * c.dim_feedforward;
+  if (c.num_experts == 0) return 2 * one;
+  return 2 * (c.embed_dim * c.num_experts + c.num_experts_per_tok * one);
 }
 
 class FlopsOfEachStack : public testing::TestWithParam<NamedStack> {};
@@ -35,17 +35,19 @@ class FlopsOfEachStack : public testing::TestWithParam<NamedStack> {};
 TEST_P(FlopsOfEachStack, AreThoseCountedByHand) {
   const auto& stack = GetParam().config;
   LanguageModel model(
-      LanguageModelConfig{.vocab_size = kVocabulary, .context = kContext, .stack = stack});
+      LanguageModelConfig{.vocab_size = kVocabulary, .max_seq_len = kContext, .stack = stack});
   const int64_t block = attention_by_hand(stack) + feed_forward_by_hand(stack);
-  const int64_t expected = stack.layers * block + 2 * stack.embed_dim * kVocabulary;
+  const int64_t expected = stack.num_layers * block + 2 * stack.embed_dim * kVocabulary;
   EXPECT_DOUBLE_EQ(flops_per_token(model, kContext), static_cast<double>(expected));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FlopsOfEachStack, testing::ValuesIn(each_stack()), NameOfStack());
 
 TEST(Flops, OfGpt2sShapeAreTwoPerWeightAndFourPerKeyAndChannel) {
-  LanguageModel model(LanguageModelConfig{
-      .vocab_size = 11, .context = 4, .stack = {.layers = 1, .heads = 2, .embed_dim = 8}});
+  LanguageModel model(
+      LanguageModelConfig{.vocab_size = 11,
+                          .max_seq_len = 4,
+                          .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
   // Weights: 3*8*8 + 8*8 of attention, 2*8*32 of the feed-forward, 8*11 of the head.
   EXPECT_DOUBLE_EQ(flops_per_token(model, 4), 2 * (192 + 64 + 512 + 88) + 4 * 4 * 8);
   EXPECT_DOUBLE_EQ(flops_per_token(model, 1), 2 * (192 + 64 + 512 + 88) + 4 * 1 * 8);
@@ -54,17 +56,17 @@ TEST(Flops, OfGpt2sShapeAreTwoPerWeightAndFourPerKeyAndChannel) {
 TEST(Flops, OfAClassifierHaveTheHeadOnceASequence) {
   SequenceClassifier model(
       SequenceClassifierConfig{.vocab_size = 11,
-                               .classes = 3,
-                               .context = 4,
-                               .stack = {.layers = 1, .heads = 2, .embed_dim = 8}});
+                               .num_classes = 3,
+                               .max_seq_len = 4,
+                               .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
   EXPECT_DOUBLE_EQ(flops_per_token(model, 4), 2 * (192 + 64 + 512) + 4 * 4 * 8 + 2 * 8 * 3 / 4.0);
 }
 
 TEST(Flops, OfASeq2SeqAreThoseOfBothSides) {
   Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 11,
                               .target_vocab_size = 11,
-                              .context = 4,
-                              .stack = {.layers = 1, .heads = 2, .embed_dim = 8}});
+                              .max_seq_len = 4,
+                              .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
   const int64_t attention = 2 * (192 + 64) + 4 * 4 * 8;
   const int64_t feed_forward = 2 * 512;
   EXPECT_DOUBLE_EQ(flops_per_token(model, 4),
@@ -72,14 +74,14 @@ TEST(Flops, OfASeq2SeqAreThoseOfBothSides) {
 }
 
 TEST(Flops, LeaveTheModelInItsMode) {
-  LanguageModel model(LanguageModelConfig{.vocab_size = 11, .context = 4});
+  LanguageModel model(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 4});
   model->train();
   flops_per_token(model, 2);
   EXPECT_TRUE(model->decoder->is_training());
 }
 
 TEST(Flops, RefuseALengthBeyondTheContext) {
-  LanguageModel model(LanguageModelConfig{.vocab_size = 11, .context = 4});
+  LanguageModel model(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 4});
   EXPECT_THAT([&] { flops_per_token(model, 5); }, throws<c10::ValueError>("length (5)"));
   EXPECT_THAT([&] { flops_per_token(model, 0); }, throws<c10::ValueError>("context (4)"));
 }

@@ -13,8 +13,10 @@ struct Generation : FixedSeed, testing::Test {
     return generate(model_, {1, 2}, options, generator);
   }
 
-  LanguageModel model_{LanguageModelConfig{
-      .vocab_size = 9, .context = 4, .stack = {.layers = 1, .heads = 1, .embed_dim = 8}}};
+  LanguageModel model_{
+      LanguageModelConfig{.vocab_size = 9,
+                          .max_seq_len = 4,
+                          .stack = {.num_layers = 1, .num_heads = 1, .embed_dim = 8}}};
 };
 
 TEST_F(Generation, GoesOnBeyondTheContext) {

@@ -9,7 +9,9 @@ namespace attend {
 namespace {
 
 LanguageModelConfig one_layer() {
-  return {.vocab_size = 11, .context = 6, .stack = {.layers = 1, .heads = 2, .embed_dim = 8}};
+  return {.vocab_size = 11,
+          .max_seq_len = 6,
+          .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}};
 }
 
 std::vector<std::string> block_names(const std::string& prefix) {
@@ -32,7 +34,7 @@ std::vector<std::string> join(std::initializer_list<std::vector<std::string>> li
 // The keys of every model file: to change one breaks the files that people have.
 TEST(LanguageModelState, OfATiedModelHasThesePublicNames) {
   auto config = one_layer();
-  config.stack.layers = 2;
+  config.stack.num_layers = 2;
   const auto expected = join({{"embedding.token.weight", "embedding.position.weight"},
                               block_names("decoder.blocks.0."),
                               block_names("decoder.blocks.1."),
@@ -42,7 +44,7 @@ TEST(LanguageModelState, OfATiedModelHasThesePublicNames) {
 
 TEST(LanguageModelState, OfAnUntiedModelHasAHeadToo) {
   auto config = one_layer();
-  config.tied = false;
+  config.tie_embeddings = false;
   const auto expected = join({{"embedding.token.weight", "embedding.position.weight"},
                               block_names("decoder.blocks.0."),
                               {"decoder.norm.weight", "decoder.norm.bias", "head.weight"}});
@@ -52,11 +54,11 @@ TEST(LanguageModelState, OfAnUntiedModelHasAHeadToo) {
 TEST(LanguageModelState, WithoutBiasLayersAndLearnedPositionsIsThis) {
   auto config = one_layer();
   config.stack.positions = PositionScheme::sinusoidal;
-  config.stack.layers = 0;
+  config.stack.num_layers = 0;
   EXPECT_THAT(
       state_names(*LanguageModel(config)),
       testing::ElementsAre("embedding.token.weight", "decoder.norm.weight", "decoder.norm.bias"));
-  config.stack.layers = 1;
+  config.stack.num_layers = 1;
   config.stack.bias = false;
   EXPECT_THAT(
       state_names(*LanguageModel(config)),
@@ -69,10 +71,11 @@ TEST(LanguageModelState, WithoutBiasLayersAndLearnedPositionsIsThis) {
 
 TEST(LanguageModelState, StartsAsGpt2Does) {
   torch::manual_seed(1);
-  LanguageModel model(LanguageModelConfig{.vocab_size = 200,
-                                          .context = 128,
-                                          .tied = false,
-                                          .stack = {.layers = 3, .heads = 4, .embed_dim = 64}});
+  LanguageModel model(
+      LanguageModelConfig{.vocab_size = 200,
+                          .max_seq_len = 128,
+                          .tie_embeddings = false,
+                          .stack = {.num_layers = 3, .num_heads = 4, .embed_dim = 64}});
   for (const auto& item : model->named_parameters()) {
     const auto& name = item.key();
     const auto& value = item.value();
@@ -93,16 +96,16 @@ TEST(LanguageModelState, StartsAsGpt2Does) {
 
 TEST(LanguageModelState, ATiedHeadCostsNoParameters) {
   auto config = one_layer();
-  const auto tied = count_parameters(*LanguageModel(config));
-  config.tied = false;
-  EXPECT_EQ(count_parameters(*LanguageModel(config)), tied + 11 * 8);
+  const auto tie_embeddings = count_parameters(*LanguageModel(config));
+  config.tie_embeddings = false;
+  EXPECT_EQ(count_parameters(*LanguageModel(config)), tie_embeddings + 11 * 8);
 }
 
 TEST(LanguageModelState, SurvivesCloneAndFile) {
   const auto tokens = torch::randint(0, 11, {2, 5}, torch::kLong);
-  for (const bool tied : {true, false}) {
+  for (const bool tie_embeddings : {true, false}) {
     auto config = one_layer();
-    config.tied = tied;
+    config.tie_embeddings = tie_embeddings;
     expect_clone_and_file_keep(LanguageModel(config), LanguageModel(config),
                                [&](LanguageModel model) { return model(tokens); });
   }
@@ -139,7 +142,7 @@ TEST(LanguageModelErrors, NameTheContextAndTheLengthThatExceedsIt) {
         model(torch::zeros({2, 7}, torch::kLong));
       },
       throws<c10::ValueError>(
-          "tokens must be (B, T) or (T) with T at most max_length (6), found [2, 7]"));
+          "tokens must be (B, T) or (T) with T at most max_seq_len (6), found [2, 7]"));
 }
 
 void expect_refused(void (*change)(LanguageModelConfig&), const char* message) {
@@ -152,12 +155,13 @@ TEST(LanguageModelErrors, NameTheOptionAndItsValue) {
   using Config = LanguageModelConfig;
   expect_refused([](Config& c) { c.vocab_size = 0; }, "vocab_size (0) must be positive");
   expect_refused([](Config& c) { c.stack.embed_dim = -8; }, "embed_dim (-8) must be positive");
-  expect_refused([](Config& c) { c.stack.layers = -1; }, "layers (-1) must not be negative");
-  expect_refused([](Config& c) { c.stack.ff_dim = -1; }, "ff_dim (-1) must not be negative");
+  expect_refused([](Config& c) { c.stack.num_layers = -1; }, "layers (-1) must not be negative");
+  expect_refused([](Config& c) { c.stack.dim_feedforward = -1; },
+                 "dim_feedforward (-1) must not be negative");
   expect_refused([](Config& c) { c.stack.dropout = 1.0; }, "dropout (1) must be in [0, 1)");
-  expect_refused([](Config& c) { c.stack.heads = 3; },
+  expect_refused([](Config& c) { c.stack.num_heads = 3; },
                  "embed_dim (8) must be divisible by num_heads (3)");
-  expect_refused([](Config& c) { c.stack.heads = 0; }, "heads (0) must be positive");
+  expect_refused([](Config& c) { c.stack.num_heads = 0; }, "heads (0) must be positive");
 }
 
 }  // namespace

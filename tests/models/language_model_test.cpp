@@ -15,7 +15,9 @@ namespace attend {
 namespace {
 
 LanguageModelConfig tiny_config() {
-  return {.vocab_size = 11, .context = 6, .stack = {.layers = 2, .heads = 2, .embed_dim = 8}};
+  return {.vocab_size = 11,
+          .max_seq_len = 6,
+          .stack = {.num_layers = 2, .num_heads = 2, .embed_dim = 8}};
 }
 
 struct LanguageModelTest : FixedSeed, testing::Test {
@@ -31,11 +33,11 @@ struct LanguageModelTest : FixedSeed, testing::Test {
 template <typename Check>
 void for_each_kind(const Check& check) {
   for (const auto& stack : each_stack()) {
-    for (const bool tied : {true, false}) {
-      SCOPED_TRACE(testing::Message() << stack.name << ", tied " << tied);
+    for (const bool tie_embeddings : {true, false}) {
+      SCOPED_TRACE(testing::Message() << stack.name << ", tie_embeddings " << tie_embeddings);
       auto config = tiny_config();
       config.stack = stack.config;
-      config.tied = tied;
+      config.tie_embeddings = tie_embeddings;
       check(config);
     }
   }
@@ -58,11 +60,11 @@ TEST_F(LanguageModelTest, ScoresEachNextToken) {
 }
 
 TEST_F(LanguageModelTest, IsItsPartsOneAfterTheOther) {
-  for (const bool tied : {true, false}) {
-    config.tied = tied;
+  for (const bool tie_embeddings : {true, false}) {
+    config.tie_embeddings = tie_embeddings;
     auto model = lively_model(config);
     const auto x = model->decoder->forward(model->embedding(tokens), {.causal = true});
-    const auto& head = tied ? model->embedding->token->weight : model->head->weight;
+    const auto& head = tie_embeddings ? model->embedding->token->weight : model->head->weight;
     EXPECT_TRUE(close(model(tokens), torch::matmul(x, head.t()), 1e-5));
   }
 }
@@ -78,8 +80,9 @@ TEST_F(LanguageModelTest, ALaterTokenDoesNotChangeEarlierLogits) {
       EXPECT_TRUE(close(with_others.narrow(1, 0, changed), logits.narrow(1, 0, changed), 1e-6));
       EXPECT_FALSE(torch::allclose(with_others.select(1, changed), logits.select(1, changed)));
       const auto& stack = kind.stack;
-      const int64_t reach = stack.window == 0 ? 5 : (stack.window - 1) * stack.layers;
-      const bool seen_by_last = stack.layers > 0 && 4 - changed <= reach;
+      const int64_t reach =
+          stack.sliding_window == 0 ? 5 : (stack.sliding_window - 1) * stack.num_layers;
+      const bool seen_by_last = stack.num_layers > 0 && 4 - changed <= reach;
       EXPECT_EQ(torch::allclose(with_others.select(1, 4), logits.select(1, 4), 1e-7, 1e-9),
                 !seen_by_last && changed < 4);
     }
@@ -103,7 +106,7 @@ TEST_F(LanguageModelTest, TakesNoBatchAndNoTokens) {
 }
 
 TEST_F(LanguageModelTest, WithoutLayersItScoresTheNormOfTheEmbedding) {
-  config.stack.layers = 0;
+  config.stack.num_layers = 0;
   LanguageModel model(config);
   const auto expected = torch::nn::functional::linear(
       model->decoder->norm.forward(model->embedding(tokens)), model->embedding->token->weight);
@@ -112,7 +115,7 @@ TEST_F(LanguageModelTest, WithoutLayersItScoresTheNormOfTheEmbedding) {
 }
 
 TEST_F(LanguageModelTest, EachLayerAttends) {
-  config.stack.layers = 3;
+  config.stack.num_layers = 3;
   LanguageModel model(config);
   AttentionRecorder recorder;
   model(tokens);
@@ -146,7 +149,7 @@ TEST_F(LanguageModelTest, ItsDropoutReachesEmbeddingAttentionFeedForwardAndBranc
 }
 
 TEST_F(LanguageModelTest, ItsConfigReachesTheBlocks) {
-  config.stack.ff_dim = 7;
+  config.stack.dim_feedforward = 7;
   config.stack.bias = false;
   config.stack.activation = Activation::relu;
   config.stack.norm_order = NormOrder::post;
@@ -165,10 +168,10 @@ TEST_F(LanguageModelTest, ItsConfigReachesTheBlocks) {
 
 TEST_F(LanguageModelTest, GradientsEqualFiniteDifferences) {
   config = {.vocab_size = 5,
-            .context = 3,
-            .stack = {.layers = 1, .heads = 2, .embed_dim = 4, .ff_dim = 3}};
-  for (const bool tied : {true, false}) {
-    config.tied = tied;
+            .max_seq_len = 3,
+            .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 4, .dim_feedforward = 3}};
+  for (const bool tie_embeddings : {true, false}) {
+    config.tie_embeddings = tie_embeddings;
     auto model = lively_model(config);
     model->to(torch::kDouble);
     const auto few = torch::tensor({{1, 4, 1}});

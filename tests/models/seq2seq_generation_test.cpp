@@ -1,5 +1,5 @@
 #include "attend/models/generation.h"
-#include "attend/nn/eval_scope.h"
+#include "attend/nn/eval_guard.h"
 #include "support/close.h"
 #include "support/seed.h"
 #include "support/stack_configs.h"
@@ -13,7 +13,7 @@ namespace {
 struct Seq2SeqGeneration : FixedSeed, testing::Test {
   static Seq2Seq lively(const StackConfig& stack) {
     Seq2Seq model(Seq2SeqConfig{
-        .source_vocab_size = 11, .target_vocab_size = 7, .context = 8, .stack = stack});
+        .source_vocab_size = 11, .target_vocab_size = 7, .max_seq_len = 8, .stack = stack});
     const torch::NoGradGuard no_grad;
     for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
     return model;
@@ -23,16 +23,16 @@ struct Seq2SeqGeneration : FixedSeed, testing::Test {
     return generate(model, source, around, options);
   }
 
-  Seq2Seq model = lively({.layers = 2, .heads = 2, .embed_dim = 8});
+  Seq2Seq model = lively({.num_layers = 2, .num_heads = 2, .embed_dim = 8});
   std::vector<int64_t> source{3, 1, 10};
 };
 
 TEST_F(Seq2SeqGeneration, StepsGiveTheLogitsOfTheWholeTargetWithEachStack) {
   for (const auto& stack : each_stack()) {
-    if (stack.config.experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
+    if (stack.config.num_experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
     SCOPED_TRACE(stack.name);
     auto model = lively(stack.config);
-    const EvalScope eval(*model);
+    const EvalGuard eval(*model);
     const torch::NoGradGuard no_grad;
     const auto source = torch::randint(0, 11, {2, 5}, torch::kLong);
     const auto target = torch::randint(0, 7, {2, 8}, torch::kLong);

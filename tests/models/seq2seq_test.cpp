@@ -13,12 +13,12 @@
 namespace attend {
 namespace {
 
-Seq2SeqConfig tiny_seq2seq(bool tied = true) {
+Seq2SeqConfig tiny_seq2seq(bool tie_embeddings = true) {
   return {.source_vocab_size = 11,
           .target_vocab_size = 7,
-          .context = 8,
-          .tied = tied,
-          .stack = {.layers = 1, .heads = 2, .embed_dim = 8}};
+          .max_seq_len = 8,
+          .tie_embeddings = tie_embeddings,
+          .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}};
 }
 
 struct Seq2SeqTest : FixedSeed, testing::Test {
@@ -40,11 +40,12 @@ struct Seq2SeqTest : FixedSeed, testing::Test {
 };
 
 TEST_F(Seq2SeqTest, ScoresEachNextTokenOfTheTarget) {
-  for (const bool tied : {true, false}) {
-    auto model = lively(tiny_seq2seq(tied));
+  for (const bool tie_embeddings : {true, false}) {
+    auto model = lively(tiny_seq2seq(tie_embeddings));
     const auto x = model->transformer->forward(
         model->source_embedding(source), model->target_embedding(target), {}, {.causal = true});
-    const auto& head = tied ? model->target_embedding->token->weight : model->head->weight;
+    const auto& head =
+        tie_embeddings ? model->target_embedding->token->weight : model->head->weight;
     EXPECT_TRUE(close(model->forward(source, target), torch::matmul(x, head.t()), 1e-5));
   }
 }
@@ -74,7 +75,7 @@ TEST_F(Seq2SeqTest, PaddingInTheSourceChangesNothing) {
 
 TEST_F(Seq2SeqTest, EveryOptionOfItsBlocksHolds) {
   for (const auto& stack : each_stack()) {
-    if (stack.config.experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
+    if (stack.config.num_experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
     SCOPED_TRACE(stack.name);
     auto config = tiny_seq2seq();
     config.stack = stack.config;
@@ -101,7 +102,7 @@ TEST_F(Seq2SeqTest, UnbatchedEqualsBatched) {
 TEST_F(Seq2SeqTest, GradientsEqualFiniteDifferences) {
   auto config = tiny_seq2seq(false);
   config.stack.embed_dim = 4;
-  config.stack.ff_dim = 3;
+  config.stack.dim_feedforward = 3;
   auto model = lively(config);
   model->to(torch::kDouble);
   EXPECT_TRUE(gradients_match([&] { return model->forward(source, target); }, model->parameters()));
@@ -123,7 +124,7 @@ TEST_F(Seq2SeqTest, WorksInEachFloatDtype) {
 TEST_F(Seq2SeqTest, ItsDecoderHasItsOwnNumberOfLayers) {
   auto config = tiny_seq2seq();
   EXPECT_EQ(Seq2Seq(config)->transformer->decoder->blocks->size(), 1U);
-  config.decoder_layers = 3;
+  config.num_decoder_layers = 3;
   EXPECT_EQ(Seq2Seq(config)->transformer->decoder->blocks->size(), 3U);
   EXPECT_EQ(Seq2Seq(config)->transformer->encoder->blocks->size(), 1U);
 }
@@ -131,7 +132,7 @@ TEST_F(Seq2SeqTest, ItsDecoderHasItsOwnNumberOfLayers) {
 TEST_F(Seq2SeqTest, EachStackBeginsAsItsOwnDepthAsks) {
   auto config = tiny_seq2seq();
   config.stack.embed_dim = 64;
-  config.decoder_layers = 9;
+  config.num_decoder_layers = 9;
   const Seq2Seq model(config);
   const auto spread = [](const torch::nn::ModuleList& blocks) {
     return (*blocks)[0]->named_parameters()["attention.out.weight"].std().item<double>();
@@ -142,7 +143,7 @@ TEST_F(Seq2SeqTest, EachStackBeginsAsItsOwnDepthAsks) {
 
 TEST_F(Seq2SeqTest, ItsStateDictHasThePublicNames) {
   auto config = tiny_seq2seq(false);
-  config.stack.layers = 0;
+  config.stack.num_layers = 0;
   EXPECT_THAT(
       state_names(*Seq2Seq(config)),
       testing::ElementsAre("source_embedding.token.weight", "source_embedding.position.weight",
@@ -160,17 +161,17 @@ TEST_F(Seq2SeqTest, PrintsItself) {
 
 TEST_F(Seq2SeqTest, ErrorsNameTheValues) {
   auto config = tiny_seq2seq();
-  config.decoder_layers = -2;
-  EXPECT_THAT([&] { Seq2Seq{config}; }, throws<c10::ValueError>("decoder_layers (-2)"));
+  config.num_decoder_layers = -2;
+  EXPECT_THAT([&] { Seq2Seq{config}; }, throws<c10::ValueError>("num_decoder_layers (-2)"));
   config = tiny_seq2seq();
-  config.stack.experts = 2;
+  config.stack.num_experts = 2;
   EXPECT_THAT([&] { Seq2Seq{config}; }, throws<c10::ValueError>("experts (2)"));
   auto model = lively();
   EXPECT_THAT(
       [&] {
         model->forward(source, target, torch::ones({2, 4}, torch::kBool));
       },
-      throws<c10::ValueError>("key_valid [2, 4]"));
+      throws<c10::ValueError>("key_mask [2, 4]"));
 }
 
 }  // namespace

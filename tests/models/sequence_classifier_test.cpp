@@ -12,10 +12,10 @@ namespace {
 
 SequenceClassifierConfig tiny_classifier(Pooling pooling = Pooling::mean) {
   return {.vocab_size = 11,
-          .classes = 3,
-          .context = 8,
+          .num_classes = 3,
+          .max_seq_len = 8,
           .pooling = pooling,
-          .stack = {.layers = 1, .heads = 2, .embed_dim = 8}};
+          .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}};
 }
 
 struct SequenceClassifierTest : FixedSeed, testing::TestWithParam<Pooling> {
@@ -98,7 +98,7 @@ TEST_P(SequenceClassifierTest, WorksInEachFloatDtype) {
 
 TEST(SequenceClassifier, ItsStateDictHasThePublicNames) {
   auto config = tiny_classifier();
-  config.stack.layers = 0;
+  config.stack.num_layers = 0;
   EXPECT_THAT(
       state_names(*SequenceClassifier(config)),
       testing::ElementsAre("embedding.token.weight", "embedding.position.weight",
@@ -113,7 +113,7 @@ TEST(SequenceClassifier, PrintsItself) {
 
 TEST(SequenceClassifier, ErrorsNameTheValues) {
   auto config = tiny_classifier();
-  config.classes = 0;
+  config.num_classes = 0;
   EXPECT_THAT([&] { SequenceClassifier{config}; },
               throws<c10::ValueError>("classes (0) must be positive"));
   SequenceClassifier model(tiny_classifier());
@@ -132,7 +132,7 @@ TEST(SequenceClassifier, ErrorsNameTheValues) {
       [&] {
         model(torch::zeros({2, 9}, torch::kLong));
       },
-      throws<c10::ValueError>("max_length (8), found [2, 9]"));
+      throws<c10::ValueError>("max_seq_len (8), found [2, 9]"));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct EachStack : FixedSeed, testing::TestWithParam<NamedStack> {
 
   LanguageModel lively_model() const {
     LanguageModel model(
-        LanguageModelConfig{.vocab_size = 11, .context = 12, .stack = GetParam().config});
+        LanguageModelConfig{.vocab_size = 11, .max_seq_len = 12, .stack = GetParam().config});
     const torch::NoGradGuard no_grad;
     for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
     return model;
@@ -49,8 +49,8 @@ TEST_P(EachStack, KeepsTheShapeOfBatchedUnbatchedAndEmptyInput) {
 TEST_P(EachStack, GradientsEqualFiniteDifferences) {
   auto config = GetParam().config;
   config.embed_dim = 8;
-  config.ff_dim = 3;
-  config.layers = std::min<int64_t>(config.layers, 2);
+  config.dim_feedforward = 3;
+  config.num_layers = std::min<int64_t>(config.num_layers, 2);
   TransformerEncoder encoder(encoder_options(config, true));
   encoder->to(torch::kDouble);
   {
@@ -63,12 +63,13 @@ TEST_P(EachStack, GradientsEqualFiniteDifferences) {
   leaves.push_back(torch::randn({2, 3, 8}, torch::kDouble).requires_grad_());
   const auto valid = torch::tensor({{true, true, true}, {true, true, false}});
   EXPECT_TRUE(gradients_match(
-      [&] { return encoder->forward(leaves.back(), {.key_valid = valid, .causal = true}); },
+      [&] { return encoder->forward(leaves.back(), {.key_mask = valid, .causal = true}); },
       leaves));
 }
 
 TEST_P(EachStack, SurvivesCloneAndFile) {
-  if (GetParam().config.layers == 0) GTEST_SKIP() << "a norm alone begins as every other one does";
+  if (GetParam().config.num_layers == 0)
+    GTEST_SKIP() << "a norm alone begins as every other one does";
   const auto x = torch::randn({2, 5, 16});
   TransformerEncoder fresh(encoder_options(GetParam().config, true));
   expect_clone_and_file_keep(lively_encoder(), fresh, [&](TransformerEncoder module) {
@@ -80,7 +81,7 @@ TEST_P(EachStack, TracedAtOneSizeHoldsAtOthers) {
   auto encoder = lively_encoder();
   freeze(*encoder);
   const auto run = [&](const Tensors& in) {
-    return encoder->forward(in[0], {.key_valid = in[1], .causal = true});
+    return encoder->forward(in[0], {.key_mask = in[1], .causal = true});
   };
   const auto inputs = [](int64_t b, int64_t t) -> Tensors {
     return {torch::randn({b, t, 16}), torch::rand({b, t}) > 0.3};
@@ -110,7 +111,7 @@ TEST_P(EachStack, ARowThatMayAttendToNothingStaysFinite) {
   const auto x = torch::randn({2, 5, 16}).requires_grad_();
   auto valid = torch::ones({2, 5}, torch::kBool);
   valid[1].fill_(false);
-  const auto y = encoder->forward(x, {.key_valid = valid, .causal = true});
+  const auto y = encoder->forward(x, {.key_mask = valid, .causal = true});
   y.square().sum().backward();
   EXPECT_TRUE(torch::isfinite(y).all().item<bool>());
   EXPECT_TRUE(torch::isfinite(x.grad()).all().item<bool>());
@@ -122,7 +123,7 @@ TEST_P(EachStack, PaddingChangesNothing) {
   const auto padded = torch::cat({x, torch::randn({2, 3, 16})}, 1);
   auto valid = torch::ones({2, 8}, torch::kBool);
   valid.slice(1, 5).fill_(false);
-  const auto y = encoder->forward(padded, {.key_valid = valid}).slice(1, 0, 5);
+  const auto y = encoder->forward(padded, {.key_mask = valid}).slice(1, 0, 5);
   EXPECT_TRUE(close(y, encoder->forward(x), 1e-5));
 }
 
@@ -137,7 +138,7 @@ TEST_P(EachStack, DocumentsPackedInARowNeverSeeEachOther) {
   other.slice(1, 3).normal_();
   const auto with_other = encoder->forward(other, {.segments = segments, .causal = true});
   // An expert multiplies tokens of both documents at once, and rounds by how many there are.
-  const double tolerance = GetParam().config.experts > 0 ? 1e-5 : 0.0;
+  const double tolerance = GetParam().config.num_experts > 0 ? 1e-5 : 0.0;
   EXPECT_TRUE(close(with_other.slice(1, 0, 3), y.slice(1, 0, 3), tolerance));
 }
 
@@ -181,11 +182,11 @@ TEST(StackConfig, AWindowedModelStepsBeyondItsContext) {
        {PositionScheme::none, PositionScheme::sinusoidal, PositionScheme::rotary,
         PositionScheme::alibi, PositionScheme::relative}) {
     SCOPED_TRACE(to_string(positions));
-    LanguageModelConfig config{.vocab_size = 11, .context = 8};
-    config.stack = {.layers = 2, .embed_dim = 16, .positions = positions, .window = 3};
+    LanguageModelConfig config{.vocab_size = 11, .max_seq_len = 8};
+    config.stack = {.num_layers = 2, .embed_dim = 16, .positions = positions, .sliding_window = 3};
     torch::manual_seed(1);
     LanguageModel model(config);
-    config.context = 30;
+    config.max_seq_len = 30;
     torch::manual_seed(1);
     LanguageModel long_model(config);
     for (auto* each : {&model, &long_model}) {
@@ -210,20 +211,20 @@ void expect_refused(void (*change)(StackConfig&), const char* message) {
 
 TEST(StackConfigErrors, NameTheOptionAndItsValue) {
   using C = StackConfig;
-  expect_refused([](C& c) { c.layers = -1; }, "layers (-1) must not be negative");
-  expect_refused([](C& c) { c.heads = 0; }, "heads (0) must be positive");
-  expect_refused([](C& c) { c.kv_heads = 3; },
+  expect_refused([](C& c) { c.num_layers = -1; }, "layers (-1) must not be negative");
+  expect_refused([](C& c) { c.num_heads = 0; }, "heads (0) must be positive");
+  expect_refused([](C& c) { c.num_kv_heads = 3; },
                  "num_heads (4) must be divisible by num_kv_heads (3)");
-  expect_refused([](C& c) { c.experts_per_token = 1; },
-                 "experts_per_token is set, but it has no effect without experts");
-  expect_refused([](C& c) { c.window = -2; }, "window (-2) must not be negative");
+  expect_refused([](C& c) { c.num_experts_per_tok = 1; },
+                 "num_experts_per_tok is set, but it has no effect without num_experts");
+  expect_refused([](C& c) { c.sliding_window = -2; }, "sliding_window (-2) must not be negative");
   expect_refused([](C& c) { c.stochastic_depth = 1; }, "stochastic_depth (1) must be in [0, 1)");
   expect_refused(
       [](C& c) {
         c.positions = PositionScheme::rotary;
-        c.rotary_share = 1.5;
+        c.rotary_dim = 3;
       },
-      "rotary_share (1.5) must be above 0 and at most 1");
+      "rotary_dim (3) must be even");
   expect_refused(
       [](C& c) {
         c.residual_scale = 0.5;
@@ -232,16 +233,16 @@ TEST(StackConfigErrors, NameTheOptionAndItsValue) {
       "residual_scale (0.5) must be 1 with branch_scaling rezero");
   expect_refused(
       [](C& c) {
-        c.experts = 4;
-        c.recompute = true;
+        c.num_experts = 4;
+        c.gradient_checkpointing = true;
       },
-      "recompute (true) does not go with experts, found 4");
+      "gradient_checkpointing (true) does not go with experts, found 4");
   expect_refused(
       [](C& c) {
         c.value_residual = true;
-        c.recompute = true;
+        c.gradient_checkpointing = true;
       },
-      "recompute (true) does not go with value_residual (true)");
+      "gradient_checkpointing (true) does not go with value_residual (true)");
   expect_refused([](C& c) { c.rotary_scaling = RotaryScaling::ntk; },
                  "rotary_scaling is set, but it has no effect without positions rotary");
 }

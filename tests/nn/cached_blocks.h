@@ -16,43 +16,46 @@
 namespace attend {
 
 /// A window that the attention has of itself.
-struct LocalWindow : torch::nn::Cloneable<LocalWindow>, AttentionPart {
+struct LocalWindow : torch::nn::Cloneable<LocalWindow>, AttentionHook {
   explicit LocalWindow(int64_t window) : window(window) {}
   void reset() override {}
-  void on_scores(Heads& heads) override { heads.args.window = window; }
+  void before_attention(AttentionContext& context) override {
+    context.args.sliding_window = window;
+  }
   int64_t window;
 };
 
 /// Makes queries and keys depend on their positions, as rotary embeddings do.
-struct StampPositions : torch::nn::Cloneable<StampPositions>, AttentionPart {
+struct StampPositions : torch::nn::Cloneable<StampPositions>, AttentionHook {
   void reset() override {}
-  void on_heads(Heads& heads) override {
-    auto angle = query_positions(heads).unsqueeze(-1).to(heads.query.scalar_type());  // (.., T, 1)
-    if (angle.dim() == 3) angle = angle.unsqueeze(1);  // (B, 1, T, 1)
-    heads.query = heads.query * (1 + torch::sin(angle));
-    heads.key = heads.key + torch::cos(angle);
+  void after_projection(AttentionContext& context) override {
+    auto angle =
+        query_positions(context).unsqueeze(-1).to(context.query.scalar_type());  // (.., T, 1)
+    if (angle.dim() == 3) angle = angle.unsqueeze(1);                            // (B, 1, T, 1)
+    context.query = context.query * (1 + torch::sin(angle));
+    context.key = context.key + torch::cos(angle);
   }
 };
 
 /// Adds to the scores what depends on distance, as ALiBi does.
-struct DistanceBias : torch::nn::Cloneable<DistanceBias>, AttentionPart {
+struct DistanceBias : torch::nn::Cloneable<DistanceBias>, AttentionHook {
   void reset() override {}
-  void on_scores(Heads& heads) override {
-    const auto offsets = key_offsets(heads.query, heads.key, heads.args);
-    const auto bias = -0.3 * offsets.abs().to(heads.query.scalar_type());
-    heads.args.mask = combine_masks(heads.args.mask, bias);
+  void before_attention(AttentionContext& context) override {
+    const auto offsets = key_offsets(context.query, context.key, context.args);
+    const auto bias = -0.3 * offsets.abs().to(context.query.scalar_type());
+    context.args.mask = combine_masks(context.args.mask, bias);
   }
 };
 
 template <typename Part, typename... Args>
-AttentionPartFactory part(const char* name, Args... args) {
-  return {name, [=](const HeadShape&) { return std::make_shared<Part>(args...); }};
+AttentionHookFactory part(const char* name, Args... args) {
+  return {name, [=](const AttentionDims&) { return std::make_shared<Part>(args...); }};
 }
 
 /// An attention to be cached.
 struct CacheCase {
   std::string name;
-  std::vector<AttentionPartFactory> parts = {};
+  std::vector<AttentionHookFactory> parts = {};
   int64_t window = 0;  ///< of those parts
 
   friend std::ostream& operator<<(std::ostream& stream, const CacheCase& self) {
@@ -83,10 +86,10 @@ inline std::vector<CacheCase> rolling_cases() {
 /// Two blocks of width 8 with 4 heads over 2 heads of keys and values, for inference.
 class CachedBlocks {
  public:
-  explicit CachedBlocks(const std::vector<AttentionPartFactory>& parts, int64_t num_kv_heads = 2,
+  explicit CachedBlocks(const std::vector<AttentionHookFactory>& parts, int64_t num_kv_heads = 2,
                         torch::Dtype dtype = torch::kDouble) {
     TransformerBlockOptions options(8, 4);
-    options.attention().num_kv_heads(num_kv_heads).parts(parts);
+    options.attention().num_kv_heads(num_kv_heads).hooks(parts);
     for (int i = 0; i < 2; ++i) {
       TransformerBlock block(options);
       block->to(dtype);

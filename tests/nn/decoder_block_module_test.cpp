@@ -22,13 +22,13 @@ TEST(DecoderBlock, ItsStateDictHasThesePublicNames) {
 TEST(DecoderBlock, NestedOptionsReachItsModules) {
   auto options = DecoderBlockOptions(8, 2);
   options.attention().head_dim(3);
-  options.cross_attention().key_dim(5).value_dim(5).num_kv_heads(1);
-  options.feed_forward().hidden_dim(7);
+  options.cross_attention().kdim(5).vdim(5).num_kv_heads(1);
+  options.feed_forward().dim_feedforward(7);
   options.residual().dropout(0.5);
   DecoderBlock block(options);
   EXPECT_EQ(block->attention->qkv->weight.sizes(), at::IntArrayRef({3 * 2 * 3, 8}));
   EXPECT_EQ(block->cross_attention->key->weight.sizes(), at::IntArrayRef({4, 5}));
-  EXPECT_EQ(block->feed_forward->options.hidden_dim(), 7);
+  EXPECT_EQ(block->feed_forward->options.dim_feedforward(), 7);
   const auto x = torch::randn({2, 3, 8});
   const auto memory = torch::randn({2, 4, 5});
   EXPECT_FALSE(torch::allclose(block->forward(x, memory), block->forward(x, memory)));
@@ -56,9 +56,9 @@ TEST(DecoderBlock, ErrorsOfOptionsNameBothValues) {
   EXPECT_THAT(
       made_with([](auto& o) { o.cross_attention().embed_dim(6); }),
       throws<c10::ValueError>("cross_attention's embed_dim (6) must equal attention's (8)"));
-  EXPECT_THAT(made_with([](auto& o) { o.cross_attention().key_dim(5); }),
-              throws<c10::ValueError>(
-                  "cross_attention's key_dim (5) must equal its value_dim (8): both are"));
+  EXPECT_THAT(
+      made_with([](auto& o) { o.cross_attention().kdim(5); }),
+      throws<c10::ValueError>("cross_attention's kdim (5) must equal its vdim (8): both are"));
   EXPECT_THAT(made_with([](auto& o) { o.residual().norm_order(NormOrder::parallel); }),
               throws<c10::ValueError>("norm_order (parallel) must be pre, post or sandwich"));
   EXPECT_THAT(made_with([](auto& o) { o.residual().dropout(1.0); }),
@@ -70,7 +70,7 @@ TEST(DecoderBlock, NamesTheWidthAndTheShapeThatDoNotFit) {
   for (const auto order : {NormOrder::pre, NormOrder::post}) {
     auto options = DecoderBlockOptions(8, 2);
     options.residual().norm_order(order);
-    options.cross_attention().key_dim(6).value_dim(6);
+    options.cross_attention().kdim(6).vdim(6);
     DecoderBlock block(options);
     const auto called_with = [&](at::IntArrayRef x, at::IntArrayRef memory) {
       return [&block, x = torch::zeros(x), memory = torch::zeros(memory)] {

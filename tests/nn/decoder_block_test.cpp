@@ -16,7 +16,7 @@ struct DecoderBlockTest : FixedSeed, testing::TestWithParam<NormOrder> {
   static DecoderBlockOptions options() {
     auto options = DecoderBlockOptions(8, 2);
     options.residual().norm_order(GetParam());
-    options.cross_attention().key_dim(6).value_dim(6);
+    options.cross_attention().kdim(6).vdim(6);
     return options;
   }
 
@@ -46,21 +46,22 @@ TEST_P(DecoderBlockTest, IsThreeResidualBranchesInARow) {
     return block->attention->forward(h, {.causal = true}).output;
   });
   expected = branch("norm_cross", expected, [&](const torch::Tensor& h) {
-    return block->cross_attention->cross(h, memory, memory, {.window = 3}).output;
+    return block->cross_attention->cross(h, memory, memory, {.sliding_window = 3}).output;
   });
   expected = branch("norm2", expected,
                     [&](const torch::Tensor& h) { return block->feed_forward->forward(h); });
-  EXPECT_TRUE(close(block->forward(x, memory, {.causal = true}, {.window = 3}), expected, 1e-6));
+  EXPECT_TRUE(
+      close(block->forward(x, memory, {.causal = true}, {.sliding_window = 3}), expected, 1e-6));
 }
 
 TEST_P(DecoderBlockTest, EachMaskReachesItsOwnAttention) {
   const AttentionArgs self_args{.mask = torch::rand({5, 5}) > 0.5, .causal = true};
   const AttentionArgs memory_args{.mask = torch::rand({5, 7}) > 0.3,
-                                  .key_valid = torch::rand({2, 7}) > 0.3};
+                                  .key_mask = torch::rand({2, 7}) > 0.3};
   AttentionRecorder recorder;
   block->forward(x, memory, self_args, memory_args);
   const auto of_self = self_args.mask.logical_and(torch::ones({5, 5}, torch::kBool).tril());
-  const auto of_memory = memory_args.mask.logical_and(memory_args.key_valid.view({2, 1, 1, 7}));
+  const auto of_memory = memory_args.mask.logical_and(memory_args.key_mask.view({2, 1, 1, 7}));
   ASSERT_EQ(recorder.weights().size(), 2U);
   EXPECT_TRUE(torch::equal(recorder.weights()[0] > 0, of_self.expand({2, 2, 5, 5})));
   EXPECT_TRUE(torch::equal(recorder.weights()[1] > 0, of_memory.expand({2, 2, 5, 7})));
@@ -117,7 +118,7 @@ TEST_P(DecoderBlockTest, AQueryWithoutKeysLeavesAllFinite) {
 TEST_P(DecoderBlockTest, GradientsEqualFiniteDifferences) {
   auto small_options = DecoderBlockOptions(4, 2);
   small_options.residual().norm_order(GetParam());
-  small_options.feed_forward().hidden_dim(3);
+  small_options.feed_forward().dim_feedforward(3);
   DecoderBlock small(small_options);
   small->to(torch::kDouble);
   auto leaves = small->parameters();
@@ -137,7 +138,7 @@ TEST_P(DecoderBlockTest, SurvivesCloneAndFile) {
 TEST_P(DecoderBlockTest, TracedAtOneSizeHoldsAtOthers) {
   freeze(*block);
   const auto run = [&](const Tensors& in) {
-    return block->forward(in[0], in[1], {.causal = true}, {.key_valid = in[2]});
+    return block->forward(in[0], in[1], {.causal = true}, {.key_mask = in[2]});
   };
   const auto inputs = [](int64_t b, int64_t t, int64_t s) -> Tensors {
     return {torch::randn({b, t, 8}), torch::randn({b, s, 6}), torch::rand({b, s}) > 0.3};

@@ -14,8 +14,8 @@ namespace attend {
 namespace {
 
 struct GatedFeedForward : FixedSeed, testing::TestWithParam<Activation> {
-  static FeedForwardOptions options(int64_t embed_dim, int64_t hidden_dim) {
-    return FeedForwardOptions(embed_dim).hidden_dim(hidden_dim).activation(GetParam());
+  static FeedForwardOptions options(int64_t embed_dim, int64_t dim_feedforward) {
+    return FeedForwardOptions(embed_dim).dim_feedforward(dim_feedforward).activation(GetParam());
   }
 };
 
@@ -34,14 +34,14 @@ double gate_of(double x, Activation activation) {
 torch::Tensor gated_in_loops(FeedForward& module, const torch::Tensor& x, Activation activation) {
   const auto number = [](const torch::Tensor& tensor) { return tensor.item<double>(); };
   auto y = module->down->bias.detach().clone();
-  const int64_t hidden_dim = module->down->weight.size(1);
+  const int64_t dim_feedforward = module->down->weight.size(1);
   const auto up_row = [&](int64_t f) {
     double sum = number(module->up->bias[f]);
     for (int64_t e = 0; e < x.size(0); ++e) sum += number(module->up->weight[f][e] * x[e]);
     return sum;
   };
-  for (int64_t f = 0; f < hidden_dim; ++f) {
-    const double hidden = gate_of(up_row(f), activation) * up_row(hidden_dim + f);
+  for (int64_t f = 0; f < dim_feedforward; ++f) {
+    const double hidden = gate_of(up_row(f), activation) * up_row(dim_feedforward + f);
     for (int64_t e = 0; e < x.size(0); ++e) {
       y[e] = number(y[e]) + number(module->down->weight[e][f]) * hidden;
     }
@@ -69,8 +69,8 @@ TEST_P(GatedFeedForward, OnlyUpIsTwiceAsWide) {
   EXPECT_EQ(module->up->weight.sizes(), at::IntArrayRef({10, 8}));
   EXPECT_EQ(module->up->bias.sizes(), at::IntArrayRef({10}));
   EXPECT_EQ(module->down->weight.sizes(), at::IntArrayRef({8, 5}));
-  EXPECT_THAT(printed(*module),
-              testing::HasSubstr("hidden_dim=5, activation=" + std::string(to_string(GetParam()))));
+  EXPECT_THAT(printed(*module), testing::HasSubstr("dim_feedforward=5, activation=" +
+                                                   std::string(to_string(GetParam()))));
   FeedForward with_default_width(FeedForwardOptions(8).activation(GetParam()));
   EXPECT_EQ(with_default_width->up->weight.sizes(), at::IntArrayRef({64, 8}));
   EXPECT_EQ(with_default_width->down->weight.sizes(), at::IntArrayRef({8, 32}));
@@ -113,7 +113,7 @@ TEST_P(GatedFeedForward, TracedAtOneSizeHoldsAtOthers) {
 }
 
 TEST(FeedForward, SquaresReluAndTracesIt) {
-  FeedForward module(FeedForwardOptions(4).hidden_dim(6).activation(Activation::relu2));
+  FeedForward module(FeedForwardOptions(4).dim_feedforward(6).activation(Activation::relu2));
   freeze(*module);
   const auto run = [&](const Tensors& x) { return module(x[0]); };
   const auto x = torch::randn({5, 4});

@@ -12,7 +12,7 @@ namespace {
 TEST(FeedForward, IsTwoProjectionsWithAnActivationBetween) {
   const auto x = torch::randn({2, 3, 8});
   for (const auto activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
-    FeedForward feed_forward(FeedForwardOptions(8).hidden_dim(5).activation(activation));
+    FeedForward feed_forward(FeedForwardOptions(8).dim_feedforward(5).activation(activation));
     const auto expected = feed_forward->down(activate(feed_forward->up(x), activation));
     EXPECT_TRUE(close(feed_forward(x), expected, 0.0));
   }
@@ -28,7 +28,7 @@ TEST(FeedForward, KeepsTheShapeWithAndWithoutABatch) {
 
 TEST(FeedForward, IsFourTimesAsWideInsideUnlessTold) {
   EXPECT_EQ(FeedForward(FeedForwardOptions(8))->up->weight.sizes(), at::IntArrayRef({32, 8}));
-  const auto options = FeedForwardOptions(8).hidden_dim(5);
+  const auto options = FeedForwardOptions(8).dim_feedforward(5);
   EXPECT_EQ(FeedForward(options)->down->weight.sizes(), at::IntArrayRef({8, 5}));
 }
 
@@ -48,7 +48,7 @@ TEST(FeedForward, ItsStateDictHasThesePublicNames) {
 }
 
 TEST(FeedForward, SurvivesCloneAndFile) {
-  const auto options = FeedForwardOptions(8).hidden_dim(5).activation(Activation::silu);
+  const auto options = FeedForwardOptions(8).dim_feedforward(5).activation(Activation::silu);
   const auto x = torch::randn({2, 3, 8});
   expect_clone_and_file_keep(FeedForward(options), FeedForward(options),
                              [&](FeedForward module) { return module(x); });
@@ -62,7 +62,7 @@ TEST(FeedForward, WorksInFloat64) {
 
 TEST(FeedForward, GradientsEqualFiniteDifferences) {
   for (const auto activation : {Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
-    FeedForward feed_forward(FeedForwardOptions(3).hidden_dim(4).activation(activation));
+    FeedForward feed_forward(FeedForwardOptions(3).dim_feedforward(4).activation(activation));
     feed_forward->to(torch::kDouble);
     auto leaves = feed_forward->parameters();
     leaves.push_back(torch::randn({2, 3}, torch::kDouble).requires_grad_());
@@ -80,7 +80,7 @@ TEST(FeedForward, TracedAtOneSizeHoldsAtOthers) {
 
 TEST(FeedForward, PrintsItsOptions) {
   EXPECT_THAT(printed(*FeedForward(FeedForwardOptions(8).bias(false).dropout(0.25))),
-              testing::StartsWith("attend::FeedForward(embed_dim=8, hidden_dim=32, "
+              testing::StartsWith("attend::FeedForward(embed_dim=8, dim_feedforward=32, "
                                   "activation=gelu, bias=false, dropout=0.25)"));
 }
 
@@ -94,8 +94,8 @@ TEST(FeedForward, ErrorsNameBothValues) {
                               "[2, 7]"));
   EXPECT_THAT([] { FeedForward(FeedForwardOptions(-8)); },
               throws<c10::ValueError>("embed_dim (-8) must be positive"));
-  EXPECT_THAT([] { FeedForward(FeedForwardOptions(8).hidden_dim(0)); },
-              throws<c10::ValueError>("hidden_dim (0) must be positive"));
+  EXPECT_THAT([] { FeedForward(FeedForwardOptions(8).dim_feedforward(0)); },
+              throws<c10::ValueError>("dim_feedforward (0) must be positive"));
   EXPECT_THAT([] { FeedForward(FeedForwardOptions(8).dropout(-0.5)); },
               throws<c10::ValueError>("dropout (-0.5) must be in [0, 1)"));
 }

@@ -79,7 +79,7 @@ TEST_F(InitializationTest, OfXavierIsThatOfPyTorchsTransformer) {
 }
 
 TEST_F(InitializationTest, OfXavierKnowsProjectionsThatAreApart) {
-  MultiheadAttention attention(MultiheadAttentionOptions(64, 4).key_dim(32));
+  MultiheadAttention attention(MultiheadAttentionOptions(64, 4).kdim(32));
   initialize_xavier(*attention);
   const auto bound = std::sqrt(6.0 / (64 + 32));
   EXPECT_LE(attention->key->weight.abs().max().item<double>(), bound);

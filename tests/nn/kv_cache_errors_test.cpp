@@ -35,16 +35,16 @@ struct KvCacheErrors : testing::Test {
 
 TEST_F(KvCacheErrors, NameTheOption) {
   const auto making = [](KvCacheOptions options) { return [options] { KvCache made(options); }; };
-  EXPECT_THAT(making(options().layers(-1)),
+  EXPECT_THAT(making(options().num_layers(-1)),
               throws<c10::ValueError>("layers (-1) must not be negative"));
-  EXPECT_THAT(making(options().batch(-1)),
+  EXPECT_THAT(making(options().batch_size(-1)),
               throws<c10::ValueError>("batch (-1) must not be negative"));
   EXPECT_THAT(making(options().num_kv_heads(0)), throws<c10::ValueError>("num_kv_heads (0)"));
   EXPECT_THAT(making(options().head_dim(-2)), throws<c10::ValueError>("head_dim (-2)"));
-  EXPECT_THAT(making(options().capacity(0)), throws<c10::ValueError>("capacity (0)"));
-  EXPECT_THAT(making(options().window(-1)), throws<c10::ValueError>("window (-1)"));
-  EXPECT_THAT(making(options().window(7)),
-              throws<c10::ValueError>("window (7) must not exceed the capacity (6)"));
+  EXPECT_THAT(making(options().max_seq_len(0)), throws<c10::ValueError>("max_seq_len (0)"));
+  EXPECT_THAT(making(options().sliding_window(-1)), throws<c10::ValueError>("window (-1)"));
+  EXPECT_THAT(making(options().sliding_window(7)),
+              throws<c10::ValueError>("window (7) must not exceed the max_seq_len (6)"));
 }
 
 TEST_F(KvCacheErrors, NameWhatDoesNotFitTheAnnouncement) {
@@ -58,8 +58,9 @@ TEST_F(KvCacheErrors, NameWhatDoesNotFitTheAnnouncement) {
 
 TEST_F(KvCacheErrors, NameTheCapacityAndWhatIsToCome) {
   feed(4);
-  EXPECT_THAT(extending(3), throws<c10::ValueError>("the cache's capacity (6) is less than the 4 "
-                                                    "tokens in it and the 3 to come"));
+  EXPECT_THAT(extending(3),
+              throws<c10::ValueError>("the cache's max_seq_len (6) is less than the 4 "
+                                      "tokens in it and the 3 to come"));
   // Padding needs no room.
   auto valid = bools({2, 3});
   valid.select(1, 0).fill_(false);
@@ -67,12 +68,14 @@ TEST_F(KvCacheErrors, NameTheCapacityAndWhatIsToCome) {
 }
 
 TEST_F(KvCacheErrors, NameWhatARollingCacheWouldNeed) {
-  KvCache rolling(options().window(3));
+  KvCache rolling(options().sliding_window(3));
   rolling.extend(6);  // nothing is dropped yet
-  attention->forward(torch::zeros({2, 6, 8}), {.causal = true, .window = 3}, {.cache = &rolling});
-  EXPECT_THAT([&] { rolling.extend(5); },
-              throws<c10::ValueError>("the cache's capacity (6) is less than 7, which 5 tokens at "
-                                      "once need with a window of 3: feed fewer at once"));
+  attention->forward(torch::zeros({2, 6, 8}), {.causal = true, .sliding_window = 3},
+                     {.cache = &rolling});
+  EXPECT_THAT(
+      [&] { rolling.extend(5); },
+      throws<c10::ValueError>("the cache's max_seq_len (6) is less than 7, which 5 tokens at "
+                              "once need with a window of 3: feed fewer at once"));
   EXPECT_NO_THROW(rolling.extend(4));
 }
 
@@ -138,8 +141,8 @@ TEST_F(KvCacheErrors, NameArgumentsThatTheCacheSupplies) {
   const auto integers = torch::zeros({2, 3}, torch::kLong);
   EXPECT_THAT(attending({2, 3, 8}, {.positions = integers}),
               throws<c10::ValueError>("found positions"));
-  EXPECT_THAT(attending({2, 3, 8}, {.key_valid = bools({2, 3})}),
-              throws<c10::ValueError>("found key_valid"));
+  EXPECT_THAT(attending({2, 3, 8}, {.key_mask = bools({2, 3})}),
+              throws<c10::ValueError>("found key_mask"));
   EXPECT_THAT(attending({2, 3, 8}, {.segments = integers}),
               throws<c10::ValueError>("found segments"));
 }
@@ -157,7 +160,7 @@ TEST_F(KvCacheErrors, NameAMaskThatDoesNotFit) {
 }
 
 TEST_F(KvCacheErrors, NameTheWindowThatTheCacheCannotServe) {
-  KvCache rolling(options().window(3));
+  KvCache rolling(options().sliding_window(3));
   for (const int64_t window : {0, 4}) {
     const auto message =
         "the cache keeps a window of 3 tokens, the attention's window must be "
@@ -167,7 +170,8 @@ TEST_F(KvCacheErrors, NameTheWindowThatTheCacheCannotServe) {
     rolling.extend(2);
     EXPECT_THAT(
         [&] {
-          attention->forward(torch::zeros({2, 2, 8}), {.window = window}, {.cache = &rolling});
+          attention->forward(torch::zeros({2, 2, 8}), {.sliding_window = window},
+                             {.cache = &rolling});
         },
         throws<c10::ValueError>(message.c_str()));
   }
@@ -181,10 +185,11 @@ TEST_F(KvCacheErrors, NameLengthsThatCannotComeBack) {
         cache.truncate({0, 1});
       },
       throws<c10::ValueError>("sequence 1 of length 0 cannot be truncated to 1"));
-  KvCache rolling(options().window(3));
+  KvCache rolling(options().sliding_window(3));
   for (int step = 0; step < 8; ++step) {
     rolling.extend(1);
-    attention->forward(torch::zeros({2, 1, 8}), {.causal = true, .window = 3}, {.cache = &rolling});
+    attention->forward(torch::zeros({2, 1, 8}), {.causal = true, .sliding_window = 3},
+                       {.cache = &rolling});
   }
   EXPECT_NO_THROW(rolling.truncate({8, 8}));
   EXPECT_THAT(

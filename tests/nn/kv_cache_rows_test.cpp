@@ -53,8 +53,8 @@ struct KvCacheRows : testing::TestWithParam<RowsCase> {
     }
   }
 
-  static KvCacheOptions options(int64_t capacity) {
-    return KvCacheOptions(2, 3, 2, 2, capacity).dtype(torch::kDouble);
+  static KvCacheOptions options(int64_t max_seq_len) {
+    return KvCacheOptions(2, 3, 2, 2, max_seq_len).dtype(torch::kDouble);
   }
 
   const torch::NoGradGuard no_grad;
@@ -103,7 +103,7 @@ TEST_P(KvCacheRows, ThatCatchUpWithEachOther) {
 
 TEST_P(RollingKvCacheRows, FarBeyondTheCapacity) {
   const auto window = std::get<0>(GetParam()).window;
-  KvCache cache(options(window + 3).window(window));
+  KvCache cache(options(window + 3).sliding_window(window));
   for (int i = 0; i < 10; ++i) feed(cache, {draw(0, 4), draw(0, 4), draw(0, 4)}, 6);
   expect_what_each_gives_alone();
 }

@@ -9,8 +9,8 @@
 namespace attend {
 namespace {
 
-KvCacheOptions options_for(int64_t batch, int64_t capacity, int64_t num_kv_heads = 2) {
-  return KvCacheOptions(2, batch, num_kv_heads, 2, capacity).dtype(torch::kDouble);
+KvCacheOptions options_for(int64_t batch, int64_t max_seq_len, int64_t num_kv_heads = 2) {
+  return KvCacheOptions(2, batch, num_kv_heads, 2, max_seq_len).dtype(torch::kDouble);
 }
 
 torch::Tensor draw_input(int64_t batch, int64_t tokens) {
@@ -61,7 +61,7 @@ TEST_P(RollingKvCache, FarBeyondItsCapacityGivesTheWholeAtOnce) {
     for (const int64_t spare : {0, 1, 4}) {
       CachedBlocks model(GetParam().parts);
       const auto x = draw_input(2, 60);
-      KvCache cache(options_for(2, window + most - 1 + spare).window(window));
+      KvCache cache(options_for(2, window + most - 1 + spare).sliding_window(window));
       EXPECT_TRUE(close(model.in_pieces(x, cache, most), model(x), 1e-12))
           << "pieces " << most << ", spare " << spare;
     }
@@ -75,7 +75,7 @@ TEST_P(KvCacheOfAttention, ServesASequenceWithoutABatch) {
   KvCache whole(options_for(1, 20));
   EXPECT_TRUE(close(model.in_pieces(x, whole, 4), model(x), 1e-12));
   if (GetParam().window == 0) return;
-  KvCache rolling(options_for(1, GetParam().window + 3).window(GetParam().window));
+  KvCache rolling(options_for(1, GetParam().window + 3).sliding_window(GetParam().window));
   EXPECT_TRUE(close(model.in_pieces(x, rolling, 4), model(x), 1e-12));
 }
 
@@ -96,7 +96,8 @@ TEST_P(KvCacheOfAttention, TakesTokensBack) {
   CachedBlocks model(GetParam().parts);
   const auto window = GetParam().window;
   const auto x = draw_input(2, 30);
-  KvCache cache(window > 0 ? options_for(2, window + 5).window(window) : options_for(2, 60));
+  KvCache cache(window > 0 ? options_for(2, window + 5).sliding_window(window)
+                           : options_for(2, 60));
   for (int64_t length = 0; length < 30; length += 2) {
     cache.extend(4);  // guesses, of which none is right
     model(draw_input(2, 4), &cache);
@@ -136,7 +137,7 @@ TEST_P(KvCacheOfAttention, WorksWithoutRowsAndWithoutTokens) {
 
 TEST(KvCache, TellsPositionsAndLengths) {
   KvCache cache(KvCacheOptions(1, 2, 1, 2, 6));
-  EXPECT_EQ(cache.capacity(), 6);
+  EXPECT_EQ(cache.max_seq_len(), 6);
   EXPECT_EQ(cache.positions().sizes(), at::IntArrayRef({2, 0}));
   cache.extend(3, torch::tensor({{0, 1, 1}, {1, 0, 0}}).to(torch::kBool));
   EXPECT_TRUE(torch::equal(cache.positions(), torch::tensor({{0, 0, 1}, {0, 0, 0}})));

@@ -14,7 +14,8 @@ using MixtureOptions = MixtureOfExpertsOptions;
 
 struct MixtureModule : FixedSeed, testing::Test {
   static MixtureOptions options() {
-    return {FeedForwardOptions(8).hidden_dim(5).activation(Activation::swiglu), ExpertsOptions(4)};
+    return {FeedForwardOptions(8).dim_feedforward(5).activation(Activation::swiglu),
+            ExpertsOptions(4)};
   }
 
   MixtureOfExperts mixture{options()};
@@ -60,7 +61,7 @@ TEST_F(MixtureModule, WorksInEachFloatDtype) {
 TEST_F(MixtureModule, ItsRouterDecidesInFloat32WhenTheRestIsBfloat16) {
   mixture->to(torch::kBFloat16);
   mixture(torch::randn({2, 3, 8}).to(torch::kBFloat16));
-  EXPECT_EQ(mixture->balance_loss.scalar_type(), torch::kFloat);
+  EXPECT_EQ(mixture->aux_loss.scalar_type(), torch::kFloat);
 }
 
 TEST_F(MixtureModule, CanBeCalledThroughAnyModule) {
@@ -101,7 +102,7 @@ TEST_F(MixtureModule, PrintsItsOptionsAndItsExperts) {
   const auto text = printed(*mixture);
   EXPECT_THAT(text, testing::StartsWith(
                         "attend::MixtureOfExperts(num_experts=4, top_k=2, normalize=true)"));
-  EXPECT_THAT(text, testing::HasSubstr("(3): attend::FeedForward(embed_dim=8, hidden_dim=5"));
+  EXPECT_THAT(text, testing::HasSubstr("(3): attend::FeedForward(embed_dim=8, dim_feedforward=5"));
 }
 
 TEST_F(MixtureModule, ErrorsNameBothValues) {
@@ -114,9 +115,9 @@ TEST_F(MixtureModule, ErrorsNameBothValues) {
   const auto make = [](const ExpertsOptions& experts) {
     return MixtureOfExperts(MixtureOptions(FeedForwardOptions(8), experts));
   };
-  EXPECT_THAT([&] { make(ExpertsOptions(2).top_k(3)); },
+  EXPECT_THAT([&] { make(ExpertsOptions(2).num_experts_per_tok(3)); },
               throws<c10::ValueError>("top_k (3) must be at most num_experts (2)"));
-  EXPECT_THAT([&] { make(ExpertsOptions(2).top_k(0)); },
+  EXPECT_THAT([&] { make(ExpertsOptions(2).num_experts_per_tok(0)); },
               throws<c10::ValueError>("top_k (0) must be positive"));
   EXPECT_THAT([&] { make(0); }, throws<c10::ValueError>("num_experts (0) must be positive"));
   EXPECT_THAT([] { MixtureOfExperts(MixtureOptions(-8, 2)); },

@@ -14,7 +14,7 @@ namespace {
 using MixtureOptions = MixtureOfExpertsOptions;
 
 FeedForwardOptions small_expert(int64_t embed_dim) {
-  return FeedForwardOptions(embed_dim).hidden_dim(3).activation(Activation::swiglu);
+  return FeedForwardOptions(embed_dim).dim_feedforward(3).activation(Activation::swiglu);
 }
 
 /// The token `x` (E), with the router's decision number by number.
@@ -29,7 +29,7 @@ torch::Tensor one_token(MixtureOfExperts& mixture, const torch::Tensor& x) {
   std::vector<std::size_t> chosen;
   double chosen_sum = 0.0;
   auto left = score;
-  for (int64_t k = 0; k < options.top_k(); ++k) {
+  for (int64_t k = 0; k < options.num_experts_per_tok(); ++k) {
     const auto best = std::max_element(left.begin(), left.end());
     chosen.push_back(static_cast<std::size_t>(best - left.begin()));
     chosen_sum += *best;
@@ -50,7 +50,7 @@ TEST(MixtureOfExperts, EqualsALoopOverItsTokens) {
   for (int i = 0; i < 20; ++i) {
     const int64_t num_experts = draw(1, 5);
     const auto experts =
-        ExpertsOptions(num_experts).top_k(draw(1, num_experts)).normalize(i % 2 == 0);
+        ExpertsOptions(num_experts).num_experts_per_tok(draw(1, num_experts)).normalize(i % 2 == 0);
     const int64_t embed_dim = draw(1, 4);
     MixtureOfExperts mixture(MixtureOptions(small_expert(embed_dim), experts));
     mixture->to(torch::kDouble);
@@ -81,7 +81,7 @@ MixtureOfExperts telltale(const ExpertsOptions& experts) {
 TEST(MixtureOfExperts, EachTokenIsProcessedByExactlyTopKExperts) {
   seed_afresh();
   for (const int64_t top_k : {1, 2, 6}) {
-    auto mixture = telltale(ExpertsOptions(6).top_k(top_k).normalize(false));
+    auto mixture = telltale(ExpertsOptions(6).num_experts_per_tok(top_k).normalize(false));
     const auto x = torch::randn({4, 50, 6});
     const auto weights = mixture(x);  // (B, T, N)
     EXPECT_TRUE(close(weights.ne(0).sum(-1), torch::full({4, 50}, top_k), 0.0));
@@ -93,7 +93,7 @@ TEST(MixtureOfExperts, EachTokenIsProcessedByExactlyTopKExperts) {
 
 TEST(MixtureOfExperts, NormalizedWeightsAreASoftmaxOverTheChosen) {
   seed_afresh();
-  auto mixture = telltale(ExpertsOptions(6).top_k(2));
+  auto mixture = telltale(ExpertsOptions(6).num_experts_per_tok(2));
   const auto x = torch::randn({50, 6});
   const auto weights = mixture(x);
   const auto [best, which] = mixture->router(x).topk(2, -1);
@@ -113,7 +113,8 @@ struct MixtureTest : FixedSeed, testing::Test {
 };
 
 TEST_F(MixtureTest, NoTokenIsLostWhenAllGoToOneExpert) {
-  mixture = MixtureOfExperts(MixtureOptions(FeedForwardOptions(8), ExpertsOptions(4).top_k(1)));
+  mixture = MixtureOfExperts(
+      MixtureOptions(FeedForwardOptions(8), ExpertsOptions(4).num_experts_per_tok(1)));
   favour_expert_0(mixture);
   const auto positive = torch::rand({100, 8}) + 0.5;
   const auto expected = mixture->experts->at<FeedForwardImpl>(0).forward(positive);
@@ -121,7 +122,8 @@ TEST_F(MixtureTest, NoTokenIsLostWhenAllGoToOneExpert) {
 }
 
 TEST_F(MixtureTest, AnExpertWithoutTokensHasZeroGradients) {
-  mixture = MixtureOfExperts(MixtureOptions(FeedForwardOptions(8), ExpertsOptions(4).top_k(1)));
+  mixture = MixtureOfExperts(
+      MixtureOptions(FeedForwardOptions(8), ExpertsOptions(4).num_experts_per_tok(1)));
   favour_expert_0(mixture);
   mixture(torch::rand({100, 8}) + 0.5).sum().backward();
   for (std::size_t i = 0; i < 4; ++i) {
@@ -160,7 +162,7 @@ TEST_F(MixtureTest, GradientsEqualFiniteDifferences) {
 
 TEST_F(MixtureTest, OnlyUnnormalizedTheRouterOfOneChoiceLearns) {
   for (const bool normalize : {true, false}) {
-    const auto experts = ExpertsOptions(4).top_k(1).normalize(normalize);
+    const auto experts = ExpertsOptions(4).num_experts_per_tok(1).normalize(normalize);
     MixtureOfExperts module(MixtureOptions(FeedForwardOptions(8), experts));
     module(x).sum().backward();
     EXPECT_EQ(module->router->weight.grad().ne(0).any().item<bool>(), !normalize);

@@ -114,12 +114,12 @@ TEST(MultiheadAttentionErrors, NeverTakeHeadsForABatch) {
   MultiheadAttention attention(8, 4);
   const auto x = torch::zeros({5, 8});
   const auto valid = torch::ones({4, 5}, torch::kBool);
-  EXPECT_THAT([&] { attention->forward(x, {.key_valid = valid}); },
-              throws<c10::ValueError>("key_valid [4, 5] must be (5), an entry for each token"));
+  EXPECT_THAT([&] { attention->forward(x, {.key_mask = valid}); },
+              throws<c10::ValueError>("key_mask [4, 5] must be (5), an entry for each token"));
   EXPECT_THAT([&] { attention->forward(x, {.positions = torch::arange(3)}); },
               throws<c10::ValueError>("positions [3] must be (5)"));
-  EXPECT_THAT([&] { attention->cross(x, x, x, {.key_valid = valid}); },
-              throws<c10::ValueError>("key_valid [4, 5] must be (5)"));
+  EXPECT_THAT([&] { attention->cross(x, x, x, {.key_mask = valid}); },
+              throws<c10::ValueError>("key_mask [4, 5] must be (5)"));
   EXPECT_THAT(
       [&] {
         attention->forward(torch::zeros({2, 3, 5, 8}));
@@ -128,13 +128,13 @@ TEST(MultiheadAttentionErrors, NeverTakeHeadsForABatch) {
 }
 
 TEST(MultiheadAttentionErrors, NameAPartThatIsNone) {
-  const AttentionPartFactory nothing{"nothing", [](const HeadShape&) { return nullptr; }};
+  const AttentionHookFactory nothing{"nothing", [](const AttentionDims&) { return nullptr; }};
   EXPECT_THAT([&] { MultiheadAttention(Options(8, 2).add(nothing)); },
-              throws<c10::TypeError>("the part nothing must be an AttentionPart, found null"));
-  const AttentionPartFactory linear{
-      "linear", [](const HeadShape&) { return std::make_shared<torch::nn::LinearImpl>(2, 2); }};
+              throws<c10::TypeError>("the part nothing must be an AttentionHook, found null"));
+  const AttentionHookFactory linear{
+      "linear", [](const AttentionDims&) { return std::make_shared<torch::nn::LinearImpl>(2, 2); }};
   EXPECT_THAT([&] { MultiheadAttention(Options(8, 2).add(linear)); },
-              throws<c10::TypeError>("the part linear must be an AttentionPart, found"));
+              throws<c10::TypeError>("the part linear must be an AttentionHook, found"));
 }
 
 TEST(MultiheadAttentionErrors, NameTheWidthAndTheShape) {

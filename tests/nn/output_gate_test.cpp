@@ -67,7 +67,7 @@ TEST(OutputGate, InCrossAttentionDependsOnTheQueriesInput) {
 }
 
 TEST(OutputGate, HasThesePublicNames) {
-  const HeadShape shape{8, 4, 2, 3};
+  const AttentionDims shape{8, 4, 2, 3};
   EXPECT_THAT(state_names(*OutputGate(shape, GateWidth::head)),
               testing::ElementsAre("projection.weight"));
   EXPECT_EQ(OutputGate(shape, GateWidth::head)->projection->weight.sizes(),
@@ -77,14 +77,14 @@ TEST(OutputGate, HasThesePublicNames) {
 }
 
 TEST(OutputGate, PrintsItsWidth) {
-  EXPECT_THAT(printed(*OutputGate(HeadShape{8, 4, 2, 3}, GateWidth::element)),
+  EXPECT_THAT(printed(*OutputGate(AttentionDims{8, 4, 2, 3}, GateWidth::element)),
               testing::StartsWith("attend::OutputGate(width=element)"));
 }
 
 TEST(OutputGateErrors, NameTheWidth) {
   EXPECT_THAT(
       [] {
-        OutputGate(HeadShape{8, 0, 1, 4}, GateWidth::head);
+        OutputGate(AttentionDims{8, 0, 1, 4}, GateWidth::head);
       },
       throws<c10::ValueError>("num_heads (0) must be positive"));
 }

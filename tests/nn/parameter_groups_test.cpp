@@ -34,10 +34,10 @@ TEST(ParameterGroups, OfABlockDecayItsMatricesOnly) {
   options.residual().norm(rms_norm());
   const TransformerBlock block(options);
   const auto groups = parameter_groups(*block);
-  EXPECT_THAT(names_of(groups.decayed, *block),
+  EXPECT_THAT(names_of(groups.decay, *block),
               ElementsAre("attention.qkv.weight", "attention.out.weight", "feed_forward.up.weight",
                           "feed_forward.down.weight"));
-  EXPECT_THAT(names_of(groups.others, *block),
+  EXPECT_THAT(names_of(groups.no_decay, *block),
               ElementsAre("attention.qkv.bias", "attention.out.bias",
                           "attention.attention_sinks.logits", "norm1.weight",
                           "feed_forward.up.bias", "feed_forward.down.bias", "norm2.weight"));
@@ -45,17 +45,17 @@ TEST(ParameterGroups, OfABlockDecayItsMatricesOnly) {
 
 TEST(ParameterGroups, DecayTablesButNoScalar) {
   const TokenEmbedding embedding(TokenEmbeddingOptions(5, 4, 3));
-  EXPECT_THAT(names_of(parameter_groups(*embedding).decayed, *embedding),
+  EXPECT_THAT(names_of(parameter_groups(*embedding).decay, *embedding),
               ElementsAre("token.weight", "position.weight"));
   const L2Norm norm(4);
-  EXPECT_THAT(names_of(parameter_groups(*norm).others, *norm), ElementsAre("scale"));
+  EXPECT_THAT(names_of(parameter_groups(*norm).no_decay, *norm), ElementsAre("scale"));
 }
 
 TEST(ParameterGroups, DecayNoNormOverTwoDimensions) {
   const torch::nn::LayerNorm norm(torch::nn::LayerNormOptions({3, 4}));
   const auto groups = parameter_groups(*norm);
-  EXPECT_THAT(groups.decayed, IsEmpty());
-  EXPECT_THAT(names_of(groups.others, *norm), ElementsAre("weight", "bias"));
+  EXPECT_THAT(groups.decay, IsEmpty());
+  EXPECT_THAT(names_of(groups.no_decay, *norm), ElementsAre("weight", "bias"));
 }
 
 TEST(ParameterGroups, HoldASharedParameterOnce) {
@@ -65,24 +65,24 @@ TEST(ParameterGroups, HoldASharedParameterOnce) {
   module.register_module("second", shared);
   ASSERT_EQ(module.parameters().size(), 4U);
   const auto groups = parameter_groups(module);
-  EXPECT_EQ(groups.decayed.size(), 1U);
-  EXPECT_EQ(groups.others.size(), 1U);
+  EXPECT_EQ(groups.decay.size(), 1U);
+  EXPECT_EQ(groups.no_decay.size(), 1U);
 }
 
 TEST(ParameterGroups, HoldNoFrozenParameter) {
   TransformerBlock block(8, 2);
   freeze(*block->attention);
   const auto groups = parameter_groups(*block);
-  EXPECT_THAT(names_of(groups.decayed, *block),
+  EXPECT_THAT(names_of(groups.decay, *block),
               ElementsAre("feed_forward.up.weight", "feed_forward.down.weight"));
   freeze(*block);
-  EXPECT_THAT(parameter_groups(*block).others, IsEmpty());
+  EXPECT_THAT(parameter_groups(*block).no_decay, IsEmpty());
 }
 
 TEST(ParameterGroups, TakeAModuleOnTheStack) {
   const torch::nn::LinearImpl linear(4, 3);
-  EXPECT_TRUE(parameter_groups(linear).decayed.at(0).is_same(linear.weight));
-  EXPECT_TRUE(parameter_groups(linear).others.at(0).is_same(linear.bias));
+  EXPECT_TRUE(parameter_groups(linear).decay.at(0).is_same(linear.weight));
+  EXPECT_TRUE(parameter_groups(linear).no_decay.at(0).is_same(linear.bias));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ TEST(RelativeBias, ItsStateDictHasThesePublicNames) {
 
 TEST(RelativeBias, BeginsWithAVarianceOfOneOverTheWidth) {
   const FixedSeed seed;
-  const RelativeBias bias(HeadShape{64, 100, 100, 8}, RelativeBiasOptions{});
+  const RelativeBias bias(AttentionDims{64, 100, 100, 8}, RelativeBiasOptions{});
   EXPECT_NEAR(bias->bias->weight.mean().item<double>(), 0.0, 0.01);
   EXPECT_NEAR(bias->bias->weight.std().item<double>(), 1.0 / 8, 0.01);
 }
@@ -40,7 +40,7 @@ TEST(RelativeBias, DrawsAHeadToTheDistanceThatItPrefers) {
 }
 
 TEST(RelativeBias, PrintsItsOptions) {
-  const RelativeBias bias(HeadShape{8, 2, 2, 4}, RelativeBiasOptions{.bidirectional = false});
+  const RelativeBias bias(AttentionDims{8, 2, 2, 4}, RelativeBiasOptions{.bidirectional = false});
   EXPECT_THAT(printed(*bias),
               testing::StartsWith("attend::RelativeBias(num_buckets=32, max_distance=128, "
                                   "bidirectional=false)"));

@@ -32,22 +32,24 @@ TEST(Rotary, RotatesTheKeysWhereTheyStand) {
   const auto k = torch::randn({2, 2, 5, 8});
   const auto positions = torch::tensor({7, 8, 9});
   const auto key_positions = torch::tensor({9, 0, 4, 2, 7});
-  Heads heads{.query = q, .key = k, .value = k};
-  heads.args.positions = positions;
-  heads.args.key_positions = key_positions;
-  part->on_heads(heads);
-  EXPECT_TRUE(close(heads.query, rotate(q, positions), 1e-6));
-  EXPECT_TRUE(close(heads.key, rotate(k, key_positions), 1e-6));
+  AttentionContext context{.query = q, .key = k, .value = k};
+  context.args.positions = positions;
+  context.args.key_positions = key_positions;
+  part->after_projection(context);
+  EXPECT_TRUE(close(context.query, apply_rotary(q, positions), 1e-6));
+  EXPECT_TRUE(close(context.key, apply_rotary(k, key_positions), 1e-6));
 }
 
 TEST(Rotary, MultipliesTheScoresByTheSquareOfYarnsAmplitude) {
-  const RotaryOptions plain{
-      .scaling = RotaryScaling::yarn, .factor = 4.0, .original_context = 64, .attention_factor = 1};
+  const RotaryOptions plain{.scaling = RotaryScaling::yarn,
+                            .factor = 4.0,
+                            .original_max_seq_len = 64,
+                            .attention_factor = 1};
   auto louder = plain;
   louder.attention_factor = 1.5;
   auto make = MultiheadAttentionOptions(8, 2).add(rotary(louder));
   MultiheadAttention with_amplitude(make);
-  MultiheadAttention with_scale(make.parts({rotary(plain)}).scale(1.5 * 1.5 / std::sqrt(4.0)));
+  MultiheadAttention with_scale(make.hooks({rotary(plain)}).scale(1.5 * 1.5 / std::sqrt(4.0)));
   for (auto& parameter : with_scale->named_parameters()) {
     const torch::NoGradGuard no_grad;
     parameter.value().copy_(with_amplitude->named_parameters()[parameter.key()]);

@@ -25,7 +25,7 @@ TEST(SinusoidalPositions, HasNoStateAndClones) {
 
 TEST(SinusoidalPositions, TracedAtOneSizeHoldsAtOthers) {
   SinusoidalPositions position(6);
-  const auto run = [&](const Tensors& x) { return position(index_along(x[0], -1)); };
+  const auto run = [&](const Tensors& x) { return position(positions_like(x[0], -1)); };
   const auto traced = trace(run, {torch::zeros({2, 3})});
   const auto other = torch::zeros({1, 7});
   EXPECT_TRUE(close(traced({other}), run({other}), 0.0));

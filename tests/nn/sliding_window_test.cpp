@@ -41,7 +41,7 @@ TEST(SlidingWindow, AndTheWindowOfTheCallHoldAtOnce) {
   auto attention = lively_attention(options);
   const auto x = torch::randn({2, 6, 8}, torch::kDouble);
   const auto seen = [&](int64_t window) {
-    const AttentionArgs args{.window = window, .need_weights = true};
+    const AttentionArgs args{.sliding_window = window, .need_weights = true};
     return attention->forward(x, args).weights[0][0] > 0;
   };
   EXPECT_TRUE(seen(0).equal(near_ones(6, 3)));

@@ -61,7 +61,7 @@ struct SmearedKeysNeighbours : FixedSeed, testing::Test {
 TEST_F(SmearedKeysNeighbours, AreNotPadding) {
   const auto valid =
       torch::tensor({{false, false, true, true, true}, {true, true, true, true, false}});
-  const AttentionArgs args{.key_valid = valid, .causal = true};
+  const AttentionArgs args{.key_mask = valid, .causal = true};
   const Joined joined{{false, false, false, true, true}, {false, true, true, true, true}};
   EXPECT_TRUE(
       close(attention->forward(x, args).output, in_loops(attention, x, args, joined), 1e-10));
@@ -104,8 +104,8 @@ TEST_F(SmearedKeysNeighbours, AreFoundInACacheOfUnequalRows) {
 
 TEST_F(SmearedKeysNeighbours, AreMissedInACacheThatHasDroppedThem) {
   const torch::NoGradGuard no_grad;
-  const AttentionArgs near{.causal = true, .window = 2};
-  KvCache cache(KvCacheOptions(1, 2, 2, 2, 2).window(2).dtype(torch::kDouble));
+  const AttentionArgs near{.causal = true, .sliding_window = 2};
+  KvCache cache(KvCacheOptions(1, 2, 2, 2, 2).sliding_window(2).dtype(torch::kDouble));
   const auto step = [&](int64_t t) {
     cache.extend(1);
     attention->forward(x.narrow(1, t, 1), near, {.cache = &cache});

@@ -96,8 +96,9 @@ TEST_P(TokenEmbeddingTest, DropsElementsOnlyWhileTraining) {
 }
 
 TEST_P(TokenEmbeddingTest, PrintsItsOptions) {
-  const auto start = "attend::TokenEmbedding(vocab_size=10, embed_dim=6, max_length=5, positions=" +
-                     std::string(to_string(GetParam())) + ", dropout=0)";
+  const auto start =
+      "attend::TokenEmbedding(vocab_size=10, embed_dim=6, max_seq_len=5, positions=" +
+      std::string(to_string(GetParam())) + ", dropout=0)";
   EXPECT_THAT(printed(*embedding), testing::StartsWith(start));
 }
 
@@ -136,7 +137,7 @@ TEST(TokenEmbeddingErrors, NameBothValues) {
         embedding(torch::zeros({2, 6}, torch::kLong));
       },
       throws<c10::ValueError>(
-          "tokens must be (B, T) or (T) with T at most max_length (5), found [2, 6]"));
+          "tokens must be (B, T) or (T) with T at most max_seq_len (5), found [2, 6]"));
   EXPECT_THAT([&] { embedding(torch::zeros({}, torch::kLong)); },
               throws<c10::ValueError>("found []"));
   EXPECT_THAT(
@@ -149,7 +150,7 @@ TEST(TokenEmbeddingErrors, NameBothValues) {
   EXPECT_THAT([] { TokenEmbedding(TokenOptions(10, 0, 5)); },
               throws<c10::ValueError>("embed_dim (0) must be positive"));
   EXPECT_THAT([] { TokenEmbedding(TokenOptions(10, 6, 0)); },
-              throws<c10::ValueError>("max_length (0) must be positive"));
+              throws<c10::ValueError>("max_seq_len (0) must be positive"));
   EXPECT_THAT([] { TokenEmbedding(TokenOptions(10, 6, 5).dropout(2)); },
               throws<c10::ValueError>("dropout (2) must be in [0, 1)"));
 }

@@ -10,10 +10,13 @@
 namespace attend {
 namespace {
 
-TransformerBlockOptions experts_block_options(int64_t embed_dim, int64_t hidden_dim) {
+TransformerBlockOptions experts_block_options(int64_t embed_dim, int64_t dim_feedforward) {
   TransformerBlockOptions options(embed_dim, 2);
-  options.feed_forward().hidden_dim(hidden_dim).activation(Activation::swiglu).bias(false);
-  options.experts(ExpertsOptions(3).top_k(2));
+  options.feed_forward()
+      .dim_feedforward(dim_feedforward)
+      .activation(Activation::swiglu)
+      .bias(false);
+  options.experts(ExpertsOptions(3).num_experts_per_tok(2));
   return options;
 }
 
@@ -45,7 +48,7 @@ TEST_F(BlockOfExperts, ItsFeedForwardOptionsAreThoseOfEachExpert) {
 TEST_F(BlockOfExperts, ItsStateDictHasThesePublicNames) {
   auto options = experts_block_options(8, 5);
   options.experts(1);
-  options.experts()->top_k(1);
+  options.experts()->num_experts_per_tok(1);
   options.attention().bias(false);
   EXPECT_THAT(state_names(*TransformerBlock(options)),
               testing::ElementsAre(
@@ -56,7 +59,7 @@ TEST_F(BlockOfExperts, ItsStateDictHasThesePublicNames) {
 
 TEST_F(BlockOfExperts, ItsBalanceLossReachesTheRouter) {
   block->forward(x);
-  balance_loss(*block).backward();
+  router_aux_loss(*block).backward();
   const auto router = block->feed_forward.get<MixtureOfExperts>()->router;
   EXPECT_TRUE(router->weight.grad().ne(0).any().item<bool>());
 }
@@ -86,7 +89,7 @@ TEST_F(BlockOfExperts, TracedAtOneSizeHoldsAtOthers) {
 
 TEST_F(BlockOfExperts, RefusesMoreChoicesThanExperts) {
   auto options = experts_block_options(8, 5);
-  options.experts(ExpertsOptions(2).top_k(3));
+  options.experts(ExpertsOptions(2).num_experts_per_tok(3));
   EXPECT_THAT([&] { TransformerBlock{options}; },
               throws<c10::ValueError>("top_k (3) must be at most num_experts (2)"));
 }

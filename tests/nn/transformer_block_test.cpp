@@ -92,7 +92,7 @@ TEST_P(TransformerBlockTest, DropsBranchesOnlyWhileTraining) {
 
 TEST_P(TransformerBlockTest, GradientsEqualFiniteDifferences) {
   auto small_options = options(4);
-  small_options.feed_forward().hidden_dim(3);
+  small_options.feed_forward().dim_feedforward(3);
   TransformerBlock small(small_options);
   small->to(torch::kDouble);
   auto leaves = small->parameters();
@@ -153,7 +153,7 @@ TEST(TransformerBlock, NestedOptionsReachItsModules) {
   auto options = TransformerBlockOptions(8, 2);
   options.residual().norm(layer_norm(0.5)).scale(layer_scale()).stochastic_depth(0.25);
   options.attention().head_dim(3).bias(false);
-  options.feed_forward().hidden_dim(5).activation(Activation::relu);
+  options.feed_forward().dim_feedforward(5).activation(Activation::relu);
   TransformerBlock block(options);
   EXPECT_EQ(block->attention->qkv->weight.sizes(), at::IntArrayRef({3 * 2 * 3, 8}));
   EXPECT_FALSE(block->attention->out->bias.defined());

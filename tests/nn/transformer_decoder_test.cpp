@@ -12,9 +12,9 @@
 namespace attend {
 namespace {
 
-EncoderDecoderOptions both(int64_t encoder_layers, int64_t decoder_layers) {
+EncoderDecoderOptions both(int64_t encoder_layers, int64_t num_decoder_layers) {
   return {TransformerEncoderOptions(TransformerBlockOptions(8, 2), encoder_layers),
-          TransformerDecoderOptions(DecoderBlockOptions(8, 2), decoder_layers)};
+          TransformerDecoderOptions(DecoderBlockOptions(8, 2), num_decoder_layers)};
 }
 
 struct DecoderStack : FixedSeed, testing::Test {
@@ -55,7 +55,7 @@ TEST_F(DecoderStack, TakesNoBatchNoTargetAndNoMemory) {
 TEST_F(DecoderStack, RecomputingGivesTheSameGradientsAlsoForTheMemory) {
   TransformerDecoder recomputing(
       std::dynamic_pointer_cast<TransformerDecoderImpl>(decoder->clone()));
-  recomputing->options.recompute(true);
+  recomputing->options.gradient_checkpointing(true);
   const auto gradients = [&](TransformerDecoder& module) {
     const auto input = x.clone().requires_grad_();
     const auto remembered = memory.clone().requires_grad_();
@@ -75,7 +75,7 @@ TEST_F(DecoderStack, PaddingInTheSourceChangesNothing) {
   const auto padded = torch::cat({memory, torch::randn({2, 4, 8})}, 1);
   auto valid = torch::ones({2, 9}, torch::kBool);
   valid.slice(1, 5).fill_(false);
-  EXPECT_TRUE(close(transformer->forward(padded, x, {.key_valid = valid}),
+  EXPECT_TRUE(close(transformer->forward(padded, x, {.key_mask = valid}),
                     transformer->forward(memory, x), 1e-5));
 }
 
@@ -115,7 +115,7 @@ TEST_F(DecoderStack, SurvivesCloneAndFile) {
 TEST_F(DecoderStack, TracedAtOneSizeHoldsAtOthers) {
   freeze(*transformer);
   const auto run = [&](const Tensors& in) {
-    return transformer->forward(in[0], in[1], {.key_valid = in[2]}, {.causal = true});
+    return transformer->forward(in[0], in[1], {.key_mask = in[2]}, {.causal = true});
   };
   const auto inputs = [](int64_t b, int64_t s, int64_t t) -> Tensors {
     return {torch::randn({b, s, 8}), torch::randn({b, t, 8}), torch::rand({b, s}) > 0.3};

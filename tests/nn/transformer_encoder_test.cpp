@@ -71,7 +71,7 @@ TEST_F(TransformerEncoderTest, RecomputingGivesTheSameGradientsAlsoWithDropout) 
   TransformerEncoder keeping(TransformerEncoderOptions(block, 3));
   TransformerEncoder recomputing(
       std::dynamic_pointer_cast<TransformerEncoderImpl>(keeping->clone()));
-  recomputing->options.recompute(true);
+  recomputing->options.gradient_checkpointing(true);
   const auto gradients = [&](TransformerEncoder& encoder) {
     torch::manual_seed(7);
     const auto input = x.clone().requires_grad_();
@@ -88,7 +88,7 @@ TEST_F(TransformerEncoderTest, RecomputingGivesTheSameGradientsAlsoWithDropout) 
 }
 
 TEST_F(TransformerEncoderTest, WhatIsRecomputedIsRecordedOnce) {
-  TransformerEncoder encoder(TransformerEncoderOptions(block, 3).recompute(true));
+  TransformerEncoder encoder(TransformerEncoderOptions(block, 3).gradient_checkpointing(true));
   AttentionRecorder recorder;
   encoder->forward(x).sum().backward();
   EXPECT_EQ(recorder.weights().size(), 3U);
@@ -96,16 +96,17 @@ TEST_F(TransformerEncoderTest, WhatIsRecomputedIsRecordedOnce) {
 
 TEST_F(TransformerEncoderTest, RefusesToRecomputeWhatTiesBlocksTogetherOrLeavesALoss) {
   block.attention().add(value_residual());
-  TransformerEncoder tied(TransformerEncoderOptions(block, 2).recompute(true));
+  TransformerEncoder tied(TransformerEncoderOptions(block, 2).gradient_checkpointing(true));
   EXPECT_THAT([&] { tied->forward(x); },
-              throws<c10::ValueError>("a stack of layers that does not recompute"));
+              throws<c10::ValueError>("a stack of layers that does not gradient_checkpointing"));
   block.experts(ExpertsOptions(4));
-  EXPECT_THAT([&] { TransformerEncoder(TransformerEncoderOptions(block, 2).recompute(true)); },
-              throws<c10::ValueError>("recompute (true) does not go with experts, found 4"));
+  EXPECT_THAT(
+      [&] { TransformerEncoder(TransformerEncoderOptions(block, 2).gradient_checkpointing(true)); },
+      throws<c10::ValueError>("gradient_checkpointing (true) does not go with experts, found 4"));
 }
 
 TEST_F(TransformerEncoderTest, RefusesToRecomputeWithAMaskThatLearns) {
-  TransformerEncoder encoder(TransformerEncoderOptions(block, 1).recompute(true));
+  TransformerEncoder encoder(TransformerEncoderOptions(block, 1).gradient_checkpointing(true));
   const auto mask = torch::zeros({5, 5});
   EXPECT_NO_THROW(encoder->forward(x, {.mask = mask}));
   EXPECT_THAT([&] { encoder->forward(x, {.mask = mask.requires_grad_()}); },

@@ -33,7 +33,7 @@ TEST(ValueResidual, EqualsLoopsOverRandomStacksOfThreeLayers) {
     const auto options = draw_attention_options().add(value_residual());
     const auto x = torch::randn({2, draw(1, 5), options.embed_dim()}, torch::kDouble);
     torch::Tensor first_values;
-    LayerState state;
+    ForwardState state;
     state.first_values = &first_values;
     auto first = lively_attention(options);
     const auto of_first = project_heads(first, x);
@@ -64,7 +64,8 @@ TEST(ValueResidual, PrintsItsName) {
 TEST(ValueResidualErrors, TellThatItNeedsAStack) {
   MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(value_residual()));
   const auto x = torch::zeros({2, 3, 8});
-  const char* message = "value_residual works in a stack of layers that does not recompute";
+  const char* message =
+      "value_residual works in a stack of layers that does not gradient_checkpointing";
   EXPECT_THAT([&] { attention->forward(x); }, throws<c10::ValueError>(message));
   EXPECT_THAT([&] { attention->cross(x, x, x); }, throws<c10::ValueError>(message));
 }
@@ -72,7 +73,7 @@ TEST(ValueResidualErrors, TellThatItNeedsAStack) {
 TEST(ValueResidualErrors, NameBothShapes) {
   MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(value_residual()));
   auto first_values = torch::zeros({2, 2, 5, 4});
-  LayerState state;
+  ForwardState state;
   state.first_values = &first_values;
   EXPECT_THAT(
       [&] {

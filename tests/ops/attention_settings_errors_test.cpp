@@ -19,29 +19,29 @@ torch::Tensor integers(at::IntArrayRef sizes) {
 
 TEST(AttentionArgsErrors, NameTheShapeOfKeyValid) {
   EXPECT_THAT(
-      attending({.key_valid = torch::ones({2, 3}, torch::kBool)}),
-      throws<c10::ValueError>("key_valid [2, 3] must be (6) or (2, 6), an entry for each token"));
-  EXPECT_THAT(attending({.key_valid = torch::ones({3, 6}, torch::kBool)}),
-              throws<c10::ValueError>("key_valid [3, 6] must be (6) or (2, 6)"));
-  EXPECT_THAT(attending({.key_valid = torch::ones({2, 1, 1, 6}, torch::kBool)}),
-              throws<c10::ValueError>("key_valid [2, 1, 1, 6] must be (6) or (2, 6)"));
-  EXPECT_THAT(attending({.key_valid = torch::tensor(true)}),
-              throws<c10::ValueError>("key_valid [] must be (6) or (2, 6)"));
+      attending({.key_mask = torch::ones({2, 3}, torch::kBool)}),
+      throws<c10::ValueError>("key_mask [2, 3] must be (6) or (2, 6), an entry for each token"));
+  EXPECT_THAT(attending({.key_mask = torch::ones({3, 6}, torch::kBool)}),
+              throws<c10::ValueError>("key_mask [3, 6] must be (6) or (2, 6)"));
+  EXPECT_THAT(attending({.key_mask = torch::ones({2, 1, 1, 6}, torch::kBool)}),
+              throws<c10::ValueError>("key_mask [2, 1, 1, 6] must be (6) or (2, 6)"));
+  EXPECT_THAT(attending({.key_mask = torch::tensor(true)}),
+              throws<c10::ValueError>("key_mask [] must be (6) or (2, 6)"));
 }
 
 TEST(AttentionArgsErrors, NameTheDtypeOfKeyValid) {
   EXPECT_THAT(
-      attending({.key_valid = integers({2, 6})}),
-      throws<c10::TypeError>("key_valid must be bool (true = may be attended to), found Long"));
+      attending({.key_mask = integers({2, 6})}),
+      throws<c10::TypeError>("key_mask must be bool (true = may be attended to), found Long"));
 }
 
 TEST(AttentionArgsErrors, KnowNoBatchWhereThereIsNone) {
   const auto x = torch::zeros({3, 5});
   EXPECT_THAT(
       [&] {
-        attend::dot_product_attention(x, x, x, {.key_valid = torch::ones({1, 3}) > 0});
+        attend::dot_product_attention(x, x, x, {.key_mask = torch::ones({1, 3}) > 0});
       },
-      throws<c10::ValueError>("key_valid [1, 3] must be (3), an entry for each token"));
+      throws<c10::ValueError>("key_mask [1, 3] must be (3), an entry for each token"));
 }
 
 TEST(AttentionArgsErrors, NameTheShapesOfSegments) {
@@ -74,7 +74,7 @@ TEST(AttentionArgsErrors, NameTheDtypesThatAreNoIntegers) {
 }
 
 TEST(AttentionArgsErrors, NameAWindowThatIsNegative) {
-  EXPECT_THAT(attending({.window = -1}),
+  EXPECT_THAT(attending({.sliding_window = -1}),
               throws<c10::ValueError>("window (-1) must not be negative"));
 }
 

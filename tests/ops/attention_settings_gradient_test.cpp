@@ -29,20 +29,20 @@ TEST(AttentionSettingsGradient, EqualsFiniteDifferencesOfSinksToo) {
 /// A call as the inputs of a trace.
 Tensors inputs_of(const AttentionCall& call) {
   const auto& args = call.args;
-  return {call.query,    call.key,          call.value,     args.mask,          args.key_valid,
+  return {call.query,    call.key,          call.value,     args.mask,          args.key_mask,
           args.segments, args.key_segments, args.positions, args.key_positions, call.options.sinks};
 }
 
 AttentionCall call_of(const Tensors& x, double soft_cap) {
   AttentionCall call{x[0], x[1], x[2]};
   call.args = {.mask = x[3],
-               .key_valid = x[4],
+               .key_mask = x[4],
                .segments = x[5],
                .key_segments = x[6],
                .positions = x[7],
                .key_positions = x[8],
                .causal = true,
-               .window = 7};
+               .sliding_window = 7};
   call.options = {.soft_cap = soft_cap};
   if (soft_cap > 0) call.options.sinks = x[9];
   return call;
@@ -78,7 +78,8 @@ TEST(AttentionSettingsTrace, MadeAtOneSizeHoldsAtOthers) {
 
 TEST(AttentionSettingsTrace, ACausalWindowHoldsAtOtherLengths) {
   const auto run = [](const Tensors& x) {
-    return attend::dot_product_attention(x[0], x[1], x[1], {.causal = true, .window = 2}).output;
+    return attend::dot_product_attention(x[0], x[1], x[1], {.causal = true, .sliding_window = 2})
+        .output;
   };
   const auto traced = trace(run, {torch::randn({1, 2, 3, 4}), torch::randn({1, 2, 3, 4})});
   for (const int64_t t : {1, 5}) {

@@ -102,7 +102,7 @@ TEST(AttentionSettings, WorkOnStridedAndExpandedTensors) {
     call.query = call.query.transpose(1, 2).contiguous().transpose(1, 2);
     call.key = call.key.transpose(-2, -1).contiguous().transpose(-2, -1);
     call.value = call.value.narrow(1, 0, 1).expand(call.value.sizes());
-    for (auto* tokens : {&call.args.key_valid, &call.args.segments, &call.args.positions}) {
+    for (auto* tokens : {&call.args.key_mask, &call.args.segments, &call.args.positions}) {
       if (tokens->defined()) *tokens = tokens->t().contiguous().t();
     }
     expect_equals_loops(call, 1e-12);
@@ -120,7 +120,7 @@ TEST(AttentionSettings, WorkOnOneSequenceWithoutABatch) {
     const auto batched = call.run(true);
     for (auto* x : {&call.query, &call.key, &call.value}) *x = x->squeeze(0);  // (H, T, D)
     auto& args = call.args;
-    for (auto* tokens : {&args.key_valid, &args.segments, &args.key_segments, &args.positions}) {
+    for (auto* tokens : {&args.key_mask, &args.segments, &args.key_segments, &args.positions}) {
       if (tokens->defined()) *tokens = tokens->squeeze(0);  // (T) or (S)
     }
     expect_equals_loops(call, 1e-12);

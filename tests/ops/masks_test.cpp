@@ -103,16 +103,16 @@ TEST(CombineMasks, RefusesNumbersThatMightMeanEither) {
 }
 
 TEST(RowsWithoutKeys, AreThoseThatABoolMaskForbidsEverything) {
-  EXPECT_TRUE(torch::equal(rows_without_keys(bools({{0, 0}, {0, 1}})), bools({{1}, {0}})));
+  EXPECT_TRUE(torch::equal(fully_masked_rows(bools({{0, 0}, {0, 1}})), bools({{1}, {0}})));
 }
 
 TEST(RowsWithoutKeys, AreThoseThatAFloatMaskFillsWithMinusInfinity) {
   const auto mask = torch::tensor({{kNo, kNo}, {kNo, -1e30}});
-  EXPECT_TRUE(torch::equal(rows_without_keys(mask), bools({{1}, {0}})));
+  EXPECT_TRUE(torch::equal(fully_masked_rows(mask), bools({{1}, {0}})));
 }
 
 TEST(RowsWithoutKeys, AreAllRowsWithoutAnyKeys) {
-  EXPECT_TRUE(torch::equal(rows_without_keys(causal_mask_of(2, 0)), bools({{1}, {1}})));
+  EXPECT_TRUE(torch::equal(fully_masked_rows(causal_mask_of(2, 0)), bools({{1}, {1}})));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ torch::Tensor count_to(int64_t n) {
 TEST(IndexAlong, CountsTheStepsOfADimension) {
   const auto x = torch::randn({2, 3, 4});
   for (const int64_t dim : {0, 1, 2, -1, -2, -3}) {
-    const auto index = index_along(x, dim);
+    const auto index = positions_like(x, dim);
     EXPECT_EQ(index.scalar_type(), torch::kLong);
     EXPECT_TRUE(torch::equal(index, count_to(x.size(dim)))) << "dim " << dim;
   }
@@ -24,28 +24,28 @@ TEST(IndexAlong, CountsTheStepsOfADimension) {
 
 TEST(IndexAlong, DoesNotReadTheElements) {
   const auto x = torch::full({2, 3}, NAN);
-  EXPECT_TRUE(torch::equal(index_along(x, 1), count_to(3)));
-  EXPECT_TRUE(torch::equal(index_along(torch::full({3}, NAN), 0), count_to(3)));
+  EXPECT_TRUE(torch::equal(positions_like(x, 1), count_to(3)));
+  EXPECT_TRUE(torch::equal(positions_like(torch::full({3}, NAN), 0), count_to(3)));
 }
 
 TEST(IndexAlong, WorksWhenAnotherDimensionIsEmpty) {
-  EXPECT_TRUE(torch::equal(index_along(torch::zeros({0, 3}), 1), count_to(3)));
-  EXPECT_TRUE(torch::equal(index_along(torch::zeros({3, 0, 0}), 0), count_to(3)));
+  EXPECT_TRUE(torch::equal(positions_like(torch::zeros({0, 3}), 1), count_to(3)));
+  EXPECT_TRUE(torch::equal(positions_like(torch::zeros({3, 0, 0}), 0), count_to(3)));
 }
 
 TEST(IndexAlong, AnEmptyDimensionHasNoIndices) {
-  EXPECT_TRUE(torch::equal(index_along(torch::zeros({2, 0}), 1), count_to(0)));
-  EXPECT_TRUE(torch::equal(index_along(torch::zeros({0}), 0), count_to(0)));
+  EXPECT_TRUE(torch::equal(positions_like(torch::zeros({2, 0}), 1), count_to(0)));
+  EXPECT_TRUE(torch::equal(positions_like(torch::zeros({0}), 0), count_to(0)));
 }
 
 TEST(IndexAlong, TakesEachDtype) {
   for (const auto dtype : {torch::kBool, torch::kInt, torch::kHalf, torch::kBFloat16}) {
-    EXPECT_TRUE(torch::equal(index_along(torch::zeros({300, 2}, dtype), 0), count_to(300)));
+    EXPECT_TRUE(torch::equal(positions_like(torch::zeros({300, 2}, dtype), 0), count_to(300)));
   }
 }
 
 TEST(IndexAlong, TracedAtOneSizeHoldsAtOthers) {
-  const auto run = [](const Tensors& x) { return index_along(x[0], 1); };
+  const auto run = [](const Tensors& x) { return positions_like(x[0], 1); };
   const auto traced = trace(run, {torch::zeros({2, 3, 4})});
   EXPECT_TRUE(torch::equal(traced({torch::zeros({5, 7, 1})}), count_to(7)));
   EXPECT_TRUE(torch::equal(traced({torch::zeros({0, 2, 1})}), count_to(2)));

@@ -87,8 +87,10 @@ TEST(RotaryFrequencies, NtkScalingKeepsTheFastestAndDividesTheSlowest) {
 
 // As the formula of Hugging Face transformers gives them in float32, with the options of Llama 3.1.
 TEST(RotaryFrequencies, Llama3ScalingGivesTheNumbersOfLlama3) {
-  const RotaryOptions options{
-      .theta = 500000.0, .scaling = RotaryScaling::llama3, .factor = 8.0, .original_context = 8192};
+  const RotaryOptions options{.theta = 500000.0,
+                              .scaling = RotaryScaling::llama3,
+                              .factor = 8.0,
+                              .original_max_seq_len = 8192};
   expect_frequencies(rotary_frequencies(128, options), {{0, 1.0},
                                                         {1, 0.814617},
                                                         {28, 0.00321145},
@@ -102,7 +104,8 @@ TEST(RotaryFrequencies, Llama3ScalingGivesTheNumbersOfLlama3) {
 
 // Likewise; the second has the options of gpt-oss.
 TEST(RotaryFrequencies, YarnScalingGivesTheNumbersOfPublishedModels) {
-  const RotaryOptions yarn{.scaling = RotaryScaling::yarn, .factor = 4.0, .original_context = 4096};
+  const RotaryOptions yarn{
+      .scaling = RotaryScaling::yarn, .factor = 4.0, .original_max_seq_len = 4096};
   expect_frequencies(rotary_frequencies(128, yarn), {{0, 1.0},
                                                      {20, 0.0562341},
                                                      {21, 0.047292},
@@ -113,7 +116,7 @@ TEST(RotaryFrequencies, YarnScalingGivesTheNumbersOfPublishedModels) {
   const RotaryOptions gpt_oss{.theta = 150000.0,
                               .scaling = RotaryScaling::yarn,
                               .factor = 32.0,
-                              .original_context = 4096,
+                              .original_max_seq_len = 4096,
                               .truncate = false};
   expect_frequencies(rotary_frequencies(64, gpt_oss), {{0, 1.0},
                                                        {8, 0.0508133},
@@ -131,7 +134,7 @@ TEST(RotaryFrequencies, ScaledOnesEqualTheFormulasWrittenOut) {
     const int64_t context = draw(256, 20000);
     const double factor = 1.0 + static_cast<double>(draw(0, 40)) / 4.0;
     const double theta = std::pow(10.0, static_cast<double>(draw(2, 6)));
-    RotaryOptions options{.theta = theta, .factor = factor, .original_context = context};
+    RotaryOptions options{.theta = theta, .factor = factor, .original_max_seq_len = context};
     const auto plain = without_scaling(static_cast<double>(width), theta);
     options.scaling = RotaryScaling::llama3;
     expect_equal(rotary_frequencies(width, options),
@@ -143,15 +146,15 @@ TEST(RotaryFrequencies, ScaledOnesEqualTheFormulasWrittenOut) {
 }
 
 TEST(RotaryAmplitude, IsOneButForYarn) {
-  RotaryOptions options{.factor = 32.0, .original_context = 4096};
+  RotaryOptions options{.factor = 32.0, .original_max_seq_len = 4096};
   for (const auto scaling : {RotaryScaling::linear, RotaryScaling::ntk, RotaryScaling::llama3}) {
     options.scaling = scaling;
-    EXPECT_EQ(rotary_amplitude(options), 1.0);
+    EXPECT_EQ(rotary_attention_scaling(options), 1.0);
   }
   options.scaling = RotaryScaling::yarn;
-  EXPECT_NEAR(rotary_amplitude(options), 1.3465736, 1e-7);
+  EXPECT_NEAR(rotary_attention_scaling(options), 1.3465736, 1e-7);
   options.attention_factor = 0.75;
-  EXPECT_EQ(rotary_amplitude(options), 0.75);
+  EXPECT_EQ(rotary_attention_scaling(options), 0.75);
 }
 
 TEST(RotaryOptionsErrors, NameTheValueFound) {
@@ -172,16 +175,17 @@ TEST(RotaryOptionsErrors, NameTheValueFound) {
   EXPECT_THAT(with({.scaling = RotaryScaling::linear, .factor = 0.5}),
               throws<c10::ValueError>("factor (0.5) must be at least 1"));
   EXPECT_THAT(with({.factor = 2.0}), throws<c10::ValueError>("factor (2) needs a scaling"));
-  EXPECT_THAT(with({.scaling = yarn, .factor = 2.0}),
-              throws<c10::ValueError>("scaling yarn needs a positive original_context, found 0"));
   EXPECT_THAT(
-      with({.scaling = llama3, .factor = 2.0, .original_context = -1}),
-      throws<c10::ValueError>("scaling llama3 needs a positive original_context, found -1"));
-  EXPECT_THAT(with({.scaling = yarn, .original_context = 64, .beta_fast = 1.0}),
+      with({.scaling = yarn, .factor = 2.0}),
+      throws<c10::ValueError>("scaling yarn needs a positive original_max_seq_len, found 0"));
+  EXPECT_THAT(
+      with({.scaling = llama3, .factor = 2.0, .original_max_seq_len = -1}),
+      throws<c10::ValueError>("scaling llama3 needs a positive original_max_seq_len, found -1"));
+  EXPECT_THAT(with({.scaling = yarn, .original_max_seq_len = 64, .beta_fast = 1.0}),
               throws<c10::ValueError>("beta_fast (1) must be greater than beta_slow (1)"));
-  EXPECT_THAT(with({.scaling = yarn, .original_context = 64, .attention_factor = -1.0}),
+  EXPECT_THAT(with({.scaling = yarn, .original_max_seq_len = 64, .attention_factor = -1.0}),
               throws<c10::ValueError>("attention_factor (-1) must not be negative"));
-  EXPECT_THAT(with({.scaling = llama3, .original_context = 64, .low_freq_factor = 4.0}),
+  EXPECT_THAT(with({.scaling = llama3, .original_max_seq_len = 64, .low_freq_factor = 4.0}),
               throws<c10::ValueError>("high_freq_factor (4) must be greater than low_freq_factor "
                                       "(4)"));
 }

@@ -18,7 +18,7 @@ TEST(Rotate, TurnsAPairByItsPosition) {
   const auto x = torch::tensor({{1.0, 0.0}, {1.0, 0.0}, {0.0, 2.0}});
   const auto expected =
       torch::tensor({{1.0, 0.0}, {0.5403023, 0.8414710}, {-1.8185949, -0.8322937}});
-  EXPECT_TRUE(close(rotate(x, torch::arange(3)), expected, 1e-6));
+  EXPECT_TRUE(close(apply_rotary(x, torch::arange(3)), expected, 1e-6));
 }
 
 TEST(Rotate, GivesWhatLoopsGive) {
@@ -32,20 +32,20 @@ TEST(Rotate, GivesWhatLoopsGive) {
     const auto rows = torch::randint(-50, 50, {b, t}, torch::kLong);
     const auto frequencies = rotary_frequencies(head_dim, options);
     const auto expected = rotate_in_loops(x, rows, frequencies, options.interleaved);
-    EXPECT_TRUE(close(rotate(x, rows, options), expected, 1e-12));
-    EXPECT_TRUE(close(rotate(x[0], rows[0], options), expected[0], 1e-12));
-    EXPECT_TRUE(close(rotate(x[0], rows.narrow(0, 0, 1), options), expected[0], 1e-12));
-    EXPECT_TRUE(close(rotate(x.select(1, 0), rows, options), expected.select(1, 0), 1e-12));
+    EXPECT_TRUE(close(apply_rotary(x, rows, options), expected, 1e-12));
+    EXPECT_TRUE(close(apply_rotary(x[0], rows[0], options), expected[0], 1e-12));
+    EXPECT_TRUE(close(apply_rotary(x[0], rows.narrow(0, 0, 1), options), expected[0], 1e-12));
+    EXPECT_TRUE(close(apply_rotary(x.select(1, 0), rows, options), expected.select(1, 0), 1e-12));
     const auto row = rotate_in_loops(x, rows[0].expand({b, t}), frequencies, options.interleaved);
-    EXPECT_TRUE(close(rotate(x, rows[0], options), row, 1e-12));
+    EXPECT_TRUE(close(apply_rotary(x, rows[0], options), row, 1e-12));
   }
 }
 
 TEST(Rotate, AtPositionZeroChangesNothing) {
   const auto x = torch::randn({2, 3, 1, 8});
   for (const bool interleaved : {false, true}) {
-    EXPECT_TRUE(
-        torch::equal(rotate(x, torch::zeros({1}, torch::kLong), {.interleaved = interleaved}), x));
+    EXPECT_TRUE(torch::equal(
+        apply_rotary(x, torch::zeros({1}, torch::kLong), {.interleaved = interleaved}), x));
   }
 }
 
@@ -54,7 +54,7 @@ TEST(Rotate, ProductsDependOnDistancesOnly) {
   const auto k = torch::randn({4, 8}, torch::kDouble);
   const auto steps = torch::tensor({3, 0, 7, 12});
   const auto products = [&](int64_t shift, const RotaryOptions& options) {
-    return rotate(q, steps + shift, options).mm(rotate(k, steps + shift, options).t());
+    return apply_rotary(q, steps + shift, options).mm(apply_rotary(k, steps + shift, options).t());
   };
   for (const bool interleaved : {false, true}) {
     const RotaryOptions options{.rotary_dim = 6, .interleaved = interleaved};
@@ -67,12 +67,12 @@ TEST(Rotate, KeepsLengthsButForTheAmplitudeOfYarn) {
   const auto x = torch::randn({5, 8}, torch::kDouble);
   const auto lengths = x.norm(2, -1);
   const auto steps = torch::arange(5);
-  EXPECT_TRUE(close(rotate(x, steps).norm(2, -1), lengths, 1e-12));
+  EXPECT_TRUE(close(apply_rotary(x, steps).norm(2, -1), lengths, 1e-12));
   const RotaryOptions yarn{.scaling = RotaryScaling::yarn,
                            .factor = 2.0,
-                           .original_context = 64,
+                           .original_max_seq_len = 64,
                            .attention_factor = 1.5};
-  EXPECT_TRUE(close(rotate(x, steps, yarn).norm(2, -1), lengths * 1.5, 1e-12));
+  EXPECT_TRUE(close(apply_rotary(x, steps, yarn).norm(2, -1), lengths * 1.5, 1e-12));
 }
 
 TEST(Rotate, ComputesAnglesInFloat32ForHalfTypesAndInFloat64ForFloat64) {
@@ -82,21 +82,21 @@ TEST(Rotate, ComputesAnglesInFloat32ForHalfTypesAndInFloat64ForFloat64) {
   for (const auto& [dtype, tolerance] :
        {std::pair{torch::kBFloat16, 0.05}, std::pair{torch::kHalf, 0.01},
         std::pair{torch::kFloat, 2e-3}, std::pair{torch::kDouble, 1e-6}}) {
-    const auto found = rotate(x.to(dtype), late);
+    const auto found = apply_rotary(x.to(dtype), late);
     EXPECT_EQ(found.scalar_type(), dtype);
     EXPECT_TRUE(close(found, expected, tolerance)) << dtype;
   }
   const auto exact = x.to(torch::kDouble);
   const auto latest = torch::tensor({{1000001, 1000002, 1000003}});
-  EXPECT_TRUE(close(rotate(exact, latest),
+  EXPECT_TRUE(close(apply_rotary(exact, latest),
                     rotate_in_loops(exact, latest, rotary_frequencies(8), false), 1e-9));
 }
 
 TEST(Rotate, TakesPositionsOfAnyNumberType) {
   const auto x = torch::randn({3, 4});
-  const auto expected = rotate(x, torch::arange(3));
+  const auto expected = apply_rotary(x, torch::arange(3));
   for (const auto dtype : {torch::kInt, torch::kByte, torch::kHalf, torch::kDouble}) {
-    EXPECT_TRUE(close(rotate(x, torch::arange(3).to(dtype)), expected, 0.0)) << dtype;
+    EXPECT_TRUE(close(apply_rotary(x, torch::arange(3).to(dtype)), expected, 0.0)) << dtype;
   }
 }
 
@@ -104,16 +104,16 @@ TEST(Rotate, TakesStridedExpandedAndEmptyInputs) {
   const auto x = torch::randn({2, 5, 3, 8});
   const auto steps = torch::arange(5);
   const RotaryOptions options{.rotary_dim = 4, .interleaved = true};
-  EXPECT_TRUE(close(rotate(x.transpose(1, 2), steps, options),
-                    rotate(x.transpose(1, 2).contiguous(), steps, options), 0.0));
+  EXPECT_TRUE(close(apply_rotary(x.transpose(1, 2), steps, options),
+                    apply_rotary(x.transpose(1, 2).contiguous(), steps, options), 0.0));
   const auto one = torch::randn({1, 1, 5, 8});
-  EXPECT_TRUE(close(rotate(one.expand({2, 3, 5, 8}), steps, options),
-                    rotate(one, steps, options).expand({2, 3, 5, 8}), 0.0));
+  EXPECT_TRUE(close(apply_rotary(one.expand({2, 3, 5, 8}), steps, options),
+                    apply_rotary(one, steps, options).expand({2, 3, 5, 8}), 0.0));
   for (const bool interleaved : {false, true}) {
     const RotaryOptions whole{.interleaved = interleaved};
-    EXPECT_EQ(rotate(torch::zeros({0, 3, 5, 8}), steps, whole).sizes(),
+    EXPECT_EQ(apply_rotary(torch::zeros({0, 3, 5, 8}), steps, whole).sizes(),
               at::IntArrayRef({0, 3, 5, 8}));
-    EXPECT_EQ(rotate(torch::zeros({2, 3, 0, 8}), torch::arange(0), whole).sizes(),
+    EXPECT_EQ(apply_rotary(torch::zeros({2, 3, 0, 8}), torch::arange(0), whole).sizes(),
               at::IntArrayRef({2, 3, 0, 8}));
   }
 }
@@ -123,7 +123,7 @@ TEST(Rotate, HasTheGradientOfFiniteDifferences) {
   const auto steps = torch::tensor({{0, 1, 5}, {7, 2, 3}});
   for (const bool interleaved : {false, true}) {
     const RotaryOptions options{.rotary_dim = 4, .interleaved = interleaved};
-    EXPECT_TRUE(gradients_match([&] { return rotate(x, steps, options); }, {x}));
+    EXPECT_TRUE(gradients_match([&] { return apply_rotary(x, steps, options); }, {x}));
   }
 }
 
@@ -131,7 +131,7 @@ TEST(Rotate, TracedAtOneSizeHoldsAtOthers) {
   for (const bool interleaved : {false, true}) {
     const RotaryOptions options{.rotary_dim = 4, .interleaved = interleaved};
     const auto run = [&](const Tensors& x) {
-      return rotate(rotate(x[0], index_along(x[0], -2), options), x[1], options);
+      return apply_rotary(apply_rotary(x[0], positions_like(x[0], -2), options), x[1], options);
     };
     const auto traced = trace(run, {torch::randn({2, 3, 4, 6}), torch::randint(9, {2, 4})});
     for (const Tensors& other : {Tensors{torch::randn({1, 2, 7, 6}), torch::randint(9, {1, 7})},
@@ -143,22 +143,22 @@ TEST(Rotate, TracedAtOneSizeHoldsAtOthers) {
 
 TEST(RotateErrors, NameWhatWasFound) {
   const auto x = torch::zeros({2, 3, 5, 8});
-  EXPECT_THAT([&] { rotate(x, torch::arange(4)); },
+  EXPECT_THAT([&] { apply_rotary(x, torch::arange(4)); },
               throws<c10::ValueError>("positions [4] must be (T) or (B, T) of what they rotate, "
                                       "[2, 3, 5, 8]"));
   EXPECT_THAT(
       [&] {
-        rotate(x, torch::zeros({3, 5}));
+        apply_rotary(x, torch::zeros({3, 5}));
       },
       throws<c10::ValueError>("positions [3, 5] must be"));
-  EXPECT_THAT([&] { rotate(x, torch::tensor(1)); },
+  EXPECT_THAT([&] { apply_rotary(x, torch::tensor(1)); },
               throws<c10::ValueError>("positions [] must be"));
-  EXPECT_THAT([&] { rotate(torch::zeros({8}), torch::arange(1)); },
+  EXPECT_THAT([&] { apply_rotary(torch::zeros({8}), torch::arange(1)); },
               throws<c10::ValueError>("rotate needs (..., T, D), found [8]"));
-  EXPECT_THAT([&] { rotate(x.to(torch::kLong), torch::arange(5)); },
+  EXPECT_THAT([&] { apply_rotary(x.to(torch::kLong), torch::arange(5)); },
               throws<c10::TypeError>("rotate needs a float dtype, found Long"));
-  const auto turns = rotary_turns(torch::arange(5), torch::ones({5}));
-  EXPECT_THAT([&] { rotate(x, turns); },
+  const auto turns = rotary_tables(torch::arange(5), torch::ones({5}));
+  EXPECT_THAT([&] { apply_rotary(x, turns); },
               throws<c10::ValueError>("with D of at least 10, found [2, 3, 5, 8]"));
 }
 

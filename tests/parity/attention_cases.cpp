@@ -32,8 +32,8 @@ Computed run_sdpa(const Case& a_case) {
 Computed run_mha(const Case& a_case) {
   MultiheadAttention attention(
       MultiheadAttentionOptions(a_case.get<int64_t>("width"), a_case.get<int64_t>("heads"))
-          .key_dim(a_case.get<int64_t>("key_width"))
-          .value_dim(a_case.get<int64_t>("value_width"))
+          .kdim(a_case.get<int64_t>("key_width"))
+          .vdim(a_case.get<int64_t>("value_width"))
           .bias(a_case.is("bias")));
   copy_parameters(a_case, *attention);
 

@@ -19,7 +19,7 @@ BlockOptions block_options(const Case& a_case) {
   options.attention().bias(bias);
   options.feed_forward(
       FeedForwardOptions(width)
-          .hidden_dim(a_case.get<int64_t>("hidden"))
+          .dim_feedforward(a_case.get<int64_t>("hidden"))
           .activation(from_string<Activation>(a_case.get<std::string>("activation")).value())
           .bias(bias));
   options.residual()

@@ -31,7 +31,7 @@ inline AttentionArgs module_args(const Case& a_case, const std::string& prefix) 
     }
   }
   const auto padding = a_case.input(prefix + "key_padding_mask");
-  if (padding.defined()) args.key_valid = padding.logical_not();
+  if (padding.defined()) args.key_mask = padding.logical_not();
   return args;
 }
 

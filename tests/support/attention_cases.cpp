@@ -50,12 +50,12 @@ const std::vector<AttentionSetting>& attention_settings() {
       {"Mask", draw_mask},
       {"KeyValid",
        [](Call& call, const Sizes& sizes) {
-         call.args.key_valid = draw_bools({sizes.batch, sizes.keys});
+         call.args.key_mask = draw_bools({sizes.batch, sizes.keys});
        }},
       {"Segments", draw_own_segments},
       {"Positions", draw_positions},
       {"Causal", [](Call& call, const Sizes&) { call.args.causal = true; }},
-      {"Window", [](Call& call, const Sizes&) { call.args.window = draw(1, 4); }},
+      {"Window", [](Call& call, const Sizes&) { call.args.sliding_window = draw(1, 4); }},
       {"Scale", [](Call& call,
                    const Sizes&) { call.options.scale = 0.5 * static_cast<double>(draw(-3, 3)); }},
       {"SoftCap",

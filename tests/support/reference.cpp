@@ -26,7 +26,7 @@ int64_t entry(const torch::Tensor& tokens, int64_t row, int64_t i) {
 /// Whether everything in `args` but the mask lets query t of T attend to key s of S.
 bool is_visible(const AttentionArgs& args, int64_t row, int64_t t, int64_t queries, int64_t s,
                 int64_t keys) {
-  if (args.key_valid.defined() && entry(args.key_valid, row, s) == 0) return false;
+  if (args.key_mask.defined() && entry(args.key_mask, row, s) == 0) return false;
   if (args.segments.defined()) {
     const auto& of_keys = args.key_segments.defined() ? args.key_segments : args.segments;
     if (entry(args.segments, row, t) != entry(of_keys, row, s)) return false;
@@ -37,7 +37,7 @@ bool is_visible(const AttentionArgs& args, int64_t row, int64_t t, int64_t queri
     ahead = entry(of_keys, row, s) - entry(args.positions, row, t);
   }
   if (args.causal && ahead > 0) return false;
-  return args.window == 0 || std::abs(ahead) < args.window;
+  return args.sliding_window == 0 || std::abs(ahead) < args.sliding_window;
 }
 
 /// What is added to the scores (leading, T, S): the mask, and -infinity where nothing is visible.

@@ -33,10 +33,10 @@ class RunDirectory : public testing::Test {
 
   void train_for(int64_t steps) {
     SmallRun run(recipe_);
-    RunKeeper keeper(path_);
+    RunCheckpointSink keeper(path_);
     int64_t done = 0;
-    outcome_ =
-        run.trainer.run({.keeper = &keeper, .stop_requested = [&] { return ++done == steps; }});
+    outcome_ = run.trainer.run(
+        {.checkpoint_sink = &keeper, .stop_requested = [&] { return ++done == steps; }});
     snapshot_ = run.trainer.snapshot();
     model_ = run.model;
   }
@@ -48,8 +48,8 @@ class RunDirectory : public testing::Test {
   Recipe recipe_;
   std::unique_ptr<Task> task_;
   std::unique_ptr<RunLock> lock_;
-  Outcome outcome_;
-  std::optional<Snapshot> snapshot_;
+  TrainResult outcome_;
+  std::optional<Checkpoint> snapshot_;
   std::optional<Model> model_;
 };
 

@@ -20,13 +20,13 @@ NamedTensors copies(const NamedTensors& tensors) {
 Recipe small_recipe(const std::string& task, int64_t steps) {
   auto recipe = find_task(task).defaults;
   if (task == "modular-arithmetic") recipe.data.symbols = 7;
-  recipe.stack().layers = 1;
-  recipe.stack().heads = 2;
+  recipe.stack().num_layers = 1;
+  recipe.stack().num_heads = 2;
   recipe.stack().embed_dim = 16;
   recipe.stack().dropout = 0.1;
-  recipe.training.steps = steps;
-  recipe.training.batch = 8;
-  recipe.training.warmup = 2;
+  recipe.training.max_steps = steps;
+  recipe.training.batch_size = 8;
+  recipe.training.warmup_steps = 2;
   recipe.training.eval_every = 4;
   recipe.training.log_every = 3;
   recipe.training.device = "cpu";
@@ -54,7 +54,7 @@ void Recorder::on_evaluation(int64_t step, const Evaluation& evaluation) {
   evaluations.push_back(evaluation);
 }
 
-void Recorder::keep_best(const NamedTensors& weights) {
+void Recorder::save_best(const NamedTensors& weights) {
   best.push_back(copies(weights));
 }
 

@@ -27,13 +27,13 @@ struct SmallRun {
 bool equal_tensors(const NamedTensors& one, const NamedTensors& other);
 
 /// Hears and keeps everything.
-struct Recorder : Observer, Keeper {
+struct Recorder : Observer, CheckpointSink {
   void on_progress(const Progress& report) override { progress.push_back(report); }
   void on_evaluation(int64_t step, const Evaluation& evaluation) override;
   void on_finish() override { ++finished; }
-  void keep_best(const NamedTensors& weights) override;
-  void keep(const Snapshot& snapshot) override { kept.push_back(snapshot.standing.step); }
-  std::string latest() const override { return kept.empty() ? "" : "the latest one"; }
+  void save_best(const NamedTensors& weights) override;
+  void save(const Checkpoint& snapshot) override { kept.push_back(snapshot.trainer_state.step); }
+  std::string latest_path() const override { return kept.empty() ? "" : "the latest one"; }
 
   std::vector<int64_t> reported_steps() const;
 

@@ -21,7 +21,8 @@ inline std::ostream& operator<<(std::ostream& stream, const NamedStack& stack) {
 /// One for each option that changes what a stack computes, and some that go together.
 inline std::vector<NamedStack> each_stack() {
   const auto with = [](const char* name, auto change) {
-    NamedStack stack{name, {.layers = 2, .heads = 4, .embed_dim = 16, .ff_dim = 8}};
+    NamedStack stack{name,
+                     {.num_layers = 2, .num_heads = 4, .embed_dim = 16, .dim_feedforward = 8}};
     change(stack.config);
     return stack;
   };
@@ -29,10 +30,10 @@ inline std::vector<NamedStack> each_stack() {
   using P = PositionScheme;
   return {
       with("plain", [](C&) {}),
-      with("no_layers", [](C& c) { c.layers = 0; }),
-      with("one_head", [](C& c) { c.heads = 1; }),
-      with("grouped_query", [](C& c) { c.kv_heads = 2; }),
-      with("multi_query", [](C& c) { c.kv_heads = 1; }),
+      with("no_layers", [](C& c) { c.num_layers = 0; }),
+      with("one_head", [](C& c) { c.num_heads = 1; }),
+      with("grouped_query", [](C& c) { c.num_kv_heads = 2; }),
+      with("multi_query", [](C& c) { c.num_kv_heads = 1; }),
       with("wide_heads", [](C& c) { c.head_dim = 6; }),
       with("no_bias", [](C& c) { c.bias = false; }),
       with("no_positions", [](C& c) { c.positions = P::none; }),
@@ -42,7 +43,7 @@ inline std::vector<NamedStack> each_stack() {
            [](C& c) {
              c.positions = P::rotary;
              c.rotary_interleaved = true;
-             c.rotary_share = 0.5;
+             c.rotary_dim = 2;
            }),
       with("rotary_linear",
            [](C& c) {
@@ -61,29 +62,29 @@ inline std::vector<NamedStack> each_stack() {
              c.positions = P::rotary;
              c.rotary_scaling = RotaryScaling::yarn;
              c.rotary_factor = 4;
-             c.rotary_context = 8;
+             c.rotary_original_max_seq_len = 8;
            }),
       with("rotary_llama3",
            [](C& c) {
              c.positions = P::rotary;
              c.rotary_scaling = RotaryScaling::llama3;
              c.rotary_factor = 4;
-             c.rotary_context = 8;
+             c.rotary_original_max_seq_len = 8;
            }),
       with("alibi", [](C& c) { c.positions = P::alibi; }),
       with("relative", [](C& c) { c.positions = P::relative; }),
       with("relative_near",
            [](C& c) {
              c.positions = P::relative;
-             c.relative_buckets = 8;
-             c.relative_distance = 6;
+             c.relative_attention_num_buckets = 8;
+             c.relative_attention_max_distance = 6;
            }),
-      with("window", [](C& c) { c.window = 3; }),
+      with("window", [](C& c) { c.sliding_window = 3; }),
       with("soft_cap", [](C& c) { c.soft_cap = 2; }),
-      with("qk_norm_rms", [](C& c) { c.qk_norm = QueryKeyNormKind::rms; }),
-      with("qk_norm_l2", [](C& c) { c.qk_norm = QueryKeyNormKind::l2; }),
+      with("qk_norm_rms", [](C& c) { c.qk_norm = QKNormKind::rms; }),
+      with("qk_norm_l2", [](C& c) { c.qk_norm = QKNormKind::l2; }),
       with("output_gate", [](C& c) { c.output_gate = true; }),
-      with("sinks", [](C& c) { c.sinks = true; }),
+      with("sinks", [](C& c) { c.attention_sinks = true; }),
       with("smeared_keys", [](C& c) { c.smeared_keys = true; }),
       with("value_residual", [](C& c) { c.value_residual = true; }),
       with("rms_norm", [](C& c) { c.norm = NormKind::rms; }),
@@ -97,15 +98,15 @@ inline std::vector<NamedStack> each_stack() {
       with("swiglu", [](C& c) { c.activation = Activation::swiglu; }),
       with("experts",
            [](C& c) {
-             c.experts = 4;
-             c.experts_per_token = 2;
+             c.num_experts = 4;
+             c.num_experts_per_tok = 2;
            }),
-      with("recompute", [](C& c) { c.recompute = true; }),
+      with("gradient_checkpointing", [](C& c) { c.gradient_checkpointing = true; }),
       with("xavier", [](C& c) { c.initialization = Initialization::xavier; }),
       with("bloem", [](C& c) { c.initialization = Initialization::bloem; }),
       with("as_in_llama",
            [](C& c) {
-             c.kv_heads = 2;
+             c.num_kv_heads = 2;
              c.bias = false;
              c.positions = P::rotary;
              c.norm = NormKind::rms;
@@ -113,13 +114,13 @@ inline std::vector<NamedStack> each_stack() {
            }),
       with("all_together",
            [](C& c) {
-             c.kv_heads = 2;
+             c.num_kv_heads = 2;
              c.positions = P::rotary;
-             c.window = 4;
+             c.sliding_window = 4;
              c.soft_cap = 3;
-             c.qk_norm = QueryKeyNormKind::rms;
+             c.qk_norm = QKNormKind::rms;
              c.output_gate = true;
-             c.sinks = true;
+             c.attention_sinks = true;
              c.value_residual = true;
              c.norm = NormKind::rms;
              c.norm_order = NormOrder::sandwich;

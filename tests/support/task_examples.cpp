@@ -23,7 +23,7 @@ Example continuation(const torch::Tensor& tokens, const torch::Tensor& targets, 
 Example translation(const Batch& batch, int64_t row, const Task& task) {
   auto answer = picked(batch.targets[row], batch.targets[row].ne(kIgnored));
   if (answer.back() == task.tokenizer().encode(kEnd).at(0)) answer.pop_back();
-  return {task.tokenizer().decode(picked(batch.tokens[row], batch.valid[row])),
+  return {task.tokenizer().decode(picked(batch.tokens[row], batch.key_mask[row])),
           task.tokenizer().decode(answer)};
 }
 
@@ -50,7 +50,7 @@ std::vector<Example> examples_in(const Batch& batch, const Task& task) {
   for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
     if (!classes.empty()) {
       examples.push_back(
-          {task.tokenizer().decode(picked(batch.tokens[row], batch.valid[row])),
+          {task.tokenizer().decode(picked(batch.tokens[row], batch.key_mask[row])),
            classes.at(static_cast<std::size_t>(batch.targets[row].item<int64_t>()))});
     } else if (batch.decoder_tokens.defined()) {
       examples.push_back(translation(batch, row, task));

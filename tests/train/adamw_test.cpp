@@ -16,7 +16,7 @@ TEST(AdamW, EqualsTheStockOneOver50Steps) {
   config.weight_decay = 0.3;
   torch::nn::Linear ours(5, 3);
   auto theirs = std::dynamic_pointer_cast<torch::nn::LinearImpl>(ours->clone());
-  AdamW optimizer(trained_parameters(*ours), config);
+  AdamW optimizer(trainable_parameters(*ours), config);
   const auto options = [&](double weight_decay) {
     auto made = std::make_unique<torch::optim::AdamWOptions>(0.01);
     made->betas({config.beta1, config.beta2}).weight_decay(weight_decay);
@@ -41,7 +41,7 @@ TEST(AdamW, EqualsTheStockOneOver50Steps) {
 TEST(AdamW, LeavesParametersWithoutAGradientAlone) {
   torch::nn::Linear linear(2, 2);
   const auto weight = linear->weight.clone();
-  AdamW optimizer(trained_parameters(*linear), TrainingConfig{});
+  AdamW optimizer(trainable_parameters(*linear), TrainingConfig{});
   optimizer.step(0.1);
   EXPECT_TRUE(linear->weight.equal(weight));
 }

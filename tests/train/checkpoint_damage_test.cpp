@@ -18,8 +18,8 @@ class DamagedCheckpoint : public testing::TestWithParam<const char*> {
  protected:
   DamagedCheckpoint() {
     for (const int64_t step : {1, 2}) {
-      Snapshot snapshot;
-      snapshot.standing.step = step;
+      Checkpoint snapshot;
+      snapshot.trainer_state.step = step;
       snapshot.weights = {{"weight", torch::full({2, 3}, static_cast<double>(step))}};
       snapshot.best = snapshot.weights;
       snapshot.state = {{"sampler.next", torch::tensor(step, torch::kLong)}};
@@ -32,8 +32,8 @@ class DamagedCheckpoint : public testing::TestWithParam<const char*> {
   void expect_fallback() const {
     const auto found = store_.load_latest();
     ASSERT_TRUE(found.has_value());
-    EXPECT_EQ(found->snapshot.standing.step, 1);
-    EXPECT_EQ(found->snapshot.weights.at("weight")[0][0].item<double>(), 1.0);
+    EXPECT_EQ(found->checkpoint.trainer_state.step, 1);
+    EXPECT_EQ(found->checkpoint.weights.at("weight")[0][0].item<double>(), 1.0);
     EXPECT_THAT(found->damaged,
                 ElementsAre(AllOf(HasSubstr("step-000000002"), HasSubstr(GetParam()))));
   }
@@ -58,13 +58,13 @@ TEST_P(DamagedCheckpoint, WithAnyBitFlippedIsPassedOver) {
     if (std::string(GetParam()) == "manifest.json") {
       // Whether a file or what is said of it has changed cannot be told.
       EXPECT_THAT(store_.load_latest()->damaged, ElementsAre(HasSubstr("manifest.json")));
-      EXPECT_EQ(store_.load_latest()->snapshot.standing.step, 1);
+      EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.step, 1);
     } else {
       expect_fallback();
     }
   }
   replace_file(file_, whole_);
-  EXPECT_EQ(store_.load_latest()->snapshot.standing.step, 2);
+  EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.step, 2);
 }
 
 TEST_P(DamagedCheckpoint, TruncatedAnywhereIsPassedOver) {

@@ -19,9 +19,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 /// A snapshot of a few numbers that tell its step.
-Snapshot snapshot_at(int64_t step) {
-  Snapshot snapshot;
-  snapshot.standing.step = step;
+Checkpoint snapshot_at(int64_t step) {
+  Checkpoint snapshot;
+  snapshot.trainer_state.step = step;
   snapshot.weights = {{"weight", torch::full({2, 3}, static_cast<double>(step))}};
   snapshot.state = {{"random.cpu", torch::arange(5).to(torch::kByte)}};
   return snapshot;
@@ -37,7 +37,7 @@ class CheckpointStoreTest : public testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  int64_t latest_step() const { return store_.load_latest()->snapshot.standing.step; }
+  int64_t latest_step() const { return store_.load_latest()->checkpoint.trainer_state.step; }
 
   TemporaryDirectory directory_;
   fs::path path_ = directory_ / "run" / "checkpoint";
@@ -45,17 +45,17 @@ class CheckpointStoreTest : public testing::Test {
 };
 
 TEST_F(CheckpointStoreTest, LoadsAllThatWasSaved) {
-  Snapshot saved;
-  saved.standing = {.step = 12,
-                    .tokens = 9007199254740993,
-                    .skipped = 3,
-                    .training_seconds = 0.1 + 0.2,
-                    .evaluation_seconds = 1e-9,
-                    .train_loss = 1.0 / 3.0,
-                    .last = Evaluation{2.0 / 3.0, std::nullopt, 17},
-                    .best = Evaluation{0.1, 0.7, 18},
-                    .best_step = 8,
-                    .evaluations_without_gain = 2};
+  Checkpoint saved;
+  saved.trainer_state = {.step = 12,
+                         .tokens = 9007199254740993,
+                         .skipped_steps = 3,
+                         .training_seconds = 0.1 + 0.2,
+                         .evaluation_seconds = 1e-9,
+                         .train_loss = 1.0 / 3.0,
+                         .last = Evaluation{2.0 / 3.0, std::nullopt, 17},
+                         .best = Evaluation{0.1, 0.7, 18},
+                         .best_step = 8,
+                         .evaluations_without_gain = 2};
   saved.weights = {{"a.weight", torch::randn({3, 4})}, {"b", torch::randn({2}, torch::kBFloat16)}};
   saved.state = {{"sampler.order", torch::empty({0}, torch::kLong)},
                  {"sampler.next", torch::tensor(0, torch::kLong)},
@@ -66,16 +66,16 @@ TEST_F(CheckpointStoreTest, LoadsAllThatWasSaved) {
   const auto found = store_.load_latest().value();
   EXPECT_EQ(found.path, path_ / "step-000000012");
   EXPECT_THAT(found.damaged, IsEmpty());
-  EXPECT_TRUE(equal_tensors(found.snapshot.weights, saved.weights));
-  EXPECT_TRUE(equal_tensors(found.snapshot.state, saved.state));
-  EXPECT_TRUE(equal_tensors(found.snapshot.best, saved.best));
-  const auto& standing = found.snapshot.standing;
+  EXPECT_TRUE(equal_tensors(found.checkpoint.weights, saved.weights));
+  EXPECT_TRUE(equal_tensors(found.checkpoint.state, saved.state));
+  EXPECT_TRUE(equal_tensors(found.checkpoint.best, saved.best));
+  const auto& standing = found.checkpoint.trainer_state;
   EXPECT_EQ(standing.step, 12);
-  EXPECT_EQ(standing.tokens, saved.standing.tokens);
-  EXPECT_EQ(standing.skipped, 3);
-  EXPECT_EQ(standing.training_seconds, saved.standing.training_seconds);
-  EXPECT_EQ(standing.evaluation_seconds, saved.standing.evaluation_seconds);
-  EXPECT_EQ(standing.train_loss, saved.standing.train_loss);
+  EXPECT_EQ(standing.tokens, saved.trainer_state.tokens);
+  EXPECT_EQ(standing.skipped_steps, 3);
+  EXPECT_EQ(standing.training_seconds, saved.trainer_state.training_seconds);
+  EXPECT_EQ(standing.evaluation_seconds, saved.trainer_state.evaluation_seconds);
+  EXPECT_EQ(standing.train_loss, saved.trainer_state.train_loss);
   EXPECT_EQ(standing.last->loss, 2.0 / 3.0);
   EXPECT_EQ(standing.last->accuracy, std::nullopt);
   EXPECT_EQ(standing.last->targets, 17);
@@ -87,10 +87,10 @@ TEST_F(CheckpointStoreTest, LoadsAllThatWasSaved) {
 
 TEST_F(CheckpointStoreTest, ALossThatIsNotFiniteComesBackAsNoNumber) {
   auto snapshot = snapshot_at(1);
-  snapshot.standing.train_loss = INFINITY;
+  snapshot.trainer_state.train_loss = INFINITY;
   store_.save(snapshot);
-  EXPECT_TRUE(std::isnan(store_.load_latest()->snapshot.standing.train_loss));
-  EXPECT_EQ(store_.load_latest()->snapshot.standing.best, std::nullopt);
+  EXPECT_TRUE(std::isnan(store_.load_latest()->checkpoint.trainer_state.train_loss));
+  EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.best, std::nullopt);
 }
 
 TEST_F(CheckpointStoreTest, WithoutAnyThereIsNone) {

@@ -34,8 +34,8 @@ class FiveRows : public Task {
 TEST(Evaluation, IsTheMeanOverTargetsThatCount) {
   Model model = LanguageModel(LanguageModelConfig{
       .vocab_size = 2,
-      .context = 2,
-      .stack = {.layers = 0, .embed_dim = 4, .positions = PositionScheme::none}});
+      .max_seq_len = 2,
+      .stack = {.num_layers = 0, .embed_dim = 4, .positions = PositionScheme::none}});
   {
     // Logits (log 3, 0) everywhere: token 0 has probability 3/4 and is the prediction.
     const torch::NoGradGuard no_grad;
@@ -55,8 +55,11 @@ TEST(Evaluation, IsTheMeanOverTargetsThatCount) {
 }
 
 TEST(Evaluation, ARowOfAClassifierIsRightIfItsClassIs) {
-  Model model = SequenceClassifier(SequenceClassifierConfig{
-      .vocab_size = 2, .classes = 3, .context = 2, .stack = {.layers = 0, .embed_dim = 4}});
+  Model model =
+      SequenceClassifier(SequenceClassifierConfig{.vocab_size = 2,
+                                                  .num_classes = 3,
+                                                  .max_seq_len = 2,
+                                                  .stack = {.num_layers = 0, .embed_dim = 4}});
   {
     const torch::NoGradGuard no_grad;
     auto& head = std::get<SequenceClassifier>(model)->head;
@@ -71,8 +74,10 @@ TEST(Evaluation, ARowOfAClassifierIsRightIfItsClassIs) {
 }
 
 TEST(Evaluation, LeavesTheModelAsItWas) {
-  Model model = LanguageModel(LanguageModelConfig{
-      .vocab_size = 2, .context = 2, .stack = {.layers = 1, .heads = 1, .embed_dim = 4}});
+  Model model = LanguageModel(
+      LanguageModelConfig{.vocab_size = 2,
+                          .max_seq_len = 2,
+                          .stack = {.num_layers = 1, .num_heads = 1, .embed_dim = 4}});
   module_of(model).train();
   evaluate(model, FiveRows());
   EXPECT_TRUE(module_of(model).is_training());

@@ -68,7 +68,7 @@ TEST(LearningRateSearch, SuggestsWhatLearnsMoreThanFarLowerOrHigherRates) {
   const auto loss_at = [](double lr) {
     auto recipe = small_recipe("senses", 40);
     recipe.training.lr = lr;
-    return SmallRun(recipe).trainer.run().standing.last->loss;
+    return SmallRun(recipe).trainer.run().state.last->loss;
   };
   const double loss = loss_at(suggested);
   EXPECT_LT(loss, loss_at(suggested / 100));

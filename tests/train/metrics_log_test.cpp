@@ -55,7 +55,7 @@ TEST_F(MetricsLogTest, EachReportIsALineThatIsThereAtOnce) {
 
 TEST_F(MetricsLogTest, WhatIsNotFiniteIsNull) {
   MetricsLog log(path_);
-  log.on_progress(Progress{.step = 1, .loss = NAN, .gradient_norm = INFINITY});
+  log.on_progress(Progress{.step = 1, .train_loss = NAN, .grad_norm = INFINITY});
   EXPECT_TRUE(lines().back().at("loss").is_null());
   EXPECT_TRUE(lines().back().at("gradient_norm").is_null());
 }
@@ -74,7 +74,7 @@ TEST_F(MetricsLogTest, AResumedRunKeepsTheLinesBeforeIt) {
   }
   const auto before = read_bytes(path_);
   MetricsLog log(path_, 20);
-  log.on_progress(Progress{.step = 30, .loss = 7.0});
+  log.on_progress(Progress{.step = 30, .train_loss = 7.0});
   EXPECT_THAT(steps(), testing::ElementsAre(10, 20, 20, 30));
   EXPECT_EQ(lines().back().at("loss"), 7.0);
   EXPECT_EQ(read_bytes(path_).substr(0, before.find('\n')), before.substr(0, before.find('\n')));

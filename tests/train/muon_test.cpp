@@ -12,7 +12,7 @@
 namespace attend::train {
 namespace {
 
-/// What orthogonalized() approximates, from the singular values, in float64.
+/// What newton_schulz() approximates, from the singular values, in float64.
 torch::Tensor exactly_orthogonalized(const torch::Tensor& matrix) {
   const auto x = matrix.to(torch::kDouble);
   const auto [u, s, vh] = at::linalg_svd(x / x.norm(), /*full_matrices=*/false);
@@ -33,7 +33,7 @@ TEST(Muon, BringsAllSingularValuesNearOneAndKeepsTheVectors) {
   seed_afresh();
   for (int i = 0; i < 20; ++i) {
     const auto matrix = well_conditioned(draw(1, 20), draw(1, 20));
-    const auto found = orthogonalized(matrix);
+    const auto found = newton_schulz(matrix);
     EXPECT_EQ(found.scalar_type(), torch::kBFloat16);
     EXPECT_TRUE(close(found, exactly_orthogonalized(matrix), 0.1));
     const auto values = at::linalg_svdvals(found.to(torch::kFloat));
@@ -45,18 +45,18 @@ TEST(Muon, BringsAllSingularValuesNearOneAndKeepsTheVectors) {
 TEST(Muon, TurnsATallMatrixAsItTurnsAWideOne) {
   seed_afresh();
   const auto tall = torch::randn({9, 4});
-  EXPECT_TRUE(orthogonalized(tall).t().equal(orthogonalized(tall.t())));
+  EXPECT_TRUE(newton_schulz(tall).t().equal(newton_schulz(tall.t())));
 }
 
 TEST(Muon, LeavesZerosZero) {
-  EXPECT_TRUE(orthogonalized(torch::zeros({3, 2})).eq(0).all().item<bool>());
+  EXPECT_TRUE(newton_schulz(torch::zeros({3, 2})).eq(0).all().item<bool>());
 }
 
 /// A Linear whose weight has the gradient `gradient`, and a Muon of it.
 struct OneMatrix {
   explicit OneMatrix(const torch::Tensor& gradient, const TrainingConfig& config = {})
       : linear(torch::nn::LinearOptions(gradient.size(1), gradient.size(0)).bias(false)),
-        optimizer(trained_parameters(*linear), config) {
+        optimizer(trainable_parameters(*linear), config) {
     linear->weight.mutable_grad() = gradient;
   }
   torch::nn::Linear linear;
@@ -98,7 +98,7 @@ TEST(Muon, LeavesMatricesWithoutAGradientAlone) {
 
 TEST(Muon, TakesNothingButMatrices) {
   const torch::nn::Linear linear(2, 3);
-  EXPECT_THAT([&] { Muon(trained_parameters(*linear), TrainingConfig{}); },
+  EXPECT_THAT([&] { Muon(trainable_parameters(*linear), TrainingConfig{}); },
               throws<c10::ValueError>("Muon takes matrices, found bias [3]"));
 }
 

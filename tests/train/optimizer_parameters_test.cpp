@@ -34,7 +34,7 @@ std::vector<std::string> holding(const std::string& kept, const Optimizer& optim
 }
 
 StackConfig one_layer() {
-  return {.layers = 1, .heads = 2, .embed_dim = 8};
+  return {.num_layers = 1, .num_heads = 2, .embed_dim = 8};
 }
 
 /// Sorted, as state() is.
@@ -47,8 +47,8 @@ class EachTying : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Optimizers, EachTying, testing::Bool());
 
 TEST_P(EachTying, MuonTakesTheHiddenMatricesOfALanguageModelAndAdamWTheRest) {
-  const LanguageModel model(
-      LanguageModelConfig{.vocab_size = 5, .context = 4, .tied = GetParam(), .stack = one_layer()});
+  const LanguageModel model(LanguageModelConfig{
+      .vocab_size = 5, .max_seq_len = 4, .tie_embeddings = GetParam(), .stack = one_layer()});
   const auto optimizer = make(OptimizerKind::muon, *model);
   const auto muons = holding("momentum_buffer", *optimizer);
   EXPECT_THAT(muons, ElementsAreArray(matrices_of_block("decoder.blocks.0")));
@@ -63,8 +63,8 @@ TEST_P(EachTying, MuonTakesTheHiddenMatricesOfALanguageModelAndAdamWTheRest) {
 TEST_P(EachTying, MuonTakesTheHiddenMatricesOfASeq2Seq) {
   const Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 5,
                                     .target_vocab_size = 6,
-                                    .context = 4,
-                                    .tied = GetParam(),
+                                    .max_seq_len = 4,
+                                    .tie_embeddings = GetParam(),
                                     .stack = one_layer()});
   EXPECT_THAT(holding("momentum_buffer", *make(OptimizerKind::muon, *model)),
               ElementsAre("transformer.decoder.blocks.0.attention.out.weight",
@@ -80,8 +80,8 @@ TEST_P(EachTying, MuonTakesTheHiddenMatricesOfASeq2Seq) {
 }
 
 TEST(Optimizer, MuonTakesTheHiddenMatricesOfASequenceClassifier) {
-  const SequenceClassifier model(
-      SequenceClassifierConfig{.vocab_size = 5, .classes = 3, .context = 4, .stack = one_layer()});
+  const SequenceClassifier model(SequenceClassifierConfig{
+      .vocab_size = 5, .num_classes = 3, .max_seq_len = 4, .stack = one_layer()});
   const auto optimizer = make(OptimizerKind::muon, *model);
   EXPECT_THAT(holding("momentum_buffer", *optimizer),
               ElementsAreArray(matrices_of_block("encoder.blocks.0")));
@@ -90,9 +90,9 @@ TEST(Optimizer, MuonTakesTheHiddenMatricesOfASequenceClassifier) {
 
 TEST(Optimizer, MuonTakesEachExpertsMatricesAndTheRouterButNoTableOfDistances) {
   auto stack = one_layer();
-  stack.experts = 2;
+  stack.num_experts = 2;
   stack.positions = PositionScheme::relative;
-  const LanguageModel model(LanguageModelConfig{.vocab_size = 5, .context = 4, .stack = stack});
+  const LanguageModel model(LanguageModelConfig{.vocab_size = 5, .max_seq_len = 4, .stack = stack});
   EXPECT_THAT(
       holding("momentum_buffer", *make(OptimizerKind::muon, *model)),
       ElementsAre("decoder.blocks.0.attention.out.weight", "decoder.blocks.0.attention.qkv.weight",
@@ -105,7 +105,7 @@ TEST(Optimizer, MuonTakesEachExpertsMatricesAndTheRouterButNoTableOfDistances) {
 
 TEST(Optimizer, AdamWTakesAllParameters) {
   const LanguageModel model(
-      LanguageModelConfig{.vocab_size = 5, .context = 4, .stack = one_layer()});
+      LanguageModelConfig{.vocab_size = 5, .max_seq_len = 4, .stack = one_layer()});
   const auto optimizer = make(OptimizerKind::adamw, *model);
   EXPECT_THAT(holding("momentum_buffer", *optimizer), IsEmpty());
   EXPECT_EQ(holding("exp_avg", *optimizer).size(), model->parameters().size());
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, EachOptimizer,
                          testing::Values(OptimizerKind::adamw, OptimizerKind::muon));
 
 TEST_P(EachOptimizer, LeavesFrozenParametersAsTheyAre) {
-  LanguageModel model(LanguageModelConfig{.vocab_size = 5, .context = 4, .stack = one_layer()});
+  LanguageModel model(LanguageModelConfig{.vocab_size = 5, .max_seq_len = 4, .stack = one_layer()});
   freeze(*model->decoder);
   const auto frozen = model->decoder->parameters();
   std::vector<torch::Tensor> before;

@@ -14,12 +14,12 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-LanguageModel make_model(bool tied) {
-  return LanguageModel(
-      LanguageModelConfig{.vocab_size = 7,
-                          .context = 6,
-                          .tied = tied,
-                          .stack = {.layers = 1, .heads = 2, .embed_dim = 8, .experts = 2}});
+LanguageModel make_model(bool tie_embeddings) {
+  return LanguageModel(LanguageModelConfig{
+      .vocab_size = 7,
+      .max_seq_len = 6,
+      .tie_embeddings = tie_embeddings,
+      .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8, .num_experts = 2}});
 }
 
 State copied(const State& state) {
@@ -48,7 +48,7 @@ bool equal_parameters(const LanguageModel& a, const LanguageModel& b) {
   return of_a.size() == of_b.size();
 }
 
-/// Both optimizers, with a head tied to the embedding and with one of its own.
+/// Both optimizers, with a head tie_embeddings to the embedding and with one of its own.
 class OptimizerState : public testing::TestWithParam<std::tuple<OptimizerKind, bool>> {
  protected:
   std::unique_ptr<Optimizer> make(const LanguageModel& model) const {

@@ -35,7 +35,7 @@ TEST_F(RecipeFile, RoundTripsEveryTasksDefaults) {
 TEST_F(RecipeFile, RoundTripsValuesThatAreNoDefaults) {
   Recipe recipe;
   recipe.text = "a \"quoted\" \\ path\n";
-  std::get<LanguageModelConfig>(recipe.model).tied = false;
+  std::get<LanguageModelConfig>(recipe.model).tie_embeddings = false;
   recipe.stack().positions = PositionScheme::sinusoidal;
   recipe.stack().norm_order = NormOrder::post;
   recipe.training.lr = 0.1 + 0.2;  // needs all 17 digits
@@ -44,7 +44,7 @@ TEST_F(RecipeFile, RoundTripsValuesThatAreNoDefaults) {
   recipe.training.seed = 9007199254740993;
   const auto again = read(to_toml(recipe));
   EXPECT_EQ(again.text, recipe.text);
-  EXPECT_FALSE(std::get<LanguageModelConfig>(again.model).tied);
+  EXPECT_FALSE(std::get<LanguageModelConfig>(again.model).tie_embeddings);
   EXPECT_EQ(again.stack().positions, PositionScheme::sinusoidal);
   EXPECT_EQ(again.stack().norm_order, NormOrder::post);
   EXPECT_EQ(again.training.lr, recipe.training.lr);
@@ -104,7 +104,7 @@ TEST_F(RecipeFile, NamesTheKindsForAnUnknownOneAndTheKindThatLacksAValue) {
 
 TEST_F(RecipeFile, KeepsWhatItDoesNotName) {
   const auto recipe = read("[model]\nlayers = 7\n");
-  EXPECT_EQ(recipe.stack().layers, 7);
+  EXPECT_EQ(recipe.stack().num_layers, 7);
   EXPECT_EQ(recipe.stack().embed_dim, Recipe{}.stack().embed_dim);
 }
 
@@ -115,13 +115,13 @@ TEST_F(RecipeFile, WholeNumbersMayStandForRealOnes) {
 TEST_F(RecipeFile, NamesTheNearestKeyForAnUnknownOne) {
   EXPECT_THAT(reading("[model]\nlayer = 2\n"),
               ThrowsMessage<InputError>(HasSubstr("unknown key 'model.layer'; did you mean "
-                                                  "'model.layers'?")));
+                                                  "'model.num_layers'?")));
   EXPECT_THAT(reading("tsk = 'senses'\n"), ThrowsMessage<InputError>(HasSubstr("'task'")));
 }
 
 TEST_F(RecipeFile, NamesWhatItFoundAndExpected) {
   EXPECT_THAT(reading("[model]\nlayers = 'two'\n"),
-              ThrowsMessage<InputError>(HasSubstr("model.layers: expected a whole number")));
+              ThrowsMessage<InputError>(HasSubstr("model.num_layers: expected a whole number")));
   EXPECT_THAT(reading("[model]\nlayers = 2.5\n"),
               ThrowsMessage<InputError>(HasSubstr("found 2.5")));
   EXPECT_THAT(reading("[model]\ntied = 1\n"),
@@ -143,18 +143,18 @@ TEST(Recipe, ChecksNameTheValueAndItsBounds) {
     };
   };
   EXPECT_NO_THROW(check_recipe(Recipe{}));
-  EXPECT_THAT(checking([](Recipe& r) { r.stack().embed_dim = 10, r.stack().heads = 3; }),
+  EXPECT_THAT(checking([](Recipe& r) { r.stack().embed_dim = 10, r.stack().num_heads = 3; }),
               ThrowsMessage<InputError>("embed_dim (10) must be divisible by heads (3)"));
-  EXPECT_THAT(checking([](Recipe& r) { r.stack().layers = -1; }),
+  EXPECT_THAT(checking([](Recipe& r) { r.stack().num_layers = -1; }),
               ThrowsMessage<InputError>("layers (-1) must be between 0 and 1000"));
   EXPECT_THAT(checking([](Recipe& r) { r.stack().dropout = 1.5; }),
               ThrowsMessage<InputError>("dropout (1.5) must be between 0 and 0.99"));
   EXPECT_THROW(checking([](Recipe& r) { r.training.lr = NAN; })(), InputError);
   EXPECT_THAT(checking([](Recipe& r) { r.training.momentum = 1.0; }),
               ThrowsMessage<InputError>("momentum (1) must be between 0 and 0.9999999"));
-  EXPECT_THAT(checking([](Recipe& r) { r.training.cooldown = 1.5; }),
+  EXPECT_THAT(checking([](Recipe& r) { r.training.cooldown_fraction = 1.5; }),
               ThrowsMessage<InputError>("cooldown (1.5) must be between 0 and 1"));
-  EXPECT_THROW(checking([](Recipe& r) { r.training.steps = 0; })(), InputError);
+  EXPECT_THROW(checking([](Recipe& r) { r.training.max_steps = 0; })(), InputError);
 }
 
 TEST(Recipe, EveryFieldHasHelpAndAUniqueKey) {

@@ -24,7 +24,7 @@ class ReopenedRun : public RunDirectory {
 
 TEST_F(ReopenedRun, MayHaveOtherValuesOfTraining) {
   auto longer = recipe_;
-  longer.training.steps = 1000;
+  longer.training.max_steps = 1000;
   longer.training.lr = 1e-4;
   reopening(longer)();
   EXPECT_EQ(to_toml(recipe_of_run(path_)), to_toml(recipe_)) << "until there is more to keep";
@@ -42,7 +42,7 @@ TEST_F(ReopenedRun, ThatIsFinishedNeedsItsCheckpoints) {
 
 TEST_F(ReopenedRun, NamesAllThatDiffers) {
   auto other = recipe_;
-  other.stack().layers = 3;
+  other.stack().num_layers = 3;
   other.stack().norm = NormKind::rms;
   other.training.optimizer = OptimizerKind::muon;
   other.training.seed = 9;
@@ -124,7 +124,7 @@ TEST_F(ReopenedRun, GoesOnAsIfItHadNeverBeenStopped) {
   lock_.reset();
   const auto lock = reopen_run(path_, recipe_, *task_);
   SmallRun run(recipe_);
-  run.trainer.restore(latest_checkpoint(path_)->snapshot);
+  run.trainer.restore(latest_checkpoint(path_)->checkpoint);
   run.trainer.run();
   EXPECT_TRUE(equal_tensors(run.weights(), uninterrupted));
 }

@@ -121,8 +121,8 @@ TEST_F(ReplacedRun, ASummarySaysWhatWasReached) {
   EXPECT_EQ(summary.at("task"), "senses");
   EXPECT_EQ(summary.at("steps"), 6);
   EXPECT_EQ(summary.at("best_step"), 4);
-  EXPECT_EQ(summary.at("val_loss"), outcome_.standing.best->loss);
-  EXPECT_EQ(summary.at("accuracy"), *outcome_.standing.best->accuracy);
+  EXPECT_EQ(summary.at("val_loss"), outcome_.state.best->loss);
+  EXPECT_EQ(summary.at("accuracy"), *outcome_.state.best->accuracy);
   EXPECT_FALSE(summary.contains("skipped_steps"));
 }
 

@@ -21,7 +21,7 @@ TEST_F(RunDirectory, LoadsWhatWasSaved) {
   EXPECT_FALSE(module_of(run.model).is_training());
   EXPECT_EQ(run.tokenizer->files(), task_->tokenizer().files());
   EXPECT_EQ(to_toml(run.recipe), to_toml(recipe_));
-  EXPECT_EQ(evaluate(run.model, *task_of(run)).loss, outcome_.standing.best->loss);
+  EXPECT_EQ(evaluate(run.model, *task_of(run)).loss, outcome_.state.best->loss);
 }
 
 TEST_F(RunDirectory, LoadsTheBestWeightsOrTheLast) {
@@ -125,7 +125,7 @@ TEST_F(RunDirectory, WeightsOfAnotherModelAreRefused) {
   }
   EXPECT_THAT([&] { load_run(path_); },
               throws<InputError>("model.safetensors: the weights do not fit"));
-  RunKeeper(path_).keep(*snapshot_);
+  RunCheckpointSink(path_).save(*snapshot_);
   EXPECT_THAT([&] { load_run(path_, Weights::last); },
               throws<InputError>("checkpoint/step-000000004: the weights do not fit"));
 }

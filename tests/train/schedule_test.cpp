@@ -18,15 +18,15 @@ TrainingConfig config_of(ScheduleKind schedule) {
   config.schedule = schedule;
   config.lr = 1.0;
   config.min_lr_ratio = 0.1;
-  config.warmup = 10;
-  config.steps = 111;
+  config.warmup_steps = 10;
+  config.max_steps = 111;
   return config;
 }
 
 /// The learning rates of all steps.
 std::vector<double> course(const TrainingConfig& config) {
   std::vector<double> rates;
-  for (int64_t step = 0; step < config.steps; ++step) rates.push_back(learning_rate(config, step));
+  for (int64_t step = 0; step < config.max_steps; ++step) rates.push_back(lr_at(config, step));
   return rates;
 }
 
@@ -61,7 +61,7 @@ TEST(Schedule, StaysIfItIsConstant) {
 
 TEST(Schedule, StaysAndFallsInALineOverTheCooldown) {
   auto config = config_of(ScheduleKind::wsd);
-  config.cooldown = 20.0 / 111.0;
+  config.cooldown_fraction = 20.0 / 111.0;
   const auto rates = course(config);
   for (int64_t step = 10; step <= 90; ++step) EXPECT_EQ(rates[step], 1.0) << step;
   EXPECT_LT(rates[91], 1.0);
@@ -71,21 +71,21 @@ TEST(Schedule, StaysAndFallsInALineOverTheCooldown) {
 
 TEST(Schedule, WithoutACooldownStaysAndWithNothingElseFallsAfterTheWarmUp) {
   auto config = config_of(ScheduleKind::wsd);
-  config.cooldown = 0.0;
+  config.cooldown_fraction = 0.0;
   EXPECT_EQ(course(config), course(config_of(ScheduleKind::constant)));
-  config.cooldown = 1.0;
+  config.cooldown_fraction = 1.0;
   EXPECT_EQ(course(config), course(config_of(ScheduleKind::linear)));
 }
 
 TEST(Schedule, TakesNoWarmUpAndOneStep) {
   for (const auto schedule : kAll) {
     auto config = config_of(schedule);
-    config.warmup = 0;
-    config.steps = 1;
+    config.warmup_steps = 0;
+    config.max_steps = 1;
     EXPECT_EQ(course(config), std::vector{1.0});
-    config.steps = 2;
+    config.max_steps = 2;
     const double last = schedule == ScheduleKind::constant ? 1.0 : 0.1;
-    config.cooldown = 0.5;
+    config.cooldown_fraction = 0.5;
     EXPECT_EQ(course(config), (std::vector{1.0, last}));
   }
 }
@@ -93,8 +93,8 @@ TEST(Schedule, TakesNoWarmUpAndOneStep) {
 TEST(Schedule, AWarmUpLongerThanTheRunNeverReachesTheHighestRate) {
   for (const auto schedule : kAll) {
     auto config = config_of(schedule);
-    config.warmup = 100;
-    config.steps = 10;
+    config.warmup_steps = 100;
+    config.max_steps = 10;
     EXPECT_DOUBLE_EQ(course(config).back(), 0.1);
   }
 }
@@ -104,24 +104,24 @@ TEST(Schedule, IsNeverAboveTheHighestRateNorBelowZeroAndEndsAtTheLowest) {
   for (int i = 0; i < 500; ++i) {
     TrainingConfig config;
     config.schedule = kAll[draw(0, 3)];
-    config.steps = draw(1, 12);
-    config.warmup = draw(0, 14);
-    config.cooldown = static_cast<double>(draw(0, 4)) / 4;
+    config.max_steps = draw(1, 12);
+    config.warmup_steps = draw(0, 14);
+    config.cooldown_fraction = static_cast<double>(draw(0, 4)) / 4;
     config.min_lr_ratio = static_cast<double>(draw(0, 7)) / 7;
     config.lr = static_cast<double>(draw(0, 1000)) / 997;
-    SCOPED_TRACE(testing::Message()
-                 << to_string(config.schedule) << " steps " << config.steps << " warmup "
-                 << config.warmup << " cooldown " << config.cooldown << " lr " << config.lr);
+    SCOPED_TRACE(testing::Message() << to_string(config.schedule) << " steps " << config.max_steps
+                                    << " warmup " << config.warmup_steps << " cooldown "
+                                    << config.cooldown_fraction << " lr " << config.lr);
     const auto rates = course(config);
     for (const double rate : rates) {
       EXPECT_LE(rate, config.lr);  // false for NaN
       EXPECT_GE(rate, 0.0);
     }
-    const bool has_room = config.warmup < config.steps - 1;
+    const bool has_room = config.warmup_steps < config.max_steps - 1;
     const bool falls = config.schedule == ScheduleKind::cosine ||
                        config.schedule == ScheduleKind::linear ||
                        (config.schedule == ScheduleKind::wsd &&
-                        config.cooldown * static_cast<double>(config.steps) >= 0.5);
+                        config.cooldown_fraction * static_cast<double>(config.max_steps) >= 0.5);
     if (has_room && falls) {
       EXPECT_EQ(rates.back(), config.min_lr_ratio * config.lr);
     }

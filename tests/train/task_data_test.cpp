@@ -30,7 +30,7 @@ bool equal_batches(const Batch& one, const Batch& other) {
     return a.defined() == b.defined() && (!a.defined() || a.equal(b));
   };
   return equal(one.tokens, other.tokens) && equal(one.targets, other.targets) &&
-         equal(one.answers, other.answers) && equal(one.valid, other.valid) &&
+         equal(one.answers, other.answers) && equal(one.key_mask, other.key_mask) &&
          equal(one.decoder_tokens, other.decoder_tokens);
 }
 
@@ -91,7 +91,7 @@ TEST_P(EveryTask, TheValidationIsWholeWhateverTheBatch) {
 }
 
 TEST_P(EveryTask, ItsModelTakesItsBatches) {
-  recipe_.stack().layers = 1;
+  recipe_.stack().num_layers = 1;
   recipe_.stack().embed_dim = 16;
   auto model = make_model(recipe_, task_->tokenizer().size(), task_->classes().size());
   Sampler sampler(3);

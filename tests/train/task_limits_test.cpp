@@ -26,7 +26,7 @@ bool works(Recipe recipe, const Extreme& extreme) {
   };
   if (reads("length")) recipe.data.length = extreme.length;
   if (reads("symbols")) recipe.data.symbols = extreme.symbols;
-  recipe.context() = 4 * extreme.length + 64;
+  recipe.max_seq_len() = 4 * extreme.length + 64;
   std::unique_ptr<Task> task;
   try {
     task = make_task(recipe);
@@ -77,7 +77,7 @@ TEST(TaskLimits, OfLengthAreWhereTheyAreSaidToBe) {
 TEST(TaskLimits, SumsOfEighteenDigitsDoNotOverflow) {
   auto recipe = find_task("addition").defaults;
   recipe.data.length = 18;
-  recipe.context() = 64;
+  recipe.max_seq_len() = 64;
   for (const auto& example : make_task(recipe)->samples()) {
     EXPECT_THAT(example.prompt, testing::Not(testing::HasSubstr("-")));
     EXPECT_THAT(example.answer, testing::Not(testing::HasSubstr("-")));
@@ -88,7 +88,7 @@ TEST(TaskLimits, AContextThatIsTooShortIsRefusedAndTheLeastIsNamed) {
   for (const auto& task : tasks()) {
     if (task.reads_file()) continue;  // its context is any
     auto recipe = task.defaults;
-    recipe.context() = 1;
+    recipe.max_seq_len() = 1;
     std::string message;
     try {
       make_task(recipe);
@@ -96,9 +96,9 @@ TEST(TaskLimits, AContextThatIsTooShortIsRefusedAndTheLeastIsNamed) {
       message = error.what();
     }
     ASSERT_THAT(message, testing::StartsWith("context (1) must be at least ")) << task.name;
-    recipe.context() = std::stoll(message.substr(message.find("least ") + 6));
+    recipe.max_seq_len() = std::stoll(message.substr(message.find("least ") + 6));
     EXPECT_NO_THROW(make_task(recipe)) << task.name;
-    --recipe.context();
+    --recipe.max_seq_len();
     EXPECT_THROW(make_task(recipe), InputError) << task.name;
   }
 }
@@ -107,7 +107,7 @@ TEST(TaskLimits, ThePartThatIsHeldOutIsAsLargeAsAsked) {
   for (const double share : {0.001, 0.3, 0.999}) {
     auto recipe = find_task("modular-arithmetic").defaults;
     recipe.data.symbols = 11;
-    recipe.data.held_out = share;
+    recipe.data.val_fraction = share;
     int64_t rows = 0;
     for (const auto& batch : make_task(recipe)->validation_batches(7)) {
       rows += batch.tokens.size(0);

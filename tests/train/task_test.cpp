@@ -45,7 +45,7 @@ TEST(Tasks, ADataKeyThatTheTaskDoesNotReadIsRefused) {
   recipe = find_task("copy").defaults;
   recipe.data.length = 5;
   EXPECT_NO_THROW(make_task(recipe));
-  recipe.data.unit = TextUnit::word;
+  recipe.data.tokenizer = TokenizerKind::word;
   EXPECT_THAT([&] { make_task(recipe); },
               throws<InputError>("the task copy has no unit; of the values of data it has: length, "
                                  "symbols"));

@@ -71,7 +71,7 @@ TEST_F(TensorBoardLogTest, TellsWhenEachReportWasMade) {
 
 TEST_F(TensorBoardLogTest, TakesLossesThatAreNotFinite) {
   TensorBoardLog log(log_directory_);
-  log.on_progress(Progress{.step = 1, .loss = NAN, .gradient_norm = INFINITY});
+  log.on_progress(Progress{.step = 1, .train_loss = NAN, .grad_norm = INFINITY});
   auto scalars = read_events(files().at(0)).at(1).scalars;
   EXPECT_TRUE(std::isnan(scalars["train/loss"]));
   EXPECT_TRUE(std::isinf(scalars["train/gradient_norm"]));

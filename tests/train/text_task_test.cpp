@@ -17,7 +17,7 @@ class TextTask : public testing::Test {
     replace_file(directory_ / "text", text);
     auto made = find_task("text").defaults;
     made.text = (directory_ / "text").string();
-    made.context() = context;
+    made.max_seq_len() = context;
     return made;
   }
   static std::string digits(int count) {

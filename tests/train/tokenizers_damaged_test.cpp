@@ -34,7 +34,7 @@ TEST(DamagedTokenizers, RandomBytesAreRefused) {
 TEST(DamagedTokenizers, DamagedFilesWorkOrAreRefused) {
   seed_afresh();
   const std::string text = "a cat sat\non a mat\nand a cat sat\n";
-  for (const auto unit : {TextUnit::character, TextUnit::byte, TextUnit::word}) {
+  for (const auto unit : {TokenizerKind::character, TokenizerKind::byte, TokenizerKind::word}) {
     const auto whole = make_tokenizer(unit, text, 100)->files().at(kTokenizerFile);
     for (int i = 0; i < 300; ++i) expect_use_or_refusal({{kTokenizerFile, damaged(whole)}});
   }
@@ -44,7 +44,7 @@ class DamagedSubwords : public SubwordTest {};
 
 TEST_F(DamagedSubwords, WorkOrAreRefused) {
   seed_afresh();
-  const auto whole = make_tokenizer(TextUnit::subword, "a cat sat\non a mat\n", 270)->files();
+  const auto whole = make_tokenizer(TokenizerKind::subword, "a cat sat\non a mat\n", 270)->files();
   for (int i = 0; i < 500; ++i) {
     auto files = whole;
     auto& content = files.at(i % 10 == 0 ? kTokenizerFile : kSubwordFile);

@@ -17,18 +17,18 @@ using testing::ThrowsMessage;
 
 const std::string kText = "a cat sat\non a mat\n";
 
-int64_t size_of(TextUnit unit) {
-  return unit == TextUnit::subword ? 270 : 100;
+int64_t size_of(TokenizerKind unit) {
+  return unit == TokenizerKind::subword ? 270 : 100;
 }
 
 void keep(const Tokenizer& tokenizer, const TemporaryDirectory& directory) {
   for (const auto& [name, content] : tokenizer.files()) replace_file(directory / name, content);
 }
 
-class EachTextUnit : public testing::TestWithParam<TextUnit> {
+class EachTextUnit : public testing::TestWithParam<TokenizerKind> {
  protected:
   void SetUp() override {
-    if (GetParam() == TextUnit::subword && !kSubwordsWork) {
+    if (GetParam() == TokenizerKind::subword && !kSubwordsWork) {
       GTEST_SKIP() << "subwords do not work with the address sanitizer";
     }
   }
@@ -62,21 +62,21 @@ TEST_P(EachTextUnit, ShowsEachTokenAsTextThatCanBePrinted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tokenizers, EachTextUnit,
-                         testing::Values(TextUnit::character, TextUnit::byte, TextUnit::word,
-                                         TextUnit::subword),
+                         testing::Values(TokenizerKind::character, TokenizerKind::byte,
+                                         TokenizerKind::word, TokenizerKind::subword),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
-TEST(TextUnit, HasANameForEachValue) {
-  EXPECT_EQ(EnumNames<TextUnit>::names.size(), 4u);
-  for (const auto name : EnumNames<TextUnit>::names) {
-    EXPECT_EQ(to_string(*from_string<TextUnit>(name)), name);
+TEST(TokenizerKind, HasANameForEachValue) {
+  EXPECT_EQ(EnumNames<TokenizerKind>::names.size(), 4u);
+  for (const auto name : EnumNames<TokenizerKind>::names) {
+    EXPECT_EQ(to_string(*from_string<TokenizerKind>(name)), name);
   }
-  EXPECT_EQ(to_string(TextUnit::subword), "subword");
+  EXPECT_EQ(to_string(TokenizerKind::subword), "subword");
 }
 
 TEST(MakeTokenizer, BoundsWords) {
-  EXPECT_EQ(make_tokenizer(TextUnit::word, kText, 4)->size(), 4);
-  EXPECT_EQ(make_tokenizer(TextUnit::word, kText, 0)->size(), 6);  // with the line break
+  EXPECT_EQ(make_tokenizer(TokenizerKind::word, kText, 4)->size(), 4);
+  EXPECT_EQ(make_tokenizer(TokenizerKind::word, kText, 0)->size(), 6);  // with the line break
 }
 
 class LoadSubwords : public SubwordTest {};
@@ -84,7 +84,7 @@ class LoadSubwords : public SubwordTest {};
 TEST_F(LoadSubwords, NamesTheirFileIfItIsWrong) {
   const TemporaryDirectory directory;
   const auto load = [&] { load_tokenizer(directory.path()); };
-  const auto files = make_tokenizer(TextUnit::subword, kText, 270)->files();
+  const auto files = make_tokenizer(TokenizerKind::subword, kText, 270)->files();
   replace_file(directory / kTokenizerFile, files.at(kTokenizerFile));
   EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.model: no such file")));
   const auto& model = files.at(kSubwordFile);

@@ -14,9 +14,9 @@ namespace {
 Recipe without_noise(int64_t batch, int64_t accumulate) {
   auto recipe = small_recipe("copy", 1);
   recipe.stack().dropout = 0.0;
-  recipe.training.batch = batch;
-  recipe.training.accumulate = accumulate;
-  recipe.training.clip = 0.0;
+  recipe.training.batch_size = batch;
+  recipe.training.gradient_accumulation_steps = accumulate;
+  recipe.training.max_grad_norm = 0.0;
   return recipe;
 }
 
@@ -24,10 +24,10 @@ TEST(TrainerAccumulation, ThreeBatchesOfFourEqualOneOfTwelve) {
   Recorder one;
   Recorder three;
   SmallRun at_once(without_noise(12, 1));
-  const auto standing = at_once.trainer.run({.observers = {&one}}).standing;
+  const auto standing = at_once.trainer.run({.observers = {&one}}).state;
   SmallRun in_parts(without_noise(4, 3));
-  EXPECT_EQ(in_parts.trainer.run({.observers = {&three}}).standing.tokens, standing.tokens);
-  EXPECT_NEAR(three.progress.back().loss, one.progress.back().loss, 1e-6);
+  EXPECT_EQ(in_parts.trainer.run({.observers = {&three}}).state.tokens, standing.tokens);
+  EXPECT_NEAR(three.progress.back().train_loss, one.progress.back().train_loss, 1e-6);
   const auto expected = module_of(at_once.model).named_parameters();
   for (const auto& parameter : module_of(in_parts.model).named_parameters()) {
     EXPECT_TRUE(close(parameter.value().grad(), expected[parameter.key()].grad(), 1e-6))
@@ -50,23 +50,23 @@ TEST(TrainerAccumulation, TheLossIsTheMeanOverAllTargetsNotTheMeanOfMeans) {
     means += loss / static_cast<double>(counted_targets(batch)) / 3;
   }
   const double mean = sum / static_cast<double>(targets);
-  const double found = run.trainer.run().standing.train_loss;
+  const double found = run.trainer.run().state.train_loss;
   EXPECT_NEAR(found, mean, 1e-6);
   EXPECT_GT(std::abs(found - means), 1e-5) << "the batches are too much alike to tell";
 }
 
 TEST(TrainerAccumulation, BalanceAndSmoothingChangeWhatIsLearned) {
   auto recipe = without_noise(4, 3);
-  recipe.stack().experts = 4;
+  recipe.stack().num_experts = 4;
   const auto trained = [&] {
     SmallRun run(recipe);
     run.trainer.run();
     return run.weights();
   };
   const auto plain = trained();
-  recipe.training.balance = 0.5;
+  recipe.training.router_aux_loss_coef = 0.5;
   EXPECT_FALSE(equal_tensors(trained(), plain));
-  recipe.training.balance = 0.01;
+  recipe.training.router_aux_loss_coef = 0.01;
   EXPECT_TRUE(equal_tensors(trained(), plain));
   recipe.training.label_smoothing = 0.1;
   EXPECT_FALSE(equal_tensors(trained(), plain));

@@ -21,26 +21,27 @@ TEST(TrainerHooks, TheKeeperHearsSnapshotsInIntervalsAndAtTheEnd) {
   auto recipe = small_recipe("senses");
   recipe.training.checkpoint_every = 4;
   Recorder whole;
-  SmallRun(recipe).trainer.run({.keeper = &whole});
+  SmallRun(recipe).trainer.run({.checkpoint_sink = &whole});
   EXPECT_THAT(whole.kept, ElementsAre(4, 8, 10));
 
   Recorder stopped;
-  SmallRun(recipe).trainer.run({.keeper = &stopped, .stop_requested = stop_after(5)});
+  SmallRun(recipe).trainer.run({.checkpoint_sink = &stopped, .stop_requested = stop_after(5)});
   EXPECT_THAT(stopped.kept, ElementsAre(4, 5));
 
   Recorder just_kept;
-  SmallRun(recipe).trainer.run({.keeper = &just_kept, .stop_requested = stop_after(8)});
+  SmallRun(recipe).trainer.run({.checkpoint_sink = &just_kept, .stop_requested = stop_after(8)});
   EXPECT_THAT(just_kept.kept, ElementsAre(4, 8)) << "once is enough";
 }
 
 TEST(TrainerHooks, TheKeeperHearsTheWeightsOfTheLowestLoss) {
   auto recipe = small_recipe("senses", 30);
   recipe.training.eval_every = 1;
-  recipe.training.warmup = 0;
+  recipe.training.warmup_steps = 0;
   recipe.training.lr = 0.3;  // so high that the loss goes up and down
   Recorder recorder;
   SmallRun run(recipe);
-  const auto standing = run.trainer.run({.observers = {&recorder}, .keeper = &recorder}).standing;
+  const auto standing =
+      run.trainer.run({.observers = {&recorder}, .checkpoint_sink = &recorder}).state;
   std::size_t gains = 0;
   double lowest = INFINITY;
   for (std::size_t i = 0; i < recorder.evaluations.size(); ++i) {
@@ -62,8 +63,8 @@ TEST(TrainerHooks, AStopIsHeardAfterEachStepAndObserversAreTold) {
     const auto outcome =
         SmallRun(small_recipe("senses"))
             .trainer.run({.observers = {&recorder}, .stop_requested = stop_after(step)});
-    EXPECT_EQ(outcome.ending, Ending::stop_requested);
-    EXPECT_EQ(outcome.standing.step, step);
+    EXPECT_EQ(outcome.stop_reason, StopReason::stop_requested);
+    EXPECT_EQ(outcome.state.step, step);
     EXPECT_EQ(recorder.finished, 1);
   }
 }
@@ -71,7 +72,7 @@ TEST(TrainerHooks, AStopIsHeardAfterEachStepAndObserversAreTold) {
 TEST(TrainerHooks, AStopAfterTheLastStepIsTheEnd) {
   const auto outcome =
       SmallRun(small_recipe("senses")).trainer.run({.stop_requested = stop_after(10)});
-  EXPECT_EQ(outcome.ending, Ending::all_steps);
+  EXPECT_EQ(outcome.stop_reason, StopReason::max_steps);
 }
 
 TEST(TrainerHooks, PatienceEndsTheRunAndStaysAtItsEnd) {
@@ -82,17 +83,17 @@ TEST(TrainerHooks, PatienceEndsTheRunAndStaysAtItsEnd) {
   SmallRun run(recipe);
   Recorder recorder;
   const auto outcome = run.trainer.run({.observers = {&recorder}});
-  EXPECT_EQ(outcome.ending, Ending::patience);
+  EXPECT_EQ(outcome.stop_reason, StopReason::patience);
   EXPECT_THAT(recorder.evaluated, ElementsAre(2, 4, 6, 8));
   EXPECT_EQ(recorder.finished, 1);
-  EXPECT_EQ(outcome.standing.best_step, 2);
-  EXPECT_EQ(outcome.standing.evaluations_without_gain, 3);
+  EXPECT_EQ(outcome.state.best_step, 2);
+  EXPECT_EQ(outcome.state.evaluations_without_gain, 3);
 
   SmallRun resumed(recipe);
   resumed.trainer.restore(run.trainer.snapshot());
   Recorder nothing;
-  EXPECT_EQ(resumed.trainer.run({.observers = {&nothing}, .keeper = &nothing}).ending,
-            Ending::patience);
+  EXPECT_EQ(resumed.trainer.run({.observers = {&nothing}, .checkpoint_sink = &nothing}).stop_reason,
+            StopReason::patience);
   EXPECT_THAT(nothing.reported_steps(), IsEmpty());
   EXPECT_THAT(nothing.kept, IsEmpty());
 }
@@ -101,7 +102,7 @@ TEST(TrainerHooks, WithoutPatienceARunGoesOnToItsEnd) {
   auto recipe = small_recipe("senses", 20);
   recipe.training.eval_every = 1;
   recipe.training.lr = 0.0;
-  EXPECT_EQ(SmallRun(recipe).trainer.run().ending, Ending::all_steps);
+  EXPECT_EQ(SmallRun(recipe).trainer.run().stop_reason, StopReason::max_steps);
 }
 
 }  // namespace

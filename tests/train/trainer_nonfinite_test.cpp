@@ -44,7 +44,9 @@ TEST(TrainerNonFinite, NamesTheLatestCheckpoint) {
   SmallRun run(recipe);
   Recorder recorder;
   EXPECT_THAT(
-      [&] { run.trainer.run({.keeper = &recorder, .stop_requested = spoil_after(run, 4)}); },
+      [&] {
+        run.trainer.run({.checkpoint_sink = &recorder, .stop_requested = spoil_after(run, 4)});
+      },
       testing::ThrowsMessage<std::runtime_error>(testing::AllOf(
           testing::HasSubstr("at step 5"), testing::HasSubstr("checkpoint: the latest one"))));
   EXPECT_THAT(recorder.kept, testing::ElementsAre(3));
@@ -55,8 +57,9 @@ TEST(TrainerNonFinite, SpoiltWeightsDoNotPushOutTheLastGoodOnes) {
   recipe.training.checkpoint_every = 1;
   SmallRun run(recipe);
   Recorder recorder;
-  EXPECT_THROW(run.trainer.run({.keeper = &recorder, .stop_requested = spoil_after(run, 4)}),
-               std::runtime_error);
+  EXPECT_THROW(
+      run.trainer.run({.checkpoint_sink = &recorder, .stop_requested = spoil_after(run, 4)}),
+      std::runtime_error);
   EXPECT_THAT(recorder.kept, testing::ElementsAre(1, 2, 3));
 }
 
@@ -79,11 +82,11 @@ TEST(TrainerNonFinite, SkippingLeavesTheStepOutAndGoesOn) {
   };
   const auto outcome =
       run.trainer.run({.observers = {&recorder}, .stop_requested = spoil_two_gradients});
-  EXPECT_EQ(outcome.standing.step, 10);
-  EXPECT_EQ(outcome.standing.skipped, 2);
-  EXPECT_EQ(recorder.progress.at(3).skipped, 0);
-  EXPECT_EQ(recorder.progress.at(4).skipped, 1);
-  EXPECT_EQ(recorder.progress.back().skipped, 2);
+  EXPECT_EQ(outcome.state.step, 10);
+  EXPECT_EQ(outcome.state.skipped_steps, 2);
+  EXPECT_EQ(recorder.progress.at(3).skipped_steps, 0);
+  EXPECT_EQ(recorder.progress.at(4).skipped_steps, 1);
+  EXPECT_EQ(recorder.progress.back().skipped_steps, 2);
   const auto unchanged = [&](std::size_t one, std::size_t other) {
     return equal_tensors(after.at(one - 1), after.at(other - 1));
   };
@@ -128,7 +131,7 @@ TEST(TrainerNonFinite, ALossThatIsNotFiniteIsNeverTheBest) {
   recipe.training.eval_every = 1;
   SmallRun run(recipe);
   SpoiltEvaluation observer(run);
-  const auto standing = run.trainer.run({.observers = {&observer}}).standing;
+  const auto standing = run.trainer.run({.observers = {&observer}}).state;
   EXPECT_EQ(standing.best_step, 2);
   EXPECT_TRUE(std::isfinite(standing.best->loss));
 }

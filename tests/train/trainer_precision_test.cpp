@@ -33,9 +33,9 @@ TEST(TrainerPrecision, Bf16IsCloseToFp32) {
   for (const auto* task : {"senses", "balanced-brackets", "translation"}) {
     auto recipe = small_recipe(task, 1);
     recipe.stack().dropout = 0.0;
-    const double exact = SmallRun(recipe).trainer.run().standing.train_loss;
+    const double exact = SmallRun(recipe).trainer.run().state.train_loss;
     recipe.training.precision = Precision::bf16;
-    const double rounded = SmallRun(recipe).trainer.run().standing.train_loss;
+    const double rounded = SmallRun(recipe).trainer.run().state.train_loss;
     EXPECT_NE(rounded, exact) << task;
     EXPECT_NEAR(rounded, exact, 0.02) << task;
   }

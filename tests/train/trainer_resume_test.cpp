@@ -20,19 +20,19 @@ constexpr int64_t kSteps = 12;
 class ResumedTraining : public testing::TestWithParam<const char*> {
  protected:
   ResumedTraining() {
-    recipe_.training.accumulate = 3;
-    recipe_.training.batch = 5;
+    recipe_.training.gradient_accumulation_steps = 3;
+    recipe_.training.batch_size = 5;
     recipe_.training.optimizer = OptimizerKind::muon;
   }
 
   /// What a fresh trainer of a fresh model has after `until` steps in all, from `start` on.
-  Snapshot run(const std::optional<Snapshot>& start, int64_t until) const {
+  Checkpoint run(const std::optional<Checkpoint>& start, int64_t until) const {
     SmallRun run(recipe_);
     if (start) run.trainer.restore(*start);
-    int64_t step = start ? start->standing.step : 0;
+    int64_t step = start ? start->trainer_state.step : 0;
     const auto stop = [&] { return ++step == until; };
-    EXPECT_EQ(run.trainer.run({.stop_requested = stop}).ending,
-              until == kSteps ? Ending::all_steps : Ending::stop_requested);
+    EXPECT_EQ(run.trainer.run({.stop_requested = stop}).stop_reason,
+              until == kSteps ? StopReason::max_steps : StopReason::stop_requested);
     return run.trainer.snapshot();
   }
 
@@ -49,10 +49,10 @@ TEST_P(ResumedTraining, EqualsTrainingThatWasNotInterruptedBitForBit) {
     const auto resumed = run(run({}, k), kSteps);
     EXPECT_TRUE(equal_tensors(resumed.weights, whole.weights)) << "stopped after step " << k;
     EXPECT_TRUE(equal_tensors(resumed.state, whole.state)) << "stopped after step " << k;
-    EXPECT_EQ(resumed.standing.tokens, whole.standing.tokens);
-    EXPECT_EQ(resumed.standing.best->loss, whole.standing.best->loss);
-    EXPECT_EQ(resumed.standing.best_step, whole.standing.best_step);
-    EXPECT_EQ(resumed.standing.train_loss, whole.standing.train_loss);
+    EXPECT_EQ(resumed.trainer_state.tokens, whole.trainer_state.tokens);
+    EXPECT_EQ(resumed.trainer_state.best->loss, whole.trainer_state.best->loss);
+    EXPECT_EQ(resumed.trainer_state.best_step, whole.trainer_state.best_step);
+    EXPECT_EQ(resumed.trainer_state.train_loss, whole.trainer_state.train_loss);
   }
 }
 
@@ -62,9 +62,9 @@ TEST_P(ResumedTraining, MayBeInterruptedAfterEachStepAndKeptOnDisk) {
   CheckpointStore store(directory / "checkpoint");
   store.save(run({}, 1));
   for (int64_t step = 2; step <= kSteps; ++step) {
-    store.save(run(store.load_latest()->snapshot, step));
+    store.save(run(store.load_latest()->checkpoint, step));
   }
-  EXPECT_TRUE(equal_tensors(store.load_latest()->snapshot.weights, whole.weights));
+  EXPECT_TRUE(equal_tensors(store.load_latest()->checkpoint.weights, whole.weights));
 }
 
 TEST_P(ResumedTraining, NeedsEachPartOfTheSnapshot) {
@@ -94,7 +94,7 @@ TEST_P(ResumedTraining, NamesWhatASnapshotLacks) {
   EXPECT_THAT([&] { restore_without("sampler."); },
               throws<InputError>("the sampler's state lacks 'generator'"));
   auto other = recipe_;
-  other.stack().layers = 2;
+  other.stack().num_layers = 2;
   EXPECT_THAT([&] { SmallRun(other).trainer.restore(stopped); }, throws<InputError>("do not fit"));
 }
 
@@ -109,7 +109,7 @@ TEST(ResumedCourse, BeginsWithTheBestWeightsOfItsSnapshot) {
   SmallRun resumed(recipe);
   resumed.trainer.restore(snapshot);
   Recorder recorder;
-  resumed.trainer.run({.keeper = &recorder});
+  resumed.trainer.run({.checkpoint_sink = &recorder});
   EXPECT_TRUE(equal_tensors(recorder.best.front(), snapshot.best));
 }
 

@@ -48,20 +48,20 @@ TEST(Trainer, SaysWhatItReached) {
   Recorder recorder;
   SmallRun run(recipe);
   const auto outcome = run.trainer.run({.observers = {&recorder}});
-  const auto& standing = outcome.standing;
-  EXPECT_EQ(outcome.ending, Ending::all_steps);
+  const auto& standing = outcome.state;
+  EXPECT_EQ(outcome.stop_reason, StopReason::max_steps);
   EXPECT_EQ(standing.step, 10);
   EXPECT_EQ(standing.tokens, 10 * 8 * run.task->validation_batches(1).front().tokens.size(1));
-  EXPECT_EQ(standing.train_loss, recorder.progress.back().loss);
+  EXPECT_EQ(standing.train_loss, recorder.progress.back().train_loss);
   EXPECT_EQ(standing.last->loss, recorder.evaluations.back().loss);
   EXPECT_EQ(standing.last->loss, evaluate(run.model, *run.task).loss);
-  EXPECT_EQ(standing.skipped, 0);
+  EXPECT_EQ(standing.skipped_steps, 0);
 }
 
 TEST(Trainer, ClipsTheGradientButReportsItsNormBefore) {
   auto recipe = small_recipe("senses", 1);
   const auto norm_of_gradient = [&](double clip, Recorder& recorder) {
-    recipe.training.clip = clip;
+    recipe.training.max_grad_norm = clip;
     SmallRun run(recipe);
     run.trainer.run({.observers = {&recorder}});
     double squares = 0.0;
@@ -74,9 +74,9 @@ TEST(Trainer, ClipsTheGradientButReportsItsNormBefore) {
   Recorder clipped;
   const double norm = norm_of_gradient(0.0, free);
   EXPECT_GT(norm, 0.1);
-  EXPECT_NEAR(norm, free.progress.back().gradient_norm, 1e-5 * norm);
+  EXPECT_NEAR(norm, free.progress.back().grad_norm, 1e-5 * norm);
   EXPECT_NEAR(norm_of_gradient(0.01, clipped), 0.01, 1e-6);
-  EXPECT_EQ(clipped.progress.back().gradient_norm, free.progress.back().gradient_norm);
+  EXPECT_EQ(clipped.progress.back().grad_norm, free.progress.back().grad_norm);
 }
 
 TEST(Trainer, ReportsTheAccuracyOnWhatItTrainsOn) {
@@ -92,11 +92,11 @@ TEST(Trainer, ReportsTheAccuracyOnWhatItTrainsOn) {
 
 TEST(Trainer, AttentionLearnsTheSensesAndItsAbsenceCannot) {
   auto recipe = find_task("senses").defaults;
-  const auto with_attention = SmallRun(recipe).trainer.run().standing;
+  const auto with_attention = SmallRun(recipe).trainer.run().state;
   EXPECT_GE(*with_attention.last->accuracy, 0.99);
 
-  recipe.stack().layers = 0;
-  const auto without = SmallRun(recipe).trainer.run().standing;
+  recipe.stack().num_layers = 0;
+  const auto without = SmallRun(recipe).trainer.run().state;
   EXPECT_LE(*without.last->accuracy, 0.5);
   EXPECT_GE(*without.last->accuracy, 0.45) << "it has not even learned to guess";
 }

@@ -19,7 +19,7 @@ class TrainingRunTest : public testing::Test {
   void train_for(const fs::path& directory, int64_t steps) const {
     auto run = TrainingRun::begin(directory, recipe_);
     const auto stop = [steps, done = int64_t{0}]() mutable { return ++done == steps; };
-    EXPECT_EQ(run.train({}, stop).ending, Ending::stop_requested);
+    EXPECT_EQ(run.train({}, stop).stop_reason, StopReason::stop_requested);
   }
 
   static NamedTensors weights_of(const fs::path& directory) {
@@ -42,8 +42,8 @@ TEST_F(TrainingRunTest, LeavesARunThatCanBeUsed) {
   run.finish(outcome);
   EXPECT_EQ(recorder.evaluated.back(), 10);
   auto loaded = load_run(directory_ / "run");
-  EXPECT_EQ(evaluate(loaded.model, *task_of(loaded)).loss, outcome.standing.best->loss);
-  EXPECT_TRUE(is_finished(directory_ / "run", outcome.standing));
+  EXPECT_EQ(evaluate(loaded.model, *task_of(loaded)).loss, outcome.state.best->loss);
+  EXPECT_TRUE(is_finished(directory_ / "run", outcome.state));
 }
 
 TEST_F(TrainingRunTest, ResumedEndsAsOneThatWasNotInterrupted) {
@@ -51,7 +51,7 @@ TEST_F(TrainingRunTest, ResumedEndsAsOneThatWasNotInterrupted) {
   whole.finish(whole.train());
   train_for(directory_ / "run", 7);
   auto resumed = TrainingRun::resume(directory_ / "run", recipe_);
-  EXPECT_EQ(resumed.begun().step, 7);
+  EXPECT_EQ(resumed.resumed_state().step, 7);
   resumed.finish(resumed.train());
   EXPECT_TRUE(equal_tensors(weights_of(directory_ / "run"), weights_of(directory_ / "whole")));
 }
@@ -61,7 +61,7 @@ TEST_F(TrainingRunTest, TellsWhichCheckpointsItPassedOver) {
   train_for(directory_ / "run", 4);
   replace_file(directory_ / "run" / "checkpoint" / "step-000000004" / "standing.json", "{}");
   const auto resumed = TrainingRun::resume(directory_ / "run", recipe_);
-  EXPECT_EQ(resumed.begun().step, 2);
+  EXPECT_EQ(resumed.resumed_state().step, 2);
   EXPECT_THAT(resumed.damaged(), testing::ElementsAre(testing::HasSubstr("standing.json")));
 }
 

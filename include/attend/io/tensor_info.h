@@ -28,7 +28,7 @@ struct TensorInfo {
   int64_t elements = 0;    ///< how many numbers it has
   int64_t bytes = 0;       ///< what they take
   TensorRole role = TensorRole::unknown;
-  std::string same_as =
+  std::string alias_of =
       {};  ///< an earlier tensor whose numbers these are; empty if they are its own
 };
 

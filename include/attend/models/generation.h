@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace attend::inline models {
+namespace attend {
 
 /// How a text is continued.
 ///
@@ -48,4 +48,4 @@ std::vector<int64_t> generate(Seq2Seq& model, const std::vector<int64_t>& source
                               const std::optional<torch::Generator>& generator = std::nullopt,
                               const std::function<bool(int64_t)>& on_token = {});
 
-}  // namespace attend::inline models
+}  // namespace attend

@@ -11,16 +11,17 @@
 #include <torch/nn/pimpl.h>
 
 // Inline: attend::LanguageModel and attend::models::LanguageModel are the same name.
-namespace attend::inline models {
+namespace attend {
 
 /// All that a `LanguageModel` is made of.
 ///
-///     LanguageModelConfig{.vocab_size = 65, .context = 64, .stack = {.layers = 4, .heads = 4}}
+///     LanguageModelConfig{.vocab_size = 65, .max_seq_len = 64, .stack = {.num_layers = 4,
+///     .num_heads = 4}}
 struct LanguageModelConfig {
-  int64_t vocab_size = 0;  ///< number of tokens V; must be set
-  int64_t context = 64;    ///< longest sequence, in tokens
-  bool tied = true;        ///< the head uses the token embedding's weight
-  StackConfig stack = {};  ///< its blocks
+  int64_t vocab_size = 0;      ///< number of tokens V; must be set
+  int64_t max_seq_len = 64;    ///< longest sequence, in tokens
+  bool tie_embeddings = true;  ///< the head uses the token embedding's weight
+  StackConfig stack = {};      ///< its blocks
 };
 
 /// A decoder-only language model (Radford et al. 2019, GPT-2): token embedding with positions,
@@ -54,7 +55,7 @@ class LanguageModelImpl : public torch::nn::Cloneable<LanguageModelImpl> {
   KvCache make_cache(int64_t batch) const;
 
   /// The logits (..., T, V) of what the last block's norm gives (..., T, E).
-  torch::Tensor score(const torch::Tensor& x) const;
+  torch::Tensor logits(const torch::Tensor& x) const;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -69,4 +70,4 @@ class LanguageModelImpl : public torch::nn::Cloneable<LanguageModelImpl> {
 };
 TORCH_MODULE(LanguageModel);
 
-}  // namespace attend::inline models
+}  // namespace attend

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-namespace attend::inline models {
+namespace attend {
 
 /// How a token is chosen from a model's scores. The steps are taken in the order of these fields,
 /// which is that of Hugging Face: repetition_penalty, temperature, top_k, top_p, min_p.
@@ -54,4 +54,4 @@ int64_t sample(const torch::Tensor& scores, const SamplingOptions& options = {},
                at::IntArrayRef previous = {},
                const std::optional<torch::Generator>& generator = std::nullopt);
 
-}  // namespace attend::inline models
+}  // namespace attend

@@ -11,18 +11,18 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
-namespace attend::inline models {
+namespace attend {
 
 /// All that a `Seq2Seq` is made of.
 ///
-///     Seq2SeqConfig{.source_vocab_size = 40, .target_vocab_size = 30, .stack = {.layers = 3}}
+///     Seq2SeqConfig{.source_vocab_size = 40, .target_vocab_size = 30, .stack = {.num_layers = 3}}
 struct Seq2SeqConfig {
-  int64_t source_vocab_size = 0;  ///< number of the source's tokens; must be set
-  int64_t target_vocab_size = 0;  ///< number of the target's tokens V; must be set
-  int64_t context = 64;           ///< longest source and longest target, in tokens
-  int64_t decoder_layers = -1;    ///< blocks of the decoder; -1 = as many as stack.layers
-  bool tied = true;               ///< the head uses the target embedding's weight
-  StackConfig stack = {};         ///< its blocks; `layers` are the encoder's
+  int64_t source_vocab_size = 0;    ///< number of the source's tokens; must be set
+  int64_t target_vocab_size = 0;    ///< number of the target's tokens V; must be set
+  int64_t max_seq_len = 64;         ///< longest source and longest target, in tokens
+  int64_t num_decoder_layers = -1;  ///< blocks of the decoder; -1 = as many as stack.num_layers
+  bool tie_embeddings = true;       ///< the head uses the target embedding's weight
+  StackConfig stack = {};           ///< its blocks; `layers` are the encoder's
 };
 
 /// A model from sequences to sequences (Vaswani et al. 2017): the encoder reads the source, the
@@ -37,14 +37,15 @@ class Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
  public:
   explicit Seq2SeqImpl(const Seq2SeqConfig& config);
 
-  /// `source` (B, S) and `target` (B, T), int64, or both without B; `source_valid` (B, S), bool,
+  /// `source` (B, S) and `target` (B, T), int64, or both without B; `source_key_mask` (B, S), bool,
   /// true = a token, false = padding; all are tokens if not given. Returns the logits (..., T, V):
   /// at each position the scores of the token that follows.
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
-                        const torch::Tensor& source_valid = {});
+                        const torch::Tensor& source_key_mask = {});
 
-  /// What the decoder looks at: `source` (B, S), `source_valid` (B, S) as above; returns (B, S, E).
-  torch::Tensor encode(const torch::Tensor& source, const torch::Tensor& source_valid = {});
+  /// What the decoder looks at: `source` (B, S), `source_key_mask` (B, S) as above; returns (B, S,
+  /// E).
+  torch::Tensor encode(const torch::Tensor& source, const torch::Tensor& source_key_mask = {});
 
   /// Continues the targets in `cache` by `target` (B, T), given what `encode` made of the sources
   /// (B, S, E); returns the logits (B, T, V) of these. Gives what `forward` gives for the whole
@@ -54,13 +55,13 @@ class Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   ///     auto memory = model->encode(source);
   ///     auto logits = model->step(begin, memory, cache);  // (1, 1, V)
   torch::Tensor step(const torch::Tensor& target, const torch::Tensor& memory, KvCache& cache,
-                     const torch::Tensor& source_valid = {});
+                     const torch::Tensor& source_key_mask = {});
 
   /// An empty cache for `batch` targets; see `cache_options`.
   KvCache make_cache(int64_t batch) const;
 
   /// The logits (..., T, V) of what the last block's norm gives (..., T, E).
-  torch::Tensor score(const torch::Tensor& x) const;
+  torch::Tensor logits(const torch::Tensor& x) const;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -76,4 +77,4 @@ class Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
 };
 TORCH_MODULE(Seq2Seq);
 
-}  // namespace attend::inline models
+}  // namespace attend

@@ -9,7 +9,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
-namespace attend::inline models {
+namespace attend {
 
 /// How a sequence becomes one vector.
 enum class Pooling {
@@ -20,11 +20,11 @@ enum class Pooling {
 
 /// All that a `SequenceClassifier` is made of.
 ///
-///     SequenceClassifierConfig{.vocab_size = 65, .classes = 3, .stack = {.layers = 4}}
+///     SequenceClassifierConfig{.vocab_size = 65, .num_classes = 3, .stack = {.num_layers = 4}}
 struct SequenceClassifierConfig {
-  int64_t vocab_size = 0;  ///< number of tokens V; must be set
-  int64_t classes = 0;     ///< number of classes C; must be set
-  int64_t context = 64;    ///< longest sequence, in tokens
+  int64_t vocab_size = 0;    ///< number of tokens V; must be set
+  int64_t num_classes = 0;   ///< number of classes C; must be set
+  int64_t max_seq_len = 64;  ///< longest sequence, in tokens
   Pooling pooling = Pooling::mean;
   StackConfig stack = {};  ///< its blocks
 };
@@ -34,7 +34,7 @@ struct SequenceClassifierConfig {
 ///
 /// State dict: `embedding` (TokenEmbedding), `encoder` (TransformerEncoder), `head` (Linear).
 ///
-///     SequenceClassifier model(SequenceClassifierConfig{.vocab_size = 65, .classes = 2});
+///     SequenceClassifier model(SequenceClassifierConfig{.vocab_size = 65, .num_classes = 2});
 ///     auto logits = model->forward(tokens, tokens != kPad);  // (B, T) -> (B, 2)
 class SequenceClassifierImpl : public torch::nn::Cloneable<SequenceClassifierImpl> {
  public:
@@ -58,7 +58,7 @@ class SequenceClassifierImpl : public torch::nn::Cloneable<SequenceClassifierImp
 };
 TORCH_MODULE(SequenceClassifier);
 
-}  // namespace attend::inline models
+}  // namespace attend
 
 namespace attend {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 #include "attend/nn/constant.h"
 
 #include <torch/nn/cloneable.h>
@@ -15,12 +15,12 @@ namespace attend {
 /// Cross-attention throws c10::ValueError, since the two sequences have no common positions.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(alibi())
-class AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionPart {
+class AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError if `num_heads` is not positive.
   explicit AlibiImpl(int64_t num_heads);
 
-  void on_scores(Heads& heads) override;
+  void before_attention(AttentionContext& context) override;
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
@@ -32,6 +32,6 @@ class AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionPart {
 TORCH_MODULE(Alibi);
 
 /// Makes an `Alibi`, registered as `alibi`.
-AttentionPartFactory alibi();
+AttentionHookFactory alibi();
 
 }  // namespace attend

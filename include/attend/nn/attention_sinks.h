@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
@@ -14,11 +14,11 @@ namespace attend {
 /// State dict: `logits` (H).
 ///
 ///     AttentionSinks sinks(8);
-class AttentionSinksImpl : public torch::nn::Cloneable<AttentionSinksImpl>, public AttentionPart {
+class AttentionSinksImpl : public torch::nn::Cloneable<AttentionSinksImpl>, public AttentionHook {
  public:
   explicit AttentionSinksImpl(int64_t num_heads);
 
-  void on_scores(Heads& heads) override;
+  void before_attention(AttentionContext& context) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -29,6 +29,6 @@ class AttentionSinksImpl : public torch::nn::Cloneable<AttentionSinksImpl>, publ
 TORCH_MODULE(AttentionSinks);
 
 /// Makes an `AttentionSinks`: `.add(attention_sinks())`.
-AttentionPartFactory attention_sinks();
+AttentionHookFactory attention_sinks();
 
 }  // namespace attend

@@ -17,7 +17,7 @@ namespace attend {
 ///
 ///     auto options = DecoderBlockOptions(64, 4);
 ///     options.attention().add(rotary());
-///     options.cross_attention().key_dim(48).value_dim(48);  // memory of width 48
+///     options.cross_attention().kdim(48).vdim(48);  // memory of width 48
 struct DecoderBlockOptions {
   DecoderBlockOptions(int64_t embed_dim, int64_t num_heads)
       : attention_(embed_dim, num_heads),
@@ -26,7 +26,7 @@ struct DecoderBlockOptions {
 
   /// Of the attention over the block's own sequence.
   TORCH_ARG(MultiheadAttentionOptions, attention);
-  /// Of the attention over the memory; its key_dim and value_dim, equal, are the memory's width.
+  /// Of the attention over the memory; its kdim and vdim, equal, are the memory's width.
   TORCH_ARG(MultiheadAttentionOptions, cross_attention);
   TORCH_ARG(FeedForwardOptions, feed_forward);
   /// Of all three branches; they follow one another, so not `NormOrder::parallel`.
@@ -42,7 +42,7 @@ struct DecoderBlockOptions {
 /// options ask for it. Without the cross-attention these are the names of a `TransformerBlock`.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
-///     auto y = block->forward(x, memory, {.causal = true}, {.key_valid = memory_valid});
+///     auto y = block->forward(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
 class DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl> {
  public:
   explicit DecoderBlockImpl(const DecoderBlockOptions& options);
@@ -58,7 +58,7 @@ class DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl> {
   /// not fit.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& self_args = {}, const AttentionArgs& memory_args = {},
-                        const LayerState& state = {});
+                        const ForwardState& state = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -71,7 +71,7 @@ class DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl> {
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs())},
                            {3, torch::nn::AnyValue(AttentionArgs())},
-                           {4, torch::nn::AnyValue(LayerState())})
+                           {4, torch::nn::AnyValue(ForwardState())})
 
  private:
   Residual residual1_;       // around attention

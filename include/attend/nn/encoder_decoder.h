@@ -34,7 +34,7 @@ class EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoderImpl> {
   explicit EncoderDecoderImpl(const EncoderDecoderOptions& options);
 
   /// `source` (B, S, E), `target` (B, T, E), or both without B; returns the shape of `target`.
-  /// `source_args` hold for the encoder; its `key_valid` (B, S), true = no padding, holds where the
+  /// `source_args` hold for the encoder; its `key_mask` (B, S), true = no padding, holds where the
   /// decoder looks at the source, too, and so do `segments` if both have them. `target_args` hold
   /// for the decoder's self-attention, in which nothing is hidden unless they say so, the future
   /// neither.

@@ -14,7 +14,7 @@ namespace attend {
 
 /// Options for `FeedForward`.
 ///
-///     FeedForwardOptions(64).hidden_dim(128).activation(Activation::relu)
+///     FeedForwardOptions(64).dim_feedforward(128).activation(Activation::relu)
 struct FeedForwardOptions {
   FeedForwardOptions(int64_t embed_dim) : embed_dim_(embed_dim) {}  // NOLINT: as in torch::nn
 
@@ -23,7 +23,7 @@ struct FeedForwardOptions {
   /// Width F between the two projections; 4*E if not set. A gated activation has a third matrix, so
   /// 2/3 of the width that one without a gate would have keeps the number of parameters (Shazeer
   /// 2020).
-  TORCH_ARG(std::optional<int64_t>, hidden_dim);
+  TORCH_ARG(std::optional<int64_t>, dim_feedforward);
   TORCH_ARG(Activation, activation) = Activation::gelu;
   /// Whether the projections add a bias.
   TORCH_ARG(bool, bias) = true;

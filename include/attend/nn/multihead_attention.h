@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 #include "attend/ops/attention.h"
 
 #include <torch/arg.h>
@@ -27,8 +27,8 @@ struct MultiheadAttentionOptions {
       : embed_dim_(embed_dim), num_heads_(num_heads) {}
 
   /// Adds a feature; features act in the order in which they are added.
-  MultiheadAttentionOptions& add(AttentionPartFactory part) {
-    parts_.push_back(std::move(part));
+  MultiheadAttentionOptions& add(AttentionHookFactory hook) {
+    hooks_.push_back(std::move(hook));
     return *this;
   }
 
@@ -43,9 +43,9 @@ struct MultiheadAttentionOptions {
   /// Width D of each head. If not set, E/H (narrow heads), and H must divide E.
   TORCH_ARG(std::optional<int64_t>, head_dim);
   /// Width of the keys' input in `cross`; E if not set.
-  TORCH_ARG(std::optional<int64_t>, key_dim);
+  TORCH_ARG(std::optional<int64_t>, kdim);
   /// Width of the values' input in `cross`; E if not set.
-  TORCH_ARG(std::optional<int64_t>, value_dim);
+  TORCH_ARG(std::optional<int64_t>, vdim);
   /// Whether the projections add a bias.
   TORCH_ARG(bool, bias) = true;
   /// Probability that an attention weight is dropped while training.
@@ -53,15 +53,15 @@ struct MultiheadAttentionOptions {
   /// What the scores are multiplied by; 1/sqrt(D) if not set.
   TORCH_ARG(std::optional<double>, scale);
   /// Features beyond the textbook's attention, in the order in which they act.
-  TORCH_ARG(std::vector<AttentionPartFactory>, parts);
+  TORCH_ARG(std::vector<AttentionHookFactory>, hooks);
 };
 
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2), with narrow or wide heads, over
 /// itself or over another sequence.
 ///
 /// State dict: `qkv` ((H+2G)*D, E), the queries' rows first, then the keys', then the values', or,
-/// if the keys' or values' input has a width of its own, `query` (H*D, E), `key` (G*D, key_dim) and
-/// `value` (G*D, value_dim); `out` (E, H*D); each a Linear. Each part under its own name.
+/// if the keys' or values' input has a width of its own, `query` (H*D, E), `key` (G*D, kdim) and
+/// `value` (G*D, vdim); `out` (E, H*D); each a Linear. Each part under its own name.
 ///
 ///     MultiheadAttention attention(MultiheadAttentionOptions(64, 4));
 ///     auto y = attention->forward(x, {.causal = true}).output;  // (B, T, 64)
@@ -77,9 +77,9 @@ class MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImp
   /// calls. Returns output (..., T, E) and, when asked, weights (..., H, T, S). Throws
   /// c10::ValueError if the width of `x` is not E.
   AttentionOutput forward(const torch::Tensor& x, const AttentionArgs& args = {},
-                          const LayerState& state = {});
+                          const ForwardState& state = {});
 
-  /// Cross-attention. `query` (B, T, E), `key` (B, S, key_dim), `value` (B, S, value_dim), or all
+  /// Cross-attention. `query` (B, T, E), `key` (B, S, kdim), `value` (B, S, vdim), or all
   /// without B; the mask broadcasts to (B, H, T, S). Not a second `forward`: LibTorch's holders and
   /// `AnyModule` cannot call an overloaded one.
   AttentionOutput cross(const torch::Tensor& query, const torch::Tensor& key,
@@ -97,16 +97,16 @@ class MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImp
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},
-                           {2, torch::nn::AnyValue(LayerState())})
+                           {2, torch::nn::AnyValue(ForwardState())})
 
  private:
   /// Projects `x` (..., T, E) to the parts first .. first+count-1 of (query, key, value), each
   /// (..., heads, T, D).
   std::vector<torch::Tensor> project(const torch::Tensor& x, std::size_t first, std::size_t count);
-  AttentionOutput attend_heads(Heads heads);
+  AttentionOutput attend_heads(AttentionContext context);
 
-  HeadShape shape_{};
-  std::vector<std::shared_ptr<AttentionPart>> parts_;
+  AttentionDims shape_{};
+  std::vector<std::shared_ptr<AttentionHook>> hooks_;
 };
 TORCH_MODULE(MultiheadAttention);
 

@@ -108,7 +108,7 @@ ModuleFactory layer_norm(double eps = 1e-5, bool bias = true);
 /// Makes an `RMSNorm`: `.norm(rms_norm(1e-6))`.
 ModuleFactory rms_norm(std::optional<double> eps = std::nullopt);
 
-/// Makes an `L2Norm`: `.add(query_key_norm(l2_norm()))`.
+/// Makes an `L2Norm`: `.add(qk_norm(l2_norm()))`.
 ModuleFactory l2_norm();
 
 }  // namespace attend

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attend/enum_names.h"
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/linear.h>
@@ -25,23 +25,24 @@ struct EnumNames<GateWidth> {
 ///
 /// State dict: `projection`, a Linear without bias: (H, E) or, for each element, (H*D, E).
 ///
-///     OutputGate gate(HeadShape{64, 4, 4, 16}, GateWidth::head);
-class OutputGateImpl : public torch::nn::Cloneable<OutputGateImpl>, public AttentionPart {
+///     OutputGate gate(AttentionDims{64, 4, 4, 16}, GateWidth::head);
+class OutputGateImpl : public torch::nn::Cloneable<OutputGateImpl>, public AttentionHook {
  public:
-  OutputGateImpl(const HeadShape& shape, GateWidth width);
+  OutputGateImpl(const AttentionDims& shape, GateWidth width);
 
-  torch::Tensor on_output(const Heads& heads, const torch::Tensor& output) override;
+  torch::Tensor after_attention(const AttentionContext& context,
+                                const torch::Tensor& output) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  HeadShape shape;
+  AttentionDims shape;
   GateWidth width;
   torch::nn::Linear projection{nullptr};
 };
 TORCH_MODULE(OutputGate);
 
 /// Makes an `OutputGate`: `.add(output_gate(GateWidth::element))`.
-AttentionPartFactory output_gate(GateWidth width = GateWidth::head);
+AttentionHookFactory output_gate(GateWidth width = GateWidth::head);
 
 }  // namespace attend

@@ -9,8 +9,8 @@ namespace attend {
 
 /// The parameters that an optimizer trains, by whether weight decay applies to them.
 struct ParameterGroups {
-  std::vector<torch::Tensor> decayed;  ///< matrices and tables
-  std::vector<torch::Tensor> others;   ///< biases, norms, scalars, attention sinks
+  std::vector<torch::Tensor> decay;     ///< matrices and tables
+  std::vector<torch::Tensor> no_decay;  ///< biases, norms, scalars, attention sinks
 };
 
 /// Sorts the parameters of `module`, as GPT-2's followers do: those of two dimensions or more
@@ -18,7 +18,7 @@ struct ParameterGroups {
 /// at all.
 ///
 ///     const auto groups = parameter_groups(*model);
-///     torch::optim::OptimizerParamGroup others(groups.others);
+///     torch::optim::OptimizerParamGroup others(groups.no_decay);
 ParameterGroups parameter_groups(const torch::nn::Module& module);
 
 }  // namespace attend

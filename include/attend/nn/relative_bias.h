@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 #include "attend/ops/relative_buckets.h"
 
 #include <torch/nn/cloneable.h>
@@ -26,21 +26,21 @@ using RelativeBiasOptions = RelativeBucketOptions;
 /// it too, since the two sequences have no common positions.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(relative_bias()).scale(kUnscaled)
-class RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>, public AttentionPart {
+class RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>, public AttentionHook {
  public:
-  explicit RelativeBiasImpl(const HeadShape& shape, const RelativeBiasOptions& options = {});
+  explicit RelativeBiasImpl(const AttentionDims& shape, const RelativeBiasOptions& options = {});
 
-  void on_scores(Heads& heads) override;
+  void before_attention(AttentionContext& context) override;
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  HeadShape shape;
+  AttentionDims shape;
   RelativeBiasOptions options;
   torch::nn::Embedding bias{nullptr};
 };
 TORCH_MODULE(RelativeBias);
 
 /// Makes a `RelativeBias`, registered as `relative_bias`.
-AttentionPartFactory relative_bias(const RelativeBiasOptions& options = {});
+AttentionHookFactory relative_bias(const RelativeBiasOptions& options = {});
 
 }  // namespace attend

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 #include "attend/nn/constant.h"
 #include "attend/ops/rotary.h"
 
@@ -18,11 +18,11 @@ namespace attend {
 ///
 ///     MultiheadAttentionOptions(64, 4).add(rotary())
 ///     MultiheadAttentionOptions(64, 4).add(rotary({.theta = 500000.0, .rotary_dim = 8}))
-class RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionPart {
+class RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionHook {
  public:
   explicit RotaryImpl(int64_t head_dim, const RotaryOptions& options = {});
 
-  void on_heads(Heads& heads) override;
+  void after_projection(AttentionContext& context) override;
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
@@ -35,6 +35,6 @@ class RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionPart
 TORCH_MODULE(Rotary);
 
 /// Makes a `Rotary`, registered as `rotary`.
-AttentionPartFactory rotary(const RotaryOptions& options = {});
+AttentionHookFactory rotary(const RotaryOptions& options = {});
 
 }  // namespace attend

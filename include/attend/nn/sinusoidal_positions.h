@@ -9,7 +9,7 @@ namespace attend {
 /// stands. It has no parameters.
 ///
 ///     SinusoidalPositions position(64);
-///     auto p = position(index_along(tokens, -1));  // (T) -> (T, 64)
+///     auto p = position(positions_like(tokens, -1));  // (T) -> (T, 64)
 class SinusoidalPositionsImpl : public torch::nn::Cloneable<SinusoidalPositionsImpl> {
  public:
   explicit SinusoidalPositionsImpl(int64_t embed_dim);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
@@ -11,21 +11,21 @@ namespace attend {
 /// al. 2023). A call's own window, if it is narrower, still holds.
 ///
 ///     SlidingWindow window(128);
-class SlidingWindowImpl : public torch::nn::Cloneable<SlidingWindowImpl>, public AttentionPart {
+class SlidingWindowImpl : public torch::nn::Cloneable<SlidingWindowImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError unless `size` is positive.
-  explicit SlidingWindowImpl(int64_t size);
+  explicit SlidingWindowImpl(int64_t sliding_window);
 
-  void on_scores(Heads& heads) override;
+  void before_attention(AttentionContext& context) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  int64_t size;
+  int64_t sliding_window;
 };
 TORCH_MODULE(SlidingWindow);
 
 /// Makes a `SlidingWindow`: `.add(sliding_window(128))`.
-AttentionPartFactory sliding_window(int64_t size);
+AttentionHookFactory sliding_window(int64_t sliding_window);
 
 }  // namespace attend

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
@@ -18,11 +18,11 @@ namespace attend {
 /// State dict: `logits` (G), whose sigmoid is the share of the key before.
 ///
 ///     SmearedKeys smeared_keys(2);
-class SmearedKeysImpl : public torch::nn::Cloneable<SmearedKeysImpl>, public AttentionPart {
+class SmearedKeysImpl : public torch::nn::Cloneable<SmearedKeysImpl>, public AttentionHook {
  public:
   explicit SmearedKeysImpl(int64_t num_kv_heads);
 
-  void on_scores(Heads& heads) override;
+  void before_attention(AttentionContext& context) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -33,6 +33,6 @@ class SmearedKeysImpl : public torch::nn::Cloneable<SmearedKeysImpl>, public Att
 TORCH_MODULE(SmearedKeys);
 
 /// Makes a `SmearedKeys`: `.add(smeared_keys())`.
-AttentionPartFactory smeared_keys();
+AttentionHookFactory smeared_keys();
 
 }  // namespace attend

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
@@ -10,21 +10,21 @@ namespace attend {
 /// Bounds the scores smoothly to +-cap: cap * tanh(score / cap), before masks (Gemma 2).
 ///
 ///     SoftCap soft_cap(50.0);
-class SoftCapImpl : public torch::nn::Cloneable<SoftCapImpl>, public AttentionPart {
+class SoftCapImpl : public torch::nn::Cloneable<SoftCapImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError unless `cap` is positive.
-  explicit SoftCapImpl(double cap);
+  explicit SoftCapImpl(double soft_cap);
 
-  void on_scores(Heads& heads) override;
+  void before_attention(AttentionContext& context) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  double cap;
+  double soft_cap;
 };
 TORCH_MODULE(SoftCap);
 
 /// Makes a `SoftCap`: `.add(soft_cap(50.0))`.
-AttentionPartFactory soft_cap(double cap);
+AttentionHookFactory soft_cap(double soft_cap);
 
 }  // namespace attend

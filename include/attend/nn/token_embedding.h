@@ -28,15 +28,15 @@ struct EnumNames<Positions> {
 ///
 ///     TokenEmbeddingOptions(65, 128, 64).positions(Positions::sinusoidal)
 struct TokenEmbeddingOptions {
-  TokenEmbeddingOptions(int64_t vocab_size, int64_t embed_dim, int64_t max_length)
-      : vocab_size_(vocab_size), embed_dim_(embed_dim), max_length_(max_length) {}
+  TokenEmbeddingOptions(int64_t vocab_size, int64_t embed_dim, int64_t max_seq_len)
+      : vocab_size_(vocab_size), embed_dim_(embed_dim), max_seq_len_(max_seq_len) {}
 
   /// Number of tokens V.
   TORCH_ARG(int64_t, vocab_size);
   /// Width E of the vectors.
   TORCH_ARG(int64_t, embed_dim);
   /// Longest sequence, in tokens.
-  TORCH_ARG(int64_t, max_length);
+  TORCH_ARG(int64_t, max_seq_len);
   TORCH_ARG(Positions, positions) = Positions::learned;
   /// Probability that an element of the sum is dropped while training.
   TORCH_ARG(double, dropout) = 0.0;
@@ -44,7 +44,7 @@ struct TokenEmbeddingOptions {
 
 /// Turns tokens into vectors: the token's own plus that of its position.
 ///
-/// State dict: `token` (V, E) and, for learned positions, `position` (max_length, E), each an
+/// State dict: `token` (V, E) and, for learned positions, `position` (max_seq_len, E), each an
 /// Embedding.
 ///
 ///     TokenEmbedding embedding(TokenEmbeddingOptions(65, 128, 64));
@@ -54,8 +54,8 @@ class TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbeddingImpl> {
   explicit TokenEmbeddingImpl(const TokenEmbeddingOptions& options);
 
   /// `tokens` (B, T) or (T) of int64 or int32 in 0 .. V-1, returns (..., T, E). `positions` (B, T)
-  /// or (T), in steps, for learned ones below `max_length`, tell where they stand; 0 .. T-1 if not
-  /// given. Throws c10::ValueError if T is above `max_length` and, on a CPU, for a token or a
+  /// or (T), in steps, for learned ones below `max_seq_len`, tell where they stand; 0 .. T-1 if not
+  /// given. Throws c10::ValueError if T is above `max_seq_len` and, on a CPU, for a token or a
   /// learned position out of range, c10::TypeError for another dtype.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {});
 

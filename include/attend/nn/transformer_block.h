@@ -22,7 +22,7 @@ namespace attend {
 ///     options.residual().norm(rms_norm()).norm_order(NormOrder::sandwich);
 ///     options.attention().num_kv_heads(2).add(rotary());
 ///     options.feed_forward().activation(Activation::swiglu);
-///     options.experts(ExpertsOptions(8).top_k(2));
+///     options.experts(ExpertsOptions(8).num_experts_per_tok(2));
 struct TransformerBlockOptions {
   TransformerBlockOptions(int64_t embed_dim, int64_t num_heads)
       : attention_(embed_dim, num_heads), feed_forward_(embed_dim) {}
@@ -52,7 +52,7 @@ class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
   /// (B, H, T, S), bool with true = may attend, or float. `args.need_weights` has no effect here:
   /// an `AttentionRecorder` gets the weights. Throws c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x, const AttentionArgs& args = {},
-                        const LayerState& state = {});
+                        const ForwardState& state = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -63,7 +63,7 @@ class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},
-                           {2, torch::nn::AnyValue(LayerState())})
+                           {2, torch::nn::AnyValue(ForwardState())})
 
  private:
   Residual residual1_;  // around attention; around both if they are parallel

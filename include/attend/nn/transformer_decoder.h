@@ -25,8 +25,9 @@ struct TransformerDecoderOptions {
   TORCH_ARG(int64_t, num_layers);
   /// Whether a norm of the blocks' kind follows the last of them.
   TORCH_ARG(bool, final_norm) = true;
-  /// Whether to recompute each block in the backward pass instead of keeping its activations.
-  TORCH_ARG(bool, recompute) = false;
+  /// Whether to gradient_checkpointing each block in the backward pass instead of keeping its
+  /// activations.
+  TORCH_ARG(bool, gradient_checkpointing) = false;
 };
 
 /// A stack of decoder blocks, which look at themselves and at a memory: the decoder of Vaswani et
@@ -46,7 +47,7 @@ class TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImp
   /// cache is used. Throws c10::ValueError if a width does not fit.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& args = {}, const AttentionArgs& memory_args = {},
-                        const LayerState& state = {});
+                        const ForwardState& state = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -58,7 +59,7 @@ class TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImp
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs())},
                            {3, torch::nn::AnyValue(AttentionArgs())},
-                           {4, torch::nn::AnyValue(LayerState())})
+                           {4, torch::nn::AnyValue(ForwardState())})
 };
 TORCH_MODULE(TransformerDecoder);
 

@@ -13,7 +13,7 @@ namespace attend {
 
 /// Options for `TransformerEncoder`; those of its blocks are nested.
 ///
-///     TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6).recompute(true)
+///     TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6).gradient_checkpointing(true)
 struct TransformerEncoderOptions {
   TransformerEncoderOptions(const TransformerBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
@@ -25,10 +25,10 @@ struct TransformerEncoderOptions {
   TORCH_ARG(int64_t, num_layers);
   /// Whether a norm of the blocks' kind follows the last of them.
   TORCH_ARG(bool, final_norm) = true;
-  /// Whether to recompute each block in the backward pass instead of keeping its activations: less
-  /// memory for a third more time. See `checkpoint`. Not with experts, whose balance loss would be
-  /// lost, nor with value residuals, which tie the blocks together.
-  TORCH_ARG(bool, recompute) = false;
+  /// Whether to gradient_checkpointing each block in the backward pass instead of keeping its
+  /// activations: less memory for a third more time. See `checkpoint`. Not with experts, whose
+  /// balance loss would be lost, nor with value residuals, which tie the blocks together.
+  TORCH_ARG(bool, gradient_checkpointing) = false;
 };
 
 /// A stack of transformer blocks: an encoder (Vaswani et al. 2017) or, called with `.causal =
@@ -37,7 +37,7 @@ struct TransformerEncoderOptions {
 /// State dict: `blocks.0` .. `blocks.L-1` (TransformerBlock) and `norm`.
 ///
 ///     TransformerEncoder encoder(TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6));
-///     auto y = encoder->forward(x, {.key_valid = valid});  // (B, T, 64) -> (B, T, 64)
+///     auto y = encoder->forward(x, {.key_mask = valid});  // (B, T, 64) -> (B, T, 64)
 class TransformerEncoderImpl : public torch::nn::Cloneable<TransformerEncoderImpl> {
  public:
   explicit TransformerEncoderImpl(const TransformerEncoderOptions& options);
@@ -45,7 +45,7 @@ class TransformerEncoderImpl : public torch::nn::Cloneable<TransformerEncoderImp
   /// `x` (B, T, E) or (T, E), returns the same shape; `args` hold for each block. Of `state` only
   /// the cache is used. Throws c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x, const AttentionArgs& args = {},
-                        const LayerState& state = {});
+                        const ForwardState& state = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -56,7 +56,7 @@ class TransformerEncoderImpl : public torch::nn::Cloneable<TransformerEncoderImp
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},
-                           {2, torch::nn::AnyValue(LayerState())})
+                           {2, torch::nn::AnyValue(ForwardState())})
 };
 TORCH_MODULE(TransformerEncoder);
 

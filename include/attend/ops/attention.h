@@ -15,12 +15,12 @@ struct AttentionOutput {
 /// What a call of attention decides, for the function and for every module built on it: which keys
 /// a query may attend to, and what is returned. All that is set holds at once.
 ///
-///     attention->forward(x, {.key_valid = valid, .causal = true, .need_weights = true});
+///     attention->forward(x, {.key_mask = valid, .causal = true, .need_weights = true});
 struct AttentionArgs {
   /// Broadcasts to the scores (..., T, S). bool: true = may attend. float: added to the scores.
   torch::Tensor mask = {};
   /// (B, S), or (S) without a batch, bool: true = this key may be attended to, false = padding.
-  torch::Tensor key_valid = {};
+  torch::Tensor key_mask = {};
   /// (B, T), integers: the document that each token belongs to. A query attends within its own
   /// document only, so that several can share a row.
   torch::Tensor segments = {};
@@ -34,7 +34,7 @@ struct AttentionArgs {
   /// No query sees a later key.
   bool causal = false;
   /// A query sees only keys less than so many steps away, itself included; 0 = any distance.
-  int64_t window = 0;
+  int64_t sliding_window = 0;
   /// Return the weights as well; costs the (T, S) matrix that the fused kernels never write.
   bool need_weights = false;
   /// Return their mean over the heads, the third dimension from the end: (..., T, S) instead of

@@ -25,9 +25,10 @@ torch::Tensor causal_mask(const torch::Tensor& query, const torch::Tensor& key);
 /// `query` (..., T, D) over `key` (..., S, D): bool (true = may attend) or float (added).
 /// Undefined if they say nothing.
 ///
-///     auto mask = visible_keys(q, k, {.segments = documents, .causal = true, .window = 128});
-torch::Tensor visible_keys(const torch::Tensor& query, const torch::Tensor& key,
-                           const AttentionArgs& args);
+///     auto mask = attention_mask(q, k, {.segments = documents, .causal = true, .sliding_window =
+///     128});
+torch::Tensor attention_mask(const torch::Tensor& query, const torch::Tensor& key,
+                             const AttentionArgs& args);
 
 /// Where both masks let a query attend. Either may be undefined (= everything may attend), bool
 /// (true = may attend) or float (added to the scores); the shapes broadcast. Two bool masks give
@@ -39,6 +40,6 @@ torch::Tensor combine_masks(const torch::Tensor& first, const torch::Tensor& sec
 
 /// The queries that may attend to nothing under `mask` (..., T, S): bool (..., T, 1), true = none.
 /// A float mask forbids with -infinity. No keys at all (S = 0) leaves nothing to attend to.
-torch::Tensor rows_without_keys(const torch::Tensor& mask);
+torch::Tensor fully_masked_rows(const torch::Tensor& mask);
 
 }  // namespace attend

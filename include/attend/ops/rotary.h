@@ -25,7 +25,7 @@ struct EnumNames<RotaryScaling> {
 /// What a model has decided of its rotary positions.
 ///
 ///     rotary({.theta = 500000.0, .scaling = RotaryScaling::llama3, .factor = 8.0,
-///             .original_context = 8192})  // Llama 3.1
+///             .original_max_seq_len = 8192})  // Llama 3.1
 struct RotaryOptions {
   /// The greater, the slower the slowest pair of channels turns.
   double theta = 10000.0;
@@ -39,7 +39,7 @@ struct RotaryOptions {
   /// How many times the original context the scaled one is, at least 1.
   double factor = 1.0;
   /// yarn, llama3: the length, in steps, that the model was trained on before it was scaled.
-  int64_t original_context = 0;
+  int64_t original_max_seq_len = 0;
   /// yarn: what turns more often than this over the original context is kept ...
   double beta_fast = 32.0;
   /// ... and what turns less often than this is divided by `factor`.
@@ -62,10 +62,10 @@ struct RotaryOptions {
 std::vector<double> rotary_frequencies(int64_t head_dim, const RotaryOptions& options = {});
 
 /// What rotary positions multiply queries and keys by besides turning them: 1 but for yarn.
-double rotary_amplitude(const RotaryOptions& options);
+double rotary_attention_scaling(const RotaryOptions& options);
 
 /// The turns of RoPE at some positions, made once for queries and keys.
-struct RotaryTurns {
+struct RotaryTables {
   torch::Tensor cos;  ///< (T, R/2) or (B, T, R/2), as the positions were (T) or (B, T)
   torch::Tensor sin;  ///< the same
 };
@@ -73,13 +73,14 @@ struct RotaryTurns {
 /// The turns at `positions` (T) or (B, T), in steps, with `frequencies` (R/2) in the float type in
 /// which angles are to be computed: float32 at least, since a half type cannot tell late positions
 /// apart.
-RotaryTurns rotary_turns(const torch::Tensor& positions, const torch::Tensor& frequencies,
-                         double amplitude = 1.0);
+RotaryTables rotary_tables(const torch::Tensor& positions, const torch::Tensor& frequencies,
+                           double attention_scaling = 1.0);
 
 /// Turns the first R channels of `x` (..., T, D), (B, H, T, D) if the turns differ from row to row;
 /// returns the shape and dtype of `x`. Throws c10::ValueError or c10::TypeError for what does not
 /// fit.
-torch::Tensor rotate(const torch::Tensor& x, const RotaryTurns& turns, bool interleaved = false);
+torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables,
+                           bool interleaved = false);
 
 /// Rotary position embedding (Su et al. 2021): turns pairs of channels of `x` (..., T, D) by angles
 /// that grow with `positions` (T) or (B, T), in steps, so that the product of two turned vectors
@@ -87,8 +88,8 @@ torch::Tensor rotate(const torch::Tensor& x, const RotaryTurns& turns, bool inte
 ///
 /// Throws c10::ValueError or c10::TypeError for shapes, dtypes and options that do not fit.
 ///
-///     auto q = rotate(query, index_along(query, -2));  // (B, H, T, D)
-torch::Tensor rotate(const torch::Tensor& x, const torch::Tensor& positions,
-                     const RotaryOptions& options = {});
+///     auto q = apply_rotary(query, positions_like(query, -2));  // (B, H, T, D)
+torch::Tensor apply_rotary(const torch::Tensor& x, const torch::Tensor& positions,
+                           const RotaryOptions& options = {});
 
 }  // namespace attend

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/trained_parameters.h"
+#include "attend/nn/trainable_parameters.h"
 #include "attend/train/optimizer.h"
 
 #include <vector>
@@ -9,19 +9,19 @@ namespace attend::train {
 
 /// AdamW (Loshchilov and Hutter 2019) with LibTorch's fused kernel: one pass over parameter,
 /// gradient and both moments, where torch::optim::AdamW makes about ten. Weight decay applies to
-/// those that `trained_parameters` says.
+/// those that `trainable_parameters` says.
 ///
 /// State of each parameter, named as in torch.optim: `exp_avg`, the mean of its gradient, and
 /// `exp_avg_sq`, of the gradient's square, in its shape; `step`, a 0-dim float, how many it has
 /// made.
 ///
-///     AdamW optimizer(trained_parameters(*model), recipe.training);
+///     AdamW optimizer(trainable_parameters(*model), recipe.training);
 ///     optimizer.zero_grad();
 ///     loss.backward();
 ///     optimizer.step(learning_rate);
 class AdamW : public Optimizer {
  public:
-  AdamW(const std::vector<TrainedParameter>& parameters, const TrainingConfig& config);
+  AdamW(const std::vector<TrainableParameter>& parameters, const TrainingConfig& config);
 
   void step(double learning_rate) override;
   void zero_grad() override;

@@ -14,7 +14,7 @@ struct Batch {
                           ///< each token of `decoder_tokens` (B, U), of a classifier the class (B)
   torch::Tensor answers = {};  ///< bool, as targets: those that accuracy counts; undefined if the
                                ///< task has no notion of a right answer
-  torch::Tensor valid =
+  torch::Tensor key_mask =
       {};  ///< (B, T) bool, true = a token, false = padding; undefined = all tokens
   torch::Tensor decoder_tokens = {};  ///< (B, U) int64: what the decoder of a Seq2Seq reads
 };
@@ -27,7 +27,7 @@ Batch map_batch(const Batch& batch, const Function& function) {
   const auto map = [&](const torch::Tensor& tensor) {
     return tensor.defined() ? function(tensor) : tensor;
   };
-  return {map(batch.tokens), map(batch.targets), map(batch.answers), map(batch.valid),
+  return {map(batch.tokens), map(batch.targets), map(batch.answers), map(batch.key_mask),
           map(batch.decoder_tokens)};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/train/snapshot.h"
+#include "attend/train/checkpoint.h"
 
 #include <filesystem>
 #include <optional>
@@ -8,6 +8,13 @@
 #include <vector>
 
 namespace attend::train {
+
+/// A checkpoint that was read from disk.
+struct LoadedCheckpoint {
+  Checkpoint checkpoint;
+  std::filesystem::path path;
+  std::vector<std::string> damaged;  ///< newer checkpoints that are damaged, and what is wrong
+};
 
 /// Snapshots of a run on disk, the latest two: a folder `step-000000400` for each, with the
 /// weights, the rest of the state and the best weights so far, all as safetensors, the standing as
@@ -17,7 +24,7 @@ namespace attend::train {
 ///
 ///     CheckpointStore store("runs/demo/checkpoint");
 ///     store.save(trainer.snapshot());
-///     if (auto found = store.load_latest()) trainer.restore(found->snapshot);
+///     if (auto found = store.load_latest()) trainer.restore(found->checkpoint);
 class CheckpointStore {
  public:
   /// Makes nothing yet.
@@ -26,16 +33,11 @@ class CheckpointStore {
   /// Removes those of later steps, which are damaged if the run was resumed from an earlier one.
   /// Throws std::runtime_error, naming the file, if it cannot be written: then those before it are
   /// untouched.
-  void save(const Snapshot& snapshot);
+  void save(const Checkpoint& checkpoint);
 
-  struct Found {
-    Snapshot snapshot;
-    std::filesystem::path path;
-    std::vector<std::string> damaged;  ///< newer ones that are not whole, and in what
-  };
   /// The newest snapshot that is whole; nothing if there is none at all. Throws InputError, saying
   /// in what, if all that there are are damaged.
-  std::optional<Found> load_latest() const;
+  std::optional<LoadedCheckpoint> load_latest() const;
 
   /// The newest by its name, unchecked; empty if there is none.
   std::filesystem::path latest() const;

@@ -10,16 +10,16 @@ namespace attend::train {
 class Task;
 
 /// How often a model was right.
-struct AnswerCount {
-  int64_t right = 0;  ///< sequences all of whose answers are the model's likeliest
-  int64_t asked = 0;  ///< sequences that ask for an answer
+struct ExactMatch {
+  int64_t correct = 0;  ///< sequences all of whose answers are the model's likeliest
+  int64_t total = 0;    ///< sequences that ask for an answer
 
-  AnswerCount& operator+=(const AnswerCount& other);
+  ExactMatch& operator+=(const ExactMatch& other);
   std::optional<double> accuracy() const;  ///< 0 to 1; none if nothing was asked
 };
 
 /// Of a batch, by the logits that the model gives for it.
-AnswerCount count_answers(const torch::Tensor& logits, const Batch& batch);
+ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
 
 /// How well a model does on data that it was not trained on.
 struct Evaluation {

@@ -27,7 +27,7 @@ torch::nn::Module& module_of(const Model& model);
 torch::Tensor logits_of(Model& model, const Batch& batch);
 
 /// The embedding of tokens (V, E); of a Seq2Seq that of its source.
-torch::Tensor token_table(const Model& model);
+torch::Tensor token_embedding_weight(const Model& model);
 
 /// The model of one kind. Throws InputError, naming what was wanted, for a model of another kind.
 ///

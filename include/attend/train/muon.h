@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/trained_parameters.h"
+#include "attend/nn/trainable_parameters.h"
 #include "attend/train/optimizer.h"
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace attend::train {
 /// and 1.3, unless they were below 0.002 of its Frobenius norm: those rise by a factor of 485 at
 /// most. Newton and Schulz's iteration in bfloat16, five rounds (Jordan et al. 2024). Returns
 /// (M, N), bfloat16. Zeros stay zeros.
-torch::Tensor orthogonalized(const torch::Tensor& matrix);
+torch::Tensor newton_schulz(const torch::Tensor& matrix);
 
 /// Muon (Jordan et al. 2024): the step of a matrix (M, N) is its Nesterov momentum, orthogonalized,
 /// so that all directions learn alike, times 0.2 * sqrt(max(M, N)) times the learning rate: as long
@@ -29,7 +29,7 @@ torch::Tensor orthogonalized(const torch::Tensor& matrix);
 class Muon : public Optimizer {
  public:
   /// Throws c10::ValueError if one of `matrices` is none.
-  Muon(const std::vector<TrainedParameter>& matrices, const TrainingConfig& config);
+  Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig& config);
 
   void step(double learning_rate) override;
   void zero_grad() override;

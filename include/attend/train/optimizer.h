@@ -31,12 +31,12 @@ class Optimizer {
 };
 
 /// The optimizer that `config` names: AdamW for all parameters, or Muon for the hidden matrices of
-/// `trained_parameters` and AdamW for the rest, both at the same learning rate.
+/// `trainable_parameters` and AdamW for the rest, both at the same learning rate.
 ///
 ///     const auto optimizer = make_optimizer(*model, recipe.training);
 ///     optimizer->zero_grad();
 ///     loss.backward();
-///     optimizer->step(learning_rate(recipe.training, step));
+///     optimizer->step(lr_at(recipe.training, step));
 std::unique_ptr<Optimizer> make_optimizer(const torch::nn::Module& module,
                                           const TrainingConfig& config);
 

@@ -18,11 +18,11 @@ namespace attend::train {
 
 /// What the examples of a task are like; each task has defaults of its own, and uses what it needs.
 struct DataConfig {
-  int64_t length = 8;     ///< longest sequence of the task's own symbols, as a number's digits
-  int64_t symbols = 10;   ///< how many different ones there are; the modulus of arithmetic
-  double held_out = 0.1;  ///< share of a list or a file that is not trained on
-  TextUnit unit = TextUnit::character;  ///< what a token of a file is
-  int64_t vocabulary = 1000;            ///< most words, 0 = all; number of subwords
+  int64_t length = 8;         ///< longest sequence of the task's own symbols, as a number's digits
+  int64_t symbols = 10;       ///< how many different ones there are; the modulus of arithmetic
+  double val_fraction = 0.1;  ///< share of a list or a file that is not trained on
+  TokenizerKind tokenizer = TokenizerKind::character;  ///< what a token of a file is
+  int64_t vocab_size = 1000;                           ///< most words, 0 = all; number of subwords
 };
 
 /// The config of a model of any kind; in a recipe its kind has the name in `model_kind`.
@@ -48,15 +48,15 @@ struct Recipe {
   /// What models of all kinds have.
   StackConfig& stack();
   const StackConfig& stack() const;
-  int64_t& context();
-  int64_t context() const;
+  int64_t& max_seq_len();
+  int64_t max_seq_len() const;
 };
 
 /// A value of a recipe that can be set by its name; nothing if its model's kind has no such value.
 using FieldRef = std::variant<std::monostate, int64_t*, double*, bool*, std::string*,
                               PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*,
-                              QueryKeyNormKind*, BranchScaling*, Initialization*, Pooling*,
-                              Precision*, OnNonFinite*, OptimizerKind*, ScheduleKind*, TextUnit*>;
+                              QKNormKind*, BranchScaling*, Initialization*, Pooling*, Precision*,
+                              OnNonFinite*, OptimizerKind*, ScheduleKind*, TokenizerKind*>;
 struct RecipeField {
   const char* section;  ///< its table in the file: "", "data", "model" or "training"
   const char* key;      ///< its name there, as in embed_dim; the flag is --embed-dim

@@ -62,12 +62,12 @@ std::unique_ptr<RunLock> create_run(const std::filesystem::path& directory, cons
                                     const Task& task, bool overwrite);
 
 /// Keeps in a run directory what the trainer says must not be lost.
-class RunKeeper : public Keeper {
+class RunCheckpointSink : public CheckpointSink {
  public:
-  explicit RunKeeper(const std::filesystem::path& directory);
-  void keep_best(const std::map<std::string, torch::Tensor>& weights) override;
-  void keep(const Snapshot& snapshot) override;
-  std::string latest() const override;
+  explicit RunCheckpointSink(const std::filesystem::path& directory);
+  void save_best(const std::map<std::string, torch::Tensor>& weights) override;
+  void save(const Checkpoint& snapshot) override;
+  std::string latest_path() const override;
 
  private:
   std::filesystem::path directory_;
@@ -76,7 +76,7 @@ class RunKeeper : public Keeper {
 
 /// Writes what a run has reached, and lets go of the run that it replaced.
 void finish_run(const std::filesystem::path& directory, const Recipe& recipe, const Model& model,
-                const Outcome& outcome);
+                const TrainResult& outcome);
 
 /// Loads a run, finished or not; seeds LibTorch's global generator, as `make_model` does. Throws
 /// InputError, naming the file, if something is missing or does not fit, and if it is no run: a
@@ -99,10 +99,10 @@ std::unique_ptr<RunLock> reopen_run(const std::filesystem::path& directory, cons
 void keep_recipe(const std::filesystem::path& directory, const Recipe& recipe);
 
 /// Whether `finish_run` was done for a run that stands there; false if it was ended before.
-bool is_finished(const std::filesystem::path& directory, const Standing& standing);
+bool is_finished(const std::filesystem::path& directory, const TrainerState& standing);
 
 /// Its latest checkpoint that is whole; nothing if it was ended before the first.
-std::optional<CheckpointStore::Found> latest_checkpoint(const std::filesystem::path& directory);
+std::optional<LoadedCheckpoint> latest_checkpoint(const std::filesystem::path& directory);
 
 /// The task of a run, with its data. Throws InputError if its tokens or classes are no longer those
 /// that the model was trained on, as after a change to the text file.

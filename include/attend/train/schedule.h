@@ -21,7 +21,7 @@ using Schedule = std::function<double(int64_t step)>;
 /// Where it falls, it is `min_lr_ratio * lr` at the last step. A warm-up that leaves no two steps
 /// leaves nothing to fall. It is never above `lr`.
 ///
-///     optimizer->step(learning_rate(recipe.training, step));
-double learning_rate(const TrainingConfig& config, int64_t step);
+///     optimizer->step(lr_at(recipe.training, step));
+double lr_at(const TrainingConfig& config, int64_t step);
 
 }  // namespace attend::train

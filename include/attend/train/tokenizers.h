@@ -9,7 +9,7 @@
 namespace attend::train {
 
 /// What a token of a text is.
-enum class TextUnit {
+enum class TokenizerKind {
   character,  ///< a code point of the text: Vocabulary::of_characters
   byte,       ///< ByteTokenizer
   word,       ///< what stands between white space, and line breaks: Vocabulary::of_words
@@ -19,8 +19,9 @@ enum class TextUnit {
 /// The tokenizer of a UTF-8 text. `max_size` counts for words, where 0 is no limit, and for
 /// subwords, which have exactly that many tokens. Throws InputError as the makers of each unit do.
 ///
-///     auto tokenizer = make_tokenizer(TextUnit::subword, read_text("corpus.txt"), 1000);
-std::unique_ptr<Tokenizer> make_tokenizer(TextUnit unit, std::string_view text, int64_t max_size);
+///     auto tokenizer = make_tokenizer(TokenizerKind::subword, read_text("corpus.txt"), 1000);
+std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind unit, std::string_view text,
+                                          int64_t max_size);
 
 /// Loads what `Tokenizer::files` gave from a directory that holds it. Throws InputError, naming the
 /// file, if it is missing or is anything else.
@@ -31,7 +32,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory
 namespace attend {
 
 template <>
-struct EnumNames<train::TextUnit> {
+struct EnumNames<train::TokenizerKind> {
   static constexpr std::array<std::string_view, 4> names{"character", "byte", "word", "subword"};
 };
 

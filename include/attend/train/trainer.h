@@ -1,11 +1,11 @@
 #pragma once
 
+#include "attend/train/checkpoint.h"
 #include "attend/train/model.h"
 #include "attend/train/observer.h"
 #include "attend/train/optimizer.h"
 #include "attend/train/sampler.h"
 #include "attend/train/schedule.h"
-#include "attend/train/snapshot.h"
 #include "attend/train/task.h"
 
 #include <functional>
@@ -16,32 +16,32 @@
 namespace attend::train {
 
 /// Where a run keeps what must not be lost.
-class Keeper {
+class CheckpointSink {
  public:
-  virtual ~Keeper() = default;
+  virtual ~CheckpointSink() = default;
   /// Hears the weights of each evaluation of a new lowest loss. A resumed run calls it first with
   /// those of its snapshot, because what was kept may be of later steps.
-  virtual void keep_best(const std::map<std::string, torch::Tensor>& weights) = 0;
+  virtual void save_best(const std::map<std::string, torch::Tensor>& weights) = 0;
   /// Hears how to go on from here.
-  virtual void keep(const Snapshot& snapshot) = 0;
+  virtual void save(const Checkpoint& checkpoint) = 0;
   /// Where the latest snapshot is, for people; empty if there is none.
-  virtual std::string latest() const = 0;
+  virtual std::string latest_path() const = 0;
 };
 
 /// Why training ended.
-enum class Ending { all_steps, patience, stop_requested };
+enum class StopReason { max_steps, patience, stop_requested };
 
 /// What a run reached.
-struct Outcome {
-  Standing standing;
-  Ending ending = Ending::all_steps;
+struct TrainResult {
+  TrainerState state;
+  StopReason stop_reason = StopReason::max_steps;
   double tokens_per_second = 0.0;  ///< over all steps, evaluations excluded
 };
 
 /// The surroundings of a run; all are optional.
 struct TrainerHooks {
   std::vector<Observer*> observers = {};
-  Keeper* keeper = nullptr;
+  CheckpointSink* checkpoint_sink = nullptr;
   std::function<bool()> stop_requested = {};  ///< asked after each step
 };
 
@@ -62,11 +62,11 @@ class Trainer {
   /// end, or a stop is requested. Throws std::runtime_error, naming step, learning rate and the
   /// latest snapshot, if the loss or its gradient is not finite and the config says to stop, or
   /// the weights are not finite either; and if it ends without an evaluation that is.
-  Outcome run(const TrainerHooks& hooks = {});
+  TrainResult run(const TrainerHooks& hooks = {});
 
-  Snapshot snapshot() const;
+  Checkpoint snapshot() const;
   /// Throws InputError, naming what differs, unless it is of the same model and optimizer.
-  void restore(const Snapshot& snapshot);
+  void restore(const Checkpoint& checkpoint);
 
  private:
   bool evaluates() const;
@@ -87,7 +87,7 @@ class Trainer {
   torch::Device device_;
   std::unique_ptr<Optimizer> optimizer_;
   Sampler sampler_;
-  Standing standing_;
+  TrainerState state_;
   std::map<std::string, torch::Tensor> best_weights_;  // on the CPU
   Progress progress_;
   double reported_seconds_ = 0.0;  // of training, at the last report

@@ -37,22 +37,23 @@ enum class ScheduleKind {
 
 /// How a model is trained.
 struct TrainingConfig {
-  int64_t steps = 400;     ///< optimizer steps
-  int64_t batch = 64;      ///< sequences in a backward pass
-  int64_t accumulate = 1;  ///< backward passes in a step
-  double lr = 3e-3;        ///< highest learning rate
+  int64_t max_steps = 400;                  ///< optimizer steps
+  int64_t batch_size = 64;                  ///< sequences in a backward pass
+  int64_t gradient_accumulation_steps = 1;  ///< backward passes in a step
+  double lr = 3e-3;                         ///< highest learning rate
   ScheduleKind schedule = ScheduleKind::cosine;
   double min_lr_ratio = 0.1;  ///< learning rate at the last step, if it falls, as a share of lr
-  int64_t warmup = 50;        ///< steps in which the learning rate rises to lr
-  double cooldown = 0.2;      ///< wsd: share of the steps in which the learning rate falls
+  int64_t warmup_steps = 50;  ///< steps in which the learning rate rises to lr
+  double cooldown_fraction = 0.2;  ///< wsd: share of the steps in which the learning rate falls
   OptimizerKind optimizer = OptimizerKind::adamw;
   double weight_decay = 0.1;     ///< of matrices and embeddings; biases and norms have none
   double beta1 = 0.9;            ///< AdamW: memory of the gradient
   double beta2 = 0.99;           ///< AdamW: memory of its square
   double momentum = 0.95;        ///< Muon: memory of the gradient
-  double clip = 1.0;             ///< highest norm of the gradient; 0 = no limit
+  double max_grad_norm = 1.0;    ///< highest norm of the gradient; 0 = no limit
   double label_smoothing = 0.0;  ///< share of a target's weight that all tokens share
-  double balance = 0.01;         ///< weight of the loss that spreads tokens over experts, if any
+  double router_aux_loss_coef =
+      0.01;  ///< weight of the loss that spreads tokens over experts, if any
   Precision precision = Precision::fp32;
   OnNonFinite on_nonfinite = OnNonFinite::stop;
   int64_t eval_every = 100;  ///< steps between two evaluations

@@ -13,7 +13,7 @@
 namespace attend::train {
 
 /// What training a recipe takes.
-struct Prepared {
+struct TrainingSetup {
   torch::Device device;
   std::unique_ptr<Task> task;
   Model model;  ///< with fresh weights, on the device
@@ -21,7 +21,7 @@ struct Prepared {
 
 /// From here on LibTorch uses as many threads as the recipe says. Throws InputError for a device
 /// that is not there, and as `make_task` does.
-Prepared prepare(const Recipe& recipe);
+TrainingSetup make_training_setup(const Recipe& recipe);
 
 /// A run in a directory, from its start, or from its latest checkpoint, to its end: what is learned
 /// survives a crash, a kill and a full disk. Other processes are kept from the directory as long as
@@ -45,12 +45,12 @@ class TrainingRun {
 
   /// Trains, and writes metrics, TensorBoard's events, checkpoints and the best weights as it goes.
   /// `observers` hear what the files hear, on the calling thread. Throws as `Trainer::run` does.
-  Outcome train(const std::vector<Observer*>& observers = {},
-                const std::function<bool()>& stop_requested = {});
+  TrainResult train(const std::vector<Observer*>& observers = {},
+                    const std::function<bool()>& stop_requested = {});
 
   /// Writes the embeddings and the summary of a run that was trained to its end, and lets go of the
   /// run that it replaced. The model then has the weights of the lowest loss, on the CPU.
-  void finish(const Outcome& outcome);
+  void finish(const TrainResult& outcome);
 
   const std::filesystem::path& directory() const { return directory_; }
   const Recipe& recipe() const { return recipe_; }
@@ -58,22 +58,22 @@ class TrainingRun {
   Model& model() { return prepared_.model; }
   torch::Device device() const { return prepared_.device; }
   /// Where it goes on from.
-  const Standing& begun() const { return begun_; }
+  const TrainerState& resumed_state() const { return begun_; }
   /// Checkpoints that were passed over since they are damaged, and in what.
   const std::vector<std::string>& damaged() const { return damaged_; }
 
  private:
   TrainingRun(std::filesystem::path directory, const Recipe& recipe);
 
-  void restore(const CheckpointStore::Found& found);
-  void check_is_open(const Standing& standing) const;
+  void restore(const LoadedCheckpoint& found);
+  void check_is_open(const TrainerState& standing) const;
 
   std::filesystem::path directory_;
   Recipe recipe_;
-  Prepared prepared_;
+  TrainingSetup prepared_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<RunLock> lock_;
-  Standing begun_;
+  TrainerState begun_;
   std::vector<std::string> damaged_;
 };
 

@@ -47,7 +47,7 @@ void check_enumeration(const c10::Argument& argument, const Argument& value) {
 Step Compiler::compile(const Node& node) {
   Step step;
   step.target = node.target;
-  naming(node.target, [&] {
+  with_source(node.target, [&] {
     if (is_operator(node.target)) {
       step.handle = find_operator(node.target, namespaces_);
       use_schema(node, step);

@@ -1,6 +1,6 @@
 #include "export/program/traced_program.h"
 
-#include "attend/nn/static_shapes.h"
+#include "attend/nn/static_shapes_guard.h"
 #include "export/frozen_size.h"
 #include "export/program/describe.h"
 #include "export/program/from_trace.h"
@@ -19,7 +19,7 @@ std::vector<torch::Tensor> TracedProgram::constants() const {
 TracedProgram trace_program(const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& example_inputs,
                             const ExportOptions& options, UnfittedSizes unfitted_sizes) {
-  const StaticShapes static_shapes;
+  const StaticShapesGuard static_shapes_guard;
   auto scripted = mirror(module);
   add_traced_method(scripted, "forward", function, example_inputs, options.input_names);
   refuse_sizes_frozen_in_recurrent_layers(scripted, "forward", module, function, example_inputs,

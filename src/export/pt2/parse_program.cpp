@@ -179,7 +179,7 @@ std::vector<Node> nodes_of(const JsonValue& graph) {
   for (const auto& node : graph.at("nodes").items()) {
     const auto target = node.at("target").text();
     if (target == kGradientMode || target == kAutocast) {
-      naming(target, [&] { add_nodes(region_of(node), nodes); });
+      with_source(target, [&] { add_nodes(region_of(node), nodes); });
     } else {
       nodes.push_back(node_of(node));
     }

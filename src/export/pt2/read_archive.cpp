@@ -46,7 +46,8 @@ void expect(const ZipArchive& archive, const std::string& entry, const std::stri
 Archive read_archive(const ZipArchive& zip, torch::Device device) {
   for (const auto& [entry, content] : kMarks) expect(zip, entry, content);
   Archive archive{.model = find_model(zip), .program = {}, .weights = {}};
-  archive.program = naming(archive.model, [&] { return parse_program(zip.read(archive.model)); });
+  archive.program =
+      with_source(archive.model, [&] { return parse_program(zip.read(archive.model)); });
   for (const auto& layout : {kWeights, kConstants}) {
     read_weights(zip, layout, device, archive.weights);
   }

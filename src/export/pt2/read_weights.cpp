@@ -68,10 +68,10 @@ void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch:
   const std::string folder = layout.folder;
   const auto entry = folder + layout.config;
   if (!archive.has(entry)) return;
-  const auto listed = naming(entry, [&] { return parse_weights(archive.read(entry)); });
+  const auto listed = with_source(entry, [&] { return parse_weights(archive.read(entry)); });
   std::map<std::string, torch::Tensor> bytes;
   for (const auto& [name, weight] : listed) {
-    naming(fmt::format("{}: {}", entry, name), [&, &name = name, &weight = weight] {
+    with_source(fmt::format("{}: {}", entry, name), [&, &name = name, &weight = weight] {
       auto& content = bytes[weight.entry];
       if (!content.defined()) {
         const auto file = folder + weight.entry;

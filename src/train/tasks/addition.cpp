@@ -20,7 +20,7 @@ class AdditionTask : public QuestionTask {
   static Recipe defaults() {
     auto recipe = question_recipe();
     recipe.data.length = 3;
-    recipe.training.steps = 2000;
+    recipe.training.max_steps = 2000;
     recipe.training.eval_every = 200;
     return recipe;
   }

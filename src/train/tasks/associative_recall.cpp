@@ -18,7 +18,7 @@ class AssociativeRecallTask : public QuestionTask {
     auto recipe = question_recipe();
     recipe.stack().positions = PositionScheme::rotary;
     recipe.stack().smeared_keys = true;
-    recipe.training.steps = 600;
+    recipe.training.max_steps = 600;
     return recipe;
   }
 

@@ -24,16 +24,16 @@ class BalancedBracketsTask : public ExampleTask {
     recipe.data.length = 16;
     // One bracket without a partner decides, which an average over the string would hide.
     recipe.model = SequenceClassifierConfig{.pooling = Pooling::max};
-    recipe.context() = 32;
-    recipe.stack().layers = 4;
+    recipe.max_seq_len() = 32;
+    recipe.stack().num_layers = 4;
     recipe.stack().positions = PositionScheme::relative;
     // No distance is in a bucket that shorter strings have not trained.
-    recipe.stack().relative_buckets = 16;
-    recipe.stack().relative_distance = 8;
+    recipe.stack().relative_attention_num_buckets = 16;
+    recipe.stack().relative_attention_max_distance = 8;
     recipe.stack().smeared_keys = true;
     recipe.training.optimizer = OptimizerKind::muon;
     recipe.training.lr = 5e-3;
-    recipe.training.steps = 2000;
+    recipe.training.max_steps = 2000;
     recipe.training.eval_every = 250;
     return recipe;
   }

@@ -32,15 +32,15 @@ class LabelledLinesTask : public ListedTask {
   static Recipe defaults() {
     Recipe recipe;
     recipe.model = SequenceClassifierConfig{};
-    recipe.context() = 128;
+    recipe.max_seq_len() = 128;
     recipe.stack().dropout = 0.1;
-    recipe.training.steps = 1000;
-    recipe.training.batch = 32;
+    recipe.training.max_steps = 1000;
+    recipe.training.batch_size = 32;
     recipe.training.lr = 1e-3;
     return recipe;
   }
 
-  explicit LabelledLinesTask(const Recipe& recipe) : context_(recipe.context()) {
+  explicit LabelledLinesTask(const Recipe& recipe) : context_(recipe.max_seq_len()) {
     if (recipe.text.empty()) {
       throw InputError(
           "the task 'labelled-lines' needs a .tsv or .csv file: the recipe's text names none");
@@ -54,8 +54,8 @@ class LabelledLinesTask : public ListedTask {
     checksum_ = fmt::format("{:08x}", crc32c_of_file(recipe.text));
     std::string all;
     for (const auto& text : lines.texts) all += text + "\n";
-    tokenizer_ = make_tokenizer(recipe.data.unit, all, recipe.data.vocabulary);
-    naming(recipe.text, [&] { set_examples(examples_of(lines), recipe.data.held_out); });
+    tokenizer_ = make_tokenizer(recipe.data.tokenizer, all, recipe.data.vocab_size);
+    with_source(recipe.text, [&] { set_examples(examples_of(lines), recipe.data.val_fraction); });
   }
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
@@ -78,8 +78,8 @@ std::vector<Batch> batches_of_table(const std::filesystem::path& path, const Rec
                                     const Tokenizer& tokenizer,
                                     const std::vector<std::string>& classes, int64_t size) {
   const auto lines = read_labelled_lines(path);
-  return naming(path.string(), [&] {
-    return split_rows(rows_of(examples_of(lines), recipe.context(), tokenizer, classes), size);
+  return with_source(path.string(), [&] {
+    return split_rows(rows_of(examples_of(lines), recipe.max_seq_len(), tokenizer, classes), size);
   });
 }
 

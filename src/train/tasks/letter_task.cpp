@@ -13,7 +13,7 @@ Recipe LetterTask::defaults() {
   recipe.data.symbols = 26;
   recipe.training.optimizer = OptimizerKind::muon;
   recipe.training.lr = 1e-2;
-  recipe.training.steps = 1000;
+  recipe.training.max_steps = 1000;
   return recipe;
 }
 

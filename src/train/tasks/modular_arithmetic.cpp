@@ -21,12 +21,12 @@ class ModularArithmeticTask : public ListedTask {
   static Recipe defaults() {
     Recipe recipe;
     recipe.data.symbols = 67;
-    recipe.data.held_out = 0.7;
-    recipe.context() = kLength;
-    recipe.stack().layers = 1;
+    recipe.data.val_fraction = 0.7;
+    recipe.max_seq_len() = kLength;
+    recipe.stack().num_layers = 1;
     recipe.stack().embed_dim = 128;
-    recipe.training.steps = 3000;
-    recipe.training.batch = 256;
+    recipe.training.max_steps = 3000;
+    recipe.training.batch_size = 256;
     recipe.training.lr = 1e-3;
     recipe.training.schedule = ScheduleKind::constant;
     recipe.training.beta2 = 0.98;
@@ -48,7 +48,7 @@ class ModularArithmeticTask : public ListedTask {
         examples.push_back({fmt::format("{} + {} =", a, b), std::to_string((a + b) % modulus)});
       }
     }
-    set_examples(examples, recipe.data.held_out);
+    set_examples(examples, recipe.data.val_fraction);
   }
 
   const Vocabulary& tokenizer() const override { return vocabulary_; }

@@ -28,8 +28,8 @@ std::string first_letters(int64_t count) {
 
 Recipe question_recipe() {
   Recipe recipe;
-  recipe.stack().layers = 2;
-  recipe.context() = 32;
+  recipe.stack().num_layers = 2;
+  recipe.max_seq_len() = 32;
   return recipe;
 }
 

@@ -57,9 +57,9 @@ class SensesTask : public Task {
   /// One layer of width 64: learns the senses in seconds on a CPU.
   static Recipe defaults() {
     Recipe recipe;
-    recipe.stack().layers = 1;  // enough here, and its attention shows which words decide
-    recipe.stack().heads = 2;
-    recipe.context() = 16;
+    recipe.stack().num_layers = 1;  // enough here, and its attention shows which words decide
+    recipe.stack().num_heads = 2;
+    recipe.max_seq_len() = 16;
     return recipe;
   }
 

@@ -13,8 +13,8 @@ class SortTask : public LetterTask {
   /// Deeper than its siblings: a letter's place depends on all the others.
   static Recipe defaults() {
     auto recipe = LetterTask::defaults();
-    recipe.stack().layers = 3;
-    recipe.training.steps = 3000;
+    recipe.stack().num_layers = 3;
+    recipe.training.max_steps = 3000;
     recipe.training.min_lr_ratio = 0.02;
     recipe.training.eval_every = 200;
     return recipe;

@@ -51,19 +51,19 @@ class TextTask : public Task {
   /// Four layers of width 128: learns a megabyte of English in minutes on a CPU.
   static Recipe defaults() {
     Recipe recipe;
-    recipe.stack().layers = 4;
+    recipe.stack().num_layers = 4;
     recipe.stack().embed_dim = 128;
     recipe.stack().positions = PositionScheme::rotary;
-    recipe.training.steps = 2000;
-    recipe.training.batch = 12;
+    recipe.training.max_steps = 2000;
+    recipe.training.batch_size = 12;
     recipe.training.min_lr_ratio = 0.05;
-    recipe.training.warmup = 100;
+    recipe.training.warmup_steps = 100;
     recipe.training.eval_every = 500;
     return recipe;
   }
 
   /// Reads `recipe.text`. Throws InputError if it is missing, empty, not UTF-8, or either part is
-  /// shorter than `recipe.context()` + 1 tokens.
+  /// shorter than `recipe.max_seq_len()` + 1 tokens.
   explicit TextTask(const Recipe& recipe) : TextTask(recipe, read_text_of(recipe)) {}
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
@@ -81,13 +81,14 @@ class TextTask : public Task {
 
  private:
   TextTask(const Recipe& recipe, const std::string& text)
-      : tokenizer_(make_tokenizer(recipe.data.unit, text, recipe.data.vocabulary)),
-        context_(recipe.context()),
+      : tokenizer_(make_tokenizer(recipe.data.tokenizer, text, recipe.data.vocab_size)),
+        context_(recipe.max_seq_len()),
         checksum_(fmt::format("{:08x}", crc32c(text))) {
     const auto ids = tokenizer_->encode(text);
     const auto tokens = torch::tensor(ids, torch::kLong);  // (N)
     const int64_t count = tokens.size(0);
-    const auto held_out = static_cast<int64_t>(static_cast<double>(count) * recipe.data.held_out);
+    const auto held_out =
+        static_cast<int64_t>(static_cast<double>(count) * recipe.data.val_fraction);
     training_ = tokens.narrow(0, 0, count - held_out);
     validation_ = tokens.narrow(0, count - held_out, held_out);
     for (const auto& [part, name] :
@@ -113,9 +114,9 @@ std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Reci
                                    const Tokenizer& tokenizer, const std::vector<std::string>&,
                                    int64_t size) {
   const auto text = read_text(path);
-  return naming(path.string(), [&] {
+  return with_source(path.string(), [&] {
     const auto tokens = torch::tensor(tokenizer.encode(text), torch::kLong);  // (N)
-    return text_windows(tokens, recipe.context(), size);
+    return text_windows(tokens, recipe.max_seq_len(), size);
   });
 }
 

@@ -53,10 +53,10 @@ class TranslationTask : public ExampleTask {
   static Recipe defaults() {
     Recipe recipe;
     recipe.model = Seq2SeqConfig{};
-    recipe.context() = 16;
+    recipe.max_seq_len() = 16;
     recipe.training.optimizer = OptimizerKind::muon;
     recipe.training.lr = 1e-2;
-    recipe.training.steps = 600;
+    recipe.training.max_steps = 600;
     return recipe;
   }
 

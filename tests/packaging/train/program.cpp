@@ -10,11 +10,11 @@
 
 bool trains() {
   auto recipe = attend::train::find_task("sort").defaults;
-  recipe.training.steps = 2;
+  recipe.training.max_steps = 2;
   auto run = attend::train::TrainingRun::begin("runs/sort", recipe, /*overwrite=*/true);
   const auto outcome = run.train();
   run.finish(outcome);
-  return outcome.standing.best->loss > 0.0;
+  return outcome.trainer_state.best->loss > 0.0;
 }
 
 int main() {
@@ -23,7 +23,7 @@ int main() {
   using namespace attend::train;
   std::ofstream("table.csv") << "text,label\none,a\ntwo,b\n";
   const auto lines = read_labelled_lines("table.csv");
-  const auto tokenizer = make_tokenizer(TextUnit::subword, "one two one two", 265);
+  const auto tokenizer = make_tokenizer(TokenizerKind::subword, "one two one two", 265);
   const bool kept = tokenizer->decode(tokenizer->encode(lines.texts[1])) == "two";
   const bool written = to_toml(find_task("senses").defaults).find("senses") != std::string::npos;
   return trains() && kept && written && crc32c("123456789") == 0xE3069283 ? 0 : 1;

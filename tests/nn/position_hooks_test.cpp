@@ -1,5 +1,5 @@
 // What every position scheme must do as a part of attention.
-#include "nn/position_parts.h"
+#include "nn/position_hooks.h"
 
 #include "attend/nn/multihead_attention.h"
 #include "support/close.h"
@@ -37,8 +37,9 @@ double added_score(const MultiheadAttention& attention, const PositionCase& sche
 }
 
 bool may_attend(const AttentionArgs& args, int64_t b, int64_t s, int64_t offset) {
-  return !(args.causal && offset > 0) && !(args.window > 0 && std::abs(offset) >= args.window) &&
-         args.key_valid[b][s].item<bool>();
+  return !(args.causal && offset > 0) &&
+         !(args.sliding_window > 0 && std::abs(offset) >= args.sliding_window) &&
+         args.key_mask[b][s].item<bool>();
 }
 
 /// Attention with the scheme, on `x` (B, T, E) at `positions` (B, T), in loops.
@@ -84,8 +85,8 @@ TEST_P(PositionPart, GivesWhatLoopsGive) {
     const int64_t b = draw(1, 3);
     const int64_t t = draw(1, 6);
     const auto x = torch::randn({b, t, 8}, torch::kDouble);
-    AttentionArgs args{.key_valid = torch::rand({b, t}) > 0.3, .causal = draw(0, 1) == 1};
-    if (draw(0, 1) == 1) args.window = draw(1, 4);
+    AttentionArgs args{.key_mask = torch::rand({b, t}) > 0.3, .causal = draw(0, 1) == 1};
+    if (draw(0, 1) == 1) args.sliding_window = draw(1, 4);
     if (draw(0, 1) == 1) args.mask = torch::randn({b, 1, t, t}, torch::kDouble);
     auto positions = torch::arange(t).expand({b, t}).contiguous();
     if (draw(0, 1) == 1) args.positions = positions = torch::randint(40, {b, t}, torch::kLong);
@@ -98,7 +99,7 @@ TEST_P(PositionPart, HasTheGradientsOfFiniteDifferences) {
   auto attention = grouped_attention(GetParam());
   attention->to(torch::kDouble);
   const auto x = torch::randn({2, 3, 8}, torch::kDouble).requires_grad_();
-  const AttentionArgs args{.key_valid = torch::tensor({{true, true, true}, {false, true, true}}),
+  const AttentionArgs args{.key_mask = torch::tensor({{true, true, true}, {false, true, true}}),
                            .positions = torch::tensor({{0, 1, 2}, {4, 6, 9}}),
                            .causal = true};
   auto leaves = attention->parameters();
@@ -111,7 +112,7 @@ TEST_P(PositionPart, AQueryWithNoKeysGivesZerosAndNoGradient) {
       MultiheadAttentionOptions(8, 2).head_dim(4).bias(false).add(GetParam().part));
   const auto x = torch::randn({2, 3, 8}).requires_grad_();
   const auto valid = torch::tensor({{false, false, false}, {true, true, true}});
-  const auto y = attention->forward(x, {.key_valid = valid}).output;
+  const auto y = attention->forward(x, {.key_mask = valid}).output;
   EXPECT_TRUE(close(y[0], torch::zeros({3, 8}), 0.0));
   EXPECT_GT(y[1].abs().min().item<double>(), 0.0);
   y.sum().backward();
@@ -133,18 +134,18 @@ TEST_P(PositionPart, AllowsNothingThatABoolMaskForbids) {
 }
 
 /// Keeps keys and values for the calls to come, and says where everything stands.
-struct EarlierKeys : AttentionPart {
-  void on_heads(Heads& heads) override {
-    heads.args.positions = index_along(heads.query, -2) + (key.defined() ? key.size(-2) : 0);
+struct EarlierKeys : AttentionHook {
+  void after_projection(AttentionContext& context) override {
+    context.args.positions = positions_like(context.query, -2) + (key.defined() ? key.size(-2) : 0);
   }
-  void on_scores(Heads& heads) override {
+  void before_attention(AttentionContext& context) override {
     if (key.defined()) {
-      heads.key = torch::cat({key, heads.key}, -2);
-      heads.value = torch::cat({value, heads.value}, -2);
+      context.key = torch::cat({key, context.key}, -2);
+      context.value = torch::cat({value, context.value}, -2);
     }
-    key = heads.key;
-    value = heads.value;
-    heads.args.key_positions = index_along(heads.key, -2);
+    key = context.key;
+    value = context.value;
+    context.args.key_positions = positions_like(context.key, -2);
   }
   torch::Tensor key;
   torch::Tensor value;

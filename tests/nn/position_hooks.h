@@ -14,7 +14,7 @@ namespace attend {
 /// A position scheme, and what the reference in loops needs to know of it.
 struct PositionCase {
   std::string name;
-  AttentionPartFactory part;
+  AttentionHookFactory part;
   RotaryOptions rotary = {};
   RelativeBiasOptions relative = {};
 };

@@ -17,8 +17,7 @@ torch::Tensor seen(int64_t queries, int64_t keys, AttentionArgs args) {
 
 TEST(AttentionVisibility, PaddingIsSeenByNoQuery) {
   const auto valid = torch::tensor({true, true, false});
-  EXPECT_TRUE(
-      torch::equal(seen(2, 3, {.key_valid = valid}), torch::tensor({{1, 1, 0}, {1, 1, 0}})));
+  EXPECT_TRUE(torch::equal(seen(2, 3, {.key_mask = valid}), torch::tensor({{1, 1, 0}, {1, 1, 0}})));
 }
 
 TEST(AttentionVisibility, AQuerySeesItsOwnDocument) {
@@ -32,19 +31,20 @@ TEST(AttentionVisibility, AQuerySeesItsOwnDocument) {
 }
 
 TEST(AttentionVisibility, AWindowCountsTheQueryItself) {
-  EXPECT_TRUE(torch::equal(seen(3, 3, {.causal = true, .window = 1}), torch::eye(3, torch::kLong)));
   EXPECT_TRUE(
-      torch::equal(seen(4, 4, {.causal = true, .window = 2}),
+      torch::equal(seen(3, 3, {.causal = true, .sliding_window = 1}), torch::eye(3, torch::kLong)));
+  EXPECT_TRUE(
+      torch::equal(seen(4, 4, {.causal = true, .sliding_window = 2}),
                    torch::tensor({{1, 0, 0, 0}, {1, 1, 0, 0}, {0, 1, 1, 0}, {0, 0, 1, 1}})));
 }
 
 TEST(AttentionVisibility, AWindowReachesToBothSidesUnlessCausal) {
-  EXPECT_TRUE(
-      torch::equal(seen(3, 3, {.window = 2}), torch::tensor({{1, 1, 0}, {1, 1, 1}, {0, 1, 1}})));
+  EXPECT_TRUE(torch::equal(seen(3, 3, {.sliding_window = 2}),
+                           torch::tensor({{1, 1, 0}, {1, 1, 1}, {0, 1, 1}})));
 }
 
 TEST(AttentionVisibility, WithoutPositionsQueriesAndKeysEndTogether) {
-  EXPECT_TRUE(torch::equal(seen(2, 4, {.causal = true, .window = 2}),
+  EXPECT_TRUE(torch::equal(seen(2, 4, {.causal = true, .sliding_window = 2}),
                            torch::tensor({{0, 1, 1, 0}, {0, 0, 1, 1}})));
 }
 
@@ -90,10 +90,11 @@ struct NothingToSee {
 
 std::vector<NothingToSee> nothing_to_see() {
   const auto zeros = torch::zeros({2, 3}, torch::kLong);
-  return {{"PaddingOnly", {.key_valid = torch::zeros({2, 3}, torch::kBool)}},
+  return {{"PaddingOnly", {.key_mask = torch::zeros({2, 3}, torch::kBool)}},
           {"DocumentsNobodyShares", {.segments = zeros, .key_segments = zeros + 1}},
           {"EarlierThanAllKeys", {.positions = zeros, .key_positions = zeros + 1, .causal = true}},
-          {"NothingInTheWindow", {.positions = zeros, .key_positions = zeros + 3, .window = 3}}};
+          {"NothingInTheWindow",
+           {.positions = zeros, .key_positions = zeros + 3, .sliding_window = 3}}};
 }
 
 struct AttentionToNothing : testing::TestWithParam<NothingToSee> {};

@@ -11,10 +11,10 @@
 namespace attend::train {
 
 /// How far a run has come.
-struct Standing {
+struct TrainerState {
   int64_t step = 0;               ///< steps done
   int64_t tokens = 0;             ///< read by the model in them, padding included
-  int64_t skipped = 0;            ///< steps left out since loss or gradient was not finite
+  int64_t skipped_steps = 0;      ///< steps left out since loss or gradient was not finite
   double training_seconds = 0.0;  ///< of the steps
   double evaluation_seconds = 0.0;
   double train_loss = 0.0;               ///< of the last step, nats a target
@@ -27,8 +27,8 @@ struct Standing {
 };
 
 /// All that a run needs to go on as if it had never been interrupted.
-struct Snapshot {
-  Standing standing;
+struct Checkpoint {
+  TrainerState trainer_state;
   std::map<std::string, torch::Tensor> weights;  ///< parameters and buffers of the model
   std::map<std::string, torch::Tensor> state;    ///< of optimizer, generators and data
   std::map<std::string, torch::Tensor> best;     ///< weights of the lowest loss so far, if any

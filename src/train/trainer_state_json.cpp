@@ -1,4 +1,4 @@
-#include "train/standing_json.h"
+#include "train/trainer_state_json.h"
 
 #include "attend/input_error.h"
 
@@ -37,10 +37,10 @@ std::optional<Evaluation> evaluation_from(const Json& json) {
 
 }  // namespace
 
-std::string to_json(const Standing& standing) {
+std::string to_json(const TrainerState& standing) {
   const Json json{{"step", standing.step},
                   {"tokens", standing.tokens},
-                  {"skipped", standing.skipped},
+                  {"skipped_steps", standing.skipped_steps},
                   {"training_seconds", standing.training_seconds},
                   {"evaluation_seconds", standing.evaluation_seconds},
                   {"train_loss", number(standing.train_loss)},
@@ -51,13 +51,13 @@ std::string to_json(const Standing& standing) {
   return json.dump(2) + "\n";
 }
 
-Standing standing_from_json(const std::string& text) {
+TrainerState trainer_state_from_json(const std::string& text) {
   try {
     const auto json = Json::parse(text);
-    Standing standing;
+    TrainerState standing;
     standing.step = json.at("step");
     standing.tokens = json.at("tokens");
-    standing.skipped = json.at("skipped");
+    standing.skipped_steps = json.at("skipped_steps");
     standing.training_seconds = json.at("training_seconds");
     standing.evaluation_seconds = json.at("evaluation_seconds");
     standing.train_loss = number(json.at("train_loss"));

@@ -1,4 +1,4 @@
-#include "attend/nn/query_key_norm.h"
+#include "attend/nn/qk_norm.h"
 
 #include "support/heads.h"
 #include "support/modules.h"
@@ -25,24 +25,22 @@ torch::Tensor normed_rows(const torch::Tensor& x, const torch::Tensor& weight, d
   return result;
 }
 
-TEST(QueryKeyNorm, EqualsLoopsOverRandomCases) {
+TEST(QKNorm, EqualsLoopsOverRandomCases) {
   seed_afresh();
   for (int i = 0; i < 10; ++i) {
-    auto attention = lively_attention(draw_attention_options().add(query_key_norm(rms_norm(1e-3))));
+    auto attention = lively_attention(draw_attention_options().add(qk_norm(rms_norm(1e-3))));
     const auto x = torch::randn({2, draw(1, 5), attention->options.embed_dim()}, torch::kDouble);
     const auto [q, k, v] = project_heads(attention, x);
-    const auto query =
-        normed_rows(q, parameter_of(*attention, "query_key_norm.query.weight"), 1e-3);
-    const auto key = normed_rows(k, parameter_of(*attention, "query_key_norm.key.weight"), 1e-3);
+    const auto query = normed_rows(q, parameter_of(*attention, "qk_norm.query.weight"), 1e-3);
+    const auto key = normed_rows(k, parameter_of(*attention, "qk_norm.key.weight"), 1e-3);
     const auto expected =
         join_heads(attention, attention_in_loops(query, key, v, {.causal = true}).output);
     EXPECT_TRUE(close(attention->forward(x, {.causal = true}).output, expected, 1e-10));
   }
 }
 
-TEST(QueryKeyNorm, MakesTheScoresBlindToTheSizeOfTheProjections) {
-  auto attention =
-      lively_attention(MultiheadAttentionOptions(8, 2).bias(false).add(query_key_norm()));
+TEST(QKNorm, MakesTheScoresBlindToTheSizeOfTheProjections) {
+  auto attention = lively_attention(MultiheadAttentionOptions(8, 2).bias(false).add(qk_norm()));
   const auto x = torch::randn({2, 5, 8}, torch::kDouble);
   const auto before = attention->forward(x).output;
   const torch::NoGradGuard no_grad;
@@ -50,29 +48,28 @@ TEST(QueryKeyNorm, MakesTheScoresBlindToTheSizeOfTheProjections) {
   EXPECT_TRUE(close(attention->forward(x).output, before, 1e-9));
 }
 
-TEST(QueryKeyNorm, ActsInCrossAttentionToo) {
-  auto attention = lively_attention(MultiheadAttentionOptions(8, 2).add(query_key_norm()));
+TEST(QKNorm, ActsInCrossAttentionToo) {
+  auto attention = lively_attention(MultiheadAttentionOptions(8, 2).add(qk_norm()));
   const auto x = torch::randn({2, 5, 8}, torch::kDouble);
   EXPECT_TRUE(close(attention->cross(x, x, x).output, attention->forward(x).output, 1e-12));
 }
 
-TEST(QueryKeyNorm, HasThesePublicNames) {
-  EXPECT_THAT(state_names(*QueryKeyNorm(4, rms_norm())),
+TEST(QKNorm, HasThesePublicNames) {
+  EXPECT_THAT(state_names(*QKNorm(4, rms_norm())),
               testing::ElementsAre("query.weight", "key.weight"));
-  EXPECT_THAT(state_names(*QueryKeyNorm(4, layer_norm())),
+  EXPECT_THAT(state_names(*QKNorm(4, layer_norm())),
               testing::ElementsAre("query.weight", "query.bias", "key.weight", "key.bias"));
 }
 
-TEST(QueryKeyNorm, PrintsItsWidth) {
-  EXPECT_THAT(printed(*QueryKeyNorm(4, rms_norm())),
-              testing::StartsWith("attend::QueryKeyNorm(head_dim=4)"));
+TEST(QKNorm, PrintsItsWidth) {
+  EXPECT_THAT(printed(*QKNorm(4, rms_norm())), testing::StartsWith("attend::QKNorm(head_dim=4)"));
 }
 
 TEST(QueryKeyNormErrors, NameTheOption) {
-  EXPECT_THAT([] { QueryKeyNorm(0, rms_norm()); },
+  EXPECT_THAT([] { QKNorm(0, rms_norm()); },
               throws<c10::ValueError>("head_dim (0) must be positive"));
-  EXPECT_THAT([] { MultiheadAttention(MultiheadAttentionOptions(8, 2).add(query_key_norm({}))); },
-              throws<c10::ValueError>("query_key_norm needs a norm, such as rms_norm()"));
+  EXPECT_THAT([] { MultiheadAttention(MultiheadAttentionOptions(8, 2).add(qk_norm({}))); },
+              throws<c10::ValueError>("qk_norm needs a norm, such as rms_norm()"));
 }
 
 }  // namespace

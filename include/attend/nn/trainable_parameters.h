@@ -11,12 +11,12 @@ namespace attend {
 /// What a parameter is to an optimizer.
 enum class ParameterRole {
   hidden_matrix,  ///< a matrix between hidden layers: decays, and is what Muon is for
-  decayed,        ///< what else decays: embeddings, the head, and more than two dimensions
-  undecayed,      ///< biases, norms, scalars, attention sinks
+  decay,          ///< what else decays: embeddings, the head, and more than two dimensions
+  no_decay,       ///< biases, norms, scalars, attention sinks
 };
 
 /// A parameter that is trained.
-struct TrainedParameter {
+struct TrainableParameter {
   std::string name;  ///< as in the state dict
   torch::Tensor tensor;
   ParameterRole role;
@@ -27,7 +27,7 @@ struct TrainedParameter {
 /// matrix only if it is one in each of them. The matrices that a module keeps joined are one, such
 /// as the (3*E, E) of `attention.qkv`; those of experts are one for each expert.
 ///
-///     for (const auto& [name, tensor, role] : trained_parameters(*model)) ...
-std::vector<TrainedParameter> trained_parameters(const torch::nn::Module& module);
+///     for (const auto& [name, tensor, role] : trainable_parameters(*model)) ...
+std::vector<TrainableParameter> trainable_parameters(const torch::nn::Module& module);
 
 }  // namespace attend

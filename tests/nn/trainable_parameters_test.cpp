@@ -1,4 +1,4 @@
-#include "attend/nn/trained_parameters.h"
+#include "attend/nn/trainable_parameters.h"
 
 #include "attend/nn/freezing.h"
 #include "attend/nn/transformer_block.h"
@@ -15,12 +15,12 @@ using testing::ElementsAre;
 using testing::Pair;
 
 constexpr auto kHidden = ParameterRole::hidden_matrix;
-constexpr auto kDecayed = ParameterRole::decayed;
-constexpr auto kUndecayed = ParameterRole::undecayed;
+constexpr auto kDecayed = ParameterRole::decay;
+constexpr auto kUndecayed = ParameterRole::no_decay;
 
 std::vector<std::pair<std::string, ParameterRole>> roles_in(const torch::nn::Module& module) {
   std::vector<std::pair<std::string, ParameterRole>> roles;
-  for (const auto& [name, tensor, role] : trained_parameters(module)) {
+  for (const auto& [name, tensor, role] : trainable_parameters(module)) {
     EXPECT_TRUE(tensor.is_same(module.named_parameters()[name])) << name;
     roles.emplace_back(name, role);
   }

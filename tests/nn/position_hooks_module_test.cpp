@@ -1,6 +1,6 @@
 // What every position scheme must do as a module: files, dtypes, traces, edges.
 #include "attend/nn/multihead_attention.h"
-#include "nn/position_parts.h"
+#include "nn/position_hooks.h"
 #include "support/modules.h"
 #include "support/trace.h"
 
@@ -75,7 +75,8 @@ TEST_P(PositionPartModule, TracedTakesOtherPositionsPerRow) {
   auto attention = attention_with(GetParam());
   freeze(*attention);
   const auto run = [&](const Tensors& x) {
-    return attention->forward(x[0], {.positions = x[1], .causal = true, .window = 30}).output;
+    return attention->forward(x[0], {.positions = x[1], .causal = true, .sliding_window = 30})
+        .output;
   };
   const auto inputs = [](int64_t b, int64_t t) -> Tensors {
     return {torch::randn({b, t, 8}), torch::randint(90, {b, t}, torch::kLong)};

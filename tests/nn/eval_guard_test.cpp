@@ -1,4 +1,4 @@
-#include "attend/nn/eval_scope.h"
+#include "attend/nn/eval_guard.h"
 
 #include "attend/nn/transformer_block.h"
 
@@ -7,14 +7,14 @@
 namespace attend {
 namespace {
 
-TEST(EvalScope, GivesEachModuleItsOwnModeBack) {
+TEST(EvalGuard, GivesEachModuleItsOwnModeBack) {
   TransformerBlock block(8, 2);
   auto feed_forward = block->feed_forward.get<FeedForward>();
   block->train();
   feed_forward->eval();
   feed_forward->dropout->train();  // deeper than one that is not training
   {
-    const EvalScope eval(*block);
+    const EvalGuard eval(*block);
     for (const auto& module : block->modules()) EXPECT_FALSE(module->is_training());
   }
   EXPECT_TRUE(block->is_training());
@@ -23,10 +23,10 @@ TEST(EvalScope, GivesEachModuleItsOwnModeBack) {
   EXPECT_TRUE(feed_forward->dropout->is_training());
 }
 
-TEST(EvalScope, TakesAModuleOnTheStack) {
+TEST(EvalGuard, TakesAModuleOnTheStack) {
   TransformerBlockImpl block(8, 2);
   {
-    const EvalScope eval(block);
+    const EvalGuard eval(block);
     EXPECT_FALSE(block.attention->is_training());
   }
   EXPECT_TRUE(block.is_training());

@@ -12,7 +12,8 @@ namespace {
 using MixtureOptions = MixtureOfExpertsOptions;
 
 MixtureOfExperts mixture_of(int64_t embed_dim, const ExpertsOptions& experts) {
-  return MixtureOfExperts(MixtureOptions(FeedForwardOptions(embed_dim).hidden_dim(2), experts));
+  return MixtureOfExperts(
+      MixtureOptions(FeedForwardOptions(embed_dim).dim_feedforward(2), experts));
 }
 
 /// The equation for `probabilities` (tokens, N), number by number.
@@ -39,50 +40,49 @@ TEST(BalanceLoss, EqualsItsEquation) {
   for (int i = 0; i < 10; ++i) {
     const int64_t num_experts = draw(1, 6);
     const int64_t top_k = draw(1, num_experts);
-    auto mixture = mixture_of(4, ExpertsOptions(num_experts).top_k(top_k));
+    auto mixture = mixture_of(4, ExpertsOptions(num_experts).num_experts_per_tok(top_k));
     mixture->to(torch::kDouble);
     const auto x = torch::randn({draw(1, 3), draw(1, 9), 4}, torch::kDouble);
     mixture(x);
     const auto probabilities = mixture->router(x).softmax(-1).flatten(0, 1);
-    EXPECT_NEAR(mixture->balance_loss.item<double>(), balance_in_loops(probabilities, top_k),
-                1e-12);
+    EXPECT_NEAR(mixture->aux_loss.item<double>(), balance_in_loops(probabilities, top_k), 1e-12);
   }
 }
 
 TEST(BalanceLoss, IsOneForAPerfectlyBalancedRouter) {
   const torch::NoGradGuard no_grad;
-  auto mixture = mixture_of(4, ExpertsOptions(4).top_k(2));
+  auto mixture = mixture_of(4, ExpertsOptions(4).num_experts_per_tok(2));
   // Token t goes to the experts t and t + 1.
   mixture->router->weight.copy_(100 * (torch::eye(4) + torch::eye(4).roll(1, 0)));
   mixture(torch::eye(4).repeat({3, 1, 1}));
-  EXPECT_NEAR(mixture->balance_loss.item<double>(), 1.0, 1e-6);
+  EXPECT_NEAR(mixture->aux_loss.item<double>(), 1.0, 1e-6);
 }
 
 TEST(BalanceLoss, IsAllExpertsOverTheChosenWhenTheChoiceIsAlwaysTheSame) {
   const torch::NoGradGuard no_grad;
-  auto mixture = mixture_of(4, ExpertsOptions(6).top_k(2));
+  auto mixture = mixture_of(4, ExpertsOptions(6).num_experts_per_tok(2));
   mixture->router->weight.zero_().slice(0, 0, 2).fill_(100.0);
   mixture(torch::rand({2, 5, 4}) + 0.5);
-  EXPECT_NEAR(mixture->balance_loss.item<double>(), 6.0 / 2.0, 1e-5);
+  EXPECT_NEAR(mixture->aux_loss.item<double>(), 6.0 / 2.0, 1e-5);
 }
 
 TEST(BalanceLoss, IsZeroAndNotNanWithoutTokens) {
   auto mixture = mixture_of(4, ExpertsOptions(3));
   mixture(torch::zeros({2, 0, 4}));
-  mixture->balance_loss.backward();
-  EXPECT_EQ(mixture->balance_loss.item<double>(), 0.0);
+  mixture->aux_loss.backward();
+  EXPECT_EQ(mixture->aux_loss.item<double>(), 0.0);
   EXPECT_TRUE(close(mixture->router->weight.grad(), torch::zeros({3, 4}), 0.0));
 }
 
 TEST(BalanceLoss, IsThatOfTheLastForward) {
   auto mixture = mixture_of(4, ExpertsOptions(3));
-  EXPECT_FALSE(mixture->balance_loss.defined());
+  EXPECT_FALSE(mixture->aux_loss.defined());
   mixture(torch::randn({2, 5, 4}));
-  const auto first = mixture->balance_loss;
+  const auto first = mixture->aux_loss;
   mixture(torch::randn({2, 5, 4}));
-  EXPECT_FALSE(close(mixture->balance_loss, first, 0.0));
+  EXPECT_FALSE(close(mixture->aux_loss, first, 0.0));
   const auto copy = mixture->clone();
-  EXPECT_FALSE(copy->as<MixtureOfExperts>()->balance_loss.defined()) << "a clone has not run";
+  EXPECT_FALSE(copy->as<MixtureOfExperts>()->aux_loss.defined()) << "a clone has not run";
 }
 
 TEST(BalanceLoss, ItsGradientsEqualFiniteDifferences) {
@@ -92,31 +92,31 @@ TEST(BalanceLoss, ItsGradientsEqualFiniteDifferences) {
   const auto x = torch::randn({2, 3, 3}, torch::kDouble).requires_grad_();
   const auto loss = [&] {
     mixture(x);
-    return mixture->balance_loss;
+    return mixture->aux_loss;
   };
   EXPECT_TRUE(gradients_match(loss, {mixture->router->weight, x}));
 }
 
 TEST(BalanceLoss, DescendingItBalancesASkewedRouter) {
   torch::manual_seed(1);
-  auto mixture = mixture_of(4, ExpertsOptions(4).top_k(1));
+  auto mixture = mixture_of(4, ExpertsOptions(4).num_experts_per_tok(1));
   {
     const torch::NoGradGuard no_grad;
     mixture->router->weight[0].add_(1.0);
   }
   const auto x = torch::rand({1, 200, 4});
   mixture(x);
-  const double skewed = mixture->balance_loss.item<double>();
+  const double skewed = mixture->aux_loss.item<double>();
   for (int step = 0; step < 100; ++step) {
     mixture->zero_grad();
-    mixture->balance_loss.backward();
+    mixture->aux_loss.backward();
     const torch::NoGradGuard no_grad;
     mixture->router->weight.sub_(0.5 * mixture->router->weight.grad());
     const torch::AutoGradMode with_grad(true);
     mixture(x);
   }
   EXPECT_GT(skewed, 1.5);
-  EXPECT_LT(mixture->balance_loss.item<double>(), 1.1);
+  EXPECT_LT(mixture->aux_loss.item<double>(), 1.1);
 }
 
 TEST(BalanceLoss, OfAModuleIsTheSumOverItsMixtures) {
@@ -125,16 +125,16 @@ TEST(BalanceLoss, OfAModuleIsTheSumOverItsMixtures) {
   auto idle = mixture_of(4, ExpertsOptions(2));
   torch::nn::ModuleList model(first, torch::nn::ModuleList(second), idle);
   second(first(torch::randn({2, 5, 4})));
-  EXPECT_TRUE(close(balance_loss(*model), first->balance_loss + second->balance_loss, 1e-6));
-  EXPECT_TRUE(close(balance_loss(*first), first->balance_loss, 0.0));
-  balance_loss(*model).backward();
+  EXPECT_TRUE(close(router_aux_loss(*model), first->aux_loss + second->aux_loss, 1e-6));
+  EXPECT_TRUE(close(router_aux_loss(*first), first->aux_loss, 0.0));
+  router_aux_loss(*model).backward();
   EXPECT_TRUE(first->router->weight.grad().ne(0).any().item<bool>());
   EXPECT_TRUE(second->router->weight.grad().ne(0).any().item<bool>());
 }
 
 TEST(BalanceLoss, OfAModuleWithoutMixturesIsZero) {
-  EXPECT_TRUE(close(balance_loss(*FeedForward(FeedForwardOptions(4))), torch::zeros({}), 0.0));
-  EXPECT_TRUE(close(balance_loss(*mixture_of(4, 3)), torch::zeros({}), 0.0)) << "has not run";
+  EXPECT_TRUE(close(router_aux_loss(*FeedForward(FeedForwardOptions(4))), torch::zeros({}), 0.0));
+  EXPECT_TRUE(close(router_aux_loss(*mixture_of(4, 3)), torch::zeros({}), 0.0)) << "has not run";
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What every part of attention must do, whatever it is for; each has a file for that.
 #include "attend/nn/attention_sinks.h"
 #include "attend/nn/output_gate.h"
-#include "attend/nn/query_key_norm.h"
+#include "attend/nn/qk_norm.h"
 #include "attend/nn/sliding_window.h"
 #include "attend/nn/smeared_keys.h"
 #include "attend/nn/soft_cap.h"
@@ -17,7 +17,7 @@
 namespace attend {
 namespace {
 
-struct AttentionParts : FixedSeed, testing::TestWithParam<AttentionPartFactory> {
+struct AttentionParts : FixedSeed, testing::TestWithParam<AttentionHookFactory> {
   /// Four heads of queries over two of keys and values.
   static MultiheadAttentionOptions options() {
     return MultiheadAttentionOptions(8, 4).num_kv_heads(2).head_dim(3).add(GetParam());
@@ -27,7 +27,7 @@ struct AttentionParts : FixedSeed, testing::TestWithParam<AttentionPartFactory> 
   static torch::Tensor run(MultiheadAttention attention, const torch::Tensor& x,
                            const AttentionArgs& args = {.causal = true}) {
     torch::Tensor first_values;
-    LayerState state;
+    ForwardState state;
     state.first_values = &first_values;
     const auto h = attention->forward(x, args, state).output;
     return attention->forward(h, args, state).output;
@@ -110,10 +110,10 @@ TEST_P(AttentionParts, GiveZerosWhereAQueryMaySeeNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AttentionParts,
-                         testing::Values(query_key_norm(), query_key_norm(layer_norm()),
-                                         output_gate(), output_gate(GateWidth::element),
-                                         attention_sinks(), soft_cap(1.5), sliding_window(2),
-                                         smeared_keys(), value_residual()),
+                         testing::Values(qk_norm(), qk_norm(layer_norm()), output_gate(),
+                                         output_gate(GateWidth::element), attention_sinks(),
+                                         soft_cap(1.5), sliding_window(2), smeared_keys(),
+                                         value_residual()),
                          [](const auto& info) {
                            return info.param.name + "_" + std::to_string(info.index);
                          });

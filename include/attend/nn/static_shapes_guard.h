@@ -6,13 +6,13 @@ namespace attend {
 /// another one, for formats that cannot describe such a tensor. `MixtureOfExperts` then sends all
 /// tokens through all experts, and weighs those not chosen by 0.
 ///
-///     const StaticShapes static_shapes;
-class StaticShapes {
+///     const StaticShapesGuard static_shapes_guard;
+class StaticShapesGuard {
  public:
-  StaticShapes();
-  ~StaticShapes();
-  StaticShapes(const StaticShapes&) = delete;
-  StaticShapes& operator=(const StaticShapes&) = delete;
+  StaticShapesGuard();
+  ~StaticShapesGuard();
+  StaticShapesGuard(const StaticShapesGuard&) = delete;
+  StaticShapesGuard& operator=(const StaticShapesGuard&) = delete;
 
   /// Whether one is alive on this thread.
   static bool wanted();

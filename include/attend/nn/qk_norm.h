@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/attention_part.h"
+#include "attend/nn/attention_hook.h"
 #include "attend/nn/module_factory.h"
 #include "attend/nn/norms.h"
 
@@ -16,12 +16,12 @@ namespace attend {
 ///
 /// State dict: `query` and `key`, a norm of width D each, the same for all heads.
 ///
-///     QueryKeyNorm norm(16, rms_norm());
-class QueryKeyNormImpl : public torch::nn::Cloneable<QueryKeyNormImpl>, public AttentionPart {
+///     QKNorm norm(16, rms_norm());
+class QKNormImpl : public torch::nn::Cloneable<QKNormImpl>, public AttentionHook {
  public:
-  QueryKeyNormImpl(int64_t head_dim, ModuleFactory norm);
+  QKNormImpl(int64_t head_dim, ModuleFactory norm);
 
-  void on_heads(Heads& heads) override;
+  void after_projection(AttentionContext& context) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -31,9 +31,9 @@ class QueryKeyNormImpl : public torch::nn::Cloneable<QueryKeyNormImpl>, public A
   torch::nn::AnyModule query;
   torch::nn::AnyModule key;
 };
-TORCH_MODULE(QueryKeyNorm);
+TORCH_MODULE(QKNorm);
 
-/// Makes a `QueryKeyNorm`: `.add(query_key_norm()).add(rotary())`, as in Qwen3.
-AttentionPartFactory query_key_norm(ModuleFactory norm = rms_norm());
+/// Makes a `QKNorm`: `.add(qk_norm()).add(rotary())`, as in Qwen3.
+AttentionHookFactory qk_norm(ModuleFactory norm = rms_norm());
 
 }  // namespace attend

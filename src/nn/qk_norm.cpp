@@ -1,0 +1,38 @@
+#include "attend/nn/qk_norm.h"
+
+#include "nn/checks.h"
+
+#include <utility>
+
+namespace attend {
+
+QKNormImpl::QKNormImpl(int64_t head_dim, ModuleFactory norm)
+    : head_dim(head_dim), norm(std::move(norm)) {
+  reset();
+}
+
+void QKNormImpl::reset() {
+  check_positive("head_dim", head_dim);
+  TORCH_CHECK_VALUE(norm, "qk_norm needs a norm, such as rms_norm(), found none");
+  query = norm(head_dim);
+  key = norm(head_dim);
+  register_module("query", query.ptr());
+  register_module("key", key.ptr());
+}
+
+void QKNormImpl::after_projection(AttentionContext& context) {
+  context.query = query.forward(context.query);
+  context.key = key.forward(context.key);
+}
+
+void QKNormImpl::pretty_print(std::ostream& stream) const {
+  stream << "attend::QKNorm(head_dim=" << head_dim << ")";
+}
+
+AttentionHookFactory qk_norm(ModuleFactory norm) {
+  return {"qk_norm", [norm = std::move(norm)](const AttentionDims& shape) {
+            return std::make_shared<QKNormImpl>(shape.head_dim, norm);
+          }};
+}
+
+}  // namespace attend

@@ -1,0 +1,31 @@
+#include "attend/nn/static_shapes_guard.h"
+
+#include "attend/nn/mixture_of_experts.h"
+#include "support/close.h"
+
+namespace attend {
+namespace {
+
+TEST(StaticShapesGuard, AreWantedWhileOneIsAlive) {
+  EXPECT_FALSE(StaticShapesGuard::wanted());
+  {
+    const StaticShapesGuard outer;
+    EXPECT_TRUE(StaticShapesGuard::wanted());
+    { const StaticShapesGuard inner; }
+    EXPECT_TRUE(StaticShapesGuard::wanted());
+  }
+  EXPECT_FALSE(StaticShapesGuard::wanted());
+}
+
+TEST(StaticShapesGuard, LeaveWhatAMixtureOfExpertsGives) {
+  MixtureOfExperts mixture(MixtureOfExpertsOptions(8, 4));
+  for (const auto& shape : {std::vector<int64_t>{2, 5, 8}, {3, 8}, {0, 8}}) {
+    const auto x = torch::randn(shape);
+    const auto routed = mixture(x);
+    const StaticShapesGuard static_shapes_guard;
+    EXPECT_TRUE(close(mixture(x), routed, 1e-6));
+  }
+}
+
+}  // namespace
+}  // namespace attend
