@@ -1,4 +1,4 @@
-#include "attend/nearest_name.h"
+#include "nearest_name.h"
 
 #include <gtest/gtest.h>
 

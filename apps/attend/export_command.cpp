@@ -1,10 +1,10 @@
-#include "attend/export/export_plan.h"
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
-#include "attend/io/utf8.h"
+#include "attend/model_export/export_plan.h"
 #include "choice.h"
 #include "commands.h"
 #include "export_format.h"
+#include "io/utf8.h"
 #include "run_option.h"
 
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 #include "inspect_run.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
-#include "attend/io/utf8.h"
 #include "attend/models/flops.h"
 #include "attend/train/run.h"
+#include "io/files.h"
+#include "io/utf8.h"
 #include "number_text.h"
 
 #include <fmt/format.h>

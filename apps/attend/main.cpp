@@ -1,9 +1,9 @@
 // attend: train, measure, use and export small transformers.
 
 #include "attend/input_error.h"
-#include "attend/nearest_name.h"
 #include "commands.h"
 #include "help_formatter.h"
+#include "nearest_name.h"
 #include "stopped.h"
 #include "terminal.h"
 

@@ -1,7 +1,7 @@
 #include "prompt.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "terminal.h"
 
 #include <iostream>

@@ -1,7 +1,7 @@
 #include "recipe_folder.h"
 
 #include "attend/input_error.h"
-#include "attend/nearest_name.h"
+#include "nearest_name.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "sample_report.h"
 
-#include "attend/io/utf8.h"
 #include "attend/models/generation.h"
 #include "attend/train/answer.h"
+#include "io/utf8.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "tensor_table.h"
 
-#include "attend/io/utf8.h"
+#include "io/utf8.h"
 #include "number_text.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,5 @@
 #include "attend/export/onnx.h"
 
-#include "attend/io/files.h"
-#include "attend/io/utf8.h"
 #include "export/export_scope.h"
 #include "export/numbered_names.h"
 #include "export/onnx/serialize.h"
@@ -10,6 +8,8 @@
 #include "export/program/traced_program.h"
 #include "export/prove.h"
 #include "export/traced_calls.h"
+#include "io/files.h"
+#include "io/utf8.h"
 
 #include <tuple>
 

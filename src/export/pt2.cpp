@@ -1,13 +1,13 @@
 #include "attend/export/pt2.h"
 
 #include "attend/export/pt2_program.h"
-#include "attend/io/files.h"
-#include "attend/io/utf8.h"
 #include "export/export_scope.h"
 #include "export/program/traced_program.h"
 #include "export/prove.h"
 #include "export/pt2/read_pt2.h"
 #include "export/pt2/write_archive.h"
+#include "io/files.h"
+#include "io/utf8.h"
 #include "io/zip_archive.h"
 
 namespace attend {

@@ -1,11 +1,11 @@
 #include "attend/export/torchscript.h"
 
-#include "attend/io/files.h"
 #include "export/check_options.h"
 #include "export/export_scope.h"
 #include "export/frozen_size.h"
 #include "export/prove.h"
 #include "export/trace.h"
+#include "io/files.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>

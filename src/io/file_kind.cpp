@@ -1,7 +1,7 @@
 #include "attend/io/file_kind.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "io/safetensors_layout.h"
 #include "io/zip_archive.h"
 

@@ -1,8 +1,8 @@
 #include "attend/io/safetensors.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "attend/io/safetensors_header.h"
+#include "io/files.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

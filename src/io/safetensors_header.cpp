@@ -1,7 +1,7 @@
 #include "attend/io/safetensors_header.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "io/parse_json.h"
 #include "io/safetensors_layout.h"
 

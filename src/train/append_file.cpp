@@ -1,6 +1,6 @@
-#include "attend/train/append_file.h"
+#include "train/append_file.h"
 
-#include "attend/io/files.h"
+#include "io/files.h"
 
 #include <cerrno>
 

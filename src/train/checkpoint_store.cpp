@@ -1,9 +1,9 @@
 #include "attend/train/checkpoint_store.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "attend/io/safetensors.h"
-#include "attend/train/checksum.h"
+#include "io/files.h"
+#include "train/checksum.h"
 #include "train/trainer_state_json.h"
 
 #include <fmt/format.h>

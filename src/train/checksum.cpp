@@ -1,6 +1,6 @@
-#include "attend/train/checksum.h"
+#include "train/checksum.h"
 
-#include "attend/io/files.h"
+#include "io/files.h"
 
 #include <isa-l/crc.h>
 

@@ -1,6 +1,6 @@
 #include "attend/train/embedding_files.h"
 
-#include "attend/io/files.h"
+#include "io/files.h"
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>

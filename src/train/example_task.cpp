@@ -1,7 +1,7 @@
 #include "attend/train/example_task.h"
 
 #include "attend/input_error.h"
-#include "attend/train/checksum.h"
+#include "train/checksum.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 #include "attend/train/metrics_log.h"
 
-#include "attend/io/files.h"
+#include "io/files.h"
+#include "train/append_file.h"
 
 #include <nlohmann/json.hpp>
 
@@ -34,7 +35,7 @@ AppendFile open_log(const std::filesystem::path& path, int64_t resumed_step) {
 }  // namespace
 
 MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t resumed_step)
-    : file_(open_log(path, resumed_step)) {}
+    : file_(std::make_shared<AppendFile>(open_log(path, resumed_step))) {}
 
 void MetricsLog::on_progress(const Progress& progress) {
   nlohmann::ordered_json line{{"step", progress.step}, {"train_loss", progress.train_loss}};
@@ -45,14 +46,14 @@ void MetricsLog::on_progress(const Progress& progress) {
                {"tokens_per_second", progress.tokens_per_second},
                {"memory", progress.memory},
                {"skipped_steps", progress.skipped_steps}});
-  file_.append(line.dump() + "\n");
+  file_->append(line.dump() + "\n");
 }
 
 void MetricsLog::on_evaluation(int64_t step, const Evaluation& evaluation) {
   nlohmann::ordered_json line{
       {"step", step}, {"val_loss", evaluation.loss}, {"val_targets", evaluation.targets}};
   if (evaluation.accuracy) line["val_accuracy"] = *evaluation.accuracy;
-  file_.append(line.dump() + "\n");
+  file_->append(line.dump() + "\n");
 }
 
 }  // namespace attend::train

@@ -1,4 +1,4 @@
-#include "attend/train/process_memory.h"
+#include "train/process_memory.h"
 
 #include <sys/resource.h>
 

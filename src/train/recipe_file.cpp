@@ -1,8 +1,8 @@
 // The recipe's file form. Apart from recipe.cpp because toml++ is slow to compile.
 #include "attend/input_error.h"
-#include "attend/io/files.h"
-#include "attend/nearest_name.h"
 #include "attend/train/recipe.h"
+#include "io/files.h"
+#include "nearest_name.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

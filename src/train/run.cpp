@@ -1,13 +1,14 @@
 #include "attend/train/run.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "attend/io/safetensors.h"
+#include "attend/io/subword_tokenizer.h"
+#include "attend/io/tokenizers.h"
 #include "attend/nn/parameter_count.h"
-#include "attend/train/checksum.h"
 #include "attend/train/embedding_files.h"
-#include "attend/train/subword_tokenizer.h"
-#include "attend/train/tokenizers.h"
+#include "io/files.h"
+#include "train/checksum.h"
+#include "train/run_lock.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -205,7 +206,7 @@ bool is_file_of_run(const fs::path& run, const fs::path& file) {
          std::ranges::any_of(kFilesOfRun, [&](const char* own) { return name == own; });
 }
 
-std::unique_ptr<RunLock> create_run(const fs::path& directory, const Recipe& recipe,
+std::shared_ptr<RunLock> create_run(const fs::path& directory, const Recipe& recipe,
                                     const Task& task, bool overwrite) {
   check_is_free(directory, overwrite);
   std::error_code error;
@@ -214,7 +215,7 @@ std::unique_ptr<RunLock> create_run(const fs::path& directory, const Recipe& rec
     throw InputError(fmt::format("{} cannot be made: {}", directory.string(),
                                  error ? error.message() : "a file of that name exists"));
   }
-  auto lock = std::make_unique<RunLock>(directory);
+  auto lock = std::make_shared<RunLock>(directory);
   // Again, since another process may have made a run there in between.
   if (check_is_free(directory, overwrite)) move_old_run(directory);
   remove_fragments(directory);
@@ -293,10 +294,10 @@ Recipe recipe_of_run(const fs::path& directory) {
   return recipe;
 }
 
-std::unique_ptr<RunLock> reopen_run(const fs::path& directory, const Recipe& recipe,
+std::shared_ptr<RunLock> reopen_run(const fs::path& directory, const Recipe& recipe,
                                     const Task& task) {
   check_is_run(directory);
-  auto lock = std::make_unique<RunLock>(directory);  // first, so that what is checked stays
+  auto lock = std::make_shared<RunLock>(directory);  // first, so that what is checked stays
   const auto record = read_data_record(directory);
   auto differences = differences_of(record.fixed, fixed_values(recipe));
   compare("checksum of the data", record.checksum, task.data_checksum(), differences);

@@ -1,4 +1,4 @@
-#include "attend/train/senses_grammar.h"
+#include "train/senses_grammar.h"
 
 #include <array>
 #include <iterator>

@@ -1,7 +1,7 @@
 #include "attend/train/task.h"
 
 #include "attend/input_error.h"
-#include "attend/nearest_name.h"
+#include "nearest_name.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 #include "attend/train/tensorboard_log.h"
 
-#include "attend/train/checksum.h"
+#include "train/append_file.h"
+#include "train/checksum.h"
 
 #include <fmt/format.h>
 #include <protozero/pbf_builder.hpp>
@@ -117,9 +118,9 @@ AppendFile open_log(const fs::path& directory) {
 }  // namespace
 
 TensorBoardLog::TensorBoardLog(const fs::path& directory, int64_t resumed_step)
-    : file_(open_log(directory)) {
-  file_.append(record(version_event()));
-  if (resumed_step > 0) file_.append(record(restart_event(resumed_step + 1)));
+    : file_(std::make_shared<AppendFile>(open_log(directory))) {
+  file_->append(record(version_event()));
+  if (resumed_step > 0) file_->append(record(restart_event(resumed_step + 1)));
 }
 
 void TensorBoardLog::on_progress(const Progress& progress) {
@@ -129,13 +130,13 @@ void TensorBoardLog::on_progress(const Progress& progress) {
                               {"train/tokens_per_second", progress.tokens_per_second},
                               {"train/memory", static_cast<double>(progress.memory)}};
   if (progress.accuracy) scalars.push_back({"train/accuracy", *progress.accuracy});
-  file_.append(record(scalars_event(progress.step, scalars)));
+  file_->append(record(scalars_event(progress.step, scalars)));
 }
 
 void TensorBoardLog::on_evaluation(int64_t step, const Evaluation& evaluation) {
   std::vector<Scalar> scalars{{"val/loss", evaluation.loss}};
   if (evaluation.accuracy) scalars.push_back({"val/accuracy", *evaluation.accuracy});
-  file_.append(record(scalars_event(step, scalars)));
+  file_->append(record(scalars_event(step, scalars)));
 }
 
 }  // namespace attend::train

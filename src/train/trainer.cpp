@@ -3,8 +3,8 @@
 #include "attend/io/safetensors.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/train/loss.h"
-#include "attend/train/process_memory.h"
 #include "train/autocast_scope.h"
+#include "train/process_memory.h"
 #include "train/random_states.h"
 
 #include <fmt/format.h>

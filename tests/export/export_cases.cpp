@@ -16,11 +16,11 @@
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
 #include "attend/export/torchscript.h"
-#include "attend/io/files.h"
 #include "attend/nn/eval_guard.h"
 #include "export/export_case.h"
 #include "export/onnx/node_types.h"
 #include "export/unused_rules.h"
+#include "io/files.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #include "attend/export/onnx.h"
 
-#include "attend/io/files.h"
 #include "attend/models/language_model.h"
+#include "io/files.h"
 #include "support/onnx_file.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"

@@ -1,10 +1,10 @@
 // What every format refuses, since the file would be another than the module, and what it takes.
-#include "attend/export/export_plan.h"
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
 #include "attend/export/pt2_program.h"
 #include "attend/export/torchscript.h"
 #include "attend/input_error.h"
+#include "attend/model_export/export_plan.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 

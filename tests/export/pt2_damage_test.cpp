@@ -3,7 +3,7 @@
 #include "attend/export/pt2.h"
 #include "attend/export/pt2_program.h"
 #include "attend/input_error.h"
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "support/archive.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"

@@ -1,9 +1,9 @@
 #include "attend/export/pt2.h"
 
-#include "attend/export/export_plan.h"
 #include "attend/export/pt2_program.h"
 #include "attend/input_error.h"
-#include "attend/io/files.h"
+#include "attend/model_export/export_plan.h"
+#include "io/files.h"
 #include "support/archive.h"
 #include "support/close.h"
 #include "support/freezing_modules.h"

@@ -9,8 +9,8 @@
 
 #include "attend/export/pt2_program.h"
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "export/export_case.h"
+#include "io/files.h"
 
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/csrc/jit/serialization/pickle.h>

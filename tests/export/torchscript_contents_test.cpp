@@ -2,7 +2,7 @@
 
 #include "attend/export/torchscript.h"
 #include "attend/input_error.h"
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 

@@ -1,7 +1,7 @@
 #include "attend/export/torchscript.h"
 
-#include "attend/io/files.h"
 #include "attend/models/language_model.h"
+#include "io/files.h"
 #include "support/close.h"
 #include "support/freezing_modules.h"
 #include "support/temporary_directory.h"

@@ -1,4 +1,4 @@
-#include "attend/io/files.h"
+#include "io/files.h"
 
 #include "attend/input_error.h"
 #include "support/temporary_directory.h"

@@ -1,7 +1,7 @@
 #include "io/zip_archive.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "support/archive.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"

@@ -1,6 +1,6 @@
 #include "support/event_file.h"
 
-#include "attend/io/files.h"
+#include "io/files.h"
 
 #include <cstring>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 #include "support/onnx_file.h"
 
-#include "attend/io/files.h"
+#include "io/files.h"
 
 #include <protozero/pbf_reader.hpp>
 

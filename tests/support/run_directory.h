@@ -1,7 +1,7 @@
 #pragma once
 
-#include "attend/io/files.h"
 #include "attend/train/run.h"
+#include "io/files.h"
 #include "support/small_runs.h"
 #include "support/temporary_directory.h"
 
@@ -47,7 +47,7 @@ class RunDirectory : public testing::Test {
   std::filesystem::path path_ = directory_ / "deep" / "run";
   Recipe recipe_;
   std::unique_ptr<Task> task_;
-  std::unique_ptr<RunLock> lock_;
+  std::shared_ptr<RunLock> lock_;
   TrainResult outcome_;
   std::optional<Checkpoint> snapshot_;
   std::optional<Model> model_;

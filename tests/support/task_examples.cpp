@@ -1,7 +1,7 @@
 #include "support/task_examples.h"
 
-#include "attend/io/files.h"
 #include "attend/train/answer.h"
+#include "io/files.h"
 
 namespace attend::train {
 namespace {

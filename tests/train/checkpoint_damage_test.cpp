@@ -1,6 +1,6 @@
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "attend/train/checkpoint_store.h"
+#include "io/files.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
 

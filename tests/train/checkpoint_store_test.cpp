@@ -1,6 +1,6 @@
 #include "attend/train/checkpoint_store.h"
 
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "support/small_runs.h"
 #include "support/temporary_directory.h"
 

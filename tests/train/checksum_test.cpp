@@ -1,7 +1,7 @@
-#include "attend/train/checksum.h"
+#include "train/checksum.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "support/random_text.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"

@@ -1,6 +1,6 @@
 #include "attend/train/embedding_files.h"
 
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"

@@ -1,7 +1,7 @@
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "attend/train/read_labelled_lines.h"
 #include "attend/train/task.h"
+#include "io/files.h"
 #include "support/random_text.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"

@@ -1,5 +1,5 @@
-#include "attend/io/files.h"
 #include "attend/train/read_labelled_lines.h"
+#include "io/files.h"
 #include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 #include "attend/train/metrics_log.h"
 
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 

@@ -1,8 +1,8 @@
 #include "attend/train/recipe.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "attend/train/task.h"
+#include "io/files.h"
 #include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>

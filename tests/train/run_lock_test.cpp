@@ -1,4 +1,4 @@
-#include "attend/train/run_lock.h"
+#include "train/run_lock.h"
 
 #include "attend/input_error.h"
 #include "attend/train/run.h"

@@ -1,8 +1,9 @@
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "attend/train/run.h"
+#include "io/files.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
+#include "train/run_lock.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 #include "attend/train/run.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "attend/io/safetensors.h"
+#include "io/files.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
 

@@ -1,5 +1,5 @@
 
-#include "attend/train/senses_grammar.h"
+#include "train/senses_grammar.h"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 #include "attend/input_error.h"
-#include "attend/train/senses_grammar.h"
 #include "attend/train/task.h"
+#include "train/senses_grammar.h"
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "attend/train/loss.h"
 #include "attend/train/task.h"
+#include "io/files.h"
 #include "support/small_runs.h"
 #include "support/task_examples.h"
 #include "support/throws.h"

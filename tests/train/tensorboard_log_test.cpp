@@ -1,6 +1,6 @@
 #include "attend/train/tensorboard_log.h"
 
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "support/event_file.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"

@@ -1,6 +1,6 @@
 #include "attend/input_error.h"
-#include "attend/io/files.h"
 #include "attend/train/task.h"
+#include "io/files.h"
 #include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #include "attend/train/training_run.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
+#include "io/files.h"
 #include "support/small_runs.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"

@@ -1,11 +1,13 @@
 #pragma once
 
-#include "attend/train/append_file.h"
 #include "attend/train/observer.h"
 
 #include <filesystem>
+#include <memory>
 
 namespace attend::train {
+
+class AppendFile;
 
 /// Writes each report of a run as a line of JSON: `{"step": 10, "loss": 2.1, ...}` for progress,
 /// with the names and units of `Progress`, `{"step": 100, "val_loss": 1.9, ...}` for an evaluation.
@@ -23,7 +25,7 @@ class MetricsLog : public Observer {
   void on_evaluation(int64_t step, const Evaluation& evaluation) override;
 
  private:
-  AppendFile file_;
+  std::shared_ptr<AppendFile> file_;
 };
 
 }  // namespace attend::train

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "attend/io/tokenizers.h"
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
 #include "attend/models/sequence_classifier.h"
-#include "attend/train/tokenizers.h"
 #include "attend/train/training_config.h"
 
 #include <array>

@@ -5,7 +5,6 @@
 #include "attend/train/checkpoint_store.h"
 #include "attend/train/model.h"
 #include "attend/train/recipe.h"
-#include "attend/train/run_lock.h"
 #include "attend/train/task.h"
 #include "attend/train/trainer.h"
 
@@ -17,6 +16,8 @@
 #include <vector>
 
 namespace attend::train {
+
+class RunLock;
 
 /// What a run directory holds, besides the files of its tokenizer (see Tokenizer::files) and of the
 /// embedding projector (see EmbeddingFiles).
@@ -58,7 +59,7 @@ struct Run {
 /// it, or it exists and is not empty, unless `overwrite`: then the files of the run that it holds,
 /// and nothing else, go to its folder `replaced`, where they stay until `finish_run`; without a
 /// recipe.toml it is no run, and is refused.
-std::unique_ptr<RunLock> create_run(const std::filesystem::path& directory, const Recipe& recipe,
+std::shared_ptr<RunLock> create_run(const std::filesystem::path& directory, const Recipe& recipe,
                                     const Task& task, bool overwrite);
 
 /// Keeps in a run directory what the trainer says must not be lost.
@@ -92,7 +93,7 @@ Recipe recipe_of_run(const std::filesystem::path& directory);
 /// Makes ready to go on with a run: keeps other processes from it as long as the result lives.
 /// Throws InputError, listing each difference, for another task, model, optimizer, seed, vocabulary
 /// or data than it was begun with; other values of training may differ.
-std::unique_ptr<RunLock> reopen_run(const std::filesystem::path& directory, const Recipe& recipe,
+std::shared_ptr<RunLock> reopen_run(const std::filesystem::path& directory, const Recipe& recipe,
                                     const Task& task);
 
 /// Writes the recipe that a reopened run goes on with.

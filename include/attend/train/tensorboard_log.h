@@ -1,11 +1,13 @@
 #pragma once
 
-#include "attend/train/append_file.h"
 #include "attend/train/observer.h"
 
 #include <filesystem>
+#include <memory>
 
 namespace attend::train {
+
+class AppendFile;
 
 /// Writes the reports of a run as an event file of TensorBoard,
 /// `events.out.tfevents.<time>.<host>`: the scalars train/loss, train/learning_rate,
@@ -25,7 +27,7 @@ class TensorBoardLog : public Observer {
   void on_evaluation(int64_t step, const Evaluation& evaluation) override;
 
  private:
-  AppendFile file_;
+  std::shared_ptr<AppendFile> file_;
 };
 
 }  // namespace attend::train

@@ -72,7 +72,7 @@ class TrainingRun {
   Recipe recipe_;
   TrainingSetup prepared_;
   std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<RunLock> lock_;
+  std::shared_ptr<RunLock> lock_;
   TrainerState begun_;
   std::vector<std::string> damaged_;
 };

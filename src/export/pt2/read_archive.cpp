@@ -1,10 +1,10 @@
 #include "export/pt2/read_archive.h"
 
 #include "attend/input_error.h"
-#include "attend/io/utf8.h"
 #include "export/pt2/archive_layout.h"
 #include "export/pt2/parse_program.h"
 #include "export/pt2/read_weights.h"
+#include "io/utf8.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
 #include "attend/input_error.h"
-#include "attend/io/files.h"
-#include "attend/train/checksum.h"
+#include "attend/io/tokenizers.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
 #include "attend/train/read_labelled_lines.h"
-#include "attend/train/tokenizers.h"
+#include "io/files.h"
+#include "train/checksum.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "attend/io/vocabulary.h"
 #include "attend/train/answer.h"
 #include "attend/train/example_task.h"
-#include "attend/train/senses_grammar.h"
 #include "train/check_context.h"
+#include "train/senses_grammar.h"
 #include "train/tasks/tasks.h"
 
 namespace attend::train {

@@ -1,7 +1,7 @@
 #include "attend/input_error.h"
-#include "attend/io/files.h"
-#include "attend/train/checksum.h"
-#include "attend/train/tokenizers.h"
+#include "attend/io/tokenizers.h"
+#include "io/files.h"
+#include "train/checksum.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,7 @@
 // Calls what each library that attend::train links is used for, and tokenizers; trains as README.md
 // shows it.
-#include <attend/train/checksum.h>
+#include <attend/io/tokenizers.h>
 #include <attend/train/read_labelled_lines.h>
-#include <attend/train/tokenizers.h>
 #include <attend/train/training_run.h>
 
 #include <fstream>
@@ -19,12 +18,13 @@ bool trains() {
 
 int main() {
   // The program has its own std::cout then, which a module must not take for another one.
-  std::cout << "subwords, tables, recipes and checksums\n";
+  std::cout << "subwords, tables and recipes\n";
+  using namespace attend;
   using namespace attend::train;
   std::ofstream("table.csv") << "text,label\none,a\ntwo,b\n";
   const auto lines = read_labelled_lines("table.csv");
   const auto tokenizer = make_tokenizer(TokenizerKind::subword, "one two one two", 265);
   const bool kept = tokenizer->decode(tokenizer->encode(lines.texts[1])) == "two";
   const bool written = to_toml(find_task("senses").defaults).find("senses") != std::string::npos;
-  return trains() && kept && written && crc32c("123456789") == 0xE3069283 ? 0 : 1;
+  return trains() && kept && written ? 0 : 1;
 }

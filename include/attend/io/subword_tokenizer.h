@@ -4,7 +4,7 @@
 
 #include <memory>
 
-namespace attend::train {
+namespace attend {
 
 /// The file of a run directory that holds the subwords, as SentencePiece keeps them.
 inline constexpr const char* kSubwordFile = "tokenizer.model";
@@ -52,4 +52,4 @@ class SubwordTokenizer : public Tokenizer {
   std::vector<std::string> tokens_;     // the bytes that each stands for
 };
 
-}  // namespace attend::train
+}  // namespace attend

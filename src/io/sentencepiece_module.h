@@ -7,7 +7,7 @@
 // FLAGS_minloglevel, of other types, so a program that links both corrupts its memory. The module
 // alone links SentencePiece, and is opened so that it sees its own symbols first. No exception, no
 // memory to free and no type of the standard library crosses over. Private to src/train.
-namespace attend::train {
+namespace attend {
 
 /// Where a function of the module puts bytes: `append` is called with `target`.
 struct BytesSink {
@@ -43,4 +43,4 @@ struct SentencePieceModule {
 inline constexpr const char* kSentencePieceFunction = "attend_sentencepiece";
 using SentencePieceFunction = const SentencePieceModule* (*)() noexcept;
 
-}  // namespace attend::train
+}  // namespace attend

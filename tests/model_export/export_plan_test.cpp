@@ -1,4 +1,4 @@
-#include "attend/export/export_plan.h"
+#include "attend/model_export/export_plan.h"
 
 #include "attend/models/generation.h"
 #include "attend/ops/attention_recorder.h"

@@ -1,7 +1,7 @@
 #include "attend/input_error.h"
-#include "attend/io/files.h"
-#include "attend/train/subword_tokenizer.h"
-#include "attend/train/tokenizers.h"
+#include "attend/io/subword_tokenizer.h"
+#include "attend/io/tokenizers.h"
+#include "io/files.h"
 #include "support/random_text.h"
 #include "support/seed.h"
 #include "support/subwords.h"
@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace attend::train {
+namespace attend {
 namespace {
 
 /// Loads a tokenizer from such files; whatever is in them, it works or is refused.
@@ -65,4 +65,4 @@ TEST(DamagedTokenizers, DeeplyNestedFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace attend::train
+}  // namespace attend

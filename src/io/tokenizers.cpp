@@ -1,16 +1,16 @@
-#include "attend/train/tokenizers.h"
+#include "attend/io/tokenizers.h"
 
 #include "attend/input_error.h"
 #include "attend/io/byte_tokenizer.h"
-#include "attend/io/files.h"
-#include "attend/io/utf8.h"
+#include "attend/io/subword_tokenizer.h"
 #include "attend/io/vocabulary.h"
-#include "attend/train/subword_tokenizer.h"
+#include "io/files.h"
+#include "io/utf8.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace attend::train {
+namespace attend {
 namespace {
 
 namespace fs = std::filesystem;
@@ -74,4 +74,4 @@ std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   }
 }
 
-}  // namespace attend::train
+}  // namespace attend

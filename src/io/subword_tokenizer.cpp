@@ -1,8 +1,8 @@
-#include "attend/train/subword_tokenizer.h"
+#include "attend/io/subword_tokenizer.h"
 
 #include "attend/input_error.h"
-#include "attend/io/utf8.h"
-#include "load_sentencepiece.h"
+#include "io/load_sentencepiece.h"
+#include "io/utf8.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <limits>
 
-namespace attend::train {
+namespace attend {
 namespace {
 
 BytesSink append_to(std::string& text) {
@@ -112,4 +112,4 @@ std::map<std::string, std::string> SubwordTokenizer::files() const {
   return {{kTokenizerFile, "{\"unit\": \"subword\"}\n"}, {kSubwordFile, model_}};
 }
 
-}  // namespace attend::train
+}  // namespace attend

@@ -1,4 +1,4 @@
-#include "export/growing_cache.h"
+#include "model_export/growing_cache.h"
 
 #include "attend/ops/positions.h"
 

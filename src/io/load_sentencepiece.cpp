@@ -1,11 +1,11 @@
-#include "load_sentencepiece.h"
+#include "io/load_sentencepiece.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <stdexcept>
 
-namespace attend::train {
+namespace attend {
 namespace {
 
 /// Its name alone: programs have its folder among those in which they look for libraries.
@@ -37,4 +37,4 @@ const SentencePieceModule& load_sentencepiece() {
   return *module;
 }
 
-}  // namespace attend::train
+}  // namespace attend

@@ -1,15 +1,15 @@
-#include "attend/train/tokenizers.h"
+#include "attend/io/tokenizers.h"
 
 #include "attend/input_error.h"
-#include "attend/io/files.h"
+#include "attend/io/subword_tokenizer.h"
 #include "attend/io/vocabulary.h"
-#include "attend/train/subword_tokenizer.h"
+#include "io/files.h"
 #include "support/subwords.h"
 #include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>
 
-namespace attend::train {
+namespace attend {
 namespace {
 
 using testing::HasSubstr;
@@ -110,4 +110,4 @@ TEST(LoadTokenizer, NamesTheFileThatIsWrong) {
 }
 
 }  // namespace
-}  // namespace attend::train
+}  // namespace attend

@@ -1,10 +1,10 @@
-#include "attend/export/export_plan.h"
+#include "attend/model_export/export_plan.h"
 
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
 #include "attend/ops/attention_recorder.h"
-#include "export/growing_cache.h"
-#include "export/torchscript_source.h"
+#include "model_export/growing_cache.h"
+#include "model_export/torchscript_source.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones_like.h>

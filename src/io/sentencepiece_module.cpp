@@ -1,7 +1,7 @@
 // The module attend_sentencepiece; see sentencepiece_module.h.
-#include "sentencepiece_module.h"
+#include "io/sentencepiece_module.h"
 
-#include "sentencepiece_text.h"
+#include "io/sentencepiece_text.h"
 
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
@@ -18,7 +18,7 @@ namespace sentencepiece::logging {
 void SetMinLogLevel(int level);  // of the library, though not of its headers
 }  // namespace sentencepiece::logging
 
-namespace attend::train {
+namespace attend {
 
 struct SentencePieceModel {
   sentencepiece::SentencePieceProcessor processor;
@@ -183,9 +183,9 @@ bool encode(const SentencePieceModel* model, const char* text, std::size_t size,
 constexpr SentencePieceModule kModule{train, open, close, vocabulary, token, encode};
 
 }  // namespace
-}  // namespace attend::train
+}  // namespace attend
 
-extern "C" __attribute__((visibility("default"))) const attend::train::SentencePieceModule*
+extern "C" __attribute__((visibility("default"))) const attend::SentencePieceModule*
 attend_sentencepiece() noexcept {
-  return &attend::train::kModule;
+  return &attend::kModule;
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 
 // How a text is cut into what SentencePiece learns from and encodes. Private to src/train.
-namespace attend::train {
+namespace attend {
 
 /// What SentencePiece takes for an end, or keeps for itself: line breaks, its space, its unknown
 /// character and zeros. These are always encoded by their bytes.
@@ -42,4 +42,4 @@ inline std::string_view first_sentence(std::string_view text) {
   return sentence.substr(0, end);
 }
 
-}  // namespace attend::train
+}  // namespace attend

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <memory>
 
-namespace attend::train {
+namespace attend {
 
 /// What a token of a text is.
 enum class TokenizerKind {
@@ -27,12 +27,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind unit, std::string_view t
 /// file, if it is missing or is anything else.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
 
-}  // namespace attend::train
-
-namespace attend {
-
 template <>
-struct EnumNames<train::TokenizerKind> {
+struct EnumNames<TokenizerKind> {
   static constexpr std::array<std::string_view, 4> names{"character", "byte", "word", "subword"};
 };
 

@@ -1,4 +1,4 @@
-#include "export/torchscript_source.h"
+#include "model_export/torchscript_source.h"
 
 #include <utility>
 #include <vector>

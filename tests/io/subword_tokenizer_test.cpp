@@ -1,4 +1,4 @@
-#include "attend/train/subword_tokenizer.h"
+#include "attend/io/subword_tokenizer.h"
 
 #include "attend/input_error.h"
 #include "support/random_text.h"
@@ -9,7 +9,7 @@
 
 #include <array>
 
-namespace attend::train {
+namespace attend {
 namespace {
 
 using testing::ElementsAre;
@@ -172,4 +172,4 @@ TEST(SubwordTokenizer, SaysWhenItCannotBeLoaded) {
 }
 
 }  // namespace
-}  // namespace attend::train
+}  // namespace attend
