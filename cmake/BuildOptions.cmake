@@ -1,8 +1,13 @@
 # attend_build_options: how this project compiles its own files. Never exported.
 add_library(attend_build_options INTERFACE)
 target_compile_features(attend_build_options INTERFACE cxx_std_20)
-# One -fPIC for libraries and programs alike, so that all of them can share one precompiled header.
-target_compile_options(attend_build_options INTERFACE -fPIC -Wall -Wextra -Wconversion)
+# The same flags for libraries and programs, so that all of them can share one precompiled header.
+# Hidden: shared libraries export only what ATTEND_API marks.
+target_compile_options(attend_build_options INTERFACE -fPIC -fvisibility=hidden
+                                                      -fvisibility-inlines-hidden)
+if(PROJECT_IS_TOP_LEVEL)
+  target_compile_options(attend_build_options INTERFACE -Wall -Wextra -Wconversion)
+endif()
 if(ATTEND_WERROR)
   target_compile_options(attend_build_options INTERFACE -Werror)
 endif()
@@ -25,7 +30,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header is only cacheable if the preprocessor keeps its include (GCC), and if
-  # ccache does not insist on its time stamp.
+  # ccache ignores its time stamp.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -3,21 +3,21 @@
 extract_program.py README.md FOLDER SOURCES
 
 FOLDER/find_package gets the code blocks that README.md marks ```cpp main.cpp and
-```cmake CMakeLists.txt as they stand; FOLDER/add_subdirectory has find_package(attend) replaced by
-add_subdirectory, as README.md says, of the project in SOURCES.
+```cmake CMakeLists.txt. In FOLDER/add_subdirectory, find_package(attend ...) is replaced by
+add_subdirectory of the project in SOURCES, as README.md says.
 """
 
 import pathlib
 import re
 import sys
 
-FIND = "find_package(attend REQUIRED)"
+FIND = re.compile(r"^find_package\(attend .*\)$", re.MULTILINE)
 
 
 def code_block(text, name):
     blocks = re.findall(rf"^```\w+ {re.escape(name)}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     if len(blocks) != 1:
-        sys.exit(f"expected one code block marked {name}, found {len(blocks)}")
+        sys.exit(f"found {len(blocks)} code blocks marked {name}, expected 1")
     return blocks[0]
 
 
@@ -32,11 +32,11 @@ def write(folder, program, cmake):
 def main(readme, folder, sources):
     text = pathlib.Path(readme).read_text()
     program, cmake = code_block(text, "main.cpp"), code_block(text, "CMakeLists.txt")
-    if cmake.count(FIND) != 1:
-        sys.exit(f"expected one line {FIND} in CMakeLists.txt")
+    if len(FIND.findall(cmake)) != 1:
+        sys.exit("expected one line find_package(attend ...) in CMakeLists.txt")
     write(pathlib.Path(folder, "find_package"), program, cmake)
     write(pathlib.Path(folder, "add_subdirectory"), program,
-          cmake.replace(FIND, f'add_subdirectory("{sources}" attend)'))
+          FIND.sub(f'add_subdirectory("{sources}" attend)', cmake))
 
 
 if __name__ == "__main__":

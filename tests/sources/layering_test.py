@@ -8,10 +8,17 @@ import re
 import tempfile
 import unittest
 
+# The folders of each library, whose headers its umbrella header includes.
+UMBRELLAS = {
+    "nn.h": ("ops", "nn", "models"),
+    "io.h": ("io",),
+    "export.h": ("export", "model_export"),
+    "train.h": ("train",),
+}
 # The folder under include/attend and src, and its floor; the table in CONTRIBUTING.md.
 FLOORS = {"ops": 1, "nn": 2, "models": 3, "io": 4, "export": 4, "model_export": 5, "train": 6, "apps": 7}
-# attend/attend.h includes all that attend::attend holds; the other headers beside it are below all.
-UMBRELLA_FLOOR = 5
+# The headers directly in include/attend: those that include a whole library; others are below all.
+UMBRELLA_FLOORS = {"nn.h": 3, "io.h": 4, "export.h": 5, "attend.h": 5, "train.h": 6}
 GROUND_FLOOR = 0
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
@@ -23,7 +30,7 @@ PRINTS_OR_PARSES = re.compile(
 
 def floor_of_header(name):
     """The floor of include/attend/NAME."""
-    return UMBRELLA_FLOOR if name == "attend.h" else GROUND_FLOOR
+    return UMBRELLA_FLOORS.get(name, GROUND_FLOOR)
 
 
 def floor_of_file(path):
@@ -42,7 +49,7 @@ def floor_of_include(included, path):
     """The floor that an include line of the file `path` reaches, or None if it leaves the project."""
     parts = pathlib.PurePosixPath(included).parts
     if parts[0] == "attend":
-        return floor_of_header(parts[1]) if len(parts) == 2 else FLOORS.get(parts[1], UMBRELLA_FLOOR)
+        return floor_of_header(parts[1]) if len(parts) == 2 else FLOORS[parts[1]]
     if parts[0] == ".." and len(parts) > 2:  # from a private header's sibling folder
         return FLOORS.get(parts[1])
     if parts[0] in FLOORS and path.parts[0] == "src":
@@ -75,6 +82,17 @@ class ThisProject(unittest.TestCase):
         root = pathlib.Path(__file__).resolve().parents[2]
         self.assertTrue((root / "include/attend/ops").is_dir(), root)
         self.assertEqual(violations(root), [])
+
+    def test_umbrella_headers_include_all_headers_of_their_folders(self):
+        include = pathlib.Path(__file__).resolve().parents[2] / "include"
+        for umbrella, folders in UMBRELLAS.items():
+            included = set(re.findall(r'#include "(.+)"', (include / "attend" / umbrella).read_text()))
+            headers = {
+                header.relative_to(include).as_posix()
+                for folder in folders
+                for header in (include / "attend" / folder).rglob("*.h")
+            }
+            self.assertEqual(included, headers, umbrella)
 
 
 class TheCheckItself(unittest.TestCase):

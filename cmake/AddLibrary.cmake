@@ -1,0 +1,46 @@
+# attend_precompiled: the one precompiled header, which all targets of this project reuse.
+file(CONFIGURE OUTPUT precompiled.cpp CONTENT "// precompiled.h is compiled with this file.\n")
+add_library(attend_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
+target_link_libraries(attend_precompiled PRIVATE torch attend_build_options)
+target_precompile_headers(attend_precompiled PRIVATE precompiled.h)
+
+# attend_add_library(<component> SOURCES <folder or file>... [WITHOUT_SOURCES <file>...]
+#                    HEADERS <folder or file>... [WITHOUT_HEADERS <file>...]): adds attend::<component>.
+# Sources are relative to src/, headers to include/attend/; a folder stands for all files in it.
+function(attend_add_library component)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;WITHOUT_SOURCES;HEADERS;WITHOUT_HEADERS")
+  set(target attend_${component})
+  _attend_files(sources ${PROJECT_SOURCE_DIR}/src *.cpp ${arg_SOURCES})
+  _attend_files(headers ${PROJECT_SOURCE_DIR}/include/attend *.h ${arg_HEADERS})
+  list(TRANSFORM arg_WITHOUT_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/src/)
+  list(REMOVE_ITEM sources ${arg_WITHOUT_SOURCES})
+  list(TRANSFORM arg_WITHOUT_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/attend/)
+  list(REMOVE_ITEM headers ${arg_WITHOUT_HEADERS})
+  add_library(${target} ${sources})
+  add_library(attend::${component} ALIAS ${target})
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${headers})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src) # private headers
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:attend_build_options>)
+  target_precompile_headers(${target} REUSE_FROM attend_precompiled)
+  set_target_properties(
+    ${target} PROPERTIES EXPORT_NAME ${component} VERSION ${PROJECT_VERSION}
+                         SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  if(NOT PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_UNITY_BUILD)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+  endif()
+endfunction()
+
+# _attend_files(<variable> <base> <pattern> <folder or file>...)
+function(_attend_files variable base pattern)
+  set(files)
+  foreach(name IN LISTS ARGN)
+    if(IS_DIRECTORY ${base}/${name})
+      file(GLOB_RECURSE found CONFIGURE_DEPENDS ${base}/${name}/${pattern})
+      list(APPEND files ${found})
+    else()
+      list(APPEND files ${base}/${name})
+    endif()
+  endforeach()
+  set(${variable} ${files} PARENT_SCOPE)
+endfunction()

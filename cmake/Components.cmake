@@ -1,0 +1,61 @@
+# The components of attend, and the packages that each needs. For this project and, installed beside
+# attendConfig.cmake, for projects that find attend.
+set(ATTEND_ALL_COMPONENTS nn io pt2 export train) # each after those that it requires
+set(ATTEND_nn_REQUIRES)
+set(ATTEND_io_REQUIRES)
+set(ATTEND_pt2_REQUIRES io)
+set(ATTEND_export_REQUIRES nn io pt2)
+set(ATTEND_train_REQUIRES nn io)
+
+# attend_resolve_components(<variable> <component>...): the components and those that they require, in
+# the order of ATTEND_ALL_COMPONENTS. Unknown names are passed on at the end.
+function(attend_resolve_components variable)
+  set(wanted ${ARGN})
+  set(resolved)
+  set(reversed ${ATTEND_ALL_COMPONENTS})
+  list(REVERSE reversed)
+  foreach(component IN LISTS reversed)
+    if(component IN_LIST wanted)
+      list(PREPEND resolved ${component})
+      list(APPEND wanted ${ATTEND_${component}_REQUIRES})
+    endif()
+  endforeach()
+  list(REMOVE_ITEM wanted ${ATTEND_ALL_COMPONENTS})
+  set(${variable} ${resolved} ${wanted} PARENT_SCOPE)
+endfunction()
+
+# attend_find_component_libraries(<variable> <component>): finds the libraries that a component links
+# and makes a target attend::<library> for each that has none; the variable gets the Debian packages of
+# those that are missing.
+function(attend_find_component_libraries variable component)
+  set(missing)
+  if(component MATCHES "^(io|pt2|export|train)$")
+    _attend_find_library(fmt fmt/core.h libfmt-dev)
+  endif()
+  if(component STREQUAL "io")
+    _attend_find_library(zip zip.h libzip-dev)
+  elseif(component STREQUAL "train")
+    find_package(tomlplusplus QUIET GLOBAL)
+    if(NOT tomlplusplus_FOUND)
+      list(APPEND missing libtomlplusplus-dev)
+    endif()
+    _attend_find_library(isal isa-l/crc.h libisal-dev)
+    _attend_find_library(csv csv.h libcsv-dev)
+  endif()
+  set(${variable} ${missing} PARENT_SCOPE)
+endfunction()
+
+macro(_attend_find_library name header package)
+  find_library(ATTEND_${name}_LIBRARY ${name})
+  find_path(ATTEND_${name}_INCLUDE_DIR ${header})
+  mark_as_advanced(ATTEND_${name}_LIBRARY ATTEND_${name}_INCLUDE_DIR)
+  if(NOT ATTEND_${name}_LIBRARY OR NOT ATTEND_${name}_INCLUDE_DIR)
+    list(APPEND missing ${package})
+  elseif(NOT TARGET attend::${name})
+    # GLOBAL: targets that link attend refer to it by name, and may be in a folder above.
+    add_library(attend::${name} UNKNOWN IMPORTED GLOBAL)
+    set_target_properties(
+      attend::${name} PROPERTIES IMPORTED_LOCATION ${ATTEND_${name}_LIBRARY}
+                                 INTERFACE_INCLUDE_DIRECTORIES ${ATTEND_${name}_INCLUDE_DIR})
+  endif()
+endmacro()

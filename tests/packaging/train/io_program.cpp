@@ -1,0 +1,8 @@
+// attend::io alone.
+#include <attend/io/safetensors.h>
+#include <attend/io/tokenizers.h>
+
+int main() {
+  attend::load_tokenizer("run");
+  return static_cast<int>(attend::load_safetensors("model.safetensors").tensors.size());
+}
