@@ -2,7 +2,7 @@
 include(${CMAKE_CURRENT_LIST_DIR}/LinkLibTorch.cmake)
 set(ATTEND_TORCH_MINIMUM 2.11)
 
-# attend_run_find_torch(<variable> <argument>...): what scripts/find-torch prints, or nothing.
+# attend_run_find_torch(<variable> <argument>...): the output of scripts/find-torch; empty if it fails.
 function(attend_run_find_torch variable)
   execute_process(
     COMMAND ${PROJECT_SOURCE_DIR}/scripts/find-torch ${ARGN}
@@ -11,12 +11,12 @@ function(attend_run_find_torch variable)
   set(${variable} "${found}" PARENT_SCOPE)
 endfunction()
 
-# Where this project is built by itself and nobody set Torch_DIR here, scripts/find-torch looks for one;
-# an embedding project brings its own.
+# At the top level, without a Torch_DIR from the user, scripts/find-torch looks for LibTorch; a project
+# that has attend as a subproject sets its own.
 if(PROJECT_IS_TOP_LEVEL AND (NOT Torch_DIR OR Torch_DIR STREQUAL ATTEND_FOUND_TORCH_DIR))
   attend_run_find_torch(found)
   if(found AND NOT found STREQUAL Torch_DIR)
-    # Where the libraries of another LibTorch were, its package keeps as well.
+    # LibTorch's package caches the paths of its libraries.
     unset(TORCH_LIBRARY CACHE)
     unset(c10_LIBRARY CACHE)
     set(Torch_DIR ${found} CACHE PATH "The folder of TorchConfig.cmake" FORCE)

@@ -1,9 +1,9 @@
-# attend_find_torch(<folder>...): finds LibTorch as find_package(Torch) does, the folders being the last
-# places to look in, and sets Torch_FOUND, Torch_DIR and Torch_VERSION. For this project and, installed
-# beside attendConfig.cmake, for those that find attend.
+# attend_find_torch(<folder>...): finds LibTorch as find_package(Torch) does, in the folders last, and
+# sets Torch_FOUND, Torch_DIR and Torch_VERSION. For this project and, installed beside
+# attendConfig.cmake, for projects that find attend.
 #
-# Not find_package(Torch) alone, because that of a LibTorch with CUDA insists on CUDA's compiler. The
-# libraries themselves do not, and attend has no kernels to compile: without nvcc they are linked directly.
+# find_package(Torch) of a CUDA build of LibTorch requires nvcc. attend compiles no kernels: without nvcc
+# the libraries are linked directly.
 macro(attend_find_torch)
   find_path(
     Torch_DIR TorchConfig.cmake
@@ -14,7 +14,7 @@ macro(attend_find_torch)
     find_program(ATTEND_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
     mark_as_advanced(ATTEND_NVCC)
     get_filename_component(attend_torch_root ${Torch_DIR}/../../.. ABSOLUTE)
-    # GLOBAL: what links attend asks for these targets by name, and may stand in a folder above.
+    # GLOBAL: targets that link attend refer to these by name, and may be in a folder above.
     if(ATTEND_NVCC OR NOT EXISTS ${attend_torch_root}/lib/libtorch_cuda.so)
       find_package(Torch QUIET GLOBAL PATHS ${Torch_DIR} NO_DEFAULT_PATH)
     else()
@@ -37,8 +37,8 @@ function(_attend_link_torch_with_cuda root)
   target_link_libraries(
     torch INTERFACE ${root}/lib/libtorch.so ${root}/lib/libtorch_cpu.so ${root}/lib/libtorch_cuda.so
                     ${root}/lib/libc10_cuda.so ${root}/lib/libc10.so Threads::Threads)
-  # The devices register themselves when the libraries are loaded, so those that nobody calls must not
-  # be dropped; what the libraries themselves need, they find at run time.
+  # The devices register themselves when the libraries are loaded, so libraries without a symbol in use
+  # must be linked, too. Their own dependencies are found at run time.
   target_link_options(torch INTERFACE -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
 endfunction()
 

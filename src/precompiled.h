@@ -1,6 +1,6 @@
-// Precompiled once for the whole project: what nearly every file needs of LibTorch, and no more,
-// since each file pays for the size of this one, some seconds. No public header may lean on it: the
-// test `headers.self_contained` compiles each without it.
+// The precompiled header of all targets: the headers of LibTorch that nearly every source includes.
+// Larger is slower, since every source loads it. Public headers must compile without it, which the
+// test `headers.self_contained` checks.
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/modulelist.h>

@@ -2,10 +2,10 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors_header.h"
+#include "io/copy_state.h"
+#include "io/dtypes.h"
 #include "io/files.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
@@ -15,24 +15,11 @@
 namespace attend {
 namespace {
 
-const std::map<std::string, torch::ScalarType>& dtypes() {
-  static const std::map<std::string, torch::ScalarType> table{
-      {"BOOL", torch::kBool}, {"U8", torch::kByte},   {"I8", torch::kChar},
-      {"I16", torch::kShort}, {"F16", torch::kHalf},  {"BF16", torch::kBFloat16},
-      {"I32", torch::kInt},   {"F32", torch::kFloat}, {"I64", torch::kLong},
-      {"F64", torch::kDouble}};
-  return table;
-}
-
 std::string dtype_name(torch::ScalarType type) {
-  for (const auto& [name, candidate] : dtypes()) {
-    if (candidate == type) return name;
-  }
-  TORCH_CHECK_VALUE(false, "safetensors has no dtype for ", type);
-}
-
-std::string shape_text(torch::IntArrayRef shape) {
-  return fmt::format("({})", fmt::join(shape, ", "));
+  const auto* dtype = find_dtype(&Dtype::type, type);
+  TORCH_CHECK_VALUE(dtype != nullptr && !dtype->safetensors.empty(),
+                    "safetensors has no dtype for ", type);
+  return std::string(dtype->safetensors);
 }
 
 }  // namespace
@@ -73,7 +60,7 @@ Safetensors load_safetensors(const std::filesystem::path& path) {
   auto header = with_source(path.string(), [&] { return parse_safetensors_header(file); });
   Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
   for (const auto& entry : header.entries) {
-    auto tensor = torch::empty(entry.shape, dtypes().at(entry.dtype));
+    auto tensor = torch::empty(entry.shape, find_dtype(&Dtype::safetensors, entry.dtype)->type);
     const auto bytes = entry.end - entry.begin;
     if (bytes > 0) {
       std::memcpy(tensor.data_ptr(), file.data() + header.data_offset + entry.begin, bytes);
@@ -92,31 +79,7 @@ std::map<std::string, torch::Tensor> state_dict(const torch::nn::Module& module)
 
 void load_state_dict(torch::nn::Module& module,
                      const std::map<std::string, torch::Tensor>& tensors) {
-  auto own = state_dict(module);
-  std::vector<std::string> differences;
-  for (const auto& [name, tensor] : own) {
-    const auto found = tensors.find(name);
-    if (found == tensors.end()) {
-      differences.push_back(fmt::format("{}: missing", name));
-    } else if (found->second.scalar_type() != tensor.scalar_type()) {
-      differences.push_back(fmt::format("{}: found dtype {}, expected {}", name,
-                                        dtype_name(found->second.scalar_type()),
-                                        dtype_name(tensor.scalar_type())));
-    } else if (found->second.sizes() != tensor.sizes()) {
-      differences.push_back(fmt::format("{}: found shape {}, expected {}", name,
-                                        shape_text(found->second.sizes()),
-                                        shape_text(tensor.sizes())));
-    }
-  }
-  for (const auto& item : tensors) {
-    if (!own.contains(item.first)) differences.push_back(fmt::format("{}: unknown", item.first));
-  }
-  if (!differences.empty()) {
-    throw InputError(
-        fmt::format("the weights do not fit the model: {}", fmt::join(differences, "; ")));
-  }
-  const torch::NoGradGuard no_grad;
-  for (auto& [name, tensor] : own) tensor.copy_(tensors.at(name));
+  copy_state(state_dict(module), tensors, "state dict");
 }
 
 }  // namespace attend

@@ -1,6 +1,7 @@
 #include "attend/io/safetensors_header.h"
 
 #include "attend/input_error.h"
+#include "io/dtypes.h"
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "io/safetensors_layout.h"
@@ -120,11 +121,9 @@ SafetensorsHeader parse_start(std::string_view start, uint64_t file_bytes) {
 }  // namespace
 
 uint64_t safetensors_element_size(std::string_view dtype) {
-  static const std::map<std::string_view, uint64_t> sizes{
-      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"I16", 2}, {"F16", 2},
-      {"BF16", 2}, {"I32", 4}, {"F32", 4}, {"I64", 8}, {"F64", 8}};
-  const auto found = sizes.find(dtype);
-  return found == sizes.end() ? 0 : found->second;
+  if (dtype.empty()) return 0;
+  const auto* found = find_dtype(&Dtype::safetensors, dtype);
+  return found == nullptr ? 0 : c10::elementSize(found->type);
 }
 
 SafetensorsHeader parse_safetensors_header(std::string_view file) {

@@ -6,7 +6,7 @@
 // SentencePiece behind a C interface. Its library and LibTorch's each export a variable
 // FLAGS_minloglevel, of other types, so a program that links both corrupts its memory. The module
 // alone links SentencePiece, and is opened so that it sees its own symbols first. No exception, no
-// memory to free and no type of the standard library crosses over. Private to src/train.
+// memory to free and no type of the standard library crosses over.
 namespace attend {
 
 /// Where a function of the module puts bytes: `append` is called with `target`.

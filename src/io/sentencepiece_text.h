@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-// How a text is cut into what SentencePiece learns from and encodes. Private to src/train.
+// How a text is cut into what SentencePiece learns from and encodes.
 namespace attend {
 
 /// What SentencePiece takes for an end, or keeps for itself: line breaks, its space, its unknown

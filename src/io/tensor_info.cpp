@@ -1,18 +1,14 @@
 #include "attend/io/tensor_info.h"
 
-#include <c10/core/ScalarType.h>
+#include "io/dtypes.h"
 
 namespace attend {
 namespace {
 
 /// The name in Python of a dtype of safetensors.
-std::string dtype_in_python(const std::string& dtype) {
-  static const std::map<std::string, std::string> names{
-      {"BOOL", "bool"},   {"U8", "uint8"},   {"I8", "int8"},     {"I16", "int16"},
-      {"I32", "int32"},   {"I64", "int64"},  {"F16", "float16"}, {"BF16", "bfloat16"},
-      {"F32", "float32"}, {"F64", "float64"}};
-  const auto found = names.find(dtype);
-  return found == names.end() ? dtype : found->second;
+std::string dtype_in_python(const std::string& name) {
+  const auto* dtype = find_dtype(&Dtype::safetensors, name);
+  return dtype == nullptr ? name : std::string(c10::getDtypeNames(dtype->type).first);
 }
 
 TensorRole role_of(const torch::Tensor& tensor, bool is_buffer) {

@@ -1,12 +1,9 @@
 #include "attend/train/optimizer.h"
 
-#include "attend/input_error.h"
 #include "attend/nn/trainable_parameters.h"
 #include "attend/train/adamw.h"
 #include "attend/train/muon.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "io/copy_state.h"
 
 #include <algorithm>
 #include <utility>
@@ -50,41 +47,10 @@ std::unique_ptr<Optimizer> make_muon(std::vector<TrainableParameter> parameters,
   return std::make_unique<OptimizerGroup>(std::move(members));
 }
 
-std::string describe(const torch::Tensor& tensor) {
-  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()),
-                     fmt::join(tensor.sizes().vec(), ", "));
-}
-
-std::vector<std::string> differences_between(const State& found, const State& expected) {
-  std::vector<std::string> differences;
-  for (const auto& [name, tensor] : expected) {
-    const auto at = found.find(name);
-    if (at == found.end()) {
-      differences.push_back(fmt::format("{}: missing", name));
-    } else if (describe(at->second) != describe(tensor)) {
-      differences.push_back(
-          fmt::format("{}: found {}, expected {}", name, describe(at->second), describe(tensor)));
-    }
-  }
-  for (const auto& item : found) {
-    if (!expected.contains(item.first)) {
-      differences.push_back(fmt::format("{}: unknown", item.first));
-    }
-  }
-  return differences;
-}
-
 }  // namespace
 
 void Optimizer::load_state(const State& state) {
-  auto own = this->state();
-  const auto differences = differences_between(state, own);
-  if (!differences.empty()) {
-    throw InputError(fmt::format("the optimizer's state does not fit the model: {}",
-                                 fmt::join(differences, "; ")));
-  }
-  const torch::NoGradGuard no_grad;
-  for (auto& [name, tensor] : own) tensor.copy_(state.at(name));
+  copy_state(this->state(), state, "optimizer state");
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const torch::nn::Module& module,

@@ -71,7 +71,7 @@ TEST(LoadStateDict, WeightsOfAnotherDtypeAreRefused) {
       [&] {
         load_state_dict(*linear, {{"weight", torch::zeros({3, 2}, torch::kInt)}});
       },
-      ThrowsMessage<InputError>(HasSubstr("weight: found dtype I32, expected F32")));
+      ThrowsMessage<InputError>(HasSubstr("weight: found dtype int32, expected float32")));
 }
 
 TEST(LoadStateDict, CopiesInto) {

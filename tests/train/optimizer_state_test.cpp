@@ -102,14 +102,13 @@ TEST_P(OptimizerState, ThatDoesNotFitIsRefusedWithAllDifferencesAndNothingIsChan
   state["decoder.norm.wait/exp_avg"] = torch::zeros({8});
   state["decoder.norm.weight/exp_avg_sq"] = torch::zeros({8}, torch::kDouble);
   state["decoder.norm.bias/exp_avg_sq"] = torch::zeros({2, 4});
-  EXPECT_THAT([&] { optimizer->load_state(state); },
-              ThrowsMessage<InputError>(AllOf(
-                  HasSubstr("decoder.norm.weight/exp_avg: missing"),
-                  HasSubstr("decoder.norm.wait/exp_avg: unknown"),
-                  HasSubstr("decoder.norm.weight/exp_avg_sq: found Double [8], expected Float "
-                            "[8]"),
-                  HasSubstr("decoder.norm.bias/exp_avg_sq: found Float [2, 4], expected Float "
-                            "[8]"))));
+  EXPECT_THAT(
+      [&] { optimizer->load_state(state); },
+      ThrowsMessage<InputError>(
+          AllOf(HasSubstr("decoder.norm.weight/exp_avg: missing"),
+                HasSubstr("decoder.norm.wait/exp_avg: unknown"),
+                HasSubstr("decoder.norm.weight/exp_avg_sq: found dtype float64, expected float32"),
+                HasSubstr("decoder.norm.bias/exp_avg_sq: found shape (2, 4), expected (8)"))));
   for (const auto& [name, tensor] : optimizer->state()) {
     EXPECT_TRUE(tensor.equal(before.at(name))) << name;
   }

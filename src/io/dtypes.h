@@ -1,0 +1,49 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace attend {
+
+/// A dtype in the formats that this library reads and writes. Its name in Python is
+/// `c10::getDtypeNames(type).first`.
+struct Dtype {
+  c10::ScalarType type;
+  std::string_view safetensors;  ///< empty: not supported
+  int64_t schema;                ///< in torch.export's schema, torch/_export/serde/schema.py
+  int32_t onnx;                  ///< in ONNX's TensorProto.DataType; 0: not supported
+};
+
+inline constexpr std::array<Dtype, 15> kDtypes{{
+    {c10::ScalarType::Bool, "BOOL", 12, 9},
+    {c10::ScalarType::Byte, "U8", 1, 2},
+    {c10::ScalarType::Char, "I8", 2, 3},
+    {c10::ScalarType::Short, "I16", 3, 5},
+    {c10::ScalarType::UInt16, "", 28, 0},
+    {c10::ScalarType::Int, "I32", 4, 6},
+    {c10::ScalarType::Long, "I64", 5, 7},
+    {c10::ScalarType::Half, "F16", 6, 10},
+    {c10::ScalarType::BFloat16, "BF16", 13, 16},
+    {c10::ScalarType::Float, "F32", 7, 1},
+    {c10::ScalarType::Double, "F64", 8, 11},
+    {c10::ScalarType::ComplexFloat, "", 10, 0},
+    {c10::ScalarType::ComplexDouble, "", 11, 0},
+    {c10::ScalarType::Float8_e4m3fn, "", 29, 0},
+    {c10::ScalarType::Float8_e5m2, "", 30, 0},
+}};
+
+/// Returns the dtype of which `field` is `value`, or null.
+///
+///     find_dtype(&Dtype::safetensors, "F32")->type == torch::kFloat
+template <typename Field, typename Value>
+const Dtype* find_dtype(Field Dtype::*field, const Value& value) {
+  for (const auto& dtype : kDtypes) {
+    if (dtype.*field == value) return &dtype;
+  }
+  return nullptr;
+}
+
+}  // namespace attend
