@@ -28,7 +28,7 @@ std::string dtype_name(torch::ScalarType type) {
   for (const auto& [name, candidate] : dtypes()) {
     if (candidate == type) return name;
   }
-  TORCH_CHECK_VALUE(false, "safetensors has no dtype for ", type);
+  TORCH_CHECK_VALUE(false, "safetensors does not support dtype ", type);
 }
 
 std::string shape_text(torch::IntArrayRef shape) {
@@ -51,7 +51,7 @@ void save_safetensors(const std::filesystem::path& path, const Safetensors& cont
     offset = end;
   }
   auto text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // so that the tensors are aligned
+  text.append((8 - text.size() % 8) % 8, ' ');  // aligns the tensors
 
   replace_file(path, [&](const std::filesystem::path& temporary) {
     errno = 0;
@@ -113,7 +113,7 @@ void load_state_dict(torch::nn::Module& module,
   }
   if (!differences.empty()) {
     throw InputError(
-        fmt::format("the weights do not fit the model: {}", fmt::join(differences, "; ")));
+        fmt::format("the weights do not match the model: {}", fmt::join(differences, "; ")));
   }
   const torch::NoGradGuard no_grad;
   for (auto& [name, tensor] : own) tensor.copy_(tensors.at(name));

@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TEST(Vocabulary, NumbersCharactersInTheOrderOfTheirCodePoints) {
+TEST(Vocabulary, CharacterIdsAreInCodePointOrder) {
   const auto vocabulary = Vocabulary::of_characters("banana é𝄞\n");
   EXPECT_EQ(vocabulary.size(), 7);
   EXPECT_EQ(vocabulary.decode({0}), "\n");
@@ -20,7 +20,7 @@ TEST(Vocabulary, NumbersCharactersInTheOrderOfTheirCodePoints) {
   EXPECT_THAT(vocabulary.encode("ban"), ElementsAre(3, 2, 4));
 }
 
-TEST(Vocabulary, DecodesWhatItEncoded) {
+TEST(Vocabulary, DecodeInvertsEncode) {
   const std::string text = "Grüße, 世界!\n";
   const auto characters = Vocabulary::of_characters(text);
   EXPECT_EQ(characters.decode(characters.encode(text)), text);
@@ -29,7 +29,7 @@ TEST(Vocabulary, DecodesWhatItEncoded) {
   EXPECT_EQ(words.decode(words.encode("  the river\tbank ")), "the river bank");
 }
 
-TEST(Vocabulary, SurvivesItsFile) {
+TEST(Vocabulary, JsonRoundTrip) {
   const Vocabulary words(TokenUnit::word, {"\"quoted\"", "ü", "\\", "\n"});
   const auto again = Vocabulary::from_json(words.to_json());
   EXPECT_EQ(again.unit(), TokenUnit::word);
@@ -37,7 +37,7 @@ TEST(Vocabulary, SurvivesItsFile) {
   for (int64_t id = 0; id < words.size(); ++id) EXPECT_EQ(again.token(id), words.token(id));
 }
 
-TEST(Vocabulary, NamesWhatItDoesNotKnow) {
+TEST(Vocabulary, ErrorsNameTheUnknownToken) {
   const Vocabulary words(TokenUnit::word, {"river", "bank"});
   EXPECT_THAT([&] { words.encode("river beach"); },
               ThrowsMessage<InputError>("word 'beach' is not among the 2 that the model knows"));
@@ -47,7 +47,7 @@ TEST(Vocabulary, NamesWhatItDoesNotKnow) {
               ThrowsMessage<InputError>(HasSubstr("offset 1")));
 }
 
-TEST(Vocabulary, RefusesDoubleAndNoTokens) {
+TEST(Vocabulary, DuplicateOrNoTokensThrow) {
   EXPECT_THAT(
       [] {
         Vocabulary(TokenUnit::word, {"a", "b", "a"});
@@ -56,7 +56,7 @@ TEST(Vocabulary, RefusesDoubleAndNoTokens) {
   EXPECT_THROW(Vocabulary(TokenUnit::word, {}), InputError);
 }
 
-TEST(Vocabulary, RefusesOtherFiles) {
+TEST(Vocabulary, InvalidJsonThrows) {
   for (const char* json :
        {"", "[", "[]", "{}", R"({"unit": "syllable", "tokens": ["a"]})",
         R"({"unit": "word", "tokens": [1]})", R"({"unit": "word"})",

@@ -62,7 +62,7 @@ TEST_P(AttentionParts, TracedAtOneSizeHoldAtOthers) {
 TEST_P(AttentionParts, SurviveCloneAndFile) {
   const auto x = torch::randn({2, 5, 8}, torch::kDouble);
   const auto run_it = [&](const MultiheadAttention& module) { return run(module, x); };
-  expect_clone_and_file_keep(lively_attention(options()), lively_attention(options()), run_it);
+  expect_clone_and_save_load_work(lively_attention(options()), lively_attention(options()), run_it);
 }
 
 TEST_P(AttentionParts, WorkInEveryFloatType) {

@@ -93,7 +93,7 @@ TEST_F(BranchScales, SurviveCloneAndFile) {
   const auto check = [&](auto module, auto fresh) {
     const torch::NoGradGuard no_grad;
     for (auto& parameter : fresh->parameters()) parameter.add_(1.0);
-    expect_clone_and_file_keep(module, fresh, [&](auto scale) { return scale(x); });
+    expect_clone_and_save_load_work(module, fresh, [&](auto scale) { return scale(x); });
   };
   check(LayerScale(8), LayerScale(8));
   check(ReZero(), ReZero());

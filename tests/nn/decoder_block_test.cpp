@@ -130,7 +130,7 @@ TEST_P(DecoderBlockTest, GradientsEqualFiniteDifferences) {
 }
 
 TEST_P(DecoderBlockTest, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(block, DecoderBlock(options()), [&](DecoderBlock module) {
+  expect_clone_and_save_load_work(block, DecoderBlock(options()), [&](DecoderBlock module) {
     return module->forward(x, memory, {.causal = true});
   });
 }

@@ -86,8 +86,8 @@ TEST_P(GatedFeedForward, GradientsEqualFiniteDifferences) {
 
 TEST_P(GatedFeedForward, SurvivesCloneAndFile) {
   const auto x = torch::randn({2, 3, 8});
-  expect_clone_and_file_keep(FeedForward(options(8, 5)), FeedForward(options(8, 5)),
-                             [&](FeedForward module) { return module(x); });
+  expect_clone_and_save_load_work(FeedForward(options(8, 5)), FeedForward(options(8, 5)),
+                                  [&](FeedForward module) { return module(x); });
 }
 
 TEST_P(GatedFeedForward, TakesEachFloatDtypeAndEmptyInputs) {

@@ -50,8 +50,8 @@ TEST(FeedForward, ItsStateDictHasThesePublicNames) {
 TEST(FeedForward, SurvivesCloneAndFile) {
   const auto options = FeedForwardOptions(8).dim_feedforward(5).activation(Activation::silu);
   const auto x = torch::randn({2, 3, 8});
-  expect_clone_and_file_keep(FeedForward(options), FeedForward(options),
-                             [&](FeedForward module) { return module(x); });
+  expect_clone_and_save_load_work(FeedForward(options), FeedForward(options),
+                                  [&](FeedForward module) { return module(x); });
 }
 
 TEST(FeedForward, WorksInFloat64) {

@@ -24,7 +24,7 @@ TEST(MultiheadAttentionModule, SurvivesCloneAndFile) {
   const auto run = [&](MultiheadAttention module) {
     return module->forward(x, {.causal = true}).output;
   };
-  expect_clone_and_file_keep(MultiheadAttention(options), MultiheadAttention(options), run);
+  expect_clone_and_save_load_work(MultiheadAttention(options), MultiheadAttention(options), run);
 }
 
 TEST(MultiheadAttentionModule, WorksInFloat64AndBfloat16) {

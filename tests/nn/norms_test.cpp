@@ -155,7 +155,7 @@ TEST_F(Norms, SurviveCloneAndFile) {
   const auto check = [&](auto module, auto fresh) {
     const torch::NoGradGuard no_grad;
     for (auto& parameter : fresh->parameters()) parameter.add_(1.0);
-    expect_clone_and_file_keep(module, fresh, [&](auto norm) { return norm(x); });
+    expect_clone_and_save_load_work(module, fresh, [&](auto norm) { return norm(x); });
   };
   check(LayerNorm(8), LayerNorm(8));
   check(RMSNorm(8), RMSNorm(8));

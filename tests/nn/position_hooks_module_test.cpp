@@ -22,7 +22,7 @@ TEST_P(PositionPartModule, SurvivesCloneAndFile) {
   const auto run = [&](MultiheadAttention module) {
     return module->forward(x, {.causal = true}).output;
   };
-  expect_clone_and_file_keep(attention_with(GetParam()), attention_with(GetParam()), run);
+  expect_clone_and_save_load_work(attention_with(GetParam()), attention_with(GetParam()), run);
 }
 
 TEST_P(PositionPartModule, WorksInEachFloatType) {

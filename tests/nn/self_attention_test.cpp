@@ -74,8 +74,9 @@ TEST(SelfAttention, ItsStateDictHasThesePublicNames) {
 TEST(SelfAttention, SurvivesCloneAndFile) {
   const auto options = SelfAttentionOptions(4).qk_dim(2).v_dim(3).scale(ScoreScale::none);
   const auto x = torch::randn({2, 3, 4});
-  expect_clone_and_file_keep(SelfAttention(options), SelfAttention(options),
-                             [&](const SelfAttention& module) { return self_attend(module, x); });
+  expect_clone_and_save_load_work(
+      SelfAttention(options), SelfAttention(options),
+      [&](const SelfAttention& module) { return self_attend(module, x); });
 }
 
 TEST(SelfAttention, WorksInFloat64) {

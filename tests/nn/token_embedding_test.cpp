@@ -59,8 +59,8 @@ TEST_P(TokenEmbeddingTest, TakesInt32Tokens) {
 }
 
 TEST_P(TokenEmbeddingTest, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(embedding, TokenEmbedding(options()),
-                             [&](TokenEmbedding module) { return module(tokens); });
+  expect_clone_and_save_load_work(embedding, TokenEmbedding(options()),
+                                  [&](TokenEmbedding module) { return module(tokens); });
 }
 
 // A clone whose forward still read the original's positions would pass unseen otherwise.

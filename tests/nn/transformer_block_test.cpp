@@ -102,7 +102,7 @@ TEST_P(TransformerBlockTest, GradientsEqualFiniteDifferences) {
 }
 
 TEST_P(TransformerBlockTest, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(block, TransformerBlock(options()), [&](TransformerBlock module) {
+  expect_clone_and_save_load_work(block, TransformerBlock(options()), [&](TransformerBlock module) {
     return module->forward(x, {.causal = true});
   });
 }

@@ -106,10 +106,12 @@ TEST_F(DecoderStack, EncoderAndDecoderGradientsEqualFiniteDifferences) {
 }
 
 TEST_F(DecoderStack, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(decoder, TransformerDecoder(decoder->options),
-                             [&](TransformerDecoder module) { return module->forward(x, memory); });
-  expect_clone_and_file_keep(transformer, EncoderDecoder(transformer->options),
-                             [&](EncoderDecoder module) { return module->forward(memory, x); });
+  expect_clone_and_save_load_work(
+      decoder, TransformerDecoder(decoder->options),
+      [&](TransformerDecoder module) { return module->forward(x, memory); });
+  expect_clone_and_save_load_work(
+      transformer, EncoderDecoder(transformer->options),
+      [&](EncoderDecoder module) { return module->forward(memory, x); });
 }
 
 TEST_F(DecoderStack, TracedAtOneSizeHoldsAtOthers) {
