@@ -11,7 +11,7 @@ MultiheadAttentionOptions draw_attention_options();
 
 /// Returns a float64 attention with all parameters, including those of its hooks, drawn from N(0,
 /// 0.25): the initial values would hide unused parameters.
-MultiheadAttention lively_attention(const MultiheadAttentionOptions& options);
+MultiheadAttention randomized_attention(const MultiheadAttentionOptions& options);
 
 /// Queries, keys and values after the projection, before any hook.
 struct ProjectedHeads {
