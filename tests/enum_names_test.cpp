@@ -35,7 +35,7 @@ TEST(EnumNames, EveryEnumeratorHasAName) {
   expect_names_of(NormOrder::parallel, "parallel");
   expect_names_of(Positions::sinusoidal, "sinusoidal");
   expect_names_of(ScoreScale::model_width, "model_width");
-  expect_names_of(TokenUnit::word, "word");
+  expect_names_of(TokenizerKind::subword, "subword");
   expect_names_of(train::OptimizerKind::muon, "muon");
   expect_names_of(train::ScheduleKind::wsd, "wsd");
 }

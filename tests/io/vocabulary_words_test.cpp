@@ -65,14 +65,13 @@ TEST(VocabularyOfWords, DecodingChangesWhitespaceOnly) {
 
 TEST(VocabularyOfWords, TextsWithoutWordsAndTooSmallSizesThrow) {
   EXPECT_THAT([] { Vocabulary::of_words(" \n\t"); },
-              ThrowsMessage<InputError>(HasSubstr("a text with words")));
+              ThrowsMessage<InputError>(HasSubstr("the text contains no words")));
   EXPECT_THAT([] { Vocabulary::of_words("a\n", 2); },
-              ThrowsMessage<InputError>(HasSubstr("at most 2 tokens has no room for a word: "
-                                                  "expected at least 3")));
+              ThrowsMessage<InputError>(HasSubstr("vocabulary size (2) must be at least 3")));
   EXPECT_NO_THROW(Vocabulary::of_words("a\n", 3));
   EXPECT_THROW(Vocabulary::of_words("a", -1), InputError);
   EXPECT_THROW(Vocabulary::of_words("a \xFF"), InputError);
-  EXPECT_THROW(Vocabulary(TokenUnit::word, {"\xFF"}), InputError);
+  EXPECT_THROW(Vocabulary(TokenizerKind::word, {"\xFF"}), InputError);
 }
 
 }  // namespace
