@@ -14,13 +14,13 @@
 namespace attend {
 namespace {
 
-/// `last` is the enum's last value: a name that is missing or too many moves it.
+/// Checks the names of an enum. `last` is its last enumerator: a missing or extra name shifts it.
 template <typename E>
 void expect_names_of(E last, std::string_view name_of_last) {
   const auto& names = EnumNames<E>::names;
   EXPECT_EQ(names.size(), static_cast<std::size_t>(last) + 1);
   EXPECT_EQ(to_string(last), name_of_last);
-  EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size()) << "a name stands twice";
+  EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size()) << "duplicate name";
   for (const auto name : names) {
     const auto value = from_string<E>(name);
     ASSERT_TRUE(value) << name;
@@ -30,12 +30,12 @@ void expect_names_of(E last, std::string_view name_of_last) {
   EXPECT_FALSE(from_string<E>(""));
 }
 
-TEST(EnumNames, EveryEnumHasANameForEachValue) {
+TEST(EnumNames, EveryEnumeratorHasAName) {
   expect_names_of(Activation::swiglu, "swiglu");
   expect_names_of(NormOrder::parallel, "parallel");
   expect_names_of(Positions::sinusoidal, "sinusoidal");
   expect_names_of(ScoreScale::model_width, "model_width");
-  expect_names_of(TokenUnit::word, "word");
+  expect_names_of(TokenizerKind::subword, "subword");
   expect_names_of(train::OptimizerKind::muon, "muon");
   expect_names_of(train::ScheduleKind::wsd, "wsd");
 }

@@ -5,12 +5,12 @@
 namespace attend {
 namespace {
 
-TEST(Naming, PutsTheSourceInFrontOfWhatIsWrongWithIt) {
+TEST(WithSource, PrefixesTheMessageOfInputErrors) {
   EXPECT_THAT([] { with_source("a.txt", [] { throw InputError("damaged"); }); },
               testing::ThrowsMessage<InputError>("a.txt: damaged"));
 }
 
-TEST(Naming, LeavesResultsAndOtherErrorsAsTheyAre) {
+TEST(WithSource, PassesResultsAndOtherErrorsThrough) {
   EXPECT_EQ(with_source("a.txt", [] { return 3; }), 3);
   EXPECT_THAT([] { with_source("a.txt", [] { throw std::logic_error("mistake"); }); },
               testing::ThrowsMessage<std::logic_error>("mistake"));

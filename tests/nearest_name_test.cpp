@@ -14,12 +14,12 @@ TEST(EditDistance, CountsInsertionsDeletionsAndReplacements) {
   EXPECT_EQ(edit_distance("flaw", "lawn"), 2U);
 }
 
-TEST(DidYouMean, NamesTheOneThatTakesTheFewestChanges) {
-  EXPECT_EQ(did_you_mean("--layer", {"--num-heads", "--num-layers", "--lr"}),
+TEST(DidYouMean, SuggestsTheNearestName) {
+  EXPECT_EQ(did_you_mean("--num-layer", {"--num-heads", "--num-layers", "--lr"}),
             "; did you mean '--num-layers'?");
 }
 
-TEST(DidYouMean, IsEmptyIfNoneIsNear) {
+TEST(DidYouMean, IsEmptyIfNoNameIsNear) {
   EXPECT_EQ(did_you_mean("foo", {"copy", "sort"}), "");
   EXPECT_EQ(did_you_mean("abcdefgh", {"abcd"}), "");
   EXPECT_EQ(did_you_mean("x", {}), "");

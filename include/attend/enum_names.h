@@ -7,12 +7,13 @@
 
 namespace attend {
 
-/// The names of an enum's values as they stand in recipes, flags and printed modules.
-/// Specialise it with `static constexpr std::array names` whose order is that of the enumerators.
+/// Names of the enumerators of `E`, as used in recipes, flags and printed modules. A specialization
+/// has a member `static constexpr std::array<std::string_view, N> names` in the order of the
+/// enumerators.
 template <typename E>
 struct EnumNames;
 
-/// The name of an enumerator. Example: `to_string(Activation::relu) == "relu"`.
+/// Returns the name of an enumerator. Example: `to_string(Activation::relu) == "relu"`.
 template <typename E>
 requires requires {
   EnumNames<E>::names;
@@ -21,7 +22,8 @@ constexpr std::string_view to_string(E value) {
   return EnumNames<E>::names[static_cast<std::size_t>(value)];
 }
 
-/// The enumerator of that name, or nothing. Example: `from_string<Activation>("relu")`.
+/// Returns the enumerator with the given name, or std::nullopt if there is none. Example:
+/// `from_string<Activation>("relu")`.
 template <typename E>
 constexpr std::optional<E> from_string(std::string_view name) {
   const auto& names = EnumNames<E>::names;

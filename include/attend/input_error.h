@@ -5,15 +5,15 @@
 
 namespace attend {
 
-/// A file, a recipe or a value that somebody gave is wrong. The message names the value found and
-/// what was expected; nothing has been written. The command line turns it into exit status 2.
+/// Thrown for an invalid file, recipe or value given by the user. The message names the value found
+/// and what was expected. The command line exits with status 2.
 class InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What `function` returns. The message of an InputError that it throws gets in front where the
-/// input comes from: a file, or what was typed.
+/// Returns `function()`. If it throws an InputError, its message is prefixed with `source`, e.g. a
+/// file name.
 ///
 ///     with_source("model.safetensors", [&] { return parse_safetensors_header(bytes); });
 template <typename Function>

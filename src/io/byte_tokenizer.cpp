@@ -20,7 +20,7 @@ std::string ByteTokenizer::decode(const std::vector<int64_t>& ids) const {
   text.reserve(ids.size());
   for (const auto id : ids) {
     if (id < 0 || id >= size()) {
-      throw std::out_of_range(fmt::format("there is no byte {}: expected 0 to 255", id));
+      throw std::out_of_range(fmt::format("token id ({}) must be in [0, 255]", id));
     }
     text += static_cast<char>(id);
   }
@@ -32,7 +32,7 @@ std::string ByteTokenizer::token(int64_t id) const {
 }
 
 std::map<std::string, std::string> ByteTokenizer::files() const {
-  return {{kTokenizerFile, "{\"unit\": \"byte\"}\n"}};
+  return {{kTokenizerFile, "{\"tokenizer\": \"byte\"}\n"}};
 }
 
 }  // namespace attend

@@ -23,9 +23,9 @@ struct Signature {
   const char* name;
 };
 
-/// Files that people take for a model, or get in place of one.
+/// Formats that are often mistaken for a model file.
 constexpr std::array<Signature, 9> kOthers{{
-    {"\x80\x02"sv, "a Python pickle, as torch.save wrote it before PyTorch 1.6"},
+    {"\x80\x02"sv, "a Python pickle, as written by torch.save before PyTorch 1.6"},
     {"\x1f\x8b"sv, "a gzip archive"},
     {"\xfd\x37zXZ"sv, "an xz archive"},
     {"\x28\xb5\x2f\xfd"sv, "a zstd archive"},
@@ -34,11 +34,11 @@ constexpr std::array<Signature, 9> kOthers{{
     {"\x93NUMPY"sv, "a NumPy array"},
     {"\x7f"
      "ELF"sv,
-     "a program"},
-    {"version https://"sv, "a Git LFS pointer, not the file that it stands for"},
+     "an ELF executable or library"},
+    {"version https://"sv, "a Git LFS pointer; fetch the file with `git lfs pull`"},
 }};
 
-/// Any text begins with eight bytes that would be the length of an enormous header.
+/// Checks the header length as well: the first eight bytes of a text file would be a huge length.
 bool begins_as_safetensors(std::string_view start) {
   if (start.size() <= kLengthBytes || start[kLengthBytes] != '{') return false;
   return stated_header_length(start) <= kMaxHeaderBytes;
@@ -49,9 +49,9 @@ bool looks_like_text(std::string_view start) {
     return c < 0x20 && c != '\t' && c != '\n' && c != '\r';
   };
   if (std::any_of(start.begin(), start.end(), is_control)) return false;
-  const auto wrong = utf8::find_invalid(start.begin(), start.end());
-  // Where the start is not the whole file, it may end within a character of up to 4 bytes.
-  return start.end() - wrong <= (start.size() == kStartBytes ? 3 : 0);
+  const auto invalid = utf8::find_invalid(start.begin(), start.end());
+  // If the file is longer than `start`, the last character of up to 4 bytes may be cut off.
+  return start.end() - invalid <= (start.size() == kStartBytes ? 3 : 0);
 }
 
 std::string describe_start(std::string_view start) {
@@ -64,7 +64,7 @@ std::string describe_start(std::string_view start) {
   for (const char c : start.substr(0, kLengthBytes)) {
     bytes += fmt::format(" {:02x}", static_cast<unsigned char>(c));
   }
-  return "a file that begins with the bytes" + bytes;
+  return "an unknown format that begins with the bytes" + bytes;
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& found) {
@@ -82,9 +82,11 @@ FileKind kind_of_archive(const std::filesystem::path& path) {
   if (has_folder("code/")) return FileKind::torchscript;
   if (has_folder("models/")) return FileKind::pt2;
   if (archive.has("data.pkl")) {
-    refuse(path, "a Python pickle, as torch.save writes it; only Python can read it");
+    refuse(
+        path,
+        "a Python pickle, as written by torch.save; save the model as safetensors or TorchScript");
   }
-  refuse(path, "another zip archive");
+  refuse(path, "a zip archive without a TorchScript or torch.export model");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Throws InputError unless there is something at `path` that can be read from.
+/// Throws InputError if `path` does not exist, is a directory, or cannot be opened.
 std::ifstream open_to_read(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw InputError(fmt::format("{}: no such file", path.string()));
@@ -60,11 +60,11 @@ std::string read_start(const fs::path& path, std::size_t bytes) {
 std::string read_text(const fs::path& path) {
   auto text = read_bytes(path);
   if (text.empty()) throw InputError(fmt::format("{}: the file is empty", path.string()));
-  const auto wrong = utf8::find_invalid(text.begin(), text.end());
-  if (wrong != text.end()) {
+  const auto invalid = utf8::find_invalid(text.begin(), text.end());
+  if (invalid != text.end()) {
     throw InputError(fmt::format("{}: expected UTF-8 text, found byte 0x{:02X} at offset {}",
-                                 path.string(), static_cast<unsigned char>(*wrong),
-                                 wrong - text.begin()));
+                                 path.string(), static_cast<unsigned char>(*invalid),
+                                 invalid - text.begin()));
   }
   return text;
 }
@@ -83,7 +83,7 @@ void sync_to_disk(const fs::path& path) {
 }
 
 void replace_file(const fs::path& path, const std::function<void(const fs::path&)>& write) {
-  // A device would become a file, too.
+  // Renaming onto a device would replace it by a file.
   if (path.empty() || (fs::exists(path) && !fs::is_regular_file(path))) {
     throw InputError(fmt::format("'{}' is not a file", path.string()));
   }

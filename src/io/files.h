@@ -8,41 +8,43 @@
 
 namespace attend {
 
-/// The whole of a UTF-8 text file. Throws InputError if it is missing, not a file, empty, or not
-/// UTF-8 (naming the offset of the first wrong byte).
+/// Returns the content of a UTF-8 text file. Throws InputError if the file does not exist, is a
+/// directory, is empty, or is not valid UTF-8 (naming the offset of the first invalid byte).
 ///
 ///     auto text = read_text("corpus.txt");
 std::string read_text(const std::filesystem::path& path);
 
-/// The whole of a file, as bytes. Throws InputError if it is missing or cannot be read.
+/// Returns the content of a file. Throws InputError if it does not exist or cannot be read.
 std::string read_bytes(const std::filesystem::path& path);
 
-/// Hands a file of any size to `use`, a part after the other, the last one maybe empty. Throws
+/// Calls `use` with consecutive chunks of a file of any size; the last chunk may be empty. Throws
 /// InputError as `read_bytes` does.
 void read_in_pieces(const std::filesystem::path& path,
                     const std::function<void(std::string_view)>& use);
 
-/// The first `bytes` bytes of a file, or all of them if it has fewer. Throws as `read_bytes` does.
+/// Returns the first `bytes` bytes of a file, or all if it has fewer. Throws as `read_bytes` does.
 ///
 ///     read_start("model.pt", 2) == "PK"
 std::string read_start(const std::filesystem::path& path, std::size_t bytes);
 
-/// Throws std::runtime_error: `path` cannot be written, for the reason that `error`, an errno, is.
+/// Throws std::runtime_error that `path` cannot be written, with the reason given by `error`, an
+/// errno.
 [[noreturn]] void throw_unwritable(const std::filesystem::path& path, int error);
 
-/// Waits until a file, or the names in a folder, are on the disk. Throws std::runtime_error, naming
-/// it, if that fails.
+/// Flushes a file, or a directory's entries, to disk (fsync). Throws std::runtime_error, naming the
+/// path, on failure.
 void sync_to_disk(const std::filesystem::path& path);
 
-/// Writes a file so that `path` holds either what it held before or all of the new content, even if
-/// the power fails: `write` fills a file beside it, which is synced and then takes its name. Throws
-/// std::runtime_error if that fails, and leaves no file behind.
+/// Writes a file atomically: `write` fills a temporary file in the same directory, which is flushed
+/// to disk and then renamed to `path`. On failure `path` is unchanged, the temporary file is
+/// removed and std::runtime_error is thrown. Throws InputError if `path` exists and is not a
+/// regular file.
 ///
 ///     replace_file("table", [&](const auto& temporary) { std::ofstream(temporary) << table; });
 void replace_file(const std::filesystem::path& path,
                   const std::function<void(const std::filesystem::path&)>& write);
 
-/// `replace_file` with content at hand.
+/// Writes `content` to `path` atomically; see above.
 void replace_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace attend

@@ -8,21 +8,21 @@
 namespace attend {
 namespace {
 
-/// Its name alone: programs have its folder among those in which they look for libraries.
+/// File name only: programs have its folder in their library search path.
 constexpr const char* kFile = "libattend_sentencepiece.so";
 
 [[noreturn]] void fail(const char* reason) {
   throw std::runtime_error(
-      fmt::format("subwords need SentencePiece, of the package libsentencepiece0 of Debian and "
+      fmt::format("subword tokenizers need SentencePiece, package libsentencepiece0 on Debian and "
                   "Ubuntu: {}",
                   reason));
 }
 
 const SentencePieceModule* open_module() {
 #ifdef __SANITIZE_ADDRESS__
-  fail("it cannot be loaded into a program that is built with the address sanitizer");
+  fail("not supported in programs built with AddressSanitizer");
 #endif
-  // DEEPBIND: the module and its libraries take their own FLAGS_minloglevel, not LibTorch's.
+  // DEEPBIND: the module and its libraries use their own FLAGS_minloglevel, not LibTorch's.
   auto* module = dlopen(kFile, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (module == nullptr) fail(dlerror());
   auto* function = dlsym(module, kSentencePieceFunction);

@@ -4,8 +4,8 @@
 
 namespace attend {
 
-/// The module, opened at the first call and never closed. Throws std::runtime_error if it, or
-/// SentencePiece, is not there, or if the program has the address sanitizer in it.
+/// Returns the module, loaded at the first call and never unloaded. Throws std::runtime_error if
+/// the module or SentencePiece is missing, or if the program is built with AddressSanitizer.
 const SentencePieceModule& load_sentencepiece();
 
 }  // namespace attend

@@ -12,7 +12,7 @@ namespace attend {
 
 namespace {
 
-/// What reads the values calls itself for each level.
+/// Limits the recursion of the code that reads the values.
 constexpr int kDepth = 100;
 
 }  // namespace
@@ -22,11 +22,12 @@ using Json = nlohmann::json;
 Json parse_json(std::string_view text) {
   std::vector<std::set<std::string>> keys;
   const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > kDepth) throw InputError(fmt::format("is nested deeper than {} levels", kDepth));
+    if (depth > kDepth)
+      throw InputError(fmt::format("JSON is nested deeper than {} levels", kDepth));
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      throw InputError(fmt::format("key '{}' stands twice", value.get<std::string>()));
+      throw InputError(fmt::format("duplicate key '{}'", value.get<std::string>()));
     }
     return true;
   };

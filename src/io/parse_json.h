@@ -6,9 +6,9 @@
 
 namespace attend {
 
-/// Strictly: throws InputError for what is not JSON, saying where, and for a key that stands twice
-/// in an object, which could hide something (JSON as such keeps the last one without a word), or
-/// for more than 100 levels.
+/// Parses JSON strictly. Throws InputError if the text is not valid JSON (with the position), for
+/// duplicate keys in an object (plain JSON parsers silently keep the last one), and for more than
+/// 100 levels of nesting.
 nlohmann::json parse_json(std::string_view text);
 
 }  // namespace attend

@@ -18,7 +18,7 @@ namespace {
 std::string dtype_name(torch::ScalarType type) {
   const auto* dtype = find_dtype(&Dtype::type, type);
   TORCH_CHECK_VALUE(dtype != nullptr && !dtype->safetensors.empty(),
-                    "safetensors has no dtype for ", type);
+                    "safetensors does not support dtype ", type);
   return std::string(dtype->safetensors);
 }
 
@@ -38,7 +38,7 @@ void save_safetensors(const std::filesystem::path& path, const Safetensors& cont
     offset = end;
   }
   auto text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // so that the tensors are aligned
+  text.append((8 - text.size() % 8) % 8, ' ');  // aligns the tensors
 
   replace_file(path, [&](const std::filesystem::path& temporary) {
     errno = 0;

@@ -21,7 +21,7 @@ using nlohmann::json;
   throw InputError("not a safetensors file: " + what);
 }
 
-/// Unsigned integers only: nlohmann would turn -1, 1.5 and true into numbers without a word.
+/// Accepts unsigned integers only: nlohmann would convert -1, 1.5 and true silently.
 uint64_t to_unsigned(const json& value, const std::string& name) {
   if (!value.is_number_unsigned()) {
     fail(fmt::format("'{}': expected a non-negative integer, found {}", name, value.dump()));
@@ -33,7 +33,7 @@ uint64_t bytes_of(const SafetensorsEntry& entry) {
   uint64_t bytes = safetensors_element_size(entry.dtype);
   for (const auto size : entry.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) {
-      fail(fmt::format("'{}': its shape overflows 64 bits", entry.name));
+      fail(fmt::format("'{}': the size of its shape overflows 64 bits", entry.name));
     }
   }
   return bytes;
@@ -61,7 +61,7 @@ SafetensorsEntry read_entry(const std::string& name, const json& fields) {
   entry.end = to_unsigned(offsets[1], name);
   const uint64_t expected = bytes_of(entry);
   if (entry.end < entry.begin || entry.end - entry.begin != expected) {
-    fail(fmt::format("'{}': bytes {} to {} do not hold the {} that its shape needs", name,
+    fail(fmt::format("'{}': data_offsets {} to {} do not match the {} bytes of its shape", name,
                      entry.begin, entry.end, expected));
   }
   return entry;
@@ -76,23 +76,24 @@ void check_coverage(const std::vector<SafetensorsEntry>& entries, uint64_t data_
     expected = entry.end;
   }
   if (expected != data_bytes) {
-    fail(fmt::format("it holds {} bytes of tensors, expected {}", data_bytes, expected));
+    fail(fmt::format("found {} bytes of tensor data, expected {}", data_bytes, expected));
   }
 }
 
-/// The length of the JSON text, which the first bytes of the file tell.
+/// Returns the validated length of the JSON header.
 uint64_t header_length(std::string_view start, uint64_t file_bytes) {
   if (start.size() < kLengthBytes) {
     fail(fmt::format("expected at least {} bytes, found {}", kLengthBytes, start.size()));
   }
   const auto length = stated_header_length(start);
   if (length > std::min(kMaxHeaderBytes, file_bytes - kLengthBytes)) {
-    fail(fmt::format("its header says {} bytes, the file has {}", length, file_bytes));
+    fail(fmt::format("header length {} exceeds the file size {} or the limit of 100 MB", length,
+                     file_bytes));
   }
   return length;
 }
 
-/// `start`: the file's beginning, with all of the header.
+/// Parses the header; `start` is the beginning of the file including the whole header.
 SafetensorsHeader parse_start(std::string_view start, uint64_t file_bytes) {
   const auto length = header_length(start, file_bytes);
   SafetensorsHeader header;
@@ -100,7 +101,7 @@ SafetensorsHeader parse_start(std::string_view start, uint64_t file_bytes) {
   try {
     const auto parsed = with_source("not a safetensors file",
                                     [&] { return parse_json(start.substr(kLengthBytes, length)); });
-    if (!parsed.is_object()) fail("its header is not a JSON object");
+    if (!parsed.is_object()) fail("the header is not a JSON object");
     for (const auto& [name, fields] : parsed.items()) {
       if (name == "__metadata__") {
         header.metadata = fields.get<std::map<std::string, std::string>>();

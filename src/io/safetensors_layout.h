@@ -5,11 +5,11 @@
 
 namespace attend {
 
-// A safetensors file begins with the length of its header, which is JSON; the tensors follow.
-constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  ///< the format's own limit
+// Layout of a safetensors file: header length (uint64, little endian), JSON header, tensor data.
+constexpr uint64_t kLengthBytes = 8;               // size of the header length
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  ///< limit of the format
 
-/// The length that a file says, little endian, of which `start` has at least `kLengthBytes`.
+/// Returns the header length from the start of a file; `start` has at least `kLengthBytes` bytes.
 inline uint64_t stated_header_length(std::string_view start) {
   uint64_t length = 0;
   for (uint64_t i = kLengthBytes; i-- > 0;) {

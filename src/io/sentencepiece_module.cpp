@@ -15,14 +15,14 @@
 #include <vector>
 
 namespace sentencepiece::logging {
-void SetMinLogLevel(int level);  // of the library, though not of its headers
+void SetMinLogLevel(int level);  // exported by the library, but in no header
 }  // namespace sentencepiece::logging
 
 namespace attend {
 
 struct SentencePieceModel {
   sentencepiece::SentencePieceProcessor processor;
-  std::array<int, 256> bytes;  // the token of each byte
+  std::array<int, 256> bytes;  // token id of each byte
 };
 
 namespace {
@@ -31,41 +31,41 @@ using sentencepiece::SentencePieceTrainer;
 using sentencepiece::util::Status;
 using sentencepiece::util::StatusCode;
 
-/// Nothing is printed: what goes wrong is in the status.
-void be_quiet() {
+/// Disables SentencePiece's logging: errors are in the status.
+void disable_logging() {
   constexpr int kAboveFatal = 4;
   sentencepiece::logging::SetMinLogLevel(kAboveFatal);
 }
 
-void give(BytesSink sink, std::string_view bytes) noexcept {
+void write(BytesSink sink, std::string_view bytes) noexcept {
   sink.append(sink.target, bytes.data(), bytes.size());
 }
 
-/// The status without the place in SentencePiece's sources, which stands in front of its text.
+/// Returns the error message without the source location in front of it.
 std::string reason(const Status& status) {
   std::string message = status.error_message();
-  const auto place = message.find("] ");
-  if (place == std::string::npos || place + 2 == message.size()) return message;
-  return message.substr(place + 2);
+  const auto location = message.find("] ");
+  if (location == std::string::npos || location + 2 == message.size()) return message;
+  return message.substr(location + 2);
 }
 
-/// Does what may throw; false, with the reason in `error`, if it does.
+/// Runs a function that may throw; returns false, with the reason in `error`, if it fails.
 template <typename Function>
 bool guarded(BytesSink error, const Function& function) noexcept {
   try {
-    be_quiet();
+    disable_logging();
     const Status status = function();
     if (status.ok()) return true;
-    give(error, reason(status));
+    write(error, reason(status));
   } catch (const std::exception& exception) {
-    give(error, exception.what());
+    write(error, exception.what());
   } catch (...) {
-    give(error, "unknown exception");
+    write(error, "unknown exception");
   }
   return false;
 }
 
-/// The sentences of a text, one after the other.
+/// Iterates over the sentences of a text.
 class Sentences final : public sentencepiece::SentenceIterator {
  public:
   explicit Sentences(std::string_view text) : rest_(text) { Next(); }
@@ -88,34 +88,34 @@ class Sentences final : public sentencepiece::SentenceIterator {
   std::string sentence_;
 };
 
-bool train(const char* text, std::size_t size, int vocabulary, BytesSink model,
+bool train(const char* text, std::size_t size, int vocab_size, BytesSink model,
            BytesSink error) noexcept {
   return guarded(error, [&] {
     const bool is_large = size > std::numeric_limits<int32_t>::max();
     Sentences sentences({text, size});
     if (sentences.done()) {
-      return Status(StatusCode::kInvalidArgument, "the text has nothing but line breaks in it");
+      return Status(StatusCode::kInvalidArgument, "the text contains nothing but line breaks");
     }
     std::string bytes;
     const auto status = SentencePieceTrainer::Train(
-        // Unigram, the default, takes ten times as long and leaves more tokens of a text.
+        // BPE: ten times as fast as unigram, the default, and fewer tokens per text.
         {{"model_type", "bpe"},
-         {"vocab_size", std::to_string(vocabulary)},
-         // Any text can be encoded, and is kept as it is.
+         {"vocab_size", std::to_string(vocab_size)},
+         // Lossless encoding of any text.
          {"byte_fallback", "true"},
          {"normalization_rule_name", "identity"},
          {"remove_extra_whitespaces", "false"},
          {"add_dummy_prefix", "false"},
-         // A language model of windows of a text has no use for them.
+         // Not needed by language models trained on windows of a text.
          {"bos_id", "-1"},
          {"eos_id", "-1"},
          {"max_sentence_length", std::to_string(kLongestSentence)},
          {"train_extremely_large_corpus", is_large ? "true" : "false"},
-         // The order in which threads add up would change the result.
+         // One thread, since the summation order affects the result.
          {"num_threads", "1"},
          {"minloglevel", "4"}},
         &sentences, &bytes);
-    if (status.ok()) give(model, bytes);
+    if (status.ok()) write(model, bytes);
     return status;
   });
 }
@@ -147,7 +147,7 @@ void close(SentencePieceModel* model) noexcept {
   delete model;
 }
 
-int vocabulary(const SentencePieceModel* model) noexcept {
+int vocab_size(const SentencePieceModel* model) noexcept {
   return model->processor.GetPieceSize();
 }
 
@@ -155,9 +155,9 @@ void token(const SentencePieceModel* model, int token, BytesSink bytes) noexcept
   for (unsigned byte = 0; byte < model->bytes.size(); ++byte) {
     if (model->bytes[byte] != token) continue;
     const auto character = static_cast<char>(byte);
-    return give(bytes, {&character, 1});
+    return write(bytes, {&character, 1});
   }
-  give(bytes, model->processor.DecodeIds({token}));
+  write(bytes, model->processor.DecodeIds({token}));
 }
 
 bool encode(const SentencePieceModel* model, const char* text, std::size_t size, TokensSink tokens,
@@ -180,7 +180,7 @@ bool encode(const SentencePieceModel* model, const char* text, std::size_t size,
   });
 }
 
-constexpr SentencePieceModule kModule{train, open, close, vocabulary, token, encode};
+constexpr SentencePieceModule kModule{train, open, close, vocab_size, token, encode};
 
 }  // namespace
 }  // namespace attend

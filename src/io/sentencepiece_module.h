@@ -3,43 +3,45 @@
 #include <cstddef>
 #include <cstdint>
 
-// SentencePiece behind a C interface. Its library and LibTorch's each export a variable
-// FLAGS_minloglevel, of other types, so a program that links both corrupts its memory. The module
-// alone links SentencePiece, and is opened so that it sees its own symbols first. No exception, no
-// memory to free and no type of the standard library crosses over.
+// SentencePiece behind a C interface. SentencePiece and LibTorch both export a variable
+// FLAGS_minloglevel with different types, so a program that links both corrupts its memory. Only
+// this module links SentencePiece, and it is loaded such that its own symbols take precedence. No
+// exceptions, memory ownership or standard library types cross the interface. Private to src/io.
 namespace attend {
 
-/// Where a function of the module puts bytes: `append` is called with `target`.
+/// Receives bytes: `append` is called with `target`.
 struct BytesSink {
   void* target;
   void (*append)(void* target, const char* bytes, std::size_t size) noexcept;
 };
 
-/// Where it puts the numbers of tokens.
+/// Receives token ids.
 struct TokensSink {
   void* target;
   void (*append)(void* target, const int* tokens, std::size_t count) noexcept;
 };
 
-struct SentencePieceModel;  // the module's own
+struct SentencePieceModel;  // defined in the module
 
-/// What the module does. Where a function returns false or null, `error` got the reason.
+/// Functions of the module. If one returns false or null, `error` has received the reason.
 struct SentencePieceModule {
-  /// Learns a model of `vocabulary` tokens from a UTF-8 text.
-  bool (*train)(const char* text, std::size_t size, int vocabulary, BytesSink model,
+  /// Trains a model with `vocab_size` tokens on a UTF-8 text.
+  bool (*train)(const char* text, std::size_t size, int vocab_size, BytesSink model,
                 BytesSink error) noexcept;
-  /// Loads what `train` gave; free it by `close`.
+  /// Loads a model written by `train`; must be freed with `close`.
   SentencePieceModel* (*open)(const char* bytes, std::size_t size, BytesSink error) noexcept;
+  /// Frees a model.
   void (*close)(SentencePieceModel* model) noexcept;
-  int (*vocabulary)(const SentencePieceModel* model) noexcept;
-  /// The bytes that a token below `vocabulary` stands for.
+  /// Returns the number of tokens.
+  int (*vocab_size)(const SentencePieceModel* model) noexcept;
+  /// Writes the bytes of a token in [0, vocab_size).
   void (*token)(const SentencePieceModel* model, int token, BytesSink bytes) noexcept;
-  /// The tokens of a UTF-8 text.
+  /// Encodes a UTF-8 text.
   bool (*encode)(const SentencePieceModel* model, const char* text, std::size_t size,
                  TokensSink tokens, BytesSink error) noexcept;
 };
 
-/// The one function that the module exports, by its name and its type.
+/// Name and type of the only function exported by the module.
 inline constexpr const char* kSentencePieceFunction = "attend_sentencepiece";
 using SentencePieceFunction = const SentencePieceModule* (*)() noexcept;
 

@@ -4,18 +4,18 @@
 #include <cstddef>
 #include <string_view>
 
-// How a text is cut into what SentencePiece learns from and encodes.
+// Splits text into the sentences that SentencePiece is trained on and encodes. Private to src/io.
 namespace attend {
 
-/// What SentencePiece takes for an end, or keeps for itself: line breaks, its space, its unknown
-/// character and zeros. These are always encoded by their bytes.
+/// Characters that SentencePiece treats specially: line break, its space, its unknown character and
+/// NUL. They are always encoded as bytes.
 inline constexpr std::array<std::string_view, 4> kReservedCharacters{"\n", "\u2581", "\u2585",
                                                                      std::string_view("\0", 1)};
 
-/// Longer sentences it leaves out of what it learns from, without a word.
+/// SentencePiece silently ignores longer sentences in training.
 inline constexpr std::size_t kLongestSentence = 4192;
 
-/// A reserved character, if the text begins with one, or else nothing.
+/// Returns the reserved character at the start of `text`, or an empty string.
 inline std::string_view reserved_at_start(std::string_view text) {
   for (const auto reserved : kReservedCharacters) {
     if (text.starts_with(reserved)) return text.substr(0, reserved.size());
@@ -23,9 +23,9 @@ inline std::string_view reserved_at_start(std::string_view text) {
   return {};
 }
 
-/// The first part of a text that begins with no reserved character: up to the next one, and no
-/// longer than a sentence. A longer part is cut in front of a space, which no token reaches over,
-/// or, where there is none, between two characters.
+/// Returns the first sentence of a text that begins with no reserved character: up to the next
+/// reserved character and at most kLongestSentence bytes. Longer ones are split before a space,
+/// which no token crosses, or else between two characters.
 inline std::string_view first_sentence(std::string_view text) {
   auto sentence = text.substr(0, kLongestSentence);
   for (const auto reserved : kReservedCharacters) {

@@ -26,9 +26,8 @@ TokensSink append_to(std::vector<int64_t>& ids) {
           }};
 }
 
-/// What SentencePiece says about a number of tokens that it cannot learn, in the words of this
-/// project where it is the number that is wrong.
-std::string reason_in_words(const std::string& reason) {
+/// Translates SentencePiece's errors about the vocabulary size; returns other errors unchanged.
+std::string explain(const std::string& reason) {
   int bound = 0;
   if (std::sscanf(reason.c_str(), "Vocabulary size is smaller than required_chars. %*d vs %d",
                   &bound) == 1) {
@@ -41,37 +40,39 @@ std::string reason_in_words(const std::string& reason) {
   return reason;
 }
 
-/// As many as are asked for, or else more than the text can give: a token for each of its bytes,
-/// and one for each that is joined.
-int tokens_to_ask_for(std::string_view text, int64_t size) {
+/// Clamps the vocabulary size to SentencePiece's int and to more than any text of this size
+/// supports: a token per byte and one per merge.
+int clamp_vocab_size(std::string_view text, int64_t size) {
   const auto most = 1000 + 2 * static_cast<int64_t>(text.size());
   return static_cast<int>(
       std::clamp<int64_t>(size, 1, std::min<int64_t>(most, std::numeric_limits<int>::max())));
 }
 
 std::shared_ptr<const SentencePieceModel> open_model(const std::string& bytes) {
-  constexpr auto kLargest = SubwordTokenizer::kLargestModel;
-  if (bytes.size() > kLargest) {
-    throw InputError(fmt::format("not a SentencePiece model: more than {} bytes", kLargest));
+  constexpr auto kMaxBytes = SubwordTokenizer::kMaxModelBytes;
+  if (bytes.size() > kMaxBytes) {
+    throw InputError(fmt::format("not a SentencePiece model: found {} bytes, expected at most {}",
+                                 bytes.size(), kMaxBytes));
   }
   const auto& module = load_sentencepiece();
   std::string reason;
   auto* model = module.open(bytes.data(), bytes.size(), append_to(reason));
   if (model == nullptr) {
-    throw InputError(fmt::format("not a SentencePiece model as attend keeps it: {}", reason));
+    throw InputError(fmt::format("not a SentencePiece model with byte fallback: {}", reason));
   }
   return {model, module.close};
 }
 
 }  // namespace
 
-SubwordTokenizer SubwordTokenizer::learn(std::string_view text, int64_t size) {
+SubwordTokenizer SubwordTokenizer::train(std::string_view text, int64_t size) {
   check_utf8(text);
   std::string model;
   std::string reason;
-  if (!load_sentencepiece().train(text.data(), text.size(), tokens_to_ask_for(text, size),
+  if (!load_sentencepiece().train(text.data(), text.size(), clamp_vocab_size(text, size),
                                   append_to(model), append_to(reason))) {
-    throw InputError(fmt::format("a vocabulary of {} subwords: {}", size, reason_in_words(reason)));
+    throw InputError(
+        fmt::format("cannot train a vocabulary of {} subwords: {}", size, explain(reason)));
   }
   return SubwordTokenizer(std::move(model));
 }
@@ -109,7 +110,7 @@ std::string SubwordTokenizer::token(int64_t id) const {
 }
 
 std::map<std::string, std::string> SubwordTokenizer::files() const {
-  return {{kTokenizerFile, "{\"unit\": \"subword\"}\n"}, {kSubwordFile, model_}};
+  return {{kTokenizerFile, "{\"tokenizer\": \"subword\"}\n"}, {kSubwordFile, model_}};
 }
 
 }  // namespace attend

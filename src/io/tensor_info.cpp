@@ -5,7 +5,7 @@
 namespace attend {
 namespace {
 
-/// The name in Python of a dtype of safetensors.
+/// Returns PyTorch's name of a safetensors dtype.
 std::string dtype_in_python(const std::string& name) {
   const auto* dtype = find_dtype(&Dtype::safetensors, name);
   return dtype == nullptr ? name : std::string(c10::getDtypeNames(dtype->type).first);
@@ -25,7 +25,7 @@ void TensorList::add(const std::string& name, const torch::Tensor& tensor, bool 
                   .elements = tensor.numel(),
                   .bytes = static_cast<int64_t>(tensor.nbytes()),
                   .role = role_of(tensor, is_buffer)};
-  if (tensor.numel() > 0) {  // all that are empty have the same address
+  if (tensor.numel() > 0) {  // empty tensors share the null address
     const auto [first, is_new] = seen_.try_emplace({tensor.const_data_ptr(), info.shape}, name);
     if (!is_new) info.alias_of = first->second;
   }

@@ -7,10 +7,10 @@
 namespace attend {
 namespace {
 
-/// More levels than any model has; a file may have a name of a million dots.
+/// Limits the recursion: a malicious file may contain a name with a million dots.
 constexpr int kMaxLevels = 64;
 
-/// A tensor, and what of its name the nodes above have not used.
+/// A tensor, and the part of its name below the current node.
 struct Member {
   const TensorInfo* tensor;
   std::string_view rest;
@@ -20,12 +20,12 @@ bool is_number(const std::string& name) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// 2 before 10: the shorter number is the smaller one.
+/// Orders numeric names: 2 before 10.
 bool is_less(const TensorTree& a, const TensorTree& b) {
   return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);
 }
 
-/// Takes the first part of each name away; the members by that part, in the order of the first.
+/// Groups `members` by the first component of their names, in order of first occurrence.
 std::vector<std::pair<std::string, std::vector<Member>>> split(const std::vector<Member>& members,
                                                                int levels) {
   std::vector<std::pair<std::string, std::vector<Member>>> groups;

@@ -8,7 +8,8 @@
 namespace attend {
 namespace {
 
-/// Of how many bytes a UTF-8 character that begins with `byte` is made; 0 if none begins so.
+/// Returns the length in bytes of a UTF-8 character that begins with `byte`; 0 if the byte is
+/// invalid.
 std::size_t character_length(unsigned char byte) {
   if (byte < 0x80) return 1;
   if (byte >= 0xC2 && byte <= 0xDF) return 2;
@@ -17,7 +18,7 @@ std::size_t character_length(unsigned char byte) {
   return 0;
 }
 
-/// The length of the beginning of a UTF-8 character at the end of `text`; 0 if there is none.
+/// Returns the length of an incomplete UTF-8 character at the end of `text`; 0 if there is none.
 std::size_t unfinished_character(std::string_view text) {
   for (std::size_t length = 1; length <= std::min<std::size_t>(3, text.size()); ++length) {
     const auto byte = static_cast<unsigned char>(text[text.size() - length]);
@@ -27,7 +28,7 @@ std::size_t unfinished_character(std::string_view text) {
   return 0;
 }
 
-/// The length of the longest end of `text` with which `stop` begins.
+/// Returns the length of the longest suffix of `text` that is a proper prefix of `stop`.
 std::size_t unfinished_stop(std::string_view text, std::string_view stop) {
   auto length = std::min(text.size(), stop.size() - 1);
   while (!text.ends_with(stop.substr(0, length))) --length;
@@ -38,7 +39,7 @@ std::size_t unfinished_stop(std::string_view text, std::string_view stop) {
 
 TextStream::TextStream(std::vector<std::string> stops) : stops_(std::move(stops)) {
   for (const auto& stop : stops_) {
-    if (stop.empty()) throw InputError("a stop text must not be empty");
+    if (stop.empty()) throw InputError("stop sequences must not be empty");
   }
 }
 

@@ -15,25 +15,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TokenizerKind unit_in(const nlohmann::json& description) {
-  const auto name = description.at("unit").get<std::string>();
-  const auto unit = from_string<TokenizerKind>(name);
-  if (!unit) {
-    throw InputError(fmt::format("unknown unit '{}': expected character, byte, word or subword",
-                                 printable(name)));
+TokenizerKind kind_in(const nlohmann::json& description) {
+  const auto name = description.at("tokenizer").get<std::string>();
+  const auto kind = from_string<TokenizerKind>(name);
+  if (!kind) {
+    throw InputError(fmt::format(
+        "unknown tokenizer '{}', expected character, byte, word or subword", printable(name)));
   }
-  const bool is_whole = unit == TokenizerKind::byte || unit == TokenizerKind::subword;
-  if (is_whole && description.size() != 1) {
-    throw InputError(fmt::format("{}s have no other key than unit", name));
+  const bool has_no_tokens = kind == TokenizerKind::byte || kind == TokenizerKind::subword;
+  if (has_no_tokens && description.size() != 1) {
+    throw InputError(
+        fmt::format("found further keys beside tokenizer, expected none for {}", name));
   }
-  return *unit;
+  return *kind;
 }
 
-TokenizerKind read_unit(const std::string& json) {
+TokenizerKind read_kind(const std::string& json) {
   try {
-    return unit_in(nlohmann::json::parse(json));
+    return kind_in(nlohmann::json::parse(json));
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("not a tokenizer: {}", error.what()));
+    throw InputError(fmt::format("not a tokenizer file: {}", error.what()));
   }
 }
 
@@ -45,9 +46,9 @@ std::unique_ptr<Tokenizer> load_subwords(const fs::path& file) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind unit, std::string_view text,
+std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text,
                                           int64_t max_size) {
-  switch (unit) {
+  switch (kind) {
     case TokenizerKind::character:
       return std::make_unique<Vocabulary>(Vocabulary::of_characters(text));
     case TokenizerKind::byte:
@@ -55,15 +56,15 @@ std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind unit, std::string_view t
     case TokenizerKind::word:
       return std::make_unique<Vocabulary>(Vocabulary::of_words(text, max_size));
     case TokenizerKind::subword:
-      return std::make_unique<SubwordTokenizer>(SubwordTokenizer::learn(text, max_size));
+      return std::make_unique<SubwordTokenizer>(SubwordTokenizer::train(text, max_size));
   }
-  throw std::logic_error("a unit of text without a tokenizer");
+  throw std::logic_error("unknown TokenizerKind");
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   const auto file = directory / kTokenizerFile;
   const auto json = read_bytes(file);
-  switch (with_source(file.string(), [&] { return read_unit(json); })) {
+  switch (with_source(file.string(), [&] { return read_kind(json); })) {
     case TokenizerKind::byte:
       return std::make_unique<ByteTokenizer>();
     case TokenizerKind::subword:

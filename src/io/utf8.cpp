@@ -22,11 +22,11 @@ void append_printable(std::string& text, char byte) {
 }  // namespace
 
 void check_utf8(std::string_view text, std::string_view source) {
-  const auto wrong = utf8::find_invalid(text.begin(), text.end());
-  if (wrong == text.end()) return;
+  const auto invalid = utf8::find_invalid(text.begin(), text.end());
+  if (invalid == text.end()) return;
   throw InputError(fmt::format("{}{}expected UTF-8 text, found byte 0x{:02X} at offset {}", source,
-                               source.empty() ? "" : ": ", static_cast<unsigned char>(*wrong),
-                               wrong - text.begin()));
+                               source.empty() ? "" : ": ", static_cast<unsigned char>(*invalid),
+                               invalid - text.begin()));
 }
 
 std::vector<std::string_view> split_characters(std::string_view text) {
@@ -44,8 +44,8 @@ std::vector<std::string_view> split_characters(std::string_view text) {
 std::string printable(std::string_view bytes) {
   std::string text;
   for (auto from = bytes.begin(); from != bytes.end();) {
-    const auto wrong = utf8::find_invalid(from, bytes.end());
-    for (; from != wrong; ++from) append_printable(text, *from);
+    const auto invalid = utf8::find_invalid(from, bytes.end());
+    for (; from != invalid; ++from) append_printable(text, *from);
     if (from == bytes.end()) break;
     text += fmt::format("\\x{:02x}", static_cast<unsigned char>(*from++));
   }

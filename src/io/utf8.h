@@ -6,19 +6,19 @@
 
 namespace attend {
 
-/// Throws InputError, naming the first wrong byte and its offset, unless the text is UTF-8.
-/// `source` stands in front of the message: where the text is from.
+/// Throws InputError, naming the first invalid byte and its offset, unless `text` is valid UTF-8.
+/// `source`, e.g. a file name, is put in front of the message.
 void check_utf8(std::string_view text, std::string_view source = {});
 
-/// The code points of a text. Throws InputError if it is not UTF-8.
+/// Splits UTF-8 text into code points. Throws InputError if it is not valid UTF-8.
 ///
-///     split_characters("né") gives "n" and "é"
+///     split_characters("né") returns "n" and "é"
 std::vector<std::string_view> split_characters(std::string_view text);
 
-/// Bytes for people to read: control characters and what is not UTF-8 as \x0a, the rest as it is.
+/// Returns `bytes` with control characters and invalid UTF-8 escaped as \x0a.
 std::string printable(std::string_view bytes);
 
-/// The bytes with U+FFFD for what is not UTF-8, as a model of bytes may write.
+/// Returns `bytes` with invalid UTF-8 replaced by U+FFFD.
 std::string replace_invalid_utf8(std::string_view bytes);
 
 }  // namespace attend

@@ -11,7 +11,7 @@ namespace attend {
 namespace {
 
 [[noreturn]] void refuse(const std::string& why) {
-  throw InputError(fmt::format("not an archive as PyTorch writes it: {}", why));
+  throw InputError(fmt::format("not a PyTorch zip archive: {}", why));
 }
 
 std::string text_of(zip_error_t& error) {
@@ -40,7 +40,7 @@ zip_t* open(std::string_view bytes) {
   refuse(text_of(error));
 }
 
-/// What is known of an entry, checked.
+/// Returns the validated metadata of an entry.
 zip_stat_t stat_of(zip_t* archive, uint64_t number) {
   zip_stat_t stat;
   zip_stat_init(&stat);
@@ -70,16 +70,16 @@ ZipArchive::ZipArchive(zip* archive) : archive_(archive) {
     const auto stat = stat_of(archive_.get(), static_cast<uint64_t>(number));
     const std::string_view name = stat.name;
     const auto slash = name.find('/');
-    if (slash == std::string_view::npos) refuse(fmt::format("'{}' lies in no folder", name));
+    if (slash == std::string_view::npos) refuse(fmt::format("entry '{}' is not in a folder", name));
     if (number == 0) folder = name.substr(0, slash);
     if (name.substr(0, slash) != folder) {
-      refuse(fmt::format("'{}' lies in another folder than '{}'", name, folder));
+      refuse(fmt::format("entry '{}' is not in folder '{}'", name, folder));
     }
     const bool is_stored = stat.comp_method == ZIP_CM_STORE &&
                            stat.encryption_method == ZIP_EM_NONE && stat.size == stat.comp_size;
     const Entry entry{static_cast<uint64_t>(number), stat.size, is_stored};
     if (!entries_.emplace(name.substr(slash + 1), entry).second) {
-      refuse(fmt::format("'{}' is there twice", name));
+      refuse(fmt::format("duplicate entry '{}'", name));
     }
   }
 }
@@ -100,9 +100,9 @@ std::map<std::string, uint64_t> ZipArchive::sizes_in(std::string_view folder) co
 
 const ZipArchive::Entry& ZipArchive::find(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) refuse(fmt::format("there is no '{}' in it", name));
+  if (found == entries_.end()) refuse(fmt::format("entry '{}' not found", name));
   if (!found->second.is_stored) {
-    refuse(fmt::format("'{}' is compressed or encrypted, expected it to be stored", name));
+    refuse(fmt::format("entry '{}' is compressed or encrypted, expected it uncompressed", name));
   }
   return found->second;
 }
@@ -127,7 +127,7 @@ void ZipArchive::read(const std::string& entry, void* bytes) const {
     if (got <= 0) refuse(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));
     done += static_cast<uint64_t>(got);
   }
-  // Its checksum is compared where it ends.
+  // libzip verifies the checksum on reading the end of the entry.
   char more = 0;
   if (zip_fread(file.get(), &more, 1) != 0) {
     refuse(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));

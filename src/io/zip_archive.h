@@ -12,30 +12,31 @@ struct zip;
 
 namespace attend {
 
-/// A zip archive whose entries lie in one folder, as PyTorch writes archives. Only those are read
-/// that are stored as they are: their bytes are never more than the file's, whatever it says. For
-/// files of any origin: LibTorch's own reader trusts them.
+/// Reads zip archives as written by PyTorch: all entries in one folder, uncompressed. Safe for
+/// untrusted files, unlike LibTorch's own reader: no more bytes are allocated than the file has.
 ///
 ///     ZipArchive archive("model.pt2");
 ///     archive.read("models/model.json");
 class ZipArchive {
  public:
-  /// Throws InputError, whose messages name no file, if it is not such an archive, or not
-  /// consistent.
+  /// Throws InputError, without the file's name, if the file is not such an archive or is
+  /// inconsistent.
   explicit ZipArchive(const std::filesystem::path& path);
-  /// The same of the content of a file, which has to outlive it.
+  /// Reads an archive from memory, which must outlive this object. Throws InputError as above.
   explicit ZipArchive(std::string_view bytes);
 
+  /// Returns true if there is an entry with this name.
   bool has(const std::string& entry) const { return entries_.count(entry) > 0; }
-  /// In bytes. Throws InputError if there is no such entry, or it is compressed.
+  /// Returns the size in bytes. Throws InputError if the entry does not exist or is compressed.
   uint64_t size(const std::string& entry) const { return find(entry).size; }
-  /// Throws InputError for those, too, and if the checksum is not that of the bytes.
+  /// Returns the content. Throws InputError as `size` does, and if the checksum is wrong.
   std::string read(const std::string& entry) const;
-  /// The same to where `size(entry)` bytes have room.
+  /// Reads the content into a buffer of `size(entry)` bytes. Throws InputError as above.
   void read(const std::string& entry, void* bytes) const;
-  /// Of all entries, without the folder, in order.
+  /// Returns the names of all entries without the folder, sorted.
   std::vector<std::string> names() const;
-  /// In bytes, of the entries whose names begin with `folder`, by the rest of their names.
+  /// Returns the sizes in bytes of the entries whose names begin with `folder`, by the rest of the
+  /// name.
   std::map<std::string, uint64_t> sizes_in(std::string_view folder) const;
 
  private:

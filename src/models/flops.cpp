@@ -6,11 +6,12 @@
 namespace attend {
 namespace {
 
-/// `forward` gets one sequence (1, length).
+/// Runs `forward` on tokens (1, length) and returns the counted operations per token.
 template <typename Forward>
-double measure(torch::nn::Module& model, int64_t context, int64_t length, const Forward& forward) {
-  TORCH_CHECK_VALUE(length >= 1 && length <= context, "length (", length,
-                    ") must be between 1 and the model's context (", context, ")");
+double measure(torch::nn::Module& model, int64_t max_seq_len, int64_t length,
+               const Forward& forward) {
+  TORCH_CHECK_VALUE(length >= 1 && length <= max_seq_len, "length (", length,
+                    ") must be in [1, max_seq_len (", max_seq_len, ")]");
   const EvalGuard eval(model);
   const torch::NoGradGuard no_grad;
   const auto device = model.parameters().at(0).device();

@@ -27,18 +27,19 @@ torch::Tensor LanguageModelImpl::forward(const torch::Tensor& tokens, const Atte
 }
 
 torch::Tensor LanguageModelImpl::step(const torch::Tensor& tokens, KvCache& cache,
-                                      const torch::Tensor& valid) {
-  TORCH_CHECK_VALUE(tokens.dim() == 2, "step expects tokens (B, T), found ", tokens.sizes());
-  cache.extend(tokens.size(1), valid);
+                                      const torch::Tensor& key_mask) {
+  TORCH_CHECK_VALUE(tokens.dim() == 2, "tokens must have shape (B, T), found ", tokens.sizes());
+  cache.extend(tokens.size(1), key_mask);
   const auto x = embedding->forward(tokens, cache.positions());  // (B, T, E)
   return logits(decoder->forward(x, {.causal = true}, {.cache = &cache}));
 }
 
-KvCache LanguageModelImpl::make_cache(int64_t batch) const {
+KvCache LanguageModelImpl::make_cache(int64_t batch_size) const {
   const auto& weight = embedding->token->weight;
-  return KvCache(cache_options(config.stack, config.stack.num_layers, batch, config.max_seq_len)
-                     .dtype(weight.scalar_type())
-                     .device(weight.device()));
+  return KvCache(
+      cache_options(config.stack, config.stack.num_layers, batch_size, config.max_seq_len)
+          .dtype(weight.scalar_type())
+          .device(weight.device()));
 }
 
 torch::Tensor LanguageModelImpl::logits(const torch::Tensor& x) const {
@@ -48,8 +49,8 @@ torch::Tensor LanguageModelImpl::logits(const torch::Tensor& x) const {
 
 void LanguageModelImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::LanguageModel(vocab_size=" << config.vocab_size
-         << ", context=" << config.max_seq_len << std::boolalpha
-         << ", tied=" << config.tie_embeddings << ")";
+         << ", max_seq_len=" << config.max_seq_len << std::boolalpha
+         << ", tie_embeddings=" << config.tie_embeddings << ")";
 }
 
 }  // namespace attend

@@ -10,7 +10,7 @@ Seq2SeqImpl::Seq2SeqImpl(const Seq2SeqConfig& config) : config(config) {
 
 void Seq2SeqImpl::reset() {
   TORCH_CHECK_VALUE(config.num_decoder_layers >= -1, "num_decoder_layers (",
-                    config.num_decoder_layers, ") must be -1 (as many as layers) or not negative");
+                    config.num_decoder_layers, ") must be -1 (same as num_layers) or >= 0");
   const auto& stack = config.stack;
   const auto num_decoder_layers =
       config.num_decoder_layers == -1 ? stack.num_layers : config.num_decoder_layers;
@@ -28,7 +28,7 @@ void Seq2SeqImpl::reset() {
     head = register_module("head", torch::nn::Linear(options));
   }
   initialize(*this, stack);
-  auto decoder_stack = stack;  // its depth counts where the initialisation asks for it
+  auto decoder_stack = stack;  // some initializations depend on the depth
   decoder_stack.num_layers = num_decoder_layers;
   initialize(*transformer->decoder, decoder_stack);
 }
@@ -48,17 +48,17 @@ torch::Tensor Seq2SeqImpl::encode(const torch::Tensor& source,
 
 torch::Tensor Seq2SeqImpl::step(const torch::Tensor& target, const torch::Tensor& memory,
                                 KvCache& cache, const torch::Tensor& source_key_mask) {
-  TORCH_CHECK_VALUE(target.dim() == 2, "step expects a target (B, T), found ", target.sizes());
+  TORCH_CHECK_VALUE(target.dim() == 2, "target must have shape (B, T), found ", target.sizes());
   cache.extend(target.size(1));
   const auto x = target_embedding->forward(target, cache.positions());  // (B, T, E)
   return logits(transformer->decoder->forward(x, memory, {.causal = true},
                                               {.key_mask = source_key_mask}, {.cache = &cache}));
 }
 
-KvCache Seq2SeqImpl::make_cache(int64_t batch) const {
+KvCache Seq2SeqImpl::make_cache(int64_t batch_size) const {
   const auto& weight = target_embedding->token->weight;
-  const auto layers = static_cast<int64_t>(transformer->decoder->blocks->size());
-  return KvCache(cache_options(config.stack, layers, batch, config.max_seq_len)
+  const auto num_layers = static_cast<int64_t>(transformer->decoder->blocks->size());
+  return KvCache(cache_options(config.stack, num_layers, batch_size, config.max_seq_len)
                      .dtype(weight.scalar_type())
                      .device(weight.device()));
 }
@@ -70,8 +70,9 @@ torch::Tensor Seq2SeqImpl::logits(const torch::Tensor& x) const {
 
 void Seq2SeqImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::Seq2Seq(source_vocab_size=" << config.source_vocab_size
-         << ", target_vocab_size=" << config.target_vocab_size << ", context=" << config.max_seq_len
-         << std::boolalpha << ", tied=" << config.tie_embeddings << ")";
+         << ", target_vocab_size=" << config.target_vocab_size
+         << ", max_seq_len=" << config.max_seq_len << std::boolalpha
+         << ", tie_embeddings=" << config.tie_embeddings << ")";
 }
 
 }  // namespace attend

@@ -30,7 +30,7 @@ RotaryOptions rotary_options(const StackConfig& config) {
           .original_max_seq_len = config.rotary_original_max_seq_len};
 }
 
-/// What every attention of the model has, over itself or over a memory.
+/// Options shared by self-attention and cross-attention.
 MultiheadAttentionOptions attention_options(const StackConfig& config) {
   auto options = MultiheadAttentionOptions(config.embed_dim, config.num_heads)
                      .bias(config.bias)
@@ -94,23 +94,23 @@ ResidualOptions residual_options(const StackConfig& config) {
       .stochastic_depth(config.stochastic_depth);
 }
 
-/// A value that means something only beside another one.
-struct Dependent {
+/// A config field that has an effect only together with another one.
+struct DependentField {
   const char* name;
   std::variant<int64_t StackConfig::*, double StackConfig::*, bool StackConfig::*,
                RotaryScaling StackConfig::*>
       member;
 };
 
-/// Throws c10::ValueError if one of `values` is not the default although what it needs is not
-/// there: it would have no effect.
-void refuse_without(const char* needed, bool is_there, const StackConfig& config,
-                    std::initializer_list<Dependent> values) {
-  if (is_there) return;
-  for (const auto& value : values) {
+/// Throws c10::ValueError if one of `fields` differs from its default although `required`, without
+/// which it has no effect, is not set.
+void check_dependent_fields(const char* required, bool is_set, const StackConfig& config,
+                            std::initializer_list<DependentField> fields) {
+  if (is_set) return;
+  for (const auto& field : fields) {
     const bool is_default = std::visit(
-        [&](auto member) { return config.*member == StackConfig().*member; }, value.member);
-    TORCH_CHECK_VALUE(is_default, value.name, " is set, but it has no effect without ", needed);
+        [&](auto member) { return config.*member == StackConfig().*member; }, field.member);
+    TORCH_CHECK_VALUE(is_default, field.name, " is set but has no effect without ", required);
   }
 }
 
@@ -125,17 +125,18 @@ void check_config(const StackConfig& config) {
   check_not_negative("soft_cap", config.soft_cap);
   TORCH_CHECK_VALUE(
       !config.gradient_checkpointing || !config.value_residual,
-      "gradient_checkpointing (true) does not go with value_residual (true), which ties the "
-      "blocks together");
-  refuse_without("positions rotary", config.positions == PositionScheme::rotary, config,
-                 {{"rotary_theta", &StackConfig::rotary_theta},
-                  {"rotary_dim", &StackConfig::rotary_dim},
-                  {"rotary_factor", &StackConfig::rotary_factor},
-                  {"rotary_original_max_seq_len", &StackConfig::rotary_original_max_seq_len},
-                  {"rotary_interleaved", &StackConfig::rotary_interleaved},
-                  {"rotary_scaling", &StackConfig::rotary_scaling}});
-  refuse_without("num_experts", config.num_experts > 0, config,
-                 {{"num_experts_per_tok", &StackConfig::num_experts_per_tok}});
+      "gradient_checkpointing (true) cannot be combined with value_residual (true): blocks "
+      "then depend on the values of the first one");
+  check_dependent_fields(
+      "positions rotary", config.positions == PositionScheme::rotary, config,
+      {{"rotary_theta", &StackConfig::rotary_theta},
+       {"rotary_dim", &StackConfig::rotary_dim},
+       {"rotary_factor", &StackConfig::rotary_factor},
+       {"rotary_original_max_seq_len", &StackConfig::rotary_original_max_seq_len},
+       {"rotary_interleaved", &StackConfig::rotary_interleaved},
+       {"rotary_scaling", &StackConfig::rotary_scaling}});
+  check_dependent_fields("num_experts", config.num_experts > 0, config,
+                         {{"num_experts_per_tok", &StackConfig::num_experts_per_tok}});
 }
 
 }  // namespace
@@ -157,7 +158,7 @@ TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal
 TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t num_layers) {
   check_config(config);
   TORCH_CHECK_VALUE(config.num_experts == 0, "num_experts (", config.num_experts,
-                    ") must be 0: blocks with cross-attention route no tokens");
+                    ") must be 0: decoder blocks with cross-attention do not support experts");
   const auto block = DecoderBlockOptions(config.embed_dim, config.num_heads)
                          .attention(self_attention_options(config, /*causal=*/true))
                          .cross_attention(attention_options(config))
@@ -185,7 +186,7 @@ KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int6
       config.head_dim != 0 ? config.head_dim : config.embed_dim / config.num_heads;
   const KvCacheOptions options(num_layers, batch_size, num_kv_heads, head_dim, max_seq_len);
   if (config.sliding_window == 0 || config.positions == PositionScheme::learned) return options;
-  // So that a call of `context` tokens finds a full window before each of them.
+  // Room for a call with max_seq_len tokens and the window before its first one.
   return KvCacheOptions(options)
       .sliding_window(config.sliding_window)
       .max_seq_len(max_seq_len + config.sliding_window - 1);

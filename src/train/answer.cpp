@@ -37,9 +37,9 @@ struct Answer {
 
 }  // namespace
 
-AnswerTokens answer_tokens(const Tokenizer& tokenizer) {
+SequenceTokens answer_tokens(const Tokenizer& tokenizer) {
   const auto number_of = [&](const char* token) { return tokenizer.encode(token).at(0); };
-  return {.begin = number_of(kBegin), .end = number_of(kEnd)};
+  return {.bos_token = number_of(kBegin), .eos_token = number_of(kEnd)};
 }
 
 std::string answer(Model& model, const Tokenizer& tokenizer,

@@ -191,8 +191,8 @@ class Files(InspectTest):
                 ("text", b"Call me Ishmael.", "a text file"),
                 ("pickle", b"\x80\x02}q\x00.", "a Python pickle"),
                 ("cut", weights[:-1], "bytes"),
-                ("cut-in-the-header", weights[:100], "its header says"),
-                ("header-only", weights[:12], "its header says"),
+                ("cut-in-the-header", weights[:100], "header length"),
+                ("header-only", weights[:12], "header length"),
                 ("not-json", struct.pack("<Q", 4) + b"{{{{", "not a safetensors file")):
             path = self.folder / name
             path.write_bytes(content)

@@ -117,8 +117,8 @@ std::vector<ExportCase> classifier_cases() {
                               {row, bools("valid")}, kForwardTwo));
   }
   // Those that differ where nothing is causal.
-  for (const auto* stack : {"rotary", "alibi", "relative", "window", "sinks", "smeared_keys",
-                            "value_residual", "experts", "all_together"}) {
+  for (const auto* stack : {"rotary", "alibi", "relative", "sliding_window", "attention_sinks",
+                            "smeared_keys", "value_residual", "experts", "all_together"}) {
     cases.push_back(make_case(kName, stack, classifier(stack), {row, bools("valid")}, kForwardTwo));
   }
   return cases;
@@ -141,7 +141,7 @@ std::vector<ExportCase> translator_cases() {
   };
   for (const auto* stack :
        {"plain", "no_layers", "sinusoidal", "rotary", "alibi", "relative", "grouped_query",
-        "window", "post_norm", "as_in_llama", "all_together"}) {
+        "sliding_window", "post_norm", "as_in_llama", "all_together"}) {
     cases.push_back(make_case(kName, stack, translator(stack), {source, target}, kForwardTwo));
   }
   return cases;

@@ -205,7 +205,7 @@ TEST_F(Pt2Damage, WeightsThatTheirBytesDoNotHold) {
 TEST_F(Pt2Damage, WeightsFromElsewhereInTheArchiveOrOutsideOfIt) {
   for (const char* name : {"../../../etc/passwd", "/etc/passwd", "no_such"}) {
     weight()["path_name"] = name;
-    refuses("there is no 'data/weights/");
+    refuses("entry 'data/weights/");
   }
 }
 

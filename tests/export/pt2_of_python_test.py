@@ -330,7 +330,7 @@ class Refused(unittest.TestCase):
         self.archive.write_bytes(b"no archive")
         self.assert_refused("Not a zip archive")
         torch.save(torch.zeros(3), self.archive)
-        self.assert_refused("there is no 'archive_format' in it")
+        self.assert_refused("entry 'archive_format' not found")
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(ByteTokenizer, NumbersBytes) {
+TEST(ByteTokenizer, EncodesEachByteAsItsValue) {
   EXPECT_EQ(ByteTokenizer().size(), 256);
   EXPECT_THAT(ByteTokenizer().encode("aé\xFF"), ElementsAre(97, 0xC3, 0xA9, 0xFF));
 }
 
-TEST(ByteTokenizer, DecodesAnyBytesThatItEncoded) {
+TEST(ByteTokenizer, DecodeInvertsEncode) {
   seed_afresh();
   for (int i = 0; i < 50; ++i) {
     const auto bytes = random_bytes(300);
@@ -23,13 +23,13 @@ TEST(ByteTokenizer, DecodesAnyBytesThatItEncoded) {
   }
 }
 
-TEST(ByteTokenizer, ShowsBytesThatCannotBePrintedAsNumbers) {
+TEST(ByteTokenizer, TokenEscapesUnprintableBytes) {
   EXPECT_EQ(ByteTokenizer().token('a'), "a");
   EXPECT_EQ(ByteTokenizer().token('\n'), "\\x0a");
   EXPECT_EQ(ByteTokenizer().token(0xC3), "\\xc3");
 }
 
-TEST(ByteTokenizer, RefusesNumbersThatAreNoBytes) {
+TEST(ByteTokenizer, IdsOutOfRangeThrow) {
   EXPECT_THROW(ByteTokenizer().decode({256}), std::out_of_range);
   EXPECT_THROW(ByteTokenizer().decode({-1}), std::out_of_range);
   EXPECT_THROW(ByteTokenizer().token(256), std::out_of_range);

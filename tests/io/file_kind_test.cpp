@@ -21,7 +21,7 @@ struct FileKindTest : testing::Test {
   TemporaryDirectory directory;
 };
 
-TEST_F(FileKindTest, IsToldByTheContentNotByTheName) {
+TEST_F(FileKindTest, IsDetectedFromContentNotFromName) {
   EXPECT_EQ(file_kind(file_of("\x02\0\0\0\0\0\0\0{}"s)), FileKind::safetensors);
   write_archive(directory / "model.pt", {{"models/model.json", "{}"}});
   EXPECT_EQ(file_kind(directory / "model.pt"), FileKind::pt2);
@@ -29,7 +29,7 @@ TEST_F(FileKindTest, IsToldByTheContentNotByTheName) {
   EXPECT_EQ(file_kind(directory / "model.pt2"), FileKind::torchscript);
 }
 
-TEST_F(FileKindTest, NamesWhatWasFoundInstead) {
+TEST_F(FileKindTest, ErrorsNameTheFormatFound) {
   const std::vector<std::pair<std::string, const char*>> cases{
       {"", "found an empty file"},
       {"\x80\x02}q", "found a Python pickle"},
@@ -48,20 +48,22 @@ TEST_F(FileKindTest, NamesWhatWasFoundInstead) {
   }
 }
 
-TEST_F(FileKindTest, NamesOtherArchives) {
+TEST_F(FileKindTest, ErrorsNameOtherZipArchives) {
   const auto path = directory / "model.pt";
   write_archive(path, {{"data.pkl", "x"}});
   EXPECT_THAT(
       [&] { file_kind(path); },
       throws<InputError>("model.pt: expected a safetensors, TorchScript or .pt2 file, found "
-                         "a Python pickle, as torch.save"));
+                         "a Python pickle, as written by torch.save"));
   write_archive(path, {{"word/document.xml", "x"}});
-  EXPECT_THAT([&] { file_kind(path); }, throws<InputError>("found another zip archive"));
+  EXPECT_THAT(
+      [&] { file_kind(path); },
+      throws<InputError>("found a zip archive without a TorchScript or torch.export model"));
   replace_file(path, read_bytes(path).substr(0, 40));
-  EXPECT_THAT([&] { file_kind(path); }, throws<InputError>("model.pt: not an archive"));
+  EXPECT_THAT([&] { file_kind(path); }, throws<InputError>("model.pt: not a PyTorch zip archive"));
 }
 
-TEST_F(FileKindTest, OfWhatIsNotThereIsAnError) {
+TEST_F(FileKindTest, MissingFilesAndDirectoriesThrow) {
   EXPECT_THAT([&] { file_kind(directory / "none"); }, throws<InputError>("none: no such file"));
   EXPECT_THAT([&] { file_kind(directory.path()); }, throws<InputError>("found a directory"));
 }

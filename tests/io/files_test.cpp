@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TEST(Files, ReadTextRefusesWhatIsNoText) {
+TEST(Files, ReadTextRejectsMissingEmptyAndInvalidText) {
   const TemporaryDirectory directory;
   const auto read = [&](const char* name) {
     return [=, &directory] { read_text(directory / name); };
@@ -31,7 +31,7 @@ TEST(Files, ReadTextRefusesWhatIsNoText) {
   EXPECT_THAT(read(""), ThrowsMessage<InputError>(HasSubstr("found a directory")));
 }
 
-TEST(Files, ReadStartGivesWhatThereIs) {
+TEST(Files, ReadStartReturnsAtMostTheWholeFile) {
   const TemporaryDirectory directory;
   replace_file(directory / "file", "abcd");
   EXPECT_EQ(read_start(directory / "file", 2), "ab");
@@ -41,7 +41,7 @@ TEST(Files, ReadStartGivesWhatThereIs) {
               ThrowsMessage<InputError>(HasSubstr("no such file")));
 }
 
-TEST(Files, ReplaceFileKeepsTheOldContentWhenWritingFails) {
+TEST(Files, ReplaceFileLeavesOldContentIfWritingFails) {
   const TemporaryDirectory directory;
   const auto path = directory / "file";
   replace_file(path, "old");
@@ -52,13 +52,13 @@ TEST(Files, ReplaceFileKeepsTheOldContentWhenWritingFails) {
   EXPECT_THROW(replace_file(path, write_half), std::runtime_error);
   EXPECT_EQ(read_bytes(path), "old");
   const auto entries = std::filesystem::directory_iterator(directory.path());
-  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "a temporary file is left";
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "a temporary file was left behind";
 
   replace_file(path, "new");
   EXPECT_EQ(read_bytes(path), "new");
 }
 
-TEST(Files, ReplaceFileSaysThatItCannotWrite) {
+TEST(Files, ReplaceFileThrowsIfThePathIsNotWritable) {
   EXPECT_THROW(replace_file("/proc/no/such/place", "content"), std::runtime_error);
 }
 

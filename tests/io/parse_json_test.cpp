@@ -6,24 +6,24 @@
 namespace attend {
 namespace {
 
-TEST(ParseJson, ReadsWhatIsJson) {
+TEST(ParseJson, ParsesValidJson) {
   EXPECT_EQ(parse_json(R"({"a": [1, 2.5, null, "x"]})").at("a").at(1), 2.5);
 }
 
-TEST(ParseJson, RefusesWhatIsNotAndSaysWhere) {
+TEST(ParseJson, ErrorsNameThePositionOfInvalidJson) {
   EXPECT_THAT([] { parse_json("{\"a\": 1,}"); }, throws<InputError>("column 9"));
   EXPECT_THROW(parse_json(""), InputError);
   EXPECT_THROW(parse_json("1 2"), InputError);
 }
 
-TEST(ParseJson, RefusesAKeyThatStandsTwice) {
+TEST(ParseJson, DuplicateKeysThrow) {
   EXPECT_THAT([] { parse_json(R"({"a": {"b": 1, "b": 2}})"); }, throws<InputError>("'b'"));
   parse_json(R"({"a": {"b": 1}, "b": {"b": 2}})");
 }
 
-TEST(ParseJson, RefusesWhatIsNestedTooDeep) {
+TEST(ParseJson, DeepNestingThrows) {
   EXPECT_THAT([] { parse_json(std::string(1000000, '[')); },
-              throws<InputError>("is nested deeper than 100 levels"));
+              throws<InputError>("JSON is nested deeper than 100 levels"));
   parse_json(std::string(100, '[') + std::string(100, ']'));
 }
 

@@ -25,7 +25,7 @@ const std::string kTwoTensors = R"({"__metadata__":{"format":"pt"},)"
                                 R"("b":{"dtype":"I64","shape":[2],"data_offsets":[24,40]},)"
                                 R"("a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})";
 
-TEST(SafetensorsHeader, ReadsEntriesInTheOrderOfTheirBytes) {
+TEST(SafetensorsHeader, EntriesAreSortedByOffset) {
   const auto header = parse_safetensors_header(file_of(kTwoTensors, 40));
   ASSERT_EQ(header.entries.size(), 2U);
   EXPECT_EQ(header.entries[0].name, "a");
@@ -35,7 +35,7 @@ TEST(SafetensorsHeader, ReadsEntriesInTheOrderOfTheirBytes) {
   EXPECT_EQ(header.data_offset, 8 + kTwoTensors.size());
 }
 
-TEST(SafetensorsHeader, TakesScalarsAndEmptyTensors) {
+TEST(SafetensorsHeader, AcceptsScalarsAndEmptyTensors) {
   const auto header =
       parse_safetensors_header(file_of(R"({"s":{"dtype":"F64","shape":[],"data_offsets":[0,8]},)"
                                        R"("e":{"dtype":"F32","shape":[3,0],"data_offsets":[0,0]}})",
@@ -44,47 +44,52 @@ TEST(SafetensorsHeader, TakesScalarsAndEmptyTensors) {
   EXPECT_TRUE(parse_safetensors_header(file_of("{}", 0)).entries.empty());
 }
 
-TEST(SafetensorsHeader, RefusesWhatTheFormatForbids) {
-  const auto refuses = [](const std::string& header, std::size_t bytes, const char* because) {
+TEST(SafetensorsHeader, ViolationsOfTheFormatThrow) {
+  const auto expect_rejected = [](const std::string& header, std::size_t bytes,
+                                  const char* message) {
     EXPECT_THAT([&] { parse_safetensors_header(file_of(header, bytes)); },
-                ThrowsMessage<InputError>(HasSubstr(because)));
+                ThrowsMessage<InputError>(HasSubstr(message)));
   };
-  refuses("[]", 0, "not a JSON object");
-  refuses("{", 0, "parse error");
-  refuses(kTwoTensors, 39, "holds 39 bytes of tensors, expected 40");
-  refuses(kTwoTensors, 41, "holds 41 bytes of tensors, expected 40");
-  refuses(R"({"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}})", 4, "unknown dtype 'F33'");
-  refuses(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4, "found -1");
-  refuses(R"({"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}})", 4, "found 1.0");
-  refuses(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "8 that its shape needs");
-  refuses(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "bytes 4 to 0");
-  refuses(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "two data_offsets");
-  refuses(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8, "begins at byte 4");
-  refuses(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0,
-          "overflows");
-  refuses(R"({"a":{"dtype":"F32","shape":[1]}})", 4, "data_offsets");
-  refuses(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-          R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-          2, "key 'a' stands twice");
-  refuses(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
-          R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
-          3, "begins at byte 1");
-  refuses(R"({"__metadata__":{"a":1}})", 0, "must be string");
+  expect_rejected("[]", 0, "not a JSON object");
+  expect_rejected("{", 0, "parse error");
+  expect_rejected(kTwoTensors, 39, "found 39 bytes of tensor data, expected 40");
+  expect_rejected(kTwoTensors, 41, "found 41 bytes of tensor data, expected 40");
+  expect_rejected(R"({"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}})", 4,
+                  "unknown dtype 'F33'");
+  expect_rejected(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4, "found -1");
+  expect_rejected(R"({"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}})", 4, "found 1.0");
+  expect_rejected(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4,
+                  "the 8 bytes of its shape");
+  expect_rejected(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4,
+                  "data_offsets 4 to 0");
+  expect_rejected(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "two data_offsets");
+  expect_rejected(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8,
+                  "begins at byte 4");
+  expect_rejected(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
+                  0, "overflows");
+  expect_rejected(R"({"a":{"dtype":"F32","shape":[1]}})", 4, "data_offsets");
+  expect_rejected(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                  R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                  2, "duplicate key 'a'");
+  expect_rejected(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                  R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+                  3, "begins at byte 1");
+  expect_rejected(R"({"__metadata__":{"a":1}})", 0, "must be string");
 }
 
-TEST(SafetensorsHeader, RefusesALengthBeyondTheFile) {
+TEST(SafetensorsHeader, HeaderLengthBeyondTheFileThrows) {
   EXPECT_THROW(parse_safetensors_header(""), InputError);
   EXPECT_THROW(parse_safetensors_header(std::string(7, '\0')), InputError);
   auto file = file_of("{}", 0);
   file[7] = '\x7F';
   EXPECT_THAT([&] { parse_safetensors_header(file); },
-              ThrowsMessage<InputError>(HasSubstr("its header says")));
+              ThrowsMessage<InputError>(HasSubstr("header length")));
 }
 
-TEST(SafetensorsHeader, DamagedFilesAreRefusedOrConsistentButNeverCrash) {
+TEST(SafetensorsHeader, DamagedFilesThrowOrParseConsistently) {
   std::mt19937_64 random(seed_afresh());
   const auto whole = file_of(kTwoTensors, 40);
-  int refused = 0;
+  int rejected = 0;
   for (int round = 0; round < 20000; ++round) {
     auto damaged = whole;
     const auto edits = 1 + random() % 4;
@@ -109,10 +114,10 @@ TEST(SafetensorsHeader, DamagedFilesAreRefusedOrConsistentButNeverCrash) {
         EXPECT_LE(header.data_offset + entry.end, damaged.size());
       }
     } catch (const InputError&) {
-      ++refused;
+      ++rejected;
     }
   }
-  EXPECT_GT(refused, 10000);
+  EXPECT_GT(rejected, 10000);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TEST(Safetensors, KeepEveryDtypeBitForBit) {
+TEST(Safetensors, RoundTripIsExactForAllDtypes) {
   const TemporaryDirectory directory;
   Safetensors content{.tensors = {}, .metadata = {{"format", "pt"}, {"note", "ü \"quoted\""}}};
   for (const auto dtype :
@@ -36,14 +36,14 @@ TEST(Safetensors, KeepEveryDtypeBitForBit) {
   }
 }
 
-TEST(Safetensors, MalformedFilesAreNamed) {
+TEST(Safetensors, ErrorsNameTheMalformedFile) {
   const TemporaryDirectory directory;
   replace_file(directory / "broken", "not a safetensors file at all");
   EXPECT_THAT([&] { load_safetensors(directory / "broken"); },
-              ThrowsMessage<InputError>(AllOf(HasSubstr("broken"), HasSubstr("its header says"))));
+              ThrowsMessage<InputError>(AllOf(HasSubstr("broken"), HasSubstr("header length"))));
 }
 
-TEST(Safetensors, ADtypeWithoutANameIsRefusedBeforeAnythingIsWritten) {
+TEST(Safetensors, UnsupportedDtypeThrowsBeforeWriting) {
   const TemporaryDirectory directory;
   const auto save = [&] {
     save_safetensors(directory / "f",
@@ -53,7 +53,7 @@ TEST(Safetensors, ADtypeWithoutANameIsRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(std::filesystem::exists(directory / "f"));
 }
 
-TEST(LoadStateDict, ListsEveryDifferenceAndChangesNothing) {
+TEST(LoadStateDict, ErrorListsAllDifferencesAndLeavesTheModuleUnchanged) {
   torch::nn::Linear linear(2, 3);
   const auto before = linear->weight.clone();
   const auto load = [&] {
@@ -65,7 +65,7 @@ TEST(LoadStateDict, ListsEveryDifferenceAndChangesNothing) {
   EXPECT_TRUE(linear->weight.equal(before));
 }
 
-TEST(LoadStateDict, WeightsOfAnotherDtypeAreRefused) {
+TEST(LoadStateDict, WrongDtypeThrows) {
   torch::nn::Linear linear(torch::nn::LinearOptions(2, 3).bias(false));
   EXPECT_THAT(
       [&] {
@@ -74,7 +74,7 @@ TEST(LoadStateDict, WeightsOfAnotherDtypeAreRefused) {
       ThrowsMessage<InputError>(HasSubstr("weight: found dtype int32, expected float32")));
 }
 
-TEST(LoadStateDict, CopiesInto) {
+TEST(LoadStateDict, CopiesIntoTheExistingParameters) {
   torch::nn::Linear from(2, 3);
   torch::nn::Linear to(2, 3);
   load_state_dict(*to, state_dict(*from));

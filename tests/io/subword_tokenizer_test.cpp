@@ -27,29 +27,29 @@ std::string repeated(const std::string& text, int times) {
   return all;
 }
 
-/// Words that more than a hundred tokens can be joined of, and a text that may be of anything.
+/// Returns a text with words for more than a hundred merges, followed by random text.
 std::string varied_text(int64_t most) {
   std::string text = kText;
   for (int i = 0; i < 200; ++i) text += " w" + std::to_string(i * 7919);
   return text + "\n" + random_text(most);
 }
 
-/// What each token of a text stands for.
+/// Returns the text of each token of `text`.
 std::vector<std::string> pieces(const SubwordTokenizer& tokenizer, const std::string& text) {
   std::vector<std::string> all;
   for (const auto id : tokenizer.encode(text)) all.push_back(tokenizer.decode({id}));
   return all;
 }
 
-TEST_F(SubwordTokenizerTest, LearnsWhatIsFrequent) {
-  const auto tokenizer = SubwordTokenizer::learn(kText, 285);
+TEST_F(SubwordTokenizerTest, FrequentWordsBecomeTokens) {
+  const auto tokenizer = SubwordTokenizer::train(kText, 285);
   EXPECT_EQ(tokenizer.size(), 285);
   EXPECT_THAT(pieces(tokenizer, "the cat of them"), ElementsAre("the", " cat", " of", " the", "m"));
 }
 
-TEST_F(SubwordTokenizerTest, TokensKeepToWordsWithTheSpaceBeforeThem) {
+TEST_F(SubwordTokenizerTest, TokensContainAtMostOneLeadingSpace) {
   const auto tokenizer =
-      SubwordTokenizer::learn(repeated("so in the  house,\n\tin the\n", 50), 284);
+      SubwordTokenizer::train(repeated("so in the  house,\n\tin the\n", 50), 284);
   EXPECT_THAT(pieces(tokenizer, " in  the\n\tin"),
               ElementsAre(" in", " ", " the", "\n", "\t", "in"));
   for (int64_t id = 0; id < tokenizer.size(); ++id) {
@@ -60,12 +60,12 @@ TEST_F(SubwordTokenizerTest, TokensKeepToWordsWithTheSpaceBeforeThem) {
   }
 }
 
-TEST_F(SubwordTokenizerTest, DecodesAnyTextThatItEncoded) {
+TEST_F(SubwordTokenizerTest, DecodeInvertsEncode) {
   seed_afresh();
   for (int i = 0; i < 15; ++i) {
-    const auto learned = varied_text(60);
-    const auto tokenizer = SubwordTokenizer::learn(learned, 380);
-    EXPECT_EQ(tokenizer.decode(tokenizer.encode(learned)), learned);
+    const auto training_text = varied_text(60);
+    const auto tokenizer = SubwordTokenizer::train(training_text, 380);
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(training_text)), training_text);
     for (int j = 0; j < 30; ++j) {
       const auto text = random_text(60);
       EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
@@ -73,38 +73,40 @@ TEST_F(SubwordTokenizerTest, DecodesAnyTextThatItEncoded) {
   }
 }
 
-TEST_F(SubwordTokenizerTest, KeepsWhatSentencePieceHasAUseOfItsOwnFor) {
-  const auto own = kText + "\u2581\u2585<unk><0x0A>\t\r\n" + std::string("\0\0a\0", 4) + "\uFFFD";
-  const auto tokenizer = SubwordTokenizer::learn(repeated(own, 20), 290);
-  for (const auto& text : {own, own + own, " " + own + " ", std::string("\0", 1),
-                           std::string("\u2581"), std::string(" "), std::string()}) {
+TEST_F(SubwordTokenizerTest, ReservedCharactersRoundTrip) {
+  const auto reserved =
+      kText + "\u2581\u2585<unk><0x0A>\t\r\n" + std::string("\0\0a\0", 4) + "\uFFFD";
+  const auto tokenizer = SubwordTokenizer::train(repeated(reserved, 20), 290);
+  for (const auto& text :
+       {reserved, reserved + reserved, " " + reserved + " ", std::string("\0", 1),
+        std::string("\u2581"), std::string(" "), std::string()}) {
     EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
   }
 }
 
-TEST_F(SubwordTokenizerTest, IsTheSameEachTimeAndFromItsFile) {
+TEST_F(SubwordTokenizerTest, TrainingIsDeterministicAndModelsRoundTrip) {
   seed_afresh();
   const auto text = varied_text(60);
-  const auto one = SubwordTokenizer::learn(text, 380);
-  EXPECT_EQ(SubwordTokenizer::learn(text, 380).model(), one.model());
+  const auto one = SubwordTokenizer::train(text, 380);
+  EXPECT_EQ(SubwordTokenizer::train(text, 380).model(), one.model());
   const SubwordTokenizer loaded(one.model());
   EXPECT_EQ(loaded.files(), one.files());
   EXPECT_EQ(loaded.encode(text), one.encode(text));
 }
 
-TEST_F(SubwordTokenizerTest, LearnsFromLongLinesToTheirEnd) {
+TEST_F(SubwordTokenizerTest, TrainsOnLongLinesToTheirEnd) {
   const auto with_spaces = repeated("a cat ", 5000) + repeated("zebra ", 20);
-  EXPECT_THAT(pieces(SubwordTokenizer::learn(with_spaces, 275), " zebra"), ElementsAre(" zebra"));
+  EXPECT_THAT(pieces(SubwordTokenizer::train(with_spaces, 275), " zebra"), ElementsAre(" zebra"));
   const auto without = repeated("\u4E16\u754C", 5000) + repeated("zebra", 4000);
-  const auto tokenizer = SubwordTokenizer::learn(without, 290);
+  const auto tokenizer = SubwordTokenizer::train(without, 290);
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(without)), without);
   EXPECT_EQ(tokenizer.encode("zebra").size(), 1u);
   EXPECT_LT(tokenizer.encode(without).size(), 4000u);
 }
 
-TEST_F(SubwordTokenizerTest, EncodesLongTextsAsTheirWords) {
+TEST_F(SubwordTokenizerTest, LongTextsAreEncodedWordByWord) {
   seed_afresh();
-  const auto tokenizer = SubwordTokenizer::learn(kText, 285);
+  const auto tokenizer = SubwordTokenizer::train(kText, 285);
   std::string text;
   std::vector<int64_t> expected;
   const std::array<std::string, 6> words{" the", " cat", " other", " mate", "  sand", " \u4E16"};
@@ -117,37 +119,37 @@ TEST_F(SubwordTokenizerTest, EncodesLongTextsAsTheirWords) {
   EXPECT_EQ(tokenizer.encode(text), expected);
 }
 
-TEST_F(SubwordTokenizerTest, RefusesSizesThatTheTextDoesNotGive) {
-  const auto learn = [](const std::string& text, int64_t size) {
-    return [=] { SubwordTokenizer::learn(text, size); };
+TEST_F(SubwordTokenizerTest, VocabularySizeOutOfRangeThrows) {
+  const auto train = [](const std::string& text, int64_t size) {
+    return [=] { SubwordTokenizer::train(text, size); };
   };
   for (const auto size : {-1, 0, 1, 256, 270}) {
     EXPECT_THAT(
-        learn(kText, size),
+        train(kText, size),
         ThrowsMessage<InputError>(HasSubstr(
             std::to_string(size) + " subwords: too few for this text: expected at least 271")));
   }
   for (const auto size : {int64_t{312}, int64_t{100'000}, int64_t{1} << 60}) {
     EXPECT_THAT(
-        learn(kText, size),
+        train(kText, size),
         ThrowsMessage<InputError>(HasSubstr(
             std::to_string(size) + " subwords: too many for this text: expected at most 311")));
   }
-  EXPECT_EQ(SubwordTokenizer::learn(kText, 271).size(), 271);
-  EXPECT_EQ(SubwordTokenizer::learn(kText, 311).size(), 311);
+  EXPECT_EQ(SubwordTokenizer::train(kText, 271).size(), 271);
+  EXPECT_EQ(SubwordTokenizer::train(kText, 311).size(), 311);
   for (const auto* text : {"", "\n\n"}) {
-    EXPECT_THAT(learn(text, 300), ThrowsMessage<InputError>(HasSubstr("nothing but line breaks")));
+    EXPECT_THAT(train(text, 300), ThrowsMessage<InputError>(HasSubstr("nothing but line breaks")));
   }
 }
 
-TEST_F(SubwordTokenizerTest, RefusesWhatIsNotUtf8) {
-  EXPECT_THROW(SubwordTokenizer::learn(kText + "\xFF", 285), InputError);
-  const auto tokenizer = SubwordTokenizer::learn(kText, 285);
+TEST_F(SubwordTokenizerTest, InvalidUtf8Throws) {
+  EXPECT_THROW(SubwordTokenizer::train(kText + "\xFF", 285), InputError);
+  const auto tokenizer = SubwordTokenizer::train(kText, 285);
   EXPECT_THROW(tokenizer.encode("a \xC3"), InputError);
 }
 
-TEST_F(SubwordTokenizerTest, ShowsWhatCannotBePrintedAsNumbers) {
-  const auto tokenizer = SubwordTokenizer::learn(kText, 285);
+TEST_F(SubwordTokenizerTest, TokenEscapesUnprintableBytes) {
+  const auto tokenizer = SubwordTokenizer::train(kText, 285);
   EXPECT_EQ(tokenizer.token(tokenizer.encode("\n")[0]), "\\x0a");
   EXPECT_EQ(tokenizer.token(tokenizer.encode("\u00E9")[1]), "\\xa9");
   EXPECT_EQ(tokenizer.token(tokenizer.encode(" cat")[0]), " cat");
@@ -155,20 +157,21 @@ TEST_F(SubwordTokenizerTest, ShowsWhatCannotBePrintedAsNumbers) {
   EXPECT_THROW(tokenizer.decode({-1}), std::out_of_range);
 }
 
-TEST_F(SubwordTokenizerTest, RefusesOtherFiles) {
-  const auto model = SubwordTokenizer::learn(kText, 285).model();
+TEST_F(SubwordTokenizerTest, InvalidModelsThrow) {
+  const auto model = SubwordTokenizer::train(kText, 285).model();
   for (const auto& other : {std::string(), std::string("{}"), std::string(100, '\0'),
                             model.substr(0, model.size() / 2), model.substr(1)}) {
     EXPECT_THAT([&] { SubwordTokenizer{other}; },
                 ThrowsMessage<InputError>(HasSubstr("not a SentencePiece model")));
   }
-  EXPECT_THROW(SubwordTokenizer(std::string(SubwordTokenizer::kLargestModel + 1, 'a')), InputError);
+  EXPECT_THROW(SubwordTokenizer(std::string(SubwordTokenizer::kMaxModelBytes + 1, 'a')),
+               InputError);
 }
 
-TEST(SubwordTokenizer, SaysWhenItCannotBeLoaded) {
-  if (kSubwordsWork) GTEST_SKIP() << "it can be, without the address sanitizer";
-  EXPECT_THAT([] { SubwordTokenizer::learn(kText, 285); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("address sanitizer")));
+TEST(SubwordTokenizer, ThrowsWithAddressSanitizer) {
+  if (kSubwordsWork) GTEST_SKIP() << "only with AddressSanitizer";
+  EXPECT_THAT([] { SubwordTokenizer::train(kText, 285); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("AddressSanitizer")));
 }
 
 }  // namespace

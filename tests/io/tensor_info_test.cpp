@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-TEST(TensorsOf, AModuleTellsNamesShapesAndRoles) {
+TEST(TensorsOf, ListsNamesShapesDtypesAndRolesOfAModule) {
   torch::nn::BatchNorm1d norm(3);
   norm->weight.set_requires_grad(false);
   const auto tensors = tensors_of(*norm);
@@ -33,7 +33,7 @@ TEST(TensorsOf, AModuleTellsNamesShapesAndRoles) {
   EXPECT_EQ(totals.bytes, 4 * 12 + 8);
 }
 
-TEST(TensorsOf, AModuleCountsSharedNumbersOnce) {
+TEST(TensorsOf, SharedStorageIsCountedOnce) {
   TensorList list;
   const auto tensor = torch::ones({2, 3});
   list.add("table", tensor, /*is_buffer=*/true);
@@ -44,14 +44,14 @@ TEST(TensorsOf, AModuleCountsSharedNumbersOnce) {
   EXPECT_EQ(totals_of(list.tensors()).elements, 12);
 }
 
-TEST(TensorsOf, EmptyTensorsAreNotTakenForOneAnother) {
+TEST(TensorsOf, EmptyTensorsAreNotAliases) {
   TensorList list;
   list.add("a", torch::ones({0}), /*is_buffer=*/true);
   list.add("b", torch::ones({0}), /*is_buffer=*/true);
   EXPECT_EQ(list.tensors()[1].alias_of, "");
 }
 
-TEST(TensorsOf, AFileAreThoseOfTheModuleThatWroteIt) {
+TEST(TensorsOf, FileAndModuleListTheSameTensors) {
   const TemporaryDirectory directory;
   const torch::nn::BatchNorm1d norm(3);
   save_safetensors(directory / "norm", {.tensors = state_dict(*norm), .metadata = {{"a", "b"}}});

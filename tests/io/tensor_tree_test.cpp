@@ -11,7 +11,7 @@ TensorTree tree_of(const std::vector<std::string>& names) {
   return tensor_tree(tensors);
 }
 
-/// "a(b c.d)": the names of the nodes, children in brackets.
+/// Formats a tree as "a(b c.d)": node names, children in parentheses.
 std::string text_of(const TensorTree& tree) {
   std::string text = tree.name;
   if (tree.children.empty()) return text;
@@ -23,14 +23,14 @@ std::string text_of(const TensorTree& tree) {
   return text + ")";
 }
 
-TEST(TensorTree, HoldsTensorsByTheirModules) {
+TEST(TensorTree, GroupsTensorsByModule) {
   const auto tree = tree_of({"embedding.token.weight", "decoder.norm.weight", "decoder.norm.bias",
                              "decoder.out", "head"});
   EXPECT_EQ(text_of(tree), "(embedding.token.weight decoder(norm(weight bias) out) head)");
   EXPECT_EQ(tree.children[1].children[0].children[1].tensor->name, "decoder.norm.bias");
 }
 
-TEST(TensorTree, SumsWhatIsInAModule) {
+TEST(TensorTree, TotalsIncludeAllDescendants) {
   const auto tree = tree_of({"a.b", "a.c.d", "a.c.e", "f"});
   EXPECT_EQ(tree.totals.elements, 40);
   EXPECT_EQ(tree.children[0].totals.elements, 30);
@@ -38,26 +38,26 @@ TEST(TensorTree, SumsWhatIsInAModule) {
   EXPECT_EQ(tree.children[0].children[1].totals.bytes, 80);
 }
 
-TEST(TensorTree, OrdersNumberedChildrenByNumber) {
+TEST(TensorTree, NumberedChildrenAreInNumericOrder) {
   EXPECT_EQ(text_of(tree_of({"x.0", "x.1", "x.10", "x.2"})), "(x(0 1 2 10))");
   EXPECT_EQ(text_of(tree_of({"x.b", "x.10", "x.a"})), "(x(b 10 a))");
 }
 
-TEST(TensorTree, TakesANameThatIsAlsoAModule) {
+TEST(TensorTree, ATensorMayHaveTheNameOfAModule) {
   const auto tree = tree_of({"a", "a.b"});
   EXPECT_EQ(text_of(tree), "(a(b))");
   EXPECT_TRUE(tree.children[0].tensor);
   EXPECT_EQ(tree.children[0].totals.elements, 20);
 }
 
-TEST(TensorTree, SurvivesNamesThatNobodyGives) {
+TEST(TensorTree, HandlesEmptyAndDegenerateNames) {
   EXPECT_EQ(tree_of({}).totals.tensors, 0);
   EXPECT_EQ(tree_of({"..", ".", "a."}).totals.tensors, 3);
   const std::string dots(1'000'000, '.');
   EXPECT_EQ(tree_of({dots + "a", dots + "b"}).totals.tensors, 2);
 }
 
-TEST(TensorTree, CountsItsNodesDownToADepth) {
+TEST(TensorTree, CountNodesAndDepthForAgree) {
   const auto tree = tree_of({"a.b.c", "a.b.d", "a.e", "f"});  // (a(b(c d) e) f)
   EXPECT_EQ(count_nodes(tree, 1), 2);
   EXPECT_EQ(count_nodes(tree, 2), 4);

@@ -11,9 +11,9 @@ namespace {
 
 using testing::ElementsAre;
 
-/// What the stream gives for each of the pieces, and at the end.
-std::vector<std::string> given(const std::vector<std::string>& pieces,
-                               const std::vector<std::string>& stops = {}) {
+/// Returns the output for each piece, and that of finish() as the last element.
+std::vector<std::string> stream_pieces(const std::vector<std::string>& pieces,
+                                       const std::vector<std::string>& stops = {}) {
   TextStream stream(stops);
   std::vector<std::string> texts;
   for (const auto& piece : pieces) texts.push_back(stream.add(piece));
@@ -21,43 +21,43 @@ std::vector<std::string> given(const std::vector<std::string>& pieces,
   return texts;
 }
 
-/// `text` up to the first stop text to be complete, found by looking at each beginning of it.
-std::string cut_by_hand(const std::string& text, const std::vector<std::string>& stops) {
+/// Reference: returns `text` up to the first complete stop sequence, by trying every prefix.
+std::string reference_output(const std::string& text, const std::vector<std::string>& stops) {
   for (std::size_t length = 1; length <= text.size(); ++length) {
-    const auto begun = text.substr(0, length);
+    const auto prefix = text.substr(0, length);
     std::size_t longest = 0;
     for (const auto& stop : stops) {
-      if (begun.ends_with(stop)) longest = std::max(longest, stop.size());
+      if (prefix.ends_with(stop)) longest = std::max(longest, stop.size());
     }
-    if (longest > 0) return begun.substr(0, length - longest);
+    if (longest > 0) return prefix.substr(0, length - longest);
   }
   return text;
 }
 
-TEST(TextStream, GivesOnAtOnceWhatIsCertain) {
-  EXPECT_THAT(given({"one", " two", ""}), ElementsAre("one", " two", "", ""));
-  EXPECT_THAT(given({"one\n", "two", "\n", "\n", "three"}, {"\n\n"}),
+TEST(TextStream, ReturnsTextThatCannotBePartOfAStopSequence) {
+  EXPECT_THAT(stream_pieces({"one", " two", ""}), ElementsAre("one", " two", "", ""));
+  EXPECT_THAT(stream_pieces({"one\n", "two", "\n", "\n", "three"}, {"\n\n"}),
               ElementsAre("one", "\ntwo", "", "", "", ""));
-  EXPECT_THAT(given({"aab", "aac"}, {"aac"}), ElementsAre("aab", "", ""));
-  EXPECT_THAT(given({"aaa", "a"}, {"aac"}), ElementsAre("a", "a", "aa"));
+  EXPECT_THAT(stream_pieces({"aab", "aac"}, {"aac"}), ElementsAre("aab", "", ""));
+  EXPECT_THAT(stream_pieces({"aaa", "a"}, {"aac"}), ElementsAre("a", "a", "aa"));
 }
 
-TEST(TextStream, HoldsACharacterBackUntilItIsWhole) {
-  EXPECT_THAT(given({"a\xE2", "\x82", "\xAC!"}), ElementsAre("a", "", "€!", ""));
-  EXPECT_THAT(given({"\xF0\x9D", "\x84\x9E"}), ElementsAre("", "𝄞", ""));
-  EXPECT_THAT(given({"\xC3", "\xBC"}), ElementsAre("", "ü", ""));
+TEST(TextStream, IncompleteCharactersWaitForTheirRemainingBytes) {
+  EXPECT_THAT(stream_pieces({"a\xE2", "\x82", "\xAC!"}), ElementsAre("a", "", "€!", ""));
+  EXPECT_THAT(stream_pieces({"\xF0\x9D", "\x84\x9E"}), ElementsAre("", "𝄞", ""));
+  EXPECT_THAT(stream_pieces({"\xC3", "\xBC"}), ElementsAre("", "ü", ""));
 }
 
-TEST(TextStream, GivesOnWhatIsNoUtf8AsItIs) {
-  EXPECT_THAT(given({"\xE2", "a"}), ElementsAre("",
-                                                "\xE2"
-                                                "a",
-                                                ""));
-  EXPECT_THAT(given({"\x80\xFF", "\xC0"}), ElementsAre("\x80\xFF", "\xC0", ""));
-  EXPECT_THAT(given({"\xE2\x82"}), ElementsAre("", "\xE2\x82"));
+TEST(TextStream, InvalidUtf8IsPassedThrough) {
+  EXPECT_THAT(stream_pieces({"\xE2", "a"}), ElementsAre("",
+                                                        "\xE2"
+                                                        "a",
+                                                        ""));
+  EXPECT_THAT(stream_pieces({"\x80\xFF", "\xC0"}), ElementsAre("\x80\xFF", "\xC0", ""));
+  EXPECT_THAT(stream_pieces({"\xE2\x82"}), ElementsAre("", "\xE2\x82"));
 }
 
-TEST(TextStream, TellsWhichTextStoppedIt) {
+TEST(TextStream, StoppedByReturnsTheStopSequenceFound) {
   TextStream stream({"bc", "abc", "d"});
   EXPECT_EQ(stream.stopped_by(), std::nullopt);
   EXPECT_EQ(stream.add("xab"), "x");
@@ -68,12 +68,12 @@ TEST(TextStream, TellsWhichTextStoppedIt) {
   EXPECT_EQ(stream.finish(), "");
 }
 
-TEST(TextStream, OfOverlappingStopTextsTheOneThatEndsFirstCounts) {
-  EXPECT_THAT(given({"abcde"}, {"abcde", "bcd"}), ElementsAre("a", ""));
-  EXPECT_THAT(given({"abcx"}, {"abcde", "bcd"}), ElementsAre("abcx", ""));
+TEST(TextStream, OfOverlappingStopSequencesTheFirstToEndApplies) {
+  EXPECT_THAT(stream_pieces({"abcde"}, {"abcde", "bcd"}), ElementsAre("a", ""));
+  EXPECT_THAT(stream_pieces({"abcx"}, {"abcde", "bcd"}), ElementsAre("abcx", ""));
 }
 
-TEST(TextStream, HowATextIsCutIntoPiecesChangesNothing) {
+TEST(TextStream, OutputDoesNotDependOnThePieces) {
   seed_afresh();
   const std::vector<std::string> alphabet{"a", "b", "ü", "€", "𝄞"};
   const auto draw_text = [&](int64_t longest) {
@@ -96,12 +96,12 @@ TEST(TextStream, HowATextIsCutIntoPiecesChangesNothing) {
       all += out;
     }
     all += stream.finish();
-    ASSERT_EQ(all, cut_by_hand(text, stops)) << text;
+    ASSERT_EQ(all, reference_output(text, stops)) << text;
     ASSERT_EQ(stream.stopped_by().has_value(), all != text) << text;
   }
 }
 
-TEST(TextStream, AnEmptyStopTextIsRefused) {
+TEST(TextStream, EmptyStopSequenceThrows) {
   EXPECT_THAT([] { TextStream({"a", ""}); }, throws<InputError>("must not be empty"));
 }
 

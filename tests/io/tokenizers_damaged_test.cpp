@@ -12,8 +12,8 @@
 namespace attend {
 namespace {
 
-/// Loads a tokenizer from such files; whatever is in them, it works or is refused.
-void expect_use_or_refusal(const std::map<std::string, std::string>& files) {
+/// Loads a tokenizer from the given files; it must either work or throw InputError.
+void expect_works_or_throws(const std::map<std::string, std::string>& files) {
   const TemporaryDirectory directory;
   for (const auto& [name, content] : files) replace_file(directory / name, content);
   try {
@@ -26,42 +26,43 @@ void expect_use_or_refusal(const std::map<std::string, std::string>& files) {
   }
 }
 
-TEST(DamagedTokenizers, RandomBytesAreRefused) {
+TEST(DamagedTokenizers, RandomBytesNeverCrash) {
   seed_afresh();
-  for (int i = 0; i < 300; ++i) expect_use_or_refusal({{kTokenizerFile, random_bytes(60)}});
+  for (int i = 0; i < 300; ++i) expect_works_or_throws({{kTokenizerFile, random_bytes(60)}});
 }
 
-TEST(DamagedTokenizers, DamagedFilesWorkOrAreRefused) {
+TEST(DamagedTokenizers, DamagedFilesWorkOrThrow) {
   seed_afresh();
   const std::string text = "a cat sat\non a mat\nand a cat sat\n";
-  for (const auto unit : {TokenizerKind::character, TokenizerKind::byte, TokenizerKind::word}) {
-    const auto whole = make_tokenizer(unit, text, 100)->files().at(kTokenizerFile);
-    for (int i = 0; i < 300; ++i) expect_use_or_refusal({{kTokenizerFile, damaged(whole)}});
+  for (const auto kind : {TokenizerKind::character, TokenizerKind::byte, TokenizerKind::word}) {
+    const auto whole = make_tokenizer(kind, text, 100)->files().at(kTokenizerFile);
+    for (int i = 0; i < 300; ++i) expect_works_or_throws({{kTokenizerFile, damaged(whole)}});
   }
 }
 
 class DamagedSubwords : public SubwordTest {};
 
-TEST_F(DamagedSubwords, WorkOrAreRefused) {
+TEST_F(DamagedSubwords, WorkOrThrow) {
   seed_afresh();
   const auto whole = make_tokenizer(TokenizerKind::subword, "a cat sat\non a mat\n", 270)->files();
   for (int i = 0; i < 500; ++i) {
     auto files = whole;
     auto& content = files.at(i % 10 == 0 ? kTokenizerFile : kSubwordFile);
     content = damaged(content);
-    expect_use_or_refusal(files);
+    expect_works_or_throws(files);
   }
   for (int i = 0; i < 300; ++i) {
-    expect_use_or_refusal(
+    expect_works_or_throws(
         {{kTokenizerFile, whole.at(kTokenizerFile)}, {kSubwordFile, random_bytes(60)}});
   }
 }
 
-TEST(DamagedTokenizers, DeeplyNestedFilesAreRefused) {
+TEST(DamagedTokenizers, DeeplyNestedFilesNeverCrash) {
   const std::string deep(100'000, '[');
-  expect_use_or_refusal({{kTokenizerFile, deep}});
-  const auto closed = R"({"unit": "word", "tokens": )" + deep + std::string(100'000, ']') + "}";
-  expect_use_or_refusal({{kTokenizerFile, closed}});
+  expect_works_or_throws({{kTokenizerFile, deep}});
+  const auto closed =
+      R"({"tokenizer": "word", "tokens": )" + deep + std::string(100'000, ']') + "}";
+  expect_works_or_throws({{kTokenizerFile, closed}});
 }
 
 }  // namespace

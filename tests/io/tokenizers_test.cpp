@@ -17,40 +17,40 @@ using testing::ThrowsMessage;
 
 const std::string kText = "a cat sat\non a mat\n";
 
-int64_t size_of(TokenizerKind unit) {
-  return unit == TokenizerKind::subword ? 270 : 100;
+int64_t size_of(TokenizerKind kind) {
+  return kind == TokenizerKind::subword ? 270 : 100;
 }
 
-void keep(const Tokenizer& tokenizer, const TemporaryDirectory& directory) {
+void save(const Tokenizer& tokenizer, const TemporaryDirectory& directory) {
   for (const auto& [name, content] : tokenizer.files()) replace_file(directory / name, content);
 }
 
-class EachTextUnit : public testing::TestWithParam<TokenizerKind> {
+class EachTokenizerKind : public testing::TestWithParam<TokenizerKind> {
  protected:
   void SetUp() override {
     if (GetParam() == TokenizerKind::subword && !kSubwordsWork) {
-      GTEST_SKIP() << "subwords do not work with the address sanitizer";
+      GTEST_SKIP() << "subword tokenizers do not work with AddressSanitizer";
     }
   }
 };
 
-TEST_P(EachTextUnit, DecodesWhatItEncoded) {
+TEST_P(EachTokenizerKind, DecodeInvertsEncode) {
   const auto tokenizer = make_tokenizer(GetParam(), kText, size_of(GetParam()));
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(kText)), kText);
 }
 
-TEST_P(EachTextUnit, IsLoadedFromTheFilesThatItGave) {
+TEST_P(EachTokenizerKind, FilesRoundTrip) {
   const auto tokenizer = make_tokenizer(GetParam(), kText, size_of(GetParam()));
   const TemporaryDirectory directory;
-  keep(*tokenizer, directory);
-  EXPECT_THAT(read_text(directory / kTokenizerFile), HasSubstr("\"unit\":"));
+  save(*tokenizer, directory);
+  EXPECT_THAT(read_text(directory / kTokenizerFile), HasSubstr("\"tokenizer\":"));
   const auto loaded = load_tokenizer(directory.path());
   EXPECT_EQ(loaded->size(), tokenizer->size());
   EXPECT_EQ(loaded->files(), tokenizer->files());
   EXPECT_EQ(loaded->encode(kText), tokenizer->encode(kText));
 }
 
-TEST_P(EachTextUnit, ShowsEachTokenAsTextThatCanBePrinted) {
+TEST_P(EachTokenizerKind, TokensArePrintable) {
   const auto tokenizer = make_tokenizer(GetParam(), kText, size_of(GetParam()));
   for (int64_t id = 0; id < tokenizer->size(); ++id) {
     const auto text = tokenizer->token(id);
@@ -61,12 +61,12 @@ TEST_P(EachTextUnit, ShowsEachTokenAsTextThatCanBePrinted) {
   EXPECT_THROW(tokenizer->decode({-1}), std::out_of_range);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tokenizers, EachTextUnit,
+INSTANTIATE_TEST_SUITE_P(Tokenizers, EachTokenizerKind,
                          testing::Values(TokenizerKind::character, TokenizerKind::byte,
                                          TokenizerKind::word, TokenizerKind::subword),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
-TEST(TokenizerKind, HasANameForEachValue) {
+TEST(TokenizerKind, EveryEnumeratorHasAName) {
   EXPECT_EQ(EnumNames<TokenizerKind>::names.size(), 4u);
   for (const auto name : EnumNames<TokenizerKind>::names) {
     EXPECT_EQ(to_string(*from_string<TokenizerKind>(name)), name);
@@ -74,14 +74,14 @@ TEST(TokenizerKind, HasANameForEachValue) {
   EXPECT_EQ(to_string(TokenizerKind::subword), "subword");
 }
 
-TEST(MakeTokenizer, BoundsWords) {
+TEST(MakeTokenizer, MaxSizeLimitsWords) {
   EXPECT_EQ(make_tokenizer(TokenizerKind::word, kText, 4)->size(), 4);
-  EXPECT_EQ(make_tokenizer(TokenizerKind::word, kText, 0)->size(), 6);  // with the line break
+  EXPECT_EQ(make_tokenizer(TokenizerKind::word, kText, 0)->size(), 6);  // including the line break
 }
 
 class LoadSubwords : public SubwordTest {};
 
-TEST_F(LoadSubwords, NamesTheirFileIfItIsWrong) {
+TEST_F(LoadSubwords, ErrorsNameTheInvalidFile) {
   const TemporaryDirectory directory;
   const auto load = [&] { load_tokenizer(directory.path()); };
   const auto files = make_tokenizer(TokenizerKind::subword, kText, 270)->files();
@@ -96,14 +96,15 @@ TEST_F(LoadSubwords, NamesTheirFileIfItIsWrong) {
   EXPECT_EQ(load_tokenizer(directory.path())->size(), 270);
 }
 
-TEST(LoadTokenizer, NamesTheFileThatIsWrong) {
+TEST(LoadTokenizer, ErrorsNameTheInvalidFile) {
   const TemporaryDirectory directory;
   const auto load = [&] { load_tokenizer(directory.path()); };
   EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.json: no such file")));
   for (const char* json :
-       {"", "[", "[]", "{}", "{\"unit\": 1}", R"({"unit": "syllable"})", R"({"unit": "word"})",
-        R"({"unit": "byte", "tokens": ["a"]})", R"({"unit": "subword", "tokens": ["a"]})",
-        R"({"unit": "word", "tokens": ["a"], "more": 1})"}) {
+       {"", "[", "[]", "{}", "{\"tokenizer\": 1}", R"({"tokenizer": "syllable"})",
+        R"({"tokenizer": "word"})", R"({"tokenizer": "byte", "tokens": ["a"]})",
+        R"({"tokenizer": "subword", "tokens": ["a"]})",
+        R"({"tokenizer": "word", "tokens": ["a"], "more": 1})"}) {
     replace_file(directory / kTokenizerFile, json);
     EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.json: "))) << json;
   }

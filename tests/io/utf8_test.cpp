@@ -10,13 +10,13 @@ namespace {
 using testing::ElementsAre;
 using testing::ThrowsMessage;
 
-TEST(Utf8, SplitsATextIntoItsCodePoints) {
+TEST(Utf8, SplitCharactersReturnsCodePoints) {
   EXPECT_THAT(split_characters("né\n𝄞"), ElementsAre("n", "é", "\n", "𝄞"));
   EXPECT_THAT(split_characters(""), ElementsAre());
   EXPECT_THROW(split_characters("\xC3"), InputError);
 }
 
-TEST(Utf8, TellsTheFirstWrongByteAndWhereTheTextIsFrom) {
+TEST(Utf8, ErrorsNameTheFirstInvalidByteAndTheSource) {
   EXPECT_NO_THROW(check_utf8("grün 世"));
   EXPECT_THAT([] { check_utf8("gr\xFCn"); },
               ThrowsMessage<InputError>("expected UTF-8 text, found byte 0xFC at offset 2"));
@@ -25,13 +25,13 @@ TEST(Utf8, TellsTheFirstWrongByteAndWhereTheTextIsFrom) {
       ThrowsMessage<InputError>("notes.txt: expected UTF-8 text, found byte 0xED at offset 0"));
 }
 
-TEST(Utf8, WhatCannotBePrintedIsEscaped) {
+TEST(Utf8, PrintableEscapesControlCharactersAndInvalidBytes) {
   EXPECT_EQ(printable("a b\n\t\x1B[31mé"), "a b\\x0a\\x09\\x1b[31mé");
   EXPECT_EQ(printable(std::string_view("\0\x7F", 2)), "\\x00\\x7f");
   EXPECT_EQ(printable("x\xE4\xB8y\xFF"), "x\\xe4\\xb8y\\xff");
 }
 
-TEST(Utf8, WhatIsNoneCanBeReplaced) {
+TEST(Utf8, ReplaceInvalidUtf8InsertsReplacementCharacters) {
   EXPECT_EQ(replace_invalid_utf8("né\n\x1B"), "né\n\x1B");
   EXPECT_EQ(replace_invalid_utf8("a\xBDz\xFF"), "a\uFFFDz\uFFFD");
   EXPECT_EQ(replace_invalid_utf8("cut \xE4\xB8"), "cut \uFFFD");

@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TEST(Vocabulary, NumbersCharactersInTheOrderOfTheirCodePoints) {
+TEST(Vocabulary, CharacterIdsAreInCodePointOrder) {
   const auto vocabulary = Vocabulary::of_characters("banana é𝄞\n");
   EXPECT_EQ(vocabulary.size(), 7);
   EXPECT_EQ(vocabulary.decode({0}), "\n");
@@ -20,47 +20,49 @@ TEST(Vocabulary, NumbersCharactersInTheOrderOfTheirCodePoints) {
   EXPECT_THAT(vocabulary.encode("ban"), ElementsAre(3, 2, 4));
 }
 
-TEST(Vocabulary, DecodesWhatItEncoded) {
+TEST(Vocabulary, DecodeInvertsEncode) {
   const std::string text = "Grüße, 世界!\n";
   const auto characters = Vocabulary::of_characters(text);
   EXPECT_EQ(characters.decode(characters.encode(text)), text);
 
-  const Vocabulary words(TokenUnit::word, {"bank", "the", "river"});
+  const Vocabulary words(TokenizerKind::word, {"bank", "the", "river"});
   EXPECT_EQ(words.decode(words.encode("  the river\tbank ")), "the river bank");
 }
 
-TEST(Vocabulary, SurvivesItsFile) {
-  const Vocabulary words(TokenUnit::word, {"\"quoted\"", "ü", "\\", "\n"});
+TEST(Vocabulary, JsonRoundTrip) {
+  const Vocabulary words(TokenizerKind::word, {"\"quoted\"", "ü", "\\", "\n"});
   const auto again = Vocabulary::from_json(words.to_json());
-  EXPECT_EQ(again.unit(), TokenUnit::word);
+  EXPECT_EQ(again.kind(), TokenizerKind::word);
   ASSERT_EQ(again.size(), words.size());
   for (int64_t id = 0; id < words.size(); ++id) EXPECT_EQ(again.token(id), words.token(id));
 }
 
-TEST(Vocabulary, NamesWhatItDoesNotKnow) {
-  const Vocabulary words(TokenUnit::word, {"river", "bank"});
-  EXPECT_THAT([&] { words.encode("river beach"); },
-              ThrowsMessage<InputError>("word 'beach' is not among the 2 that the model knows"));
+TEST(Vocabulary, ErrorsNameTheUnknownToken) {
+  const Vocabulary words(TokenizerKind::word, {"river", "bank"});
+  EXPECT_THAT(
+      [&] { words.encode("river beach"); },
+      ThrowsMessage<InputError>("unknown word 'beach': not among the 2 tokens of the vocabulary"));
   const auto characters = Vocabulary::of_characters("abc");
   EXPECT_THAT([&] { characters.encode("abß"); }, ThrowsMessage<InputError>(HasSubstr("'ß'")));
   EXPECT_THAT([&] { characters.encode("a\xFF"); },
               ThrowsMessage<InputError>(HasSubstr("offset 1")));
 }
 
-TEST(Vocabulary, RefusesDoubleAndNoTokens) {
+TEST(Vocabulary, DuplicateOrNoTokensThrow) {
   EXPECT_THAT(
       [] {
-        Vocabulary(TokenUnit::word, {"a", "b", "a"});
+        Vocabulary(TokenizerKind::word, {"a", "b", "a"});
       },
-      ThrowsMessage<InputError>(HasSubstr("'a' stands twice")));
-  EXPECT_THROW(Vocabulary(TokenUnit::word, {}), InputError);
+      ThrowsMessage<InputError>(HasSubstr("duplicate token 'a'")));
+  EXPECT_THROW(Vocabulary(TokenizerKind::word, {}), InputError);
+  EXPECT_THROW(Vocabulary(TokenizerKind::byte, {"a"}), InputError);
 }
 
-TEST(Vocabulary, RefusesOtherFiles) {
+TEST(Vocabulary, InvalidJsonThrows) {
   for (const char* json :
-       {"", "[", "[]", "{}", R"({"unit": "syllable", "tokens": ["a"]})",
-        R"({"unit": "word", "tokens": [1]})", R"({"unit": "word"})",
-        R"({"unit": "word", "tokens": []})", R"({"unit": 3, "tokens": ["a"]})"}) {
+       {"", "[", "[]", "{}", R"({"tokenizer": "syllable", "tokens": ["a"]})",
+        R"({"tokenizer": "word", "tokens": [1]})", R"({"tokenizer": "word"})",
+        R"({"tokenizer": "word", "tokens": []})", R"({"tokenizer": 3, "tokens": ["a"]})"}) {
     EXPECT_THROW(Vocabulary::from_json(json), InputError) << json;
   }
 }

@@ -18,29 +18,29 @@ std::vector<std::string> tokens_of(const Vocabulary& vocabulary) {
   return tokens;
 }
 
-TEST(VocabularyOfWords, NumbersThemByFrequencyThenCodePoints) {
+TEST(VocabularyOfWords, IdsAreInOrderOfFrequencyThenCodePoints) {
   EXPECT_THAT(tokens_of(Vocabulary::of_words("b ü a\tb z a c")),
               ElementsAre("a", "b", "c", "z", "ü"));
 }
 
-TEST(VocabularyOfWords, KeepsTheMostFrequentAndOneTokenForAllOthers) {
+TEST(VocabularyOfWords, BoundedVocabularyMapsRareWordsToUnk) {
   const auto words = Vocabulary::of_words("b a c b a b", 3);
   EXPECT_THAT(tokens_of(words), ElementsAre("<unk>", "b", "a"));
   EXPECT_THAT(words.encode("a c never b"), ElementsAre(2, 0, 0, 1));
 }
 
-TEST(VocabularyOfWords, AnUnboundedOneNamesWhatItDoesNotKnow) {
+TEST(VocabularyOfWords, UnboundedVocabularyThrowsForUnknownWords) {
   const auto words = Vocabulary::of_words("a b");
   EXPECT_THAT([&] { words.encode("a c"); }, ThrowsMessage<InputError>(HasSubstr("word 'c'")));
 }
 
-TEST(VocabularyOfWords, ATextMayHaveTheWordForUnknownOnesItself) {
+TEST(VocabularyOfWords, UnkInTheTextIsTheUnkToken) {
   EXPECT_THAT(tokens_of(Vocabulary::of_words("a <unk> <unk>", 5)), ElementsAre("<unk>", "a"));
   const auto words = Vocabulary::of_words("a <unk> <unk>");
   EXPECT_THAT(words.encode("a b"), ElementsAre(1, 0));
 }
 
-TEST(VocabularyOfWords, LineBreaksAreTokensIfTheTextHasThem) {
+TEST(VocabularyOfWords, LineBreaksAreTokensIfTheTextContainsThem) {
   const auto words = Vocabulary::of_words("b a\n\nb", 4);
   EXPECT_THAT(tokens_of(words), ElementsAre("<unk>", "\n", "b", "a"));
   EXPECT_THAT(words.encode("a\n\n b\r\n"), ElementsAre(3, 1, 1, 2, 1));
@@ -51,7 +51,7 @@ TEST(VocabularyOfWords, LineBreaksAreTokensIfTheTextHasThem) {
   EXPECT_THAT(line.encode("b\na"), ElementsAre(1, 0));
 }
 
-TEST(VocabularyOfWords, DecodingChangesNothingButWhiteSpace) {
+TEST(VocabularyOfWords, DecodingChangesWhitespaceOnly) {
   seed_afresh();
   for (int i = 0; i < 50; ++i) {
     const auto text = "word\n" + random_text(60);
@@ -63,16 +63,15 @@ TEST(VocabularyOfWords, DecodingChangesNothingButWhiteSpace) {
   }
 }
 
-TEST(VocabularyOfWords, RefusesTextsWithoutWordsAndSizesWithoutRoom) {
+TEST(VocabularyOfWords, TextsWithoutWordsAndTooSmallSizesThrow) {
   EXPECT_THAT([] { Vocabulary::of_words(" \n\t"); },
-              ThrowsMessage<InputError>(HasSubstr("a text with words")));
+              ThrowsMessage<InputError>(HasSubstr("the text contains no words")));
   EXPECT_THAT([] { Vocabulary::of_words("a\n", 2); },
-              ThrowsMessage<InputError>(HasSubstr("at most 2 tokens has no room for a word: "
-                                                  "expected at least 3")));
+              ThrowsMessage<InputError>(HasSubstr("vocabulary size (2) must be at least 3")));
   EXPECT_NO_THROW(Vocabulary::of_words("a\n", 3));
   EXPECT_THROW(Vocabulary::of_words("a", -1), InputError);
   EXPECT_THROW(Vocabulary::of_words("a \xFF"), InputError);
-  EXPECT_THROW(Vocabulary(TokenUnit::word, {"\xFF"}), InputError);
+  EXPECT_THROW(Vocabulary(TokenizerKind::word, {"\xFF"}), InputError);
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ TEST(ExportPlan, AnswersSourcesAsTheModelDoes) {
       const std::vector<int64_t> tokens(source.const_data_ptr<int64_t>(),
                                         source.const_data_ptr<int64_t>() + length);
       for (const int64_t end : {1, 2, 3}) {
-        const auto answer = generate(model, tokens, {.begin = 0, .end = end},
+        const auto answer = generate(model, tokens, {.bos_token = 0, .eos_token = end},
                                      {.max_new_tokens = 6, .sampling = {.temperature = 0.0}});
         EXPECT_TRUE(call(file, "generate", {source, 0, end, 6, 0.0})
                         .equal(torch::tensor(answer, torch::kLong).view({1, -1})));

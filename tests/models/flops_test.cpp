@@ -8,21 +8,21 @@
 namespace attend {
 namespace {
 
-constexpr int64_t kVocabulary = 11;
-constexpr int64_t kContext = 6;
+constexpr int64_t kVocabSize = 11;
+constexpr int64_t kMaxSeqLen = 6;
 
-/// The FLOPs per token of the blocks' attention, by hand: 2 for each weight of a projection, and
-/// for each head and key, D multiply-adds in the score and D in the weighted sum.
-int64_t attention_by_hand(const StackConfig& c) {
+/// Returns the expected FLOPs per token of one block's attention: 2 per projection weight, and per
+/// head and key D multiply-adds for the scores and D for the weighted sum.
+int64_t expected_attention_flops(const StackConfig& c) {
   const int64_t head = c.head_dim != 0 ? c.head_dim : c.embed_dim / c.num_heads;
   const int64_t num_kv_heads = c.num_kv_heads != 0 ? c.num_kv_heads : c.num_heads;
   const int64_t inner = c.num_heads * head;
   const int64_t projections = c.embed_dim * (inner + 2 * num_kv_heads * head) + inner * c.embed_dim;
   const int64_t gate = c.output_gate ? c.embed_dim * c.num_heads : 0;
-  return 2 * (projections + gate + 2 * kContext * inner);
+  return 2 * (projections + gate + 2 * kMaxSeqLen * inner);
 }
 
-int64_t feed_forward_by_hand(const StackConfig& c) {
+int64_t expected_feed_forward_flops(const StackConfig& c) {
   const bool gated = c.activation == Activation::swiglu || c.activation == Activation::geglu ||
                      c.activation == Activation::glu;
   const int64_t one = (gated ? 3 : 2) * c.embed_dim * c.dim_feedforward;
@@ -32,28 +32,28 @@ int64_t feed_forward_by_hand(const StackConfig& c) {
 
 class FlopsOfEachStack : public testing::TestWithParam<NamedStack> {};
 
-TEST_P(FlopsOfEachStack, AreThoseCountedByHand) {
+TEST_P(FlopsOfEachStack, MatchTheClosedForm) {
   const auto& stack = GetParam().config;
   LanguageModel model(
-      LanguageModelConfig{.vocab_size = kVocabulary, .max_seq_len = kContext, .stack = stack});
-  const int64_t block = attention_by_hand(stack) + feed_forward_by_hand(stack);
-  const int64_t expected = stack.num_layers * block + 2 * stack.embed_dim * kVocabulary;
-  EXPECT_DOUBLE_EQ(flops_per_token(model, kContext), static_cast<double>(expected));
+      LanguageModelConfig{.vocab_size = kVocabSize, .max_seq_len = kMaxSeqLen, .stack = stack});
+  const int64_t block = expected_attention_flops(stack) + expected_feed_forward_flops(stack);
+  const int64_t expected = stack.num_layers * block + 2 * stack.embed_dim * kVocabSize;
+  EXPECT_DOUBLE_EQ(flops_per_token(model, kMaxSeqLen), static_cast<double>(expected));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FlopsOfEachStack, testing::ValuesIn(each_stack()), NameOfStack());
 
-TEST(Flops, OfGpt2sShapeAreTwoPerWeightAndFourPerKeyAndChannel) {
+TEST(Flops, LanguageModelUsesTwoPerWeightAndFourPerKeyAndChannel) {
   LanguageModel model(
       LanguageModelConfig{.vocab_size = 11,
                           .max_seq_len = 4,
                           .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
-  // Weights: 3*8*8 + 8*8 of attention, 2*8*32 of the feed-forward, 8*11 of the head.
+  // Weights: 3*8*8 + 8*8 attention, 2*8*32 feed-forward, 8*11 head.
   EXPECT_DOUBLE_EQ(flops_per_token(model, 4), 2 * (192 + 64 + 512 + 88) + 4 * 4 * 8);
   EXPECT_DOUBLE_EQ(flops_per_token(model, 1), 2 * (192 + 64 + 512 + 88) + 4 * 1 * 8);
 }
 
-TEST(Flops, OfAClassifierHaveTheHeadOnceASequence) {
+TEST(Flops, ClassifierCountsTheHeadOncePerSequence) {
   SequenceClassifier model(
       SequenceClassifierConfig{.vocab_size = 11,
                                .num_classes = 3,
@@ -62,7 +62,7 @@ TEST(Flops, OfAClassifierHaveTheHeadOnceASequence) {
   EXPECT_DOUBLE_EQ(flops_per_token(model, 4), 2 * (192 + 64 + 512) + 4 * 4 * 8 + 2 * 8 * 3 / 4.0);
 }
 
-TEST(Flops, OfASeq2SeqAreThoseOfBothSides) {
+TEST(Flops, Seq2SeqCountsEncoderAndDecoder) {
   Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 11,
                               .target_vocab_size = 11,
                               .max_seq_len = 4,
@@ -73,17 +73,17 @@ TEST(Flops, OfASeq2SeqAreThoseOfBothSides) {
                    (attention + feed_forward) + (2 * attention + feed_forward) + 2 * 88);
 }
 
-TEST(Flops, LeaveTheModelInItsMode) {
+TEST(Flops, TrainingModeIsRestored) {
   LanguageModel model(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 4});
   model->train();
   flops_per_token(model, 2);
   EXPECT_TRUE(model->decoder->is_training());
 }
 
-TEST(Flops, RefuseALengthBeyondTheContext) {
+TEST(Flops, LengthBeyondMaxSeqLenThrows) {
   LanguageModel model(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 4});
   EXPECT_THAT([&] { flops_per_token(model, 5); }, throws<c10::ValueError>("length (5)"));
-  EXPECT_THAT([&] { flops_per_token(model, 0); }, throws<c10::ValueError>("context (4)"));
+  EXPECT_THAT([&] { flops_per_token(model, 0); }, throws<c10::ValueError>("max_seq_len (4)"));
 }
 
 }  // namespace

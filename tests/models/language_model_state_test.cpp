@@ -1,4 +1,4 @@
-// LanguageModel as a module: names, initial values, files, errors.
+// LanguageModel as a module: state dict, initialization, serialization, errors.
 #include "attend/models/language_model.h"
 #include "support/modules.h"
 #include "support/throws.h"
@@ -31,8 +31,8 @@ std::vector<std::string> join(std::initializer_list<std::vector<std::string>> li
   return all;
 }
 
-// The keys of every model file: to change one breaks the files that people have.
-TEST(LanguageModelState, OfATiedModelHasThesePublicNames) {
+// Keys of saved models: changing one breaks existing files.
+TEST(LanguageModelState, KeysWithTiedEmbeddings) {
   auto config = one_layer();
   config.stack.num_layers = 2;
   const auto expected = join({{"embedding.token.weight", "embedding.position.weight"},
@@ -42,7 +42,7 @@ TEST(LanguageModelState, OfATiedModelHasThesePublicNames) {
   EXPECT_EQ(state_names(*LanguageModel(config)), expected);
 }
 
-TEST(LanguageModelState, OfAnUntiedModelHasAHeadToo) {
+TEST(LanguageModelState, KeysWithUntiedEmbeddingsIncludeTheHead) {
   auto config = one_layer();
   config.tie_embeddings = false;
   const auto expected = join({{"embedding.token.weight", "embedding.position.weight"},
@@ -51,7 +51,7 @@ TEST(LanguageModelState, OfAnUntiedModelHasAHeadToo) {
   EXPECT_EQ(state_names(*LanguageModel(config)), expected);
 }
 
-TEST(LanguageModelState, WithoutBiasLayersAndLearnedPositionsIsThis) {
+TEST(LanguageModelState, KeysWithoutLayersBiasAndLearnedPositions) {
   auto config = one_layer();
   config.stack.positions = PositionScheme::sinusoidal;
   config.stack.num_layers = 0;
@@ -69,7 +69,7 @@ TEST(LanguageModelState, WithoutBiasLayersAndLearnedPositionsIsThis) {
                            "decoder.blocks.0.norm2.weight", "decoder.norm.weight"));
 }
 
-TEST(LanguageModelState, StartsAsGpt2Does) {
+TEST(LanguageModelState, InitializationIsThatOfGpt2) {
   torch::manual_seed(1);
   LanguageModel model(
       LanguageModelConfig{.vocab_size = 200,
@@ -82,11 +82,11 @@ TEST(LanguageModelState, StartsAsGpt2Does) {
     if (name.ends_with("bias")) {
       EXPECT_TRUE(close(value, torch::zeros_like(value), 0.0)) << name;
     } else if (value.dim() == 1) {
-      EXPECT_TRUE(close(value, torch::ones_like(value), 0.0)) << name;  // a layer norm
+      EXPECT_TRUE(close(value, torch::ones_like(value), 0.0)) << name;  // weight of a LayerNorm
     } else {
       const bool ends_branch = name.ends_with("out.weight") || name.ends_with("down.weight");
       const double expected = ends_branch ? 0.02 / std::sqrt(2 * 3.0) : 0.02;
-      // The standard error of a standard deviation from n draws is 1 / sqrt(2n) of it.
+      // The standard error of the standard deviation of n samples is its value / sqrt(2n).
       const double error = expected / std::sqrt(2.0 * static_cast<double>(value.numel()));
       EXPECT_NEAR(value.std().item<double>(), expected, 5 * error) << name;
       EXPECT_NEAR(value.mean().item<double>(), 0.0, 7 * error) << name;
@@ -94,24 +94,24 @@ TEST(LanguageModelState, StartsAsGpt2Does) {
   }
 }
 
-TEST(LanguageModelState, ATiedHeadCostsNoParameters) {
+TEST(LanguageModelState, TiedHeadAddsNoParameters) {
   auto config = one_layer();
-  const auto tie_embeddings = count_parameters(*LanguageModel(config));
+  const auto num_tied = count_parameters(*LanguageModel(config));
   config.tie_embeddings = false;
-  EXPECT_EQ(count_parameters(*LanguageModel(config)), tie_embeddings + 11 * 8);
+  EXPECT_EQ(count_parameters(*LanguageModel(config)), num_tied + 11 * 8);
 }
 
-TEST(LanguageModelState, SurvivesCloneAndFile) {
+TEST(LanguageModelState, CloneAndSaveLoadRoundTrip) {
   const auto tokens = torch::randint(0, 11, {2, 5}, torch::kLong);
   for (const bool tie_embeddings : {true, false}) {
     auto config = one_layer();
     config.tie_embeddings = tie_embeddings;
-    expect_clone_and_file_keep(LanguageModel(config), LanguageModel(config),
-                               [&](LanguageModel model) { return model(tokens); });
+    expect_clone_and_save_load_work(LanguageModel(config), LanguageModel(config),
+                                    [&](LanguageModel model) { return model(tokens); });
   }
 }
 
-TEST(LanguageModelState, TakesEachFloatDtype) {
+TEST(LanguageModelState, SupportsAllFloatDtypes) {
   const auto tokens = torch::randint(0, 11, {2, 5}, torch::kLong);
   for (const auto positions : {PositionScheme::learned, PositionScheme::sinusoidal}) {
     auto config = one_layer();
@@ -126,15 +126,16 @@ TEST(LanguageModelState, TakesEachFloatDtype) {
   }
 }
 
-TEST(LanguageModelState, PrintsItselfAndItsParts) {
+TEST(LanguageModelState, PrettyPrintShowsConfigAndSubmodules) {
   const auto text = printed(*LanguageModel(one_layer()));
   EXPECT_THAT(text,
-              testing::StartsWith("attend::LanguageModel(vocab_size=11, context=6, tied=true)"));
+              testing::StartsWith(
+                  "attend::LanguageModel(vocab_size=11, max_seq_len=6, tie_embeddings=true)"));
   EXPECT_THAT(text, testing::HasSubstr("(embedding): attend::TokenEmbedding(vocab_size=11"));
   EXPECT_THAT(text, testing::HasSubstr("(0): attend::TransformerBlock(norm_order=pre"));
 }
 
-TEST(LanguageModelErrors, NameTheContextAndTheLengthThatExceedsIt) {
+TEST(LanguageModelErrors, TooLongInputThrowsWithMaxSeqLenAndShape) {
   LanguageModel model(one_layer());
   EXPECT_NO_THROW(model(torch::zeros({2, 6}, torch::kLong)));
   EXPECT_THAT(
@@ -145,23 +146,23 @@ TEST(LanguageModelErrors, NameTheContextAndTheLengthThatExceedsIt) {
           "tokens must be (B, T) or (T) with T at most max_seq_len (6), found [2, 7]"));
 }
 
-void expect_refused(void (*change)(LanguageModelConfig&), const char* message) {
+void expect_rejected(void (*change)(LanguageModelConfig&), const char* message) {
   auto config = one_layer();
   change(config);
   EXPECT_THAT([&] { LanguageModel{config}; }, throws<c10::ValueError>(message));
 }
 
-TEST(LanguageModelErrors, NameTheOptionAndItsValue) {
+TEST(LanguageModelErrors, MessagesNameOptionAndValue) {
   using Config = LanguageModelConfig;
-  expect_refused([](Config& c) { c.vocab_size = 0; }, "vocab_size (0) must be positive");
-  expect_refused([](Config& c) { c.stack.embed_dim = -8; }, "embed_dim (-8) must be positive");
-  expect_refused([](Config& c) { c.stack.num_layers = -1; }, "layers (-1) must not be negative");
-  expect_refused([](Config& c) { c.stack.dim_feedforward = -1; },
-                 "dim_feedforward (-1) must not be negative");
-  expect_refused([](Config& c) { c.stack.dropout = 1.0; }, "dropout (1) must be in [0, 1)");
-  expect_refused([](Config& c) { c.stack.num_heads = 3; },
-                 "embed_dim (8) must be divisible by num_heads (3)");
-  expect_refused([](Config& c) { c.stack.num_heads = 0; }, "heads (0) must be positive");
+  expect_rejected([](Config& c) { c.vocab_size = 0; }, "vocab_size (0) must be positive");
+  expect_rejected([](Config& c) { c.stack.embed_dim = -8; }, "embed_dim (-8) must be positive");
+  expect_rejected([](Config& c) { c.stack.num_layers = -1; }, "layers (-1) must not be negative");
+  expect_rejected([](Config& c) { c.stack.dim_feedforward = -1; },
+                  "dim_feedforward (-1) must not be negative");
+  expect_rejected([](Config& c) { c.stack.dropout = 1.0; }, "dropout (1) must be in [0, 1)");
+  expect_rejected([](Config& c) { c.stack.num_heads = 3; },
+                  "embed_dim (8) must be divisible by num_heads (3)");
+  expect_rejected([](Config& c) { c.stack.num_heads = 0; }, "heads (0) must be positive");
 }
 
 }  // namespace

@@ -29,9 +29,9 @@ struct LanguageModelTest : FixedSeed, testing::Test {
   torch::Tensor tokens = draw_tokens({3, 5});
 };
 
-/// Runs `check` for a model of each kind of stack and head.
+/// Runs `check` with the config of each stack, with tied and untied embeddings.
 template <typename Check>
-void for_each_kind(const Check& check) {
+void for_each_config(const Check& check) {
   for (const auto& stack : each_stack()) {
     for (const bool tie_embeddings : {true, false}) {
       SCOPED_TRACE(testing::Message() << stack.name << ", tie_embeddings " << tie_embeddings);
@@ -43,35 +43,35 @@ void for_each_kind(const Check& check) {
   }
 }
 
-/// Parameters of the size that training leaves: the small initial ones would hide differences.
-LanguageModel lively_model(const LanguageModelConfig& config) {
+/// Adds noise to the parameters: the small initial values would hide differences.
+LanguageModel randomized_model(const LanguageModelConfig& config) {
   LanguageModel model(config);
   const torch::NoGradGuard no_grad;
   for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
   return model;
 }
 
-TEST_F(LanguageModelTest, ScoresEachNextToken) {
-  for_each_kind([&](const LanguageModelConfig& kind) {
-    LanguageModel model(kind);
+TEST_F(LanguageModelTest, LogitsHaveOneRowPerToken) {
+  for_each_config([&](const LanguageModelConfig& case_config) {
+    LanguageModel model(case_config);
     EXPECT_EQ(model(tokens).sizes(), at::IntArrayRef({3, 5, 11}));
     EXPECT_EQ(model(tokens[0]).sizes(), at::IntArrayRef({5, 11}));
   });
 }
 
-TEST_F(LanguageModelTest, IsItsPartsOneAfterTheOther) {
+TEST_F(LanguageModelTest, EqualsEmbeddingDecoderHeadInSequence) {
   for (const bool tie_embeddings : {true, false}) {
     config.tie_embeddings = tie_embeddings;
-    auto model = lively_model(config);
+    auto model = randomized_model(config);
     const auto x = model->decoder->forward(model->embedding(tokens), {.causal = true});
     const auto& head = tie_embeddings ? model->embedding->token->weight : model->head->weight;
     EXPECT_TRUE(close(model(tokens), torch::matmul(x, head.t()), 1e-5));
   }
 }
 
-TEST_F(LanguageModelTest, ALaterTokenDoesNotChangeEarlierLogits) {
-  for_each_kind([&](const LanguageModelConfig& kind) {
-    auto model = lively_model(kind);
+TEST_F(LanguageModelTest, LaterTokensDoNotChangeEarlierLogits) {
+  for_each_config([&](const LanguageModelConfig& case_config) {
+    auto model = randomized_model(case_config);
     const auto logits = model(tokens);
     for (int64_t changed = 0; changed < 5; ++changed) {
       auto others = tokens.clone();
@@ -79,33 +79,33 @@ TEST_F(LanguageModelTest, ALaterTokenDoesNotChangeEarlierLogits) {
       const auto with_others = model(others);
       EXPECT_TRUE(close(with_others.narrow(1, 0, changed), logits.narrow(1, 0, changed), 1e-6));
       EXPECT_FALSE(torch::allclose(with_others.select(1, changed), logits.select(1, changed)));
-      const auto& stack = kind.stack;
+      const auto& stack = case_config.stack;
       const int64_t reach =
           stack.sliding_window == 0 ? 5 : (stack.sliding_window - 1) * stack.num_layers;
-      const bool seen_by_last = stack.num_layers > 0 && 4 - changed <= reach;
+      const bool visible_to_last = stack.num_layers > 0 && 4 - changed <= reach;
       EXPECT_EQ(torch::allclose(with_others.select(1, 4), logits.select(1, 4), 1e-7, 1e-9),
-                !seen_by_last && changed < 4);
+                !visible_to_last && changed < 4);
     }
   });
 }
 
-TEST_F(LanguageModelTest, APrefixGivesTheLogitsThatItHasInTheWhole) {
-  auto model = lively_model(config);
+TEST_F(LanguageModelTest, LogitsOfAPrefixEqualThoseOfTheWholeSequence) {
+  auto model = randomized_model(config);
   EXPECT_TRUE(close(model(tokens.narrow(1, 0, 2)), model(tokens).narrow(1, 0, 2), 1e-5));
 }
 
 TEST_F(LanguageModelTest, UnbatchedEqualsBatched) {
-  auto model = lively_model(config);
+  auto model = randomized_model(config);
   EXPECT_TRUE(close(model(tokens[1]), model(tokens)[1], 1e-5));
 }
 
-TEST_F(LanguageModelTest, TakesNoBatchAndNoTokens) {
+TEST_F(LanguageModelTest, AcceptsEmptyBatchAndEmptySequence) {
   LanguageModel model(config);
   EXPECT_EQ(model(draw_tokens({0, 5})).sizes(), at::IntArrayRef({0, 5, 11}));
   EXPECT_EQ(model(draw_tokens({3, 0})).sizes(), at::IntArrayRef({3, 0, 11}));
 }
 
-TEST_F(LanguageModelTest, WithoutLayersItScoresTheNormOfTheEmbedding) {
+TEST_F(LanguageModelTest, ZeroLayersProjectTheNormalizedEmbedding) {
   config.stack.num_layers = 0;
   LanguageModel model(config);
   const auto expected = torch::nn::functional::linear(
@@ -114,7 +114,7 @@ TEST_F(LanguageModelTest, WithoutLayersItScoresTheNormOfTheEmbedding) {
   EXPECT_EQ(model->decoder->blocks->size(), 0U);
 }
 
-TEST_F(LanguageModelTest, EachLayerAttends) {
+TEST_F(LanguageModelTest, EachLayerComputesCausalAttention) {
   config.stack.num_layers = 3;
   LanguageModel model(config);
   AttentionRecorder recorder;
@@ -128,15 +128,15 @@ TEST_F(LanguageModelTest, EachLayerAttends) {
   }
 }
 
-TEST_F(LanguageModelTest, DropsOnlyWhileTraining) {
+TEST_F(LanguageModelTest, DropoutIsActiveInTrainingOnly) {
   config.stack.dropout = 0.5;
-  auto model = lively_model(config);
+  auto model = randomized_model(config);
   EXPECT_FALSE(torch::allclose(model(tokens), model(tokens)));
   model->eval();
   EXPECT_TRUE(close(model(tokens), model(tokens), 0.0));
 }
 
-TEST_F(LanguageModelTest, ItsDropoutReachesEmbeddingAttentionFeedForwardAndBranches) {
+TEST_F(LanguageModelTest, DropoutAppliesToEmbeddingAttentionFeedForwardAndBranches) {
   config.stack.dropout = 0.25;
   LanguageModel model(config);
   EXPECT_EQ(model->embedding->options.dropout(), 0.25);
@@ -148,7 +148,7 @@ TEST_F(LanguageModelTest, ItsDropoutReachesEmbeddingAttentionFeedForwardAndBranc
   }
 }
 
-TEST_F(LanguageModelTest, ItsConfigReachesTheBlocks) {
+TEST_F(LanguageModelTest, ConfigIsPassedToTheBlocks) {
   config.stack.dim_feedforward = 7;
   config.stack.bias = false;
   config.stack.activation = Activation::relu;
@@ -172,16 +172,16 @@ TEST_F(LanguageModelTest, GradientsEqualFiniteDifferences) {
             .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 4, .dim_feedforward = 3}};
   for (const bool tie_embeddings : {true, false}) {
     config.tie_embeddings = tie_embeddings;
-    auto model = lively_model(config);
+    auto model = randomized_model(config);
     model->to(torch::kDouble);
-    const auto few = torch::tensor({{1, 4, 1}});
-    EXPECT_TRUE(gradients_match([&] { return model(few); }, model->parameters()));
+    const auto few_tokens = torch::tensor({{1, 4, 1}});
+    EXPECT_TRUE(gradients_match([&] { return model(few_tokens); }, model->parameters()));
   }
 }
 
-TEST_F(LanguageModelTest, TracedAtOneSizeHoldsAtOthers) {
-  for_each_kind([&](const LanguageModelConfig& kind) {
-    auto model = lively_model(kind);
+TEST_F(LanguageModelTest, TraceGeneralizesToOtherSizes) {
+  for_each_config([&](const LanguageModelConfig& case_config) {
+    auto model = randomized_model(case_config);
     freeze(*model);
     const auto run = [&](const Tensors& x) { return model(x[0]); };
     const auto traced = trace(run, {draw_tokens({2, 3})});

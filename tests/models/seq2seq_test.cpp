@@ -28,7 +28,7 @@ struct Seq2SeqTest : FixedSeed, testing::Test {
   static torch::Tensor draw_target(int64_t b, int64_t t) {
     return torch::randint(0, 7, {b, t}, torch::kLong);
   }
-  static Seq2Seq lively(const Seq2SeqConfig& config = tiny_seq2seq()) {
+  static Seq2Seq randomized_model(const Seq2SeqConfig& config = tiny_seq2seq()) {
     Seq2Seq model(config);
     const torch::NoGradGuard no_grad;
     for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
@@ -39,9 +39,9 @@ struct Seq2SeqTest : FixedSeed, testing::Test {
   torch::Tensor target = draw_target(2, 4);
 };
 
-TEST_F(Seq2SeqTest, ScoresEachNextTokenOfTheTarget) {
+TEST_F(Seq2SeqTest, EqualsEmbeddingsTransformerHeadInSequence) {
   for (const bool tie_embeddings : {true, false}) {
-    auto model = lively(tiny_seq2seq(tie_embeddings));
+    auto model = randomized_model(tiny_seq2seq(tie_embeddings));
     const auto x = model->transformer->forward(
         model->source_embedding(source), model->target_embedding(target), {}, {.causal = true});
     const auto& head =
@@ -50,8 +50,8 @@ TEST_F(Seq2SeqTest, ScoresEachNextTokenOfTheTarget) {
   }
 }
 
-TEST_F(Seq2SeqTest, ALaterTargetChangesNothingBeforeItAndEverySourceTokenCounts) {
-  auto model = lively();
+TEST_F(Seq2SeqTest, IsCausalInTheTargetAndSeesTheWholeSource) {
+  auto model = randomized_model();
   const auto logits = model->forward(source, target);
   auto other_target = target.clone();
   other_target.select(1, 2).add_(1).remainder_(7);
@@ -65,21 +65,22 @@ TEST_F(Seq2SeqTest, ALaterTargetChangesNothingBeforeItAndEverySourceTokenCounts)
   }
 }
 
-TEST_F(Seq2SeqTest, PaddingInTheSourceChangesNothing) {
-  auto model = lively();
+TEST_F(Seq2SeqTest, SourcePaddingHasNoEffect) {
+  auto model = randomized_model();
   const auto padded = torch::cat({source, draw_source(2, 3)}, 1);
-  auto valid = torch::ones({2, 8}, torch::kBool);
-  valid.slice(1, 5).fill_(false);
-  EXPECT_TRUE(close(model->forward(padded, target, valid), model->forward(source, target), 1e-5));
+  auto key_mask = torch::ones({2, 8}, torch::kBool);
+  key_mask.slice(1, 5).fill_(false);
+  EXPECT_TRUE(
+      close(model->forward(padded, target, key_mask), model->forward(source, target), 1e-5));
 }
 
-TEST_F(Seq2SeqTest, EveryOptionOfItsBlocksHolds) {
+TEST_F(Seq2SeqTest, TraceGeneralizesToOtherSizesForEachStack) {
   for (const auto& stack : each_stack()) {
     if (stack.config.num_experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
     SCOPED_TRACE(stack.name);
     auto config = tiny_seq2seq();
     config.stack = stack.config;
-    auto model = lively(config);
+    auto model = randomized_model(config);
     freeze(*model);
     const auto run = [&](const Tensors& in) { return model->forward(in[0], in[1], in[2]); };
     const auto inputs = [](int64_t b, int64_t s, int64_t t) -> Tensors {
@@ -93,7 +94,7 @@ TEST_F(Seq2SeqTest, EveryOptionOfItsBlocksHolds) {
 }
 
 TEST_F(Seq2SeqTest, UnbatchedEqualsBatched) {
-  auto model = lively();
+  auto model = randomized_model();
   EXPECT_TRUE(close(model->forward(source[1], target[1]), model->forward(source, target)[1], 1e-5));
   EXPECT_EQ(model->forward(draw_source(0, 5), draw_target(0, 4)).sizes(),
             at::IntArrayRef({0, 4, 7}));
@@ -103,25 +104,25 @@ TEST_F(Seq2SeqTest, GradientsEqualFiniteDifferences) {
   auto config = tiny_seq2seq(false);
   config.stack.embed_dim = 4;
   config.stack.dim_feedforward = 3;
-  auto model = lively(config);
+  auto model = randomized_model(config);
   model->to(torch::kDouble);
   EXPECT_TRUE(gradients_match([&] { return model->forward(source, target); }, model->parameters()));
 }
 
-TEST_F(Seq2SeqTest, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(lively(), Seq2Seq(tiny_seq2seq()),
-                             [&](Seq2Seq module) { return module->forward(source, target); });
+TEST_F(Seq2SeqTest, CloneAndSaveLoadRoundTrip) {
+  expect_clone_and_save_load_work(randomized_model(), Seq2Seq(tiny_seq2seq()),
+                                  [&](Seq2Seq module) { return module->forward(source, target); });
 }
 
-TEST_F(Seq2SeqTest, WorksInEachFloatDtype) {
-  auto model = lively();
+TEST_F(Seq2SeqTest, SupportsAllFloatDtypes) {
+  auto model = randomized_model();
   for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
     model->to(dtype);
     EXPECT_EQ(model->forward(source, target).scalar_type(), dtype);
   }
 }
 
-TEST_F(Seq2SeqTest, ItsDecoderHasItsOwnNumberOfLayers) {
+TEST_F(Seq2SeqTest, NumDecoderLayersSetsTheDepthOfTheDecoder) {
   auto config = tiny_seq2seq();
   EXPECT_EQ(Seq2Seq(config)->transformer->decoder->blocks->size(), 1U);
   config.num_decoder_layers = 3;
@@ -129,19 +130,19 @@ TEST_F(Seq2SeqTest, ItsDecoderHasItsOwnNumberOfLayers) {
   EXPECT_EQ(Seq2Seq(config)->transformer->encoder->blocks->size(), 1U);
 }
 
-TEST_F(Seq2SeqTest, EachStackBeginsAsItsOwnDepthAsks) {
+TEST_F(Seq2SeqTest, InitializationUsesTheDepthOfEachStack) {
   auto config = tiny_seq2seq();
   config.stack.embed_dim = 64;
   config.num_decoder_layers = 9;
   const Seq2Seq model(config);
-  const auto spread = [](const torch::nn::ModuleList& blocks) {
+  const auto initial_std = [](const torch::nn::ModuleList& blocks) {
     return (*blocks)[0]->named_parameters()["attention.out.weight"].std().item<double>();
   };
-  EXPECT_NEAR(spread(model->transformer->encoder->blocks), 0.02 / std::sqrt(2.0 * 1), 0.001);
-  EXPECT_NEAR(spread(model->transformer->decoder->blocks), 0.02 / std::sqrt(2.0 * 9), 0.001);
+  EXPECT_NEAR(initial_std(model->transformer->encoder->blocks), 0.02 / std::sqrt(2.0 * 1), 0.001);
+  EXPECT_NEAR(initial_std(model->transformer->decoder->blocks), 0.02 / std::sqrt(2.0 * 9), 0.001);
 }
 
-TEST_F(Seq2SeqTest, ItsStateDictHasThePublicNames) {
+TEST_F(Seq2SeqTest, StateDictHasDocumentedKeys) {
   auto config = tiny_seq2seq(false);
   config.stack.num_layers = 0;
   EXPECT_THAT(
@@ -153,20 +154,20 @@ TEST_F(Seq2SeqTest, ItsStateDictHasThePublicNames) {
                            "head.weight"));
 }
 
-TEST_F(Seq2SeqTest, PrintsItself) {
+TEST_F(Seq2SeqTest, PrettyPrintShowsConfig) {
   EXPECT_THAT(printed(*Seq2Seq(tiny_seq2seq())),
               testing::StartsWith("attend::Seq2Seq(source_vocab_size=11, target_vocab_size=7, "
-                                  "context=8, tied=true)"));
+                                  "max_seq_len=8, tie_embeddings=true)"));
 }
 
-TEST_F(Seq2SeqTest, ErrorsNameTheValues) {
+TEST_F(Seq2SeqTest, ErrorMessagesNameTheValues) {
   auto config = tiny_seq2seq();
   config.num_decoder_layers = -2;
   EXPECT_THAT([&] { Seq2Seq{config}; }, throws<c10::ValueError>("num_decoder_layers (-2)"));
   config = tiny_seq2seq();
   config.stack.num_experts = 2;
   EXPECT_THAT([&] { Seq2Seq{config}; }, throws<c10::ValueError>("experts (2)"));
-  auto model = lively();
+  auto model = randomized_model();
   EXPECT_THAT(
       [&] {
         model->forward(source, target, torch::ones({2, 4}, torch::kBool));

@@ -22,14 +22,14 @@ struct SequenceClassifierTest : FixedSeed, testing::TestWithParam<Pooling> {
   static torch::Tensor draw_tokens(at::IntArrayRef sizes) {
     return torch::randint(0, 11, sizes, torch::kLong);
   }
-  static SequenceClassifier lively() {
+  static SequenceClassifier randomized_model() {
     SequenceClassifier model(tiny_classifier(GetParam()));
     const torch::NoGradGuard no_grad;
     for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
     return model;
   }
 
-  SequenceClassifier model = lively();
+  SequenceClassifier model = randomized_model();
   torch::Tensor tokens = draw_tokens({2, 5});
 };
 
@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(, SequenceClassifierTest,
                          testing::Values(Pooling::mean, Pooling::max, Pooling::first),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
-TEST_P(SequenceClassifierTest, ScoresThePooledVectorsOfTheEncoder) {
+TEST_P(SequenceClassifierTest, AppliesTheHeadToThePooledEncoderOutput) {
   const auto x = model->encoder->forward(model->embedding(tokens));  // (B, T, E)
   torch::Tensor pooled;
   if (GetParam() == Pooling::mean) pooled = x.mean(1);
@@ -46,14 +46,14 @@ TEST_P(SequenceClassifierTest, ScoresThePooledVectorsOfTheEncoder) {
   EXPECT_TRUE(close(model(tokens), model->head(pooled), 1e-5));
 }
 
-TEST_P(SequenceClassifierTest, PaddingChangesNothing) {
+TEST_P(SequenceClassifierTest, PaddingHasNoEffect) {
   const auto padded = torch::cat({tokens, draw_tokens({2, 3})}, 1);
-  auto valid = torch::ones({2, 8}, torch::kBool);
-  valid.slice(1, 5).fill_(false);
-  EXPECT_TRUE(close(model->forward(padded, valid), model(tokens), 1e-5));
+  auto key_mask = torch::ones({2, 8}, torch::kBool);
+  key_mask.slice(1, 5).fill_(false);
+  EXPECT_TRUE(close(model->forward(padded, key_mask), model(tokens), 1e-5));
 }
 
-TEST_P(SequenceClassifierTest, ASequenceWithoutTokensCountsAsZeros) {
+TEST_P(SequenceClassifierTest, EmptySequencesArePooledToZeros) {
   const auto head_of_zeros = model->head(torch::zeros({2, 8}));
   EXPECT_TRUE(close(model(draw_tokens({2, 0})), head_of_zeros, 1e-6));
   const auto none = torch::zeros({2, 5}, torch::kBool);
@@ -67,12 +67,13 @@ TEST_P(SequenceClassifierTest, UnbatchedEqualsBatched) {
 
 TEST_P(SequenceClassifierTest, GradientsEqualFiniteDifferences) {
   model->to(torch::kDouble);
-  const auto valid =
+  const auto key_mask =
       torch::tensor({{true, true, true, false, false}, {true, true, true, true, true}});
-  EXPECT_TRUE(gradients_match([&] { return model->forward(tokens, valid); }, model->parameters()));
+  EXPECT_TRUE(
+      gradients_match([&] { return model->forward(tokens, key_mask); }, model->parameters()));
 }
 
-TEST_P(SequenceClassifierTest, TracedAtOneSizeHoldsAtOthers) {
+TEST_P(SequenceClassifierTest, TraceGeneralizesToOtherSizes) {
   freeze(*model);
   const auto run = [&](const Tensors& in) { return model->forward(in[0], in[1]); };
   const auto inputs = [](int64_t b, int64_t t) -> Tensors {
@@ -84,19 +85,19 @@ TEST_P(SequenceClassifierTest, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST_P(SequenceClassifierTest, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(model, SequenceClassifier(tiny_classifier(GetParam())),
-                             [&](SequenceClassifier module) { return module(tokens); });
+TEST_P(SequenceClassifierTest, CloneAndSaveLoadRoundTrip) {
+  expect_clone_and_save_load_work(model, SequenceClassifier(tiny_classifier(GetParam())),
+                                  [&](SequenceClassifier module) { return module(tokens); });
 }
 
-TEST_P(SequenceClassifierTest, WorksInEachFloatDtype) {
+TEST_P(SequenceClassifierTest, SupportsAllFloatDtypes) {
   for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
     model->to(dtype);
     EXPECT_EQ(model(tokens).scalar_type(), dtype);
   }
 }
 
-TEST(SequenceClassifier, ItsStateDictHasThePublicNames) {
+TEST(SequenceClassifier, StateDictHasDocumentedKeys) {
   auto config = tiny_classifier();
   config.stack.num_layers = 0;
   EXPECT_THAT(
@@ -105,29 +106,29 @@ TEST(SequenceClassifier, ItsStateDictHasThePublicNames) {
                            "encoder.norm.weight", "encoder.norm.bias", "head.weight", "head.bias"));
 }
 
-TEST(SequenceClassifier, PrintsItself) {
+TEST(SequenceClassifier, PrettyPrintShowsConfig) {
   EXPECT_THAT(printed(*SequenceClassifier(tiny_classifier())),
-              testing::StartsWith("attend::SequenceClassifier(vocab_size=11, classes=3, context=8, "
-                                  "pooling=mean)"));
+              testing::StartsWith("attend::SequenceClassifier(vocab_size=11, num_classes=3, "
+                                  "max_seq_len=8, pooling=mean)"));
 }
 
-TEST(SequenceClassifier, ErrorsNameTheValues) {
+TEST(SequenceClassifier, ErrorMessagesNameTheValues) {
   auto config = tiny_classifier();
   config.num_classes = 0;
   EXPECT_THAT([&] { SequenceClassifier{config}; },
-              throws<c10::ValueError>("classes (0) must be positive"));
+              throws<c10::ValueError>("num_classes (0) must be positive"));
   SequenceClassifier model(tiny_classifier());
   const auto tokens = torch::zeros({2, 5}, torch::kLong);
   EXPECT_THAT(
       [&] {
         model->forward(tokens, torch::ones({2, 5}, torch::kLong));
       },
-      throws<c10::TypeError>("valid must be bool (true = a token), found Long"));
+      throws<c10::TypeError>("key_mask must be bool (true = token, false = padding), found Long"));
   EXPECT_THAT(
       [&] {
         model->forward(tokens, torch::ones({2, 4}, torch::kBool));
       },
-      throws<c10::ValueError>("valid [2, 4] must have the shape of the tokens [2, 5]"));
+      throws<c10::ValueError>("key_mask [2, 4] must have the shape of the tokens [2, 5]"));
   EXPECT_THAT(
       [&] {
         model(torch::zeros({2, 9}, torch::kLong));

@@ -1,4 +1,4 @@
-// Every option of a stack, by itself and together: what all of them owe to their users.
+// Properties that every option of a stack must have, alone and combined.
 #include "attend/models/stack_config.h"
 
 #include "attend/models/language_model.h"
@@ -15,8 +15,8 @@ namespace attend {
 namespace {
 
 struct EachStack : FixedSeed, testing::TestWithParam<NamedStack> {
-  /// An encoder with parameters far from where they begin, some of which are zeros or ones there.
-  TransformerEncoder lively_encoder() const {
+  /// Returns an encoder with noise added to its parameters, some of which are initially 0 or 1.
+  TransformerEncoder randomized_encoder() const {
     TransformerEncoder encoder(encoder_options(GetParam().config, true));
     initialize(*encoder, GetParam().config);
     const torch::NoGradGuard no_grad;
@@ -25,7 +25,7 @@ struct EachStack : FixedSeed, testing::TestWithParam<NamedStack> {
     return encoder;
   }
 
-  LanguageModel lively_model() const {
+  LanguageModel randomized_model() const {
     LanguageModel model(
         LanguageModelConfig{.vocab_size = 11, .max_seq_len = 12, .stack = GetParam().config});
     const torch::NoGradGuard no_grad;
@@ -36,8 +36,8 @@ struct EachStack : FixedSeed, testing::TestWithParam<NamedStack> {
 
 INSTANTIATE_TEST_SUITE_P(, EachStack, testing::ValuesIn(each_stack()), NameOfStack());
 
-TEST_P(EachStack, KeepsTheShapeOfBatchedUnbatchedAndEmptyInput) {
-  auto encoder = lively_encoder();
+TEST_P(EachStack, OutputHasTheShapeOfBatchedUnbatchedAndEmptyInput) {
+  auto encoder = randomized_encoder();
   for (const auto& x : {torch::randn({2, 5, 16}), torch::randn({5, 16}), torch::randn({0, 5, 16}),
                         torch::randn({2, 0, 16}), torch::randn({2, 1, 16})}) {
     EXPECT_EQ(encoder->forward(x, {.causal = true}).sizes(), x.sizes());
@@ -61,24 +61,24 @@ TEST_P(EachStack, GradientsEqualFiniteDifferences) {
   }
   auto leaves = encoder->parameters();
   leaves.push_back(torch::randn({2, 3, 8}, torch::kDouble).requires_grad_());
-  const auto valid = torch::tensor({{true, true, true}, {true, true, false}});
+  const auto key_mask = torch::tensor({{true, true, true}, {true, true, false}});
   EXPECT_TRUE(gradients_match(
-      [&] { return encoder->forward(leaves.back(), {.key_mask = valid, .causal = true}); },
+      [&] { return encoder->forward(leaves.back(), {.key_mask = key_mask, .causal = true}); },
       leaves));
 }
 
-TEST_P(EachStack, SurvivesCloneAndFile) {
+TEST_P(EachStack, CloneAndSaveLoadRoundTrip) {
   if (GetParam().config.num_layers == 0)
-    GTEST_SKIP() << "a norm alone begins as every other one does";
+    GTEST_SKIP() << "a single norm has no random initial values";
   const auto x = torch::randn({2, 5, 16});
   TransformerEncoder fresh(encoder_options(GetParam().config, true));
-  expect_clone_and_file_keep(lively_encoder(), fresh, [&](TransformerEncoder module) {
+  expect_clone_and_save_load_work(randomized_encoder(), fresh, [&](TransformerEncoder module) {
     return module->forward(x, {.causal = true});
   });
 }
 
-TEST_P(EachStack, TracedAtOneSizeHoldsAtOthers) {
-  auto encoder = lively_encoder();
+TEST_P(EachStack, TraceGeneralizesToOtherSizes) {
+  auto encoder = randomized_encoder();
   freeze(*encoder);
   const auto run = [&](const Tensors& in) {
     return encoder->forward(in[0], {.key_mask = in[1], .causal = true});
@@ -92,8 +92,8 @@ TEST_P(EachStack, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST_P(EachStack, WorksInEachFloatDtype) {
-  auto encoder = lively_encoder();
+TEST_P(EachStack, SupportsAllFloatDtypes) {
+  auto encoder = randomized_encoder();
   const auto x = torch::randn({2, 5, 16}, torch::kDouble);
   encoder->to(torch::kDouble);
   const auto expected = encoder->forward(x, {.causal = true});
@@ -106,29 +106,29 @@ TEST_P(EachStack, WorksInEachFloatDtype) {
   }
 }
 
-TEST_P(EachStack, ARowThatMayAttendToNothingStaysFinite) {
-  auto encoder = lively_encoder();
+TEST_P(EachStack, FullyMaskedRowsStayFinite) {
+  auto encoder = randomized_encoder();
   const auto x = torch::randn({2, 5, 16}).requires_grad_();
-  auto valid = torch::ones({2, 5}, torch::kBool);
-  valid[1].fill_(false);
-  const auto y = encoder->forward(x, {.key_mask = valid, .causal = true});
+  auto key_mask = torch::ones({2, 5}, torch::kBool);
+  key_mask[1].fill_(false);
+  const auto y = encoder->forward(x, {.key_mask = key_mask, .causal = true});
   y.square().sum().backward();
   EXPECT_TRUE(torch::isfinite(y).all().item<bool>());
   EXPECT_TRUE(torch::isfinite(x.grad()).all().item<bool>());
 }
 
-TEST_P(EachStack, PaddingChangesNothing) {
-  auto encoder = lively_encoder();
+TEST_P(EachStack, PaddingHasNoEffect) {
+  auto encoder = randomized_encoder();
   const auto x = torch::randn({2, 5, 16});
   const auto padded = torch::cat({x, torch::randn({2, 3, 16})}, 1);
-  auto valid = torch::ones({2, 8}, torch::kBool);
-  valid.slice(1, 5).fill_(false);
-  const auto y = encoder->forward(padded, {.key_mask = valid}).slice(1, 0, 5);
+  auto key_mask = torch::ones({2, 8}, torch::kBool);
+  key_mask.slice(1, 5).fill_(false);
+  const auto y = encoder->forward(padded, {.key_mask = key_mask}).slice(1, 0, 5);
   EXPECT_TRUE(close(y, encoder->forward(x), 1e-5));
 }
 
-TEST_P(EachStack, DocumentsPackedInARowNeverSeeEachOther) {
-  auto encoder = lively_encoder();
+TEST_P(EachStack, PackedDocumentsDoNotAttendToEachOther) {
+  auto encoder = randomized_encoder();
   const auto x = torch::randn({1, 7, 16});
   const auto segments = torch::tensor({{0, 0, 0, 1, 1, 1, 1}});
   const auto y = encoder->forward(x, {.segments = segments, .causal = true});
@@ -137,13 +137,13 @@ TEST_P(EachStack, DocumentsPackedInARowNeverSeeEachOther) {
   auto other = x.clone();
   other.slice(1, 3).normal_();
   const auto with_other = encoder->forward(other, {.segments = segments, .causal = true});
-  // An expert multiplies tokens of both documents at once, and rounds by how many there are.
+  // Rounding of an expert's matmul depends on the number of tokens routed to it.
   const double tolerance = GetParam().config.num_experts > 0 ? 1e-5 : 0.0;
   EXPECT_TRUE(close(with_other.slice(1, 0, 3), y.slice(1, 0, 3), tolerance));
 }
 
-TEST_P(EachStack, PrefillThenStepsGiveTheLogitsOfTheWhole) {
-  auto model = lively_model();
+TEST_P(EachStack, PrefillAndStepsWithKvCacheEqualForward) {
+  auto model = randomized_model();
   model->to(torch::kDouble);
   model->eval();
   const torch::NoGradGuard no_grad;
@@ -159,16 +159,16 @@ TEST_P(EachStack, PrefillThenStepsGiveTheLogitsOfTheWhole) {
   EXPECT_TRUE(close(torch::cat(parts, 1), whole, 1e-10));
 }
 
-TEST_P(EachStack, RowsOfDifferentLengthsStepAsEachByItself) {
-  auto model = lively_model();
+TEST_P(EachStack, StepsWithRowsOfDifferentLengthsEqualSingleRows) {
+  auto model = randomized_model();
   model->to(torch::kDouble);
   model->eval();
   const torch::NoGradGuard no_grad;
   const auto tokens = torch::randint(0, 11, {2, 7}, torch::kLong);
-  // The second row's prompt has two tokens, padded on the right; then both go on.
-  const auto valid = torch::tensor({{true, true, true, true}, {true, true, false, false}});
+  // The second prompt has two tokens, padded on the right; then both rows continue.
+  const auto key_mask = torch::tensor({{true, true, true, true}, {true, true, false, false}});
   auto cache = model->make_cache(2);
-  model->step(tokens.slice(1, 0, 4), cache, valid);
+  model->step(tokens.slice(1, 0, 4), cache, key_mask);
   const auto next = model->step(tokens.slice(1, 4, 6), cache);
   const auto first = model(tokens[0].slice(0, 0, 6)).slice(0, 4);
   const auto second =
@@ -177,7 +177,7 @@ TEST_P(EachStack, RowsOfDifferentLengthsStepAsEachByItself) {
   EXPECT_TRUE(close(next[1], second, 1e-10));
 }
 
-TEST(StackConfig, AWindowedModelStepsBeyondItsContext) {
+TEST(StackConfig, SlidingWindowModelStepsBeyondMaxSeqLen) {
   for (const auto positions :
        {PositionScheme::none, PositionScheme::sinusoidal, PositionScheme::rotary,
         PositionScheme::alibi, PositionScheme::relative}) {
@@ -202,58 +202,58 @@ TEST(StackConfig, AWindowedModelStepsBeyondItsContext) {
   }
 }
 
-void expect_refused(void (*change)(StackConfig&), const char* message) {
+void expect_rejected(void (*change)(StackConfig&), const char* message) {
   StackConfig config;
   change(config);
   EXPECT_THAT([&] { TransformerEncoder{encoder_options(config, true)}; },
               throws<c10::ValueError>(message));
 }
 
-TEST(StackConfigErrors, NameTheOptionAndItsValue) {
+TEST(StackConfigErrors, MessagesNameOptionAndValue) {
   using C = StackConfig;
-  expect_refused([](C& c) { c.num_layers = -1; }, "layers (-1) must not be negative");
-  expect_refused([](C& c) { c.num_heads = 0; }, "heads (0) must be positive");
-  expect_refused([](C& c) { c.num_kv_heads = 3; },
-                 "num_heads (4) must be divisible by num_kv_heads (3)");
-  expect_refused([](C& c) { c.num_experts_per_tok = 1; },
-                 "num_experts_per_tok is set, but it has no effect without num_experts");
-  expect_refused([](C& c) { c.sliding_window = -2; }, "sliding_window (-2) must not be negative");
-  expect_refused([](C& c) { c.stochastic_depth = 1; }, "stochastic_depth (1) must be in [0, 1)");
-  expect_refused(
+  expect_rejected([](C& c) { c.num_layers = -1; }, "layers (-1) must not be negative");
+  expect_rejected([](C& c) { c.num_heads = 0; }, "heads (0) must be positive");
+  expect_rejected([](C& c) { c.num_kv_heads = 3; },
+                  "num_heads (4) must be divisible by num_kv_heads (3)");
+  expect_rejected([](C& c) { c.num_experts_per_tok = 1; },
+                  "num_experts_per_tok is set but has no effect without num_experts");
+  expect_rejected([](C& c) { c.sliding_window = -2; }, "sliding_window (-2) must not be negative");
+  expect_rejected([](C& c) { c.stochastic_depth = 1; }, "stochastic_depth (1) must be in [0, 1)");
+  expect_rejected(
       [](C& c) {
         c.positions = PositionScheme::rotary;
         c.rotary_dim = 3;
       },
       "rotary_dim (3) must be even");
-  expect_refused(
+  expect_rejected(
       [](C& c) {
         c.residual_scale = 0.5;
         c.branch_scaling = BranchScaling::rezero;
       },
       "residual_scale (0.5) must be 1 with branch_scaling rezero");
-  expect_refused(
+  expect_rejected(
       [](C& c) {
         c.num_experts = 4;
         c.gradient_checkpointing = true;
       },
       "gradient_checkpointing (true) does not go with experts, found 4");
-  expect_refused(
+  expect_rejected(
       [](C& c) {
         c.value_residual = true;
         c.gradient_checkpointing = true;
       },
-      "gradient_checkpointing (true) does not go with value_residual (true)");
-  expect_refused([](C& c) { c.rotary_scaling = RotaryScaling::ntk; },
-                 "rotary_scaling is set, but it has no effect without positions rotary");
+      "gradient_checkpointing (true) cannot be combined with value_residual (true)");
+  expect_rejected([](C& c) { c.rotary_scaling = RotaryScaling::ntk; },
+                  "rotary_scaling is set but has no effect without positions rotary");
 }
 
-TEST(StackConfig, OnlyACausalStackGivesAllOfT5sBucketsToThePast) {
+TEST(StackConfig, RelativePositionsAreUnidirectionalIfCausal) {
   for (const bool causal : {true, false}) {
     StackConfig config;
     config.positions = PositionScheme::relative;
     TransformerEncoder encoder(encoder_options(config, causal));
-    const auto part = (*encoder->blocks)[0]->as<TransformerBlock>()->attention->named_children();
-    EXPECT_EQ(part["relative_bias"]->as<RelativeBias>()->options.bidirectional, !causal);
+    const auto hooks = (*encoder->blocks)[0]->as<TransformerBlock>()->attention->named_children();
+    EXPECT_EQ(hooks["relative_bias"]->as<RelativeBias>()->options.bidirectional, !causal);
   }
 }
 

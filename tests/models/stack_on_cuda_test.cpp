@@ -1,4 +1,4 @@
-// Every option of a stack on a GPU. Where there is none, these tests skip and say so.
+// Every option of a stack on a GPU; skipped without a CUDA device.
 #include "attend/models/stack_config.h"
 #include "support/close.h"
 #include "support/seed.h"
@@ -13,13 +13,13 @@ namespace {
 
 struct EachStackOnCuda : FixedSeed, testing::TestWithParam<NamedStack> {
   void SetUp() override {
-    if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device here";
+    if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(, EachStackOnCuda, testing::ValuesIn(each_stack()), NameOfStack());
 
-TEST_P(EachStackOnCuda, GivesTheResultsAndGradientsOfTheCpu) {
+TEST_P(EachStackOnCuda, ResultsAndGradientsMatchTheCpu) {
   TransformerEncoder on_cpu(encoder_options(GetParam().config, true));
   TransformerEncoder on_cuda(std::dynamic_pointer_cast<TransformerEncoderImpl>(
       on_cpu->clone(torch::Device(torch::kCUDA))));
@@ -42,7 +42,7 @@ TEST_P(EachStackOnCuda, GivesTheResultsAndGradientsOfTheCpu) {
   }
 }
 
-TEST_P(EachStackOnCuda, RunsInHalfTypes) {
+TEST_P(EachStackOnCuda, SupportsHalfAndBFloat16) {
   TransformerEncoder encoder(encoder_options(GetParam().config, true));
   for (const auto dtype : {torch::kHalf, torch::kBFloat16}) {
     encoder->to(torch::Device(torch::kCUDA), dtype);

@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// Scores or probabilities of all tokens (V), to calculate with by hand.
+/// Logits or probabilities of all tokens (V), for calculations in plain loops.
 using Numbers = std::vector<double>;
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -15,7 +15,7 @@ TEST(Alibi, HasNoState) {
   EXPECT_TRUE(attention->named_children().contains("alibi"));
 }
 
-TEST(Alibi, OfEqualKeysLeavesWeightsThatFallWithTheDistance) {
+TEST(Alibi, WeightsOfEqualKeysDecayWithDistance) {
   const torch::NoGradGuard no_grad;
   MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(alibi()));
   attention->qkv->weight.zero_();
@@ -27,11 +27,11 @@ TEST(Alibi, OfEqualKeysLeavesWeightsThatFallWithTheDistance) {
   }
 }
 
-TEST(Alibi, PrintsItsHeads) {
+TEST(Alibi, PrettyPrintShowsNumHeads) {
   EXPECT_EQ(printed(*Alibi(6)), "attend::Alibi(num_heads=6)");
 }
 
-TEST(Alibi, TheNumberOfHeadsMustBePositive) {
+TEST(Alibi, NonPositiveNumHeadsThrows) {
   EXPECT_THAT([] { Alibi(0); }, throws<c10::ValueError>("num_heads (0) must be positive"));
 }
 

@@ -1,4 +1,4 @@
-// What every part of attention must do, whatever it is for; each has a file for that.
+// Properties that all attention hooks must have; each hook also has its own test file.
 #include "attend/nn/attention_sinks.h"
 #include "attend/nn/output_gate.h"
 #include "attend/nn/qk_norm.h"
@@ -17,13 +17,13 @@
 namespace attend {
 namespace {
 
-struct AttentionParts : FixedSeed, testing::TestWithParam<AttentionHookFactory> {
-  /// Four heads of queries over two of keys and values.
+struct AttentionHooks : FixedSeed, testing::TestWithParam<AttentionHookFactory> {
+  /// Four query heads, two key-value heads.
   static MultiheadAttentionOptions options() {
     return MultiheadAttentionOptions(8, 4).num_kv_heads(2).head_dim(3).add(GetParam());
   }
 
-  /// The attention as both layers of a stack.
+  /// Runs the attention as both layers of a two-layer stack.
   static torch::Tensor run(MultiheadAttention attention, const torch::Tensor& x,
                            const AttentionArgs& args = {.causal = true}) {
     torch::Tensor first_values;
@@ -34,22 +34,22 @@ struct AttentionParts : FixedSeed, testing::TestWithParam<AttentionHookFactory> 
   }
 };
 
-TEST_P(AttentionParts, AreRegisteredUnderTheirName) {
+TEST_P(AttentionHooks, AreRegisteredAsSubmodules) {
   const MultiheadAttention attention(options());
   EXPECT_TRUE(attention->named_children().contains(GetParam().name));
 }
 
-TEST_P(AttentionParts, HaveTheGradientsOfFiniteDifferences) {
-  auto attention =
-      lively_attention(MultiheadAttentionOptions(3, 2).num_kv_heads(1).head_dim(2).add(GetParam()));
+TEST_P(AttentionHooks, GradientsEqualFiniteDifferences) {
+  auto attention = randomized_attention(
+      MultiheadAttentionOptions(3, 2).num_kv_heads(1).head_dim(2).add(GetParam()));
   auto leaves = attention->parameters();
   const auto x = torch::randn({2, 3, 3}, torch::kDouble).requires_grad_();
   leaves.push_back(x);
   EXPECT_TRUE(gradients_match([&] { return run(attention, x); }, leaves));
 }
 
-TEST_P(AttentionParts, TracedAtOneSizeHoldAtOthers) {
-  auto attention = lively_attention(options());
+TEST_P(AttentionHooks, TraceGeneralizesToOtherSizes) {
+  auto attention = randomized_attention(options());
   freeze(*attention);
   const auto run_traced = [&](const Tensors& x) { return run(attention, x[0]); };
   const auto traced = trace(run_traced, {torch::randn({2, 3, 8}, torch::kDouble)});
@@ -59,13 +59,14 @@ TEST_P(AttentionParts, TracedAtOneSizeHoldAtOthers) {
   }
 }
 
-TEST_P(AttentionParts, SurviveCloneAndFile) {
+TEST_P(AttentionHooks, CloneAndSaveLoadRoundTrip) {
   const auto x = torch::randn({2, 5, 8}, torch::kDouble);
   const auto run_it = [&](const MultiheadAttention& module) { return run(module, x); };
-  expect_clone_and_file_keep(lively_attention(options()), lively_attention(options()), run_it);
+  expect_clone_and_save_load_work(randomized_attention(options()), randomized_attention(options()),
+                                  run_it);
 }
 
-TEST_P(AttentionParts, WorkInEveryFloatType) {
+TEST_P(AttentionHooks, SupportAllFloatDtypes) {
   MultiheadAttention attention(options());
   const auto x = torch::randn({2, 5, 8});
   const auto expected = run(attention, x);
@@ -77,8 +78,8 @@ TEST_P(AttentionParts, WorkInEveryFloatType) {
   }
 }
 
-TEST_P(AttentionParts, TakeInputsWithoutBatchOrInPieces) {
-  auto attention = lively_attention(options());
+TEST_P(AttentionHooks, SupportUnbatchedAndStridedInputs) {
+  auto attention = randomized_attention(options());
   const auto x = torch::randn({3, 5, 8}, torch::kDouble);
   const auto expected = run(attention, x);
   EXPECT_TRUE(close(run(attention, x[1]), expected[1], 1e-12));
@@ -88,15 +89,15 @@ TEST_P(AttentionParts, TakeInputsWithoutBatchOrInPieces) {
   EXPECT_TRUE(close(run(attention, x[2].expand({4, 5, 8})), expected[2].expand({4, 5, 8}), 1e-12));
 }
 
-TEST_P(AttentionParts, TakeNoBatchAndNoSteps) {
-  auto attention = lively_attention(options());
+TEST_P(AttentionHooks, SupportEmptyBatchAndEmptySequence) {
+  auto attention = randomized_attention(options());
   for (const auto& shape : {std::vector<int64_t>{0, 5, 8}, {3, 0, 8}, {0, 8}}) {
     EXPECT_EQ(run(attention, torch::zeros(shape, torch::kDouble)).sizes(), at::IntArrayRef(shape));
   }
 }
 
-TEST_P(AttentionParts, GiveZerosWhereAQueryMaySeeNothing) {
-  auto attention = lively_attention(options().bias(false));
+TEST_P(AttentionHooks, FullyMaskedRowsGiveZeros) {
+  auto attention = randomized_attention(options().bias(false));
   auto mask = torch::ones({5, 5}, torch::kBool);
   mask[2].fill_(false);
   const auto x = torch::randn({2, 5, 8}, torch::kDouble).requires_grad_();
@@ -109,7 +110,7 @@ TEST_P(AttentionParts, GiveZerosWhereAQueryMaySeeNothing) {
   EXPECT_TRUE(x.grad().isfinite().all().item<bool>());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AttentionParts,
+INSTANTIATE_TEST_SUITE_P(All, AttentionHooks,
                          testing::Values(qk_norm(), qk_norm(layer_norm()), output_gate(),
                                          output_gate(GateWidth::element), attention_sinks(),
                                          soft_cap(1.5), sliding_window(2), smeared_keys(),

@@ -11,8 +11,8 @@
 namespace attend {
 namespace {
 
-/// A sink is one more key, of zeros, with its logit as the bias of its score and zeros as its
-/// value.
+/// Reference: a sink equals an additional key of zeros with the sink's logit as score bias and a
+/// value of zeros.
 torch::Tensor attention_with_sinks_in_loops(const ProjectedHeads& heads, const torch::Tensor& bias,
                                             const torch::Tensor& logits) {
   const auto nothing = torch::zeros_like(heads.key.narrow(2, 0, 1));
@@ -24,10 +24,10 @@ torch::Tensor attention_with_sinks_in_loops(const ProjectedHeads& heads, const t
       .output;
 }
 
-TEST(AttentionSinks, EqualLoopsOverRandomCases) {
+TEST(AttentionSinks, MatchReferenceInRandomCases) {
   seed_afresh();
   for (int i = 0; i < 10; ++i) {
-    auto attention = lively_attention(draw_attention_options().add(attention_sinks()));
+    auto attention = randomized_attention(draw_attention_options().add(attention_sinks()));
     const int64_t length = draw(1, 5);
     const auto x = torch::randn({2, length, attention->options.embed_dim()}, torch::kDouble);
     const auto heads = project_heads(attention, x);
@@ -41,9 +41,9 @@ TEST(AttentionSinks, EqualLoopsOverRandomCases) {
   }
 }
 
-struct OneSink : FixedSeed, testing::Test {
+struct AttentionSinkOfAHead : FixedSeed, testing::Test {
   MultiheadAttention attention =
-      lively_attention(MultiheadAttentionOptions(8, 2).bias(false).add(attention_sinks()));
+      randomized_attention(MultiheadAttentionOptions(8, 2).bias(false).add(attention_sinks()));
   torch::Tensor x = torch::randn({2, 5, 8}, torch::kDouble);
   torch::Tensor logits = attention->named_parameters()["attention_sinks.logits"];
 
@@ -52,7 +52,7 @@ struct OneSink : FixedSeed, testing::Test {
   }
 };
 
-TEST_F(OneSink, TakesItsShareOfTheWeights) {
+TEST_F(AttentionSinkOfAHead, TakesPartOfTheSoftmax) {
   const torch::NoGradGuard no_grad;
   logits.copy_(torch::tensor({-1e9, 1e9}));
   const auto sums = weight_sums();
@@ -60,25 +60,25 @@ TEST_F(OneSink, TakesItsShareOfTheWeights) {
   EXPECT_TRUE(close(sums.select(1, 1), torch::zeros({2, 5}), 1e-12));
 }
 
-TEST_F(OneSink, GetsNoGradientFromAQueryThatMaySeeNothing) {
+TEST_F(AttentionSinkOfAHead, GradientIsZeroForFullyMaskedRows) {
   const auto y = attention->forward(x, {.mask = torch::zeros({5, 5}, torch::kBool)}).output;
   EXPECT_TRUE(close(y, torch::zeros({2, 5, 8}), 0.0));
   y.sum().backward();
   EXPECT_TRUE(close(logits.grad(), torch::zeros({2}), 0.0));
 }
 
-TEST(AttentionSinks, BeginAsZerosUnderThisPublicName) {
+TEST(AttentionSinks, AreInitializedToZeroWithKeyLogits) {
   AttentionSinks sinks(3);
   EXPECT_THAT(state_names(*sinks), testing::ElementsAre("logits"));
   EXPECT_TRUE(close(sinks->logits, torch::zeros({3}), 0.0));
 }
 
-TEST(AttentionSinks, PrintTheirNumber) {
+TEST(AttentionSinks, PrettyPrintShowsNumHeads) {
   EXPECT_THAT(printed(*AttentionSinks(3)),
               testing::StartsWith("attend::AttentionSinks(num_heads=3)"));
 }
 
-TEST(AttentionSinksErrors, NameTheOption) {
+TEST(AttentionSinksErrors, NonPositiveNumHeads) {
   EXPECT_THAT([] { AttentionSinks(0); }, throws<c10::ValueError>("num_heads (0) must be positive"));
 }
 

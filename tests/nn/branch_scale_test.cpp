@@ -23,12 +23,12 @@ TEST(LayerScale, MultipliesEachChannelByItsWeight) {
   }
 }
 
-TEST(LayerScale, BeginsAsItsOptionSays) {
+TEST(LayerScale, InitSetsTheInitialValue) {
   LayerScale scale(LayerScaleOptions(3).init(0.5));
   EXPECT_TRUE(close(scale(torch::ones({2, 3})), torch::full({2, 3}, 0.5), 0.0));
 }
 
-TEST(ReZero, BeginsWithZerosAndLearnsOneNumber) {
+TEST(ReZero, HasOneParameterInitializedToZero) {
   ReZero scale;
   const auto x = torch::randn({2, 4, 3});
   EXPECT_TRUE(close(scale(x), torch::zeros({2, 4, 3}), 0.0));
@@ -39,7 +39,7 @@ TEST(ReZero, BeginsWithZerosAndLearnsOneNumber) {
   EXPECT_TRUE(close(scale(x), -2 * x, 0.0));
 }
 
-TEST(ConstantScale, MultipliesByItsFactorAndLearnsNothing) {
+TEST(ConstantScale, MultipliesByItsFactorAndHasNoParameters) {
   ConstantScale scale(0.5);
   const auto x = torch::randn({2, 4, 3});
   EXPECT_TRUE(close(scale(x), x / 2, 0.0));
@@ -62,7 +62,7 @@ TEST_F(BranchScales, GradientsEqualFiniteDifferences) {
   }
 }
 
-TEST_F(BranchScales, KeepShapeAndDtype) {
+TEST_F(BranchScales, PreserveShapeAndDtype) {
   for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
     for (const auto& make : factories()) {
       auto scale = make(8);
@@ -77,7 +77,7 @@ TEST_F(BranchScales, KeepShapeAndDtype) {
   }
 }
 
-TEST_F(BranchScales, TracedAtOneSizeHoldAtOthers) {
+TEST_F(BranchScales, TraceGeneralizesToOtherSizes) {
   for (const auto& make : factories()) {
     auto scale = make(8);
     freeze(*scale.ptr());
@@ -88,12 +88,12 @@ TEST_F(BranchScales, TracedAtOneSizeHoldAtOthers) {
   }
 }
 
-TEST_F(BranchScales, SurviveCloneAndFile) {
+TEST_F(BranchScales, CloneAndSaveLoadRoundTrip) {
   const auto x = torch::randn({3, 8});
   const auto check = [&](auto module, auto fresh) {
     const torch::NoGradGuard no_grad;
     for (auto& parameter : fresh->parameters()) parameter.add_(1.0);
-    expect_clone_and_file_keep(module, fresh, [&](auto scale) { return scale(x); });
+    expect_clone_and_save_load_work(module, fresh, [&](auto scale) { return scale(x); });
   };
   check(LayerScale(8), LayerScale(8));
   check(ReZero(), ReZero());
@@ -101,7 +101,7 @@ TEST_F(BranchScales, SurviveCloneAndFile) {
   EXPECT_TRUE(close(copy->as<ConstantScale>()->forward(x), x / 2, 0.0));
 }
 
-TEST_F(BranchScales, TheirNamesArePublic) {
+TEST_F(BranchScales, StateDictKeysAndPrettyPrint) {
   EXPECT_THAT(state_names(*LayerScale(8)), testing::ElementsAre("weight"));
   EXPECT_THAT(state_names(*ReZero()), testing::ElementsAre("weight"));
   EXPECT_EQ(ReZero()->weight.dim(), 0);
@@ -110,7 +110,7 @@ TEST_F(BranchScales, TheirNamesArePublic) {
   EXPECT_EQ(printed(*ConstantScale(0.5)), "attend::ConstantScale(factor=0.5)");
 }
 
-TEST(LayerScale, ErrorsNameBothValues) {
+TEST(LayerScale, ErrorMessagesNameTheValues) {
   EXPECT_THAT(
       [] {
         LayerScale(8)->forward(torch::zeros({2, 7}));

@@ -1,4 +1,4 @@
-// What the tests of the key-value cache share.
+// Helpers shared by the KV cache tests.
 #pragma once
 
 #include "attend/nn/kv_cache.h"
@@ -15,7 +15,7 @@
 
 namespace attend {
 
-/// A window that the attention has of itself.
+/// Hook with a sliding window of its own.
 struct LocalWindow : torch::nn::Cloneable<LocalWindow>, AttentionHook {
   explicit LocalWindow(int64_t window) : window(window) {}
   void reset() override {}
@@ -25,7 +25,7 @@ struct LocalWindow : torch::nn::Cloneable<LocalWindow>, AttentionHook {
   int64_t window;
 };
 
-/// Makes queries and keys depend on their positions, as rotary embeddings do.
+/// Hook that makes queries and keys depend on positions, as rotary embeddings do.
 struct StampPositions : torch::nn::Cloneable<StampPositions>, AttentionHook {
   void reset() override {}
   void after_projection(AttentionContext& context) override {
@@ -37,7 +37,7 @@ struct StampPositions : torch::nn::Cloneable<StampPositions>, AttentionHook {
   }
 };
 
-/// Adds to the scores what depends on distance, as ALiBi does.
+/// Hook that adds a bias by distance to the scores, as ALiBi does.
 struct DistanceBias : torch::nn::Cloneable<DistanceBias>, AttentionHook {
   void reset() override {}
   void before_attention(AttentionContext& context) override {
@@ -52,11 +52,11 @@ AttentionHookFactory part(const char* name, Args... args) {
   return {name, [=](const AttentionDims&) { return std::make_shared<Part>(args...); }};
 }
 
-/// An attention to be cached.
+/// Hooks of an attention to be tested with a cache.
 struct CacheCase {
   std::string name;
   std::vector<AttentionHookFactory> parts = {};
-  int64_t window = 0;  ///< of those parts
+  int64_t window = 0;  ///< sliding window of the hooks; 0 = none
 
   friend std::ostream& operator<<(std::ostream& stream, const CacheCase& self) {
     return stream << self.name;
@@ -74,7 +74,7 @@ inline std::vector<CacheCase> cache_cases() {
           {"Everything", {stamp, bias, window}, 3}};
 }
 
-/// Those with a window of their own.
+/// Returns the cases with a sliding window.
 inline std::vector<CacheCase> rolling_cases() {
   auto cases = cache_cases();
   cases.erase(std::remove_if(cases.begin(), cases.end(),
@@ -83,7 +83,7 @@ inline std::vector<CacheCase> rolling_cases() {
   return cases;
 }
 
-/// Two blocks of width 8 with 4 heads over 2 heads of keys and values, for inference.
+/// Two blocks of width 8 with 4 query heads and 2 key-value heads, in eval mode.
 class CachedBlocks {
  public:
   explicit CachedBlocks(const std::vector<AttentionHookFactory>& parts, int64_t num_kv_heads = 2,
@@ -98,7 +98,7 @@ class CachedBlocks {
     }
   }
 
-  /// `x` (..., T, 8) -> (..., T, 8), causal.
+  /// Runs the blocks causally: x (..., T, 8) to (..., T, 8).
   torch::Tensor operator()(torch::Tensor x, KvCache* cache = nullptr, AttentionArgs args = {}) {
     args.causal = true;
     for (int64_t layer = 0; layer < 2; ++layer) {
@@ -108,7 +108,7 @@ class CachedBlocks {
     return x;
   }
 
-  /// The same through the cache, in pieces of at most `most` tokens.
+  /// Runs the blocks with the cache, in pieces of at most `most` tokens.
   torch::Tensor in_pieces(const torch::Tensor& x, KvCache& cache, int64_t most) {
     std::vector<torch::Tensor> outputs;
     for (int64_t begin = 0; begin < x.size(-2);) {

@@ -1,4 +1,4 @@
-// checkpoint under autocast, whose settings are gone by the time of the backward pass.
+// checkpoint under autocast; the backward pass runs after autocast has ended.
 #include "attend/nn/checkpoint.h"
 #include "support/close.h"
 #include "support/seed.h"
@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-/// bfloat16 on the CPU until the end of the scope.
+/// Enables bfloat16 autocast on the CPU for its scope.
 class Autocast {
  public:
   Autocast() {
@@ -30,14 +30,14 @@ struct CheckpointUnderAutocast : FixedSeed, testing::Test {
   torch::Tensor x = torch::randn({4, 8});
 
   torch::Tensor linear(const torch::Tensor& h) {
-    const auto y = torch::linear(h, weight);  // not that of torch::nn: autocast keeps no copy there
+    const auto y = torch::linear(h, weight);  // the torch::nn version bypasses autocast's cache
     seen.push_back(y.scalar_type());
     return y;
   }
   std::vector<torch::ScalarType> seen;
 };
 
-TEST_F(CheckpointUnderAutocast, RunsTheFunctionAgainInTheSameDtype) {
+TEST_F(CheckpointUnderAutocast, RecomputesInTheSameDtype) {
   torch::Tensor y;
   {
     const Autocast autocast;
@@ -49,7 +49,7 @@ TEST_F(CheckpointUnderAutocast, RunsTheFunctionAgainInTheSameDtype) {
   EXPECT_TRUE(at::autocast::is_autocast_cache_enabled());
 }
 
-TEST_F(CheckpointUnderAutocast, LeavesNoCopyOfAParameterForTheNextStep) {
+TEST_F(CheckpointUnderAutocast, CachesNoParameterForTheNextStep) {
   const auto times_weight = [this](const torch::Tensor& h) { return linear(h); };
   const auto in_autocast = [&] {
     const Autocast autocast;
@@ -60,7 +60,7 @@ TEST_F(CheckpointUnderAutocast, LeavesNoCopyOfAParameterForTheNextStep) {
   EXPECT_TRUE(close(in_autocast(), x.sum(-1, true).expand({4, 8}), 0.1));
 }
 
-TEST_F(CheckpointUnderAutocast, KeepsTheGradientOfAParameterThatIsUsedOutsideToo) {
+TEST_F(CheckpointUnderAutocast, GradientIncludesUsesOutsideOfCheckpoint) {
   const auto gradient = [&](bool checkpointed) {
     const auto times_weight = [this](const torch::Tensor& h) { return linear(h); };
     torch::Tensor y;

@@ -21,7 +21,7 @@ TensorMap forward_of(TransformerBlock block) {
   return [block](const torch::Tensor& x) mutable { return block->forward(x, {.causal = true}); };
 }
 
-/// How a test calls a block: as it is, or through checkpoint.
+/// Calls a block, directly or through checkpoint.
 using Caller = std::function<torch::Tensor(const TransformerBlock&, const torch::Tensor&)>;
 torch::Tensor call_plainly(const TransformerBlock& block, const torch::Tensor& x) {
   return forward_of(block)(x);
@@ -43,8 +43,7 @@ struct CheckpointTest : FixedSeed, testing::Test {
   std::vector<TransformerBlock> blocks{dropping_block(), dropping_block(), dropping_block()};
   torch::Tensor x = torch::randn({2, 5, 8}, torch::kDouble).requires_grad_();
 
-  /// All that a pass through the blocks leaves behind: output, gradients, and the next random
-  /// number.
+  /// Returns the gradients, the output and the next random number of a pass through the blocks.
   std::vector<torch::Tensor> outcome(const Caller& call) {
     torch::manual_seed(3);
     auto y = x;
@@ -69,11 +68,11 @@ struct CheckpointTest : FixedSeed, testing::Test {
   }
 };
 
-TEST_F(CheckpointTest, WithDropoutGivesTheOutputGradientsAndRandomNumbersOfThePlainCall) {
+TEST_F(CheckpointTest, EqualsThePlainCallWithDropout) {
   expect_the_plain_outcome(call_checkpointed);
 }
 
-TEST_F(CheckpointTest, WithinCheckpointGivesTheSame) {
+TEST_F(CheckpointTest, NestedCheckpointsEqualThePlainCall) {
   expect_the_plain_outcome([](const TransformerBlock& block, const torch::Tensor& input) {
     const auto inner = [&block](const torch::Tensor& h) { return call_checkpointed(block, h); };
     return checkpoint(inner, input, block->parameters());
@@ -94,7 +93,7 @@ TEST_F(CheckpointTest, BackwardAccumulatesTheSameGradients) {
       close(x.grad() / 3, torch::autograd::grad({call_plainly(block, x).sum()}, {x})[0], 1e-12));
 }
 
-TEST_F(CheckpointTest, LeavesFrozenAndUnusedParametersWithoutGradient) {
+TEST_F(CheckpointTest, FrozenAndUnusedParametersGetNoGradient) {
   auto& block = blocks[0];
   freeze(*block->attention);
   auto parameters = block->parameters();
@@ -107,7 +106,7 @@ TEST_F(CheckpointTest, LeavesFrozenAndUnusedParametersWithoutGradient) {
   EXPECT_TRUE(block->named_parameters()["norm2.weight"].grad().defined());
 }
 
-TEST_F(CheckpointTest, CountsASharedParameterOnceForEachUse) {
+TEST_F(CheckpointTest, SharedParametersAccumulateEachUse) {
   const auto weight = torch::full({}, 3.0).requires_grad_();
   const auto times_weight = [&](const torch::Tensor& h) { return h * weight; };
   const auto once = checkpoint(times_weight, torch::full({}, 2.0), {weight, weight});
@@ -115,7 +114,7 @@ TEST_F(CheckpointTest, CountsASharedParameterOnceForEachUse) {
   EXPECT_TRUE(close(torch::autograd::grad({twice}, {weight})[0], torch::full({}, 12.0), 0.0));
 }
 
-TEST_F(CheckpointTest, TakesTokensAndFunctionsWithoutGradient) {
+TEST_F(CheckpointTest, SupportsIntegerInputsAndDetachedOutputs) {
   const auto table = torch::randn({4, 3}).requires_grad_();
   const auto tokens = torch::tensor({{1, 3, 1}});
   const auto look_up = [&](const torch::Tensor& t) { return torch::embedding(table, t); };
@@ -130,7 +129,7 @@ TEST_F(CheckpointTest, TakesTokensAndFunctionsWithoutGradient) {
                     torch::ones_like(x), 0.0));
 }
 
-TEST_F(CheckpointTest, RunsTheFunctionAgainOnlyForAGradient) {
+TEST_F(CheckpointTest, RecomputesOnlyInBackward) {
   int calls = 0;
   const auto count = [&](const torch::Tensor& h) {
     ++calls;
@@ -145,7 +144,7 @@ TEST_F(CheckpointTest, RunsTheFunctionAgainOnlyForAGradient) {
   EXPECT_EQ(calls, 3);
 }
 
-TEST_F(CheckpointTest, RefusesWhatItCannotDifferentiate) {
+TEST_F(CheckpointTest, UnsupportedUsesThrow) {
   const auto weight = torch::full({}, 3.0).requires_grad_();
   const auto times_weight = [&](const torch::Tensor& h) { return h * weight; };
   const auto y = checkpoint(times_weight, x, {weight}).sum();
@@ -158,8 +157,7 @@ TEST_F(CheckpointTest, RefusesWhatItCannotDifferentiate) {
   EXPECT_THAT([&] { y.backward(); }, throws<c10::Error>("modified by an inplace operation"));
 }
 
-/// Counts the bytes that this thread allocates for tensors and has not freed, until the end of the
-/// scope.
+/// Counts the bytes of tensors allocated and not yet freed by this thread, during its scope.
 class LiveBytes {
  public:
   int64_t count() const { return counter_->bytes; }
@@ -186,13 +184,13 @@ int64_t bytes_kept_by_8_blocks(const Caller& call) {
   return live.count();
 }
 
-TEST(Checkpoint, KeepsAFractionOfTheMemory) {
+TEST(Checkpoint, ReducesActivationMemory) {
   const int64_t plain = bytes_kept_by_8_blocks(call_plainly);
   const int64_t checkpointed = bytes_kept_by_8_blocks(call_checkpointed);
-  std::cout << "8 blocks of width 64 on (2, 32, 64) keep " << plain << " bytes, checkpointed "
+  std::cout << "8 blocks of width 64 on (2, 32, 64) store " << plain << " bytes, with checkpoint "
             << checkpointed << "\n";
   constexpr int64_t kOutputs = 8 * 2 * 32 * 64 * static_cast<int64_t>(sizeof(float));
-  EXPECT_GE(checkpointed, kOutputs) << "less than it must keep: not all is counted";
+  EXPECT_GE(checkpointed, kOutputs) << "less than the outputs alone: not all memory is counted";
   EXPECT_LT(checkpointed, plain / 5);
 }
 

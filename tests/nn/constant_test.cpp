@@ -6,7 +6,7 @@
 namespace attend {
 namespace {
 
-TEST(Constant, TakesTheDtypeOfWhatItIsUsedWith) {
+TEST(Constant, TypeAsHasTheDtypeOfTheArgument) {
   Constant constant({1.0, 1.0 / 3.0});
   const auto exact = torch::tensor({1.0, 1.0 / 3.0}, torch::kDouble);
   for (const auto dtype : {torch::kBFloat16, torch::kFloat, torch::kDouble}) {
@@ -16,7 +16,7 @@ TEST(Constant, TakesTheDtypeOfWhatItIsUsedWith) {
   }
 }
 
-TEST(Constant, TakesTheDeviceOfWhatItIsUsedWith) {
+TEST(Constant, TypeAsHasTheDeviceOfTheArgument) {
   Constant constant({1.0, 2.0});
   const auto elsewhere = torch::zeros({3}, torch::kMeta);
   EXPECT_TRUE(constant.type_as(elsewhere).is_meta());
@@ -25,7 +25,7 @@ TEST(Constant, TakesTheDeviceOfWhatItIsUsedWith) {
   EXPECT_TRUE(constant.type_as(torch::zeros({1})).is_cpu());
 }
 
-TEST(Constant, InATraceFollowsTheInput) {
+TEST(Constant, TraceFollowsDtypeAndDeviceOfTheInput) {
   Constant constant({1.0, 1.0 / 3.0});
   const auto run = [&](const Tensors& x) { return constant.type_as(x[0]); };
   const auto traced = trace(run, {torch::zeros({2})});

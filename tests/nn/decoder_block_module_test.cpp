@@ -1,4 +1,4 @@
-// DecoderBlock as a module: names, options, errors.
+// DecoderBlock as a module: state dict, options, errors.
 #include "attend/nn/decoder_block.h"
 #include "support/modules.h"
 #include "support/throws.h"
@@ -6,7 +6,7 @@
 namespace attend {
 namespace {
 
-TEST(DecoderBlock, ItsStateDictHasThesePublicNames) {
+TEST(DecoderBlock, StateDictHasDocumentedKeys) {
   auto options = DecoderBlockOptions(8, 2);
   options.attention().bias(false);
   options.cross_attention().bias(false);
@@ -19,7 +19,7 @@ TEST(DecoderBlock, ItsStateDictHasThesePublicNames) {
                                    "feed_forward.down.weight", "norm2.weight"));
 }
 
-TEST(DecoderBlock, NestedOptionsReachItsModules) {
+TEST(DecoderBlock, NestedOptionsAreAppliedToSubmodules) {
   auto options = DecoderBlockOptions(8, 2);
   options.attention().head_dim(3);
   options.cross_attention().kdim(5).vdim(5).num_kv_heads(1);
@@ -36,14 +36,14 @@ TEST(DecoderBlock, NestedOptionsReachItsModules) {
   EXPECT_TRUE(close(block->forward(x, memory), block->forward(x, memory), 0.0));
 }
 
-TEST(DecoderBlock, PrintsItselfAndItsParts) {
+TEST(DecoderBlock, PrettyPrintShowsSubmodules) {
   const auto text = printed(*DecoderBlock(8, 2));
   EXPECT_THAT(text, testing::StartsWith("attend::DecoderBlock(norm_order=pre)"));
   EXPECT_THAT(text, testing::HasSubstr("(cross_attention): attend::MultiheadAttention("));
   EXPECT_THAT(text, testing::HasSubstr("(norm_cross): attend::LayerNorm(width=8"));
 }
 
-TEST(DecoderBlock, ErrorsOfOptionsNameBothValues) {
+TEST(DecoderBlock, InvalidOptionsThrow) {
   const auto made_with = [](const auto& change) {
     return [=] {
       auto options = DecoderBlockOptions(8, 2);
@@ -65,8 +65,8 @@ TEST(DecoderBlock, ErrorsOfOptionsNameBothValues) {
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
 }
 
-// In both orders, since a pre-norm block would otherwise leave the message to its layer norm.
-TEST(DecoderBlock, NamesTheWidthAndTheShapeThatDoNotFit) {
+// Both orders: with pre-norm the block must throw before its layer norm does.
+TEST(DecoderBlock, WrongWidthsThrow) {
   for (const auto order : {NormOrder::pre, NormOrder::post}) {
     auto options = DecoderBlockOptions(8, 2);
     options.residual().norm_order(order);

@@ -8,7 +8,7 @@
 #include "support/throws.h"
 #include "support/trace.h"
 
-// That its values and gradients are those of PyTorch's layer stands in parity/parity_test.cpp.
+// Values and gradients are compared with PyTorch's layer in parity/parity_test.cpp.
 namespace attend {
 namespace {
 
@@ -29,10 +29,11 @@ INSTANTIATE_TEST_SUITE_P(, DecoderBlockTest,
                          testing::Values(NormOrder::pre, NormOrder::post, NormOrder::sandwich),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
-TEST_P(DecoderBlockTest, IsThreeResidualBranchesInARow) {
+TEST_P(DecoderBlockTest, EqualsThreeResidualBranches) {
   const torch::NoGradGuard no_grad;
   for (auto& item : block->named_parameters()) {
-    if (item.key().starts_with("norm")) item.value().uniform_(0.5, 1.5);  // no two norms alike
+    if (item.key().starts_with("norm"))
+      item.value().uniform_(0.5, 1.5);  // distinct weights per norm
   }
   const auto norm = [&](const std::string& name, const torch::Tensor& h) {
     return block->named_children()[name]->as<LayerNorm>()->forward(h);
@@ -54,7 +55,7 @@ TEST_P(DecoderBlockTest, IsThreeResidualBranchesInARow) {
       close(block->forward(x, memory, {.causal = true}, {.sliding_window = 3}), expected, 1e-6));
 }
 
-TEST_P(DecoderBlockTest, EachMaskReachesItsOwnAttention) {
+TEST_P(DecoderBlockTest, MasksApplyToTheirOwnAttention) {
   const AttentionArgs self_args{.mask = torch::rand({5, 5}) > 0.5, .causal = true};
   const AttentionArgs memory_args{.mask = torch::rand({5, 7}) > 0.3,
                                   .key_mask = torch::rand({2, 7}) > 0.3};
@@ -67,7 +68,7 @@ TEST_P(DecoderBlockTest, EachMaskReachesItsOwnAttention) {
   EXPECT_TRUE(torch::equal(recorder.weights()[1] > 0, of_memory.expand({2, 2, 5, 7})));
 }
 
-TEST_P(DecoderBlockTest, HidesNothingUnlessAsked) {
+TEST_P(DecoderBlockTest, IsUnmaskedByDefault) {
   AttentionRecorder recorder;
   torch::nn::AnyModule(block).forward(x, memory);
   ASSERT_EQ(recorder.weights().size(), 2U);
@@ -81,7 +82,7 @@ TEST_P(DecoderBlockTest, UnbatchedEqualsBatched) {
       close(block->forward(x[1], memory[1], causal), block->forward(x, memory, causal)[1], 1e-6));
 }
 
-TEST_P(DecoderBlockTest, TakesNoBatchNoStepsOneStepAndNoMemory) {
+TEST_P(DecoderBlockTest, SupportsEmptyInputsAndEmptyMemory) {
   const auto runs = [&](const torch::Tensor& in, const torch::Tensor& from) {
     const auto y = block->forward(in, from, {.causal = true});
     EXPECT_EQ(y.sizes(), in.sizes());
@@ -93,7 +94,7 @@ TEST_P(DecoderBlockTest, TakesNoBatchNoStepsOneStepAndNoMemory) {
   runs(x, memory.narrow(1, 0, 0));
 }
 
-TEST_P(DecoderBlockTest, StridedAndExpandedInputsGiveTheSame) {
+TEST_P(DecoderBlockTest, SupportsStridedAndExpandedInputs) {
   const auto strided = [](const torch::Tensor& in) {
     return in.transpose(0, 1).contiguous().transpose(0, 1);
   };
@@ -102,7 +103,7 @@ TEST_P(DecoderBlockTest, StridedAndExpandedInputsGiveTheSame) {
       close(block->forward(strided(x), shared), block->forward(x, shared.contiguous()), 1e-6));
 }
 
-TEST_P(DecoderBlockTest, AQueryWithoutKeysLeavesAllFinite) {
+TEST_P(DecoderBlockTest, FullyMaskedRowsStayFinite) {
   x.requires_grad_();
   const AttentionArgs nothing{.mask = torch::zeros({5, 1}, torch::kBool)};
   const auto y = block->forward(x, memory, nothing, nothing);
@@ -129,13 +130,13 @@ TEST_P(DecoderBlockTest, GradientsEqualFiniteDifferences) {
   EXPECT_TRUE(gradients_match([&] { return small->forward(in, from, {.causal = true}); }, leaves));
 }
 
-TEST_P(DecoderBlockTest, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(block, DecoderBlock(options()), [&](DecoderBlock module) {
+TEST_P(DecoderBlockTest, CloneAndSaveLoadRoundTrip) {
+  expect_clone_and_save_load_work(block, DecoderBlock(options()), [&](DecoderBlock module) {
     return module->forward(x, memory, {.causal = true});
   });
 }
 
-TEST_P(DecoderBlockTest, TracedAtOneSizeHoldsAtOthers) {
+TEST_P(DecoderBlockTest, TraceGeneralizesToOtherSizes) {
   freeze(*block);
   const auto run = [&](const Tensors& in) {
     return block->forward(in[0], in[1], {.causal = true}, {.key_mask = in[2]});
@@ -149,7 +150,7 @@ TEST_P(DecoderBlockTest, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST_P(DecoderBlockTest, WorksInFloat64AndHalfTypes) {
+TEST_P(DecoderBlockTest, SupportsAllFloatDtypes) {
   for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
     block->to(dtype);
     const auto y = block->forward(x.to(dtype), memory.to(dtype), {.causal = true});

@@ -7,12 +7,12 @@
 namespace attend {
 namespace {
 
-TEST(EvalGuard, GivesEachModuleItsOwnModeBack) {
+TEST(EvalGuard, RestoresTheModeOfEachModule) {
   TransformerBlock block(8, 2);
   auto feed_forward = block->feed_forward.get<FeedForward>();
   block->train();
   feed_forward->eval();
-  feed_forward->dropout->train();  // deeper than one that is not training
+  feed_forward->dropout->train();  // below a module in eval mode
   {
     const EvalGuard eval(*block);
     for (const auto& module : block->modules()) EXPECT_FALSE(module->is_training());
@@ -23,7 +23,7 @@ TEST(EvalGuard, GivesEachModuleItsOwnModeBack) {
   EXPECT_TRUE(feed_forward->dropout->is_training());
 }
 
-TEST(EvalGuard, TakesAModuleOnTheStack) {
+TEST(EvalGuard, AcceptsAModuleWithoutHolder) {
   TransformerBlockImpl block(8, 2);
   {
     const EvalGuard eval(block);

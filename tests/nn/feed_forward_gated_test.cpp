@@ -1,4 +1,4 @@
-// FeedForward with a gated activation (Shazeer 2020), and with the square of relu.
+// FeedForward with gated activations (Shazeer 2020) and squared ReLU.
 #include "attend/nn/feed_forward.h"
 #include "support/close.h"
 #include "support/gradient.h"
@@ -30,7 +30,7 @@ double gate_of(double x, Activation activation) {
   return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
 }
 
-/// One vector `x` (E) through the layer, number by number.
+/// Reference for one vector `x` (E) in plain loops.
 torch::Tensor gated_in_loops(FeedForward& module, const torch::Tensor& x, Activation activation) {
   const auto number = [](const torch::Tensor& tensor) { return tensor.item<double>(); };
   auto y = module->down->bias.detach().clone();
@@ -49,7 +49,7 @@ torch::Tensor gated_in_loops(FeedForward& module, const torch::Tensor& x, Activa
   return y;
 }
 
-TEST_P(GatedFeedForward, EqualsItsFormulaInLoops) {
+TEST_P(GatedFeedForward, MatchesReferenceInRandomCases) {
   seed_afresh();
   const torch::NoGradGuard no_grad;
   for (int i = 0; i < 5; ++i) {
@@ -64,7 +64,7 @@ TEST_P(GatedFeedForward, EqualsItsFormulaInLoops) {
   }
 }
 
-TEST_P(GatedFeedForward, OnlyUpIsTwiceAsWide) {
+TEST_P(GatedFeedForward, OnlyUpProjectionHasDoubleWidth) {
   FeedForward module(options(8, 5));
   EXPECT_EQ(module->up->weight.sizes(), at::IntArrayRef({10, 8}));
   EXPECT_EQ(module->up->bias.sizes(), at::IntArrayRef({10}));
@@ -84,13 +84,13 @@ TEST_P(GatedFeedForward, GradientsEqualFiniteDifferences) {
   EXPECT_TRUE(gradients_match([&] { return module(leaves.back()); }, leaves));
 }
 
-TEST_P(GatedFeedForward, SurvivesCloneAndFile) {
+TEST_P(GatedFeedForward, CloneAndSaveLoadRoundTrip) {
   const auto x = torch::randn({2, 3, 8});
-  expect_clone_and_file_keep(FeedForward(options(8, 5)), FeedForward(options(8, 5)),
-                             [&](FeedForward module) { return module(x); });
+  expect_clone_and_save_load_work(FeedForward(options(8, 5)), FeedForward(options(8, 5)),
+                                  [&](FeedForward module) { return module(x); });
 }
 
-TEST_P(GatedFeedForward, TakesEachFloatDtypeAndEmptyInputs) {
+TEST_P(GatedFeedForward, SupportsAllFloatDtypesAndEmptyInputs) {
   FeedForward module(options(8, 5));
   for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
     module->to(dtype);
@@ -102,7 +102,7 @@ TEST_P(GatedFeedForward, TakesEachFloatDtypeAndEmptyInputs) {
   }
 }
 
-TEST_P(GatedFeedForward, TracedAtOneSizeHoldsAtOthers) {
+TEST_P(GatedFeedForward, TraceGeneralizesToOtherSizes) {
   FeedForward module(options(8, 5));
   freeze(*module);
   const auto run = [&](const Tensors& x) { return module(x[0]); };
@@ -112,7 +112,7 @@ TEST_P(GatedFeedForward, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST(FeedForward, SquaresReluAndTracesIt) {
+TEST(FeedForward, Relu2MatchesFormulaAndTraces) {
   FeedForward module(FeedForwardOptions(4).dim_feedforward(6).activation(Activation::relu2));
   freeze(*module);
   const auto run = [&](const Tensors& x) { return module(x[0]); };

@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-TEST(FeedForward, IsTwoProjectionsWithAnActivationBetween) {
+TEST(FeedForward, EqualsUpActivationDown) {
   const auto x = torch::randn({2, 3, 8});
   for (const auto activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
     FeedForward feed_forward(FeedForwardOptions(8).dim_feedforward(5).activation(activation));
@@ -18,7 +18,7 @@ TEST(FeedForward, IsTwoProjectionsWithAnActivationBetween) {
   }
 }
 
-TEST(FeedForward, KeepsTheShapeWithAndWithoutABatch) {
+TEST(FeedForward, PreservesTheShape) {
   FeedForward feed_forward(FeedForwardOptions(8));
   for (const auto& x : {torch::randn({2, 3, 8}), torch::randn({3, 8}), torch::randn({0, 3, 8}),
                         torch::randn({2, 0, 8})}) {
@@ -26,13 +26,13 @@ TEST(FeedForward, KeepsTheShapeWithAndWithoutABatch) {
   }
 }
 
-TEST(FeedForward, IsFourTimesAsWideInsideUnlessTold) {
+TEST(FeedForward, DefaultDimFeedforwardIsFourTimesEmbedDim) {
   EXPECT_EQ(FeedForward(FeedForwardOptions(8))->up->weight.sizes(), at::IntArrayRef({32, 8}));
   const auto options = FeedForwardOptions(8).dim_feedforward(5);
   EXPECT_EQ(FeedForward(options)->down->weight.sizes(), at::IntArrayRef({8, 5}));
 }
 
-TEST(FeedForward, DropsActivationsOnlyWhileTraining) {
+TEST(FeedForward, DropoutIsActiveInTrainingOnly) {
   FeedForward feed_forward(FeedForwardOptions(8).dropout(0.5));
   const auto x = torch::randn({2, 3, 8});
   EXPECT_FALSE(torch::allclose(feed_forward(x), feed_forward(x)));
@@ -40,21 +40,21 @@ TEST(FeedForward, DropsActivationsOnlyWhileTraining) {
   EXPECT_TRUE(close(feed_forward(x), feed_forward(x), 0.0));
 }
 
-TEST(FeedForward, ItsStateDictHasThesePublicNames) {
+TEST(FeedForward, StateDictHasDocumentedKeys) {
   EXPECT_THAT(state_names(*FeedForward(FeedForwardOptions(8))),
               testing::ElementsAre("up.weight", "up.bias", "down.weight", "down.bias"));
   EXPECT_THAT(state_names(*FeedForward(FeedForwardOptions(8).bias(false))),
               testing::ElementsAre("up.weight", "down.weight"));
 }
 
-TEST(FeedForward, SurvivesCloneAndFile) {
+TEST(FeedForward, CloneAndSaveLoadRoundTrip) {
   const auto options = FeedForwardOptions(8).dim_feedforward(5).activation(Activation::silu);
   const auto x = torch::randn({2, 3, 8});
-  expect_clone_and_file_keep(FeedForward(options), FeedForward(options),
-                             [&](FeedForward module) { return module(x); });
+  expect_clone_and_save_load_work(FeedForward(options), FeedForward(options),
+                                  [&](FeedForward module) { return module(x); });
 }
 
-TEST(FeedForward, WorksInFloat64) {
+TEST(FeedForward, SupportsFloat64) {
   FeedForward feed_forward(FeedForwardOptions(8));
   feed_forward->to(torch::kDouble);
   EXPECT_EQ(feed_forward(torch::randn({3, 8}, torch::kDouble)).scalar_type(), torch::kDouble);
@@ -70,7 +70,7 @@ TEST(FeedForward, GradientsEqualFiniteDifferences) {
   }
 }
 
-TEST(FeedForward, TracedAtOneSizeHoldsAtOthers) {
+TEST(FeedForward, TraceGeneralizesToOtherSizes) {
   FeedForward feed_forward(FeedForwardOptions(8));
   freeze(*feed_forward);
   const auto run = [&](const Tensors& x) { return feed_forward(x[0]); };
@@ -78,13 +78,13 @@ TEST(FeedForward, TracedAtOneSizeHoldsAtOthers) {
   EXPECT_TRUE(close(trace(run, {torch::randn({2, 3, 8})})({x}), run({x}), 1e-6));
 }
 
-TEST(FeedForward, PrintsItsOptions) {
+TEST(FeedForward, PrettyPrintShowsOptions) {
   EXPECT_THAT(printed(*FeedForward(FeedForwardOptions(8).bias(false).dropout(0.25))),
               testing::StartsWith("attend::FeedForward(embed_dim=8, dim_feedforward=32, "
                                   "activation=gelu, bias=false, dropout=0.25)"));
 }
 
-TEST(FeedForward, ErrorsNameBothValues) {
+TEST(FeedForward, ErrorMessagesNameTheValues) {
   FeedForward feed_forward(FeedForwardOptions(8));
   EXPECT_THAT(
       [&] {

@@ -7,7 +7,7 @@
 namespace attend {
 namespace {
 
-TEST(Freezing, StopsAllParametersFromLearningUntilUnfreezing) {
+TEST(Freezing, FreezeDisablesAndUnfreezeEnablesGradients) {
   TransformerBlock block(8, 2);
   freeze(*block);
   EXPECT_FALSE(block(torch::zeros({2, 3, 8})).requires_grad());
@@ -16,7 +16,7 @@ TEST(Freezing, StopsAllParametersFromLearningUntilUnfreezing) {
   for (const auto& parameter : block->parameters()) EXPECT_TRUE(parameter.grad().defined());
 }
 
-TEST(Freezing, OfAPartLeavesTheRestAlone) {
+TEST(Freezing, FreezingASubmoduleLeavesOthersTrainable) {
   TransformerBlock block(8, 2);
   freeze(*block->attention);
   for (const auto& item : block->named_parameters()) {
@@ -25,13 +25,13 @@ TEST(Freezing, OfAPartLeavesTheRestAlone) {
   }
 }
 
-TEST(Freezing, DoesNotTouchTheTrainingMode) {
+TEST(Freezing, TrainingModeIsUnchanged) {
   TransformerBlock block(8, 2);
   freeze(*block);
   EXPECT_TRUE(block->attention->is_training());
 }
 
-TEST(Freezing, LeavesParametersOfIntegersAsTheyAre) {
+TEST(Freezing, UnfreezeSkipsIntegerParameters) {
   torch::nn::Module module;
   const auto codes =
       module.register_parameter("codes", torch::zeros({2}, torch::kChar), /*requires_grad=*/false);

@@ -13,7 +13,7 @@
 namespace attend {
 namespace {
 
-/// A block that is wide enough for statistics, with an embedding of its own and all parameters 7.
+/// A block wide enough for statistics and an embedding, with all parameters set to 7.
 struct InitializationTest : FixedSeed, testing::Test {
   InitializationTest() {
     module->push_back(TransformerBlock(64, 4));
@@ -26,7 +26,7 @@ struct InitializationTest : FixedSeed, testing::Test {
     return module->named_parameters()[name].detach();
   }
 
-  /// Of thousands of numbers, so that 5 % is more than chance makes of it.
+  /// Checks thousands of values; the 5 % tolerance is well above the sampling error.
   void expect_normal(const std::string& name, double std) const {
     const auto values = (*this)[name];
     EXPECT_NEAR(values.std().item<double>(), std, 0.05 * std) << name;
@@ -49,7 +49,7 @@ struct InitializationTest : FixedSeed, testing::Test {
   torch::nn::ModuleList module;
 };
 
-TEST_F(InitializationTest, OfGpt2NarrowsWhatEndsABranchAndZeroesBiases) {
+TEST_F(InitializationTest, Gpt2ScalesBranchOutputsAndZeroesBiases) {
   initialize_gpt2(*module, 8);
   for (const char* name : {"0.attention.qkv.weight", "0.feed_forward.up.weight", "1.token.weight",
                            "1.position.weight"}) {
@@ -64,7 +64,7 @@ TEST_F(InitializationTest, OfGpt2NarrowsWhatEndsABranchAndZeroesBiases) {
   }
 }
 
-TEST_F(InitializationTest, OfXavierIsThatOfPyTorchsTransformer) {
+TEST_F(InitializationTest, XavierMatchesPyTorchTransformer) {
   initialize_xavier(*module);
   const auto bound = [](double rows, double columns) { return std::sqrt(6.0 / (rows + columns)); };
   expect_uniform("0.attention.qkv.weight", bound(192, 64));  // one matrix, as in PyTorch
@@ -78,7 +78,7 @@ TEST_F(InitializationTest, OfXavierIsThatOfPyTorchsTransformer) {
   expect_all("0.feed_forward.down.bias", 7.0);
 }
 
-TEST_F(InitializationTest, OfXavierKnowsProjectionsThatAreApart) {
+TEST_F(InitializationTest, XavierHandlesSeparateProjections) {
   MultiheadAttention attention(MultiheadAttentionOptions(64, 4).kdim(32));
   initialize_xavier(*attention);
   const auto bound = std::sqrt(6.0 / (64 + 32));
@@ -90,7 +90,7 @@ TEST_F(InitializationTest, OfXavierKnowsProjectionsThatAreApart) {
   initialize_xavier(*MultiheadAttention(MultiheadAttentionOptions(64, 4).bias(false)));
 }
 
-TEST_F(InitializationTest, OfBloemIsThatOfFreshLayers) {
+TEST_F(InitializationTest, BloemMatchesLayerDefaults) {
   initialize_bloem(*module);
   for (const char* name : {"0.attention.qkv", "0.attention.out", "0.feed_forward.up"}) {
     expect_uniform(name + std::string(".weight"), 1.0 / 8.0);  // sqrt(64)
@@ -102,7 +102,7 @@ TEST_F(InitializationTest, OfBloemIsThatOfFreshLayers) {
   expect_normal("1.position.weight", 1.0);
 }
 
-TEST_F(InitializationTest, LeavesNormsAsTheyAre) {
+TEST_F(InitializationTest, NormsAreUnchanged) {
   initialize_gpt2(*module, 1);
   initialize_xavier(*module);
   initialize_bloem(*module);
@@ -110,7 +110,7 @@ TEST_F(InitializationTest, LeavesNormsAsTheyAre) {
   expect_all("0.norm2.bias", 7.0);
 }
 
-TEST_F(InitializationTest, LeavesNoGradientHistory) {
+TEST_F(InitializationTest, ParametersRemainLeaves) {
   initialize_gpt2(*module, 1);
   initialize_xavier(*module);
   initialize_bloem(*module);
@@ -119,7 +119,7 @@ TEST_F(InitializationTest, LeavesNoGradientHistory) {
   }
 }
 
-TEST_F(InitializationTest, KeepsTheRowOfPaddingZero) {
+TEST_F(InitializationTest, PaddingRowIsZero) {
   torch::nn::Embedding table(torch::nn::EmbeddingOptions(5, 4).padding_idx(3));
   for (const auto& initialize : std::initializer_list<void (*)(torch::nn::Module&)>{
            [](torch::nn::Module& it) { initialize_gpt2(it, 1); }, initialize_bloem}) {
@@ -129,7 +129,7 @@ TEST_F(InitializationTest, KeepsTheRowOfPaddingZero) {
   }
 }
 
-TEST(InitializationErrors, NameTheNumberOfLayers) {
+TEST(InitializationErrors, NegativeNumLayers) {
   EXPECT_THAT([] { initialize_gpt2(*torch::nn::Linear(2, 2), -1); },
               throws<c10::ValueError>("num_layers (-1) must not be negative"));
 }

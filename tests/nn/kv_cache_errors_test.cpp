@@ -11,7 +11,8 @@ torch::Tensor bools(at::IntArrayRef sizes) {
   return torch::ones(sizes, torch::kBool);
 }
 
-/// One attention of width 8 with 4 heads over 2, and a cache for 2 sequences of 6 tokens.
+/// One attention of width 8 with 4 query and 2 key-value heads, and a cache for 2 sequences of 6
+/// tokens.
 struct KvCacheErrors : testing::Test {
   static KvCacheOptions options() { return {1, 2, 2, 2, 6}; }
 
@@ -33,7 +34,7 @@ struct KvCacheErrors : testing::Test {
   KvCache cache{options()};
 };
 
-TEST_F(KvCacheErrors, NameTheOption) {
+TEST_F(KvCacheErrors, OptionsOutOfRange) {
   const auto making = [](KvCacheOptions options) { return [options] { KvCache made(options); }; };
   EXPECT_THAT(making(options().num_layers(-1)),
               throws<c10::ValueError>("layers (-1) must not be negative"));
@@ -47,7 +48,7 @@ TEST_F(KvCacheErrors, NameTheOption) {
               throws<c10::ValueError>("window (7) must not exceed the max_seq_len (6)"));
 }
 
-TEST_F(KvCacheErrors, NameWhatDoesNotFitTheAnnouncement) {
+TEST_F(KvCacheErrors, InvalidArgumentsOfExtend) {
   EXPECT_THAT(extending(-1), throws<c10::ValueError>("tokens (-1) must not be negative"));
   EXPECT_THAT(extending(3, bools({2, 4})), throws<c10::ValueError>("valid [2, 4] must be [2, 3]"));
   EXPECT_THAT(extending(3, bools({3})), throws<c10::ValueError>("valid [3] must be [2, 3]"));
@@ -56,20 +57,20 @@ TEST_F(KvCacheErrors, NameWhatDoesNotFitTheAnnouncement) {
                                      "Float"));
 }
 
-TEST_F(KvCacheErrors, NameTheCapacityAndWhatIsToCome) {
+TEST_F(KvCacheErrors, MoreTokensThanMaxSeqLen) {
   feed(4);
   EXPECT_THAT(extending(3),
               throws<c10::ValueError>("the cache's max_seq_len (6) is less than the 4 "
                                       "tokens in it and the 3 to come"));
-  // Padding needs no room.
+  // Padding takes no space in the cache.
   auto valid = bools({2, 3});
   valid.select(1, 0).fill_(false);
   EXPECT_NO_THROW(cache.extend(3, valid));
 }
 
-TEST_F(KvCacheErrors, NameWhatARollingCacheWouldNeed) {
+TEST_F(KvCacheErrors, TooManyTokensAtOnceForASlidingWindow) {
   KvCache rolling(options().sliding_window(3));
-  rolling.extend(6);  // nothing is dropped yet
+  rolling.extend(6);  // no token has been evicted yet
   attention->forward(torch::zeros({2, 6, 8}), {.causal = true, .sliding_window = 3},
                      {.cache = &rolling});
   EXPECT_THAT(
@@ -79,7 +80,7 @@ TEST_F(KvCacheErrors, NameWhatARollingCacheWouldNeed) {
   EXPECT_NO_THROW(rolling.extend(4));
 }
 
-TEST_F(KvCacheErrors, LeaveTheCacheAsItWas) {
+TEST_F(KvCacheErrors, FailedCallsLeaveTheCacheUnchanged) {
   feed(4);
   EXPECT_ANY_THROW(cache.extend(3));
   EXPECT_ANY_THROW(cache.extend(2, bools({2, 3})));
@@ -88,7 +89,7 @@ TEST_F(KvCacheErrors, LeaveTheCacheAsItWas) {
   EXPECT_NO_THROW(feed(2));
 }
 
-TEST_F(KvCacheErrors, NameTokensThatWereNotAnnounced) {
+TEST_F(KvCacheErrors, TokensNotMatchingExtend) {
   EXPECT_THAT(attending({2, 3, 8}),
               throws<c10::ValueError>("layer 0 got 3 tokens that no extend has announced"));
   cache.extend(3);
@@ -101,14 +102,14 @@ TEST_F(KvCacheErrors, NameTokensThatWereNotAnnounced) {
   EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("no extend has announced"));
 }
 
-TEST_F(KvCacheErrors, NameTheLayer) {
+TEST_F(KvCacheErrors, LayerOutOfRange) {
   cache.extend(3);
   EXPECT_THAT(attending({2, 3, 8}, {}, 1),
               throws<c10::ValueError>("layer (1) must be one of the cache's 1"));
   EXPECT_THAT(attending({2, 3, 8}, {}, -1), throws<c10::ValueError>("layer (-1)"));
 }
 
-TEST_F(KvCacheErrors, NameTheShapesThatDiffer) {
+TEST_F(KvCacheErrors, DifferentShapes) {
   cache.extend(3);
   EXPECT_THAT(attending({4, 3, 8}),
               throws<c10::ValueError>("the cache expects (batch, heads, T, width) = [2, 2, 3, 2], "
@@ -120,7 +121,7 @@ TEST_F(KvCacheErrors, NameTheShapesThatDiffer) {
   EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("found [2, 2, 3, 6]"));
 }
 
-TEST_F(KvCacheErrors, NameBothDtypes) {
+TEST_F(KvCacheErrors, DifferentDtypes) {
   attention->to(torch::kDouble);
   cache.extend(3);
   EXPECT_THAT(
@@ -130,13 +131,13 @@ TEST_F(KvCacheErrors, NameBothDtypes) {
       throws<c10::TypeError>("the cache's dtype is Float, found keys or values of Double"));
 }
 
-TEST_F(KvCacheErrors, SayThatItServesInference) {
+TEST_F(KvCacheErrors, GradModeIsNotSupported) {
   cache.extend(3);
   const torch::AutoGradMode grad(true);
   EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("use torch::NoGradGuard"));
 }
 
-TEST_F(KvCacheErrors, NameArgumentsThatTheCacheSupplies) {
+TEST_F(KvCacheErrors, ArgumentsSuppliedByTheCache) {
   cache.extend(3);
   const auto integers = torch::zeros({2, 3}, torch::kLong);
   EXPECT_THAT(attending({2, 3, 8}, {.positions = integers}),
@@ -147,7 +148,7 @@ TEST_F(KvCacheErrors, NameArgumentsThatTheCacheSupplies) {
               throws<c10::ValueError>("found segments"));
 }
 
-TEST_F(KvCacheErrors, NameAMaskThatDoesNotFit) {
+TEST_F(KvCacheErrors, MaskShape) {
   feed(2);
   cache.extend(2);
   EXPECT_THAT(attending({2, 2, 8}, {.mask = bools({2, 2})}),
@@ -159,7 +160,7 @@ TEST_F(KvCacheErrors, NameAMaskThatDoesNotFit) {
                   "mask [2, 4] needs a cache whose sequences are equally long and complete"));
 }
 
-TEST_F(KvCacheErrors, NameTheWindowThatTheCacheCannotServe) {
+TEST_F(KvCacheErrors, AttentionWindowLargerThanTheCachesWindow) {
   KvCache rolling(options().sliding_window(3));
   for (const int64_t window : {0, 4}) {
     const auto message =
@@ -177,7 +178,7 @@ TEST_F(KvCacheErrors, NameTheWindowThatTheCacheCannotServe) {
   }
 }
 
-TEST_F(KvCacheErrors, NameLengthsThatCannotComeBack) {
+TEST_F(KvCacheErrors, TruncateBeyondAvailableTokens) {
   EXPECT_THAT([&] { cache.truncate({0}); },
               throws<c10::ValueError>("truncate needs 2 lengths, found 1"));
   EXPECT_THAT(

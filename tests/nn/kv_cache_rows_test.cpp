@@ -1,4 +1,4 @@
-// A cache whose sequences have different lengths: each gives what it gives alone.
+// A KV cache with sequences of different lengths: each must give the same as alone.
 #include "attend/nn/kv_cache.h"
 #include "nn/cached_blocks.h"
 #include "support/close.h"
@@ -6,7 +6,7 @@
 namespace attend {
 namespace {
 
-/// Which of `tokens` columns hold the counts[b] tokens of each row: (B, tokens), bool.
+/// Returns a key mask (B, tokens) with counts[b] tokens in row b, padded on the given side.
 torch::Tensor place(const std::vector<int64_t>& counts, int64_t tokens, const std::string& side) {
   auto valid = torch::zeros({static_cast<int64_t>(counts.size()), tokens}, torch::kBool);
   for (std::size_t b = 0; b < counts.size(); ++b) {
@@ -21,7 +21,7 @@ torch::Tensor place(const std::vector<int64_t>& counts, int64_t tokens, const st
 
 using RowsCase = std::tuple<CacheCase, std::string>;
 
-/// Feeds sequences of different lengths together, and collects what each gives.
+/// Feeds sequences of different lengths as one batch and collects their outputs.
 struct KvCacheRows : testing::TestWithParam<RowsCase> {
   void SetUp() override {
     seed_afresh();
@@ -29,7 +29,7 @@ struct KvCacheRows : testing::TestWithParam<RowsCase> {
     outputs.resize(3);
   }
 
-  /// Feeds counts[b] further tokens of each row, among padding of random numbers.
+  /// Feeds the next counts[b] tokens of each row; the padding is random.
   void feed(KvCache& cache, const std::vector<int64_t>& counts, int64_t tokens) {
     const auto valid = place(counts, tokens, std::get<1>(GetParam()));
     const auto x = torch::randn({3, tokens, 8}, torch::kDouble);
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(, RollingKvCacheRows,
                            return std::get<0>(test.param).name + std::get<1>(test.param);
                          });
 
-TEST_P(KvCacheRows, PromptsOfDifferentLengthsThenStepByStep) {
+TEST_P(KvCacheRows, PromptsOfDifferentLengthsThenSingleSteps) {
   KvCache cache(options(12));
   feed(cache, {5, 2, 0}, 5);
   for (int step = 0; step < 7; ++step) feed(cache, {1, 1, 1}, 1);
@@ -86,13 +86,13 @@ TEST_P(KvCacheRows, PromptsOfDifferentLengthsThenStepByStep) {
   expect_what_each_gives_alone();
 }
 
-TEST_P(KvCacheRows, PiecesOfAnySize) {
+TEST_P(KvCacheRows, PiecesOfRandomSizes) {
   KvCache cache(options(40));
   for (int i = 0; i < 8; ++i) feed(cache, {draw(0, 4), draw(0, 4), draw(0, 4)}, 5);
   expect_what_each_gives_alone();
 }
 
-TEST_P(KvCacheRows, ThatCatchUpWithEachOther) {
+TEST_P(KvCacheRows, LengthsThatBecomeEqual) {
   KvCache cache(options(20));
   feed(cache, {4, 2, 3}, 6);
   feed(cache, {0, 2, 1}, 2);
@@ -101,14 +101,14 @@ TEST_P(KvCacheRows, ThatCatchUpWithEachOther) {
   expect_what_each_gives_alone();
 }
 
-TEST_P(RollingKvCacheRows, FarBeyondTheCapacity) {
+TEST_P(RollingKvCacheRows, FarBeyondMaxSeqLen) {
   const auto window = std::get<0>(GetParam()).window;
   KvCache cache(options(window + 3).sliding_window(window));
   for (int i = 0; i < 10; ++i) feed(cache, {draw(0, 4), draw(0, 4), draw(0, 4)}, 6);
   expect_what_each_gives_alone();
 }
 
-TEST_P(KvCacheRows, AreUndoneEachToItsLength) {
+TEST_P(KvCacheRows, TruncateToDifferentLengths) {
   KvCache cache(options(30));
   feed(cache, {5, 2, 0}, 5);
   const auto before = cache.lengths();

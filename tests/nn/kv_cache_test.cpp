@@ -27,7 +27,7 @@ struct RollingKvCache : KvCacheOfAttention {};
 INSTANTIATE_TEST_SUITE_P(, RollingKvCache, testing::ValuesIn(rolling_cases()),
                          [](const auto& test) { return test.param.name; });
 
-TEST_P(KvCacheOfAttention, StepByStepAfterThePromptGivesTheWholeAtOnce) {
+TEST_P(KvCacheOfAttention, PromptThenSingleStepsEqualTheWholeSequence) {
   torch::manual_seed(1);
   CachedBlocks model(GetParam().parts);
   const auto x = draw_input(2, 9);
@@ -42,7 +42,7 @@ TEST_P(KvCacheOfAttention, StepByStepAfterThePromptGivesTheWholeAtOnce) {
   EXPECT_TRUE(close(torch::cat(outputs, 1), model(x), 1e-12));
 }
 
-TEST_P(KvCacheOfAttention, PiecesOfAnySizeGiveTheWholeAtOnce) {
+TEST_P(KvCacheOfAttention, PiecesOfRandomSizesEqualTheWholeSequence) {
   seed_afresh();
   for (int i = 0; i < 15; ++i) {
     const auto batch = draw(1, 3), tokens = draw(1, 14), heads = int64_t{1} << draw(0, 2);
@@ -54,7 +54,7 @@ TEST_P(KvCacheOfAttention, PiecesOfAnySizeGiveTheWholeAtOnce) {
   }
 }
 
-TEST_P(RollingKvCache, FarBeyondItsCapacityGivesTheWholeAtOnce) {
+TEST_P(RollingKvCache, SequencesFarBeyondMaxSeqLenEqualTheWholeSequence) {
   const auto window = GetParam().window;
   seed_afresh();
   for (const int64_t most : {1, 2, 5}) {
@@ -68,7 +68,7 @@ TEST_P(RollingKvCache, FarBeyondItsCapacityGivesTheWholeAtOnce) {
   }
 }
 
-TEST_P(KvCacheOfAttention, ServesASequenceWithoutABatch) {
+TEST_P(KvCacheOfAttention, SupportsUnbatchedSequences) {
   seed_afresh();
   CachedBlocks model(GetParam().parts);
   const auto x = draw_input(1, 20)[0];
@@ -79,7 +79,7 @@ TEST_P(KvCacheOfAttention, ServesASequenceWithoutABatch) {
   EXPECT_TRUE(close(model.in_pieces(x, rolling, 4), model(x), 1e-12));
 }
 
-TEST_P(KvCacheOfAttention, ServesTheNextSequencesAfterClear) {
+TEST_P(KvCacheOfAttention, ClearAllowsNewSequences) {
   seed_afresh();
   CachedBlocks model(GetParam().parts);
   KvCache cache(options_for(2, 8));
@@ -91,7 +91,7 @@ TEST_P(KvCacheOfAttention, ServesTheNextSequencesAfterClear) {
   }
 }
 
-TEST_P(KvCacheOfAttention, TakesTokensBack) {
+TEST_P(KvCacheOfAttention, TruncateRemovesTokens) {
   seed_afresh();
   CachedBlocks model(GetParam().parts);
   const auto window = GetParam().window;
@@ -99,7 +99,7 @@ TEST_P(KvCacheOfAttention, TakesTokensBack) {
   KvCache cache(window > 0 ? options_for(2, window + 5).sliding_window(window)
                            : options_for(2, 60));
   for (int64_t length = 0; length < 30; length += 2) {
-    cache.extend(4);  // guesses, of which none is right
+    cache.extend(4);  // rejected draft tokens, as in speculative decoding
     model(draw_input(2, 4), &cache);
     cache.truncate({length, length});
     cache.extend(2);
@@ -108,7 +108,7 @@ TEST_P(KvCacheOfAttention, TakesTokensBack) {
   }
 }
 
-TEST_P(KvCacheOfAttention, WorksInBfloat16) {
+TEST_P(KvCacheOfAttention, SupportsBfloat16) {
   torch::manual_seed(2);
   CachedBlocks model(GetParam().parts, 2, torch::kBFloat16);
   const auto x = draw_input(2, 10).to(torch::kBFloat16);
@@ -118,7 +118,7 @@ TEST_P(KvCacheOfAttention, WorksInBfloat16) {
   EXPECT_TRUE(close(y, model(x), 0.1));
 }
 
-TEST_P(KvCacheOfAttention, WorksWithoutRowsAndWithoutTokens) {
+TEST_P(KvCacheOfAttention, SupportsEmptyBatchesAndZeroTokens) {
   CachedBlocks model(GetParam().parts);
   KvCache no_rows(options_for(0, 8));
   for (const int64_t tokens : {3, 0, 1}) {
@@ -130,12 +130,12 @@ TEST_P(KvCacheOfAttention, WorksWithoutRowsAndWithoutTokens) {
     cache.extend(tokens);
     EXPECT_EQ(model(draw_input(2, tokens), &cache).sizes(), at::IntArrayRef({2, tokens, 8}));
   }
-  cache.extend(0);  // and without a call of the model
+  cache.extend(0);  // without a call of the model
   cache.extend(1);
   EXPECT_THAT(cache.lengths(), testing::ElementsAre(4, 4));
 }
 
-TEST(KvCache, TellsPositionsAndLengths) {
+TEST(KvCache, ReportsPositionsAndLengths) {
   KvCache cache(KvCacheOptions(1, 2, 1, 2, 6));
   EXPECT_EQ(cache.max_seq_len(), 6);
   EXPECT_EQ(cache.positions().sizes(), at::IntArrayRef({2, 0}));
@@ -147,7 +147,7 @@ TEST(KvCache, TellsPositionsAndLengths) {
   EXPECT_TRUE(torch::equal(cache.positions(), torch::tensor({{1, 2}, {1, 2}})));
 }
 
-TEST(KvCache, LeavesAStepToTheFusedKernelWithoutAMask) {
+TEST(KvCache, SingleStepUsesTheFusedKernelWithoutMask) {
   const torch::NoGradGuard no_grad;
   CachedBlocks model({});
   KvCache cache(options_for(2, 8));
@@ -159,7 +159,7 @@ TEST(KvCache, LeavesAStepToTheFusedKernelWithoutAMask) {
   }
 }
 
-TEST(KvCache, TakesAMaskOverAllKeysSoFar) {
+TEST(KvCache, AcceptsAMaskOverAllKeysSoFar) {
   const torch::NoGradGuard no_grad;
   torch::manual_seed(3);
   CachedBlocks model({});
@@ -175,7 +175,7 @@ TEST(KvCache, TakesAMaskOverAllKeysSoFar) {
   }
 }
 
-TEST(KvCache, MadeInInferenceModeServesOutsideOfIt) {
+TEST(KvCache, CacheCreatedInInferenceModeWorksOutsideOfIt) {
   CachedBlocks model({});
   const auto make = [] {
     const c10::InferenceMode inference;

@@ -1,4 +1,4 @@
-// MixtureOfExperts as a module: names, files, traces, errors.
+// MixtureOfExperts as a module: state dict, serialization, traces, errors.
 #include "attend/nn/mixture_of_experts.h"
 #include "support/modules.h"
 #include "support/seed.h"
@@ -21,7 +21,7 @@ struct MixtureModule : FixedSeed, testing::Test {
   MixtureOfExperts mixture{options()};
 };
 
-TEST_F(MixtureModule, ItsStateDictHasThesePublicNames) {
+TEST_F(MixtureModule, StateDictHasDocumentedKeys) {
   MixtureOfExperts two(MixtureOptions(FeedForwardOptions(8).bias(false), 2));
   EXPECT_THAT(state_names(*two),
               testing::ElementsAre("router.weight", "experts.0.up.weight", "experts.0.down.weight",
@@ -29,7 +29,7 @@ TEST_F(MixtureModule, ItsStateDictHasThesePublicNames) {
   EXPECT_EQ(two->router->weight.sizes(), at::IntArrayRef({2, 8}));
 }
 
-TEST_F(MixtureModule, EachExpertHasTheOptionsAndParametersOfItsOwn) {
+TEST_F(MixtureModule, ExpertsShareOptionsButNotParameters) {
   for (std::size_t i = 0; i < 4; ++i) {
     const auto& expert = mixture->experts->at<FeedForwardImpl>(i);
     EXPECT_EQ(expert.up->weight.sizes(), at::IntArrayRef({10, 8}));
@@ -39,13 +39,13 @@ TEST_F(MixtureModule, EachExpertHasTheOptionsAndParametersOfItsOwn) {
                      mixture->experts->at<FeedForwardImpl>(1).up->weight, 1e-3));
 }
 
-TEST_F(MixtureModule, SurvivesCloneAndFile) {
+TEST_F(MixtureModule, CloneAndSaveLoadRoundTrip) {
   const auto x = torch::randn({2, 3, 8});
   const auto run = [&](MixtureOfExperts module) { return module(x); };
-  expect_clone_and_file_keep(mixture, MixtureOfExperts(options()), run);
+  expect_clone_and_save_load_work(mixture, MixtureOfExperts(options()), run);
 }
 
-TEST_F(MixtureModule, WorksInEachFloatDtype) {
+TEST_F(MixtureModule, SupportsAllFloatDtypes) {
   const auto x = torch::randn({2, 3, 8});
   for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
     mixture->to(dtype);
@@ -58,7 +58,7 @@ TEST_F(MixtureModule, WorksInEachFloatDtype) {
   }
 }
 
-TEST_F(MixtureModule, ItsRouterDecidesInFloat32WhenTheRestIsBfloat16) {
+TEST_F(MixtureModule, RouterComputesInFloat32ForBfloat16Modules) {
   mixture->to(torch::kBFloat16);
   mixture(torch::randn({2, 3, 8}).to(torch::kBFloat16));
   EXPECT_EQ(mixture->aux_loss.scalar_type(), torch::kFloat);
@@ -70,7 +70,7 @@ TEST_F(MixtureModule, CanBeCalledThroughAnyModule) {
   EXPECT_TRUE(close(any.forward(x), mixture(x), 0.0));
 }
 
-TEST_F(MixtureModule, TracedAtOneSizeHoldsAtOthers) {
+TEST_F(MixtureModule, TraceGeneralizesToOtherSizes) {
   freeze(*mixture);
   const auto run = [&](const Tensors& x) { return mixture(x[0]); };
   const auto traced = trace(run, {torch::randn({2, 3, 8})});
@@ -83,29 +83,29 @@ TEST_F(MixtureModule, TracedAtOneSizeHoldsAtOthers) {
   EXPECT_TRUE(close(unbatched({x}), run({x}), 1e-6));
 }
 
-TEST_F(MixtureModule, ATraceHoldsForExpertsThatGotNoTokenInIt) {
+TEST_F(MixtureModule, TraceGeneralizesToExpertsUnusedInTheExample) {
   freeze(*mixture);
   const auto run = [&](const Tensors& x) { return mixture(x[0]); };
-  // Equal tokens all go to the same 2 of the 4 experts.
+  // Equal tokens are all routed to the same 2 of 4 experts.
   const auto traced = trace(run, {torch::randn({1, 1, 8}).expand({2, 3, 8})});
   const auto x = torch::randn({2, 40, 8});
   const auto used = std::get<1>(mixture->router(x).topk(2, -1));
-  ASSERT_EQ(std::get<0>(at::_unique(used)).numel(), 4) << "an expert is still without tokens";
+  ASSERT_EQ(std::get<0>(at::_unique(used)).numel(), 4) << "an expert has no tokens";
   EXPECT_TRUE(close(traced({x}), run({x}), 1e-6));
-  // And back: one that had tokens in the trace has none.
+  // The reverse: an expert used in the trace has no tokens.
   const auto traced_with_all = trace(run, {x});
   const auto equal = torch::randn({1, 1, 8}).expand({2, 3, 8});
   EXPECT_TRUE(close(traced_with_all({equal}), run({equal}), 1e-6));
 }
 
-TEST_F(MixtureModule, PrintsItsOptionsAndItsExperts) {
+TEST_F(MixtureModule, PrettyPrintShowsOptionsAndExperts) {
   const auto text = printed(*mixture);
   EXPECT_THAT(text, testing::StartsWith(
                         "attend::MixtureOfExperts(num_experts=4, top_k=2, normalize=true)"));
   EXPECT_THAT(text, testing::HasSubstr("(3): attend::FeedForward(embed_dim=8, dim_feedforward=5"));
 }
 
-TEST_F(MixtureModule, ErrorsNameBothValues) {
+TEST_F(MixtureModule, ErrorMessagesNameTheValues) {
   EXPECT_THAT(
       [&] {
         mixture(torch::zeros({2, 3, 7}));

@@ -1,4 +1,5 @@
-// What a MixtureOfExperts computes; as a module it is in mixture_of_experts_module_test.cpp.
+// Outputs and gradients of MixtureOfExperts; module behaviour is in
+// mixture_of_experts_module_test.cpp.
 #include "attend/nn/mixture_of_experts.h"
 
 #include "support/close.h"
@@ -17,7 +18,7 @@ FeedForwardOptions small_expert(int64_t embed_dim) {
   return FeedForwardOptions(embed_dim).dim_feedforward(3).activation(Activation::swiglu);
 }
 
-/// The token `x` (E), with the router's decision number by number.
+/// Reference for one token `x` (E): routes it in plain loops.
 torch::Tensor one_token(MixtureOfExperts& mixture, const torch::Tensor& x) {
   const auto& options = mixture->options.experts();
   std::vector<double> score;
@@ -44,7 +45,7 @@ torch::Tensor one_token(MixtureOfExperts& mixture, const torch::Tensor& x) {
   return y;
 }
 
-TEST(MixtureOfExperts, EqualsALoopOverItsTokens) {
+TEST(MixtureOfExperts, MatchesReferenceInRandomCases) {
   seed_afresh();
   const torch::NoGradGuard no_grad;
   for (int i = 0; i < 20; ++i) {
@@ -64,8 +65,8 @@ TEST(MixtureOfExperts, EqualsALoopOverItsTokens) {
   }
 }
 
-/// Expert i gives the unit vector i whatever it gets, so the result lists the experts' weights.
-MixtureOfExperts telltale(const ExpertsOptions& experts) {
+/// Expert i returns unit vector i for any input, so the output lists the experts' weights.
+MixtureOfExperts mixture_of_unit_vectors(const ExpertsOptions& experts) {
   const torch::NoGradGuard no_grad;
   const int64_t num_experts = experts.num_experts();
   MixtureOfExperts mixture(MixtureOptions(FeedForwardOptions(num_experts), experts));
@@ -78,10 +79,11 @@ MixtureOfExperts telltale(const ExpertsOptions& experts) {
   return mixture;
 }
 
-TEST(MixtureOfExperts, EachTokenIsProcessedByExactlyTopKExperts) {
+TEST(MixtureOfExperts, EachTokenIsRoutedToItsTopExperts) {
   seed_afresh();
   for (const int64_t top_k : {1, 2, 6}) {
-    auto mixture = telltale(ExpertsOptions(6).num_experts_per_tok(top_k).normalize(false));
+    auto mixture =
+        mixture_of_unit_vectors(ExpertsOptions(6).num_experts_per_tok(top_k).normalize(false));
     const auto x = torch::randn({4, 50, 6});
     const auto weights = mixture(x);  // (B, T, N)
     EXPECT_TRUE(close(weights.ne(0).sum(-1), torch::full({4, 50}, top_k), 0.0));
@@ -91,9 +93,9 @@ TEST(MixtureOfExperts, EachTokenIsProcessedByExactlyTopKExperts) {
   }
 }
 
-TEST(MixtureOfExperts, NormalizedWeightsAreASoftmaxOverTheChosen) {
+TEST(MixtureOfExperts, NormalizedWeightsAreASoftmaxOverTheSelectedExperts) {
   seed_afresh();
-  auto mixture = telltale(ExpertsOptions(6).num_experts_per_tok(2));
+  auto mixture = mixture_of_unit_vectors(ExpertsOptions(6).num_experts_per_tok(2));
   const auto x = torch::randn({50, 6});
   const auto weights = mixture(x);
   const auto [best, which] = mixture->router(x).topk(2, -1);
@@ -102,7 +104,7 @@ TEST(MixtureOfExperts, NormalizedWeightsAreASoftmaxOverTheChosen) {
 }
 
 struct MixtureTest : FixedSeed, testing::Test {
-  /// Expert 0 gets every token whose first number is positive, whatever else there is.
+  /// Routes every token whose first channel is positive to expert 0.
   static void favour_expert_0(MixtureOfExperts& mixture) {
     const torch::NoGradGuard no_grad;
     mixture->router->weight.zero_()[0][0] = 100.0;
@@ -112,7 +114,7 @@ struct MixtureTest : FixedSeed, testing::Test {
   torch::Tensor x = torch::randn({2, 5, 8});
 };
 
-TEST_F(MixtureTest, NoTokenIsLostWhenAllGoToOneExpert) {
+TEST_F(MixtureTest, NoTokenIsDroppedIfAllAreRoutedToOneExpert) {
   mixture = MixtureOfExperts(
       MixtureOptions(FeedForwardOptions(8), ExpertsOptions(4).num_experts_per_tok(1)));
   favour_expert_0(mixture);
@@ -121,7 +123,7 @@ TEST_F(MixtureTest, NoTokenIsLostWhenAllGoToOneExpert) {
   EXPECT_TRUE(close(mixture(positive), expected, 1e-6));
 }
 
-TEST_F(MixtureTest, AnExpertWithoutTokensHasZeroGradients) {
+TEST_F(MixtureTest, UnusedExpertsHaveZeroGradients) {
   mixture = MixtureOfExperts(
       MixtureOptions(FeedForwardOptions(8), ExpertsOptions(4).num_experts_per_tok(1)));
   favour_expert_0(mixture);
@@ -136,14 +138,14 @@ TEST_F(MixtureTest, UnbatchedEqualsBatched) {
   EXPECT_TRUE(close(mixture(x[1]), mixture(x)[1], 1e-6));
 }
 
-TEST_F(MixtureTest, TakesNoBatchNoStepsAndOneStep) {
+TEST_F(MixtureTest, SupportsEmptyAndUnbatchedInputs) {
   for (const auto& input :
        {x.narrow(0, 0, 0), x.narrow(1, 0, 0), x.narrow(1, 0, 1), x[0], x[0].narrow(0, 0, 0)}) {
     EXPECT_EQ(mixture(input).sizes(), input.sizes());
   }
 }
 
-TEST_F(MixtureTest, TakesStridedAndExpandedInputs) {
+TEST_F(MixtureTest, SupportsStridedAndExpandedInputs) {
   const auto strided = torch::randn({5, 8, 2}).permute({2, 0, 1});
   EXPECT_TRUE(close(mixture(strided), mixture(strided.contiguous()), 1e-6));
   const auto expanded = x.narrow(0, 0, 1).expand({3, 5, 8});
@@ -160,7 +162,7 @@ TEST_F(MixtureTest, GradientsEqualFiniteDifferences) {
   }
 }
 
-TEST_F(MixtureTest, OnlyUnnormalizedTheRouterOfOneChoiceLearns) {
+TEST_F(MixtureTest, RouterWithOneExpertPerTokenLearnsOnlyUnnormalized) {
   for (const bool normalize : {true, false}) {
     const auto experts = ExpertsOptions(4).num_experts_per_tok(1).normalize(normalize);
     MixtureOfExperts module(MixtureOptions(FeedForwardOptions(8), experts));

@@ -1,4 +1,4 @@
-// MultiheadAttention as a module: names, files, traces, errors.
+// MultiheadAttention as a module: state dict, serialization, traces, errors.
 #include "attend/nn/multihead_attention.h"
 #include "support/modules.h"
 #include "support/throws.h"
@@ -11,23 +11,23 @@ namespace {
 
 using Options = MultiheadAttentionOptions;
 
-TEST(MultiheadAttentionModule, ItsStateDictHasThesePublicNames) {
+TEST(MultiheadAttentionModule, StateDictHasDocumentedKeys) {
   EXPECT_THAT(state_names(*MultiheadAttention(8, 2)),
               testing::ElementsAre("qkv.weight", "qkv.bias", "out.weight", "out.bias"));
   EXPECT_THAT(state_names(*MultiheadAttention(Options(8, 2).bias(false))),
               testing::ElementsAre("qkv.weight", "out.weight"));
 }
 
-TEST(MultiheadAttentionModule, SurvivesCloneAndFile) {
+TEST(MultiheadAttentionModule, CloneAndSaveLoadRoundTrip) {
   const auto options = Options(8, 2).head_dim(3);
   const auto x = torch::randn({2, 3, 8});
   const auto run = [&](MultiheadAttention module) {
     return module->forward(x, {.causal = true}).output;
   };
-  expect_clone_and_file_keep(MultiheadAttention(options), MultiheadAttention(options), run);
+  expect_clone_and_save_load_work(MultiheadAttention(options), MultiheadAttention(options), run);
 }
 
-TEST(MultiheadAttentionModule, WorksInFloat64AndBfloat16) {
+TEST(MultiheadAttentionModule, SupportsFloat64AndBfloat16) {
   MultiheadAttention attention(8, 2);
   for (const auto dtype : {torch::kDouble, torch::kBFloat16}) {
     attention->to(dtype);
@@ -46,7 +46,7 @@ TEST(MultiheadAttentionModule, CanBeCalledThroughAnyModule) {
   EXPECT_TRUE(close(y, attention->forward(x).output, 0.0));
 }
 
-TEST(MultiheadAttentionModule, TracedAtOneSizeHoldsAtOthers) {
+TEST(MultiheadAttentionModule, TraceGeneralizesToOtherSizes) {
   for (const auto& options : {Options(8, 2), Options(8, 3).head_dim(4).bias(false)}) {
     for (const bool causal : {false, true}) {
       for (const bool need_weights : {false, true}) {
@@ -65,7 +65,7 @@ TEST(MultiheadAttentionModule, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST(MultiheadAttentionModule, TracedUnbatchedHoldsAtOtherLengths) {
+TEST(MultiheadAttentionModule, UnbatchedTraceGeneralizesToOtherLengths) {
   MultiheadAttention attention(8, 2);
   freeze(*attention);
   const auto run = [&](const Tensors& x) {
@@ -75,7 +75,7 @@ TEST(MultiheadAttentionModule, TracedUnbatchedHoldsAtOtherLengths) {
   EXPECT_TRUE(close(trace(run, {torch::randn({3, 8})})({x}), run({x}), 1e-6));
 }
 
-TEST(MultiheadAttentionModule, CrossTracedAtOneSizeHoldsAtOthers) {
+TEST(MultiheadAttentionModule, CrossAttentionTraceGeneralizesToOtherSizes) {
   MultiheadAttention attention(8, 2);
   freeze(*attention);
   const auto run = [&](const Tensors& x) {
@@ -90,14 +90,14 @@ TEST(MultiheadAttentionModule, CrossTracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST(MultiheadAttentionModule, PrintsItsOptions) {
+TEST(MultiheadAttentionModule, PrettyPrintShowsOptions) {
   EXPECT_THAT(
       printed(*MultiheadAttention(Options(8, 2).dropout(0.1))),
       testing::StartsWith("attend::MultiheadAttention(embed_dim=8, num_heads=2, num_kv_heads=2, "
                           "head_dim=4, bias=true, dropout=0.1)"));
 }
 
-TEST(MultiheadAttentionErrors, NameBothOptions) {
+TEST(MultiheadAttentionErrors, OptionsOutOfRange) {
   EXPECT_THAT([] { MultiheadAttention(10, 3); },
               throws<c10::ValueError>("embed_dim (10) must be divisible by num_heads (3)"));
   EXPECT_THAT([] { MultiheadAttention(0, 1); },
@@ -110,7 +110,7 @@ TEST(MultiheadAttentionErrors, NameBothOptions) {
               throws<c10::ValueError>("dropout (1.5) must be in [0, 1)"));
 }
 
-TEST(MultiheadAttentionErrors, NeverTakeHeadsForABatch) {
+TEST(MultiheadAttentionErrors, HeadsAreNotABatchDimension) {
   MultiheadAttention attention(8, 4);
   const auto x = torch::zeros({5, 8});
   const auto valid = torch::ones({4, 5}, torch::kBool);
@@ -127,7 +127,7 @@ TEST(MultiheadAttentionErrors, NeverTakeHeadsForABatch) {
       throws<c10::ValueError>("expects (B, T, E) or (T, E) with E = 8, found [2, 3, 5, 8]"));
 }
 
-TEST(MultiheadAttentionErrors, NameAPartThatIsNone) {
+TEST(MultiheadAttentionErrors, InvalidHook) {
   const AttentionHookFactory nothing{"nothing", [](const AttentionDims&) { return nullptr; }};
   EXPECT_THAT([&] { MultiheadAttention(Options(8, 2).add(nothing)); },
               throws<c10::TypeError>("the part nothing must be an AttentionHook, found null"));
@@ -137,7 +137,7 @@ TEST(MultiheadAttentionErrors, NameAPartThatIsNone) {
               throws<c10::TypeError>("the part linear must be an AttentionHook, found"));
 }
 
-TEST(MultiheadAttentionErrors, NameTheWidthAndTheShape) {
+TEST(MultiheadAttentionErrors, WrongShapes) {
   MultiheadAttention attention(8, 2);
   EXPECT_THAT(
       [&] {

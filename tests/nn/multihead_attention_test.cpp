@@ -18,7 +18,7 @@ struct MultiheadAttentionTest : FixedSeed, testing::Test {
   torch::Tensor memory = torch::randn({3, 7, 8});
 };
 
-/// What forward should give, with three projections of their own: each (inner, E).
+/// Reference for forward with three separate projections (inner, E).
 AttentionOutput by_separate_projections(const MultiheadAttention& attention, const torch::Tensor& q,
                                         const torch::Tensor& k, const torch::Tensor& v,
                                         const AttentionArgs& args, int64_t heads) {
@@ -56,12 +56,12 @@ TEST_F(MultiheadAttentionTest, CrossAttentionEqualsThreeSeparateProjections) {
   EXPECT_EQ(weights.sizes(), at::IntArrayRef({3, 2, 5, 7}));
 }
 
-TEST_F(MultiheadAttentionTest, CrossWithOneTensorAsKeyAndValueEqualsThatWithItsClone) {
+TEST_F(MultiheadAttentionTest, CrossWithSharedKeyAndValueEqualsSeparateTensors) {
   const auto shared = attention->cross(x, memory, memory).output;
   EXPECT_TRUE(close(shared, attention->cross(x, memory, memory.clone()).output, 1e-6));
 }
 
-TEST_F(MultiheadAttentionTest, CrossOverItselfEqualsForward) {
+TEST_F(MultiheadAttentionTest, CrossWithEqualInputsEqualsForward) {
   const AttentionArgs causal{.causal = true};
   EXPECT_TRUE(
       close(attention->cross(x, x, x, causal).output, attention->forward(x, causal).output, 1e-6));
@@ -92,7 +92,7 @@ TEST_F(MultiheadAttentionTest, UnbatchedEqualsBatched) {
                     attention->cross(x, memory, memory).output[1], 1e-6));
 }
 
-TEST_F(MultiheadAttentionTest, AMaskMayTellTheHeadsApart) {
+TEST_F(MultiheadAttentionTest, MaskMayDifferPerHead) {
   auto mask = torch::ones({2, 5, 5}, torch::kBool);  // (H, T, T)
   mask[1] = torch::eye(5).to(torch::kBool);
   const auto weights = attention->forward(x, {.mask = mask, .need_weights = true}).weights;
@@ -100,8 +100,8 @@ TEST_F(MultiheadAttentionTest, AMaskMayTellTheHeadsApart) {
   EXPECT_TRUE(close(weights.select(1, 1), torch::eye(5).expand({3, 5, 5}), 1e-6));
 }
 
-// What reaches `out` is zeros: its bias is all that such a query gets.
-TEST_F(MultiheadAttentionTest, FullyMaskedRowGivesTheBiasAlone) {
+// The input of the output projection is zero, so only its bias remains.
+TEST_F(MultiheadAttentionTest, FullyMaskedRowGivesTheOutputBias) {
   auto mask = torch::ones({5, 5}, torch::kBool);
   mask[2].fill_(false);
   for (const bool need_weights : {false, true}) {
@@ -118,7 +118,7 @@ TEST_F(MultiheadAttentionTest, FullyMaskedRowGivesZeros) {
   EXPECT_TRUE(close(y.select(1, 2), torch::zeros({3, 8}), 0.0));
 }
 
-TEST_F(MultiheadAttentionTest, DropsWeightsOnlyWhileTraining) {
+TEST_F(MultiheadAttentionTest, DropoutIsActiveInTrainingOnly) {
   MultiheadAttention dropping(Options(8, 2).dropout(0.5));
   for (const bool need_weights : {false, true}) {
     const AttentionArgs args{.need_weights = need_weights};
@@ -130,8 +130,8 @@ TEST_F(MultiheadAttentionTest, DropsWeightsOnlyWhileTraining) {
   }
 }
 
-TEST_F(MultiheadAttentionTest, WideHeadsHaveTheShapesOfTheirWidth) {
-  MultiheadAttention wide(Options(8, 3).head_dim(8));  // 3 does not divide 8, and need not
+TEST_F(MultiheadAttentionTest, HeadDimMayExceedEmbedDimOverNumHeads) {
+  MultiheadAttention wide(Options(8, 3).head_dim(8));  // num_heads need not divide embed_dim
   EXPECT_EQ(wide->qkv->weight.sizes(), at::IntArrayRef({3 * 3 * 8, 8}));
   EXPECT_EQ(wide->out->weight.sizes(), at::IntArrayRef({8, 3 * 8}));
   const auto [output, weights] = wide->forward(x, {.need_weights = true});
@@ -139,7 +139,7 @@ TEST_F(MultiheadAttentionTest, WideHeadsHaveTheShapesOfTheirWidth) {
   EXPECT_EQ(weights.sizes(), at::IntArrayRef({3, 3, 5, 5}));
 }
 
-TEST_F(MultiheadAttentionTest, TakesNoBatchAndNoSteps) {
+TEST_F(MultiheadAttentionTest, SupportsEmptyBatchAndEmptySequence) {
   const AttentionArgs causal{.causal = true};
   EXPECT_EQ(attention->forward(torch::zeros({0, 5, 8}), causal).output.sizes(),
             at::IntArrayRef({0, 5, 8}));

@@ -15,7 +15,7 @@ namespace {
 
 using Row = std::vector<double>;
 
-/// `x` (T, width), each row through `formula`.
+/// Applies `formula` to each row of `x` (T, width).
 torch::Tensor row_by_row(const torch::Tensor& x, const std::function<Row(const Row&)>& formula) {
   auto y = torch::empty_like(x);
   for (int64_t t = 0; t < x.size(0); ++t) {
@@ -32,50 +32,50 @@ double mean_of(const Row& row, const std::function<double(double)>& term) {
   return sum / static_cast<double>(row.size());
 }
 
-/// Fresh weights are all alike and would hide a mistake.
-void enliven(torch::nn::Module& module) {
+/// Adds noise to the weights: equal initial weights would hide errors.
+void randomize(torch::nn::Module& module) {
   const torch::NoGradGuard no_grad;
   module.to(torch::kDouble);
   for (auto& parameter : module.parameters()) parameter.add_(torch::randn_like(parameter));
 }
 
-TEST(LayerNorm, EqualsItsFormulaInLoops) {
+TEST(LayerNorm, MatchesFormulaInRandomCases) {
   seed_afresh();
   for (const bool bias : {true, false}) {
     const int64_t width = draw(1, 6);
     LayerNorm norm(LayerNormOptions(width).eps(0.01).bias(bias));
-    enliven(*norm);
+    randomize(*norm);
     const auto x = torch::randn({draw(1, 4), width}, torch::kDouble);
-    const auto normalised = row_by_row(x, [](Row row) {
+    const auto normalized = row_by_row(x, [](Row row) {
       const double mean = mean_of(row, [](double v) { return v; });
       const double variance = mean_of(row, [&](double v) { return (v - mean) * (v - mean); });
       for (double& value : row) value = (value - mean) / std::sqrt(variance + 0.01);
       return row;
     });
-    const auto expected = normalised * norm->weight + (bias ? norm->bias : torch::zeros({1}));
+    const auto expected = normalized * norm->weight + (bias ? norm->bias : torch::zeros({1}));
     EXPECT_TRUE(close(norm(x), expected, 1e-12)) << "bias " << bias;
   }
 }
 
-TEST(RMSNorm, EqualsItsFormulaInLoops) {
+TEST(RMSNorm, MatchesFormulaInRandomCases) {
   seed_afresh();
   const double float64_epsilon = std::numeric_limits<double>::epsilon();
   for (const auto& eps : {std::optional<double>(), std::optional<double>(0.01)}) {
     const int64_t width = draw(1, 6);
     RMSNorm norm(RMSNormOptions(width).eps(eps));
-    enliven(*norm);
+    randomize(*norm);
     const auto x = torch::randn({draw(1, 4), width}, torch::kDouble);
-    const auto normalised = row_by_row(x, [&](Row row) {
+    const auto normalized = row_by_row(x, [&](Row row) {
       const double mean_square = mean_of(row, [](double v) { return v * v; });
       const double root = std::sqrt(mean_square + eps.value_or(float64_epsilon));
       for (double& value : row) value /= root;
       return row;
     });
-    EXPECT_TRUE(close(norm(x), normalised * norm->weight, 1e-12));
+    EXPECT_TRUE(close(norm(x), normalized * norm->weight, 1e-12));
   }
 }
 
-TEST(RMSNorm, IsThatOfFloat32RoundedInBfloat16) {
+TEST(RMSNorm, Bfloat16EqualsRoundedFloat32) {
   RMSNorm norm(RMSNormOptions(64));
   const auto x = 100 * torch::randn({5, 64}).to(torch::kBFloat16);
   const auto expected = norm(x.to(torch::kFloat));
@@ -86,7 +86,7 @@ TEST(RMSNorm, IsThatOfFloat32RoundedInBfloat16) {
   EXPECT_TRUE(close(norm(torch::zeros_like(x)), torch::zeros({5, 64}), 0.0));
 }
 
-TEST(L2Norm, GivesEachVectorTheLengthThatItLearns) {
+TEST(L2Norm, OutputHasTheLearnedNorm) {
   L2Norm norm(16);
   const auto x = torch::randn({2, 3, 16});
   EXPECT_TRUE(close(norm(x).norm(2, -1), torch::full({2, 3}, 4.0), 1e-5));
@@ -96,7 +96,7 @@ TEST(L2Norm, GivesEachVectorTheLengthThatItLearns) {
   EXPECT_TRUE(close(norm(x).norm(2, -1), torch::full({2, 3}, 3.0), 1e-5));
 }
 
-TEST(L2Norm, LeavesZerosZerosInEachDtype) {
+TEST(L2Norm, ZerosStayZeroInAllDtypes) {
   for (const auto dtype : {torch::kDouble, torch::kFloat, torch::kBFloat16, torch::kHalf}) {
     L2Norm norm(4);
     norm->to(dtype);
@@ -115,7 +115,7 @@ struct Norms : FixedSeed, testing::Test {
 TEST_F(Norms, GradientsEqualFiniteDifferences) {
   for (const auto& make : factories()) {
     auto norm = make(4);
-    enliven(*norm.ptr());
+    randomize(*norm.ptr());
     auto leaves = norm.ptr()->parameters();
     leaves.push_back(torch::randn({2, 3, 4}, torch::kDouble).requires_grad_());
     EXPECT_TRUE(gradients_match([&] { return norm.forward(leaves.back()); }, leaves))
@@ -123,7 +123,7 @@ TEST_F(Norms, GradientsEqualFiniteDifferences) {
   }
 }
 
-TEST_F(Norms, KeepShapeAndDtype) {
+TEST_F(Norms, PreserveShapeAndDtype) {
   for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
     for (const auto& make : factories()) {
       auto norm = make(8);
@@ -139,7 +139,7 @@ TEST_F(Norms, KeepShapeAndDtype) {
   }
 }
 
-TEST_F(Norms, TracedAtOneSizeHoldAtOthers) {
+TEST_F(Norms, TraceGeneralizesToOtherSizes) {
   for (const auto& make : factories()) {
     auto norm = make(8);
     freeze(*norm.ptr());
@@ -150,19 +150,19 @@ TEST_F(Norms, TracedAtOneSizeHoldAtOthers) {
   }
 }
 
-TEST_F(Norms, SurviveCloneAndFile) {
+TEST_F(Norms, CloneAndSaveLoadRoundTrip) {
   const auto x = torch::randn({3, 8});
   const auto check = [&](auto module, auto fresh) {
     const torch::NoGradGuard no_grad;
     for (auto& parameter : fresh->parameters()) parameter.add_(1.0);
-    expect_clone_and_file_keep(module, fresh, [&](auto norm) { return norm(x); });
+    expect_clone_and_save_load_work(module, fresh, [&](auto norm) { return norm(x); });
   };
   check(LayerNorm(8), LayerNorm(8));
   check(RMSNorm(8), RMSNorm(8));
   check(L2Norm(8), L2Norm(8));
 }
 
-TEST(NormNames, ArePublic) {
+TEST(NormModules, StateDictKeysAndPrettyPrint) {
   EXPECT_THAT(state_names(*LayerNorm(8)), testing::ElementsAre("weight", "bias"));
   EXPECT_THAT(state_names(*LayerNorm(LayerNormOptions(8).bias(false))),
               testing::ElementsAre("weight"));
@@ -174,7 +174,7 @@ TEST(NormNames, ArePublic) {
   EXPECT_EQ(printed(*L2Norm(8)), "attend::L2Norm(width=8)");
 }
 
-TEST(NormErrors, NameBothValues) {
+TEST(NormErrors, ShapesAndOptions) {
   const auto x = torch::zeros({2, 7});
   EXPECT_THAT([&] { LayerNorm(8)->forward(x); },
               throws<c10::ValueError>("LayerNorm expects (..., width) with width 8, found [2, 7]"));

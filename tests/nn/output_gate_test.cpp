@@ -11,7 +11,7 @@
 namespace attend {
 namespace {
 
-/// The heads' results (B, H, T, D) times their gates, in loops. `weight` (H or H*D, E).
+/// Reference: multiplies the heads' outputs (B, H, T, D) by their gates. `weight` (H or H*D, E).
 torch::Tensor gated(const torch::Tensor& results, const torch::Tensor& x,
                     const torch::Tensor& weight) {
   auto result = results.clone();
@@ -31,11 +31,11 @@ torch::Tensor gated(const torch::Tensor& results, const torch::Tensor& x,
   return result;
 }
 
-TEST(OutputGate, EqualsLoopsOverRandomCases) {
+TEST(OutputGate, MatchesReferenceInRandomCases) {
   seed_afresh();
   for (const auto width : {GateWidth::head, GateWidth::element}) {
     for (int i = 0; i < 5; ++i) {
-      auto attention = lively_attention(draw_attention_options().add(output_gate(width)));
+      auto attention = randomized_attention(draw_attention_options().add(output_gate(width)));
       const auto x = torch::randn({2, draw(1, 4), attention->options.embed_dim()}, torch::kDouble);
       const auto [q, k, v] = project_heads(attention, x);
       const auto results = attention_in_loops(q, k, v).output;
@@ -46,7 +46,7 @@ TEST(OutputGate, EqualsLoopsOverRandomCases) {
   }
 }
 
-TEST(OutputGate, OfZerosLetsHalfThrough) {
+TEST(OutputGate, ZeroWeightsHalveTheOutput) {
   const auto options = MultiheadAttentionOptions(8, 2).bias(false);
   auto gated_attention = MultiheadAttention(MultiheadAttentionOptions(options).add(output_gate()));
   auto plain = MultiheadAttention(options);
@@ -58,15 +58,15 @@ TEST(OutputGate, OfZerosLetsHalfThrough) {
   EXPECT_TRUE(close(gated_attention->forward(x).output, plain->forward(x).output / 2, 1e-6));
 }
 
-TEST(OutputGate, InCrossAttentionDependsOnTheQueriesInput) {
-  auto attention = lively_attention(MultiheadAttentionOptions(8, 2).add(output_gate()));
+TEST(OutputGate, GateOfCrossAttentionIsComputedFromTheQueryInput) {
+  auto attention = randomized_attention(MultiheadAttentionOptions(8, 2).add(output_gate()));
   const auto x = torch::randn({2, 3, 8}, torch::kDouble);
   const auto memory = torch::randn({2, 5, 8}, torch::kDouble);
   EXPECT_EQ(attention->cross(x, memory, memory).output.sizes(), x.sizes());
   EXPECT_TRUE(close(attention->cross(x, x, x).output, attention->forward(x).output, 1e-12));
 }
 
-TEST(OutputGate, HasThesePublicNames) {
+TEST(OutputGate, StateDictHasDocumentedKeys) {
   const AttentionDims shape{8, 4, 2, 3};
   EXPECT_THAT(state_names(*OutputGate(shape, GateWidth::head)),
               testing::ElementsAre("projection.weight"));
@@ -76,12 +76,12 @@ TEST(OutputGate, HasThesePublicNames) {
             at::IntArrayRef({12, 8}));
 }
 
-TEST(OutputGate, PrintsItsWidth) {
+TEST(OutputGate, PrettyPrintShowsWidth) {
   EXPECT_THAT(printed(*OutputGate(AttentionDims{8, 4, 2, 3}, GateWidth::element)),
               testing::StartsWith("attend::OutputGate(width=element)"));
 }
 
-TEST(OutputGateErrors, NameTheWidth) {
+TEST(OutputGateErrors, NonPositiveNumHeads) {
   EXPECT_THAT(
       [] {
         OutputGate(AttentionDims{8, 0, 1, 4}, GateWidth::head);

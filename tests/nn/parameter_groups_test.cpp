@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// The names of the parameters of a group.
+/// Returns the names of the parameters of a group.
 std::vector<std::string> names_of(const std::vector<torch::Tensor>& group,
                                   const torch::nn::Module& module) {
   std::vector<std::string> names;
@@ -28,7 +28,7 @@ std::vector<std::string> names_of(const std::vector<torch::Tensor>& group,
   return names;
 }
 
-TEST(ParameterGroups, OfABlockDecayItsMatricesOnly) {
+TEST(ParameterGroups, OnlyMatricesOfABlockDecay) {
   auto options = TransformerBlockOptions(8, 2);
   options.attention().add(attention_sinks());
   options.residual().norm(rms_norm());
@@ -43,7 +43,7 @@ TEST(ParameterGroups, OfABlockDecayItsMatricesOnly) {
                           "feed_forward.up.bias", "feed_forward.down.bias", "norm2.weight"));
 }
 
-TEST(ParameterGroups, DecayTablesButNoScalar) {
+TEST(ParameterGroups, EmbeddingsDecayButScalarsDoNot) {
   const TokenEmbedding embedding(TokenEmbeddingOptions(5, 4, 3));
   EXPECT_THAT(names_of(parameter_groups(*embedding).decay, *embedding),
               ElementsAre("token.weight", "position.weight"));
@@ -51,14 +51,14 @@ TEST(ParameterGroups, DecayTablesButNoScalar) {
   EXPECT_THAT(names_of(parameter_groups(*norm).no_decay, *norm), ElementsAre("scale"));
 }
 
-TEST(ParameterGroups, DecayNoNormOverTwoDimensions) {
+TEST(ParameterGroups, NormWeightsWithTwoDimensionsDoNotDecay) {
   const torch::nn::LayerNorm norm(torch::nn::LayerNormOptions({3, 4}));
   const auto groups = parameter_groups(*norm);
   EXPECT_THAT(groups.decay, IsEmpty());
   EXPECT_THAT(names_of(groups.no_decay, *norm), ElementsAre("weight", "bias"));
 }
 
-TEST(ParameterGroups, HoldASharedParameterOnce) {
+TEST(ParameterGroups, SharedParametersOccurOnce) {
   torch::nn::Linear shared(4, 4);
   torch::nn::Module module;
   module.register_module("first", shared);
@@ -69,7 +69,7 @@ TEST(ParameterGroups, HoldASharedParameterOnce) {
   EXPECT_EQ(groups.no_decay.size(), 1U);
 }
 
-TEST(ParameterGroups, HoldNoFrozenParameter) {
+TEST(ParameterGroups, FrozenParametersAreExcluded) {
   TransformerBlock block(8, 2);
   freeze(*block->attention);
   const auto groups = parameter_groups(*block);
@@ -79,7 +79,7 @@ TEST(ParameterGroups, HoldNoFrozenParameter) {
   EXPECT_THAT(parameter_groups(*block).no_decay, IsEmpty());
 }
 
-TEST(ParameterGroups, TakeAModuleOnTheStack) {
+TEST(ParameterGroups, AcceptAModuleWithoutHolder) {
   const torch::nn::LinearImpl linear(4, 3);
   EXPECT_TRUE(parameter_groups(linear).decay.at(0).is_same(linear.weight));
   EXPECT_TRUE(parameter_groups(linear).no_decay.at(0).is_same(linear.bias));

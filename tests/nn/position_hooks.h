@@ -11,7 +11,7 @@
 
 namespace attend {
 
-/// A position scheme, and what the reference in loops needs to know of it.
+/// A position scheme and its parameters for the reference in plain loops.
 struct PositionCase {
   std::string name;
   AttentionHookFactory part;
@@ -29,8 +29,8 @@ inline std::vector<PositionCase> position_cases() {
           {"causal_relative_bias", relative_bias(causal), {}, causal}};
 }
 
-/// A fixture of tests that each scheme must pass.
-struct PositionPart : testing::TestWithParam<PositionCase> {};
+/// Fixture of tests that all position schemes must pass.
+struct PositionHook : testing::TestWithParam<PositionCase> {};
 
 inline std::string name_of_case(const testing::TestParamInfo<PositionCase>& info) {
   return info.param.name;

@@ -1,4 +1,4 @@
-// What every position scheme must do as a module: files, dtypes, traces, edges.
+// Properties of all position schemes as modules: serialization, dtypes, traces, edge cases.
 #include "attend/nn/multihead_attention.h"
 #include "nn/position_hooks.h"
 #include "support/modules.h"
@@ -7,9 +7,9 @@
 namespace attend {
 namespace {
 
-struct PositionPartModule : PositionPart {};
+struct PositionHookModule : PositionHook {};
 
-INSTANTIATE_TEST_SUITE_P(All, PositionPartModule, testing::ValuesIn(position_cases()),
+INSTANTIATE_TEST_SUITE_P(All, PositionHookModule, testing::ValuesIn(position_cases()),
                          name_of_case);
 
 MultiheadAttention attention_with(const PositionCase& scheme) {
@@ -17,19 +17,19 @@ MultiheadAttention attention_with(const PositionCase& scheme) {
       MultiheadAttentionOptions(8, 4).num_kv_heads(2).head_dim(6).add(scheme.part));
 }
 
-TEST_P(PositionPartModule, SurvivesCloneAndFile) {
+TEST_P(PositionHookModule, CloneAndSaveLoadRoundTrip) {
   const auto x = torch::randn({2, 3, 8});
   const auto run = [&](MultiheadAttention module) {
     return module->forward(x, {.causal = true}).output;
   };
-  expect_clone_and_file_keep(attention_with(GetParam()), attention_with(GetParam()), run);
+  expect_clone_and_save_load_work(attention_with(GetParam()), attention_with(GetParam()), run);
 }
 
-TEST_P(PositionPartModule, WorksInEachFloatType) {
+TEST_P(PositionHookModule, SupportsAllFloatDtypes) {
   const torch::NoGradGuard no_grad;
   auto attention = attention_with(GetParam());
   const auto x = torch::randn({2, 3, 8});
-  // Late positions: in a half type they would all be the same.
+  // Large positions, which half dtypes cannot represent exactly.
   const AttentionArgs args{.positions = torch::arange(5001, 5004), .causal = true};
   const auto expected = attention->forward(x, args).output;
   for (const auto dtype : {torch::kBFloat16, torch::kHalf, torch::kDouble}) {
@@ -41,7 +41,7 @@ TEST_P(PositionPartModule, WorksInEachFloatType) {
   }
 }
 
-TEST_P(PositionPartModule, TakesAnySizes) {
+TEST_P(PositionHookModule, SupportsExpandedAndEmptyInputs) {
   auto attention = attention_with(GetParam());
   const auto x = torch::randn({2, 3, 8});
   const auto y = attention->forward(x, {.causal = true}).output;
@@ -54,7 +54,7 @@ TEST_P(PositionPartModule, TakesAnySizes) {
   EXPECT_TRUE(close(attention->forward(x.narrow(1, 0, 1)).output, y.narrow(1, 0, 1), 1e-6));
 }
 
-TEST_P(PositionPartModule, TracedAtOneSizeHoldsAtOthers) {
+TEST_P(PositionHookModule, TraceGeneralizesToOtherSizes) {
   auto attention = attention_with(GetParam());
   freeze(*attention);
   for (const bool causal : {false, true}) {
@@ -71,7 +71,7 @@ TEST_P(PositionPartModule, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST_P(PositionPartModule, TracedTakesOtherPositionsPerRow) {
+TEST_P(PositionHookModule, TraceGeneralizesToOtherPositions) {
   auto attention = attention_with(GetParam());
   freeze(*attention);
   const auto run = [&](const Tensors& x) {

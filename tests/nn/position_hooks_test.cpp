@@ -1,4 +1,4 @@
-// What every position scheme must do as a part of attention.
+// Properties of all position schemes as attention hooks.
 #include "nn/position_hooks.h"
 
 #include "attend/nn/multihead_attention.h"
@@ -14,15 +14,15 @@
 namespace attend {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(All, PositionPart, testing::ValuesIn(position_cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(All, PositionHook, testing::ValuesIn(position_cases()), name_of_case);
 
-/// Three heads of queries for each of keys, and heads wider than E/H.
+/// Three query heads per key-value head, and head_dim > embed_dim / num_heads.
 MultiheadAttention grouped_attention(const PositionCase& scheme) {
   return MultiheadAttention(
       MultiheadAttentionOptions(8, 6).num_kv_heads(2).head_dim(6).add(scheme.part));
 }
 
-/// What the scheme adds to the score of one head at one offset.
+/// Returns the bias that the scheme adds to the score of one head at one relative position.
 double added_score(const MultiheadAttention& attention, const PositionCase& scheme, int64_t head,
                    int64_t offset) {
   if (scheme.part.name == "alibi") {
@@ -42,7 +42,7 @@ bool may_attend(const AttentionArgs& args, int64_t b, int64_t s, int64_t offset)
          args.key_mask[b][s].item<bool>();
 }
 
-/// Attention with the scheme, on `x` (B, T, E) at `positions` (B, T), in loops.
+/// Reference: attention with the scheme on x (B, T, E) at `positions` (B, T), in plain loops.
 torch::Tensor expected_output(MultiheadAttention attention, const PositionCase& scheme,
                               const torch::Tensor& x, const torch::Tensor& positions,
                               const AttentionArgs& args) {
@@ -76,7 +76,7 @@ torch::Tensor expected_output(MultiheadAttention attention, const PositionCase& 
   return attention->out(result.transpose(1, 2).flatten(2));
 }
 
-TEST_P(PositionPart, GivesWhatLoopsGive) {
+TEST_P(PositionHook, MatchesReferenceInRandomCases) {
   seed_afresh();
   const torch::NoGradGuard no_grad;
   for (int round = 0; round < 10; ++round) {
@@ -95,7 +95,7 @@ TEST_P(PositionPart, GivesWhatLoopsGive) {
   }
 }
 
-TEST_P(PositionPart, HasTheGradientsOfFiniteDifferences) {
+TEST_P(PositionHook, GradientsEqualFiniteDifferences) {
   auto attention = grouped_attention(GetParam());
   attention->to(torch::kDouble);
   const auto x = torch::randn({2, 3, 8}, torch::kDouble).requires_grad_();
@@ -107,7 +107,7 @@ TEST_P(PositionPart, HasTheGradientsOfFiniteDifferences) {
   EXPECT_TRUE(gradients_match([&] { return attention->forward(x, args).output; }, leaves));
 }
 
-TEST_P(PositionPart, AQueryWithNoKeysGivesZerosAndNoGradient) {
+TEST_P(PositionHook, FullyMaskedRowGivesZerosAndZeroGradients) {
   auto attention = MultiheadAttention(
       MultiheadAttentionOptions(8, 2).head_dim(4).bias(false).add(GetParam().part));
   const auto x = torch::randn({2, 3, 8}).requires_grad_();
@@ -122,7 +122,7 @@ TEST_P(PositionPart, AQueryWithNoKeysGivesZerosAndNoGradient) {
   }
 }
 
-TEST_P(PositionPart, AllowsNothingThatABoolMaskForbids) {
+TEST_P(PositionHook, RespectsABoolMask) {
   auto attention = grouped_attention(GetParam());
   const auto x = torch::randn({2, 4, 8});
   const auto mask = torch::ones({4, 4}, torch::kBool).tril();
@@ -133,7 +133,7 @@ TEST_P(PositionPart, AllowsNothingThatABoolMaskForbids) {
                                      "found Long"));
 }
 
-/// Keeps keys and values for the calls to come, and says where everything stands.
+/// Minimal KV cache: stores keys and values for later calls and sets the positions.
 struct EarlierKeys : AttentionHook {
   void after_projection(AttentionContext& context) override {
     context.args.positions = positions_like(context.query, -2) + (key.defined() ? key.size(-2) : 0);
@@ -151,7 +151,7 @@ struct EarlierKeys : AttentionHook {
   torch::Tensor value;
 };
 
-TEST_P(PositionPart, ASequenceInPiecesGivesWhatTheWholeGives) {
+TEST_P(PositionHook, SequenceInPiecesEqualsTheWholeSequence) {
   auto attention = grouped_attention(GetParam());
   const auto x = torch::randn({2, 6, 8});
   EarlierKeys cache;
@@ -163,7 +163,7 @@ TEST_P(PositionPart, ASequenceInPiecesGivesWhatTheWholeGives) {
   EXPECT_TRUE(close(torch::cat(pieces, 1), whole, 1e-6));
 }
 
-TEST_P(PositionPart, CrossAttentionHasNoCommonPositions) {
+TEST_P(PositionHook, CrossAttentionThrows) {
   auto attention = grouped_attention(GetParam());
   const auto x = torch::zeros({2, 3, 8});
   EXPECT_THAT([&] { attention->cross(x, x, x); },

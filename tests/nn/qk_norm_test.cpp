@@ -11,7 +11,7 @@
 namespace attend {
 namespace {
 
-/// RMS norm of each row of `x` (..., D), in loops.
+/// Reference: RMS norm of each row of `x` (..., D), in plain loops.
 torch::Tensor normed_rows(const torch::Tensor& x, const torch::Tensor& weight, double eps) {
   auto result = x.clone();
   auto rows = result.view({-1, x.size(-1)});
@@ -25,10 +25,10 @@ torch::Tensor normed_rows(const torch::Tensor& x, const torch::Tensor& weight, d
   return result;
 }
 
-TEST(QKNorm, EqualsLoopsOverRandomCases) {
+TEST(QKNorm, MatchesReferenceInRandomCases) {
   seed_afresh();
   for (int i = 0; i < 10; ++i) {
-    auto attention = lively_attention(draw_attention_options().add(qk_norm(rms_norm(1e-3))));
+    auto attention = randomized_attention(draw_attention_options().add(qk_norm(rms_norm(1e-3))));
     const auto x = torch::randn({2, draw(1, 5), attention->options.embed_dim()}, torch::kDouble);
     const auto [q, k, v] = project_heads(attention, x);
     const auto query = normed_rows(q, parameter_of(*attention, "qk_norm.query.weight"), 1e-3);
@@ -39,8 +39,8 @@ TEST(QKNorm, EqualsLoopsOverRandomCases) {
   }
 }
 
-TEST(QKNorm, MakesTheScoresBlindToTheSizeOfTheProjections) {
-  auto attention = lively_attention(MultiheadAttentionOptions(8, 2).bias(false).add(qk_norm()));
+TEST(QKNorm, ScoresAreInvariantToTheScaleOfTheProjections) {
+  auto attention = randomized_attention(MultiheadAttentionOptions(8, 2).bias(false).add(qk_norm()));
   const auto x = torch::randn({2, 5, 8}, torch::kDouble);
   const auto before = attention->forward(x).output;
   const torch::NoGradGuard no_grad;
@@ -48,24 +48,24 @@ TEST(QKNorm, MakesTheScoresBlindToTheSizeOfTheProjections) {
   EXPECT_TRUE(close(attention->forward(x).output, before, 1e-9));
 }
 
-TEST(QKNorm, ActsInCrossAttentionToo) {
-  auto attention = lively_attention(MultiheadAttentionOptions(8, 2).add(qk_norm()));
+TEST(QKNorm, AppliesToCrossAttention) {
+  auto attention = randomized_attention(MultiheadAttentionOptions(8, 2).add(qk_norm()));
   const auto x = torch::randn({2, 5, 8}, torch::kDouble);
   EXPECT_TRUE(close(attention->cross(x, x, x).output, attention->forward(x).output, 1e-12));
 }
 
-TEST(QKNorm, HasThesePublicNames) {
+TEST(QKNorm, StateDictHasDocumentedKeys) {
   EXPECT_THAT(state_names(*QKNorm(4, rms_norm())),
               testing::ElementsAre("query.weight", "key.weight"));
   EXPECT_THAT(state_names(*QKNorm(4, layer_norm())),
               testing::ElementsAre("query.weight", "query.bias", "key.weight", "key.bias"));
 }
 
-TEST(QKNorm, PrintsItsWidth) {
+TEST(QKNorm, PrettyPrintShowsHeadDim) {
   EXPECT_THAT(printed(*QKNorm(4, rms_norm())), testing::StartsWith("attend::QKNorm(head_dim=4)"));
 }
 
-TEST(QueryKeyNormErrors, NameTheOption) {
+TEST(QKNormErrors, InvalidOptions) {
   EXPECT_THAT([] { QKNorm(0, rms_norm()); },
               throws<c10::ValueError>("head_dim (0) must be positive"));
   EXPECT_THAT([] { MultiheadAttention(MultiheadAttentionOptions(8, 2).add(qk_norm({}))); },

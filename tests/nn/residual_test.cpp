@@ -1,4 +1,4 @@
-// A residual branch by itself; in a block in transformer_block_test.cpp and block_order_test.cpp.
+// A single residual branch; blocks are in transformer_block_test.cpp and block_order_test.cpp.
 #include "attend/nn/residual.h"
 
 #include "attend/nn/branch_scale.h"
@@ -13,7 +13,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// A module with one residual branch, as a block has two.
+/// A module with one residual branch.
 struct BranchOwner : torch::nn::Module {
   explicit BranchOwner(const ResidualOptions& options) : residual(*this, "1", 4, options) {
     const torch::NoGradGuard no_grad;
@@ -34,7 +34,7 @@ struct ResidualTest : FixedSeed, testing::Test {
   torch::Tensor x = torch::randn({200, 3, 4});
 };
 
-TEST_F(ResidualTest, PreNormalisesWhatEntersTheBranch) {
+TEST_F(ResidualTest, PreNormNormalizesTheInputOfTheBranch) {
   for (const auto order : {NormOrder::pre, NormOrder::parallel}) {
     BranchOwner owner(ResidualOptions().norm_order(order));
     EXPECT_THAT(owner.named_children().keys(), ElementsAre("norm1"));
@@ -42,20 +42,20 @@ TEST_F(ResidualTest, PreNormalisesWhatEntersTheBranch) {
   }
 }
 
-TEST_F(ResidualTest, PostNormalisesTheSum) {
+TEST_F(ResidualTest, PostNormNormalizesTheSum) {
   BranchOwner owner(ResidualOptions().norm_order(NormOrder::post));
   EXPECT_THAT(owner.named_children().keys(), ElementsAre("norm1"));
   EXPECT_TRUE(close(owner.residual(x, squared), owner.norm("norm1", x + squared(x)), 1e-5));
 }
 
-TEST_F(ResidualTest, SandwichNormalisesBeforeAndAfterTheFunction) {
+TEST_F(ResidualTest, SandwichNormNormalizesInputAndOutputOfTheBranch) {
   BranchOwner owner(ResidualOptions().norm_order(NormOrder::sandwich));
   EXPECT_THAT(owner.named_children().keys(), ElementsAre("norm1", "norm1_out"));
   const auto branch = owner.norm("norm1_out", squared(owner.norm("norm1", x)));
   EXPECT_TRUE(close(owner.residual(x, squared), x + branch, 1e-5));
 }
 
-TEST_F(ResidualTest, ScalesTheBranchAndNotTheStream) {
+TEST_F(ResidualTest, ScaleAppliesToTheBranchOnly) {
   for (const auto order : {NormOrder::pre, NormOrder::sandwich, NormOrder::parallel}) {
     auto options = ResidualOptions().norm_order(order);
     BranchOwner plain(options);
@@ -69,12 +69,12 @@ TEST_F(ResidualTest, ScalesTheBranchAndNotTheStream) {
   }
 }
 
-TEST_F(ResidualTest, PostNormalisesTheStreamAndTheScaledBranch) {
+TEST_F(ResidualTest, PostNormNormalizesTheSumWithTheScaledBranch) {
   BranchOwner owner(ResidualOptions().norm_order(NormOrder::post).scale(constant_scale(0.5)));
   EXPECT_TRUE(close(owner.residual(x, squared), owner.norm("norm1", x + squared(x) / 2), 1e-5));
 }
 
-TEST_F(ResidualTest, ItsScaleIsMadeForItsWidth) {
+TEST_F(ResidualTest, ScaleHasTheWidthOfTheBranch) {
   BranchOwner owner(ResidualOptions().scale(layer_scale(0.5)));
   EXPECT_THAT(state_names(owner), ElementsAre("norm1.weight", "norm1.bias", "scale1.weight"));
   const auto weight = owner.named_parameters()["scale1.weight"];
@@ -82,13 +82,13 @@ TEST_F(ResidualTest, ItsScaleIsMadeForItsWidth) {
       close(owner.residual(x, squared), x + weight * squared(owner.norm("norm1", x)), 1e-5));
 }
 
-TEST_F(ResidualTest, ReZeroBeginsAsTheIdentity) {
+TEST_F(ResidualTest, ReZeroIsInitiallyTheIdentity) {
   BranchOwner owner(ResidualOptions().scale(rezero()));
   owner.named_parameters()["scale1.weight"].zero_();
   EXPECT_TRUE(close(owner.residual(x, squared), x, 0.0));
 }
 
-TEST_F(ResidualTest, DropsElementsOfTheBranchWhileTraining) {
+TEST_F(ResidualTest, DropoutZeroesElementsOfTheBranchInTraining) {
   BranchOwner owner(ResidualOptions().dropout(0.25));
   const auto branch = squared(owner.norm("norm1", x));
   const auto y = owner.residual(x, squared) - x;
@@ -99,7 +99,7 @@ TEST_F(ResidualTest, DropsElementsOfTheBranchWhileTraining) {
   EXPECT_TRUE(close(owner.residual(x, squared), x + branch, 1e-5));
 }
 
-TEST_F(ResidualTest, StochasticDepthLeavesWholeSequencesAsTheyAre) {
+TEST_F(ResidualTest, StochasticDepthSkipsTheBranchForWholeSequences) {
   BranchOwner owner(ResidualOptions().stochastic_depth(0.25));
   const auto branch = squared(owner.norm("norm1", x));
   const auto y = owner.residual(x, squared);
@@ -114,13 +114,13 @@ TEST_F(ResidualTest, StochasticDepthLeavesWholeSequencesAsTheyAre) {
   EXPECT_TRUE(close(owner.residual(x, squared), x + branch, 1e-5));
 }
 
-TEST_F(ResidualTest, AnyModuleCanStandForTheNorm) {
+TEST_F(ResidualTest, NormMayBeAnyModule) {
   const auto identity = [](int64_t) { return torch::nn::AnyModule(torch::nn::Dropout(0.0)); };
   BranchOwner owner(ResidualOptions().norm(identity));
   EXPECT_TRUE(close(owner.residual(x, squared), x + squared(x), 1e-6));
 }
 
-TEST_F(ResidualTest, RefusesAProbabilityOutOfRange) {
+TEST_F(ResidualTest, ProbabilityOutOfRangeThrows) {
   EXPECT_THAT([] { BranchOwner(ResidualOptions().dropout(1.0)); },
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
   EXPECT_THAT([] { BranchOwner(ResidualOptions().stochastic_depth(-0.5)); },

@@ -15,7 +15,7 @@ TEST(Rotary, HasNoState) {
   EXPECT_TRUE(attention->named_children().contains("rotary"));
 }
 
-TEST(Rotary, ShiftedPositionsChangeNothing) {
+TEST(Rotary, ShiftedPositionsHaveNoEffect) {
   MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(rotary()));
   attention->to(torch::kDouble);
   const auto x = torch::randn({2, 4, 8}, torch::kDouble);
@@ -26,7 +26,7 @@ TEST(Rotary, ShiftedPositionsChangeNothing) {
   EXPECT_FALSE(close(stretched, y, 1e-3));
 }
 
-TEST(Rotary, RotatesTheKeysWhereTheyStand) {
+TEST(Rotary, RotatesKeysByKeyPositions) {
   Rotary part(8);
   const auto q = torch::randn({2, 2, 3, 8});
   const auto k = torch::randn({2, 2, 5, 8});
@@ -40,7 +40,7 @@ TEST(Rotary, RotatesTheKeysWhereTheyStand) {
   EXPECT_TRUE(close(context.key, apply_rotary(k, key_positions), 1e-6));
 }
 
-TEST(Rotary, MultipliesTheScoresByTheSquareOfYarnsAmplitude) {
+TEST(Rotary, YarnAttentionScalingSquaredMultipliesTheScores) {
   const RotaryOptions plain{.scaling = RotaryScaling::yarn,
                             .factor = 4.0,
                             .original_max_seq_len = 64,
@@ -58,7 +58,7 @@ TEST(Rotary, MultipliesTheScoresByTheSquareOfYarnsAmplitude) {
   EXPECT_TRUE(close(with_amplitude->forward(x).output, with_scale->forward(x).output, 1e-6));
 }
 
-TEST(Rotary, ACastToAHalfTypeAndBackLosesNothing) {
+TEST(Rotary, CastToHalfDtypeAndBackIsLossless) {
   MultiheadAttention attention(MultiheadAttentionOptions(64, 1).bias(false).add(rotary()));
   const torch::NoGradGuard no_grad;
   for (auto& parameter : attention->parameters()) {
@@ -72,13 +72,13 @@ TEST(Rotary, ACastToAHalfTypeAndBackLosesNothing) {
   EXPECT_TRUE(close(attention->forward(x, late).output, before, 0.0));
 }
 
-TEST(Rotary, PrintsItsOptions) {
+TEST(Rotary, PrettyPrintShowsOptions) {
   EXPECT_EQ(printed(*Rotary(8)),
             "attend::Rotary(head_dim=8, rotary_dim=8, theta=10000, interleaved=false, "
             "scaling=none, factor=1)");
 }
 
-TEST(RotaryErrors, NameTheValueFound) {
+TEST(RotaryErrors, InvalidOptionsAndPositions) {
   EXPECT_THAT([] { MultiheadAttention(MultiheadAttentionOptions(6, 2).add(rotary())); },
               throws<c10::ValueError>("rotary_dim (3) must be even, positive and at most head_dim "
                                       "(3)"));

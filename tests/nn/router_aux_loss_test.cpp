@@ -1,4 +1,4 @@
-// The load-balancing loss of MixtureOfExperts (Fedus et al. 2021, equation 4).
+// Load-balancing loss of MixtureOfExperts (Fedus et al. 2021, equation 4).
 #include "attend/nn/mixture_of_experts.h"
 #include "support/close.h"
 #include "support/gradient.h"
@@ -16,7 +16,7 @@ MixtureOfExperts mixture_of(int64_t embed_dim, const ExpertsOptions& experts) {
       MixtureOptions(FeedForwardOptions(embed_dim).dim_feedforward(2), experts));
 }
 
-/// The equation for `probabilities` (tokens, N), number by number.
+/// Reference: equation 4 for `probabilities` (tokens, N), in plain loops.
 double balance_in_loops(const torch::Tensor& probabilities, int64_t top_k) {
   const int64_t tokens = probabilities.size(0);
   const int64_t num_experts = probabilities.size(1);
@@ -35,7 +35,7 @@ double balance_in_loops(const torch::Tensor& probabilities, int64_t top_k) {
   return static_cast<double>(num_experts) * sum;
 }
 
-TEST(BalanceLoss, EqualsItsEquation) {
+TEST(RouterAuxLoss, MatchesFormulaInRandomCases) {
   seed_afresh();
   for (int i = 0; i < 10; ++i) {
     const int64_t num_experts = draw(1, 6);
@@ -49,16 +49,16 @@ TEST(BalanceLoss, EqualsItsEquation) {
   }
 }
 
-TEST(BalanceLoss, IsOneForAPerfectlyBalancedRouter) {
+TEST(RouterAuxLoss, IsOneForABalancedRouter) {
   const torch::NoGradGuard no_grad;
   auto mixture = mixture_of(4, ExpertsOptions(4).num_experts_per_tok(2));
-  // Token t goes to the experts t and t + 1.
+  // Token t is routed to experts t and t + 1.
   mixture->router->weight.copy_(100 * (torch::eye(4) + torch::eye(4).roll(1, 0)));
   mixture(torch::eye(4).repeat({3, 1, 1}));
   EXPECT_NEAR(mixture->aux_loss.item<double>(), 1.0, 1e-6);
 }
 
-TEST(BalanceLoss, IsAllExpertsOverTheChosenWhenTheChoiceIsAlwaysTheSame) {
+TEST(RouterAuxLoss, IsNumExpertsOverTopKIfAllTokensChooseTheSameExperts) {
   const torch::NoGradGuard no_grad;
   auto mixture = mixture_of(4, ExpertsOptions(6).num_experts_per_tok(2));
   mixture->router->weight.zero_().slice(0, 0, 2).fill_(100.0);
@@ -66,7 +66,7 @@ TEST(BalanceLoss, IsAllExpertsOverTheChosenWhenTheChoiceIsAlwaysTheSame) {
   EXPECT_NEAR(mixture->aux_loss.item<double>(), 6.0 / 2.0, 1e-5);
 }
 
-TEST(BalanceLoss, IsZeroAndNotNanWithoutTokens) {
+TEST(RouterAuxLoss, IsZeroWithoutTokens) {
   auto mixture = mixture_of(4, ExpertsOptions(3));
   mixture(torch::zeros({2, 0, 4}));
   mixture->aux_loss.backward();
@@ -74,7 +74,7 @@ TEST(BalanceLoss, IsZeroAndNotNanWithoutTokens) {
   EXPECT_TRUE(close(mixture->router->weight.grad(), torch::zeros({3, 4}), 0.0));
 }
 
-TEST(BalanceLoss, IsThatOfTheLastForward) {
+TEST(RouterAuxLoss, IsUpdatedByEachForward) {
   auto mixture = mixture_of(4, ExpertsOptions(3));
   EXPECT_FALSE(mixture->aux_loss.defined());
   mixture(torch::randn({2, 5, 4}));
@@ -85,7 +85,7 @@ TEST(BalanceLoss, IsThatOfTheLastForward) {
   EXPECT_FALSE(copy->as<MixtureOfExperts>()->aux_loss.defined()) << "a clone has not run";
 }
 
-TEST(BalanceLoss, ItsGradientsEqualFiniteDifferences) {
+TEST(RouterAuxLoss, GradientsEqualFiniteDifferences) {
   torch::manual_seed(1);
   auto mixture = mixture_of(3, ExpertsOptions(4));
   mixture->to(torch::kDouble);
@@ -97,7 +97,7 @@ TEST(BalanceLoss, ItsGradientsEqualFiniteDifferences) {
   EXPECT_TRUE(gradients_match(loss, {mixture->router->weight, x}));
 }
 
-TEST(BalanceLoss, DescendingItBalancesASkewedRouter) {
+TEST(RouterAuxLoss, MinimizingItBalancesTheRouter) {
   torch::manual_seed(1);
   auto mixture = mixture_of(4, ExpertsOptions(4).num_experts_per_tok(1));
   {
@@ -119,7 +119,7 @@ TEST(BalanceLoss, DescendingItBalancesASkewedRouter) {
   EXPECT_LT(mixture->aux_loss.item<double>(), 1.1);
 }
 
-TEST(BalanceLoss, OfAModuleIsTheSumOverItsMixtures) {
+TEST(RouterAuxLoss, OfAModuleIsTheSumOverItsExpertLayers) {
   auto first = mixture_of(4, ExpertsOptions(3));
   auto second = mixture_of(4, ExpertsOptions(5));
   auto idle = mixture_of(4, ExpertsOptions(2));
@@ -132,7 +132,7 @@ TEST(BalanceLoss, OfAModuleIsTheSumOverItsMixtures) {
   EXPECT_TRUE(second->router->weight.grad().ne(0).any().item<bool>());
 }
 
-TEST(BalanceLoss, OfAModuleWithoutMixturesIsZero) {
+TEST(RouterAuxLoss, IsZeroForModulesWithoutExperts) {
   EXPECT_TRUE(close(router_aux_loss(*FeedForward(FeedForwardOptions(4))), torch::zeros({}), 0.0));
   EXPECT_TRUE(close(router_aux_loss(*mixture_of(4, 3)), torch::zeros({}), 0.0)) << "has not run";
 }

@@ -16,7 +16,7 @@ torch::Tensor self_attend(const SelfAttention& attention, const torch::Tensor& x
   return attention.ptr()->forward(x, args).output;
 }
 
-TEST(SelfAttention, WidthsDefaultToThatOfTheInput) {
+TEST(SelfAttention, WidthsDefaultToEmbedDim) {
   SelfAttention attention(SelfAttentionOptions(6));
   const auto [output, weights] =
       attention->forward(torch::randn({2, 3, 6}), {.need_weights = true});
@@ -25,14 +25,14 @@ TEST(SelfAttention, WidthsDefaultToThatOfTheInput) {
   EXPECT_EQ(attention->key->weight.sizes(), at::IntArrayRef({6, 6}));
 }
 
-TEST(SelfAttention, TakesOtherWidthsOfQueriesAndValues) {
+TEST(SelfAttention, SupportsOtherQueryAndValueWidths) {
   SelfAttention attention(SelfAttentionOptions(6).qk_dim(2).v_dim(5));
   EXPECT_EQ(self_attend(attention, torch::randn({2, 3, 6})).sizes(), at::IntArrayRef({2, 3, 5}));
   EXPECT_EQ(attention->query->weight.sizes(), at::IntArrayRef({2, 6}));
   EXPECT_EQ(attention->value->weight.sizes(), at::IntArrayRef({5, 6}));
 }
 
-TEST(SelfAttention, DividesTheScoresAsItsScaleSays) {
+TEST(SelfAttention, ScaleSetsTheDivisorOfTheScores) {
   torch::manual_seed(1);
   const auto x = torch::randn({3, 9});
   SelfAttention attention(SelfAttentionOptions(9).qk_dim(4));
@@ -62,7 +62,7 @@ TEST(SelfAttention, FullyMaskedRowGivesZeros) {
   EXPECT_TRUE(close(y.select(1, 0), torch::zeros({5, 3}), 0.0));
 }
 
-TEST(SelfAttention, ItsStateDictHasThesePublicNames) {
+TEST(SelfAttention, StateDictHasDocumentedKeys) {
   using testing::ElementsAre;
   EXPECT_THAT(state_names(*SelfAttention(SelfAttentionOptions(4))),
               ElementsAre("query.weight", "query.bias", "key.weight", "key.bias", "value.weight",
@@ -71,14 +71,15 @@ TEST(SelfAttention, ItsStateDictHasThesePublicNames) {
               ElementsAre("query.weight", "key.weight", "value.weight"));
 }
 
-TEST(SelfAttention, SurvivesCloneAndFile) {
+TEST(SelfAttention, CloneAndSaveLoadRoundTrip) {
   const auto options = SelfAttentionOptions(4).qk_dim(2).v_dim(3).scale(ScoreScale::none);
   const auto x = torch::randn({2, 3, 4});
-  expect_clone_and_file_keep(SelfAttention(options), SelfAttention(options),
-                             [&](const SelfAttention& module) { return self_attend(module, x); });
+  expect_clone_and_save_load_work(
+      SelfAttention(options), SelfAttention(options),
+      [&](const SelfAttention& module) { return self_attend(module, x); });
 }
 
-TEST(SelfAttention, WorksInFloat64) {
+TEST(SelfAttention, SupportsFloat64) {
   SelfAttention attention(SelfAttentionOptions(4));
   attention->to(torch::kDouble);
   const auto y = self_attend(attention, torch::randn({3, 4}, torch::kDouble), {.causal = true});
@@ -94,7 +95,7 @@ TEST(SelfAttention, GradientsEqualFiniteDifferences) {
       [&] { return self_attend(attention, leaves.back(), {.causal = true}); }, leaves));
 }
 
-TEST(SelfAttention, TracedAtOneSizeHoldsAtOthers) {
+TEST(SelfAttention, TraceGeneralizesToOtherSizes) {
   SelfAttention attention(SelfAttentionOptions(4).v_dim(3));
   freeze(*attention);
   const auto run = [&](const Tensors& x) { return self_attend(attention, x[0], {.causal = true}); };
@@ -104,13 +105,13 @@ TEST(SelfAttention, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST(SelfAttention, PrintsItsOptions) {
+TEST(SelfAttention, PrettyPrintShowsOptions) {
   EXPECT_THAT(printed(*SelfAttention(SelfAttentionOptions(4).v_dim(3).bias(false))),
               testing::StartsWith("attend::SelfAttention(embed_dim=4, qk_dim=4, v_dim=3, "
                                   "bias=false, scale=key_width)"));
 }
 
-TEST(SelfAttention, RefusesToAverageOneHead) {
+TEST(SelfAttention, AverageWeightsThrows) {
   SelfAttention attention(SelfAttentionOptions(4));
   const AttentionArgs args{.need_weights = true, .average_weights = true};
   EXPECT_THAT(
@@ -120,7 +121,7 @@ TEST(SelfAttention, RefusesToAverageOneHead) {
       throws<c10::ValueError>("average_weights (true) must be false"));
 }
 
-TEST(SelfAttention, ErrorsNameBothValues) {
+TEST(SelfAttention, ErrorMessagesNameTheValues) {
   SelfAttention attention(SelfAttentionOptions(4));
   EXPECT_THAT(
       [&] {

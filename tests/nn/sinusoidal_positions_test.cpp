@@ -9,13 +9,13 @@
 namespace attend {
 namespace {
 
-TEST(SinusoidalPositions, GivesWhatTheFunctionGives) {
+TEST(SinusoidalPositions, EqualsTheFunction) {
   SinusoidalPositions position(6);
   const auto steps = torch::arange(5);
   EXPECT_TRUE(close(position(steps), sinusoidal_positions(steps, 6), 0.0));
 }
 
-TEST(SinusoidalPositions, HasNoStateAndClones) {
+TEST(SinusoidalPositions, HasNoStateAndCanBeCloned) {
   SinusoidalPositions position(6);
   EXPECT_THAT(state_names(*position), testing::IsEmpty());
   const auto copy = std::dynamic_pointer_cast<SinusoidalPositionsImpl>(position->clone());
@@ -23,7 +23,7 @@ TEST(SinusoidalPositions, HasNoStateAndClones) {
   EXPECT_TRUE(close(copy->forward(steps), position(steps), 0.0));
 }
 
-TEST(SinusoidalPositions, TracedAtOneSizeHoldsAtOthers) {
+TEST(SinusoidalPositions, TraceGeneralizesToOtherSizes) {
   SinusoidalPositions position(6);
   const auto run = [&](const Tensors& x) { return position(positions_like(x[0], -1)); };
   const auto traced = trace(run, {torch::zeros({2, 3})});
@@ -31,11 +31,11 @@ TEST(SinusoidalPositions, TracedAtOneSizeHoldsAtOthers) {
   EXPECT_TRUE(close(traced({other}), run({other}), 0.0));
 }
 
-TEST(SinusoidalPositions, PrintsItsWidth) {
+TEST(SinusoidalPositions, PrettyPrintShowsEmbedDim) {
   EXPECT_EQ(printed(*SinusoidalPositions(6)), "attend::SinusoidalPositions(embed_dim=6)");
 }
 
-TEST(SinusoidalPositions, TheWidthMustBePositive) {
+TEST(SinusoidalPositions, NonPositiveEmbedDimThrows) {
   EXPECT_THAT([] { SinusoidalPositions(0); },
               throws<c10::ValueError>("embed_dim (0) must be positive"));
 }

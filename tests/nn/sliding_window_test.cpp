@@ -12,7 +12,7 @@
 namespace attend {
 namespace {
 
-/// (T, T), bool: true = less than `size` steps apart.
+/// Returns a bool mask (T, T), true = less than `size` tokens apart.
 torch::Tensor near_ones(int64_t length, int64_t size) {
   auto mask = torch::zeros({length, length}, torch::kBool);
   for (int64_t t = 0; t < length; ++t) {
@@ -21,11 +21,11 @@ torch::Tensor near_ones(int64_t length, int64_t size) {
   return mask;
 }
 
-TEST(SlidingWindow, EqualsLoopsOverRandomCases) {
+TEST(SlidingWindow, MatchesReferenceInRandomCases) {
   seed_afresh();
   for (int i = 0; i < 10; ++i) {
     const int64_t size = draw(1, 4);
-    auto attention = lively_attention(draw_attention_options().add(sliding_window(size)));
+    auto attention = randomized_attention(draw_attention_options().add(sliding_window(size)));
     const int64_t length = draw(1, 6);
     const bool causal = draw(0, 1) == 1;
     const auto x = torch::randn({2, length, attention->options.embed_dim()}, torch::kDouble);
@@ -36,9 +36,9 @@ TEST(SlidingWindow, EqualsLoopsOverRandomCases) {
   }
 }
 
-TEST(SlidingWindow, AndTheWindowOfTheCallHoldAtOnce) {
+TEST(SlidingWindow, CombinesWithTheWindowOfTheCall) {
   const auto options = MultiheadAttentionOptions(8, 2).add(sliding_window(3));
-  auto attention = lively_attention(options);
+  auto attention = randomized_attention(options);
   const auto x = torch::randn({2, 6, 8}, torch::kDouble);
   const auto seen = [&](int64_t window) {
     const AttentionArgs args{.sliding_window = window, .need_weights = true};
@@ -49,15 +49,15 @@ TEST(SlidingWindow, AndTheWindowOfTheCallHoldAtOnce) {
   EXPECT_TRUE(seen(2).equal(near_ones(6, 2)));
 }
 
-TEST(SlidingWindow, HasNothingToLearn) {
+TEST(SlidingWindow, HasNoParameters) {
   EXPECT_THAT(state_names(*SlidingWindow(128)), testing::IsEmpty());
 }
 
-TEST(SlidingWindow, PrintsItsSize) {
+TEST(SlidingWindow, PrettyPrintShowsTheWindow) {
   EXPECT_THAT(printed(*SlidingWindow(128)), testing::StartsWith("attend::SlidingWindow(size=128)"));
 }
 
-TEST(SlidingWindowErrors, NameTheSize) {
+TEST(SlidingWindowErrors, NonPositiveWindow) {
   EXPECT_THAT([] { SlidingWindow(0); },
               throws<c10::ValueError>("sliding_window (0) must be positive"));
 }

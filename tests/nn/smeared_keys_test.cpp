@@ -12,8 +12,8 @@
 namespace attend {
 namespace {
 
-/// Each key mixed with the one before, in loops; `joined` (B, S): whether those two belong
-/// together.
+/// Reference: mixes each key with the previous one. `joined` (B, S): true = mix with the previous
+/// key.
 torch::Tensor smeared(const torch::Tensor& key, const torch::Tensor& logits,
                       const std::vector<std::vector<bool>>& joined) {
   auto result = key.clone();  // (B, H, S, D)
@@ -39,10 +39,10 @@ torch::Tensor in_loops(const MultiheadAttention& attention, const torch::Tensor&
 
 using Joined = std::vector<std::vector<bool>>;
 
-TEST(SmearedKeys, EqualLoopsOverRandomCases) {
+TEST(SmearedKeys, MatchReferenceInRandomCases) {
   seed_afresh();
   for (int i = 0; i < 10; ++i) {
-    auto attention = lively_attention(draw_attention_options().add(smeared_keys()));
+    auto attention = randomized_attention(draw_attention_options().add(smeared_keys()));
     const int64_t length = draw(1, 5);
     const auto x = torch::randn({2, length, attention->options.embed_dim()}, torch::kDouble);
     const Joined all(2, std::vector<bool>(static_cast<std::size_t>(length), true));
@@ -54,11 +54,11 @@ TEST(SmearedKeys, EqualLoopsOverRandomCases) {
 
 struct SmearedKeysNeighbours : FixedSeed, testing::Test {
   MultiheadAttention attention =
-      lively_attention(MultiheadAttentionOptions(8, 4).num_kv_heads(2).add(smeared_keys()));
+      randomized_attention(MultiheadAttentionOptions(8, 4).num_kv_heads(2).add(smeared_keys()));
   torch::Tensor x = torch::randn({2, 5, 8}, torch::kDouble);
 };
 
-TEST_F(SmearedKeysNeighbours, AreNotPadding) {
+TEST_F(SmearedKeysNeighbours, PaddingIsSkipped) {
   const auto valid =
       torch::tensor({{false, false, true, true, true}, {true, true, true, true, false}});
   const AttentionArgs args{.key_mask = valid, .causal = true};
@@ -67,7 +67,7 @@ TEST_F(SmearedKeysNeighbours, AreNotPadding) {
       close(attention->forward(x, args).output, in_loops(attention, x, args, joined), 1e-10));
 }
 
-TEST_F(SmearedKeysNeighbours, AreOfTheSameDocument) {
+TEST_F(SmearedKeysNeighbours, OtherDocumentsAreSkipped) {
   const AttentionArgs args{.segments = torch::tensor({{0, 0, 1, 1, 2}, {3, 3, 3, 4, 4}}),
                            .causal = true};
   const Joined joined{{false, true, false, true, false}, {false, true, true, false, true}};
@@ -75,7 +75,7 @@ TEST_F(SmearedKeysNeighbours, AreOfTheSameDocument) {
       close(attention->forward(x, args).output, in_loops(attention, x, args, joined), 1e-10));
 }
 
-TEST_F(SmearedKeysNeighbours, AreFoundInACache) {
+TEST_F(SmearedKeysNeighbours, AreReadFromTheKvCache) {
   const torch::NoGradGuard no_grad;
   const AttentionArgs causal{.causal = true};
   const auto expected = attention->forward(x, causal).output;
@@ -88,7 +88,7 @@ TEST_F(SmearedKeysNeighbours, AreFoundInACache) {
   EXPECT_TRUE(close(torch::cat(pieces, 1), expected, 1e-10));
 }
 
-TEST_F(SmearedKeysNeighbours, AreFoundInACacheOfUnequalRows) {
+TEST_F(SmearedKeysNeighbours, AreReadFromAKvCacheWithUnequalRows) {
   const torch::NoGradGuard no_grad;
   const AttentionArgs causal{.causal = true};
   const auto first = attention->forward(x.narrow(0, 0, 1).narrow(1, 2, 3), causal).output;
@@ -102,7 +102,7 @@ TEST_F(SmearedKeysNeighbours, AreFoundInACacheOfUnequalRows) {
   EXPECT_TRUE(close(last[1][0], second[0][4], 1e-10));
 }
 
-TEST_F(SmearedKeysNeighbours, AreMissedInACacheThatHasDroppedThem) {
+TEST_F(SmearedKeysNeighbours, EvictedFromTheKvCacheThrow) {
   const torch::NoGradGuard no_grad;
   const AttentionArgs near{.causal = true, .sliding_window = 2};
   KvCache cache(KvCacheOptions(1, 2, 2, 2, 2).sliding_window(2).dtype(torch::kDouble));
@@ -115,17 +115,17 @@ TEST_F(SmearedKeysNeighbours, AreMissedInACacheThatHasDroppedThem) {
   EXPECT_THAT([&] { step(2); }, throws<c10::ValueError>("found a cache that has dropped some"));
 }
 
-TEST(SmearedKeys, BeginAsHalvesUnderThisPublicName) {
+TEST(SmearedKeys, AreInitializedToOneHalfWithKeyLogits) {
   SmearedKeys part(3);
   EXPECT_THAT(state_names(*part), testing::ElementsAre("logits"));
   EXPECT_TRUE(close(part->logits, torch::zeros({3}), 0.0));
 }
 
-TEST(SmearedKeys, PrintTheirHeads) {
+TEST(SmearedKeys, PrettyPrintShowsNumKvHeads) {
   EXPECT_THAT(printed(*SmearedKeys(2)), testing::StartsWith("attend::SmearedKeys(num_kv_heads=2)"));
 }
 
-TEST(SmearedKeysErrors, NameTheHeads) {
+TEST(SmearedKeysErrors, NonPositiveNumKvHeads) {
   EXPECT_THAT([] { SmearedKeys(0); }, throws<c10::ValueError>("num_kv_heads (0) must be positive"));
 }
 

@@ -11,7 +11,7 @@
 namespace attend {
 namespace {
 
-/// What turns the scores query * key * scale into capped ones when it is added to them, in loops.
+/// Reference: the bias that turns the scores query * key * scale into capped scores.
 torch::Tensor bias_that_caps(const torch::Tensor& query, const torch::Tensor& key, double scale,
                              double cap) {
   auto bias =
@@ -30,11 +30,11 @@ torch::Tensor bias_that_caps(const torch::Tensor& query, const torch::Tensor& ke
   return bias;
 }
 
-TEST(SoftCap, EqualsLoopsOverRandomCases) {
+TEST(SoftCap, MatchesReferenceInRandomCases) {
   seed_afresh();
   for (int i = 0; i < 10; ++i) {
     const double cap = static_cast<double>(draw(1, 4)) / 2;
-    auto attention = lively_attention(draw_attention_options().add(soft_cap(cap)));
+    auto attention = randomized_attention(draw_attention_options().add(soft_cap(cap)));
     const int64_t length = draw(1, 4);
     const auto x = torch::randn({2, length, attention->options.embed_dim()}, torch::kDouble);
     const auto [q, k, v] = project_heads(attention, x);
@@ -45,15 +45,15 @@ TEST(SoftCap, EqualsLoopsOverRandomCases) {
   }
 }
 
-TEST(SoftCap, HasNothingToLearn) {
+TEST(SoftCap, HasNoParameters) {
   EXPECT_THAT(state_names(*SoftCap(50.0)), testing::IsEmpty());
 }
 
-TEST(SoftCap, PrintsItsCap) {
+TEST(SoftCap, PrettyPrintShowsTheCap) {
   EXPECT_THAT(printed(*SoftCap(50.0)), testing::StartsWith("attend::SoftCap(cap=50)"));
 }
 
-TEST(SoftCapErrors, NameTheCap) {
+TEST(SoftCapErrors, NonPositiveCap) {
   EXPECT_THAT([] { SoftCap(0.0); }, throws<c10::ValueError>("soft_cap (0) must be positive"));
   EXPECT_THAT([] { SoftCap(NAN); }, throws<c10::ValueError>("soft_cap (nan) must be positive"));
 }

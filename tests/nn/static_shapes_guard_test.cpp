@@ -6,7 +6,7 @@
 namespace attend {
 namespace {
 
-TEST(StaticShapesGuard, AreWantedWhileOneIsAlive) {
+TEST(StaticShapesGuard, IsActiveWithinItsScope) {
   EXPECT_FALSE(StaticShapesGuard::wanted());
   {
     const StaticShapesGuard outer;
@@ -17,7 +17,7 @@ TEST(StaticShapesGuard, AreWantedWhileOneIsAlive) {
   EXPECT_FALSE(StaticShapesGuard::wanted());
 }
 
-TEST(StaticShapesGuard, LeaveWhatAMixtureOfExpertsGives) {
+TEST(StaticShapesGuard, DoesNotChangeTheOutputOfMixtureOfExperts) {
   MixtureOfExperts mixture(MixtureOfExpertsOptions(8, 4));
   for (const auto& shape : {std::vector<int64_t>{2, 5, 8}, {3, 8}, {0, 8}}) {
     const auto x = torch::randn(shape);

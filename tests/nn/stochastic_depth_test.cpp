@@ -12,7 +12,7 @@ struct StochasticDepthTest : FixedSeed, testing::Test {
   StochasticDepth drop{0.25};
 };
 
-TEST_F(StochasticDepthTest, DropsWholeSequencesAndScalesThoseThatStay) {
+TEST_F(StochasticDepthTest, DropsWholeSequencesAndRescalesTheOthers) {
   const auto x = torch::randn({200, 3, 4});
   const auto y = drop(x);
   int64_t dropped = 0;
@@ -21,11 +21,11 @@ TEST_F(StochasticDepthTest, DropsWholeSequencesAndScalesThoseThatStay) {
     if (gone) ++dropped;
     EXPECT_TRUE(gone || close(y[b], x[b] / 0.75, 1e-6)) << "sequence " << b;
   }
-  EXPECT_GT(dropped, 20);  // 50 to expect, give or take 6
+  EXPECT_GT(dropped, 20);  // expected 50, standard deviation 6
   EXPECT_LT(dropped, 80);
 }
 
-TEST_F(StochasticDepthTest, KeepsTheMean) {
+TEST_F(StochasticDepthTest, PreservesTheMean) {
   for (const auto dtype : {torch::kFloat, torch::kDouble}) {
     const auto y = drop(torch::ones({40000, 1, 1}, dtype));
     EXPECT_NEAR(y.mean().item<double>(), 1.0, 0.02);  // its standard deviation is 0.003
@@ -45,7 +45,7 @@ TEST_F(StochasticDepthTest, DropsAnUnbatchedSequenceAsAWhole) {
   EXPECT_LT(dropped, 80);
 }
 
-TEST_F(StochasticDepthTest, DoesNothingInEvalOrWithProbabilityZero) {
+TEST_F(StochasticDepthTest, IsTheIdentityInEvalModeOrWithProbabilityZero) {
   const auto x = torch::randn({50, 3, 4});
   EXPECT_TRUE(close(StochasticDepth(0.0)(x), x, 0.0));
   drop->eval();
@@ -54,14 +54,14 @@ TEST_F(StochasticDepthTest, DoesNothingInEvalOrWithProbabilityZero) {
   EXPECT_TRUE(close(trace(run, {torch::randn({2, 3, 4})})({x}), x, 0.0));
 }
 
-TEST_F(StochasticDepthTest, AnElementOfADroppedSequenceHasNoGradient) {
+TEST_F(StochasticDepthTest, DroppedSequencesHaveZeroGradients) {
   const auto x = torch::randn({50, 3, 4}).requires_grad_();
   const auto y = drop(x);
   y.sum().backward();
   EXPECT_TRUE(close(x.grad(), y.ne(0) / 0.75, 1e-6));
 }
 
-TEST_F(StochasticDepthTest, KeepsShapeAndDtype) {
+TEST_F(StochasticDepthTest, PreservesShapeAndDtype) {
   for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
     for (const auto& x : {torch::randn({2, 3, 4}), torch::randn({0, 3, 4}), torch::randn({2, 0, 4}),
                           torch::randn({0, 4})}) {
@@ -72,12 +72,12 @@ TEST_F(StochasticDepthTest, KeepsShapeAndDtype) {
   }
 }
 
-TEST_F(StochasticDepthTest, AClonePrintsItsProbabilityToo) {
+TEST_F(StochasticDepthTest, CloneHasTheSameProbability) {
   EXPECT_EQ(printed(*drop->clone()), "attend::StochasticDepth(probability=0.25)");
   EXPECT_TRUE(state_names(*drop).empty());
 }
 
-TEST_F(StochasticDepthTest, RefusesAProbabilityOutOfRange) {
+TEST_F(StochasticDepthTest, ProbabilityOutOfRangeThrows) {
   EXPECT_THAT([] { StochasticDepth(1.0); },
               throws<c10::ValueError>("probability (1) must be in [0, 1)"));
   EXPECT_THAT([] { StochasticDepth(-0.1); },

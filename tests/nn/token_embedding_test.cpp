@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(, TokenEmbeddingTest,
                                          Positions::sinusoidal),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
-TEST_P(TokenEmbeddingTest, AddsATokensVectorAndThatOfItsPosition) {
+TEST_P(TokenEmbeddingTest, AddsTokenAndPositionEmbeddings) {
   const auto y = embedding(tokens);
   ASSERT_EQ(y.sizes(), at::IntArrayRef({3, 4, 6}));
   auto position = torch::zeros({4, 6});
@@ -48,23 +48,23 @@ TEST_P(TokenEmbeddingTest, UnbatchedEqualsBatched) {
   EXPECT_TRUE(close(embedding(tokens[1]), embedding(tokens)[1], 0.0));
 }
 
-TEST_P(TokenEmbeddingTest, TakesNoBatchAndNoTokens) {
+TEST_P(TokenEmbeddingTest, SupportsEmptyBatchAndEmptySequence) {
   EXPECT_EQ(embedding(draw_tokens({0, 4})).sizes(), at::IntArrayRef({0, 4, 6}));
   EXPECT_EQ(embedding(draw_tokens({3, 0})).sizes(), at::IntArrayRef({3, 0, 6}));
   EXPECT_EQ(embedding(draw_tokens({0})).sizes(), at::IntArrayRef({0, 6}));
 }
 
-TEST_P(TokenEmbeddingTest, TakesInt32Tokens) {
+TEST_P(TokenEmbeddingTest, SupportsInt32Tokens) {
   EXPECT_TRUE(close(embedding(tokens.to(torch::kInt)), embedding(tokens), 0.0));
 }
 
-TEST_P(TokenEmbeddingTest, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(embedding, TokenEmbedding(options()),
-                             [&](TokenEmbedding module) { return module(tokens); });
+TEST_P(TokenEmbeddingTest, CloneAndSaveLoadRoundTrip) {
+  expect_clone_and_save_load_work(embedding, TokenEmbedding(options()),
+                                  [&](TokenEmbedding module) { return module(tokens); });
 }
 
-// A clone whose forward still read the original's positions would pass unseen otherwise.
-TEST_P(TokenEmbeddingTest, AClonesPositionsAreItsOwn) {
+// Detects a clone whose forward uses the positions of the original.
+TEST_P(TokenEmbeddingTest, CloneHasItsOwnPositions) {
   const auto copy = std::dynamic_pointer_cast<TokenEmbeddingImpl>(embedding->clone());
   const auto before = embedding(tokens);
   const torch::NoGradGuard no_grad;
@@ -72,14 +72,14 @@ TEST_P(TokenEmbeddingTest, AClonesPositionsAreItsOwn) {
   EXPECT_TRUE(close(copy->forward(tokens), before, 0.0));
 }
 
-TEST_P(TokenEmbeddingTest, WorksInFloat64AndBfloat16) {
+TEST_P(TokenEmbeddingTest, SupportsFloat64AndBfloat16) {
   for (const auto dtype : {torch::kDouble, torch::kBFloat16}) {
     embedding->to(dtype);
     EXPECT_EQ(embedding(tokens).scalar_type(), dtype);
   }
 }
 
-TEST_P(TokenEmbeddingTest, TracedAtOneSizeHoldsAtOthers) {
+TEST_P(TokenEmbeddingTest, TraceGeneralizesToOtherSizes) {
   freeze(*embedding);
   const auto run = [&](const Tensors& x) { return embedding(x[0]); };
   const auto traced = trace(run, {draw_tokens({2, 3})});
@@ -88,21 +88,21 @@ TEST_P(TokenEmbeddingTest, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST_P(TokenEmbeddingTest, DropsElementsOnlyWhileTraining) {
+TEST_P(TokenEmbeddingTest, DropoutIsActiveInTrainingOnly) {
   TokenEmbedding dropping(options().dropout(0.5));
   EXPECT_FALSE(torch::allclose(dropping(tokens), dropping(tokens)));
   dropping->eval();
   EXPECT_TRUE(close(dropping(tokens), dropping(tokens), 0.0));
 }
 
-TEST_P(TokenEmbeddingTest, PrintsItsOptions) {
+TEST_P(TokenEmbeddingTest, PrettyPrintShowsOptions) {
   const auto start =
       "attend::TokenEmbedding(vocab_size=10, embed_dim=6, max_seq_len=5, positions=" +
       std::string(to_string(GetParam())) + ", dropout=0)";
   EXPECT_THAT(printed(*embedding), testing::StartsWith(start));
 }
 
-TEST(TokenEmbedding, ItsStateDictHasThesePublicNames) {
+TEST(TokenEmbedding, StateDictHasDocumentedKeys) {
   const auto names = [](Positions positions) {
     return state_names(*TokenEmbedding(TokenOptions(10, 6, 5).positions(positions)));
   };
@@ -111,7 +111,7 @@ TEST(TokenEmbedding, ItsStateDictHasThesePublicNames) {
   EXPECT_THAT(names(Positions::none), testing::ElementsAre("token.weight"));
 }
 
-TEST(TokenEmbeddingErrors, NameTheTokenOrThePositionOutOfRange) {
+TEST(TokenEmbeddingErrors, TokenOrPositionOutOfRange) {
   TokenEmbedding embedding(TokenOptions(10, 6, 5));
   const auto tokens = torch::tensor({{1, 2, 9}});
   EXPECT_THAT([&] { embedding(tokens + 1); },
@@ -130,7 +130,7 @@ TEST(TokenEmbeddingErrors, NameTheTokenOrThePositionOutOfRange) {
               throws<c10::TypeError>("positions must be integers, found Float"));
 }
 
-TEST(TokenEmbeddingErrors, NameBothValues) {
+TEST(TokenEmbeddingErrors, ShapesDtypesAndOptions) {
   TokenEmbedding embedding(TokenOptions(10, 6, 5));
   EXPECT_THAT(
       [&] {

@@ -15,8 +15,8 @@ using testing::ElementsAre;
 using testing::Pair;
 
 constexpr auto kHidden = ParameterRole::hidden_matrix;
-constexpr auto kDecayed = ParameterRole::decay;
-constexpr auto kUndecayed = ParameterRole::no_decay;
+constexpr auto kDecay = ParameterRole::decay;
+constexpr auto kNoDecay = ParameterRole::no_decay;
 
 std::vector<std::pair<std::string, ParameterRole>> roles_in(const torch::nn::Module& module) {
   std::vector<std::pair<std::string, ParameterRole>> roles;
@@ -27,20 +27,20 @@ std::vector<std::pair<std::string, ParameterRole>> roles_in(const torch::nn::Mod
   return roles;
 }
 
-TEST(TrainedParameters, OfABlockAreHiddenMatricesAndUndecayedOnes) {
+TEST(TrainableParameters, BlockHasHiddenMatricesAndNoDecayVectors) {
   const TransformerBlock block(8, 2);
   EXPECT_THAT(
       roles_in(*block),
-      ElementsAre(Pair("attention.qkv.weight", kHidden), Pair("attention.qkv.bias", kUndecayed),
-                  Pair("attention.out.weight", kHidden), Pair("attention.out.bias", kUndecayed),
-                  Pair("norm1.weight", kUndecayed), Pair("norm1.bias", kUndecayed),
-                  Pair("feed_forward.up.weight", kHidden), Pair("feed_forward.up.bias", kUndecayed),
+      ElementsAre(Pair("attention.qkv.weight", kHidden), Pair("attention.qkv.bias", kNoDecay),
+                  Pair("attention.out.weight", kHidden), Pair("attention.out.bias", kNoDecay),
+                  Pair("norm1.weight", kNoDecay), Pair("norm1.bias", kNoDecay),
+                  Pair("feed_forward.up.weight", kHidden), Pair("feed_forward.up.bias", kNoDecay),
                   Pair("feed_forward.down.weight", kHidden),
-                  Pair("feed_forward.down.bias", kUndecayed), Pair("norm2.weight", kUndecayed),
-                  Pair("norm2.bias", kUndecayed)));
+                  Pair("feed_forward.down.bias", kNoDecay), Pair("norm2.weight", kNoDecay),
+                  Pair("norm2.bias", kNoDecay)));
 }
 
-TEST(TrainedParameters, OfTablesNormsAndMoreDimensionsAreNoHiddenMatrices) {
+TEST(TrainableParameters, EmbeddingsNormsAndHigherDimensionsAreNotHiddenMatrices) {
   torch::nn::Module module;
   module.register_module("table", torch::nn::Embedding(3, 2));
   module.register_module("bag", torch::nn::EmbeddingBag(3, 2));
@@ -48,27 +48,26 @@ TEST(TrainedParameters, OfTablesNormsAndMoreDimensionsAreNoHiddenMatrices) {
   module.register_parameter("cube", torch::zeros({2, 2, 2}));
   module.register_parameter("matrix", torch::zeros({2, 2}));
   module.register_parameter("scalar", torch::zeros({}));
-  EXPECT_THAT(
-      roles_in(module),
-      ElementsAre(Pair("cube", kDecayed), Pair("matrix", kHidden), Pair("scalar", kUndecayed),
-                  Pair("table.weight", kDecayed), Pair("bag.weight", kDecayed),
-                  Pair("norm.weight", kUndecayed), Pair("norm.bias", kUndecayed)));
+  EXPECT_THAT(roles_in(module),
+              ElementsAre(Pair("cube", kDecay), Pair("matrix", kHidden), Pair("scalar", kNoDecay),
+                          Pair("table.weight", kDecay), Pair("bag.weight", kDecay),
+                          Pair("norm.weight", kNoDecay), Pair("norm.bias", kNoDecay)));
 }
 
-TEST(TrainedParameters, OfAHeadAreNoHiddenMatricesHoweverDeepItStands) {
+TEST(TrainableParameters, HeadIsNotAHiddenMatrixAtAnyDepth) {
   const auto inner = std::make_shared<torch::nn::Module>();
   inner->register_module("head", torch::nn::Linear(2, 3));
   inner->register_module("overhead", torch::nn::Linear(2, 3));
   torch::nn::Module outer;
   outer.register_module("model", inner);
-  EXPECT_EQ(roles_in(*inner).at(0), std::pair(std::string("head.weight"), kDecayed));
+  EXPECT_EQ(roles_in(*inner).at(0), std::pair(std::string("head.weight"), kDecay));
   EXPECT_THAT(
       roles_in(outer),
-      ElementsAre(Pair("model.head.weight", kDecayed), Pair("model.head.bias", kUndecayed),
-                  Pair("model.overhead.weight", kHidden), Pair("model.overhead.bias", kUndecayed)));
+      ElementsAre(Pair("model.head.weight", kDecay), Pair("model.head.bias", kNoDecay),
+                  Pair("model.overhead.weight", kHidden), Pair("model.overhead.bias", kNoDecay)));
 }
 
-TEST(TrainedParameters, HoldASharedOneOnceAndAsATableIfItIsOneAnywhere) {
+TEST(TrainableParameters, SharedParameterOccursOnceAndIsAnEmbeddingIfUsedAsOne) {
   const auto shared = torch::zeros({3, 4});
   torch::nn::Module module;
   for (const auto* name : {"first", "again"}) {
@@ -79,10 +78,10 @@ TEST(TrainedParameters, HoldASharedOneOnceAndAsATableIfItIsOneAnywhere) {
   EXPECT_THAT(roles_in(module), ElementsAre(Pair("first.weight", kHidden)));
   const auto options = torch::nn::EmbeddingOptions(3, 4)._weight(shared);
   module.register_module("table", torch::nn::Embedding(options));
-  EXPECT_THAT(roles_in(module), ElementsAre(Pair("first.weight", kDecayed)));
+  EXPECT_THAT(roles_in(module), ElementsAre(Pair("first.weight", kDecay)));
 }
 
-TEST(TrainedParameters, HoldNoFrozenOne) {
+TEST(TrainableParameters, FrozenParametersAreExcluded) {
   TransformerBlock block(8, 2);
   freeze(*block->attention);
   EXPECT_EQ(roles_in(*block).front().first, "norm1.weight");

@@ -1,4 +1,4 @@
-// A TransformerBlock whose feed-forward is a mixture of experts.
+// TransformerBlock with a mixture of experts as its feed-forward.
 #include "attend/nn/transformer_block.h"
 #include "support/close.h"
 #include "support/gradient.h"
@@ -20,12 +20,12 @@ TransformerBlockOptions experts_block_options(int64_t embed_dim, int64_t dim_fee
   return options;
 }
 
-struct BlockOfExperts : FixedSeed, testing::Test {
+struct TransformerBlockWithExperts : FixedSeed, testing::Test {
   TransformerBlock block{experts_block_options(8, 5)};
   torch::Tensor x = torch::randn({2, 5, 8});
 };
 
-TEST_F(BlockOfExperts, SendsWhatEntersItsSecondBranchThroughTheMixture) {
+TEST_F(TransformerBlockWithExperts, SecondBranchIsTheMixtureOfExperts) {
   const auto norm = [&](const char* name, const torch::Tensor& in) {
     return block->named_children()[name]->as<LayerNorm>()->forward(in);
   };
@@ -35,7 +35,7 @@ TEST_F(BlockOfExperts, SendsWhatEntersItsSecondBranchThroughTheMixture) {
   EXPECT_TRUE(close(block->forward(x), expected, 1e-6));
 }
 
-TEST_F(BlockOfExperts, ItsFeedForwardOptionsAreThoseOfEachExpert) {
+TEST_F(TransformerBlockWithExperts, FeedForwardOptionsApplyToEachExpert) {
   const auto mixture = block->feed_forward.get<MixtureOfExperts>();
   EXPECT_EQ(mixture->experts->size(), 3U);
   for (const auto& child : *mixture->experts) {
@@ -45,7 +45,7 @@ TEST_F(BlockOfExperts, ItsFeedForwardOptionsAreThoseOfEachExpert) {
   }
 }
 
-TEST_F(BlockOfExperts, ItsStateDictHasThesePublicNames) {
+TEST_F(TransformerBlockWithExperts, StateDictHasDocumentedKeys) {
   auto options = experts_block_options(8, 5);
   options.experts(1);
   options.experts()->num_experts_per_tok(1);
@@ -57,14 +57,14 @@ TEST_F(BlockOfExperts, ItsStateDictHasThesePublicNames) {
                   "feed_forward.experts.0.down.weight", "norm2.weight", "norm2.bias"));
 }
 
-TEST_F(BlockOfExperts, ItsBalanceLossReachesTheRouter) {
+TEST_F(TransformerBlockWithExperts, AuxLossHasAGradientForTheRouter) {
   block->forward(x);
   router_aux_loss(*block).backward();
   const auto router = block->feed_forward.get<MixtureOfExperts>()->router;
   EXPECT_TRUE(router->weight.grad().ne(0).any().item<bool>());
 }
 
-TEST_F(BlockOfExperts, GradientsEqualFiniteDifferences) {
+TEST_F(TransformerBlockWithExperts, GradientsEqualFiniteDifferences) {
   TransformerBlock small(experts_block_options(4, 3));
   small->to(torch::kDouble);
   auto leaves = small->parameters();
@@ -73,12 +73,12 @@ TEST_F(BlockOfExperts, GradientsEqualFiniteDifferences) {
       gradients_match([&] { return small->forward(leaves.back(), {.causal = true}); }, leaves));
 }
 
-TEST_F(BlockOfExperts, SurvivesCloneAndFile) {
+TEST_F(TransformerBlockWithExperts, CloneAndSaveLoadRoundTrip) {
   const auto run = [&](TransformerBlock module) { return module->forward(x, {.causal = true}); };
-  expect_clone_and_file_keep(block, TransformerBlock(experts_block_options(8, 5)), run);
+  expect_clone_and_save_load_work(block, TransformerBlock(experts_block_options(8, 5)), run);
 }
 
-TEST_F(BlockOfExperts, TracedAtOneSizeHoldsAtOthers) {
+TEST_F(TransformerBlockWithExperts, TraceGeneralizesToOtherSizes) {
   freeze(*block);
   const auto run = [&](const Tensors& in) { return block->forward(in[0], {.causal = true}); };
   const auto traced = trace(run, {torch::randn({2, 3, 8})});
@@ -87,7 +87,7 @@ TEST_F(BlockOfExperts, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST_F(BlockOfExperts, RefusesMoreChoicesThanExperts) {
+TEST_F(TransformerBlockWithExperts, MoreExpertsPerTokenThanExpertsThrows) {
   auto options = experts_block_options(8, 5);
   options.experts(ExpertsOptions(2).num_experts_per_tok(3));
   EXPECT_THAT([&] { TransformerBlock{options}; },

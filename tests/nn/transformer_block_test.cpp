@@ -10,12 +10,12 @@
 #include "support/throws.h"
 #include "support/trace.h"
 
-// That a block computes what its norm orders say stands in seeds/block_order_test.cpp; a block of
-// experts in transformer_block_experts_test.cpp.
+// Norm orders are tested in seeds/block_order_test.cpp, blocks with experts in
+// transformer_block_experts_test.cpp.
 namespace attend {
 namespace {
 
-using BlockKind = std::tuple<NormOrder, std::string>;  // the order, and the norm
+using BlockKind = std::tuple<NormOrder, std::string>;  // norm order and norm
 
 struct TransformerBlockTest : FixedSeed, testing::TestWithParam<BlockKind> {
   static TransformerBlockOptions options(int64_t embed_dim = 8) {
@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(, TransformerBlockTest,
                                   std::get<1>(test.param);
                          });
 
-TEST_P(TransformerBlockTest, PassesTheMaskOnToItsAttention) {
+TEST_P(TransformerBlockTest, PassesTheMaskToItsAttention) {
   const AttentionArgs args{.mask = torch::rand({5, 5}) > 0.5, .causal = true};
   AttentionRecorder recorder;
   block->forward(x, args);
@@ -48,7 +48,7 @@ TEST_P(TransformerBlockTest, PassesTheMaskOnToItsAttention) {
   EXPECT_TRUE(torch::equal(weights > 0, allowed.expand({2, 2, 5, 5})));
 }
 
-// The next two in float64, since norms make differences of rounding larger.
+// The next two tests use float64, since norms amplify rounding errors.
 TEST_P(TransformerBlockTest, NeedWeightsHasNoEffect) {
   block->to(torch::kDouble);
   x = x.to(torch::kDouble);
@@ -62,13 +62,13 @@ TEST_P(TransformerBlockTest, UnbatchedEqualsBatched) {
   EXPECT_TRUE(close(block->forward(x[1], causal), block->forward(x, causal)[1], 1e-12));
 }
 
-TEST_P(TransformerBlockTest, TakesNoBatchNoStepsAndOneStep) {
+TEST_P(TransformerBlockTest, SupportsEmptyInputsAndOneToken) {
   for (const auto& input : {x.narrow(0, 0, 0), x.narrow(1, 0, 0), x.narrow(1, 0, 1)}) {
     EXPECT_EQ(block->forward(input, {.causal = true}).sizes(), input.sizes());
   }
 }
 
-TEST_P(TransformerBlockTest, AFullyMaskedRowStaysFinite) {
+TEST_P(TransformerBlockTest, FullyMaskedRowsStayFinite) {
   auto mask = torch::ones({5, 5}, torch::kBool);
   mask[0].fill_(false);
   x.requires_grad_();
@@ -81,7 +81,7 @@ TEST_P(TransformerBlockTest, AFullyMaskedRowStaysFinite) {
   }
 }
 
-TEST_P(TransformerBlockTest, DropsBranchesOnlyWhileTraining) {
+TEST_P(TransformerBlockTest, DropoutIsActiveInTrainingOnly) {
   auto with_dropout = options();
   with_dropout.residual().dropout(0.5);
   TransformerBlock dropping(with_dropout);
@@ -101,13 +101,13 @@ TEST_P(TransformerBlockTest, GradientsEqualFiniteDifferences) {
       gradients_match([&] { return small->forward(leaves.back(), {.causal = true}); }, leaves));
 }
 
-TEST_P(TransformerBlockTest, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(block, TransformerBlock(options()), [&](TransformerBlock module) {
+TEST_P(TransformerBlockTest, CloneAndSaveLoadRoundTrip) {
+  expect_clone_and_save_load_work(block, TransformerBlock(options()), [&](TransformerBlock module) {
     return module->forward(x, {.causal = true});
   });
 }
 
-TEST_P(TransformerBlockTest, TracedAtOneSizeHoldsAtOthers) {
+TEST_P(TransformerBlockTest, TraceGeneralizesToOtherSizes) {
   freeze(*block);
   const auto run = [&](const Tensors& in) { return block->forward(in[0], {.causal = true}); };
   const auto traced = trace(run, {torch::randn({2, 3, 8})});
@@ -116,14 +116,14 @@ TEST_P(TransformerBlockTest, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST_P(TransformerBlockTest, WorksInFloat64AndBfloat16) {
+TEST_P(TransformerBlockTest, SupportsFloat64AndBfloat16) {
   for (const auto dtype : {torch::kDouble, torch::kBFloat16}) {
     block->to(dtype);
     EXPECT_EQ(block->forward(x.to(dtype)).scalar_type(), dtype);
   }
 }
 
-TEST(TransformerBlock, ItsStateDictHasThesePublicNames) {
+TEST(TransformerBlock, StateDictHasDocumentedKeys) {
   EXPECT_THAT(state_names(*TransformerBlock(8, 2)),
               testing::ElementsAre("attention.qkv.weight", "attention.qkv.bias",
                                    "attention.out.weight", "attention.out.bias", "norm1.weight",
@@ -132,7 +132,7 @@ TEST(TransformerBlock, ItsStateDictHasThesePublicNames) {
                                    "norm2.weight", "norm2.bias"));
 }
 
-TEST(TransformerBlock, ItsNormsHaveThesePublicNames) {
+TEST(TransformerBlock, NormsHaveDocumentedNames) {
   const auto norms = [](NormOrder order) {
     TransformerBlockOptions options(8, 2);
     options.residual().norm_order(order);
@@ -149,7 +149,7 @@ TEST(TransformerBlock, ItsNormsHaveThesePublicNames) {
   EXPECT_THAT(norms(NormOrder::parallel), testing::ElementsAre("norm1"));
 }
 
-TEST(TransformerBlock, NestedOptionsReachItsModules) {
+TEST(TransformerBlock, NestedOptionsAreAppliedToSubmodules) {
   auto options = TransformerBlockOptions(8, 2);
   options.residual().norm(layer_norm(0.5)).scale(layer_scale()).stochastic_depth(0.25);
   options.attention().head_dim(3).bias(false);
@@ -168,14 +168,14 @@ TEST(TransformerBlock, NestedOptionsReachItsModules) {
   }
 }
 
-TEST(TransformerBlock, PrintsItselfAndItsParts) {
+TEST(TransformerBlock, PrettyPrintShowsSubmodules) {
   const auto text = printed(*TransformerBlock(8, 2));
   EXPECT_THAT(text, testing::StartsWith("attend::TransformerBlock(norm_order=pre)"));
   EXPECT_THAT(text, testing::HasSubstr("(attention): attend::MultiheadAttention(embed_dim=8"));
   EXPECT_THAT(text, testing::HasSubstr("(feed_forward): attend::FeedForward(embed_dim=8"));
 }
 
-TEST(TransformerBlock, ErrorsNameBothValues) {
+TEST(TransformerBlock, ErrorMessagesNameTheValues) {
   auto options = TransformerBlockOptions(8, 2);
   options.feed_forward() = FeedForwardOptions(6);
   EXPECT_THAT([&] { TransformerBlock{options}; },
@@ -186,8 +186,8 @@ TEST(TransformerBlock, ErrorsNameBothValues) {
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
 }
 
-// In each order, since a pre-norm block would otherwise leave the message to its layer norm.
-TEST_P(TransformerBlockTest, NamesTheWidthAndTheShapeThatDoNotFit) {
+// All orders: with pre-norm the block must throw before its layer norm does.
+TEST_P(TransformerBlockTest, WrongWidthThrows) {
   EXPECT_THAT(
       [&] {
         block->forward(torch::zeros({2, 5, 9}));

@@ -1,4 +1,4 @@
-// TransformerDecoder, and EncoderDecoder, which is an encoder and a decoder.
+// TransformerDecoder and EncoderDecoder.
 #include "attend/nn/transformer_decoder.h"
 
 #include "attend/nn/encoder_decoder.h"
@@ -24,7 +24,7 @@ struct DecoderStack : FixedSeed, testing::Test {
   torch::Tensor memory = torch::randn({2, 5, 8});
 };
 
-TEST_F(DecoderStack, IsItsBlocksOneAfterTheOtherThenTheNorm) {
+TEST_F(DecoderStack, EqualsItsBlocksInSequenceThenTheNorm) {
   auto h = x;
   for (const auto& child : *decoder->blocks) {
     h = child->as<DecoderBlock>()->forward(h, memory, {.causal = true});
@@ -33,7 +33,7 @@ TEST_F(DecoderStack, IsItsBlocksOneAfterTheOtherThenTheNorm) {
       close(decoder->forward(x, memory, {.causal = true}), torch::layer_norm(h, {8}), 1e-6));
 }
 
-TEST_F(DecoderStack, ALaterTokenChangesNothingBeforeIt) {
+TEST_F(DecoderStack, LaterTokensDoNotChangeEarlierOutputs) {
   auto other = x.clone();
   other.select(1, 2).normal_();
   const auto y = decoder->forward(x, memory, {.causal = true});
@@ -45,14 +45,14 @@ TEST_F(DecoderStack, UnbatchedEqualsBatched) {
   EXPECT_TRUE(close(decoder->forward(x[1], memory[1]), decoder->forward(x, memory)[1], 1e-6));
 }
 
-TEST_F(DecoderStack, TakesNoBatchNoTargetAndNoMemory) {
+TEST_F(DecoderStack, SupportsEmptyBatchTargetAndMemory) {
   EXPECT_EQ(decoder->forward(x.narrow(0, 0, 0), memory.narrow(0, 0, 0)).size(0), 0);
   EXPECT_EQ(decoder->forward(x.narrow(1, 0, 0), memory).size(1), 0);
   const auto y = decoder->forward(x, memory.narrow(1, 0, 0));
   EXPECT_TRUE(torch::isfinite(y).all().item<bool>());
 }
 
-TEST_F(DecoderStack, RecomputingGivesTheSameGradientsAlsoForTheMemory) {
+TEST_F(DecoderStack, GradientCheckpointingGivesTheSameGradients) {
   TransformerDecoder recomputing(
       std::dynamic_pointer_cast<TransformerDecoderImpl>(decoder->clone()));
   recomputing->options.gradient_checkpointing(true);
@@ -71,7 +71,7 @@ TEST_F(DecoderStack, RecomputingGivesTheSameGradientsAlsoForTheMemory) {
   }
 }
 
-TEST_F(DecoderStack, PaddingInTheSourceChangesNothing) {
+TEST_F(DecoderStack, SourcePaddingHasNoEffect) {
   const auto padded = torch::cat({memory, torch::randn({2, 4, 8})}, 1);
   auto valid = torch::ones({2, 9}, torch::kBool);
   valid.slice(1, 5).fill_(false);
@@ -79,7 +79,7 @@ TEST_F(DecoderStack, PaddingInTheSourceChangesNothing) {
                     transformer->forward(memory, x), 1e-5));
 }
 
-TEST_F(DecoderStack, PackedDocumentsSeeNeitherEachOthersSourceNorTarget) {
+TEST_F(DecoderStack, PackedDocumentsDoNotAttendToEachOther) {
   const auto of_source = torch::tensor({{0, 0, 0, 1, 1}});
   const auto of_target = torch::tensor({{0, 1, 1}});
   const auto run = [&](const torch::Tensor& source, const torch::Tensor& target) {
@@ -105,14 +105,16 @@ TEST_F(DecoderStack, EncoderAndDecoderGradientsEqualFiniteDifferences) {
       leaves));
 }
 
-TEST_F(DecoderStack, SurvivesCloneAndFile) {
-  expect_clone_and_file_keep(decoder, TransformerDecoder(decoder->options),
-                             [&](TransformerDecoder module) { return module->forward(x, memory); });
-  expect_clone_and_file_keep(transformer, EncoderDecoder(transformer->options),
-                             [&](EncoderDecoder module) { return module->forward(memory, x); });
+TEST_F(DecoderStack, CloneAndSaveLoadRoundTrip) {
+  expect_clone_and_save_load_work(
+      decoder, TransformerDecoder(decoder->options),
+      [&](TransformerDecoder module) { return module->forward(x, memory); });
+  expect_clone_and_save_load_work(
+      transformer, EncoderDecoder(transformer->options),
+      [&](EncoderDecoder module) { return module->forward(memory, x); });
 }
 
-TEST_F(DecoderStack, TracedAtOneSizeHoldsAtOthers) {
+TEST_F(DecoderStack, TraceGeneralizesToOtherSizes) {
   freeze(*transformer);
   const auto run = [&](const Tensors& in) {
     return transformer->forward(in[0], in[1], {.key_mask = in[2]}, {.causal = true});
@@ -126,14 +128,14 @@ TEST_F(DecoderStack, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST_F(DecoderStack, PrintsItselfAndItsParts) {
+TEST_F(DecoderStack, PrettyPrintShowsSubmodules) {
   const auto text = printed(*transformer);
   EXPECT_THAT(text, testing::StartsWith("attend::EncoderDecoder"));
   EXPECT_THAT(text, testing::HasSubstr("(encoder): attend::TransformerEncoder(num_layers=1"));
   EXPECT_THAT(text, testing::HasSubstr("(decoder): attend::TransformerDecoder(num_layers=2"));
 }
 
-TEST_F(DecoderStack, ErrorsNameTheValues) {
+TEST_F(DecoderStack, ErrorMessagesNameTheValues) {
   EXPECT_THAT(
       [&] {
         decoder->forward(torch::zeros({2, 5, 9}), memory);

@@ -10,7 +10,7 @@
 
 #include <torch/nn/modules/dropout.h>
 
-// Every option of the blocks, in a stack: models/stack_config_test.cpp.
+// The options of the blocks are tested in models/stack_config_test.cpp.
 namespace attend {
 namespace {
 
@@ -19,7 +19,7 @@ struct TransformerEncoderTest : FixedSeed, testing::Test {
   torch::Tensor x = torch::randn({2, 5, 8});
 };
 
-TEST_F(TransformerEncoderTest, IsItsBlocksOneAfterTheOtherThenTheNorm) {
+TEST_F(TransformerEncoderTest, EqualsItsBlocksInSequenceThenTheNorm) {
   for (const bool final_norm : {true, false}) {
     TransformerEncoder encoder(TransformerEncoderOptions(block, 3).final_norm(final_norm));
     auto h = x;
@@ -31,7 +31,7 @@ TEST_F(TransformerEncoderTest, IsItsBlocksOneAfterTheOtherThenTheNorm) {
   }
 }
 
-TEST_F(TransformerEncoderTest, ItsStateDictHasThePublicNames) {
+TEST_F(TransformerEncoderTest, StateDictHasDocumentedKeys) {
   block.attention().bias(false);
   block.feed_forward().bias(false);
   block.residual().norm(rms_norm());
@@ -42,7 +42,7 @@ TEST_F(TransformerEncoderTest, ItsStateDictHasThePublicNames) {
                                    "norm.weight"));
 }
 
-TEST_F(TransformerEncoderTest, EachLayerAttendsUnderTheMask) {
+TEST_F(TransformerEncoderTest, MaskAppliesToEachLayer) {
   TransformerEncoder encoder(TransformerEncoderOptions(block, 3));
   AttentionRecorder recorder;
   encoder->forward(x, {.causal = true});
@@ -52,7 +52,7 @@ TEST_F(TransformerEncoderTest, EachLayerAttendsUnderTheMask) {
   }
 }
 
-TEST_F(TransformerEncoderTest, StochasticDepthGrowsEvenlyToTheLastLayer) {
+TEST_F(TransformerEncoderTest, StochasticDepthIncreasesLinearlyToTheLastLayer) {
   block.residual().stochastic_depth(0.6);
   TransformerEncoder encoder(TransformerEncoderOptions(block, 3));
   std::vector<double> found;
@@ -64,7 +64,7 @@ TEST_F(TransformerEncoderTest, StochasticDepthGrowsEvenlyToTheLastLayer) {
                                    testing::DoubleNear(0.6, 1e-12)));
 }
 
-TEST_F(TransformerEncoderTest, RecomputingGivesTheSameGradientsAlsoWithDropout) {
+TEST_F(TransformerEncoderTest, GradientCheckpointingGivesTheSameGradientsWithDropout) {
   block.residual().dropout(0.3);
   block.attention().dropout(0.2);
   block.feed_forward().dropout(0.1);
@@ -87,14 +87,14 @@ TEST_F(TransformerEncoderTest, RecomputingGivesTheSameGradientsAlsoWithDropout) 
   }
 }
 
-TEST_F(TransformerEncoderTest, WhatIsRecomputedIsRecordedOnce) {
+TEST_F(TransformerEncoderTest, RecomputedLayersAreRecordedOnce) {
   TransformerEncoder encoder(TransformerEncoderOptions(block, 3).gradient_checkpointing(true));
   AttentionRecorder recorder;
   encoder->forward(x).sum().backward();
   EXPECT_EQ(recorder.weights().size(), 3U);
 }
 
-TEST_F(TransformerEncoderTest, RefusesToRecomputeWhatTiesBlocksTogetherOrLeavesALoss) {
+TEST_F(TransformerEncoderTest, GradientCheckpointingThrowsWithValueResidualOrExperts) {
   block.attention().add(value_residual());
   TransformerEncoder tied(TransformerEncoderOptions(block, 2).gradient_checkpointing(true));
   EXPECT_THAT([&] { tied->forward(x); },
@@ -105,7 +105,7 @@ TEST_F(TransformerEncoderTest, RefusesToRecomputeWhatTiesBlocksTogetherOrLeavesA
       throws<c10::ValueError>("gradient_checkpointing (true) does not go with experts, found 4"));
 }
 
-TEST_F(TransformerEncoderTest, RefusesToRecomputeWithAMaskThatLearns) {
+TEST_F(TransformerEncoderTest, GradientCheckpointingThrowsWithALearnedMask) {
   TransformerEncoder encoder(TransformerEncoderOptions(block, 1).gradient_checkpointing(true));
   const auto mask = torch::zeros({5, 5});
   EXPECT_NO_THROW(encoder->forward(x, {.mask = mask}));
@@ -113,13 +113,13 @@ TEST_F(TransformerEncoderTest, RefusesToRecomputeWithAMaskThatLearns) {
               throws<c10::ValueError>("found one that requires it, of shape [5, 5]"));
 }
 
-TEST_F(TransformerEncoderTest, PrintsItselfAndItsBlocks) {
+TEST_F(TransformerEncoderTest, PrettyPrintShowsBlocks) {
   const auto text = printed(*TransformerEncoder(TransformerEncoderOptions(block, 2)));
   EXPECT_THAT(text, testing::StartsWith("attend::TransformerEncoder(num_layers=2"));
   EXPECT_THAT(text, testing::HasSubstr("(1): attend::TransformerBlock("));
 }
 
-TEST_F(TransformerEncoderTest, ErrorsNameTheValues) {
+TEST_F(TransformerEncoderTest, ErrorMessagesNameTheValues) {
   EXPECT_THAT([&] { TransformerEncoder(TransformerEncoderOptions(block, -1)); },
               throws<c10::ValueError>("num_layers (-1) must not be negative"));
   TransformerEncoder encoder(TransformerEncoderOptions(block, 1));

@@ -11,7 +11,7 @@
 namespace attend {
 namespace {
 
-/// own + mix * (first - own), number by number.
+/// Reference: own + mix * (first - own), element by element.
 torch::Tensor mixed(const torch::Tensor& own, const torch::Tensor& first, double mix) {
   auto result = own.clone();
   auto* numbers = result.data_ptr<double>();
@@ -26,7 +26,7 @@ torch::Tensor plain_attention(const MultiheadAttention& attention, const Project
   return join_heads(attention, results);
 }
 
-TEST(ValueResidual, EqualsLoopsOverRandomStacksOfThreeLayers) {
+TEST(ValueResidual, MatchesReferenceInRandomThreeLayerStacks) {
   seed_afresh();
   const AttentionArgs causal{.causal = true};
   for (int i = 0; i < 10; ++i) {
@@ -35,12 +35,12 @@ TEST(ValueResidual, EqualsLoopsOverRandomStacksOfThreeLayers) {
     torch::Tensor first_values;
     ForwardState state;
     state.first_values = &first_values;
-    auto first = lively_attention(options);
+    auto first = randomized_attention(options);
     const auto of_first = project_heads(first, x);
     auto h = first->forward(x, causal, state).output;
     EXPECT_TRUE(close(h, plain_attention(first, of_first, of_first.value), 1e-10));
     for (int layer = 1; layer < 3; ++layer) {
-      auto attention = lively_attention(options);
+      auto attention = randomized_attention(options);
       const auto heads = project_heads(attention, h);
       const auto mix = parameter_of(*attention, "value_residual.mix").item<double>();
       const auto value = mixed(heads.value, of_first.value, mix);
@@ -51,17 +51,17 @@ TEST(ValueResidual, EqualsLoopsOverRandomStacksOfThreeLayers) {
   }
 }
 
-TEST(ValueResidual, BeginsAsOneHalfUnderThisPublicName) {
+TEST(ValueResidual, IsInitializedToOneHalfWithKeyMix) {
   ValueResidual residual;
   EXPECT_THAT(state_names(*residual), testing::ElementsAre("mix"));
   EXPECT_TRUE(close(residual->mix, torch::full({}, 0.5), 0.0));
 }
 
-TEST(ValueResidual, PrintsItsName) {
+TEST(ValueResidual, PrettyPrintShowsTheName) {
   EXPECT_THAT(printed(*ValueResidual()), testing::StartsWith("attend::ValueResidual()"));
 }
 
-TEST(ValueResidualErrors, TellThatItNeedsAStack) {
+TEST(ValueResidualErrors, OutsideOfAStack) {
   MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(value_residual()));
   const auto x = torch::zeros({2, 3, 8});
   const char* message =
@@ -70,7 +70,7 @@ TEST(ValueResidualErrors, TellThatItNeedsAStack) {
   EXPECT_THAT([&] { attention->cross(x, x, x); }, throws<c10::ValueError>(message));
 }
 
-TEST(ValueResidualErrors, NameBothShapes) {
+TEST(ValueResidualErrors, DifferentShapes) {
   MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(value_residual()));
   auto first_values = torch::zeros({2, 2, 5, 4});
   ForwardState state;

@@ -18,31 +18,31 @@ void expect_elementwise(Activation activation, const std::function<double(double
   EXPECT_TRUE(close(activate(x, activation), expected, 1e-12)) << to_string(activation);
 }
 
-TEST(Activate, ReluKeepsWhatIsPositive) {
+TEST(Activate, ReluMatchesFormula) {
   expect_elementwise(Activation::relu, [](double x) { return std::max(x, 0.0); });
 }
 
-TEST(Activate, GeluIsExact) {
+TEST(Activate, GeluMatchesErfFormula) {
   expect_elementwise(Activation::gelu,
                      [](double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); });
 }
 
-TEST(Activate, GeluTanhIsTheApproximationOfGpt2) {
+TEST(Activate, GeluTanhMatchesGpt2Approximation) {
   expect_elementwise(Activation::gelu_tanh, [](double x) {
     const double inner = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
     return x / 2 * (1 + std::tanh(inner));
   });
 }
 
-TEST(Activate, SiluIsXTimesItsSigmoid) {
+TEST(Activate, SiluMatchesFormula) {
   expect_elementwise(Activation::silu, [](double x) { return x / (1 + std::exp(-x)); });
 }
 
-TEST(Activate, Relu2SquaresWhatIsPositive) {
+TEST(Activate, Relu2MatchesFormula) {
   expect_elementwise(Activation::relu2, [](double x) { return x > 0 ? x * x : 0.0; });
 }
 
-TEST(Activate, GatedOnesMultiplyTheSecondHalfByTheFirst) {
+TEST(Activate, GatedActivationsMultiplySecondHalfByActivatedFirstHalf) {
   const auto x = torch::randn({2, 3, 10}, torch::kDouble);
   const auto gate = x.slice(-1, 0, 5);
   const auto value = x.slice(-1, 5, 10);
@@ -53,13 +53,13 @@ TEST(Activate, GatedOnesMultiplyTheSecondHalfByTheFirst) {
       close(activate(x, Activation::swiglu), gate / (1 + torch::exp(-gate)) * value, 1e-12));
 }
 
-TEST(Activate, GluIsThatOfTorchWithItsHalvesSwapped) {
+TEST(Activate, GluEqualsTorchGluWithSwappedHalves) {
   const auto x = torch::randn({3, 4}, torch::kDouble);
   EXPECT_TRUE(close(activate(x, Activation::glu), torch::glu(x.roll(2, -1)), 1e-12));
   EXPECT_FALSE(close(activate(x, Activation::glu), torch::glu(x), 1e-3));
 }
 
-TEST(Activate, OnlyGatedOnesHalveTheWidth) {
+TEST(Activate, OnlyGatedActivationsHalveTheWidth) {
   const auto x = torch::randn({0, 3, 4});
   for (std::size_t i = 0; i < EnumNames<Activation>::names.size(); ++i) {
     const auto activation = static_cast<Activation>(i);
@@ -72,7 +72,7 @@ TEST(Activate, OnlyGatedOnesHalveTheWidth) {
   EXPECT_TRUE(is_gated(Activation::swiglu));
 }
 
-TEST(Activate, AGatedOneNeedsAnEvenWidth) {
+TEST(Activate, OddWidthThrowsForGatedActivations) {
   EXPECT_THAT(
       [] {
         activate(torch::zeros({2, 5}), Activation::swiglu);
@@ -80,12 +80,12 @@ TEST(Activate, AGatedOneNeedsAnEvenWidth) {
       throws<c10::ValueError>("swiglu expects (..., 2F), an even width, found [2, 5]"));
 }
 
-TEST(Activate, RefusesWhatIsNoActivation) {
+TEST(Activate, UnknownActivationThrows) {
   EXPECT_THAT([] { activate(torch::zeros({1}), static_cast<Activation>(9)); },
               throws<c10::ValueError>("unknown activation 9"));
 }
 
-TEST(ActivationNames, LeadBackToTheirActivations) {
+TEST(ActivationNames, RoundTripThroughFromString) {
   for (const auto name : EnumNames<Activation>::names) {
     EXPECT_EQ(to_string(from_string<Activation>(name).value()), name);
   }

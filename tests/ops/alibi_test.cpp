@@ -10,14 +10,14 @@
 namespace attend {
 namespace {
 
-TEST(AlibiSlopes, OfAPowerOfTwoAreAGeometricSequence) {
+TEST(AlibiSlopes, AreGeometricForPowersOfTwo) {
   EXPECT_THAT(alibi_slopes(1), testing::ElementsAre(1.0 / 256));
   EXPECT_THAT(alibi_slopes(4), testing::ElementsAre(1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256));
   EXPECT_THAT(alibi_slopes(8), testing::ElementsAre(1.0 / 2, 1.0 / 4, 1.0 / 8, 1.0 / 16, 1.0 / 32,
                                                     1.0 / 64, 1.0 / 128, 1.0 / 256));
 }
 
-TEST(AlibiSlopes, OfOtherNumbersTakeEverySecondOfTheNextPowerOfTwo) {
+TEST(AlibiSlopes, InterleaveNextPowerOfTwoForOtherNumbers) {
   EXPECT_THAT(alibi_slopes(3), testing::ElementsAre(1.0 / 16, 1.0 / 256, 1.0 / 4));
   const auto twelve = alibi_slopes(12);
   ASSERT_EQ(twelve.size(), 12U);
@@ -25,7 +25,7 @@ TEST(AlibiSlopes, OfOtherNumbersTakeEverySecondOfTheNextPowerOfTwo) {
   EXPECT_NEAR(twelve[11], 0.08838835, 1e-8);
 }
 
-TEST(AlibiSlopes, EqualThoseOfTheRecursion) {
+TEST(AlibiSlopes, MatchRecursionOfThePaper) {
   for (int64_t heads = 1; heads <= 40; ++heads) {
     const auto slopes = alibi_slopes(heads);
     ASSERT_EQ(slopes.size(), static_cast<size_t>(heads));
@@ -35,11 +35,11 @@ TEST(AlibiSlopes, EqualThoseOfTheRecursion) {
   }
 }
 
-TEST(AlibiSlopes, TheNumberOfHeadsMustBePositive) {
+TEST(AlibiSlopes, NonPositiveNumHeadsThrows) {
   EXPECT_THAT([] { alibi_slopes(0); }, throws<c10::ValueError>("num_heads (0) must be positive"));
 }
 
-TEST(AlibiBias, FallsWithTheDistanceByTheSlopeOfTheHead) {
+TEST(AlibiBias, IsMinusSlopeTimesDistance) {
   const auto offsets = key_offsets(torch::zeros({2, 2, 4}), torch::zeros({2, 4, 4}));
   const auto bias = alibi_bias(offsets, torch::tensor({0.5, 2.0}));
   const auto expected = torch::tensor({{{-1.0, -0.5, -0.0, -0.5}, {-1.5, -1.0, -0.5, -0.0}},
@@ -47,7 +47,7 @@ TEST(AlibiBias, FallsWithTheDistanceByTheSlopeOfTheHead) {
   EXPECT_TRUE(close(bias, expected, 0.0));
 }
 
-TEST(AlibiBias, HasABatchWherePositionsDifferFromRowToRow) {
+TEST(AlibiBias, HasBatchDimensionForBatchedPositions) {
   const auto q = torch::zeros({2, 3, 2, 4});
   const auto offsets = key_offsets(q, q, {.positions = torch::tensor({{0, 1}, {0, 5}})});
   const auto bias = alibi_bias(offsets, torch::ones({3}));

@@ -8,28 +8,28 @@ torch::Tensor sized(at::IntArrayRef sizes, torch::ScalarType dtype = torch::kFlo
   return torch::zeros(sizes, dtype);
 }
 
-/// A call to be thrown from.
+/// Returns a function that calls dot_product_attention.
 auto attending(torch::Tensor q, torch::Tensor k, torch::Tensor v, torch::Tensor mask = {}) {
   return [=] { attend::dot_product_attention(q, k, v, {.mask = mask}); };
 }
 
-TEST(AttentionErrors, NameTheShapesThatAreNotSequences) {
+TEST(AttentionErrors, TooFewDimensions) {
   EXPECT_THAT(attending(sized({4}), sized({3, 4}), sized({3, 4})),
               throws<c10::ValueError>("attention needs (..., length, width), found query [4], key "
                                       "[3, 4] and value [3, 4]"));
 }
 
-TEST(AttentionErrors, NameBothWidths) {
+TEST(AttentionErrors, DifferentWidths) {
   EXPECT_THAT(attending(sized({2, 4}), sized({3, 5}), sized({3, 4})),
               throws<c10::ValueError>("query width (4) must equal key width (5)"));
 }
 
-TEST(AttentionErrors, NameBothLengths) {
+TEST(AttentionErrors, DifferentKeyAndValueLengths) {
   EXPECT_THAT(attending(sized({2, 4}), sized({3, 4}), sized({5, 4})),
               throws<c10::ValueError>("key length (3) must equal value length (5)"));
 }
 
-TEST(AttentionErrors, NameTheDtypesThatDiffer) {
+TEST(AttentionErrors, DifferentDtypes) {
   const auto x = sized({2, 4});
   EXPECT_THAT(attending(x, x, sized({2, 4}, torch::kHalf)),
               throws<c10::TypeError>(
@@ -38,12 +38,12 @@ TEST(AttentionErrors, NameTheDtypesThatDiffer) {
               throws<c10::TypeError>("found Float, Double and Float"));
 }
 
-TEST(AttentionErrors, NameTheDtypeThatIsNoFloat) {
+TEST(AttentionErrors, IntegerDtype) {
   const auto x = sized({2, 4}, torch::kLong);
   EXPECT_THAT(attending(x, x, x), throws<c10::TypeError>("found Long, Long and Long"));
 }
 
-TEST(AttentionErrors, NameTheShapesWhoseBatchOrHeadsDiffer) {
+TEST(AttentionErrors, DifferentBatchOrHeads) {
   EXPECT_THAT(attending(sized({2, 3, 4}), sized({3, 3, 4}), sized({3, 3, 4})),
               throws<c10::ValueError>("query [2, 3, 4], key [3, 3, 4] and value [3, 3, 4] must "
                                       "agree in batch and heads"));
@@ -51,18 +51,18 @@ TEST(AttentionErrors, NameTheShapesWhoseBatchOrHeadsDiffer) {
               throws<c10::ValueError>("value [5, 3, 4] must agree in batch and heads"));
 }
 
-TEST(AttentionErrors, NameTheDtypeOfAMaskOfIntegers) {
+TEST(AttentionErrors, IntegerMask) {
   const auto x = sized({2, 4});
   EXPECT_THAT(
       attending(x, x, x, sized({2, 2}, torch::kLong)),
       throws<c10::TypeError>("mask must be bool (true = may attend) or float (added), found Long"));
 }
 
-TEST(AttentionErrors, NameTheMasksShapeAndThatOfTheScores) {
+TEST(AttentionErrors, MaskDoesNotBroadcast) {
   const auto x = sized({2, 3, 4, 5});
   EXPECT_THAT(attending(x, x, x, sized({4, 3}, torch::kBool)),
               throws<c10::ValueError>("mask [4, 3] must broadcast to the scores [2, 3, 4, 4]"));
-  // The scores do not grow to a mask of more dimensions.
+  // A mask with more dimensions than the scores is an error.
   EXPECT_THAT(
       attending(x, x, x, sized({7, 2, 3, 4, 4}, torch::kBool)),
       throws<c10::ValueError>("mask [7, 2, 3, 4, 4] must broadcast to the scores [2, 3, 4, 4]"));

@@ -22,11 +22,12 @@ struct MaskCase {
 };
 
 std::vector<MaskCase> mask_cases() {
-  const double no = -std::numeric_limits<double>::infinity();
+  const double masked = -std::numeric_limits<double>::infinity();
   const auto keys = torch::tensor({{1, 1, 0, 1}, {0, 0, 1, 1}}).to(torch::kBool);
   const auto allowed = keys.view({2, 1, 1, 4});  // (B, 1, 1, S)
   const auto added =
-      torch::tensor({{0.5, no, 1.0, 0.0}, {no, no, no, no}, {0.0, -1.0, 2.0, 0.3}}, torch::kDouble);
+      torch::tensor({{0.5, masked, 1.0, 0.0}, {masked, masked, no, masked}, {0.0, -1.0, 2.0, 0.3}},
+                    torch::kDouble);
   return {{"Unmasked", {}},
           {"Bool", allowed},
           {"Float", added},
@@ -39,8 +40,8 @@ using GradientCase = std::tuple<MaskCase, bool>;
 
 struct AttentionGradient : FixedSeed, testing::TestWithParam<GradientCase> {
   AttentionArgs args() const {
-    const auto& [kase, need_weights] = GetParam();
-    return {.mask = kase.mask, .causal = kase.causal, .need_weights = need_weights};
+    const auto& [mask_case, need_weights] = GetParam();
+    return {.mask = mask_case.mask, .causal = mask_case.causal, .need_weights = need_weights};
   }
   static torch::Tensor leaf(at::IntArrayRef sizes) {
     return torch::randn(sizes, torch::kDouble).requires_grad_();
@@ -54,13 +55,13 @@ INSTANTIATE_TEST_SUITE_P(, AttentionGradient,
                                   (std::get<1>(test.param) ? "WithWeights" : "");
                          });
 
-TEST_P(AttentionGradient, EqualsFiniteDifferences) {
+TEST_P(AttentionGradient, MatchesFiniteDifferences) {
   const auto q = leaf({2, 1, 3, 2}), k = leaf({2, 1, 4, 2}), v = leaf({2, 1, 4, 3});
   EXPECT_TRUE(gradients_match([&] { return attend::dot_product_attention(q, k, v, args()).output; },
                               {q, k, v}));
 }
 
-TEST_P(AttentionGradient, EqualsFiniteDifferencesForAsManyQueriesAsKeys) {
+TEST_P(AttentionGradient, MatchesFiniteDifferencesForEqualLengths) {
   const auto q = leaf({2, 1, 4, 2}), k = leaf({2, 1, 4, 2}), v = leaf({2, 1, 4, 2});
   auto same_length = args();
   if (same_length.mask.defined() && same_length.mask.size(-2) == 3) {
@@ -70,7 +71,7 @@ TEST_P(AttentionGradient, EqualsFiniteDifferencesForAsManyQueriesAsKeys) {
       [&] { return attend::dot_product_attention(q, k, v, same_length).output; }, {q, k, v}));
 }
 
-TEST_P(AttentionGradient, ThroughTheWeightsEqualsFiniteDifferences) {
+TEST_P(AttentionGradient, ThroughWeightsMatchesFiniteDifferences) {
   const auto q = leaf({2, 1, 3, 2}), k = leaf({2, 1, 4, 2});
   auto with_weights = args();
   with_weights.need_weights = true;
@@ -78,7 +79,7 @@ TEST_P(AttentionGradient, ThroughTheWeightsEqualsFiniteDifferences) {
       [&] { return attend::dot_product_attention(q, k, k, with_weights).weights; }, {q, k}));
 }
 
-TEST(AttentionGradientInAFloatMask, EqualsFiniteDifferences) {
+TEST(FloatMaskGradient, MatchesFiniteDifferences) {
   torch::manual_seed(9);
   const auto x = torch::randn({2, 1, 3, 2}, torch::kDouble);
   for (const bool causal : {false, true}) {
@@ -91,10 +92,10 @@ TEST(AttentionGradientInAFloatMask, EqualsFiniteDifferences) {
   }
 }
 
-TEST_P(AttentionGradient, TracedAtOneSizeTheOutputHoldsAtOthers) {
+TEST_P(AttentionGradient, TraceGeneralizesToOtherSizes) {
   const auto run = [this](const Tensors& x) {
     auto with_mask = args();
-    // A mask of the scores' own size would be a constant of that size, so it becomes an input.
+    // The mask is an input of the trace: as a constant it would fix its size.
     if (with_mask.mask.defined()) with_mask.mask = x[2];
     return attend::dot_product_attention(x[0], x[1], x[1], with_mask).output;
   };

@@ -1,4 +1,4 @@
-// Who sees whom: padding, documents in one row, positions, windows.
+// Visibility: padding, packed documents, positions, sliding windows.
 #include "attend/ops/attention.h"
 #include "support/attention_cases.h"
 #include "support/close.h"
@@ -7,55 +7,56 @@
 namespace attend {
 namespace {
 
-/// Which of S keys each of T queries sees, (T, S) as numbers, of a single head.
-torch::Tensor seen(int64_t queries, int64_t keys, AttentionArgs args) {
+/// Returns which of the S keys each of the T queries attends to, as integers (T, S), for one head.
+torch::Tensor visible(int64_t queries, int64_t keys, AttentionArgs args) {
   args.need_weights = true;
   const auto q = torch::zeros({1, queries, 2});
   const auto k = torch::zeros({1, keys, 2});
   return (attend::dot_product_attention(q, k, k, args).weights[0] > 0).to(torch::kLong);
 }
 
-TEST(AttentionVisibility, PaddingIsSeenByNoQuery) {
-  const auto valid = torch::tensor({true, true, false});
-  EXPECT_TRUE(torch::equal(seen(2, 3, {.key_mask = valid}), torch::tensor({{1, 1, 0}, {1, 1, 0}})));
+TEST(AttentionMask, KeyMaskHidesPadding) {
+  const auto key_mask = torch::tensor({true, true, false});
+  EXPECT_TRUE(
+      torch::equal(visible(2, 3, {.key_mask = key_mask}), torch::tensor({{1, 1, 0}, {1, 1, 0}})));
 }
 
-TEST(AttentionVisibility, AQuerySeesItsOwnDocument) {
+TEST(AttentionMask, SegmentsRestrictAttentionToTheSameDocument) {
   const auto documents = torch::tensor({0, 0, 1, 1});
   EXPECT_TRUE(
-      torch::equal(seen(4, 4, {.segments = documents, .causal = true}),
+      torch::equal(visible(4, 4, {.segments = documents, .causal = true}),
                    torch::tensor({{1, 0, 0, 0}, {1, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 1, 1}})));
   EXPECT_TRUE(torch::equal(
-      seen(2, 3, {.segments = torch::tensor({7, 9}), .key_segments = torch::tensor({9, 7, 7})}),
+      visible(2, 3, {.segments = torch::tensor({7, 9}), .key_segments = torch::tensor({9, 7, 7})}),
       torch::tensor({{0, 1, 1}, {1, 0, 0}})));
 }
 
-TEST(AttentionVisibility, AWindowCountsTheQueryItself) {
+TEST(AttentionMask, SlidingWindowIncludesTheQueryItself) {
+  EXPECT_TRUE(torch::equal(visible(3, 3, {.causal = true, .sliding_window = 1}),
+                           torch::eye(3, torch::kLong)));
   EXPECT_TRUE(
-      torch::equal(seen(3, 3, {.causal = true, .sliding_window = 1}), torch::eye(3, torch::kLong)));
-  EXPECT_TRUE(
-      torch::equal(seen(4, 4, {.causal = true, .sliding_window = 2}),
+      torch::equal(visible(4, 4, {.causal = true, .sliding_window = 2}),
                    torch::tensor({{1, 0, 0, 0}, {1, 1, 0, 0}, {0, 1, 1, 0}, {0, 0, 1, 1}})));
 }
 
-TEST(AttentionVisibility, AWindowReachesToBothSidesUnlessCausal) {
-  EXPECT_TRUE(torch::equal(seen(3, 3, {.sliding_window = 2}),
+TEST(AttentionMask, SlidingWindowIsBidirectionalUnlessCausal) {
+  EXPECT_TRUE(torch::equal(visible(3, 3, {.sliding_window = 2}),
                            torch::tensor({{1, 1, 0}, {1, 1, 1}, {0, 1, 1}})));
 }
 
-TEST(AttentionVisibility, WithoutPositionsQueriesAndKeysEndTogether) {
-  EXPECT_TRUE(torch::equal(seen(2, 4, {.causal = true, .sliding_window = 2}),
+TEST(AttentionMask, DefaultPositionsAlignAtTheLastKey) {
+  EXPECT_TRUE(torch::equal(visible(2, 4, {.causal = true, .sliding_window = 2}),
                            torch::tensor({{0, 1, 1, 0}, {0, 0, 1, 1}})));
 }
 
-TEST(AttentionVisibility, PositionsSayWhatIsLaterWhateverTheOrder) {
+TEST(AttentionMask, PositionsDefineTheCausalOrder) {
   const AttentionArgs args{.positions = torch::tensor({5, 2}, torch::kByte),
                            .key_positions = torch::tensor({6, 2, 5, 1}, torch::kByte),
                            .causal = true};
-  EXPECT_TRUE(torch::equal(seen(2, 4, args), torch::tensor({{0, 1, 1, 1}, {0, 1, 0, 1}})));
+  EXPECT_TRUE(torch::equal(visible(2, 4, args), torch::tensor({{0, 1, 1, 1}, {0, 1, 0, 1}})));
 }
 
-TEST(AttentionVisibility, DocumentsPackedInOneRowDoNotTouchEachOther) {
+TEST(AttentionMask, PackedDocumentsDoNotAffectEachOther) {
   torch::manual_seed(4);
   const auto documents = torch::tensor({0, 0, 0, 1, 1});
   for (const bool need_weights : {false, true}) {
@@ -73,7 +74,7 @@ TEST(AttentionVisibility, DocumentsPackedInOneRowDoNotTouchEachOther) {
   }
 }
 
-TEST(AttentionVisibility, APackedDocumentGivesWhatItGivesAlone) {
+TEST(AttentionMask, PackedDocumentEqualsTheDocumentAlone) {
   torch::manual_seed(5);
   const auto x = torch::randn({1, 2, 5, 4}, torch::kDouble);
   const auto packed = attend::dot_product_attention(
@@ -83,25 +84,25 @@ TEST(AttentionVisibility, APackedDocumentGivesWhatItGivesAlone) {
   EXPECT_TRUE(close(packed.output.narrow(2, 3, 2), alone.output, 1e-14));
 }
 
-struct NothingToSee {
+struct FullyMaskedCase {
   const char* name;
   AttentionArgs args;
 };
 
-std::vector<NothingToSee> nothing_to_see() {
+std::vector<FullyMaskedCase> fully_masked_cases() {
   const auto zeros = torch::zeros({2, 3}, torch::kLong);
-  return {{"PaddingOnly", {.key_mask = torch::zeros({2, 3}, torch::kBool)}},
-          {"DocumentsNobodyShares", {.segments = zeros, .key_segments = zeros + 1}},
-          {"EarlierThanAllKeys", {.positions = zeros, .key_positions = zeros + 1, .causal = true}},
-          {"NothingInTheWindow",
+  return {{"OnlyPadding", {.key_mask = torch::zeros({2, 3}, torch::kBool)}},
+          {"NoSharedSegment", {.segments = zeros, .key_segments = zeros + 1}},
+          {"AllKeysInTheFuture", {.positions = zeros, .key_positions = zeros + 1, .causal = true}},
+          {"EmptySlidingWindow",
            {.positions = zeros, .key_positions = zeros + 3, .sliding_window = 3}}};
 }
 
-struct AttentionToNothing : testing::TestWithParam<NothingToSee> {};
-INSTANTIATE_TEST_SUITE_P(, AttentionToNothing, testing::ValuesIn(nothing_to_see()),
+struct FullyMaskedAttention : testing::TestWithParam<FullyMaskedCase> {};
+INSTANTIATE_TEST_SUITE_P(, FullyMaskedAttention, testing::ValuesIn(fully_masked_cases()),
                          [](const auto& test) { return std::string(test.param.name); });
 
-TEST_P(AttentionToNothing, GivesZerosAndZeroGradients) {
+TEST_P(FullyMaskedAttention, OutputAndGradientsAreZero) {
   torch::manual_seed(6);
   const auto plain = ScoreOptions();
   const ScoreOptions rich{.soft_cap = 2.0, .sinks = torch::randn({4}).requires_grad_()};

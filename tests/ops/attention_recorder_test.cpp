@@ -10,23 +10,23 @@
 namespace attend {
 namespace {
 
-torch::Tensor attend_to(int64_t keys) {
+torch::Tensor run_attention(int64_t keys) {
   const auto q = torch::ones({2, 4});
   const auto k = torch::ones({keys, 4});
   return attend::dot_product_attention(q, k, k, AttentionArgs()).output;
 }
 
-TEST(AttentionRecorder, KeepsTheWeightsOfEachCallInOrder) {
+TEST(AttentionRecorder, RecordsWeightsOfEachCallInOrder) {
   AttentionRecorder recorder;
   EXPECT_TRUE(recorder.weights().empty());
-  attend_to(3);
-  attend_to(5);
+  run_attention(3);
+  run_attention(5);
   ASSERT_EQ(recorder.weights().size(), 2U);
   EXPECT_TRUE(close(recorder.weights()[0], torch::full({2, 3}, 1 / 3.0), 1e-6));
   EXPECT_TRUE(close(recorder.weights()[1], torch::full({2, 5}, 1 / 5.0), 1e-6));
 }
 
-TEST(AttentionRecorder, RecordsWhatTheCallerDidNotAskFor) {
+TEST(AttentionRecorder, RecordsWithoutNeedWeights) {
   const auto x = torch::ones({2, 4});
   AttentionRecorder recorder;
   const auto result = attend::dot_product_attention(x, x, x, {.causal = true});
@@ -44,39 +44,39 @@ TEST(AttentionRecorder, DoesNotChangeTheOutput) {
   EXPECT_EQ(recorder.weights().at(0).sizes(), at::IntArrayRef({2, 2, 5, 5}));  // (B, H, T, T)
 }
 
-TEST(AttentionRecorder, TheInnermostRecords) {
+TEST(AttentionRecorder, InnermostRecorderRecords) {
   AttentionRecorder outer;
-  attend_to(1);
+  run_attention(1);
   {
     AttentionRecorder inner;
-    attend_to(2);
+    run_attention(2);
     ASSERT_EQ(inner.weights().size(), 1U);
     EXPECT_EQ(inner.weights()[0].size(-1), 2);
     EXPECT_EQ(AttentionRecorder::current(), &inner);
   }
-  attend_to(3);
+  run_attention(3);
   ASSERT_EQ(outer.weights().size(), 2U);
   EXPECT_EQ(outer.weights()[0].size(-1), 1);
   EXPECT_EQ(outer.weights()[1].size(-1), 3);
 }
 
-TEST(AttentionRecorder, EndsWithItsScopeEvenByAnException) {
+TEST(AttentionRecorder, StopsAtScopeExitByException) {
   try {
     AttentionRecorder recorder;
     throw std::runtime_error("out");
   } catch (const std::runtime_error&) {
   }
   EXPECT_EQ(AttentionRecorder::current(), nullptr);
-  attend_to(2);  // touches no recorder
+  run_attention(2);  // must not access the destroyed recorder
 }
 
-TEST(AttentionRecorder, ListensToItsOwnThreadOnly) {
+TEST(AttentionRecorder, RecordsItsOwnThreadOnly) {
   AttentionRecorder recorder;
-  std::thread([] { attend_to(2); }).join();
+  std::thread([] { run_attention(2); }).join();
   EXPECT_TRUE(recorder.weights().empty());
 }
 
-TEST(AttentionRecorder, KeepsWeightsDetachedAndBeforeDropout) {
+TEST(AttentionRecorder, WeightsAreDetachedAndBeforeDropout) {
   const auto x = torch::ones({4, 4}).requires_grad_();
   AttentionRecorder recorder;
   attend::dot_product_attention(x, x, x, AttentionArgs(), {.dropout = 0.5});

@@ -24,15 +24,15 @@ TEST(SoftCap, AppliesBeforeTheMask) {
   EXPECT_LT(weights.select(-1, 1).max().item<double>(), 1e-19);
 }
 
-TEST(SoftCap, OfAGreatValueChangesNothing) {
+TEST(SoftCap, LargeCapHasNoEffect) {
   const auto call = draw_call({2, 4, 2, 3, 5});
   auto capped = call;
   capped.options.soft_cap = 1e6;
   EXPECT_TRUE(close(capped.run(false).output, call.run(false).output, 1e-9));
 }
 
-TEST(Sinks, TakeTheirShareOfTheWeights) {
-  // Two keys of score 0 beside a sink of score log 2: a quarter, a quarter and a half.
+TEST(AttentionSinkScores, TakePartOfTheSoftmax) {
+  // Two keys with score 0 and a sink with score log 2: softmax gives 1/4, 1/4 and 1/2.
   const auto x = torch::zeros({1, 1, 2, 4}, torch::kDouble);
   const auto ones = torch::ones({1, 1, 2, 4}, torch::kDouble);
   const ScoreOptions options{.sinks = torch::full({1}, std::log(2.0), torch::kDouble)};
@@ -42,7 +42,7 @@ TEST(Sinks, TakeTheirShareOfTheWeights) {
   EXPECT_TRUE(close(output, torch::full({1, 1, 2, 4}, 0.5), 1e-15));
 }
 
-TEST(Sinks, BelongToTheirHeads) {
+TEST(AttentionSinkScores, ApplyPerHead) {
   auto call = draw_call({1, 4, 2, 3, 5});
   const auto plain = call.run(false).output;
   call.options.sinks = torch::tensor({-1e9, 1e9, -1e9, 1e9}, torch::kDouble);
@@ -53,7 +53,7 @@ TEST(Sinks, BelongToTheirHeads) {
   }
 }
 
-TEST(Sinks, MayBeShapedAsTheyBroadcast) {
+TEST(AttentionSinkScores, AcceptBroadcastShape) {
   auto call = draw_call({2, 2, 2, 3, 5});
   call.options.sinks = torch::randn({2}, torch::kDouble);
   const auto flat = call.run(false).output;
@@ -61,7 +61,7 @@ TEST(Sinks, MayBeShapedAsTheyBroadcast) {
   EXPECT_TRUE(close(call.run(false).output, flat, 0.0));
 }
 
-TEST(Sinks, WithoutKeysGiveZeros) {
+TEST(AttentionSinkScores, OutputIsZeroWithoutKeys) {
   auto call = draw_call({2, 2, 2, 3, 0});
   call.options.sinks = torch::randn({2}, torch::kDouble);
   EXPECT_TRUE(close(call.run(false).output, torch::zeros({2, 2, 3, 5}), 0.0));

@@ -4,7 +4,7 @@
 namespace attend {
 namespace {
 
-/// A call of (2, 4, 3, 5) over five keys, to be thrown from.
+/// Returns a function that calls attention with query (2, 4, 3, 5) and 6 keys.
 auto attending(AttentionArgs args, ScoreOptions options = {}) {
   return [=] {
     const auto query = torch::zeros({2, 4, 3, 5});
@@ -17,7 +17,7 @@ torch::Tensor integers(at::IntArrayRef sizes) {
   return torch::zeros(sizes, torch::kLong);
 }
 
-TEST(AttentionArgsErrors, NameTheShapeOfKeyValid) {
+TEST(AttentionArgsErrors, KeyMaskShape) {
   EXPECT_THAT(
       attending({.key_mask = torch::ones({2, 3}, torch::kBool)}),
       throws<c10::ValueError>("key_mask [2, 3] must be (6) or (2, 6), an entry for each token"));
@@ -29,13 +29,13 @@ TEST(AttentionArgsErrors, NameTheShapeOfKeyValid) {
               throws<c10::ValueError>("key_mask [] must be (6) or (2, 6)"));
 }
 
-TEST(AttentionArgsErrors, NameTheDtypeOfKeyValid) {
+TEST(AttentionArgsErrors, KeyMaskDtype) {
   EXPECT_THAT(
       attending({.key_mask = integers({2, 6})}),
       throws<c10::TypeError>("key_mask must be bool (true = may be attended to), found Long"));
 }
 
-TEST(AttentionArgsErrors, KnowNoBatchWhereThereIsNone) {
+TEST(AttentionArgsErrors, KeyMaskShapeWithoutBatch) {
   const auto x = torch::zeros({3, 5});
   EXPECT_THAT(
       [&] {
@@ -44,7 +44,7 @@ TEST(AttentionArgsErrors, KnowNoBatchWhereThereIsNone) {
       throws<c10::ValueError>("key_mask [1, 3] must be (3), an entry for each token"));
 }
 
-TEST(AttentionArgsErrors, NameTheShapesOfSegments) {
+TEST(AttentionArgsErrors, SegmentsShape) {
   EXPECT_THAT(attending({.segments = integers({2, 4})}),
               throws<c10::ValueError>("segments [2, 4] must be (3) or (2, 3)"));
   EXPECT_THAT(attending({.segments = integers({2, 3})}),
@@ -53,7 +53,7 @@ TEST(AttentionArgsErrors, NameTheShapesOfSegments) {
               throws<c10::ValueError>("key_segments are given, but no segments of the queries"));
 }
 
-TEST(AttentionArgsErrors, NameTheShapesOfPositions) {
+TEST(AttentionArgsErrors, PositionsShape) {
   EXPECT_THAT(attending({.positions = integers({4})}),
               throws<c10::ValueError>("positions [4] must be (3) or (2, 3)"));
   EXPECT_THAT(attending({.positions = integers({3})}),
@@ -62,7 +62,7 @@ TEST(AttentionArgsErrors, NameTheShapesOfPositions) {
               throws<c10::ValueError>("key_positions are given, but no positions of the queries"));
 }
 
-TEST(AttentionArgsErrors, NameTheDtypesThatAreNoIntegers) {
+TEST(AttentionArgsErrors, SegmentsAndPositionsDtype) {
   EXPECT_THAT(attending({.segments = torch::zeros({3}), .key_segments = integers({6})}),
               throws<c10::TypeError>("segments must be integers, found Float"));
   EXPECT_THAT(attending({.segments = integers({3}), .key_segments = torch::zeros({6}) > 0}),
@@ -73,12 +73,12 @@ TEST(AttentionArgsErrors, NameTheDtypesThatAreNoIntegers) {
               throws<c10::TypeError>("key_positions must be integers, found Float"));
 }
 
-TEST(AttentionArgsErrors, NameAWindowThatIsNegative) {
+TEST(AttentionArgsErrors, NegativeSlidingWindow) {
   EXPECT_THAT(attending({.sliding_window = -1}),
               throws<c10::ValueError>("window (-1) must not be negative"));
 }
 
-TEST(AttentionArgsErrors, NameTheQueryWithoutHeadsToAverage) {
+TEST(AttentionArgsErrors, AverageWeightsWithoutHeads) {
   const auto x = torch::zeros({3, 5});
   EXPECT_THAT(
       [&] {
@@ -87,7 +87,7 @@ TEST(AttentionArgsErrors, NameTheQueryWithoutHeadsToAverage) {
       throws<c10::ValueError>("average_weights needs heads (..., H, T, D), found query [3, 5]"));
 }
 
-TEST(ScoreOptionsErrors, NameTheValue) {
+TEST(ScoreOptionsErrors, ValuesOutOfRange) {
   EXPECT_THAT(attending({}, {.dropout = 1.0}),
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
   EXPECT_THAT(attending({}, {.dropout = -0.5}), throws<c10::ValueError>("dropout (-0.5) must be"));
@@ -95,7 +95,7 @@ TEST(ScoreOptionsErrors, NameTheValue) {
               throws<c10::ValueError>("soft_cap (-2) must not be negative"));
 }
 
-TEST(ScoreOptionsErrors, NameTheShapeAndTheDtypeOfSinks) {
+TEST(ScoreOptionsErrors, SinksShapeAndDtype) {
   for (const auto& sinks : {torch::zeros({3}), torch::zeros({1, 4}), torch::zeros({4, 2})}) {
     EXPECT_THAT(attending({}, {.sinks = sinks}),
                 throws<c10::ValueError>("must hold one number for each of the heads of query "

@@ -1,4 +1,4 @@
-// Gradients and traces of attention with all that it can be given.
+// Gradients and traces of attention with all arguments and options.
 #include "attend/ops/attention.h"
 #include "support/attention_cases.h"
 #include "support/close.h"
@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-TEST(AttentionSettingsGradient, EqualsFiniteDifferencesOfSinksToo) {
+TEST(AttentionSettingsGradient, MatchesFiniteDifferencesIncludingSinks) {
   seed_afresh();
   for (int i = 0; i < 12; ++i) {
     const auto sizes = draw_sizes();
@@ -26,7 +26,7 @@ TEST(AttentionSettingsGradient, EqualsFiniteDifferencesOfSinksToo) {
   }
 }
 
-/// A call as the inputs of a trace.
+/// Returns the tensors of a call, as inputs of a trace.
 Tensors inputs_of(const AttentionCall& call) {
   const auto& args = call.args;
   return {call.query,    call.key,          call.value,     args.mask,          args.key_mask,
@@ -56,7 +56,7 @@ Tensors draw_inputs(const AttentionSizes& sizes) {
   return inputs_of(call);
 }
 
-TEST(AttentionSettingsTrace, MadeAtOneSizeHoldsAtOthers) {
+TEST(AttentionSettingsTrace, GeneralizesToOtherSizes) {
   seed_afresh();
   for (const int64_t groups : {1, 2, 4}) {
     for (const double soft_cap : {0.0, 3.0}) {
@@ -76,7 +76,7 @@ TEST(AttentionSettingsTrace, MadeAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST(AttentionSettingsTrace, ACausalWindowHoldsAtOtherLengths) {
+TEST(AttentionSettingsTrace, CausalSlidingWindowGeneralizesToOtherLengths) {
   const auto run = [](const Tensors& x) {
     return attend::dot_product_attention(x[0], x[1], x[1], {.causal = true, .sliding_window = 2})
         .output;

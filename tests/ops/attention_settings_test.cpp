@@ -1,4 +1,4 @@
-// What attention is given beyond queries, keys and values, each alone and all together.
+// Each argument and option of attention, alone and combined.
 #include "attend/ops/attention.h"
 #include "support/attention_cases.h"
 #include "support/close.h"
@@ -8,8 +8,8 @@
 namespace attend {
 namespace {
 
-/// Checks the fused kernels and the weights' path against loops.
-void expect_equals_loops(const AttentionCall& call, double tolerance) {
+/// Checks the fused and the explicit path against the reference in plain loops.
+void expect_matches_reference(const AttentionCall& call, double tolerance) {
   const auto expected =
       attention_in_loops(call.query, call.key, call.value, call.args, call.options);
   const auto fused = call.run(/*need_weights=*/false);
@@ -20,29 +20,29 @@ void expect_equals_loops(const AttentionCall& call, double tolerance) {
   EXPECT_TRUE(close(full.weights, expected.weights, tolerance));
 }
 
-struct AttentionSettingAlone : testing::TestWithParam<AttentionSetting> {};
+struct SingleAttentionSetting : testing::TestWithParam<AttentionSetting> {};
 
-INSTANTIATE_TEST_SUITE_P(, AttentionSettingAlone, testing::ValuesIn(attention_settings()),
+INSTANTIATE_TEST_SUITE_P(, SingleAttentionSetting, testing::ValuesIn(attention_settings()),
                          [](const auto& test) { return test.param.name; });
 
-TEST_P(AttentionSettingAlone, EqualsTheLoops) {
+TEST_P(SingleAttentionSetting, MatchesReference) {
   seed_afresh();
   for (int i = 0; i < 20; ++i) {
     const auto sizes = draw_sizes();
     auto call = draw_call(sizes);
     GetParam().draw(call, sizes);
     SCOPED_TRACE(testing::Message() << "case " << i << call.query.sizes() << call.key.sizes());
-    expect_equals_loops(call, 1e-12);
+    expect_matches_reference(call, 1e-12);
   }
 }
 
-TEST_P(AttentionSettingAlone, ChangesSomething) {
+TEST_P(SingleAttentionSetting, ChangesTheOutput) {
   torch::manual_seed(1);
   const AttentionSizes sizes{2, 2, 2, 5, 5};
   bool changed = false;
   for (int i = 0; i < 5 && !changed; ++i) {
     auto plain = draw_call(sizes);
-    plain.args.causal = GetParam().name == "Positions";  // they matter to what is causal only
+    plain.args.causal = GetParam().name == "Positions";  // positions matter for causal masks only
     auto call = plain;
     GetParam().draw(call, sizes);
     changed = !torch::allclose(call.run(false).output, plain.run(false).output);
@@ -50,18 +50,18 @@ TEST_P(AttentionSettingAlone, ChangesSomething) {
   EXPECT_TRUE(changed);
 }
 
-TEST(AttentionSettings, TogetherEqualTheLoops) {
+TEST(AttentionSettings, CombinedMatchReference) {
   seed_afresh();
   for (int i = 0; i < 150; ++i) {
     const auto sizes = draw_sizes();
     auto call = draw_call(sizes);
     draw_settings(call, sizes);
     SCOPED_TRACE(testing::Message() << "case " << i << call.query.sizes() << call.key.sizes());
-    expect_equals_loops(call, 1e-12);
+    expect_matches_reference(call, 1e-12);
   }
 }
 
-TEST(AttentionSettings, WorkWithoutRowsQueriesOrKeys) {
+TEST(AttentionSettings, WorkWithEmptyBatchQueriesOrKeys) {
   torch::manual_seed(2);
   for (const auto& setting : attention_settings()) {
     for (const AttentionSizes sizes : {AttentionSizes{0, 2, 2, 3, 3}, AttentionSizes{2, 4, 2, 0, 3},
@@ -70,12 +70,12 @@ TEST(AttentionSettings, WorkWithoutRowsQueriesOrKeys) {
       auto call = draw_call(sizes);
       setting.draw(call, sizes);
       SCOPED_TRACE(testing::Message() << setting.name << call.query.sizes() << call.key.sizes());
-      expect_equals_loops(call, 1e-12);
+      expect_matches_reference(call, 1e-12);
     }
   }
 }
 
-TEST(AttentionSettings, WorkInEachDtype) {
+TEST(AttentionSettings, WorkInAllFloatDtypes) {
   seed_afresh();
   for (const auto& [dtype, tolerance] : std::vector<std::pair<torch::Dtype, double>>{
            {torch::kFloat, 1e-5}, {torch::kHalf, 6e-3}, {torch::kBFloat16, 5e-2}}) {
@@ -88,7 +88,7 @@ TEST(AttentionSettings, WorkInEachDtype) {
         call.args.mask = call.args.mask.to(dtype);
       }
       SCOPED_TRACE(testing::Message() << dtype << ", case " << i);
-      expect_equals_loops(call, tolerance);
+      expect_matches_reference(call, tolerance);
     }
   }
 }
@@ -105,11 +105,11 @@ TEST(AttentionSettings, WorkOnStridedAndExpandedTensors) {
     for (auto* tokens : {&call.args.key_mask, &call.args.segments, &call.args.positions}) {
       if (tokens->defined()) *tokens = tokens->t().contiguous().t();
     }
-    expect_equals_loops(call, 1e-12);
+    expect_matches_reference(call, 1e-12);
   }
 }
 
-TEST(AttentionSettings, WorkOnOneSequenceWithoutABatch) {
+TEST(AttentionSettings, WorkWithoutBatchDimension) {
   seed_afresh();
   for (int i = 0; i < 20; ++i) {
     auto sizes = draw_sizes();
@@ -123,12 +123,12 @@ TEST(AttentionSettings, WorkOnOneSequenceWithoutABatch) {
     for (auto* tokens : {&args.key_mask, &args.segments, &args.key_segments, &args.positions}) {
       if (tokens->defined()) *tokens = tokens->squeeze(0);  // (T) or (S)
     }
-    expect_equals_loops(call, 1e-12);
+    expect_matches_reference(call, 1e-12);
     EXPECT_TRUE(close(call.run(false).output, batched.output[0], 1e-12));
   }
 }
 
-TEST(AttentionSettings, WorkOnABatchWithoutHeads) {
+TEST(AttentionSettings, WorkWithoutHeadDimension) {
   seed_afresh();
   for (int i = 0; i < 20; ++i) {
     auto sizes = draw_sizes();
@@ -138,11 +138,11 @@ TEST(AttentionSettings, WorkOnABatchWithoutHeads) {
     call.args.mask.reset();
     call.options.sinks.reset();
     for (auto* x : {&call.query, &call.key, &call.value}) *x = x->squeeze(1);  // (B, T, D)
-    expect_equals_loops(call, 1e-12);
+    expect_matches_reference(call, 1e-12);
   }
 }
 
-TEST(AttentionSettings, AveragedWeightsAreTheMeanOverTheHeads) {
+TEST(AttentionSettings, AverageWeightsIsTheMeanOverHeads) {
   torch::manual_seed(3);
   const auto call = draw_call({2, 4, 2, 3, 5});
   const AttentionArgs args{.need_weights = true, .average_weights = true};

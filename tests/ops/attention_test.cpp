@@ -9,12 +9,10 @@
 #include <optional>
 #include <vector>
 
-// LibTorch has a function of that name in namespace at, which its tensors bring into every
-// unqualified call: so the tests say attend::dot_product_attention.
+// The tests call attend::dot_product_attention with its namespace: argument-dependent lookup of an
+// unqualified call also finds LibTorch's function of the same name in namespace at.
 namespace attend {
 namespace {
-
-constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
 struct ScaledDotProductAttention : FixedSeed, testing::Test {
   torch::Tensor q = torch::randn({2, 3, 4, 5}, torch::kDouble);  // (B, H, T, D)
@@ -22,8 +20,8 @@ struct ScaledDotProductAttention : FixedSeed, testing::Test {
   torch::Tensor v = torch::randn({2, 3, 6, 7}, torch::kDouble);  // (B, H, S, Dv)
 };
 
-/// A mask of `kind` that broadcasts to `scores_shape`: with some of its dimensions 1, and some of
-/// the leading ones missing.
+/// Draws a mask that broadcasts to `scores_shape`: some dimensions are 1, some leading ones
+/// missing.
 torch::Tensor draw_mask(int64_t kind, std::vector<int64_t> scores_shape) {
   if (kind == 0) return {};
   for (auto& size : scores_shape) size = draw(0, 3) == 0 ? 1 : size;
@@ -31,10 +29,10 @@ torch::Tensor draw_mask(int64_t kind, std::vector<int64_t> scores_shape) {
   const auto allowed = torch::rand(scores_shape) > 0.3;
   if (kind == 1) return allowed;
   const auto added = torch::randn(scores_shape, torch::kDouble);
-  return kind == 2 ? added : torch::where(allowed, added, kForbidden);
+  return kind == 2 ? added : torch::where(allowed, added, kMinusInfinity);
 }
 
-TEST_F(ScaledDotProductAttention, EqualsTheFormulaInLoopsInRandomCases) {
+TEST_F(ScaledDotProductAttention, MatchesReferenceInRandomCases) {
   seed_afresh();
   for (int i = 0; i < 100; ++i) {
     const auto b = draw(1, 3), h = draw(1, 3), t = draw(1, 5), s = draw(1, 5), d = draw(1, 9);
@@ -57,7 +55,7 @@ TEST_F(ScaledDotProductAttention, EqualsTheFormulaInLoopsInRandomCases) {
   }
 }
 
-TEST_F(ScaledDotProductAttention, ReturnsWeightsOnlyWhenAsked) {
+TEST_F(ScaledDotProductAttention, ReturnsWeightsOnlyIfNeedWeights) {
   EXPECT_FALSE(attend::dot_product_attention(q, k, v, AttentionArgs()).weights.defined());
   EXPECT_EQ(attend::dot_product_attention(q, k, v, {.need_weights = true}).weights.sizes(),
             at::IntArrayRef({2, 3, 4, 6}));
@@ -71,7 +69,7 @@ TEST_F(ScaledDotProductAttention, TrueMeansMayAttend) {
 }
 
 TEST_F(ScaledDotProductAttention, FloatMaskIsAddedToTheScaledScores) {
-  // The logarithm of 2 doubles a key's share.
+  // Adding log 2 doubles a key's unnormalized weight.
   const auto mask = torch::tensor({0.0, std::log(2.0)}, torch::kDouble);
   const auto x = torch::zeros({2, 5}, torch::kDouble);  // all scores 0
   const auto weights =
@@ -79,18 +77,18 @@ TEST_F(ScaledDotProductAttention, FloatMaskIsAddedToTheScaledScores) {
   EXPECT_TRUE(close(weights[0], torch::tensor({1 / 3.0, 2 / 3.0}, torch::kDouble), 1e-15));
 }
 
-TEST_F(ScaledDotProductAttention, CausalAndMaskHoldTogether) {
+TEST_F(ScaledDotProductAttention, CausalAndMaskCombine) {
   const auto keys = torch::tensor({{1, 1, 1, 0, 1, 1}, {0, 0, 0, 1, 1, 1}}).to(torch::kBool);
   const AttentionArgs args{.mask = keys.view({2, 1, 1, 6}), .causal = true, .need_weights = true};
   const auto weights = attend::dot_product_attention(q, k, v, args).weights;
-  // The query t of 4 stands at the key t + 2 of 6.
+  // Query t of 4 is aligned with key t + 2 of 6.
   EXPECT_TRUE(
       torch::equal(weights[0][0][1] > 0, torch::tensor({1, 1, 1, 0, 0, 0}).to(torch::kBool)));
   EXPECT_TRUE(
       torch::equal(weights[1][0][1] > 0, torch::tensor({0, 0, 0, 1, 0, 0}).to(torch::kBool)));
 }
 
-TEST_F(ScaledDotProductAttention, ACachedQuerySeesWhatItSawInTheWholeSequence) {
+TEST_F(ScaledDotProductAttention, LastQueriesAloneEqualTheWholeSequence) {
   const auto queries = torch::randn({2, 3, 6, 5}, torch::kDouble);
   const AttentionArgs causal{.causal = true};
   const auto whole = attend::dot_product_attention(queries, k, v, causal).output;
@@ -98,18 +96,18 @@ TEST_F(ScaledDotProductAttention, ACachedQuerySeesWhatItSawInTheWholeSequence) {
   EXPECT_TRUE(close(last, whole.narrow(-2, 4, 2), 1e-14));
 }
 
-TEST_F(ScaledDotProductAttention, TheDefaultScaleIsOneOverTheRootOfTheKeyWidth) {
-  const auto given = attend::dot_product_attention(q, k, v, {}, {.scale = 1 / std::sqrt(5.0)});
+TEST_F(ScaledDotProductAttention, DefaultScaleIsInverseSquareRootOfHeadDim) {
+  const auto scaled = attend::dot_product_attention(q, k, v, {}, {.scale = 1 / std::sqrt(5.0)});
   const auto unscaled =
       attend::dot_product_attention(q / std::sqrt(5.0), k, v, {}, {.scale = kUnscaled});
   const auto y = attend::dot_product_attention(q, k, v, AttentionArgs()).output;
-  EXPECT_TRUE(close(y, given.output, 1e-14));
+  EXPECT_TRUE(close(y, scaled.output, 1e-14));
   EXPECT_TRUE(close(y, unscaled.output, 1e-14));
 }
 
-TEST_F(ScaledDotProductAttention, DropoutDropsWeightsAndScalesTheRestUp) {
+TEST_F(ScaledDotProductAttention, DropoutZeroesWeightsAndRescalesTheRest) {
   const auto x = torch::zeros({1, 1, 200, 5});    // equal scores
-  const auto ones = torch::ones({1, 1, 200, 1});  // so an output is the sum of the kept weights
+  const auto ones = torch::ones({1, 1, 200, 1});  // each output is the sum of the remaining weights
   for (const bool need_weights : {false, true}) {
     const AttentionArgs args{.need_weights = need_weights};
     const auto y = attend::dot_product_attention(x, x, ones, args, {.dropout = 0.25}).output;
@@ -120,7 +118,7 @@ TEST_F(ScaledDotProductAttention, DropoutDropsWeightsAndScalesTheRestUp) {
   }
 }
 
-TEST_F(ScaledDotProductAttention, ReturnedWeightsAreThoseBeforeDropout) {
+TEST_F(ScaledDotProductAttention, ReturnedWeightsAreBeforeDropout) {
   const AttentionArgs args{.need_weights = true};
   const auto dropped = attend::dot_product_attention(q, k, v, args, {.dropout = 0.5});
   const auto whole = attend::dot_product_attention(q, k, v, args);

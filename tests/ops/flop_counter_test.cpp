@@ -16,7 +16,7 @@ int64_t flops_of(const Compute& compute) {
   return counter.flops();
 }
 
-TEST(FlopCounter, CountsTwoForEachMultiplyAddOfAProduct) {
+TEST(FlopCounter, CountsTwoPerMultiplyAdd) {
   EXPECT_EQ(flops_of([] { torch::mm(torch::ones({2, 3}), torch::ones({3, 5})); }), 2 * 2 * 3 * 5);
   EXPECT_EQ(flops_of([] {
               torch::matmul(torch::ones({7, 2, 3}), torch::ones({7, 3, 5}));
@@ -30,14 +30,14 @@ TEST(FlopCounter, CountsTwoForEachMultiplyAddOfAProduct) {
             2 * 7 * 2 * 3 * 5);
 }
 
-TEST(FlopCounter, CountsALinearLayerWithAndWithoutBias) {
+TEST(FlopCounter, CountsLinearWithAndWithoutBias) {
   const auto linear = torch::nn::functional::linear;
   const auto x = torch::ones({4, 6, 3});
   EXPECT_EQ(flops_of([&] { linear(x, torch::ones({5, 3}), {}); }), 2 * 4 * 6 * 3 * 5);
   EXPECT_EQ(flops_of([&] { linear(x, torch::ones({5, 3}), torch::ones({5})); }), 2 * 4 * 6 * 3 * 5);
 }
 
-TEST(FlopCounter, CountsAttentionAlikeInTheKernelAndSpelledOut) {
+TEST(FlopCounter, CountsFusedAndExplicitAttentionAlike) {
   const FixedSeed seed;
   const auto query = torch::randn({2, 4, 5, 3});
   const auto key = torch::randn({2, 2, 7, 3});
@@ -48,16 +48,16 @@ TEST(FlopCounter, CountsAttentionAlikeInTheKernelAndSpelledOut) {
             expected);
 }
 
-TEST(FlopCounter, CountsWhatGradModeComputesOnce) {
+TEST(FlopCounter, CountsForwardOnceInGradMode) {
   const auto weight = torch::ones({3, 5}, torch::requires_grad());
   EXPECT_EQ(flops_of([&] { torch::matmul(torch::ones({2, 3}), weight); }), 2 * 2 * 3 * 5);
 }
 
-TEST(FlopCounter, CountsNothingElementByElement) {
+TEST(FlopCounter, IgnoresElementwiseOperations) {
   EXPECT_EQ(flops_of([] { torch::softmax(torch::ones({9, 9}).exp() * 2, -1); }), 0);
 }
 
-TEST(FlopCounter, NestsAndStopsAtTheEndOfItsLife) {
+TEST(FlopCounter, NestsAndStopsAtScopeExit) {
   const auto multiply = [] { torch::mm(torch::ones({2, 2}), torch::ones({2, 2})); };
   FlopCounter outer;
   multiply();
@@ -70,7 +70,7 @@ TEST(FlopCounter, NestsAndStopsAtTheEndOfItsLife) {
   EXPECT_EQ(outer.flops(), 48);
 }
 
-TEST(FlopCounter, GoesOnAfterAProductThatThrows) {
+TEST(FlopCounter, ContinuesAfterAnException) {
   const FlopCounter counter;
   EXPECT_ANY_THROW(torch::mm(torch::ones({2, 3}), torch::ones({4, 5})));
   const auto before = counter.flops();

@@ -1,4 +1,4 @@
-// Fewer heads of keys and values than of queries.
+// Fewer key-value heads than query heads.
 #include "attend/ops/attention.h"
 #include "support/attention_cases.h"
 #include "support/close.h"
@@ -21,14 +21,14 @@ TEST(GroupedQueryAttention, EqualsAttentionWithRepeatedKeysAndValues) {
   }
 }
 
-TEST(GroupedQueryAttention, HeadsInARowShareTheirKeys) {
+TEST(GroupedQueryAttention, ConsecutiveQueryHeadsShareAKeyValueHead) {
   const auto zeros = torch::zeros({1, 4, 1, 2});
   const auto value = torch::tensor({1.0, 2.0}).view({1, 2, 1, 1}).expand({1, 2, 1, 2});
   const auto output = attend::dot_product_attention(zeros, zeros.narrow(1, 0, 2), value).output;
   EXPECT_TRUE(close(output.select(-1, 0).flatten(), torch::tensor({1.0, 1.0, 2.0, 2.0}), 0.0));
 }
 
-TEST(GroupedQueryAttention, WorksOnOneSequenceWithoutABatch) {
+TEST(GroupedQueryAttention, WorksWithoutBatchDimension) {
   const auto call = draw_call({1, 4, 2, 3, 5});
   const auto alone =
       attend::dot_product_attention(call.query[0], call.key[0], call.value[0], {.causal = true});
@@ -37,7 +37,7 @@ TEST(GroupedQueryAttention, WorksOnOneSequenceWithoutABatch) {
   EXPECT_TRUE(close(alone.output, batched.output[0], 1e-14));
 }
 
-TEST(GroupedQueryAttention, KeysOfOneRowServeABatch) {
+TEST(GroupedQueryAttention, KeysAndValuesBroadcastOverTheBatch) {
   const auto call = draw_call({3, 4, 2, 3, 5});
   const auto key = call.key.narrow(0, 0, 1);
   const auto value = call.value.narrow(0, 0, 1);
@@ -50,7 +50,7 @@ TEST(GroupedQueryAttention, KeysOfOneRowServeABatch) {
   }
 }
 
-TEST(GroupedQueryAttention, QueriesOfOneRowServeABatchOfKeysWithItsMask) {
+TEST(GroupedQueryAttention, QueriesBroadcastOverABatchOfKeysWithMask) {
   const auto call = draw_call({3, 4, 2, 3, 5});
   const auto query = call.query.narrow(0, 0, 1);
   const auto mask = torch::rand({3, 1, 3, 5}) > 0.4;
@@ -63,7 +63,7 @@ TEST(GroupedQueryAttention, QueriesOfOneRowServeABatchOfKeysWithItsMask) {
   }
 }
 
-TEST(GroupedQueryAttention, NamesHeadsThatDoNotDivide) {
+TEST(GroupedQueryAttention, IndivisibleHeadsThrow) {
   const auto query = torch::zeros({1, 4, 2, 3});
   const auto key = torch::zeros({1, 3, 2, 3});
   EXPECT_THAT([&] { attend::dot_product_attention(query, key, key); },

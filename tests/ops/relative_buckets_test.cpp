@@ -17,8 +17,8 @@ std::vector<int64_t> buckets_of(const std::vector<int64_t>& offsets,
   return {buckets.data_ptr<int64_t>(), buckets.data_ptr<int64_t>() + buckets.numel()};
 }
 
-// The numbers in this test and the next are what the formula of Hugging Face transformers gives.
-TEST(RelativeBuckets, AreThoseOfT5InBothDirections) {
+// Expected values of this test and the next: T5's formula as in Hugging Face transformers.
+TEST(RelativeBuckets, MatchT5Bidirectional) {
   EXPECT_THAT(buckets_of({0, -1, -7, -8, -11, -12, -16, -32, -64, -127, -128, -9999}),
               testing::ElementsAre(0, 1, 7, 8, 8, 9, 10, 12, 14, 15, 15, 15));
   EXPECT_THAT(
@@ -26,7 +26,7 @@ TEST(RelativeBuckets, AreThoseOfT5InBothDirections) {
       testing::ElementsAre(17, 23, 24, 24, 25, 25, 26, 26, 27, 27, 28, 28, 29, 29, 30, 30, 31, 31));
 }
 
-TEST(RelativeBuckets, AreThoseOfT5ForACausalDecoder) {
+TEST(RelativeBuckets, MatchT5Causal) {
   const RelativeBucketOptions causal{.bidirectional = false};
   EXPECT_THAT(
       buckets_of({0, -1, -15, -16, -18, -19, -20, -21, -31, -64, -112, -113, -128, -500}, causal),
@@ -34,7 +34,7 @@ TEST(RelativeBuckets, AreThoseOfT5ForACausalDecoder) {
   EXPECT_THAT(buckets_of({1, 2, 200}, causal), testing::ElementsAre(0, 0, 0));
 }
 
-TEST(RelativeBuckets, EqualTheFormulaForOtherNumbersOfBuckets) {
+TEST(RelativeBuckets, MatchFormulaForOtherOptions) {
   seed_afresh();
   const auto offsets = torch::arange(-600, 601);
   for (int round = 0; round < 40; ++round) {
@@ -43,7 +43,7 @@ TEST(RelativeBuckets, EqualTheFormulaForOtherNumbersOfBuckets) {
     const auto buckets = relative_buckets(offsets, options);
     for (int64_t i = 0; i < offsets.size(0); ++i) {
       const auto offset = offsets[i].item<int64_t>();
-      // On an edge rounding may choose either; the test below holds T5's own edges.
+      // Rounding may go either way at a bucket's edge; the next test checks T5's own edges.
       ASSERT_THAT(buckets[i].item<int64_t>(),
                   testing::AnyOf(bucket_of_offset(offset, options, 1e-5),
                                  bucket_of_offset(offset, options, -1e-5)))
@@ -53,7 +53,7 @@ TEST(RelativeBuckets, EqualTheFormulaForOtherNumbersOfBuckets) {
   }
 }
 
-TEST(RelativeBuckets, OfT5HaveTheirEdgesWhereTheFormulaHasThem) {
+TEST(RelativeBuckets, EdgesMatchFormulaForT5Options) {
   for (const bool bidirectional : {true, false}) {
     const RelativeBucketOptions options{.bidirectional = bidirectional};
     std::vector<int64_t> offsets;
@@ -66,31 +66,31 @@ TEST(RelativeBuckets, OfT5HaveTheirEdgesWhereTheFormulaHasThem) {
   }
 }
 
-TEST(RelativeBuckets, UseEveryBucketAndNoOther) {
+TEST(RelativeBuckets, CoverExactlyAllBuckets) {
   for (const bool bidirectional : {true, false}) {
     const auto buckets =
         relative_buckets(torch::arange(-200, 201), {.bidirectional = bidirectional});
     EXPECT_EQ(buckets.min().item<int64_t>(), 0);
     EXPECT_EQ(buckets.max().item<int64_t>(), 31);
-    // A distance of zero has no second direction.
+    // Distance 0 has one direction only.
     EXPECT_EQ(std::get<0>(at::_unique(buckets)).numel(), bidirectional ? 31 : 32);
   }
 }
 
-TEST(RelativeBuckets, KeepTheShapeAlsoWhenEmpty) {
+TEST(RelativeBuckets, HaveTheShapeOfTheOffsets) {
   EXPECT_EQ(relative_buckets(torch::zeros({0, 1, 3, 4}, torch::kLong)).sizes(),
             at::IntArrayRef({0, 1, 3, 4}));
   EXPECT_EQ(relative_buckets(torch::zeros({2, 0}, torch::kInt)).scalar_type(), torch::kLong);
 }
 
-TEST(RelativeBuckets, TracedAtOneSizeHoldAtOthers) {
+TEST(RelativeBuckets, TraceGeneralizesToOtherSizes) {
   const auto run = [](const Tensors& x) { return relative_buckets(x[0]); };
   const auto traced = trace(run, {torch::zeros({2, 3}, torch::kLong)});
   const auto offsets = torch::arange(-300, 300).view({4, 150});
   EXPECT_TRUE(torch::equal(traced({offsets}), run({offsets})));
 }
 
-TEST(RelativeBucketsErrors, NameTheValueFound) {
+TEST(RelativeBucketsErrors, ValuesOutOfRange) {
   const auto with = [](const RelativeBucketOptions& options) {
     return [options] { relative_buckets(torch::zeros({1}), options); };
   };

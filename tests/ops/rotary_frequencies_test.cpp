@@ -1,4 +1,4 @@
-// The frequencies of rotary positions, and how each kind of scaling changes them.
+// Frequencies of rotary position embeddings and their scaling schemes.
 #include "attend/ops/rotary.h"
 #include "support/seed.h"
 #include "support/throws.h"
@@ -48,8 +48,8 @@ Frequencies llama3_scaled(Frequencies frequencies, double factor, double context
 
 Frequencies yarn_scaled(Frequencies frequencies, double theta, double factor, double context) {
   const double width = 2.0 * static_cast<double>(frequencies.size());
-  const auto correction = [&](double turns) {
-    return width * std::log(context / (turns * kCircle)) / (2.0 * std::log(theta));
+  const auto correction = [&](double rotations) {
+    return width * std::log(context / (rotations * kCircle)) / (2.0 * std::log(theta));
   };
   const double low = std::max(std::floor(correction(32.0)), 0.0);
   const double high = std::min(std::ceil(correction(1.0)), width - 1.0);
@@ -61,23 +61,23 @@ Frequencies yarn_scaled(Frequencies frequencies, double theta, double factor, do
   return frequencies;
 }
 
-TEST(RotaryFrequencies, FallGeometricallyFromOneTowardsOneOverTheta) {
+TEST(RotaryFrequencies, AreGeometricFromOneToOneOverTheta) {
   EXPECT_THAT(rotary_frequencies(4),
               testing::ElementsAre(testing::DoubleEq(1.0), testing::DoubleEq(0.01)));
   expect_equal(rotary_frequencies(64, {.theta = 500.0}), without_scaling(64, 500.0));
 }
 
-TEST(RotaryFrequencies, OfAPartOfTheHeadAreThoseOfAHeadOfThatWidth) {
+TEST(RotaryFrequencies, RotaryDimReplacesHeadDim) {
   EXPECT_EQ(rotary_frequencies(64, {.rotary_dim = 16}), rotary_frequencies(16));
 }
 
-TEST(RotaryFrequencies, LinearScalingDividesThemAll) {
+TEST(RotaryFrequencies, LinearScalingDividesAllFrequencies) {
   auto expected = without_scaling(32, 10000.0);
   for (auto& frequency : expected) frequency /= 4.0;
   expect_equal(rotary_frequencies(32, {.scaling = RotaryScaling::linear, .factor = 4.0}), expected);
 }
 
-TEST(RotaryFrequencies, NtkScalingKeepsTheFastestAndDividesTheSlowest) {
+TEST(RotaryFrequencies, NtkScalingChangesTheBase) {
   const auto found = rotary_frequencies(128, {.scaling = RotaryScaling::ntk, .factor = 4.0});
   expect_equal(found, without_scaling(128, 10000.0 * std::pow(4.0, 128.0 / 126.0)));
   expect_frequencies(found, {{0, 1.0}, {1, 0.847117}, {32, 0.00494529}, {63, 2.88696e-05}});
@@ -85,8 +85,8 @@ TEST(RotaryFrequencies, NtkScalingKeepsTheFastestAndDividesTheSlowest) {
   EXPECT_EQ(rotary_frequencies(2, {.scaling = RotaryScaling::ntk, .factor = 4.0}), Frequencies{1});
 }
 
-// As the formula of Hugging Face transformers gives them in float32, with the options of Llama 3.1.
-TEST(RotaryFrequencies, Llama3ScalingGivesTheNumbersOfLlama3) {
+// Expected values: Hugging Face transformers in float32, with the options of Llama 3.1.
+TEST(RotaryFrequencies, Llama3ScalingMatchesLlama31) {
   const RotaryOptions options{.theta = 500000.0,
                               .scaling = RotaryScaling::llama3,
                               .factor = 8.0,
@@ -102,8 +102,8 @@ TEST(RotaryFrequencies, Llama3ScalingGivesTheNumbersOfLlama3) {
                                                         {63, 3.06893e-07}});
 }
 
-// Likewise; the second has the options of gpt-oss.
-TEST(RotaryFrequencies, YarnScalingGivesTheNumbersOfPublishedModels) {
+// Expected values: Hugging Face transformers; the second case has the options of gpt-oss.
+TEST(RotaryFrequencies, YarnScalingMatchesPublishedModels) {
   const RotaryOptions yarn{
       .scaling = RotaryScaling::yarn, .factor = 4.0, .original_max_seq_len = 4096};
   expect_frequencies(rotary_frequencies(128, yarn), {{0, 1.0},
@@ -127,7 +127,7 @@ TEST(RotaryFrequencies, YarnScalingGivesTheNumbersOfPublishedModels) {
                                                        {31, 3.02351e-07}});
 }
 
-TEST(RotaryFrequencies, ScaledOnesEqualTheFormulasWrittenOut) {
+TEST(RotaryFrequencies, ScaledFrequenciesMatchFormulasInRandomCases) {
   seed_afresh();
   for (int round = 0; round < 50; ++round) {
     const int64_t width = 2 * draw(1, 40);
@@ -145,7 +145,7 @@ TEST(RotaryFrequencies, ScaledOnesEqualTheFormulasWrittenOut) {
   }
 }
 
-TEST(RotaryAmplitude, IsOneButForYarn) {
+TEST(RotaryAttentionScaling, IsOneExceptForYarn) {
   RotaryOptions options{.factor = 32.0, .original_max_seq_len = 4096};
   for (const auto scaling : {RotaryScaling::linear, RotaryScaling::ntk, RotaryScaling::llama3}) {
     options.scaling = scaling;
@@ -157,7 +157,7 @@ TEST(RotaryAmplitude, IsOneButForYarn) {
   EXPECT_EQ(rotary_attention_scaling(options), 0.75);
 }
 
-TEST(RotaryOptionsErrors, NameTheValueFound) {
+TEST(RotaryOptionsErrors, ValuesOutOfRange) {
   const auto with = [](RotaryOptions options) {
     return [options] { rotary_frequencies(8, options); };
   };

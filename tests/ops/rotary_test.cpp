@@ -1,4 +1,4 @@
-// Rotary positions: what they do to vectors.
+// apply_rotary and rotary_tables.
 #include "attend/ops/rotary.h"
 
 #include "attend/ops/positions.h"
@@ -14,14 +14,14 @@
 namespace attend {
 namespace {
 
-TEST(Rotate, TurnsAPairByItsPosition) {
+TEST(ApplyRotary, RotatesPairsByPositionTimesFrequency) {
   const auto x = torch::tensor({{1.0, 0.0}, {1.0, 0.0}, {0.0, 2.0}});
   const auto expected =
       torch::tensor({{1.0, 0.0}, {0.5403023, 0.8414710}, {-1.8185949, -0.8322937}});
   EXPECT_TRUE(close(apply_rotary(x, torch::arange(3)), expected, 1e-6));
 }
 
-TEST(Rotate, GivesWhatLoopsGive) {
+TEST(ApplyRotary, MatchesReferenceInRandomCases) {
   seed_afresh();
   for (int round = 0; round < 40; ++round) {
     const int64_t b = draw(1, 3);
@@ -41,7 +41,7 @@ TEST(Rotate, GivesWhatLoopsGive) {
   }
 }
 
-TEST(Rotate, AtPositionZeroChangesNothing) {
+TEST(ApplyRotary, PositionZeroHasNoEffect) {
   const auto x = torch::randn({2, 3, 1, 8});
   for (const bool interleaved : {false, true}) {
     EXPECT_TRUE(torch::equal(
@@ -49,12 +49,13 @@ TEST(Rotate, AtPositionZeroChangesNothing) {
   }
 }
 
-TEST(Rotate, ProductsDependOnDistancesOnly) {
+TEST(ApplyRotary, DotProductsDependOnRelativePositionOnly) {
   const auto q = torch::randn({4, 8}, torch::kDouble);
   const auto k = torch::randn({4, 8}, torch::kDouble);
-  const auto steps = torch::tensor({3, 0, 7, 12});
+  const auto positions = torch::tensor({3, 0, 7, 12});
   const auto products = [&](int64_t shift, const RotaryOptions& options) {
-    return apply_rotary(q, steps + shift, options).mm(apply_rotary(k, steps + shift, options).t());
+    return apply_rotary(q, positions + shift, options)
+        .mm(apply_rotary(k, positions + shift, options).t());
   };
   for (const bool interleaved : {false, true}) {
     const RotaryOptions options{.rotary_dim = 6, .interleaved = interleaved};
@@ -63,36 +64,37 @@ TEST(Rotate, ProductsDependOnDistancesOnly) {
   }
 }
 
-TEST(Rotate, KeepsLengthsButForTheAmplitudeOfYarn) {
+TEST(ApplyRotary, PreservesNormUpToYarnAttentionScaling) {
   const auto x = torch::randn({5, 8}, torch::kDouble);
   const auto lengths = x.norm(2, -1);
-  const auto steps = torch::arange(5);
-  EXPECT_TRUE(close(apply_rotary(x, steps).norm(2, -1), lengths, 1e-12));
+  const auto positions = torch::arange(5);
+  EXPECT_TRUE(close(apply_rotary(x, positions).norm(2, -1), lengths, 1e-12));
   const RotaryOptions yarn{.scaling = RotaryScaling::yarn,
                            .factor = 2.0,
                            .original_max_seq_len = 64,
                            .attention_factor = 1.5};
-  EXPECT_TRUE(close(apply_rotary(x, steps, yarn).norm(2, -1), lengths * 1.5, 1e-12));
+  EXPECT_TRUE(close(apply_rotary(x, positions, yarn).norm(2, -1), lengths * 1.5, 1e-12));
 }
 
-TEST(Rotate, ComputesAnglesInFloat32ForHalfTypesAndInFloat64ForFloat64) {
+TEST(ApplyRotary, ComputesAnglesInFloat32OrFloat64) {
   const auto x = torch::randn({1, 1, 3, 8});
-  const auto late = torch::tensor({{4001, 4002, 4003}});
-  const auto expected = rotate_in_loops(x, late, rotary_frequencies(8), false);
+  const auto large_positions = torch::tensor({{4001, 4002, 4003}});
+  const auto expected = rotate_in_loops(x, large_positions, rotary_frequencies(8), false);
   for (const auto& [dtype, tolerance] :
        {std::pair{torch::kBFloat16, 0.05}, std::pair{torch::kHalf, 0.01},
         std::pair{torch::kFloat, 2e-3}, std::pair{torch::kDouble, 1e-6}}) {
-    const auto found = apply_rotary(x.to(dtype), late);
+    const auto found = apply_rotary(x.to(dtype), large_positions);
     EXPECT_EQ(found.scalar_type(), dtype);
     EXPECT_TRUE(close(found, expected, tolerance)) << dtype;
   }
   const auto exact = x.to(torch::kDouble);
-  const auto latest = torch::tensor({{1000001, 1000002, 1000003}});
-  EXPECT_TRUE(close(apply_rotary(exact, latest),
-                    rotate_in_loops(exact, latest, rotary_frequencies(8), false), 1e-9));
+  const auto very_large_positions = torch::tensor({{1000001, 1000002, 1000003}});
+  EXPECT_TRUE(close(apply_rotary(exact, very_large_positions),
+                    rotate_in_loops(exact, very_large_positions, rotary_frequencies(8), false),
+                    1e-9));
 }
 
-TEST(Rotate, TakesPositionsOfAnyNumberType) {
+TEST(ApplyRotary, SupportsAllPositionDtypes) {
   const auto x = torch::randn({3, 4});
   const auto expected = apply_rotary(x, torch::arange(3));
   for (const auto dtype : {torch::kInt, torch::kByte, torch::kHalf, torch::kDouble}) {
@@ -100,34 +102,34 @@ TEST(Rotate, TakesPositionsOfAnyNumberType) {
   }
 }
 
-TEST(Rotate, TakesStridedExpandedAndEmptyInputs) {
+TEST(ApplyRotary, SupportsStridedExpandedAndEmptyInputs) {
   const auto x = torch::randn({2, 5, 3, 8});
-  const auto steps = torch::arange(5);
+  const auto positions = torch::arange(5);
   const RotaryOptions options{.rotary_dim = 4, .interleaved = true};
-  EXPECT_TRUE(close(apply_rotary(x.transpose(1, 2), steps, options),
-                    apply_rotary(x.transpose(1, 2).contiguous(), steps, options), 0.0));
+  EXPECT_TRUE(close(apply_rotary(x.transpose(1, 2), positions, options),
+                    apply_rotary(x.transpose(1, 2).contiguous(), positions, options), 0.0));
   const auto one = torch::randn({1, 1, 5, 8});
-  EXPECT_TRUE(close(apply_rotary(one.expand({2, 3, 5, 8}), steps, options),
-                    apply_rotary(one, steps, options).expand({2, 3, 5, 8}), 0.0));
+  EXPECT_TRUE(close(apply_rotary(one.expand({2, 3, 5, 8}), positions, options),
+                    apply_rotary(one, positions, options).expand({2, 3, 5, 8}), 0.0));
   for (const bool interleaved : {false, true}) {
     const RotaryOptions whole{.interleaved = interleaved};
-    EXPECT_EQ(apply_rotary(torch::zeros({0, 3, 5, 8}), steps, whole).sizes(),
+    EXPECT_EQ(apply_rotary(torch::zeros({0, 3, 5, 8}), positions, whole).sizes(),
               at::IntArrayRef({0, 3, 5, 8}));
     EXPECT_EQ(apply_rotary(torch::zeros({2, 3, 0, 8}), torch::arange(0), whole).sizes(),
               at::IntArrayRef({2, 3, 0, 8}));
   }
 }
 
-TEST(Rotate, HasTheGradientOfFiniteDifferences) {
+TEST(ApplyRotary, GradientMatchesFiniteDifferences) {
   const auto x = torch::randn({2, 3, 6}, torch::kDouble).requires_grad_();
-  const auto steps = torch::tensor({{0, 1, 5}, {7, 2, 3}});
+  const auto positions = torch::tensor({{0, 1, 5}, {7, 2, 3}});
   for (const bool interleaved : {false, true}) {
     const RotaryOptions options{.rotary_dim = 4, .interleaved = interleaved};
-    EXPECT_TRUE(gradients_match([&] { return apply_rotary(x, steps, options); }, {x}));
+    EXPECT_TRUE(gradients_match([&] { return apply_rotary(x, positions, options); }, {x}));
   }
 }
 
-TEST(Rotate, TracedAtOneSizeHoldsAtOthers) {
+TEST(ApplyRotary, TraceGeneralizesToOtherSizes) {
   for (const bool interleaved : {false, true}) {
     const RotaryOptions options{.rotary_dim = 4, .interleaved = interleaved};
     const auto run = [&](const Tensors& x) {
@@ -141,7 +143,7 @@ TEST(Rotate, TracedAtOneSizeHoldsAtOthers) {
   }
 }
 
-TEST(RotateErrors, NameWhatWasFound) {
+TEST(ApplyRotaryErrors, ShapesAndDtypes) {
   const auto x = torch::zeros({2, 3, 5, 8});
   EXPECT_THAT([&] { apply_rotary(x, torch::arange(4)); },
               throws<c10::ValueError>("positions [4] must be (T) or (B, T) of what they rotate, "
@@ -157,8 +159,8 @@ TEST(RotateErrors, NameWhatWasFound) {
               throws<c10::ValueError>("rotate needs (..., T, D), found [8]"));
   EXPECT_THAT([&] { apply_rotary(x.to(torch::kLong), torch::arange(5)); },
               throws<c10::TypeError>("rotate needs a float dtype, found Long"));
-  const auto turns = rotary_tables(torch::arange(5), torch::ones({5}));
-  EXPECT_THAT([&] { apply_rotary(x, turns); },
+  const auto tables = rotary_tables(torch::arange(5), torch::ones({5}));
+  EXPECT_THAT([&] { apply_rotary(x, tables); },
               throws<c10::ValueError>("with D of at least 10, found [2, 3, 5, 8]"));
 }
 

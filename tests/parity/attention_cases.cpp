@@ -1,4 +1,4 @@
-// scaled_dot_product_attention and MultiheadAttention, by this library.
+// Runs cases of scaled_dot_product_attention and MultiheadAttention.
 #include "parity/case.h"
 #include "parity/module_inputs.h"
 
@@ -7,8 +7,8 @@
 namespace attend::parity {
 namespace {
 
-/// The same numbers, other strides.
-torch::Tensor laid_out(const torch::Tensor& x, const std::string& layout) {
+/// Returns a tensor with equal elements and the strides of `layout`.
+torch::Tensor with_layout(const torch::Tensor& x, const std::string& layout) {
   if (layout == "heads_inside") return x.transpose(-3, -2).contiguous().transpose(-3, -2);
   if (layout == "width_outside") return x.transpose(-2, -1).contiguous().transpose(-2, -1);
   return x;
@@ -20,9 +20,9 @@ Computed run_sdpa(const Case& a_case) {
   const auto layout = a_case.get<std::string>("layout");
   const auto scale = a_case.options.at("scale");
   const auto output = dot_product_attention(
-      laid_out(a_case.input("query"), layout), laid_out(a_case.input("key"), layout),
-      laid_out(a_case.input("value"), layout),
-      {.mask = a_case.input("mask"),  // the one mask of PyTorch's of which true = may attend
+      with_layout(a_case.input("query"), layout), with_layout(a_case.input("key"), layout),
+      with_layout(a_case.input("value"), layout),
+      {.mask = a_case.input("mask"),  // as in PyTorch's function, true = may attend
        .causal = a_case.is("causal"),
        .need_weights = a_case.is("need_weights")},
       {.scale = scale.is_null() ? std::nullopt : std::optional(scale.get<double>())});

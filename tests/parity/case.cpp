@@ -10,12 +10,11 @@ namespace attend::parity {
 namespace {
 
 struct Rename {
-  std::string_view theirs;
-  std::string_view ours;
+  std::string_view pytorch_name;
+  std::string_view attend_name;
 };
 
-// What the parameters' names, or parts of them, are called here. At most one line of each table
-// fits a name.
+// Renames of parameter name components. At most one entry of each table matches a name.
 constexpr std::array kModules{
     Rename{"self_attn.", "attention."},
     Rename{"multihead_attn.", "cross_attention."},
@@ -26,7 +25,7 @@ constexpr std::array kProjections{
     Rename{"in_proj_", "qkv."}, Rename{"out_proj.", "out."}, Rename{"q_proj_", "query."},
     Rename{"k_proj_", "key."},  Rename{"v_proj_", "value."},
 };
-// The decoder's norms only: those of the encoder have the same names here.
+// Norms of the decoder only: the encoder's have the same names in both libraries.
 constexpr std::array kDecoderNorms{
     Rename{"norm2.", "norm_cross."},
     Rename{"norm3.", "norm2."},
@@ -34,9 +33,9 @@ constexpr std::array kDecoderNorms{
 
 template <typename Table>
 std::string rename_by(const Table& table, std::string name) {
-  for (const auto& [theirs, ours] : table) {
-    const auto at = name.find(theirs);
-    if (at != std::string::npos) return name.replace(at, theirs.size(), ours);
+  for (const auto& [pytorch_name, attend_name] : table) {
+    const auto at = name.find(pytorch_name);
+    if (at != std::string::npos) return name.replace(at, pytorch_name.size(), attend_name);
   }
   return name;
 }
@@ -76,23 +75,23 @@ std::vector<Case> load_cases(const std::filesystem::path& path) {
   return list;
 }
 
-TensorsByName renamed(const Case& a_case, const TensorsByName& theirs) {
+TensorsByName renamed(const Case& a_case, const TensorsByName& pytorch_name) {
   const bool is_decoder = a_case.get<std::string>("kind") == "decoder";
-  TensorsByName ours;
-  for (const auto& [name, tensor] : theirs) {
-    if (name == "in_proj_bias" && theirs.contains("q_proj_weight")) {
-      // PyTorch keeps the three biases together even where it keeps the weights apart.
+  TensorsByName attend_name;
+  for (const auto& [name, tensor] : pytorch_name) {
+    if (name == "in_proj_bias" && pytorch_name.contains("q_proj_weight")) {
+      // PyTorch has one tensor for the three biases even with separate weights.
       const auto biases = tensor.chunk(3);
-      ours["query.bias"] = biases[0];
-      ours["key.bias"] = biases[1];
-      ours["value.bias"] = biases[2];
+      attend_name["query.bias"] = biases[0];
+      attend_name["key.bias"] = biases[1];
+      attend_name["value.bias"] = biases[2];
       continue;
     }
     auto our_name = rename_by(kProjections, rename_by(kModules, name));
     if (is_decoder) our_name = rename_by(kDecoderNorms, our_name);
-    ours[our_name] = tensor;
+    attend_name[our_name] = tensor;
   }
-  return ours;
+  return attend_name;
 }
 
 void copy_parameters(const Case& a_case, torch::nn::Module& module) {

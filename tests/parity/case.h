@@ -14,28 +14,29 @@ namespace attend::parity {
 
 using TensorsByName = std::map<std::string, torch::Tensor>;
 
-/// What PyTorch was called with and what it gave: one case of a file by make_cases.py or
-/// make_optimizer_cases.py, which describe the names.
+/// Inputs and results of one PyTorch call, read from a file by make_cases.py or
+/// make_optimizer_cases.py, which describe the tensors' names.
 struct Case {
   std::string name;
   nlohmann::json options;
   TensorsByName tensors;
 
-  /// An option of this case.
+  /// Returns an option of this case.
   template <typename T>
   T get(const char* option) const {
     return options.at(option).get<T>();
   }
+  /// Returns a bool option of this case.
   bool is(const std::string& option) const { return options.at(option).get<bool>(); }
 
-  /// The tensor `input.<name>`, or an undefined one.
+  /// Returns the tensor `input.<name>`, or an undefined tensor.
   torch::Tensor input(const std::string& name) const;
-  /// The tensors whose names begin with `prefix`, without it.
+  /// Returns the tensors whose names begin with `prefix`, with the prefix removed.
   TensorsByName with_prefix(const std::string& prefix) const;
   torch::ScalarType dtype() const;
 };
 
-/// What this library makes of a case.
+/// Results of this library for a case.
 struct Computed {
   TensorsByName outputs;
   std::shared_ptr<torch::nn::Module> module = nullptr;  ///< null for a function
@@ -43,14 +44,14 @@ struct Computed {
 
 std::vector<Case> load_cases(const std::filesystem::path& path);
 
-/// PyTorch's parameters, or their gradients, under the names that they have here.
+/// Renames PyTorch's parameters or gradients to this library's names.
 TensorsByName renamed(const Case& a_case, const TensorsByName& theirs);
 
-/// Gives the module the dtype and the parameters of the case. Throws InputError unless each of its
-/// parameters is among them, and each of them among its.
+/// Sets the module's dtype and parameters to those of the case. Throws InputError if the names do
+/// not match.
 void copy_parameters(const Case& a_case, torch::nn::Module& module);
 
-// One function a kind: does with this library what the case did with PyTorch.
+// Each runs a case of one kind with this library.
 Computed run_sdpa(const Case& a_case);
 Computed run_mha(const Case& a_case);
 Computed run_encoder(const Case& a_case);

@@ -1,4 +1,4 @@
-// TransformerEncoderLayer, TransformerDecoderLayer and RMSNorm, by this library.
+// Runs cases of TransformerEncoderLayer, TransformerDecoderLayer and RMSNorm.
 #include "attend/nn/decoder_block.h"
 #include "attend/nn/norms.h"
 #include "attend/nn/transformer_block.h"
@@ -10,7 +10,7 @@
 namespace attend::parity {
 namespace {
 
-/// The options that encoder and decoder layers have in common.
+/// Returns the options shared by encoder and decoder layers.
 template <typename BlockOptions>
 BlockOptions block_options(const Case& a_case) {
   const bool bias = a_case.is("bias");

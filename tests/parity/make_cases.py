@@ -1,17 +1,17 @@
-"""Makes random cases for tests/parity/parity_test.cpp: what PyTorch computes, forward and backward.
+"""Creates random cases for tests/parity/parity_test.cpp: PyTorch's outputs and gradients.
 
     python tests/parity/make_cases.py --out FILE [--cases N] [--seed N]
 
-Without --seed each run makes other cases, and prints the seed that repeats them. All cases go into one
-safetensors file. Case 17 has its options as JSON under the metadata's key "17", and the tensors
+Without --seed each run creates other cases and prints its seed. All cases are written to one
+safetensors file. The options of case 17 are JSON under the metadata key "17"; its tensors are
 
-    17/input.NAME                           what the reference is called with, masks too
-    17/param.NAME                           the module's parameters, by PyTorch's names
-    17/output.NAME, 17/upstream.NAME        a result, and the gradient that flows back into it
-    17/grad.input.NAME, 17/grad.param.NAME  the gradients that this gives
+    17/input.NAME                           inputs of the reference, including masks
+    17/param.NAME                           the module's parameters, with PyTorch's names
+    17/output.NAME, 17/upstream.NAME        an output and its incoming gradient
+    17/grad.input.NAME, 17/grad.param.NAME  the resulting gradients
 
-Masks are as the reference takes them, so where it says that true = may not attend, so does the file.
-No query is left without a key, since for that PyTorch gives NaN.
+Masks have the polarity of the reference: for modules, true = may not attend.
+No query is fully masked, since PyTorch gives NaN for it.
 """
 
 import argparse
@@ -25,15 +25,15 @@ import warnings
 import torch
 import torch.nn.functional as F
 
-FORBIDDEN = 0.3  # how often a mask forbids a key
-# Cases that rounding decides say nothing about the library, and are drawn anew: beside the corner of
-# relu a gradient is 0 or 1, and a narrow layer norm of nearly equal numbers blows differences up.
+MASKED = 0.3  # probability that a mask hides a key
+# Ill-conditioned cases are drawn again: near 0 the gradient of relu is 0 or 1, and
+# a narrow layer norm of nearly equal numbers amplifies rounding errors.
 NEAR_CORNER = 1e-4
-ROUNDING = 2e-6  # how far PyTorch's float32 may be from its float64: a fifth of the test's tolerance
+ROUNDING = 2e-6  # maximum error of PyTorch's float32: a fifth of the test's tolerance
 
 
 class Case:
-    """One case while it is being drawn: options by name, tensors by name."""
+    """Options and tensors of a case, by name."""
 
     def __init__(self, kind):
         self.options = {"kind": kind}
@@ -49,21 +49,21 @@ class Case:
         return value
 
     def input(self, name, tensor, leaf=True):
-        """What the reference is called with; a leaf's gradient is part of the case."""
+        """Adds an input of the reference; if it is a leaf, also its gradient."""
         self.tensors[f"input.{name}"] = tensor
         if leaf:
             self.leaves[f"input.{name}"] = tensor.requires_grad_()
         return tensor
 
     def normal(self, *shape):
-        """Of float32's numbers, so that both dtypes can have the same."""
+        """Draws float32 values, which both dtypes represent exactly."""
         return torch.randn(shape).to(self.dtype)
 
     def normal_input(self, name, *shape):
         return self.input(name, self.normal(*shape))
 
     def module(self, module):
-        """The module with random parameters: fresh biases are 0 and fresh norms 1, which hides much."""
+        """Randomizes all parameters: initial biases are 0 and initial norms 1, which hides errors."""
         for parameter in module.parameters():
             with torch.no_grad():
                 if parameter.dim() == 1:
@@ -76,7 +76,7 @@ class Case:
         return module
 
     def rounding(self, exact):
-        """The greatest difference from the same case in float64, of 1 or of a greater number."""
+        """Returns the largest absolute or relative difference from the same case in float64."""
         computed = [name for name in self.tensors if name.startswith(("output.", "grad."))]
         return max(((self.tensors[name] - exact.tensors[name]).abs()
                     / exact.tensors[name].abs().clamp(min=1)).max().item() for name in computed)
@@ -96,8 +96,8 @@ class Case:
 
 
 def allowed(shape, open_key=None):
-    """Bool, true = may attend, with at least one key for each query: `open_key`, or any."""
-    mask = torch.rand(shape) > FORBIDDEN
+    """Draws a bool mask, true = may attend, with at least one key per query: `open_key`, or any."""
+    mask = torch.rand(shape) > MASKED
     if open_key is None:
         return mask.scatter_(-1, torch.randint(shape[-1], (*shape[:-1], 1)), True)
     mask[..., open_key] = True
@@ -105,8 +105,8 @@ def allowed(shape, open_key=None):
 
 
 def float_mask(case, name, may_attend):
-    """Random numbers, in half of the cases with -infinity where nothing may attend; sometimes with a
-    gradient, which takes other kernels than a mask without."""
+    """Draws a float mask, in half of the cases with -infinity where not `may_attend`; sometimes with a
+    gradient, which selects other kernels."""
     mask = case.normal(*may_attend.shape)
     if case.choose(f"{name}_forbids", True, False):
         mask = mask.masked_fill(~may_attend, -torch.inf)
@@ -120,14 +120,14 @@ def sdpa(case):
     queries, keys = random.randint(1, 6), random.randint(1, 6)
     masking = case.choose("masking", "none", "causal", "bool", "float")
     if masking == "causal":
-        keys = queries  # where lengths differ, is_causal is aligned otherwise than here
+        keys = queries  # is_causal is aligned top-left, here bottom-right
     case.set("causal", masking == "causal")
     leading = tuple(random.randint(1, 3) for _ in range(random.randint(0, 3)))
     grouped = case.set("grouped", bool(leading) and random.random() < 0.5)
     query_leading = (*leading[:-1], leading[-1] * random.randint(1, 3)) if grouped else leading
     width, value_width = random.randint(1, 8), random.randint(1, 8)
     case.choose("layout", "contiguous", "width_outside", *(["heads_inside"] if leading else []))
-    case.choose("need_weights", False, True)  # makes the library leave the fused kernels
+    case.choose("need_weights", False, True)  # disables the fused kernels
     scale = case.choose("scale", None, random.uniform(0.1, 1.5))
 
     query = case.normal_input("query", *query_leading, queries, width)
@@ -143,7 +143,7 @@ def sdpa(case):
         query, key, value, mask, is_causal=masking == "causal", scale=scale, enable_gqa=grouped))
 
 
-# Modules: true in a mask = may NOT attend, batches may stand second
+# Modules: true in a mask = may NOT attend; batch_first may be False
 
 
 def sequence(case, name, batch, length, width):
@@ -155,10 +155,10 @@ def sequence(case, name, batch, length, width):
 
 
 def draw_masks(case, prefix, batch, heads, queries, keys, may_be_causal):
-    """(attention mask, key padding mask, is_causal) as the modules take them."""
+    """Returns (attention mask, key padding mask, is_causal) for a PyTorch module."""
     masking = random.choice(["none", "bool", "float"] + ["causal"] * (may_be_causal and queries == keys))
     causal = case.set(f"{prefix}causal", masking == "causal")
-    # A key that stays open to all queries of all sequences.
+    # A key that all queries of all sequences may attend to.
     open_key = 0 if causal else random.randrange(keys)
     padded = case.choose(f"{prefix}padded", True, False)
     padding = None
@@ -167,7 +167,7 @@ def draw_masks(case, prefix, batch, heads, queries, keys, may_be_causal):
         padding = case.input(f"{prefix}key_padding_mask", ~allowed(shape, open_key), leaf=False)
 
     mask = None
-    if causal:  # the library is told by an option instead
+    if causal:  # in this library an option, not a mask
         mask = torch.ones(queries, queries, dtype=torch.bool).triu(1)
         if random.random() < 0.5:
             mask = torch.zeros(mask.shape, dtype=case.dtype).masked_fill(mask, -torch.inf)
@@ -181,8 +181,8 @@ def draw_masks(case, prefix, batch, heads, queries, keys, may_be_causal):
 
 
 def draw_shape(case):
-    """Batch (None = no such dimension), heads and width; not narrower than 4, where layer norms blow
-    rounding errors up."""
+    """Draws batch (None = unbatched), heads and width >= 4: narrower layer norms amplify
+    rounding errors."""
     batch = random.choice([None, 1, 2, 3])
     case.set("batched", batch is not None)
     case.choose("batch_first", True, False)
@@ -195,7 +195,7 @@ def draw_shape(case):
 def mha(case):
     batch, heads, width = draw_shape(case)
     queries, keys = random.randint(1, 5), random.randint(1, 5)
-    inputs = case.choose("inputs", "self", "memory", "three")  # how many different sequences
+    inputs = case.choose("inputs", "self", "memory", "three")  # number of different input sequences
     key_width = value_width = width
     if inputs == "self":
         keys = queries
@@ -236,7 +236,7 @@ def draw_layer(case, layer, heads, width):
         batch_first=case.options["batch_first"], norm_first=case.choose("norm_first", True, False),
         bias=case.options["bias"]))
     if activation == "relu":
-        module.linear1.register_forward_hook(lambda _, __, hidden: refuse_corner(hidden))
+        module.linear1.register_forward_hook(lambda _, __, hidden: reject_near_corner(hidden))
     return module
 
 
@@ -244,7 +244,7 @@ class TooNearToCorner(Exception):
     pass
 
 
-def refuse_corner(hidden):
+def reject_near_corner(hidden):
     if hidden.abs().min() < NEAR_CORNER:
         raise TooNearToCorner
 
@@ -319,7 +319,7 @@ def main():
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32), metavar="N")
     args = parser.parse_args()
     print(f"{args.cases} cases of PyTorch {torch.__version__}; repeat with --seed {args.seed}", flush=True)
-    # That a bool mask beside a float one is deprecated, which is no matter here.
+    # PyTorch deprecates combining bool and float masks.
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)

@@ -1,18 +1,18 @@
-"""Makes random cases for tests/parity/optimizer_parity_test.cpp: where PyTorch's optimizers arrive.
+"""Creates random cases for tests/parity/optimizer_parity_test.cpp: results of PyTorch's optimizers.
 
     python tests/parity/make_optimizer_cases.py --out FILE [--cases N] [--seed N]
 
-Without --seed each run makes other cases, and prints the seed that repeats them. The file is as
-make_cases.py describes it. Case 17 has its options as JSON under the metadata's key "17", and the tensors
+Without --seed each run creates other cases and prints its seed. For the file format see
+make_cases.py. The options of case 17 are JSON under the metadata key "17"; its tensors are
 
-    17/input.lr                the learning rates of the steps (S), float64
-    17/begin.NAME              a parameter before the first step, of any shape
+    17/input.lr                learning rate of each step (S), float64
+    17/begin.NAME              a parameter before the first step
     17/gradient.NAME           its gradients (S, shape), float32
-    17/has_gradient.NAME       bool (S): in the other steps it has none
+    17/has_gradient.NAME       bool (S): false = no gradient in this step
     17/end.NAME                the parameter after the last step
-    17/state.NAME/KEPT         what the optimizer keeps of it, by this library's names
+    17/state.NAME/KEY          optimizer state of the parameter, with this library's names
 
-Matrices decay, vectors do not. Of kind "muon", matrices are Muon's and vectors AdamW's.
+Weight decay applies to matrices only. With kind "muon", Muon updates matrices, AdamW vectors.
 """
 
 import argparse
@@ -24,18 +24,18 @@ import torch
 from make_cases import write_safetensors
 
 STEPS = 50
-MISSING = 0.1  # how often a parameter has no gradient
+MISSING = 0.1  # probability that a parameter has no gradient
 
 
 def draw_parameters(dtype):
-    """A small model's: one matrix of each form, and a vector."""
+    """Draws a tall, a wide and a square matrix, and a vector."""
     short, long = random.randint(1, 4), random.randint(5, 9)
     shapes = {"tall": (long, short), "wide": (short, long), "square": (long, long), "vector": (long,)}
     return {name: torch.nn.Parameter(torch.randn(shape).to(dtype)) for name, shape in shapes.items()}
 
 
 def draw_learning_rates():
-    """A rise and a fall with a jump in it, as schedules and resumed runs give them."""
+    """Draws a schedule with warmup, decay and one jump, as after a resumed run."""
     highest = 10 ** random.uniform(-4, -1)
     rates = [highest * min((step + 1) / 10, (STEPS - step) / 40) for step in range(STEPS)]
     rates[random.randrange(STEPS)] = 0.0
@@ -45,13 +45,13 @@ def draw_learning_rates():
 def make_optimizers(options, parameters):
     matrices = [parameter for parameter in parameters.values() if parameter.dim() == 2]
     vectors = [parameter for parameter in parameters.values() if parameter.dim() < 2]
-    decays = {"params": matrices, "weight_decay": options["weight_decay"]}
-    stays = {"params": vectors, "weight_decay": 0.0}
+    decay = {"params": matrices, "weight_decay": options["weight_decay"]}
+    no_decay = {"params": vectors, "weight_decay": 0.0}
     betas = (options["beta1"], options["beta2"])
     if options["kind"] == "adamw":
-        return [torch.optim.AdamW([decays, stays], betas=betas)]
-    return [torch.optim.Muon([decays], momentum=options["momentum"], adjust_lr_fn="match_rms_adamw"),
-            torch.optim.AdamW([stays], betas=betas)]
+        return [torch.optim.AdamW([decay, no_decay], betas=betas)]
+    return [torch.optim.Muon([decay], momentum=options["momentum"], adjust_lr_fn="match_rms_adamw"),
+            torch.optim.AdamW([no_decay], betas=betas)]
 
 
 def state_of(optimizers, parameter):
@@ -72,7 +72,7 @@ def draw_case(kind):
     rates = draw_learning_rates()
     tensors = {"input.lr": torch.tensor(rates, dtype=torch.float64)}
     for name, parameter in parameters.items():
-        # So small at times that epsilon counts, so large at times that clipping would.
+        # From so small that epsilon matters to so large that clipping would.
         size = 10.0 ** random.uniform(-8, 2)
         tensors[f"begin.{name}"] = parameter.detach().clone()
         tensors[f"gradient.{name}"] = size * torch.randn(STEPS, *parameter.shape)
@@ -90,8 +90,8 @@ def draw_case(kind):
             optimizer.step()
     for name, parameter in parameters.items():
         tensors[f"end.{name}"] = parameter.detach()
-        for kept, value in state_of(optimizers, parameter).items():
-            tensors[f"state.{name}/{kept}"] = value
+        for key, value in state_of(optimizers, parameter).items():
+            tensors[f"state.{name}/{key}"] = value
     return options, tensors
 
 
@@ -109,9 +109,9 @@ def main():
 
     tensors, metadata = {}, {"pytorch": torch.__version__, "seed": str(args.seed)}
     for index in range(args.cases):
-        options, of_case = draw_case(("adamw", "muon")[index % 2])
+        options, case_tensors = draw_case(("adamw", "muon")[index % 2])
         metadata[str(index)] = json.dumps(options)
-        tensors |= {f"{index}/{name}": tensor for name, tensor in of_case.items()}
+        tensors |= {f"{index}/{name}": tensor for name, tensor in case_tensors.items()}
     write_safetensors(args.out, tensors, metadata)
 
 

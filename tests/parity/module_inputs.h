@@ -5,23 +5,24 @@
 
 namespace attend::parity {
 
-/// PyTorch's modules take the batch second unless told otherwise, those of this library first.
-inline torch::Tensor batch_moved(const Case& a_case, const torch::Tensor& x) {
+/// Swaps batch and sequence dimensions if the case has batch_first=False; this library is
+/// batch-first.
+inline torch::Tensor to_batch_first(const Case& a_case, const torch::Tensor& x) {
   return a_case.is("batched") && !a_case.is("batch_first") ? x.transpose(0, 1) : x;
 }
 
-/// An input that is a sequence, as this library takes it: (B, N, width) or (N, width).
+/// Returns an input sequence, batch first: (B, N, width) or (N, width).
 inline torch::Tensor module_input(const Case& a_case, const std::string& name) {
-  return batch_moved(a_case, a_case.input(name));
+  return to_batch_first(a_case, a_case.input(name));
 }
 
-/// An output as PyTorch gave it.
+/// Returns an output in PyTorch's dimension order.
 inline torch::Tensor module_output(const Case& a_case, const torch::Tensor& output) {
-  return batch_moved(a_case, output);
+  return to_batch_first(a_case, output);
 }
 
-/// The masks whose names begin with `prefix`. In those of PyTorch's modules true = may NOT attend,
-/// and one for each head is (B*H, T, S).
+/// Converts the masks whose names begin with `prefix`. In PyTorch's modules true = may NOT attend,
+/// and per-head masks are (B*H, T, S).
 inline AttentionArgs module_args(const Case& a_case, const std::string& prefix) {
   AttentionArgs args{.mask = a_case.input(prefix + "mask"), .causal = a_case.is(prefix + "causal")};
   if (args.mask.defined()) {

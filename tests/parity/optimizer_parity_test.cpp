@@ -1,5 +1,5 @@
-// This library's optimizers against PyTorch's in Python: the same 50 gradients at the same learning
-// rates. Goldens cover what runs without Python; parity_test.py makes fresh cases for each run.
+// Compares the optimizers with those of PyTorch in Python: the same 50 gradients and learning
+// rates. The goldens are tested without Python; parity_test.py generates new cases in each run.
 #include "attend/train/optimizer.h"
 #include "parity/case.h"
 #include "support/close.h"
@@ -13,19 +13,20 @@
 namespace attend::parity {
 namespace {
 
-/// Close, by 1e-6 of the greatest element in float32 and by 1e-12 of it in float64.
+/// Relative to the largest element: 1e-6 in float32, 1e-12 in float64.
 testing::AssertionResult agrees(const torch::Tensor& found, const torch::Tensor& expected) {
   const double tolerance = expected.scalar_type() == torch::kDouble ? 1e-12 : 1e-6;
   return close(found, expected, tolerance * expected.abs().max().item<double>());
 }
 
-/// On the way from `begin` to `expected`, no further than 2 % of it from its end.
-testing::AssertionResult arrives_near(const torch::Tensor& found, const torch::Tensor& expected,
-                                      const torch::Tensor& begin) {
-  const double way = (expected - begin).norm().item<double>();
-  const double missed = (found - expected).norm().item<double>();
-  if (missed <= 0.02 * way) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "misses by " << missed << " of " << way;
+/// Succeeds if the distance to `expected` is at most 2 % of that from `begin` to `expected`.
+testing::AssertionResult ends_near(const torch::Tensor& found, const torch::Tensor& expected,
+                                   const torch::Tensor& begin) {
+  const double distance = (expected - begin).norm().item<double>();
+  const double error = (found - expected).norm().item<double>();
+  if (error <= 0.02 * distance) return testing::AssertionSuccess();
+  return testing::AssertionFailure()
+         << "found distance " << error << ", expected at most 2 % of " << distance;
 }
 
 train::TrainingConfig config_of(const Case& a_case) {
@@ -38,7 +39,7 @@ train::TrainingConfig config_of(const Case& a_case) {
   return config;
 }
 
-void step_as_in(const Case& a_case, torch::nn::Module& module, train::Optimizer& optimizer) {
+void apply_steps(const Case& a_case, torch::nn::Module& module, train::Optimizer& optimizer) {
   const auto rates = a_case.input("lr");
   for (int64_t step = 0; step < rates.numel(); ++step) {
     optimizer.zero_grad();
@@ -51,23 +52,22 @@ void step_as_in(const Case& a_case, torch::nn::Module& module, train::Optimizer&
   }
 }
 
-/// `same_library`: whether PyTorch computed the case with the LibTorch that runs here. If so, the
-/// products in bfloat16 inside Muon are the same to the last bit; on another CPU they may be summed
-/// in another order or precision, and a rounding of 1/256 is then all that can be asked of each
-/// step.
+/// `same_library`: the case was computed with the LibTorch in use. Muon's bfloat16 products are
+/// then bit-identical; on another CPU they may be summed in another order or precision, so only
+/// ends_near is required.
 void expect_parity(const Case& a_case, bool same_library) {
   SCOPED_TRACE("case " + a_case.name + ": " + a_case.options.dump());
   const auto begin = a_case.with_prefix("begin.");
   torch::nn::Module module;
   for (const auto& [name, tensor] : begin) module.register_parameter(name, tensor.clone());
   const auto optimizer = train::make_optimizer(module, config_of(a_case));
-  step_as_in(a_case, module, *optimizer);
+  apply_steps(a_case, module, *optimizer);
 
   const auto state = optimizer->state();
   for (const auto& [name, expected] : a_case.with_prefix("end.")) {
     const auto found = module.named_parameters()[name].detach();
     const bool is_muons = state.contains(name + "/momentum_buffer");
-    EXPECT_TRUE(is_muons && !same_library ? arrives_near(found, expected, begin.at(name))
+    EXPECT_TRUE(is_muons && !same_library ? ends_near(found, expected, begin.at(name))
                                           : agrees(found, expected))
         << name;
   }
@@ -88,21 +88,22 @@ void expect_parity_in(const std::filesystem::path& path, bool same_library) {
   }
   EXPECT_EQ(kinds.size(), EnumNames<train::OptimizerKind>::names.size())
       << "an optimizer without cases in " << path;
-  // What parity_test.py looks for, so that no case is lost on the way.
+  // Checked by parity_test.py, so that no case is silently skipped.
   std::cout << "parity: compared " << cases.size() << " cases" << std::endl;
 }
 
-// By PyTorch 2.13.0: python tests/parity/make_optimizer_cases.py --cases 4 --seed 39 --out FILE
-TEST(OptimizerParity, GoldensHold) {
+// Created with PyTorch 2.13.0: python tests/parity/make_optimizer_cases.py --cases 4 --seed 39
+// --out FILE
+TEST(OptimizerParity, MatchesGoldens) {
   expect_parity_in(std::filesystem::path(__FILE__).parent_path() / "optimizer_goldens.safetensors",
                    /*same_library=*/false);
 }
 
-TEST(OptimizerParity, FreshCasesHold) {
+TEST(OptimizerParity, MatchesNewCases) {
   const char* path = std::getenv("ATTEND_PARITY_CASES");
   if (path == nullptr) {
-    GTEST_SKIP() << "ATTEND_PARITY_CASES names no file by make_optimizer_cases.py; parity_test.py "
-                    "sets it";
+    GTEST_SKIP() << "ATTEND_PARITY_CASES is not set; run parity_test.py, which "
+                    "creates the cases";
   }
   expect_parity_in(path, /*same_library=*/true);
 }

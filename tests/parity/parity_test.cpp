@@ -1,5 +1,5 @@
-// This library against PyTorch in Python: the same cases, forward and all gradients. Goldens cover
-// what runs without Python; parity_test.py makes fresh cases for each run.
+// Compares the modules with those of PyTorch in Python: outputs and all gradients. The goldens are
+// tested without Python; parity_test.py generates new cases in each run.
 #include "parity/case.h"
 #include "support/close.h"
 
@@ -18,8 +18,7 @@ const std::map<std::string, Computed (*)(const Case&)> kRunners{
     {"decoder", run_decoder}, {"rms_norm", run_rms_norm},
 };
 
-/// Close, by 1e-5 in float32 and 1e-10 in float64: of 1, and of a greater number by that part of
-/// it. A gradient that is not there is zero.
+/// Absolute and relative tolerance 1e-5 in float32, 1e-10 in float64. A missing gradient is zero.
 testing::AssertionResult agree(const torch::Tensor& found, const torch::Tensor& expected) {
   const double tolerance = expected.scalar_type() == torch::kDouble ? 1e-10 : 1e-5;
   const auto unit = expected.abs().clamp_min(1.0);
@@ -54,12 +53,12 @@ void expect_parity(const Case& a_case) {
 
   const auto upstream = a_case.with_prefix("upstream.");
   torch::autograd::variable_list outputs;
-  torch::autograd::variable_list flowing_back;
+  torch::autograd::variable_list output_gradients;
   for (const auto& [name, output] : computed.outputs) {
     outputs.push_back(output);
-    flowing_back.push_back(upstream.at(name));
+    output_gradients.push_back(upstream.at(name));
   }
-  torch::autograd::backward(outputs, flowing_back);
+  torch::autograd::backward(outputs, output_gradients);
   expect_all_agree("gradient of input", gradients_of(leaves), input_gradients);
   TensorsByName parameters;
   if (computed.module) {
@@ -79,19 +78,19 @@ void expect_parity_in(const std::filesystem::path& path) {
     expect_parity(a_case);
   }
   EXPECT_EQ(kinds.size(), kRunners.size()) << "a kind without cases in " << path;
-  // What parity_test.py looks for, so that no case is lost on the way.
+  // Checked by parity_test.py, so that no case is silently skipped.
   std::cout << "parity: compared " << cases.size() << " cases" << std::endl;
 }
 
-// By PyTorch 2.13.0: python tests/parity/make_cases.py --cases 40 --seed 121 --out FILE
-TEST(Parity, GoldensHold) {
+// Created with PyTorch 2.13.0: python tests/parity/make_cases.py --cases 40 --seed 121 --out FILE
+TEST(Parity, MatchesGoldens) {
   expect_parity_in(std::filesystem::path(__FILE__).parent_path() / "goldens.safetensors");
 }
 
-TEST(Parity, FreshCasesHold) {
+TEST(Parity, MatchesNewCases) {
   const char* path = std::getenv("ATTEND_PARITY_CASES");
   if (path == nullptr) {
-    GTEST_SKIP() << "ATTEND_PARITY_CASES names no file by make_cases.py; parity_test.py sets it";
+    GTEST_SKIP() << "ATTEND_PARITY_CASES is not set; run parity_test.py, which creates the cases";
   }
   expect_parity_in(path);
 }

@@ -1,8 +1,8 @@
-"""This library against PyTorch in Python, on cases that no run before has seen: makes them, and has
-attend_tests compare.
+"""Compares this library with PyTorch in Python on new random cases: creates them and runs
+attend_tests on them.
 
-Run by CTest with ATTEND_TESTS set to that program, by a Python that has torch; otherwise it exits with
-77, which CTest reports as skipped. ATTEND_TEST_SEED repeats a run.
+Run by CTest with ATTEND_TESTS set to the path of attend_tests. If Python has no torch, it exits with
+status 77, which CTest reports as skipped. ATTEND_TEST_SEED repeats a run.
 """
 
 import os
@@ -22,11 +22,11 @@ except ImportError:
 
 
 class Parity(unittest.TestCase):
-    def test_fresh_cases_hold(self):
-        self.expect_parity("make_cases.py", 400, "Parity.FreshCasesHold")
+    def test_new_cases(self):
+        self.expect_parity("make_cases.py", 400, "Parity.MatchesNewCases")
 
-    def test_fresh_cases_of_optimizers_hold(self):
-        self.expect_parity("make_optimizer_cases.py", 100, "OptimizerParity.FreshCasesHold")
+    def test_new_optimizer_cases(self):
+        self.expect_parity("make_optimizer_cases.py", 100, "OptimizerParity.MatchesNewCases")
 
     def expect_parity(self, script, cases, test):
         make_cases = pathlib.Path(__file__).with_name(script)
@@ -41,7 +41,7 @@ class Parity(unittest.TestCase):
                 env=os.environ | {"ATTEND_PARITY_CASES": str(path)}, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(result.returncode, 0, result.stdout)
-        # So that no case is lost on the way, nor all of them.
+        # No case was silently skipped.
         self.assertEqual(re.findall(r"parity: compared (\d+) cases", result.stdout), [str(cases)])
 
 

@@ -1,4 +1,4 @@
-// The last part of the text "Basic Self-Attention": the transformer block and its order.
+// Transformer blocks and their norm order, as in the last part of the text "Basic Self-Attention".
 #include "attend/nn/transformer_block.h"
 #include "support/close.h"
 #include "support/seed.h"
@@ -10,10 +10,10 @@
 namespace attend {
 namespace {
 
-/// A block of the order, and its modules by name.
-struct Ordered {
-  explicit Ordered(NormOrder order) : block(options(order)) {
-    // Fresh layer norms are all alike and would hide that one stands for the other.
+/// A block with the given norm order, with access to its submodules by name.
+struct OrderedBlock {
+  explicit OrderedBlock(NormOrder order) : block(options(order)) {
+    // Distinct weights, so that no norm can stand in for another one.
     for (const auto& module : block->modules()) {
       auto* norm = module->as<LayerNorm>();
       if (norm == nullptr) continue;
@@ -28,8 +28,10 @@ struct Ordered {
     return options;
   }
 
-  torch::Tensor attend(const torch::Tensor& x) { return block->attention->forward(x).output; }
-  torch::Tensor feed(const torch::Tensor& x) { return block->feed_forward.forward(x); }
+  torch::Tensor run_attention(const torch::Tensor& x) {
+    return block->attention->forward(x).output;
+  }
+  torch::Tensor run_feed_forward(const torch::Tensor& x) { return block->feed_forward.forward(x); }
   torch::Tensor norm(const std::string& name, const torch::Tensor& x) {
     return block->named_children()[name]->as<LayerNorm>()->forward(x);
   }
@@ -44,55 +46,57 @@ struct BlockOrder : FixedSeed, testing::Test {
 
 // "In sequence: a self attention layer, layer normalization, a feed forward layer, and another
 // layer normalization. Residual connections are added around both, before the normalization."
-TEST_F(BlockOrder, PostNormIsTheOrderThatTheTextDraws) {
-  Ordered post(NormOrder::post);
-  const auto attended = post.norm("norm1", x + post.attend(x));
-  const auto expected = post.norm("norm2", attended + post.feed(attended));
+TEST_F(BlockOrder, PostNormMatchesTheOriginalOrder) {
+  OrderedBlock post(NormOrder::post);
+  const auto attended = post.norm("norm1", x + post.run_attention(x));
+  const auto expected = post.norm("norm2", attended + post.run_feed_forward(attended));
   EXPECT_TRUE(close(post.block->forward(x), expected, 1e-6));
 }
 
 // "The order of the various components is not set in stone."
-TEST_F(BlockOrder, PreNormNormalisesWhatEntersABranch) {
-  Ordered pre(NormOrder::pre);
-  const auto attended = x + pre.attend(pre.norm("norm1", x));
-  const auto expected = attended + pre.feed(pre.norm("norm2", attended));
+TEST_F(BlockOrder, PreNormNormalizesTheInputOfEachBranch) {
+  OrderedBlock pre(NormOrder::pre);
+  const auto attended = x + pre.run_attention(pre.norm("norm1", x));
+  const auto expected = attended + pre.run_feed_forward(pre.norm("norm2", attended));
   EXPECT_TRUE(close(pre.block->forward(x), expected, 1e-6));
 }
 
-TEST_F(BlockOrder, SandwichNormNormalisesWhatLeavesABranchToo) {
-  Ordered sandwich(NormOrder::sandwich);
-  const auto attended = x + sandwich.norm("norm1_out", sandwich.attend(sandwich.norm("norm1", x)));
-  const auto fed = sandwich.feed(sandwich.norm("norm2", attended));
-  const auto expected = attended + sandwich.norm("norm2_out", fed);
+TEST_F(BlockOrder, SandwichNormNormalizesInputAndOutputOfEachBranch) {
+  OrderedBlock sandwich(NormOrder::sandwich);
+  const auto attended =
+      x + sandwich.norm("norm1_out", sandwich.run_attention(sandwich.norm("norm1", x)));
+  const auto feed_forward_output = sandwich.run_feed_forward(sandwich.norm("norm2", attended));
+  const auto expected = attended + sandwich.norm("norm2_out", feed_forward_output);
   EXPECT_TRUE(close(sandwich.block->forward(x), expected, 1e-6));
 }
 
-TEST_F(BlockOrder, ParallelBranchesShareOneNormAndDoNotSeeEachOther) {
-  Ordered parallel(NormOrder::parallel);
-  const auto normalised = parallel.norm("norm1", x);
-  const auto expected = x + parallel.attend(normalised) + parallel.feed(normalised);
+TEST_F(BlockOrder, ParallelBranchesShareOneNorm) {
+  OrderedBlock parallel(NormOrder::parallel);
+  const auto normalized = parallel.norm("norm1", x);
+  const auto expected =
+      x + parallel.run_attention(normalized) + parallel.run_feed_forward(normalized);
   EXPECT_TRUE(close(parallel.block->forward(x), expected, 1e-6));
 }
 
-TEST_F(BlockOrder, PostNormLeavesEachVectorNormalised) {
-  TransformerBlock fresh(Ordered::options(NormOrder::post));
+TEST_F(BlockOrder, PostNormOutputIsNormalized) {
+  TransformerBlock fresh(OrderedBlock::options(NormOrder::post));
   const auto y = fresh->forward(x);
   EXPECT_TRUE(close(y.mean(-1), torch::zeros({2, 5}), 1e-6));
   EXPECT_TRUE(close(y.var(-1, /*unbiased=*/false), torch::ones({2, 5}), 1e-3));
 }
 
 // "A single MLP applied independently to each vector."
-TEST_F(BlockOrder, TheFeedForwardLayerTreatsEachVectorByItself) {
-  Ordered post(NormOrder::post);
-  const auto whole = post.feed(x);
+TEST_F(BlockOrder, FeedForwardIsAppliedToEachPositionSeparately) {
+  OrderedBlock post(NormOrder::post);
+  const auto whole = post.run_feed_forward(x);
   for (int64_t t = 0; t < 5; ++t) {
-    EXPECT_TRUE(close(post.feed(x.slice(1, t, t + 1)), whole.slice(1, t, t + 1), 1e-6));
+    EXPECT_TRUE(close(post.run_feed_forward(x.slice(1, t, t + 1)), whole.slice(1, t, t + 1), 1e-6));
   }
 }
 
-TEST_F(BlockOrder, TheBlockMixesVectorsThroughAttentionAlone) {
-  Ordered post(NormOrder::post);
-  // Each vector seeing only itself, the block treats each by itself too.
+TEST_F(BlockOrder, OnlyAttentionMixesPositions) {
+  OrderedBlock post(NormOrder::post);
+  // With a diagonal mask the block processes each position separately.
   const AttentionArgs alone{.mask = torch::eye(5).to(torch::kBool)};
   const auto whole = post.block->forward(x, alone);
   EXPECT_TRUE(close(post.block->forward(x.slice(1, 2, 3)), whole.slice(1, 2, 3), 1e-6));

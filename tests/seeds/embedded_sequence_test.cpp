@@ -1,5 +1,5 @@
 // The text "Self attention": fifty embedded tokens through three Linear layers, unscaled and
-// scaled. Its numbers come from an unseeded generator, so what it shows is tested as properties.
+// scaled. Its numbers come from an unseeded generator, so the tests check properties.
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
 #include "support/seed.h"
@@ -12,7 +12,7 @@ namespace attend {
 namespace {
 
 constexpr int64_t kLength = 50;
-constexpr int64_t kVocabulary = 100;
+constexpr int64_t kVocabSize = 100;
 
 struct SequenceCase {
   const char* name;
@@ -28,8 +28,8 @@ struct SequenceCase {
 
 struct EmbeddedSequence : FixedSeed, testing::TestWithParam<SequenceCase> {
   const SequenceCase& shape = GetParam();
-  torch::NoGradGuard no_grad;  // as the text's functions are decorated
-  torch::Tensor x = torch::nn::Embedding(kVocabulary, shape.embed_dim)(torch::arange(kLength));
+  torch::NoGradGuard no_grad;  // the text uses @torch.no_grad()
+  torch::Tensor x = torch::nn::Embedding(kVocabSize, shape.embed_dim)(torch::arange(kLength));
   SelfAttention attention{SelfAttentionOptions(shape.embed_dim)
                               .qk_dim(shape.out_dim)
                               .v_dim(shape.out_dim)
@@ -42,11 +42,11 @@ INSTANTIATE_TEST_SUITE_P(Texts, EmbeddedSequence,
                                                       ScoreScale::model_width, std::sqrt(512.0)}),
                          [](const auto& test) { return std::string(test.param.name); });
 
-TEST_P(EmbeddedSequence, HasTheTextsShape) {
+TEST_P(EmbeddedSequence, OutputShape) {
   EXPECT_EQ(attention->forward(x).output.sizes(), at::IntArrayRef({kLength, shape.out_dim}));
 }
 
-TEST_P(EmbeddedSequence, EqualsTheTextsFormula) {
+TEST_P(EmbeddedSequence, MatchesFormula) {
   const auto q = attention->query(x);
   const auto k = attention->key(x);
   const auto v = attention->value(x);
@@ -57,13 +57,13 @@ TEST_P(EmbeddedSequence, EqualsTheTextsFormula) {
   EXPECT_TRUE(close(attention->forward(x).output, torch::matmul(alpha, v), 1e-5));
 }
 
-TEST_P(EmbeddedSequence, RowsOfWeightsAreProbabilities) {
+TEST_P(EmbeddedSequence, WeightRowsAreProbabilities) {
   const auto weights = attention->forward(x, {.need_weights = true}).weights;
   EXPECT_TRUE(close(weights.sum(-1), torch::ones({kLength}), 1e-5));
   EXPECT_GE(weights.min().item<double>(), 0.0);
 }
 
-TEST_P(EmbeddedSequence, OutputStaysInsideTheHullOfTheValues) {
+TEST_P(EmbeddedSequence, OutputIsWithinTheRangeOfTheValues) {
   const auto v = attention->value(x);
   const auto output = attention->forward(x).output;
   EXPECT_TRUE((output <= v.amax(0) + 1e-6).all().item<bool>());
@@ -71,7 +71,7 @@ TEST_P(EmbeddedSequence, OutputStaysInsideTheHullOfTheValues) {
   EXPECT_FALSE(torch::allclose(output, v));  // an average, not the value itself
 }
 
-double least_entropy_gain(const torch::Tensor& flatter, const torch::Tensor& sharper) {
+double min_entropy_difference(const torch::Tensor& flatter, const torch::Tensor& sharper) {
   const auto entropy = [](const torch::Tensor& weights) {
     return -torch::xlogy(weights, weights).sum(-1);
   };
@@ -79,15 +79,15 @@ double least_entropy_gain(const torch::Tensor& flatter, const torch::Tensor& sha
 }
 
 // "Larger values don't play well with softmax, especially if not scaled: that can get skewed."
-TEST(EmbeddedSequenceScaling, FlattensEachRowOfWeights) {
+TEST(EmbeddedSequenceScaling, IncreasesTheEntropyOfEachRow) {
   torch::manual_seed(51);
   const torch::NoGradGuard no_grad;
-  const auto x = torch::nn::Embedding(kVocabulary, 512)(torch::arange(kLength));
+  const auto x = torch::nn::Embedding(kVocabSize, 512)(torch::arange(kLength));
   SelfAttention attention(SelfAttentionOptions(512).qk_dim(100).v_dim(100).scale(ScoreScale::none));
   const auto unscaled = attention->forward(x, {.need_weights = true}).weights;
   attention->options.scale(ScoreScale::model_width);
   const auto scaled = attention->forward(x, {.need_weights = true}).weights;
-  EXPECT_GT(least_entropy_gain(scaled, unscaled), 0.1);
+  EXPECT_GT(min_entropy_difference(scaled, unscaled), 0.1);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The text "Attention in Transformers": a NumPy class over a 4 x 8 query, key and value, number by
-// number, with and without its mask.
+// The text "Attention in Transformers": a NumPy class applied to 4 x 8 query, key and value, with
+// and without a mask; checks each printed number.
 #include "seeds/four_tokens.h"
 
 #include "attend/ops/attention.h"
@@ -15,8 +15,8 @@ namespace attend {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// The text computed with its unrounded inputs and prints 8 decimals of them, so each number that
-// it derives may differ from ours by what the rounding of the inputs can do to it.
+// The text computes with unrounded inputs but prints 8 decimals of them, so the tolerances below
+// bound the effect of rounding the inputs on each derived number.
 constexpr double kRounding = 0.5e-8;
 
 struct FourTokens : testing::Test {
@@ -24,14 +24,14 @@ struct FourTokens : testing::Test {
   torch::Tensor key = four_tokens::key();
   torch::Tensor value = four_tokens::value();
 
-  /// A score moves by at most kRounding times the sums of the magnitudes of its query and its key.
+  /// Error bound of a score: kRounding times the sum of the magnitudes of its query and its key.
   double score_tolerance() const {
     const double sums =
         query.abs().sum(-1).max().item<double>() + key.abs().sum(-1).max().item<double>();
     return kRounding * (sums + 1);
   }
   double scaled_tolerance() const { return score_tolerance() / std::sqrt(8.0) + kRounding; }
-  /// A weight w moves by at most 2 w (1 - w) <= 1/2 of what the scores move.
+  /// A weight w changes by at most 2 w (1 - w) <= 1/2 times the change of the scores.
   double weight_tolerance() const { return scaled_tolerance() / 2 + kRounding; }
   double output_tolerance() const {
     return weight_tolerance() * value.abs().sum(0).max().item<double>() + 2 * kRounding;
@@ -55,10 +55,12 @@ torch::Tensor printed_bool_mask() {
 }
 
 torch::Tensor printed_float_mask() {
-  const double no = -kInfinity;
-  return torch::tensor(
-      {{0.0, no, no, no}, {0.0, 0.0, no, no}, {0.0, 0.0, 0.0, no}, {0.0, 0.0, 0.0, 0.0}},
-      torch::kDouble);
+  const double masked = -kInfinity;
+  return torch::tensor({{0.0, masked, masked, masked},
+                        {0.0, 0.0, masked, masked},
+                        {0.0, 0.0, 0.0, masked},
+                        {0.0, 0.0, 0.0, 0.0}},
+                       torch::kDouble);
 }
 
 torch::Tensor printed_weights() {
@@ -91,29 +93,29 @@ TEST_F(FourTokens, ScoresAreDotProducts) {
   EXPECT_TRUE(close(scores, expected, score_tolerance()));
 }
 
-TEST_F(FourTokens, ScaledScoresAreDividedByTheRootOfTheKeyWidth) {
+TEST_F(FourTokens, ScaledScoresAreDividedBySquareRootOfHeadDim) {
   EXPECT_TRUE(close(scores_inside_attention(query, key), printed_scaled(), scaled_tolerance()));
 }
 
-TEST_F(FourTokens, ScalingBringsTheVarianceOfTheScoresBack) {
+TEST_F(FourTokens, ScalingReducesTheVarianceOfTheScores) {
   const auto scores = scores_inside_attention(query, key, /*mask=*/{}, kUnscaled);
   const auto scaled = scores_inside_attention(query, key);
-  // A variance moves by at most twice its root times what each element moves.
+  // A variance changes by at most twice the standard deviation times the change of each element.
   EXPECT_NEAR(population_variance(query), 1.5125745535077024, 2 * 1.23 * kRounding);
   EXPECT_NEAR(population_variance(key), 1.0357473030624733, 2 * 1.02 * kRounding);
   EXPECT_NEAR(population_variance(scores), 11.93390494969697, 2 * 3.46 * score_tolerance());
   EXPECT_NEAR(population_variance(scaled), 1.4917381187121208, 2 * 1.23 * scaled_tolerance());
 }
 
-TEST_F(FourTokens, TheMaskKeepsTheLowerTriangle) {
+TEST_F(FourTokens, CausalMaskIsLowerTriangular) {
   EXPECT_TRUE(torch::equal(causal_mask(query, key), printed_bool_mask()));
 }
 
 TEST_F(FourTokens, MaskedScoresAreMinusInfinity) {
-  const double no = -kInfinity;
-  const auto expected = torch::tensor({{0.65149184, no, no, no},
-                                       {0.0266122, -0.4767941, no, no},
-                                       {0.94516122, 0.70727867, 3.48879183, no},
+  const double masked = -kInfinity;
+  const auto expected = torch::tensor({{0.65149184, masked, masked, masked},
+                                       {0.0266122, -0.4767941, masked, masked},
+                                       {0.94516122, 0.70727867, 3.48879183, masked},
                                        {1.3405138, -0.74982342, 1.51034652, -1.03725599}},
                                       torch::kDouble);
   for (const auto& mask : {printed_bool_mask(), printed_float_mask()}) {
@@ -122,7 +124,7 @@ TEST_F(FourTokens, MaskedScoresAreMinusInfinity) {
   }
 }
 
-TEST_F(FourTokens, MaskedWeightsAndOutputAreThePrintedOnesHoweverTheMaskIsGiven) {
+TEST_F(FourTokens, MaskedWeightsAndOutputMatchForAllKindsOfMasks) {
   const AttentionArgs causal{.causal = true};
   const AttentionArgs bool_mask{.mask = printed_bool_mask()};
   const AttentionArgs float_mask{.mask = printed_float_mask()};
@@ -137,9 +139,8 @@ TEST_F(FourTokens, MaskedWeightsAndOutputAreThePrintedOnesHoweverTheMaskIsGiven)
   }
 }
 
-// The text leaves the softmax without its mask commented out, so it prints neither those weights
-// nor their output: here the reference is written out in loops.
-TEST_F(FourTokens, UnmaskedWeightsAndOutputEqualTheFormulaInLoops) {
+// The text prints no unmasked weights and outputs: the reference is computed in loops.
+TEST_F(FourTokens, UnmaskedWeightsAndOutputMatchReference) {
   const auto expected = attention_in_loops(query, key, value);
   const auto [output, weights] =
       attend::dot_product_attention(query, key, value, {.need_weights = true});
@@ -153,7 +154,7 @@ TEST_F(FourTokens, UnmaskedRowsAreProbabilities) {
   const auto weights =
       attend::dot_product_attention(query, key, value, {.need_weights = true}).weights;
   EXPECT_TRUE(close(weights.sum(-1), torch::ones({4}), 1e-14));
-  EXPECT_GT(weights.min().item<double>(), 0.0);  // each token sees the later ones too
+  EXPECT_GT(weights.min().item<double>(), 0.0);  // each token attends to later ones too
 }
 
 }  // namespace

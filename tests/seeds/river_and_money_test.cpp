@@ -1,5 +1,5 @@
-// The text "Self-Attention from First Principles": 'bank' by the river and 'bank' with money,
-// number by number.
+// The text "Self-Attention from First Principles": 'bank' by the river and 'bank' with money;
+// checks each printed number.
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
 #include "support/scores.h"
@@ -26,17 +26,17 @@ torch::Tensor finance() {
   return matrix({{0.0, 1.4, 0.0, 0.1}, {0.8, 0.8, 0.2, 0.0}, {0.0, 1.1, 0.0, 0.6}});
 }
 
-/// Sets a Linear's weight to what the text multiplies by from the right.
+/// Sets a Linear's weight to the transpose of `right_factor`: the text computes x @ W.
 void set_weight(torch::nn::Linear& linear, const torch::Tensor& right_factor) {
   const torch::NoGradGuard no_grad;
   linear->weight.copy_(right_factor.t());
 }
 
-bool bank_is_the_same(const torch::Tensor& in_river, const torch::Tensor& in_finance) {
+bool bank_vectors_are_equal(const torch::Tensor& in_river, const torch::Tensor& in_finance) {
   return torch::allclose(in_river[1], in_finance[1]);
 }
 
-TEST(RiverAndMoney, ALinearLayerGivesBankTheSameVectorInBothSentences) {
+TEST(RiverAndMoney, LinearGivesBankTheSameVectorInBothSentences) {
   torch::nn::Linear linear(torch::nn::LinearOptions(4, 3).bias(false));
   set_weight(linear, matrix({{1.0, 0.2, 0.0}, {0.1, 1.1, 0.0}, {0.5, 0.5, 1.0}, {0.0, 0.3, 0.8}}));
   const auto in_river = linear(river());
@@ -47,10 +47,10 @@ TEST(RiverAndMoney, ALinearLayerGivesBankTheSameVectorInBothSentences) {
   EXPECT_TRUE(close(in_finance,
                     matrix({{0.140, 1.570, 0.080}, {0.980, 1.140, 0.200}, {0.110, 1.390, 0.480}}),
                     kThreeDecimals));
-  EXPECT_TRUE(bank_is_the_same(in_river, in_finance));
+  EXPECT_TRUE(bank_vectors_are_equal(in_river, in_finance));
 }
 
-TEST(RiverAndMoney, DotProductsScoreHowSimilarTheTokensAre) {
+TEST(RiverAndMoney, DotProductScoresMatch) {
   const auto scores = [](const torch::Tensor& x) {
     return scores_inside_attention(x, x, /*mask=*/{}, kUnscaled);
   };
@@ -62,7 +62,7 @@ TEST(RiverAndMoney, DotProductsScoreHowSimilarTheTokensAre) {
                     kThreeDecimals));
 }
 
-TEST(RiverAndMoney, AttentionWithoutParametersTellsTheTwoBanksApart) {
+TEST(RiverAndMoney, AttentionWithoutParametersGivesBankDifferentVectors) {
   const auto attend = [](const torch::Tensor& x) {
     return attend::dot_product_attention(x, x, x, {}, {.scale = kUnscaled}).output;
   };
@@ -76,10 +76,10 @@ TEST(RiverAndMoney, AttentionWithoutParametersTellsTheTwoBanksApart) {
                             {0.325, 1.078, 0.081, 0.190},
                             {0.158, 1.163, 0.040, 0.278}}),
                     kThreeDecimals));
-  EXPECT_FALSE(bank_is_the_same(attend(river()), attend(finance())));
+  EXPECT_FALSE(bank_vectors_are_equal(attend(river()), attend(finance())));
 }
 
-TEST(RiverAndMoney, ProjectedAttentionTellsTheTwoBanksApart) {
+TEST(RiverAndMoney, ProjectedAttentionGivesBankDifferentVectors) {
   SelfAttention attention(SelfAttentionOptions(4).qk_dim(2).v_dim(3).bias(false));
   set_weight(attention->query, matrix({{1.0, 0.0}, {0.0, 1.0}, {0.2, 0.2}, {0.0, 0.0}}));
   set_weight(attention->key, matrix({{1.0, 0.0}, {0.0, 1.0}, {0.0, 0.0}, {0.1, 0.1}}));
@@ -93,12 +93,12 @@ TEST(RiverAndMoney, ProjectedAttentionTellsTheTwoBanksApart) {
   EXPECT_TRUE(close(in_finance,
                     matrix({{0.188, 1.158, 0.169}, {0.297, 1.089, 0.180}, {0.204, 1.146, 0.172}}),
                     kThreeDecimals));
-  EXPECT_FALSE(bank_is_the_same(in_river, in_finance));
+  EXPECT_FALSE(bank_vectors_are_equal(in_river, in_finance));
 }
 
-TEST(RiverAndMoney, TheClassWithSeedZeroGivesThePrintedContextVectors) {
+TEST(RiverAndMoney, SeedZeroGivesThePrintedContextVectors) {
   SelfAttention attention(SelfAttentionOptions(4).qk_dim(3).v_dim(3).bias(false));
-  torch::manual_seed(0);  // the CPU generator gives Python's numbers
+  torch::manual_seed(0);  // LibTorch's CPU generator matches Python's
   for (auto* linear : {&attention->query, &attention->key, &attention->value}) {
     set_weight(*linear, torch::rand({4, 3}));
   }
@@ -110,7 +110,7 @@ TEST(RiverAndMoney, TheClassWithSeedZeroGivesThePrintedContextVectors) {
   EXPECT_TRUE(close(in_finance,
                     matrix({{0.220, 0.418, 0.642}, {0.213, 0.404, 0.624}, {0.216, 0.409, 0.630}}),
                     kThreeDecimals));
-  EXPECT_FALSE(bank_is_the_same(in_river, in_finance));
+  EXPECT_FALSE(bank_vectors_are_equal(in_river, in_finance));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The text "Basic Self-Attention": attention without parameters, then queries, keys and values,
-// scaling and heads. It prints no numbers; each claim is tested as a property.
+// scaling and multiple heads. It prints no numbers; the tests check its claims as properties.
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
@@ -44,7 +44,7 @@ TEST_F(SetsAndHeads, BasicAttentionIsPermutationEquivariant) {
   EXPECT_TRUE(close(permuted, basic_attention(x).index_select(0, order), 1e-14));
 }
 
-TEST_F(SetsAndHeads, AttentionWithParametersIsPermutationEquivariantToo) {
+TEST_F(SetsAndHeads, AttentionWithParametersIsPermutationEquivariant) {
   const auto x = torch::randn({2, 5, 8});
   const auto permuted = x.index_select(1, order);
   SelfAttention one_head(SelfAttentionOptions(8));
@@ -55,7 +55,7 @@ TEST_F(SetsAndHeads, AttentionWithParametersIsPermutationEquivariantToo) {
                     heads->forward(x).output.index_select(1, order), 1e-6));
 }
 
-TEST_F(SetsAndHeads, ACausalMaskMakesOrderMatter) {
+TEST_F(SetsAndHeads, CausalAttentionIsNotPermutationEquivariant) {
   const auto x = torch::randn({5, 8});
   MultiheadAttention heads(8, 2);
   const AttentionArgs causal{.causal = true};
@@ -63,7 +63,7 @@ TEST_F(SetsAndHeads, ACausalMaskMakesOrderMatter) {
                                heads->forward(x, causal).output.index_select(0, order)));
 }
 
-TEST_F(SetsAndHeads, QueriesKeysAndValuesComeFromThreeSquareMatrices) {
+TEST_F(SetsAndHeads, SelfAttentionHasThreeSquareMatrices) {
   SelfAttention attention(SelfAttentionOptions(6).bias(false).scale(ScoreScale::none));
   attention->to(torch::kDouble);
   EXPECT_EQ(count_parameters(*attention), 3 * 6 * 6);
@@ -82,22 +82,25 @@ TEST_F(SetsAndHeads, QueriesKeysAndValuesComeFromThreeSquareMatrices) {
   }
 }
 
-TEST_F(SetsAndHeads, DotProductsGrowWithTheWidthAndScalingHoldsThemBack) {
+TEST_F(SetsAndHeads, ScalingMakesScoresIndependentOfTheWidth) {
   for (const int64_t width : {16, 1024}) {
     const auto q = torch::randn({100, width});
     const auto k = torch::randn({100, width});
     const double root = std::sqrt(static_cast<double>(width));
-    const auto spread = [](const torch::Tensor& scores) { return scores.std().item<double>(); };
-    EXPECT_NEAR(spread(scores_inside_attention(q, k)), 1.0, 0.05);
-    if (width > 16) continue;  // beyond, exp(-score) leaves the range of float64
-    EXPECT_NEAR(spread(scores_inside_attention(q, k, {}, kUnscaled)), root, 0.05 * root);
+    const auto standard_deviation = [](const torch::Tensor& scores) {
+      return scores.std().item<double>();
+    };
+    EXPECT_NEAR(standard_deviation(scores_inside_attention(q, k)), 1.0, 0.05);
+    if (width > 16) continue;  // exp(-score) would overflow float64
+    EXPECT_NEAR(standard_deviation(scores_inside_attention(q, k, {}, kUnscaled)), root,
+                0.05 * root);
   }
 }
 
-TEST_F(SetsAndHeads, LargeScoresKillTheGradientAndScalingKeepsIt) {
+TEST_F(SetsAndHeads, ScalingPreventsVanishingGradients) {
   const torch::AutoGradMode with_gradient(true);
   const auto k = torch::randn({8, 1024});
-  // What the scores of half of the queries receive, at most, from one of their weights.
+  // Median over queries of the gradient norm of one weight with respect to the scores.
   const auto gradient = [&](std::optional<double> scale) {
     auto q = torch::randn({101, 1024}).requires_grad_();
     const AttentionArgs args{.need_weights = true};
@@ -117,7 +120,7 @@ TEST_F(SetsAndHeads, NarrowHeadsProjectWidth256To64) {
   EXPECT_EQ(count_parameters(*narrow), 3 * h * (256 * 64) + k * k);
 }
 
-TEST_F(SetsAndHeads, WideHeadsKeepTheWholeWidth) {
+TEST_F(SetsAndHeads, WideHeadsHaveTheModelWidth) {
   const int64_t k = 256;
   const int64_t h = 4;
   MultiheadAttention wide(MultiheadAttentionOptions(k, h).head_dim(k).bias(false));
@@ -127,8 +130,8 @@ TEST_F(SetsAndHeads, WideHeadsKeepTheWholeWidth) {
   EXPECT_EQ(weights.sizes(), at::IntArrayRef({h, 3, 3}));
 }
 
-/// The text's first picture: h copies of single-head attention, concatenated, then one Linear.
-void expect_copies_of_one_head(int64_t head_dim) {
+/// Checks that multi-head attention equals h single-head attentions, concatenated and projected.
+void expect_equals_concatenated_heads(int64_t head_dim) {
   const int64_t k = 8;
   const int64_t h = 2;
   MultiheadAttention heads(MultiheadAttentionOptions(k, h).head_dim(head_dim));
@@ -149,15 +152,15 @@ void expect_copies_of_one_head(int64_t head_dim) {
   EXPECT_TRUE(close(heads->forward(x).output, heads->out(torch::cat(outputs, -1)), 1e-6));
 }
 
-TEST_F(SetsAndHeads, NarrowHeadsAreCopiesOfSelfAttentionInParallel) {
-  expect_copies_of_one_head(4);
+TEST_F(SetsAndHeads, NarrowHeadsEqualParallelSelfAttention) {
+  expect_equals_concatenated_heads(4);
 }
 
-TEST_F(SetsAndHeads, WideHeadsAreCopiesOfSelfAttentionInParallel) {
-  expect_copies_of_one_head(8);
+TEST_F(SetsAndHeads, WideHeadsEqualParallelSelfAttention) {
+  expect_equals_concatenated_heads(8);
 }
 
-TEST_F(SetsAndHeads, HeadsSeeTheSameNeighboursDifferently) {
+TEST_F(SetsAndHeads, HeadsHaveDifferentWeights) {
   MultiheadAttention heads(8, 2);
   const auto weights = heads->forward(torch::randn({5, 8}), {.need_weights = true}).weights;
   EXPECT_FALSE(torch::allclose(weights[0], weights[1], 0, 1e-3));

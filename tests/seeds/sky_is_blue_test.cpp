@@ -1,4 +1,5 @@
-// The text "Self Attention - Basics": 'sky is blue', three tokens of width 2, number by number.
+// The text "Self Attention - Basics": 'sky is blue', three tokens of width 2; checks each printed
+// number.
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
 #include "support/scores.h"
@@ -8,7 +9,7 @@ namespace {
 
 constexpr double kPrinted = printed_to(4);
 
-/// The text's sentence, and a module that holds its three matrices. The text multiplies x @ W, a
+/// The text's sentence and a module with its three matrices, transposed: the text computes x @ W, a
 /// Linear x @ W^T.
 struct SkyIsBlue : testing::Test {
   SkyIsBlue() {
@@ -26,19 +27,19 @@ struct SkyIsBlue : testing::Test {
   SelfAttention attention{SelfAttentionOptions(2).bias(false)};
 };
 
-TEST_F(SkyIsBlue, ProjectsTheQueries) {
+TEST_F(SkyIsBlue, QueriesMatch) {
   const auto expected =
       torch::tensor({{0.2261, 0.7422}, {0.1699, 0.2857}, {0.1699, 0.2857}}, torch::kDouble);
   EXPECT_TRUE(close(attention->query(embedded), expected, kPrinted));
 }
 
-TEST_F(SkyIsBlue, ProjectsTheKeys) {
+TEST_F(SkyIsBlue, KeysMatch) {
   const auto expected =
       torch::tensor({{0.4986, -0.5362}, {0.0509, 0.0705}, {0.0509, 0.0705}}, torch::kDouble);
   EXPECT_TRUE(close(attention->key(embedded), expected, kPrinted));
 }
 
-TEST_F(SkyIsBlue, ProjectsTheValues) {
+TEST_F(SkyIsBlue, ValuesMatch) {
   const auto expected =
       torch::tensor({{0.3048, 0.0934}, {0.0742, 0.1921}, {0.0742, 0.1921}}, torch::kDouble);
   EXPECT_TRUE(close(attention->value(embedded), expected, kPrinted));
@@ -53,7 +54,7 @@ TEST_F(SkyIsBlue, LogitsAreDotProductsOfQueriesAndKeys) {
   EXPECT_TRUE(close(scores, expected, kPrinted));
 }
 
-TEST_F(SkyIsBlue, LogitsAreScaledByTheRootOfTheKeyWidth) {
+TEST_F(SkyIsBlue, LogitsAreScaledBySquareRootOfHeadDim) {
   const auto expected = torch::tensor(
       {{-0.2017, 0.0451, 0.0451}, {-0.0484, 0.0204, 0.0204}, {-0.0484, 0.0204, 0.0204}},
       torch::kDouble);
@@ -61,7 +62,7 @@ TEST_F(SkyIsBlue, LogitsAreScaledByTheRootOfTheKeyWidth) {
   EXPECT_TRUE(close(scores, expected, kPrinted));
 }
 
-TEST_F(SkyIsBlue, SoftmaxGivesTheWeights) {
+TEST_F(SkyIsBlue, WeightsMatch) {
   const auto expected =
       torch::tensor({{0.2809, 0.3595, 0.3595}, {0.3182, 0.3409, 0.3409}, {0.3182, 0.3409, 0.3409}},
                     torch::kDouble);
@@ -69,12 +70,12 @@ TEST_F(SkyIsBlue, SoftmaxGivesTheWeights) {
   EXPECT_TRUE(close(weights, expected, kPrinted));
 }
 
-TEST_F(SkyIsBlue, EachRowOfWeightsAddsUpToOne) {
+TEST_F(SkyIsBlue, WeightRowsSumToOne) {
   const auto weights = attention->forward(embedded, {.need_weights = true}).weights;
   EXPECT_TRUE(close(weights.sum(-1), torch::ones({3}), 1e-6));
 }
 
-TEST_F(SkyIsBlue, OutputIsTheWeightedSumOfTheValues) {
+TEST_F(SkyIsBlue, OutputMatches) {
   const auto expected =
       torch::tensor({{0.1390, 0.1644}, {0.1476, 0.1607}, {0.1476, 0.1607}}, torch::kDouble);
   EXPECT_TRUE(close(attention->forward(embedded).output, expected, kPrinted));
@@ -82,12 +83,12 @@ TEST_F(SkyIsBlue, OutputIsTheWeightedSumOfTheValues) {
   EXPECT_TRUE(close(with_weights.output, expected, kPrinted));
 }
 
-TEST_F(SkyIsBlue, EqualTokensGetEqualVectors) {
+TEST_F(SkyIsBlue, EqualTokensGetEqualOutputs) {
   const auto output = attention->forward(embedded).output;
   EXPECT_TRUE(close(output[1], output[2], 1e-7));
 }
 
-TEST_F(SkyIsBlue, TheTextsBatchOfOneSentenceGivesTheSame) {
+TEST_F(SkyIsBlue, BatchOfOneEqualsUnbatched) {
   const auto batched = attention->forward(embedded.unsqueeze(0)).output;
   EXPECT_TRUE(close(batched[0], attention->forward(embedded).output, 1e-6));
 }

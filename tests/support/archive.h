@@ -6,10 +6,10 @@
 
 namespace attend {
 
-/// The entries of an archive as PyTorch writes them, by their names.
+/// Returns the entries of a PyTorch archive (.pt, .pt2) by name.
 std::map<std::string, std::string> archive_entries(const std::filesystem::path& path);
 
-/// Writes such an archive, its checksums right.
+/// Writes a PyTorch archive with correct checksums.
 void write_archive(const std::filesystem::path& path,
                    const std::map<std::string, std::string>& entries);
 

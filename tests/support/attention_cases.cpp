@@ -11,7 +11,7 @@ torch::Tensor draw_bools(at::IntArrayRef sizes) {
   return torch::rand(sizes) > 0.3;
 }
 
-/// Documents of a row, or parts of them: few, so that they meet.
+/// Draws segment ids 0 and 1, so that queries and keys often share a segment.
 torch::Tensor draw_segments(int64_t batch, int64_t tokens) {
   return torch::randint(0, 2, {batch, tokens}, torch::kInt);
 }
@@ -48,14 +48,14 @@ const std::vector<AttentionSetting>& attention_settings() {
   using Sizes = AttentionSizes;
   static const std::vector<AttentionSetting> settings{
       {"Mask", draw_mask},
-      {"KeyValid",
+      {"KeyMask",
        [](Call& call, const Sizes& sizes) {
          call.args.key_mask = draw_bools({sizes.batch, sizes.keys});
        }},
       {"Segments", draw_own_segments},
       {"Positions", draw_positions},
       {"Causal", [](Call& call, const Sizes&) { call.args.causal = true; }},
-      {"Window", [](Call& call, const Sizes&) { call.args.sliding_window = draw(1, 4); }},
+      {"SlidingWindow", [](Call& call, const Sizes&) { call.args.sliding_window = draw(1, 4); }},
       {"Scale", [](Call& call,
                    const Sizes&) { call.options.scale = 0.5 * static_cast<double>(draw(-3, 3)); }},
       {"SoftCap",

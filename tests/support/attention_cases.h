@@ -9,13 +9,14 @@
 
 namespace attend {
 
-/// The sizes of an attention's inputs (B, H, T, D), (B, G, S, D), (B, G, S, Dv) with D = 5.
+/// Sizes of attention inputs: query (B, H, T, D), key (B, G, S, D), value (B, G, S, Dv), with D =
+/// 5.
 struct AttentionSizes {
   int64_t batch, heads, groups, queries, keys;
-  int64_t value_width = 5;  ///< LibTorch's fused kernel on the CPU wants it to be D
+  int64_t value_width = 5;  ///< Dv; LibTorch's fused CPU kernel requires Dv = D
 };
 
-/// All that is given to a call of attention.
+/// Arguments of a call of dot_product_attention.
 struct AttentionCall {
   torch::Tensor query, key, value;
   AttentionArgs args = {};
@@ -24,7 +25,8 @@ struct AttentionCall {
   AttentionOutput run(bool need_weights) const;
 };
 
-/// One argument or option, and how to draw a value for it that fits the sizes.
+/// One argument or option of attention, and a function that sets it to a random value that fits the
+/// sizes.
 struct AttentionSetting {
   std::string name;
   std::function<void(AttentionCall&, const AttentionSizes&)> draw;
@@ -34,16 +36,16 @@ struct AttentionSetting {
   }
 };
 
-/// Every argument and option that changes which keys are seen, or how scores become weights.
+/// Returns all arguments and options that affect masking or scores.
 const std::vector<AttentionSetting>& attention_settings();
 
-/// Sizes that fit each other: up to 3 rows, 4 heads and 6 tokens.
+/// Draws compatible sizes: up to 3 rows, 4 heads and 6 tokens.
 AttentionSizes draw_sizes();
 
-/// A call in float64 with nothing set.
+/// Draws float64 query, key and value; no arguments or options are set.
 AttentionCall draw_call(const AttentionSizes& sizes);
 
-/// Sets each setting, or not.
+/// Sets each setting with probability 1/2.
 void draw_settings(AttentionCall& call, const AttentionSizes& sizes);
 
 }  // namespace attend

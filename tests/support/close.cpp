@@ -8,7 +8,7 @@ namespace attend {
 testing::AssertionResult close(const torch::Tensor& actual, const torch::Tensor& expected,
                                double tolerance) {
   if (!actual.defined() || !expected.defined()) {
-    return testing::AssertionFailure() << "an undefined tensor";
+    return testing::AssertionFailure() << "a tensor is undefined";
   }
   if (actual.sizes() != expected.sizes()) {
     return testing::AssertionFailure()
@@ -23,7 +23,7 @@ testing::AssertionResult close(const torch::Tensor& actual, const torch::Tensor&
   const auto greatest = difference[worst].item<double>();
   if (greatest <= tolerance) return testing::AssertionSuccess();
   return testing::AssertionFailure()
-         << "greatest difference " << greatest << " (tolerance " << tolerance << ") at element "
+         << "largest difference " << greatest << " (tolerance " << tolerance << ") at element "
          << worst << " of " << actual.sizes() << ": found " << found[worst].item<double>()
          << ", expected " << wanted[worst].item<double>();
 }

@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-/// Bit by bit, straight from the definition.
+/// CRC-32C bit by bit, from its definition.
 uint32_t slow_crc32c(std::string_view bytes) {
   uint32_t state = 0xFFFFFFFF;
   for (const char byte : bytes) {
@@ -26,7 +26,7 @@ class Reader {
   bool done() const { return bytes_.empty(); }
 
   std::string_view take(std::size_t count) {
-    if (count > bytes_.size()) throw std::runtime_error("an event file ends too early");
+    if (count > bytes_.size()) throw std::runtime_error("the event file is truncated");
     const auto taken = bytes_.substr(0, count);
     bytes_.remove_prefix(count);
     return taken;
@@ -48,12 +48,12 @@ class Reader {
     }
   }
 
-  /// The bytes, followed by their masked checksum.
+  /// Reads `count` bytes and verifies the masked checksum that follows.
   std::string_view checked(std::size_t count) {
     const auto bytes = take(count);
     const auto rotated = number<uint32_t>() - 0xA282EAD8u;
     if (((rotated >> 17) | (rotated << 15)) != slow_crc32c(bytes))
-      throw std::runtime_error("an event file has a wrong checksum");
+      throw std::runtime_error("the event file has a wrong checksum");
     return bytes;
   }
 
@@ -61,7 +61,7 @@ class Reader {
   std::string_view bytes_;
 };
 
-/// The fields of a protobuf message by number, each as its bytes.
+/// Returns the fields of a protobuf message by number, as raw bytes.
 std::multimap<uint64_t, std::string> fields(std::string_view message) {
   std::multimap<uint64_t, std::string> found;
   for (Reader reader(message); !reader.done();) {
@@ -83,7 +83,7 @@ std::multimap<uint64_t, std::string> fields(std::string_view message) {
         bytes = reader.take(4);
         break;
       default:
-        throw std::runtime_error("a message has a field of an unknown kind");
+        throw std::runtime_error("a protobuf message has an unknown wire type");
     }
     found.emplace(key >> 3, bytes);
   }

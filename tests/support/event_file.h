@@ -8,17 +8,17 @@
 
 namespace attend {
 
-/// A record of an event file of TensorBoard.
+/// A record of a TensorBoard event file.
 struct Event {
   double wall_time = 0.0;  ///< seconds since 1970
   int64_t step = 0;
   std::string file_version;
   std::map<std::string, float> scalars;
-  bool restarts = false;  ///< what earlier files hold from this step on is to be forgotten
+  bool restarts = false;  ///< later steps of earlier files are to be discarded
 };
 
-/// Reads an event file without any of the code that writes it. Throws std::runtime_error for a
-/// wrong checksum, a torn record or a field of an unknown kind.
+/// Reads an event file, independently of the code that writes it. Throws std::runtime_error for a
+/// wrong checksum, a truncated record or an unknown field type.
 std::vector<Event> read_events(const std::filesystem::path& path);
 
 }  // namespace attend

@@ -6,8 +6,8 @@
 
 namespace attend {
 
-// Modules that take any length, but of which a trace remembers the one that it was made with. Their
-// source is compiled with debugging information, so that messages can name its lines.
+// Modules that accept any length, but whose trace specializes a dimension to the size of the
+// example. Compiled with debug information, so that messages can name source lines.
 
 struct FreezesItsLengthImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
@@ -19,14 +19,14 @@ struct ReshapesToItsLengthImpl : torch::nn::Module {
 };
 TORCH_MODULE(ReshapesToItsLength);
 
-/// An LSTM that begins with a state of its own making, as large as the batch.
+/// An LSTM whose initial state has the batch size of the input.
 struct FreezesItsBatchImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
   torch::nn::LSTM lstm = register_module("lstm", torch::nn::LSTM(3, 4));
 };
 TORCH_MODULE(FreezesItsBatch);
 
-/// More calls for some lengths than for others.
+/// A module whose number of operations depends on the length.
 struct DoublesLongInputsImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
 };

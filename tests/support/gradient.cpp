@@ -14,7 +14,7 @@ torch::Tensor finite_differences(const std::function<double()>& loss, torch::Ten
   const torch::NoGradGuard no_grad;
   auto gradient = torch::zeros(leaf.sizes(), torch::kDouble);
   auto flat_gradient = gradient.view(-1);
-  auto flat = leaf.view(-1);  // so leaves must be contiguous
+  auto flat = leaf.view(-1);  // requires contiguous leaves
   for (int64_t i = 0; i < flat.numel(); ++i) {
     const auto original = flat[i].item<double>();
     flat[i] = original + kStep;

@@ -8,9 +8,9 @@
 
 namespace attend {
 
-/// Whether the gradients that autograd gives for `function` in `leaves` are those of central finite
-/// differences, to 1e-7. The leaves are float64, require a gradient, and are read by `function`;
-/// what it returns is weighted by fixed random numbers and summed.
+/// Succeeds if the gradients of `function` with respect to `leaves` equal central finite
+/// differences, to 1e-7. Leaves are float64, contiguous and require gradients. The output of
+/// `function` is reduced to a scalar with fixed random weights.
 ///
 ///     EXPECT_TRUE(gradients_match([&] { return module(x); }, module->parameters()));
 testing::AssertionResult gradients_match(const std::function<torch::Tensor()>& function,

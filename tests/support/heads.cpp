@@ -14,7 +14,7 @@ MultiheadAttentionOptions draw_attention_options() {
       .head_dim(draw(1, 4));
 }
 
-MultiheadAttention lively_attention(const MultiheadAttentionOptions& options) {
+MultiheadAttention randomized_attention(const MultiheadAttentionOptions& options) {
   MultiheadAttention attention(options);
   attention->to(torch::kDouble);
   const torch::NoGradGuard no_grad;

@@ -6,23 +6,24 @@
 
 namespace attend {
 
-/// Options of random small widths, with heads that share keys and values or do not.
+/// Draws small random widths and head counts, with or without grouped key-value heads.
 MultiheadAttentionOptions draw_attention_options();
 
-/// An attention in float64 whose parameters, those of its parts too, are all drawn from N(0, 0.25):
-/// the initial ones would hide what is not used.
-MultiheadAttention lively_attention(const MultiheadAttentionOptions& options);
+/// Returns a float64 attention with all parameters, including those of its hooks, drawn from N(0,
+/// 0.25): the initial values would hide unused parameters.
+MultiheadAttention randomized_attention(const MultiheadAttentionOptions& options);
 
-/// Queries, keys and values before any part changes them.
+/// Queries, keys and values after the projection, before any hook.
 struct ProjectedHeads {
-  torch::Tensor query, key, value;  ///< (B, H, T, D); those that heads share are repeated
+  torch::Tensor query, key, value;  ///< (B, H, T, D), with shared key-value heads repeated
 };
+/// Applies the projections of `attention` to x (B, T, E).
 ProjectedHeads project_heads(const MultiheadAttention& attention, const torch::Tensor& x);
 
-/// The heads' results (B, H, T, D) through the output projection: (B, T, E).
+/// Applies the output projection to the heads' outputs (B, H, T, D); returns (B, T, E).
 torch::Tensor join_heads(const MultiheadAttention& attention, const torch::Tensor& results);
 
-/// The parameter of this name in the state dict.
+/// Returns the parameter with this name, detached.
 inline torch::Tensor parameter_of(const torch::nn::Module& module, const std::string& name) {
   return module.named_parameters()[name].detach();
 }

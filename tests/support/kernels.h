@@ -5,13 +5,13 @@
 
 namespace attend {
 
-/// A call of LibTorch's fused attention kernel on the CPU.
+/// A call of LibTorch's fused CPU attention kernel.
 struct FusedCall {
-  bool causal;
-  bool masked;
+  bool causal;  // is_causal of the call
+  bool masked;  // the call has a mask
 };
 
-/// The fused kernels that `run` called on this thread, in order.
+/// Returns the fused kernel calls of `run` on this thread, in order.
 ///
 ///     fused_calls([&] { dot_product_attention(q, k, v); }).size();  // 1
 std::vector<FusedCall> fused_calls(const std::function<void()>& run);

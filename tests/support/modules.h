@@ -11,31 +11,32 @@
 
 namespace attend {
 
-/// The keys of the state dict: parameters, then buffers.
+/// Returns the keys of the state dict: parameters, then buffers.
 inline std::vector<std::string> state_names(const torch::nn::Module& module) {
   auto names = module.named_parameters().keys();
   for (const auto& name : module.named_buffers().keys()) names.push_back(name);
   return names;
 }
 
+/// Returns the number of elements of all parameters.
 inline int64_t count_parameters(const torch::nn::Module& module) {
   int64_t count = 0;
   for (const auto& parameter : module.parameters()) count += parameter.numel();
   return count;
 }
 
-/// What pretty_print writes for the module and its children.
+/// Returns the output of pretty_print for the module and its children.
 inline std::string printed(const torch::nn::Module& module) {
   std::ostringstream stream;
   stream << module;
   return stream.str();
 }
 
-/// Checks that a clone gives what the module gives and shares no parameter with it, and that
-/// torch::save and torch::load carry the module over to `fresh`, one of the same options and other
-/// parameters. `run` maps a module holder to a tensor.
+/// Checks that a clone computes the same as `module` and shares no parameters with it, and that
+/// torch::save and torch::load transfer the module to `fresh`, a module with the same options and
+/// other parameters. `run` maps a module holder to a tensor.
 template <typename Holder, typename Run>
-void expect_clone_and_file_keep(const Holder& module, Holder fresh, const Run& run) {
+void expect_clone_and_save_load_work(const Holder& module, Holder fresh, const Run& run) {
   const torch::NoGradGuard no_grad;
   const auto expected = run(module);
   using Impl = typename Holder::ContainedType;
@@ -45,7 +46,7 @@ void expect_clone_and_file_keep(const Holder& module, Holder fresh, const Run& r
   EXPECT_TRUE(close(run(module), expected, 0.0)) << "the clone shares parameters";
   EXPECT_FALSE(close(run(copy), expected, 0.0)) << "the clone does not use its parameters";
 
-  EXPECT_FALSE(close(run(fresh), expected, 0.0)) << "nothing to load: equal before";
+  EXPECT_FALSE(close(run(fresh), expected, 0.0)) << "the fresh module already equals the saved one";
   std::stringstream file;
   torch::save(module, file);
   torch::load(fresh, file);

@@ -7,7 +7,7 @@
 namespace attend {
 namespace {
 
-// By their numbers in onnx.proto.
+// Field numbers of onnx.proto.
 constexpr protozero::pbf_tag_type kModelGraph = 7;
 constexpr protozero::pbf_tag_type kModelOpset = 8;
 constexpr protozero::pbf_tag_type kModelMetadata = 14;

@@ -8,16 +8,17 @@
 
 namespace attend {
 
-/// What a test asks of an ONNX file. Whether it runs is for onnxruntime to say.
+/// Contents of an ONNX file that tests check. Executing it is tested with onnxruntime.
 struct OnnxFile {
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
   std::vector<std::string> initializers;
-  std::vector<std::string> operators;  ///< of its nodes, in order
+  std::vector<std::string> operators;  ///< operator types of the nodes, in order
   std::map<std::string, std::string> metadata;
   int64_t opset = 0;
 };
 
+/// Reads an ONNX file.
 OnnxFile read_onnx(const std::filesystem::path& path);
 
 }  // namespace attend

@@ -48,8 +48,9 @@ int64_t bucket_of_offset(int64_t offset, const RelativeBucketOptions& options, d
   const auto log_of = [&](int64_t d) {
     return std::log(static_cast<double>(d) / static_cast<double>(exact));
   };
-  const double share = log_of(distance) / log_of(options.max_distance);
-  const auto further = static_cast<int64_t>(share * static_cast<double>(buckets - exact) + nudge);
+  const double log_ratio = log_of(distance) / log_of(options.max_distance);
+  const auto further =
+      static_cast<int64_t>(log_ratio * static_cast<double>(buckets - exact) + nudge);
   return side + std::min(exact + further, buckets - 1);
 }
 

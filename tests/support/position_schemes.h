@@ -8,16 +8,17 @@
 
 namespace attend {
 
-/// Rotary positions in plain loops over float64 numbers (Su et al. 2021, eq. 15): pair i of the
-/// channels of `x` (B, H, T, D) turned by positions[b][t] * frequencies[i]; `positions` (B, T).
+/// Reference for rotary position embeddings, in plain float64 loops (Su et al. 2021, eq. 15):
+/// rotates pair i of the channels of `x` (B, H, T, D) by positions[b][t] * frequencies[i];
+/// `positions` (B, T).
 torch::Tensor rotate_in_loops(const torch::Tensor& x, const torch::Tensor& positions,
                               const std::vector<double>& frequencies, bool interleaved);
 
-/// The slope of one head under ALiBi, by the recursion of the paper's code.
+/// Returns the ALiBi slope of one head, by the recursion of the paper's code.
 double slope_of_head(int64_t head, int64_t num_heads);
 
-/// The bucket of one offset under T5. A distance less than `nudge` buckets from an edge belongs to
-/// the upper bucket, to the lower one if `nudge` is negative.
+/// Returns T5's bucket of one relative position. A distance within `nudge` below a bucket's edge
+/// belongs to the upper bucket; to the lower one if `nudge` is negative.
 int64_t bucket_of_offset(int64_t offset, const RelativeBucketOptions& options, double nudge = 1e-9);
 
 }  // namespace attend

@@ -10,7 +10,7 @@
 namespace attend {
 namespace {
 
-/// Any code point but the surrogates, which UTF-8 does not have.
+/// Draws a code point, except surrogates, which UTF-8 cannot encode.
 std::string random_character() {
   auto code = draw(0, 0x10FFFF - 0x800);
   if (code >= 0xD800) code += 0x800;
@@ -25,13 +25,14 @@ std::size_t draw_below(std::size_t size) {
 
 }  // namespace
 
-std::string random_bytes(int64_t most) {
+std::string random_bytes(int64_t max_length) {
   std::string bytes;
-  for (auto count = draw(0, most); count > 0; --count) bytes += static_cast<char>(draw(0, 255));
+  for (auto count = draw(0, max_length); count > 0; --count)
+    bytes += static_cast<char>(draw(0, 255));
   return bytes;
 }
 
-std::string random_text(int64_t most) {
+std::string random_text(int64_t max_length) {
   constexpr std::array<std::string_view, 22> kPieces{
       "the",    "cat",    " ",       " ",          "  ",
       "\n",     "\n",     "\n\n",    "\t",         "\r\n",
@@ -39,7 +40,7 @@ std::string random_text(int64_t most) {
       "\u2581", "\u2585", "\u00A0",  "\U0001F600", "\U0001F468\u200D\U0001F469",
       "<unk>",  "<0x0A>"};
   std::string text;
-  for (auto count = draw(0, most); count > 0; --count) {
+  for (auto count = draw(0, max_length); count > 0; --count) {
     text += draw(0, 4) == 0 ? random_character() : kPieces[draw_below(kPieces.size())];
   }
   return text;

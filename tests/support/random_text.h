@@ -5,14 +5,15 @@
 
 namespace attend {
 
-/// Up to `most` bytes of any value.
-std::string random_bytes(int64_t most);
+/// Draws up to `max_length` random bytes.
+std::string random_bytes(int64_t max_length);
 
-/// Up to `most` pieces of UTF-8: words, spaces, tabs, line breaks, letters and signs of many
-/// scripts, emoji, and code points drawn from all there are.
-std::string random_text(int64_t most);
+/// Draws up to `max_length` pieces of UTF-8: words, whitespace, letters and symbols of many
+/// scripts, emoji, and random code points.
+std::string random_text(int64_t max_length);
 
-/// The bytes with one to four places changed, removed, doubled, or cut off after.
+/// Returns `bytes` with one to four random changes: bytes replaced, removed or duplicated, or the
+/// end cut off.
 std::string damaged(std::string bytes);
 
 }  // namespace attend

@@ -1,5 +1,7 @@
 #include "support/reference.h"
 
+#include "support/close.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -9,38 +11,37 @@
 namespace attend {
 namespace {
 
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
-
 /// (..., N, D) -> (leading, N, D) in float64.
 torch::Tensor flat_doubles(const torch::Tensor& x) {
   const auto batch = c10::multiply_integers(x.sizes().slice(0, static_cast<size_t>(x.dim()) - 2));
   return x.detach().to(torch::kDouble).reshape({batch, x.size(-2), x.size(-1)}).contiguous();
 }
 
-/// The entry of token `i` of row `row` of `tokens` (B, N) or (N).
+/// Returns element `i` of row `row` of `tokens` (B, N) or (N).
 int64_t entry(const torch::Tensor& tokens, int64_t row, int64_t i) {
   if (tokens.dim() == 1) return tokens[i].item<int64_t>();
   return tokens[tokens.size(0) == 1 ? 0 : row][i].item<int64_t>();
 }
 
-/// Whether everything in `args` but the mask lets query t of T attend to key s of S.
+/// Returns true if query t of T may attend to key s of S by all of `args` except the mask.
 bool is_visible(const AttentionArgs& args, int64_t row, int64_t t, int64_t queries, int64_t s,
                 int64_t keys) {
   if (args.key_mask.defined() && entry(args.key_mask, row, s) == 0) return false;
   if (args.segments.defined()) {
-    const auto& of_keys = args.key_segments.defined() ? args.key_segments : args.segments;
-    if (entry(args.segments, row, t) != entry(of_keys, row, s)) return false;
+    const auto& key_tokens = args.key_segments.defined() ? args.key_segments : args.segments;
+    if (entry(args.segments, row, t) != entry(key_tokens, row, s)) return false;
   }
-  int64_t ahead = (s - (keys - 1)) - (t - (queries - 1));  // the last query stands at the last key
+  int64_t ahead =
+      (s - (keys - 1)) - (t - (queries - 1));  // the last query is aligned with the last key
   if (args.positions.defined()) {
-    const auto& of_keys = args.key_positions.defined() ? args.key_positions : args.positions;
-    ahead = entry(of_keys, row, s) - entry(args.positions, row, t);
+    const auto& key_tokens = args.key_positions.defined() ? args.key_positions : args.positions;
+    ahead = entry(key_tokens, row, s) - entry(args.positions, row, t);
   }
   if (args.causal && ahead > 0) return false;
   return args.sliding_window == 0 || std::abs(ahead) < args.sliding_window;
 }
 
-/// What is added to the scores (leading, T, S): the mask, and -infinity where nothing is visible.
+/// Returns the bias added to the scores (leading, T, S): the mask, and -infinity where not visible.
 torch::Tensor biases(const AttentionArgs& args, const std::vector<int64_t>& scores_shape) {
   auto bias = torch::zeros(scores_shape, torch::kDouble);
   if (args.mask.defined()) {
@@ -51,13 +52,13 @@ torch::Tensor biases(const AttentionArgs& args, const std::vector<int64_t>& scor
   bias = flat_doubles(bias);
   if (bias.numel() == 0) return bias;
   const auto rows = scores_shape.size() > 2 ? scores_shape[0] : 1;
-  auto each = bias.accessor<double, 3>();
+  auto bias_at = bias.accessor<double, 3>();
   for (int64_t n = 0; n < bias.size(0); ++n) {
     for (int64_t t = 0; t < bias.size(1); ++t) {
       for (int64_t s = 0; s < bias.size(2); ++s) {
         const auto row = n / (bias.size(0) / rows);
         if (!is_visible(args, row, t, bias.size(1), s, bias.size(2)))
-          each[n][t][s] = kMinusInfinity;
+          bias_at[n][t][s] = kMinusInfinity;
       }
     }
   }
@@ -77,23 +78,23 @@ double score(const double* query, const double* key, int64_t width, const ScoreR
   return rule.soft_cap > 0 ? rule.soft_cap * std::tanh(scaled / rule.soft_cap) : scaled;
 }
 
-/// One query's row: fills `weights` (S) and `output` (Dv), which both start as zeros.
+/// Computes one query: fills `weights` (S) and `output` (Dv), both initially zero.
 void attend_one_query(const double* query, const torch::Tensor& key, const torch::Tensor& value,
                       const double* bias, const ScoreRule& rule, double* weights, double* output) {
   const auto* keys = key.data_ptr<double>();
   const auto* values = value.data_ptr<double>();
-  double greatest = kMinusInfinity;
+  double largest = kMinusInfinity;
   for (int64_t s = 0; s < key.size(0); ++s) {
     weights[s] = score(query, keys + s * key.size(1), key.size(1), rule) + bias[s];
-    greatest = std::max(greatest, weights[s]);
+    largest = std::max(largest, weights[s]);
   }
-  if (greatest == kMinusInfinity) {
+  if (largest == kMinusInfinity) {
     std::fill_n(weights, key.size(0), 0.0);
     return;
   }
-  double sum = std::exp(rule.sink - greatest);
+  double sum = std::exp(rule.sink - largest);
   for (int64_t s = 0; s < key.size(0); ++s) {
-    weights[s] = std::exp(weights[s] - greatest);
+    weights[s] = std::exp(weights[s] - largest);
     sum += weights[s];
   }
   for (int64_t s = 0; s < key.size(0); ++s) {
@@ -122,10 +123,10 @@ AttentionOutput attention_in_loops(const torch::Tensor& query, const torch::Tens
   ScoreRule rule{options.scale.value_or(1 / std::sqrt(width)), options.soft_cap, kMinusInfinity};
   for (int64_t n = 0; n < q.size(0); ++n) {
     const int64_t head = n % heads;
-    const int64_t of_keys = n / heads * groups + head / (heads / groups);
+    const int64_t key_tokens = n / heads * groups + head / (heads / groups);
     if (options.sinks.defined()) rule.sink = options.sinks.reshape({-1})[head].item<double>();
     for (int64_t t = 0; t < q.size(1); ++t) {
-      attend_one_query(q[n][t].data_ptr<double>(), k[of_keys], v[of_keys],
+      attend_one_query(q[n][t].data_ptr<double>(), k[key_tokens], v[key_tokens],
                        bias[n][t].data_ptr<double>(), rule, weights[n][t].data_ptr<double>(),
                        output[n][t].data_ptr<double>());
     }

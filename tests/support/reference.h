@@ -4,10 +4,10 @@
 
 namespace attend {
 
-/// Attention as a textbook writes it, in plain loops over float64 numbers: the reference that the
-/// library is held against. It takes all that `dot_product_attention` takes, but the leading
-/// dimensions of `query`, `key` and `value` are equal, except for grouped heads. A query that may
-/// attend to nothing gives zeros. Always returns the weights, those of each head; no dropout.
+/// Reference implementation of attention in plain float64 loops. Takes the arguments of
+/// `dot_product_attention`, except that the leading dimensions of `query`, `key` and `value` must
+/// be equal (but for grouped heads). Fully masked rows give zeros. Always returns the weights of
+/// each head; no dropout.
 AttentionOutput attention_in_loops(const torch::Tensor& query, const torch::Tensor& key,
                                    const torch::Tensor& value, const AttentionArgs& args = {},
                                    const ScoreOptions& options = {});

@@ -11,7 +11,7 @@
 
 namespace attend::train {
 
-/// A run of the task `senses` that was just begun in a directory of its own.
+/// Fixture with a new run of the task `senses` in a temporary directory.
 class RunDirectory : public testing::Test {
  protected:
   RunDirectory() { begin(small_recipe("senses"), false); }
@@ -23,7 +23,7 @@ class RunDirectory : public testing::Test {
     lock_ = create_run(path_, recipe_, *task_, overwrite);
   }
 
-  /// Begins, in place of it, a run that learns the file `text`.
+  /// Replaces it by a run that trains on the file `text`.
   void begin_with_text(const std::string& text) {
     replace_file(directory_ / "text", text);
     auto recipe = small_recipe("text");

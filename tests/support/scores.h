@@ -6,9 +6,9 @@
 
 namespace attend {
 
-/// The scores, scaled and masked, that `dot_product_attention` puts into its softmax, read
-/// back from its weights (T, S). A further key of zeros has the score 0, so the logarithm of a
-/// weight over that key's weight is a score.
+/// Returns the scaled and masked scores (T, S) before the softmax of `dot_product_attention`,
+/// recovered from its weights: an additional key of zeros has score 0, so a score is the log of the
+/// ratio of a weight to the weight of that key.
 torch::Tensor scores_inside_attention(const torch::Tensor& query, const torch::Tensor& key,
                                       const torch::Tensor& mask = {},
                                       std::optional<double> scale = std::nullopt);

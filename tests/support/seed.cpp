@@ -14,8 +14,8 @@ FixedSeed::FixedSeed() {
 }
 
 uint64_t seed_afresh() {
-  const char* given = std::getenv("ATTEND_TEST_SEED");
-  const uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device{}();
+  const char* fixed_seed = std::getenv("ATTEND_TEST_SEED");
+  const uint64_t seed = fixed_seed != nullptr ? std::stoull(fixed_seed) : std::random_device{}();
   std::cout << "repeat with ATTEND_TEST_SEED=" << seed << std::endl;
   torch::manual_seed(seed);
   return seed;

@@ -8,25 +8,24 @@ namespace attend::train {
 
 using NamedTensors = std::map<std::string, torch::Tensor>;
 
-/// A recipe of a task with the narrowest model that still has all parts, dropout among them, and
-/// few steps.
+/// Returns a recipe of a task with a very small model, with dropout, and few steps.
 Recipe small_recipe(const std::string& task, int64_t steps = 10);
 
-/// A task, a fresh model for it, and its trainer.
+/// A task, a new model for it, and its trainer.
 struct SmallRun {
   explicit SmallRun(const Recipe& recipe);
 
-  NamedTensors weights() const;  ///< copies
+  NamedTensors weights() const;  ///< copies of the weights
 
   std::unique_ptr<Task> task;
   Model model;
   Trainer trainer;
 };
 
-/// The same names, each with equal elements.
+/// Returns true if both have the same names and equal tensors.
 bool equal_tensors(const NamedTensors& one, const NamedTensors& other);
 
-/// Hears and keeps everything.
+/// Records all calls of an observer and checkpoint sink.
 struct Recorder : Observer, CheckpointSink {
   void on_progress(const Progress& report) override { progress.push_back(report); }
   void on_evaluation(int64_t step, const Evaluation& evaluation) override;

@@ -8,7 +8,7 @@
 
 namespace attend {
 
-/// A small stack with one thing in it that is not the default.
+/// A small stack with one option that is not the default.
 struct NamedStack {
   const char* name;
   StackConfig config;
@@ -18,7 +18,7 @@ inline std::ostream& operator<<(std::ostream& stream, const NamedStack& stack) {
   return stream << stack.name;
 }
 
-/// One for each option that changes what a stack computes, and some that go together.
+/// Returns a stack for each option that affects the computation, and some combinations.
 inline std::vector<NamedStack> each_stack() {
   const auto with = [](const char* name, auto change) {
     NamedStack stack{name,
@@ -79,12 +79,12 @@ inline std::vector<NamedStack> each_stack() {
              c.relative_attention_num_buckets = 8;
              c.relative_attention_max_distance = 6;
            }),
-      with("window", [](C& c) { c.sliding_window = 3; }),
+      with("sliding_window", [](C& c) { c.sliding_window = 3; }),
       with("soft_cap", [](C& c) { c.soft_cap = 2; }),
       with("qk_norm_rms", [](C& c) { c.qk_norm = QKNormKind::rms; }),
       with("qk_norm_l2", [](C& c) { c.qk_norm = QKNormKind::l2; }),
       with("output_gate", [](C& c) { c.output_gate = true; }),
-      with("sinks", [](C& c) { c.attention_sinks = true; }),
+      with("attention_sinks", [](C& c) { c.attention_sinks = true; }),
       with("smeared_keys", [](C& c) { c.smeared_keys = true; }),
       with("value_residual", [](C& c) { c.value_residual = true; }),
       with("rms_norm", [](C& c) { c.norm = NormKind::rms; }),
@@ -129,7 +129,7 @@ inline std::vector<NamedStack> each_stack() {
   };
 }
 
-/// For testing::WithParamInterface's names.
+/// Name generator for INSTANTIATE_TEST_SUITE_P.
 struct NameOfStack {
   template <typename Info>
   std::string operator()(const Info& info) const {

@@ -4,18 +4,18 @@
 
 namespace attend {
 
-/// Whether subwords can be used in this build.
+/// False if this build does not support subword tokenizers.
 #ifdef __SANITIZE_ADDRESS__
 inline constexpr bool kSubwordsWork = false;
 #else
 inline constexpr bool kSubwordsWork = true;
 #endif
 
-/// Tests of subwords, skipped where these do not work.
+/// Fixture for tests of subword tokenizers, skipped in builds that do not support them.
 class SubwordTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!kSubwordsWork) GTEST_SKIP() << "subwords do not work with the address sanitizer";
+    if (!kSubwordsWork) GTEST_SKIP() << "subword tokenizers do not work with AddressSanitizer";
   }
 };
 

@@ -6,8 +6,8 @@
 namespace attend::train {
 namespace {
 
-/// The numbers of a row that a mask picks.
-std::vector<int64_t> picked(const torch::Tensor& row, const torch::Tensor& mask) {
+/// Returns the elements of `row` where `mask` is true.
+std::vector<int64_t> selected_tokens(const torch::Tensor& row, const torch::Tensor& mask) {
   const auto numbers = row.masked_select(mask).contiguous();
   const auto* data = numbers.data_ptr<int64_t>();
   return {data, data + numbers.numel()};
@@ -16,14 +16,15 @@ std::vector<int64_t> picked(const torch::Tensor& row, const torch::Tensor& mask)
 Example continuation(const torch::Tensor& tokens, const torch::Tensor& targets, const Task& task) {
   const auto counted = targets.ne(kIgnored);
   const auto length = counted.to(torch::kLong).argmax().item<int64_t>() + 1;
-  return {task.tokenizer().decode(picked(tokens, torch::arange(tokens.size(0)).lt(length))),
-          task.tokenizer().decode(picked(targets, counted))};
+  return {
+      task.tokenizer().decode(selected_tokens(tokens, torch::arange(tokens.size(0)).lt(length))),
+      task.tokenizer().decode(selected_tokens(targets, counted))};
 }
 
 Example translation(const Batch& batch, int64_t row, const Task& task) {
-  auto answer = picked(batch.targets[row], batch.targets[row].ne(kIgnored));
+  auto answer = selected_tokens(batch.targets[row], batch.targets[row].ne(kIgnored));
   if (answer.back() == task.tokenizer().encode(kEnd).at(0)) answer.pop_back();
-  return {task.tokenizer().decode(picked(batch.tokens[row], batch.key_mask[row])),
+  return {task.tokenizer().decode(selected_tokens(batch.tokens[row], batch.key_mask[row])),
           task.tokenizer().decode(answer)};
 }
 
@@ -34,7 +35,7 @@ Recipe recipe_with_text(const TaskInfo& task, const std::filesystem::path& direc
   if (task.reads_file()) {
     const bool labelled = task.name == std::string("labelled-lines");
     std::string text = labelled ? "text\tlabel\n" : "";
-    for (int i = 0; i < 2400; ++i) {  // each line twice
+    for (int i = 0; i < 2400; ++i) {  // each line occurs twice
       text += "line " + std::to_string(i / 2 * (i / 2));
       text += labelled ? (i / 2 % 2 == 0 ? "\teven\n" : "\todd\n") : "\n";
     }
@@ -50,7 +51,7 @@ std::vector<Example> examples_in(const Batch& batch, const Task& task) {
   for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
     if (!classes.empty()) {
       examples.push_back(
-          {task.tokenizer().decode(picked(batch.tokens[row], batch.key_mask[row])),
+          {task.tokenizer().decode(selected_tokens(batch.tokens[row], batch.key_mask[row])),
            classes.at(static_cast<std::size_t>(batch.targets[row].item<int64_t>()))});
     } else if (batch.decoder_tokens.defined()) {
       examples.push_back(translation(batch, row, task));

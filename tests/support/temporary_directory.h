@@ -8,7 +8,7 @@
 
 namespace attend {
 
-/// A directory of its own for a test, removed at the end of the scope.
+/// Temporary directory, removed at the end of the scope.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {

@@ -4,7 +4,7 @@
 
 namespace attend {
 
-/// Matches a callable that throws an `Error` whose message holds `text`.
+/// Matches a callable that throws an `Error` whose message contains `text`.
 ///
 ///     EXPECT_THAT([&] { module(x); }, throws<c10::ValueError>("E = 4, found [2, 3]"));
 template <typename Error>

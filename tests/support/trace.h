@@ -12,10 +12,10 @@ namespace attend {
 using Tensors = std::vector<torch::Tensor>;
 using TensorFunction = std::function<torch::Tensor(const Tensors&)>;
 
-/// Traces `function` to TorchScript at the sizes of `example` and returns the traced graph as a
-/// function of other inputs. A size that `function` reads into an integer stays that of `example`,
-/// so the result at other sizes tells whether there is one. What is not an input becomes a
-/// constant, so a module must be without gradients, and without dropout.
+/// Traces `function` to TorchScript with the inputs `example` and returns the traced graph as a
+/// function. A size that `function` reads as an integer is specialized to that of `example`, so
+/// results at other sizes reveal it. Tensors that are not inputs become constants; modules must be
+/// frozen and without dropout.
 ///
 ///     freeze(*module);
 ///     auto traced = trace(run, {torch::randn({2, 3, 8})});

@@ -28,7 +28,7 @@ class FiveRows : public Task {
   }
 
  private:
-  Vocabulary vocabulary_{TokenUnit::word, {"zero", "one"}};
+  Vocabulary vocabulary_{TokenizerKind::word, {"zero", "one"}};
 };
 
 TEST(Evaluation, IsTheMeanOverTargetsThatCount) {

@@ -4,16 +4,20 @@
 
 namespace attend {
 
-/// A token for each of the 256 bytes, so that any text, and anything else, can be encoded.
+/// Tokenizer with one token per byte: encodes any text and any other bytes.
 ///
-///     ByteTokenizer().encode("é") gives 0xC3, 0xA9
+///     ByteTokenizer().encode("é") returns 0xC3, 0xA9
 class ByteTokenizer : public Tokenizer {
  public:
+  /// Returns 256.
   int64_t size() const override { return 256; }
+  /// Returns the values of the bytes.
   std::vector<int64_t> encode(std::string_view text) const override;
+  /// Returns the bytes. Throws std::out_of_range unless all ids are in [0, 255].
   std::string decode(const std::vector<int64_t>& ids) const override;
+  /// Returns one byte, escaped as \xNN if it is not printable.
   std::string token(int64_t id) const override;
-  /// `{"unit": "byte"}`.
+  /// Returns kTokenizerFile with the content `{"tokenizer": "byte"}`.
   std::map<std::string, std::string> files() const override;
 };
 

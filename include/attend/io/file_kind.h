@@ -4,15 +4,15 @@
 
 namespace attend {
 
-/// What a file of weights or of a model is.
+/// Format of a model or weight file.
 enum class FileKind {
-  safetensors,  ///< a length and a JSON header
-  torchscript,  ///< an archive with code
-  pt2,          ///< an archive of torch.export
+  safetensors,  ///< safetensors: header length, JSON header, tensor data
+  torchscript,  ///< TorchScript archive (.pt)
+  pt2,          ///< torch.export archive (.pt2)
 };
 
-/// Tells by the content of a file, never by its name, what it is, and runs nothing of it. Throws
-/// InputError, naming what was found, if it is none of them.
+/// Detects the format of a file from its content, not from its name, without executing anything in
+/// it. Throws InputError, naming what was found, if it is none of these formats.
 ///
 ///     file_kind("model.safetensors") == FileKind::safetensors
 FileKind file_kind(const std::filesystem::path& path);

@@ -9,27 +9,32 @@
 
 namespace attend {
 
-/// The content of a safetensors file: tensors by name, and text by key.
+/// Content of a safetensors file.
 struct Safetensors {
-  std::map<std::string, torch::Tensor> tensors;
-  std::map<std::string, std::string> metadata;
+  std::map<std::string, torch::Tensor> tensors;  ///< tensors by name
+  std::map<std::string, std::string> metadata;   ///< the header's `__metadata__`
 };
 
-/// Writes a safetensors file, which Python's `safetensors.torch.load_file` reads; an existing file
-/// is replaced whole. Throws c10::ValueError for a dtype that the format lacks.
+/// Writes a safetensors file, which Python's `safetensors.torch.load_file` can read. An existing
+/// file is replaced atomically. Throws c10::ValueError for a dtype that safetensors does not
+/// support.
 ///
 ///     save_safetensors("model.safetensors", {.tensors = state_dict(*model)});
 void save_safetensors(const std::filesystem::path& path, const Safetensors& content);
 
-/// Reads a safetensors file of any origin: nothing in it can run. Throws InputError if it is
-/// missing or malformed.
+/// Reads a safetensors file. Safe for untrusted files. Throws InputError if the file does not exist
+/// or is malformed.
+///
+///     auto weights = load_safetensors("model.safetensors").tensors;
 Safetensors load_safetensors(const std::filesystem::path& path);
 
-/// All parameters and buffers of a module by name, as views: no copy is made.
+/// Returns all parameters and buffers of a module by name, without copying them.
 std::map<std::string, torch::Tensor> state_dict(const torch::nn::Module& module);
 
-/// Copies `tensors` into the parameters and buffers of a module. Throws InputError, listing each
-/// name that is missing, unknown, or of another dtype or shape, before anything is changed.
+/// Copies `tensors` into the parameters and buffers of a module. Throws InputError, listing every
+/// missing or unknown name and every wrong dtype or shape; the module is then unchanged.
+///
+///     load_state_dict(*model, load_safetensors("model.safetensors").tensors);
 void load_state_dict(torch::nn::Module& module,
                      const std::map<std::string, torch::Tensor>& tensors);
 

@@ -12,43 +12,45 @@
 
 namespace attend {
 
-/// What a tensor of a model is for.
+/// Role of a tensor in a model.
 enum class TensorRole {
-  unknown,    ///< its file does not tell
-  parameter,  ///< is trained
-  frozen,     ///< a parameter that is not trained
-  buffer,     ///< belongs to the model and is never trained
+  unknown,    ///< not recorded in the file
+  parameter,  ///< trainable parameter
+  frozen,     ///< parameter with requires_grad = false
+  buffer,     ///< registered buffer
 };
 
-/// All of a tensor but its numbers.
+/// Metadata of a tensor.
 struct TensorInfo {
-  std::string name;  ///< as in the state dict: "decoder.norm.weight"
-  std::vector<int64_t> shape = {};
-  std::string dtype = {};  ///< as in Python: "float32"
-  int64_t elements = 0;    ///< how many numbers it has
-  int64_t bytes = 0;       ///< what they take
-  TensorRole role = TensorRole::unknown;
-  std::string alias_of =
-      {};  ///< an earlier tensor whose numbers these are; empty if they are its own
+  std::string name;                       ///< as in the state dict: "decoder.norm.weight"
+  std::vector<int64_t> shape = {};        ///< sizes
+  std::string dtype = {};                 ///< as in Python: "float32"
+  int64_t elements = 0;                   ///< number of elements
+  int64_t bytes = 0;                      ///< size in bytes
+  TensorRole role = TensorRole::unknown;  ///< parameter or buffer
+  std::string alias_of = {};              ///< earlier tensor that shares the storage; empty if none
 };
 
-/// Sums over tensors. Numbers that go by several names are counted once.
+/// Totals over tensors. Tensors that share storage (tied weights) are counted once, except in
+/// `tensors`.
 struct TensorTotals {
-  int64_t tensors = 0;    ///< names
-  int64_t elements = 0;   ///< numbers of all of them
-  int64_t trainable = 0;  ///< those of parameters that are trained
-  int64_t frozen = 0;     ///< those of parameters that are not
-  int64_t buffers = 0;    ///< those of buffers
-  int64_t bytes = 0;
+  int64_t tensors = 0;    ///< number of names
+  int64_t elements = 0;   ///< number of elements
+  int64_t trainable = 0;  ///< elements of trainable parameters
+  int64_t frozen = 0;     ///< elements of frozen parameters
+  int64_t buffers = 0;    ///< elements of buffers
+  int64_t bytes = 0;      ///< size in bytes
 };
 
-/// Collects tensors, seeing which of them are the same.
+/// Collects the metadata of tensors and detects those that share storage.
 ///
 ///     TensorList list;
 ///     list.add("weight", tensor, /*is_buffer=*/false);
 class TensorList {
  public:
+  /// Adds a tensor.
   void add(const std::string& name, const torch::Tensor& tensor, bool is_buffer);
+  /// Returns the tensors in the order they were added.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
 
  private:
@@ -56,12 +58,13 @@ class TensorList {
   std::map<std::pair<const void*, std::vector<int64_t>>, std::string> seen_;
 };
 
-/// The parameters and then the buffers of a module, in the order of their registration.
+/// Returns the parameters, then the buffers of a module, in the order of their registration.
 std::vector<TensorInfo> tensors_of(const torch::nn::Module& module);
 
-/// The tensors of a safetensors file, in the order of their bytes.
+/// Returns the tensors of a safetensors file, in the order of their offsets.
 std::vector<TensorInfo> tensors_of(const SafetensorsHeader& header);
 
+/// Returns the totals over `tensors`.
 TensorTotals totals_of(const std::vector<TensorInfo>& tensors);
 
 }  // namespace attend

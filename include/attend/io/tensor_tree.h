@@ -8,24 +8,24 @@
 
 namespace attend {
 
-/// Tensors by the modules that hold them: "decoder.norm.weight" is `weight` in `norm` in `decoder`.
-/// A module with nothing but one child is one node with it: "token.weight".
+/// Tensors grouped by module: "decoder.norm.weight" is `weight` in `norm` in `decoder`. A module
+/// with a single child is merged with it into one node: "token.weight".
 struct TensorTree {
-  std::string name;                  ///< within its parent; empty at the root
-  std::optional<TensorInfo> tensor;  ///< if it is one itself
-  std::vector<TensorTree> children;  ///< in the order of the tensors; numbered ones by number
-  TensorTotals totals;               ///< of all tensors in it
+  std::string name;                  ///< relative to its parent; empty at the root
+  std::optional<TensorInfo> tensor;  ///< set if the node is a tensor
+  std::vector<TensorTree> children;  ///< in the order of the tensors; numbers in ascending order
+  TensorTotals totals;               ///< over all tensors below
 };
 
-/// Puts tensors into a tree.
+/// Builds the tree from the dots in the tensors' names.
 ///
 ///     tensor_tree(tensors_of(*model)).children.at(0).name == "embedding"
 TensorTree tensor_tree(const std::vector<TensorInfo>& tensors);
 
-/// How many nodes a tree has below its root, down to `depth` levels.
+/// Returns the number of nodes below the root, down to `depth` levels.
 int64_t count_nodes(const TensorTree& tree, int64_t depth);
 
-/// The greatest depth at which a tree has at most `nodes` nodes, at least 1.
+/// Returns the largest depth at which the tree has at most `nodes` nodes; at least 1.
 int64_t depth_for(const TensorTree& tree, int64_t nodes);
 
 }  // namespace attend

@@ -7,27 +7,26 @@
 
 namespace attend {
 
-/// Text that comes in pieces and ends where one of some stop texts begins. It gives each byte on as
-/// soon as that is certain: what may be the beginning of a stop text waits for the rest, and so
-/// does the beginning of a UTF-8 character. How the text is cut into pieces does not change what it
-/// gives in all. Bytes that are no UTF-8 are given on as they are.
+/// Streams decoded text and stops at stop sequences. Bytes are returned as soon as they cannot
+/// belong to a stop sequence or to an incomplete UTF-8 character. The total output does not depend
+/// on how the text is split into pieces. Invalid UTF-8 is passed through.
 ///
 ///     TextStream stream({"\n\n"});
 ///     stream.add("one\n");  // "one"
 ///     stream.add("two");    // "\ntwo"
 class TextStream {
  public:
-  /// Throws InputError if one of the texts is empty.
+  /// Throws InputError if a stop sequence is empty.
   explicit TextStream(std::vector<std::string> stops = {});
 
-  /// Takes the next piece; returns what can be given on. Of stop texts that overlap the one that
-  /// ends first counts, and of those that end together the longest.
+  /// Appends a piece and returns the text that is now complete. Of overlapping stop sequences, the
+  /// one that ends first applies; of those that end at the same byte, the longest.
   std::string add(std::string_view piece);
 
-  /// The rest, when no more will come.
+  /// Returns the remaining text at the end of the input.
   std::string finish();
 
-  /// The stop text that has come; nothing is given on after it.
+  /// Returns the stop sequence found, if any; `add` returns nothing after it.
   const std::optional<std::string>& stopped_by() const { return stopped_by_; }
 
  private:

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/enum_names.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -8,26 +10,42 @@
 
 namespace attend {
 
-/// The file of a run directory that tells what its tokens are: a JSON object with the key `unit`.
+/// File name of the tokenizer in a run directory: a JSON object with the key `tokenizer`, a name of
+/// `TokenizerKind`.
 inline constexpr const char* kTokenizerFile = "tokenizer.json";
 
-/// The way between text and the numbers of the tokens that a model knows, which begin at 0.
+/// Kinds of tokenizers.
+enum class TokenizerKind {
+  character,  ///< one token per Unicode code point: Vocabulary::of_characters
+  byte,       ///< one token per byte: ByteTokenizer
+  word,       ///< one token per word between ASCII whitespace: Vocabulary::of_words
+  subword,    ///< byte-pair encoding by SentencePiece: SubwordTokenizer
+};
+
+/// Names of `TokenizerKind` in recipes, flags and tokenizer files.
+template <>
+struct EnumNames<TokenizerKind> {
+  static constexpr std::array<std::string_view, 4> names{"character", "byte", "word", "subword"};
+};
+
+/// Interface of tokenizers, which map text to token ids in [0, size) and back.
 ///
 ///     tokenizer.decode(tokenizer.encode("hole")) == "hole";
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// How many tokens there are.
+  /// Returns the vocabulary size.
   virtual int64_t size() const = 0;
-  /// Throws InputError if the text holds what no token stands for, naming it.
+  /// Returns the token ids of `text`. Throws InputError, naming the token, if it is not in the
+  /// vocabulary.
   virtual std::vector<int64_t> encode(std::string_view text) const = 0;
-  /// The text of these tokens, each in 0 .. size()-1; throws std::out_of_range otherwise.
+  /// Returns the text of the tokens. Throws std::out_of_range if an id is not in [0, size).
   virtual std::string decode(const std::vector<int64_t>& ids) const = 0;
-  /// One token for people to read: what cannot be printed stands as \x0a. Throws
+  /// Returns one token in printable form, with control characters escaped as \x0a. Throws
   /// std::out_of_range as `decode` does.
   virtual std::string token(int64_t id) const = 0;
-  /// What a run directory keeps of it: content by the name of the file. kTokenizerFile is one.
+  /// Returns the files that `load_tokenizer` reads: content by file name, including kTokenizerFile.
   virtual std::map<std::string, std::string> files() const = 0;
 };
 

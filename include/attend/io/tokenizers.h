@@ -1,6 +1,5 @@
 #pragma once
 
-#include "attend/enum_names.h"
 #include "attend/io/tokenizer.h"
 
 #include <filesystem>
@@ -8,28 +7,18 @@
 
 namespace attend {
 
-/// What a token of a text is.
-enum class TokenizerKind {
-  character,  ///< a code point of the text: Vocabulary::of_characters
-  byte,       ///< ByteTokenizer
-  word,       ///< what stands between white space, and line breaks: Vocabulary::of_words
-  subword,    ///< a word or a part of one: SubwordTokenizer
-};
-
-/// The tokenizer of a UTF-8 text. `max_size` counts for words, where 0 is no limit, and for
-/// subwords, which have exactly that many tokens. Throws InputError as the makers of each unit do.
+/// Creates a tokenizer for a UTF-8 text. `max_size` is the maximum vocabulary size for words, 0 =
+/// no limit, and the exact one for subwords; it is ignored otherwise. Throws InputError if `text`
+/// is not valid UTF-8 or the vocabulary size does not suit it.
 ///
 ///     auto tokenizer = make_tokenizer(TokenizerKind::subword, read_text("corpus.txt"), 1000);
-std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind unit, std::string_view text,
+std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text,
                                           int64_t max_size);
 
-/// Loads what `Tokenizer::files` gave from a directory that holds it. Throws InputError, naming the
-/// file, if it is missing or is anything else.
+/// Loads a tokenizer from a directory with the files of `Tokenizer::files`. Throws InputError,
+/// naming the file, if a file is missing or invalid.
+///
+///     auto tokenizer = load_tokenizer("runs/sort");
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
-
-template <>
-struct EnumNames<TokenizerKind> {
-  static constexpr std::array<std::string_view, 4> names{"character", "byte", "word", "subword"};
-};
 
 }  // namespace attend

@@ -6,19 +6,19 @@
 
 namespace attend {
 
-/// The floating-point operations that a model spends on a token of a sequence of `length` tokens,
-/// forward, the mean over the sequence: what `FlopCounter` counts while the model runs on one, in
-/// eval mode. So of experts only those are counted that the token goes through, and a sliding
-/// window saves nothing, since the scores are computed and then masked. Throws c10::ValueError if
-/// `length` is not in 1 .. the model's context.
+/// Returns the forward floating-point operations per token of a sequence of `length` tokens, as
+/// counted by `FlopCounter` in eval mode. Of the experts, only those that a token is routed to are
+/// counted. A sliding window does not reduce the count: the scores are computed first and masked
+/// afterwards. Throws c10::ValueError if `length` is not in [1, config.max_seq_len].
 ///
-///     flops_per_token(model, model->config.max_seq_len)
+///     double flops = flops_per_token(model, model->config.max_seq_len);
 double flops_per_token(LanguageModel& model, int64_t length);
 
-/// The same for a token of the sequence that is classified.
+/// Returns the forward floating-point operations per input token of a classifier; see above.
 double flops_per_token(SequenceClassifier& model, int64_t length);
 
-/// The same for a token of the target; source and target have `length` tokens each.
+/// Returns the forward floating-point operations per target token; source and target have `length`
+/// tokens each. See above.
 double flops_per_token(Seq2Seq& model, int64_t length);
 
 }  // namespace attend

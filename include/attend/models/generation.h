@@ -10,41 +10,45 @@
 
 namespace attend {
 
-/// How a text is continued.
+/// Options of `generate`.
 ///
 ///     GenerationOptions{.max_new_tokens = 20, .sampling = {.temperature = 0.8, .top_k = 40}}
 struct GenerationOptions {
-  int64_t max_new_tokens = 200;  ///< not negative
-  SamplingOptions sampling = {};
+  int64_t max_new_tokens = 200;   ///< maximum number of tokens to generate, >= 0
+  SamplingOptions sampling = {};  ///< how each token is sampled; temperature 0 = greedy decoding
 };
 
-/// Continues `prompt`, token by token; of a text longer than the model's context it sees the end.
-/// Runs in eval mode, without gradients. `on_token`, if given, hears each new token at once and
-/// says whether to go on. Draws from `generator`, a CPU one, or from LibTorch's global one. Returns
-/// the new tokens, that at which `on_token` stopped included. Throws c10::ValueError for an empty
-/// prompt or an option out of range, c10::Error if the model's scores are not finite.
+/// Generates a continuation of `prompt` and returns the new tokens. Runs in eval mode, without
+/// gradients, with a KV cache. If the sequence is longer than `config.max_seq_len`, the model sees
+/// its last `max_seq_len` tokens only.
+///
+/// `generator` is a CPU generator; by default LibTorch's global one is used. `on_token`, if given,
+/// is called with each new token; generation stops when it returns false, and the result includes
+/// that token. Throws c10::ValueError if `prompt` is empty or an option is out of range, and
+/// c10::Error if the logits are not finite.
 ///
 ///     auto tokens = generate(model, {7, 3}, {.max_new_tokens = 20});
-///     generate(model, {7, 3}, {}, {}, [](int64_t token) { return token != 0; });  // until a 0
+///     generate(model, {7, 3}, {}, {}, [](int64_t token) { return token != 0; });  // stop at 0
 std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
                               const GenerationOptions& options = {},
                               const std::optional<torch::Generator>& generator = std::nullopt,
                               const std::function<bool(int64_t)>& on_token = {});
 
-/// The tokens around every answer of a `Seq2Seq`.
-struct AnswerTokens {
-  int64_t begin = 0;  ///< what the decoder is given first
-  int64_t end = 0;    ///< what it says when the answer is whole; may be the same token
+/// Special tokens of the target sequences of a `Seq2Seq`.
+struct SequenceTokens {
+  int64_t bos_token = 0;  ///< first token of the decoder's input
+  int64_t eos_token = 0;  ///< end of sequence; may equal bos_token
 };
 
-/// The answer of `model` to `source`, without the tokens around it; as many tokens as the model's
-/// context has, if none of them is the end. Otherwise as above; the repetition penalty counts the
-/// answer's own tokens.
+/// Generates the target sequence for `source` and returns it without `bos_token` and `eos_token`.
+/// Generation stops at `eos_token`, or after min(max_new_tokens, config.max_seq_len) tokens. The
+/// repetition penalty counts tokens of the target only. Otherwise like `generate` above.
 ///
-///     auto answer = generate(model, {4, 8, 2}, {.begin = 0, .end = 1},
+///     auto target = generate(model, {4, 8, 2}, {.bos_token = 0, .eos_token = 1},
 ///                            {.sampling = {.temperature = 0.0}});
 std::vector<int64_t> generate(Seq2Seq& model, const std::vector<int64_t>& source,
-                              const AnswerTokens& around, const GenerationOptions& options = {},
+                              const SequenceTokens& special_tokens,
+                              const GenerationOptions& options = {},
                               const std::optional<torch::Generator>& generator = std::nullopt,
                               const std::function<bool(int64_t)>& on_token = {});
 

@@ -10,60 +10,66 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
-// Inline: attend::LanguageModel and attend::models::LanguageModel are the same name.
 namespace attend {
 
-/// All that a `LanguageModel` is made of.
+/// Configuration of a `LanguageModel`.
 ///
-///     LanguageModelConfig{.vocab_size = 65, .max_seq_len = 64, .stack = {.num_layers = 4,
-///     .num_heads = 4}}
+///     LanguageModelConfig{
+///         .vocab_size = 65, .max_seq_len = 64, .stack = {.num_layers = 4, .num_heads = 4}}
 struct LanguageModelConfig {
-  int64_t vocab_size = 0;      ///< number of tokens V; must be set
-  int64_t max_seq_len = 64;    ///< longest sequence, in tokens
-  bool tie_embeddings = true;  ///< the head uses the token embedding's weight
-  StackConfig stack = {};      ///< its blocks
+  int64_t vocab_size = 0;      ///< vocabulary size V; required
+  int64_t max_seq_len = 64;    ///< maximum sequence length, in tokens
+  bool tie_embeddings = true;  ///< the output projection shares the weight of the token embedding
+  StackConfig stack = {};      ///< transformer blocks
 };
 
-/// A decoder-only language model (Radford et al. 2019, GPT-2): token embedding with positions,
-/// causal transformer blocks, a final norm, and a head that scores each next token.
+/// Decoder-only language model (Radford et al. 2019, GPT-2): token embedding with positions, causal
+/// transformer blocks, a final norm, and an output projection to the vocabulary.
 ///
-/// State dict: `embedding` (TokenEmbedding), `decoder` (TransformerEncoder: a decoder that looks at
-/// nothing but itself is an encoder with a causal mask) and, unless tied, `head.weight` (V, E).
+/// State dict: `embedding` (TokenEmbedding), `decoder` (TransformerEncoder, called with a causal
+/// mask: without cross-attention a decoder has the modules of an encoder) and, unless
+/// `tie_embeddings`, `head.weight` (V, E).
 ///
 ///     LanguageModel model(LanguageModelConfig{.vocab_size = 65});
 ///     auto logits = model(tokens);  // (B, T) -> (B, T, 65)
 class LanguageModelImpl : public torch::nn::Cloneable<LanguageModelImpl> {
  public:
+  /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
+  /// range.
   explicit LanguageModelImpl(const LanguageModelConfig& config);
 
-  /// `tokens` (B, T) or (T), int64 in 0 .. V-1, T at most `context`; returns the logits
-  /// (..., T, V): at each position the scores of the token that follows. `args` can say more of who
-  /// may attend to whom: documents packed in a row, padding. They are causal whatever `args` say.
+  /// Returns the logits (..., T, V) of the next token at each position. `tokens` (B, T) or (T):
+  /// int64 in [0, V), T <= config.max_seq_len. `args` may add a mask, a key mask or segments
+  /// (packed documents); attention is always causal.
   torch::Tensor forward(const torch::Tensor& tokens, const AttentionArgs& args = {});
 
-  /// Continues the sequences in `cache` by `tokens` (B, T); returns the logits (B, T, V) of these.
-  /// `valid` (B, T), true = a token, false = padding, lets the rows differ in length. Gives what
-  /// `forward` gives for the whole sequences. Throws c10::ValueError if the cache is full.
+  /// Decodes with a KV cache: appends `tokens` (B, T) to the sequences in `cache` and returns their
+  /// logits (B, T, V), the same as those of `forward` on the whole sequences. `key_mask` (B, T),
+  /// bool, true = token, false = padding, allows rows of different lengths. Throws c10::ValueError
+  /// if the cache is full.
   ///
   ///     auto cache = model->make_cache(1);
   ///     auto logits = model->step(prompt, cache);   // (1, T, V)
   ///     logits = model->step(next_token, cache);    // (1, 1, V)
-  torch::Tensor step(const torch::Tensor& tokens, KvCache& cache, const torch::Tensor& valid = {});
+  torch::Tensor step(const torch::Tensor& tokens, KvCache& cache,
+                     const torch::Tensor& key_mask = {});
 
-  /// An empty cache for `batch` sequences of up to `context` tokens or, if the model has a window
-  /// and its positions are not learned, of any number, each call bringing up to `context`.
-  KvCache make_cache(int64_t batch) const;
+  /// Returns an empty KV cache for `batch_size` sequences; see `cache_options` for its length.
+  KvCache make_cache(int64_t batch_size) const;
 
-  /// The logits (..., T, V) of what the last block's norm gives (..., T, E).
+  /// Applies the output projection: hidden states (..., T, E) after the final norm to logits (...,
+  /// T, V).
   torch::Tensor logits(const torch::Tensor& x) const;
 
+  /// Creates the submodules anew, with newly initialized weights.
   void reset() override;
+  /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 
-  LanguageModelConfig config;
-  TokenEmbedding embedding{nullptr};
-  TransformerEncoder decoder{nullptr};
-  torch::nn::Linear head{nullptr};  ///< empty when tied
+  LanguageModelConfig config;           ///< as given to the constructor
+  TokenEmbedding embedding{nullptr};    ///< tokens and positions to hidden states
+  TransformerEncoder decoder{nullptr};  ///< transformer blocks and the final norm
+  torch::nn::Linear head{nullptr};      ///< output projection; empty if tie_embeddings
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())})

@@ -6,51 +6,55 @@
 
 namespace attend {
 
-/// How a token is chosen from a model's scores. The steps are taken in the order of these fields,
-/// which is that of Hugging Face: repetition_penalty, temperature, top_k, top_p, min_p.
+/// Options of `sample`, applied in the order of the fields, which is that of Hugging Face's
+/// `generate`.
 ///
 ///     SamplingOptions{.temperature = 0.8, .top_p = 0.95}
 struct SamplingOptions {
-  double repetition_penalty = 1.0;  ///< positive; above 1 makes earlier tokens less likely
-  double temperature = 1.0;         ///< divides the scores; 0 takes the likeliest token each time
-  int64_t top_k = 0;                ///< draw from the k likeliest tokens only; 0 = from all
-  double top_p = 1.0;  ///< from the fewest tokens that together have this probability, 0 to 1
-  double min_p = 0.0;  ///< from those with this share of the likeliest's probability, 0 to 1
+  double repetition_penalty = 1.0;  ///< > 0; above 1 makes previous tokens less likely
+  double temperature = 1.0;         ///< divides the logits, >= 0; 0 = greedy decoding
+  int64_t top_k = 0;                ///< sample from the k most likely tokens; 0 = off
+  double top_p = 1.0;  ///< nucleus sampling: smallest set of tokens with this total probability
+  double min_p = 0.0;  ///< minimum probability relative to the most likely token, in [0, 1]
 };
 
-/// Throws c10::ValueError, naming option and value, if one is out of range.
+/// Throws c10::ValueError, naming the option and its value, if an option is out of range.
 void check_sampling(const SamplingOptions& options);
 
-// The steps. Each takes the scores (V) of all tokens and returns new ones; what is not to be drawn
-// gets -inf. Where tokens with equal scores cannot all be kept, the lower ones are.
-
-/// Divides the scores of the tokens in `previous` by `penalty`, or multiplies those below 0; once,
-/// however often a token is there (Keskar et al. 2019, CTRL, section 4.1, and for scores below 0
-/// Hugging Face, since division would raise these).
-torch::Tensor penalize_repetition(const torch::Tensor& scores, at::IntArrayRef previous,
+/// Applies a repetition penalty to `logits` (V): positive logits of the tokens in `previous` are
+/// divided by `penalty`, negative ones multiplied by it. Each token is penalized once, however
+/// often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; negative logits as in Hugging
+/// Face.
+torch::Tensor penalize_repetition(const torch::Tensor& logits, at::IntArrayRef previous,
                                   double penalty);
 
-/// Divides by `temperature`, positive; the highest score becomes 0, which changes no probability
-/// and lets the temperature be as low as it likes.
-torch::Tensor with_temperature(const torch::Tensor& scores, double temperature);
+/// Divides `logits` (V) by `temperature` > 0. The largest logit is shifted to 0 first, which leaves
+/// the probabilities unchanged and prevents overflow at very low temperatures.
+torch::Tensor with_temperature(const torch::Tensor& logits, double temperature);
 
-/// Keeps the `k` highest scores; all of them if `k` is 0 or V or more.
-torch::Tensor keep_top_k(const torch::Tensor& scores, int64_t k);
+/// Returns `logits` (V) with all but the `k` largest set to -inf; unchanged if `k` is 0 or >= V. Of
+/// tokens with equal logits, those with the lower ids are kept.
+torch::Tensor keep_top_k(const torch::Tensor& logits, int64_t k);
 
-/// Keeps the fewest tokens, the likeliest first, whose probabilities reach `p`, but one at least
-/// (Holtzman et al. 2020, nucleus sampling).
-torch::Tensor keep_top_p(const torch::Tensor& scores, double p);
+/// Returns `logits` (V) with all tokens outside of the nucleus set to -inf. The nucleus is the
+/// smallest set of most likely tokens whose total probability is at least `p`; it has at least one
+/// token. Of tokens with equal logits, those with the lower ids are kept. Source: Holtzman et al.
+/// 2020, The Curious Case of Neural Text Degeneration.
+torch::Tensor keep_top_p(const torch::Tensor& logits, double p);
 
-/// Keeps the tokens whose probability is at least `p` times the greatest (Nguyen et al. 2024).
-torch::Tensor keep_min_p(const torch::Tensor& scores, double p);
+/// Returns `logits` (V) with the tokens set to -inf whose probability is less than `p` times that
+/// of the most likely token. Source: Nguyen et al. 2024, min-p sampling.
+torch::Tensor keep_min_p(const torch::Tensor& logits, double p);
 
-/// All steps, then a draw from `generator`, a CPU one, or from LibTorch's global one. `scores` (V),
-/// of any float dtype and on any device, may hold -inf; `previous` are the tokens of the text so
-/// far. Throws c10::ValueError for an option out of range, c10::Error if the highest score is not
-/// finite, as those of a model that has diverged.
+/// Samples a token id from `logits` (V), of any floating dtype and device: the highest logit if
+/// `temperature` is 0 (greedy decoding), otherwise multinomial sampling after the filters of
+/// `options`. Logits may contain -inf. `previous` holds the token ids of the sequence so far, for
+/// the repetition penalty. `generator` is a CPU generator; by default LibTorch's global one is
+/// used. Throws c10::ValueError if an option is out of range, and c10::Error if the largest logit
+/// is not finite, as after a diverged training.
 ///
-///     auto token = sample(logits[0][-1], {.temperature = 0.8, .top_k = 40}, text);
-int64_t sample(const torch::Tensor& scores, const SamplingOptions& options = {},
+///     auto token = sample(logits[0][-1], {.temperature = 0.8, .top_k = 40}, previous);
+int64_t sample(const torch::Tensor& logits, const SamplingOptions& options = {},
                at::IntArrayRef previous = {},
                const std::optional<torch::Generator>& generator = std::nullopt);
 

@@ -13,64 +13,67 @@
 
 namespace attend {
 
-/// All that a `Seq2Seq` is made of.
+/// Configuration of a `Seq2Seq` model.
 ///
 ///     Seq2SeqConfig{.source_vocab_size = 40, .target_vocab_size = 30, .stack = {.num_layers = 3}}
 struct Seq2SeqConfig {
-  int64_t source_vocab_size = 0;    ///< number of the source's tokens; must be set
-  int64_t target_vocab_size = 0;    ///< number of the target's tokens V; must be set
-  int64_t max_seq_len = 64;         ///< longest source and longest target, in tokens
-  int64_t num_decoder_layers = -1;  ///< blocks of the decoder; -1 = as many as stack.num_layers
-  bool tie_embeddings = true;       ///< the head uses the target embedding's weight
-  StackConfig stack = {};           ///< its blocks; `layers` are the encoder's
+  int64_t source_vocab_size = 0;    ///< source vocabulary size; required
+  int64_t target_vocab_size = 0;    ///< target vocabulary size V; required
+  int64_t max_seq_len = 64;         ///< maximum length of source and target, in tokens
+  int64_t num_decoder_layers = -1;  ///< decoder blocks; -1 = stack.num_layers
+  bool tie_embeddings = true;       ///< the output projection shares the target embedding's weight
+  StackConfig stack = {};           ///< transformer blocks; num_layers is the encoder's
 };
 
-/// A model from sequences to sequences (Vaswani et al. 2017): the encoder reads the source, the
-/// decoder scores each next token of the target.
+/// Encoder-decoder (sequence-to-sequence) transformer (Vaswani et al. 2017).
 ///
 /// State dict: `source_embedding`, `target_embedding` (TokenEmbedding), `transformer`
-/// (EncoderDecoder) and, unless tied, `head.weight` (V, E).
+/// (EncoderDecoder) and, unless `tie_embeddings`, `head.weight` (V, E).
 ///
 ///     Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 40, .target_vocab_size = 30});
 ///     auto logits = model->forward(source, target);  // (B, S), (B, T) -> (B, T, 30)
 class Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
  public:
+  /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
+  /// range.
   explicit Seq2SeqImpl(const Seq2SeqConfig& config);
 
-  /// `source` (B, S) and `target` (B, T), int64, or both without B; `source_key_mask` (B, S), bool,
-  /// true = a token, false = padding; all are tokens if not given. Returns the logits (..., T, V):
-  /// at each position the scores of the token that follows.
+  /// Returns the logits (..., T, V) of the next target token at each position. `source` (B, S) and
+  /// `target` (B, T), or (S) and (T): int64. `source_key_mask` (B, S): bool, true = token, false =
+  /// padding; by default all are tokens.
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
                         const torch::Tensor& source_key_mask = {});
 
-  /// What the decoder looks at: `source` (B, S), `source_key_mask` (B, S) as above; returns (B, S,
-  /// E).
+  /// Runs the encoder: `source` (B, S) to memory (B, S, E). `source_key_mask` as in `forward`.
   torch::Tensor encode(const torch::Tensor& source, const torch::Tensor& source_key_mask = {});
 
-  /// Continues the targets in `cache` by `target` (B, T), given what `encode` made of the sources
-  /// (B, S, E); returns the logits (B, T, V) of these. Gives what `forward` gives for the whole
-  /// targets. Throws c10::ValueError if the cache is full.
+  /// Decodes with a KV cache: appends `target` (B, T) to the sequences in `cache` and returns their
+  /// logits (B, T, V), the same as those of `forward` on the whole targets. `memory` (B, S, E) is
+  /// the result of `encode`. Throws c10::ValueError if the cache is full.
   ///
   ///     auto cache = model->make_cache(1);
   ///     auto memory = model->encode(source);
-  ///     auto logits = model->step(begin, memory, cache);  // (1, 1, V)
+  ///     auto logits = model->step(bos, memory, cache);  // (1, 1, V)
   torch::Tensor step(const torch::Tensor& target, const torch::Tensor& memory, KvCache& cache,
                      const torch::Tensor& source_key_mask = {});
 
-  /// An empty cache for `batch` targets; see `cache_options`.
-  KvCache make_cache(int64_t batch) const;
+  /// Returns an empty KV cache for `batch_size` target sequences; see `cache_options`.
+  KvCache make_cache(int64_t batch_size) const;
 
-  /// The logits (..., T, V) of what the last block's norm gives (..., T, E).
+  /// Applies the output projection: hidden states (..., T, E) after the final norm to logits (...,
+  /// T, V).
   torch::Tensor logits(const torch::Tensor& x) const;
 
+  /// Creates the submodules anew, with newly initialized weights.
   void reset() override;
+  /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 
-  Seq2SeqConfig config;
-  TokenEmbedding source_embedding{nullptr};
-  TokenEmbedding target_embedding{nullptr};
-  EncoderDecoder transformer{nullptr};
-  torch::nn::Linear head{nullptr};  ///< empty when tied
+  Seq2SeqConfig config;                      ///< as given to the constructor
+  TokenEmbedding source_embedding{nullptr};  ///< source tokens and positions to hidden states
+  TokenEmbedding target_embedding{nullptr};  ///< target tokens and positions to hidden states
+  EncoderDecoder transformer{nullptr};       ///< encoder and decoder blocks
+  torch::nn::Linear head{nullptr};           ///< output projection; empty if tie_embeddings
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(torch::Tensor())})

@@ -11,26 +11,26 @@
 
 namespace attend {
 
-/// How a sequence becomes one vector.
+/// Pooling of the token vectors (T, E) of a sequence into one vector (E).
 enum class Pooling {
-  mean,   ///< the mean of its tokens' vectors
-  max,    ///< the largest of each channel
-  first,  ///< the vector of its first token, as in BERT
+  mean,   ///< mean over the tokens
+  max,    ///< maximum over the tokens, per channel
+  first,  ///< vector of the first token, as in BERT
 };
 
-/// All that a `SequenceClassifier` is made of.
+/// Configuration of a `SequenceClassifier`.
 ///
 ///     SequenceClassifierConfig{.vocab_size = 65, .num_classes = 3, .stack = {.num_layers = 4}}
 struct SequenceClassifierConfig {
-  int64_t vocab_size = 0;    ///< number of tokens V; must be set
-  int64_t num_classes = 0;   ///< number of classes C; must be set
-  int64_t max_seq_len = 64;  ///< longest sequence, in tokens
-  Pooling pooling = Pooling::mean;
-  StackConfig stack = {};  ///< its blocks
+  int64_t vocab_size = 0;           ///< vocabulary size V; required
+  int64_t num_classes = 0;          ///< number of classes C; required
+  int64_t max_seq_len = 64;         ///< maximum sequence length, in tokens
+  Pooling pooling = Pooling::mean;  ///< token vectors to one vector
+  StackConfig stack = {};           ///< transformer blocks
 };
 
-/// An encoder that puts a whole sequence into one of C classes: token embedding with positions,
-/// transformer blocks that look both ways, a final norm, pooling, and a head.
+/// Encoder-only classifier of token sequences: token embedding with positions, bidirectional
+/// transformer blocks, a final norm, pooling, and a linear layer to C classes.
 ///
 /// State dict: `embedding` (TokenEmbedding), `encoder` (TransformerEncoder), `head` (Linear).
 ///
@@ -38,31 +38,33 @@ struct SequenceClassifierConfig {
 ///     auto logits = model->forward(tokens, tokens != kPad);  // (B, T) -> (B, 2)
 class SequenceClassifierImpl : public torch::nn::Cloneable<SequenceClassifierImpl> {
  public:
+  /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
+  /// range.
   explicit SequenceClassifierImpl(const SequenceClassifierConfig& config);
 
-  /// `tokens` (B, T) or (T), int64 in 0 .. V-1; `valid` of the same shape, bool, true = a token,
-  /// false = padding, which changes nothing; all are tokens if not given. Returns the logits (B, C)
-  /// or (C). A sequence without tokens counts as zeros.
-  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& valid = {});
+  /// Returns the logits (B, C), or (C) without a batch dimension. `tokens` (B, T) or (T): int64 in
+  /// [0, V). `key_mask`: bool, the shape of `tokens`, true = token, false = padding, which has no
+  /// effect on the result; by default all are tokens. A sequence of padding only is pooled to
+  /// zeros.
+  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& key_mask = {});
 
+  /// Creates the submodules anew, with newly initialized weights.
   void reset() override;
+  /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 
-  SequenceClassifierConfig config;
-  TokenEmbedding embedding{nullptr};
-  TransformerEncoder encoder{nullptr};
-  torch::nn::Linear head{nullptr};
+  SequenceClassifierConfig config;      ///< as given to the constructor
+  TokenEmbedding embedding{nullptr};    ///< tokens and positions to hidden states
+  TransformerEncoder encoder{nullptr};  ///< transformer blocks and the final norm
+  torch::nn::Linear head{nullptr};      ///< pooled vector to logits
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())})
 };
 TORCH_MODULE(SequenceClassifier);
 
-}  // namespace attend
-
-namespace attend {
-
 template <>
+/// Names of `Pooling` in recipes and flags.
 struct EnumNames<Pooling> {
   static constexpr std::array<std::string_view, 3> names{"mean", "max", "first"};
 };

@@ -9,133 +9,136 @@
 
 namespace attend {
 
-/// How a model knows the order of its tokens.
+/// Position encoding of a model.
 enum class PositionScheme {
-  none,        ///< not at all: attention then sees a set, not a sequence
-  learned,     ///< a vector for each position is learned and added to the token's, as in GPT-2
-  sinusoidal,  ///< sines and cosines are added, Vaswani et al. 2017
-  rotary,      ///< queries and keys are rotated, Su et al. 2021
-  alibi,       ///< scores fall with the distance, Press et al. 2022
-  relative,    ///< scores get a learned bias by the distance, T5
+  none,        ///< no positions: attention is permutation-equivariant
+  learned,     ///< learned absolute position embeddings, added to the token embeddings (GPT-2)
+  sinusoidal,  ///< fixed sinusoidal embeddings, added to the token embeddings (Vaswani et al. 2017)
+  rotary,      ///< rotary position embeddings, RoPE (Su et al. 2021)
+  alibi,       ///< ALiBi: linear bias of the scores by distance (Press et al. 2022)
+  relative,    ///< learned bias of the scores by bucketed relative position (T5)
 };
 
-/// The norm of a model's blocks.
+/// Normalization layer of the blocks.
 enum class NormKind {
-  layer,  ///< layer normalisation
-  rms,    ///< root-mean-square normalisation
+  layer,  ///< LayerNorm
+  rms,    ///< RMSNorm
 };
 
-/// What is done to queries and keys before their product.
+/// Normalization of queries and keys before their dot product (QK-norm).
 enum class QKNormKind {
-  none,
-  rms,  ///< an RMSNorm each
-  l2,   ///< length 1, times a learned number
+  none,  ///< off
+  rms,   ///< RMSNorm over head_dim
+  l2,    ///< L2 normalization, times a learned scale
 };
 
-/// What the result of a residual branch is multiplied by.
+/// Learned scale of the output of each residual branch.
 enum class BranchScaling {
-  none,
-  layer_scale,  ///< a learned number for each channel, from 1e-5
-  rezero,       ///< one learned number, from 0
+  none,         ///< off
+  layer_scale,  ///< one per channel, initially 1e-5 (LayerScale)
+  rezero,       ///< one per branch, initially 0 (ReZero)
 };
 
-/// Where a model's weights begin.
+/// Weight initialization of a model.
 enum class Initialization {
-  gpt2,    ///< normal, branches scaled by the depth: Radford et al. 2019
-  xavier,  ///< uniform by the sizes of each matrix, as in PyTorch's Transformer
-  bloem,   ///< that of the layers themselves, as in Bloem's text
+  gpt2,    ///< normal, residual branches scaled by 1/sqrt(2*num_layers) (Radford et al. 2019)
+  xavier,  ///< Xavier uniform, as in PyTorch's Transformer
+  bloem,   ///< LibTorch's defaults of each layer, as in Bloem's "Transformers from scratch"
 };
 
-/// All that the transformer blocks of a model are made of; part of each model's config.
+/// Configuration of the transformer blocks of a model; the field `stack` of each model's config.
 ///
-///     StackConfig{.num_layers = 4, .num_heads = 4, .embed_dim = 128, .positions =
-///     PositionScheme::rotary}
+///     StackConfig{.num_layers = 4, .num_heads = 4, .embed_dim = 128,
+///                 .positions = PositionScheme::rotary}
 struct StackConfig {
-  int64_t num_layers = 2;       ///< transformer blocks L; 0 leaves embedding, norm and head
-  int64_t num_heads = 4;        ///< attention heads H in a block
-  int64_t num_kv_heads = 0;     ///< heads of keys and values; 0 = as many as heads
-  int64_t head_dim = 0;         ///< width D of a head; 0 = E/H
-  int64_t embed_dim = 64;       ///< width E
-  int64_t dim_feedforward = 0;  ///< feed-forward width F; 0 = 4*E
-  Activation activation = Activation::gelu;
-  int64_t num_experts = 0;  ///< feed-forwards that tokens are routed to; 0 = one, no routing
-  int64_t num_experts_per_tok = 2;  ///< how many of them a token goes through
-  bool bias = true;                 ///< in projections and norms
+  int64_t num_layers = 2;       ///< transformer blocks L, >= 0
+  int64_t num_heads = 4;        ///< attention heads H
+  int64_t num_kv_heads = 0;     ///< key-value heads G (grouped-query attention); 0 = num_heads
+  int64_t head_dim = 0;         ///< head width D; 0 = embed_dim / num_heads
+  int64_t embed_dim = 64;       ///< model width E
+  int64_t dim_feedforward = 0;  ///< feed-forward width F; 0 = 4 * embed_dim
+  Activation activation = Activation::gelu;  ///< activation of the feed-forward layers
+  int64_t num_experts = 0;  ///< experts of a mixture-of-experts layer; 0 = one feed-forward layer
+  int64_t num_experts_per_tok = 2;  ///< experts that each token is routed to
+  bool bias = true;                 ///< biases in linear layers and norms
 
-  PositionScheme positions = PositionScheme::learned;
-  double rotary_theta = 10000.0;  ///< base of the rotary frequencies
-  int64_t rotary_dim = 0;         ///< channels of a head that are rotated, an even number; 0 = all
-  bool rotary_interleaved = false;
-  RotaryScaling rotary_scaling = RotaryScaling::none;
-  double rotary_factor = 1.0;  ///< by how much the context is stretched
-  int64_t rotary_original_max_seq_len =
-      0;  ///< context that the model was trained with, for yarn and llama3
+  PositionScheme positions = PositionScheme::learned;  ///< position encoding
+  double rotary_theta = 10000.0;                       ///< base of the rotary frequencies
+  int64_t rotary_dim = 0;  ///< number of channels per head that are rotated, even; 0 = head_dim
+  bool rotary_interleaved =
+      false;  ///< pairs are channels (2i, 2i+1) instead of (i, i + rotary_dim/2)
+  RotaryScaling rotary_scaling =
+      RotaryScaling::none;     ///< RoPE scaling for sequences longer than in training
+  double rotary_factor = 1.0;  ///< RoPE scaling factor
+  /// max_seq_len of the original training; required by yarn and llama3.
+  int64_t rotary_original_max_seq_len = 0;
 
-  int64_t relative_attention_num_buckets = 32;    ///< of distances, for relative positions
-  int64_t relative_attention_max_distance = 128;  ///< from which on all are in one bucket
+  int64_t relative_attention_num_buckets = 32;    ///< buckets of relative positions
+  int64_t relative_attention_max_distance = 128;  ///< distances from here on share one bucket
 
-  int64_t sliding_window = 0;  ///< a token sees so many, itself included; 0 = all
-  double soft_cap = 0.0;       ///< bound of the attention scores; 0 = none
-  QKNormKind qk_norm = QKNormKind::none;
-  bool output_gate = false;      ///< a sigmoid gate for each head
-  bool attention_sinks = false;  ///< a learned score to attend to nothing, for each head
-  bool value_residual = false;   ///< values are mixed with the first layer's
-  bool smeared_keys = false;     ///< each key is mixed with the one before it
+  int64_t sliding_window = 0;  ///< number of keys a query may attend to, itself included; 0 = all
+  double soft_cap = 0.0;       ///< attention scores are soft_cap * tanh(score / soft_cap); 0 = off
+  QKNormKind qk_norm = QKNormKind::none;  ///< normalization of queries and keys
+  bool output_gate = false;               ///< sigmoid gate on the output of each head
+  bool attention_sinks = false;           ///< learned extra logit in each head's softmax
+  bool value_residual = false;            ///< values are mixed with those of the first layer
+  bool smeared_keys = false;              ///< each key is mixed with the previous key
 
-  NormKind norm = NormKind::layer;
-  double norm_eps = 1e-5;  ///< added to the variance or mean square
-  NormOrder norm_order = NormOrder::pre;
-  BranchScaling branch_scaling = BranchScaling::none;
-  double residual_scale = 1.0;    ///< constant factor of a branch's result
-  double dropout = 0.0;           ///< in attention, feed-forward, residual branches and embedding
-  double stochastic_depth = 0.0;  ///< probability that the last layer's branch is left out
-  bool gradient_checkpointing =
-      false;  ///< gradient_checkpointing activations in the backward pass: less memory
-  Initialization initialization = Initialization::gpt2;
+  NormKind norm = NormKind::layer;                     ///< normalization layer
+  double norm_eps = 1e-5;                              ///< epsilon of the norms
+  NormOrder norm_order = NormOrder::pre;               ///< position of the norms in a block
+  BranchScaling branch_scaling = BranchScaling::none;  ///< learned scale of residual branches
+  double residual_scale = 1.0;                         ///< constant scale of residual branches
+  double dropout = 0.0;  ///< of attention weights, feed-forward, residual branches and embedding
+  double stochastic_depth = 0.0;  ///< drop probability of the last block's branches (LayerDrop)
+  bool gradient_checkpointing = false;  ///< recompute activations in backward to save memory
+  Initialization initialization = Initialization::gpt2;  ///< weight initialization
 };
 
-/// The options of `config.num_layers` blocks with self-attention, and a final norm. `causal`:
-/// whether they will only be called so, as in a language model; it decides which distances T5's
-/// bias tells apart.
+/// Returns the options of `config.num_layers` blocks with self-attention and a final norm.
+/// `causal`: the blocks will always be called with a causal mask; makes T5's relative positions
+/// unidirectional. Throws c10::ValueError if a field is out of range or has no effect.
 TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
 
-/// The same for causal blocks that have cross-attention, too.
+/// Returns the options of `num_layers` causal blocks with cross-attention and a final norm. Throws
+/// c10::ValueError as `encoder_options` does, and if `config.num_experts` is not 0.
 TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t num_layers);
 
-/// The options of a token embedding, with the positions that `config` adds there.
+/// Returns the options of the token embedding, including learned or sinusoidal positions.
 TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,
                                         int64_t max_seq_len);
 
-/// The options of a cache for the self-attention of `layers` such blocks: `batch` sequences of up
-/// to `context` tokens or, if there is a window and positions are not learned, of any number, each
-/// call bringing up to `context`.
+/// Returns the options of a KV cache for the self-attention of `num_layers` such blocks and
+/// `batch_size` sequences of up to `max_seq_len` tokens. With a sliding window, unless positions
+/// are learned, the sequences may have any length and each call up to `max_seq_len` tokens.
 KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int64_t batch_size,
                              int64_t max_seq_len);
 
-/// Gives all weights of `model` the values that `config.initialization` names.
+/// Initializes all weights of `model` in place, as `config.initialization` says.
 void initialize(torch::nn::Module& model, const StackConfig& config);
 
-}  // namespace attend
-
-namespace attend {
-
+/// Names of `PositionScheme` in recipes and flags.
 template <>
 struct EnumNames<PositionScheme> {
   static constexpr std::array<std::string_view, 6> names{"none",   "learned", "sinusoidal",
                                                          "rotary", "alibi",   "relative"};
 };
+/// Names of `NormKind` in recipes and flags.
 template <>
 struct EnumNames<NormKind> {
   static constexpr std::array<std::string_view, 2> names{"layer", "rms"};
 };
+/// Names of `QKNormKind` in recipes and flags.
 template <>
 struct EnumNames<QKNormKind> {
   static constexpr std::array<std::string_view, 3> names{"none", "rms", "l2"};
 };
+/// Names of `BranchScaling` in recipes and flags.
 template <>
 struct EnumNames<BranchScaling> {
   static constexpr std::array<std::string_view, 3> names{"none", "layer_scale", "rezero"};
 };
+/// Names of `Initialization` in recipes and flags.
 template <>
 struct EnumNames<Initialization> {
   static constexpr std::array<std::string_view, 3> names{"gpt2", "xavier", "bloem"};

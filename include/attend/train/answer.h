@@ -18,7 +18,7 @@ inline constexpr const char* kEnd = "<end>";
 
 /// Where the answers of a Seq2Seq begin and end. Throws InputError if the tokenizer has no such
 /// tokens.
-AnswerTokens answer_tokens(const Tokenizer& tokenizer);
+SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 
 /// What `model` thinks likeliest after the prompt of an example: of a classifier the name of the
 /// class, of a Seq2Seq the target, of a LanguageModel as many tokens as the right answer has.

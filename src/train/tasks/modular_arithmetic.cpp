@@ -35,7 +35,7 @@ class ModularArithmeticTask : public ListedTask {
   }
 
   explicit ModularArithmeticTask(const Recipe& recipe)
-      : vocabulary_(TokenUnit::word, words(recipe.data.symbols)) {
+      : vocabulary_(TokenizerKind::word, words(recipe.data.symbols)) {
     const int64_t modulus = recipe.data.symbols;
     if (modulus < 2 || modulus > kLargestModulus) {
       throw InputError(

@@ -39,7 +39,7 @@ int64_t longest(const SenseSentences& sentences, const Vocabulary& vocabulary) {
 
 Vocabulary make_vocabulary(std::vector<std::string> tokens) {
   tokens.insert(tokens.begin(), kPadding);
-  return {TokenUnit::word, std::move(tokens)};
+  return {TokenizerKind::word, std::move(tokens)};
 }
 
 /// Sentences in which one of eight words (bank, bat, spring, crane, match, bark, seal, palm) means
@@ -63,7 +63,7 @@ class SensesTask : public Task {
     return recipe;
   }
 
-  explicit SensesTask(const Recipe& recipe) : vocabulary_(TokenUnit::word, {kPadding}) {
+  explicit SensesTask(const Recipe& recipe) : vocabulary_(TokenizerKind::word, {kPadding}) {
     const auto sentences = make_sense_sentences();
     vocabulary_ = make_vocabulary(sentences.tokens);
     const int64_t length = longest(sentences, vocabulary_);

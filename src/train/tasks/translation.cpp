@@ -60,7 +60,7 @@ class TranslationTask : public ExampleTask {
     return recipe;
   }
 
-  explicit TranslationTask(const Recipe& recipe) : vocabulary_(TokenUnit::word, words()) {
+  explicit TranslationTask(const Recipe& recipe) : vocabulary_(TokenizerKind::word, words()) {
     check_context(recipe, kLongest);
   }
 
