@@ -21,7 +21,7 @@ struct EvalArguments {
 std::vector<train::Batch> batches_to_measure(const EvalArguments& arguments,
                                              const train::Run& run) {
   if (arguments.file.empty()) {
-    return train::task_of(run)->validation_batches(train::kRowsAtOnce);
+    return run.make_task()->validation_batches(train::kRowsAtOnce);
   }
   const auto& task = train::find_task(run.recipe.task);
   if (task.reads_file()) {

@@ -46,7 +46,7 @@ void check_target(const ExportArguments& arguments) {
   if (out.empty()) throw InputError("-o: expected the name of a file, found ''");
   const auto folder = fs::absolute(out).parent_path();
   if (!fs::is_directory(folder)) fail("there is no folder " + folder.string());
-  if (train::is_file_of_run(arguments.run.directory(), out)) {
+  if (train::RunDirectory::owns(arguments.run.directory(), out)) {
     fail(fmt::format("is a file of the run {} itself", arguments.run.directory()));
   }
   const auto status = fs::symlink_status(out);

@@ -2,7 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/models/flops.h"
-#include "attend/train/run.h"
+#include "attend/train/run_directory.h"
 #include "io/files.h"
 #include "io/utf8.h"
 #include "number_text.h"
@@ -106,7 +106,7 @@ std::optional<train::Weights> weights_so_far(const fs::path& directory) {
 }
 
 void add_model(const fs::path& directory, train::Weights weights, InspectReport& found) {
-  auto run = train::load_run(directory, weights);
+  auto run = train::RunDirectory(directory).load(weights);
   const int64_t context = run.recipe.max_seq_len();
   const double flops =
       std::visit([&](auto& model) { return flops_per_token(model, context); }, run.model);
@@ -125,7 +125,7 @@ void add_model(const fs::path& directory, train::Weights weights, InspectReport&
 }  // namespace
 
 InspectReport inspect_run(const fs::path& directory) {
-  const auto recipe = train::recipe_of_run(directory);
+  const auto recipe = train::RunDirectory(directory).recipe();
   const auto summary = directory / train::RunFiles::summary;
   const bool finished = fs::exists(summary);
   InspectReport found;

@@ -1,5 +1,6 @@
 #include "attend/input_error.h"
 #include "attend/train/learning_rate_search.h"
+#include "attend/train/task_objective.h"
 #include "attend/train/training_run.h"
 #include "commands.h"
 #include "number_option.h"
@@ -26,10 +27,11 @@ struct LrFindArguments {
 
 train::LearningRateSearch search(const train::Recipe& recipe,
                                  const train::LearningRateRange& range) {
-  const auto prepared = train::make_training_setup(recipe);
+  const auto setup = train::make_training_setup(recipe);
   const StopSignal stop;
-  auto found = train::search_learning_rate(prepared.model, *prepared.task, recipe.training, range,
-                                           [] { return StopSignal::received() != 0; });
+  auto found = train::search_learning_rate(
+      std::make_shared<train::TaskObjective>(setup.model, *setup.task, recipe.training),
+      recipe.training, range, [] { return StopSignal::received() != 0; });
   if (StopSignal::received() != 0) {
     write_error(fmt::format("stopped after {} of {} trials\n", found.trials.size(), range.steps));
     throw Stopped(StopSignal::received());
@@ -42,7 +44,7 @@ void print_json(const train::LearningRateSearch& found) {
   if (found.suggestion) json["suggestion"] = *found.suggestion;
   json["trials"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < found.trials.size(); ++i) {
-    json["trials"].push_back({{"lr", found.trials[i].learning_rate},
+    json["trials"].push_back({{"lr", found.trials[i].lr},
                               {"loss", found.trials[i].loss},
                               {"smoothed", found.smoothed[i]}});
   }
@@ -58,17 +60,16 @@ void print_chart(const train::LearningRateSearch& found) {
   fmt::print("{:>10}  {:>9}\n", "lr", "loss");
   for (std::size_t i = 0; i < found.trials.size(); i += every) {
     const auto width = static_cast<std::size_t>(kWidth * found.smoothed[i] / highest);
-    fmt::print("{:>10.2g}  {:>9.4f}  {:#<{}}\n", found.trials[i].learning_rate, found.smoothed[i],
-               "", width);
+    fmt::print("{:>10.2g}  {:>9.4f}  {:#<{}}\n", found.trials[i].lr, found.smoothed[i], "", width);
   }
 }
 
 void run_lr_find(const LrFindArguments& arguments, const RecipeFlags& flags) {
   const auto recipe = flags.resolve(arguments.recipe);
   const auto& range = arguments.range;
-  if (range.lowest >= range.highest) {
+  if (range.min_lr >= range.max_lr) {
     throw InputError(
-        fmt::format("--lowest ({}) must be below --highest ({})", range.lowest, range.highest));
+        fmt::format("--lowest ({}) must be below --highest ({})", range.min_lr, range.max_lr));
   }
   const auto found = search(recipe, range);
   if (arguments.json) return print_json(found);
@@ -92,9 +93,9 @@ void add_lr_find_command(CLI::App& app) {
   command->add_option("recipe", arguments->recipe, "TOML file, or a name that attend models lists")
       ->type_name(kRecipeType);
   const auto in_group = [](CLI::Option* option) { option->group("Search"); };
-  in_group(add_number(*command, "--lowest", arguments->range.lowest, kPositive,
+  in_group(add_number(*command, "--lowest", arguments->range.min_lr, kPositive,
                       "learning rate to begin with"));
-  in_group(add_number(*command, "--highest", arguments->range.highest, kPositive,
+  in_group(add_number(*command, "--highest", arguments->range.max_lr, kPositive,
                       "learning rate to end with, unless the loss leaves its lowest before"));
   in_group(add_number(*command, "--trials", arguments->range.steps, kAtLeastTwo,
                       "steps, each at a learning rate of its own, in equal ratios", "TRIALS"));

@@ -5,7 +5,6 @@
 #include "choice.h"
 #include "parse_number.h"
 #include "recipe_folder.h"
-#include "recipe_help.h"
 
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
@@ -19,7 +18,8 @@ namespace {
 using train::Recipe;
 using train::RecipeField;
 
-/// "[2]", or "[2, or the task's]" if tasks differ: of the first task that has such a value.
+/// The default in brackets, that of the first task that has such a value: "[2]", or "[2, depends on
+/// the task]" if tasks differ.
 std::string default_of(const RecipeField& field) {
   std::vector<std::string> values;
   for (const auto& task : train::tasks()) {
@@ -29,10 +29,10 @@ std::string default_of(const RecipeField& field) {
   if (values.empty()) return "";
   const bool differ = std::count(values.begin(), values.end(), values.front()) <
                       static_cast<std::ptrdiff_t>(values.size());
-  return fmt::format(" [{}{}]", values.front(), differ ? ", or the task's" : "");
+  return fmt::format(" [{}{}]", values.front(), differ ? ", depends on the task" : "");
 }
 
-/// A field's type: that of the first kind of model that has it.
+/// The type of a field: that of the first kind of model that has it.
 train::FieldRef type_of(const RecipeField& field, std::vector<Recipe>& kinds) {
   train::FieldRef ref;
   for (auto& recipe : kinds) {
@@ -45,27 +45,19 @@ std::string help_of(const RecipeField& field) {
   std::string help = field.help;
   if (std::string(field.key) == "text") return help;
   if (std::string(field.key) != "task") return help + default_of(field);
-  return help + fmt::format(", as attend tasks tells [{}]", Recipe{}.task);
+  return help + fmt::format("; attend tasks lists them [{}]", Recipe{}.task);
 }
 
-std::string flag_of(const RecipeField& field) {
-  std::string flag = std::string("--") + field.key;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
-
-/// What stands after the flag of a number: its unit, if it has one.
+/// The placeholder after the flag of a number: its unit, if it has one.
 template <typename Number>
 std::string type_of_number(const RecipeField& field) {
-  const auto unit = unit_of(field);
+  const std::string unit = field.unit;
   return !unit.empty() ? unit : std::is_integral_v<Number> ? "INT" : "FLOAT";
 }
 
-/// The same for a text: one of the tasks, a file, or any.
+/// The placeholder after the flag of a string: the names of the tasks, its unit, or TEXT.
 std::string type_of_text(const RecipeField& field) {
-  const std::string_view key = field.key;
-  if (key == "text") return "FILE";
-  if (key != "task") return "TEXT";
+  if (std::string_view(field.key) != "task") return *field.unit != '\0' ? field.unit : "TEXT";
   std::vector<std::string> names;
   for (const auto& task : train::tasks()) names.emplace_back(task.name);
   return fmt::format("{}", fmt::join(names, "|"));
@@ -73,19 +65,19 @@ std::string type_of_text(const RecipeField& field) {
 
 using Setters = std::vector<std::function<void(Recipe&)>>;
 
-/// Adds the flag of a field, of whatever type, to a command; it stores what sets the value.
+/// Adds the flag of a field to a command; parsing it stores a setter of the value.
 struct AddFlag {
   CLI::App& command;
   const RecipeField& field;
   Setters& given;
 
   CLI::Option* operator()(std::monostate) const {
-    throw std::logic_error(std::string("no kind of model has the value ") + field.key);
+    throw std::logic_error(std::string("no kind of model has a value ") + field.key);
   }
 
   template <typename T>
   CLI::Option* operator()(T*) const {
-    const auto flag = flag_of(field);
+    const auto flag = field.flag();
     const auto help = help_of(field);
     const auto set = [&given = given, ref = field.ref, flag](const T& value) {
       given.push_back([=](Recipe& recipe) {
@@ -94,7 +86,7 @@ struct AddFlag {
           **found = value;
         } else {
           throw InputError(
-              fmt::format("{}: a {} has no such value", flag, train::model_kind(recipe.model)));
+              fmt::format("{}: not a value of a {}", flag, train::model_kind(recipe.model)));
         }
       });
     };
@@ -129,7 +121,7 @@ RecipeFlags::RecipeFlags(CLI::App& command) {
   for (const auto& task : train::tasks()) kinds.push_back(task.defaults);
   for (const auto& field : train::recipe_fields()) {
     auto& setters = std::string_view(field.section).empty() ? task_ : given_;
-    std::visit(AddFlag{command, field, setters}, type_of(field, kinds))->group(group_of(field));
+    std::visit(AddFlag{command, field, setters}, type_of(field, kinds))->group(field.group);
   }
 }
 
@@ -142,7 +134,7 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
   if (wanted.task.empty()) wanted.task = wanted.text.empty() ? Recipe{}.task : "text";
   const auto& task = train::find_task(wanted.task);
   if (!wanted.text.empty() && !task.reads_file()) {
-    throw InputError(fmt::format("the task '{}' reads no file: omit --text", wanted.task));
+    throw InputError(fmt::format("the task '{}' does not read a file: remove --text", wanted.task));
   }
   Recipe recipe = task.defaults;
   if (!file.empty()) recipe = train::read_recipe(file, recipe);

@@ -10,22 +10,23 @@
 
 namespace attend::app {
 
-/// Every value of a recipe as a flag. What is given is kept apart, so that it can be laid over a
-/// recipe that is known only after parsing.
+/// The values of a recipe as flags. Given flags are applied after parsing, to a recipe that is
+/// known only then.
 class RecipeFlags {
  public:
+  /// Adds a flag for each value of a recipe.
   explicit RecipeFlags(CLI::App& command);
 
-  /// The recipe that the command line asks for: flags over the recipe of this name or path, if it
-  /// is not empty, over the defaults of the task that either names.
+  /// Returns the recipe of this name or path (empty: none) with the flags applied, over the
+  /// defaults of its task.
   train::Recipe resolve(const std::string& name_or_path) const;
-  /// `base` with the flags over it.
+  /// Returns `base` with the flags applied.
   train::Recipe over(train::Recipe base) const;
 
  private:
   using Setters = std::vector<std::function<void(train::Recipe&)>>;
 
-  Setters task_;   // the task and its file, on which the kind of model depends
+  Setters task_;   // task and text, which determine the kind of model
   Setters given_;  // all others
 };
 

@@ -38,7 +38,7 @@ void RunOption::add_device_to(CLI::App& command, const std::string& device) {
 train::Run RunOption::load() const {
   train::set_num_threads(threads_);
   const auto device = train::resolve_device(device_);
-  auto run = train::load_run(directory_, weights_);
+  auto run = train::RunDirectory(directory_).load(weights_);
   train::module_of(run.model).to(device);
   return run;
 }

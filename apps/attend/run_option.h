@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/train/run.h"
+#include "attend/train/run_directory.h"
 
 #include <CLI/App.hpp>
 
@@ -19,8 +19,8 @@ class RunOption {
 
   const std::string& directory() const { return directory_; }
 
-  /// The run as it is asked for, its model on the device. Throws InputError as `load_run` does, and
-  /// if there is no such device.
+  /// The run as it is asked for, its model on the device. Throws InputError as
+  /// `RunDirectory::load`, and if there is no such device.
   train::Run load() const;
 
  private:

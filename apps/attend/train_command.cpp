@@ -43,7 +43,7 @@ fs::path free_directory(const train::Recipe& recipe) {
 /// Trains a run and reports.
 class Training {
  public:
-  explicit Training(train::TrainingRun run) : run_(std::move(run)) {}
+  explicit Training(train::RecipeRun run) : run_(std::move(run)) {}
 
   /// Throws Stopped if a signal ended it before its last step.
   void to_its_end() {
@@ -52,13 +52,13 @@ class Training {
     const auto outcome = train();
     if (outcome.stop_reason == train::StopReason::stop_requested) {
       write_error(fmt::format("stopped after step {}: go on with attend train --resume {}\n",
-                              outcome.state.step, run_.directory().string()));
+                              outcome.state.step, run_.directory().path().string()));
       throw Stopped(StopSignal::received());
     }
     run_.finish(outcome);
     print_outcome(outcome);
     print_findings(neighbours_before);
-    fmt::print("\nSaved in {}\n", run_.directory().string());
+    fmt::print("\nSaved in {}\n", run_.directory().path().string());
   }
 
  private:
@@ -72,7 +72,7 @@ class Training {
     fmt::print("task {}, vocabulary {}, {} layers, {} parameters, {}, run {}{}\n", recipe.task,
                run_.task().tokenizer().size(), recipe.stack().num_layers,
                parameter_count(train::module_of(run_.model())), run_.device().str(),
-               run_.directory().string(),
+               run_.directory().path().string(),
                from > 0 ? fmt::format(", going on after step {}", from) : "");
     std::fflush(stdout);
   }
@@ -119,7 +119,7 @@ class Training {
     fmt::print("{}", sample_report(run_.model(), run_.task(), run_.recipe().training.seed));
   }
 
-  train::TrainingRun run_;
+  train::RecipeRun run_;
 };
 
 train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& flags) {
@@ -129,7 +129,7 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& fla
                                     std::pair(arguments.overwrite, "--overwrite")}) {
     if (given) throw InputError(fmt::format("--resume goes on with a run as it is: omit {}", name));
   }
-  return flags.over(train::recipe_of_run(arguments.resume));
+  return flags.over(train::RunDirectory(arguments.resume).recipe());
 }
 
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
@@ -141,10 +141,10 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   }
   if (!recipe.text.empty()) recipe.text = fs::absolute(recipe.text).string();
   if (!arguments.resume.empty()) {
-    return Training(train::TrainingRun::resume(arguments.resume, recipe)).to_its_end();
+    return Training(train::RecipeRun::resume(arguments.resume, recipe)).to_its_end();
   }
   const auto directory = arguments.out.empty() ? free_directory(recipe) : fs::path(arguments.out);
-  Training(train::TrainingRun::begin(directory, recipe, arguments.overwrite)).to_its_end();
+  Training(train::RecipeRun::begin(directory, recipe, arguments.overwrite)).to_its_end();
 }
 
 }  // namespace

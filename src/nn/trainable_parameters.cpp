@@ -23,13 +23,14 @@ ParameterRole role_of(const torch::Tensor& parameter, const torch::nn::Module& p
 
 }  // namespace
 
-std::vector<TrainableParameter> trainable_parameters(const torch::nn::Module& module) {
+std::vector<TrainableParameter> trainable_parameters(const torch::nn::Module& module,
+                                                     bool include_frozen) {
   std::vector<TrainableParameter> trained;
   std::unordered_map<const c10::TensorImpl*, std::size_t> index_of;
   module.apply([&](const std::string& path, const torch::nn::Module& part) {
     for (const auto& item : part.named_parameters(/*recurse=*/false)) {
       const auto& parameter = item.value();
-      if (!parameter.requires_grad()) continue;
+      if (!parameter.requires_grad() && !include_frozen) continue;
       const auto role = role_of(parameter, part, path);
       const auto [found, is_new] =
           index_of.emplace(parameter.unsafeGetTensorImpl(), trained.size());

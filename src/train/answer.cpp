@@ -14,11 +14,11 @@ struct Answer {
   const Tokenizer& tokenizer;
   const std::vector<std::string>& classes;
   const std::vector<int64_t>& prompt;
-  const std::string& right;
+  const std::string& expected;
 
   std::string operator()(LanguageModel& model) const {
     auto options = kGreedy;
-    options.max_new_tokens = static_cast<int64_t>(tokenizer.encode(right).size());
+    options.max_new_tokens = static_cast<int64_t>(tokenizer.encode(expected).size());
     return tokenizer.decode(generate(model, prompt, options));
   }
   std::string operator()(SequenceClassifier& model) const {
@@ -26,9 +26,9 @@ struct Answer {
     const torch::NoGradGuard no_grad;
     const auto device = model->head->weight.device();
     const auto tokens = torch::tensor(prompt, torch::kLong).to(device);  // (T)
-    // Cut as in training: a longer text is judged by its beginning.
-    const auto scores = model(tokens.slice(0, 0, model->config.max_seq_len));  // (C)
-    return classes.at(static_cast<std::size_t>(scores.argmax().item<int64_t>()));
+    // Longer texts are truncated, as in training.
+    const auto logits = model(tokens.slice(0, 0, model->config.max_seq_len));  // (C)
+    return classes.at(static_cast<std::size_t>(logits.argmax().item<int64_t>()));
   }
   std::string operator()(Seq2Seq& model) const {
     return tokenizer.decode(generate(model, prompt, answer_tokens(tokenizer), kGreedy));
@@ -38,14 +38,14 @@ struct Answer {
 }  // namespace
 
 SequenceTokens answer_tokens(const Tokenizer& tokenizer) {
-  const auto number_of = [&](const char* token) { return tokenizer.encode(token).at(0); };
-  return {.bos_token = number_of(kBegin), .eos_token = number_of(kEnd)};
+  const auto id_of = [&](const char* token) { return tokenizer.encode(token).at(0); };
+  return {.bos_token = id_of(kBegin), .eos_token = id_of(kEnd)};
 }
 
 std::string answer(Model& model, const Tokenizer& tokenizer,
                    const std::vector<std::string>& classes, const Example& example) {
   const auto encoded = tokenizer.encode(example.prompt);
-  if (encoded.empty()) throw InputError("the prompt is empty: expected at least one token");
+  if (encoded.empty()) throw InputError("the prompt is empty, expected at least one token");
   return std::visit(Answer{tokenizer, classes, encoded, example.answer}, model);
 }
 

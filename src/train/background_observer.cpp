@@ -9,14 +9,14 @@
 namespace attend::train {
 
 struct BackgroundObserver::State {
-  std::vector<std::shared_ptr<Observer>> observers;  // of the thread alone
+  std::vector<std::shared_ptr<Observer>> observers;  // used by the thread only
 
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable changed;
-  std::deque<Report> waiting;  // the first stays until every observer has heard it
-  std::exception_ptr failure;  // the first
-  bool closed = false;         // nothing more will come
-  bool ended = false;          // and all was passed on
+  std::deque<Report> waiting;  // the first one is being delivered
+  std::exception_ptr failure;  // the first one
+  bool closed = false;         // no further reports
+  bool ended = false;          // the thread has returned
 
   void run();
   void deliver(const Report& report);
@@ -30,7 +30,7 @@ void BackgroundObserver::State::run() {
   while (true) {
     changed.wait(lock, [&] { return closed || !waiting.empty(); });
     if (waiting.empty()) break;
-    const auto& report = waiting.front();  // stays where it is when others are added
+    const auto& report = waiting.front();  // a deque keeps references valid when adding
     lock.unlock();
     deliver(report);
     lock.lock();
@@ -55,11 +55,10 @@ void BackgroundObserver::State::deliver(const Report& report) {
 }
 
 BackgroundObserver::BackgroundObserver(std::vector<std::shared_ptr<Observer>> observers,
-                                       std::chrono::milliseconds patience)
-    : state_(std::make_shared<State>()), patience_(patience) {
+                                       std::chrono::milliseconds timeout)
+    : state_(std::make_shared<State>()), timeout_(timeout) {
   state_->observers = std::move(observers);
-  // A thread begins with the signal mask of its maker. Signals are for the other threads: here they
-  // would interrupt writing.
+  // A new thread inherits the signal mask. Block all signals in it: they would interrupt writes.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -74,7 +73,7 @@ BackgroundObserver::~BackgroundObserver() {
     std::unique_lock lock(state_->mutex);
     state_->closed = true;
     state_->changed.notify_all();
-    ended = state_->changed.wait_for(lock, patience_, [&] { return state_->ended; });
+    ended = state_->changed.wait_for(lock, timeout_, [&] { return state_->ended; });
   }
   if (ended) {
     thread_.join();
@@ -84,11 +83,11 @@ BackgroundObserver::~BackgroundObserver() {
 }
 
 void BackgroundObserver::on_progress(const Progress& progress) {
-  pass_on([progress](Observer& observer) { observer.on_progress(progress); });
+  enqueue([progress](Observer& observer) { observer.on_progress(progress); });
 }
 
 void BackgroundObserver::on_evaluation(int64_t step, const Evaluation& evaluation) {
-  pass_on([=](Observer& observer) { observer.on_evaluation(step, evaluation); });
+  enqueue([=](Observer& observer) { observer.on_evaluation(step, evaluation); });
 }
 
 void BackgroundObserver::on_finish() {
@@ -99,7 +98,7 @@ void BackgroundObserver::on_finish() {
   state_->rethrow();
 }
 
-void BackgroundObserver::pass_on(Report report) {
+void BackgroundObserver::enqueue(Report report) {
   const std::lock_guard lock(state_->mutex);
   state_->rethrow();
   state_->waiting.push_back(std::move(report));

@@ -22,19 +22,19 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kState = "state.safetensors";
 constexpr const char* kBest = "best.safetensors";
-constexpr const char* kStanding = "standing.json";
+constexpr const char* kTrainerState = "trainer_state.json";
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kPrefix = "step-";
 constexpr const char* kPartial = ".partial";
 constexpr const char* kReplaced = ".replaced";
-constexpr std::size_t kKept = 2;
-constexpr std::array kFiles{kWeights, kState, kBest, kStanding};
+constexpr std::size_t kMaxCheckpoints = 2;
+constexpr std::array kFiles{kWeights, kState, kBest, kTrainerState};
 
-/// Of each file of a checkpoint how long it is, and its checksum.
+/// Returns size and checksum of each file of a checkpoint.
 Json manifest_of(const fs::path& folder) {
   Json files;
   for (const char* name : kFiles) {
-    const auto checksum = crc32c_of_file(folder / name);  // names the file if it is missing
+    const auto checksum = crc32c_of_file(folder / name);  // throws with the name of a missing file
     files[name] = {{"bytes", fs::file_size(folder / name)}, {"crc32c", checksum}};
   }
   return {{"version", 1}, {"files", std::move(files)}};
@@ -44,7 +44,7 @@ std::string text_of(const Json& manifest) {
   return manifest.dump(2) + "\n";
 }
 
-/// Throws InputError, naming the file, unless all is there that was written, unchanged.
+/// Throws InputError, naming the file, unless all files are as they were written.
 void verify(const fs::path& folder) {
   const auto text = read_bytes(folder / kManifest);
   const auto found = manifest_of(folder);
@@ -53,14 +53,14 @@ void verify(const fs::path& folder) {
   for (const char* name : kFiles) {
     const auto place = Json::json_pointer("/files") / name;
     if (written.contains(place) && written[place] != found[place]) {
-      throw InputError(fmt::format("{}: size or checksum is not that of the {} beside it",
+      throw InputError(fmt::format("{}: damaged: size or checksum differs from {}",
                                    (folder / name).string(), kManifest));
     }
   }
   throw InputError(fmt::format("{}: damaged", (folder / kManifest).string()));
 }
 
-/// What else lies there, a copy of a checkpoint say, is not touched.
+/// True for the folder name of a checkpoint; other folders are never touched.
 bool is_checkpoint(std::string_view name) {
   const std::string_view prefix = kPrefix;
   return name.size() > prefix.size() && name.starts_with(prefix) &&
@@ -69,7 +69,7 @@ bool is_checkpoint(std::string_view name) {
 
 Checkpoint read(const fs::path& folder) {
   verify(folder);
-  return {.trainer_state = trainer_state_from_json(read_bytes(folder / kStanding)),
+  return {.trainer_state = trainer_state_from_json(read_bytes(folder / kTrainerState)),
           .weights = load_safetensors(folder / kWeights).tensors,
           .state = load_safetensors(folder / kState).tensors,
           .best = load_safetensors(folder / kBest).tensors};
@@ -83,30 +83,30 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   const auto partial = directory_ / kPartial;
   const auto replaced = directory_ / kReplaced;
   const auto target = directory_ / fmt::format("{}{:09}", kPrefix, checkpoint.trainer_state.step);
-  fs::remove_all(partial);  // of a run that was killed
+  fs::remove_all(partial);  // left by a killed process
   fs::remove_all(replaced);
   fs::create_directories(partial);
   try {
     save_safetensors(partial / kWeights, {.tensors = checkpoint.weights, .metadata = {}});
     save_safetensors(partial / kState, {.tensors = checkpoint.state, .metadata = {}});
     save_safetensors(partial / kBest, {.tensors = checkpoint.best, .metadata = {}});
-    replace_file(partial / kStanding, to_json(checkpoint.trainer_state));
+    replace_file(partial / kTrainerState, to_json(checkpoint.trainer_state));
     replace_file(partial / kManifest, text_of(manifest_of(partial)));
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(partial, ignored);
     throw;
   }
-  // One of the same step is there if it was damaged, and the run was resumed from the one before.
+  // A damaged checkpoint of the same step may exist if the run was resumed from the previous one.
   if (fs::exists(target)) fs::rename(target, replaced);
   fs::rename(partial, target);
   sync_to_disk(directory_);
   fs::remove_all(replaced);
-  // Newer ones are damaged, since the run was resumed from an older one: they do not count.
+  // Newer checkpoints are damaged, because the run was resumed from an older one.
   std::size_t kept = 0;
   for (const auto& folder : newest_first()) {
     const bool newer = kept == 0 && folder.filename() != target.filename();
-    if (newer || kept == kKept) {
+    if (newer || kept == kMaxCheckpoints) {
       fs::remove_all(folder);
     } else {
       ++kept;
@@ -124,7 +124,7 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_latest() const {
     }
   }
   if (damaged.empty()) return std::nullopt;
-  throw InputError(fmt::format("no checkpoint is whole: {}", fmt::join(damaged, "; ")));
+  throw InputError(fmt::format("all checkpoints are damaged: {}", fmt::join(damaged, "; ")));
 }
 
 fs::path CheckpointStore::latest() const {
@@ -138,7 +138,7 @@ std::vector<fs::path> CheckpointStore::newest_first() const {
   for (const auto& entry : fs::directory_iterator(directory_, missing)) {
     if (is_checkpoint(entry.path().filename().string())) folders.push_back(entry.path());
   }
-  // By the number in the name, which has more than nine digits after a billion steps.
+  // Numeric order: the step has more than nine digits after a billion steps.
   std::sort(folders.begin(), folders.end(), [](const fs::path& one, const fs::path& other) {
     const auto& a = one.native();
     const auto& b = other.native();

@@ -13,12 +13,12 @@ namespace attend::train {
 
 namespace {
 
-/// Nothing if it is not the name of a device that models run on.
+/// Returns the device of a name; none if models do not run on such a device.
 std::optional<torch::Device> device_of(const std::string& name) {
   if (name != "cpu" && name != "cuda" && !name.starts_with("cuda:")) return std::nullopt;
   try {
     return torch::Device(name);
-  } catch (const c10::Error&) {  // as of cuda:x
+  } catch (const c10::Error&) {  // for example cuda:x
     return std::nullopt;
   }
 }
@@ -33,7 +33,7 @@ torch::Device resolve_device(const std::string& name) {
     throw InputError(fmt::format("device: expected auto, cpu, cuda or cuda:N, found '{}'", name));
   }
   if (device->is_cpu() || std::max<int64_t>(device->index(), 0) < gpus) return *device;
-  throw InputError(fmt::format("device: {} is not there: {} GPUs found", name, gpus));
+  throw InputError(fmt::format("device: {} does not exist: found {} GPUs", name, gpus));
 }
 
 void set_num_threads(int64_t threads) {

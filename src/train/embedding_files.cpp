@@ -16,7 +16,7 @@ bool is_control(char32_t character) {
   return character < 0x20 || (character >= 0x7F && character <= 0x9F);
 }
 
-/// White space that JavaScript's trim() takes away, without the plain space and what is_control().
+/// White space that JavaScript's trim() removes, except the space and control characters.
 bool is_unusual_space(char32_t character) {
   return character == 0xA0 || character == 0x1680 || (character >= 0x2000 && character <= 0x200A) ||
          character == 0x2028 || character == 0x2029 || character == 0x202F || character == 0x205F ||
@@ -44,7 +44,7 @@ std::string escaped(char32_t character) {
   return text;
 }
 
-/// A token as a line that the projector takes for one token.
+/// Returns a token as one line that the projector does not skip.
 std::string label(const std::string& token) {
   std::string text;
   for (auto at = token.begin(); at != token.end();) {

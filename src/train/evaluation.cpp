@@ -32,17 +32,17 @@ Evaluation evaluate(Model& model, const std::vector<Batch>& batches) {
   const torch::NoGradGuard no_grad;
   const auto device = module.parameters().front().device();
   Evaluation result;
-  ExactMatch answers;
+  ExactMatch matches;
   for (const auto& rows : batches) {
     const auto batch =
         map_batch(rows, [&](const torch::Tensor& tensor) { return tensor.to(device); });
     const auto logits = logits_of(model, batch);
     result.loss += summed_loss(logits, batch.targets).item<double>();
     result.targets += counted_targets(batch);
-    answers += exact_match(logits, batch);
+    matches += exact_match(logits, batch);
   }
   result.loss /= static_cast<double>(result.targets);
-  result.accuracy = answers.accuracy();
+  result.accuracy = matches.accuracy();
   return result;
 }
 

@@ -11,10 +11,10 @@ namespace {
 
 using Row = std::vector<int64_t>;
 
-/// Rows as a tensor (rows, length), the rest of each filled with one number.
-torch::Tensor to_tensor(const std::vector<Row>& rows, int64_t length, int64_t filling) {
+/// Returns rows as a tensor (rows, length), padded with `fill`.
+torch::Tensor to_tensor(const std::vector<Row>& rows, int64_t length, int64_t fill) {
   const auto width = static_cast<std::size_t>(length);
-  Row all(rows.size() * width, filling);
+  Row all(rows.size() * width, fill);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::copy(rows[i].begin(), rows[i].end(), all.begin() + static_cast<std::ptrdiff_t>(i * width));
   }
@@ -23,7 +23,7 @@ torch::Tensor to_tensor(const std::vector<Row>& rows, int64_t length, int64_t fi
 
 Row encode(const std::string& text, const Example& example, const RowLayout& layout) {
   auto row = layout.tokenizer.encode(text);
-  if (layout.cut) row.resize(std::min(row.size(), static_cast<std::size_t>(layout.length)));
+  if (layout.truncate) row.resize(std::min(row.size(), static_cast<std::size_t>(layout.length)));
   if (static_cast<int64_t>(row.size()) > layout.length) {
     throw InputError(fmt::format("'{}' has {} tokens, expected at most {}", example.prompt,
                                  row.size(), layout.length));
@@ -47,7 +47,7 @@ Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& l
     }
     Row target(row.begin() + 1, row.end());
     std::fill_n(target.begin(), prompt.size() - 1, kIgnored);
-    row.pop_back();  // nothing follows the last token
+    row.pop_back();  // the last token has no next one
     tokens.push_back(std::move(row));
     targets.push_back(std::move(target));
   }
@@ -60,46 +60,45 @@ Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& l
 Batch classification_rows(const std::vector<Example>& examples, const RowLayout& layout,
                           const std::vector<std::string>& classes) {
   std::vector<Row> tokens;
-  std::vector<Row> valid;
-  Row numbers;
+  std::vector<Row> mask;
+  Row labels;
   for (const auto& example : examples) {
     const auto name = std::find(classes.begin(), classes.end(), example.answer);
     if (name == classes.end()) {
-      throw InputError(fmt::format("'{}' is of the class '{}', which is unknown", example.prompt,
-                                   example.answer));
+      throw InputError(fmt::format("'{}': unknown class '{}'", example.prompt, example.answer));
     }
-    numbers.push_back(name - classes.begin());
+    labels.push_back(name - classes.begin());
     tokens.push_back(encode(example.prompt, example, layout));
-    valid.emplace_back(tokens.back().size(), 1);
+    mask.emplace_back(tokens.back().size(), 1);
   }
   Batch batch{to_tensor(tokens, layout.length, layout.padding),
-              torch::tensor(numbers, torch::kLong)};
+              torch::tensor(labels, torch::kLong)};
   batch.answers = torch::ones_like(batch.targets, torch::kBool);
-  batch.key_mask = to_tensor(valid, layout.length, 0).to(torch::kBool);
+  batch.key_mask = to_tensor(mask, layout.length, 0).to(torch::kBool);
   return batch;
 }
 
 Batch translation_rows(const std::vector<Example>& examples, const RowLayout& layout, int64_t begin,
                        int64_t end) {
   std::vector<Row> sources;
-  std::vector<Row> valid;
-  std::vector<Row> read;
+  std::vector<Row> mask;
+  std::vector<Row> inputs;
   std::vector<Row> targets;
   RowLayout shorter = layout;
-  --shorter.length;  // of a target, for `begin` or `end`
+  --shorter.length;  // one position is for `begin` or `end`
   for (const auto& example : examples) {
     sources.push_back(encode(example.prompt, example, layout));
-    valid.emplace_back(sources.back().size(), 1);
+    mask.emplace_back(sources.back().size(), 1);
     targets.push_back(encode(example.answer, example, shorter));
-    read.push_back(targets.back());
-    read.back().insert(read.back().begin(), begin);
+    inputs.push_back(targets.back());
+    inputs.back().insert(inputs.back().begin(), begin);
     targets.back().push_back(end);
   }
   Batch batch{to_tensor(sources, layout.length, layout.padding),
               to_tensor(targets, layout.length, kIgnored)};
   batch.answers = batch.targets.ne(kIgnored);
-  batch.key_mask = to_tensor(valid, layout.length, 0).to(torch::kBool);
-  batch.decoder_tokens = to_tensor(read, layout.length, layout.padding);
+  batch.key_mask = to_tensor(mask, layout.length, 0).to(torch::kBool);
+  batch.decoder_tokens = to_tensor(inputs, layout.length, layout.padding);
   return batch;
 }
 

@@ -13,19 +13,19 @@
 namespace attend::train {
 namespace {
 
-constexpr std::size_t kHeldOut = 1000;
-constexpr uint64_t kHeldOutSeed = 20170612;
+constexpr std::size_t kValidationExamples = 1000;
+constexpr uint64_t kValidationSeed = 20170612;
 constexpr std::size_t kSamples = 5;
-constexpr std::size_t kAttempts = 100;  // for each example; one in ten is held out
+constexpr std::size_t kAttempts = 100;  // per example; one in ten is for validation
 
-bool is_held_out(const Example& example) {
+bool is_validation(const Example& example) {
   return crc32c(example.prompt) % 10 == 0;
 }
 
-[[noreturn]] void refuse(std::size_t drawn, const char* use) {
+[[noreturn]] void throw_too_few(std::size_t drawn, const char* use) {
   throw InputError(
-      fmt::format("of {} examples drawn, too few can be {}: the task needs more different ones, by "
-                  "a greater length or more symbols",
+      fmt::format("too few of {} generated examples are {} examples: pass a larger length or more "
+                  "symbols",
                   drawn, use));
 }
 
@@ -36,32 +36,32 @@ Batch ExampleTask::training_batch(int64_t size, Sampler& sampler) const {
   std::vector<Example> examples;
   for (std::size_t i = 0; i < wanted * kAttempts && examples.size() < wanted; ++i) {
     auto example = draw(sampler);
-    if (!is_held_out(example)) examples.push_back(std::move(example));
+    if (!is_validation(example)) examples.push_back(std::move(example));
   }
-  if (examples.size() < wanted) refuse(wanted * kAttempts, "trained on");
+  if (examples.size() < wanted) throw_too_few(wanted * kAttempts, "training");
   return rows(examples);
 }
 
-std::vector<Example> ExampleTask::held_out(std::size_t count) const {
-  Sampler sampler(kHeldOutSeed);
+std::vector<Example> ExampleTask::validation_examples(std::size_t count) const {
+  Sampler sampler(kValidationSeed);
   std::vector<Example> examples;
   std::set<std::string> prompts;
   for (std::size_t i = 0; i < count * kAttempts && examples.size() < count; ++i) {
-    auto example = draw_held_out(sampler);
-    if (is_held_out(example) && prompts.insert(example.prompt).second) {
+    auto example = draw_validation(sampler);
+    if (is_validation(example) && prompts.insert(example.prompt).second) {
       examples.push_back(std::move(example));
     }
   }
-  if (examples.empty()) refuse(count * kAttempts, "held out");
+  if (examples.empty()) throw_too_few(count * kAttempts, "validation");
   return examples;
 }
 
 std::vector<Batch> ExampleTask::validation_batches(int64_t size) const {
-  return split_rows(rows(held_out(kHeldOut)), size);
+  return split_rows(rows(validation_examples(kValidationExamples)), size);
 }
 
 std::vector<Example> ExampleTask::samples() const {
-  return held_out(kSamples);
+  return validation_examples(kSamples);
 }
 
 Batch ListedTask::training_batch(int64_t size, Sampler& sampler) const {
@@ -69,36 +69,36 @@ Batch ListedTask::training_batch(int64_t size, Sampler& sampler) const {
 }
 
 std::vector<Batch> ListedTask::validation_batches(int64_t size) const {
-  return split_rows(held_out_, size);
+  return split_rows(validation_, size);
 }
 
-void ListedTask::set_examples(const std::vector<Example>& examples, double held_out) {
-  std::vector<std::vector<Example>> groups;  // of the same prompt each
-  std::map<std::string, std::size_t> places;
+void ListedTask::set_examples(const std::vector<Example>& examples, double val_fraction) {
+  std::vector<std::vector<Example>> groups;  // examples of the same prompt
+  std::map<std::string, std::size_t> index_of;
   for (const auto& example : examples) {
-    const auto [place, is_new] = places.emplace(example.prompt, groups.size());
+    const auto [found, is_new] = index_of.emplace(example.prompt, groups.size());
     if (is_new) groups.emplace_back();
-    groups[place->second].push_back(example);
+    groups[found->second].push_back(example);
   }
   const auto count = static_cast<int64_t>(groups.size());
   if (count < 2) {
-    throw InputError(
-        fmt::format("{} different examples are too few: one has to be held out", count));
+    throw InputError(fmt::format(
+        "found {} different examples, expected at least 2: one is for validation", count));
   }
-  const auto kept =
-      std::clamp<int64_t>(std::llround(static_cast<double>(count) * held_out), 1, count - 1);
-  const auto order = Sampler(kHeldOutSeed).rows(count, count);
+  const auto validation_count =
+      std::clamp<int64_t>(std::llround(static_cast<double>(count) * val_fraction), 1, count - 1);
+  const auto order = Sampler(kValidationSeed).rows(count, count);
   std::vector<Example> parts[2];
   for (int64_t i = 0; i < count; ++i) {
     const auto& group = groups[static_cast<std::size_t>(order[i].item<int64_t>())];
-    auto& part = parts[i < kept];
+    auto& part = parts[i < validation_count];
     part.insert(part.end(), group.begin(), group.end());
   }
-  const auto& [training, measured] = parts;
+  const auto& [training, validation] = parts;
   training_ = rows(training);
-  held_out_ = rows(measured);
-  const auto shown = std::min(measured.size(), kSamples);
-  samples_ = {measured.begin(), measured.begin() + static_cast<std::ptrdiff_t>(shown)};
+  validation_ = rows(validation);
+  const auto shown = std::min(validation.size(), kSamples);
+  samples_ = {validation.begin(), validation.begin() + static_cast<std::ptrdiff_t>(shown)};
 }
 
 std::vector<Batch> split_rows(const Batch& batch, int64_t size) {

@@ -8,91 +8,94 @@
 namespace attend::train {
 namespace {
 
-constexpr std::size_t kNeighbours = 4;  // on either side, for the average
-constexpr std::size_t kHopeless = 10;   // trials in a row that end the search
-constexpr double kLeastFall = 0.1;      // share of the first loss, to call it one
+constexpr std::size_t kNeighbours = 4;  // on each side of the moving average
+constexpr std::size_t kMaxWorse =
+    10;                               // consecutive trials above the first loss that end the search
+constexpr double kMinDecrease = 0.1;  // fraction of the first loss; a smaller decrease is noise
 
 std::vector<double> smooth(const std::vector<LearningRateTrial>& trials) {
   std::vector<double> means;
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    // As many on both sides: near an end, a window of one side alone would pull the curve.
-    const auto reach = std::min({kNeighbours, i, trials.size() - 1 - i});
+    // A symmetric window: a one-sided one would bias the curve near its ends.
+    const auto radius = std::min({kNeighbours, i, trials.size() - 1 - i});
     double sum = 0.0;
-    for (std::size_t j = i - reach; j <= i + reach; ++j) sum += trials[j].loss;
-    means.push_back(sum / static_cast<double>(2 * reach + 1));
+    for (std::size_t j = i - radius; j <= i + radius; ++j) sum += trials[j].loss;
+    means.push_back(sum / static_cast<double>(2 * radius + 1));
   }
   return means;
 }
 
-/// Collects the trials, and tells when there is no more to learn from them.
-class Search : public Observer {
+/// Collects the trials and decides when the search ends.
+class TrialRecorder : public Observer {
  public:
   void on_progress(const Progress& progress) override {
     if (!std::isfinite(progress.train_loss) || !std::isfinite(progress.grad_norm)) {
-      over_ = true;
+      done_ = true;
       return;
     }
     trials_.push_back({progress.lr, progress.train_loss});
-    lowest_ = std::min(lowest_, progress.train_loss);
-    // Above the first loss, what was learned is lost.
-    hopeless_ = progress.train_loss > trials_.front().loss ? hopeless_ + 1 : 0;
-    if (lowest_ < (1.0 - kLeastFall) * trials_.front().loss && hopeless_ >= kHopeless) over_ = true;
+    min_loss_ = std::min(min_loss_, progress.train_loss);
+    // A loss above the first one means that training has diverged.
+    worse_ = progress.train_loss > trials_.front().loss ? worse_ + 1 : 0;
+    if (min_loss_ < (1.0 - kMinDecrease) * trials_.front().loss && worse_ >= kMaxWorse)
+      done_ = true;
   }
 
-  bool over() const { return over_; }
+  bool done() const { return done_; }
   std::vector<LearningRateTrial> trials() const { return trials_; }
 
  private:
   std::vector<LearningRateTrial> trials_;
-  double lowest_ = INFINITY;
-  std::size_t hopeless_ = 0;
-  bool over_ = false;
+  double min_loss_ = INFINITY;
+  std::size_t worse_ = 0;
+  bool done_ = false;
 };
 
 }  // namespace
 
-LearningRateSearch search_learning_rate(Model model, const Task& task, TrainingConfig config,
+LearningRateSearch search_learning_rate(std::shared_ptr<Objective> objective, TrainingConfig config,
                                         const LearningRateRange& range,
                                         const std::function<bool()>& stop_requested) {
-  TORCH_CHECK_VALUE(range.lowest > 0.0 && range.lowest < range.highest && range.steps >= 2,
-                    "expected 0 < lowest < highest and at least 2 steps, found ", range.lowest,
-                    ", ", range.highest, " and ", range.steps);
-  // No evaluation: neither an interval nor the last step comes before the search stops.
+  TORCH_CHECK_VALUE(range.min_lr > 0.0 && range.min_lr < range.max_lr && range.steps >= 2,
+                    "expected 0 < min_lr < max_lr and at least 2 steps, found ", range.min_lr, ", ",
+                    range.max_lr, " and ", range.steps);
+  // No evaluation: the search stops before the first interval and the last step.
   config.max_steps = config.eval_every = range.steps + 1;
   config.log_every = 1;
   config.on_nonfinite = OnNonFinite::skip;
-  const double log_ratio = std::log(range.highest / range.lowest);
-  const auto rising = [&](int64_t step) {
-    return range.lowest *
+  const double log_ratio = std::log(range.max_lr / range.min_lr);
+  const auto schedule = [&](int64_t step) {
+    return range.min_lr *
            std::exp(log_ratio * static_cast<double>(step) / static_cast<double>(range.steps - 1));
   };
-  Search search;
-  int64_t done = 0;
-  Trainer(std::move(model), task, config, rising)
-      .run({.observers = {&search}, .stop_requested = [&] {
-              return ++done == range.steps || search.over() || (stop_requested && stop_requested());
+  TrialRecorder recorder;
+  int64_t step = 0;
+  Trainer(std::move(objective), config, schedule)
+      .run({.observers = {&recorder}, .stop_requested = [&] {
+              return ++step == range.steps || recorder.done() ||
+                     (stop_requested && stop_requested());
             }});
-  LearningRateSearch found{search.trials(), smooth(search.trials()), {}};
-  found.suggestion = suggest_learning_rate(found.trials, found.smoothed);
-  return found;
+  LearningRateSearch result{recorder.trials(), smooth(recorder.trials()), {}};
+  result.suggestion = suggest_learning_rate(result.trials, result.smoothed);
+  return result;
 }
 
 std::optional<double> suggest_learning_rate(const std::vector<LearningRateTrial>& trials,
                                             const std::vector<double>& smoothed) {
   if (trials.size() < 3) return std::nullopt;
-  const auto lowest = std::min_element(smoothed.begin(), smoothed.end());
-  if (*lowest > (1.0 - kLeastFall) * smoothed.front()) return std::nullopt;
+  const auto minimum = std::min_element(smoothed.begin(), smoothed.end());
+  if (*minimum > (1.0 - kMinDecrease) * smoothed.front()) return std::nullopt;
   std::size_t steepest = 0;
-  double fall = 0.0;
-  const auto end = static_cast<std::size_t>(lowest - smoothed.begin());
+  double max_decrease = 0.0;
+  const auto end = static_cast<std::size_t>(minimum - smoothed.begin());
   for (std::size_t i = 1; i + 1 <= end; ++i) {
-    const double here = smoothed[i - 1] - smoothed[i + 1];
-    if (here > fall) {
-      fall = here;
+    const double decrease = smoothed[i - 1] - smoothed[i + 1];
+    if (decrease > max_decrease) {
+      max_decrease = decrease;
       steepest = i;
     }
   }
-  return trials[steepest].learning_rate;
+  return trials[steepest].lr;
 }
 
 }  // namespace attend::train

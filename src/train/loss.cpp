@@ -10,9 +10,9 @@ torch::Tensor summed_loss(const torch::Tensor& logits, const torch::Tensor& targ
                            .ignore_index(kIgnored)
                            .reduction(torch::kSum)
                            .label_smoothing(label_smoothing);
-  const auto scores = logits.flatten(0, -2).to(torch::promoteTypes(  // (targets, V)
-      logits.scalar_type(), torch::kFloat));                         // a sum of many small numbers
-  return torch::nn::functional::cross_entropy(scores, targets.flatten(), options);
+  const auto rows = logits.flatten(0, -2).to(  // (targets, V); summed in float32 at least
+      torch::promoteTypes(logits.scalar_type(), torch::kFloat));
+  return torch::nn::functional::cross_entropy(rows, targets.flatten(), options);
 }
 
 int64_t counted_targets(const Batch& batch) {

@@ -10,7 +10,7 @@
 namespace attend::train {
 namespace {
 
-/// Whether a line is whole and of a step up to `last_step`.
+/// True if a line is complete and of a step up to `last_step`.
 bool is_kept(const std::string& line, int64_t last_step) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return false;
@@ -18,7 +18,7 @@ bool is_kept(const std::string& line, int64_t last_step) {
   return step != json.end() && step->is_number_integer() && step->get<int64_t>() <= last_step;
 }
 
-/// `path`, opened behind the lines that a run resumed after `resumed_step` keeps.
+/// Opens the log for appending, after removing the lines of steps later than `resumed_step`.
 AppendFile open_log(const std::filesystem::path& path, int64_t resumed_step) {
   if (resumed_step == 0) return {path, "w"};
   if (std::filesystem::exists(path)) {
@@ -44,7 +44,7 @@ void MetricsLog::on_progress(const Progress& progress) {
                {"grad_norm", progress.grad_norm},
                {"seconds", progress.seconds},
                {"tokens_per_second", progress.tokens_per_second},
-               {"memory", progress.memory},
+               {"peak_memory", progress.peak_memory},
                {"skipped_steps", progress.skipped_steps}});
   file_->append(line.dump() + "\n");
 }

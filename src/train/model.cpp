@@ -8,21 +8,21 @@ namespace attend::train {
 namespace {
 
 struct MakeModel {
-  int64_t vocabulary;
-  int64_t classes;
+  int64_t vocab_size;
+  int64_t num_classes;
 
   Model operator()(LanguageModelConfig config) const {
-    config.vocab_size = vocabulary;
+    config.vocab_size = vocab_size;
     return LanguageModel(config);
   }
   Model operator()(SequenceClassifierConfig config) const {
-    config.vocab_size = vocabulary;
-    config.num_classes = classes;
+    config.vocab_size = vocab_size;
+    config.num_classes = num_classes;
     return SequenceClassifier(config);
   }
   Model operator()(Seq2SeqConfig config) const {
-    config.source_vocab_size = vocabulary;
-    config.target_vocab_size = vocabulary;
+    config.source_vocab_size = vocab_size;
+    config.target_vocab_size = vocab_size;
     return Seq2Seq(config);
   }
 };
@@ -41,9 +41,9 @@ struct Logits {
 
 }  // namespace
 
-Model make_model(const Recipe& recipe, int64_t vocabulary, std::size_t classes) {
+Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes) {
   torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
-  return std::visit(MakeModel{vocabulary, static_cast<int64_t>(classes)}, recipe.model);
+  return std::visit(MakeModel{vocab_size, static_cast<int64_t>(num_classes)}, recipe.model);
 }
 
 torch::nn::Module& module_of(const Model& model) {
@@ -68,7 +68,7 @@ torch::Tensor logits_of(Model& model, const Batch& batch) {
 template <typename Kind>
 Kind& model_as(Model& model, const char* wanted_by) {
   if (auto* kind = std::get_if<Kind>(&model)) return *kind;
-  throw InputError(fmt::format("{} needs a {}, the run has trained a {}", wanted_by,
+  throw InputError(fmt::format("{} requires a {}, found a run of a {}", wanted_by,
                                kModelKinds.at(Model(Kind(nullptr)).index()),
                                kModelKinds.at(model.index())));
 }

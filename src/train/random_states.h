@@ -7,12 +7,12 @@
 
 namespace attend::train {
 
-/// The states of LibTorch's global generators, which dropout draws from: that of the CPU and, if
-/// `device` is a GPU, its own.
+/// Returns the states of LibTorch's global generators, which dropout uses: that of the CPU and, if
+/// `device` is a GPU, that of the GPU.
 std::map<std::string, torch::Tensor> random_states(torch::Device device);
 
-/// Takes what `random_states` gave. A run that moves to another device goes on with that device's
-/// numbers as they are: nothing there could continue the old ones.
+/// Restores what `random_states` returned. The generator of a device without a saved state is left
+/// unchanged, for example if a run is resumed on another device.
 void set_random_states(torch::Device device, const std::map<std::string, torch::Tensor>& states);
 
 }  // namespace attend::train

@@ -26,12 +26,13 @@ struct Format {
 
 Format format_of(const fs::path& path) {
   if (path.extension() == ".csv") return {CSV_COMMA, CSV_QUOTE};
-  if (path.extension() == ".tsv") return {CSV_TAB, 0xFF};  // a byte that UTF-8 never has
+  if (path.extension() == ".tsv")
+    return {CSV_TAB, 0xFF};  // a byte that never occurs in UTF-8: no quotes
   throw InputError(
-      fmt::format("{}: expected a file whose name ends in .tsv or .csv", path.string()));
+      fmt::format("{}: unknown table format, expected a .tsv or .csv file", path.string()));
 }
 
-/// Parses a table with libcsv, a line of the file at a time, so that each row knows its line.
+/// Parses a table with libcsv, line by line, to know the line of each row.
 class TableReader {
  public:
   TableReader(const fs::path& path, std::function<void(const Fields&, const std::string&)> use_row)
@@ -40,7 +41,7 @@ class TableReader {
     csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI);
     csv_set_delim(&parser_, format.delimiter);
     csv_set_quote(&parser_, format.quote);
-    csv_set_space_func(&parser_, [](unsigned char) { return 0; });  // spaces belong to fields
+    csv_set_space_func(&parser_, [](unsigned char) { return 0; });  // spaces are part of fields
   }
   ~TableReader() { csv_free(&parser_); }
   TableReader(const TableReader&) = delete;
@@ -57,7 +58,7 @@ class TableReader {
       content.remove_prefix(end);
     }
     if (csv_fini(&parser_, &add_field, &end_row, this) != 0) {
-      throw InputError(fmt::format("{}: a quote that is never closed", place(begin_)));
+      throw InputError(fmt::format("{}: unterminated quote", place(begin_)));
     }
     use_rows();
   }
@@ -78,15 +79,14 @@ class TableReader {
     }
     if (csv_parse(&parser_, line.data(), line.size(), &add_field, &end_row, this) != line.size()) {
       throw InputError(
-          fmt::format("{}: a misplaced quote: expected fields with quotes to stand in "
-                      "quotes, and each of theirs twice",
+          fmt::format("{}: misplaced quote: expected fields that contain quotes to be "
+                      "quoted, and their quotes doubled",
                       here));
     }
     use_rows();
   }
 
-  // What is wrong with a row is told after libcsv has returned: it is C, which exceptions do not
-  // pass.
+  // Exceptions are rethrown after libcsv has returned: they must not pass through C code.
   void use_rows() {
     for (const auto& row : rows_) use_row_(row, place(begin_));
     rows_.clear();
@@ -111,10 +111,10 @@ class TableReader {
   std::vector<Fields> rows_;
   bool row_ended_ = true;
   int64_t line_ = 0;
-  int64_t begin_ = 0;  // the line where the row begins
+  int64_t begin_ = 0;  // first line of the row
 };
 
-/// Which fields of a row are its text and its label.
+/// Indices of the columns `text` and `label`.
 struct Columns {
   std::size_t count, text, label;
 };
@@ -122,13 +122,13 @@ struct Columns {
 std::size_t find_column(const Fields& header, const std::string& name, const std::string& place) {
   const auto found = std::find(header.begin(), header.end(), name);
   if (found == header.end() || std::count(header.begin(), header.end(), name) > 1) {
-    throw InputError(fmt::format("{}: expected one column '{}', found the columns: {}", place, name,
+    throw InputError(fmt::format("{}: expected one column '{}', found columns {}", place, name,
                                  printable(fmt::format("{}", fmt::join(header, ", ")))));
   }
   return static_cast<std::size_t>(found - header.begin());
 }
 
-/// A row's texts and labels are checked and kept; the first row tells where they are.
+/// Collects texts and labels; the first row names the columns.
 class Collector {
  public:
   void use(const Fields& row, const std::string& place) {
@@ -137,7 +137,7 @@ class Collector {
       return;
     }
     if (row.size() != columns_.count) {
-      throw InputError(fmt::format("{}: expected {} fields, as the first line has, found {}", place,
+      throw InputError(fmt::format("{}: expected {} fields, as in the first line, found {}", place,
                                    columns_.count, row.size()));
     }
     for (const auto column : {columns_.text, columns_.label}) {
@@ -153,8 +153,8 @@ class Collector {
     std::map<std::string, int64_t> classes;
     for (const auto& label : labels_) classes.emplace(label, 0);
     if (labels_.empty()) {
-      throw InputError(fmt::format("{}: expected lines below the names of the columns, found none",
-                                   path.string()));
+      throw InputError(
+          fmt::format("{}: expected rows after the column names, found none", path.string()));
     }
     LabelledLines lines{std::move(texts_), {}, {}};
     for (auto& [label, number] : classes) {

@@ -4,13 +4,23 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 
 namespace attend::train {
 namespace {
 
-constexpr double kLargest = 9e15;  // whole numbers up to here are exact as double
-constexpr double kLargestSize = 65536;
+constexpr double kMaxInteger = 9e15;  // integers up to here are exact as double
+constexpr double kMaxSize = 65536;
+
+constexpr const char* kSize = "Model, size";
+constexpr const char* kAttention = "Model, attention";
+constexpr const char* kFeedForward = "Model, feed-forward";
+constexpr const char* kPositions = "Model, positions";
+constexpr const char* kResidual = "Model, norms and residual branches";
+constexpr const char* kDropout = "Model, dropout";
+constexpr const char* kLength = "Training, length and batches";
+constexpr const char* kOptimizer = "Training, optimizer";
+constexpr const char* kReports = "Training, reports";
 
 struct CheckRange {
   const RecipeField& field;
@@ -20,9 +30,9 @@ struct CheckRange {
   void operator()(const T* value) const {
     if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
       const auto number = static_cast<double>(*value);
-      if (!(number >= field.low && number <= field.high)) {  // so that NaN is refused, too
-        throw InputError(fmt::format("{} ({}) must be between {} and {}", field.key, *value,
-                                     field.low, field.high));
+      if (!(number >= field.low && number <= field.high)) {  // true for NaN
+        throw InputError(fmt::format("{} is {}, expected a value between {} and {}", field.key,
+                                     *value, field.low, field.high));
       }
     }
   }
@@ -34,7 +44,7 @@ FieldRef field_of(Recipe& recipe, T Config::*member) {
   return config == nullptr ? FieldRef() : FieldRef(&(config->*member));
 }
 
-bool holds_value(const FieldRef& field) {
+bool has_value(const FieldRef& field) {
   return !std::holds_alternative<std::monostate>(field);
 }
 
@@ -61,160 +71,184 @@ int64_t Recipe::max_seq_len() const {
 }
 
 const std::vector<RecipeField>& recipe_fields() {
-// A field of a recipe; its reference is a function without captures.
-#define ATTEND_FIELD(section, key, member, help, low, high)                        \
-  {                                                                                \
-    section, key, help, low, high, [](Recipe& r) -> FieldRef { return &r.member; } \
+// A field that all recipes have; its reference is a function without captures.
+#define ATTEND_FIELD(section, key, member, unit, group, low, high, help)                        \
+  {                                                                                             \
+    section, key, unit, group, help, low, high, [](Recipe& r) -> FieldRef { return &r.member; } \
   }
   static const std::vector<RecipeField> fields{
-      ATTEND_FIELD("", "task", task, "what to learn", 0, 0),
-      ATTEND_FIELD("", "text", text, "UTF-8 file to learn: a text, or a table of labelled lines", 0,
-                   0),
+      ATTEND_FIELD("", "task", task, "", "Task", 0, 0, "name of the task"),
+      ATTEND_FIELD("", "text", text, "FILE", "Task", 0, 0,
+                   "UTF-8 file to train on: a text, or a table of labelled lines"),
 
-      ATTEND_FIELD("data", "length", data.length,
-                   "longest sequence of the task's symbols, as a number's digits", 1, 4096),
-      ATTEND_FIELD("data", "symbols", data.symbols,
-                   "different symbols of the task; the modulus of arithmetic", 1, 4096),
-      ATTEND_FIELD("data", "val_fraction", data.val_fraction,
-                   "share of a list or a file that is not trained on", 0.001, 0.999),
-      ATTEND_FIELD("data", "tokenizer", data.tokenizer, "what a token of a file is", 0, 0),
-      ATTEND_FIELD("data", "vocab_size", data.vocab_size,
-                   "most words, 0 = all of them; exact number of subwords", 0, 1000000),
+      ATTEND_FIELD(
+          "data", "length", data.length, "SYMBOLS", "Data", 1, 4096,
+          "maximum number of symbols in a sequence of the task, such as digits of a number"),
+      ATTEND_FIELD("data", "symbols", data.symbols, "SYMBOLS", "Data", 1, 4096,
+                   "number of different symbols; the modulus of modular-arithmetic"),
+      ATTEND_FIELD("data", "val_fraction", data.val_fraction, "FRACTION", "Data", 0.001, 0.999,
+                   "fraction of the data used for validation"),
+      ATTEND_FIELD("data", "tokenizer", data.tokenizer, "", "Data", 0, 0, "tokenizer of a text"),
+      ATTEND_FIELD(
+          "data", "vocab_size", data.vocab_size, "TOKENS", "Data", 0, 1000000,
+          "vocabulary size: maximum number of words (0 = no limit), or number of subwords"),
 
-      ATTEND_FIELD("model", "num_layers", stack().num_layers,
-                   "transformer blocks; 0 = no attention", 0, 1000),
-      ATTEND_FIELD("model", "num_heads", stack().num_heads, "attention heads in a block", 1,
-                   kLargestSize),
-      ATTEND_FIELD("model", "num_kv_heads", stack().num_kv_heads,
-                   "heads of keys and values, a divisor of heads; 0 = heads", 0, kLargestSize),
-      ATTEND_FIELD("model", "head_dim", stack().head_dim, "width of a head; 0 = embed-dim / heads",
-                   0, kLargestSize),
-      ATTEND_FIELD("model", "embed_dim", stack().embed_dim, "width of the model", 1, kLargestSize),
-      ATTEND_FIELD("model", "dim_feedforward", stack().dim_feedforward,
-                   "width of the feed-forward; 0 = 4 * embed-dim", 0, kLargestSize),
-      ATTEND_FIELD("model", "activation", stack().activation, "of the feed-forward", 0, 0),
-      ATTEND_FIELD("model", "num_experts", stack().num_experts,
-                   "feed-forwards that tokens are routed to; 0 = no routing", 0, 1024),
-      ATTEND_FIELD("model", "num_experts_per_tok", stack().num_experts_per_tok,
-                   "experts that a token goes through", 1, 1024),
-      ATTEND_FIELD("model", "max_seq_len", max_seq_len(), "longest sequence, in tokens", 1,
-                   kLargestSize),
-      ATTEND_FIELD("model", "dropout", stack().dropout, "probability of dropping an activation", 0,
-                   0.99),
-      ATTEND_FIELD("model", "stochastic_depth", stack().stochastic_depth,
-                   "probability of leaving out the last layer's branches", 0, 0.99),
-      ATTEND_FIELD("model", "bias", stack().bias, "biases in the blocks' projections and norms", 0,
-                   1),
-      {"model", "tie_embeddings", "output head shares the token embedding", 0, 1,
+      ATTEND_FIELD("model", "num_layers", stack().num_layers, "BLOCKS", kSize, 0, 1000,
+                   "number of transformer blocks; 0 = embeddings and head only"),
+      ATTEND_FIELD("model", "num_heads", stack().num_heads, "HEADS", kAttention, 1, kMaxSize,
+                   "number of attention heads per block"),
+      ATTEND_FIELD("model", "num_kv_heads", stack().num_kv_heads, "HEADS", kAttention, 0, kMaxSize,
+                   "number of key-value heads, a divisor of num_heads; 0 = num_heads"),
+      ATTEND_FIELD("model", "head_dim", stack().head_dim, "CHANNELS", kAttention, 0, kMaxSize,
+                   "dimension of a head; 0 = embed_dim / num_heads"),
+      ATTEND_FIELD("model", "embed_dim", stack().embed_dim, "CHANNELS", kSize, 1, kMaxSize,
+                   "embedding dimension"),
+      ATTEND_FIELD("model", "dim_feedforward", stack().dim_feedforward, "CHANNELS", kFeedForward, 0,
+                   kMaxSize, "hidden dimension of the feed-forward layer; 0 = 4 * embed_dim"),
+      ATTEND_FIELD("model", "activation", stack().activation, "", kFeedForward, 0, 0,
+                   "activation of the feed-forward layer"),
+      ATTEND_FIELD("model", "num_experts", stack().num_experts, "EXPERTS", kFeedForward, 0, 1024,
+                   "number of experts in a mixture of experts; 0 = one dense feed-forward layer"),
+      ATTEND_FIELD("model", "num_experts_per_tok", stack().num_experts_per_tok, "EXPERTS",
+                   kFeedForward, 1, 1024, "number of experts per token"),
+      ATTEND_FIELD("model", "max_seq_len", max_seq_len(), "TOKENS", kSize, 1, kMaxSize,
+                   "maximum sequence length"),
+      ATTEND_FIELD("model", "dropout", stack().dropout, "PROBABILITY", kDropout, 0, 0.99,
+                   "dropout probability"),
+      ATTEND_FIELD("model", "stochastic_depth", stack().stochastic_depth, "PROBABILITY", kDropout,
+                   0, 0.99,
+                   "probability of skipping the last block\'s branches, less for earlier blocks"),
+      ATTEND_FIELD("model", "bias", stack().bias, "", "Model", 0, 1,
+                   "biases in the linear layers and norms of the blocks"),
+      {"model", "tie_embeddings", "", "Model",
+       "share weights between token embedding and output head", 0, 1,
        [](Recipe& r) {
          const auto language_model = field_of(r, &LanguageModelConfig::tie_embeddings);
-         return holds_value(language_model) ? language_model
-                                            : field_of(r, &Seq2SeqConfig::tie_embeddings);
+         return has_value(language_model) ? language_model
+                                          : field_of(r, &Seq2SeqConfig::tie_embeddings);
        }},
-      {"model", "pooling", "how a sequence becomes one vector", 0, 0,
+      {"model", "pooling", "", "Model", "pooling of the sequence for classification", 0, 0,
        [](Recipe& r) { return field_of(r, &SequenceClassifierConfig::pooling); }},
-      {"model", "num_decoder_layers", "blocks of the decoder; -1 = layers", -1, 1000,
-       [](Recipe& r) { return field_of(r, &Seq2SeqConfig::num_decoder_layers); }},
-      ATTEND_FIELD("model", "positions", stack().positions, "how positions enter", 0, 0),
-      ATTEND_FIELD("model", "rotary_theta", stack().rotary_theta, "base of the rotary frequencies",
-                   1, 1000000000000.0),
-      ATTEND_FIELD("model", "rotary_dim", stack().rotary_dim,
-                   "channels of a head that are rotated, an even number; 0 = all", 0, kLargestSize),
-      ATTEND_FIELD("model", "rotary_interleaved", stack().rotary_interleaved,
-                   "rotate neighbouring channels, not halves of the head", 0, 1),
-      ATTEND_FIELD("model", "rotary_scaling", stack().rotary_scaling,
-                   "how rotary positions are stretched", 0, 0),
-      ATTEND_FIELD("model", "rotary_factor", stack().rotary_factor,
-                   "by how much rotary positions are stretched", 1, 1000000.0),
+      {"model", "num_decoder_layers", "BLOCKS", kSize, "number of decoder blocks; -1 = num_layers",
+       -1, 1000, [](Recipe& r) { return field_of(r, &Seq2SeqConfig::num_decoder_layers); }},
+      ATTEND_FIELD("model", "positions", stack().positions, "", kPositions, 0, 0,
+                   "position encoding"),
+      ATTEND_FIELD("model", "rotary_theta", stack().rotary_theta, "", kPositions, 1, 1e12,
+                   "base of the rotary frequencies"),
+      ATTEND_FIELD("model", "rotary_dim", stack().rotary_dim, "CHANNELS", kPositions, 0, kMaxSize,
+                   "number of rotated channels per head, even; 0 = all"),
+      ATTEND_FIELD("model", "rotary_interleaved", stack().rotary_interleaved, "", kPositions, 0, 1,
+                   "rotate adjacent channels (GPT-J) instead of half and half (GPT-NeoX, Llama)"),
+      ATTEND_FIELD("model", "rotary_scaling", stack().rotary_scaling, "", kPositions, 0, 0,
+                   "rotary scaling for longer sequences"),
+      ATTEND_FIELD("model", "rotary_factor", stack().rotary_factor, "FACTOR", kPositions, 1, 1e6,
+                   "rotary scaling factor"),
       ATTEND_FIELD("model", "rotary_original_max_seq_len", stack().rotary_original_max_seq_len,
-                   "context before stretching, for yarn and llama3", 0, kLargest),
+                   "TOKENS", kPositions, 0, kMaxInteger,
+                   "maximum sequence length before scaling, for yarn and llama3"),
       ATTEND_FIELD("model", "relative_attention_num_buckets",
-                   stack().relative_attention_num_buckets,
-                   "buckets of distances, for relative positions", 2, kLargest),
+                   stack().relative_attention_num_buckets, "BUCKETS", kPositions, 2, kMaxInteger,
+                   "number of distance buckets of relative positions (T5)"),
       ATTEND_FIELD("model", "relative_attention_max_distance",
-                   stack().relative_attention_max_distance,
-                   "distance from which on all are in one bucket", 1, kLargest),
-      ATTEND_FIELD("model", "sliding_window", stack().sliding_window,
-                   "tokens that a token sees, itself included; 0 = all", 0, kLargest),
-      ATTEND_FIELD("model", "soft_cap", stack().soft_cap, "bound of the attention scores; 0 = none",
-                   0, 1000000000.0),
-      ATTEND_FIELD("model", "qk_norm", stack().qk_norm, "norm of queries and keys", 0, 0),
-      ATTEND_FIELD("model", "output_gate", stack().output_gate, "a sigmoid gate for each head", 0,
-                   1),
-      ATTEND_FIELD("model", "attention_sinks", stack().attention_sinks,
-                   "a learned score to attend to nothing, for each head", 0, 1),
-      ATTEND_FIELD("model", "smeared_keys", stack().smeared_keys,
-                   "mix each key with the one before it", 0, 1),
-      ATTEND_FIELD("model", "value_residual", stack().value_residual,
-                   "mix values with the first layer's", 0, 1),
-      ATTEND_FIELD("model", "norm", stack().norm, "layer or root-mean-square normalisation", 0, 0),
-      ATTEND_FIELD("model", "norm_eps", stack().norm_eps, "added to the variance in a norm", 0, 1),
-      ATTEND_FIELD("model", "norm_order", stack().norm_order, "where the norms of a branch stand",
-                   0, 0),
-      ATTEND_FIELD("model", "branch_scaling", stack().branch_scaling, "learned factor of a branch",
-                   0, 0),
-      ATTEND_FIELD("model", "residual_scale", stack().residual_scale, "constant factor of a branch",
-                   0, 1000000.0),
-      ATTEND_FIELD("model", "gradient_checkpointing", stack().gradient_checkpointing,
-                   "gradient_checkpointing activations in the backward pass: less memory", 0, 1),
-      ATTEND_FIELD("model", "initialization", stack().initialization, "where the weights begin", 0,
-                   0),
+                   stack().relative_attention_max_distance, "TOKENS", kPositions, 1, kMaxInteger,
+                   "distance from which all tokens share one bucket (T5)"),
+      ATTEND_FIELD("model", "sliding_window", stack().sliding_window, "TOKENS", kAttention, 0,
+                   kMaxInteger,
+                   "sliding window of attention, including the token itself; 0 = full attention"),
+      ATTEND_FIELD(
+          "model", "soft_cap", stack().soft_cap, "", kAttention, 0, 1e9,
+          "soft cap of the attention scores, soft_cap * tanh(scores / soft_cap); 0 = none"),
+      ATTEND_FIELD("model", "qk_norm", stack().qk_norm, "", kAttention, 0, 0,
+                   "normalization of queries and keys"),
+      ATTEND_FIELD("model", "output_gate", stack().output_gate, "", kAttention, 0, 1,
+                   "sigmoid gate on each head\'s output"),
+      ATTEND_FIELD("model", "attention_sinks", stack().attention_sinks, "", kAttention, 0, 1,
+                   "learned attention sink per head"),
+      ATTEND_FIELD("model", "smeared_keys", stack().smeared_keys, "", kAttention, 0, 1,
+                   "mix each key with the previous one by a learned weight"),
+      ATTEND_FIELD("model", "value_residual", stack().value_residual, "", kAttention, 0, 1,
+                   "mix each layer\'s values with those of the first layer"),
+      ATTEND_FIELD("model", "norm", stack().norm, "", kResidual, 0, 0,
+                   "normalization layer: LayerNorm or RMSNorm"),
+      ATTEND_FIELD("model", "norm_eps", stack().norm_eps, "", kResidual, 0, 1,
+                   "epsilon of the normalization layers"),
+      ATTEND_FIELD("model", "norm_order", stack().norm_order, "", kResidual, 0, 0,
+                   "placement of the normalization layers"),
+      ATTEND_FIELD("model", "branch_scaling", stack().branch_scaling, "", kResidual, 0, 0,
+                   "learned scale of the residual branches"),
+      ATTEND_FIELD("model", "residual_scale", stack().residual_scale, "FACTOR", kResidual, 0, 1e6,
+                   "constant scale of the residual branches"),
+      ATTEND_FIELD("model", "gradient_checkpointing", stack().gradient_checkpointing, "", "Model",
+                   0, 1, "recompute activations in the backward pass to save memory"),
+      ATTEND_FIELD("model", "initialization", stack().initialization, "", "Model", 0, 0,
+                   "weight initialization"),
 
-      ATTEND_FIELD("training", "max_steps", training.max_steps, "optimizer steps", 1, kLargest),
-      ATTEND_FIELD("training", "batch_size", training.batch_size, "sequences in a backward pass", 1,
-                   kLargestSize),
+      ATTEND_FIELD("training", "max_steps", training.max_steps, "STEPS", kLength, 1, kMaxInteger,
+                   "number of optimizer steps"),
+      ATTEND_FIELD("training", "batch_size", training.batch_size, "SEQUENCES", kLength, 1, kMaxSize,
+                   "batch size of a forward and backward pass"),
       ATTEND_FIELD("training", "gradient_accumulation_steps", training.gradient_accumulation_steps,
-                   "backward passes in a step", 1, kLargestSize),
-      ATTEND_FIELD("training", "lr", training.lr, "highest learning rate", 0, 10),
-      ATTEND_FIELD("training", "schedule", training.schedule,
-                   "course of the learning rate after the warm-up", 0, 0),
-      ATTEND_FIELD("training", "min_lr_ratio", training.min_lr_ratio,
-                   "learning rate at the last step, if it falls, as a share of lr", 0, 1),
-      ATTEND_FIELD("training", "warmup_steps", training.warmup_steps,
-                   "steps of rising learning rate", 0, kLargest),
-      ATTEND_FIELD("training", "cooldown_fraction", training.cooldown_fraction,
-                   "share of the steps in which wsd's learning rate falls", 0, 1),
-      ATTEND_FIELD("training", "optimizer", training.optimizer,
-                   "muon is for hidden matrices, and leaves the rest to adamw", 0, 0),
-      ATTEND_FIELD("training", "weight_decay", training.weight_decay,
-                   "share that matrices lose in a step, times its learning rate", 0, 10),
-      ATTEND_FIELD("training", "beta1", training.beta1, "AdamW's memory of the gradient", 0,
-                   0.9999999),
-      ATTEND_FIELD("training", "beta2", training.beta2, "AdamW's memory of its square", 0,
-                   0.9999999),
-      ATTEND_FIELD("training", "momentum", training.momentum,
-                   "Muon's memory: share of the mean gradient that a step keeps", 0, 0.9999999),
-      ATTEND_FIELD("training", "max_grad_norm", training.max_grad_norm,
-                   "highest gradient norm; 0 = no limit", 0, 1e9),
-      ATTEND_FIELD("training", "label_smoothing", training.label_smoothing,
-                   "share of a target's weight that all tokens share", 0, 0.99),
-      ATTEND_FIELD("training", "router_aux_loss_coef", training.router_aux_loss_coef,
-                   "weight of the loss that spreads tokens over experts", 0, 100),
-      ATTEND_FIELD("training", "precision", training.precision,
-                   "of the forward pass; weights stay fp32", 0, 0),
-      ATTEND_FIELD("training", "on_nonfinite", training.on_nonfinite,
-                   "what to do when the loss is not finite", 0, 0),
-      ATTEND_FIELD("training", "eval_every", training.eval_every, "steps between evaluations", 1,
-                   kLargest),
-      ATTEND_FIELD("training", "patience", training.patience,
-                   "evaluations without a lower loss that end the run; 0 = none do", 0, kLargest),
-      ATTEND_FIELD("training", "checkpoint_every", training.checkpoint_every,
-                   "steps between checkpoints", 1, kLargest),
-      ATTEND_FIELD("training", "log_every", training.log_every, "steps between progress reports", 1,
-                   kLargest),
-      ATTEND_FIELD("training", "seed", training.seed, "of weights, batches and dropout", 0,
-                   kLargest),
-      ATTEND_FIELD("training", "threads", training.threads, "CPU threads; 0 = LibTorch's choice", 0,
-                   1024),
-      ATTEND_FIELD("training", "device", training.device,
-                   "cpu, cuda, cuda:1, ...; auto = a GPU if there is one", 0, 0),
+                   "BATCHES", kLength, 1, kMaxSize,
+                   "batches per optimizer step; the global batch size is batch_size times this"),
+      ATTEND_FIELD("training", "lr", training.lr, "", kOptimizer, 0, 10, "peak learning rate"),
+      ATTEND_FIELD("training", "schedule", training.schedule, "", kOptimizer, 0, 0,
+                   "learning rate schedule after the warm-up"),
+      ATTEND_FIELD("training", "min_lr_ratio", training.min_lr_ratio, "FRACTION", kOptimizer, 0, 1,
+                   "final learning rate as a fraction of lr"),
+      ATTEND_FIELD("training", "warmup_steps", training.warmup_steps, "STEPS", kOptimizer, 0,
+                   kMaxInteger, "linear warm-up of the learning rate"),
+      ATTEND_FIELD("training", "cooldown_fraction", training.cooldown_fraction, "FRACTION",
+                   kOptimizer, 0, 1, "fraction of the steps in which the wsd schedule decays"),
+      ATTEND_FIELD("training", "optimizer", training.optimizer, "", kOptimizer, 0, 0,
+                   "optimizer; muon uses AdamW for all but the hidden matrices"),
+      ATTEND_FIELD("training", "weight_decay", training.weight_decay, "", kOptimizer, 0, 10,
+                   "decoupled weight decay of matrices and embeddings"),
+      ATTEND_FIELD("training", "beta1", training.beta1, "", kOptimizer, 0, 0.9999999,
+                   "AdamW beta1"),
+      ATTEND_FIELD("training", "beta2", training.beta2, "", kOptimizer, 0, 0.9999999,
+                   "AdamW beta2"),
+      ATTEND_FIELD("training", "momentum", training.momentum, "", kOptimizer, 0, 0.9999999,
+                   "Muon momentum"),
+      ATTEND_FIELD("training", "max_grad_norm", training.max_grad_norm, "", kOptimizer, 0, 1e9,
+                   "gradient clipping: maximum norm; 0 = no clipping"),
+      ATTEND_FIELD("training", "label_smoothing", training.label_smoothing, "FRACTION", kOptimizer,
+                   0, 0.99, "label smoothing"),
+      ATTEND_FIELD("training", "router_aux_loss_coef", training.router_aux_loss_coef, "",
+                   kOptimizer, 0, 100,
+                   "coefficient of the load-balancing loss of a mixture of experts"),
+      ATTEND_FIELD(
+          "training", "precision", training.precision, "", "Training", 0, 0,
+          "precision of the forward and backward pass; bf16 is mixed precision with fp32 weights"),
+      ATTEND_FIELD("training", "on_nonfinite", training.on_nonfinite, "", "Training", 0, 0,
+                   "what to do at a step whose loss or gradient is NaN or infinite"),
+      ATTEND_FIELD("training", "eval_every", training.eval_every, "STEPS", kReports, 1, kMaxInteger,
+                   "steps between evaluations"),
+      ATTEND_FIELD("training", "patience", training.patience, "EVALUATIONS", kLength, 0,
+                   kMaxInteger,
+                   "early stopping: evaluations without a better validation loss; 0 = off"),
+      ATTEND_FIELD("training", "checkpoint_every", training.checkpoint_every, "STEPS", kReports, 1,
+                   kMaxInteger, "steps between checkpoints"),
+      ATTEND_FIELD("training", "log_every", training.log_every, "STEPS", kReports, 1, kMaxInteger,
+                   "steps between progress reports"),
+      ATTEND_FIELD("training", "seed", training.seed, "", "Training", 0, kMaxInteger,
+                   "random seed of weights, batches and dropout"),
+      ATTEND_FIELD("training", "threads", training.threads, "THREADS", "Training", 0, 1024,
+                   "number of CPU threads; 0 = LibTorch\'s default"),
+      ATTEND_FIELD("training", "device", training.device, "DEVICE", "Training", 0, 0,
+                   "device: cpu, cuda, cuda:N, or auto = a GPU if there is one"),
   };
 #undef ATTEND_FIELD
   return fields;
 }
 
+std::string RecipeField::flag() const {
+  std::string flag = std::string("--") + key;
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
 std::string value_text(const RecipeField& field, const Recipe& recipe) {
-  Recipe values = recipe;  // fields refer to what they may change
+  Recipe values = recipe;  // fields return mutable references
   return std::visit(
       [](auto value) {
         using T = std::remove_pointer_t<decltype(value)>;
@@ -231,17 +265,23 @@ std::string value_text(const RecipeField& field, const Recipe& recipe) {
 }
 
 void check_recipe(const Recipe& recipe) {
-  Recipe values = recipe;  // fields refer to what they may change
+  Recipe values = recipe;  // fields return mutable references
   for (const auto& field : recipe_fields()) std::visit(CheckRange{field}, field.ref(values));
   const auto& stack = recipe.stack();
   if (stack.head_dim == 0 && stack.embed_dim % stack.num_heads != 0) {
-    throw InputError(fmt::format("embed_dim ({}) must be divisible by heads ({})", stack.embed_dim,
-                                 stack.num_heads));
+    throw InputError(fmt::format("embed_dim ({}) must be divisible by num_heads ({})",
+                                 stack.embed_dim, stack.num_heads));
   }
   if (stack.num_kv_heads != 0 && stack.num_heads % stack.num_kv_heads != 0) {
-    throw InputError(fmt::format("heads ({}) must be divisible by num_kv_heads ({})",
+    throw InputError(fmt::format("num_heads ({}) must be divisible by num_kv_heads ({})",
                                  stack.num_heads, stack.num_kv_heads));
   }
+}
+
+void check_training_config(const TrainingConfig& config) {
+  Recipe recipe;
+  recipe.training = config;
+  check_recipe(recipe);
 }
 
 }  // namespace attend::train

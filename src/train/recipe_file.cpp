@@ -1,4 +1,4 @@
-// The recipe's file form. Apart from recipe.cpp because toml++ is slow to compile.
+// Recipe files. Apart from recipe.cpp because toml++ is slow to compile.
 #include "attend/input_error.h"
 #include "attend/train/recipe.h"
 #include "io/files.h"
@@ -23,7 +23,7 @@ std::string full_key(const RecipeField& field) {
   return field.section[0] == '\0' ? field.key : fmt::format("{}.{}", field.section, field.key);
 }
 
-/// Sets one field from TOML; whole numbers may stand for real ones, nothing else is converted.
+/// Assigns a TOML value to a field. Integers are accepted for floats; nothing else is converted.
 struct Assign {
   const toml::node& node;
   const std::string& where;
@@ -42,11 +42,11 @@ struct Assign {
     throw InputError(fmt::format("{}: expected {}, found {}", where, type, found.str()));
   }
   void operator()(std::monostate) const {
-    throw InputError(fmt::format("{}: a {} has no such value", where, kind));
+    throw InputError(fmt::format("{}: not a value of a {}", where, kind));
   }
   void operator()(int64_t* target) const {
     const auto value = node.value_exact<int64_t>();
-    expect(value, "a whole number");
+    expect(value, "an integer");
     *target = *value;
   }
   void operator()(double* target) const {
@@ -104,8 +104,8 @@ void check_keys(const toml::table& table, const std::string& prefix, const std::
   }
 }
 
-/// Gives the recipe a model of the kind that the file names, if it names one; what models of all
-/// kinds have stays.
+/// Changes the recipe's kind of model to that of the file, if the file has one. Values that all
+/// kinds have are copied.
 void choose_kind(const toml::table& table, const std::string& file, Recipe& recipe) {
   const auto node = table.at_path(kKindKey);
   if (!node) return;
@@ -132,13 +132,28 @@ toml::table parse(const std::filesystem::path& path) {
   } catch (const toml::parse_error& error) {
     std::ostringstream where;
     where << error.source().begin;
-    throw InputError(fmt::format("{}: not TOML: {} ({})", file, error.description(), where.str()));
+    throw InputError(
+        fmt::format("{}: invalid TOML: {} ({})", file, error.description(), where.str()));
   }
   check_keys(table, "", file);
   return table;
 }
 
-/// Sets the field if the file has it.
+/// Inserts the value of a field in its section of `table`.
+void print(const RecipeField& field, Recipe& recipe, toml::table& table) {
+  auto& section = field.section[0] == '\0'
+                      ? table
+                      : *table.insert(field.section, toml::table{}).first->second.as_table();
+  std::visit(Print{section, field.key}, field.ref(recipe));
+}
+
+std::string to_text(const toml::table& table) {
+  std::ostringstream text;
+  text << table << "\n";
+  return text.str();
+}
+
+/// Assigns the field if the file has a value for it.
 void assign(const RecipeField& field, const toml::table& table, const std::string& file,
             Recipe& recipe) {
   const auto key = full_key(field);
@@ -170,7 +185,7 @@ Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base
 RecipeCard read_recipe_card(const std::filesystem::path& path) {
   const auto table = parse(path);
   if (!table.contains(kCard)) {
-    throw InputError(fmt::format("{}: expected a table [{}], found none", path.string(), kCard));
+    throw InputError(fmt::format("{}: the table [{}] is missing", path.string(), kCard));
   }
   RecipeCard card;
   const auto read_at = [&](const std::string& name, auto& target) {
@@ -196,18 +211,24 @@ RecipeCard read_recipe_card(const std::filesystem::path& path) {
 }
 
 std::string to_toml(const Recipe& recipe) {
-  Recipe values = recipe;  // fields refer to what they may change
+  Recipe values = recipe;  // fields return mutable references
   toml::table table;
   table.insert("model", toml::table{{"kind", std::string(model_kind(recipe.model))}});
+  for (const auto& field : recipe_fields()) print(field, values, table);
+  return to_text(table);
+}
+
+std::string to_toml(const TrainingConfig& config,
+                    const std::map<std::string, std::string>& values) {
+  Recipe recipe;
+  recipe.training = config;
+  toml::table table;
   for (const auto& field : recipe_fields()) {
-    auto& target = field.section[0] == '\0'
-                       ? table
-                       : *table.insert(field.section, toml::table{}).first->second.as_table();
-    std::visit(Print{target, field.key}, field.ref(values));
+    if (std::string_view(field.section) == "training") print(field, recipe, table);
   }
-  std::ostringstream text;
-  text << table << "\n";
-  return text.str();
+  auto& described = *table.insert("values", toml::table{}).first->second.as_table();
+  for (const auto& [key, value] : values) described.insert(key, value);
+  return to_text(table);
 }
 
 }  // namespace attend::train

@@ -17,7 +17,7 @@ int64_t Sampler::below(int64_t bound) {
   TORCH_CHECK_VALUE(bound > 0, "bound (", bound, ") must be positive");
   auto* numbers = generator_.get<torch::CPUGeneratorImpl>();
   const auto range = static_cast<uint64_t>(bound);
-  // Beyond the last multiple of it the remainder would favour small numbers.
+  // Rejection sampling: the remainder of numbers beyond the last multiple would be biased.
   const auto end = std::numeric_limits<uint64_t>::max() / range * range;
   auto number = numbers->random64();
   while (number >= end) number = numbers->random64();
@@ -25,18 +25,19 @@ int64_t Sampler::below(int64_t bound) {
 }
 
 torch::Tensor Sampler::rows(int64_t count, int64_t size) {
-  TORCH_CHECK_VALUE(count > 0 && (order_.numel() == 0 || order_.numel() == count), "count (", count,
-                    ") must be positive, and always the same: ", order_.numel(), " so far");
+  TORCH_CHECK_VALUE(count > 0 && (order_.numel() == 0 || order_.numel() == count), "count is ",
+                    count, ", expected a positive number that never changes; before, it was ",
+                    order_.numel());
   std::vector<torch::Tensor> parts;
   while (size > 0) {
     if (next_ == order_.size(0)) {
       order_ = torch::randperm(count, generator_, torch::kLong);
       next_ = 0;
     }
-    const int64_t taken = std::min(size, order_.size(0) - next_);
-    parts.push_back(order_.narrow(0, next_, taken));
-    next_ += taken;
-    size -= taken;
+    const int64_t length = std::min(size, order_.size(0) - next_);
+    parts.push_back(order_.narrow(0, next_, length));
+    next_ += length;
+    size -= length;
   }
   return torch::cat(parts);
 }
@@ -51,7 +52,7 @@ void Sampler::load_state(const std::map<std::string, torch::Tensor>& state) {
   const auto find = [&](const std::string& name, torch::ScalarType dtype) {
     const auto entry = state.find(name);
     if (entry == state.end() || entry->second.scalar_type() != dtype) {
-      throw InputError(fmt::format("the sampler's state lacks '{}'", name));
+      throw InputError(fmt::format("the sampler state has no valid '{}'", name));
     }
     return entry->second;
   };
@@ -59,7 +60,8 @@ void Sampler::load_state(const std::map<std::string, torch::Tensor>& state) {
   const auto order = find("order", torch::kLong);
   const auto next = find("next", torch::kLong).item<int64_t>();
   if (order.dim() != 1 || next < 0 || next > order.size(0)) {
-    throw InputError(fmt::format("the sampler's state is at row {} of {}", next, order.numel()));
+    throw InputError(
+        fmt::format("the sampler state is at row {}, expected at most {}", next, order.numel()));
   }
   generator_.set_state(generator);
   order_ = order.clone();

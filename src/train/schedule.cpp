@@ -9,43 +9,44 @@
 namespace attend::train {
 namespace {
 
-/// A step's share of the way from step `first` to the last, 0 .. 1; 0 if there is no way.
-double share_done(const TrainingConfig& config, int64_t step, int64_t first) {
+/// Returns how far `step` is from step `first` to the last one, 0 to 1; 0 if there is nothing
+/// between.
+double progress_from(const TrainingConfig& config, int64_t step, int64_t first) {
   const int64_t last = config.max_steps - 1;
   if (last <= first) return 0.0;
-  const double share = static_cast<double>(step - first) / static_cast<double>(last - first);
-  return std::clamp(share, 0.0, 1.0);
+  const double progress = static_cast<double>(step - first) / static_cast<double>(last - first);
+  return std::clamp(progress, 0.0, 1.0);
 }
 
-/// The learning rate that stands at `height` between the lowest (0) and the highest (1).
-double between(const TrainingConfig& config, double height) {
-  return config.lr * (config.min_lr_ratio + (1.0 - config.min_lr_ratio) * height);
+/// Interpolates between the final learning rate (0) and the peak (1).
+double interpolate(const TrainingConfig& config, double weight) {
+  return config.lr * (config.min_lr_ratio + (1.0 - config.min_lr_ratio) * weight);
 }
 
-double rising(const TrainingConfig& config, int64_t step) {
+double warmup(const TrainingConfig& config, int64_t step) {
   return config.lr * (static_cast<double>(step + 1) / static_cast<double>(config.warmup_steps));
 }
 
 double cosine(const TrainingConfig& config, int64_t step) {
-  const double done = share_done(config, step, config.warmup_steps);
-  return between(config, 0.5 * (1.0 + std::cos(std::numbers::pi * done)));
+  const double done = progress_from(config, step, config.warmup_steps);
+  return interpolate(config, 0.5 * (1.0 + std::cos(std::numbers::pi * done)));
 }
 
-/// Stays until step `first`, and falls from there.
+/// Constant until step `first`, then linear decay.
 double linear(const TrainingConfig& config, int64_t step, int64_t first) {
-  return between(config, 1.0 - share_done(config, step, first));
+  return interpolate(config, 1.0 - progress_from(config, step, first));
 }
 
 double warmup_stable_decay(const TrainingConfig& config, int64_t step) {
-  const int64_t falling =
+  const int64_t decay_steps =
       std::llround(config.cooldown_fraction * static_cast<double>(config.max_steps));
-  return linear(config, step, std::max(config.warmup_steps, config.max_steps - 1 - falling));
+  return linear(config, step, std::max(config.warmup_steps, config.max_steps - 1 - decay_steps));
 }
 
 }  // namespace
 
 double lr_at(const TrainingConfig& config, int64_t step) {
-  if (step < config.warmup_steps) return rising(config, step);
+  if (step < config.warmup_steps) return warmup(config, step);
   switch (config.schedule) {
     case ScheduleKind::cosine:
       return cosine(config, step);

@@ -44,13 +44,13 @@ const TaskInfo& find_task(const std::string& name) {
     if (task.name == name) return task;
     names.emplace_back(task.name);
   }
-  throw InputError(fmt::format("unknown task '{}'; there are: {}{}", name, fmt::join(names, ", "),
-                               did_you_mean(name, names)));
+  throw InputError(fmt::format("unknown task '{}', expected one of {}{}", name,
+                               fmt::join(names, ", "), did_you_mean(name, names)));
 }
 
 namespace {
 
-/// What would change nothing is refused rather than passed over.
+/// Throws InputError for a value without effect, so that it is not silently ignored.
 void check_data_keys(const TaskInfo& task, const Recipe& recipe) {
   for (const auto& field : recipe_fields()) {
     const auto& read = task.data_keys;
@@ -59,8 +59,8 @@ void check_data_keys(const TaskInfo& task, const Recipe& recipe) {
         value_text(field, recipe) == value_text(field, task.defaults)) {
       continue;
     }
-    throw InputError(fmt::format("the task {} has no {}; of the values of data it has: {}",
-                                 task.name, field.key,
+    throw InputError(fmt::format("the task {} does not read data.{}; it reads: {}", task.name,
+                                 field.key,
                                  read.empty() ? "none" : fmt::format("{}", fmt::join(read, ", "))));
   }
 }
@@ -71,16 +71,16 @@ std::unique_ptr<Task> make_task(const Recipe& recipe) {
   const auto& task = find_task(recipe.task);
   const auto wanted = model_kind(task.defaults.model);
   if (model_kind(recipe.model) != wanted) {
-    throw InputError(fmt::format("the task {} trains a {}, the recipe names a {}", recipe.task,
+    throw InputError(fmt::format("the task {} requires model.kind {}, found {}", recipe.task,
                                  wanted, model_kind(recipe.model)));
   }
   check_data_keys(task, recipe);
   if (!recipe.text.empty() && !task.reads_file()) {
-    throw InputError(fmt::format("the task '{}' reads no file, the recipe's text names '{}'",
-                                 recipe.task, recipe.text));
+    throw InputError(
+        fmt::format("the task {} does not read a file, found text '{}'", recipe.task, recipe.text));
   }
   auto made = task.make(recipe);
-  made->samples();  // throws if nothing is left to hold out, hours before the first evaluation
+  made->samples();  // throws if there is no validation data, before training starts
   return made;
 }
 

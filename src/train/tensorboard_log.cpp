@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The messages of TensorFlow's event.proto and summary.proto, as far as they are written here.
+// The fields of TensorFlow's event.proto and summary.proto that are written here.
 enum class Event : protozero::pbf_tag_type {
   double_wall_time = 1,
   int64_step = 2,
@@ -28,7 +28,7 @@ enum class Event : protozero::pbf_tag_type {
 enum class SessionLog : protozero::pbf_tag_type { enum_status = 1 };
 enum class Summary : protozero::pbf_tag_type { message_value = 1 };
 enum class Value : protozero::pbf_tag_type { string_tag = 1, float_simple_value = 2 };
-constexpr int32_t kStart = 1;  // of SessionLog's status
+constexpr int32_t kStart = 1;  // SessionLog.SessionStatus
 
 constexpr const char* kPrefix = "events.out.tfevents.";
 
@@ -49,7 +49,7 @@ std::string little_endian(Integer value) {
   return bytes;
 }
 
-/// A checksum as TFRecord files hold it: changed, so that data which holds checksums has another.
+/// The masked checksum of TFRecord files.
 std::string masked_checksum(std::string_view bytes) {
   return little_endian(std::rotr(crc32c(bytes), 15) + 0xA282EAD8u);
 }
@@ -67,7 +67,7 @@ std::string version_event() {
   return data;
 }
 
-/// Tells readers to forget `step` and what comes after it.
+/// An event that makes readers drop `step` and later steps.
 std::string restart_event(int64_t step) {
   std::string data;
   protozero::pbf_builder<Event> event(data);
@@ -92,8 +92,8 @@ std::string scalars_event(int64_t step, const std::vector<Scalar>& scalars) {
   return data;
 }
 
-/// A name that no file has. Readers take the files of a directory in the order of their names, so a
-/// file of the same second counts as a second later.
+/// Returns the path of a new file. Readers order the files of a directory by name, so a second file
+/// of the same second is named one second later.
 fs::path new_event_file(const fs::path& directory) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
@@ -110,7 +110,7 @@ AppendFile open_log(const fs::path& directory) {
   fs::create_directories(directory, error);
   if (error) {
     throw std::runtime_error(
-        fmt::format("{}: cannot be made: {}", directory.string(), error.message()));
+        fmt::format("{}: cannot be created: {}", directory.string(), error.message()));
   }
   return {new_event_file(directory), "wx"};
 }
@@ -128,7 +128,7 @@ void TensorBoardLog::on_progress(const Progress& progress) {
                               {"train/lr", progress.lr},
                               {"train/grad_norm", progress.grad_norm},
                               {"train/tokens_per_second", progress.tokens_per_second},
-                              {"train/memory", static_cast<double>(progress.memory)}};
+                              {"train/peak_memory", static_cast<double>(progress.peak_memory)}};
   if (progress.accuracy) scalars.push_back({"train/accuracy", *progress.accuracy});
   file_->append(record(scalars_event(progress.step, scalars)));
 }

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// JSON has no NaN, so a number that is not finite is null.
+// JSON has no NaN: non-finite numbers are written as null.
 Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
@@ -37,37 +37,37 @@ std::optional<Evaluation> evaluation_from(const Json& json) {
 
 }  // namespace
 
-std::string to_json(const TrainerState& standing) {
-  const Json json{{"step", standing.step},
-                  {"tokens", standing.tokens},
-                  {"skipped_steps", standing.skipped_steps},
-                  {"training_seconds", standing.training_seconds},
-                  {"evaluation_seconds", standing.evaluation_seconds},
-                  {"train_loss", number(standing.train_loss)},
-                  {"last", to_object(standing.last)},
-                  {"best", to_object(standing.best)},
-                  {"best_step", standing.best_step},
-                  {"evaluations_without_gain", standing.evaluations_without_gain}};
+std::string to_json(const TrainerState& state) {
+  const Json json{{"step", state.step},
+                  {"tokens", state.tokens},
+                  {"skipped_steps", state.skipped_steps},
+                  {"training_seconds", state.training_seconds},
+                  {"evaluation_seconds", state.evaluation_seconds},
+                  {"train_loss", number(state.train_loss)},
+                  {"last", to_object(state.last)},
+                  {"best", to_object(state.best)},
+                  {"best_step", state.best_step},
+                  {"evaluations_without_improvement", state.evaluations_without_improvement}};
   return json.dump(2) + "\n";
 }
 
 TrainerState trainer_state_from_json(const std::string& text) {
   try {
     const auto json = Json::parse(text);
-    TrainerState standing;
-    standing.step = json.at("step");
-    standing.tokens = json.at("tokens");
-    standing.skipped_steps = json.at("skipped_steps");
-    standing.training_seconds = json.at("training_seconds");
-    standing.evaluation_seconds = json.at("evaluation_seconds");
-    standing.train_loss = number(json.at("train_loss"));
-    standing.last = evaluation_from(json.at("last"));
-    standing.best = evaluation_from(json.at("best"));
-    standing.best_step = json.at("best_step");
-    standing.evaluations_without_gain = json.at("evaluations_without_gain");
-    return standing;
+    TrainerState state;
+    state.step = json.at("step");
+    state.tokens = json.at("tokens");
+    state.skipped_steps = json.at("skipped_steps");
+    state.training_seconds = json.at("training_seconds");
+    state.evaluation_seconds = json.at("evaluation_seconds");
+    state.train_loss = number(json.at("train_loss"));
+    state.last = evaluation_from(json.at("last"));
+    state.best = evaluation_from(json.at("best"));
+    state.best_step = json.at("best_step");
+    state.evaluations_without_improvement = json.at("evaluations_without_improvement");
+    return state;
   } catch (const Json::exception& error) {
-    throw InputError(std::string("not the standing of a run: ") + error.what());
+    throw InputError(std::string("not the state of a trainer: ") + error.what());
   }
 }
 

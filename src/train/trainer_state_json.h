@@ -6,10 +6,10 @@
 
 namespace attend::train {
 
-/// A standing as JSON, every number exactly.
-std::string to_json(const TrainerState& standing);
+/// Returns the state as JSON; all numbers round-trip.
+std::string to_json(const TrainerState& state);
 
-/// Reads what `to_json` wrote. Throws InputError if it is anything else.
+/// Reads what `to_json` wrote. Throws InputError for any other text.
 TrainerState trainer_state_from_json(const std::string& text);
 
 }  // namespace attend::train

@@ -5,6 +5,7 @@
 #include "attend/train/device.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/metrics_log.h"
+#include "attend/train/task_objective.h"
 #include "attend/train/tensorboard_log.h"
 
 #include <fmt/format.h>
@@ -18,7 +19,102 @@ std::vector<std::string> token_names(const Tokenizer& tokenizer) {
   return names;
 }
 
+/// Checks the config, sets the number of threads, and moves the module to the device.
+torch::Device prepare(Objective& objective, const TrainingConfig& config) {
+  check_training_config(config);
+  set_num_threads(config.threads);
+  const auto device = resolve_device(config.device);
+  objective.module().to(device);
+  return device;
+}
+
 }  // namespace
+
+TrainingRun::TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
+                         const TrainingConfig& config, torch::Device device)
+    : directory_(std::move(directory)),
+      objective_(std::move(objective)),
+      config_(config),
+      device_(device),
+      trainer_(std::make_unique<Trainer>(objective_, config)) {}
+
+TrainingRun TrainingRun::begin(const std::filesystem::path& directory,
+                               std::shared_ptr<Objective> objective, const TrainingConfig& config,
+                               const TrainingRunOptions& options) {
+  const auto device = prepare(*objective, config);
+  const auto content = run_content(config, options.values);
+  return {RunDirectory::create(directory, content, options.overwrite), std::move(objective), config,
+          device};
+}
+
+TrainingRun TrainingRun::resume(const std::filesystem::path& directory,
+                                std::shared_ptr<Objective> objective, const TrainingConfig& config,
+                                const TrainingRunOptions& options) {
+  const auto device = prepare(*objective, config);
+  const auto content = run_content(config, options.values);
+  TrainingRun run(RunDirectory::resume(directory, content), std::move(objective), config, device);
+  run.resume_from_checkpoint(content.recipe);
+  return run;
+}
+
+void TrainingRun::resume_from_checkpoint(const std::string& recipe) {
+  if (const auto found = directory_.latest_checkpoint()) {
+    check_is_unfinished(found->checkpoint.trainer_state);
+    trainer_->restore(found->checkpoint);
+    resumed_state_ = found->checkpoint.trainer_state;
+    damaged_ = found->damaged;
+  }
+  directory_.save_recipe(recipe);
+}
+
+/// A run that was killed between its last step and `finish` is unfinished: resuming finishes it.
+void TrainingRun::check_is_unfinished(const TrainerState& state) const {
+  const bool finished = directory_.is_finished(state);
+  const auto path = directory_.path().string();
+  if (state.step > config_.max_steps ||
+      (state.step == config_.max_steps && (finished || !state.best))) {
+    throw InputError(
+        fmt::format("{}: already trained for {}/{} steps; pass a larger max_steps to continue",
+                    path, state.step, config_.max_steps));
+  }
+  if (finished && config_.patience > 0 &&
+      state.evaluations_without_improvement >= config_.patience) {
+    throw InputError(fmt::format(
+        "{}: stopped early at step {} after {} evaluations without improvement; pass a larger "
+        "patience to continue",
+        path, state.step, state.evaluations_without_improvement));
+  }
+}
+
+TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
+                               const std::function<bool()>& stop_requested) {
+  // In the background, so that a slow disk does not slow down training.
+  const auto step = resumed_state_.step;
+  BackgroundObserver files(
+      {std::make_shared<MetricsLog>(directory_.file(RunFiles::metrics), step),
+       std::make_shared<TensorBoardLog>(directory_.file(RunFiles::tensorboard), step)});
+  RunCheckpointSink checkpoint_sink(directory_.path());
+  std::vector<Observer*> all{&files};
+  all.insert(all.end(), observers.begin(), observers.end());
+  return trainer_->run(
+      {.observers = all, .checkpoint_sink = &checkpoint_sink, .stop_requested = stop_requested});
+}
+
+void TrainingRun::load_best_weights() {
+  auto& module = objective_->module();
+  directory_.load_weights(module);
+  module.to(torch::kCPU);
+  module.eval();
+}
+
+void TrainingRun::write_summary(const std::string& task, const TrainResult& result) {
+  directory_.finish(task, objective_->module(), result);
+}
+
+void TrainingRun::finish(const TrainResult& result) {
+  load_best_weights();
+  write_summary("", result);
+}
 
 TrainingSetup make_training_setup(const Recipe& recipe) {
   set_num_threads(recipe.training.threads);
@@ -29,68 +125,34 @@ TrainingSetup make_training_setup(const Recipe& recipe) {
   return {device, std::move(task), std::move(model)};
 }
 
-TrainingRun::TrainingRun(std::filesystem::path directory, const Recipe& recipe)
-    : directory_(std::move(directory)),
+RecipeRun::RecipeRun(RunDirectory directory, const Recipe& recipe, TrainingSetup setup)
+    : TrainingRun(std::move(directory),
+                  std::make_shared<TaskObjective>(setup.model, *setup.task, recipe.training),
+                  recipe.training, setup.device),
       recipe_(recipe),
-      prepared_(make_training_setup(recipe)),
-      trainer_(std::make_unique<Trainer>(prepared_.model, task(), recipe.training)) {}
+      task_(std::move(setup.task)),
+      model_(std::move(setup.model)) {}
 
-TrainingRun TrainingRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
-                               bool overwrite) {
-  TrainingRun run(directory, recipe);
-  run.lock_ = create_run(directory, recipe, run.task(), overwrite);
+RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
+                           bool overwrite) {
+  auto setup = make_training_setup(recipe);
+  auto run_directory = RunDirectory::create(directory, run_content(recipe, *setup.task), overwrite);
+  return {std::move(run_directory), recipe, std::move(setup)};
+}
+
+RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe& recipe) {
+  auto setup = make_training_setup(recipe);
+  const auto content = run_content(recipe, *setup.task);
+  RecipeRun run(RunDirectory::resume(directory, content), recipe, std::move(setup));
+  run.resume_from_checkpoint(content.recipe);
   return run;
 }
 
-TrainingRun TrainingRun::resume(const std::filesystem::path& directory, const Recipe& recipe) {
-  TrainingRun run(directory, recipe);
-  run.lock_ = reopen_run(directory, recipe, run.task());
-  if (const auto found = latest_checkpoint(directory)) run.restore(*found);
-  keep_recipe(directory, recipe);
-  return run;
-}
-
-void TrainingRun::restore(const LoadedCheckpoint& found) {
-  check_is_open(found.checkpoint.trainer_state);
-  trainer_->restore(found.checkpoint);
-  begun_ = found.checkpoint.trainer_state;
-  damaged_ = found.damaged;
-}
-
-/// A run that has done its last step, but was ended before it was finished, is open: it is to be
-/// finished.
-void TrainingRun::check_is_open(const TrainerState& standing) const {
-  const auto& training = recipe_.training;
-  const bool finished = is_finished(directory_, standing);
-  if (standing.step > training.max_steps ||
-      (standing.step == training.max_steps && (finished || !standing.best))) {
-    throw InputError(fmt::format("{} has done {} steps of {}: raise steps to go on",
-                                 directory_.string(), standing.step, training.max_steps));
-  }
-  if (finished && training.patience > 0 && standing.evaluations_without_gain >= training.patience) {
-    throw InputError(
-        fmt::format("{} was ended by its patience after step {}: raise patience to go on",
-                    directory_.string(), standing.step));
-  }
-}
-
-TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
-                               const std::function<bool()>& stop_requested) {
-  // On a thread of their own, so that a slow disk does not hold up training.
-  BackgroundObserver files(
-      {std::make_shared<MetricsLog>(directory_ / RunFiles::metrics, begun_.step),
-       std::make_shared<TensorBoardLog>(directory_ / RunFiles::tensorboard, begun_.step)});
-  RunCheckpointSink keeper(directory_);
-  std::vector<Observer*> all{&files};
-  all.insert(all.end(), observers.begin(), observers.end());
-  return trainer_->run(
-      {.observers = all, .checkpoint_sink = &keeper, .stop_requested = stop_requested});
-}
-
-void TrainingRun::finish(const TrainResult& outcome) {
-  prepared_.model = load_run(directory_).model;
-  write_embeddings(directory_, token_embedding_weight(model()), token_names(task().tokenizer()));
-  finish_run(directory_, recipe_, model(), outcome);
+void RecipeRun::finish(const TrainResult& result) {
+  load_best_weights();
+  write_embeddings(directory().path(), token_embedding_weight(model_),
+                   token_names(task_->tokenizer()));
+  write_summary(recipe_.task, result);
 }
 
 }  // namespace attend::train

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/train/run.h"
+#include "attend/train/run_directory.h"
 #include "io/files.h"
 #include "support/small_runs.h"
 #include "support/temporary_directory.h"
@@ -11,45 +11,45 @@
 
 namespace attend::train {
 
-/// Fixture with a new run of the task `senses` in a temporary directory.
-class RunDirectory : public testing::Test {
+/// A new run of the task `senses` in a temporary directory.
+class RunDirectoryTest : public testing::Test {
  protected:
-  RunDirectory() { begin(small_recipe("senses"), false); }
+  RunDirectoryTest() { create(small_recipe("senses"), false); }
 
-  void begin(const Recipe& recipe, bool overwrite) {
+  void create(const Recipe& recipe, bool overwrite) {
     recipe_ = recipe;
     task_ = make_task(recipe_);
-    lock_.reset();
-    lock_ = create_run(path_, recipe_, *task_, overwrite);
+    run_.reset();
+    run_.emplace(RunDirectory::create(path_, run_content(recipe_, *task_), overwrite));
   }
 
-  /// Replaces it by a run that trains on the file `text`.
-  void begin_with_text(const std::string& text) {
+  /// Overwrites it with a run that trains on the file `text`.
+  void create_with_text(const std::string& text) {
     replace_file(directory_ / "text", text);
     auto recipe = small_recipe("text");
     recipe.text = (directory_ / "text").string();
-    begin(recipe, true);
+    create(recipe, true);
   }
 
   void train_for(int64_t steps) {
     SmallRun run(recipe_);
-    RunCheckpointSink keeper(path_);
+    RunCheckpointSink sink(path_);
     int64_t done = 0;
-    outcome_ = run.trainer.run(
-        {.checkpoint_sink = &keeper, .stop_requested = [&] { return ++done == steps; }});
-    snapshot_ = run.trainer.snapshot();
+    result_ = run.trainer.run(
+        {.checkpoint_sink = &sink, .stop_requested = [&] { return ++done == steps; }});
+    checkpoint_ = run.trainer.checkpoint();
     model_ = run.model;
   }
 
-  void finish() { finish_run(path_, recipe_, *model_, outcome_); }
+  void finish() { run_->finish(recipe_.task, module_of(*model_), result_); }
 
   TemporaryDirectory directory_;
   std::filesystem::path path_ = directory_ / "deep" / "run";
   Recipe recipe_;
   std::unique_ptr<Task> task_;
-  std::shared_ptr<RunLock> lock_;
-  TrainResult outcome_;
-  std::optional<Checkpoint> snapshot_;
+  std::optional<RunDirectory> run_;  // holds the lock
+  TrainResult result_;
+  std::optional<Checkpoint> checkpoint_;
   std::optional<Model> model_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
 
 #include <memory>
@@ -8,10 +9,11 @@ namespace attend::train {
 
 using NamedTensors = std::map<std::string, torch::Tensor>;
 
-/// Returns a recipe of a task with a very small model, with dropout, and few steps.
+/// The recipe of a task with few steps and a small model that has every kind of layer, dropout
+/// included.
 Recipe small_recipe(const std::string& task, int64_t steps = 10);
 
-/// A task, a new model for it, and its trainer.
+/// A task, a new model for it, and a trainer.
 struct SmallRun {
   explicit SmallRun(const Recipe& recipe);
 
@@ -22,17 +24,19 @@ struct SmallRun {
   Trainer trainer;
 };
 
-/// Returns true if both have the same names and equal tensors.
+/// True if both have the same names, and tensors with equal elements.
 bool equal_tensors(const NamedTensors& one, const NamedTensors& other);
 
-/// Records all calls of an observer and checkpoint sink.
+/// Records all calls.
 struct Recorder : Observer, CheckpointSink {
   void on_progress(const Progress& report) override { progress.push_back(report); }
   void on_evaluation(int64_t step, const Evaluation& evaluation) override;
   void on_finish() override { ++finished; }
   void save_best(const NamedTensors& weights) override;
-  void save(const Checkpoint& snapshot) override { kept.push_back(snapshot.trainer_state.step); }
-  std::string latest_path() const override { return kept.empty() ? "" : "the latest one"; }
+  void save(const Checkpoint& checkpoint) override {
+    saved.push_back(checkpoint.trainer_state.step);
+  }
+  std::string latest_path() const override { return saved.empty() ? "" : "latest/path"; }
 
   std::vector<int64_t> reported_steps() const;
 
@@ -40,7 +44,7 @@ struct Recorder : Observer, CheckpointSink {
   std::vector<int64_t> evaluated;
   std::vector<Evaluation> evaluations;
   std::vector<NamedTensors> best;
-  std::vector<int64_t> kept;
+  std::vector<int64_t> saved;
   int finished = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace attend::train {
 namespace {
 
-TEST(AdamW, EqualsTheStockOneOver50Steps) {
+TEST(AdamW, EqualsTorchAdamWOver50Steps) {
   seed_afresh();
   TrainingConfig config;
   config.weight_decay = 0.3;
@@ -38,7 +38,7 @@ TEST(AdamW, EqualsTheStockOneOver50Steps) {
   EXPECT_TRUE(close(ours->bias, theirs->bias, 1e-5));
 }
 
-TEST(AdamW, LeavesParametersWithoutAGradientAlone) {
+TEST(AdamW, DoesNotChangeParametersWithoutGradient) {
   torch::nn::Linear linear(2, 2);
   const auto weight = linear->weight.clone();
   AdamW optimizer(trainable_parameters(*linear), TrainingConfig{});

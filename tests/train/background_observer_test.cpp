@@ -60,7 +60,7 @@ struct FullDisk : Observer {
   std::atomic<int> calls = 0;
 };
 
-TEST(BackgroundObserver, PassesEverythingOnInOrderOnAnotherThread) {
+TEST(BackgroundObserver, DeliversReportsInOrderOnAnotherThread) {
   const auto first = std::make_shared<Listener>();
   const auto second = std::make_shared<Listener>();
   BackgroundObserver background({first, second});
@@ -74,7 +74,7 @@ TEST(BackgroundObserver, PassesEverythingOnInOrderOnAnotherThread) {
   }
 }
 
-TEST(BackgroundObserver, DoesNotWaitForASlowOneAndLosesNothing) {
+TEST(BackgroundObserver, DoesNotWaitForASlowObserverAndDropsNothing) {
   std::promise<void> gate;
   const auto slow = std::make_shared<Listener>(gate.get_future().share());
   BackgroundObserver background({slow});
@@ -87,7 +87,7 @@ TEST(BackgroundObserver, DoesNotWaitForASlowOneAndLosesNothing) {
   for (std::size_t i = 0; i < 10000; ++i) ASSERT_EQ(heard[i], "step " + std::to_string(i + 1));
 }
 
-TEST(BackgroundObserver, ThrowsWhatOneOfThemThrewFromThenOn) {
+TEST(BackgroundObserver, RethrowsTheExceptionOfAnObserver) {
   const auto full = std::make_shared<FullDisk>(2);
   BackgroundObserver background({full});
   background.on_progress(Progress{.step = 1});
@@ -100,7 +100,7 @@ TEST(BackgroundObserver, ThrowsWhatOneOfThemThrewFromThenOn) {
   EXPECT_THAT([&] { background.on_finish(); }, throws<std::runtime_error>("no space at step 2"));
 }
 
-TEST(BackgroundObserver, TheOthersHearWhatFollowsAndTheOneThatThrewDoesNot) {
+TEST(BackgroundObserver, StopsCallingTheObserverThatThrew) {
   std::promise<void> gate;  // so that all are on their way before the first is heard
   const auto before = std::make_shared<Listener>(gate.get_future().share());
   const auto full = std::make_shared<FullDisk>(1);
@@ -115,7 +115,7 @@ TEST(BackgroundObserver, TheOthersHearWhatFollowsAndTheOneThatThrewDoesNot) {
   EXPECT_EQ(full->calls, 1);
 }
 
-TEST(BackgroundObserver, DestroyedWithoutAnEndItStillPassesEverythingOn) {
+TEST(BackgroundObserver, DestructorDeliversQueuedReports) {
   const auto listener = std::make_shared<Listener>();
   {
     BackgroundObserver background({listener});
@@ -124,7 +124,7 @@ TEST(BackgroundObserver, DestroyedWithoutAnEndItStillPassesEverythingOn) {
   EXPECT_THAT(listener->heard(), ElementsAre("step 1", "step 2", "step 3"));
 }
 
-TEST(BackgroundObserver, DestroyedAfterAFailureItIsSilent) {
+TEST(BackgroundObserver, DestructorDoesNotThrowAfterAFailure) {
   const auto full = std::make_shared<FullDisk>(1);
   {
     BackgroundObserver background({full});
@@ -133,7 +133,7 @@ TEST(BackgroundObserver, DestroyedAfterAFailureItIsSilent) {
   EXPECT_EQ(full->calls, 1);
 }
 
-TEST(BackgroundObserver, DestroyedItLeavesBehindAnObserverThatHangs) {
+TEST(BackgroundObserver, DestructorTimesOutOnAHangingObserver) {
   std::promise<void> gate;
   auto hanging = std::make_shared<Listener>(gate.get_future().share());
   const std::weak_ptr<Listener> left = hanging;
@@ -149,7 +149,7 @@ TEST(BackgroundObserver, DestroyedItLeavesBehindAnObserverThatHangs) {
   while (!left.expired()) std::this_thread::yield();
 }
 
-TEST(BackgroundObserver, DestroyedUnusedItEnds) {
+TEST(BackgroundObserver, DestructorOfAnUnusedObserverReturns) {
   BackgroundObserver({});
   BackgroundObserver nobody({});
   nobody.on_finish();

@@ -46,7 +46,7 @@ class DamagedCheckpoint : public testing::TestWithParam<const char*> {
   std::string whole_;
 };
 
-TEST_P(DamagedCheckpoint, WithAnyBitFlippedIsPassedOver) {
+TEST_P(DamagedCheckpoint, IsSkippedWithAnyBitFlipped) {
   seed_afresh();
   for (int i = 0; i < 100; ++i) {
     auto bytes = whole_;
@@ -67,7 +67,7 @@ TEST_P(DamagedCheckpoint, WithAnyBitFlippedIsPassedOver) {
   EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.step, 2);
 }
 
-TEST_P(DamagedCheckpoint, TruncatedAnywhereIsPassedOver) {
+TEST_P(DamagedCheckpoint, IsSkippedWhenTruncated) {
   seed_afresh();
   for (const int64_t length : {int64_t{0}, draw(1, last()), draw(1, last()), last()}) {
     replace_file(file_, whole_.substr(0, static_cast<std::size_t>(length)));
@@ -78,14 +78,14 @@ TEST_P(DamagedCheckpoint, TruncatedAnywhereIsPassedOver) {
   expect_fallback();
 }
 
-TEST_P(DamagedCheckpoint, WithAFileMissingOrOfAnotherKindIsPassedOver) {
+TEST_P(DamagedCheckpoint, IsSkippedWithAMissingFileOrADirectory) {
   fs::remove(file_);
   expect_fallback();
   fs::create_directory(file_);
   expect_fallback();
 }
 
-TEST_P(DamagedCheckpoint, WithoutAWholeOneIsAnErrorThatNamesEach) {
+TEST_P(DamagedCheckpoint, ThrowsWithAllErrorsIfEveryCheckpointIsDamaged) {
   fs::remove(file_);
   replace_file(directory_ / "step-000000001" / "state.safetensors", "");
   EXPECT_THAT([&] { store_.load_latest(); },
@@ -97,7 +97,7 @@ TEST_P(DamagedCheckpoint, WithoutAWholeOneIsAnErrorThatNamesEach) {
 
 INSTANTIATE_TEST_SUITE_P(Files, DamagedCheckpoint,
                          testing::Values("model.safetensors", "state.safetensors",
-                                         "best.safetensors", "standing.json", "manifest.json"),
+                                         "best.safetensors", "trainer_state.json", "manifest.json"),
                          [](const auto& info) {
                            std::string name = info.param;
                            return name.substr(0, name.find('.'));

@@ -44,7 +44,7 @@ class CheckpointStoreTest : public testing::Test {
   CheckpointStore store_{path_};
 };
 
-TEST_F(CheckpointStoreTest, LoadsAllThatWasSaved) {
+TEST_F(CheckpointStoreTest, LoadsWhatWasSaved) {
   Checkpoint saved;
   saved.trainer_state = {.step = 12,
                          .tokens = 9007199254740993,
@@ -55,7 +55,7 @@ TEST_F(CheckpointStoreTest, LoadsAllThatWasSaved) {
                          .last = Evaluation{2.0 / 3.0, std::nullopt, 17},
                          .best = Evaluation{0.1, 0.7, 18},
                          .best_step = 8,
-                         .evaluations_without_gain = 2};
+                         .evaluations_without_improvement = 2};
   saved.weights = {{"a.weight", torch::randn({3, 4})}, {"b", torch::randn({2}, torch::kBFloat16)}};
   saved.state = {{"sampler.order", torch::empty({0}, torch::kLong)},
                  {"sampler.next", torch::tensor(0, torch::kLong)},
@@ -82,10 +82,10 @@ TEST_F(CheckpointStoreTest, LoadsAllThatWasSaved) {
   EXPECT_EQ(standing.best->loss, 0.1);
   EXPECT_EQ(standing.best->accuracy, 0.7);
   EXPECT_EQ(standing.best_step, 8);
-  EXPECT_EQ(standing.evaluations_without_gain, 2);
+  EXPECT_EQ(standing.evaluations_without_improvement, 2);
 }
 
-TEST_F(CheckpointStoreTest, ALossThatIsNotFiniteComesBackAsNoNumber) {
+TEST_F(CheckpointStoreTest, NonFiniteLossesAreLoadedAsNaN) {
   auto snapshot = snapshot_at(1);
   snapshot.trainer_state.train_loss = INFINITY;
   store_.save(snapshot);
@@ -93,7 +93,7 @@ TEST_F(CheckpointStoreTest, ALossThatIsNotFiniteComesBackAsNoNumber) {
   EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.best, std::nullopt);
 }
 
-TEST_F(CheckpointStoreTest, WithoutAnyThereIsNone) {
+TEST_F(CheckpointStoreTest, LoadsNothingFromAnEmptyStore) {
   EXPECT_FALSE(store_.load_latest().has_value());
   EXPECT_EQ(store_.latest(), "");
 }
@@ -105,13 +105,13 @@ TEST_F(CheckpointStoreTest, KeepsTheLatestTwo) {
   EXPECT_EQ(store_.latest(), path_ / "step-000000020");
 }
 
-TEST_F(CheckpointStoreTest, OrdersByTheNumberOfTheStepWhateverItsLength) {
+TEST_F(CheckpointStoreTest, OrdersStepsNumerically) {
   for (const int64_t step : {999999998, 999999999, 1000000000}) store_.save(snapshot_at(step));
   EXPECT_EQ(latest_step(), 1000000000);
   EXPECT_THAT(folders(), ElementsAre("step-1000000000", "step-999999999"));
 }
 
-TEST_F(CheckpointStoreTest, CleansUpWhatAKilledProcessLeft) {
+TEST_F(CheckpointStoreTest, RemovesTemporaryFoldersOfAKilledProcess) {
   store_.save(snapshot_at(1));
   for (const auto* left : {".partial", ".replaced"}) {
     fs::create_directories(path_ / left / "deep");
@@ -122,7 +122,7 @@ TEST_F(CheckpointStoreTest, CleansUpWhatAKilledProcessLeft) {
   EXPECT_THAT(folders(), ElementsAre("step-000000001", "step-000000002"));
 }
 
-TEST_F(CheckpointStoreTest, LeavesAloneWhatIsNotItsOwn) {
+TEST_F(CheckpointStoreTest, DoesNotTouchOtherFiles) {
   store_.save(snapshot_at(1));
   fs::copy(path_ / "step-000000001", path_ / "step-000000001-backup", fs::copy_options::recursive);
   replace_file(path_ / "step-notes", "mine");
@@ -132,20 +132,20 @@ TEST_F(CheckpointStoreTest, LeavesAloneWhatIsNotItsOwn) {
                                      "step-notes"));
 }
 
-TEST_F(CheckpointStoreTest, TheSameStepAgainReplacesADamagedOne) {
+TEST_F(CheckpointStoreTest, SavingTheSameStepReplacesADamagedCheckpoint) {
   store_.save(snapshot_at(1));
   store_.save(snapshot_at(2));
-  fs::remove(path_ / "step-000000002" / "standing.json");
+  fs::remove(path_ / "step-000000002" / "trainer_state.json");
   EXPECT_EQ(latest_step(), 1);
   store_.save(snapshot_at(2));
   EXPECT_EQ(latest_step(), 2);
   EXPECT_THAT(folders(), ElementsAre("step-000000001", "step-000000002"));
 }
 
-TEST_F(CheckpointStoreTest, ADamagedOneDoesNotPushOutWholeOnes) {
+TEST_F(CheckpointStoreTest, DamagedCheckpointsDoNotReplaceValidOnes) {
   store_.save(snapshot_at(4));
   store_.save(snapshot_at(8));
-  fs::remove(path_ / "step-000000008" / "standing.json");
+  fs::remove(path_ / "step-000000008" / "trainer_state.json");
   store_.save(snapshot_at(6));  // of the run that was resumed from step 4
   EXPECT_EQ(latest_step(), 6);
   EXPECT_THAT(folders(), ElementsAre("step-000000004", "step-000000006"));
@@ -172,7 +172,7 @@ class FileSizeLimit {
   void (*handler_)(int) = nullptr;
 };
 
-TEST_F(CheckpointStoreTest, WhatCannotBeWrittenLeavesTheOldOnes) {
+TEST_F(CheckpointStoreTest, FailedSaveKeepsOldCheckpoints) {
   store_.save(snapshot_at(1));
   store_.save(snapshot_at(2));
   auto large = snapshot_at(3);
@@ -192,7 +192,7 @@ TEST_F(CheckpointStoreTest, WhatCannotBeWrittenLeavesTheOldOnes) {
   EXPECT_EQ(latest_step(), 2);
 }
 
-TEST_F(CheckpointStoreTest, ADirectoryThatCannotBeMadeIsNamed) {
+TEST_F(CheckpointStoreTest, NamesADirectoryThatCannotBeCreated) {
   replace_file(directory_ / "file", "mine");
   EXPECT_THAT([&] { CheckpointStore(directory_ / "file" / "below").save(snapshot_at(1)); },
               testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("file/below")));

@@ -32,7 +32,7 @@ class EmbeddingFilesTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(EmbeddingFilesTest, HoldEveryVectorExactly) {
+TEST_F(EmbeddingFilesTest, RoundTripEveryVector) {
   seed_afresh();
   const auto rows = draw(1, 20);
   const auto width = draw(1, 9);
@@ -48,18 +48,18 @@ TEST_F(EmbeddingFilesTest, HoldEveryVectorExactly) {
   EXPECT_TRUE(torch::tensor(values).view({rows, width}).equal(table));
 }
 
-TEST_F(EmbeddingFilesTest, TakeTablesOfOtherTypesAndStrides) {
+TEST_F(EmbeddingFilesTest, AcceptOtherDtypesAndStrides) {
   const auto table = torch::tensor({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}}, torch::kBFloat16).t();
   write_embeddings(directory_.path(), table, {"a", "b", "c"});
   EXPECT_THAT(lines("embeddings.tsv"), testing::ElementsAre("1\t4", "2\t5", "3\t6"));
 }
 
-TEST_F(EmbeddingFilesTest, ATokenIsALine) {
+TEST_F(EmbeddingFilesTest, HaveOneLinePerToken) {
   write_embeddings(directory_.path(), torch::zeros({3, 2}), {"the", "Füchse", "a b"});
   EXPECT_THAT(lines("metadata.tsv"), testing::ElementsAre("the", "Füchse", "a b"));
 }
 
-TEST_F(EmbeddingFilesTest, WhatWouldBreakALineIsEscaped) {
+TEST_F(EmbeddingFilesTest, EscapeControlCharacters) {
   EXPECT_EQ(label_of("a\tb\nc\rd"), "a\\tb\\nc\\rd\n");
   EXPECT_EQ(label_of("\x07"
                      "\x1b"
@@ -70,26 +70,26 @@ TEST_F(EmbeddingFilesTest, WhatWouldBreakALineIsEscaped) {
   EXPECT_EQ(label_of("\u0085\u00a0\u2028\u3000\ufeff"), "\\u0085\\u00A0\\u2028\\u3000\\uFEFF\n");
 }
 
-TEST_F(EmbeddingFilesTest, BytesThatAreNotTextAreEscaped) {
+TEST_F(EmbeddingFilesTest, EscapeInvalidUtf8) {
   EXPECT_EQ(label_of("\xff"), "\\xFF\n");
   EXPECT_EQ(label_of("ü\xc3"), "ü\\xC3\n");
   EXPECT_EQ(label_of("\xbc\xc3\xbc!"), "\\xBCü!\n");
 }
 
-TEST_F(EmbeddingFilesTest, BlankTokensAreSeen) {
+TEST_F(EmbeddingFilesTest, QuoteBlankTokens) {
   EXPECT_EQ(label_of(""), "\"\"\n");
   EXPECT_EQ(label_of(" "), "\" \"\n");
   EXPECT_EQ(label_of("   "), "\"   \"\n");
 }
 
-TEST_F(EmbeddingFilesTest, TheConfigurationNamesTheOtherTwo) {
+TEST_F(EmbeddingFilesTest, ConfigNamesTheOtherFiles) {
   write_embeddings(directory_.path(), torch::zeros({1, 2}), {"a"});
   const auto config = read_bytes(directory_ / "projector_config.pbtxt");
   EXPECT_THAT(config, testing::HasSubstr("tensor_path: \"embeddings.tsv\""));
   EXPECT_THAT(config, testing::HasSubstr("metadata_path: \"metadata.tsv\""));
 }
 
-TEST_F(EmbeddingFilesTest, RefuseWhatDoesNotFit) {
+TEST_F(EmbeddingFilesTest, ThrowIfSizesDiffer) {
   const auto write = [&](const torch::Tensor& table) {
     write_embeddings(directory_.path(), table, {"a", "b"});
   };

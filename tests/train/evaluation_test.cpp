@@ -31,7 +31,7 @@ class FiveRows : public Task {
   Vocabulary vocabulary_{TokenizerKind::word, {"zero", "one"}};
 };
 
-TEST(Evaluation, IsTheMeanOverTargetsThatCount) {
+TEST(Evaluation, LossIsTheMeanOverTargets) {
   Model model = LanguageModel(LanguageModelConfig{
       .vocab_size = 2,
       .max_seq_len = 2,
@@ -54,7 +54,7 @@ TEST(Evaluation, IsTheMeanOverTargetsThatCount) {
   EXPECT_DOUBLE_EQ(*result.accuracy, 0.25);
 }
 
-TEST(Evaluation, ARowOfAClassifierIsRightIfItsClassIs) {
+TEST(Evaluation, AccuracyOfAClassifier) {
   Model model =
       SequenceClassifier(SequenceClassifierConfig{.vocab_size = 2,
                                                   .num_classes = 3,
@@ -73,7 +73,7 @@ TEST(Evaluation, ARowOfAClassifierIsRightIfItsClassIs) {
   EXPECT_DOUBLE_EQ(*result.accuracy, 0.75);
 }
 
-TEST(Evaluation, LeavesTheModelAsItWas) {
+TEST(Evaluation, RestoresTrainMode) {
   Model model = LanguageModel(
       LanguageModelConfig{.vocab_size = 2,
                           .max_seq_len = 2,

@@ -16,8 +16,8 @@ using testing::ThrowsMessage;
 
 class LabelledLinesErrors : public testing::Test {
  protected:
-  void expect_refusal(const std::string& content, const std::string& message,
-                      const std::string& name = "table.csv") {
+  void expect_error(const std::string& content, const std::string& message,
+                    const std::string& name = "table.csv") {
     replace_file(directory_ / name, content);
     EXPECT_THAT([&] { read_labelled_lines(directory_ / name); },
                 ThrowsMessage<InputError>(HasSubstr(message)))
@@ -27,43 +27,41 @@ class LabelledLinesErrors : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(LabelledLinesErrors, NamesTheLineOfAWrongRow) {
-  expect_refusal("text,label\none,a\ntwo\n",
-                 "table.csv:3: expected 2 fields, as the first line has, "
-                 "found 1");
-  expect_refusal("text,label\none,a\n\none, two,b\n", "table.csv:4: expected 2 fields");
-  expect_refusal("text,label\none,\n", "table.csv:2: the label is empty");
-  expect_refusal("text,label\none,a\n\"\",b\n", "table.csv:3: the text is empty");
-  expect_refusal("text\tlabel\none\ta\ntwo\tb\t\n", "table.tsv:3: expected 2 fields", "table.tsv");
+TEST_F(LabelledLinesErrors, NameTheLineOfAnInvalidRow) {
+  expect_error("text,label\none,a\ntwo\n",
+               "table.csv:3: expected 2 fields, as in the first line, "
+               "found 1");
+  expect_error("text,label\none,a\n\none, two,b\n", "table.csv:4: expected 2 fields");
+  expect_error("text,label\none,\n", "table.csv:2: the label is empty");
+  expect_error("text,label\none,a\n\"\",b\n", "table.csv:3: the text is empty");
+  expect_error("text\tlabel\none\ta\ntwo\tb\t\n", "table.tsv:3: expected 2 fields", "table.tsv");
 }
 
-TEST_F(LabelledLinesErrors, RowsOfSeveralLinesAreNamedByTheirFirst) {
-  expect_refusal("text,label\n\"one\n\ntwo\",a\nthree,b\n\"four\n\nfive\"\n", "table.csv:6: ");
-  expect_refusal("text,label\n\"one\ntwo\",a\nthree,b,c\n", "table.csv:4: ");
+TEST_F(LabelledLinesErrors, NameTheFirstLineOfAMultilineRow) {
+  expect_error("text,label\n\"one\n\ntwo\",a\nthree,b\n\"four\n\nfive\"\n", "table.csv:6: ");
+  expect_error("text,label\n\"one\ntwo\",a\nthree,b,c\n", "table.csv:4: ");
 }
 
-TEST_F(LabelledLinesErrors, MisplacedQuotesAreNamed) {
-  expect_refusal("text,label\none,a\na 5\" disk,b\n", "table.csv:3: a misplaced quote");
-  expect_refusal("text,label\none,a\n\"two\" more,b\n", "table.csv:3: a misplaced quote");
-  expect_refusal("text,label\none,a\n\"two,b\nthree,a\n",
-                 "table.csv:3: a quote that is never closed");
+TEST_F(LabelledLinesErrors, NameMisplacedQuotes) {
+  expect_error("text,label\none,a\na 5\" disk,b\n", "table.csv:3: misplaced quote");
+  expect_error("text,label\none,a\n\"two\" more,b\n", "table.csv:3: misplaced quote");
+  expect_error("text,label\none,a\n\"two,b\nthree,a\n", "table.csv:3: unterminated quote");
 }
 
-TEST_F(LabelledLinesErrors, WhatIsNoTextIsNamed) {
-  expect_refusal("text,label\none,a\ntw\xE9,b\n",
-                 "table.csv:3: expected UTF-8 text, found byte 0xE9");
-  expect_refusal(std::string("text,label\non\0e,a\n", 18),
-                 "table.csv:2: expected text, found a zero byte");
+TEST_F(LabelledLinesErrors, NameInvalidText) {
+  expect_error("text,label\none,a\ntw\xE9,b\n",
+               "table.csv:3: expected UTF-8 text, found byte 0xE9");
+  expect_error(std::string("text,label\non\0e,a\n", 18),
+               "table.csv:2: expected text, found a zero byte");
 }
 
-TEST_F(LabelledLinesErrors, TheFirstLineMustNameTheColumns) {
-  expect_refusal("one,a\ntwo,b\n",
-                 "table.csv:1: expected one column 'text', found the columns: one, a");
-  expect_refusal("text,class\none,a\n", "table.csv:1: expected one column 'label'");
-  expect_refusal("text,label,text\none,a,b\n", "table.csv:1: expected one column 'text'");
+TEST_F(LabelledLinesErrors, FirstLineMustNameTheColumns) {
+  expect_error("one,a\ntwo,b\n", "table.csv:1: expected one column 'text', found columns one, a");
+  expect_error("text,class\none,a\n", "table.csv:1: expected one column 'label'");
+  expect_error("text,label,text\none,a,b\n", "table.csv:1: expected one column 'text'");
 }
 
-TEST_F(LabelledLinesErrors, OneClassTeachesNothing) {
+TEST_F(LabelledLinesErrors, OneClassIsAnError) {
   replace_file(directory_ / "table.csv", "text,label\none,a\ntwo,a\n");
   auto recipe = find_task("labelled-lines").defaults;
   recipe.text = (directory_ / "table.csv").string();
@@ -71,19 +69,19 @@ TEST_F(LabelledLinesErrors, OneClassTeachesNothing) {
               ThrowsMessage<InputError>(HasSubstr("at least two classes, found only 'a'")));
 }
 
-TEST_F(LabelledLinesErrors, TellThatThereIsNoLine) {
-  expect_refusal("text,label\n", "expected lines below the names of the columns, found none");
-  expect_refusal("", "found none");
+TEST_F(LabelledLinesErrors, NoRowsAreAnError) {
+  expect_error("text,label\n", "expected rows after the column names, found none");
+  expect_error("", "found none");
 }
 
-TEST_F(LabelledLinesErrors, OtherFilesAreRefused) {
-  expect_refusal("text,label\none,a\n",
-                 "table.txt: expected a file whose name ends in .tsv or .csv", "table.txt");
+TEST_F(LabelledLinesErrors, OtherFilesAreErrors) {
+  expect_error("text,label\none,a\n",
+               "table.txt: unknown table format, expected a .tsv or .csv file", "table.txt");
   EXPECT_THAT([&] { read_labelled_lines(directory_ / "missing.csv"); },
               ThrowsMessage<InputError>(HasSubstr("missing.csv: no such file")));
 }
 
-TEST_F(LabelledLinesErrors, AnyFileIsReadOrRefused) {
+TEST_F(LabelledLinesErrors, RandomFilesAreReadOrThrow) {
   seed_afresh();
   const std::string table = "text,label\none,a\n\"two\n\"\"x\"\" \",b\nthree,a\n";
   for (int i = 0; i < 600; ++i) {

@@ -32,13 +32,13 @@ TEST_F(LabelledLinesTest, ReadsTextsAndLabels) {
   }
 }
 
-TEST_F(LabelledLinesTest, ColumnsStandInAnyOrderAmongOthers) {
+TEST_F(LabelledLinesTest, AcceptsColumnsInAnyOrder) {
   const auto lines = read("table.csv", "id,label,source,text\n1,b,x,one\n2,a,,two\n");
   EXPECT_THAT(lines.texts, ElementsAre("one", "two"));
   EXPECT_THAT(lines.labels, ElementsAre(1, 0));
 }
 
-TEST_F(LabelledLinesTest, QuotedFieldsOfCsvHoldAnything) {
+TEST_F(LabelledLinesTest, QuotedCsvFieldsMayContainAnything) {
   const auto lines = read("table.csv",
                           "label,\"text\"\n"
                           "a,\"one, \"\"two\"\"\nand three\"\n"
@@ -46,20 +46,20 @@ TEST_F(LabelledLinesTest, QuotedFieldsOfCsvHoldAnything) {
   EXPECT_THAT(lines.texts, ElementsAre("one, \"two\"\nand three", " spaces stay "));
 }
 
-TEST_F(LabelledLinesTest, QuotesInTsvAreCharacters) {
+TEST_F(LabelledLinesTest, TsvQuotesAreLiteral) {
   const auto lines = read("table.tsv", "text\tlabel\n\"Well, \"she\" said\ta\n5\" disk\t\"b\"\n");
   EXPECT_THAT(lines.texts, ElementsAre("\"Well, \"she\" said", "5\" disk"));
   EXPECT_THAT(lines.classes, ElementsAre("\"b\"", "a"));
 }
 
-TEST_F(LabelledLinesTest, SpacesAroundFieldsStay) {
+TEST_F(LabelledLinesTest, KeepsSpacesAroundFields) {
   EXPECT_THAT(read("table.csv", "text,label\n one ,a\ntwo, a\n").texts,
               ElementsAre(" one ", "two"));
   EXPECT_THAT(read("table.tsv", "text\tlabel\n one \ta\ntwo\t a\n").classes,
               ElementsAre(" a", "a"));
 }
 
-TEST_F(LabelledLinesTest, WindowsFilesAreReadAlike) {
+TEST_F(LabelledLinesTest, AcceptsCrLfAndByteOrderMark) {
   const auto lines = read("table.csv",
                           "\xEF\xBB\xBF"
                           "text,label\r\none,a\r\n\r\n\"two\",b\r\n");
@@ -67,7 +67,7 @@ TEST_F(LabelledLinesTest, WindowsFilesAreReadAlike) {
   EXPECT_THAT(lines.classes, ElementsAre("a", "b"));
 }
 
-TEST_F(LabelledLinesTest, TheLastLineNeedsNoBreak) {
+TEST_F(LabelledLinesTest, LastLineNeedsNoLineBreak) {
   EXPECT_THAT(read("table.csv", "text,label\n\none,a\n\n\ntwo,b").texts, ElementsAre("one", "two"));
   EXPECT_THAT(read("table.csv", "text,label\none,a\ntwo,\"b\"").classes, ElementsAre("a", "b"));
 }

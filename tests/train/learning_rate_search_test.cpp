@@ -13,16 +13,17 @@ namespace {
 LearningRateSearch search_senses(const LearningRateRange& range,
                                  const std::function<bool()>& stop_requested = {}) {
   const SmallRun run(small_recipe("senses"));
-  return search_learning_rate(run.model, *run.task, small_recipe("senses").training, range,
-                              stop_requested);
+  const auto config = small_recipe("senses").training;
+  return search_learning_rate(std::make_shared<TaskObjective>(run.model, *run.task, config), config,
+                              range, stop_requested);
 }
 
-/// Trials at 1e-4, 1e-3, ... of these losses, as they are.
+/// The suggestion for unsmoothed losses at learning rates 1e-4, 1e-3, ...
 std::optional<double> suggestion_for(const std::vector<double>& losses) {
   std::vector<LearningRateTrial> trials;
   for (const double loss : losses) {
     trials.push_back(
-        {.learning_rate = std::pow(10.0, static_cast<double>(trials.size()) - 4.0), .loss = loss});
+        {.lr = std::pow(10.0, static_cast<double>(trials.size()) - 4.0), .loss = loss});
   }
   return suggest_learning_rate(trials, losses);
 }
@@ -31,39 +32,39 @@ TEST(LearningRateSuggestion, IsWhereTheLossFallsFastest) {
   EXPECT_DOUBLE_EQ(suggestion_for({5.0, 4.9, 4.0, 2.0, 1.9, 8.0, 9.0}).value(), 1e-2);
 }
 
-TEST(LearningRateSuggestion, IsNotBeyondTheLowestLoss) {
+TEST(LearningRateSuggestion, IsNotBeyondTheMinimumLoss) {
   EXPECT_DOUBLE_EQ(suggestion_for({5.0, 4.0, 3.5, 3.6, 9.0, 3.6, 3.6}).value(), 1e-3);
 }
 
-TEST(LearningRateSuggestion, IsNoneWithoutAFall) {
+TEST(LearningRateSuggestion, IsNoneWithoutADecrease) {
   EXPECT_FALSE(suggestion_for({}));
   EXPECT_FALSE(suggestion_for({5.0, 1.0}));
   EXPECT_FALSE(suggestion_for({5.0, 4.9, 4.8, 4.7, 6.0}));
   EXPECT_FALSE(suggestion_for({5.0, 6.0, 7.0}));
 }
 
-TEST(LearningRateSearch, RisesInEqualRatios) {
-  const auto trials = search_senses({.lowest = 1e-4, .highest = 1e-2, .steps = 21}).trials;
+TEST(LearningRateSearch, SpacesLearningRatesEvenlyOnALogScale) {
+  const auto trials = search_senses({.min_lr = 1e-4, .max_lr = 1e-2, .steps = 21}).trials;
   ASSERT_EQ(trials.size(), 21);
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    EXPECT_NEAR(trials[i].learning_rate, 1e-4 * std::pow(10.0, static_cast<double>(i) / 10), 1e-12);
+    EXPECT_NEAR(trials[i].lr, 1e-4 * std::pow(10.0, static_cast<double>(i) / 10), 1e-12);
   }
 }
 
-TEST(LearningRateSearch, EndsWhereTheLossLeavesItsLowest) {
-  const auto found = search_senses({.lowest = 1e-4, .highest = 1e6, .steps = 200});
+TEST(LearningRateSearch, StopsWhenTheLossDiverges) {
+  const auto found = search_senses({.min_lr = 1e-4, .max_lr = 1e6, .steps = 200});
   EXPECT_LT(found.trials.size(), 200);
   ASSERT_TRUE(found.suggestion);
   EXPECT_LT(*found.suggestion, 1.0);
   for (const auto& trial : found.trials) EXPECT_TRUE(std::isfinite(trial.loss));
 }
 
-TEST(LearningRateSearch, OfTheSameSeedIsTheSame) {
-  const LearningRateRange range{.lowest = 1e-3, .highest = 1e-1, .steps = 10};
+TEST(LearningRateSearch, IsReproducible) {
+  const LearningRateRange range{.min_lr = 1e-3, .max_lr = 1e-1, .steps = 10};
   EXPECT_EQ(search_senses(range).smoothed, search_senses(range).smoothed);
 }
 
-TEST(LearningRateSearch, SuggestsWhatLearnsMoreThanFarLowerOrHigherRates) {
+TEST(LearningRateSearch, SuggestionBeatsMuchLowerAndHigherLearningRates) {
   const double suggested = search_senses({}).suggestion.value();
   const auto loss_at = [](double lr) {
     auto recipe = small_recipe("senses", 40);
@@ -75,16 +76,16 @@ TEST(LearningRateSearch, SuggestsWhatLearnsMoreThanFarLowerOrHigherRates) {
   EXPECT_LT(loss, loss_at(suggested * 100));
 }
 
-TEST(LearningRateSearch, StopsWhenAsked) {
-  int asked = 0;
-  EXPECT_EQ(search_senses({}, [&] { return ++asked == 5; }).trials.size(), 5);
+TEST(LearningRateSearch, StopsOnRequest) {
+  int calls = 0;
+  EXPECT_EQ(search_senses({}, [&] { return ++calls == 5; }).trials.size(), 5);
 }
 
 TEST(LearningRateSearchErrors, NameTheRange) {
-  for (const auto& range : {LearningRateRange{.lowest = 0.0}, LearningRateRange{.lowest = 2.0},
+  for (const auto& range : {LearningRateRange{.min_lr = 0.0}, LearningRateRange{.min_lr = 2.0},
                             LearningRateRange{.steps = 1}}) {
     EXPECT_THAT([&] { search_senses(range); },
-                throws<c10::ValueError>("expected 0 < lowest < highest and at least 2 steps"));
+                throws<c10::ValueError>("expected 0 < min_lr < max_lr and at least 2 steps"));
   }
 }
 

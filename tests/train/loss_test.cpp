@@ -26,7 +26,7 @@ double loss_by_loop(const torch::Tensor& logits, const torch::Tensor& targets, d
   return loss;
 }
 
-TEST(Loss, EqualsALoopWithAndWithoutSmoothing) {
+TEST(Loss, EqualsALoopWithAndWithoutLabelSmoothing) {
   seed_afresh();
   for (const double smoothing : {0.0, 0.1, 0.9}) {
     for (const auto& shape : {std::vector<int64_t>{3, 4}, std::vector<int64_t>{6}}) {
@@ -41,7 +41,7 @@ TEST(Loss, EqualsALoopWithAndWithoutSmoothing) {
   }
 }
 
-TEST(Loss, IsSummedInFloat32WhateverTheLogitsAre) {
+TEST(Loss, IsSummedInFloat32ForAllDtypes) {
   const auto logits = torch::zeros({5000, 2}, torch::kBFloat16);
   const auto loss = summed_loss(logits, torch::zeros({5000}, torch::kLong));
   EXPECT_EQ(loss.scalar_type(), torch::kFloat);
@@ -50,7 +50,7 @@ TEST(Loss, IsSummedInFloat32WhateverTheLogitsAre) {
   EXPECT_EQ(exact.scalar_type(), torch::kDouble);
 }
 
-TEST(Loss, CountsTheTargetsThatAreNotIgnored) {
+TEST(Loss, CountsTargetsThatAreNotIgnored) {
   const auto targets = torch::tensor({1, 0, 3, 2}, torch::kLong).view({2, 2});
   targets[1][0] = kIgnored;
   EXPECT_EQ(counted_targets(Batch{targets, targets}), 3);

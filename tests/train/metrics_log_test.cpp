@@ -34,39 +34,39 @@ class MetricsLogTest : public testing::Test {
   std::filesystem::path path_ = directory_ / "metrics.jsonl";
 };
 
-TEST_F(MetricsLogTest, EachReportIsALineThatIsThereAtOnce) {
+TEST_F(MetricsLogTest, WritesEachReportAsALineImmediately) {
   MetricsLog log(path_);
   log.on_progress(Progress{3, 0.5, 0.25, 2.0, 8.0, 1024.0, 4096, 1});
   EXPECT_EQ(lines().back(), (json{{"step", 3},
-                                  {"loss", 0.5},
-                                  {"learning_rate", 0.25},
-                                  {"gradient_norm", 2.0},
+                                  {"train_loss", 0.5},
+                                  {"lr", 0.25},
+                                  {"grad_norm", 2.0},
                                   {"seconds", 8.0},
                                   {"tokens_per_second", 1024.0},
-                                  {"memory", 4096},
-                                  {"skipped", 1}}));
+                                  {"peak_memory", 4096},
+                                  {"skipped_steps", 1}}));
   log.on_progress(Progress{.step = 4, .accuracy = 0.75});
   EXPECT_EQ(lines().back().at("accuracy"), 0.75);
   log.on_evaluation(3, Evaluation{0.25, 1.0, 7});
   EXPECT_EQ(lines().back(),
             (json{{"step", 3}, {"val_loss", 0.25}, {"val_targets", 7}, {"val_accuracy", 1.0}}));
-  EXPECT_THAT(read_bytes(path_), testing::StartsWith("{\"step\":3,\"loss\":0.5,"));
+  EXPECT_THAT(read_bytes(path_), testing::StartsWith("{\"step\":3,\"train_loss\":0.5,"));
 }
 
-TEST_F(MetricsLogTest, WhatIsNotFiniteIsNull) {
+TEST_F(MetricsLogTest, WritesNonFiniteNumbersAsNull) {
   MetricsLog log(path_);
   log.on_progress(Progress{.step = 1, .train_loss = NAN, .grad_norm = INFINITY});
-  EXPECT_TRUE(lines().back().at("loss").is_null());
-  EXPECT_TRUE(lines().back().at("gradient_norm").is_null());
+  EXPECT_TRUE(lines().back().at("train_loss").is_null());
+  EXPECT_TRUE(lines().back().at("grad_norm").is_null());
 }
 
-TEST_F(MetricsLogTest, ANewRunBeginsAnew) {
+TEST_F(MetricsLogTest, NewRunTruncatesTheFile) {
   replace_file(path_, "{\"step\":1}\n");
   MetricsLog log(path_);
   EXPECT_EQ(read_bytes(path_), "");
 }
 
-TEST_F(MetricsLogTest, AResumedRunKeepsTheLinesBeforeIt) {
+TEST_F(MetricsLogTest, ResumedRunKeepsEarlierLines) {
   {
     MetricsLog log(path_);
     for (int64_t step = 10; step <= 40; step += 10) log.on_progress(Progress{.step = step});
@@ -76,27 +76,27 @@ TEST_F(MetricsLogTest, AResumedRunKeepsTheLinesBeforeIt) {
   MetricsLog log(path_, 20);
   log.on_progress(Progress{.step = 30, .train_loss = 7.0});
   EXPECT_THAT(steps(), testing::ElementsAre(10, 20, 20, 30));
-  EXPECT_EQ(lines().back().at("loss"), 7.0);
+  EXPECT_EQ(lines().back().at("train_loss"), 7.0);
   EXPECT_EQ(read_bytes(path_).substr(0, before.find('\n')), before.substr(0, before.find('\n')));
 }
 
-TEST_F(MetricsLogTest, AResumedRunDropsWhatWasTorn) {
-  for (const auto* torn :
+TEST_F(MetricsLogTest, ResumedRunDropsIncompleteLines) {
+  for (const auto* incomplete :
        {"{\"step\":2,\"lo", "{\"step\":2", "{", "{\"step\":\"two\"}\n", "\n", "[2]"}) {
-    replace_file(path_, std::string("{\"step\":1}\n") + torn);
+    replace_file(path_, std::string("{\"step\":1}\n") + incomplete);
     MetricsLog log(path_, 5);
     log.on_progress(Progress{.step = 6});
-    EXPECT_THAT(steps(), testing::ElementsAre(1, 6)) << torn;
+    EXPECT_THAT(steps(), testing::ElementsAre(1, 6)) << incomplete;
   }
 }
 
-TEST_F(MetricsLogTest, AResumedRunWhoseFileIsGoneBeginsOne) {
+TEST_F(MetricsLogTest, ResumedRunCreatesAMissingFile) {
   MetricsLog log(path_, 5);
   log.on_progress(Progress{.step = 6});
   EXPECT_THAT(steps(), testing::ElementsAre(6));
 }
 
-TEST_F(MetricsLogTest, SaysWhichFileItCannotWrite) {
+TEST_F(MetricsLogTest, NamesAFileThatCannotBeWritten) {
   EXPECT_THAT([] { MetricsLog("/proc/no/such/place"); },
               throws<std::runtime_error>("/proc/no/such/place: cannot be written: No such file"));
   MetricsLog full("/dev/full");

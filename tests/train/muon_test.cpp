@@ -29,7 +29,7 @@ torch::Tensor well_conditioned(int64_t rows, int64_t columns) {
   return (u * (0.2 + torch::rand_like(s))).mm(vh);
 }
 
-TEST(Muon, BringsAllSingularValuesNearOneAndKeepsTheVectors) {
+TEST(Muon, NewtonSchulzKeepsSingularVectorsAndBringsValuesNearOne) {
   seed_afresh();
   for (int i = 0; i < 20; ++i) {
     const auto matrix = well_conditioned(draw(1, 20), draw(1, 20));
@@ -42,13 +42,13 @@ TEST(Muon, BringsAllSingularValuesNearOneAndKeepsTheVectors) {
   }
 }
 
-TEST(Muon, TurnsATallMatrixAsItTurnsAWideOne) {
+TEST(Muon, NewtonSchulzCommutesWithTransposition) {
   seed_afresh();
   const auto tall = torch::randn({9, 4});
   EXPECT_TRUE(newton_schulz(tall).t().equal(newton_schulz(tall.t())));
 }
 
-TEST(Muon, LeavesZerosZero) {
+TEST(Muon, NewtonSchulzKeepsZeros) {
   EXPECT_TRUE(newton_schulz(torch::zeros({3, 2})).eq(0).all().item<bool>());
 }
 
@@ -63,7 +63,7 @@ struct OneMatrix {
   Muon optimizer;
 };
 
-TEST(Muon, ItsFirstStepIsTheOrthogonalizedGradientAsLongAsAdamWs) {
+TEST(Muon, FirstUpdateIsTheOrthogonalizedGradientWithAdamWsRms) {
   seed_afresh();
   const auto gradient = well_conditioned(8, 32);
   TrainingConfig config;
@@ -78,7 +78,7 @@ TEST(Muon, ItsFirstStepIsTheOrthogonalizedGradientAsLongAsAdamWs) {
   EXPECT_NEAR(root_mean_square / 0.01, 0.2, 0.06);
 }
 
-TEST(Muon, DecaysTheWeightByTheLearningRateAlone) {
+TEST(Muon, WeightDecayIsDecoupled) {
   TrainingConfig config;
   config.weight_decay = 0.5;
   OneMatrix one(torch::zeros({3, 2}), config);
@@ -87,7 +87,7 @@ TEST(Muon, DecaysTheWeightByTheLearningRateAlone) {
   EXPECT_TRUE(close(one.linear->weight, before * (1.0 - 0.1 * 0.5), 1e-7));
 }
 
-TEST(Muon, LeavesMatricesWithoutAGradientAlone) {
+TEST(Muon, DoesNotChangeMatricesWithoutGradient) {
   OneMatrix one(torch::ones({2, 2}));
   one.optimizer.zero_grad();
   EXPECT_FALSE(one.linear->weight.grad().defined());
@@ -96,10 +96,10 @@ TEST(Muon, LeavesMatricesWithoutAGradientAlone) {
   EXPECT_TRUE(one.linear->weight.equal(before));
 }
 
-TEST(Muon, TakesNothingButMatrices) {
+TEST(Muon, ThrowsForOtherThanMatrices) {
   const torch::nn::Linear linear(2, 3);
   EXPECT_THAT([&] { Muon(trainable_parameters(*linear), TrainingConfig{}); },
-              throws<c10::ValueError>("Muon takes matrices, found bias [3]"));
+              throws<c10::ValueError>("Muon: expected matrices, found bias [3]"));
 }
 
 }  // namespace

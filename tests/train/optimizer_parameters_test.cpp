@@ -23,12 +23,12 @@ std::unique_ptr<Optimizer> make(OptimizerKind kind, const torch::nn::Module& mod
   return make_optimizer(module, config);
 }
 
-/// The parameters of which Muon keeps `kept` = "momentum_buffer", or AdamW "exp_avg".
-std::vector<std::string> holding(const std::string& kept, const Optimizer& optimizer) {
+/// Names of the parameters with a state `key`: "momentum_buffer" of Muon, "exp_avg" of AdamW.
+std::vector<std::string> with_state(const std::string& key, Optimizer& optimizer) {
   std::vector<std::string> names;
   for (const auto& item : optimizer.state()) {
     const auto slash = item.first.find('/');
-    if (item.first.substr(slash + 1) == kept) names.push_back(item.first.substr(0, slash));
+    if (item.first.substr(slash + 1) == key) names.push_back(item.first.substr(0, slash));
   }
   return names;
 }
@@ -46,13 +46,13 @@ std::vector<std::string> matrices_of_block(const std::string& block) {
 class EachTying : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Optimizers, EachTying, testing::Bool());
 
-TEST_P(EachTying, MuonTakesTheHiddenMatricesOfALanguageModelAndAdamWTheRest) {
+TEST_P(EachTying, MuonGetsTheHiddenMatricesOfALanguageModelAndAdamWTheRest) {
   const LanguageModel model(LanguageModelConfig{
       .vocab_size = 5, .max_seq_len = 4, .tie_embeddings = GetParam(), .stack = one_layer()});
   const auto optimizer = make(OptimizerKind::muon, *model);
-  const auto muons = holding("momentum_buffer", *optimizer);
+  const auto muons = with_state("momentum_buffer", *optimizer);
   EXPECT_THAT(muons, ElementsAreArray(matrices_of_block("decoder.blocks.0")));
-  const auto adamws = holding("exp_avg", *optimizer);
+  const auto adamws = with_state("exp_avg", *optimizer);
   EXPECT_THAT(adamws, AllOf(Contains("embedding.token.weight"), Contains("decoder.norm.weight"),
                             Contains("embedding.position.weight"),
                             Contains("decoder.blocks.0.attention.qkv.bias")));
@@ -60,13 +60,13 @@ TEST_P(EachTying, MuonTakesTheHiddenMatricesOfALanguageModelAndAdamWTheRest) {
   EXPECT_EQ(muons.size() + adamws.size(), model->parameters().size());
 }
 
-TEST_P(EachTying, MuonTakesTheHiddenMatricesOfASeq2Seq) {
+TEST_P(EachTying, MuonGetsTheHiddenMatricesOfASeq2Seq) {
   const Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 5,
                                     .target_vocab_size = 6,
                                     .max_seq_len = 4,
                                     .tie_embeddings = GetParam(),
                                     .stack = one_layer()});
-  EXPECT_THAT(holding("momentum_buffer", *make(OptimizerKind::muon, *model)),
+  EXPECT_THAT(with_state("momentum_buffer", *make(OptimizerKind::muon, *model)),
               ElementsAre("transformer.decoder.blocks.0.attention.out.weight",
                           "transformer.decoder.blocks.0.attention.qkv.weight",
                           "transformer.decoder.blocks.0.cross_attention.out.weight",
@@ -79,22 +79,22 @@ TEST_P(EachTying, MuonTakesTheHiddenMatricesOfASeq2Seq) {
                           "transformer.encoder.blocks.0.feed_forward.up.weight"));
 }
 
-TEST(Optimizer, MuonTakesTheHiddenMatricesOfASequenceClassifier) {
+TEST(Optimizer, MuonGetsTheHiddenMatricesOfASequenceClassifier) {
   const SequenceClassifier model(SequenceClassifierConfig{
       .vocab_size = 5, .num_classes = 3, .max_seq_len = 4, .stack = one_layer()});
   const auto optimizer = make(OptimizerKind::muon, *model);
-  EXPECT_THAT(holding("momentum_buffer", *optimizer),
+  EXPECT_THAT(with_state("momentum_buffer", *optimizer),
               ElementsAreArray(matrices_of_block("encoder.blocks.0")));
-  EXPECT_THAT(holding("exp_avg", *optimizer), Contains("head.weight"));
+  EXPECT_THAT(with_state("exp_avg", *optimizer), Contains("head.weight"));
 }
 
-TEST(Optimizer, MuonTakesEachExpertsMatricesAndTheRouterButNoTableOfDistances) {
+TEST(Optimizer, MuonGetsExpertsAndRouterButNotRelativeBiases) {
   auto stack = one_layer();
   stack.num_experts = 2;
   stack.positions = PositionScheme::relative;
   const LanguageModel model(LanguageModelConfig{.vocab_size = 5, .max_seq_len = 4, .stack = stack});
   EXPECT_THAT(
-      holding("momentum_buffer", *make(OptimizerKind::muon, *model)),
+      with_state("momentum_buffer", *make(OptimizerKind::muon, *model)),
       ElementsAre("decoder.blocks.0.attention.out.weight", "decoder.blocks.0.attention.qkv.weight",
                   "decoder.blocks.0.feed_forward.experts.0.down.weight",
                   "decoder.blocks.0.feed_forward.experts.0.up.weight",
@@ -103,12 +103,12 @@ TEST(Optimizer, MuonTakesEachExpertsMatricesAndTheRouterButNoTableOfDistances) {
                   "decoder.blocks.0.feed_forward.router.weight"));
 }
 
-TEST(Optimizer, AdamWTakesAllParameters) {
+TEST(Optimizer, AdamWGetsAllParameters) {
   const LanguageModel model(
       LanguageModelConfig{.vocab_size = 5, .max_seq_len = 4, .stack = one_layer()});
   const auto optimizer = make(OptimizerKind::adamw, *model);
-  EXPECT_THAT(holding("momentum_buffer", *optimizer), IsEmpty());
-  EXPECT_EQ(holding("exp_avg", *optimizer).size(), model->parameters().size());
+  EXPECT_THAT(with_state("momentum_buffer", *optimizer), IsEmpty());
+  EXPECT_EQ(with_state("exp_avg", *optimizer).size(), model->parameters().size());
   EXPECT_EQ(optimizer->state().size(), 3 * model->parameters().size());
 }
 
@@ -116,7 +116,7 @@ class EachOptimizer : public testing::TestWithParam<OptimizerKind> {};
 INSTANTIATE_TEST_SUITE_P(Optimizers, EachOptimizer,
                          testing::Values(OptimizerKind::adamw, OptimizerKind::muon));
 
-TEST_P(EachOptimizer, LeavesFrozenParametersAsTheyAre) {
+TEST_P(EachOptimizer, DoesNotChangeFrozenParameters) {
   LanguageModel model(LanguageModelConfig{.vocab_size = 5, .max_seq_len = 4, .stack = one_layer()});
   freeze(*model->decoder);
   const auto frozen = model->decoder->parameters();

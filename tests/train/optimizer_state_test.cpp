@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
     Optimizers, OptimizerState,
     testing::Combine(testing::Values(OptimizerKind::adamw, OptimizerKind::muon), testing::Bool()));
 
-TEST_P(OptimizerState, ContinuesBitForBitInAnotherOptimizerAndWouldNotWithoutIt) {
+TEST_P(OptimizerState, ContinuesBitwiseAfterLoadState) {
   const auto seed = seed_afresh();
   const auto optimizer = make(model_);
   make_steps(model_, *optimizer, seed);
@@ -80,7 +80,7 @@ TEST_P(OptimizerState, ContinuesBitForBitInAnotherOptimizerAndWouldNotWithoutIt)
   EXPECT_FALSE(equal_parameters(forgetful, model_));
 }
 
-TEST_P(OptimizerState, IsViewsAndLoadsACopy) {
+TEST_P(OptimizerState, StateReturnsViewsAndLoadStateCopies) {
   const auto optimizer = make(model_);
   const auto views = optimizer->state();
   const auto before = copied(views);
@@ -92,7 +92,7 @@ TEST_P(OptimizerState, IsViewsAndLoadsACopy) {
   EXPECT_FALSE(views.at(name).is_alias_of(before.at(name)));
 }
 
-TEST_P(OptimizerState, ThatDoesNotFitIsRefusedWithAllDifferencesAndNothingIsChanged) {
+TEST_P(OptimizerState, LoadStateListsAllDifferencesAndChangesNothing) {
   const auto optimizer = make(model_);
   make_steps(model_, *optimizer, seed_afresh());
   const auto before = copied(optimizer->state());

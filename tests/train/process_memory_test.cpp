@@ -17,7 +17,7 @@ int64_t memory_now() {
   return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-TEST(PeakMemory, IsWhatWasHeldAtMost) {
+TEST(PeakMemory, IsTheMaximumSoFar) {
   constexpr std::size_t kBytes = std::size_t{256} << 20;
   constexpr int64_t kSlack = 8 << 20;  // the kernel sums up the counts of each core now and then
   auto held = std::make_unique<char[]>(kBytes);

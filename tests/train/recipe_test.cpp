@@ -26,19 +26,19 @@ class RecipeFile : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(RecipeFile, RoundTripsEveryTasksDefaults) {
+TEST_F(RecipeFile, RoundTripsTheDefaultsOfEveryTask) {
   for (const auto& task : tasks()) {
     EXPECT_EQ(to_toml(read(to_toml(task.defaults))), to_toml(task.defaults)) << task.name;
   }
 }
 
-TEST_F(RecipeFile, RoundTripsValuesThatAreNoDefaults) {
+TEST_F(RecipeFile, RoundTripsOtherValuesThanDefaults) {
   Recipe recipe;
   recipe.text = "a \"quoted\" \\ path\n";
   std::get<LanguageModelConfig>(recipe.model).tie_embeddings = false;
   recipe.stack().positions = PositionScheme::sinusoidal;
   recipe.stack().norm_order = NormOrder::post;
-  recipe.training.lr = 0.1 + 0.2;  // needs all 17 digits
+  recipe.training.lr = 0.1 + 0.2;  // needs 17 digits
   recipe.training.optimizer = OptimizerKind::muon;
   recipe.training.schedule = ScheduleKind::wsd;
   recipe.training.seed = 9007199254740993;
@@ -53,7 +53,7 @@ TEST_F(RecipeFile, RoundTripsValuesThatAreNoDefaults) {
   EXPECT_EQ(again.training.seed, recipe.training.seed);
 }
 
-/// Changes every value that the recipe's model has, of whatever type.
+/// Changes every value of the recipe's model.
 void change_all(Recipe& recipe) {
   for (const auto& field : recipe_fields()) {
     if (std::string(field.section) != "model") continue;
@@ -72,7 +72,7 @@ void change_all(Recipe& recipe) {
   }
 }
 
-TEST_F(RecipeFile, RoundTripsEveryValueOfAModelOfEachKind) {
+TEST_F(RecipeFile, RoundTripsEveryValueOfEveryKindOfModel) {
   for (const auto& model :
        {ModelConfig(LanguageModelConfig()), ModelConfig(SequenceClassifierConfig()),
         ModelConfig(Seq2SeqConfig())}) {
@@ -89,52 +89,53 @@ TEST_F(RecipeFile, RoundTripsEveryValueOfAModelOfEachKind) {
   }
 }
 
-TEST_F(RecipeFile, NamesTheKindsForAnUnknownOneAndTheKindThatLacksAValue) {
+TEST_F(RecipeFile, ErrorsListTheKindsOfModels) {
   EXPECT_THAT(reading("[model]\nkind = 'rnn'\n"),
               ThrowsMessage<InputError>(HasSubstr("model.kind: expected one of language_model, "
                                                   "sequence_classifier, seq2seq, found 'rnn'")));
   EXPECT_THAT(
       reading("[model]\npooling = 'max'\n"),
-      ThrowsMessage<InputError>(HasSubstr("model.pooling: a language_model has no such value")));
+      ThrowsMessage<InputError>(HasSubstr("model.pooling: not a value of a language_model")));
   EXPECT_EQ(std::get<SequenceClassifierConfig>(
                 read("[model]\nkind = 'sequence_classifier'\npooling = 'max'\n").model)
                 .pooling,
             Pooling::max);
 }
 
-TEST_F(RecipeFile, KeepsWhatItDoesNotName) {
-  const auto recipe = read("[model]\nlayers = 7\n");
+TEST_F(RecipeFile, KeepsOtherValuesOfTheBase) {
+  const auto recipe = read("[model]\nnum_layers = 7\n");
   EXPECT_EQ(recipe.stack().num_layers, 7);
   EXPECT_EQ(recipe.stack().embed_dim, Recipe{}.stack().embed_dim);
 }
 
-TEST_F(RecipeFile, WholeNumbersMayStandForRealOnes) {
+TEST_F(RecipeFile, AcceptsIntegersForFloats) {
   EXPECT_EQ(read("[training]\nlr = 1\n").training.lr, 1.0);
 }
 
-TEST_F(RecipeFile, NamesTheNearestKeyForAnUnknownOne) {
-  EXPECT_THAT(reading("[model]\nlayer = 2\n"),
-              ThrowsMessage<InputError>(HasSubstr("unknown key 'model.layer'; did you mean "
+TEST_F(RecipeFile, SuggestsTheNearestKey) {
+  EXPECT_THAT(reading("[model]\nnum_layer = 2\n"),
+              ThrowsMessage<InputError>(HasSubstr("unknown key 'model.num_layer'; did you mean "
                                                   "'model.num_layers'?")));
   EXPECT_THAT(reading("tsk = 'senses'\n"), ThrowsMessage<InputError>(HasSubstr("'task'")));
 }
 
-TEST_F(RecipeFile, NamesWhatItFoundAndExpected) {
-  EXPECT_THAT(reading("[model]\nlayers = 'two'\n"),
-              ThrowsMessage<InputError>(HasSubstr("model.num_layers: expected a whole number")));
-  EXPECT_THAT(reading("[model]\nlayers = 2.5\n"),
+TEST_F(RecipeFile, ErrorsNameFoundAndExpectedValue) {
+  EXPECT_THAT(reading("[model]\nnum_layers = 'two'\n"),
+              ThrowsMessage<InputError>(HasSubstr("model.num_layers: expected an integer")));
+  EXPECT_THAT(reading("[model]\nnum_layers = 2.5\n"),
               ThrowsMessage<InputError>(HasSubstr("found 2.5")));
-  EXPECT_THAT(reading("[model]\ntied = 1\n"),
+  EXPECT_THAT(reading("[model]\ntie_embeddings = 1\n"),
               ThrowsMessage<InputError>(HasSubstr("true or false")));
   EXPECT_THAT(reading("[model]\npositions = 'rotten'\n"),
               ThrowsMessage<InputError>(
                   HasSubstr("one of none, learned, sinusoidal, rotary, alibi, relative")));
-  EXPECT_THAT(reading("[model]\nlayers = [1]\n"), ThrowsMessage<InputError>(HasSubstr("an array")));
+  EXPECT_THAT(reading("[model]\nnum_layers = [1]\n"),
+              ThrowsMessage<InputError>(HasSubstr("an array")));
   EXPECT_THAT(reading("model = 3\n"), ThrowsMessage<InputError>(HasSubstr("unknown key 'model'")));
-  EXPECT_THAT(reading("layers = = 3\n"), ThrowsMessage<InputError>(HasSubstr("not TOML")));
+  EXPECT_THAT(reading("layers = = 3\n"), ThrowsMessage<InputError>(HasSubstr("invalid TOML")));
 }
 
-TEST(Recipe, ChecksNameTheValueAndItsBounds) {
+TEST(Recipe, CheckNamesKeyValueAndRange) {
   const auto checking = [](auto change) {
     return [=] {
       Recipe recipe;
@@ -144,23 +145,25 @@ TEST(Recipe, ChecksNameTheValueAndItsBounds) {
   };
   EXPECT_NO_THROW(check_recipe(Recipe{}));
   EXPECT_THAT(checking([](Recipe& r) { r.stack().embed_dim = 10, r.stack().num_heads = 3; }),
-              ThrowsMessage<InputError>("embed_dim (10) must be divisible by heads (3)"));
+              ThrowsMessage<InputError>("embed_dim (10) must be divisible by num_heads (3)"));
   EXPECT_THAT(checking([](Recipe& r) { r.stack().num_layers = -1; }),
-              ThrowsMessage<InputError>("layers (-1) must be between 0 and 1000"));
+              ThrowsMessage<InputError>("num_layers is -1, expected a value between 0 and 1000"));
   EXPECT_THAT(checking([](Recipe& r) { r.stack().dropout = 1.5; }),
-              ThrowsMessage<InputError>("dropout (1.5) must be between 0 and 0.99"));
+              ThrowsMessage<InputError>("dropout is 1.5, expected a value between 0 and 0.99"));
   EXPECT_THROW(checking([](Recipe& r) { r.training.lr = NAN; })(), InputError);
   EXPECT_THAT(checking([](Recipe& r) { r.training.momentum = 1.0; }),
-              ThrowsMessage<InputError>("momentum (1) must be between 0 and 0.9999999"));
-  EXPECT_THAT(checking([](Recipe& r) { r.training.cooldown_fraction = 1.5; }),
-              ThrowsMessage<InputError>("cooldown (1.5) must be between 0 and 1"));
+              ThrowsMessage<InputError>("momentum is 1, expected a value between 0 and 0.9999999"));
+  EXPECT_THAT(
+      checking([](Recipe& r) { r.training.cooldown_fraction = 1.5; }),
+      ThrowsMessage<InputError>("cooldown_fraction is 1.5, expected a value between 0 and 1"));
   EXPECT_THROW(checking([](Recipe& r) { r.training.max_steps = 0; })(), InputError);
 }
 
-TEST(Recipe, EveryFieldHasHelpAndAUniqueKey) {
+TEST(Recipe, EveryFieldHasHelpGroupAndAUniqueKey) {
   std::set<std::string> keys;
   for (const auto& field : recipe_fields()) {
     EXPECT_STRNE(field.help, "");
+    EXPECT_STRNE(field.group, "");
     EXPECT_TRUE(keys.insert(field.key).second) << field.key;
   }
 }

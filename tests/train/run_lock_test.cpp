@@ -1,7 +1,7 @@
 #include "train/run_lock.h"
 
 #include "attend/input_error.h"
-#include "attend/train/run.h"
+#include "attend/train/run_directory.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
 
@@ -34,7 +34,7 @@ int can_lock(const std::filesystem::path& directory) {
   }
 }
 
-TEST(RunLock, IsHeldByOneAtATime) {
+TEST(RunLock, IsExclusive) {
   const TemporaryDirectory directory;
   {
     const RunLock lock(directory.path());
@@ -77,7 +77,7 @@ class Holder {
   pid_t process_;
 };
 
-TEST(RunLock, OfAProcessThatWasKilledIsFree) {
+TEST(RunLock, IsReleasedWhenTheProcessIsKilled) {
   const TemporaryDirectory directory;
   {
     const Holder holder(directory.path());
@@ -92,14 +92,14 @@ TEST(RunLock, NamesADirectoryThatCannotBeWritten) {
               throws<InputError>("/proc/no/such/place cannot be written: No such file"));
 }
 
-using LockedRun = RunDirectory;
+using LockedRun = RunDirectoryTest;
 
 TEST_F(LockedRun, IsNotOverwrittenWhileAnotherProcessWritesToIt) {
   train_for(4);
   finish();
-  lock_.reset();
+  run_.reset();
   const Holder holder(path_);
-  EXPECT_THAT([&] { create_run(path_, recipe_, *task_, true); },
+  EXPECT_THAT([&] { RunDirectory::create(path_, run_content(recipe_, *task_), true); },
               throws<InputError>("is writing to this run"));
   EXPECT_TRUE(std::filesystem::exists(path_ / RunFiles::model)) << "nothing was moved";
 }

@@ -20,7 +20,7 @@ std::multiset<int64_t> each_once(int64_t count) {
   return numbers_of(torch::arange(count));
 }
 
-TEST(Sampler, GivesEachRowOnceAnEpochInAnotherOrderEachTime) {
+TEST(Sampler, VisitsEachRowOncePerEpochInANewOrder) {
   Sampler sampler(seed_afresh());
   const auto first = sampler.rows(50, 50);
   const auto second = sampler.rows(50, 50);
@@ -29,7 +29,7 @@ TEST(Sampler, GivesEachRowOnceAnEpochInAnotherOrderEachTime) {
   EXPECT_FALSE(first.equal(second));
 }
 
-TEST(Sampler, EpochsEndWithinABatchToo) {
+TEST(Sampler, EpochsMayEndWithinABatch) {
   Sampler whole(3);
   Sampler parts(3);
   const auto expected = torch::cat({whole.rows(7, 7), whole.rows(7, 7), whole.rows(7, 7)});
@@ -37,7 +37,7 @@ TEST(Sampler, EpochsEndWithinABatchToo) {
   EXPECT_EQ(numbers_of(expected.narrow(0, 7, 7)), each_once(7));
 }
 
-TEST(Sampler, ItsStateInMidEpochIsAllThatMatters) {
+TEST(Sampler, StateInMidEpochIsComplete) {
   seed_afresh();
   for (const int64_t taken : {int64_t{0}, draw(1, 9), int64_t{10}, draw(11, 40)}) {
     Sampler sampler(5);
@@ -55,7 +55,7 @@ TEST(Sampler, ItsStateInMidEpochIsAllThatMatters) {
   }
 }
 
-TEST(Sampler, NumbersBelowABoundAreEquallyFrequent) {
+TEST(Sampler, BelowIsUniform) {
   Sampler sampler(seed_afresh());
   std::vector<int> counts(6);
   for (int i = 0; i < 6000; ++i) ++counts.at(static_cast<std::size_t>(sampler.below(6)));
@@ -63,18 +63,19 @@ TEST(Sampler, NumbersBelowABoundAreEquallyFrequent) {
   EXPECT_THAT(counts, testing::Each(testing::AllOf(testing::Gt(827), testing::Lt(1173))));
 }
 
-TEST(Sampler, AStateThatIsNoneIsRefused) {
+TEST(Sampler, ThrowsForAnInvalidState) {
   Sampler sampler(1);
   sampler.rows(5, 2);
   for (const auto* missing : {"generator", "order", "next"}) {
     auto state = sampler.state();
     state.erase(missing);
     EXPECT_THAT([&] { sampler.load_state(state); },
-                throws<InputError>((std::string("lacks '") + missing + "'").c_str()));
+                throws<InputError>((std::string("no valid '") + missing + "'").c_str()));
   }
   auto state = sampler.state();
   state["next"] = torch::tensor(6, torch::kLong);
-  EXPECT_THAT([&] { sampler.load_state(state); }, throws<InputError>("at row 6 of 5"));
+  EXPECT_THAT([&] { sampler.load_state(state); },
+              throws<InputError>("at row 6, expected at most 5"));
 }
 
 }  // namespace

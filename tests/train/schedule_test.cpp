@@ -30,7 +30,7 @@ std::vector<double> course(const TrainingConfig& config) {
   return rates;
 }
 
-TEST(Schedule, RisesInALineWhateverComesAfter) {
+TEST(Schedule, WarmUpIsLinear) {
   for (const auto schedule : kAll) {
     const auto rates = course(config_of(schedule));
     EXPECT_DOUBLE_EQ(rates[0], 0.1);
@@ -40,26 +40,26 @@ TEST(Schedule, RisesInALineWhateverComesAfter) {
   }
 }
 
-TEST(Schedule, FallsAlongACosine) {
+TEST(Schedule, CosineDecay) {
   const auto rates = course(config_of(ScheduleKind::cosine));
   EXPECT_NEAR(rates[35], 0.1 + 0.9 * 0.8535533905932737, 1e-12);  // (1 + cos(pi/4)) / 2
   EXPECT_NEAR(rates[60], 0.55, 1e-12);
   EXPECT_EQ(rates[110], 0.1);
 }
 
-TEST(Schedule, FallsInALine) {
+TEST(Schedule, LinearDecay) {
   const auto rates = course(config_of(ScheduleKind::linear));
   EXPECT_NEAR(rates[35], 0.775, 1e-12);
   EXPECT_NEAR(rates[60], 0.55, 1e-12);
   EXPECT_EQ(rates[110], 0.1);
 }
 
-TEST(Schedule, StaysIfItIsConstant) {
+TEST(Schedule, ConstantStays) {
   const auto rates = course(config_of(ScheduleKind::constant));
   for (int64_t step = 10; step < 111; ++step) EXPECT_EQ(rates[step], 1.0);
 }
 
-TEST(Schedule, StaysAndFallsInALineOverTheCooldown) {
+TEST(Schedule, WsdDecaysOverTheCooldown) {
   auto config = config_of(ScheduleKind::wsd);
   config.cooldown_fraction = 20.0 / 111.0;
   const auto rates = course(config);
@@ -69,7 +69,7 @@ TEST(Schedule, StaysAndFallsInALineOverTheCooldown) {
   EXPECT_EQ(rates[110], 0.1);
 }
 
-TEST(Schedule, WithoutACooldownStaysAndWithNothingElseFallsAfterTheWarmUp) {
+TEST(Schedule, WsdWithCooldownFractionsZeroAndOne) {
   auto config = config_of(ScheduleKind::wsd);
   config.cooldown_fraction = 0.0;
   EXPECT_EQ(course(config), course(config_of(ScheduleKind::constant)));
@@ -77,7 +77,7 @@ TEST(Schedule, WithoutACooldownStaysAndWithNothingElseFallsAfterTheWarmUp) {
   EXPECT_EQ(course(config), course(config_of(ScheduleKind::linear)));
 }
 
-TEST(Schedule, TakesNoWarmUpAndOneStep) {
+TEST(Schedule, WorksWithoutWarmUpAndForOneStep) {
   for (const auto schedule : kAll) {
     auto config = config_of(schedule);
     config.warmup_steps = 0;
@@ -90,7 +90,7 @@ TEST(Schedule, TakesNoWarmUpAndOneStep) {
   }
 }
 
-TEST(Schedule, AWarmUpLongerThanTheRunNeverReachesTheHighestRate) {
+TEST(Schedule, WarmUpLongerThanTheRunNeverReachesThePeak) {
   for (const auto schedule : kAll) {
     auto config = config_of(schedule);
     config.warmup_steps = 100;
@@ -99,7 +99,7 @@ TEST(Schedule, AWarmUpLongerThanTheRunNeverReachesTheHighestRate) {
   }
 }
 
-TEST(Schedule, IsNeverAboveTheHighestRateNorBelowZeroAndEndsAtTheLowest) {
+TEST(Schedule, StaysWithinBoundsAndEndsAtTheMinimum) {
   seed_afresh();
   for (int i = 0; i < 500; ++i) {
     TrainingConfig config;

@@ -16,7 +16,7 @@ std::vector<std::string> split(const std::string& words) {
   return {std::istream_iterator<std::string>(stream), std::istream_iterator<std::string>()};
 }
 
-TEST(SensesGrammar, HeldOutSentencesAreNeverTrainedOn) {
+TEST(SensesGrammar, ValidationAndTrainingSentencesDoNotOverlap) {
   const auto sentences = make_sense_sentences();
   std::set<std::string> training;
   for (const auto& sentence : sentences.training) training.insert(sentence.words);

@@ -23,7 +23,7 @@ TEST(SensesTask, TargetsAreTheNextTokensAndTheSense) {
   EXPECT_EQ(batch.answers.sum().item<int64_t>(), 3) << "one answer a sentence";
 }
 
-TEST(SensesTask, ShowsAttentionForHeldOutSentences) {
+TEST(SensesTask, ProbeTextsAreValidationSentences) {
   const auto probes = make_task(kDefaults)->probe_texts();
   ASSERT_EQ(probes.size(), 2U);
   EXPECT_NE(probes[0], probes[1]);
@@ -34,7 +34,7 @@ TEST(SensesTask, ShowsAttentionForHeldOutSentences) {
   }
 }
 
-TEST(SensesTask, ValidationIsWholeWhateverTheBatch) {
+TEST(SensesTask, ValidationDoesNotDependOnTheBatchSize) {
   const auto task = make_task(kDefaults);
   int64_t rows = 0;
   for (const auto& batch : task->validation_batches(7)) rows += batch.tokens.size(0);

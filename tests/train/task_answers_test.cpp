@@ -129,7 +129,7 @@ const std::vector<Solver> kSolvers{{"copy", repeated},
                                    {"balanced-brackets", judged},
                                    {"translation", translated}};
 
-TEST(TaskAnswers, AreRightInTrainingAndInWhatIsHeldOut) {
+TEST(TaskAnswers, AreCorrectInTrainingAndValidationData) {
   for (const auto& solver : kSolvers) {
     const auto task = make_task(find_task(solver.task).defaults);
     Sampler sampler(5);
@@ -151,7 +151,7 @@ TEST(TaskAnswers, EveryTaskOfQuestionsHasASolver) {
   EXPECT_EQ(kSolvers.size() + 3, tasks().size()) << "all but senses, text and labelled lines";
 }
 
-TEST(TaskAnswers, BracketsAreLongerThanAnyThatWereTrainedOn) {
+TEST(TaskAnswers, ValidationBracketsAreLongerThanTrainingBrackets) {
   const auto task = make_task(find_task("balanced-brackets").defaults);
   const auto longest =
       static_cast<std::size_t>(find_task("balanced-brackets").defaults.data.length);

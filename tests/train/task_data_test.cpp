@@ -34,7 +34,7 @@ bool equal_batches(const Batch& one, const Batch& other) {
          equal(one.decoder_tokens, other.decoder_tokens);
 }
 
-TEST_P(EveryTask, TheSameStateOfTheSamplerGivesTheSameBatch) {
+TEST_P(EveryTask, EqualSamplerStatesGiveEqualBatches) {
   Sampler sampler(11);
   task_->training_batch(7, sampler);
   Sampler restored(12);
@@ -46,7 +46,7 @@ TEST_P(EveryTask, TheSameStateOfTheSamplerGivesTheSameBatch) {
   EXPECT_FALSE(equal_batches(task_->training_batch(9, other), batch));
 }
 
-TEST_P(EveryTask, AnotherTaskOfTheSameRecipeIsTheSame) {
+TEST_P(EveryTask, EqualRecipesGiveEqualTasks) {
   const auto again = make_task(recipe_);
   EXPECT_EQ(again->tokenizer().size(), task_->tokenizer().size());
   EXPECT_EQ(again->classes(), task_->classes());
@@ -55,14 +55,14 @@ TEST_P(EveryTask, AnotherTaskOfTheSameRecipeIsTheSame) {
       equal_batches(again->validation_batches(64).front(), task_->validation_batches(64).front()));
 }
 
-TEST_P(EveryTask, WhatIsHeldOutDoesNotDependOnTheSeed) {
+TEST_P(EveryTask, ValidationDataDoesNotDependOnTheSeed) {
   auto other = recipe_;
   other.training.seed = 77;
   EXPECT_TRUE(equal_batches(make_task(other)->validation_batches(64).front(),
                             task_->validation_batches(64).front()));
 }
 
-TEST_P(EveryTask, HeldOutPromptsAreNeverTrainedOn) {
+TEST_P(EveryTask, ValidationAndTrainingPromptsDoNotOverlap) {
   if (!asks()) GTEST_SKIP() << "asks nothing that could be told apart";
   std::set<std::string> held_out;
   for (const auto& batch : task_->validation_batches(100)) {
@@ -78,7 +78,7 @@ TEST_P(EveryTask, HeldOutPromptsAreNeverTrainedOn) {
   }
 }
 
-TEST_P(EveryTask, TheValidationIsWholeWhateverTheBatch) {
+TEST_P(EveryTask, ValidationDoesNotDependOnTheBatchSize) {
   const auto count = [&](int64_t size) {
     int64_t targets = 0;
     for (const auto& batch : task_->validation_batches(size)) {
@@ -90,7 +90,7 @@ TEST_P(EveryTask, TheValidationIsWholeWhateverTheBatch) {
   EXPECT_EQ(count(7), count(64));
 }
 
-TEST_P(EveryTask, ItsModelTakesItsBatches) {
+TEST_P(EveryTask, ModelAcceptsBatches) {
   recipe_.stack().num_layers = 1;
   recipe_.stack().embed_dim = 16;
   auto model = make_model(recipe_, task_->tokenizer().size(), task_->classes().size());

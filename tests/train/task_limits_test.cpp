@@ -19,7 +19,7 @@ struct Extreme {
   int64_t symbols;
 };
 
-/// Whether a task of such data works; if not, it says so before training begins.
+/// True if a task of such data works; otherwise its constructor must throw.
 bool works(Recipe recipe, const Extreme& extreme) {
   const auto reads = [keys = find_task(recipe.task).data_keys](const char* key) {
     return std::find(keys.begin(), keys.end(), key) != keys.end();
@@ -40,7 +40,7 @@ bool works(Recipe recipe, const Extreme& extreme) {
   return true;
 }
 
-TEST(TaskLimits, ExtremesOfTheDataWorkOrAreRefusedBeforeTraining) {
+TEST(TaskLimits, ExtremeDataValuesWorkOrThrowBeforeTraining) {
   for (const auto& task : tasks()) {
     auto recipe = task.defaults;
     if (task.reads_file()) continue;  // has neither length nor symbols
@@ -54,7 +54,7 @@ TEST(TaskLimits, ExtremesOfTheDataWorkOrAreRefusedBeforeTraining) {
   }
 }
 
-TEST(TaskLimits, OfLengthAreWhereTheyAreSaidToBe) {
+TEST(TaskLimits, LengthLimitsAreThoseOfTheMessages) {
   const auto at = [](const char* task, const Extreme& extreme) {
     return works(find_task(task).defaults, extreme);
   };
@@ -84,7 +84,7 @@ TEST(TaskLimits, SumsOfEighteenDigitsDoNotOverflow) {
   }
 }
 
-TEST(TaskLimits, AContextThatIsTooShortIsRefusedAndTheLeastIsNamed) {
+TEST(TaskLimits, TooSmallMaxSeqLenThrowsAndNamesTheMinimum) {
   for (const auto& task : tasks()) {
     if (task.reads_file()) continue;  // its context is any
     auto recipe = task.defaults;
@@ -95,7 +95,7 @@ TEST(TaskLimits, AContextThatIsTooShortIsRefusedAndTheLeastIsNamed) {
     } catch (const InputError& error) {
       message = error.what();
     }
-    ASSERT_THAT(message, testing::StartsWith("context (1) must be at least ")) << task.name;
+    ASSERT_THAT(message, testing::StartsWith("max_seq_len is 1, expected at least ")) << task.name;
     recipe.max_seq_len() = std::stoll(message.substr(message.find("least ") + 6));
     EXPECT_NO_THROW(make_task(recipe)) << task.name;
     --recipe.max_seq_len();
@@ -103,7 +103,7 @@ TEST(TaskLimits, AContextThatIsTooShortIsRefusedAndTheLeastIsNamed) {
   }
 }
 
-TEST(TaskLimits, ThePartThatIsHeldOutIsAsLargeAsAsked) {
+TEST(TaskLimits, ValFractionIsRespected) {
   for (const double share : {0.001, 0.3, 0.999}) {
     auto recipe = find_task("modular-arithmetic").defaults;
     recipe.data.symbols = 11;
@@ -116,7 +116,7 @@ TEST(TaskLimits, ThePartThatIsHeldOutIsAsLargeAsAsked) {
   }
 }
 
-TEST(TaskLimits, ATextOfOneLineWithoutAnEndHasASampleToo) {
+TEST(TaskLimits, TextWithoutLineBreakHasASample) {
   const TemporaryDirectory directory;
   auto recipe = recipe_with_text(find_task("text"), directory.path());
   replace_file(recipe.text, std::string(2000, 'a') + "b");

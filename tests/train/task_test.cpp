@@ -12,7 +12,7 @@ namespace {
 
 using testing::IsSupersetOf;
 
-TEST(Tasks, EachIsFoundByItsNameAndItsDefaultsNameIt) {
+TEST(Tasks, AreFoundByName) {
   for (const auto& task : tasks()) {
     EXPECT_STREQ(find_task(task.name).name, task.name);
     EXPECT_EQ(task.defaults.task, task.name);
@@ -21,14 +21,14 @@ TEST(Tasks, EachIsFoundByItsNameAndItsDefaultsNameIt) {
   }
 }
 
-TEST(Tasks, AnUnknownNameSuggestsTheNearest) {
+TEST(Tasks, UnknownNameSuggestsTheNearest) {
   EXPECT_THAT([] { find_task("sense"); },
-              throws<InputError>("unknown task 'sense'; there are: senses, "
+              throws<InputError>("unknown task 'sense', expected one of senses, "
                                  "copy, reverse, "));
   EXPECT_THAT([] { find_task("revers"); }, throws<InputError>("; did you mean 'reverse'?"));
 }
 
-TEST(Tasks, EachReadsTheDataKeysThatItNames) {
+TEST(Tasks, ReadTheirDataKeys) {
   std::set<std::string> known;
   for (const auto& field : recipe_fields()) {
     if (std::string_view(field.section) == "data") known.insert(field.key);
@@ -36,27 +36,27 @@ TEST(Tasks, EachReadsTheDataKeysThatItNames) {
   for (const auto& task : tasks()) EXPECT_THAT(known, IsSupersetOf(task.data_keys)) << task.name;
 }
 
-TEST(Tasks, ADataKeyThatTheTaskDoesNotReadIsRefused) {
+TEST(Tasks, ThrowForADataKeyWithoutEffect) {
   auto recipe = find_task("translation").defaults;
   recipe.data.symbols = 5;
   EXPECT_THAT([&] { make_task(recipe); },
-              throws<InputError>("the task translation has no symbols; of the values of data it "
-                                 "has: none"));
+              throws<InputError>("the task translation does not read data.symbols; it reads: "
+                                 "none"));
   recipe = find_task("copy").defaults;
   recipe.data.length = 5;
   EXPECT_NO_THROW(make_task(recipe));
   recipe.data.tokenizer = TokenizerKind::word;
   EXPECT_THAT([&] { make_task(recipe); },
-              throws<InputError>("the task copy has no unit; of the values of data it has: length, "
+              throws<InputError>("the task copy does not read data.tokenizer; it reads: length, "
                                  "symbols"));
 }
 
-TEST(Tasks, AModelOfAnotherKindIsRefused) {
+TEST(Tasks, ThrowForAModelOfAnotherKind) {
   auto recipe = find_task("copy").defaults;
   recipe.model = Seq2SeqConfig{};
   EXPECT_THAT(
       [&] { make_task(recipe); },
-      throws<InputError>("the task copy trains a language_model, the recipe names a seq2seq"));
+      throws<InputError>("the task copy requires model.kind language_model, found seq2seq"));
 }
 
 }  // namespace

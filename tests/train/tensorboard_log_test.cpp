@@ -28,7 +28,7 @@ class TensorBoardLogTest : public testing::Test {
   fs::path log_directory_ = directory_ / "deep" / "tensorboard";
 };
 
-TEST_F(TensorBoardLogTest, HoldsEachReportAsSoonAsItIsMade) {
+TEST_F(TensorBoardLogTest, WritesEachReportImmediately) {
   TensorBoardLog log(log_directory_);
   log.on_progress(Progress{3, 0.5, 0.25, 2.0, 8.0, 1024.0, int64_t{1} << 40, 1});
   log.on_evaluation(300, Evaluation{.loss = 0.125, .accuracy = 0.75});
@@ -38,10 +38,10 @@ TEST_F(TensorBoardLogTest, HoldsEachReportAsSoonAsItIsMade) {
   EXPECT_EQ(events[0].file_version, "brain.Event:2");
   EXPECT_EQ(events[1].step, 3);
   EXPECT_EQ(events[1].scalars, (std::map<std::string, float>{{"train/loss", 0.5F},
-                                                             {"train/learning_rate", 0.25F},
-                                                             {"train/gradient_norm", 2.0F},
+                                                             {"train/lr", 0.25F},
+                                                             {"train/grad_norm", 2.0F},
                                                              {"train/tokens_per_second", 1024.0F},
-                                                             {"train/memory", 0x1p40F}}));
+                                                             {"train/peak_memory", 0x1p40F}}));
   EXPECT_EQ(events[2].step, 300);
   EXPECT_EQ(events[2].scalars,
             (std::map<std::string, float>{{"val/loss", 0.125F}, {"val/accuracy", 0.75F}}));
@@ -49,13 +49,13 @@ TEST_F(TensorBoardLogTest, HoldsEachReportAsSoonAsItIsMade) {
   EXPECT_EQ(events[3].scalars, (std::map<std::string, float>{{"val/loss", 4.0F}}));
 }
 
-TEST_F(TensorBoardLogTest, HoldsTheAccuracyOfTasksWithAnswers) {
+TEST_F(TensorBoardLogTest, WritesTheAccuracy) {
   TensorBoardLog log(log_directory_);
   log.on_progress(Progress{.step = 1, .accuracy = 0.75});
   EXPECT_EQ(read_events(files().at(0)).back().scalars.at("train/accuracy"), 0.75F);
 }
 
-TEST_F(TensorBoardLogTest, TellsWhenEachReportWasMade) {
+TEST_F(TensorBoardLogTest, WritesTheWallTime) {
   const auto now = [] {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
         .count();
@@ -69,15 +69,15 @@ TEST_F(TensorBoardLogTest, TellsWhenEachReportWasMade) {
   }
 }
 
-TEST_F(TensorBoardLogTest, TakesLossesThatAreNotFinite) {
+TEST_F(TensorBoardLogTest, WritesNonFiniteLosses) {
   TensorBoardLog log(log_directory_);
   log.on_progress(Progress{.step = 1, .train_loss = NAN, .grad_norm = INFINITY});
   auto scalars = read_events(files().at(0)).at(1).scalars;
   EXPECT_TRUE(std::isnan(scalars["train/loss"]));
-  EXPECT_TRUE(std::isinf(scalars["train/gradient_norm"]));
+  EXPECT_TRUE(std::isinf(scalars["train/grad_norm"]));
 }
 
-TEST_F(TensorBoardLogTest, AResumedRunBeginsALaterFileAndLeavesTheOthers) {
+TEST_F(TensorBoardLogTest, ResumedRunCreatesALaterFileAndKeepsTheOthers) {
   TensorBoardLog(log_directory_).on_progress(Progress{.step = 30});
   const auto first = files().at(0);
   const auto before = read_bytes(first);
@@ -94,7 +94,7 @@ TEST_F(TensorBoardLogTest, AResumedRunBeginsALaterFileAndLeavesTheOthers) {
   EXPECT_FALSE(read_events(first).at(1).restarts);
 }
 
-TEST_F(TensorBoardLogTest, SaysWhichDirectoryItCannotMake) {
+TEST_F(TensorBoardLogTest, NamesADirectoryThatCannotBeCreated) {
   EXPECT_THAT([] { TensorBoardLog("/proc/no/such/place"); },
               throws<std::runtime_error>("/proc/no/such/place: cannot be made: "));
   replace_file(directory_ / "file", "");

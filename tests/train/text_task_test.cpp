@@ -29,7 +29,7 @@ class TextTask : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(TextTask, ValidationReadsEachHeldOutCharacterOnce) {
+TEST_F(TextTask, ValidationVisitsEachCharacterOnce) {
   const auto task = make_task(recipe(digits(1000), 16));  // 100 held out: 99 to predict
   int64_t targets = 0;
   std::vector<int64_t> seen;
@@ -42,7 +42,7 @@ TEST_F(TextTask, ValidationReadsEachHeldOutCharacterOnce) {
   EXPECT_EQ(task->tokenizer().decode(seen), digits(1000).substr(901));
 }
 
-TEST_F(TextTask, TrainingNeverSeesTheHeldOutPart) {
+TEST_F(TextTask, TrainingNeverSeesValidationData) {
   std::string text = std::string(900, 'a') + std::string(100, 'b');
   const auto task = make_task(recipe(text, 16));
   Sampler sampler(3);
@@ -57,15 +57,15 @@ TEST_F(TextTask, TargetsAreTheNextCharacters) {
   EXPECT_TRUE(batch.targets.equal((batch.tokens + 1).remainder(10)));
 }
 
-TEST_F(TextTask, AFileShorterThanTheContextIsRefused) {
-  const auto made = recipe(digits(100), 10);  // held out: 10 characters
+TEST_F(TextTask, ThrowsForAFileShorterThanMaxSeqLen) {
+  const auto made = recipe(digits(100), 10);  // validation: 10 characters
   EXPECT_THAT([&] { make_task(made); },
-              ThrowsMessage<InputError>(HasSubstr("100 tokens leave a validation part of 10, "
-                                                  "expected more than the context (10)")));
+              ThrowsMessage<InputError>(HasSubstr("100 tokens give validation data of 10 "
+                                                  "tokens, expected more than max_seq_len (10)")));
   EXPECT_NO_THROW(make_task(recipe(digits(110), 10)));
 }
 
-TEST_F(TextTask, ItsChecksumTellsOneTextFromAnother) {
+TEST_F(TextTask, ChecksumDiffersBetweenTexts) {
   const auto checksum = make_task(recipe(digits(1000), 8))->data_checksum();
   auto changed = digits(1000);
   EXPECT_EQ(make_task(recipe(changed, 8))->data_checksum(), checksum);

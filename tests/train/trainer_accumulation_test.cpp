@@ -35,7 +35,7 @@ TEST(TrainerAccumulation, ThreeBatchesOfFourEqualOneOfTwelve) {
   }
 }
 
-TEST(TrainerAccumulation, TheLossIsTheMeanOverAllTargetsNotTheMeanOfMeans) {
+TEST(TrainerAccumulation, LossIsTheMeanOverAllTargets) {
   const auto recipe = without_noise(4, 3);
   SmallRun run(recipe);
   Sampler sampler(static_cast<uint64_t>(recipe.training.seed));
@@ -55,7 +55,7 @@ TEST(TrainerAccumulation, TheLossIsTheMeanOverAllTargetsNotTheMeanOfMeans) {
   EXPECT_GT(std::abs(found - means), 1e-5) << "the batches are too much alike to tell";
 }
 
-TEST(TrainerAccumulation, BalanceAndSmoothingChangeWhatIsLearned) {
+TEST(TrainerAccumulation, AuxLossAndLabelSmoothingHaveAnEffect) {
   auto recipe = without_noise(4, 3);
   recipe.stack().num_experts = 4;
   const auto trained = [&] {

@@ -12,93 +12,93 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Asks for a stop after so many steps.
+/// A `stop_requested` that returns true after `steps` steps.
 auto stop_after(int64_t steps) {
   return [steps, done = int64_t{0}]() mutable { return ++done >= steps; };
 }
 
-TEST(TrainerHooks, TheKeeperHearsSnapshotsInIntervalsAndAtTheEnd) {
+TEST(TrainerHooks, CheckpointSinkIsCalledInIntervalsAndAtTheEnd) {
   auto recipe = small_recipe("senses");
   recipe.training.checkpoint_every = 4;
   Recorder whole;
   SmallRun(recipe).trainer.run({.checkpoint_sink = &whole});
-  EXPECT_THAT(whole.kept, ElementsAre(4, 8, 10));
+  EXPECT_THAT(whole.saved, ElementsAre(4, 8, 10));
 
   Recorder stopped;
   SmallRun(recipe).trainer.run({.checkpoint_sink = &stopped, .stop_requested = stop_after(5)});
-  EXPECT_THAT(stopped.kept, ElementsAre(4, 5));
+  EXPECT_THAT(stopped.saved, ElementsAre(4, 5));
 
-  Recorder just_kept;
-  SmallRun(recipe).trainer.run({.checkpoint_sink = &just_kept, .stop_requested = stop_after(8)});
-  EXPECT_THAT(just_kept.kept, ElementsAre(4, 8)) << "once is enough";
+  Recorder just_saved;
+  SmallRun(recipe).trainer.run({.checkpoint_sink = &just_saved, .stop_requested = stop_after(8)});
+  EXPECT_THAT(just_saved.saved, ElementsAre(4, 8)) << "saved once";
 }
 
-TEST(TrainerHooks, TheKeeperHearsTheWeightsOfTheLowestLoss) {
+TEST(TrainerHooks, SaveBestIsCalledWhenTheLossImproves) {
   auto recipe = small_recipe("senses", 30);
   recipe.training.eval_every = 1;
   recipe.training.warmup_steps = 0;
-  recipe.training.lr = 0.3;  // so high that the loss goes up and down
+  recipe.training.lr = 0.3;  // so high that the loss oscillates
   Recorder recorder;
   SmallRun run(recipe);
   const auto standing =
       run.trainer.run({.observers = {&recorder}, .checkpoint_sink = &recorder}).state;
-  std::size_t gains = 0;
+  std::size_t improvements = 0;
   double lowest = INFINITY;
   for (std::size_t i = 0; i < recorder.evaluations.size(); ++i) {
     if (recorder.evaluations[i].loss >= lowest) continue;
     lowest = recorder.evaluations[i].loss;
-    ++gains;
+    ++improvements;
     EXPECT_LE(recorder.evaluated[i], standing.best_step);
   }
-  EXPECT_LT(gains, recorder.evaluations.size()) << "no evaluation was worse than one before";
-  EXPECT_EQ(recorder.best.size(), gains);
+  EXPECT_LT(improvements, recorder.evaluations.size()) << "every evaluation improved";
+  EXPECT_EQ(recorder.best.size(), improvements);
   EXPECT_EQ(standing.best->loss, lowest);
   load_state_dict(module_of(run.model), recorder.best.back());
   EXPECT_EQ(evaluate(run.model, *run.task).loss, lowest);
 }
 
-TEST(TrainerHooks, AStopIsHeardAfterEachStepAndObserversAreTold) {
+TEST(TrainerHooks, StopRequestedIsCalledAfterEachStep) {
   for (const int64_t step : {1, 2, 4, 9}) {
     Recorder recorder;
-    const auto outcome =
+    const auto result =
         SmallRun(small_recipe("senses"))
             .trainer.run({.observers = {&recorder}, .stop_requested = stop_after(step)});
-    EXPECT_EQ(outcome.stop_reason, StopReason::stop_requested);
-    EXPECT_EQ(outcome.state.step, step);
+    EXPECT_EQ(result.stop_reason, StopReason::stop_requested);
+    EXPECT_EQ(result.state.step, step);
     EXPECT_EQ(recorder.finished, 1);
   }
 }
 
-TEST(TrainerHooks, AStopAfterTheLastStepIsTheEnd) {
-  const auto outcome =
+TEST(TrainerHooks, StopAfterTheLastStepIsMaxSteps) {
+  const auto result =
       SmallRun(small_recipe("senses")).trainer.run({.stop_requested = stop_after(10)});
-  EXPECT_EQ(outcome.stop_reason, StopReason::max_steps);
+  EXPECT_EQ(result.stop_reason, StopReason::max_steps);
 }
 
-TEST(TrainerHooks, PatienceEndsTheRunAndStaysAtItsEnd) {
+TEST(TrainerHooks, PatienceStopsEarlyAlsoAfterResuming) {
   auto recipe = small_recipe("senses", 100);
   recipe.training.eval_every = 2;
   recipe.training.patience = 3;
-  recipe.training.lr = 0.0;  // no evaluation is lower than the first
+  recipe.training.lr = 0.0;  // the loss never changes
   SmallRun run(recipe);
   Recorder recorder;
-  const auto outcome = run.trainer.run({.observers = {&recorder}});
-  EXPECT_EQ(outcome.stop_reason, StopReason::patience);
+  const auto result = run.trainer.run({.observers = {&recorder}});
+  EXPECT_EQ(result.stop_reason, StopReason::patience);
   EXPECT_THAT(recorder.evaluated, ElementsAre(2, 4, 6, 8));
   EXPECT_EQ(recorder.finished, 1);
-  EXPECT_EQ(outcome.state.best_step, 2);
-  EXPECT_EQ(outcome.state.evaluations_without_gain, 3);
+  EXPECT_EQ(result.state.best_step, 2);
+  EXPECT_EQ(result.state.evaluations_without_improvement, 3);
 
   SmallRun resumed(recipe);
-  resumed.trainer.restore(run.trainer.snapshot());
+  resumed.trainer.restore(run.trainer.checkpoint());
   Recorder nothing;
   EXPECT_EQ(resumed.trainer.run({.observers = {&nothing}, .checkpoint_sink = &nothing}).stop_reason,
             StopReason::patience);
   EXPECT_THAT(nothing.reported_steps(), IsEmpty());
-  EXPECT_THAT(nothing.kept, IsEmpty());
+  EXPECT_THAT(nothing.saved, IsEmpty());
 }
 
-TEST(TrainerHooks, WithoutPatienceARunGoesOnToItsEnd) {
+TEST(TrainerHooks, WithoutPatienceTrainsForAllSteps) {
   auto recipe = small_recipe("senses", 20);
   recipe.training.eval_every = 1;
   recipe.training.lr = 0.0;

@@ -14,28 +14,27 @@ torch::Tensor first_weight(const SmallRun& run) {
   return module_of(run.model).parameters().front();
 }
 
-/// A weight that is not a number makes every loss one that is not, either.
-void spoil(const SmallRun& run) {
+/// Sets a weight to NaN, which makes every loss NaN.
+void set_nan(const SmallRun& run) {
   const torch::NoGradGuard no_grad;
   first_weight(run).fill_(NAN);
 }
 
-/// What a trainer asks after each step whether it is to stop: it is not, but a step spoils the
-/// weights.
-std::function<bool()> spoil_after(const SmallRun& run, int64_t last) {
+/// A `stop_requested` that never stops, but sets a weight to NaN after step `last`.
+std::function<bool()> set_nan_after(const SmallRun& run, int64_t last) {
   return [&run, last, step = int64_t{0}]() mutable {
-    if (++step == last) spoil(run);
+    if (++step == last) set_nan(run);
     return false;
   };
 }
 
-TEST(TrainerNonFinite, ALossThatIsNotFiniteStopsAndNamesStepAndLearningRate) {
+TEST(TrainerNonFinite, NonFiniteLossThrowsAndNamesStepAndLearningRate) {
   SmallRun run(small_recipe("senses"));
-  spoil(run);
+  set_nan(run);
   EXPECT_THAT([&] { run.trainer.run(); },
-              throws<std::runtime_error>("nan at step 1, learning rate 0.0015: the weights are "
-                                         "not finite themselves; the last good checkpoint: none "
-                                         "yet; try a lower lr"));
+              throws<std::runtime_error>("non-finite loss or gradient at step 1: train_loss nan, "
+                                         "grad_norm nan, lr 0.0015, and the weights are not "
+                                         "finite; latest checkpoint: none; try a lower lr"));
 }
 
 TEST(TrainerNonFinite, NamesTheLatestCheckpoint) {
@@ -45,25 +44,25 @@ TEST(TrainerNonFinite, NamesTheLatestCheckpoint) {
   Recorder recorder;
   EXPECT_THAT(
       [&] {
-        run.trainer.run({.checkpoint_sink = &recorder, .stop_requested = spoil_after(run, 4)});
+        run.trainer.run({.checkpoint_sink = &recorder, .stop_requested = set_nan_after(run, 4)});
       },
       testing::ThrowsMessage<std::runtime_error>(testing::AllOf(
-          testing::HasSubstr("at step 5"), testing::HasSubstr("checkpoint: the latest one"))));
-  EXPECT_THAT(recorder.kept, testing::ElementsAre(3));
+          testing::HasSubstr("at step 5"), testing::HasSubstr("checkpoint: latest/path"))));
+  EXPECT_THAT(recorder.saved, testing::ElementsAre(3));
 }
 
-TEST(TrainerNonFinite, SpoiltWeightsDoNotPushOutTheLastGoodOnes) {
+TEST(TrainerNonFinite, NonFiniteWeightsAreNotSaved) {
   auto recipe = small_recipe("senses");
   recipe.training.checkpoint_every = 1;
   SmallRun run(recipe);
   Recorder recorder;
   EXPECT_THROW(
-      run.trainer.run({.checkpoint_sink = &recorder, .stop_requested = spoil_after(run, 4)}),
+      run.trainer.run({.checkpoint_sink = &recorder, .stop_requested = set_nan_after(run, 4)}),
       std::runtime_error);
-  EXPECT_THAT(recorder.kept, testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(recorder.saved, testing::ElementsAre(1, 2, 3));
 }
 
-TEST(TrainerNonFinite, SkippingLeavesTheStepOutAndGoesOn) {
+TEST(TrainerNonFinite, SkipDoesNotUpdateAndContinues) {
   auto recipe = small_recipe("senses");
   recipe.training.on_nonfinite = OnNonFinite::skip;
   recipe.training.log_every = 1;
@@ -72,7 +71,7 @@ TEST(TrainerNonFinite, SkippingLeavesTheStepOutAndGoesOn) {
   int64_t step = 0;
   unsigned hook = 0;
   std::vector<NamedTensors> after;
-  const auto spoil_two_gradients = [&] {
+  const auto nan_in_two_gradients = [&] {
     after.push_back(run.weights());
     if (++step == 4) {
       hook = first_weight(run).register_hook([](const torch::Tensor& grad) { return grad * NAN; });
@@ -80,10 +79,10 @@ TEST(TrainerNonFinite, SkippingLeavesTheStepOutAndGoesOn) {
     if (step == 6) first_weight(run).remove_hook(hook);
     return false;
   };
-  const auto outcome =
-      run.trainer.run({.observers = {&recorder}, .stop_requested = spoil_two_gradients});
-  EXPECT_EQ(outcome.state.step, 10);
-  EXPECT_EQ(outcome.state.skipped_steps, 2);
+  const auto result =
+      run.trainer.run({.observers = {&recorder}, .stop_requested = nan_in_two_gradients});
+  EXPECT_EQ(result.state.step, 10);
+  EXPECT_EQ(result.state.skipped_steps, 2);
   EXPECT_EQ(recorder.progress.at(3).skipped_steps, 0);
   EXPECT_EQ(recorder.progress.at(4).skipped_steps, 1);
   EXPECT_EQ(recorder.progress.back().skipped_steps, 2);
@@ -96,23 +95,22 @@ TEST(TrainerNonFinite, SkippingLeavesTheStepOutAndGoesOn) {
   EXPECT_FALSE(unchanged(6, 7));
 }
 
-TEST(TrainerNonFinite, SpoiltWeightsEndTheRunThoughStepsMayBeSkipped) {
+TEST(TrainerNonFinite, NonFiniteWeightsThrowDespiteSkip) {
   auto recipe = small_recipe("senses");
   recipe.training.on_nonfinite = OnNonFinite::skip;
   SmallRun run(recipe);
-  spoil(run);
-  EXPECT_THAT([&] { run.trainer.run(); },
-              throws<std::runtime_error>("the weights are not finite themselves"));
+  set_nan(run);
+  EXPECT_THAT([&] { run.trainer.run(); }, throws<std::runtime_error>("the weights are not finite"));
 }
 
-/// Spoils the weights for the first evaluation alone.
-class SpoiltEvaluation : public Observer {
+/// Sets a weight to NaN during the first evaluation only.
+class NanEvaluation : public Observer {
  public:
-  explicit SpoiltEvaluation(const SmallRun& run) : run_(run) {}
+  explicit NanEvaluation(const SmallRun& run) : run_(run) {}
   void on_progress(const Progress& progress) override {
     if (progress.step != 1) return;
     good_ = first_weight(run_).detach().clone();
-    spoil(run_);
+    set_nan(run_);
   }
   void on_evaluation(int64_t step, const Evaluation& evaluation) override {
     if (step != 1) return;
@@ -126,11 +124,11 @@ class SpoiltEvaluation : public Observer {
   torch::Tensor good_;
 };
 
-TEST(TrainerNonFinite, ALossThatIsNotFiniteIsNeverTheBest) {
+TEST(TrainerNonFinite, NonFiniteLossIsNeverTheBest) {
   auto recipe = small_recipe("senses", 2);
   recipe.training.eval_every = 1;
   SmallRun run(recipe);
-  SpoiltEvaluation observer(run);
+  NanEvaluation observer(run);
   const auto standing = run.trainer.run({.observers = {&observer}}).state;
   EXPECT_EQ(standing.best_step, 2);
   EXPECT_TRUE(std::isfinite(standing.best->loss));

@@ -7,7 +7,7 @@
 namespace attend::train {
 namespace {
 
-TEST(TrainerPrecision, Bf16ChangesTheNumbersButTrains) {
+TEST(TrainerPrecision, Bf16Trains) {
   for (const auto* task : {"senses", "translation"}) {
     auto recipe = small_recipe(task, 40);
     recipe.training.eval_every = 5;
@@ -20,10 +20,10 @@ TEST(TrainerPrecision, Bf16ChangesTheNumbersButTrains) {
     rounded.trainer.run({.observers = {&recorder}});
     EXPECT_FALSE(equal_tensors(rounded.weights(), exact.weights())) << task;
     EXPECT_LT(recorder.evaluations.back().loss, recorder.evaluations.front().loss) << task;
-    for (const auto& [name, weight] : rounded.trainer.snapshot().weights) {
+    for (const auto& [name, weight] : rounded.trainer.checkpoint().weights) {
       EXPECT_EQ(weight.scalar_type(), torch::kFloat) << name;
     }
-    for (const auto& [name, tensor] : rounded.trainer.snapshot().state) {
+    for (const auto& [name, tensor] : rounded.trainer.checkpoint().state) {
       EXPECT_NE(tensor.scalar_type(), torch::kBFloat16) << name;
     }
   }
@@ -41,7 +41,7 @@ TEST(TrainerPrecision, Bf16IsCloseToFp32) {
   }
 }
 
-TEST(TrainerPrecision, AutocastIsAsItWasAfterARun) {
+TEST(TrainerPrecision, AutocastIsRestoredAfterARun) {
   auto recipe = small_recipe("senses", 2);
   recipe.training.precision = Precision::bf16;
   const auto dtype = at::autocast::get_autocast_dtype(torch::kCPU);

@@ -33,13 +33,13 @@ class ResumedTraining : public testing::TestWithParam<const char*> {
     const auto stop = [&] { return ++step == until; };
     EXPECT_EQ(run.trainer.run({.stop_requested = stop}).stop_reason,
               until == kSteps ? StopReason::max_steps : StopReason::stop_requested);
-    return run.trainer.snapshot();
+    return run.trainer.checkpoint();
   }
 
   Recipe recipe_ = small_recipe(GetParam(), kSteps);
 };
 
-TEST_P(ResumedTraining, EqualsTrainingThatWasNotInterruptedBitForBit) {
+TEST_P(ResumedTraining, EqualsUninterruptedTrainingBitwise) {
   seed_afresh();
   const auto stop = draw(1, kSteps - 1);
   const auto second_stop = draw(stop + 1, kSteps);
@@ -56,7 +56,7 @@ TEST_P(ResumedTraining, EqualsTrainingThatWasNotInterruptedBitForBit) {
   }
 }
 
-TEST_P(ResumedTraining, MayBeInterruptedAfterEachStepAndKeptOnDisk) {
+TEST_P(ResumedTraining, MayBeInterruptedAfterEveryStep) {
   const auto whole = run({}, kSteps);
   const TemporaryDirectory directory;
   CheckpointStore store(directory / "checkpoint");
@@ -67,10 +67,10 @@ TEST_P(ResumedTraining, MayBeInterruptedAfterEachStepAndKeptOnDisk) {
   EXPECT_TRUE(equal_tensors(store.load_latest()->checkpoint.weights, whole.weights));
 }
 
-TEST_P(ResumedTraining, NeedsEachPartOfTheSnapshot) {
+TEST_P(ResumedTraining, NeedsEveryPartOfTheCheckpoint) {
   const auto whole = run({}, kSteps);
   const auto stopped = run({}, 5);
-  const auto fresh = SmallRun(recipe_).trainer.snapshot();
+  const auto fresh = SmallRun(recipe_).trainer.checkpoint();
   for (const std::string part : {"optimizer.", "sampler.", "random.", ""}) {
     auto without = stopped;  // the state of that part, or all of it, is that of a fresh run
     for (const auto& [name, tensor] : fresh.state) {
@@ -83,7 +83,7 @@ TEST_P(ResumedTraining, NeedsEachPartOfTheSnapshot) {
   EXPECT_FALSE(equal_tensors(run(without, kSteps).weights, whole.weights));
 }
 
-TEST_P(ResumedTraining, NamesWhatASnapshotLacks) {
+TEST_P(ResumedTraining, ErrorNamesMissingState) {
   const auto stopped = run({}, 2);
   const auto restore_without = [&](const std::string& part) {
     auto without = stopped;
@@ -92,18 +92,18 @@ TEST_P(ResumedTraining, NamesWhatASnapshotLacks) {
   };
   EXPECT_THAT([&] { restore_without("optimizer."); }, throws<InputError>("/momentum"));
   EXPECT_THAT([&] { restore_without("sampler."); },
-              throws<InputError>("the sampler's state lacks 'generator'"));
+              throws<InputError>("the sampler state has no valid 'generator'"));
   auto other = recipe_;
   other.stack().num_layers = 2;
   EXPECT_THAT([&] { SmallRun(other).trainer.restore(stopped); }, throws<InputError>("do not fit"));
 }
 
 /// What was kept of steps after the snapshot is of a course that is gone.
-TEST(ResumedCourse, BeginsWithTheBestWeightsOfItsSnapshot) {
+TEST(ResumedCourse, SavesTheBestWeightsOfItsCheckpointFirst) {
   auto recipe = small_recipe("senses", kSteps);
   SmallRun first(recipe);
   first.trainer.run({.stop_requested = [steps = 0]() mutable { return ++steps == 8; }});
-  const auto snapshot = first.trainer.snapshot();
+  const auto snapshot = first.trainer.checkpoint();
   ASSERT_FALSE(snapshot.best.empty());
   recipe.training.lr = 1e-9;
   SmallRun resumed(recipe);

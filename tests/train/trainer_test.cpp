@@ -18,11 +18,11 @@ NamedTensors trained(const Recipe& recipe) {
   return run.weights();
 }
 
-TEST(Trainer, TheSameSeedGivesTheSameRunBitForBit) {
+TEST(Trainer, SameSeedGivesBitwiseEqualRuns) {
   EXPECT_TRUE(equal_tensors(trained(small_recipe("senses")), trained(small_recipe("senses"))));
 }
 
-TEST(Trainer, AnotherSeedGivesAnotherRun) {
+TEST(Trainer, OtherSeedsGiveOtherRuns) {
   auto other = small_recipe("senses");
   other.training.seed = 2;
   EXPECT_FALSE(equal_tensors(trained(small_recipe("senses")), trained(other)));
@@ -35,7 +35,7 @@ TEST(Trainer, ReportsInIntervalsAndAtTheEnd) {
   EXPECT_THAT(recorder.evaluated, ElementsAre(4, 8, 10));
 }
 
-TEST(Trainer, EvaluatingMoreOftenDoesNotChangeTheRun) {
+TEST(Trainer, EvaluationDoesNotChangeTraining) {
   for (const auto* task : {"senses", "balanced-brackets", "translation"}) {
     auto often = small_recipe(task);
     often.training.eval_every = 1;
@@ -43,13 +43,13 @@ TEST(Trainer, EvaluatingMoreOftenDoesNotChangeTheRun) {
   }
 }
 
-TEST(Trainer, SaysWhatItReached) {
+TEST(Trainer, ReturnsTheResult) {
   auto recipe = small_recipe("senses");
   Recorder recorder;
   SmallRun run(recipe);
-  const auto outcome = run.trainer.run({.observers = {&recorder}});
-  const auto& standing = outcome.state;
-  EXPECT_EQ(outcome.stop_reason, StopReason::max_steps);
+  const auto result = run.trainer.run({.observers = {&recorder}});
+  const auto& standing = result.state;
+  EXPECT_EQ(result.stop_reason, StopReason::max_steps);
   EXPECT_EQ(standing.step, 10);
   EXPECT_EQ(standing.tokens, 10 * 8 * run.task->validation_batches(1).front().tokens.size(1));
   EXPECT_EQ(standing.train_loss, recorder.progress.back().train_loss);
@@ -58,7 +58,7 @@ TEST(Trainer, SaysWhatItReached) {
   EXPECT_EQ(standing.skipped_steps, 0);
 }
 
-TEST(Trainer, ClipsTheGradientButReportsItsNormBefore) {
+TEST(Trainer, ClipsTheGradientAndReportsItsNormBeforeClipping) {
   auto recipe = small_recipe("senses", 1);
   const auto norm_of_gradient = [&](double clip, Recorder& recorder) {
     recipe.training.max_grad_norm = clip;
@@ -79,7 +79,7 @@ TEST(Trainer, ClipsTheGradientButReportsItsNormBefore) {
   EXPECT_EQ(clipped.progress.back().grad_norm, free.progress.back().grad_norm);
 }
 
-TEST(Trainer, ReportsTheAccuracyOnWhatItTrainsOn) {
+TEST(Trainer, ReportsTheTrainingAccuracy) {
   auto recipe = small_recipe("modular-arithmetic", 150);
   recipe.stack().dropout = 0.0;
   recipe.data.symbols = 3;  // nine sums
@@ -90,7 +90,7 @@ TEST(Trainer, ReportsTheAccuracyOnWhatItTrainsOn) {
   EXPECT_EQ(recorder.progress.back().accuracy, 1.0);
 }
 
-TEST(Trainer, AttentionLearnsTheSensesAndItsAbsenceCannot) {
+TEST(Trainer, SensesAreLearnedWithAttentionOnly) {
   auto recipe = find_task("senses").defaults;
   const auto with_attention = SmallRun(recipe).trainer.run().state;
   EXPECT_GE(*with_attention.last->accuracy, 0.99);

@@ -13,17 +13,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class TrainingRunTest : public testing::Test {
+class RecipeRunTest : public testing::Test {
  protected:
-  /// Begins and is stopped after so many steps.
+  /// Begins a run and stops it after `steps` steps.
   void train_for(const fs::path& directory, int64_t steps) const {
-    auto run = TrainingRun::begin(directory, recipe_);
+    auto run = RecipeRun::begin(directory, recipe_);
     const auto stop = [steps, done = int64_t{0}]() mutable { return ++done == steps; };
     EXPECT_EQ(run.train({}, stop).stop_reason, StopReason::stop_requested);
   }
 
   static NamedTensors weights_of(const fs::path& directory) {
-    auto run = load_run(directory);
+    auto run = RunDirectory(directory).load();
     NamedTensors weights;
     for (const auto& parameter : module_of(run.model).named_parameters()) {
       weights.emplace(parameter.key(), parameter.value().detach());
@@ -35,48 +35,49 @@ class TrainingRunTest : public testing::Test {
   Recipe recipe_ = small_recipe("copy");
 };
 
-TEST_F(TrainingRunTest, LeavesARunThatCanBeUsed) {
+TEST_F(RecipeRunTest, CanBeLoaded) {
   Recorder recorder;
-  auto run = TrainingRun::begin(directory_ / "run", recipe_);
-  const auto outcome = run.train({&recorder});
-  run.finish(outcome);
+  auto run = RecipeRun::begin(directory_ / "run", recipe_);
+  const auto result = run.train({&recorder});
+  run.finish(result);
   EXPECT_EQ(recorder.evaluated.back(), 10);
-  auto loaded = load_run(directory_ / "run");
-  EXPECT_EQ(evaluate(loaded.model, *task_of(loaded)).loss, outcome.state.best->loss);
-  EXPECT_TRUE(is_finished(directory_ / "run", outcome.state));
+  auto loaded = RunDirectory(directory_ / "run").load();
+  EXPECT_EQ(evaluate(loaded.model, *loaded.make_task()).loss, result.state.best->loss);
+  EXPECT_TRUE(RunDirectory(directory_ / "run").is_finished(result.state));
 }
 
-TEST_F(TrainingRunTest, ResumedEndsAsOneThatWasNotInterrupted) {
-  auto whole = TrainingRun::begin(directory_ / "whole", recipe_);
+TEST_F(RecipeRunTest, ResumedEqualsUninterrupted) {
+  auto whole = RecipeRun::begin(directory_ / "whole", recipe_);
   whole.finish(whole.train());
   train_for(directory_ / "run", 7);
-  auto resumed = TrainingRun::resume(directory_ / "run", recipe_);
+  auto resumed = RecipeRun::resume(directory_ / "run", recipe_);
   EXPECT_EQ(resumed.resumed_state().step, 7);
   resumed.finish(resumed.train());
   EXPECT_TRUE(equal_tensors(weights_of(directory_ / "run"), weights_of(directory_ / "whole")));
 }
 
-TEST_F(TrainingRunTest, TellsWhichCheckpointsItPassedOver) {
+TEST_F(RecipeRunTest, ReportsSkippedDamagedCheckpoints) {
   recipe_.training.checkpoint_every = 2;
   train_for(directory_ / "run", 4);
-  replace_file(directory_ / "run" / "checkpoint" / "step-000000004" / "standing.json", "{}");
-  const auto resumed = TrainingRun::resume(directory_ / "run", recipe_);
+  replace_file(directory_ / "run" / "checkpoint" / "step-000000004" / "trainer_state.json", "{}");
+  const auto resumed = RecipeRun::resume(directory_ / "run", recipe_);
   EXPECT_EQ(resumed.resumed_state().step, 2);
-  EXPECT_THAT(resumed.damaged(), testing::ElementsAre(testing::HasSubstr("standing.json")));
+  EXPECT_THAT(resumed.damaged(), testing::ElementsAre(testing::HasSubstr("trainer_state.json")));
 }
 
-TEST_F(TrainingRunTest, ThatIsDoneSaysWhatToChange) {
+TEST_F(RecipeRunTest, FinishedRunSaysWhatToChange) {
   {
-    auto run = TrainingRun::begin(directory_ / "run", recipe_);
+    auto run = RecipeRun::begin(directory_ / "run", recipe_);
     run.finish(run.train());
   }
-  EXPECT_THAT([&] { TrainingRun::resume(directory_ / "run", recipe_); },
-              throws<InputError>("has done 10 steps of 10: raise steps to go on"));
+  EXPECT_THAT(
+      [&] { RecipeRun::resume(directory_ / "run", recipe_); },
+      throws<InputError>("already trained for 10/10 steps; pass a larger max_steps to continue"));
 }
 
-TEST_F(TrainingRunTest, KeepsOthersFromItsDirectory) {
-  const auto run = TrainingRun::begin(directory_ / "run", recipe_);
-  EXPECT_THAT([&] { TrainingRun::begin(directory_ / "run", recipe_, true); },
+TEST_F(RecipeRunTest, LocksItsDirectory) {
+  const auto run = RecipeRun::begin(directory_ / "run", recipe_);
+  EXPECT_THAT([&] { RecipeRun::begin(directory_ / "run", recipe_, true); },
               throws<InputError>("run"));
 }
 

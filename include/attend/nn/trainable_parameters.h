@@ -22,12 +22,14 @@ struct TrainableParameter {
   ParameterRole role;
 };
 
-/// The parameters of `module` that are not frozen, in its order. The head is a module registered as
-/// `head`. A parameter that several modules share is there once, by its first name; it is a hidden
-/// matrix only if it is one in each of them. The matrices that a module keeps joined are one, such
-/// as the (3*E, E) of `attention.qkv`; those of experts are one for each expert.
+/// The parameters of `module` that are not frozen, in its order; with `include_frozen`, all. The
+/// head is a module registered as `head`. A parameter that several modules share is there once, by
+/// its first name; it is a hidden matrix only if it is one in each of them. The matrices that a
+/// module keeps joined are one, such as the (3*E, E) of `attention.qkv`; those of experts are one
+/// for each expert.
 ///
 ///     for (const auto& [name, tensor, role] : trainable_parameters(*model)) ...
-std::vector<TrainableParameter> trainable_parameters(const torch::nn::Module& module);
+std::vector<TrainableParameter> trainable_parameters(const torch::nn::Module& module,
+                                                     bool include_frozen = false);
 
 }  // namespace attend

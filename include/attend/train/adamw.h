@@ -1,45 +1,33 @@
 #pragma once
 
-#include "attend/nn/trainable_parameters.h"
 #include "attend/train/optimizer.h"
 
 #include <vector>
 
 namespace attend::train {
 
-/// AdamW (Loshchilov and Hutter 2019) with LibTorch's fused kernel: one pass over parameter,
-/// gradient and both moments, where torch::optim::AdamW makes about ten. Weight decay applies to
-/// those that `trainable_parameters` says.
+/// AdamW (Loshchilov and Hutter 2019) with LibTorch's fused kernel, which makes one pass over
+/// parameter, gradient and both moments where torch::optim::AdamW makes about ten. Parameters with
+/// `ParameterRole::no_decay` have no weight decay.
 ///
-/// State of each parameter, named as in torch.optim: `exp_avg`, the mean of its gradient, and
-/// `exp_avg_sq`, of the gradient's square, in its shape; `step`, a 0-dim float, how many it has
-/// made.
+/// State per parameter, named as in torch.optim: `exp_avg` and `exp_avg_sq`, moving averages of the
+/// gradient and of its square, in the parameter's shape; `step`, number of updates, 0-dim float32.
 ///
-///     AdamW optimizer(trainable_parameters(*model), recipe.training);
+///     AdamW optimizer(trainable_parameters(*model), config);
 ///     optimizer.zero_grad();
 ///     loss.backward();
-///     optimizer.step(learning_rate);
+///     optimizer.step(lr);
 class AdamW : public Optimizer {
  public:
+  /// Uses `beta1`, `beta2` and `weight_decay` of `config`.
   AdamW(const std::vector<TrainableParameter>& parameters, const TrainingConfig& config);
 
-  void step(double learning_rate) override;
-  void zero_grad() override;
-  std::map<std::string, torch::Tensor> state() const override;
+  void step(double lr) override;
 
  private:
-  /// Parameters that decay alike.
-  struct Group {
-    double weight_decay;
-    std::vector<std::string> names;
-    std::vector<torch::Tensor> parameters;
-    std::vector<torch::Tensor> averages;  // of the gradient
-    std::vector<torch::Tensor> squares;   // of its square
-    std::vector<torch::Tensor> steps;     // 0-dim float, as the kernel wants them
-  };
-  void step(const Group& group, double learning_rate) const;
+  void step(bool decay, double lr);
 
-  std::vector<Group> groups_;
+  double weight_decay_;
   double beta1_;
   double beta2_;
 };

@@ -10,19 +10,21 @@
 
 namespace attend::train {
 
-/// Tokens of tasks: what fills short rows up, what a Seq2Seq begins its target with, and what tells
-/// that an answer is complete.
+/// Padding token of the tasks' vocabularies.
 inline constexpr const char* kPadding = "<pad>";
+/// Start token of a Seq2Seq's target.
 inline constexpr const char* kBegin = "<begin>";
+/// End token of a Seq2Seq's target.
 inline constexpr const char* kEnd = "<end>";
 
-/// Where the answers of a Seq2Seq begin and end. Throws InputError if the tokenizer has no such
-/// tokens.
+/// Returns the ids of the start and end token of a Seq2Seq's target. Throws InputError if the
+/// tokenizer has no such tokens.
 SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 
-/// What `model` thinks likeliest after the prompt of an example: of a classifier the name of the
-/// class, of a Seq2Seq the target, of a LanguageModel as many tokens as the right answer has.
-/// Throws InputError for a prompt that is empty or holds a token that is unknown.
+/// Returns the model's most likely answer to the prompt of an example (greedy decoding): the name
+/// of a class (SequenceClassifier), the target (Seq2Seq), or as many tokens as the expected answer
+/// has (LanguageModel). Throws InputError if the prompt is empty or has a token that is not in the
+/// vocabulary.
 ///
 ///     answer(run.model, *run.tokenizer, run.classes, {"12+34=", "64."}) == "64."
 std::string answer(Model& model, const Tokenizer& tokenizer,

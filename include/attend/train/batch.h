@@ -4,22 +4,22 @@
 
 namespace attend::train {
 
-/// A target that counts for nothing, as padding does.
+/// Target that the loss ignores (ignore_index), for example at padding.
 inline constexpr int64_t kIgnored = -100;
 
-/// Sequences, and what a model should say of them.
+/// Sequences and targets for a model of this library.
 struct Batch {
-  torch::Tensor tokens;   ///< (B, T) int64: what is read; of a Seq2Seq, the source
-  torch::Tensor targets;  ///< int64, or kIgnored: the token after each (B, T), of a Seq2Seq after
-                          ///< each token of `decoder_tokens` (B, U), of a classifier the class (B)
-  torch::Tensor answers = {};  ///< bool, as targets: those that accuracy counts; undefined if the
-                               ///< task has no notion of a right answer
+  torch::Tensor tokens;   ///< (B, T) int64: input; source of a Seq2Seq
+  torch::Tensor targets;  ///< int64, class or next token, or `kIgnored`: (B, T) for a
+                          ///< LanguageModel, (B, U) for a Seq2Seq, (B) for a SequenceClassifier
+  torch::Tensor answers = {};  ///< bool, shape of `targets`: targets that accuracy counts;
+                               ///< undefined if the task has no accuracy
   torch::Tensor key_mask =
-      {};  ///< (B, T) bool, true = a token, false = padding; undefined = all tokens
-  torch::Tensor decoder_tokens = {};  ///< (B, U) int64: what the decoder of a Seq2Seq reads
+      {};  ///< (B, T) bool: true = token, false = padding; undefined = no padding
+  torch::Tensor decoder_tokens = {};  ///< (B, U) int64: decoder input of a Seq2Seq
 };
 
-/// The same function of every tensor that is defined.
+/// Applies `function` to every defined tensor of a batch.
 ///
 ///     batch = map_batch(batch, [&](const auto& tensor) { return tensor.to(device); });
 template <typename Function>
@@ -31,7 +31,7 @@ Batch map_batch(const Batch& batch, const Function& function) {
           map(batch.decoder_tokens)};
 }
 
-/// The rows that `index` (N) names.
+/// Returns the rows `index` (N) int64 of a batch.
 inline Batch select_rows(const Batch& batch, const torch::Tensor& index) {
   return map_batch(batch, [&](const torch::Tensor& tensor) { return tensor.index({index}); });
 }

@@ -10,28 +10,29 @@
 
 namespace attend::train {
 
-/// How far a run has come.
+/// Progress of a run, as saved in checkpoints.
 struct TrainerState {
-  int64_t step = 0;               ///< steps done
-  int64_t tokens = 0;             ///< read by the model in them, padding included
-  int64_t skipped_steps = 0;      ///< steps left out since loss or gradient was not finite
-  double training_seconds = 0.0;  ///< of the steps
-  double evaluation_seconds = 0.0;
-  double train_loss = 0.0;               ///< of the last step, nats a target
-  std::optional<Evaluation> last;        ///< the latest evaluation
-  std::optional<Evaluation> best;        ///< that of the lowest loss
-  int64_t best_step = 0;                 ///< after how many steps that was
-  int64_t evaluations_without_gain = 0;  ///< since then
+  int64_t step = 0;                 ///< steps done
+  int64_t tokens = 0;               ///< training tokens so far, padding included
+  int64_t skipped_steps = 0;        ///< steps skipped because loss or gradient was not finite
+  double training_seconds = 0.0;    ///< wall time of the steps
+  double evaluation_seconds = 0.0;  ///< wall time of the evaluations
+  double train_loss = 0.0;          ///< loss of the last step, mean over targets, in nats
+  std::optional<Evaluation> last;   ///< latest evaluation
+  std::optional<Evaluation> best;   ///< evaluation with the best validation loss
+  int64_t best_step = 0;            ///< step of the best evaluation
+  int64_t evaluations_without_improvement = 0;  ///< evaluations since the best one
 
+  /// Wall time of steps and evaluations.
   double seconds() const { return training_seconds + evaluation_seconds; }
 };
 
-/// All that a run needs to go on as if it had never been interrupted.
+/// Everything that a run needs to resume exactly.
 struct Checkpoint {
-  TrainerState trainer_state;
-  std::map<std::string, torch::Tensor> weights;  ///< parameters and buffers of the model
-  std::map<std::string, torch::Tensor> state;    ///< of optimizer, generators and data
-  std::map<std::string, torch::Tensor> best;     ///< weights of the lowest loss so far, if any
+  TrainerState trainer_state;                    ///< progress so far
+  std::map<std::string, torch::Tensor> weights;  ///< parameters and buffers of the module
+  std::map<std::string, torch::Tensor> state;    ///< optimizer, random number generators, data
+  std::map<std::string, torch::Tensor> best;     ///< weights of the best evaluation, if any
 };
 
 }  // namespace attend::train

@@ -9,37 +9,36 @@
 
 namespace attend::train {
 
-/// A checkpoint that was read from disk.
+/// A checkpoint read from disk.
 struct LoadedCheckpoint {
-  Checkpoint checkpoint;
-  std::filesystem::path path;
-  std::vector<std::string> damaged;  ///< newer checkpoints that are damaged, and what is wrong
+  Checkpoint checkpoint;             ///< its content
+  std::filesystem::path path;        ///< its folder
+  std::vector<std::string> damaged;  ///< errors of newer checkpoints, which are damaged
 };
 
-/// Snapshots of a run on disk, the latest two: a folder `step-000000400` for each, with the
-/// weights, the rest of the state and the best weights so far, all as safetensors, the standing as
-/// JSON, and a manifest with the size and the CRC-32C of each. A snapshot is written beside the
-/// others under another name, synced, the manifest last, and then renamed: at any moment the newest
-/// folder of that name is whole, or the one before it is still there.
+/// Stores the two latest checkpoints of a run on disk, one folder each (`step-000000400`): weights,
+/// state and best weights as safetensors, the trainer state as JSON, and a manifest with size and
+/// CRC-32C of each file. A checkpoint is written to a temporary folder, synced, and renamed, so a
+/// crash never leaves the store without a complete checkpoint.
 ///
 ///     CheckpointStore store("runs/demo/checkpoint");
-///     store.save(trainer.snapshot());
-///     if (auto found = store.load_latest()) trainer.restore(found->checkpoint);
+///     store.save(trainer.checkpoint());
+///     if (auto loaded = store.load_latest()) trainer.restore(loaded->checkpoint);
 class CheckpointStore {
  public:
-  /// Makes nothing yet.
+  /// Sets the directory; it is created by the first `save`.
   explicit CheckpointStore(std::filesystem::path directory);
 
-  /// Removes those of later steps, which are damaged if the run was resumed from an earlier one.
-  /// Throws std::runtime_error, naming the file, if it cannot be written: then those before it are
-  /// untouched.
+  /// Saves a checkpoint and removes all but the two latest. Also removes those of later steps: they
+  /// are damaged if the run was resumed from an earlier one. Throws std::runtime_error, naming the
+  /// file, if it cannot be written; earlier checkpoints are kept then.
   void save(const Checkpoint& checkpoint);
 
-  /// The newest snapshot that is whole; nothing if there is none at all. Throws InputError, saying
-  /// in what, if all that there are are damaged.
+  /// Loads the newest checkpoint that is not damaged; none if the store is empty. Throws InputError
+  /// with all errors if every checkpoint is damaged.
   std::optional<LoadedCheckpoint> load_latest() const;
 
-  /// The newest by its name, unchecked; empty if there is none.
+  /// Returns the folder of the newest checkpoint, unchecked; empty if there is none.
   std::filesystem::path latest() const;
 
  private:

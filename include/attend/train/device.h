@@ -6,11 +6,11 @@
 
 namespace attend::train {
 
-/// The device of a name: "cpu", "cuda", "cuda:1", or "auto": a GPU if there is one, else the CPU.
-/// Throws InputError, naming what there is, for another name and for a device that is not there.
+/// Returns the device of a name: "cpu", "cuda", "cuda:1", or "auto" = a GPU if there is one, else
+/// the CPU. Throws InputError for another name and for a GPU that does not exist.
 torch::Device resolve_device(const std::string& name);
 
-/// From here on LibTorch uses so many CPU threads; 0 = as many as now.
+/// Sets LibTorch's number of CPU threads; 0 leaves it unchanged.
 void set_num_threads(int64_t threads);
 
 }  // namespace attend::train

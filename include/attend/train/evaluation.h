@@ -9,37 +9,38 @@ namespace attend::train {
 
 class Task;
 
-/// How often a model was right.
+/// Counts of correct predictions: a sequence is correct if all its answers are predicted exactly.
 struct ExactMatch {
-  int64_t correct = 0;  ///< sequences all of whose answers are the model's likeliest
-  int64_t total = 0;    ///< sequences that ask for an answer
+  int64_t correct = 0;  ///< correct sequences, or samples
+  int64_t total = 0;    ///< sequences that have an answer, or samples
 
+  /// Adds the counts of another batch.
   ExactMatch& operator+=(const ExactMatch& other);
-  std::optional<double> accuracy() const;  ///< 0 to 1; none if nothing was asked
+  /// Returns correct / total, 0 to 1; none if total is 0.
+  std::optional<double> accuracy() const;
 };
 
-/// Of a batch, by the logits that the model gives for it.
+/// Counts the sequences of a batch whose answers are all the argmax of `logits`.
 ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
 
-/// How well a model does on data that it was not trained on.
+/// Result of an evaluation on validation data.
 struct Evaluation {
-  double loss = 0.0;                    ///< mean cross-entropy of a target, in nats
-  std::optional<double> accuracy = {};  ///< share of sequences all of whose answers are the model's
-                                        ///< likeliest, 0 to 1, if there are answers
-  int64_t targets = 0;                  ///< how many targets the loss is the mean of
+  double loss = 0.0;                    ///< mean loss per target; cross-entropy in nats
+  std::optional<double> accuracy = {};  ///< `ExactMatch::accuracy`, 0 to 1; none for data without
+                                        ///< answers
+  int64_t targets = 0;                  ///< number of targets
 };
 
-/// Sequences that are measured at once: bounds the memory, does not change the result.
+/// Batch size of evaluations; does not change the result.
 inline constexpr int64_t kRowsAtOnce = 64;
 
-/// Measures `model` on batches, in eval mode and without gradients. That all answers of a sequence
-/// are the likeliest, each after the right ones before it, is the same as that the model, left to
-/// itself, writes the right answer.
+/// Evaluates `model` on batches, in eval mode and without gradients. Answers are predicted with
+/// teacher forcing, so an exact match is equivalent to greedy decoding of the right answer.
 ///
 ///     auto evaluation = evaluate(model, task->validation_batches(kRowsAtOnce));
 Evaluation evaluate(Model& model, const std::vector<Batch>& batches);
 
-/// `evaluate` with the whole held-out part of a task.
+/// Evaluates `model` on all validation data of a task.
 Evaluation evaluate(Model& model, const Task& task);
 
 }  // namespace attend::train

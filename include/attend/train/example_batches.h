@@ -7,25 +7,25 @@
 
 namespace attend::train {
 
-/// Examples as rows of a batch for each kind of model. Rows shorter than `length` are padded with
-/// the token `padding` at the end. Throws InputError, naming the example, if one is longer, or is
-/// made of other tokens than `tokenizer` has.
+/// How examples become rows of a batch. Shorter rows are padded at the end. The functions below
+/// throw InputError, naming the example, if one is longer than `length` or has tokens that are not
+/// in the vocabulary.
 struct RowLayout {
-  const Tokenizer& tokenizer;
-  int64_t padding;   ///< the number of a token
-  int64_t length;    ///< of each row; of a Seq2Seq, of its source and of its target
-  bool cut = false;  ///< what is longer is cut off at its end, not refused; for prompts of a class
+  const Tokenizer& tokenizer;  ///< encodes prompts and answers
+  int64_t padding;             ///< id of the padding token
+  int64_t length;              ///< length of each row; of a Seq2Seq, of source and target
+  bool truncate = false;       ///< truncate longer prompts instead of throwing
 };
 
-/// For a LanguageModel: the prompt and right after it the answer, whose tokens are the targets.
+/// Batch for a LanguageModel: the prompt followed by the answer, whose tokens are the targets.
 Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& layout);
 
-/// For a SequenceClassifier: the prompt, and the number of the answer among `classes`.
+/// Batch for a SequenceClassifier: the prompt, and the index of the answer in `classes`.
 Batch classification_rows(const std::vector<Example>& examples, const RowLayout& layout,
                           const std::vector<std::string>& classes);
 
-/// For a Seq2Seq: the prompt as the source; the decoder reads the token `begin` and the answer, and
-/// has the answer and the token `end` as its targets.
+/// Batch for a Seq2Seq: the prompt is the source, the token `begin` and the answer are the
+/// decoder's input, the answer and the token `end` are the targets.
 Batch translation_rows(const std::vector<Example>& examples, const RowLayout& layout, int64_t begin,
                        int64_t end);
 

@@ -4,11 +4,11 @@
 
 namespace attend::train {
 
-/// A task whose examples are drawn one by one, endlessly. Which of them are held out is decided by
-/// the checksum of their prompt, so nothing that the model is measured on was trained on, and the
-/// held-out part is the same for each seed.
+/// A task whose examples are generated. The checksum of its prompt decides whether an example is
+/// training or validation data, so the two never overlap, and the validation data is the same for
+/// all seeds.
 ///
-/// To make one: `tokenizer`, `draw` and `rows`.
+/// A subclass overrides `tokenizer`, `draw` and `rows`.
 class ExampleTask : public Task {
  public:
   Batch training_batch(int64_t size, Sampler& sampler) const override;
@@ -16,21 +16,22 @@ class ExampleTask : public Task {
   std::vector<Example> samples() const override;
 
  protected:
-  /// One example, from whatever random numbers it takes.
+  /// Generates one example.
   virtual Example draw(Sampler& sampler) const = 0;
-  /// One example to measure with: another kind than `draw` gives, if the model has to go beyond
-  /// what it was taught.
-  virtual Example draw_held_out(Sampler& sampler) const { return draw(sampler); }
-  /// Examples as a batch; see example_batches.h.
+  /// Generates one example for validation, for tasks that test generalization to other examples
+  /// than those of `draw`.
+  virtual Example draw_validation(Sampler& sampler) const { return draw(sampler); }
+  /// Returns examples as a batch; see example_batches.h.
   virtual Batch rows(const std::vector<Example>& examples) const = 0;
 
  private:
-  std::vector<Example> held_out(std::size_t count) const;
+  std::vector<Example> validation_examples(std::size_t count) const;
 };
 
-/// A task with a list of examples, each of which is seen once in an epoch.
+/// A task with a fixed list of examples.
 ///
-/// To make one: `tokenizer`, `rows`, and `set_examples` at the end of the constructor.
+/// A subclass overrides `tokenizer` and `rows`, and calls `set_examples` at the end of its
+/// constructor.
 class ListedTask : public Task {
  public:
   Batch training_batch(int64_t size, Sampler& sampler) const override;
@@ -38,19 +39,20 @@ class ListedTask : public Task {
   std::vector<Example> samples() const override { return samples_; }
 
  protected:
-  /// Holds out a share of the different prompts, at least one, which their number alone decides;
-  /// all examples of a prompt go the same way. Throws InputError if there are fewer than two.
-  void set_examples(const std::vector<Example>& examples, double held_out);
-  /// Examples as a batch; see example_batches.h.
+  /// Splits the examples into training and validation data: `val_fraction` of the distinct prompts,
+  /// at least one, with all their examples. The split depends only on the number of prompts. Throws
+  /// InputError if there are fewer than two.
+  void set_examples(const std::vector<Example>& examples, double val_fraction);
+  /// Returns examples as a batch; see example_batches.h.
   virtual Batch rows(const std::vector<Example>& examples) const = 0;
 
  private:
   Batch training_;
-  Batch held_out_;
+  Batch validation_;
   std::vector<Example> samples_;
 };
 
-/// The rows of a batch, in order, in batches of at most `size`.
+/// Splits a batch into batches of at most `size` rows, in order.
 std::vector<Batch> split_rows(const Batch& batch, int64_t size);
 
 }  // namespace attend::train

@@ -1,51 +1,53 @@
 #pragma once
 
-#include "attend/train/model.h"
-#include "attend/train/task.h"
+#include "attend/train/objective.h"
+#include "attend/train/training_config.h"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 namespace attend::train {
 
-/// Which learning rates are tried.
+/// Learning rates that a search tries: `steps` values from `min_lr` to `max_lr`, spaced evenly on a
+/// log scale.
 struct LearningRateRange {
-  double lowest = 1e-5;
-  double highest = 1.0;
-  int64_t steps = 100;  ///< from the one to the other, in equal ratios
+  double min_lr = 1e-5;
+  double max_lr = 1.0;
+  int64_t steps = 100;
 };
 
-/// A step of the search.
+/// One step of a learning rate search.
 struct LearningRateTrial {
-  double learning_rate = 0.0;
-  double loss = 0.0;  ///< before the step, nats a target
+  double lr = 0.0;
+  double loss = 0.0;  ///< training loss before the step, mean over targets, in nats
 };
 
-/// What the search has found.
+/// Result of `search_learning_rate`.
 struct LearningRateSearch {
-  std::vector<LearningRateTrial> trials;  ///< in the order of their learning rates
-  std::vector<double> smoothed;           ///< the loss of each trial, averaged with its neighbours'
-  /// The learning rate to train with; none if the loss never fell.
-  std::optional<double> suggestion;
+  std::vector<LearningRateTrial> trials;  ///< in increasing order of the learning rate
+  std::vector<double> smoothed;           ///< centered moving average of the losses
+  std::optional<double> suggestion;       ///< suggested learning rate; none if the loss never fell
 };
 
-/// Trains a model for a few steps while the learning rate rises, and suggests one (Smith 2017,
-/// "Cyclical Learning Rates for Training Neural Networks"). The search ends early at a loss
-/// that is not finite, and ten trials above the first loss after one a tenth below it. Of `config`,
-/// the schedule, the warm-up and the intervals do not count. The model is changed: train another
-/// one.
+/// Learning rate range test (Smith 2017, "Cyclical Learning Rates for Training Neural Networks"):
+/// trains for a few steps while the learning rate grows, and suggests the one at which the smoothed
+/// loss falls fastest.
 ///
-///     const auto search = search_learning_rate(model, *task, recipe.training);
-///     if (search.suggestion) recipe.training.lr = *search.suggestion;
+/// Stops early at a non-finite loss, and after ten consecutive losses above the first one if the
+/// loss had fallen by 10 % before. Schedule, warm-up and intervals of `config` are ignored.
+/// `stop_requested` is called after each step. The module of `objective` is changed: train another
+/// one afterwards. Throws c10::ValueError unless 0 < min_lr < max_lr and steps >= 2.
 ///
-/// `stop_requested` is asked after each step.
-LearningRateSearch search_learning_rate(Model model, const Task& task, TrainingConfig config,
+///     const auto search = search_learning_rate(objective, config);
+///     if (search.suggestion) config.lr = *search.suggestion;
+LearningRateSearch search_learning_rate(std::shared_ptr<Objective> objective, TrainingConfig config,
                                         const LearningRateRange& range = {},
                                         const std::function<bool()>& stop_requested = {});
 
-/// The suggestion for a curve of smoothed losses: where the loss falls fastest; none if it never
-/// falls by a tenth of its first value.
+/// Returns the learning rate at which the curve of smoothed losses falls fastest; none if it never
+/// falls by 10 % of its first value.
 std::optional<double> suggest_learning_rate(const std::vector<LearningRateTrial>& trials,
                                             const std::vector<double>& smoothed);
 

@@ -4,13 +4,14 @@
 
 namespace attend::train {
 
-/// The sum over all targets that count of the cross-entropy with the scores `logits` (..., V), in
-/// nats. `label_smoothing` is the share of a target's weight that all V share (Szegedy et al.
-/// 2016).
+/// Returns the cross-entropy summed over all targets that are not `kIgnored`, in nats (0-dim).
+///
+/// `logits` (..., V), `targets` (...) int64. Logits in half precision are converted to float32.
+/// `label_smoothing` as in torch's cross_entropy (Szegedy et al. 2016).
 torch::Tensor summed_loss(const torch::Tensor& logits, const torch::Tensor& targets,
                           double label_smoothing = 0.0);
 
-/// How many targets count.
+/// Returns the number of targets that are not `kIgnored`.
 int64_t counted_targets(const Batch& batch);
 
 }  // namespace attend::train

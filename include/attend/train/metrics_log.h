@@ -9,16 +9,17 @@ namespace attend::train {
 
 class AppendFile;
 
-/// Writes each report of a run as a line of JSON: `{"step": 10, "loss": 2.1, ...}` for progress,
-/// with the names and units of `Progress`, `{"step": 100, "val_loss": 1.9, ...}` for an evaluation.
-/// JSON has no NaN and no infinity: both become null.
+/// Writes metrics as JSON lines. A line of progress has the fields of `Progress`:
+/// `{"step": 10, "train_loss": 2.1, "lr": 0.003, ...}`; a line of an evaluation
+/// `{"step": 100, "val_loss": 1.9, "val_targets": 5000, "val_accuracy": 0.8}`. Non-finite numbers
+/// are written as null.
 ///
 ///     MetricsLog log("runs/demo/metrics.jsonl");
 class MetricsLog : public Observer {
  public:
-  /// Begins a new file. For a run that goes on after `resumed_step` it keeps the lines up to that
-  /// step: later ones, and a last one that was torn, are of steps that will be done again. Throws
-  /// std::runtime_error, naming the file, if it cannot be written; so does each report.
+  /// Creates the file; for a run resumed after `resumed_step` > 0, appends to it after removing
+  /// incomplete lines and those of later steps. This and each report throw std::runtime_error,
+  /// naming the file, if it cannot be written.
   explicit MetricsLog(const std::filesystem::path& path, int64_t resumed_step = 0);
 
   void on_progress(const Progress& progress) override;

@@ -10,26 +10,27 @@
 
 namespace attend::train {
 
-/// A model of any kind that a task can train.
+/// A model of this library, of any kind.
 using Model = std::variant<LanguageModel, SequenceClassifier, Seq2Seq>;
 
-/// The model that a recipe describes, with fresh weights, for so many tokens and, if it is a
-/// classifier, so many classes. Seeds LibTorch's global generator with the recipe's seed and draws
-/// the weights from it.
+/// Makes the model of a recipe with new weights, for a vocabulary of `vocab_size` tokens and, for a
+/// classifier, `num_classes` classes. Seeds LibTorch's global generators with the recipe's seed.
 ///
 ///     auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
-Model make_model(const Recipe& recipe, int64_t vocabulary, std::size_t classes = 0);
+Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes = 0);
 
+/// Returns the model as a module.
 torch::nn::Module& module_of(const Model& model);
 
-/// The scores of all that the batch's targets choose from: targets' shape and V, or C of a
-/// classifier.
+/// Returns the logits of a batch: the shape of its targets and V (vocabulary size), or C (number of
+/// classes) for a classifier.
 torch::Tensor logits_of(Model& model, const Batch& batch);
 
-/// The embedding of tokens (V, E); of a Seq2Seq that of its source.
+/// Returns the weight of the token embedding (V, E); of a Seq2Seq, that of the source.
 torch::Tensor token_embedding_weight(const Model& model);
 
-/// The model of one kind. Throws InputError, naming what was wanted, for a model of another kind.
+/// Returns the model as one kind. Throws InputError, naming `wanted_by`, for a model of another
+/// kind.
 ///
 ///     auto& language_model = model_as<LanguageModel>(run.model, "generate");
 template <typename Kind>

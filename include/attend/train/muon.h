@@ -1,49 +1,43 @@
 #pragma once
 
-#include "attend/nn/trainable_parameters.h"
 #include "attend/train/optimizer.h"
 
 #include <vector>
 
 namespace attend::train {
 
-/// A matrix with the singular vectors of `matrix` (M, N) and singular values near 1, between 0.6
-/// and 1.3, unless they were below 0.002 of its Frobenius norm: those rise by a factor of 485 at
-/// most. Newton and Schulz's iteration in bfloat16, five rounds (Jordan et al. 2024). Returns
-/// (M, N), bfloat16. Zeros stay zeros.
+/// Approximates the orthogonal factor U V^T of `matrix` = U S V^T by five Newton-Schulz iterations
+/// in bfloat16 (Jordan et al. 2024).
+///
+/// `matrix` (M, N) of any floating-point dtype; returns (M, N), bfloat16. Its singular values are
+/// between 0.6 and 1.3, except those that were below 0.002 of the Frobenius norm, which grow by a
+/// factor of at most 485. Zeros give zeros.
 torch::Tensor newton_schulz(const torch::Tensor& matrix);
 
-/// Muon (Jordan et al. 2024): the step of a matrix (M, N) is its Nesterov momentum, orthogonalized,
-/// so that all directions learn alike, times 0.2 * sqrt(max(M, N)) times the learning rate: as long
-/// as AdamW's steps usually are (Liu et al. 2025, Moonlight). Weight decay is AdamW's. So both can
-/// share one learning rate. Equals torch.optim.Muon of PyTorch 2.13 with
-/// adjust_lr_fn="match_rms_adamw".
+/// Muon (Jordan et al. 2024): the update of a matrix (M, N) is its Nesterov momentum,
+/// orthogonalized by `newton_schulz`, times 0.2 * sqrt(max(M, N)) times the learning rate. The
+/// factor matches the root mean square of AdamW's updates (Liu et al. 2025, Moonlight), so that
+/// both optimizers can share one learning rate. Weight decay as in AdamW. Equals torch.optim.Muon
+/// of PyTorch 2.13 with adjust_lr_fn="match_rms_adamw".
 ///
-/// A matrix that a layer keeps joined is orthogonalized as one: the queries, keys and values of
-/// `attention.qkv` (3*E, E) together, the two halves of a gated feed-forward's `up` as well.
+/// A joined matrix is orthogonalized as a whole: the queries, keys and values of `attention.qkv`
+/// (3*E, E), and both halves of `up` in a gated feed-forward.
 ///
-/// State of each matrix, named as in torch.optim: `momentum_buffer`, in its shape.
+/// State per matrix, named as in torch.optim: `momentum_buffer`, in its shape.
 ///
-///     Muon optimizer(matrices, recipe.training);  // those with ParameterRole::hidden_matrix
-///     optimizer.step(learning_rate);
+///     Muon optimizer(matrices, config);  // with ParameterRole::hidden_matrix
+///     optimizer.step(lr);
 class Muon : public Optimizer {
  public:
-  /// Throws c10::ValueError if one of `matrices` is none.
+  /// Uses `momentum` and `weight_decay` of `config`. Throws c10::ValueError if one of `matrices` is
+  /// not 2-D.
   Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig& config);
 
-  void step(double learning_rate) override;
-  void zero_grad() override;
-  std::map<std::string, torch::Tensor> state() const override;
+  void step(double lr) override;
 
  private:
-  struct Matrix {
-    std::string name;
-    torch::Tensor parameter;
-    torch::Tensor momentum;  // mean of the gradients, the later ones weighing more
-  };
-  void step(Matrix& matrix, double learning_rate) const;
+  void step(Slot& matrix, double lr) const;
 
-  std::vector<Matrix> matrices_;
   double momentum_;
   double weight_decay_;
 };

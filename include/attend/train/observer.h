@@ -7,28 +7,30 @@
 
 namespace attend::train {
 
-/// Where a run stands after some steps.
+/// Training metrics after a step.
 struct Progress {
-  int64_t step = 0;                ///< steps done
-  double train_loss = 0.0;         ///< of the last step, nats a target
-  double lr = 0.0;                 ///< of the last step
-  double grad_norm = 0.0;          ///< of the last step, before clipping
-  double seconds = 0.0;            ///< of the whole run, evaluations included
-  double tokens_per_second = 0.0;  ///< over the steps since the last report, evaluations excluded
-  int64_t memory = 0;              ///< bytes: the most that the process has held so far
-  int64_t skipped_steps = 0;       ///< steps left out since their loss or gradient was not finite
-  std::optional<double> accuracy = {};  ///< of the last step's sequences, as Evaluation has it of
-                                        ///< held-out ones; with dropout, if there is any
+  int64_t step = 0;                     ///< steps done
+  double train_loss = 0.0;              ///< loss of the last step, mean over targets, in nats
+  double lr = 0.0;                      ///< learning rate of the last step
+  double grad_norm = 0.0;               ///< gradient norm of the last step, before clipping
+  double seconds = 0.0;                 ///< wall time of the run so far, evaluations included
+  double tokens_per_second = 0.0;       ///< since the last report, evaluations excluded
+  int64_t peak_memory = 0;              ///< peak resident memory of the process, in bytes
+  int64_t skipped_steps = 0;            ///< steps skipped because loss or gradient was not finite
+  std::optional<double> accuracy = {};  ///< accuracy on the training batches of the last step, in
+                                        ///< train mode (with dropout); see `Evaluation::accuracy`
 };
 
-/// Hears what training does: progress every `log_every` steps and before each evaluation. The
-/// trainer prints nothing itself.
+/// Base class for callbacks of a `Trainer`: progress every `log_every` steps and before each
+/// evaluation. The trainer itself prints nothing.
 class Observer {
  public:
   virtual ~Observer() = default;
+  /// Called with the metrics of a step.
   virtual void on_progress(const Progress& /*progress*/) {}
+  /// Called with the validation result after `step` steps.
   virtual void on_evaluation(int64_t /*step*/, const Evaluation& /*evaluation*/) {}
-  /// After the last report, also of a run that was stopped: what is buffered is written now.
+  /// Called after the last report, also if training was stopped. Flush buffers here.
   virtual void on_finish() {}
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/nn/trainable_parameters.h"
 #include "attend/train/training_config.h"
 
 #include <torch/nn/module.h>
@@ -8,35 +9,67 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace attend::train {
 
-/// Changes the parameters of a model by their gradients. It keeps the parameters that it was made
-/// for; those that were frozen then stay as they are.
+/// Base class of the optimizers.
+///
+/// An optimizer is constructed with all parameters of a module, frozen ones included. A step
+/// updates those that require a gradient at that time: a parameter that is unfrozen later is
+/// optimized from then on, one that is frozen later is left unchanged (no weight decay).
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Updates every parameter that has a gradient.
-  virtual void step(double learning_rate) = 0;
-  /// Leaves every parameter without a gradient.
-  virtual void zero_grad() = 0;
+  /// Updates every parameter that requires a gradient and has one.
+  virtual void step(double lr) = 0;
+  /// Resets the gradients of all parameters, frozen ones included, to undefined.
+  void zero_grad();
 
-  /// All that the next step depends on besides parameters and gradients, as views, by names like
-  /// `decoder.norm.weight/exp_avg`: a parameter's, as in the state dict, and what is kept of it.
-  virtual std::map<std::string, torch::Tensor> state() const = 0;
-  /// Copies what `state` gave. Throws InputError, listing each name that is missing, unknown, or of
-  /// another dtype or shape, before anything is changed.
+  /// Returns the optimizer state as views, named `<parameter>/<state>`, for example
+  /// `decoder.norm.weight/exp_avg`: one entry per state of each parameter that requires a gradient
+  /// or was optimized before.
+  std::map<std::string, torch::Tensor> state();
+  /// Copies `state`, which another optimizer's `state()` returned. Throws InputError, listing each
+  /// entry that is missing, unknown, or of another dtype or shape, before anything is changed.
   void load_state(const std::map<std::string, torch::Tensor>& state);
+
+ protected:
+  /// A parameter and its state, which is created when it is first needed.
+  struct Slot {
+    std::string name;  ///< as in the state dict
+    torch::Tensor parameter;
+    ParameterRole role;
+    std::map<std::string, torch::Tensor> (*initial_state)(const torch::Tensor& parameter);
+    std::map<std::string, torch::Tensor> state = {};  ///< empty until it is needed
+
+    /// `<parameter>/<key>`, the name in `Optimizer::state`.
+    std::string full_name(const std::string& key) const { return name + "/" + key; }
+    /// True if `all`, the state of an optimizer, has entries for this parameter.
+    bool is_in(const std::map<std::string, torch::Tensor>& all) const;
+    /// True if the next step updates the parameter.
+    bool has_grad() const { return parameter.requires_grad() && parameter.grad().defined(); }
+    /// The state, created if there is none yet.
+    std::map<std::string, torch::Tensor>& ensure_state();
+  };
+
+  /// Returns the slots of all parameters: those in `slots_` unless overridden.
+  virtual std::vector<Slot*> slots();
+  /// Returns the slots of another optimizer, for an optimizer composed of several.
+  static std::vector<Slot*> slots_of(Optimizer& optimizer) { return optimizer.slots(); }
+
+  std::vector<Slot> slots_;
 };
 
-/// The optimizer that `config` names: AdamW for all parameters, or Muon for the hidden matrices of
-/// `trainable_parameters` and AdamW for the rest, both at the same learning rate.
+/// Returns the optimizer that `config` names for all parameters of `module`: AdamW, or Muon for the
+/// hidden matrices (`ParameterRole::hidden_matrix`) and AdamW for the rest, both with the same
+/// learning rate.
 ///
-///     const auto optimizer = make_optimizer(*model, recipe.training);
+///     const auto optimizer = make_optimizer(*model, config);
 ///     optimizer->zero_grad();
 ///     loss.backward();
-///     optimizer->step(lr_at(recipe.training, step));
+///     optimizer->step(lr_at(config, step));
 std::unique_ptr<Optimizer> make_optimizer(const torch::nn::Module& module,
                                           const TrainingConfig& config);
 

@@ -7,20 +7,20 @@
 
 namespace attend::train {
 
-/// Texts and the class of each.
+/// Texts with class labels.
 struct LabelledLines {
-  std::vector<std::string> texts;
-  std::vector<int64_t> labels;       ///< of each text, an index into `classes`
-  std::vector<std::string> classes;  ///< the distinct labels, sorted
+  std::vector<std::string> texts;    ///< one per row
+  std::vector<int64_t> labels;       ///< index into `classes` of each text
+  std::vector<std::string> classes;  ///< distinct labels, sorted
 };
 
-/// Reads the columns `text` and `label` of a table, which its first line names; other columns are
-/// ignored, and so are empty lines. The table is UTF-8, by its extension
-/// - .csv: commas between fields, quotes as in RFC 4180, so that a field may have line breaks;
-/// - .tsv: tabs between fields, and a quote is a character like any other.
+/// Reads the columns `text` and `label` of a UTF-8 table whose first line names the columns. Other
+/// columns and empty lines are ignored. The format depends on the extension:
+/// - .csv: comma-separated, quotes as in RFC 4180, so a field may contain line breaks
+/// - .tsv: tab-separated, quotes have no special meaning
 ///
-/// Throws InputError, naming the file and the line, if it is anything else: another number of
-/// fields than the first line has, a misplaced quote, an empty text or label, no line at all.
+/// Throws InputError, naming file and line, for any other extension, a row with another number of
+/// fields than the first line, a misplaced quote, an empty text or label, or no rows.
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
 ///     lines.classes[lines.labels[0]] == "positive";

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,88 +17,106 @@
 
 namespace attend::train {
 
-/// What the examples of a task are like; each task has defaults of its own, and uses what it needs.
+/// Data of a task. Each task has its own defaults and reads the values that it needs.
 struct DataConfig {
-  int64_t length = 8;         ///< longest sequence of the task's own symbols, as a number's digits
-  int64_t symbols = 10;       ///< how many different ones there are; the modulus of arithmetic
-  double val_fraction = 0.1;  ///< share of a list or a file that is not trained on
-  TokenizerKind tokenizer = TokenizerKind::character;  ///< what a token of a file is
-  int64_t vocab_size = 1000;                           ///< most words, 0 = all; number of subwords
+  int64_t length = 8;         ///< maximum number of symbols in a sequence, such as digits
+  int64_t symbols = 10;       ///< number of different symbols; the modulus of arithmetic
+  double val_fraction = 0.1;  ///< fraction of a list or a file used for validation
+  TokenizerKind tokenizer = TokenizerKind::character;  ///< tokenizer of a text
+  int64_t vocab_size = 1000;  ///< maximum number of words, 0 = no limit; number of subwords
 };
 
-/// The config of a model of any kind; in a recipe its kind has the name in `model_kind`.
+/// The config of a model of any kind; in a recipe its kind is `model.kind`, see `kModelKinds`.
 using ModelConfig = std::variant<LanguageModelConfig, SequenceClassifierConfig, Seq2SeqConfig>;
 
-/// The kinds of models, in the order of `ModelConfig`.
+/// Names of the kinds of models, in the order of `ModelConfig`.
 inline constexpr std::array<std::string_view, 3> kModelKinds{"language_model",
                                                              "sequence_classifier", "seq2seq"};
 static_assert(kModelKinds.size() == std::variant_size_v<ModelConfig>);
 
-/// One of them.
+/// Returns the name of the kind of model, one of `kModelKinds`.
 std::string_view model_kind(const ModelConfig& config);
 
-/// Everything that a run is made of: what is learned, by which model, and how.
+/// Configuration of a run: task, data, model and training. Vocabulary sizes and the number of
+/// classes are not part of it: the task determines them.
 struct Recipe {
-  std::string task = "senses";  ///< name of a task
-  std::string text;             ///< file that the task reads, if it reads one
-  DataConfig data;
-  /// Sizes of vocabularies and the number of classes are not part of it: the task gives them.
-  ModelConfig model;
-  TrainingConfig training;
+  std::string task = "senses";  ///< name of a task, see `tasks()`
+  std::string text;             ///< path of the file to train on, for tasks that read one
+  DataConfig data;              ///< data of the task
+  ModelConfig model;            ///< sizes and options of the model
+  TrainingConfig training;      ///< optimizer, schedule, evaluation
 
-  /// What models of all kinds have.
+  /// The options of the model's transformer stack.
   StackConfig& stack();
+  /// The options of the model's transformer stack.
   const StackConfig& stack() const;
+  /// Maximum sequence length of the model, in tokens.
   int64_t& max_seq_len();
+  /// Maximum sequence length of the model, in tokens.
   int64_t max_seq_len() const;
 };
 
-/// A value of a recipe that can be set by its name; nothing if its model's kind has no such value.
+/// Pointer to a value of a recipe; monostate if its kind of model has no such value.
 using FieldRef = std::variant<std::monostate, int64_t*, double*, bool*, std::string*,
                               PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*,
                               QKNormKind*, BranchScaling*, Initialization*, Pooling*, Precision*,
                               OnNonFinite*, OptimizerKind*, ScheduleKind*, TokenizerKind*>;
+
+/// A value of a recipe: its place in the file, its flag, and its help.
 struct RecipeField {
-  const char* section;  ///< its table in the file: "", "data", "model" or "training"
-  const char* key;      ///< its name there, as in embed_dim; the flag is --embed-dim
-  const char* help;     ///< what it is, with its unit
-  double low;           ///< least number allowed
-  double high;          ///< greatest number allowed
-  FieldRef (*ref)(Recipe&);
+  const char* section;       ///< table in the file: "", "data", "model" or "training"
+  const char* key;           ///< key in the table, for example embed_dim
+  const char* unit;          ///< unit or placeholder, for example TOKENS; empty if there is none
+  const char* group;         ///< heading in the help of the command, for example "Model, size"
+  const char* help;          ///< description, without unit and default
+  double low;                ///< minimum of a number
+  double high;               ///< maximum of a number
+  FieldRef (*ref)(Recipe&);  ///< returns a pointer to the value
+
+  /// The flag of the command, for example --embed-dim.
+  std::string flag() const;
 };
 
-/// All values of a recipe, once: flags, files and help come from this table.
+/// All values of a recipe: the one table that files, flags, help and checks are made from.
 const std::vector<RecipeField>& recipe_fields();
 
-/// The value of a field as text, true and false as on and off; empty if the model's kind has none.
+/// Returns the value of a field as text, booleans as on and off; empty if the kind of model has no
+/// such value.
 std::string value_text(const RecipeField& field, const Recipe& recipe);
 
-/// Reads a recipe file (TOML) over `base`. Throws InputError for a file that is missing or not
-/// TOML, for a value of another type, and for an unknown key, naming the nearest known one.
+/// Reads a recipe file (TOML) over `base`. Throws InputError if the file is missing or not TOML,
+/// for a value of the wrong type, and for an unknown key, suggesting the nearest one.
 Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
 
-/// `base` with no more of a recipe file than the task that it names and the file to learn: what
-/// else it may hold depends on the task. Throws InputError as `read_recipe` does.
+/// Reads only `task` and `text` of a recipe file over `base`: the defaults of the other values
+/// depend on the task. Throws InputError as `read_recipe`.
 Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
 
-/// What a recipe file says of itself: its task, and what stands in its table `expected`.
+/// The table `expected` of a recipe file, and its task.
 struct RecipeCard {
-  std::string task = Recipe{}.task;
-  std::string summary;             ///< what is learned, in a line
-  std::string device;              ///< on what the figures were reached
-  double seconds = 0.0;            ///< how long training took there
-  std::optional<double> val_loss;  ///< nats a target
-  std::optional<double> accuracy;  ///< share of right answers, 0 to 1
+  std::string task = Recipe{}.task;  ///< name of the task
+  std::string summary;               ///< one line: what the model learns
+  std::string device;                ///< hardware of the results below
+  double seconds = 0.0;              ///< training time in seconds
+  std::optional<double> val_loss;    ///< validation loss, mean over targets, in nats
+  std::optional<double> accuracy;    ///< fraction of exact matches, 0 to 1
 };
 
-/// Throws InputError as `read_recipe` does, and if the table is missing.
+/// Reads the card of a recipe file. Throws InputError as `read_recipe`, and if the table `expected`
+/// is missing.
 RecipeCard read_recipe_card(const std::filesystem::path& path);
 
-/// The recipe as TOML, all values written out.
+/// Returns the recipe as TOML with all values.
 std::string to_toml(const Recipe& recipe);
 
-/// Throws InputError, naming the value and what it should be, if a number is outside its range or
-/// values of the model do not fit together.
+/// Returns a training configuration and further values as TOML: the tables `training` and `values`.
+std::string to_toml(const TrainingConfig& config, const std::map<std::string, std::string>& values);
+
+/// Throws InputError, naming key, value and range, if a number is out of range or values of the
+/// model do not fit together.
 void check_recipe(const Recipe& recipe);
+
+/// As `check_recipe`, for the training values alone.
+void check_training_config(const TrainingConfig& config);
 
 }  // namespace attend::train

@@ -7,34 +7,35 @@
 
 namespace attend::train {
 
-/// Where training stands in its data: the random numbers that examples are made of, and, where
-/// there is a list of examples, which of them are still to come in this epoch. A checkpoint holds
-/// its state, so that a resumed run sees the same examples.
+/// Source of the random numbers that training batches are drawn with, and of the shuffled order of
+/// a dataset. Its state is part of every checkpoint, so a resumed run sees the same batches.
 ///
 ///     Sampler sampler(seed);
 ///     auto batch = select_rows(examples, sampler.rows(examples.tokens.size(0), 64));
 class Sampler {
  public:
+  /// Seeds the generator.
   explicit Sampler(uint64_t seed);
 
-  /// Draws what is not in a list.
+  /// The CPU generator, for random functions of LibTorch.
   torch::Generator& generator() { return generator_; }
-  /// A whole number in 0 .. bound-1.
+  /// Returns a uniform random integer in [0, bound). Throws c10::ValueError unless bound > 0.
   int64_t below(int64_t bound);
 
-  /// The next `size` of `count` rows (size), int64, in random order: all of them before any comes
-  /// again, in another order each time. `count` is the same in each call.
+  /// Returns the next `size` row indices of a dataset with `count` rows, int64 (size): every epoch
+  /// visits all rows once, in a new random order. Throws c10::ValueError if `count` is not that of
+  /// the previous calls.
   torch::Tensor rows(int64_t count, int64_t size);
 
-  /// All that what comes next depends on, by name; views are never given.
+  /// Returns the state by name, as copies.
   std::map<std::string, torch::Tensor> state() const;
-  /// Takes what `state` gave. Throws InputError if it is anything else.
+  /// Restores what `state()` returned. Throws InputError for an invalid state.
   void load_state(const std::map<std::string, torch::Tensor>& state);
 
  private:
   torch::Generator generator_;
-  torch::Tensor order_;  // (count) of this epoch
-  int64_t next_ = 0;     // position in it
+  torch::Tensor order_;  // (count): row indices of this epoch
+  int64_t next_ = 0;     // position in order_
 };
 
 }  // namespace attend::train

@@ -12,65 +12,66 @@
 
 namespace attend::train {
 
-/// A question to a model, and its answer.
+/// A prompt and its answer.
 struct Example {
   std::string prompt;
-  std::string answer;  ///< empty if any continuation will do
+  std::string answer;  ///< empty if there is no expected answer
 };
 
-/// Something to learn: tokens, batches to train on, and held-out ones to measure with.
-/// ExampleTask and ListedTask (example_task.h) do most of it. CONTRIBUTING.md says how to add one
-/// to the command.
+/// A learning task: tokenizer, training batches and validation data. `ExampleTask` and `ListedTask`
+/// (example_task.h) implement most of it; CONTRIBUTING.md explains how to add a task to the
+/// command.
 class Task {
  public:
   virtual ~Task() = default;
 
+  /// The tokenizer of the data.
   virtual const Tokenizer& tokenizer() const = 0;
-  /// The names of the classes, in the order of their numbers; empty unless the task classifies.
+  /// The class names by index; empty unless the task is a classification.
   virtual std::vector<std::string> classes() const { return {}; }
 
-  /// The same state of the sampler gives the same batch.
+  /// Draws `size` training sequences; equal states of the sampler give equal batches.
   virtual Batch training_batch(int64_t size, Sampler& sampler) const = 0;
-  /// The whole held-out part, in batches of at most `size`.
+  /// Returns all validation data in batches of at most `size` rows.
   virtual std::vector<Batch> validation_batches(int64_t size) const = 0;
-  /// What tells data from other data of the same form, as a file's checksum; empty if the recipe
-  /// says all of it.
+  /// Checksum of the data, such as that of a file; empty if the recipe determines the data.
   virtual std::string data_checksum() const { return {}; }
 
-  /// Held-out examples to show what was learned by; may be empty.
+  /// Validation examples that show what the model learned; may be empty.
   virtual std::vector<Example> samples() const { return {}; }
-  /// Words whose nearest neighbours in the embedding tell what was learned; may be empty.
+  /// Words whose nearest neighbours in the embedding are worth showing; may be empty.
   virtual std::vector<std::string> probe_words() const { return {}; }
-  /// Held-out texts whose last token's attention is worth a look; may be empty.
+  /// Validation texts whose last token's attention is worth showing; may be empty.
   virtual std::vector<std::string> probe_texts() const { return {}; }
 };
 
-/// A task by its name, with the recipe that trains it well on a CPU.
+/// A registered task.
 struct TaskInfo {
-  const char* name;
-  const char* summary;
-  Recipe defaults;  ///< its model is of the kind that the task trains
-  std::unique_ptr<Task> (*make)(const Recipe&);
-  std::vector<std::string> data_keys;  ///< the values of DataConfig that it reads
-  /// If it learns the file that Recipe::text names: all of another such file, in the tokens and
-  /// classes that a model has learned, in batches of at most `size`, to measure it on. Throws
-  /// InputError if that cannot be.
+  const char* name;                              ///< as in recipes and flags
+  const char* summary;                           ///< one line: what the model predicts
+  Recipe defaults;                               ///< recipe that trains it well on a CPU
+  std::unique_ptr<Task> (*make)(const Recipe&);  ///< see `make_task`
+  std::vector<std::string> data_keys;            ///< fields of `DataConfig` that it reads
+  /// For a task that reads `Recipe::text`: all data of another file in batches of at most `size`
+  /// rows, encoded with the tokenizer and classes of a trained model, to evaluate it. Throws
+  /// InputError if the file does not fit them.
   std::vector<Batch> (*batches_of_file)(const std::filesystem::path&, const Recipe&,
                                         const Tokenizer&, const std::vector<std::string>& classes,
                                         int64_t size) = nullptr;
 
+  /// True if the task reads `Recipe::text`.
   bool reads_file() const { return batches_of_file != nullptr; }
 };
 
-/// All that the command knows, in the order in which it lists them.
+/// All registered tasks, in the order in which the command lists them.
 const std::vector<TaskInfo>& tasks();
 
-/// Throws InputError, naming the nearest known task, if there is none of that name.
+/// Returns the task of that name. Throws InputError, suggesting the nearest name, if there is none.
 const TaskInfo& find_task(const std::string& name);
 
-/// The task that a recipe names. Throws InputError if the recipe's model is of another kind than
-/// the task trains, has a value of DataConfig that the task does not read and that is not the
-/// default, or does not suit the task.
+/// Makes the task of a recipe. Throws InputError if the recipe's model is of another kind than the
+/// task requires, if it changes a value of `DataConfig` that the task does not read, or if a value
+/// does not fit the task.
 std::unique_ptr<Task> make_task(const Recipe& recipe);
 
 }  // namespace attend::train

@@ -9,18 +9,16 @@ namespace attend::train {
 
 class AppendFile;
 
-/// Writes the reports of a run as an event file of TensorBoard,
-/// `events.out.tfevents.<time>.<host>`: the scalars train/loss, train/learning_rate,
-/// train/accuracy, train/gradient_norm, train/tokens_per_second, train/memory (bytes), val/loss and
-/// val/accuracy, by step.
+/// Writes metrics as a TensorBoard event file, `events.out.tfevents.<time>.<host>`, with the
+/// scalars train/loss, train/lr, train/accuracy, train/grad_norm, train/tokens_per_second,
+/// train/peak_memory (bytes), val/loss and val/accuracy, by step.
 ///
 ///     TensorBoardLog log("runs/demo/tensorboard");  // tensorboard --logdir runs
 class TensorBoardLog : public Observer {
  public:
-  /// Makes `directory` if there is none, and in it a new file; others are left as they are. For a
-  /// run that goes on after `resumed_step` it tells TensorBoard to forget the later steps that an
-  /// earlier file may hold. Throws std::runtime_error, naming the file, if it cannot be written; so
-  /// does each report.
+  /// Creates `directory` and a new file in it. For a run resumed after `resumed_step` > 0,
+  /// TensorBoard drops later steps of earlier files. This and each report throw
+  /// std::runtime_error, naming the file, if it cannot be written.
   explicit TensorBoardLog(const std::filesystem::path& directory, int64_t resumed_step = 0);
 
   void on_progress(const Progress& progress) override;

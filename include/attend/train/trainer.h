@@ -1,86 +1,101 @@
 #pragma once
 
 #include "attend/train/checkpoint.h"
-#include "attend/train/model.h"
+#include "attend/train/objective.h"
 #include "attend/train/observer.h"
 #include "attend/train/optimizer.h"
 #include "attend/train/sampler.h"
 #include "attend/train/schedule.h"
-#include "attend/train/task.h"
+#include "attend/train/training_config.h"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace attend::train {
 
-/// Where a run keeps what must not be lost.
+/// Destination for checkpoints and for the weights with the best validation loss.
 class CheckpointSink {
  public:
   virtual ~CheckpointSink() = default;
-  /// Hears the weights of each evaluation of a new lowest loss. A resumed run calls it first with
-  /// those of its snapshot, because what was kept may be of later steps.
+  /// Called with the weights whenever the validation loss improves. A resumed run calls it first
+  /// with the best weights of its checkpoint, because saved ones may be of later steps.
   virtual void save_best(const std::map<std::string, torch::Tensor>& weights) = 0;
-  /// Hears how to go on from here.
+  /// Called with a checkpoint every `checkpoint_every` steps and at the end.
   virtual void save(const Checkpoint& checkpoint) = 0;
-  /// Where the latest snapshot is, for people; empty if there is none.
+  /// Returns the path of the latest checkpoint for error messages; empty if there is none.
   virtual std::string latest_path() const = 0;
 };
 
-/// Why training ended.
-enum class StopReason { max_steps, patience, stop_requested };
+/// Why training stopped.
+enum class StopReason {
+  max_steps,       ///< the configured number of steps is done
+  patience,        ///< early stopping: `patience` evaluations without improvement
+  stop_requested,  ///< `TrainerHooks::stop_requested` returned true
+};
 
-/// What a run reached.
+/// Result of `Trainer::run`.
 struct TrainResult {
-  TrainerState state;
-  StopReason stop_reason = StopReason::max_steps;
-  double tokens_per_second = 0.0;  ///< over all steps, evaluations excluded
+  TrainerState state;                              ///< state after the last step
+  StopReason stop_reason = StopReason::max_steps;  ///< why training stopped
+  double tokens_per_second = 0.0;                  ///< over all steps, evaluations excluded
 };
 
-/// The surroundings of a run; all are optional.
+/// Callbacks of `Trainer::run`; all are optional.
 struct TrainerHooks {
-  std::vector<Observer*> observers = {};
-  CheckpointSink* checkpoint_sink = nullptr;
-  std::function<bool()> stop_requested = {};  ///< asked after each step
+  std::vector<Observer*> observers = {};      ///< called with progress and evaluations
+  CheckpointSink* checkpoint_sink = nullptr;  ///< called with checkpoints
+  std::function<bool()> stop_requested = {};  ///< called after each step; true stops training
 };
 
-/// Trains a model on a task: each step draws `accumulate` batches, goes down the gradient of the
-/// mean loss over all their targets, and reports, evaluates and keeps checkpoints in the intervals
-/// of the config. The same seed, thread count and machine give the same weights, bit for bit,
-/// however often the run was interrupted and restored; LibTorch's global generators, which dropout
-/// draws from, are seeded. The model stays on the device that it is on.
+/// Training loop for any `Objective`: gradient accumulation, clipping by norm, learning rate
+/// schedule, mixed precision, evaluation, early stopping, checkpoints and exact resuming.
 ///
-///     Trainer trainer(model, *task, recipe.training);
-///     auto outcome = trainer.run({.observers = {&progress_line}});
+/// The same seed, thread count and machine give bitwise the same weights, however often training
+/// was interrupted and restored. The constructor seeds LibTorch's global generators, which dropout
+/// uses. The module stays on its device.
+///
+/// Parameters that are unfrozen during training are optimized from the next step on, frozen ones
+/// are left unchanged from then on.
+///
+///     Trainer trainer(std::make_shared<TaskObjective>(model, *task, config), config);
+///     const auto result = trainer.run({.observers = {&progress_line}});
 class Trainer {
  public:
-  /// Without a schedule, the config's: learning_rate() (schedule.h). The task has to outlive it.
-  Trainer(Model model, const Task& task, const TrainingConfig& config, Schedule schedule = {});
+  /// `schedule` maps a step, counted from 0, to its learning rate; by default `lr_at` with
+  /// `config`. Throws InputError if a value of `config` is out of range, c10::ValueError if the
+  /// module has no parameters.
+  Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& config,
+          Schedule schedule = {});
 
-  /// Goes on from where it stands until a step of the config is the last one, patience is at its
-  /// end, or a stop is requested. Throws std::runtime_error, naming step, learning rate and the
-  /// latest snapshot, if the loss or its gradient is not finite and the config says to stop, or
-  /// the weights are not finite either; and if it ends without an evaluation that is.
+  /// Trains from the current state until `max_steps`, early stopping, or a requested stop. Throws
+  /// std::runtime_error, naming step, learning rate and latest checkpoint, if the loss or the
+  /// gradient norm is not finite and `on_nonfinite` is `stop`, or if weights are not finite; and
+  /// if training ends without any finite validation loss.
   TrainResult run(const TrainerHooks& hooks = {});
 
-  Checkpoint snapshot() const;
-  /// Throws InputError, naming what differs, unless it is of the same model and optimizer.
+  /// Returns everything that `restore` needs; weights and optimizer state are views.
+  Checkpoint checkpoint() const;
+  /// Continues from a checkpoint: weights, optimizer, random number generators, data position, and
+  /// which parameters require a gradient. Throws InputError, listing the differences, if the
+  /// checkpoint is of another module or optimizer.
   void restore(const Checkpoint& checkpoint);
 
  private:
-  bool evaluates() const;
-  bool reports() const;
+  bool is_evaluation_step() const;
+  bool is_report_step() const;
   void step(const TrainerHooks& hooks);
   void accumulate_gradients();
-  [[noreturn]] void stop_at_nonfinite(const TrainerHooks& hooks, bool spoilt) const;
+  [[noreturn]] void throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const;
   void report(const TrainerHooks& hooks);
   void evaluate(const TrainerHooks& hooks);
-  void keep(const TrainerHooks& hooks) const;
-  bool out_of_patience() const;
+  void save(const TrainerHooks& hooks) const;
+  bool is_out_of_patience() const;
+  torch::nn::Module& module() const { return objective_->module(); }
 
-  Model model_;
-  const Task& task_;
+  std::shared_ptr<Objective> objective_;
   TrainingConfig config_;
   Schedule schedule_;
   std::vector<torch::Tensor> parameters_;
@@ -90,7 +105,7 @@ class Trainer {
   TrainerState state_;
   std::map<std::string, torch::Tensor> best_weights_;  // on the CPU
   Progress progress_;
-  double reported_seconds_ = 0.0;  // of training, at the last report
+  double reported_seconds_ = 0.0;  // training seconds at the last report
   int64_t reported_tokens_ = 0;
 };
 

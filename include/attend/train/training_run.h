@@ -1,80 +1,142 @@
 #pragma once
 
-#include "attend/train/run.h"
+#include "attend/train/objective.h"
+#include "attend/train/run_directory.h"
+#include "attend/train/trainer.h"
 
 #include <torch/types.h>
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace attend::train {
 
-/// What training a recipe takes.
-struct TrainingSetup {
-  torch::Device device;
-  std::unique_ptr<Task> task;
-  Model model;  ///< with fresh weights, on the device
+/// Options of `TrainingRun::begin` and `TrainingRun::resume`.
+struct TrainingRunOptions {
+  /// Values that describe module and data, for example {"layers", "4"}; saved in recipe.toml. To
+  /// resume, they must be the same.
+  std::map<std::string, std::string> values = {};
+  bool overwrite =
+      false;  ///< `begin`: replace the run in the directory; see `RunDirectory::create`
 };
 
-/// From here on LibTorch uses as many threads as the recipe says. Throws InputError for a device
-/// that is not there, and as `make_task` does.
-TrainingSetup make_training_setup(const Recipe& recipe);
-
-/// A run in a directory, from its start, or from its latest checkpoint, to its end: what is learned
-/// survives a crash, a kill and a full disk. Other processes are kept from the directory as long as
-/// it lives.
+/// A `Trainer` with a run directory: saves configuration, metrics, TensorBoard events, checkpoints,
+/// the best weights and a summary, and resumes from the latest checkpoint after a crash or a kill.
+/// Works with any `Objective`; `RecipeRun` is for the models of this library. Locks the directory
+/// against other processes as long as it exists.
 ///
-///     auto run = TrainingRun::begin("runs/sort", find_task("sort").defaults);
-///     const auto outcome = run.train();
-///     run.finish(outcome);                       // and then load_run("runs/sort")
-///     ...
-///     auto again = TrainingRun::resume("runs/sort", recipe_of_run("runs/sort"));
+///     const bool exists = RunDirectory::exists("runs/vit");
+///     auto run = exists ? TrainingRun::resume("runs/vit", objective, config)
+///                       : TrainingRun::begin("runs/vit", objective, config);
+///     const auto result = run.train();
+///     if (result.stop_reason != StopReason::stop_requested) run.finish(result);
 class TrainingRun {
  public:
-  /// Makes the directory; see `create_run` for what it throws and what becomes of a run that is
-  /// there.
-  static TrainingRun begin(const std::filesystem::path& directory, const Recipe& recipe,
-                           bool overwrite = false);
-  /// Goes on with the run of a directory, by a recipe that may have other values of training. A run
-  /// that was ended before its first checkpoint begins again. Throws InputError as `reopen_run`
-  /// does, and if there is nothing left to do: then it says what to change.
-  static TrainingRun resume(const std::filesystem::path& directory, const Recipe& recipe);
+  /// Creates the run directory. Moves the module to `config.device` and sets `config.threads`.
+  /// Throws InputError as `RunDirectory::create`, for a device that does not exist, and for a value
+  /// of `config` that is out of range.
+  static TrainingRun begin(const std::filesystem::path& directory,
+                           std::shared_ptr<Objective> objective, const TrainingConfig& config,
+                           const TrainingRunOptions& options = {});
+  /// Continues a run from its latest checkpoint, or from the start if it has none. Training values
+  /// other than `optimizer` and `seed` may differ. Throws InputError as `begin` and
+  /// `RunDirectory::resume`, and if the run is finished; then the message says what to change.
+  static TrainingRun resume(const std::filesystem::path& directory,
+                            std::shared_ptr<Objective> objective, const TrainingConfig& config,
+                            const TrainingRunOptions& options = {});
+  virtual ~TrainingRun() = default;
+  TrainingRun(TrainingRun&&) noexcept = default;
+  TrainingRun& operator=(TrainingRun&&) noexcept = default;
 
-  /// Trains, and writes metrics, TensorBoard's events, checkpoints and the best weights as it goes.
-  /// `observers` hear what the files hear, on the calling thread. Throws as `Trainer::run` does.
+  /// Trains, and writes the files. `observers` are called on this thread, `stop_requested` after
+  /// each step. Throws as `Trainer::run`.
   TrainResult train(const std::vector<Observer*>& observers = {},
                     const std::function<bool()>& stop_requested = {});
 
-  /// Writes the embeddings and the summary of a run that was trained to its end, and lets go of the
-  /// run that it replaced. The model then has the weights of the lowest loss, on the CPU.
-  void finish(const TrainResult& outcome);
+  /// Loads the best weights into the module, moves it to the CPU and to eval mode, and writes the
+  /// summary; deletes the run that was overwritten. Call it after training that was not stopped by
+  /// `stop_requested`.
+  virtual void finish(const TrainResult& result);
 
-  const std::filesystem::path& directory() const { return directory_; }
-  const Recipe& recipe() const { return recipe_; }
-  const Task& task() const { return *prepared_.task; }
-  Model& model() { return prepared_.model; }
-  torch::Device device() const { return prepared_.device; }
-  /// Where it goes on from.
-  const TrainerState& resumed_state() const { return begun_; }
-  /// Checkpoints that were passed over since they are damaged, and in what.
+  /// The run directory.
+  const RunDirectory& directory() const { return directory_; }
+  /// The training configuration.
+  const TrainingConfig& config() const { return config_; }
+  /// The device of the module.
+  torch::Device device() const { return device_; }
+  /// The state training continues from; step 0 for a new run.
+  const TrainerState& resumed_state() const { return resumed_state_; }
+  /// Messages about damaged checkpoints that `resume` skipped.
   const std::vector<std::string>& damaged() const { return damaged_; }
 
+ protected:
+  /// Makes the run of an open directory, whose module is on `device`.
+  TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
+              const TrainingConfig& config, torch::Device device);
+
+  /// Restores the latest checkpoint, if there is one, and saves the recipe.
+  void resume_from_checkpoint(const std::string& recipe);
+  /// Loads the best weights into the module, on the CPU and in eval mode.
+  void load_best_weights();
+  /// Writes the summary; `task` as in `RunDirectory::finish`.
+  void write_summary(const std::string& task, const TrainResult& result);
+
  private:
-  TrainingRun(std::filesystem::path directory, const Recipe& recipe);
+  void check_is_unfinished(const TrainerState& state) const;
 
-  void restore(const LoadedCheckpoint& found);
-  void check_is_open(const TrainerState& standing) const;
-
-  std::filesystem::path directory_;
-  Recipe recipe_;
-  TrainingSetup prepared_;
+  RunDirectory directory_;
+  std::shared_ptr<Objective> objective_;
+  TrainingConfig config_;
+  torch::Device device_;
   std::unique_ptr<Trainer> trainer_;
-  std::shared_ptr<RunLock> lock_;
-  TrainerState begun_;
+  TrainerState resumed_state_;
   std::vector<std::string> damaged_;
+};
+
+/// What training a recipe needs.
+struct TrainingSetup {
+  torch::Device device;        ///< resolved from the recipe
+  std::unique_ptr<Task> task;  ///< with its data
+  Model model;                 ///< with new weights, on the device
+};
+
+/// Makes task and model of a recipe, and sets LibTorch's number of threads. Throws InputError for a
+/// device that does not exist, and as `make_task`.
+TrainingSetup make_training_setup(const Recipe& recipe);
+
+/// The `TrainingRun` of a recipe: trains a model of this library on a task.
+///
+///     auto run = RecipeRun::begin("runs/sort", find_task("sort").defaults);
+///     run.finish(run.train());
+///     auto model = RunDirectory("runs/sort").load().model;
+class RecipeRun : public TrainingRun {
+ public:
+  /// Creates the run directory. Throws as `make_training_setup` and `RunDirectory::create`.
+  static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
+                         bool overwrite = false);
+  /// Continues a run from its latest checkpoint; see `TrainingRun::resume`.
+  static RecipeRun resume(const std::filesystem::path& directory, const Recipe& recipe);
+
+  /// As `TrainingRun::finish`; also writes the token embeddings.
+  void finish(const TrainResult& result) override;
+
+  /// All values of the run.
+  const Recipe& recipe() const { return recipe_; }
+  /// The task with its data.
+  const Task& task() const { return *task_; }
+  /// The model that is trained.
+  Model& model() { return model_; }
+
+ private:
+  RecipeRun(RunDirectory directory, const Recipe& recipe, TrainingSetup setup);
+
+  Recipe recipe_;
+  std::unique_ptr<Task> task_;
+  Model model_;
 };
 
 }  // namespace attend::train

@@ -10,11 +10,10 @@
 namespace attend::train {
 namespace {
 
-constexpr int64_t kMostDigits = 18;  // of numbers whose sum is an int64_t
+constexpr int64_t kMaxDigits = 18;  // the sum must fit in int64_t
 
-/// Sums of two numbers of `length` digits, with zeros in front of those that have fewer: so each
-/// digit stands where the model expects it. The digits of the sum come in the order in which they
-/// are worked out, the last one first, so that each needs only what is there already.
+/// Addition of two zero-padded numbers of `length` digits. The sum is written with its last digit
+/// first, the order in which digits are computed, so that each depends only on earlier tokens.
 class AdditionTask : public QuestionTask {
  public:
   static Recipe defaults() {
@@ -28,8 +27,8 @@ class AdditionTask : public QuestionTask {
   explicit AdditionTask(const Recipe& recipe)
       : QuestionTask(recipe, "0123456789+=.", 3 * recipe.data.length + 4),
         digits_(recipe.data.length) {
-    if (digits_ > kMostDigits) {
-      throw InputError(fmt::format("length ({}) must be at most {}", digits_, kMostDigits));
+    if (digits_ > kMaxDigits) {
+      throw InputError(fmt::format("length is {}, expected at most {}", digits_, kMaxDigits));
     }
   }
 
@@ -51,7 +50,7 @@ class AdditionTask : public QuestionTask {
 
 TaskInfo addition_task() {
   return {"addition",
-          "the sum, its last digit first: 012+345=7530.",
+          "sum of two numbers, last digit first: 012+345=7530.",
           AdditionTask::defaults(),
           make<AdditionTask>,
           {"length"}};

@@ -9,11 +9,11 @@
 namespace attend::train {
 namespace {
 
-/// Up to `length` letters, no two alike, each with a digit, and then one of the letters again:
-/// which digit was its? The task that shows induction (Olsson et al. 2022) at its smallest.
+/// Up to `length` distinct letters, each followed by a digit, then one of the letters again; the
+/// answer is its digit. A minimal task for induction heads (Olsson et al. 2022).
 class AssociativeRecallTask : public QuestionTask {
  public:
-  /// With smeared keys, since two layers without them had not found the rule after 5000 steps.
+  /// Uses smeared keys: without them, two layers did not learn the task in 5000 steps.
   static Recipe defaults() {
     auto recipe = question_recipe();
     recipe.stack().positions = PositionScheme::rotary;
@@ -26,11 +26,11 @@ class AssociativeRecallTask : public QuestionTask {
       : QuestionTask(recipe, first_letters(recipe.data.symbols) + "0123456789?",
                      2 * recipe.data.length + 3),
         letters_(first_letters(recipe.data.symbols)),
-        longest_(recipe.data.length) {
-    if (longest_ > recipe.data.symbols) {
+        max_length_(recipe.data.length) {
+    if (max_length_ > recipe.data.symbols) {
       throw InputError(
-          fmt::format("length ({}) must be at most symbols ({}): each letter has one digit",
-                      longest_, recipe.data.symbols));
+          fmt::format("length is {}, expected at most symbols ({}): letters must be distinct",
+                      max_length_, recipe.data.symbols));
     }
   }
 
@@ -41,7 +41,7 @@ class AssociativeRecallTask : public QuestionTask {
       std::swap(keys[i],
                 keys[static_cast<std::size_t>(sampler.below(static_cast<int64_t>(i) + 1))]);
     }
-    keys.resize(static_cast<std::size_t>(1 + sampler.below(longest_)));
+    keys.resize(static_cast<std::size_t>(1 + sampler.below(max_length_)));
     const auto asked = static_cast<std::size_t>(sampler.below(static_cast<int64_t>(keys.size())));
     Example example;
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -55,14 +55,14 @@ class AssociativeRecallTask : public QuestionTask {
 
  private:
   std::string letters_;
-  int64_t longest_;
+  int64_t max_length_;
 };
 
 }  // namespace
 
 TaskInfo associative_recall_task() {
   return {"associative-recall",
-          "the digit that stood beside a letter: c4a7b1?a7",
+          "digit that followed a letter: c4a7b1?a7",
           AssociativeRecallTask::defaults(),
           make<AssociativeRecallTask>,
           {"length", "symbols"}};

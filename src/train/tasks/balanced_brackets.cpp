@@ -2,7 +2,7 @@
 #include "attend/io/vocabulary.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
-#include "train/check_context.h"
+#include "train/check_max_seq_len.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
@@ -12,22 +12,22 @@ namespace {
 
 const std::string kBalanced = "balanced";
 const std::string kUnbalanced = "unbalanced";
-const std::string kBrackets = "([)]";  // each closing one two places after its opening one
+const std::string kBrackets = "([)]";  // an opening bracket and its closing one are two apart
 
-/// Whether every bracket of a string has its partner. Trained on up to `length` brackets, measured
-/// on strings of more than that, up to twice as many. Half of the strings are balanced; the others
-/// differ from a balanced one in one bracket, or in two that have changed places.
+/// Classifies strings of brackets as balanced or unbalanced. Training strings have up to `length`
+/// brackets, validation strings more, up to twice as many. Half of the strings are balanced; the
+/// others differ from a balanced one in one bracket or two swapped ones.
 class BalancedBracketsTask : public ExampleTask {
  public:
   static Recipe defaults() {
     Recipe recipe;
     recipe.data.length = 16;
-    // One bracket without a partner decides, which an average over the string would hide.
+    // Max pooling: a single unmatched bracket decides, which mean pooling would average out.
     recipe.model = SequenceClassifierConfig{.pooling = Pooling::max};
     recipe.max_seq_len() = 32;
     recipe.stack().num_layers = 4;
     recipe.stack().positions = PositionScheme::relative;
-    // No distance is in a bucket that shorter strings have not trained.
+    // All distance buckets occur in the shorter training strings.
     recipe.stack().relative_attention_num_buckets = 16;
     recipe.stack().relative_attention_max_distance = 8;
     recipe.stack().smeared_keys = true;
@@ -41,9 +41,9 @@ class BalancedBracketsTask : public ExampleTask {
   explicit BalancedBracketsTask(const Recipe& recipe)
       : vocabulary_(Vocabulary::of_characters(kBrackets)), pairs_(recipe.data.length / 2) {
     if (pairs_ < 1) {
-      throw InputError(fmt::format("length ({}) must be at least 2", recipe.data.length));
+      throw InputError(fmt::format("length is {}, expected at least 2", recipe.data.length));
     }
-    check_context(recipe, longest());
+    check_max_seq_len(recipe, max_length());
   }
 
   const Vocabulary& tokenizer() const override { return vocabulary_; }
@@ -53,36 +53,36 @@ class BalancedBracketsTask : public ExampleTask {
   Example draw(Sampler& sampler) const override {
     return example(1 + sampler.below(pairs_), sampler);
   }
-  Example draw_held_out(Sampler& sampler) const override {
+  Example draw_validation(Sampler& sampler) const override {
     return example(pairs_ + 1 + sampler.below(pairs_), sampler);
   }
   Batch rows(const std::vector<Example>& examples) const override {
     return classification_rows(
-        examples, {.tokenizer = vocabulary_, .padding = 0, .length = longest()}, classes());
+        examples, {.tokenizer = vocabulary_, .padding = 0, .length = max_length()}, classes());
   }
 
  private:
-  int64_t longest() const { return 4 * pairs_; }
+  int64_t max_length() const { return 4 * pairs_; }
 
   static Example example(int64_t pairs, Sampler& sampler) {
     auto text = balanced(pairs, sampler);
     if (sampler.below(2) == 0) return {text, kBalanced};
-    const auto place = [&] {
+    const auto position = [&] {
       return static_cast<std::size_t>(sampler.below(static_cast<int64_t>(text.size())));
     };
-    auto spoiled = text;
-    while (is_balanced(spoiled)) {
-      spoiled = text;
+    auto unbalanced = text;
+    while (is_balanced(unbalanced)) {
+      unbalanced = text;
       if (sampler.below(2) == 0) {
-        spoiled[place()] = kBrackets[static_cast<std::size_t>(sampler.below(4))];
+        unbalanced[position()] = kBrackets[static_cast<std::size_t>(sampler.below(4))];
       } else {
-        std::swap(spoiled[place()], spoiled[place()]);
+        std::swap(unbalanced[position()], unbalanced[position()]);
       }
     }
-    return {spoiled, kUnbalanced};
+    return {unbalanced, kUnbalanced};
   }
 
-  /// Opens or closes at random as long as both can be.
+  /// Opens or closes brackets at random while both are possible.
   static std::string balanced(int64_t pairs, Sampler& sampler) {
     std::string text;
     std::string open;
@@ -123,7 +123,7 @@ class BalancedBracketsTask : public ExampleTask {
 
 TaskInfo balanced_brackets_task() {
   return {"balanced-brackets",
-          "whether brackets are balanced, at lengths not trained on",
+          "whether brackets are balanced, at lengths not seen in training",
           BalancedBracketsTask::defaults(),
           make<BalancedBracketsTask>,
           {"length"}};

@@ -16,7 +16,7 @@ class CopyTask : public LetterTask {
 
 TaskInfo copy_task() {
   return {"copy",
-          "the same letters again: cab=cab.",
+          "copy of the letters: cab=cab.",
           CopyTask::defaults(),
           make<CopyTask>,
           {"length", "symbols"}};

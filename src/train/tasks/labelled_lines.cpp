@@ -20,13 +20,14 @@ std::vector<Example> examples_of(const LabelledLines& lines) {
   return examples;
 }
 
-Batch rows_of(const std::vector<Example>& examples, int64_t context, const Tokenizer& tokenizer,
+Batch rows_of(const std::vector<Example>& examples, int64_t length, const Tokenizer& tokenizer,
               const std::vector<std::string>& classes) {
   return classification_rows(
-      examples, {.tokenizer = tokenizer, .padding = 0, .length = context, .cut = true}, classes);
+      examples, {.tokenizer = tokenizer, .padding = 0, .length = length, .truncate = true},
+      classes);
 }
 
-/// Texts with labels, from a table of two columns: to which class does a text belong?
+/// Text classification with the data of a table.
 class LabelledLinesTask : public ListedTask {
  public:
   static Recipe defaults() {
@@ -40,15 +41,16 @@ class LabelledLinesTask : public ListedTask {
     return recipe;
   }
 
-  explicit LabelledLinesTask(const Recipe& recipe) : context_(recipe.max_seq_len()) {
+  explicit LabelledLinesTask(const Recipe& recipe) : max_seq_len_(recipe.max_seq_len()) {
     if (recipe.text.empty()) {
       throw InputError(
-          "the task 'labelled-lines' needs a .tsv or .csv file: the recipe's text names none");
+          "the task labelled-lines needs a .tsv or .csv file: set text in the recipe or pass "
+          "--text");
     }
     const auto lines = read_labelled_lines(recipe.text);
     classes_ = lines.classes;
     if (classes_.size() < 2) {
-      throw InputError(fmt::format("{}: expected lines of at least two classes, found only '{}'",
+      throw InputError(fmt::format("{}: expected at least two classes, found only '{}'",
                                    recipe.text, classes_.front()));
     }
     checksum_ = fmt::format("{:08x}", crc32c_of_file(recipe.text));
@@ -64,11 +66,11 @@ class LabelledLinesTask : public ListedTask {
 
  protected:
   Batch rows(const std::vector<Example>& examples) const override {
-    return rows_of(examples, context_, *tokenizer_, classes_);
+    return rows_of(examples, max_seq_len_, *tokenizer_, classes_);
   }
 
  private:
-  int64_t context_;
+  int64_t max_seq_len_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<std::string> classes_;
   std::string checksum_;
@@ -87,10 +89,10 @@ std::vector<Batch> batches_of_table(const std::filesystem::path& path, const Rec
 
 TaskInfo labelled_lines_task() {
   return {"labelled-lines",
-          "the class of each text of a table (.tsv or .csv)",
+          "class of each text in a table (.tsv or .csv)",
           LabelledLinesTask::defaults(),
           make<LabelledLinesTask>,
-          {"held_out", "unit", "vocabulary"},
+          {"val_fraction", "tokenizer", "vocab_size"},
           batches_of_table};
 }
 

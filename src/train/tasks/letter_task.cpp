@@ -5,7 +5,7 @@ namespace attend::train {
 LetterTask::LetterTask(const Recipe& recipe)
     : QuestionTask(recipe, first_letters(recipe.data.symbols) + "=.", 2 * recipe.data.length + 2),
       letters_(first_letters(recipe.data.symbols)),
-      longest_(recipe.data.length) {}
+      max_length_(recipe.data.length) {}
 
 Recipe LetterTask::defaults() {
   auto recipe = question_recipe();
@@ -18,7 +18,7 @@ Recipe LetterTask::defaults() {
 }
 
 Example LetterTask::draw(Sampler& sampler) const {
-  std::string text(static_cast<std::size_t>(1 + sampler.below(longest_)), ' ');
+  std::string text(static_cast<std::size_t>(1 + sampler.below(max_length_)), ' ');
   for (auto& character : text) {
     character =
         letters_[static_cast<std::size_t>(sampler.below(static_cast<int64_t>(letters_.size())))];

@@ -2,7 +2,7 @@
 #include "attend/io/vocabulary.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
-#include "train/check_context.h"
+#include "train/check_max_seq_len.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
@@ -10,12 +10,11 @@
 namespace attend::train {
 namespace {
 
-constexpr int64_t kLength = 4;            // a + b =
-constexpr int64_t kLargestModulus = 512;  // a quarter of a million sums, made in a second
+constexpr int64_t kLength = 4;        // a + b =
+constexpr int64_t kMaxModulus = 512;  // a quarter of a million examples, generated in a second
 
-/// All sums a + b modulo `symbols`, a prime by default (Power et al. 2022): long after the model
-/// knows the sums that it is trained on by heart, it finds the rule, and the held-out ones come
-/// right: grokking.
+/// All sums a + b modulo `symbols`, a prime by default. Shows grokking (Power et al. 2022): the
+/// validation accuracy rises long after the training accuracy has reached 100 %.
 class ModularArithmeticTask : public ListedTask {
  public:
   static Recipe defaults() {
@@ -37,11 +36,11 @@ class ModularArithmeticTask : public ListedTask {
   explicit ModularArithmeticTask(const Recipe& recipe)
       : vocabulary_(TokenizerKind::word, words(recipe.data.symbols)) {
     const int64_t modulus = recipe.data.symbols;
-    if (modulus < 2 || modulus > kLargestModulus) {
+    if (modulus < 2 || modulus > kMaxModulus) {
       throw InputError(
-          fmt::format("symbols ({}) must be between 2 and {}", modulus, kLargestModulus));
+          fmt::format("symbols is {}, expected a value between 2 and {}", modulus, kMaxModulus));
     }
-    check_context(recipe, kLength);
+    check_max_seq_len(recipe, kLength);
     std::vector<Example> examples;
     for (int64_t a = 0; a < modulus; ++a) {
       for (int64_t b = 0; b < modulus; ++b) {
@@ -72,10 +71,10 @@ class ModularArithmeticTask : public ListedTask {
 
 TaskInfo modular_arithmetic_task() {
   return {"modular-arithmetic",
-          "the sum modulo a number, which a model groks: 50 + 60 = 13",
+          "sum modulo a number (grokking): 50 + 60 = 43",
           ModularArithmeticTask::defaults(),
           make<ModularArithmeticTask>,
-          {"symbols", "held_out"}};
+          {"symbols", "val_fraction"}};
 }
 
 }  // namespace attend::train

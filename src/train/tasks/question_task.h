@@ -5,13 +5,13 @@
 
 namespace attend::train {
 
-/// A task of questions and answers in characters, for a LanguageModel: "cab=" and then "abc.".
-/// To make one: `draw`.
+/// A question answering task in characters for a LanguageModel: "cab=" is followed by "abc.".
+/// A subclass overrides `draw`.
 class QuestionTask : public ExampleTask {
  public:
-  /// `characters`: all that occur. `longest`: most tokens of a question with its answer. Throws
-  /// InputError if the recipe's context is too short for it.
-  QuestionTask(const Recipe& recipe, const std::string& characters, int64_t longest);
+  /// `characters` is the alphabet, `max_length` the maximum number of tokens of question and
+  /// answer. Throws InputError if the recipe's max_seq_len is smaller.
+  QuestionTask(const Recipe& recipe, const std::string& characters, int64_t max_length);
 
   const Vocabulary& tokenizer() const override { return vocabulary_; }
 
@@ -20,13 +20,13 @@ class QuestionTask : public ExampleTask {
 
  private:
   Vocabulary vocabulary_;
-  int64_t longest_;
+  int64_t max_length_;
 };
 
-/// The first `count` small letters. Throws InputError, naming `symbols`, if there are not so many.
+/// Returns the first `count` lowercase letters. Throws InputError if count > 26.
 std::string first_letters(int64_t count);
 
-/// What the recipes of these tasks start from: two layers of width 64.
+/// Base of these tasks' recipes: two layers of width 64.
 Recipe question_recipe();
 
 }  // namespace attend::train

@@ -18,7 +18,7 @@ class ReverseTask : public LetterTask {
 
 TaskInfo reverse_task() {
   return {"reverse",
-          "the letters backwards: cab=bac.",
+          "letters in reverse order: cab=bac.",
           ReverseTask::defaults(),
           make<ReverseTask>,
           {"length", "symbols"}};

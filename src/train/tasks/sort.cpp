@@ -10,7 +10,7 @@ class SortTask : public LetterTask {
  public:
   using LetterTask::LetterTask;
 
-  /// Deeper than its siblings: a letter's place depends on all the others.
+  /// One layer more than the other letter tasks: the position of a letter depends on all others.
   static Recipe defaults() {
     auto recipe = LetterTask::defaults();
     recipe.stack().num_layers = 3;
@@ -32,7 +32,7 @@ class SortTask : public LetterTask {
 
 TaskInfo sort_task() {
   return {"sort",
-          "the letters in the order of the alphabet: cab=abc.",
+          "letters in alphabetical order: cab=abc.",
           SortTask::defaults(),
           make<SortTask>,
           {"length", "symbols"}};

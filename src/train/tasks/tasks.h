@@ -4,12 +4,13 @@
 
 namespace attend::train {
 
+/// `TaskInfo::make` of a task class.
 template <typename Made>
 std::unique_ptr<Task> make(const Recipe& recipe) {
   return std::make_unique<Made>(recipe);
 }
 
-// One for each file of this folder that is a task.
+// One per task in this folder.
 TaskInfo addition_task();
 TaskInfo associative_recall_task();
 TaskInfo balanced_brackets_task();

@@ -11,19 +11,21 @@ namespace {
 
 std::string read_text_of(const Recipe& recipe) {
   if (recipe.text.empty())
-    throw InputError("the task 'text' needs a file: the recipe's text names none");
+    throw InputError("the task text needs a file: set text in the recipe or pass --text");
   return read_text(recipe.text);
 }
 
-/// The first line of a text that begins anywhere, if that has a whole one, or all of it.
+/// Returns the first complete line of a text that may start within a line; the whole text if there
+/// is none.
 std::string first_line(const std::string& text) {
   const auto begin = text.find_first_not_of('\n', text.find('\n'));
   const auto end = text.find('\n', begin);
   return end == std::string::npos ? text : text.substr(begin, end + 1 - begin);
 }
 
-/// Tokens (N) in windows of `context` that do not overlap, the last one shorter, each token but the
-/// first once as a target; batches of at most `size` windows. Throws InputError for less than two.
+/// Splits tokens (N) into non-overlapping windows of `context` tokens, the last one shorter, so
+/// that every token but the first is a target once. Returns batches of at most `size` windows.
+/// Throws InputError for fewer than two tokens.
 std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, int64_t size) {
   if (tokens.size(0) < 2) {
     throw InputError(fmt::format("expected at least two tokens, found {}", tokens.size(0)));
@@ -43,12 +45,12 @@ std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, in
   return batches;
 }
 
-/// A language model of a text file, by character, byte, word or subword: its beginning is learned,
-/// its end is held out. A training sequence begins anywhere; the held-out part is read whole, in
-/// windows that do not overlap. Only the tokens themselves are made of the whole text.
+/// Language modelling of a text file. Its last tokens are the validation data, evaluated in
+/// non-overlapping windows; training sequences start at random positions of the rest. The
+/// vocabulary is made from the whole text.
 class TextTask : public Task {
  public:
-  /// Four layers of width 128: learns a megabyte of English in minutes on a CPU.
+  /// Four layers of width 128; trains on a megabyte of English in minutes on a CPU.
   static Recipe defaults() {
     Recipe recipe;
     recipe.stack().num_layers = 4;
@@ -62,8 +64,8 @@ class TextTask : public Task {
     return recipe;
   }
 
-  /// Reads `recipe.text`. Throws InputError if it is missing, empty, not UTF-8, or either part is
-  /// shorter than `recipe.max_seq_len()` + 1 tokens.
+  /// Reads `recipe.text`. Throws InputError if the file is missing, empty or not UTF-8, or if
+  /// training or validation data have fewer than max_seq_len + 1 tokens.
   explicit TextTask(const Recipe& recipe) : TextTask(recipe, read_text_of(recipe)) {}
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
@@ -87,19 +89,19 @@ class TextTask : public Task {
     const auto ids = tokenizer_->encode(text);
     const auto tokens = torch::tensor(ids, torch::kLong);  // (N)
     const int64_t count = tokens.size(0);
-    const auto held_out =
+    const auto validation_count =
         static_cast<int64_t>(static_cast<double>(count) * recipe.data.val_fraction);
-    training_ = tokens.narrow(0, 0, count - held_out);
-    validation_ = tokens.narrow(0, count - held_out, held_out);
+    training_ = tokens.narrow(0, 0, count - validation_count);
+    validation_ = tokens.narrow(0, count - validation_count, validation_count);
     for (const auto& [part, name] :
          {std::pair(training_, "training"), std::pair(validation_, "validation")}) {
       if (part.size(0) > context_) continue;
-      throw InputError(
-          fmt::format("{}: {} tokens leave a {} part of {}, expected more than the context ({})",
-                      recipe.text, count, name, part.size(0), context_));
+      throw InputError(fmt::format(
+          "{}: {} tokens give {} data of {} tokens, expected more than max_seq_len ({})",
+          recipe.text, count, name, part.size(0), context_));
     }
-    prompt_ =
-        first_line(tokenizer_->decode({ids.end() - held_out, ids.end() - held_out + context_}));
+    prompt_ = first_line(tokenizer_->decode(
+        {ids.end() - validation_count, ids.end() - validation_count + context_}));
   }
 
   std::unique_ptr<Tokenizer> tokenizer_;
@@ -124,10 +126,10 @@ std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Reci
 
 TaskInfo text_task() {
   return {"text",
-          "the next character, byte, word or subword of a text file",
+          "next character, byte, word or subword of a text file",
           TextTask::defaults(),
           make<TextTask>,
-          {"held_out", "unit", "vocabulary"},
+          {"val_fraction", "tokenizer", "vocab_size"},
           batches_of_text};
 }
 

@@ -3,7 +3,7 @@
 #include "attend/train/answer.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
-#include "train/check_context.h"
+#include "train/check_max_seq_len.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 struct Noun {
   const char* english;
   const char* toy;
-  char gender;  // its article and adjectives end in it
+  char gender;  // ending of its article and adjectives
 };
 struct Word {
   const char* english;
@@ -45,9 +45,9 @@ constexpr std::array<Word, 6> kVerbs{{{"sees", "vidi"},
                                       {"hears", "audi"},
                                       {"fears", "timi"}}};
 
-/// Sentences of English into a toy language that differs in what makes translation more than a
-/// dictionary: adjectives follow their noun, article and adjectives agree with its gender, the verb
-/// stands last, and "not" is said before and after it.
+/// Translation of English sentences into a toy language with another grammar: adjectives follow
+/// their noun, article and adjectives agree with its gender, the verb comes last, and a negation
+/// surrounds it ("ne" verb "pa").
 class TranslationTask : public ExampleTask {
  public:
   static Recipe defaults() {
@@ -61,7 +61,7 @@ class TranslationTask : public ExampleTask {
   }
 
   explicit TranslationTask(const Recipe& recipe) : vocabulary_(TokenizerKind::word, words()) {
-    check_context(recipe, kLongest);
+    check_max_seq_len(recipe, kMaxLength);
   }
 
   const Vocabulary& tokenizer() const override { return vocabulary_; }
@@ -81,13 +81,13 @@ class TranslationTask : public ExampleTask {
   Batch rows(const std::vector<Example>& examples) const override {
     return translation_rows(
         examples,
-        {.tokenizer = vocabulary_, .padding = vocabulary_.id(kPadding), .length = kLongest},
+        {.tokenizer = vocabulary_, .padding = vocabulary_.id(kPadding), .length = kMaxLength},
         vocabulary_.id(kBegin), vocabulary_.id(kEnd));
   }
 
  private:
-  // Two phrases of four words, verb, "ne" and "pa", and the token that ends them.
-  static constexpr int64_t kLongest = 2 * 4 + 3 + 1;
+  // Two phrases of four words, verb, "ne" and "pa", and the end token.
+  static constexpr int64_t kMaxLength = 2 * 4 + 3 + 1;
 
   template <typename List>
   static const typename List::value_type& pick(const List& list, Sampler& sampler) {
@@ -127,7 +127,7 @@ class TranslationTask : public ExampleTask {
 
 TaskInfo translation_task() {
   return {"translation",
-          "English into a toy language of other word order and endings",
+          "translation of English into a toy language with another grammar",
           TranslationTask::defaults(),
           make<TranslationTask>,
           {}};

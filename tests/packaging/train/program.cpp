@@ -10,7 +10,7 @@
 bool trains() {
   auto recipe = attend::train::find_task("sort").defaults;
   recipe.training.max_steps = 2;
-  auto run = attend::train::TrainingRun::begin("runs/sort", recipe, /*overwrite=*/true);
+  auto run = attend::train::RecipeRun::begin("runs/sort", recipe, /*overwrite=*/true);
   const auto outcome = run.train();
   run.finish(outcome);
   return outcome.trainer_state.best->loss > 0.0;

@@ -1,5 +1,5 @@
 #include "attend/input_error.h"
-#include "attend/train/run.h"
+#include "attend/train/run_directory.h"
 #include "io/files.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
@@ -22,14 +22,15 @@ std::vector<std::string> names_in(const fs::path& directory) {
   return names;
 }
 
-using ReplacedRun = RunDirectory;
+using OverwrittenRun = RunDirectoryTest;
 
-TEST_F(ReplacedRun, IsNotReplacedUnlessAsked) {
-  EXPECT_THAT([&] { begin(recipe_, false); }, throws<InputError>("run exists; choose another"));
-  EXPECT_NO_THROW(begin(recipe_, true));
+TEST_F(OverwrittenRun, RequiresOverwrite) {
+  EXPECT_THAT([&] { create(recipe_, false); },
+              throws<InputError>("run exists and is not empty: choose another"));
+  EXPECT_NO_THROW(create(recipe_, true));
 }
 
-TEST_F(ReplacedRun, StaysUntilTheNewOneIsFinished) {
+TEST_F(OverwrittenRun, IsKeptUntilTheNewRunIsFinished) {
   train_for(4);
   finish();
   replace_file(path_ / RunFiles::metrics, "{}\n");
@@ -37,93 +38,95 @@ TEST_F(ReplacedRun, StaysUntilTheNewOneIsFinished) {
   const auto old_summary = read_bytes(path_ / RunFiles::summary);
   auto other = recipe_;
   other.training.seed = 7;
-  begin(other, true);
+  create(other, true);
   EXPECT_THAT(names_in(path_), UnorderedElementsAre(RunLock::kFile, "replaced", "recipe.toml",
                                                     "data.json", "tokenizer.json"));
   EXPECT_THAT(names_in(path_ / RunFiles::replaced),
               UnorderedElementsAre("recipe.toml", "data.json", "tokenizer.json", "metrics.jsonl",
                                    "model.safetensors", "summary.json", "checkpoint"));
   EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::model), old_model);
-  EXPECT_NO_THROW(load_run(path_ / RunFiles::replaced)) << "it is a run as before";
+  EXPECT_NO_THROW(RunDirectory(path_ / RunFiles::replaced).load());
   train_for(4);
   EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::summary), old_summary);
   finish();
   EXPECT_FALSE(fs::exists(path_ / RunFiles::replaced));
-  EXPECT_EQ(load_run(path_).recipe.training.seed, 7);
+  EXPECT_EQ(RunDirectory(path_).load().recipe.training.seed, 7);
 }
 
-TEST_F(ReplacedRun, ThatWasFinishedIsNotPushedOutByOneThatWasNot) {
+TEST_F(OverwrittenRun, IsKeptIfTheNewRunIsOverwrittenUnfinished) {
   train_for(4);
   finish();
   const auto finished = read_bytes(path_ / RunFiles::model);
   auto other = recipe_;
   other.training.seed = 7;
-  begin(other, true);
-  train_for(4);  // and is never finished
+  create(other, true);
+  train_for(4);  // never finished
   EXPECT_NE(read_bytes(path_ / RunFiles::model), finished);
-  begin(other, true);
+  create(other, true);
   EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::model), finished);
   EXPECT_FALSE(fs::exists(path_ / RunFiles::model));
   EXPECT_FALSE(fs::exists(path_ / RunFiles::checkpoints));
 }
 
-TEST_F(ReplacedRun, LeavesForeignFilesAlone) {
+TEST_F(OverwrittenRun, DoesNotTouchOtherFiles) {
   replace_file(path_ / "notes.txt", "mine");
   fs::create_directory(path_ / "plots");
-  begin(recipe_, true);
+  create(recipe_, true);
   EXPECT_EQ(read_bytes(path_ / "notes.txt"), "mine");
   EXPECT_TRUE(fs::exists(path_ / "plots"));
 
   const auto foreign = directory_ / "foreign";
   fs::create_directory(foreign);
   replace_file(foreign / RunFiles::model, "mine");
-  EXPECT_THAT([&] { create_run(foreign, recipe_, *task_, true); },
-              throws<InputError>("it is left alone"));
+  EXPECT_THAT([&] { RunDirectory::create(foreign, run_content(recipe_, *task_), true); },
+              throws<InputError>("not overwritten, since it is not a run"));
   EXPECT_EQ(read_bytes(foreign / RunFiles::model), "mine");
 }
 
-TEST_F(ReplacedRun, FilesOfItsNamesThatNoRunHasLeftAreNotTaken) {
+TEST_F(OverwrittenRun, RequiresARunForFilesOfItsNames) {
   for (const auto* name : {RunFiles::data, kTokenizerFile, RunFiles::replaced}) {
     const auto foreign = directory_ / name;
     fs::create_directory(foreign);
     replace_file(foreign / name, "mine");
-    EXPECT_THAT([&] { create_run(foreign, recipe_, *task_, false); },
-                throws<InputError>("exists; choose another directory"));
+    EXPECT_THAT([&] { RunDirectory::create(foreign, run_content(recipe_, *task_), false); },
+                throws<InputError>("exists and is not empty: choose another directory"));
     EXPECT_EQ(read_bytes(foreign / name), "mine");
     EXPECT_FALSE(fs::exists(foreign / RunLock::kFile));
   }
 }
 
-TEST_F(ReplacedRun, WhatAProcessLeavesThatWasEndedBeforeTheRecipeIsTaken) {
+TEST_F(OverwrittenRun, MayBeCreatedAgainAfterAKillInCreate) {
   train_for(4);
   finish();
-  begin(recipe_, true);
-  lock_.reset();
-  fs::remove(path_ / RunFiles::recipe);  // the last that is written
-  begin(recipe_, false);
-  EXPECT_NO_THROW(recipe_of_run(path_));
-  EXPECT_NO_THROW(load_run(path_ / RunFiles::replaced));
+  create(recipe_, true);
+  run_.reset();
+  fs::remove(path_ / RunFiles::recipe);  // written last
+  create(recipe_, false);
+  EXPECT_NO_THROW(RunDirectory(path_).recipe());
+  EXPECT_NO_THROW(RunDirectory(path_ / RunFiles::replaced).load());
 }
 
-TEST_F(ReplacedRun, AnEmptyDirectoryIsTakenAndAFileIsNot) {
+TEST_F(OverwrittenRun, CreateAcceptsAnEmptyDirectoryButNotAFile) {
   fs::create_directory(directory_ / "empty");
-  EXPECT_NO_THROW(create_run(directory_ / "empty", recipe_, *task_, false));
+  EXPECT_NO_THROW(RunDirectory::create(directory_ / "empty", run_content(recipe_, *task_), false));
   replace_file(directory_ / "file", "mine");
   for (const auto* path : {"file", "file/below"}) {
-    EXPECT_THROW(create_run(directory_ / path, recipe_, *task_, true), InputError) << path;
+    EXPECT_THROW(RunDirectory::create(directory_ / path, run_content(recipe_, *task_), true),
+                 InputError)
+        << path;
   }
   EXPECT_EQ(read_bytes(directory_ / "file"), "mine");
 }
 
-TEST_F(ReplacedRun, ASummarySaysWhatWasReached) {
+TEST_F(OverwrittenRun, FinishWritesTheSummary) {
   train_for(6);
   finish();
   const auto summary = nlohmann::json::parse(read_bytes(path_ / RunFiles::summary));
   EXPECT_EQ(summary.at("task"), "senses");
   EXPECT_EQ(summary.at("steps"), 6);
   EXPECT_EQ(summary.at("best_step"), 4);
-  EXPECT_EQ(summary.at("val_loss"), outcome_.state.best->loss);
-  EXPECT_EQ(summary.at("accuracy"), *outcome_.state.best->accuracy);
+  EXPECT_EQ(summary.at("val_loss"), result_.state.best->loss);
+  EXPECT_EQ(summary.at("accuracy"), *result_.state.best->accuracy);
   EXPECT_FALSE(summary.contains("skipped_steps"));
 }
 

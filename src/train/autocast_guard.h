@@ -6,7 +6,7 @@
 
 namespace attend::train {
 
-/// Mixed precision until the end of the scope, if the precision asks for it.
+/// RAII guard for mixed precision (autocast) in bfloat16; does nothing for fp32.
 class AutocastGuard {
  public:
   AutocastGuard(torch::DeviceType device, Precision precision)
@@ -19,7 +19,7 @@ class AutocastGuard {
     at::autocast::set_autocast_dtype(device, torch::kBFloat16);
   }
   ~AutocastGuard() {
-    // The copies that it made of the weights are of weights that the next step changes.
+    // The cached copies of the weights are outdated after the next step.
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
     at::autocast::set_autocast_enabled(device_, enabled_);
     at::autocast::set_autocast_dtype(device_, dtype_);

@@ -1,0 +1,96 @@
+#pragma once
+
+#include "attend/train/objective.h"
+
+#include <torch/data/datasets/base.h>
+#include <torch/data/example.h>
+#include <torch/data/transforms/stack.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace attend::train {
+
+/// Returns the samples `indices` of a torch::data dataset, stacked: data (B, ...), target (B, ...).
+/// Works for datasets of `torch::data::Example<>`, also when mapped with
+/// `torch::data::transforms::Stack`.
+///
+///     const auto batch = get_batch(dataset, {0, 5, 2});
+template <typename Dataset>
+torch::data::Example<> get_batch(Dataset& dataset, const std::vector<std::size_t>& indices) {
+  auto batch = dataset.get_batch(indices);
+  if constexpr (std::is_same_v<decltype(batch), torch::data::Example<>>)
+    return batch;
+  else
+    return torch::data::transforms::Stack<torch::data::Example<>>().apply_batch(std::move(batch));
+}
+
+/// Trains any module on map-style datasets of torch::data (`torch::data::datasets::MNIST`, your own
+/// subclass of `torch::data::datasets::Dataset`, either of them mapped). Each epoch visits every
+/// training sample once, in an order that is exactly resumed.
+///
+///     auto objective = std::make_shared<DatasetObjective<Images>>(
+///         net.ptr(), Images(0), Images(1),
+///         [net](auto& x, auto& y) mutable { return classification_loss(net(x), y); });
+///     Trainer(objective, config).run();
+template <typename Dataset>
+class DatasetObjective : public Objective {
+ public:
+  /// Computes the loss of data (B, ...) and target (B, ...): the sum over the B samples.
+  using LossFunction =
+      std::function<TrainingLoss(const torch::Tensor& data, const torch::Tensor& target)>;
+
+  /// `module` is the module that `loss` calls. Throws c10::ValueError if a dataset is empty or has
+  /// no size.
+  DatasetObjective(std::shared_ptr<torch::nn::Module> module, Dataset training, Dataset validation,
+                   LossFunction loss)
+      : module_(std::move(module)),
+        training_(std::move(training)),
+        validation_(std::move(validation)),
+        loss_(std::move(loss)) {
+    TORCH_CHECK_VALUE(training_.size().value_or(0) > 0, "the training dataset is empty");
+    TORCH_CHECK_VALUE(validation_.size().value_or(0) > 0, "the validation dataset is empty");
+  }
+
+  torch::nn::Module& module() override { return *module_; }
+
+  TrainingBatch training_batch(int64_t size, Sampler& sampler) override {
+    const auto rows = sampler.rows(static_cast<int64_t>(*training_.size()), size);  // (B)
+    const auto* first = rows.template const_data_ptr<int64_t>();
+    const auto batch = get_batch(training_, std::vector<std::size_t>(first, first + size));
+    return {{batch.data, batch.target}, size, size};
+  }
+
+  TrainingLoss training_loss(const TrainingBatch& batch) override {
+    return loss_(batch.tensors[0], batch.tensors[1]);
+  }
+
+  Evaluation evaluate() override {
+    const auto device = module_->parameters().front().device();
+    const auto count = *validation_.size();
+    Evaluation result{.targets = static_cast<int64_t>(count)};
+    ExactMatch matches;
+    for (std::size_t first = 0; first < count; first += kRowsAtOnce) {
+      std::vector<std::size_t> indices(std::min<std::size_t>(kRowsAtOnce, count - first));
+      std::iota(indices.begin(), indices.end(), first);
+      const auto batch = get_batch(validation_, indices);
+      const auto loss = loss_(batch.data.to(device), batch.target.to(device));
+      result.loss += loss.sum.template item<double>() / static_cast<double>(count);
+      if (loss.exact_match) matches += loss.exact_match();
+    }
+    result.accuracy = matches.accuracy();
+    return result;
+  }
+
+ private:
+  std::shared_ptr<torch::nn::Module> module_;
+  Dataset training_;
+  Dataset validation_;
+  LossFunction loss_;
+};
+
+}  // namespace attend::train

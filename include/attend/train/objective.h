@@ -1,0 +1,79 @@
+#pragma once
+
+#include "attend/train/evaluation.h"
+#include "attend/train/sampler.h"
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace attend::train {
+
+/// A batch to train on, as an `Objective` draws it.
+struct TrainingBatch {
+  std::vector<torch::Tensor> tensors;  ///< inputs and targets; undefined tensors are allowed
+  int64_t targets = 0;                 ///< number of terms that the loss of the batch sums up
+  int64_t tokens = 0;                  ///< what tokens_per_second counts; number of samples if the
+                                       ///< data has no tokens
+};
+
+/// The loss of a `TrainingBatch`.
+struct TrainingLoss {
+  torch::Tensor sum;  ///< 0-dim: the sum of the loss over the batch's targets
+  torch::Tensor auxiliary =
+      {};  ///< 0-dim: added to the mean loss, for example a router's; optional
+  /// Counts the correct predictions; called only on steps that are reported. Optional.
+  std::function<ExactMatch()> exact_match = {};
+};
+
+/// What a `Trainer` trains: a module, its training data, its loss and its evaluation. Derive from
+/// it to train your own module (as from a LightningModule). `TaskObjective` implements it for the
+/// models of this library, `DatasetObjective` for any module with datasets of torch::data.
+///
+///     struct Denoising : Objective {
+///       torch::nn::Module& module() override { return *net; }
+///       TrainingBatch training_batch(int64_t size, Sampler& sampler) override {
+///         return {{images.index({sampler.rows(images.size(0), size)})}, size, size};
+///       }
+///       TrainingLoss training_loss(const TrainingBatch& batch) override {
+///         const auto& x = batch.tensors[0];
+///         return {(net(x + 0.1 * torch::randn_like(x)) - x).square().mean({1, 2, 3}).sum()};
+///       }
+///       Evaluation evaluate() override { ... }
+///     };
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  /// The module that is trained. It must have at least one parameter; batches are moved to the
+  /// device of its first one.
+  virtual torch::nn::Module& module() = 0;
+
+  /// Returns the next batch of `size` samples. Exact resuming requires that it draws all its random
+  /// numbers from `sampler` or LibTorch's global generators, which checkpoints contain, and that
+  /// any other data position is part of `state()`.
+  virtual TrainingBatch training_batch(int64_t size, Sampler& sampler) = 0;
+
+  /// Returns the loss of a batch whose tensors are on the module's device. Called in train mode,
+  /// under autocast if the precision is bf16. The trainer divides the sum by the number of targets
+  /// in all batches of the step, so gradient accumulation weights all targets alike.
+  virtual TrainingLoss training_loss(const TrainingBatch& batch) = 0;
+
+  /// Returns the loss on the validation data. Called in eval mode without gradients.
+  virtual Evaluation evaluate() = 0;
+
+  /// Returns further state to save in checkpoints, by name. Empty by default.
+  virtual std::map<std::string, torch::Tensor> state() const { return {}; }
+  /// Restores what `state()` returned.
+  virtual void load_state(const std::map<std::string, torch::Tensor>& /*state*/) {}
+};
+
+/// Returns the summed cross-entropy and the exact matches of a classifier: `logits` (B, C),
+/// `targets` (B) int64.
+TrainingLoss classification_loss(const torch::Tensor& logits, const torch::Tensor& targets);
+
+}  // namespace attend::train

@@ -1,0 +1,144 @@
+#pragma once
+
+#include "attend/train/checkpoint_store.h"
+#include "attend/train/recipe.h"
+#include "attend/train/run.h"
+#include "attend/train/task.h"
+#include "attend/train/trainer.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attend::train {
+
+class RunLock;
+
+/// Names of the files in a run directory, besides those of the tokenizer (`Tokenizer::files`) and
+/// of the embedding projector (`EmbeddingFiles`).
+struct RunFiles {
+  static constexpr const char* recipe = "recipe.toml";  ///< all configuration values
+  static constexpr const char* data = "data.json";      ///< `RunRecord`
+  static constexpr const char* model =
+      "model.safetensors";                                  ///< weights of the best validation loss
+  static constexpr const char* metrics = "metrics.jsonl";   ///< written by `MetricsLog`
+  static constexpr const char* summary = "summary.json";    ///< result of a finished run
+  static constexpr const char* checkpoints = "checkpoint";  ///< folder: a `CheckpointStore`
+  static constexpr const char* tensorboard = "tensorboard";  ///< folder: event files
+  static constexpr const char* replaced =
+      "replaced";  ///< folder: the run that this one overwrites,
+                   ///< deleted when this one is finished
+};
+
+/// What must be the same whenever a run is resumed; saved as data.json.
+struct RunRecord {
+  std::string data_checksum;                 ///< `Task::data_checksum`
+  std::vector<std::string> classes;          ///< class names of a classifier
+  std::map<std::string, std::string> fixed;  ///< configuration values that must not change, by key
+};
+
+/// What a run directory contains before training starts.
+struct RunContent {
+  std::string recipe;  ///< text of recipe.toml
+  RunRecord record;
+  std::map<std::string, std::string> files = {};  ///< contents of further files, by name
+};
+
+/// Content of a run that trains a model of this library.
+RunContent run_content(const Recipe& recipe, const Task& task);
+
+/// Content of a run that trains a module of your own: `values` describe it, and must be the same
+/// whenever the run is resumed.
+RunContent run_content(const TrainingConfig& config,
+                       const std::map<std::string, std::string>& values);
+
+/// The directory of a run: its configuration, checkpoints, weights and results. All files are
+/// replaced atomically, so they survive a crash or a kill. Objects made by `create` and `resume`
+/// lock the directory against other processes as long as they exist.
+///
+///     auto run = RunDirectory("runs/sort").load();
+///     auto evaluation = evaluate(run.model, *run.make_task());
+class RunDirectory {
+ public:
+  /// Opens an existing run for reading. Throws InputError if `path` has no recipe.toml.
+  explicit RunDirectory(std::filesystem::path path);
+  /// As the constructor.
+  static RunDirectory open(const std::filesystem::path& path) { return RunDirectory(path); }
+  /// Creates the directory of a new run. Throws InputError if another process writes to it, or if
+  /// it is not empty, unless `overwrite` is set: then the files of the run in it, and no others,
+  /// are moved to its folder `replaced`, where they stay until `finish`. A directory without
+  /// recipe.toml is not a run and is never overwritten.
+  static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
+                             bool overwrite = false);
+  /// Opens a run to continue it; changes nothing. Throws InputError, listing each difference, if
+  /// it was created with another task, model, optimizer, seed, vocabulary or data; other training
+  /// values may differ.
+  static RunDirectory resume(const std::filesystem::path& path, const RunContent& content);
+
+  ~RunDirectory();
+  RunDirectory(RunDirectory&&) noexcept;
+  RunDirectory& operator=(RunDirectory&&) noexcept;
+
+  /// True if `path` contains a run.
+  static bool exists(const std::filesystem::path& path);
+  /// True if writing to `file` would damage the run in `path`: it is one of its files, or in one of
+  /// its folders. Neither has to exist.
+  ///
+  ///     RunDirectory::owns("runs/demo", "runs/demo/data.json") == true
+  static bool owns(const std::filesystem::path& path, const std::filesystem::path& file);
+
+  /// The path of the directory.
+  const std::filesystem::path& path() const { return path_; }
+  /// The path of one of its files, for example `file(RunFiles::metrics)`.
+  std::filesystem::path file(const char* name) const { return path_ / name; }
+
+  /// Reads the recipe. Throws InputError if it was changed after the run was created, or if the run
+  /// is of a module of your own.
+  Recipe recipe() const;
+  /// Replaces recipe.toml, for a resumed run with other training values.
+  void save_recipe(const std::string& toml) const;
+
+  /// Loads the newest checkpoint that is not damaged; none if there are no checkpoints. Throws
+  /// InputError if all are damaged.
+  std::optional<LoadedCheckpoint> latest_checkpoint() const;
+  /// Copies the run's weights into `module`, which may be on any device. Throws InputError if there
+  /// are none yet, if the file is damaged, or if the weights do not fit.
+  void load_weights(torch::nn::Module& module, Weights weights = Weights::best) const;
+  /// Loads a run of a model of this library, finished or not, in eval mode. Seeds LibTorch's global
+  /// generators, as `make_model` does. Throws InputError, naming the file, if something is missing
+  /// or does not fit.
+  Run load(Weights weights = Weights::best) const;
+
+  /// True if the run was finished after `state`; false if it was stopped before.
+  bool is_finished(const TrainerState& state) const;
+  /// Writes summary.json and deletes the run that was overwritten. `task` is the name of the task,
+  /// empty for a module of your own.
+  void finish(const std::string& task, const torch::nn::Module& module,
+              const TrainResult& result) const;
+
+ private:
+  RunDirectory(std::filesystem::path path, std::unique_ptr<RunLock> lock);
+  RunRecord record() const;
+
+  std::filesystem::path path_;
+  std::unique_ptr<RunLock> lock_;
+};
+
+/// Saves checkpoints and best weights in a run directory.
+class RunCheckpointSink : public CheckpointSink {
+ public:
+  /// `directory` is the path of the run.
+  explicit RunCheckpointSink(const std::filesystem::path& directory);
+  void save_best(const std::map<std::string, torch::Tensor>& weights) override;
+  void save(const Checkpoint& checkpoint) override;
+  std::string latest_path() const override;
+
+ private:
+  std::filesystem::path directory_;
+  CheckpointStore checkpoints_;
+};
+
+}  // namespace attend::train

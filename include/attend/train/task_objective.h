@@ -1,0 +1,31 @@
+#pragma once
+
+#include "attend/train/model.h"
+#include "attend/train/objective.h"
+#include "attend/train/task.h"
+#include "attend/train/training_config.h"
+
+namespace attend::train {
+
+/// Trains a model of this library on a task: cross-entropy with `label_smoothing`, plus
+/// `router_aux_loss_coef` times the load-balancing loss of its experts.
+///
+///     Trainer trainer(std::make_shared<TaskObjective>(model, *task, config), config);
+class TaskObjective : public Objective {
+ public:
+  /// `task` must outlive the objective.
+  TaskObjective(Model model, const Task& task, const TrainingConfig& config);
+
+  torch::nn::Module& module() override { return module_of(model_); }
+  TrainingBatch training_batch(int64_t size, Sampler& sampler) override;
+  TrainingLoss training_loss(const TrainingBatch& batch) override;
+  Evaluation evaluate() override;
+
+ private:
+  Model model_;
+  const Task& task_;
+  double label_smoothing_;
+  double router_aux_loss_coef_;
+};
+
+}  // namespace attend::train

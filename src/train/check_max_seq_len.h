@@ -1,0 +1,20 @@
+#pragma once
+
+#include "attend/input_error.h"
+#include "attend/train/recipe.h"
+
+#include <fmt/format.h>
+
+namespace attend::train {
+
+/// Throws InputError unless the model's max_seq_len is at least `longest`, the longest sequence of
+/// its task.
+inline void check_max_seq_len(const Recipe& recipe, int64_t longest) {
+  if (recipe.max_seq_len() >= longest) return;
+  throw InputError(fmt::format(
+      "max_seq_len is {}, expected at least {}: the longest sequence of the task {}, in "
+      "tokens",
+      recipe.max_seq_len(), longest, recipe.task));
+}
+
+}  // namespace attend::train

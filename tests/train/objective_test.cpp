@@ -1,0 +1,275 @@
+// Training a user's own module: a convolution net on a dataset of torch::data.
+#include "attend/train/objective.h"
+
+#include "attend/input_error.h"
+#include "attend/io/safetensors.h"
+#include "attend/train/dataset_objective.h"
+#include "attend/train/training_run.h"
+#include "io/files.h"
+#include "support/small_runs.h"
+#include "support/temporary_directory.h"
+#include "support/throws.h"
+
+#include <gmock/gmock.h>
+#include <torch/data/datasets/map.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/functional.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+
+namespace attend::train {
+namespace {
+
+/// Noisy images (1, 6, 6) with a bright row (class 0) or column (class 1).
+struct Stripes : torch::data::datasets::Dataset<Stripes> {
+  explicit Stripes(uint64_t seed) {
+    auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed);
+    for (int64_t i = 0; i < 50; ++i) {
+      auto image = 0.1 * torch::randn({1, 6, 6}, generator);
+      image.select(1 + i % 2, i % 6).add_(1.0);
+      images.push_back(image);
+    }
+  }
+  torch::data::Example<> get(std::size_t index) override {
+    return {images[index], torch::tensor(static_cast<int64_t>(index % 2), torch::kLong)};
+  }
+  torch::optional<std::size_t> size() const override { return images.size(); }
+
+  std::vector<torch::Tensor> images;
+};
+
+torch::nn::Sequential make_net() {
+  torch::manual_seed(5);
+  return torch::nn::Sequential(torch::nn::Conv2d(1, 4, 3), torch::nn::BatchNorm2d(4),
+                               torch::nn::Functional(torch::relu), torch::nn::Flatten(),
+                               torch::nn::Dropout(0.2), torch::nn::Linear(64, 2));
+}
+
+std::shared_ptr<Objective> make_objective(torch::nn::Sequential net) {
+  return std::make_shared<DatasetObjective<Stripes>>(
+      net.ptr(), Stripes(1), Stripes(2), [net](const auto& images, const auto& labels) mutable {
+        return classification_loss(net->forward(images), labels);
+      });
+}
+
+TrainingConfig small_config(int64_t steps = 12) {
+  return {.max_steps = steps,
+          .batch_size = 8,
+          .lr = 1e-2,
+          .warmup_steps = 2,
+          .eval_every = 5,
+          .checkpoint_every = 3,
+          .log_every = 2,
+          .device = "cpu"};
+}
+
+/// A `stop_requested` that returns true after `steps` steps.
+auto stop_after(int64_t steps) {
+  return [steps, done = int64_t{0}]() mutable { return ++done >= steps; };
+}
+
+TEST(Objective, AnyModuleIsTrained) {
+  for (const auto precision : {Precision::fp32, Precision::bf16}) {
+    auto config = small_config(60);
+    config.precision = precision;
+    config.optimizer = OptimizerKind::muon;
+    Recorder recorder;
+    const auto state =
+        Trainer(make_objective(make_net()), config).run({.observers = {&recorder}}).state;
+    EXPECT_EQ(state.best->accuracy, 1.0);
+    EXPECT_EQ(state.best->targets, 50);
+    EXPECT_EQ(state.tokens, 60 * 8);
+    EXPECT_LT(recorder.progress.front().accuracy.value(),
+              recorder.progress.back().accuracy.value());
+  }
+}
+
+TEST(Objective, ResumedTrainingEqualsUninterruptedTraining) {
+  auto config = small_config();
+  config.gradient_accumulation_steps = 2;  // the epoch of 50 samples ends within a step
+  const auto trained = [&](int64_t stop) {
+    Trainer first(make_objective(make_net()), config);
+    first.run({.stop_requested = stop_after(stop)});
+    Trainer second(make_objective(make_net()), config);
+    second.restore(first.checkpoint());
+    second.run();
+    return second.checkpoint();
+  };
+  const auto whole = trained(12);
+  for (const int64_t stop : {1, 5, 8}) {
+    const auto resumed = trained(stop);
+    EXPECT_TRUE(equal_tensors(resumed.weights, whole.weights)) << stop;
+    EXPECT_TRUE(equal_tensors(resumed.state, whole.state)) << stop;
+  }
+}
+
+/// Counts its batches in state of its own, which the loss depends on.
+struct Counting : Objective {
+  torch::nn::Module& module() override { return *net; }
+  TrainingBatch training_batch(int64_t size, Sampler& /*sampler*/) override {
+    return {{torch::full({size, 1}, static_cast<double>(++batches))}, size, size};
+  }
+  TrainingLoss training_loss(const TrainingBatch& batch) override {
+    return {.sum = net(batch.tensors[0]).square().sum(),
+            .auxiliary = auxiliary * net->weight.abs().sum()};
+  }
+  Evaluation evaluate() override {
+    EXPECT_FALSE(net->is_training());
+    EXPECT_FALSE(torch::GradMode::is_enabled());
+    return {.loss = net->weight.square().sum().item<double>(), .targets = 1};
+  }
+  std::map<std::string, torch::Tensor> state() const override {
+    return {{"batches", torch::tensor(batches)}};
+  }
+  void load_state(const std::map<std::string, torch::Tensor>& state) override {
+    batches = state.at("batches").item<int64_t>();
+  }
+
+  torch::nn::Linear net{1, 1};
+  int64_t batches = 0;
+  double auxiliary = 0.0;
+};
+
+TEST(Objective, ItsStateIsSavedAndRestored) {
+  const auto first = std::make_shared<Counting>();
+  Trainer trainer(first, small_config());
+  trainer.run({.stop_requested = stop_after(7)});
+  const auto second = std::make_shared<Counting>();
+  Trainer resumed(second, small_config());
+  resumed.restore(trainer.checkpoint());
+  EXPECT_EQ(second->batches, 7);
+}
+
+TEST(Objective, AuxiliaryLossIsAddedToTheMeanLoss) {
+  auto config = small_config(1);
+  config.max_grad_norm = 0.0;
+  const auto gradient = [&](double auxiliary, int64_t accumulation) {
+    torch::manual_seed(1);
+    const auto objective = std::make_shared<Counting>();
+    objective->auxiliary = auxiliary;
+    config.gradient_accumulation_steps = accumulation;
+    Trainer(objective, config).run();
+    return objective->net->weight.grad().item<double>();
+  };
+  for (const int64_t accumulation : {1, 3}) {
+    const double difference = gradient(0.25, accumulation) - gradient(0.0, accumulation);
+    EXPECT_NEAR(std::abs(difference), 0.25, 1e-5);
+  }
+}
+
+TEST(Objective, ModuleWithoutParametersThrows) {
+  struct Empty : Counting {
+    torch::nn::Module& module() override { return dropout; }
+    torch::nn::DropoutImpl dropout;
+  };
+  EXPECT_THAT([] { Trainer(std::make_shared<Empty>(), small_config()); },
+              throws<c10::ValueError>("has no parameters to train"));
+}
+
+TEST(Objective, ConfigOutOfRangeThrows) {
+  auto config = small_config();
+  config.eval_every = 0;
+  EXPECT_THAT([&] { Trainer(std::make_shared<Counting>(), config); },
+              throws<InputError>("eval_every is 0, expected a value between 1 and"));
+}
+
+TEST(DatasetObjective, AcceptsMappedDatasets) {
+  auto mapped = Stripes(1).map(torch::data::transforms::Stack<>());
+  const auto batch = get_batch(mapped, {0, 3, 2});
+  Stripes plain(1);
+  const auto expected = get_batch(plain, {0, 3, 2});
+  EXPECT_TRUE(batch.data.equal(expected.data));
+  EXPECT_TRUE(batch.target.equal(torch::tensor({0, 1, 0})));
+}
+
+TEST(DatasetObjective, EvaluatesAllSamplesInEvalMode) {
+  const auto net = make_net();
+  const auto objective = make_objective(net);
+  net->eval();
+  const torch::NoGradGuard no_grad;
+  const auto evaluation = objective->evaluate();
+  Stripes data(2);
+  std::vector<std::size_t> all(50);
+  std::iota(all.begin(), all.end(), 0);
+  const auto batch = get_batch(data, all);
+  const auto loss =
+      classification_loss(torch::nn::Sequential(net)->forward(batch.data), batch.target);
+  EXPECT_NEAR(evaluation.loss, loss.sum.item<double>() / 50, 1e-6);
+  EXPECT_EQ(evaluation.accuracy, loss.exact_match().accuracy());
+  EXPECT_EQ(evaluation.targets, 50);
+}
+
+class ModuleRun : public testing::Test {
+ protected:
+  TrainingRun begin(const std::string& name) {
+    return TrainingRun::begin(directory_ / name, make_objective(make_net()), small_config(),
+                              {.values = {{"channels", "4"}}});
+  }
+  TrainingRun resume(const std::string& name, const TrainingConfig& config,
+                     const std::string& channels = "4") {
+    return TrainingRun::resume(directory_ / name, make_objective(make_net()), config,
+                               {.values = {{"channels", channels}}});
+  }
+  std::string weights_of(const std::string& name) {
+    return read_bytes(directory_ / name / RunFiles::model);
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(ModuleRun, ResumedEqualsUninterrupted) {
+  auto whole = begin("whole");
+  whole.finish(whole.train());
+  {
+    auto stopped = begin("stopped");
+    EXPECT_EQ(stopped.train({}, stop_after(7)).stop_reason, StopReason::stop_requested);
+  }
+  auto resumed = resume("stopped", small_config());
+  EXPECT_EQ(resumed.resumed_state().step, 7);
+  resumed.finish(resumed.train());
+  EXPECT_EQ(weights_of("stopped"), weights_of("whole"));
+  for (const char* name : {"recipe.toml", "metrics.jsonl", "summary.json", "checkpoint"}) {
+    EXPECT_TRUE(std::filesystem::exists(directory_ / "stopped" / name)) << name;
+  }
+}
+
+TEST_F(ModuleRun, FinishLoadsTheBestWeights) {
+  const auto net = make_net();
+  auto run = TrainingRun::begin(directory_ / "run", make_objective(net), small_config());
+  run.finish(run.train());
+  auto loaded = make_net();
+  RunDirectory(directory_ / "run").load_weights(*loaded);
+  EXPECT_TRUE(equal_tensors(state_dict(*loaded), state_dict(*net)));
+  EXPECT_FALSE(net->is_training());
+}
+
+TEST_F(ModuleRun, ResumeChecksConfigValuesAndModule) {
+  begin("run").train({}, stop_after(4));
+  auto config = small_config();
+  config.seed = 2;
+  EXPECT_THAT([&] { resume("run", config); }, throws<InputError>("seed: '1' in the run, now '2'"));
+  config = small_config();
+  config.optimizer = OptimizerKind::muon;
+  EXPECT_THAT([&] { resume("run", config); },
+              throws<InputError>("optimizer: 'adamw' in the run, now 'muon'"));
+  EXPECT_THAT([&] { resume("run", small_config(), "8"); },
+              throws<InputError>("values.channels: '4' in the run, now '8'"));
+  EXPECT_THAT(
+      [&] {
+        TrainingRun::resume(directory_ / "run", std::make_shared<Counting>(), small_config(),
+                            {.values = {{"channels", "4"}}});
+      },
+      throws<InputError>("the weights do not fit"));
+  EXPECT_NO_THROW(resume("run", small_config(20)));
+}
+
+TEST_F(ModuleRun, IsNotLoadedAsARunOfARecipe) {
+  begin("run");
+  EXPECT_THAT([&] { RunDirectory(directory_ / "run").load(); },
+              throws<InputError>("a run of a module that is not of this library"));
+}
+
+}  // namespace
+}  // namespace attend::train
