@@ -69,8 +69,8 @@ ExportOptions options_of(const ExportCase& any) {
       options.dynamic.push_back({.input = i,
                                  .dimension = static_cast<int64_t>(d),
                                  .name = size.name,
-                                 .least = size.least,
-                                 .greatest = size.greatest});
+                                 .min = size.min,
+                                 .max = size.max});
     }
   }
   return options;

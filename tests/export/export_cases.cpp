@@ -159,7 +159,7 @@ Json describe(const ExportCase& any) {
     for (std::size_t d = 0; d < input.shape.size(); ++d) {
       if (input.shape[d] >= 0) continue;
       const auto& size = size_of_calls(input.shape[d]);
-      dynamic[std::to_string(d)] = {size.name, size.least, size.greatest};
+      dynamic[std::to_string(d)] = {size.name, size.min, size.max};
     }
     inputs.push_back({{"name", input.name}, {"dynamic", dynamic}});
   }

@@ -1,4 +1,4 @@
-// What every format refuses, since the file would be another than the module, and what it takes.
+// Verification: what all exporters reject because the file would differ from the module, and accept.
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
 #include "attend/export/pt2_program.h"
@@ -29,16 +29,16 @@ const ExportFormat kFormats[] = {
 };
 
 struct EachFormat : testing::TestWithParam<ExportFormat> {
-  /// Of x (4, 6), with a dynamic length of up to 64.
+  /// Exports a function of x (4, 6) whose dimension 1 is dynamic, 1..64.
   ExportReport write(const std::function<Outputs(const torch::Tensor&)>& function,
                      const Inputs& example = {torch::randn({4, 6})}) {
     const auto forward = [&](const Inputs& in) { return function(in[0]); };
     return GetParam().write(*module, forward, example, path,
                             {.dynamic = {{0, 1, "length", 1, 64}}});
   }
-  void refuses(const std::function<Outputs(const torch::Tensor&)>& function, const char* why) {
-    EXPECT_THAT([&] { write(function); }, throws<std::runtime_error>(why));
-    EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
+  void expect_error(const std::function<Outputs(const torch::Tensor&)>& function, const char* message) {
+    EXPECT_THAT([&] { write(function); }, throws<std::runtime_error>(message));
+    EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
   }
 
   TemporaryDirectory directory;
@@ -46,28 +46,28 @@ struct EachFormat : testing::TestWithParam<ExportFormat> {
   torch::nn::Linear module{1, 1};
 };
 
-TEST_P(EachFormat, RefusesASizeThatIsFrozenAtTheEndOfItsBounds) {
-  refuses([](const auto& x) { return x.size(1) > 16 ? x * 2 : x + 1; }, "aten::add");
+TEST_P(EachFormat, RejectsASizeSpecializedAtTheMaximum) {
+  expect_error([](const auto& x) { return x.size(1) > 16 ? x * 2 : x + 1; }, "aten::add");
 }
 
-TEST_P(EachFormat, RefusesRemaindersOfSizes) {
+TEST_P(EachFormat, RejectsRemaindersOfSizes) {
   for (const int64_t divisor : {2, 3, 4}) {
-    refuses([&](const auto& x) { return x * (1.0 + static_cast<double>(x.size(1) % divisor)); },
+    expect_error([&](const auto& x) { return x * (1.0 + static_cast<double>(x.size(1) % divisor)); },
             "aten::mul is called with");
   }
 }
 
-TEST_P(EachFormat, RefusesBranchesOnSizesFarFromTheExamples) {
+TEST_P(EachFormat, RejectsBranchesOnSizesFarFromTheExample) {
   const auto branches = [](const Inputs& in) { return in[0].size(1) > 50 ? in[0] * 2 : in[0] + 1; };
   EXPECT_THAT(
       [&] {
         GetParam().write(*module, branches, {torch::randn({4, 6})}, path,
                          {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
       },
-      throws<std::runtime_error>("a size was frozen: "));
+      throws<std::runtime_error>("a size was specialized: "));
 }
 
-TEST_P(EachFormat, RefusesOffsetsAndFlagsThatWereReadIntoNumbers) {
+TEST_P(EachFormat, RejectsOffsetsAndFlagsReadByItem) {
   const auto offset = [](const Inputs& in) { return in[0] * in[1].item<int64_t>(); };
   const auto flag = [](const Inputs& in) { return in[1].item<bool>() ? in[0] * 2 : in[0] + 1; };
   const ExportOptions options{.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}};
@@ -76,15 +76,15 @@ TEST_P(EachFormat, RefusesOffsetsAndFlagsThatWereReadIntoNumbers) {
       [&] {
         GetParam().write(*module, offset, {x, torch::tensor(3)}, path, options);
       },
-      throws<std::runtime_error>("a value was frozen: aten::mul is called with 3"));
+      throws<std::runtime_error>("a value was specialized: aten::mul is called with 3"));
   EXPECT_THAT(
       [&] {
         GetParam().write(*module, flag, {x, torch::tensor(true)}, path, options);
       },
-      throws<std::runtime_error>("a value was frozen: "));
+      throws<std::runtime_error>("a value was specialized: "));
 }
 
-TEST_P(EachFormat, NamesTheSizesOfEveryInput) {
+TEST_P(EachFormat, ErrorNamesTheShapesOfAllInputs) {
   const auto forward = [](const Inputs& in) {
     return in[0].sum() + in[1] * static_cast<double>(in[1].size(0));
   };
@@ -93,11 +93,11 @@ TEST_P(EachFormat, NamesTheSizesOfEveryInput) {
         GetParam().write(*module, forward, {torch::randn({4}), torch::randn({6})}, path,
                          {.dynamic = {{1, 0, "length", 1, 64}}});
       },
-      throws<std::runtime_error>("a size was frozen: aten::mul is called with 6. for inputs of "
+      throws<std::runtime_error>("a size was specialized: aten::mul is called with 6. for inputs of "
                                  "shape (4) and (6), with 1. for (4) and (1)"));
 }
 
-TEST_P(EachFormat, RefusesNumbersThatAreTheLargestTheModuleTakes) {
+TEST_P(EachFormat, RejectsValuesAtTheMaximumThatTheModuleAccepts) {
   const auto narrowed = [](const Inputs& in) {
     return in[0].narrow(1, 0, in[1].max().item<int64_t>());
   };
@@ -106,35 +106,35 @@ TEST_P(EachFormat, RefusesNumbersThatAreTheLargestTheModuleTakes) {
         [&] {
           GetParam().write(*module, narrowed, {torch::randn({4, 6}), lengths}, path, {});
         },
-        throws<std::runtime_error>("a value was frozen: "));
+        throws<std::runtime_error>("a value was specialized: "));
   }
 }
 
-TEST_P(EachFormat, SaysThatAForwardIsRandom) {
-  refuses([](const auto& x) { return x + torch::rand_like(x); }, "rand");
+TEST_P(EachFormat, ReportsNondeterministicForward) {
+  expect_error([](const auto& x) { return x + torch::rand_like(x); }, "rand");
 }
 
-TEST_P(EachFormat, SaysWhatIsNotDefinedOrNotRegistered) {
-  refuses(
+TEST_P(EachFormat, RejectsUndefinedOutputsAndUnregisteredParameters) {
+  expect_error(
       [](const auto& x) {
         return std::vector{x + 1, torch::Tensor()};
       },
-      "output 1 of forward is an undefined tensor");
+      "output 1 of forward must be a defined tensor");
   const auto weight = torch::ones({6}, torch::requires_grad());
-  refuses([&](const auto& x) { return x * weight; }, "register it");
+  expect_error([&](const auto& x) { return x * weight; }, "register it as a parameter");
 }
 
-TEST_P(EachFormat, NamesACallThatGivesAnotherNumberOfTensors) {
-  refuses([](const auto& x) { return x.chunk(2, 1)[0] * 1; }, "aten::chunk gives 2 tensors");
+TEST_P(EachFormat, ErrorNamesACallThatReturnsAnotherNumberOfTensors) {
+  expect_error([](const auto& x) { return x.chunk(2, 1)[0] * 1; }, "aten::chunk returns 2 tensors");
 }
 
-TEST_P(EachFormat, GivesParametersBackWhatTheyHeld) {
+TEST_P(EachFormat, RestoresMutatedParameters) {
   const auto before = module->bias.detach().clone();
-  refuses([&](const auto& x) { return x + module->bias.data().add_(1); }, "'bias'");
+  expect_error([&](const auto& x) { return x + module->bias.data().add_(1); }, "'bias'");
   EXPECT_TRUE(module->bias.equal(before));
 }
 
-TEST_P(EachFormat, GivesBuffersBackTheirSize) {
+TEST_P(EachFormat, RestoresTheShapeOfBuffers) {
   const auto buffer = module->register_buffer("buffer", torch::arange(4.0));
   EXPECT_ANY_THROW(write([&](const torch::Tensor& x) {
     buffer.resize_(x.sizes()).copy_(x);
@@ -143,8 +143,8 @@ TEST_P(EachFormat, GivesBuffersBackTheirSize) {
   EXPECT_TRUE(buffer.equal(torch::arange(4.0)));
 }
 
-TEST_P(EachFormat, RefusesAForwardThatChangesAParameter) {
-  refuses(
+TEST_P(EachFormat, RejectsMutationOfAParameter) {
+  expect_error(
       [&](const auto& x) {
         const torch::NoGradGuard no_grad;
         return x + module->bias.add_(1);
@@ -152,13 +152,13 @@ TEST_P(EachFormat, RefusesAForwardThatChangesAParameter) {
       "parameter");
 }
 
-TEST_P(EachFormat, RefusesAForwardThatChangesATensorThatIsNoBuffer) {
+TEST_P(EachFormat, RejectsMutationOfAnUnregisteredTensor) {
   const auto count = torch::zeros({1});
-  refuses([&](const auto& x) { return x + count.add_(1); }, "shape (1) that is no buffer");
+  expect_error([&](const auto& x) { return x + count.add_(1); }, "shape (1) that is neither an input nor a buffer");
 }
 
-/// TorchScript holds any bytes.
-TEST(Export, RefusesExtraFilesThatAreNoTextWhereTheFormatHasTexts) {
+/// TorchScript files store arbitrary bytes.
+TEST(Export, RejectsExtraFilesThatAreNotUtf8InPt2AndOnnx) {
   const TemporaryDirectory directory;
   const torch::nn::Linear module(2, 2);
   const ExportOptions options{.extra_files = {{"notes", "\xff"}}};
@@ -170,7 +170,7 @@ TEST(Export, RefusesExtraFilesThatAreNoTextWhereTheFormatHasTexts) {
   export_torchscript(module, x, directory / "m", options);
 }
 
-TEST(Export, NamesTheMethodThatFrozeASize) {
+TEST(Export, ErrorNamesTheMethodThatSpecializesASize) {
   const TemporaryDirectory directory;
   torch::nn::Linear module(2, 2);
   const auto forward = [&](const Inputs& in) { return module(in[0]); };
@@ -187,12 +187,12 @@ TEST(Export, NamesTheMethodThatFrozeASize) {
       throws<std::runtime_error>("method 'scaled': "));
 }
 
-TEST_P(EachFormat, TakesBuffersThatCannotBeWritten) {
+TEST_P(EachFormat, AcceptsExpandedBuffers) {
   const auto mask = module->register_buffer("mask", torch::ones({1}).expand({6}));
   write([&](const auto& x) { return x[0] + mask[0]; }, {torch::randn({4, 6})});
 }
 
-TEST_P(EachFormat, TakesBoolsWhereOperatorsTakeNumbers) {
+TEST_P(EachFormat, AcceptsBoolScalars) {
   const auto zero = torch::zeros({1}, torch::kLong);
   const std::vector<std::function<torch::Tensor(const torch::Tensor&)>> functions{
       [](const auto& mask) { return mask.masked_fill(mask.flip(0), false); },
@@ -218,61 +218,61 @@ TEST_P(EachFormat, TakesBoolsWhereOperatorsTakeNumbers) {
   write([](const auto& x) { return (x + true).sum(1, /*keepdim=*/true); });
 }
 
-TEST_P(EachFormat, LeavesAloneWhatIsNoFile) {
+TEST_P(EachFormat, RejectsADirectoryAsPath) {
   path = directory.path();
   EXPECT_THAT([&] { write([](const auto& x) { return x + 1; }); },
               throws<InputError>("is not a file"));
 }
 
-TEST_P(EachFormat, RefusesValuesThatWereReadIntoNumbers) {
-  refuses([](const auto& x) { return x + x.template data_ptr<float>()[0]; }, "aten::add is called");
+TEST_P(EachFormat, RejectsValuesReadThroughDataPointers) {
+  expect_error([](const auto& x) { return x + x.template data_ptr<float>()[0]; }, "aten::add is called");
 }
 
-TEST_P(EachFormat, RefusesValuesOfWholeNumbersThatWereReadIntoNumbers) {
+TEST_P(EachFormat, RejectsIntegersReadByItem) {
   const auto first = [](const torch::Tensor& x) { return x + x.flatten()[0].item<int64_t>(); };
   EXPECT_THAT(
       [&] {
         write(first, {torch::arange(24).view({4, 6})});
       },
-      throws<std::runtime_error>("a value was frozen: aten::add is called with 0"));
+      throws<std::runtime_error>("a value was specialized: aten::add is called with 0"));
 }
 
-TEST_P(EachFormat, SaysWhetherTheModuleTookOtherValues) {
-  EXPECT_TRUE(write([](const auto& x) { return x + 1; }).checked_other_values);
+TEST_P(EachFormat, ReportsWhetherOtherValuesWereVerified) {
+  EXPECT_TRUE(write([](const auto& x) { return x + 1; }).verified_other_values);
   const auto example = torch::randn({4, 6});
-  const auto choosy = [&](const auto& x) {
+  const auto strict = [&](const auto& x) {
     TORCH_CHECK(x.sizes() != example.sizes() || x.equal(example), "other values");
     return x + 1;
   };
-  EXPECT_FALSE(write(choosy, {example}).checked_other_values);
+  EXPECT_FALSE(write(strict, {example}).verified_other_values);
 }
 
-TEST_P(EachFormat, RefusesBoundsThatTheModuleDoesNotTake) {
+TEST_P(EachFormat, RejectsRangesThatTheModuleRejects) {
   const auto table = torch::randn({32});
-  refuses(
+  expect_error(
       [&](const auto& x) {
         return x + table.index({torch::ones_like(x[0]).cumsum(0).to(torch::kLong) - 1});
       },
-      "which the bounds of the dynamic dimensions allow");
+      "which are within min and max of the dynamic dimensions");
 }
 
-TEST_P(EachFormat, RefusesBranchesOnValues) {
-  refuses([](const auto& x) { return x.sum().template item<float>() > 0 ? x.sin() : x.cos(); },
-          "the module calls aten::");
+TEST_P(EachFormat, RejectsBranchesOnValues) {
+  expect_error([](const auto& x) { return x.sum().template item<float>() > 0 ? x.sin() : x.cos(); },
+          "forward calls aten::");
 }
 
-TEST_P(EachFormat, TakesAForwardThatChangesItsInput) {
+TEST_P(EachFormat, AcceptsMutationOfInputs) {
   const auto x = torch::randn({4, 6});
   const auto before = x.clone();
   write([](torch::Tensor in) { return in.add_(1) * 2; }, {x});
   EXPECT_TRUE(x.equal(before));
 }
 
-TEST_P(EachFormat, TakesOutputsThatAreNaNInBoth) {
+TEST_P(EachFormat, AcceptsEqualNaNs) {
   write([](const auto& x) { return x.log(); });
 }
 
-TEST_P(EachFormat, GivesBuffersBackThatTheForwardChanges) {
+TEST_P(EachFormat, RestoresMutatedBuffers) {
   const auto count = module->register_buffer("count", torch::zeros({}));
   try {
     write([&](const auto& x) {
@@ -281,19 +281,19 @@ TEST_P(EachFormat, GivesBuffersBackThatTheForwardChanges) {
     });
     EXPECT_STRNE(GetParam().name, "onnx");
   } catch (const std::exception& error) {
-    EXPECT_STREQ(GetParam().name, "onnx") << "which has no state that changes";
-    EXPECT_THAT(error.what(), testing::HasSubstr("changes a parameter or buffer"));
+    EXPECT_STREQ(GetParam().name, "onnx") << "ONNX does not support mutable buffers";
+    EXPECT_THAT(error.what(), testing::HasSubstr("mutation of a parameter or buffer"));
   }
   EXPECT_EQ(count.item<float>(), 0.0F);
 }
 
-TEST_P(EachFormat, TakesModulesWhoseNamesAreAlike) {
+TEST_P(EachFormat, AcceptsSimilarSubmoduleNames) {
   module->register_module("0", torch::nn::Linear(1, 1));
   module->register_module("_0", torch::nn::Linear(1, 1));
   write([](const auto& x) { return x + 1; });
 }
 
-TEST_P(EachFormat, RefusesNamesThatAFileCannotHold) {
+TEST_P(EachFormat, RejectsInvalidNames) {
   for (const char* name : {"a-b", "class", "training", "__init__", "code", "state_dict", "meta"}) {
     torch::nn::Linear other(1, 1);
     other->register_parameter(name, torch::zeros({1}));
@@ -312,7 +312,7 @@ TEST_P(EachFormat, RefusesNamesThatAFileCannotHold) {
       throws<c10::ValueError>("found 'self'"));
 }
 
-TEST_P(EachFormat, RefusesExtraFilesOutsideOfTheirFolder) {
+TEST_P(EachFormat, RejectsExtraFilesOutsideTheFolder) {
   for (const char* name : {"", "../x", "/x", "a/../../x"}) {
     EXPECT_THAT(
         [&] {
@@ -323,7 +323,7 @@ TEST_P(EachFormat, RefusesExtraFilesOutsideOfTheirFolder) {
   }
 }
 
-TEST_P(EachFormat, TakesModelsOfShortContexts) {
+TEST_P(EachFormat, AcceptsModelsWithShortContexts) {
   for (int64_t context = 1; context <= 6; ++context) {
     LanguageModel model(
         LanguageModelConfig{.vocab_size = 5,
@@ -337,7 +337,7 @@ TEST_P(EachFormat, TakesModelsOfShortContexts) {
 INSTANTIATE_TEST_SUITE_P(Exports, EachFormat, testing::ValuesIn(kFormats),
                          [](const auto& format) { return std::string(format.param.name); });
 
-TEST(Exports, OfGraphsRefuseDimensionsThatAreGoneAtASizeOfOne) {
+TEST(Exports, RejectDimensionsSqueezedAtSizeOneInPt2AndOnnx) {
   const TemporaryDirectory directory;
   torch::nn::Linear module(1, 1);
   const auto squeezed = [](const Inputs& in) {
@@ -353,7 +353,7 @@ TEST(Exports, OfGraphsRefuseDimensionsThatAreGoneAtASizeOfOne) {
   }
 }
 
-TEST(Exports, KeepTheDtypesOfEmptyWeights) {
+TEST(Exports, KeepDtypesOfEmptyWeights) {
   const TemporaryDirectory directory;
   torch::nn::Linear module(1, 1);
   module->register_parameter("none", torch::zeros({0, 3}));

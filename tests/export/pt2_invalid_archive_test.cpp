@@ -1,5 +1,4 @@
-// Archives of any origin: what is wrong with them is said in a line, and none brings the program
-// down.
+// Invalid archives: load_pt2 throws InputError with a message of one line and never crashes.
 #include "attend/export/pt2.h"
 #include "attend/export/pt2_program.h"
 #include "attend/input_error.h"
@@ -19,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-struct Pt2Damage : testing::Test {
-  Pt2Damage() {
+struct Pt2InvalidArchive : testing::Test {
+  Pt2InvalidArchive() {
     const torch::nn::Linear linear(3, 2);
     export_pt2(linear, torch::ones({4, 3}), path,
                {.input_names = {"x"}, .dynamic = {{0, 0, "batch", 1, 50}}});
@@ -36,10 +35,10 @@ struct Pt2Damage : testing::Test {
     load_pt2(path);
   }
 
-  void refuses(const char* why) {
+  void expect_error(const char* message) {
     EXPECT_THAT([&] { write_and_load(); },
                 testing::ThrowsMessage<InputError>(
-                    testing::AllOf(testing::HasSubstr("linear.pt2: "), testing::HasSubstr(why),
+                    testing::AllOf(testing::HasSubstr("linear.pt2: "), testing::HasSubstr(message),
                                    testing::Not(testing::HasSubstr("\n")))));
   }
 
@@ -54,66 +53,66 @@ struct Pt2Damage : testing::Test {
   json weights;
 };
 
-TEST_F(Pt2Damage, OfNothingIsNone) {
+TEST_F(Pt2InvalidArchive, AcceptsAnUnchangedArchive) {
   write_and_load();
 }
 
-TEST_F(Pt2Damage, AnotherFormatOrVersion) {
+TEST_F(Pt2InvalidArchive, RejectsOtherFormatsAndVersions) {
   entries["archive_format"] = "pt3";
-  refuses("archive_format: expected 'pt2', found 'pt3'");
+  expect_error("archive_format: expected 'pt2', found 'pt3'");
   entries["archive_format"] = "pt2";
   entries["byteorder"] = "big";
-  refuses("byteorder: expected 'little', found 'big'");
+  expect_error("byteorder: expected 'little', found 'big'");
   entries["byteorder"] = "little";
   program["schema_version"]["major"] = 9;
-  refuses("schema_version.major: expected 8, found 9");
+  expect_error("schema_version.major: expected 8, found 9");
 }
 
-TEST_F(Pt2Damage, EntriesThatAreMissing) {
+TEST_F(Pt2InvalidArchive, RejectsMissingEntries) {
   for (const char* entry : {"archive_format", "data/weights/weight_0"}) {
     const auto content = entries.at(entry);
     entries.erase(entry);
-    refuses(entry);
+    expect_error(entry);
     entries[entry] = content;
   }
   entries["models/other.json"] = "{}";
-  refuses("expected one program under models/, found 2");
+  expect_error("expected one program (*.json) in models/, found 2");
 }
 
-TEST_F(Pt2Damage, OperatorsThatAreNotAllowedOrNotThere) {
-  const auto target = [&](const char* name, const char* why) {
+TEST_F(Pt2InvalidArchive, RejectsUnknownAndForbiddenOperators) {
+  const auto target = [&](const char* name, const char* message) {
     node()["target"] = name;
-    refuses(why);
+    expect_error(message);
   };
-  target("torch.ops.quantized.linear.default", "operators of 'quantized' are not allowed");
-  target("torch.ops.aten.linear.other", "there is no such operator");
-  target("torch.ops.aten.linear", "expected NAMESPACE.NAME.OVERLOAD");
-  target("torch.ops.aten.from_file.default", "operators that touch files are not allowed");
-  target("torch.ops.higher_order.cond", "higher_order.cond: expected NAMESPACE.NAME.OVERLOAD");
-  target("os.system", "os.system: there is no such operator");
+  target("torch.ops.quantized.linear.default", "operators of namespace 'quantized' are not allowed");
+  target("torch.ops.aten.linear.other", "the operator does not exist");
+  target("torch.ops.aten.linear", "expected torch.ops.NAMESPACE.NAME.OVERLOAD");
+  target("torch.ops.aten.from_file.default", "operators that access files are not allowed");
+  target("torch.ops.higher_order.cond", "higher_order.cond: expected torch.ops.NAMESPACE.NAME.OVERLOAD");
+  target("os.system", "os.system: the operator does not exist");
 }
 
-TEST_F(Pt2Damage, ArgumentsThatDoNotFitTheOperator) {
+TEST_F(Pt2InvalidArchive, RejectsInvalidArguments) {
   auto& inputs = node()["inputs"];
   const auto whole = inputs;
   inputs[0]["name"] = "nothing";
-  refuses("argument 'self' is missing");
+  expect_error("argument 'self' is missing");
   inputs = whole;
   inputs.push_back(whole[0]);
-  refuses("the argument 'self' is there twice");
+  expect_error("argument 'self' is passed more than once");
   inputs = whole;
   inputs[0]["arg"]["as_tensor"]["name"] = "later";
-  refuses("'later' is not given before");
+  expect_error("'later' is used before its definition");
   inputs = whole;
   inputs[0]["arg"] = {{"as_custom_obj", {{"name", "x"}, {"class_fqn", "y"}}}};
-  refuses("an argument 'as_custom_obj' is not supported");
+  expect_error("arguments of kind 'as_custom_obj' are not supported");
   inputs = whole;
   node()["outputs"].push_back(node()["outputs"][0]);
-  refuses("2 results, expected 1");
+  expect_error("expected 1 outputs, found 2");
 }
 
-/// The call in a graph of its own, under torch.set_grad_enabled.
-json in_region(const json& call, const json& values, bool has_gradients) {
+/// The call in a subgraph under torch.set_grad_enabled.
+json in_subgraph(const json& call, const json& values, bool grad_enabled) {
   json arguments = json::array();
   for (const auto& input : call["inputs"]) {
     if (input["arg"].contains("as_tensor")) arguments.push_back(input["arg"]);
@@ -128,7 +127,7 @@ json in_region(const json& call, const json& values, bool has_gradients) {
   const auto add = [&](const json& argument) {
     inputs.push_back(json{{"name", ""}, {"arg", argument}});
   };
-  add(json{{"as_bool", has_gradients}});
+  add(json{{"as_bool", grad_enabled}});
   add(part);
   for (const auto& argument : arguments) add(argument);
   return json{{"target", "torch.ops.higher_order.wrap_with_set_grad_enabled"},
@@ -137,84 +136,84 @@ json in_region(const json& call, const json& values, bool has_gradients) {
               {"metadata", json::object()}};
 }
 
-TEST_F(Pt2Damage, PartsUnderNoGradHaveNone) {
+TEST_F(Pt2InvalidArchive, RunsSubgraphsUnderNoGrad) {
   auto& last = graph()["nodes"].back();
   const auto call = last;
-  for (const bool has_gradients : {true, false}) {
-    last = in_region(call, graph()["tensor_values"], has_gradients);
+  for (const bool grad_enabled : {true, false}) {
+    last = in_subgraph(call, graph()["tensor_values"], grad_enabled);
     write_and_load();
     const auto x = torch::ones({2, 3}, torch::requires_grad());
-    EXPECT_EQ(load_pt2(path).forward({x}).at(0).requires_grad(), has_gradients);
+    EXPECT_EQ(load_pt2(path).forward({x}).at(0).requires_grad(), grad_enabled);
   }
 }
 
-TEST_F(Pt2Damage, PartsThatDoNotFitTheirGraph) {
-  auto& part = graph()["nodes"].back();
-  const auto whole = in_region(part, graph()["tensor_values"], false);
-  part = whole;
-  part["inputs"].erase(4);
-  refuses("wrap_with_set_grad_enabled: the arguments do not fit the graph");
-  part = whole;
-  part["inputs"][2]["arg"] = {{"as_int", 3}};
-  refuses("the arguments do not fit the graph");
-  part = whole;
-  part["outputs"] = json::array();
-  refuses("the results do not fit the graph");
-  part = whole;
-  part["inputs"].erase(1);
-  refuses("has no 'as_graph'");
-  part = whole;
-  auto& inner = part["inputs"][1]["arg"]["as_graph"]["graph"]["nodes"];
+TEST_F(Pt2InvalidArchive, RejectsInvalidSubgraphs) {
+  auto& subgraph = graph()["nodes"].back();
+  const auto whole = in_subgraph(subgraph, graph()["tensor_values"], false);
+  subgraph = whole;
+  subgraph["inputs"].erase(4);
+  expect_error("wrap_with_set_grad_enabled: inputs of the subgraph do not match the call");
+  subgraph = whole;
+  subgraph["inputs"][2]["arg"] = {{"as_int", 3}};
+  expect_error("inputs of the subgraph do not match the call");
+  subgraph = whole;
+  subgraph["outputs"] = json::array();
+  expect_error("outputs of the subgraph do not match the call");
+  subgraph = whole;
+  subgraph["inputs"].erase(1);
+  expect_error("expected a key 'as_graph'");
+  subgraph = whole;
+  auto& inner = subgraph["inputs"][1]["arg"]["as_graph"]["graph"]["nodes"];
   inner[0]["inputs"][0]["arg"]["as_tensor"]["name"] = "later";
-  refuses("/later' is not given before");
+  expect_error("/later' is not given before");
 }
 
-TEST_F(Pt2Damage, ValuesThatAreGivenTwice) {
+TEST_F(Pt2InvalidArchive, RejectsNamesDefinedTwice) {
   graph()["nodes"].push_back(node());
-  refuses("is given twice");
+  expect_error("is defined more than once");
 }
 
-TEST_F(Pt2Damage, WeightsThatTheirBytesDoNotHold) {
+TEST_F(Pt2InvalidArchive, RejectsWeightsThatExceedTheirBytes) {
   const auto whole = weight();
   auto& meta = weight()["tensor_meta"];
   meta["sizes"][0]["as_int"] = 3;
-  refuses("do not hold a tensor (3, 3)");
+  expect_error("are too few for a tensor of shape (3, 3)");
   meta = whole["tensor_meta"];
   meta["strides"][0]["as_int"] = int64_t{1} << 62;
-  refuses("do not hold a tensor");
+  expect_error("are too few for a tensor");
   meta = whole["tensor_meta"];
   meta["storage_offset"]["as_int"] = 1;
-  refuses("do not hold a tensor");
+  expect_error("are too few for a tensor");
   meta = whole["tensor_meta"];
   meta["sizes"] = {{{"as_int", int64_t{1} << 40}}, {{"as_int", int64_t{1} << 40}}};
   meta["strides"] = {{{"as_int", 0}}, {{"as_int", 0}}};
-  refuses("overflow");
+  expect_error("overflow");
   meta = whole["tensor_meta"];
   meta["sizes"][0]["as_int"] = -2;
-  refuses("a size or stride is negative");
+  expect_error("sizes and strides must be 0 or more");
   meta = whole["tensor_meta"];
   meta["dtype"] = 99;
-  refuses("dtype");
+  expect_error("dtype");
   meta = whole["tensor_meta"];
   weight()["use_pickle"] = true;
-  refuses("is a Python pickle, which could run code");
+  expect_error("found a Python pickle, which is not supported");
   weights["config"].erase("weight");
-  refuses("the weight 'weight' is not in the archive");
+  expect_error("the archive has no weight 'weight'");
 }
 
-TEST_F(Pt2Damage, WeightsFromElsewhereInTheArchiveOrOutsideOfIt) {
+TEST_F(Pt2InvalidArchive, RejectsWeightsOutsideTheirFolder) {
   for (const char* name : {"../../../etc/passwd", "/etc/passwd", "no_such"}) {
     weight()["path_name"] = name;
-    refuses("there is no 'data/weights/");
+    expect_error("there is no 'data/weights/");
   }
 }
 
-TEST_F(Pt2Damage, JsonThatIsNoneOrSaysAThingTwice) {
+TEST_F(Pt2InvalidArchive, RejectsInvalidJsonAndDuplicateKeys) {
   const auto whole = entries.at("models/model.json");
-  const auto writes = [&](const std::string& text, const char* why) {
+  const auto writes = [&](const std::string& text, const char* message) {
     entries["models/model.json"] = text;
     write_archive(path, entries);
-    EXPECT_THAT([&] { load_pt2(path); }, throws<InputError>(why));
+    EXPECT_THAT([&] { load_pt2(path); }, throws<InputError>(message));
   };
   writes(whole.substr(0, whole.size() / 2), "models/model.json: ");
   writes("{\"graph_module\": {}, \"graph_module\": {}}", "graph_module");
@@ -222,10 +221,10 @@ TEST_F(Pt2Damage, JsonThatIsNoneOrSaysAThingTwice) {
   writes(std::string(100000, '['), "models/model.json: ");
 }
 
-TEST_F(Pt2Damage, BytesOfTheFile) {
+TEST_F(Pt2InvalidArchive, SurvivesRandomChangesOfBytes) {
   const auto whole = read_bytes(path);
   std::mt19937_64 random(seed_afresh());
-  int refused = 0;
+  int rejected = 0;
   constexpr int kRounds = 1000;
   for (int round = 0; round < kRounds; ++round) {
     auto damaged = whole;
@@ -240,17 +239,17 @@ TEST_F(Pt2Damage, BytesOfTheFile) {
     try {
       load_pt2(path);
     } catch (const InputError&) {
-      ++refused;
+      ++rejected;
     }
   }
-  // Not all: there are bytes between the entries, and entries that are not read.
-  EXPECT_GT(refused, kRounds / 2);
+  // Fewer than kRounds: some bytes are padding or belong to entries that are not read.
+  EXPECT_GT(rejected, kRounds / 2);
 }
 
-/// Any value of the program replaced by another, of the same kind or not.
-TEST_F(Pt2Damage, ValuesOfTheProgramAndOfTheWeights) {
+/// Replaces a random value of the program or of the weights config by another value of any type.
+TEST_F(Pt2InvalidArchive, SurvivesRandomChangesOfValues) {
   std::mt19937_64 random(seed_afresh());
-  const auto pick = [&](const json& values) {  // one of an object's
+  const auto pick = [&](const json& values) {  // a random element of an object
     auto at = values.begin();
     std::advance(at, static_cast<std::ptrdiff_t>(random() % values.size()));
     return at;
@@ -271,22 +270,22 @@ TEST_F(Pt2Damage, ValuesOfTheProgramAndOfTheWeights) {
                     json::object(),
                     "p_weight",
                     "torch.ops.aten.add.Tensor"};
-  int refused = 0;
+  int rejected = 0;
   constexpr int kRounds = 1000;
   for (int round = 0; round < kRounds; ++round) {
     program = whole_program;
     weights = whole_weights;
     auto& changed = round % 2 == 0 ? program : weights;
     const auto leaves = changed.flatten();
-    const json::json_pointer place(pick(leaves).key());
-    changed[place] = random() % 2 == 0 ? *pick(leaves) : *pick(others);
+    const json::json_pointer pointer(pick(leaves).key());
+    changed[pointer] = random() % 2 == 0 ? *pick(leaves) : *pick(others);
     try {
       write_and_load();
     } catch (const InputError&) {
-      ++refused;
+      ++rejected;
     }
   }
-  EXPECT_GT(refused, kRounds / 10);
+  EXPECT_GT(rejected, kRounds / 10);
 }
 
 }  // namespace

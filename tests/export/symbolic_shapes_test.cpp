@@ -1,4 +1,4 @@
-#include "export/program/symbolic_sizes.h"
+#include "export/program/symbolic_shapes.h"
 
 #include <gmock/gmock.h>
 
@@ -8,9 +8,9 @@ namespace {
 const std::string kFirst = "Symbol('s0', positive=True, integer=True)";
 const std::string kSecond = "Symbol('s1', positive=True, integer=True)";
 
-/// What a function of two sizes is found to be, from its values at some of them.
+/// Returns the expression found for a function of two sizes.
 struct Found {
-  explicit Found(SymbolicSizes& sizes) : sizes(sizes) {}
+  explicit Found(SymbolicShapes& sizes) : sizes(sizes) {}
   template <typename Function>
   std::string operator()(Function function) {
     std::vector<int64_t> values;
@@ -24,15 +24,15 @@ struct Found {
                                                 23, 3, 3, 5, 5, 2, 2, 2,  2};
   static inline const std::vector<int64_t> kOther{4, 2, 2, 2, 2, 2, 2, 2, 2,
                                                   2, 3, 5, 3, 7, 3, 4, 5, 7};
-  SymbolicSizes& sizes;
+  SymbolicShapes& sizes;
 };
 
-struct SymbolicSizesTest : testing::Test {
-  SymbolicSizes sizes{{"s0", "s1"}, {Found::kOne, Found::kOther}};
+struct SymbolicShapesTest : testing::Test {
+  SymbolicShapes sizes{{"s0", "s1"}, {Found::kOne, Found::kOther}};
   Found found{sizes};
 };
 
-TEST_F(SymbolicSizesTest, AreNumbersSymbolsAndPolynomials) {
+TEST_F(SymbolicShapesTest, FindsIntegersSymbolsAndPolynomials) {
   EXPECT_EQ(found([](int64_t, int64_t) { return 7; }), "7");
   EXPECT_EQ(found([](int64_t a, int64_t) { return a; }), kFirst);
   EXPECT_EQ(found([](int64_t, int64_t b) { return b; }), kSecond);
@@ -44,24 +44,24 @@ TEST_F(SymbolicSizesTest, AreNumbersSymbolsAndPolynomials) {
             "Mul(Integer(3), " + kFirst + ", " + kSecond + ")");
 }
 
-TEST_F(SymbolicSizesTest, AreQuotientsAsBehindStrides) {
+TEST_F(SymbolicShapesTest, FindsQuotients) {
   const auto half = "FloorDiv(Add(Mul(Integer(1), " + kFirst + "), Integer(0)), Integer(2))";
   EXPECT_EQ(found([](int64_t a, int64_t) { return a / 2; }),
             "Add(Mul(Integer(1), " + half + "), Integer(0))");
   EXPECT_EQ(found([](int64_t a, int64_t) { return (a - 2) / 3 + 1; }),
             "Add(Mul(Integer(1), FloorDiv(Add(Mul(Integer(1), " + kFirst +
                 "), Integer(1)), Integer(3))), Integer(0))");
-  // And of what they become.
+  // Later sizes can be polynomials of the quotient.
   EXPECT_EQ(found([](int64_t a, int64_t b) { return 5 * (a / 2) * b; }),
             "Mul(Integer(5), " + kSecond + ", " + half + ")");
 }
 
-TEST_F(SymbolicSizesTest, OrNothingIfTheyAreNoneOfThese) {
+TEST_F(SymbolicShapesTest, ReturnsNulloptForOtherFunctions) {
   EXPECT_EQ(found([](int64_t a, int64_t b) { return a % 3 + b % 2; }), "none");
 }
 
-TEST(SymbolicSizes, FromFewRunsAreOfTheLeastDegree) {
-  SymbolicSizes sizes({"s0"}, {{2, 3}});
+TEST(SymbolicShapes, PreferTheLowestDegreeForFewRuns) {
+  SymbolicShapes sizes({"s0"}, {{2, 3}});
   EXPECT_EQ(sizes.find({8, 12})->expression, "Mul(Integer(4), " + kFirst + ")");
 }
 

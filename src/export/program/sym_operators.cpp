@@ -1,6 +1,8 @@
-#include "export/program/number_operators.h"
+#include "export/program/sym_operators.h"
 
 #include "attend/input_error.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,27 +16,27 @@ namespace {
 using c10::IValue;
 using Numbers = std::vector<IValue>;
 
-bool whole(const IValue& value) {
+bool is_int(const IValue& value) {
   return value.isInt() || value.isBool();
 }
 int64_t integer(const IValue& value) {
   return value.isBool() ? static_cast<int64_t>(value.toBool()) : value.toInt();
 }
 double real(const IValue& value) {
-  return whole(value) ? static_cast<double>(integer(value)) : value.toDouble();
+  return is_int(value) ? static_cast<double>(integer(value)) : value.toDouble();
 }
 
 [[noreturn]] void overflow() {
-  throw InputError("a size overflows 64 bits");
+  throw InputError("the result overflows 64 bits");
 }
 
-using Checked = bool (*)(int64_t, int64_t, int64_t*);  // whether it overflows
+using CheckedOperator = bool (*)(int64_t, int64_t, int64_t*);  // returns true on overflow
 
-/// Whole if both numbers are, as in Python.
-IValue arithmetic(const Numbers& numbers, Checked whole_numbers, double (*reals)(double, double)) {
-  if (!whole(numbers[0]) || !whole(numbers[1])) return reals(real(numbers[0]), real(numbers[1]));
+/// An int if bitwise_and numbers are ints, as in Python.
+IValue arithmetic(const Numbers& numbers, CheckedOperator ints, double (*reals)(double, double)) {
+  if (!is_int(numbers[0]) || !is_int(numbers[1])) return reals(real(numbers[0]), real(numbers[1]));
   int64_t result = 0;
-  if (whole_numbers(integer(numbers[0]), integer(numbers[1]), &result)) overflow();
+  if (ints(integer(numbers[0]), integer(numbers[1]), &result)) overflow();
   return result;
 }
 
@@ -57,9 +59,9 @@ IValue divide(const Numbers& n) {
   return real(n[0]) / real(n[1]);
 }
 
-/// Rounded down, as Python does and C++ does not.
+/// Floor division, as in Python; C++ rounds towards zero.
 int64_t quotient(int64_t a, int64_t b) {
-  if (b == 0) throw InputError("a size is divided by zero");
+  if (b == 0) throw InputError("division by zero");
   if (a == std::numeric_limits<int64_t>::min() && b == -1) overflow();
   return a / b - static_cast<int64_t>(a % b != 0 && (a < 0) != (b < 0));
 }
@@ -71,14 +73,14 @@ IValue modulo(const Numbers& n) {
   const auto b = integer(n[1]);
   return a - quotient(a, b) * b;
 }
-/// Rounded down, and towards -1 or 0 however far.
+/// Python allows shifts by more than 63 bits.
 IValue shift_right(const Numbers& n) {
   const auto bits = integer(n[1]);
-  if (bits < 0) throw InputError("a size is shifted by a negative number");
+  if (bits < 0) throw InputError(fmt::format("expected a shift of 0 or more bits, found {}", bits));
   return integer(n[0]) >> std::min<int64_t>(bits, 63);
 }
 IValue power(const Numbers& n) {
-  if (!whole(n[0]) || !whole(n[1]) || integer(n[1]) < 0) return std::pow(real(n[0]), real(n[1]));
+  if (!is_int(n[0]) || !is_int(n[1]) || integer(n[1]) < 0) return std::pow(real(n[0]), real(n[1]));
   const auto base = integer(n[0]);
   const auto exponent = integer(n[1]);
   if (base == 0 || base == 1) return exponent == 0 ? 1 : base;
@@ -90,10 +92,10 @@ IValue power(const Numbers& n) {
   return result;
 }
 IValue negate(const Numbers& n) {
-  return subtract({whole(n[0]) ? IValue(0) : IValue(-0.0), n[0]});
+  return subtract({is_int(n[0]) ? IValue(0) : IValue(-0.0), n[0]});
 }
 IValue truncate(const Numbers& n) {
-  if (whole(n[0])) return integer(n[0]);
+  if (is_int(n[0])) return integer(n[0]);
   const auto number = std::trunc(real(n[0]));
   if (!(std::abs(number) < 0x1p63)) overflow();
   return static_cast<int64_t>(number);
@@ -104,51 +106,51 @@ IValue to_real(const Numbers& n) {
 IValue square_root(const Numbers& n) {
   return std::sqrt(real(n[0]));
 }
-/// As whole numbers if both are: doubles do not tell all of these apart.
+/// Compares ints as ints, since doubles do not represent all of them.
 template <typename Compare>
 bool compare(const Numbers& n, Compare is_so) {
-  if (whole(n[0]) && whole(n[1])) return is_so(integer(n[0]), integer(n[1]));
+  if (is_int(n[0]) && is_int(n[1])) return is_so(integer(n[0]), integer(n[1]));
   return is_so(real(n[0]), real(n[1]));
 }
-IValue greatest(const Numbers& n) {
+IValue sym_max(const Numbers& n) {
   return compare(n, std::greater_equal<>()) ? n[0] : n[1];
 }
-IValue least(const Numbers& n) {
+IValue sym_min(const Numbers& n) {
   return compare(n, std::less_equal<>()) ? n[0] : n[1];
 }
 IValue equal(const Numbers& n) {
   return compare(n, std::equal_to<>());
 }
-IValue differ(const Numbers& n) {
+IValue not_equal(const Numbers& n) {
   return compare(n, std::not_equal_to<>());
 }
-IValue less(const Numbers& n) {
+IValue less_than(const Numbers& n) {
   return compare(n, std::less<>());
 }
-IValue at_most(const Numbers& n) {
+IValue less_equal(const Numbers& n) {
   return compare(n, std::less_equal<>());
 }
-IValue greater(const Numbers& n) {
+IValue greater_than(const Numbers& n) {
   return compare(n, std::greater<>());
 }
-IValue at_least(const Numbers& n) {
+IValue greater_equal(const Numbers& n) {
   return compare(n, std::greater_equal<>());
 }
-/// Bit by bit, as Python's & and |.
-IValue both(const Numbers& n) {
+/// Bitwise, as Python's & and |.
+IValue bitwise_and(const Numbers& n) {
   const auto bits = integer(n[0]) & integer(n[1]);
   return n[0].isBool() && n[1].isBool() ? IValue(bits != 0) : IValue(bits);
 }
-IValue either(const Numbers& n) {
+IValue bitwise_or(const Numbers& n) {
   const auto bits = integer(n[0]) | integer(n[1]);
   return n[0].isBool() && n[1].isBool() ? IValue(bits != 0) : IValue(bits);
 }
-IValue invert(const Numbers& n) {
+IValue logical_not(const Numbers& n) {
   return integer(n[0]) == 0;
 }
 
 struct NumberFunction {
-  NumberOperator function;
+  SymOperator function;
   std::size_t arguments;
 };
 
@@ -164,19 +166,19 @@ const std::map<std::string, NumberFunction>& known() {
       {"_operator.rshift", {shift_right, 2}},
       {"_operator.neg", {negate, 1}},
       {"_operator.eq", {equal, 2}},
-      {"_operator.ne", {differ, 2}},
-      {"_operator.lt", {less, 2}},
-      {"_operator.le", {at_most, 2}},
-      {"_operator.gt", {greater, 2}},
-      {"_operator.ge", {at_least, 2}},
-      {"_operator.and_", {both, 2}},
-      {"_operator.or_", {either, 2}},
+      {"_operator.ne", {not_equal, 2}},
+      {"_operator.lt", {less_than, 2}},
+      {"_operator.le", {less_equal, 2}},
+      {"_operator.gt", {greater_than, 2}},
+      {"_operator.ge", {greater_equal, 2}},
+      {"_operator.and_", {bitwise_and, 2}},
+      {"_operator.or_", {bitwise_or, 2}},
       {"math.trunc", {truncate, 1}},
       {"torch.sym_int", {truncate, 1}},
       {"torch.sym_float", {to_real, 1}},
-      {"torch.sym_not", {invert, 1}},
-      {"torch.sym_max", {greatest, 2}},
-      {"torch.sym_min", {least, 2}},
+      {"torch.sym_not", {logical_not, 1}},
+      {"torch.sym_max", {sym_max, 2}},
+      {"torch.sym_min", {sym_min, 2}},
       {"torch.sym_sqrt", {square_root, 1}},
       {"torch._sym_sqrt", {square_root, 1}},
   };
@@ -185,7 +187,7 @@ const std::map<std::string, NumberFunction>& known() {
 
 }  // namespace
 
-NumberOperator find_number_operator(const std::string& target, std::size_t arguments) {
+SymOperator find_sym_operator(const std::string& target, std::size_t arguments) {
   const auto found = known().find(target);
   if (found == known().end() || found->second.arguments != arguments) return nullptr;
   return found->second.function;

@@ -1,18 +1,18 @@
-#include "support/freezing_modules.h"
+#include "support/specializing_modules.h"
 
 #include <torch/types.h>
 
 namespace attend {
 
-torch::Tensor FreezesItsLengthImpl::forward(const torch::Tensor& x) {
+torch::Tensor SpecializesLengthImpl::forward(const torch::Tensor& x) {
   return x.cumsum(-1) / static_cast<double>(x.size(-1));
 }
 
-torch::Tensor ReshapesToItsLengthImpl::forward(const torch::Tensor& x) {
+torch::Tensor ReshapesToLengthImpl::forward(const torch::Tensor& x) {
   return x.view({-1, x.size(-1), 1});
 }
 
-torch::Tensor FreezesItsBatchImpl::forward(const torch::Tensor& x) {
+torch::Tensor SpecializesBatchImpl::forward(const torch::Tensor& x) {
   return std::get<0>(lstm(x));
 }
 

@@ -1,4 +1,4 @@
-#include "export/export_scope.h"
+#include "export/export_guard.h"
 
 #include "export/check_options.h"
 #include "export/shape_text.h"
@@ -11,8 +11,8 @@
 namespace attend {
 namespace {
 
-/// Whether they hold the same, NaN too. Not by the count of changes that tensors keep: `data()` and
-/// pointers go past that.
+/// Bitwise comparison (NaN equals NaN). Tensor versions are no substitute: writes through `data()`
+/// and data pointers do not increase them.
 bool is_same(const torch::Tensor& one, const torch::Tensor& other) {
   if (one.sizes() != other.sizes() || one.scalar_type() != other.scalar_type()) return false;
   if (c10::isFloat8Type(one.scalar_type())) {
@@ -42,42 +42,45 @@ ExportGuard::ExportGuard(torch::nn::Module& module,
 ExportGuard::~ExportGuard() {
   try {
     for (const auto* all : {&parameters_, &buffers_}) {
-      for (const auto& held : *all) restore(held);
+      for (const auto& saved : *all) restore(saved);
     }
-  } catch (const c10::Error&) {  // while the reason is on its way already
+  } catch (const c10::Error&) {  // destructors must not throw
   }
 }
 
 void ExportGuard::add_constant(const torch::Tensor& tensor) {
-  const auto is_it = [&](const Held& held) { return held.tensor.is_same(tensor); };
+  const auto is_it = [&](const SavedTensor& saved) { return saved.tensor.is_same(tensor); };
   if (std::any_of(buffers_.begin(), buffers_.end(), is_it)) return;
   constants_.push_back({{}, tensor, tensor.clone()});
 }
 
 void ExportGuard::restore() {
-  for (const auto& held : buffers_) restore(held);
-  std::string changed;
-  for (const auto& held : parameters_) {
-    if (restore(held)) changed = held.name;
+  for (const auto& saved : buffers_) restore(saved);
+  std::string mutated;
+  for (const auto& saved : parameters_) {
+    if (restore(saved)) mutated = saved.name;
   }
-  if (!changed.empty()) {
+  if (!mutated.empty()) {
     throw std::runtime_error(fmt::format(
-        "forward changes the parameter '{}', which no file can hold: buffers may change", changed));
+        "forward mutates the parameter '{}', expected only buffers to be mutated: register it as a "
+        "buffer",
+        mutated));
   }
-  for (const auto& held : constants_) {
-    if (!restore(held)) continue;
-    throw std::runtime_error(fmt::format(
-        "forward changes a tensor of shape {} that is no buffer of the module, which no file can "
-        "hold: register it as a buffer",
-        shape_text(held.tensor)));
+  for (const auto& saved : constants_) {
+    if (!restore(saved)) continue;
+    throw std::runtime_error(
+        fmt::format("forward mutates a tensor of shape {} that is neither an input nor a buffer: "
+                    "register it as "
+                    "a buffer",
+                    shape_text(saved.tensor)));
   }
 }
 
-/// Those that changed alone: of others, as expanded ones, some cannot be written.
-bool ExportGuard::restore(const Held& held) {
-  if (is_same(held.tensor, held.copy)) return false;
-  if (held.tensor.sizes() != held.copy.sizes()) held.tensor.resize_(held.copy.sizes());
-  held.tensor.copy_(held.copy);
+/// Writes only to mutated tensors, since expanded ones cannot be written to.
+bool ExportGuard::restore(const SavedTensor& saved) {
+  if (is_same(saved.tensor, saved.copy)) return false;
+  if (saved.tensor.sizes() != saved.copy.sizes()) saved.tensor.resize_(saved.copy.sizes());
+  saved.tensor.copy_(saved.copy);
   return true;
 }
 

@@ -1,4 +1,4 @@
-#include "export/program/symbolic_sizes.h"
+#include "export/program/symbolic_shapes.h"
 
 #include <ATen/ops/linalg_lstsq.h>
 #include <ATen/ops/tensor.h>
@@ -13,26 +13,26 @@
 namespace attend::program {
 namespace {
 
-using InRuns = std::vector<int64_t>;  // what a size was in each run
+using RunValues = std::vector<int64_t>;  // values of a size by run
 
-constexpr std::size_t kDegree = 3;
-/// Sizes of four or more variables are left out: the number of monomials grows quickly.
-constexpr std::size_t kVariables = 3;
-/// Of quotients (factor * variable + added) / divisor, up to these. Patches of images are so large.
-constexpr int64_t kDivisor = 64;
-constexpr int64_t kFactor = 4;
+constexpr std::size_t kMaxDegree = 3;
+/// Maximum number of variables in an expression, since the number of monomials grows quickly.
+constexpr std::size_t kMaxVariables = 3;
+/// Limits of quotients (factor * variable + added) / divisor. Image patches are up to 64 wide.
+constexpr int64_t kMaxDivisor = 64;
+constexpr int64_t kMaxFactor = 4;
 
-/// A product of variables, each as often as it stands there; none for the constant.
+/// A product of variables; empty for the constant.
 struct Monomial {
   std::vector<std::string> factors;
-  InRuns values;
+  RunValues values;
 };
 
-/// All of up to `degree` factors, the fewer first.
+/// All monomials up to `degree`, by increasing degree.
 template <typename Variable>
 std::vector<Monomial> monomials(const std::vector<const Variable*>& variables, std::size_t degree) {
-  std::vector<Monomial> all{{{}, InRuns(variables.front()->values.size(), 1)}};
-  std::vector<std::size_t> last{0};  // of each, so that no product stands there in two orders
+  std::vector<Monomial> all{{{}, RunValues(variables.front()->values.size(), 1)}};
+  std::vector<std::size_t> last{0};  // index of the last factor, for products in one order only
   std::size_t begin = 0;
   for (std::size_t factors = 1; factors <= degree; ++factors) {
     const auto end = all.size();
@@ -63,21 +63,21 @@ std::string text_of(const std::vector<std::pair<int64_t, const Monomial*>>& term
   return texts.size() == 1 ? texts.front() : fmt::format("Add({})", fmt::join(texts, ", "));
 }
 
-/// The sum of monomials times whole numbers that is `values` in every run.
-std::optional<std::string> fit(const std::vector<Monomial>& products, const InRuns& values) {
+/// The polynomial with integer coefficients that equals `values` in every run.
+std::optional<std::string> fit(const std::vector<Monomial>& products, const RunValues& values) {
   std::vector<double> numbers;
   for (const auto& product : products) {
     numbers.insert(numbers.end(), product.values.begin(), product.values.end());
   }
   const auto runs = static_cast<int64_t>(values.size());
   const auto matrix = torch::tensor(numbers, torch::kDouble).view({-1, runs}).t();  // (runs, N)
-  const auto right = torch::tensor(InRuns(values), torch::kDouble).view({runs, 1});
+  const auto right = torch::tensor(RunValues(values), torch::kDouble).view({runs, 1});
   const auto [solution, residuals, rank, singular] =
       at::linalg_lstsq(matrix, right, std::nullopt, "gelsd");
-  // Otherwise the runs do not tell these monomials apart.
+  // Underdetermined: the runs do not distinguish these monomials.
   if (rank.item<int64_t>() < matrix.size(1)) return std::nullopt;
   std::vector<std::pair<int64_t, const Monomial*>> terms;
-  InRuns sums(values.size(), 0);
+  RunValues sums(values.size(), 0);
   for (std::size_t i = 0; i < products.size(); ++i) {
     const auto factor = std::llround(solution[static_cast<int64_t>(i)].item<double>());
     if (factor == 0) continue;
@@ -90,13 +90,13 @@ std::optional<std::string> fit(const std::vector<Monomial>& products, const InRu
   return text_of(terms);
 }
 
-bool is_constant(const InRuns& values) {
+bool is_constant(const RunValues& values) {
   return std::all_of(values.begin(), values.end(),
                      [&](int64_t value) { return value == values.front(); });
 }
 
-InRuns quotient_of(const InRuns& values, int64_t factor, int64_t added, int64_t divisor) {
-  InRuns quotient;
+RunValues quotient_of(const RunValues& values, int64_t factor, int64_t added, int64_t divisor) {
+  RunValues quotient;
   for (const auto value : values) quotient.push_back((factor * value + added) / divisor);
   return quotient;
 }
@@ -106,8 +106,8 @@ struct Line {
   int64_t begin;
 };
 
-/// slope * x + begin, of whole numbers, that is y in every run.
-std::optional<Line> line_through(const InRuns& x, const InRuns& y) {
+/// Integers with slope * x + begin = y in every run.
+std::optional<Line> line_through(const RunValues& x, const RunValues& y) {
   const auto other = std::find_if(x.begin(), x.end(), [&](int64_t v) { return v != x.front(); });
   if (other == x.end()) return std::nullopt;
   const auto run = other - x.begin();
@@ -121,15 +121,15 @@ std::optional<Line> line_through(const InRuns& x, const InRuns& y) {
 
 }  // namespace
 
-SymbolicSizes::SymbolicSizes(const std::vector<std::string>& symbols,
-                             const std::vector<InRuns>& values) {
+SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
+                               const std::vector<RunValues>& values) {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     variables_.push_back(
         {fmt::format("Symbol('{}', positive=True, integer=True)", symbols[i]), values[i]});
   }
 }
 
-std::optional<Size> SymbolicSizes::find(const InRuns& values) {
+std::optional<Size> SymbolicShapes::find(const RunValues& values) {
   if (is_constant(values)) return Size{.value = values.front(), .expression = {}};
   const auto [found, is_new] = found_.try_emplace(values);
   if (is_new) found->second = find_expression(values);
@@ -137,19 +137,19 @@ std::optional<Size> SymbolicSizes::find(const InRuns& values) {
   return Size{.value = values.front(), .expression = *found->second};
 }
 
-std::optional<std::string> SymbolicSizes::find_expression(const InRuns& values) {
+std::optional<std::string> SymbolicShapes::find_expression(const RunValues& values) {
   auto found = find_polynomial(values);
   return found ? found : find_quotient(values);
 }
 
-/// With as few variables as it takes, and of the least degree.
-std::optional<std::string> SymbolicSizes::find_polynomial(const InRuns& values) const {
+/// The polynomial with the fewest variables and the lowest degree.
+std::optional<std::string> SymbolicShapes::find_polynomial(const RunValues& values) const {
   std::vector<const Variable*> chosen;
   std::optional<std::string> found;
   const std::function<bool(std::size_t, std::size_t)> choose = [&](std::size_t from,
                                                                    std::size_t count) {
     if (count == 0) {
-      for (std::size_t degree = 1; degree <= kDegree && !found; ++degree) {
+      for (std::size_t degree = 1; degree <= kMaxDegree && !found; ++degree) {
         found = fit(monomials(chosen, degree), values);
       }
       return found.has_value();
@@ -161,17 +161,17 @@ std::optional<std::string> SymbolicSizes::find_polynomial(const InRuns& values) 
     }
     return false;
   };
-  for (std::size_t count = 1; count <= std::min(kVariables, variables_.size()); ++count) {
+  for (std::size_t count = 1; count <= std::min(kMaxVariables, variables_.size()); ++count) {
     if (choose(0, count)) break;
   }
   return found;
 }
 
-/// A quotient becomes a variable: what is computed from it is a polynomial of it.
-std::optional<std::string> SymbolicSizes::find_quotient(const InRuns& values) {
+/// Adds the quotient as a variable, so that later sizes can be polynomials of it.
+std::optional<std::string> SymbolicShapes::find_quotient(const RunValues& values) {
   for (std::size_t i = 0; i < variables_.size(); ++i) {
-    for (int64_t divisor = 2; divisor <= kDivisor; ++divisor) {
-      for (int64_t factor = 1; factor < std::min(divisor, kFactor); ++factor) {
+    for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {
+      for (int64_t factor = 1; factor < std::min(divisor, kMaxFactor); ++factor) {
         for (int64_t added = 0; added < divisor; ++added) {
           auto quotient = quotient_of(variables_[i].values, factor, added, divisor);
           const auto line = line_through(quotient, values);

@@ -1,4 +1,4 @@
-#include "export/pt2/region.h"
+#include "export/pt2/subgraph.h"
 
 #include "attend/input_error.h"
 #include "export/program/target.h"
@@ -13,7 +13,7 @@ namespace {
 
 using namespace program;
 
-/// Gives what stands inside a region the names that it has outside.
+/// Renames values of a subgraph to their names in the outer graph.
 class Renaming {
  public:
   explicit Renaming(std::string prefix) : prefix_(std::move(prefix)) {}
@@ -32,7 +32,7 @@ class Renaming {
 
   template <typename T>
   T renamed(const T& value) const {
-    return value;  // it holds no name
+    return value;  // without names
   }
   TensorName renamed(const TensorName& tensor) const { return {name(tensor.name)}; }
   SymbolName renamed(const SymbolName& symbol) const { return {name(symbol.name)}; }
@@ -49,23 +49,25 @@ class Renaming {
   }
 
   std::string prefix_;
-  std::map<std::string, std::string> names_;  // of inputs
+  std::map<std::string, std::string> names_;  // inputs
 };
 
-/// A node that gives what it gets another name.
-Node rename(const Argument& from, const Argument& to, bool has_gradients) {
+/// Identity node that defines `to` with the value of `from`.
+Node identity(const Argument& from, const Argument& to, bool grad_enabled) {
   if (std::holds_alternative<SymbolName>(from)) {
     return {.target = "torch.sym_int", .inputs = {{"a", from}}, .outputs = {to}};
   }
-  return {.target = target_of(has_gradients ? "aten::alias" : "aten::detach", ""),
+  return {.target = target_of(grad_enabled ? "aten::alias" : "aten::detach", ""),
           .inputs = {{"self", from}},
           .outputs = {to}};
 }
 
-/// Tensors or numbers, both of one kind.
-void check_names(const std::vector<Argument>& some, const std::vector<Argument>& others,
-                 const char* what) {
-  const auto fail = [&] { throw InputError(fmt::format("{} do not fit the graph", what)); };
+/// Checks that both lists have the same names of tensors and SymInts.
+void check_same_types(const std::vector<Argument>& some, const std::vector<Argument>& others,
+                      const char* what) {
+  const auto fail = [&] {
+    throw InputError(fmt::format("{} of the subgraph do not match the call", what));
+  };
   if (some.size() != others.size()) fail();
   for (std::size_t i = 0; i < some.size(); ++i) {
     const bool are_names =
@@ -81,20 +83,21 @@ std::string name_of(const Argument& argument) {
 
 }  // namespace
 
-void add_nodes(const Region& region, std::vector<Node>& nodes) {
-  check_names(region.inputs, region.arguments, "the arguments");
-  check_names(region.outputs, region.results, "the results");
-  Renaming renaming(fmt::format("{}/", nodes.size()));  // another one for each region of a graph
-  for (std::size_t i = 0; i < region.inputs.size(); ++i) {
-    renaming.add(name_of(region.inputs[i]), name_of(region.arguments[i]));
+void inline_subgraph(const Subgraph& subgraph, std::vector<Node>& nodes) {
+  check_same_types(subgraph.inputs, subgraph.arguments, "inputs");
+  check_same_types(subgraph.outputs, subgraph.results, "outputs");
+  Renaming renaming(fmt::format("{}/", nodes.size()));  // unique per subgraph
+  for (std::size_t i = 0; i < subgraph.inputs.size(); ++i) {
+    renaming.add(name_of(subgraph.inputs[i]), name_of(subgraph.arguments[i]));
   }
-  for (auto node : region.nodes) {
+  for (auto node : subgraph.nodes) {
     for (auto& input : node.inputs) input.value = renaming(input.value);
     for (auto& output : node.outputs) output = renaming(output);
     nodes.push_back(std::move(node));
   }
-  for (std::size_t i = 0; i < region.outputs.size(); ++i) {
-    nodes.push_back(rename(renaming(region.outputs[i]), region.results[i], region.has_gradients));
+  for (std::size_t i = 0; i < subgraph.outputs.size(); ++i) {
+    nodes.push_back(
+        identity(renaming(subgraph.outputs[i]), subgraph.results[i], subgraph.grad_enabled));
   }
 }
 
