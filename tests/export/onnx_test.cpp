@@ -178,7 +178,8 @@ TEST(Onnx, ExportsSeveralOutputsAndInputsAsOutputs) {
       [&] {
         export_function(several, directory / "m", {.output_names = {"a", "b", "c", "d"}});
       },
-      throws<c10::ValueError>("output_names (4) must not have more elements than the module has outputs (3)"));
+      throws<c10::ValueError>(
+          "output_names (4) must not have more elements than the module has outputs (3)"));
 }
 
 TEST(Onnx, ExportsAnInputOrAWeightAsOutput) {
@@ -215,8 +216,8 @@ TEST(Onnx, ErrorNamesTheOperatorAndTheUnsupportedType) {
     return torch::max_pool2d(x.unsqueeze(0).to(torch::kLong), 1);
   };
   EXPECT_THAT([&] { export_function(pools, directory / "m"); },
-              throws<std::runtime_error>(
-                  "aten::max_pool2d cannot be exported to ONNX: the ONNX operator MaxPool does not support int64"));
+              throws<std::runtime_error>("aten::max_pool2d cannot be exported to ONNX: the ONNX "
+                                         "operator MaxPool does not support int64"));
 }
 
 TEST(Onnx, PropagatesMutationsThroughViews) {
@@ -244,10 +245,11 @@ TEST(Onnx, PropagatesMutationsThroughViews) {
 
 TEST(Onnx, RejectsMutationsOfViewsThatAreCopiesAtOtherSizes) {
   const TemporaryDirectory directory;
-  const auto expect_error = [&](const std::function<torch::Tensor(const torch::Tensor&)>& function) {
-    EXPECT_THAT([&] { export_function(function, directory / "m"); },
-                throws<std::runtime_error>("a read of memory that aten::add_ mutated"));
-  };
+  const auto expect_error =
+      [&](const std::function<torch::Tensor(const torch::Tensor&)>& function) {
+        EXPECT_THAT([&] { export_function(function, directory / "m"); },
+                    throws<std::runtime_error>("a read of memory that aten::add_ mutated"));
+      };
   expect_error([](const torch::Tensor& x) {
     const auto transposed = (x * 1).transpose(0, 1);
     transposed.reshape({-1}).add_(1.0);  // a view only if there is one row
@@ -294,7 +296,8 @@ TEST(Onnx, ErrorNamesAllUnsupportedOperators) {
   const TemporaryDirectory directory;
   EXPECT_THAT(
       [&] {
-        export_onnx(CallsUnsupportedOperators(), torch::rand({2, 4}), directory / "m", kDynamicBatchAndLength);
+        export_onnx(CallsUnsupportedOperators(), torch::rand({2, 4}), directory / "m",
+                    kDynamicBatchAndLength);
       },
       ThrowsMessage<std::runtime_error>(
           AllOf(HasSubstr("aten::digamma is not supported by the ONNX exporter, called from "),
@@ -306,9 +309,9 @@ TEST(Onnx, ErrorNamesAllUnsupportedOperators) {
 TEST(Onnx, ErrorNamesTheOperatorWithAnUnsupportedArgument) {
   const TemporaryDirectory directory;
   const auto rounds = [](const torch::Tensor& x) { return x.round(2); };
-  EXPECT_THAT(
-      [&] { export_function(rounds, directory / "m"); },
-      throws<std::runtime_error>("aten::round cannot be exported to ONNX: decimals must be 0, found 2"));
+  EXPECT_THAT([&] { export_function(rounds, directory / "m"); },
+              throws<std::runtime_error>(
+                  "aten::round cannot be exported to ONNX: decimals must be 0, found 2"));
 }
 
 TEST(Onnx, RejectsSpecializedDimensions) {

@@ -84,11 +84,13 @@ TEST_F(Pt2InvalidArchive, RejectsUnknownAndForbiddenOperators) {
     node()["target"] = name;
     expect_error(message);
   };
-  target("torch.ops.quantized.linear.default", "operators of namespace 'quantized' are not allowed");
+  target("torch.ops.quantized.linear.default",
+         "operators of namespace 'quantized' are not allowed");
   target("torch.ops.aten.linear.other", "the operator does not exist");
   target("torch.ops.aten.linear", "expected torch.ops.NAMESPACE.NAME.OVERLOAD");
   target("torch.ops.aten.from_file.default", "operators that access files are not allowed");
-  target("torch.ops.higher_order.cond", "higher_order.cond: expected torch.ops.NAMESPACE.NAME.OVERLOAD");
+  target("torch.ops.higher_order.cond",
+         "higher_order.cond: expected torch.ops.NAMESPACE.NAME.OVERLOAD");
   target("os.system", "os.system: the operator does not exist");
 }
 

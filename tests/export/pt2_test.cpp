@@ -120,8 +120,9 @@ TEST_F(Pt2, IsThreadSafe) {
 TEST_F(Pt2, RejectsSpecializedDimensionsAndNamesTheCallSite) {
   const auto x = torch::randn({2, 5});
   const ExportOptions other_lengths{.dynamic = {{0, 1, "length"}}};
-  EXPECT_THAT([&] { export_pt2(SpecializesLength(), x, path, other_lengths); },
-              throws<std::runtime_error>("SpecializesLengthImpl::forward (specializing_modules.cpp:8)"));
+  EXPECT_THAT(
+      [&] { export_pt2(SpecializesLength(), x, path, other_lengths); },
+      throws<std::runtime_error>("SpecializesLengthImpl::forward (specializing_modules.cpp:8)"));
   EXPECT_THAT(
       [&] { export_pt2(ReshapesToLength(), x, path, other_lengths); },
       throws<std::runtime_error>("ReshapesToLengthImpl::forward (specializing_modules.cpp:12)"));

@@ -55,7 +55,7 @@ TEST(SymOperators, ComputeBitwise) {
 
 TEST(SymOperators, RejectOverflowAndDivisionByZero) {
   const auto expect_error = [](const char* name, const std::vector<c10::IValue>& numbers,
-                          const char* message) {
+                               const char* message) {
     EXPECT_THAT([&] { call(name, numbers); }, throws<InputError>(message)) << name;
   };
   expect_error("_operator.add", {kMax, 1}, "overflows 64 bits");

@@ -92,10 +92,11 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
   const TemporaryDirectory directory;
   const auto x = torch::randn({2, 5});
   const ExportOptions other_lengths{.dynamic = {{0, 1, "length"}}};
-  EXPECT_THAT([&] { export_torchscript(SpecializesLength(), x, directory / "m", other_lengths); },
-              throws<std::runtime_error>(
-                  "aten::div is called with 5. for inputs of shape (2, 5), with 1. for (2, 1), "
-                  "called from attend::SpecializesLengthImpl::forward (specializing_modules.cpp:8)"));
+  EXPECT_THAT(
+      [&] { export_torchscript(SpecializesLength(), x, directory / "m", other_lengths); },
+      throws<std::runtime_error>(
+          "aten::div is called with 5. for inputs of shape (2, 5), with 1. for (2, 1), "
+          "called from attend::SpecializesLengthImpl::forward (specializing_modules.cpp:8)"));
   EXPECT_THAT([&] { export_torchscript(ReshapesToLength(), x, directory / "m", other_lengths); },
               throws<std::runtime_error>(
                   "attend::ReshapesToLengthImpl::forward (specializing_modules.cpp:12)"));
@@ -104,10 +105,11 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
         export_torchscript(DoublesLongInputs(), x, directory / "m",
                            {.dynamic = {{0, 1, "length", 1, 64}}});
       },
-      throws<std::runtime_error>(
-          "a size was specialized: forward calls aten::mul, called from "
-          "attend::DoublesLongInputsImpl::forward (specializing_modules.cpp:24) for inputs of shape (2, 5), but "
-          "aten::mul, called from attend::DoublesLongInputsImpl::forward (specializing_modules.cpp:22) for (2, 64)"));
+      throws<std::runtime_error>("a size was specialized: forward calls aten::mul, called from "
+                                 "attend::DoublesLongInputsImpl::forward "
+                                 "(specializing_modules.cpp:24) for inputs of shape (2, 5), but "
+                                 "aten::mul, called from attend::DoublesLongInputsImpl::forward "
+                                 "(specializing_modules.cpp:22) for (2, 64)"));
   // Rejected before running at another size, where the LSTM would read out of bounds on the CPU.
   EXPECT_THAT(
       [&] {
@@ -124,17 +126,24 @@ TEST(TorchScript, RejectsOptionsThatDoNotMatchTheExample) {
     EXPECT_THAT([&] { export_torchscript(small_model(), tokens(2, 5), directory / "m", options); },
                 throws<c10::ValueError>(message));
   };
-  expect_error({.input_names = {"a", "b"}}, "input_names (2) must not have more elements than the module has inputs (1)");
+  expect_error({.input_names = {"a", "b"}},
+               "input_names (2) must not have more elements than the module has inputs (1)");
   expect_error({.input_names = {"two words"}}, "found 'two words'");
-  expect_error({.output_names = {"y", "y"}}, "output_names must be unique, found 'y' more than once");
-  expect_error({.dynamic = {{1, 0, "batch"}}}, "'batch': input (1) must be less than the number of inputs (1)");
-  expect_error({.dynamic = {{0, 2, "width"}}}, "'width': dimension (2) must be 0 or more and less than the number of dimensions of input 0 (2)");
+  expect_error({.output_names = {"y", "y"}},
+               "output_names must be unique, found 'y' more than once");
+  expect_error({.dynamic = {{1, 0, "batch"}}},
+               "'batch': input (1) must be less than the number of inputs (1)");
+  expect_error({.dynamic = {{0, 2, "width"}}},
+               "'width': dimension (2) must be 0 or more and less than the number of dimensions of "
+               "input 0 (2)");
   expect_error({.dynamic = {{0, 0, ""}}}, "found ''");
-  expect_error({.dynamic = {{0, 1, "length", 6}}}, "the size of the example input (5) must be between min (6)");
-  expect_error({.dynamic = {{0, 1, "length", 1, 4}}}, "the size of the example input (5) must be between min (1) and max (4)");
+  expect_error({.dynamic = {{0, 1, "length", 6}}},
+               "the size of the example input (5) must be between min (6)");
+  expect_error({.dynamic = {{0, 1, "length", 1, 4}}},
+               "the size of the example input (5) must be between min (1) and max (4)");
   expect_error({.dynamic = {{0, 0, "size"}, {0, 1, "size"}}}, "the example inputs have 2 and 5");
   expect_error({.dynamic = {{0, 0, "batch"}, {0, 0, "rows"}}},
-          "dimension 0 of input 0 is listed as dynamic more than once");
+               "dimension 0 of input 0 is listed as dynamic more than once");
 }
 
 TEST(TorchScript, ExportsConvolutionNets) {

@@ -1,4 +1,5 @@
-// Verification: what all exporters reject because the file would differ from the module, and accept.
+// Verification: what all exporters reject because the file would differ from the module, and
+// accept.
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
 #include "attend/export/pt2_program.h"
@@ -36,7 +37,8 @@ struct EachFormat : testing::TestWithParam<ExportFormat> {
     return GetParam().write(*module, forward, example, path,
                             {.dynamic = {{0, 1, "length", 1, 64}}});
   }
-  void expect_error(const std::function<Outputs(const torch::Tensor&)>& function, const char* message) {
+  void expect_error(const std::function<Outputs(const torch::Tensor&)>& function,
+                    const char* message) {
     EXPECT_THAT([&] { write(function); }, throws<std::runtime_error>(message));
     EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
   }
@@ -52,8 +54,9 @@ TEST_P(EachFormat, RejectsASizeSpecializedAtTheMaximum) {
 
 TEST_P(EachFormat, RejectsRemaindersOfSizes) {
   for (const int64_t divisor : {2, 3, 4}) {
-    expect_error([&](const auto& x) { return x * (1.0 + static_cast<double>(x.size(1) % divisor)); },
-            "aten::mul is called with");
+    expect_error(
+        [&](const auto& x) { return x * (1.0 + static_cast<double>(x.size(1) % divisor)); },
+        "aten::mul is called with");
   }
 }
 
@@ -93,8 +96,9 @@ TEST_P(EachFormat, ErrorNamesTheShapesOfAllInputs) {
         GetParam().write(*module, forward, {torch::randn({4}), torch::randn({6})}, path,
                          {.dynamic = {{1, 0, "length", 1, 64}}});
       },
-      throws<std::runtime_error>("a size was specialized: aten::mul is called with 6. for inputs of "
-                                 "shape (4) and (6), with 1. for (4) and (1)"));
+      throws<std::runtime_error>(
+          "a size was specialized: aten::mul is called with 6. for inputs of "
+          "shape (4) and (6), with 1. for (4) and (1)"));
 }
 
 TEST_P(EachFormat, RejectsValuesAtTheMaximumThatTheModuleAccepts) {
@@ -154,7 +158,8 @@ TEST_P(EachFormat, RejectsMutationOfAParameter) {
 
 TEST_P(EachFormat, RejectsMutationOfAnUnregisteredTensor) {
   const auto count = torch::zeros({1});
-  expect_error([&](const auto& x) { return x + count.add_(1); }, "shape (1) that is neither an input nor a buffer");
+  expect_error([&](const auto& x) { return x + count.add_(1); },
+               "shape (1) that is neither an input nor a buffer");
 }
 
 /// TorchScript files store arbitrary bytes.
@@ -225,7 +230,8 @@ TEST_P(EachFormat, RejectsADirectoryAsPath) {
 }
 
 TEST_P(EachFormat, RejectsValuesReadThroughDataPointers) {
-  expect_error([](const auto& x) { return x + x.template data_ptr<float>()[0]; }, "aten::add is called");
+  expect_error([](const auto& x) { return x + x.template data_ptr<float>()[0]; },
+               "aten::add is called");
 }
 
 TEST_P(EachFormat, RejectsIntegersReadByItem) {
@@ -258,7 +264,7 @@ TEST_P(EachFormat, RejectsRangesThatTheModuleRejects) {
 
 TEST_P(EachFormat, RejectsBranchesOnValues) {
   expect_error([](const auto& x) { return x.sum().template item<float>() > 0 ? x.sin() : x.cos(); },
-          "forward calls aten::");
+               "forward calls aten::");
 }
 
 TEST_P(EachFormat, AcceptsMutationOfInputs) {

@@ -9,16 +9,16 @@ using T = torch::Tensor;
 using torch::indexing::Ellipsis;
 using torch::indexing::Slice;
 
-/// Operators that change a tensor, and with it all views of it: ONNX has none, its values stay.
+/// In-place operators on tensors and views, which the exporter functionalizes.
 std::vector<ExportCase> in_place() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("in_place", [](T x) { return x.clone().relu_().add_(1).mul_(2); });
   with("in_place_sharing_input", [](T x) {
     const auto y = x * 1;
     y.select(0, 0).select(0, 0).add_(1);
     return y + x;
   });
-  with("in_place_parts", [](T x) {
+  with("in_place_select_and_slice", [](T x) {
     const auto y = x * 1;
     y.select(-1, 0).fill_(3);
     y.slice(-1, 2, 4).mul_(2);
@@ -42,14 +42,14 @@ std::vector<ExportCase> in_place() {
     y.contiguous().mul_(2);
     return y;
   });
-  with("in_place_beside_copies", [](T x) {
+  with("in_place_and_copies", [](T x) {
     const auto y = x * 1;
     const auto copy = y.to(torch::kFloat, /*non_blocking=*/false, /*copy=*/true);
     const auto same = y.type_as(x);
     y.add_(1);
     return Tensors{copy * 1, same * 1};
   });
-  with("in_place_of_a_flattened_copy", [](T x) {
+  with("in_place_flattened_copy", [](T x) {
     const auto flat = (x * 1).transpose(0, 1).flatten();
     flat.add_(1);
     return flat;
@@ -69,7 +69,7 @@ std::vector<ExportCase> in_place() {
     const auto y = x.slice(1, 1, 3);
     return Tensors{y.flatten().relu().view_as(y), y.transpose(0, 1).unsqueeze(1).flatten(1, 2)};
   });
-  with("in_place_seen_by_views", [](T x) {
+  with("in_place_base_of_views", [](T x) {
     const auto y = x.clone();
     const auto unsqueezed = y.unsqueeze(0);
     const auto column = y.select(-1, 1);
@@ -115,7 +115,7 @@ std::vector<ExportCase> in_place() {
 
 }  // namespace
 
-std::vector<ExportCase> memory_operators() {
+std::vector<ExportCase> mutation_operators() {
   return in_place();
 }
 

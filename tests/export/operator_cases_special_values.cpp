@@ -11,9 +11,8 @@ namespace F = torch::nn::functional;
 using T = torch::Tensor;
 using Dimensions = at::OptionalIntArrayRef;
 
-/// x: (B, T, 6) of what operators may treat in a way of their own: NaN, infinities, zeros of both
-/// signs, halves, tiny and large numbers.
-CaseInput unusual() {
+/// x: (B, T, 6) with NaN, infinities, signed zeros, halves, tiny and large values.
+CaseInput special_values() {
   return {"x", {kBatch, kLength, 6}, [](const std::vector<int64_t>& sizes) {
             const auto values = torch::tensor({NAN, INFINITY, -INFINITY, 0.0F, -0.0F, 1.0F, -1.0F,
                                                0.5F, -2.5F, 3.0F, 1e-9F, -1e-9F, 1e9F, -10.0F});
@@ -23,13 +22,13 @@ CaseInput unusual() {
           }};
 }
 
-/// The same numbers in other places.
+/// The same values in another order.
 T other(const T& x) {
   return x.flip({0, 1, 2});
 }
 
-std::vector<ExportCase> functions_of_unusual() {
-  OperatorTable with(unusual(), "_of_unusual");
+std::vector<ExportCase> functions_of_special_values() {
+  OperatorTable with(special_values(), "_of_special_values");
   with("exp", [](T x) { return x.exp(); });
   with("exp2", [](T x) { return x.exp2(); });
   with("log", [](T x) { return x.log(); });
@@ -66,7 +65,7 @@ std::vector<ExportCase> functions_of_unusual() {
   with("hardtanh", [](T x) { return torch::hardtanh(x, -0.5, 0.8); });
   with("threshold", [](T x) { return torch::threshold(x, 0.1, 20); });
   with("prelu", [](T x) { return torch::prelu(x, torch::full({1}, 0.3)); });
-  // Further down onnxruntime's sigmoid is less exact.
+  // onnxruntime's sigmoid is inaccurate for smaller values.
   with("glu", [](T x) { return torch::glu(x.clamp_min(-1)); });
   with("softsign", [](T x) { return F::softsign(x); });
   with("softmax", [](T x) { return x.softmax(-1); });
@@ -74,11 +73,11 @@ std::vector<ExportCase> functions_of_unusual() {
   return with.take();
 }
 
-std::vector<ExportCase> arithmetic_of_unusual() {
-  OperatorTable with(unusual(), "_of_unusual");
+std::vector<ExportCase> arithmetic_of_special_values() {
+  OperatorTable with(special_values(), "_of_special_values");
   with("div", [](T x) { return x / other(x); });
   with("div_floor", [](T x) { return torch::div(x, other(x), "floor").reciprocal(); });
-  with("div_floor_number", [](T x) { return torch::div(x, -0.1, "floor"); });
+  with("div_floor_scalar", [](T x) { return torch::div(x, -0.1, "floor"); });
   with("div_floor_zero", [](T x) { return torch::div(x, 0, "floor"); });
   with("div_trunc", [](T x) { return torch::div(x, other(x), "trunc"); });
   with("floor_divide", [](T x) { return torch::floor_divide(x, other(x)); });
@@ -99,13 +98,13 @@ std::vector<ExportCase> arithmetic_of_unusual() {
   with("logaddexp2", [](T x) { return torch::logaddexp2(x, other(x)); });
   with("logaddexp2_of_equal", [](T x) { return torch::logaddexp2(x, x); });
   with("lerp", [](T x) { return torch::lerp(x, other(x), 0.3); });
-  with("lerp_almost_to_end", [](T x) { return torch::lerp(x, other(x), 0.7); });
+  with("lerp_large_weight", [](T x) { return torch::lerp(x, other(x), 0.7); });
   with("lerp_by_tensor", [](T x) { return torch::lerp(x, other(x), x.roll(1, -1)); });
   return with.take();
 }
 
-std::vector<ExportCase> comparisons_of_unusual() {
-  OperatorTable with(unusual(), "_of_unusual");
+std::vector<ExportCase> comparisons_of_special_values() {
+  OperatorTable with(special_values(), "_of_special_values");
   with("eq", [](T x) { return x == other(x); });
   with("ne", [](T x) { return x != other(x); });
   with("lt", [](T x) { return x < other(x); });
@@ -125,8 +124,8 @@ std::vector<ExportCase> comparisons_of_unusual() {
   return with.take();
 }
 
-std::vector<ExportCase> reductions_of_unusual() {
-  OperatorTable with(unusual(), "_of_unusual");
+std::vector<ExportCase> reductions_of_special_values() {
+  OperatorTable with(special_values(), "_of_special_values");
   with("sum", [](T x) { return x.sum(-1); });
   with("mean", [](T x) { return x.mean(-1); });
   with("prod", [](T x) { return x.prod(-1); });
@@ -137,7 +136,7 @@ std::vector<ExportCase> reductions_of_unusual() {
   with("min", [](T x) { return x.min(); });
   with("amax", [](T x) { return x.amax(1); });
   with("amin", [](T x) { return x.amin({0, 2}, /*keepdim=*/true); });
-  with("max_over_width", [](T x) { return x.max(-1); });
+  with("max_last_dim", [](T x) { return x.max(-1); });
   with("min_over_length", [](T x) { return x.min(1, /*keepdim=*/true); });
   with("argmax", [](T x) { return x.argmax(); });
   with("argmax_over_width", [](T x) { return x.argmax(-1); });
@@ -146,14 +145,15 @@ std::vector<ExportCase> reductions_of_unusual() {
   with("all", [](T x) { return x.all(-1); });
   with("count_nonzero", [](T x) { return x.count_nonzero(); });
   with("norm", [](T x) { return x.norm(2, {-1}); });
-  with("vector_norm_greatest", [](T x) { return torch::linalg_vector_norm(x, INFINITY, {{1}}); });
-  with("vector_norm_least", [](T x) { return torch::linalg_vector_norm(x, -INFINITY, {{1}}); });
+  with("vector_norm_inf", [](T x) { return torch::linalg_vector_norm(x, INFINITY, {{1}}); });
+  with("vector_norm_negative_inf",
+       [](T x) { return torch::linalg_vector_norm(x, -INFINITY, {{1}}); });
   with("var", [](T x) { return x.var(Dimensions({-1}), /*unbiased=*/true); });
   with("adaptive_max_pool1d", [](T x) { return std::get<0>(torch::adaptive_max_pool1d(x, 4)); });
   return with.take();
 }
 
-/// Results that are as exact for small numbers as for others.
+/// Functions that must be accurate for small values.
 std::vector<ExportCase> exact_functions() {
   OperatorTable with(fractions(), "_of_small");
   with("log1p", [](T x) { return (x * 1e-6).log1p() * 1e6; });
@@ -163,7 +163,7 @@ std::vector<ExportCase> exact_functions() {
   with("softplus", [](T x) { return F::softplus(-x - 16) * 1e7; });
   with("log_sigmoid", [](T x) { return F::logsigmoid(x + 16) * 1e7; });
   with("logaddexp", [](T x) { return torch::logaddexp(x * 0, -x - 16) * 1e7; });
-  // As in 1.0 // 0.1, which is 9.
+  // 1.0 // 0.1 is 9 in floating point.
   with("div_floor", [](T x) { return torch::div((x * 10).ceil(), 0.1, "floor"); });
   with("div_floor_tensor", [](T x) {
     const auto step = (x * 10).ceil() / 10;
@@ -177,16 +177,16 @@ std::vector<ExportCase> exact_functions() {
   return with.take();
 }
 
-/// x: (B, T) of whole numbers that no floating point number holds.
-CaseInput large_whole_numbers() {
+/// x: (B, T) of integers that float64 cannot represent.
+CaseInput large_integers() {
   return {"x", {kBatch, kLength}, [](const std::vector<int64_t>& sizes) {
-            constexpr auto most = int64_t{1} << 62;
-            return torch::randint(-most, most, sizes, torch::kLong);
+            constexpr auto max = int64_t{1} << 62;
+            return torch::randint(-max, max, sizes, torch::kLong);
           }};
 }
 
 std::vector<ExportCase> arithmetic_of_large() {
-  OperatorTable with(large_whole_numbers(), "_of_large");
+  OperatorTable with(large_integers(), "_of_large");
   with("div_floor", [](T x) { return torch::div(x, 7, "floor"); });
   with("div_floor_negative", [](T x) { return torch::div(x, -3, "floor"); });
   with("div_trunc", [](T x) { return torch::div(x, -3, "trunc"); });
@@ -203,9 +203,10 @@ std::vector<ExportCase> arithmetic_of_large() {
 
 }  // namespace
 
-std::vector<ExportCase> unusual_operators() {
-  return joined({functions_of_unusual(), arithmetic_of_unusual(), comparisons_of_unusual(),
-                 reductions_of_unusual(), exact_functions(), arithmetic_of_large()});
+std::vector<ExportCase> special_value_operators() {
+  return joined({functions_of_special_values(), arithmetic_of_special_values(),
+                 comparisons_of_special_values(), reductions_of_special_values(), exact_functions(),
+                 arithmetic_of_large()});
 }
 
 }  // namespace attend
