@@ -98,13 +98,13 @@ ExportReport write(train::Run& run, ExportFormat format, const fs::path& out) {
 std::string proof_text(ExportFormat format, const ExportReport& report) {
   if (format == ExportFormat::safetensors) return "the weights alone";
   std::vector<std::string> shapes;
-  for (const auto& shape : report.checked_shapes) {
+  for (const auto& shape : report.verified_shapes) {
     shapes.push_back(fmt::format("({})", fmt::join(shape, ", ")));
   }
   return fmt::format("{} compared with the model for tokens of {}; largest difference {:.2g}{}",
                      format == ExportFormat::onnx ? "the calls it was written from," : "read back,",
-                     fmt::join(shapes, ", "), report.max_difference,
-                     report.checked_other_values ? "" : "; the model took no other tokens");
+                     fmt::join(shapes, ", "), report.max_abs_diff,
+                     report.verified_other_values ? "" : "; the model took no other tokens");
 }
 
 void run_export(const ExportArguments& arguments) {

@@ -13,8 +13,8 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// What these are given becomes the type of another argument, so that a number says as much. For
-/// others, as aten::add, the type of what they are given decides about that of the result.
+/// True for operators that cast the Scalar to the dtype of another argument, so that an int has the
+/// same effect as a bool. For others, such as aten::add, the Scalar takes part in type promotion.
 bool only_fills(const jit::Node& node) {
   static const std::set<std::string_view> names{
       "aten::constant_pad_nd", "aten::fill",       "aten::fill_",       "aten::full",
@@ -29,19 +29,20 @@ std::optional<bool> flag_of(const jit::Value* value) {
   return constant->toBool();
 }
 
-/// A number, or a tensor, in place of the inputs at `places`; whether an operator takes that.
-bool try_in_place(jit::Graph& graph, jit::Node& node, const std::vector<std::size_t>& places,
-                  bool as_number) {
+/// Repositions the inputs at `positions` by ints or tensors. Returns false, and leaves the node as
+/// it is, if no operator overload matches.
+bool try_replace(jit::Graph& graph, jit::Node& node, const std::vector<std::size_t>& positions,
+                 bool as_number) {
   const jit::WithInsertPoint before(&node);
   std::vector<jit::Value*> originals;
-  for (const auto i : places) {
+  for (const auto i : positions) {
     originals.push_back(node.input(i));
     const auto flag = *flag_of(node.input(i));
     node.replaceInput(i, as_number ? graph.insertConstant(static_cast<int64_t>(flag))
                                    : graph.insertConstant(c10::scalar_to_tensor(flag)));
   }
   if (node.maybeOperator() != nullptr) return true;
-  for (std::size_t i = 0; i < places.size(); ++i) node.replaceInput(places[i], originals[i]);
+  for (std::size_t i = 0; i < positions.size(); ++i) node.replaceInput(positions[i], originals[i]);
   return false;
 }
 
@@ -50,19 +51,19 @@ void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
   for (std::size_t i = 0; i < node.inputs().size(); ++i) {
     if (flag_of(node.input(i))) all.push_back(i);
   }
-  // Others of them may be true flags, as keepdim.
+  // Some may be real bool arguments, such as keepdim.
   std::vector<std::vector<std::size_t>> choices;
   for (const auto i : all) choices.push_back({i});
   choices.push_back(all);
   const bool number_first = only_fills(node);
   for (const bool as_number : {number_first, !number_first}) {
-    for (const auto& places : choices) {
-      if (try_in_place(graph, node, places, as_number)) return;
+    for (const auto& positions : choices) {
+      if (try_replace(graph, node, positions, as_number)) return;
     }
   }
 }
 
-/// That of bools has their type unless it is told another, that of numbers another.
+/// aten::full of a bool without dtype returns a bool tensor, so set the dtype explicitly.
 void keep_type_of_full(jit::Graph& graph, jit::Node& node) {
   constexpr std::size_t kValue = 1;
   constexpr std::size_t kDtype = 2;

@@ -4,9 +4,9 @@
 
 namespace attend {
 
-/// Where C++ gives a bool for a Scalar, as in `mask.fill_(true)`, LibTorch's tracer writes a bool,
-/// which no operator of TorchScript takes, and then fails. Puts something in its place that one
-/// does and that gives the same: a number, or a tensor without dimensions.
+/// Replaces bool constants passed as Scalar arguments, such as `mask.fill_(true)`, by an equivalent
+/// int or 0-dimensional tensor. LibTorch's tracer records a bool there, for which TorchScript has
+/// no operator overload.
 void replace_bool_scalars(torch::jit::Graph& graph);
 
 }  // namespace attend

@@ -18,7 +18,7 @@ void record(torch::jit::Node* node) {
   if (recording != nullptr) (*recording)[node] = torch::unwind::unwind();
 }
 
-/// The function by which the exporters call what they trace.
+/// Function from which the exporters call the traced function.
 constexpr std::string_view kTracing = "attend::add_traced_method";
 
 bool is_library(std::string_view function) {
@@ -33,16 +33,16 @@ bool is_library(std::string_view function) {
   return function.empty() || std::any_of(kLibraries.begin(), kLibraries.end(), begins);
 }
 
-/// Without its arguments; of what calls a std::function, which function that is.
+/// Function name without its parameters. For a std::function's handler: the function that it calls.
 std::string name_of(std::string function) {
   constexpr std::string_view kCaller = "std::_Function_handler<";
   if (function.starts_with(kCaller)) {
-    const auto called = function.find("), ");  // after what it returns and takes
+    const auto called = function.find("), ");  // behind return and parameter types
     if (called != std::string::npos) function = function.substr(called + 3);
   }
   constexpr std::string_view kLambda = "{lambda";
   const auto lambda = function.find(kLambda);
-  if (lambda != std::string::npos) return function.substr(0, lambda) + "a lambda";
+  if (lambda != std::string::npos) return function.substr(0, lambda) + "lambda";
   constexpr std::string_view kUnnamed = "(anonymous namespace)";
   auto end = function.find('(');
   while (end != std::string::npos && function.compare(end, kUnnamed.size(), kUnnamed) == 0) {
@@ -58,7 +58,7 @@ bool is_torch_library(void* address) {
   return file.starts_with("libtorch") || file.starts_with("libc10");
 }
 
-/// Nothing where there is no addr2line, which comes with compilers.
+/// Empty if addr2line (binutils) is not installed.
 std::vector<torch::unwind::Frame> symbolize(const std::vector<void*>& frames) {
   try {
     return torch::unwind::symbolize(frames, torch::unwind::Mode::addr2line);
@@ -79,13 +79,13 @@ std::string CallSites::text_of(const torch::jit::Node& node) const {
   std::string found;
   for (const auto& frame : symbolize(frames)) {
     if (frame.funcname.find(kTracing) != std::string::npos) break;
-    found = fmt::format(", called by {}", name_of(frame.funcname));
+    found = fmt::format(", called from {}", name_of(frame.funcname));
     if (frame.lineno > 0) {
       const auto file = std::filesystem::path(frame.filename).filename().string();
       found += fmt::format(" ({}:{})", file, frame.lineno);
     }
     if (!is_library(frame.funcname)) break;
-    // Otherwise the next, which calls it; the last of them may hold all the others inlined.
+    // Else go on with its caller. The last library frame may have inlined all others.
   }
   return found;
 }
@@ -94,7 +94,7 @@ bool CallSites::same(const torch::jit::Node& node, const CallSites& others,
                      const torch::jit::Node& other) const {
   const auto one = stacks_.find(&node);
   const auto two = others.stacks_.find(&other);
-  if (one == stacks_.end() || two == others.stacks_.end()) return true;  // as far as is known
+  if (one == stacks_.end() || two == others.stacks_.end()) return true;  // unknown
   return one->second == two->second;
 }
 

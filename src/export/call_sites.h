@@ -8,14 +8,14 @@
 
 namespace attend {
 
-/// Which functions were running when each operation of a trace was called.
+/// Call stack of each node of a trace.
 class CallSites {
  public:
-  /// ", called by NAME (FILE:LINE)": the innermost function that is not LibTorch's own. Without the
-  /// line if the program has no debugging information, empty if nothing is known.
+  /// Returns ", called from FUNCTION (FILE:LINE)" with the innermost function outside LibTorch.
+  /// Without file and line if the program has no debug information; empty if there is no stack.
   std::string text_of(const torch::jit::Node& node) const;
 
-  /// Whether a node was called from where another trace called one of its own.
+  /// Returns true if `node` and `other`, a node of another trace, have the same call stack.
   bool same(const torch::jit::Node& node, const CallSites& others,
             const torch::jit::Node& other) const;
 
@@ -24,8 +24,9 @@ class CallSites {
   std::unordered_map<const torch::jit::Node*, std::vector<void*>> stacks_;
 };
 
-/// While it is alive, traces on this thread note their call sites. Takes LibTorch's place for such
-/// a recorder, one for the whole process, and keeps it, since nothing tells which was there before.
+/// RAII guard: while it exists, traces on this thread record their call sites. Installs a
+/// process-wide callback in LibTorch's tracer and leaves it installed, since LibTorch has no getter
+/// for the previous one.
 class RecordCallSites {
  public:
   explicit RecordCallSites(CallSites& sites);

@@ -17,7 +17,7 @@ bool is_word(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), fits);
 }
 
-/// Files become Python's source when they are loaded there.
+/// Python generates source code with these names when it loads a file.
 bool is_reserved(const std::string& name) {
   static const std::set<std::string> all{
       "False",   "None",     "True",     "and",    "as",       "assert", "async",  "await",
@@ -32,42 +32,47 @@ bool is_identifier(const std::string& name) {
   return is_word(name) && (name.front() < '0' || name.front() > '9') && !is_reserved(name);
 }
 
-constexpr const char* kWords =
-    " must be of letters, digits and _, begin with no digit and be no word of Python, found '";
+constexpr const char* kIdentifier =
+    " must be a Python identifier (letters, digits and _, no leading digit, not a keyword), found "
+    "'";
 
 void check_names(const char* what, const std::vector<std::string>& names) {
-  std::set<std::string> met;
+  std::set<std::string> seen;
   for (const auto& name : names) {
     check_name(what, name);
-    TORCH_CHECK_VALUE(met.insert(name).second, what, " must differ, found '", name, "' twice");
+    TORCH_CHECK_VALUE(seen.insert(name).second, what, " must be unique, found '", name,
+                      "' more than once");
   }
 }
 
 void check_dimension(const DynamicDimension& dynamic, const std::vector<torch::Tensor>& inputs,
-                     std::map<std::string, DynamicDimension>& met) {
-  check_name("a dynamic dimension's name", dynamic.name);
+                     std::map<std::string, DynamicDimension>& seen) {
+  check_name("the name of a dynamic dimension", dynamic.name);
   TORCH_CHECK_VALUE(dynamic.input < inputs.size(), "dynamic dimension '", dynamic.name,
-                    "' is of input ", dynamic.input, ", there are ", inputs.size());
+                    "': input (", dynamic.input, ") must be less than the number of inputs (",
+                    inputs.size(), ")");
   const auto& input = inputs[dynamic.input];
   TORCH_CHECK_VALUE(dynamic.dimension >= 0 && dynamic.dimension < input.dim(),
-                    "dynamic dimension '", dynamic.name, "' is dimension ", dynamic.dimension,
-                    " of input ", dynamic.input, ", which has ", input.dim());
+                    "dynamic dimension '", dynamic.name, "': dimension (", dynamic.dimension,
+                    ") must be 0 or more and less than the number of dimensions of input ",
+                    dynamic.input, " (", input.dim(), ")");
   const auto size = input.size(dynamic.dimension);
-  TORCH_CHECK_VALUE(dynamic.least >= 1, "dynamic dimension '", dynamic.name,
-                    "' must be 1 or more, its least size is ", dynamic.least);
-  TORCH_CHECK_VALUE(dynamic.least <= size && size <= dynamic.greatest, "dynamic dimension '",
-                    dynamic.name, "' must be from ", dynamic.least, " to ", dynamic.greatest,
-                    ", the example's is ", size);
-  const auto [first, is_new] = met.emplace(dynamic.name, dynamic);
+  TORCH_CHECK_VALUE(dynamic.min >= 1, "dynamic dimension '", dynamic.name, "': min (", dynamic.min,
+                    ") must be 1 or more");
+  TORCH_CHECK_VALUE(dynamic.min <= size && size <= dynamic.max, "dynamic dimension '", dynamic.name,
+                    "': the size of the example input (", size, ") must be between min (",
+                    dynamic.min, ") and max (", dynamic.max, ")");
+  const auto [first, is_new] = seen.emplace(dynamic.name, dynamic);
   const auto& other = first->second;
   TORCH_CHECK_VALUE(is_new || inputs[other.input].size(other.dimension) == size,
                     "dynamic dimension '", dynamic.name,
-                    "' is one size in several places, the example's are ",
+                    "': all dimensions of this name must have the same size, the example inputs "
+                    "have ",
                     inputs[other.input].size(other.dimension), " and ", size);
-  TORCH_CHECK_VALUE(other.least == dynamic.least && other.greatest == dynamic.greatest,
-                    "dynamic dimension '", dynamic.name,
-                    "' must have the same bounds everywhere, found ", other.least, " to ",
-                    other.greatest, " and ", dynamic.least, " to ", dynamic.greatest);
+  TORCH_CHECK_VALUE(other.min == dynamic.min && other.max == dynamic.max, "dynamic dimension '",
+                    dynamic.name,
+                    "': all dimensions of this name must have the same min and max, found ",
+                    other.min, "..", other.max, " and ", dynamic.min, "..", dynamic.max);
 }
 
 void check_extra_file(const std::string& name) {
@@ -78,42 +83,45 @@ void check_extra_file(const std::string& name) {
   const bool is_plain = name.find_first_of(std::string_view("\0\\", 2)) == std::string::npos &&
                         replace_invalid_utf8(name) == name;
   TORCH_CHECK_VALUE(!name.empty() && path.is_relative() && !leaves && is_plain,
-                    "the name of an extra file must be a path below the file's folder, found '",
+                    "the name of an extra file must be a relative path without '.' and '..', found "
+                    "'",
                     name, "'");
 }
 
 }  // namespace
 
 void check_name(const char* what, const std::string& name) {
-  TORCH_CHECK_VALUE(is_identifier(name), what, kWords, name, "'");
+  TORCH_CHECK_VALUE(is_identifier(name), what, kIdentifier, name, "'");
 }
 
 void check_options(const ExportOptions& options, const std::vector<torch::Tensor>& example_inputs) {
-  // Written so that a NaN fails, too.
+  // NaN fails, too.
   TORCH_CHECK_VALUE(options.tolerance >= 0.0, "tolerance (", options.tolerance,
                     ") must be 0 or more");
   const auto count = example_inputs.size();
-  TORCH_CHECK_VALUE(count > 0, "example_inputs (0) must hold at least one tensor");
+  TORCH_CHECK_VALUE(count > 0, "example_inputs must not be empty");
   for (std::size_t i = 0; i < count; ++i) {
     TORCH_CHECK_VALUE(example_inputs[i].defined(), "example input ", i,
-                      " must be a tensor, found none");
+                      " must be a defined tensor, found an undefined one");
   }
   TORCH_CHECK_VALUE(options.input_names.size() <= count, "input_names (",
-                    options.input_names.size(), ") must not be more than the inputs (", count, ")");
+                    options.input_names.size(),
+                    ") must not have more elements than the module has inputs (", count, ")");
   check_names("input_names", numbered_names(options.input_names, count, "input"));
   check_names("output_names", options.output_names);
   for (const auto& [name, content] : options.extra_files) check_extra_file(name);
-  std::map<std::string, DynamicDimension> met;
-  std::set<std::pair<std::size_t, int64_t>> places;
+  std::map<std::string, DynamicDimension> seen;
+  std::set<std::pair<std::size_t, int64_t>> dynamic_dimensions;
   for (const auto& dynamic : options.dynamic) {
-    check_dimension(dynamic, example_inputs, met);
-    TORCH_CHECK_VALUE(places.emplace(dynamic.input, dynamic.dimension).second, "dimension ",
-                      dynamic.dimension, " of input ", dynamic.input, " is dynamic twice");
+    check_dimension(dynamic, example_inputs, seen);
+    TORCH_CHECK_VALUE(dynamic_dimensions.emplace(dynamic.input, dynamic.dimension).second,
+                      "dimension ", dynamic.dimension, " of input ", dynamic.input,
+                      " is listed as dynamic more than once");
   }
 }
 
 void check_state_names(const torch::nn::Module& module) {
-  // What modules have themselves in Python, of torch.nn, torch.fx and torch.jit.
+  // Attributes of Python modules: torch.nn.Module, torch.fx.GraphModule, torch.jit.ScriptModule.
   static const std::set<std::string> taken{"T_destination",
                                            "_backward_hooks",
                                            "_buffers",
@@ -185,9 +193,9 @@ void check_state_names(const torch::nn::Module& module) {
     TORCH_CHECK_VALUE(
         is_word(name) && !is_reserved(name) && taken.count(name) == 0 && !name.starts_with("__"),
         "the name of a ", what,
-        " must be of letters, digits and _, begin with no __ and be no word of Python or name that "
-        "its modules have, found '",
-        path, "'");
+        " must consist of letters, digits and _, without a leading __, and must not be a Python "
+        "keyword or an attribute of torch.nn.Module, found '",
+        path, "'; rename it before the export");
   };
   for (const auto& item : module.named_parameters()) check("parameter", item.key());
   for (const auto& item : module.named_buffers()) check("buffer", item.key());

@@ -9,16 +9,16 @@
 
 namespace attend {
 
-/// Throws c10::ValueError, naming what was found and what is expected, for options that do not fit
-/// the example.
+/// Throws c10::ValueError, naming the value found and the value expected, if the options are
+/// invalid or do not match the example inputs.
 void check_options(const ExportOptions& options, const std::vector<torch::Tensor>& example_inputs);
 
-/// Throws c10::ValueError unless it can be a name in Python's and in TorchScript's source.
+/// Throws c10::ValueError if `name` is not a valid identifier in Python and TorchScript.
 void check_name(const char* what, const std::string& name);
 
-/// Throws c10::ValueError for parameters, buffers and modules whose names the files cannot hold:
-/// those with other characters than letters, digits and _, words of Python, and what its modules
-/// have themselves, as forward.
+/// Throws c10::ValueError if a parameter, buffer or submodule has a name that the formats do not
+/// allow: characters other than letters, digits and _, a leading __, a Python keyword, or an
+/// attribute that Python modules have, such as `forward`.
 void check_state_names(const torch::nn::Module& module);
 
 }  // namespace attend

@@ -1,11 +1,11 @@
 #include "attend/export/pt2.h"
 
 #include "attend/export/pt2_program.h"
-#include "export/export_scope.h"
+#include "export/export_guard.h"
 #include "export/program/traced_program.h"
-#include "export/prove.h"
 #include "export/pt2/read_pt2.h"
 #include "export/pt2/write_archive.h"
+#include "export/verify.h"
 #include "io/files.h"
 #include "io/utf8.h"
 #include "io/zip_archive.h"
@@ -15,16 +15,16 @@ namespace attend {
 ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
                         const std::vector<torch::Tensor>& example_inputs,
                         const std::filesystem::path& path, const ExportOptions& options) {
-  ExportGuard scope(module, example_inputs, options);
+  ExportGuard guard(module, example_inputs, options);
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
   const auto traced = program::trace_program(module, forward, example_inputs, options);
-  for (const auto& tensor : traced.constants()) scope.add_constant(tensor);
-  scope.restore();
+  for (const auto& tensor : traced.constants()) guard.add_constant(tensor);
+  guard.restore();
   const auto bytes = pt2::archive_of(traced, example_inputs, options.extra_files);
   const auto file =
       read_pt2(ZipArchive(std::string_view(bytes)), {.device = example_inputs.front().device()});
-  const auto report = prove(
-      scope, module, [&](const auto& inputs) { return file.forward(inputs); }, forward,
+  const auto report = verify(
+      guard, module, [&](const auto& inputs) { return file.forward(inputs); }, forward,
       example_inputs, options);
   replace_file(path, bytes);
   return report;

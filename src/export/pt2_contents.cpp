@@ -10,7 +10,7 @@
 namespace attend {
 namespace {
 
-std::map<std::string, int64_t> operators_of(const program::Program& program) {
+std::map<std::string, int64_t> operators_of(const program::ExportedProgram& program) {
   std::map<std::string, int64_t> operators;
   for (const auto& node : program.nodes) {
     const bool is_operator = program::is_operator(node.target);
@@ -25,11 +25,12 @@ std::vector<TensorInfo> tensors_of(const pt2::Archive& archive) {
     for (const auto& input : archive.program.inputs) {
       const auto weight = archive.weights.find(input.target);
       if (input.kind != kind || weight == archive.weights.end()) continue;
-      // The same numbers, of which the list asks whether they are trained.
+      // TensorList reads requires_grad of the tensor.
       auto tensor = weight->second.detach();
       const auto meta = archive.program.tensors.find(input.name);
-      const bool is_trained = meta != archive.program.tensors.end() && meta->second.requires_grad;
-      if (is_trained && tensor.is_floating_point()) tensor.requires_grad_();
+      const bool requires_grad =
+          meta != archive.program.tensors.end() && meta->second.requires_grad;
+      if (requires_grad && tensor.is_floating_point()) tensor.requires_grad_();
       list.add(input.target, tensor, /*is_buffer=*/kind == program::InputKind::buffer);
     }
   }

@@ -31,8 +31,8 @@ std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
   for (const auto& input : example) inputs.push_back(input.clone());
   for (const auto& dimension : dynamic) {
     auto& input = inputs.at(dimension.input);
-    const auto whole = torch::TensorOptions(torch::kLong).device(input.device());
-    const auto index = at::arange(shift, shift + sizes.at(dimension.name), whole)
+    const auto int64 = torch::TensorOptions(torch::kLong).device(input.device());
+    const auto index = at::arange(shift, shift + sizes.at(dimension.name), int64)
                            .remainder(input.size(dimension.dimension));
     input = input.index_select(dimension.dimension, index);
   }

@@ -8,15 +8,15 @@
 
 namespace attend {
 
-/// The dynamic dimensions, of those with one name the first alone.
+/// Returns the first dynamic dimension of each name.
 std::vector<DynamicDimension> distinct(const std::vector<DynamicDimension>& dynamic);
 
-/// The example's sizes by the names of the dynamic dimensions.
+/// Returns the sizes of the example inputs by the names of the dynamic dimensions.
 std::map<std::string, int64_t> sizes_of(const std::vector<torch::Tensor>& example,
                                         const std::vector<DynamicDimension>& dynamic);
 
-/// New tensors like the example's, of other sizes: what is there, repeated or cut, from `shift` on.
-/// `sizes` are by the names of the dynamic dimensions.
+/// Returns copies of the example inputs with other sizes, `sizes` by the names of the dynamic
+/// dimensions. Index i of a dimension has the example's values at (i + shift) modulo its size.
 std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
                                   const std::vector<DynamicDimension>& dynamic,
                                   const std::map<std::string, int64_t>& sizes, int64_t shift = 0);

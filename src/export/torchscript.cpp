@@ -1,10 +1,10 @@
 #include "attend/export/torchscript.h"
 
 #include "export/check_options.h"
-#include "export/export_scope.h"
-#include "export/frozen_size.h"
-#include "export/prove.h"
+#include "export/export_guard.h"
+#include "export/specialized_dimension.h"
 #include "export/trace.h"
+#include "export/verify.h"
 #include "io/files.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// A method of a loaded file, as a function.
+/// Returns a method of a ScriptModule as a function.
 Forward function_of(const jit::Method& method) {
   return [method](const std::vector<torch::Tensor>& inputs) -> Outputs {
     auto call = method;
@@ -36,7 +36,7 @@ Forward function_of(const jit::Method& method) {
   };
 }
 
-/// The tensors that stand in a graph itself.
+/// Constant tensors of a graph.
 std::vector<torch::Tensor> constants_of(const jit::Graph& graph) {
   std::vector<torch::Tensor> all;
   for (const auto* node : graph.nodes()) {
@@ -48,11 +48,11 @@ std::vector<torch::Tensor> constants_of(const jit::Graph& graph) {
 }
 
 void check_methods(const TorchScriptMethods& methods) {
-  std::set<std::string> met{"forward"};
+  std::set<std::string> seen{"forward"};
   for (const auto& method : methods.traced) {
     check_name("the name of a method", method.name);
-    TORCH_CHECK_VALUE(met.insert(method.name).second, "a method '", method.name,
-                      "' is there twice");
+    TORCH_CHECK_VALUE(seen.insert(method.name).second, "method names must be unique, found '",
+                      method.name, "' more than once");
     try {
       check_options({.input_names = method.input_names, .dynamic = method.dynamic},
                     method.example_inputs);
@@ -62,8 +62,8 @@ void check_methods(const TorchScriptMethods& methods) {
   }
 }
 
-/// Names the method in what is thrown, unless it is forward.
-void naming_method(const TorchScriptMethod& method, const std::function<void()>& action) {
+/// Adds the method name to errors of `action`, except for forward.
+void with_method_name(const TorchScriptMethod& method, const std::function<void()>& action) {
   try {
     action();
   } catch (const std::runtime_error& error) {
@@ -79,46 +79,46 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
                                 const std::filesystem::path& path, const ExportOptions& options,
                                 const TorchScriptMethods& methods) {
   check_methods(methods);
-  ExportGuard scope(module, example_inputs, options);
+  ExportGuard guard(module, example_inputs, options);
   auto traced = methods.traced;
   traced.insert(traced.begin(),
                 {"forward", forward, example_inputs, options.input_names, options.dynamic});
-  auto scripted = mirror(module);
+  auto scripted = to_script_module(module);
   for (const auto& method : traced) {
-    naming_method(method, [&] {
+    with_method_name(method, [&] {
       add_traced_method(scripted, method.name, method.function, method.example_inputs,
                         method.input_names);
-      refuse_sizes_frozen_in_recurrent_layers(scripted, method.name, module, method.function,
-                                              method.example_inputs, method.dynamic);
+      check_recurrent_layers(scripted, method.name, module, method.function, method.example_inputs,
+                             method.dynamic);
     });
   }
   for (const auto& method : scripted.get_methods()) {
-    for (const auto& tensor : constants_of(*method.graph())) scope.add_constant(tensor);
+    for (const auto& tensor : constants_of(*method.graph())) guard.add_constant(tensor);
   }
   if (!methods.source.empty()) scripted.define(methods.source);
 
-  scope.restore();
-  // In memory first: a file would give its name to the archive's folder.
+  guard.restore();
+  // In memory first: saved to a file, the archive's root folder would have the file's name.
   std::stringstream bytes;
   scripted.save(bytes, {options.extra_files.begin(), options.extra_files.end()});
   auto file = jit::load(bytes);
   file.eval();
-  // Without the optimiser, which takes long for what is run a few times.
+  // Without the graph optimizer, which is slow for a few runs.
   const jit::GraphOptimizerEnabledGuard not_optimized(false);
   ExportReport report;
   for (const auto& method : traced) {
     const bool is_forward = method.name == "forward";
-    const ExportOptions proof{
+    const ExportOptions verify_options{
         .output_names = is_forward ? options.output_names : std::vector<std::string>(),
         .dynamic = method.dynamic,
         .tolerance = options.tolerance};
-    naming_method(method, [&] {
-      const auto proved = prove(scope, module, function_of(file.get_method(method.name)),
-                                method.function, method.example_inputs, proof);
-      report.max_difference = std::max(report.max_difference, proved.max_difference);
+    with_method_name(method, [&] {
+      const auto verified = verify(guard, module, function_of(file.get_method(method.name)),
+                                   method.function, method.example_inputs, verify_options);
+      report.max_abs_diff = std::max(report.max_abs_diff, verified.max_abs_diff);
       if (!is_forward) return;
-      report.checked_shapes = proved.checked_shapes;
-      report.checked_other_values = proved.checked_other_values;
+      report.verified_shapes = verified.verified_shapes;
+      report.verified_other_values = verified.verified_other_values;
     });
   }
   replace_file(path, bytes.view());

@@ -51,7 +51,7 @@ TorchScriptContents load(const std::filesystem::path& path) {
 TorchScriptContents torchscript_contents(const std::filesystem::path& path) {
   const auto kind = file_kind(path);
   if (kind != FileKind::torchscript) {
-    throw InputError(fmt::format("{}: expected TorchScript, found a {} file", path.string(),
+    throw InputError(fmt::format("{}: expected a TorchScript file, found a {} file", path.string(),
                                  kind == FileKind::pt2 ? ".pt2" : "safetensors"));
   }
   return with_source(path.string(), [&] {
@@ -59,8 +59,8 @@ TorchScriptContents torchscript_contents(const std::filesystem::path& path) {
       return load(path);
     } catch (const c10::Error& error) {
       const std::string what = error.what_without_backtrace();
-      throw InputError(fmt::format("not a TorchScript file that can be loaded: {}",
-                                   what.substr(0, what.find('\n'))));
+      throw InputError(
+          fmt::format("cannot be loaded as TorchScript: {}", what.substr(0, what.find('\n'))));
     }
   });
 }

@@ -16,29 +16,28 @@ namespace {
 
 namespace jit = torch::jit;
 
-jit::Module mirror(const torch::nn::Module& module, const std::string& name,
-                   const std::shared_ptr<jit::CompilationUnit>& unit) {
-  jit::Module mirrored(c10::QualifiedName(name), unit);
-  mirrored.register_attribute("training", c10::BoolType::get(), /*v=*/false);
+jit::Module to_script_module(const torch::nn::Module& module, const std::string& name,
+                             const std::shared_ptr<jit::CompilationUnit>& unit) {
+  jit::Module scripted(c10::QualifiedName(name), unit);
+  scripted.register_attribute("training", c10::BoolType::get(), /*v=*/false);
   for (const auto& item : module.named_parameters(/*recurse=*/false)) {
-    mirrored.register_parameter(item.key(), item.value(), /*is_buffer=*/false);
+    scripted.register_parameter(item.key(), item.value(), /*is_buffer=*/false);
   }
   for (const auto& item : module.named_buffers(/*recurse=*/false)) {
-    mirrored.register_buffer(item.key(), item.value());
+    scripted.register_buffer(item.key(), item.value());
   }
   for (const auto& item : module.named_children()) {
-    // A type's name may not begin with a digit, as those of a ModuleList's children would, and
-    // must differ from those of other types.
-    const bool is_number = std::isdigit(static_cast<unsigned char>(item.key().front())) != 0;
-    auto type = name + (is_number ? "._" : ".") + item.key();
+    // Type names must be unique and must not begin with a digit, as names in a ModuleList do.
+    const bool is_sym_int = std::isdigit(static_cast<unsigned char>(item.key().front())) != 0;
+    auto type = name + (is_sym_int ? "._" : ".") + item.key();
     while (unit->get_type(c10::QualifiedName(type)) != nullptr) type += "_";
-    const auto child = mirror(*item.value(), type, unit);
-    mirrored.register_module(item.key(), child);
+    const auto child = to_script_module(*item.value(), type, unit);
+    scripted.register_module(item.key(), child);
   }
-  return mirrored;
+  return scripted;
 }
 
-/// In eval mode dropout returns what it gets, and yet it is recorded.
+/// The tracer records dropout in eval mode, too, where it returns its input.
 void remove_dropout(jit::Graph& graph) {
   const std::set<std::string> names{"aten::dropout",
                                     "aten::dropout_",
@@ -72,8 +71,9 @@ bool is_call(const jit::Node& node) {
   }
 }
 
-jit::Module mirror(const torch::nn::Module& module) {
-  return mirror(module, "__torch__.attend.Exported", std::make_shared<jit::CompilationUnit>());
+jit::Module to_script_module(const torch::nn::Module& module) {
+  return to_script_module(module, "__torch__.attend.Exported",
+                          std::make_shared<jit::CompilationUnit>());
 }
 
 void add_traced_method(jit::Module& scripted, const std::string& name, const Forward& function,
@@ -89,21 +89,22 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
     replace_bool_scalars(*jit::tracer::getTracingState()->graph);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].defined()) continue;
-      throw std::runtime_error(fmt::format("output {} of {} is an undefined tensor", i, name));
+      throw std::runtime_error(
+          fmt::format("output {} of {} must be a defined tensor, found an undefined one", i, name));
     }
-    // A graph cannot end in what belongs to the module.
+    // A graph must not return an attribute of the module itself.
     for (auto& output : outputs) {
       if (owned.count(output.unsafeGetTensorImpl()) > 0) output = at::alias(output);
     }
     if (outputs.size() == 1) return {outputs.front()};
     return {c10::ivalue::Tuple::create({outputs.begin(), outputs.end()})};
   };
-  // A forward may change its inputs: they are the caller's.
-  std::vector<torch::Tensor> own;
-  for (const auto& input : inputs) own.push_back(input.clone());
+  // Copies, since forward may mutate its inputs.
+  std::vector<torch::Tensor> copies;
+  for (const auto& input : inputs) copies.push_back(input.clone());
   const auto no_variable_names = [](const torch::Tensor&) { return std::string(); };
   const auto trace = [&] {
-    return jit::tracer::trace(jit::Stack(own.begin(), own.end()), traced_function,
+    return jit::tracer::trace(jit::Stack(copies.begin(), copies.end()), traced_function,
                               no_variable_names, /*strict=*/true, /*force_outplace=*/false,
                               &scripted, numbered_names(input_names, inputs.size(), "input"));
   };
@@ -113,10 +114,11 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
   } catch (const c10::Error& error) {
     const std::string_view what = error.what_without_backtrace();
     if (what.find("Tensor that requires grad as a constant") == std::string_view::npos) throw;
-    throw std::runtime_error(fmt::format(
-        "{} uses a tensor that requires a gradient and is no parameter of the module: register it "
-        "as one",
-        name));
+    throw std::runtime_error(
+        fmt::format("{} uses a tensor that requires grad and is not a parameter of the module: "
+                    "register it as a "
+                    "parameter",
+                    name));
   }
   remove_dropout(*state->graph);
   const auto type = scripted.type();

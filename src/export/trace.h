@@ -10,14 +10,14 @@
 
 namespace attend {
 
-/// A scripted module with the tree, the names and the tensors of `module`, but without methods.
-torch::jit::Module mirror(const torch::nn::Module& module);
+/// Returns a ScriptModule with the submodules, parameters and buffers of `module`, without methods.
+torch::jit::Module to_script_module(const torch::nn::Module& module);
 
-/// Whether a node of a trace calls an operator; others are constants, lists and weights.
+/// Returns true if a node of a trace is an operator call, not a constant, list or attribute.
 bool is_call(const torch::jit::Node& node);
 
-/// Adds a method of the operators that `function` calls for these inputs. Inputs without a name in
-/// `input_names` are called input0, input1, ...
+/// Traces `function` with `inputs` and adds the graph as a method. Inputs without a name in
+/// `input_names` are named input0, input1, ...
 void add_traced_method(torch::jit::Module& scripted, const std::string& name,
                        const Forward& function, const std::vector<torch::Tensor>& inputs,
                        const std::vector<std::string>& input_names);

@@ -4,11 +4,12 @@
 #include "export/trace.h"
 
 namespace attend {
+
 TracedCalls trace_calls(const torch::nn::Module& module, const Forward& function,
                         const std::vector<torch::Tensor>& inputs) {
-  // Otherwise the number of tokens that an expert gets would look frozen.
+  // Otherwise the number of tokens per expert would look specialized.
   const StaticShapesGuard static_shapes_guard;
-  TracedCalls calls{.scripted = mirror(module), .sites = {}, .nodes = {}};
+  TracedCalls calls{.scripted = to_script_module(module), .sites = {}, .nodes = {}};
   {
     const RecordCallSites recording(calls.sites);
     add_traced_method(calls.scripted, "forward", function, inputs, {});

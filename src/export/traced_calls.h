@@ -10,14 +10,14 @@
 
 namespace attend {
 
-/// The operators that a function calls, one after the other, and where it calls them.
+/// Operator calls of a traced function in order, with their call sites.
 struct TracedCalls {
-  torch::jit::Module scripted;  ///< holds the nodes
+  torch::jit::Module scripted;  ///< owns the nodes
   CallSites sites;
   std::vector<const torch::jit::Node*> nodes;
 };
 
-/// By tracing it, which takes longer than without noting the places.
+/// Traces `function` with call sites, which is slower than a trace without.
 TracedCalls trace_calls(const torch::nn::Module& module, const Forward& function,
                         const std::vector<torch::Tensor>& inputs);
 

@@ -3,7 +3,7 @@
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
 #include "attend/ops/attention_recorder.h"
-#include "model_export/growing_cache.h"
+#include "model_export/past_key_values.h"
 #include "model_export/torchscript_source.h"
 
 #include <ATen/ops/arange.h>
@@ -19,19 +19,19 @@ using Inputs = std::vector<torch::Tensor>;
 
 constexpr int64_t kBatch = 2;
 
-/// Half the context, so that there are lengths below and above.
-int64_t example_length(int64_t context) {
-  return std::max<int64_t>(1, context / 2);
+/// Half of max_seq_len, so that shorter and longer inputs are verified.
+int64_t example_length(int64_t max_seq_len) {
+  return std::max<int64_t>(1, max_seq_len / 2);
 }
 
-/// How many tokens went before: such that one more fits.
-int64_t example_past_length(int64_t context) {
-  return std::clamp<int64_t>(context - 1, 1, 3);
+/// Number of cached tokens, so that at least one more fits.
+int64_t example_past_length(int64_t max_seq_len) {
+  return std::clamp<int64_t>(max_seq_len - 1, 1, 3);
 }
 
-/// Whether there is something to continue from, and to continue with.
-bool takes_steps(int64_t layers, int64_t context) {
-  return layers > 0 && context > 1;
+/// Returns true if the model can decode with a cache.
+bool has_step(int64_t layers, int64_t max_seq_len) {
+  return layers > 0 && max_seq_len > 1;
 }
 
 /// Tokens (B, T).
@@ -40,45 +40,44 @@ torch::Tensor example_tokens(int64_t length, int64_t vocab_size, torch::Device d
   return ids.remainder(vocab_size).view({kBatch, length});
 }
 
-/// Of the weight's dtype and on its device.
-torch::Tensor any_numbers(const std::vector<int64_t>& shape, const torch::Tensor& weight) {
+/// Arbitrary values in the weight's dtype and on its device.
+torch::Tensor arbitrary_values(const std::vector<int64_t>& shape, const torch::Tensor& weight) {
   return at::arange(c10::multiply_integers(shape), weight.options()).sin().view(shape);
 }
 
-/// Keys and values of so many layers as the first tokens leave them, any numbers: (L, 2, B, G, S,
-/// D).
+/// An example of past_key_values with arbitrary values, (L, 2, B, G, S, D).
 torch::Tensor example_past(const StackConfig& stack, int64_t layers, int64_t length,
                            const torch::Tensor& weight) {
   const auto num_kv_heads = stack.num_kv_heads == 0 ? stack.num_heads : stack.num_kv_heads;
   const auto head_dim = stack.head_dim == 0 ? stack.embed_dim / stack.num_heads : stack.head_dim;
-  return any_numbers({layers, 2, kBatch, num_kv_heads, length, head_dim}, weight);
+  return arbitrary_values({layers, 2, kBatch, num_kv_heads, length, head_dim}, weight);
 }
 
 DynamicDimension batch(std::size_t input, int64_t dimension = 0) {
   return {input, dimension, "batch"};
 }
 
-DynamicDimension length(std::size_t input, int64_t dimension, int64_t greatest,
+DynamicDimension length(std::size_t input, int64_t dimension, int64_t max,
                         const char* name = "length") {
-  return {input, dimension, name, 1, greatest};
+  return {input, dimension, name, 1, max};
 }
 
 /// `past` (L, 2, B, G, S, D).
-CacheSizes sizes_of(const torch::Tensor& past, int64_t context) {
+CacheSizes sizes_of(const torch::Tensor& past, int64_t max_seq_len) {
   return {.num_layers = past.size(0),
           .num_kv_heads = past.size(3),
           .head_dim = past.size(5),
-          .max_seq_len = context};
+          .max_seq_len = max_seq_len};
 }
 
 TorchScriptMethod attention_method(const Forward& forward, const torch::Tensor& tokens,
-                                   int64_t context) {
+                                   int64_t max_seq_len) {
   const auto weights = [forward](const Inputs& in) -> Outputs {
     const AttentionRecorder recorder;
     forward(in);
     return at::stack(recorder.weights());  // (L, B, H, T, T)
   };
-  return {"attention", weights, {tokens}, {"tokens"}, {batch(0), length(0, 1, context)}};
+  return {"attention", weights, {tokens}, {"tokens"}, {batch(0), length(0, 1, max_seq_len)}};
 }
 
 }  // namespace
@@ -99,43 +98,44 @@ ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& pa
 ExportPlan plan_export(LanguageModel model) {
   const auto& config = model->config;
   const auto& weight = model->embedding->token->weight;
-  const auto context = config.max_seq_len;
-  const auto tokens = example_tokens(example_length(context), config.vocab_size, weight.device());
+  const auto max_seq_len = config.max_seq_len;
+  const auto tokens =
+      example_tokens(example_length(max_seq_len), config.vocab_size, weight.device());
   ExportPlan plan;
   plan.model = model.ptr();
   plan.forward = [model](const Inputs& in) mutable { return model(in[0]); };
   plan.example_inputs = {tokens};
   plan.options = {.input_names = {"tokens"},
                   .output_names = {"logits"},
-                  .dynamic = {batch(0), length(0, 1, context)}};
+                  .dynamic = {batch(0), length(0, 1, max_seq_len)}};
   if (config.stack.num_layers > 0) {
-    plan.methods.traced.push_back(attention_method(plan.forward, tokens, context));
+    plan.methods.traced.push_back(attention_method(plan.forward, tokens, max_seq_len));
   }
-  if (!takes_steps(config.stack.num_layers, context)) return plan;
+  if (!has_step(config.stack.num_layers, max_seq_len)) return plan;
 
   const auto step = [model](const Inputs& in) mutable -> Outputs {
-    GrowingCache cache(in[1]);
-    const auto x = model->embedding->forward(in[0], cache.positions(in[0]));  // (B, T, E)
-    const auto y = model->decoder->forward(x, {.causal = true}, {.cache = &cache});
-    return std::vector<torch::Tensor>{model->logits(y), cache.longer_past()};
+    PastKeyValues past_key_values(in[1]);
+    const auto x = model->embedding->forward(in[0], past_key_values.positions(in[0]));  // (B, T, E)
+    const auto y = model->decoder->forward(x, {.causal = true}, {.cache = &past_key_values});
+    return std::vector<torch::Tensor>{model->logits(y), past_key_values.updated()};
   };
-  const auto before = example_past_length(context);
+  const auto before = example_past_length(max_seq_len);
   const auto past = example_past(config.stack, config.stack.num_layers, before, weight);
   const auto next = example_tokens(1, config.vocab_size, weight.device());
   plan.methods.traced.push_back({.name = "step",
                                  .function = step,
                                  .example_inputs = {next, past},
                                  .input_names = {"tokens", "past"},
-                                 .dynamic = {batch(0), length(0, 1, context - before), batch(1, 2),
-                                             length(1, 4, before, "past")}});
-  plan.methods.source = language_model_source(sizes_of(past, context));
+                                 .dynamic = {batch(0), length(0, 1, max_seq_len - before),
+                                             batch(1, 2), length(1, 4, before, "past")}});
+  plan.methods.source = language_model_source(sizes_of(past, max_seq_len));
   return plan;
 }
 
 ExportPlan plan_export(SequenceClassifier model) {
   const auto& config = model->config;
-  const auto context = config.max_seq_len;
-  const auto tokens = example_tokens(example_length(context), config.vocab_size,
+  const auto max_seq_len = config.max_seq_len;
+  const auto tokens = example_tokens(example_length(max_seq_len), config.vocab_size,
                                      model->embedding->token->weight.device());
   ExportPlan plan;
   plan.model = model.ptr();
@@ -143,17 +143,17 @@ ExportPlan plan_export(SequenceClassifier model) {
   plan.example_inputs = {tokens};
   plan.options = {.input_names = {"tokens"},
                   .output_names = {"logits"},
-                  .dynamic = {batch(0), length(0, 1, context)}};
+                  .dynamic = {batch(0), length(0, 1, max_seq_len)}};
   const auto padded = [model](const Inputs& in) mutable { return model->forward(in[0], in[1]); };
-  const auto valid = at::ones_like(tokens, torch::kBool);
+  const auto key_mask = at::ones_like(tokens, torch::kBool);
   plan.methods.traced = {
       {.name = "forward_padded",
        .function = padded,
-       .example_inputs = {tokens, valid},
-       .input_names = {"tokens", "valid"},
-       .dynamic = {batch(0), length(0, 1, context), batch(1), length(1, 1, context)}}};
+       .example_inputs = {tokens, key_mask},
+       .input_names = {"tokens", "key_mask"},
+       .dynamic = {batch(0), length(0, 1, max_seq_len), batch(1), length(1, 1, max_seq_len)}}};
   if (config.stack.num_layers > 0) {
-    plan.methods.traced.push_back(attention_method(plan.forward, tokens, context));
+    plan.methods.traced.push_back(attention_method(plan.forward, tokens, max_seq_len));
   }
   plan.methods.source = classifier_source();
   return plan;
@@ -162,12 +162,12 @@ ExportPlan plan_export(SequenceClassifier model) {
 ExportPlan plan_export(Seq2Seq model) {
   const auto& config = model->config;
   const auto& weight = model->target_embedding->token->weight;
-  const auto context = config.max_seq_len;
+  const auto max_seq_len = config.max_seq_len;
   const auto source =
-      example_tokens(example_length(context), config.source_vocab_size, weight.device());
-  const auto target = example_tokens(std::max<int64_t>(1, example_length(context) - 1),
+      example_tokens(example_length(max_seq_len), config.source_vocab_size, weight.device());
+  const auto target = example_tokens(std::max<int64_t>(1, example_length(max_seq_len) - 1),
                                      config.target_vocab_size, weight.device());
-  const auto source_length = length(0, 1, context, "source_length");
+  const auto source_length = length(0, 1, max_seq_len, "source_length");
   ExportPlan plan;
   plan.model = model.ptr();
   plan.forward = [model](const Inputs& in) mutable { return model->forward(in[0], in[1]); };
@@ -175,7 +175,7 @@ ExportPlan plan_export(Seq2Seq model) {
   plan.options = {
       .input_names = {"source", "target"},
       .output_names = {"logits"},
-      .dynamic = {batch(0), source_length, batch(1), length(1, 1, context, "target_length")}};
+      .dynamic = {batch(0), source_length, batch(1), length(1, 1, max_seq_len, "target_length")}};
   const auto encode = [model](const Inputs& in) mutable { return model->encode(in[0]); };
   plan.methods.traced = {{.name = "encode",
                           .function = encode,
@@ -183,28 +183,29 @@ ExportPlan plan_export(Seq2Seq model) {
                           .input_names = {"source"},
                           .dynamic = {batch(0), source_length}}};
   const auto layers = static_cast<int64_t>(model->transformer->decoder->blocks->size());
-  if (!takes_steps(layers, context)) return plan;
+  if (!has_step(layers, max_seq_len)) return plan;
 
   const auto step = [model](const Inputs& in) mutable -> Outputs {
-    GrowingCache cache(in[2]);
-    const auto x = model->target_embedding->forward(in[0], cache.positions(in[0]));  // (B, T, E)
-    const auto y =
-        model->transformer->decoder->forward(x, in[1], {.causal = true}, {}, {.cache = &cache});
-    return std::vector<torch::Tensor>{model->logits(y), cache.longer_past()};
+    PastKeyValues past_key_values(in[2]);
+    const auto x =
+        model->target_embedding->forward(in[0], past_key_values.positions(in[0]));  // (B, T, E)
+    const auto y = model->transformer->decoder->forward(x, in[1], {.causal = true}, {},
+                                                        {.cache = &past_key_values});
+    return std::vector<torch::Tensor>{model->logits(y), past_key_values.updated()};
   };
-  const auto before = example_past_length(context);
+  const auto before = example_past_length(max_seq_len);
   const auto past = example_past(config.stack, layers, before, weight);
   const auto next = example_tokens(1, config.target_vocab_size, weight.device());
   const auto memory =
-      any_numbers({kBatch, example_length(context), config.stack.embed_dim}, weight);
+      arbitrary_values({kBatch, example_length(max_seq_len), config.stack.embed_dim}, weight);
   plan.methods.traced.push_back({.name = "step",
                                  .function = step,
                                  .example_inputs = {next, memory, past},
                                  .input_names = {"target", "memory", "past"},
-                                 .dynamic = {batch(0), length(0, 1, context - before), batch(1),
-                                             length(1, 1, context, "source_length"), batch(2, 2),
-                                             length(2, 4, before, "past")}});
-  plan.methods.source = seq2seq_source(sizes_of(past, context));
+                                 .dynamic = {batch(0), length(0, 1, max_seq_len - before), batch(1),
+                                             length(1, 1, max_seq_len, "source_length"),
+                                             batch(2, 2), length(2, 4, before, "past")}});
+  plan.methods.source = seq2seq_source(sizes_of(past, max_seq_len));
   return plan;
 }
 

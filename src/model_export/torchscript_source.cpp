@@ -6,13 +6,13 @@
 namespace attend {
 namespace {
 
-/// TorchScript that draws the next tokens (B, 1) from the logits (B, T, V), as `sample` does.
+/// Samples the next tokens (B, 1) from logits (B, T, V), as `attend::sample`.
 constexpr const char* kSampleSource = R"(
 def sample(self, logits: Tensor, temperature: float, top_k: int) -> Tensor:
     scores = logits[:, -1].double()
     highest = scores.max(-1, keepdim=True)[0]
     assert bool(torch.isfinite(highest).all()), \
-        "the highest score must be finite: the model may have diverged in training"
+        "expected finite logits, found inf or nan; the model may have diverged in training"
     if temperature == 0.0:
         return scores.argmax(-1, keepdim=True)
     scores = (scores - highest) / temperature
@@ -23,7 +23,7 @@ def sample(self, logits: Tensor, temperature: float, top_k: int) -> Tensor:
 
 def check_sampling(self, text: Tensor, max_new_tokens: int, temperature: float, top_k: int):
     assert text.dim() == 2 and text.size(1) > 0, \
-        "expected tokens (batch, length), one of each at least, found a shape of " + str(text.size())
+        "expected tokens of shape (batch, length) with length >= 1, found shape " + str(text.size())
     assert max_new_tokens >= 0 and temperature >= 0.0 and top_k >= 0, \
         "max_new_tokens (" + str(max_new_tokens) + "), temperature (" + str(temperature) \
         + ") and top_k (" + str(top_k) + ") must not be negative"
@@ -34,15 +34,15 @@ def generate(self, prompt: Tensor, max_new_tokens: int = 200, temperature: float
              top_k: int = 0) -> Tensor:
     self.check_sampling(prompt, max_new_tokens, temperature, top_k)
     batch = prompt.size(0)
-    nothing = self.embedding.token.weight.new_zeros([LAYERS, 2, batch, KV_HEADS, 0, HEAD_DIM])
-    past = nothing
+    empty = self.embedding.token.weight.new_zeros([LAYERS, 2, batch, KV_HEADS, 0, HEAD_DIM])
+    past = empty
     text = prompt
     unseen = prompt
     for _ in range(max_new_tokens):
-        # What falls out of the context moves all positions: nothing in the past is right then.
-        if text.size(1) > CONTEXT:
-            past = nothing
-            unseen = text[:, -CONTEXT:]
+        # Beyond the maximum length the window moves, so all positions change: drop the cache.
+        if text.size(1) > MAX_SEQ_LEN:
+            past = empty
+            unseen = text[:, -MAX_SEQ_LEN:]
         logits, past = self.step(unseen, past)
         past = past.detach()
         unseen = self.sample(logits, temperature, top_k)
@@ -59,7 +59,7 @@ def generate(self, source: Tensor, begin: int, end: int, max_new_tokens: int = 2
     newest = source.new_full([source.size(0), 1], begin)
     answer = newest[:, :0]
     ended = newest != newest
-    for _ in range(min(max_new_tokens, CONTEXT)):
+    for _ in range(min(max_new_tokens, MAX_SEQ_LEN)):
         logits, past = self.step(newest, memory, past)
         past = past.detach()
         newest = self.sample(logits, temperature, top_k).masked_fill(ended, end)
@@ -71,18 +71,18 @@ def generate(self, source: Tensor, begin: int, end: int, max_new_tokens: int = 2
 )";
 
 constexpr const char* kPredictSource = R"(
-def predict(self, tokens: Tensor, valid: Optional[Tensor] = None) -> Tensor:
-    if valid is None:
-        valid = tokens == tokens
-    return self.forward_padded(tokens, valid).argmax(-1)
+def predict(self, tokens: Tensor, key_mask: Optional[Tensor] = None) -> Tensor:
+    if key_mask is None:
+        key_mask = tokens == tokens
+    return self.forward_padded(tokens, key_mask).argmax(-1)
 )";
 
-/// The source with the numbers of a model in the place of their names.
+/// Replaces the names of sizes in the source by their values.
 std::string fill_in(std::string source, const CacheSizes& sizes) {
   const std::vector<std::pair<std::string, int64_t>> numbers{{"LAYERS", sizes.num_layers},
                                                              {"KV_HEADS", sizes.num_kv_heads},
                                                              {"HEAD_DIM", sizes.head_dim},
-                                                             {"CONTEXT", sizes.max_seq_len}};
+                                                             {"MAX_SEQ_LEN", sizes.max_seq_len}};
   for (const auto& [name, number] : numbers) {
     for (auto at = source.find(name); at != std::string::npos; at = source.find(name)) {
       source.replace(at, name.size(), std::to_string(number));

@@ -18,7 +18,7 @@ CaseInput bools(const char* name, std::vector<int64_t> shape) {
           [](const std::vector<int64_t>& sizes) { return torch::rand(sizes) < 0.7; }};
 }
 
-CaseInput rising(const char* name, std::vector<int64_t> shape) {
+CaseInput non_decreasing(const char* name, std::vector<int64_t> shape) {
   return {name, std::move(shape),
           [](const std::vector<int64_t>& sizes) { return (torch::rand(sizes) < 0.4).cumsum(-1); }};
 }
@@ -42,12 +42,12 @@ double tolerance_of(torch::Dtype dtype) {
   }
 }
 
-Tensors draw(const ExportCase& any, const std::function<int64_t(const SizeOfCalls&)>& size) {
+Tensors draw(const ExportCase& any, const std::function<int64_t(const DynamicSizeSpec&)>& size) {
   Tensors inputs;
   for (const auto& input : any.inputs) {
     auto sizes = input.shape;
     for (auto& extent : sizes) {
-      if (extent < 0) extent = size(size_of_calls(extent));
+      if (extent < 0) extent = size(spec_of(extent));
     }
     const auto drawn = input.draw(sizes);
     inputs.push_back(drawn.is_floating_point() ? drawn.to(any.dtype) : drawn);
@@ -56,7 +56,7 @@ Tensors draw(const ExportCase& any, const std::function<int64_t(const SizeOfCall
 }
 
 Tensors draw_example(const ExportCase& any) {
-  return draw(any, [](const SizeOfCalls& size) { return size.example; });
+  return draw(any, [](const DynamicSizeSpec& size) { return size.example; });
 }
 
 ExportOptions options_of(const ExportCase& any) {
@@ -65,12 +65,12 @@ ExportOptions options_of(const ExportCase& any) {
     options.input_names.push_back(any.inputs[i].name);
     for (std::size_t d = 0; d < any.inputs[i].shape.size(); ++d) {
       if (any.inputs[i].shape[d] >= 0) continue;
-      const auto& size = size_of_calls(any.inputs[i].shape[d]);
+      const auto& size = spec_of(any.inputs[i].shape[d]);
       options.dynamic.push_back({.input = i,
                                  .dimension = static_cast<int64_t>(d),
                                  .name = size.name,
-                                 .least = size.least,
-                                 .greatest = size.greatest});
+                                 .min = size.min,
+                                 .max = size.max});
     }
   }
   return options;

@@ -19,30 +19,30 @@ namespace attend {
 
 using Tensors = std::vector<torch::Tensor>;
 
-/// Stand for sizes that differ from call to call where an input's shape is asked for.
+/// Placeholders for dynamic sizes in the shape of a `CaseInput`.
 enum DynamicSize : int64_t { kBatch = -1, kLength = -2, kMemoryLength = -3 };
 
-/// What one of those sizes is called in a file, and within what bounds it may differ.
-struct SizeOfCalls {
+/// Name, range and tested sizes of a dynamic size.
+struct DynamicSizeSpec {
   const char* name;
-  int64_t least;
-  int64_t greatest;
-  int64_t example;                ///< what the case is exported with
-  std::array<int64_t, 3> others;  ///< what it is compared at
+  int64_t min;
+  int64_t max;
+  int64_t example;                ///< size in the example inputs
+  std::array<int64_t, 3> others;  ///< sizes at which the file is compared
 };
 
-/// By minus their `DynamicSize`, from 1.
-inline constexpr std::array<SizeOfCalls, 3> kSizesOfCalls{{
+/// Indexed by -DynamicSize - 1.
+inline constexpr std::array<DynamicSizeSpec, 3> kDynamicSizes{{
     {"batch", 1, 64, 2, {1, 3, 4}},
     {"length", 1, 16, 5, {1, 16, 9}},
     {"memory_length", 1, 16, 4, {12, 7, 1}},
 }};
 
-inline const SizeOfCalls& size_of_calls(int64_t dynamic_size) {
-  return kSizesOfCalls.at(static_cast<std::size_t>(-dynamic_size - 1));
+inline const DynamicSizeSpec& spec_of(int64_t dynamic_size) {
+  return kDynamicSizes.at(static_cast<std::size_t>(-dynamic_size - 1));
 }
 
-/// An input of a case: its name, its shape, in which `DynamicSize` may stand, and how one is drawn.
+/// An input of a case: its name, its shape, which may contain `DynamicSize`, and its random values.
 struct CaseInput {
   std::string name;
   std::vector<int64_t> shape;
@@ -52,28 +52,28 @@ struct CaseInput {
 /// Tokens 0 .. vocab_size-1.
 CaseInput tokens(const char* name, int64_t vocab_size,
                  std::vector<int64_t> shape = {kBatch, kLength});
-/// Normal numbers.
+/// Normally distributed floats.
 CaseInput reals(const char* name, std::vector<int64_t> shape);
-/// Bools, most of them true.
+/// Bools, 70% true.
 CaseInput bools(const char* name, std::vector<int64_t> shape = {kBatch, kLength});
-/// Whole numbers that never fall along a row and often rise: documents, or positions.
-CaseInput rising(const char* name, std::vector<int64_t> shape = {kBatch, kLength});
+/// Non-decreasing integers along the last dimension, for segments or positions.
+CaseInput non_decreasing(const char* name, std::vector<int64_t> shape = {kBatch, kLength});
 
-/// A module that is exported.
+/// A module to export, and its inputs.
 struct ExportCase {
   std::string group;   ///< the module's class
-  std::string option;  ///< what of it is not the default: letters, digits and _
+  std::string option;  ///< what differs from the default: letters, digits and _
   std::shared_ptr<torch::nn::Module> module;
   Forward forward;
   std::vector<CaseInput> inputs;
-  torch::Dtype dtype = torch::kFloat;  ///< of parameters and of float inputs
+  torch::Dtype dtype = torch::kFloat;  ///< dtype of parameters and float inputs
   std::set<std::string> formats = {"torchscript", "pt2", "onnx"};
-  std::string may_be_refused = {};  ///< part of the message of an error that is no failure
+  std::string allowed_error = {};  ///< an export error that contains this is not a failure
 
   std::string name() const { return group + "." + option; }
 };
 
-/// A case of a module and of what computes its result from its inputs: `run(module, inputs)`.
+/// A case whose forward is `run(module, inputs)`.
 template <typename Holder, typename Run>
 ExportCase make_case(const char* group, const std::string& option, const Holder& holder,
                      std::vector<CaseInput> inputs, const Run& run) {
@@ -85,7 +85,7 @@ ExportCase make_case(const char* group, const std::string& option, const Holder&
           .inputs = std::move(inputs)};
 }
 
-/// The same for a module whose forward takes the inputs as they are.
+/// A case whose forward is `module.forward(inputs[0])`.
 template <typename Holder>
 ExportCase make_case(const char* group, const std::string& option, const Holder& holder,
                      std::vector<CaseInput> inputs) {
@@ -93,26 +93,26 @@ ExportCase make_case(const char* group, const std::string& option, const Holder&
                    [](auto& module, const Tensors& in) { return module.forward(in.at(0)); });
 }
 
-/// Runs a module on the first input, of which the second says what is no padding.
+/// Forward with the second input as key_mask.
 inline constexpr auto kPadded = [](auto& module, const Tensors& in) {
   return module.forward(in.at(0), {.key_mask = in.at(1)});
 };
 
-/// The case in another dtype.
+/// Casts the case to another dtype.
 ExportCase cast(ExportCase any, torch::Dtype dtype);
 
-/// How far a file may be from the module: |difference| <= tolerance * (1 + |value|).
+/// Tolerance of the comparison with the module: |difference| <= tolerance * (1 + |value|).
 double tolerance_of(torch::Dtype dtype);
 
-/// Draws the inputs of a case; `size` gives the number for each `SizeOfCalls`.
-Tensors draw(const ExportCase& any, const std::function<int64_t(const SizeOfCalls&)>& size);
-/// Those that it is exported with.
+/// Returns random inputs of a case; `size` returns the size for each `DynamicSizeSpec`.
+Tensors draw(const ExportCase& any, const std::function<int64_t(const DynamicSizeSpec&)>& size);
+/// Returns random example inputs.
 Tensors draw_example(const ExportCase& any);
 
-/// What it is exported with, whatever the format.
+/// Returns the options of the export in all formats.
 ExportOptions options_of(const ExportCase& any);
 
-/// What `function` returns; errors say of which case they are.
+/// Returns `function()`; adds the case name to errors.
 template <typename Function>
 auto with_source(const ExportCase& any, const Function& function) {
   try {
@@ -123,14 +123,14 @@ auto with_source(const ExportCase& any, const Function& function) {
   }
 }
 
-/// Several lists as one.
+/// Concatenates lists.
 std::vector<ExportCase> joined(const std::vector<std::vector<ExportCase>>& lists);
 
-std::vector<ExportCase> model_cases();     ///< of include/attend/models
-std::vector<ExportCase> module_cases();    ///< of include/attend/nn
-std::vector<ExportCase> user_cases();      ///< of modules that are not of this library
-std::vector<ExportCase> operator_cases();  ///< of single operators
-/// Of views and changes in place, one after the other, which tensors of ONNX do not have.
+std::vector<ExportCase> model_cases();     ///< modules of include/attend/models
+std::vector<ExportCase> module_cases();    ///< modules of include/attend/nn
+std::vector<ExportCase> user_cases();      ///< modules as users write them
+std::vector<ExportCase> operator_cases();  ///< single operators
+/// Random sequences of views and in-place operators, which ONNX lacks.
 std::vector<ExportCase> random_cases();
 
 }  // namespace attend

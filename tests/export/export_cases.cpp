@@ -3,15 +3,14 @@
 ///     export_cases OUTPUT_FOLDER [NAME...]
 ///     export_cases --unused-rules
 ///
-/// The first writes for each case, or for those whose name is NAME or begins with NAME and a dot:
+/// The first form writes for each case, or for those whose name is NAME or starts with "NAME.":
 ///     CASE.pt, CASE.pt2, CASE.onnx   the module in each format
 ///     CASE.values    ((inputs, outputs), ...) at three other shapes, for torch.load
-///     CASE.step      (the loss, the parameters after one step of SGD on the last of those), for
-///                    those in float32
-/// and cases.json, which says what they are. Weights and inputs are drawn afresh; ATTEND_TEST_SEED
-/// repeats a run. Its exit status is 1 if a case failed in a format.
+///     CASE.step      (loss, parameters after one SGD step on the last inputs), float32 cases only
+/// and cases.json, which describes them. Weights and inputs are random; set ATTEND_TEST_SEED to
+/// reproduce a run. Exit status 1 if an export failed.
 ///
-/// The second writes which rules for ONNX no case needs; its exit status is 1 if there are any.
+/// The second form prints the ONNX rules that no case uses. Exit status 1 if there are any.
 
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
@@ -39,7 +38,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What one step of SGD is taken with, here and in Python.
+/// Learning rate of the SGD step, here and in Python.
 constexpr double kLearningRate = 0.05;
 
 struct Format {
@@ -73,12 +72,12 @@ void save(const std::filesystem::path& path, const c10::IValue& value) {
   replace_file(path, std::string_view(bytes.data(), bytes.size()));
 }
 
-/// So that no weight is where it begins: a zero would hide what it multiplies.
-void disturb_parameters(torch::nn::Module& module) {
+/// Adds noise to all parameters, since initial zeros would hide errors.
+void add_noise(torch::nn::Module& module) {
   const torch::NoGradGuard no_grad;
-  std::set<const void*> met;
+  std::set<const void*> seen;
   for (auto& parameter : module.parameters()) {
-    if (met.insert(parameter.data_ptr()).second) parameter.add_(torch::randn_like(parameter), 0.1);
+    if (seen.insert(parameter.data_ptr()).second) parameter.add_(torch::randn_like(parameter), 0.1);
   }
 }
 
@@ -88,8 +87,8 @@ Tensors write_values(const ExportCase& any, const std::filesystem::path& path) {
   std::vector<c10::IValue> calls;
   Tensors inputs;
   for (std::size_t i = 0; i < 3; ++i) {
-    inputs = draw(any, [&](const SizeOfCalls& size) { return size.others.at(i); });
-    Tensors copies;  // a forward may change them
+    inputs = draw(any, [&](const DynamicSizeSpec& size) { return size.others.at(i); });
+    Tensors copies;  // forward may mutate its inputs
     for (const auto& input : inputs) copies.push_back(input.clone());
     const auto outputs = any.forward(copies).tensors;
     calls.emplace_back(c10::ivalue::Tuple::create({tuple_of(inputs), tuple_of(outputs)}));
@@ -98,9 +97,8 @@ Tensors write_values(const ExportCase& any, const std::filesystem::path& path) {
   return inputs;
 }
 
-/// The gradients of the sum of all outputs' mean squares; undefined ones of what is not used.
-/// Returns that sum.
-torch::Tensor differentiate(const ExportCase& any, const Tensors& inputs) {
+/// Runs backward on the sum of the outputs' mean squares and returns that loss.
+torch::Tensor backward(const ExportCase& any, const Tensors& inputs) {
   auto loss = torch::zeros({});
   for (const auto& output : any.forward(inputs).tensors) {
     loss = loss + output.to(torch::kFloat).square().mean();
@@ -139,17 +137,17 @@ int64_t bytes_of(const Tensors& tensors) {
   return sum;
 }
 
-/// Names of parameters that are one tensor.
+/// Groups of names of tied parameters.
 Json tied_names(const torch::nn::Module& module) {
   std::map<const void*, std::vector<std::string>> names;
   for (const auto& item : module.named_parameters()) {
     names[item.value().data_ptr()].push_back(item.key());
   }
-  auto tie_embeddings = Json::array();
+  auto tied = Json::array();
   for (const auto& [address, all] : names) {
     if (all.size() > 1) tied.push_back(all);
   }
-  return tie_embeddings;
+  return tied;
 }
 
 Json describe(const ExportCase& any) {
@@ -158,8 +156,8 @@ Json describe(const ExportCase& any) {
     auto dynamic = Json::object();
     for (std::size_t d = 0; d < input.shape.size(); ++d) {
       if (input.shape[d] >= 0) continue;
-      const auto& size = size_of_calls(input.shape[d]);
-      dynamic[std::to_string(d)] = {size.name, size.least, size.greatest};
+      const auto& size = spec_of(input.shape[d]);
+      dynamic[std::to_string(d)] = {size.name, size.min, size.max};
     }
     inputs.push_back({{"name", input.name}, {"dynamic", dynamic}});
   }
@@ -177,7 +175,7 @@ Json describe(const ExportCase& any) {
           {"bytes", bytes_of(tensors)}};
 }
 
-/// Returns "yes", or "refused: " or "failed: " and why.
+/// Returns "yes", or "unsupported: " or "failed: " with the message.
 std::string write_format(const ExportCase& any, const Format& format, const Tensors& example,
                          const std::filesystem::path& folder) {
   try {
@@ -185,25 +183,25 @@ std::string write_format(const ExportCase& any, const Format& format, const Tens
     return "yes";
   } catch (const std::exception& error) {
     const std::string what = error.what();
-    const bool may_be =
-        !any.may_be_refused.empty() && what.find(any.may_be_refused) != std::string::npos;
-    return (may_be ? "refused: " : "failed: ") + what.substr(0, what.find('\n'));
+    const bool is_allowed =
+        !any.allowed_error.empty() && what.find(any.allowed_error) != std::string::npos;
+    return (is_allowed ? "unsupported: " : "failed: ") + what.substr(0, what.find('\n'));
   }
 }
 
 Json write_case(const ExportCase& any, uint64_t seed, const std::filesystem::path& folder) {
   torch::manual_seed(seed);
-  disturb_parameters(*any.module);
+  add_noise(*any.module);
   const auto example = draw_example(any);
   auto described = describe(any);
-  // In training mode: each format has to see to it that nothing is dropped.
+  // In training mode; the exporters must switch to eval mode.
   for (const auto& format : kFormats) {
     if (any.formats.count(format.name) == 0) continue;
     described["formats"][format.name] = write_format(any, format, example, folder);
   }
   const EvalGuard eval(*any.module);
   const auto inputs = write_values(any, folder / (any.name() + ".values"));
-  const auto loss = differentiate(any, inputs);
+  const auto loss = backward(any, inputs);
   described["unused"] = names_without_gradient(*any.module);
   described["step"] = any.dtype == torch::kFloat && !any.module->parameters().empty();
   if (described["step"]) write_step(any, loss, folder / (any.name() + ".step"));
@@ -217,11 +215,11 @@ bool is_wanted(const std::string& name, const std::vector<std::string>& wanted) 
   });
 }
 
-std::vector<ExportCase> cases_of_every_run() {
+std::vector<ExportCase> fixed_cases() {
   return joined({model_cases(), module_cases(), user_cases(), operator_cases()});
 }
 
-/// The names of the types that each kind of node takes, of those that do not take all.
+/// Supported types of ONNX operators that do not support all types.
 Json types_of_onnx_nodes() {
   auto all = Json::object();
   for (const auto& [kind, types] : onnx::types_of_nodes()) {
@@ -231,42 +229,44 @@ Json types_of_onnx_nodes() {
 }
 
 int run(const std::filesystem::path& folder, const std::vector<std::string>& wanted) {
-  const char* given = std::getenv("ATTEND_TEST_SEED");
-  const uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device{}();
-  fmt::print("repeat with ATTEND_TEST_SEED={}\n", seed);
+  const char* seed_text = std::getenv("ATTEND_TEST_SEED");
+  const uint64_t seed = seed_text != nullptr ? std::stoull(seed_text) : std::random_device{}();
+  fmt::print("reproduce with ATTEND_TEST_SEED={}\n", seed);
   torch::manual_seed(seed);
   std::filesystem::create_directories(folder);
   auto cases = Json::array();
   std::set<std::string> names;
   int failures = 0;
-  int refusals = 0;
+  int unsupported = 0;
   const auto random = random_cases();
-  for (const auto& any : joined({cases_of_every_run(), random})) {
-    TORCH_CHECK(names.insert(any.name()).second, "two cases are called ", any.name());
+  for (const auto& any : joined({fixed_cases(), random})) {
+    TORCH_CHECK(names.insert(any.name()).second, "case names must be unique, found ", any.name(),
+                " twice");
     if (!is_wanted(any.name(), wanted)) continue;
     cases.push_back(with_source(any, [&] { return write_case(any, seed, folder); }));
     for (const auto& [format, result] : cases.back()["formats"].items()) {
       const auto text = result.get<std::string>();
-      refusals += text.starts_with("refused") ? 1 : 0;
+      unsupported += text.starts_with("unsupported") ? 1 : 0;
       if (!text.starts_with("failed")) continue;
       fmt::print("{}, {}: {}\n", any.name(), format, text);
       ++failures;
     }
   }
-  if (static_cast<std::size_t>(refusals) > random.size() / 2) ++failures;
+  if (static_cast<std::size_t>(unsupported) > random.size() / 2) ++failures;
   const Json all{{"seed", seed},
                  {"learning_rate", kLearningRate},
                  {"types_of_onnx_nodes", types_of_onnx_nodes()},
                  {"cases", cases}};
   replace_file(folder / "cases.json", all.dump(1) + "\n");
-  fmt::print("{} cases, {} failures, {} random ones refused\n", cases.size(), failures, refusals);
+  fmt::print("{} cases, {} failures, {} random cases not supported\n", cases.size(), failures,
+             unsupported);
   return failures == 0 ? 0 : 1;
 }
 
 int list_unused_rules() {
-  const auto unused = unused_rules(cases_of_every_run());
+  const auto unused = unused_rules(fixed_cases());
   for (const auto& name : unused) fmt::print("{}\n", name);
-  fmt::print("{} rules for ONNX are needed by no case\n", unused.size());
+  fmt::print("{} ONNX rules are not used by any case\n", unused.size());
   return unused.empty() ? 0 : 1;
 }
 

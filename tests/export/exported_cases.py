@@ -1,6 +1,6 @@
-"""What the program export_cases wrote, for the tests that load it.
+"""Reads the output of export_cases for the tests that load the exported files.
 
-CTest sets EXPORT_CASES to the folder, and CASES_PART to "I/N" where a test is run in N parts.
+CTest sets EXPORT_CASES to the folder, and CASES_PART to "I/N" for part I of a test with N parts.
 """
 
 import functools
@@ -16,8 +16,8 @@ except ImportError:
     sys.exit(77)
 
 FOLDER = pathlib.Path(os.environ["EXPORT_CASES"])
-# Bytes beside those of the tensors: of a file, and of each node of its graph (calls, weights,
-# constants), which a .pt2 archive describes in JSON.
+# Allowed bytes in addition to the tensors: per file, and per graph node (calls, weights, constants).
+# .pt2 archives describe nodes in JSON.
 OVERHEAD = {"torchscript": (5_000, 150), "pt2": (6_000, 1_000), "onnx": (1_000, 200)}
 
 
@@ -32,17 +32,17 @@ class Case:
 
     @functools.cached_property
     def calls(self):
-        """(inputs, outputs) at three shapes."""
+        """Pairs (inputs, outputs) at three shapes."""
         return torch.load(FOLDER / f"{self.name}.values", weights_only=True)
 
     @functools.cached_property
     def step_in_cpp(self):
-        """The loss of the last call, and the parameters after a step of SGD on it."""
+        """Loss of the last call, and parameters after one SGD step."""
         return torch.load(FOLDER / f"{self.name}.step", weights_only=True)
 
 
 def cases(format):
-    """Those that were exported in that format, of this part."""
+    """Returns the cases exported in that format, of this part."""
     described = json.loads((FOLDER / "cases.json").read_text())
     part, parts = map(int, os.environ.get("CASES_PART", "0/1").split("/"))
     found = [Case(any_case, described["learning_rate"]) for any_case in described["cases"]]
@@ -52,7 +52,7 @@ def cases(format):
 
 
 def find(format, *names):
-    """The cases of these names, of whatever part."""
+    """Returns the cases of these names, in any part."""
     described = json.loads((FOLDER / "cases.json").read_text())
     found = {any_case["name"]: any_case for any_case in described["cases"]}
     for name in names:
@@ -61,7 +61,7 @@ def find(format, *names):
 
 
 def types_of_onnx_nodes():
-    """{kind: the types that its nodes take}, of those that do not take all."""
+    """Returns {op_type: supported types} of the operators that do not support all types."""
     return json.loads((FOLDER / "cases.json").read_text())["types_of_onnx_nodes"]
 
 
@@ -70,8 +70,8 @@ def as_tuple(outputs):
 
 
 def assert_equal_outputs(test, found, expected, tolerance):
-    """|difference| <= tolerance * (1 + |expected|), the same infinities and places of NaN, and the
-    same shapes and dtypes."""
+    """Checks shapes, dtypes and |difference| <= tolerance * (1 + |expected|); infinities and NaN must be
+    equal."""
     found = as_tuple(found)
     test.assertEqual(len(found), len(expected))
     for one, other in zip(found, expected):
@@ -87,7 +87,7 @@ def assert_same_at_other_shapes(test, run, case):
 
 
 def assert_tied(test, case, parameters):
-    """Names of one tensor in C++ are names of one storage, and no others are."""
+    """Parameters share storage exactly if they are tied in C++."""
     addresses = {}
     for name in case.parameters:
         addresses.setdefault(parameters[name].untyped_storage().data_ptr(), []).append(name)
@@ -96,6 +96,6 @@ def assert_tied(test, case, parameters):
 
 
 def assert_small(test, case, format, nodes):
-    """A file is its parameters and little more."""
-    of_file, of_node = OVERHEAD[format]
-    test.assertLess(case.path(format).stat().st_size, case.bytes + of_file + of_node * nodes)
+    """The file is not much larger than its tensors."""
+    per_file, per_node = OVERHEAD[format]
+    test.assertLess(case.path(format).stat().st_size, case.bytes + per_file + per_node * nodes)

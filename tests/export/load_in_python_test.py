@@ -1,8 +1,7 @@
-"""An exported model in Python: loaded with torch.jit.load and compared with the same model written
-out in plain PyTorch from the weights of the run.
+"""Loads an exported model with torch.jit.load and compares it with a plain PyTorch implementation on
+the weights of the run.
 
-Run by CTest with ATTEND set to the built command, by a Python that has torch; otherwise it exits
-with 77, which CTest reports as skipped.
+CTest sets ATTEND to the command. Exits with 77 (skipped) if Python has no torch.
 """
 
 import io
@@ -40,7 +39,7 @@ def load_safetensors(path):
 
 
 def reference(weights, tokens, heads, layers, norm_order):
-    """A decoder-only transformer, formula by formula."""
+    """Reference implementation of the decoder-only transformer."""
 
     def linear(x, name):
         return F.linear(x, weights[name + ".weight"], weights.get(name + ".bias"))
@@ -83,7 +82,7 @@ def reference(weights, tokens, heads, layers, norm_order):
 
 class LoadInPython(unittest.TestCase):
     def export(self, *flags, layers=2):
-        """Trains and exports a model; returns the file, its weights and its tokens, all checked."""
+        """Trains and exports a model; checks the file and returns it with its weights and vocabulary."""
         with tempfile.TemporaryDirectory() as folder:
             run = pathlib.Path(folder, "run")
             subprocess.run([ATTEND, "train", "--out", run, "--max-steps", "3", "--num-heads", "4", "--num-layers",
@@ -112,25 +111,25 @@ class LoadInPython(unittest.TestCase):
             tokens = torch.randint(len(vocabulary), shape)
             expected = reference(weights, tokens, 4, layers, norm_order)
             torch.testing.assert_close(model(tokens), expected, rtol=1e-4, atol=1e-5)
-        # No device and no dtype is frozen: the file runs where it is loaded to.
+        # No device or dtype is specialized: the file runs on other devices and in other dtypes.
         on_meta = torch.jit.load(io.BytesIO(archive), map_location="meta")
         self.assertEqual(on_meta(tokens.to("meta")).device.type, "meta")
         coarse = model.to(torch.bfloat16)(tokens)
         torch.testing.assert_close(coarse.float(), expected, rtol=0.1, atol=0.1)
 
-    def test_the_default_model(self):
+    def test_default_model(self):
         self.check()
 
-    def test_post_norm_and_an_untied_head(self):
+    def test_post_norm_and_untied_head(self):
         self.check("--norm-order", "post", "--no-tied", norm_order="post")
 
     def test_sinusoidal_positions_without_biases(self):
         self.check("--positions", "sinusoidal", "--no-bias")
 
-    def test_no_layers_at_all(self):
+    def test_no_layers(self):
         self.check(layers=0)
 
-    def test_every_option_runs_at_other_sizes_and_one_on_another_device(self):
+    def test_all_options_at_other_sizes(self):
         for flags in (
                 "--positions rotary --rotary-scaling yarn --rotary-factor 2 --rotary-original-max-seq-len 8 "
                 "--num-kv-heads 2 --norm rms --norm-order sandwich --activation swiglu --qk-norm rms "
@@ -144,13 +143,12 @@ class LoadInPython(unittest.TestCase):
                 model = torch.jit.load(io.BytesIO(archive))
                 tokens = torch.randint(len(vocabulary), (3, 16))
                 whole = model(tokens)
-                # Causal: a beginning gives what it gives in the whole.
+                # Causal: outputs of a prefix are equal to those of the whole.
                 for batch, length in ((3, 1), (1, 9), (2, 16)):
                     part = model(tokens[:batch, :length])
                     torch.testing.assert_close(part, whole[:batch, :length], rtol=1e-4, atol=1e-5)
                 self.assertFalse(torch.isnan(whole).any())
-                # Not those that hold a table of numbers, which the meta device cannot load, nor
-                # experts, which it cannot choose.
+                # The meta device cannot load constant tables and cannot route experts.
                 if "--positions relative" in flags:
                     on_meta = torch.jit.load(io.BytesIO(archive), map_location="meta")
                     self.assertEqual(on_meta(tokens.to("meta")).device.type, "meta")

@@ -13,7 +13,7 @@ constexpr int64_t kVocab = 11;
 constexpr int64_t kSourceVocab = 13;
 constexpr int64_t kContext = 16;
 
-/// `each_stack`, which has two of the activations, with the others; all with dropout.
+/// `each_stack` and the remaining activations, all with dropout.
 std::vector<NamedStack> all_stacks() {
   auto stacks = each_stack();
   const auto plain = stacks.front().config;
@@ -26,7 +26,7 @@ std::vector<NamedStack> all_stacks() {
   stacks.back().config.num_experts_per_tok = 1;
   for (auto& [name, config] : stacks) {
     config.dropout = 0.5;
-    // A second layer would only repeat the first, at twice the time to load, but for these.
+    // One layer is enough (and loads faster), except for features that connect layers.
     if (name != std::string_view("plain") && !config.value_residual) {
       config.num_layers = std::min<int64_t>(config.num_layers, 1);
     }
@@ -38,7 +38,7 @@ StackConfig stack_of(std::string_view name) {
   for (const auto& stack : all_stacks()) {
     if (stack.name == name) return stack.config;
   }
-  TORCH_CHECK_VALUE(false, "there is no stack '", name, "'");
+  TORCH_CHECK_VALUE(false, "unknown stack '", name, "'");
 }
 
 LanguageModel language_model(const StackConfig& stack, bool tie_embeddings = true) {
@@ -56,8 +56,8 @@ SequenceClassifier classifier(std::string_view stack, Pooling pooling = Pooling:
                                                      .stack = stack_of(stack)});
 }
 
-Seq2Seq translator(std::string_view stack, int64_t num_decoder_layers = -1,
-                   bool tie_embeddings = true) {
+Seq2Seq seq2seq(std::string_view stack, int64_t num_decoder_layers = -1,
+                bool tie_embeddings = true) {
   return Seq2Seq(Seq2SeqConfig{.source_vocab_size = kSourceVocab,
                                .target_vocab_size = kVocab,
                                .max_seq_len = kContext,
@@ -75,7 +75,7 @@ const auto kForwardThree = [](auto& model, const Tensors& in) {
 const auto kPacked = [](auto& model, const Tensors& in) {
   return model.forward(in.at(0), {.segments = in.at(1)});
 };
-const auto kPlaced = [](auto& model, const Tensors& in) {
+const auto kWithPositions = [](auto& model, const Tensors& in) {
   return model.forward(in.at(0), {.positions = in.at(1)});
 };
 
@@ -89,13 +89,16 @@ std::vector<ExportCase> language_model_cases() {
   }
   const std::vector<ExportCase> more{
       make_case(kName, "untied", language_model(stack_of("plain"), /*tied=*/false), {row}),
-      make_case(kName, "one_sequence", of("plain"), {tokens("tokens", kVocab, {kLength})}),
-      make_case(kName, "padded", of("plain"), {row, bools("valid")}, kPadded),
-      make_case(kName, "padded_all_together", of("all_together"), {row, bools("valid")}, kPadded),
-      make_case(kName, "padded_smeared_keys", of("smeared_keys"), {row, bools("valid")}, kPadded),
-      make_case(kName, "packed", of("plain"), {row, rising("documents")}, kPacked),
-      make_case(kName, "packed_rotary", of("rotary"), {row, rising("documents")}, kPacked),
-      make_case(kName, "placed_rotary", of("rotary"), {row, rising("positions")}, kPlaced),
+      make_case(kName, "unbatched", of("plain"), {tokens("tokens", kVocab, {kLength})}),
+      make_case(kName, "padded", of("plain"), {row, bools("key_mask")}, kPadded),
+      make_case(kName, "padded_all_together", of("all_together"), {row, bools("key_mask")},
+                kPadded),
+      make_case(kName, "padded_smeared_keys", of("smeared_keys"), {row, bools("key_mask")},
+                kPadded),
+      make_case(kName, "packed", of("plain"), {row, non_decreasing("documents")}, kPacked),
+      make_case(kName, "packed_rotary", of("rotary"), {row, non_decreasing("documents")}, kPacked),
+      make_case(kName, "rotary_with_positions", of("rotary"), {row, non_decreasing("positions")},
+                kWithPositions),
       cast(make_case(kName, "float64", of("plain"), {row}), torch::kDouble),
       cast(make_case(kName, "float64_all_together", of("all_together"), {row}), torch::kDouble),
       cast(make_case(kName, "bfloat16", of("plain"), {row}), torch::kBFloat16),
@@ -114,35 +117,36 @@ std::vector<ExportCase> classifier_cases() {
     const std::string name(to_string(pooling));
     cases.push_back(make_case(kName, name, classifier("plain", pooling), {row}));
     cases.push_back(make_case(kName, name + "_padded", classifier("plain", pooling),
-                              {row, bools("valid")}, kForwardTwo));
+                              {row, bools("key_mask")}, kForwardTwo));
   }
-  // Those that differ where nothing is causal.
-  for (const auto* stack : {"rotary", "alibi", "relative", "sliding_window", "attention_sinks",
-                            "smeared_keys", "value_residual", "experts", "all_together"}) {
-    cases.push_back(make_case(kName, stack, classifier(stack), {row, bools("valid")}, kForwardTwo));
+  // Options that behave differently without causal masking.
+  for (const auto* stack : {"rotary", "alibi", "relative", "sliding_window", "attention_sinks", "smeared_keys",
+                            "value_residual", "experts", "all_together"}) {
+    cases.push_back(
+        make_case(kName, stack, classifier(stack), {row, bools("key_mask")}, kForwardTwo));
   }
   return cases;
 }
 
-std::vector<ExportCase> translator_cases() {
+std::vector<ExportCase> seq2seq_cases() {
   constexpr auto* kName = "Seq2Seq";
   const auto source = tokens("source", kSourceVocab, {kBatch, kMemoryLength});
   const auto target = tokens("target", kVocab);
-  const auto valid = bools("source_key_mask", {kBatch, kMemoryLength});
+  const auto key_mask = bools("source_key_mask", {kBatch, kMemoryLength});
   std::vector<ExportCase> cases{
-      make_case(kName, "untied", translator("plain", -1, /*tied=*/false), {source, target},
+      make_case(kName, "untied", seq2seq("plain", -1, /*tied=*/false), {source, target},
                 kForwardTwo),
-      make_case(kName, "one_decoder_layer", translator("plain", 1), {source, target}, kForwardTwo),
-      make_case(kName, "padded", translator("plain"), {source, target, valid}, kForwardThree),
-      cast(make_case(kName, "float64", translator("plain"), {source, target}, kForwardTwo),
+      make_case(kName, "one_decoder_layer", seq2seq("plain", 1), {source, target}, kForwardTwo),
+      make_case(kName, "padded", seq2seq("plain"), {source, target, key_mask}, kForwardThree),
+      cast(make_case(kName, "float64", seq2seq("plain"), {source, target}, kForwardTwo),
            torch::kDouble),
-      cast(make_case(kName, "bfloat16", translator("plain"), {source, target}, kForwardTwo),
+      cast(make_case(kName, "bfloat16", seq2seq("plain"), {source, target}, kForwardTwo),
            torch::kBFloat16),
   };
   for (const auto* stack :
        {"plain", "no_layers", "sinusoidal", "rotary", "alibi", "relative", "grouped_query",
         "sliding_window", "post_norm", "as_in_llama", "all_together"}) {
-    cases.push_back(make_case(kName, stack, translator(stack), {source, target}, kForwardTwo));
+    cases.push_back(make_case(kName, stack, seq2seq(stack), {source, target}, kForwardTwo));
   }
   return cases;
 }
@@ -151,7 +155,7 @@ std::vector<ExportCase> translator_cases() {
 
 std::vector<ExportCase> model_cases() {
   std::vector<ExportCase> all;
-  for (auto& cases : {language_model_cases(), classifier_cases(), translator_cases()}) {
+  for (auto& cases : {language_model_cases(), classifier_cases(), seq2seq_cases()}) {
     all.insert(all.end(), cases.begin(), cases.end());
   }
   return all;

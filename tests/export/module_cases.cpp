@@ -33,7 +33,7 @@ CaseInput memory(int64_t width = kWidth) {
   return reals("memory", {kBatch, kMemoryLength, width});
 }
 
-/// What both kinds of attention can be asked.
+/// Calls that SelfAttention and MultiheadAttention share.
 template <typename Holder, typename Options>
 std::vector<ExportCase> calls_of(const char* name, const Options& options) {
   const auto attention = [&] { return Holder(options); };
@@ -46,23 +46,23 @@ std::vector<ExportCase> calls_of(const char* name, const Options& options) {
   const std::vector<int64_t> square{kLength, kLength};
   return {
       make_case(name, "plain", attention(), {rows()}, call([](auto&) { return Args{}; })),
-      make_case(name, "one_sequence", attention(), {reals("x", {kLength, kWidth})},
+      make_case(name, "unbatched", attention(), {reals("x", {kLength, kWidth})},
                 call([](auto&) { return Args{}; })),
       make_case(name, "causal", attention(), {rows()},
                 call([](auto&) { return Args{.causal = true}; })),
-      make_case(name, "window", attention(), {rows()},
+      make_case(name, "sliding_window_args", attention(), {rows()},
                 call([](auto&) { return Args{.causal = true, .sliding_window = 3}; })),
-      make_case(name, "padded", attention(), {rows(), bools("valid")},
+      make_case(name, "padded", attention(), {rows(), bools("key_mask")},
                 call([](auto& in) { return Args{.key_mask = in.at(1)}; })),
-      make_case(name, "packed", attention(), {rows(), rising("documents")},
+      make_case(name, "packed", attention(), {rows(), non_decreasing("documents")},
                 call([](auto& in) { return Args{.segments = in.at(1), .causal = true}; })),
-      make_case(name, "placed", attention(), {rows(), rising("positions")},
+      make_case(name, "positions", attention(), {rows(), non_decreasing("positions")},
                 call([](auto& in) { return Args{.positions = in.at(1), .causal = true}; })),
       make_case(name, "bool_mask", attention(), {rows(), bools("mask", square)},
                 call([](auto& in) { return Args{.mask = in.at(1)}; })),
       make_case(name, "float_mask", attention(), {rows(), reals("mask", square)},
                 call([](auto& in) { return Args{.mask = in.at(1), .causal = true}; })),
-      make_case(name, "weights", attention(), {rows(), bools("valid")},
+      make_case(name, "weights", attention(), {rows(), bools("key_mask")},
                 [](auto& module, const Tensors& in) {
                   const auto [output, weights] =
                       module.forward(in.at(0), {.key_mask = in.at(1), .need_weights = true});
@@ -79,7 +79,7 @@ std::vector<ExportCase> self_attention_cases() {
   };
   using Options = SelfAttentionOptions;
   auto cases = calls_of<SelfAttention>(kName, Options(kWidth));
-  cases.push_back(with("other_widths", Options(kWidth).qk_dim(8).v_dim(4)));
+  cases.push_back(with("qk_dim_and_v_dim", Options(kWidth).qk_dim(8).v_dim(4)));
   cases.push_back(with("no_bias", Options(kWidth).bias(false)));
   cases.push_back(with("unscaled", Options(kWidth).scale(ScoreScale::none)));
   cases.push_back(
@@ -94,33 +94,34 @@ std::vector<ExportCase> multihead_attention_cases() {
   auto cases = calls_of<MultiheadAttention>(kName, options);
   const auto with = [&](const char* option, const Options& any) {
     cases.push_back(
-        make_case(kName, option, MultiheadAttention(any), {rows(), bools("valid")},
+        make_case(kName, option, MultiheadAttention(any), {rows(), bools("key_mask")},
                   [](auto& module, const Tensors& in) {
                     return module.forward(in.at(0), {.key_mask = in.at(1), .causal = true}).output;
                   }));
   };
-  const auto adding = [&](const char* option, const AttentionHookFactory& part) {
-    with(option, Options(options).add(part));
+  const auto with_hook = [&](const char* option, const AttentionHookFactory& hook) {
+    with(option, Options(options).add(hook));
   };
   with("grouped_query", Options(options).num_kv_heads(2));
   with("multi_query", Options(options).num_kv_heads(1));
   with("wide_heads", Options(options).head_dim(kWidth));
   with("no_bias", Options(options).bias(false));
   with("scale", Options(options).scale(0.3));
-  adding("rotary", rotary());
-  adding("rotary_partial_interleaved", rotary({.rotary_dim = 2, .interleaved = true}));
-  adding("alibi", alibi());
-  adding("relative_bias", relative_bias());
-  adding("relative_bias_one_way", relative_bias({.num_buckets = 8, .bidirectional = false}));
-  adding("sliding_window", sliding_window(3));
-  adding("soft_cap", soft_cap(2.0));
-  adding("query_key_norm_rms", qk_norm());
-  adding("query_key_norm_layer", qk_norm(layer_norm()));
-  adding("query_key_norm_l2", qk_norm(l2_norm()));
-  adding("output_gate", output_gate());
-  adding("output_gate_of_elements", output_gate(GateWidth::element));
-  adding("attention_sinks", attention_sinks());
-  adding("smeared_keys", smeared_keys());
+  with_hook("rotary", rotary());
+  with_hook("rotary_partial_interleaved", rotary({.rotary_dim = 2, .interleaved = true}));
+  with_hook("alibi", alibi());
+  with_hook("relative_bias", relative_bias());
+  with_hook("relative_bias_unidirectional",
+            relative_bias({.num_buckets = 8, .bidirectional = false}));
+  with_hook("sliding_window", sliding_window(3));
+  with_hook("soft_cap", soft_cap(2.0));
+  with_hook("qk_norm_rms", qk_norm());
+  with_hook("qk_norm_layer", qk_norm(layer_norm()));
+  with_hook("qk_norm_l2", qk_norm(l2_norm()));
+  with_hook("output_gate", output_gate());
+  with_hook("output_gate_elementwise", output_gate(GateWidth::element));
+  with_hook("attention_sinks", attention_sinks());
+  with_hook("smeared_keys", smeared_keys());
   cases.push_back(make_case(kName, "average_weights", MultiheadAttention(options), {rows()},
                             [](auto& module, const Tensors& in) {
                               const auto [output, weights] = module.forward(
@@ -132,7 +133,7 @@ std::vector<ExportCase> multihead_attention_cases() {
   };
   cases.push_back(
       make_case(kName, "cross", MultiheadAttention(options), {rows(), memory()}, cross));
-  cases.push_back(make_case(kName, "cross_other_width",
+  cases.push_back(make_case(kName, "cross_kdim_vdim",
                             MultiheadAttention(Options(options).kdim(6).vdim(6)),
                             {rows(), memory(6)}, cross));
   cases.push_back(
@@ -152,7 +153,7 @@ std::vector<ExportCase> block_cases() {
     change(options);
     return make_case(kName, option, TransformerBlock(options), {rows()}, kCausal);
   };
-  const auto scaled = [&](const char* option, const ModuleFactory& scale) {
+  const auto with_scale = [&](const char* option, const ModuleFactory& scale) {
     return with(option, [&](auto& options) { options.residual().scale(scale); });
   };
   std::vector<ExportCase> cases{
@@ -160,10 +161,10 @@ std::vector<ExportCase> block_cases() {
       with("no_norm_bias",
            [](auto& options) { options.residual().norm(layer_norm(1e-5, /*bias=*/false)); }),
       with("experts", [](auto& options) { options.experts(ExpertsOptions(4)); }),
-      scaled("layer_scale", layer_scale()),
-      scaled("rezero", rezero()),
-      scaled("constant_scale", constant_scale(0.5)),
-      make_case(kName, "padded", TransformerBlock(kWidth, kHeads), {rows(), bools("valid")},
+      with_scale("layer_scale", layer_scale()),
+      with_scale("rezero", rezero()),
+      with_scale("constant_scale", constant_scale(0.5)),
+      make_case(kName, "padded", TransformerBlock(kWidth, kHeads), {rows(), bools("key_mask")},
                 kPadded),
   };
   for (const auto order :
@@ -178,7 +179,7 @@ std::vector<ExportCase> stack_cases() {
   const TransformerEncoderOptions encoder({kWidth, kHeads}, 2);
   const TransformerDecoderOptions decoder({kWidth, kHeads}, 2);
   const auto memory_key_mask = bools("memory_key_mask", {kBatch, kMemoryLength});
-  const auto looking = [](auto& module, const Tensors& in) {
+  const auto forward = [](auto& module, const Tensors& in) {
     return module.forward(in.at(0), in.at(1), {.causal = true}, {.key_mask = in.at(2)});
   };
   DecoderBlockOptions other_width(kWidth, kHeads);
@@ -187,15 +188,15 @@ std::vector<ExportCase> stack_cases() {
       make_case("TransformerEncoder", "plain", TransformerEncoder(encoder), {rows()}),
       make_case("TransformerEncoder", "causal", TransformerEncoder(encoder), {rows()}, kCausal),
       make_case("TransformerEncoder", "padded", TransformerEncoder(encoder),
-                {rows(), bools("valid")}, kPadded),
+                {rows(), bools("key_mask")}, kPadded),
       make_case("TransformerEncoder", "no_final_norm",
                 TransformerEncoder(TransformerEncoderOptions(encoder).final_norm(false)), {rows()}),
       make_case("DecoderBlock", "plain", DecoderBlock(kWidth, kHeads),
-                {rows(), memory(), memory_key_mask}, looking),
-      make_case("DecoderBlock", "other_width", DecoderBlock(other_width),
-                {rows(), memory(6), memory_key_mask}, looking),
+                {rows(), memory(), memory_key_mask}, forward),
+      make_case("DecoderBlock", "cross_kdim_vdim", DecoderBlock(other_width),
+                {rows(), memory(6), memory_key_mask}, forward),
       make_case("TransformerDecoder", "plain", TransformerDecoder(decoder),
-                {rows(), memory(), memory_key_mask}, looking),
+                {rows(), memory(), memory_key_mask}, forward),
       make_case("EncoderDecoder", "plain", EncoderDecoder(EncoderDecoderOptions(encoder, decoder)),
                 {memory(), rows(), memory_key_mask},
                 [](auto& module, const Tensors& in) {
@@ -222,10 +223,11 @@ std::vector<ExportCase> position_wise_cases() {
       make_case("ReZero", "plain", ReZero(), {rows()}),
       make_case("ConstantScale", "plain", ConstantScale(0.5), {rows()}),
       make_case("StochasticDepth", "plain", StochasticDepth(0.5), {rows()}),
-      make_case("SinusoidalPositions", "plain", SinusoidalPositions(kWidth), {rising("positions")}),
+      make_case("SinusoidalPositions", "plain", SinusoidalPositions(kWidth),
+                {non_decreasing("positions")}),
       experts("plain", ExpertsOptions(4)),
-      experts("one_each", ExpertsOptions(4).num_experts_per_tok(1)),
-      experts("not_normalized", ExpertsOptions(4).num_experts_per_tok(3).normalize(false)),
+      experts("top_1", ExpertsOptions(4).num_experts_per_tok(1)),
+      experts("top_3_not_normalized", ExpertsOptions(4).num_experts_per_tok(3).normalize(false)),
       make_case("FeedForward", "no_bias",
                 FeedForward(FeedForwardOptions(kWidth).bias(false).dropout(0.5)), {rows()}),
       cast(make_case("FeedForward", "float64", FeedForward(FeedForwardOptions(kWidth)), {rows()}),
@@ -244,8 +246,8 @@ std::vector<ExportCase> position_wise_cases() {
                               {tokens("tokens", 11)}));
     if (name == "none") continue;
     cases.push_back(make_case(
-        "TokenEmbedding", std::string(name) + "_placed", TokenEmbedding(options),
-        {tokens("tokens", 11), rising("positions")},
+        "TokenEmbedding", std::string(name) + "_with_positions", TokenEmbedding(options),
+        {tokens("tokens", 11), non_decreasing("positions")},
         [](auto& module, const Tensors& in) { return module.forward(in.at(0), in.at(1)); }));
   }
   return cases;

@@ -1,8 +1,8 @@
-"""The ONNX file of each export case in Python: checked by onnx, run by onnxruntime and compared with
-what the module gave in C++, at shapes that it was not traced at.
+"""Checks the ONNX file of each export case with onnx, runs it with onnxruntime and compares it with the
+module's outputs in C++ at other shapes.
 
-Run by CTest with EXPORT_CASES set to the folder that export_cases wrote, by a Python that has torch,
-onnx and onnxruntime; otherwise it exits with 77, which CTest reports as skipped.
+CTest sets EXPORT_CASES to the output folder of export_cases. Exits with 77 (skipped) if Python has no
+torch, onnx or onnxruntime.
 """
 
 import sys
@@ -20,7 +20,8 @@ except ImportError:
 
 
 def in_float32(model):
-    """The model with float32 in place of bfloat16, which onnxruntime computes little of on a CPU."""
+    """Returns the model with bfloat16 replaced by float32, since onnxruntime supports few bfloat16
+    operators on the CPU."""
     narrow, wide = onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT
     graph = model.graph
     for value in [*graph.input, *graph.output, *graph.value_info]:
@@ -43,12 +44,12 @@ def as_numpy(tensor):
 
 
 def dimensions(value):
-    """What may vary: {dimension: its name}."""
+    """Returns {dimension: name} of the dynamic dimensions."""
     return {str(i): size.dim_param for i, size in enumerate(value.type.tensor_type.shape.dim)
             if size.dim_param}
 
 
-# All that tensors of an exported file may have.
+# All types of tensors in exported files.
 TYPES = ["float", "double", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8",
          "bool"]
 
@@ -59,7 +60,7 @@ class Onnx(unittest.TestCase):
             with self.subTest(case.name):
                 check(case, onnx.load(case.path("onnx")))
 
-    def test_gives_the_numbers_of_the_module(self):
+    def test_outputs(self):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 3
@@ -71,7 +72,7 @@ class Onnx(unittest.TestCase):
             if is_narrow:
                 not_compared.append(case.name)
                 model = in_float32(model)
-            # Its erf is in float32.
+            # onnxruntime computes erf in float32.
             tolerance = max(case.tolerance, 1e-6)
             session = onnxruntime.InferenceSession(model.SerializeToString(), options,
                                                    providers=["CPUExecutionProvider"])
@@ -86,10 +87,10 @@ class Onnx(unittest.TestCase):
                     assert_equal_outputs(self, found, expected, tolerance)
 
         self.for_each(check)
-        print("numbers not compared, since onnxruntime has no bfloat16 on a CPU (run with float32 in its "
-              f"place, which rounds otherwise): {', '.join(not_compared)}")
+        print("outputs not compared, since onnxruntime lacks bfloat16 on the CPU (run in float32): "
+              f"{', '.join(not_compared)}")
 
-    def test_passes_the_checker(self):
+    def test_onnx_checker(self):
         def check(case, model):
             onnx.checker.check_model(model, full_check=True)
             assert_small(self, case, "onnx", len(model.graph.node) + len(model.graph.initializer))
@@ -97,25 +98,25 @@ class Onnx(unittest.TestCase):
 
         self.for_each(check)
 
-    def test_casts_what_no_node_takes(self):
-        """The exporter's table of types allows no more than the operators of opset 18 do, and has
-        an entry for each whose types are narrower than the exporter's."""
-        kinds = {node.op_type for case in cases("onnx")
+    def test_types_of_nodes(self):
+        """The exporter's table of supported types is a subset of opset 18's, and has an entry for each
+        operator that does not support all types."""
+        op_types = {node.op_type for case in cases("onnx")
                  for node in onnx.load(case.path("onnx")).graph.node}
         table = types_of_onnx_nodes()
-        self.assertEqual(set(table) - kinds, set(), "no case has these nodes")
-        for kind in sorted(kinds):
-            schema = onnx.defs.get_schema(kind, 18)
+        self.assertEqual(set(table) - op_types, set(), "no case uses these operators")
+        for op_type in sorted(op_types):
+            schema = onnx.defs.get_schema(op_type, 18)
             if not schema.inputs:
                 continue
-            # A condition comes before what Where computes with.
-            of = schema.inputs[1 if kind == "Where" else 0].type_str
+            # The first input of Where is the condition.
+            of = schema.inputs[1 if op_type == "Where" else 0].type_str
             allowed = {text for constraint in schema.type_constraints
                        if constraint.type_param_str == of for text in constraint.allowed_type_strs}
-            taken = {f"tensor({name})" for name in table.get(kind, TYPES)}
-            self.assertEqual(taken - allowed, set(), kind)
+            supported = {f"tensor({name})" for name in table.get(op_type, TYPES)}
+            self.assertEqual(supported - allowed, set(), op_type)
 
-    def test_names_inputs_and_what_may_vary(self):
+    def test_names_of_inputs_outputs_and_dynamic_dimensions(self):
         def check(case, model):
             found = {given.name: dimensions(given) for given in model.graph.input}
             wanted = {given["name"]: {dimension: size[0]
@@ -127,13 +128,13 @@ class Onnx(unittest.TestCase):
 
         self.for_each(check)
 
-    def test_keeps_names_and_tied_weights(self):
+    def test_names_and_tied_weights(self):
         def check(case, model):
             state = set(case.parameters) | set(case.buffers)
             found = {weight.name for weight in model.graph.initializer}
-            # One of each group of tied ones; besides, numbers that the module computed.
-            again = {name for names in case.tied for name in names[1:]}
-            used = set(case.parameters) - again - set(case.unused)
+            # One of each group of tied weights; others are lifted constants.
+            duplicates = {name for names in case.tied for name in names[1:]}
+            used = set(case.parameters) - duplicates - set(case.unused)
             self.assertEqual(found & set(case.parameters) - set(case.unused), used)
             others = [name for name in found - state if not name.startswith("lifted_tensor_")]
             self.assertEqual(others, [])

@@ -44,13 +44,13 @@ ExportReport export_model(LanguageModel& model, const std::filesystem::path& pat
       {torch::randint(11, {2, 5}, torch::kLong)}, path, options);
 }
 
-/// The only input is (B, T); both may differ.
-const ExportOptions kOtherSizes{.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}};
+/// Options for one input (B, T), both dynamic.
+const ExportOptions kDynamicBatchAndLength{.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}};
 
 /// Exports a function as a module without parameters.
 void export_function(const std::function<Outputs(const torch::Tensor&)>& function,
                      const std::filesystem::path& path,
-                     const ExportOptions& options = kOtherSizes) {
+                     const ExportOptions& options = kDynamicBatchAndLength) {
   struct Empty : torch::nn::Module {};
   Empty module;
   export_onnx(
@@ -58,14 +58,14 @@ void export_function(const std::function<Outputs(const torch::Tensor&)>& functio
       path, options);
 }
 
-struct NoRuleForItsOperatorsImpl : torch::nn::Module {
-  // Not inlined, since no debugging information says then what a function was.
+struct CallsUnsupportedOperatorsImpl : torch::nn::Module {
+  // Not inlined: without debug information, the name of an inlined function is lost.
   [[gnu::noinline]] torch::Tensor forward(const torch::Tensor& x) {
     const auto one = torch::digamma(x);
     return one + torch::erfinv(x);
   }
 };
-TORCH_MODULE(NoRuleForItsOperators);
+TORCH_MODULE(CallsUnsupportedOperators);
 
 struct PooledConvolutionImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) {
@@ -79,13 +79,13 @@ struct PooledConvolutionImpl : torch::nn::Module {
 };
 TORCH_MODULE(PooledConvolution);
 
-TEST(Onnx, ProvesTheTraceAtOtherShapes) {
+TEST(Onnx, VerifiesTheTraceAtOtherShapes) {
   const TemporaryDirectory directory;
   auto model = model_of_two_layers(/*tied=*/true);
   const auto report = export_model(model, directory / "model.onnx");
-  EXPECT_LE(report.max_difference, 1e-5);
+  EXPECT_LE(report.max_abs_diff, 1e-5);
   EXPECT_THAT(
-      report.checked_shapes,
+      report.verified_shapes,
       ElementsAre(ElementsAre(2, 5), ElementsAre(1, 1), ElementsAre(3, 7), ElementsAre(4, 8),
                   ElementsAre(5, 6), ElementsAre(102, 5), ElementsAre(2, 12)));
 }
@@ -102,7 +102,7 @@ TEST(Onnx, NamesInputsOutputsAndParameters) {
   EXPECT_THAT(read_bytes(directory / "model.onnx"), AllOf(HasSubstr("batch"), HasSubstr("length")));
 }
 
-TEST(Onnx, StoresATiedWeightOnce) {
+TEST(Onnx, StoresTiedWeightsOnce) {
   const TemporaryDirectory directory;
   auto model = model_of_two_layers(/*tied=*/true);
   export_model(model, directory / "model.onnx");
@@ -120,14 +120,14 @@ TEST(Onnx, StoresATiedWeightOnce) {
   EXPECT_THAT(read_onnx(directory / "tied.onnx").initializers, ElementsAre("one"));
 }
 
-TEST(Onnx, ExtraFilesAreMetadata) {
+TEST(Onnx, StoresExtraFilesAsMetadata) {
   const TemporaryDirectory directory;
   auto model = model_of_two_layers(/*tied=*/true);
   export_model(model, directory / "model.onnx");
   EXPECT_EQ(read_onnx(directory / "model.onnx").metadata, kTokens.extra_files);
 }
 
-TEST(Onnx, ExportsInEvalModeAndGivesTheModesBack) {
+TEST(Onnx, ExportsInEvalModeAndRestoresTrainingMode) {
   const TemporaryDirectory directory;
   auto model = model_of_two_layers(/*tied=*/true);
   model->train();
@@ -137,7 +137,7 @@ TEST(Onnx, ExportsInEvalModeAndGivesTheModesBack) {
   EXPECT_FALSE(model->decoder->blocks[0]->is_training());
 }
 
-TEST(Onnx, TwoExportsAreTheSameBytes) {
+TEST(Onnx, IsDeterministic) {
   const TemporaryDirectory directory;
   auto model = model_of_two_layers(/*tied=*/true);
   export_model(model, directory / "one");
@@ -145,15 +145,15 @@ TEST(Onnx, TwoExportsAreTheSameBytes) {
   EXPECT_EQ(read_bytes(directory / "one"), read_bytes(directory / "other"));
 }
 
-TEST(Onnx, TakesSizesThatFitNoExpression) {
+TEST(Onnx, AcceptsUnknownDimensions) {
   const TemporaryDirectory directory;
-  // As long as there are places that are not zero.
+  // nonzero() has a data-dependent size.
   const auto chosen = [](const torch::Tensor& x) { return x.nonzero().sum() + x.sum(); };
   export_function(chosen, directory / "chosen.onnx");
   EXPECT_THAT(read_onnx(directory / "chosen.onnx").operators, testing::Contains("NonZero"));
 }
 
-TEST(Onnx, TakesSizesBehindStridesAndPools) {
+TEST(Onnx, AcceptsSizesAfterStridesAndPools) {
   const TemporaryDirectory directory;
   PooledConvolution net;
   export_onnx(net, torch::randn({2, 2, 20}), directory / "net.onnx",
@@ -165,7 +165,7 @@ TEST(Onnx, TakesSizesBehindStridesAndPools) {
                                             "norm.running_mean", "norm.running_var"));
 }
 
-TEST(Onnx, GivesSeveralOutputsAndInputsAsOutputs) {
+TEST(Onnx, ExportsSeveralOutputsAndInputsAsOutputs) {
   const TemporaryDirectory directory;
   const auto several = [](const torch::Tensor& x) {
     const auto doubled = x * 2;
@@ -178,10 +178,11 @@ TEST(Onnx, GivesSeveralOutputsAndInputsAsOutputs) {
       [&] {
         export_function(several, directory / "m", {.output_names = {"a", "b", "c", "d"}});
       },
-      throws<c10::ValueError>("output_names (4) must not be more than the outputs (3)"));
+      throws<c10::ValueError>(
+          "output_names (4) must not have more elements than the module has outputs (3)"));
 }
 
-TEST(Onnx, GivesAnInputOrAWeightAlone) {
+TEST(Onnx, ExportsAnInputOrAWeightAsOutput) {
   const TemporaryDirectory directory;
   export_function([](const torch::Tensor& x) { return x; }, directory / "input.onnx");
   const auto input = read_onnx(directory / "input.onnx");
@@ -191,35 +192,35 @@ TEST(Onnx, GivesAnInputOrAWeightAlone) {
   torch::nn::Linear layer(4, 3);
   export_onnx(
       *layer, [&](const auto&) { return layer->weight; }, {torch::randn({2, 4})},
-      directory / "weight.onnx", kOtherSizes);
+      directory / "weight.onnx", kDynamicBatchAndLength);
   const auto weight = read_onnx(directory / "weight.onnx");
   EXPECT_THAT(weight.operators, ElementsAre("Identity"));
   EXPECT_THAT(weight.inputs, ElementsAre("input0"));
   EXPECT_THAT(weight.initializers, ElementsAre("weight"));
 }
 
-TEST(Onnx, RefusesAModuleWithoutOutputs) {
+TEST(Onnx, RejectsAModuleWithoutOutputs) {
   const TemporaryDirectory directory;
   EXPECT_THAT(
       [&] {
         export_function([](const torch::Tensor&) { return std::vector<torch::Tensor>(); },
                         directory / "m");
       },
-      throws<c10::ValueError>("an ONNX file needs an output, forward returns none"));
-  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
+      throws<c10::ValueError>("forward must return at least one output, found 0"));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
 }
 
-TEST(Onnx, NamesTheNodeAndTheTypeThatDoNotFit) {
+TEST(Onnx, ErrorNamesTheOperatorAndTheUnsupportedType) {
   const TemporaryDirectory directory;
   const auto pools = [](const torch::Tensor& x) {
     return torch::max_pool2d(x.unsqueeze(0).to(torch::kLong), 1);
   };
   EXPECT_THAT([&] { export_function(pools, directory / "m"); },
-              throws<std::runtime_error>(
-                  "aten::max_pool2d cannot be exported to ONNX: MaxPool of ONNX takes no int64"));
+              throws<std::runtime_error>("aten::max_pool2d cannot be exported to ONNX: the ONNX "
+                                         "operator MaxPool does not support int64"));
 }
 
-TEST(Onnx, WritesThroughViewsWhatIsChangedInPlace) {
+TEST(Onnx, PropagatesMutationsThroughViews) {
   const TemporaryDirectory directory;
   export_function(
       [](const torch::Tensor& x) {
@@ -239,38 +240,39 @@ TEST(Onnx, WritesThroughViewsWhatIsChangedInPlace) {
             },
             directory / "m");
       },
-      throws<std::runtime_error>("reads memory that aten::add_ has changed"));
+      throws<std::runtime_error>("read of memory that aten::add_ mutated"));
 }
 
-TEST(Onnx, RefusesChangesOfWhatIsAViewAtSomeSizesAndACopyAtOthers) {
+TEST(Onnx, RejectsMutationsOfViewsThatAreCopiesAtOtherSizes) {
   const TemporaryDirectory directory;
-  const auto refuses = [&](const std::function<torch::Tensor(const torch::Tensor&)>& function) {
-    EXPECT_THAT([&] { export_function(function, directory / "m"); },
-                throws<std::runtime_error>("it reads memory that aten::add_ has changed"));
-  };
-  refuses([](const torch::Tensor& x) {
-    const auto turned = (x * 1).transpose(0, 1);
-    turned.reshape({-1}).add_(1.0);  // a view if there is one row
-    return turned;
+  const auto expect_error =
+      [&](const std::function<torch::Tensor(const torch::Tensor&)>& function) {
+        EXPECT_THAT([&] { export_function(function, directory / "m"); },
+                    throws<std::runtime_error>("a read of memory that aten::add_ mutated"));
+      };
+  expect_error([](const torch::Tensor& x) {
+    const auto transposed = (x * 1).transpose(0, 1);
+    transposed.reshape({-1}).add_(1.0);  // a view only if there is one row
+    return transposed;
   });
-  refuses([](const torch::Tensor& x) {
-    const auto turned = (x * 1).transpose(0, 1);
-    turned.contiguous().add_(1.0);
-    return turned;
+  expect_error([](const torch::Tensor& x) {
+    const auto transposed = (x * 1).transpose(0, 1);
+    transposed.contiguous().add_(1.0);
+    return transposed;
   });
-  refuses([](const torch::Tensor& x) {
-    const auto turned = (x * 1).transpose(0, 1);
-    const auto flat = turned.flatten();
-    turned.add_(1.0);
+  expect_error([](const torch::Tensor& x) {
+    const auto transposed = (x * 1).transpose(0, 1);
+    const auto flat = transposed.flatten();
+    transposed.add_(1.0);
     return flat;
   });
-  refuses([](const torch::Tensor& x) {
+  expect_error([](const torch::Tensor& x) {
     const auto image = torch::stack({x, x}).unsqueeze(0);
     const auto other = image.contiguous(torch::MemoryFormat::ChannelsLast);
     image.add_(1.0);
     return other;
   });
-  refuses([](const torch::Tensor& x) {
+  expect_error([](const torch::Tensor& x) {
     const auto y = x * 1;
     const auto flat = y.view({-1});
     torch::broadcast_tensors({y, x})[0].add_(1.0);
@@ -278,7 +280,7 @@ TEST(Onnx, RefusesChangesOfWhatIsAViewAtSomeSizesAndACopyAtOthers) {
   });
 }
 
-TEST(Onnx, NamesInputsOfTypesThatItLacks) {
+TEST(Onnx, ErrorNamesInputsOfUnsupportedTypes) {
   const TemporaryDirectory directory;
   torch::nn::Linear module(1, 1);
   const auto same = [](const std::vector<torch::Tensor>& in) { return in[0] * 1; };
@@ -286,58 +288,59 @@ TEST(Onnx, NamesInputsOfTypesThatItLacks) {
       [&] {
         export_onnx(*module, same, {torch::zeros({2}, torch::kComplexFloat)}, directory / "m", {});
       },
-      throws<std::runtime_error>("the input input0 cannot be exported to ONNX: its type complex64 "
+      throws<std::runtime_error>("the input input0 cannot be exported to ONNX: dtype complex64 "
                                  "is not supported"));
 }
 
-TEST(Onnx, NamesAllOperatorsWithoutARule) {
+TEST(Onnx, ErrorNamesAllUnsupportedOperators) {
   const TemporaryDirectory directory;
   EXPECT_THAT(
       [&] {
-        export_onnx(NoRuleForItsOperators(), torch::rand({2, 4}), directory / "m", kOtherSizes);
+        export_onnx(CallsUnsupportedOperators(), torch::rand({2, 4}), directory / "m",
+                    kDynamicBatchAndLength);
       },
       ThrowsMessage<std::runtime_error>(
-          AllOf(HasSubstr("aten::digamma has no rule for ONNX, called by "),
-                HasSubstr("NoRuleForItsOperatorsImpl::forward"),
-                HasSubstr("; aten::erfinv has no rule for ONNX"))));
-  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
+          AllOf(HasSubstr("aten::digamma is not supported by the ONNX exporter, called from "),
+                HasSubstr("CallsUnsupportedOperatorsImpl::forward"),
+                HasSubstr("; aten::erfinv is not supported by the ONNX exporter"))));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
 }
 
-TEST(Onnx, NamesTheOperatorThatARuleRefuses) {
+TEST(Onnx, ErrorNamesTheOperatorWithAnUnsupportedArgument) {
   const TemporaryDirectory directory;
   const auto rounds = [](const torch::Tensor& x) { return x.round(2); };
-  EXPECT_THAT(
-      [&] { export_function(rounds, directory / "m"); },
-      throws<std::runtime_error>("aten::round cannot be exported to ONNX: it rounds to decimals"));
+  EXPECT_THAT([&] { export_function(rounds, directory / "m"); },
+              throws<std::runtime_error>(
+                  "aten::round cannot be exported to ONNX: decimals must be 0, found 2"));
 }
 
-TEST(Onnx, RefusesAForwardThatFreezesASize) {
+TEST(Onnx, RejectsSpecializedDimensions) {
   const TemporaryDirectory directory;
-  const auto freezes = [](const torch::Tensor& x) {
+  const auto specializes = [](const torch::Tensor& x) {
     return x.cumsum(-1) / static_cast<double>(x.size(-1));
   };
-  EXPECT_THAT([&] { export_function(freezes, directory / "m"); },
-              throws<std::runtime_error>("a size was frozen: aten::div is called with 4"));
-  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
+  EXPECT_THAT([&] { export_function(specializes, directory / "m"); },
+              throws<std::runtime_error>("a size was specialized: aten::div is called with 4"));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
 }
 
-TEST(Onnx, RefusesNamesThatMeanTwoThings) {
+TEST(Onnx, RejectsDuplicateNames) {
   const TemporaryDirectory directory;
   const auto same = [](const torch::Tensor& x) { return x * 2; };
   EXPECT_THAT([&] { export_function(same, directory / "m", {.output_names = {"input0"}}); },
-              throws<c10::ValueError>("the name 'input0' is that of an input and of an output"));
+              throws<c10::ValueError>("must be unique, found 'input0' as input and output"));
 }
 
-TEST(Onnx, RefusesParametersOfTheModuleItselfThatAreCalledByANumber) {
+TEST(Onnx, RejectsNumbersAsParameterNames) {
   const TemporaryDirectory directory;
   torch::nn::Module module;
   const auto weight = module.register_parameter("1", torch::ones({}));
   const auto scale = [&](const auto& inputs) { return inputs.at(0) * weight; };
   EXPECT_THAT(
       [&] {
-        export_onnx(module, scale, {torch::randn({2, 4})}, directory / "m", kOtherSizes);
+        export_onnx(module, scale, {torch::randn({2, 4})}, directory / "m", kDynamicBatchAndLength);
       },
-      throws<c10::ValueError>("the name of an initializer must be no number, found '1'"));
+      throws<c10::ValueError>("the name of an initializer must not be a number, found '1'"));
 }
 
 }  // namespace

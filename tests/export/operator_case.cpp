@@ -13,7 +13,7 @@ void OperatorTable::add(const char* name, Outputs (*run)(const Tensors&)) {
                     .formats = {"onnx"}});
 }
 
-CaseInput numbers() {
+CaseInput floats() {
   return reals("x", {kBatch, kLength, 6});
 }
 
@@ -23,7 +23,7 @@ CaseInput fractions() {
           }};
 }
 
-CaseInput whole_numbers() {
+CaseInput integers() {
   return {"x", {kBatch, kLength}, [](const std::vector<int64_t>& sizes) {
             return torch::randint(-9, 10, sizes);
           }};
@@ -31,9 +31,9 @@ CaseInput whole_numbers() {
 
 std::vector<ExportCase> operator_cases() {
   return joined({function_operators(), arithmetic_operators(), comparison_operators(),
-                 reduction_operators(), product_operators(), shape_operators(), part_operators(),
-                 creation_operators(), indexing_operators(), memory_operators(), layer_operators(),
-                 type_operators(), unusual_operators()});
+                 reduction_operators(), product_operators(), shape_operators(), slice_operators(),
+                 creation_operators(), indexing_operators(), mutation_operators(),
+                 layer_operators(), type_operators(), special_value_operators()});
 }
 
 }  // namespace attend

@@ -8,25 +8,25 @@
 
 namespace attend {
 
-/// Collects cases of single operators, for ONNX alone: the other formats hold any operator as it
-/// is.
+/// Collects cases of single operators, for ONNX only; the other formats store ATen operators as
+/// they are.
 ///
 ///     OperatorTable with(reals("x", {kBatch, kLength, 6}));
 ///     with("squared", [](T x) { return x.square(); });
 class OperatorTable {
  public:
-  /// Floating point inputs are of `dtype`. `suffix` ends all names.
+  /// `dtype` is the dtype of float inputs; `suffix` is appended to all names.
   explicit OperatorTable(CaseInput input, std::string suffix = {},
                          torch::Dtype dtype = torch::kFloat)
       : input_(std::move(input)), suffix_(std::move(suffix)), dtype_(dtype) {}
 
-  /// `run` captures nothing: hundreds of objects to keep and destroy would compile for a minute.
+  /// `run` must be stateless: hundreds of std::function objects would take a minute to compile.
   template <typename Run>
   void operator()(const char* name, Run /*run*/) {
     add(name, [](const Tensors& in) -> Outputs { return Run{}(in.at(0)); });
   }
 
-  /// Gives what was collected.
+  /// Returns the collected cases.
   std::vector<ExportCase> take() { return std::move(cases_); }
 
  private:
@@ -38,14 +38,14 @@ class OperatorTable {
   std::vector<ExportCase> cases_;
 };
 
-// What most operators are tried with.
+// Inputs of most operator cases.
 
-/// x: (B, T, 6) of normal numbers.
-CaseInput numbers();
-/// x: (B, T, 6) between 0 and 1, neither of which occurs.
+/// x: (B, T, 6), normally distributed.
+CaseInput floats();
+/// x: (B, T, 6) in (0, 1).
 CaseInput fractions();
-/// x: (B, T) of -9 .. 9.
-CaseInput whole_numbers();
+/// x: (B, T), integers in -9 .. 9.
+CaseInput integers();
 
 std::vector<ExportCase> function_operators();
 std::vector<ExportCase> arithmetic_operators();
@@ -53,12 +53,12 @@ std::vector<ExportCase> comparison_operators();
 std::vector<ExportCase> reduction_operators();
 std::vector<ExportCase> product_operators();
 std::vector<ExportCase> shape_operators();
-std::vector<ExportCase> part_operators();
+std::vector<ExportCase> slice_operators();
 std::vector<ExportCase> creation_operators();
 std::vector<ExportCase> indexing_operators();
-std::vector<ExportCase> memory_operators();
+std::vector<ExportCase> mutation_operators();
 std::vector<ExportCase> layer_operators();
 std::vector<ExportCase> type_operators();
-std::vector<ExportCase> unusual_operators();
+std::vector<ExportCase> special_value_operators();
 
 }  // namespace attend

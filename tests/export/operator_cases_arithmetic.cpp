@@ -7,103 +7,103 @@ namespace {
 
 using T = torch::Tensor;
 
-/// Another tensor of the same shape and type, of which nothing is zero.
+/// A tensor of the same shape and dtype without zeros.
 T other(const T& x) {
   const auto flipped = x.flip({-1});
   return torch::where(flipped.abs() > 0.1, flipped, 2);
 }
 
 std::vector<ExportCase> sums_and_products() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("add", [](T x) { return x + other(x); });
-  with("add_number", [](T x) { return x + 1.5; });
+  with("add_scalar", [](T x) { return x + 1.5; });
   with("add_times_alpha", [](T x) { return torch::add(x, other(x), 2); });
-  with("add_number_times_alpha", [](T x) { return torch::add(x, 3, 0.5); });
+  with("add_scalar_times_alpha", [](T x) { return torch::add(x, 3, 0.5); });
   with("sub", [](T x) { return x - other(x); });
-  with("sub_number", [](T x) { return x - 1; });
+  with("sub_scalar", [](T x) { return x - 1; });
   with("sub_times_alpha", [](T x) { return torch::sub(x, other(x), 2); });
-  with("sub_from_number", [](T x) { return torch::rsub(x, 2); });
-  with("sub_from_number_times_alpha", [](T x) { return torch::rsub(x, 2, 3); });
+  with("sub_from_scalar", [](T x) { return torch::rsub(x, 2); });
+  with("sub_from_scalar_times_alpha", [](T x) { return torch::rsub(x, 2, 3); });
   with("sub_from_tensor", [](T x) { return torch::rsub(x, other(x), 3); });
   with("mul", [](T x) { return x * other(x); });
-  with("mul_number", [](T x) { return x * 2.5; });
+  with("mul_scalar", [](T x) { return x * 2.5; });
   with("addcmul", [](T x) { return torch::addcmul(x, x, other(x)); });
   with("addcmul_times_value", [](T x) { return torch::addcmul(x, x, other(x), 2); });
   with("addcdiv", [](T x) { return torch::addcdiv(x, x, x.abs() + 1, 0.5); });
   with("lerp", [](T x) { return torch::lerp(x, other(x), 0.3); });
   with("lerp_by_tensor", [](T x) { return torch::lerp(x, other(x), x); });
-  with("of_a_row", [](T x) { return x + x.select(1, 0).unsqueeze(1); });
-  with("of_a_number_in_a_tensor", [](T x) { return x * torch::tensor(3); });
-  with("of_mixed_types",
+  with("broadcast_row", [](T x) { return x + x.select(1, 0).unsqueeze(1); });
+  with("zero_dim_tensor", [](T x) { return x * torch::tensor(3); });
+  with("mixed_types",
        [](T x) { return x * x.to(torch::kInt) + (x.to(torch::kHalf) > 0) + x.to(torch::kDouble); });
   return with.take();
 }
 
-/// With numbers of both signs; rounded or not, and what is left over.
+/// Division, floor division and remainders of both signs.
 void add_divisions(OperatorTable& with) {
   with("div", [](T x) { return x / other(x); });
-  with("div_number", [](T x) { return x / 4; });
+  with("div_scalar", [](T x) { return x / 4; });
   with("div_floor", [](T x) { return torch::div(x, other(x), "floor"); });
-  with("div_floor_number", [](T x) { return torch::div(x, -4, "floor"); });
+  with("div_floor_scalar", [](T x) { return torch::div(x, -4, "floor"); });
   with("div_trunc", [](T x) { return torch::div(x, other(x), "trunc"); });
-  with("div_trunc_number", [](T x) { return torch::div(x, -4, "trunc"); });
+  with("div_trunc_scalar", [](T x) { return torch::div(x, -4, "trunc"); });
   with("floor_divide", [](T x) { return torch::floor_divide(x, other(x)); });
-  with("floor_divide_number", [](T x) { return torch::floor_divide(x, -4); });
+  with("floor_divide_scalar", [](T x) { return torch::floor_divide(x, -4); });
   with("remainder", [](T x) { return x.remainder(other(x)); });
-  with("remainder_number", [](T x) { return x.remainder(3); });
-  with("remainder_negative_number", [](T x) { return x.remainder(-3); });
-  with("remainder_of_number", [](T x) { return torch::remainder(7, other(x)); });
+  with("remainder_scalar", [](T x) { return x.remainder(3); });
+  with("remainder_negative_scalar", [](T x) { return x.remainder(-3); });
+  with("remainder_of_scalar", [](T x) { return torch::remainder(7, other(x)); });
   with("fmod", [](T x) { return x.fmod(other(x)); });
-  with("fmod_number", [](T x) { return x.fmod(3); });
-  with("fmod_negative_number", [](T x) { return x.fmod(-3); });
+  with("fmod_scalar", [](T x) { return x.fmod(3); });
+  with("fmod_negative_scalar", [](T x) { return x.fmod(-3); });
 }
 
 void add_powers(OperatorTable& with) {
   with("pow_2", [](T x) { return x.pow(2); });
   with("pow_3", [](T x) { return x.pow(3); });
-  with("pow_of_number", [](T x) { return torch::pow(2, x.abs()); });
+  with("pow_of_scalar", [](T x) { return torch::pow(2, x.abs()); });
   with("pow_tensor", [](T x) { return x.abs().pow(x.abs() / 3); });
 }
 
 std::vector<ExportCase> arithmetic_of_numbers() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   add_divisions(with);
   add_powers(with);
   with("maximum", [](T x) { return torch::maximum(x, other(x)); });
   with("minimum", [](T x) { return torch::minimum(x, other(x)); });
-  with("max_of_two", [](T x) { return torch::max(x, other(x)); });
-  with("min_of_two", [](T x) { return torch::min(x, other(x)); });
+  with("max_other", [](T x) { return torch::max(x, other(x)); });
+  with("min_other", [](T x) { return torch::min(x, other(x)); });
   with("clamp", [](T x) { return x.clamp(-1, 1); });
   with("clamp_by_tensors", [](T x) { return x.clamp(other(x) - 1, other(x) + 1); });
-  with("clamp_least_alone", [](T x) { return x.clamp(0); });
+  with("clamp_min_only", [](T x) { return x.clamp(0); });
   with("clamp_min", [](T x) { return x.clamp_min(0); });
   with("clamp_min_tensor", [](T x) { return x.clamp_min(other(x)); });
   with("clamp_max", [](T x) { return x.clamp_max(0); });
   with("clamp_max_tensor", [](T x) { return x.clamp_max(other(x)); });
   with("div_part", [](T x) { return x / 0.7; });
-  with("div_of_number", [](T x) { return 1 / x; });
+  with("div_of_scalar", [](T x) { return 1 / x; });
   with("remainder_part", [](T x) { return x.remainder(-0.7); });
   with("pow_root", [](T x) { return x.abs().pow(-0.5); });
   return with.take();
 }
 
 std::vector<ExportCase> arithmetic_in_float64() {
-  OperatorTable with(numbers(), "_in_float64", torch::kDouble);
+  OperatorTable with(floats(), "_in_float64", torch::kDouble);
   add_divisions(with);
   add_powers(with);
   return with.take();
 }
 
-std::vector<ExportCase> arithmetic_of_whole_numbers() {
-  OperatorTable with(whole_numbers(), "_of_whole_numbers");
+std::vector<ExportCase> arithmetic_of_integers() {
+  OperatorTable with(integers(), "_of_integers");
   add_divisions(with);
   add_powers(with);
   with("maximum", [](T x) { return torch::maximum(x, other(x)); });
   with("clamp", [](T x) { return x.clamp(-1, 1); });
   with("add", [](T x) { return x + other(x); });
-  with("add_number", [](T x) { return x + 1; });
-  with("add_real", [](T x) { return x + 0.5; });
-  with("sub_from_number", [](T x) { return torch::rsub(x, 1); });
+  with("add_scalar", [](T x) { return x + 1; });
+  with("add_float", [](T x) { return x + 0.5; });
+  with("sub_from_scalar", [](T x) { return torch::rsub(x, 1); });
   with("mul", [](T x) { return x * x; });
   with("remainder_of_16_bits", [](T x) { return x.to(torch::kShort).remainder(3); });
   with("add_8_bits", [](T x) { return x.to(torch::kChar) + 1; });
@@ -113,11 +113,11 @@ std::vector<ExportCase> arithmetic_of_whole_numbers() {
 }
 
 std::vector<ExportCase> arithmetic_of_bools() {
-  OperatorTable with(numbers(), "_of_bools");
+  OperatorTable with(floats(), "_of_bools");
   with("add", [](T x) { return (x > 0) + (x < 1); });
   with("mul", [](T x) { return (x > 0) * (x < 1); });
   with("maximum", [](T x) { return torch::maximum(x > 0, x < -1); });
-  with("sub_from_reals", [](T x) { return x - (x > 0).to(torch::kLong); });
+  with("rsub_float", [](T x) { return x - (x > 0).to(torch::kLong); });
   return with.take();
 }
 
@@ -125,7 +125,7 @@ std::vector<ExportCase> arithmetic_of_bools() {
 
 std::vector<ExportCase> arithmetic_operators() {
   return joined({sums_and_products(), arithmetic_of_numbers(), arithmetic_in_float64(),
-                 arithmetic_of_whole_numbers(), arithmetic_of_bools()});
+                 arithmetic_of_integers(), arithmetic_of_bools()});
 }
 
 }  // namespace attend

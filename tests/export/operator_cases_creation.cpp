@@ -7,15 +7,15 @@ namespace {
 
 using T = torch::Tensor;
 
-/// What depends on the input's shape, or on nothing.
+/// Tensors that depend on the input's shape only, or are constant.
 std::vector<ExportCase> filled() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("ones_like", [](T x) { return torch::ones_like(x); });
   with("zeros_like", [](T x) { return torch::zeros_like(x, torch::kLong); });
   with("full_like", [](T x) { return torch::full_like(x, 2.5); });
   with("zeros", [](T x) { return torch::cat({x, torch::zeros({1, 1, 6}).expand_as(x)}, 1); });
   with("ones", [](T x) { return x + torch::ones({6}); });
-  with("ones_alone", [](T) { return torch::ones({3}); });
+  with("ones_only", [](T) { return torch::ones({3}); });
   with("full", [](T x) { return x + torch::full({6}, 2.5); });
   with("new_zeros", [](T x) { return torch::cat({x, x.new_zeros({1}).expand_as(x)}, 1); });
   with("new_ones", [](T x) { return x + x.new_ones({6}); });
@@ -30,13 +30,13 @@ std::vector<ExportCase> filled() {
 }
 
 std::vector<ExportCase> ranges() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("arange", [](T x) { return x + torch::arange(6); });
-  with("arange_from", [](T x) { return x + torch::arange(2, 8); });
-  with("arange_with_step", [](T x) { return x + torch::arange(0, 3, 0.5); });
+  with("arange_start", [](T x) { return x + torch::arange(2, 8); });
+  with("arange_step", [](T x) { return x + torch::arange(0, 3, 0.5); });
   with("linspace", [](T x) { return x * torch::linspace(0, 1, 6); });
   with("eye", [](T x) { return x.matmul(torch::eye(6)); });
-  with("eye_with_columns", [](T x) { return x.matmul(torch::eye(6, 4)); });
+  with("eye_columns", [](T x) { return x.matmul(torch::eye(6, 4)); });
   return with.take();
 }
 

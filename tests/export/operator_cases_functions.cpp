@@ -8,9 +8,9 @@ namespace {
 namespace F = torch::nn::functional;
 using T = torch::Tensor;
 
-/// Of any number.
+/// Functions of any float.
 std::vector<ExportCase> functions() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("exp", [](T x) { return x.exp(); });
   with("exp2", [](T x) { return x.exp2(); });
   with("expm1", [](T x) { return x.expm1(); });
@@ -34,7 +34,7 @@ std::vector<ExportCase> functions() {
   return with.take();
 }
 
-/// Of numbers between 0 and 1.
+/// Functions of floats in (0, 1).
 std::vector<ExportCase> functions_of_fractions() {
   OperatorTable with(fractions());
   with("log", [](T x) { return x.log(); });
@@ -54,11 +54,11 @@ std::vector<ExportCase> functions_of_fractions() {
 }
 
 std::vector<ExportCase> rounding() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("floor", [](T x) { return x.floor(); });
   with("ceil", [](T x) { return x.ceil(); });
   with("round", [](T x) { return x.round(); });
-  with("round_to_no_decimals", [](T x) { return x.round(0); });
+  with("round_decimals_0", [](T x) { return x.round(0); });
   with("round_halves", [](T x) { return (x * 4).trunc().div(2).round(); });
   with("trunc", [](T x) { return x.trunc(); });
   with("frac", [](T x) { return x.frac(); });
@@ -66,7 +66,7 @@ std::vector<ExportCase> rounding() {
 }
 
 std::vector<ExportCase> activations() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("relu", [](T x) { return x.relu(); });
   with("relu6", [](T x) { return F::relu6(x * 5); });
   with("silu", [](T x) { return F::silu(x); });
@@ -75,7 +75,7 @@ std::vector<ExportCase> activations() {
   with("softplus", [](T x) { return F::softplus(x); });
   with("softplus_above_threshold",
        [](T x) { return F::softplus(x, F::SoftplusFuncOptions().beta(2).threshold(1)); });
-  with("softplus_of_large", [](T x) {
+  with("softplus_large", [](T x) {
     return F::softplus(x.clamp(-4, 4) * 20, F::SoftplusFuncOptions().threshold(1000));
   });
   with("log_sigmoid", [](T x) { return F::logsigmoid(x * 50); });
@@ -95,7 +95,7 @@ std::vector<ExportCase> activations() {
   with("softmax", [](T x) { return x.softmax(-1); });
   with("softmax_over_length", [](T x) { return x.softmax(1); });
   with("softmax_as_float64", [](T x) { return x.softmax(-1, torch::kDouble); });
-  with("softmax_of_large", [](T x) { return (x * 1000).softmax(-1); });
+  with("softmax_large", [](T x) { return (x * 1000).softmax(-1); });
   with("softmin", [](T x) { return F::softmin(x, F::SoftminFuncOptions(1)); });
   with("log_softmax", [](T x) { return x.log_softmax(-1); });
   with("softmax_kernel", [](T x) { return torch::_softmax(x, -1, false); });
@@ -103,9 +103,9 @@ std::vector<ExportCase> activations() {
   return with.take();
 }
 
-/// In eval mode they change nothing.
+/// Identity in eval mode.
 std::vector<ExportCase> dropouts() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("dropout", [](T x) { return torch::dropout(x, 0.5, false); });
   with("feature_dropout", [](T x) { return torch::feature_dropout(x, 0.5, false); });
   with("alpha_dropout", [](T x) { return torch::alpha_dropout(x, 0.5, false); });
@@ -113,9 +113,9 @@ std::vector<ExportCase> dropouts() {
   return with.take();
 }
 
-/// What is computed with them is of the type that LibTorch gives.
-std::vector<ExportCase> functions_of_whole_numbers() {
-  OperatorTable with(whole_numbers(), "_of_whole_numbers");
+/// Functions of integers, which have LibTorch's result dtype.
+std::vector<ExportCase> functions_of_integers() {
+  OperatorTable with(integers(), "_of_integers");
   with("exp", [](T x) { return x.exp(); });
   with("sqrt", [](T x) { return x.abs().sqrt(); });
   with("log1p", [](T x) { return x.abs().log1p(); });
@@ -132,9 +132,9 @@ std::vector<ExportCase> functions_of_whole_numbers() {
   return with.take();
 }
 
-/// Narrower functions in onnxruntime than in LibTorch would be seen here.
+/// Fails if onnxruntime computes in a narrower type than LibTorch.
 std::vector<ExportCase> functions_in_float64() {
-  OperatorTable with(numbers(), "_in_float64", torch::kDouble);
+  OperatorTable with(floats(), "_in_float64", torch::kDouble);
   with("exp", [](T x) { return x.exp(); });
   with("tanh", [](T x) { return x.tanh(); });
   with("sigmoid", [](T x) { return x.sigmoid(); });
@@ -150,7 +150,7 @@ std::vector<ExportCase> functions_in_float64() {
 
 std::vector<ExportCase> function_operators() {
   return joined({functions(), functions_of_fractions(), rounding(), activations(), dropouts(),
-                 functions_of_whole_numbers(), functions_in_float64()});
+                 functions_of_integers(), functions_in_float64()});
 }
 
 }  // namespace attend

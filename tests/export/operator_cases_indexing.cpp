@@ -11,19 +11,19 @@ using torch::indexing::Ellipsis;
 using torch::indexing::None;
 using torch::indexing::Slice;
 
-T places(std::vector<int64_t> values) {
+T indices_of(std::vector<int64_t> values) {
   return torch::tensor(values, torch::kLong);
 }
 
-/// The order of each row.
+/// Permutation that sorts each row.
 T order(const T& x) {
   return x.argsort(int64_t{-1});
 }
 
 std::vector<ExportCase> ordered() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("topk", [](T x) { return x.topk(3, -1); });
-  with("topk_least", [](T x) { return x.topk(2, -1, /*largest=*/false); });
+  with("topk_smallest", [](T x) { return x.topk(2, -1, /*largest=*/false); });
   with("sort", [](T x) { return x.sort(int64_t{-1}); });
   with("sort_length", [](T x) { return x.sort(int64_t{1}, /*descending=*/true); });
   with("sort_stable", [](T x) { return x.sort(std::optional<bool>(true), -1, true); });
@@ -41,26 +41,33 @@ std::vector<ExportCase> ordered() {
 }
 
 std::vector<ExportCase> gathered() {
-  OperatorTable with(numbers());
-  with("index_select", [](T x) { return x.index_select(-1, places({0, 2, 0})); });
+  OperatorTable with(floats());
+  with("index_select", [](T x) { return x.index_select(-1, indices_of({0, 2, 0})); });
   with("gather", [](T x) { return x.gather(-1, order(x)); });
-  with("gather_fewer", [](T x) { return x.gather(-1, order(x).slice(-1, 0, 2).slice(1, 0, 1)); });
+  with("gather_smaller_index",
+       [](T x) { return x.gather(-1, order(x).slice(-1, 0, 2).slice(1, 0, 1)); });
   with("take_along_dim", [](T x) { return torch::take_along_dim(x, x.argmax(-1, true), -1); });
   with("take_along_dim_broadcast", [](T x) {
-    return torch::take_along_dim(x, places({4, 0}).view({1, 1, 2}), -1);
+    return torch::take_along_dim(x, indices_of({4, 0}).view({1, 1, 2}), -1);
   });
-  with("take_along_all", [](T x) { return torch::take_along_dim(x, places({4, 0, 4})); });
+  with("take_along_flattened", [](T x) { return torch::take_along_dim(x, indices_of({4, 0, 4})); });
   with("embedding", [](T x) {
-    return torch::embedding(x.sum({0, 1}).view({3, 2}), places({2, 0}));
+    return torch::embedding(x.sum({0, 1}).view({3, 2}), indices_of({2, 0}));
   });
-  with("index", [](T x) { return x.index({places({0, 0})}); });
-  with("index_length", [](T x) { return x.index({Slice(), places({0, 0})}); });
+  with("index", [](T x) { return x.index({indices_of({0, 0})}); });
+  with("index_length", [](T x) { return x.index({Slice(), indices_of({0, 0})}); });
   with("index_matrix", [](T x) {
-    return x.index({Slice(), Slice(), places({0, 1, 2, 5}).view({2, 2})});
+    return x.index({Slice(), Slice(), indices_of({0, 1, 2, 5}).view({2, 2})});
   });
-  with("index_pair", [](T x) { return x.index({Slice(), places({0, 0}), places({1, 4})}); });
-  with("index_pair_apart", [](T x) { return x.index({places({0, 0}), Slice(), places({1, 4})}); });
-  with("index_pair_broadcast", [](T x) { return x.index({Slice(), places({0}), places({1, 4})}); });
+  with("index_pair", [](T x) {
+    return x.index({Slice(), indices_of({0, 0}), indices_of({1, 4})});
+  });
+  with("index_pair_not_adjacent", [](T x) {
+    return x.index({indices_of({0, 0}), Slice(), indices_of({1, 4})});
+  });
+  with("index_pair_broadcast", [](T x) {
+    return x.index({Slice(), indices_of({0}), indices_of({1, 4})});
+  });
   with("index_mask", [](T x) { return x.index({x > 0}); });
   with("index_mask_of_rows", [](T x) { return x.index({x.sum(-1) > 0}); });
   with("index_ellipsis", [](T x) { return x.index({Ellipsis, 3}); });
@@ -69,23 +76,24 @@ std::vector<ExportCase> gathered() {
 }
 
 std::vector<ExportCase> scattered() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("scatter", [](T x) { return torch::zeros_like(x).scatter(-1, order(x), x); });
-  with("scatter_fewer",
+  with("scatter_smaller_index",
        [](T x) { return torch::zeros_like(x).scatter(-1, order(x).slice(-1, 0, 3), x); });
-  with("scatter_number", [](T x) { return x.scatter(-1, x.argmax(-1, true), 1.5); });
-  with("scatter_adding", [](T x) { return x.scatter(-1, order(x) % 3, x, "add"); });
-  with("scatter_multiplying", [](T x) { return x.scatter(-1, order(x) % 3, x, "multiply"); });
-  with("scatter_adding_number", [](T x) { return x.scatter(-1, x.argmax(-1, true), 2.0, "add"); });
+  with("scatter_scalar", [](T x) { return x.scatter(-1, x.argmax(-1, true), 1.5); });
+  with("scatter_reduce_add", [](T x) { return x.scatter(-1, order(x) % 3, x, "add"); });
+  with("scatter_reduce_multiply", [](T x) { return x.scatter(-1, order(x) % 3, x, "multiply"); });
+  with("scatter_reduce_add_scalar",
+       [](T x) { return x.scatter(-1, x.argmax(-1, true), 2.0, "add"); });
   with("scatter_add", [](T x) { return torch::zeros_like(x).scatter_add(-1, order(x) % 3, x); });
-  with("index_add", [](T x) { return x.index_add(-1, places({0, 0, 3}), x.slice(-1, 0, 3)); });
+  with("index_add", [](T x) { return x.index_add(-1, indices_of({0, 0, 3}), x.slice(-1, 0, 3)); });
   with("index_add_times_alpha", [](T x) {
-    return x.index_add(-1, places({0, 0, 3}), x.slice(-1, 0, 3), 2);
+    return x.index_add(-1, indices_of({0, 0, 3}), x.slice(-1, 0, 3), 2);
   });
-  with("index_copy", [](T x) { return x.index_copy(-1, places({1, 3}), x.slice(-1, 0, 2)); });
-  with("index_fill", [](T x) { return x.index_fill(-1, places({1, 3}), 7); });
+  with("index_copy", [](T x) { return x.index_copy(-1, indices_of({1, 3}), x.slice(-1, 0, 2)); });
+  with("index_fill", [](T x) { return x.index_fill(-1, indices_of({1, 3}), 7); });
   with("index_fill_tensor", [](T x) {
-    return x.index_fill(-1, places({1, 3}), torch::tensor(7.0));
+    return x.index_fill(-1, indices_of({1, 3}), torch::tensor(7.0));
   });
   with("select_scatter", [](T x) { return x.select_scatter(x.select(1, 0) + 1, 1, -1); });
   with("slice_scatter", [](T x) { return x.slice_scatter(x.slice(-1, 0, 3) + 1, -1, 0, 6, 2); });
@@ -94,23 +102,24 @@ std::vector<ExportCase> scattered() {
 }
 
 std::vector<ExportCase> put() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   static constexpr auto put = [](const T& x, const c10::List<std::optional<T>>& at, const T& values,
                                  bool accumulate = false) {
     return torch::index_put(x, at, values, accumulate);
   };
   using At = c10::List<std::optional<T>>;
-  with("index_put", [](T x) { return put(x, At({places({0})}), torch::ones({6})); });
+  with("index_put", [](T x) { return put(x, At({indices_of({0})}), torch::ones({6})); });
   with("index_put_mask", [](T x) { return put(x, At({x > 0}), torch::tensor(2.0)); });
   with("index_put_pair", [](T x) {
-    return put(x, At({std::nullopt, places({0, 0}), places({1, 4})}), torch::tensor({1.0, 2.0}));
+    return put(x, At({std::nullopt, indices_of({0, 0}), indices_of({1, 4})}),
+               torch::tensor({1.0, 2.0}));
   });
-  with("index_put_pair_apart", [](T x) {
-    return put(x, At({places({0, 0}), std::nullopt, places({1, 4})}), torch::tensor(2.0));
+  with("index_put_pair_not_adjacent", [](T x) {
+    return put(x, At({indices_of({0, 0}), std::nullopt, indices_of({1, 4})}), torch::tensor(2.0));
   });
-  with("index_put_adding", [](T x) {
-    return put(x, At({std::nullopt, places({0, 0}), places({1, 1})}), torch::tensor({1.0, 2.0}),
-               true);
+  with("index_put_accumulate", [](T x) {
+    return put(x, At({std::nullopt, indices_of({0, 0}), indices_of({1, 1})}),
+               torch::tensor({1.0, 2.0}), true);
   });
   return with.take();
 }

@@ -8,7 +8,7 @@ namespace {
 namespace F = torch::nn::functional;
 using T = torch::Tensor;
 
-// Of 2 channels.
+// Inputs with 2 channels.
 CaseInput signals() {
   return reals("signals", {kBatch, 2, kLength});
 }
@@ -19,7 +19,7 @@ CaseInput volumes() {
   return reals("volumes", {kBatch, 2, 3, 4, 4});
 }
 
-/// Numbers of a shape, none like another.
+/// Distinct floats of a shape.
 T weights(torch::IntArrayRef shape) {
   return torch::linspace(-1, 1, c10::multiply_integers(shape)).view(shape);
 }
@@ -31,7 +31,7 @@ std::vector<ExportCase> convolutions_of_signals() {
   with("conv1d_strided", [](T x) {
     return torch::conv1d(x, weights({4, 2, 3}), {}, /*stride=*/2, /*padding=*/1);
   });
-  with("conv1d_of_groups", [](T x) {
+  with("conv1d_groups", [](T x) {
     return torch::conv1d(x, weights({4, 1, 3}), {}, 1, /*padding=*/2, /*dilation=*/2, 2);
   });
   with("conv1d_same", [](T x) { return torch::conv1d(x, weights({4, 2, 3}), {}, 1, "same"); });
@@ -41,7 +41,7 @@ std::vector<ExportCase> convolutions_of_signals() {
   with("conv1d_valid", [](T x) {
     return torch::conv1d(x, weights({4, 2, 1}), weights({4}), 2, "valid");
   });
-  with("conv1d_without_batch", [](T x) {
+  with("conv1d_unbatched", [](T x) {
     return torch::conv1d(x.sum(0), weights({4, 2, 3}), {}, 1, 1);
   });
   with("conv_transpose1d", [](T x) {
@@ -75,15 +75,15 @@ std::vector<ExportCase> convolutions() {
 }
 
 std::vector<ExportCase> pools_of_numbers() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("max_pool1d", [](T x) { return torch::max_pool1d(x, 2); });
   with("max_pool1d_dilated", [](T x) { return torch::max_pool1d(x, 2, 1, 1, /*dilation=*/2); });
-  with("max_pool1d_rounding_up", [](T x) { return torch::max_pool1d(x, 4, 3, 0, 1, true); });
+  with("max_pool1d_ceil_mode", [](T x) { return torch::max_pool1d(x, 4, 3, 0, 1, true); });
   with("avg_pool1d", [](T x) { return torch::avg_pool1d(x, 3, 2, 1); });
-  with("avg_pool1d_without_padding",
+  with("avg_pool1d_exclude_pad",
        [](T x) { return torch::avg_pool1d(x, 3, 2, 1, false, /*count_include_pad=*/false); });
-  with("avg_pool1d_rounding_up", [](T x) { return torch::avg_pool1d(x, 4, 3, 0, true); });
-  with("avg_pool1d_without_batch", [](T x) { return torch::avg_pool1d(x.sum(0), 2); });
+  with("avg_pool1d_ceil_mode", [](T x) { return torch::avg_pool1d(x, 4, 3, 0, true); });
+  with("avg_pool1d_unbatched", [](T x) { return torch::avg_pool1d(x.sum(0), 2); });
   with("adaptive_avg_pool1d", [](T x) { return torch::adaptive_avg_pool1d(x, 4); });
   with("adaptive_avg_pool1d_to_one", [](T x) { return torch::adaptive_avg_pool1d(x.mT(), 1); });
   with("adaptive_max_pool1d", [](T x) { return std::get<0>(torch::adaptive_max_pool1d(x, 4)); });
@@ -108,10 +108,10 @@ std::vector<ExportCase> pools() {
   return joined({with.take(), with_volume.take()});
 }
 
-/// To given sizes, by factors, and as the functional interface calls them: both.
+/// Resizing to sizes, by scale factors, and with both, as the functional interface does.
 std::vector<ExportCase> resized() {
   using Factors = at::ArrayRef<double>;
-  OperatorTable with_row(numbers());
+  OperatorTable with_row(floats());
   with_row("upsample_nearest1d", [](T x) { return torch::upsample_nearest1d(x, {13}); });
   with_row("upsample_nearest1d_by",
            [](T x) { return torch::upsample_nearest1d(x, {}, Factors({2.0})); });
@@ -120,15 +120,15 @@ std::vector<ExportCase> resized() {
            [](T x) { return torch::upsample_linear1d(x, {}, false, Factors({1.4})); });
   OperatorTable with(images());
   with("upsample_nearest2d", [](T x) { return torch::upsample_nearest2d(x, {7, 9}); });
-  with("upsample_nearest2d_by", [](T x) {
+  with("upsample_nearest2d_scale_factor", [](T x) {
     return torch::upsample_nearest2d(x, {}, Factors({2.0, 3.0}));
   });
   with("upsample_bilinear2d", [](T x) { return torch::upsample_bilinear2d(x, {7, 9}, true); });
-  with("upsample_bilinear2d_by", [](T x) {
+  with("upsample_bilinear2d_scale_factor", [](T x) {
     return torch::upsample_bilinear2d(x, {}, false, Factors({2.0, 1.5}));
   });
   with("upsample_bicubic2d", [](T x) { return torch::upsample_bicubic2d(x, {7, 9}, false); });
-  with("upsample_bicubic2d_by", [](T x) {
+  with("upsample_bicubic2d_scale_factor", [](T x) {
     return torch::upsample_bicubic2d(x, {}, false, Factors({2.0, 1.5}));
   });
   with("interpolate", [](T x) {
@@ -155,14 +155,14 @@ std::vector<ExportCase> normalized() {
   OperatorTable with(images());
   static constexpr auto positive = [] { return weights({2}).abs() + 0.5; };
   with("layer_norm", [](T x) { return torch::layer_norm(x, {4}); });
-  with("layer_norm_of_two", [](T x) {
+  with("layer_norm_two_dims", [](T x) {
     return torch::layer_norm(x, {5, 4}, weights({5, 4}), weights({5, 4}), 0.1);
   });
-  with("layer_norm_of_weight", [](T x) { return torch::layer_norm(x, {4}, weights({4})); });
+  with("layer_norm_weight", [](T x) { return torch::layer_norm(x, {4}, weights({4})); });
   with("rms_norm", [](T x) { return torch::rms_norm(x, {4}); });
-  with("rms_norm_of_weight", [](T x) { return torch::rms_norm(x, {5, 4}, weights({5, 4}), 0.1); });
+  with("rms_norm_weight", [](T x) { return torch::rms_norm(x, {5, 4}, weights({5, 4}), 0.1); });
   with("group_norm", [](T x) { return torch::group_norm(x, 2); });
-  with("group_norm_of_weight",
+  with("group_norm_weight",
        [](T x) { return torch::group_norm(x, 1, weights({2}), weights({2})); });
   with("instance_norm", [](T x) {
     return torch::instance_norm(x, weights({2}), {}, {}, {}, true, 0.1, 1e-5, false);
@@ -174,13 +174,13 @@ std::vector<ExportCase> normalized() {
     return torch::batch_norm(x, {}, weights({2}), weights({2}), positive(), false, 0.1, 1e-5,
                              false);
   });
-  with("batch_norm_of_this_batch",
+  with("batch_norm_batch_stats",
        [](T x) { return torch::batch_norm(x, weights({2}), {}, {}, {}, true, 0.1, 1e-5, false); });
-  with("prelu_of_channels", [](T x) { return torch::prelu(x, weights({2})); });
+  with("prelu_channels", [](T x) { return torch::prelu(x, weights({2})); });
   return with.take();
 }
 
-/// What a recurrent layer is called with: from width 6 to width 3.
+/// Arguments of a recurrent layer, input width 6, hidden width 3.
 struct Recurrent {
   int64_t gates;
   int64_t layers = 1;
@@ -205,7 +205,7 @@ struct Recurrent {
 };
 
 std::vector<ExportCase> recurrent() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   static constexpr auto lstm = [](const Recurrent& of, const T& x) {
     return torch::lstm(x, {of.state(x, 0), of.state(x, 3)}, of.params(), of.has_biases,
                        of.num_layers, 0.0, false, of.directions == 2, /*batch_first=*/true);
@@ -215,11 +215,12 @@ std::vector<ExportCase> recurrent() {
                       of.directions == 2, /*batch_first=*/true);
   };
   with("lstm", [](T x) { return lstm({.gates = 4}, x); });
-  with("lstm_both_ways",
+  with("lstm_bidirectional",
        [](T x) { return lstm({.gates = 4, .num_layers = 2, .directions = 2}, x); });
   with("gru", [](T x) { return gru({.gates = 3}, x); });
-  with("gru_both_ways", [](T x) { return gru({.gates = 3, .num_layers = 2, .directions = 2}, x); });
-  with("gru_without_bias", [](T x) { return gru({.gates = 3, .has_biases = false}, x); });
+  with("gru_bidirectional",
+       [](T x) { return gru({.gates = 3, .num_layers = 2, .directions = 2}, x); });
+  with("gru_no_bias", [](T x) { return gru({.gates = 3, .has_biases = false}, x); });
   with("rnn", [](T x) {
     const Recurrent of{.gates = 1};
     return torch::rnn_tanh(x.transpose(0, 1), of.state(x, 0), of.params(), true, 1, 0.0, false,

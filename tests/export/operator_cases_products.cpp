@@ -7,11 +7,11 @@ namespace {
 
 using T = torch::Tensor;
 
-/// The rows of all batches, (B*T, 6).
+/// x as (B*T, 6).
 T rows(const T& x) {
   return x.flatten(0, 1);
 }
-/// Of the features, (6): no sums, of whose products so much cancels that rounding shows.
+/// Means of the features, (6). Sums would amplify rounding errors by cancellation.
 T means(const T& x) {
   return x.mean({0, 1});
 }
@@ -21,7 +21,7 @@ T matrix(const T& x) {
 }
 
 std::vector<ExportCase> products() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("matmul", [](T x) { return x.matmul(x.mT()); });
   with("matmul_vector", [](T x) { return x.matmul(means(x)); });
   with("matmul_vectors", [](T x) { return means(x).matmul(means(x)); });
@@ -31,38 +31,38 @@ std::vector<ExportCase> products() {
   with("mv", [](T x) { return rows(x).mv(means(x)); });
   with("dot", [](T x) { return means(x).dot(means(x)); });
   with("inner", [](T x) { return torch::inner(x, means(x)); });
-  with("inner_of_matrices", [](T x) { return torch::inner(x, matrix(x)); });
+  with("inner_matrices", [](T x) { return torch::inner(x, matrix(x)); });
   with("outer", [](T x) { return torch::outer(means(x), x.flatten()); });
   with("addmm", [](T x) { return torch::addmm(means(x), rows(x), matrix(x)); });
   with("addmm_scaled", [](T x) { return torch::addmm(means(x), rows(x), matrix(x), 0.5, 2); });
-  with("addmm_without_self",
+  with("addmm_beta_0",
        [](T x) { return torch::addmm(means(x) / 0, rows(x), matrix(x), /*beta=*/0); });
   with("addmv", [](T x) { return torch::addmv(x.sum(-1).flatten(), rows(x), means(x), 2, 0.5); });
   with("baddbmm", [](T x) { return torch::baddbmm(x.bmm(x.mT()), x, x.mT(), 1, 0.5); });
   with("einsum", [](T x) { return torch::einsum("bif,bjf->bij", {x, x}); });
-  with("einsum_of_three", [](T x) {
+  with("einsum_three_operands", [](T x) {
     return torch::einsum("bif, fg, bjg -> bij", {x, matrix(x), x});
   });
   with("linear", [](T x) { return torch::linear(x, matrix(x)); });
   with("linear_with_bias", [](T x) { return torch::linear(x, matrix(x), means(x)); });
-  with("linear_of_rows", [](T x) { return torch::linear(rows(x), matrix(x), means(x)); });
-  with("linear_to_one", [](T x) { return torch::linear(x, means(x)); });
+  with("linear_2d", [](T x) { return torch::linear(rows(x), matrix(x), means(x)); });
+  with("linear_vector_weight", [](T x) { return torch::linear(x, means(x)); });
   with("distances", [](T x) { return (x.unsqueeze(1) - x.unsqueeze(2)).pow(2).sum(-1).sqrt(); });
   return with.take();
 }
 
 std::vector<ExportCase> products_in_float64() {
-  OperatorTable with(numbers(), "_in_float64", torch::kDouble);
+  OperatorTable with(floats(), "_in_float64", torch::kDouble);
   with("matmul", [](T x) { return x.matmul(x.mT()); });
   with("addmm", [](T x) { return torch::addmm(means(x), rows(x), matrix(x), 0.5, 2); });
   with("einsum", [](T x) { return torch::einsum("bif,bjf->bij", {x, x}); });
-  with("linear_of_rows", [](T x) { return torch::linear(rows(x), matrix(x), means(x)); });
+  with("linear_2d", [](T x) { return torch::linear(rows(x), matrix(x), means(x)); });
   return with.take();
 }
 
-/// Of queries, keys and values that are all x, in two heads.
+/// Attention with x as query, key and value, two heads.
 std::vector<ExportCase> attention() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   static constexpr auto heads = [](const T& x) { return x.unflatten(-1, {2, 3}).transpose(1, 2); };
   static constexpr auto scores = [](const T& x) { return x.bmm(x.mT()); };
   with("attention", [](T x) { return torch::scaled_dot_product_attention(x, x, x); });
@@ -76,7 +76,7 @@ std::vector<ExportCase> attention() {
   with("attention_float_mask", [](T x) {
     return torch::scaled_dot_product_attention(x, x, x, (scores(x) > 0).to(x.dtype()).log());
   });
-  with("attention_to_nothing",
+  with("attention_fully_masked",
        [](T x) { return torch::scaled_dot_product_attention(x, x, x, scores(x) > 1e9); });
   with("attention_scaled",
        [](T x) { return torch::scaled_dot_product_attention(x, x, x, {}, 0, false, 0.3); });

@@ -22,12 +22,12 @@ void add_sums_and_means(OperatorTable& with) {
   with("cumsum", [](T x) { return x.cumsum(1); });
   with("cumsum_over_batch", [](T x) { return x.cumsum(0); });
   with("logsumexp", [](T x) { return x.logsumexp(1); });
-  with("logsumexp_of_large", [](T x) { return (x * 500).logsumexp(-1, /*keepdim=*/true); });
+  with("logsumexp_large", [](T x) { return (x * 500).logsumexp(-1, /*keepdim=*/true); });
 }
 
-/// `unbiased` divides by one less than there are.
+/// With and without Bessel's correction (`unbiased`).
 std::vector<ExportCase> variances() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("var", [](T x) { return torch::cat({x, x + 1}, 1).var(/*unbiased=*/true); });
   with("var_biased", [](T x) { return x.var(/*unbiased=*/false); });
   with("var_over_width", [](T x) { return x.var(Dimensions({-1}), /*unbiased=*/true); });
@@ -48,7 +48,7 @@ std::vector<ExportCase> variances() {
 }
 
 std::vector<ExportCase> norms() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("norm", [](T x) { return x.norm(); });
   with("norm_1", [](T x) { return x.norm(1, {-1}); });
   with("norm_3", [](T x) { return x.norm(3, {1}, /*keepdim=*/true); });
@@ -57,8 +57,9 @@ std::vector<ExportCase> norms() {
        [](T x) { return torch::norm(x, 2, {1}, /*keepdim=*/false, torch::kDouble); });
   with("vector_norm", [](T x) { return torch::linalg_vector_norm(x, 2, {{-1}}, true); });
   with("vector_norm_0", [](T x) { return torch::linalg_vector_norm(x.relu(), 0, {{-1}}); });
-  with("vector_norm_greatest", [](T x) { return torch::linalg_vector_norm(x, INFINITY, {{1}}); });
-  with("vector_norm_least", [](T x) { return torch::linalg_vector_norm(x, -INFINITY, {{1}}); });
+  with("vector_norm_inf", [](T x) { return torch::linalg_vector_norm(x, INFINITY, {{1}}); });
+  with("vector_norm_negative_inf",
+       [](T x) { return torch::linalg_vector_norm(x, -INFINITY, {{1}}); });
   with("normalize", [](T x) { return F::normalize(x, F::NormalizeFuncOptions().dim(-1)); });
   with("cosine_similarity", [](T x) {
     return F::cosine_similarity(x, x.flip({-1}), F::CosineSimilarityFuncOptions().dim(-1));
@@ -67,19 +68,19 @@ std::vector<ExportCase> norms() {
 }
 
 std::vector<ExportCase> extremes() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("max", [](T x) { return x.max(); });
   with("min", [](T x) { return x.min(); });
   with("amax", [](T x) { return x.amax(1); });
   with("amin", [](T x) { return x.amin({0, 1}, /*keepdim=*/true); });
-  with("amax_of_all", [](T x) { return x.amax(); });
+  with("amax_all", [](T x) { return x.amax(); });
   with("any", [](T x) { return (x > 1).any(); });
   with("any_over_length", [](T x) { return (x > 1).any(1); });
   with("any_over_two", [](T x) { return (x > 1).any(Dimensions({0, 1})); });
   with("all", [](T x) { return (x > -1).all(); });
   with("all_over_length", [](T x) { return (x > -1).all(1, /*keepdim=*/true); });
   with("all_over_two", [](T x) { return (x > -1).all(Dimensions({0, 1})); });
-  with("any_not_zero", [](T x) { return (x * (x > 1)).any(-1); });
+  with("any_float", [](T x) { return (x * (x > 1)).any(-1); });
   with("count_nonzero", [](T x) { return (x > 0).count_nonzero(); });
   with("count_nonzero_over_length",
        [](T x) { return (x > 0).count_nonzero(std::optional<int64_t>(1)); });
@@ -90,10 +91,10 @@ std::vector<ExportCase> extremes() {
 }
 
 std::vector<ExportCase> reductions_of_numbers() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   add_sums_and_means(with);
-  with("max_over_width", [](T x) { return x.max(-1); });
-  with("min_over_width", [](T x) { return x.min(-1, /*keepdim=*/true); });
+  with("max_last_dim", [](T x) { return x.max(-1); });
+  with("min_last_dim", [](T x) { return x.min(-1, /*keepdim=*/true); });
   with("argmax", [](T x) { return x.argmax(); });
   with("argmax_over_width", [](T x) { return x.argmax(-1); });
   with("argmin_over_width", [](T x) { return x.argmin(-1, /*keepdim=*/true); });
@@ -101,27 +102,27 @@ std::vector<ExportCase> reductions_of_numbers() {
   with("mean_as_float64", [](T x) { return x.mean(1, false, torch::kDouble); });
   with("sum_of_bools", [](T x) { return (x > 0).sum(-1); });
   with("cumsum_of_bools", [](T x) { return (x > 0).cumsum(-1); });
-  with("sum_of_nothing", [](T x) { return x.narrow(-1, 0, 0).sum(-1); });
-  with("any_of_nothing", [](T x) { return (x.narrow(-1, 0, 0) > 0).any(-1); });
+  with("sum_empty", [](T x) { return x.narrow(-1, 0, 0).sum(-1); });
+  with("any_empty", [](T x) { return (x.narrow(-1, 0, 0) > 0).any(-1); });
   return with.take();
 }
 
 std::vector<ExportCase> reductions_in_float64() {
-  OperatorTable with(numbers(), "_in_float64", torch::kDouble);
+  OperatorTable with(floats(), "_in_float64", torch::kDouble);
   add_sums_and_means(with);
   return with.take();
 }
 
-std::vector<ExportCase> reductions_of_whole_numbers() {
-  OperatorTable with(whole_numbers(), "_of_whole_numbers");
+std::vector<ExportCase> reductions_of_integers() {
+  OperatorTable with(integers(), "_of_integers");
   with("max", [](T x) { return x.max(); });
   with("amin", [](T x) { return x.amin(1); });
   with("any", [](T x) { return x.any(-1); });
   with("all", [](T x) { return x.all(); });
   with("sum", [](T x) { return x.sum(); });
   with("sum_of_32_bits", [](T x) { return x.to(torch::kInt).sum(-1); });
-  with("sum_as_reals", [](T x) { return x.sum(-1, false, torch::kFloat); });
-  with("mean_as_reals", [](T x) { return x.mean(-1, false, torch::kFloat); });
+  with("sum_as_float", [](T x) { return x.sum(-1, false, torch::kFloat); });
+  with("mean_as_float", [](T x) { return x.mean(-1, false, torch::kFloat); });
   with("prod", [](T x) { return x.sign().prod(-1); });
   with("cumsum", [](T x) { return x.cumsum(-1); });
   with("argmax", [](T x) { return (x * 32 + torch::ones_like(x).cumsum(-1)).argmax(-1); });
@@ -132,7 +133,7 @@ std::vector<ExportCase> reductions_of_whole_numbers() {
 
 std::vector<ExportCase> reduction_operators() {
   return joined({norms(), variances(), extremes(), reductions_of_numbers(), reductions_in_float64(),
-                 reductions_of_whole_numbers()});
+                 reductions_of_integers()});
 }
 
 }  // namespace attend

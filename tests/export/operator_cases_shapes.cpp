@@ -8,9 +8,9 @@ namespace {
 using T = torch::Tensor;
 
 std::vector<ExportCase> reshaped() {
-  OperatorTable with(numbers());
-  with("input_alone", [](T x) { return x; });
-  with("numbers_alone", [](T) { return Tensors{torch::arange(3), torch::tensor(2.5)}; });
+  OperatorTable with(floats());
+  with("input_only", [](T x) { return x; });
+  with("constants_only", [](T) { return Tensors{torch::arange(3), torch::tensor(2.5)}; });
   with("view", [](T x) { return x.view({-1, 6}); });
   with("view_without_copy", [](T x) { return torch::_unsafe_view(x, {-1, 6}); });
   with("view_as", [](T x) { return x.flatten().view_as(x); });
@@ -22,7 +22,7 @@ std::vector<ExportCase> reshaped() {
   with("unflatten", [](T x) { return x.unflatten(-1, {2, 3}); });
   with("unflatten_rest", [](T x) { return x.flatten().unflatten(0, {-1, 3}); });
   with("squeeze", [](T x) { return torch::cat({x, x}, 1).unsqueeze(1).squeeze(1); });
-  with("squeeze_what_is_long", [](T x) { return x.squeeze(-1); });
+  with("squeeze_no_op", [](T x) { return x.squeeze(-1); });
   with("squeeze_two", [](T x) {
     return x.unsqueeze(0).unsqueeze(-1).squeeze(torch::IntArrayRef({0, -1}));
   });
@@ -36,7 +36,7 @@ std::vector<ExportCase> reshaped() {
 }
 
 std::vector<ExportCase> reordered() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("transpose", [](T x) { return x.transpose(1, -1); });
   with("t", [](T x) { return x.flatten(0, 1).t(); });
   with("mT", [](T x) { return x.mT(); });
@@ -51,12 +51,12 @@ std::vector<ExportCase> reordered() {
   with("flip", [](T x) { return x.flip({1, 2}); });
   with("roll", [](T x) { return x.roll(2, 1); });
   with("roll_two", [](T x) { return x.roll({-1, 8}, {1, 2}); });
-  with("roll_further_than_long", [](T x) { return x.roll({10, -21}, {1, 0}); });
+  with("roll_more_than_size", [](T x) { return x.roll({10, -21}, {1, 0}); });
   with("tril", [](T x) { return x.tril(); });
   with("tril_below", [](T x) { return x.tril(-1); });
   with("triu", [](T x) { return x.triu(1); });
   with("tril_of_bools", [](T x) { return (x > 0).tril(); });
-  with("tril_of_whole_numbers", [](T x) { return (x * 9).to(torch::kLong).tril(); });
+  with("tril_of_integers", [](T x) { return (x * 9).to(torch::kLong).tril(); });
   with("pixel_shuffle", [](T x) {
     return torch::pixel_shuffle(x.unsqueeze(1) * torch::arange(1, 9).view({1, 8, 1, 1}), 2);
   });
@@ -64,24 +64,24 @@ std::vector<ExportCase> reordered() {
 }
 
 std::vector<ExportCase> repeated_and_joined() {
-  OperatorTable with(numbers());
+  OperatorTable with(floats());
   with("repeat", [](T x) { return x.repeat({2, 1, 1, 2}); });
   with("tile", [](T x) { return x.tile({2}); });
   with("repeat_interleave", [](T x) { return x.repeat_interleave(2, 1); });
   with("repeat_interleave_width", [](T x) { return x.repeat_interleave(3, -1); });
   with("repeat_interleave_all", [](T x) { return x.repeat_interleave(2); });
   with("cat", [](T x) { return torch::cat({x, x * 2, x.slice(1, 0, 1)}, 1); });
-  with("cat_of_types", [](T x) { return torch::cat({x, x > 0, x.to(torch::kInt)}, -1); });
-  with("cat_with_nothing", [](T x) { return torch::cat({torch::zeros({0}), x}, 1); });
+  with("cat_mixed_types", [](T x) { return torch::cat({x, x > 0, x.to(torch::kInt)}, -1); });
+  with("cat_empty", [](T x) { return torch::cat({torch::zeros({0}), x}, 1); });
   with("stack", [](T x) { return torch::stack({x, x + 1}, 1); });
   with("stack_last", [](T x) { return torch::stack({x, x + 1}, -1); });
   return with.take();
 }
 
-/// The same numbers, maybe of another type.
+/// Identities and casts.
 std::vector<ExportCase> copied() {
-  OperatorTable with(numbers());
-  with("input_itself", [](T x) { return x; });
+  OperatorTable with(floats());
+  with("identity", [](T x) { return x; });
   with("contiguous", [](T x) { return x.transpose(0, 1).contiguous(); });
   with("clone", [](T x) { return x.clone(); });
   with("detach", [](T x) { return x.detach(); });
@@ -93,14 +93,14 @@ std::vector<ExportCase> copied() {
   with("resolve_conj", [](T x) { return x.resolve_conj(); });
   with("resolve_neg", [](T x) { return x.resolve_neg(); });
   with("to_copy", [](T x) { return torch::_to_copy(x, x.options().dtype(torch::kDouble)); });
-  with("to_whole_numbers", [](T x) { return (x * 3).to(torch::kLong); });
+  with("to_integers", [](T x) { return (x * 3).to(torch::kLong); });
   with("to_32_bits", [](T x) { return (x * 3).to(torch::kInt); });
   with("to_bools", [](T x) { return x.relu().to(torch::kBool); });
   with("to_float16_and_back", [](T x) { return x.to(torch::kHalf).to(torch::kFloat); });
   with("to_bfloat16_and_back", [](T x) { return x.to(torch::kBFloat16).to(torch::kFloat); });
   with("to_options", [](T x) { return x.to(torch::TensorOptions(torch::kDouble)); });
   with("to_device_and_type", [](T x) { return x.to(torch::kCPU, torch::kDouble); });
-  with("to_that_of_another", [](T x) { return (x > 0).to(x.exp()); });
+  with("to_other", [](T x) { return (x > 0).to(x.exp()); });
   with("type_as", [](T x) { return (x > 0).type_as(x); });
   return with.take();
 }

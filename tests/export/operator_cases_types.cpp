@@ -10,13 +10,12 @@ namespace {
 namespace F = torch::nn::functional;
 using T = torch::Tensor;
 
-/// Numbers of a shape, none like another, of the type of `x`.
+/// Distinct floats of a shape, with the dtype of `x`.
 T weights(const T& x, torch::IntArrayRef shape) {
   return torch::linspace(-1, 1, c10::multiply_integers(shape)).view(shape).to(x.scalar_type());
 }
 
-/// What is computed with floating point numbers: several operators a case, since what is tried is
-/// only whether the types of their nodes fit.
+/// Floating point operators. Several per case, since only the types of the nodes are tested.
 void add_functions(OperatorTable& with) {
   with("functions", [](T x) {
     return Tensors{x.exp(),  x.exp2(),    x.expm1(), x.sin(),  x.cos(),   (x * 0.3).tan(),
@@ -66,7 +65,7 @@ void add_functions(OperatorTable& with) {
   with("softmax", [](T x) { return Tensors{x.softmax(-1), x.log_softmax(-1)}; });
   with("divisions", [](T x) {
     const auto other = x.abs() + 1;
-    const auto whole = (x * 4).round();  // so that no floor depends on how it was rounded before
+    const auto whole = (x * 4).round();  // so that floor does not depend on rounding errors
     return Tensors{x / other, torch::div(whole, 0.75, "floor"), torch::div(whole, 0.75, "trunc"),
                    x.remainder(other), x.fmod(other)};
   });
@@ -76,7 +75,7 @@ void add_functions(OperatorTable& with) {
                    x.norm(2, {-1}), x.norm(1, {-1}), x.amax(1),  x.amin(-1),       x.argmax(-1),
                    x.argmin(-1),    x.var(-1, true), x.any(-1),  x.count_nonzero()};
   });
-  with("extremes", [](T x) { return x.max(-1); });
+  with("min_max", [](T x) { return x.max(-1); });
   with("parts", [](T x) {
     return Tensors{x.tril(),
                    x.flip({-1}),
@@ -92,43 +91,43 @@ void add_functions(OperatorTable& with) {
                    x.isfinite(),
                    x.isnan()};
   });
-  // Whose squares float16 does not hold.
+  // Squares overflow float16.
   with("reductions_of_large", [](T x) {
     const auto large = (x * 4).round() * 64;
     return Tensors{large.std(-1, true), large.norm(2, {-1}),
                    large.norm(3, {-1}), std::get<0>(torch::std_mean(large, false)),
                    large.mean(-1),      torch::cosine_similarity(large, large.flip({-1}), -1)};
   });
-  with("added_at_places", [](T x) {
-    const auto places = torch::zeros_like(x, torch::kLong);
-    return Tensors{x.scatter_add(-1, places, x),
+  with("scatter_add", [](T x) {
+    const auto indices = torch::zeros_like(x, torch::kLong);
+    return Tensors{x.scatter_add(-1, indices, x),
                    x.index_add(-1, torch::tensor({2, 0, 2}), x.narrow(-1, 0, 3)),
                    torch::zeros_like(x).index_put({torch::zeros({1}, torch::kLong)},
                                                   x.slice(0, 0, 1), /*accumulate=*/true)};
   });
-  with("order", [](T x) { return (x + torch::ones_like(x).cumsum(-1) * 8).sort(-1, true); });
+  with("sorting", [](T x) { return (x + torch::ones_like(x).cumsum(-1) * 8).sort(-1, true); });
   with("products", [](T x) {
     return Tensors{torch::linear(x, weights(x, {3, 6}), weights(x, {3})),
                    x.select(1, 0).matmul(weights(x, {6, 2})),
                    torch::einsum("bti,ij->btj", {x, weights(x, {6, 2})}), torch::bmm(x, x.mT()),
                    torch::scaled_dot_product_attention(x, x, x)};
   });
-  with("normalized", [](T x) {
+  with("normalization", [](T x) {
     return Tensors{torch::layer_norm(x, {6}), torch::rms_norm(x, {6}),
                    torch::group_norm(x.mT(), 2)};
   });
 }
 
 void add_layers(OperatorTable& with) {
-  with("convolutions", [](T x) {
+  with("convolution", [](T x) {
     return Tensors{torch::conv1d(x.mT(), weights(x, {4, 6, 1}), weights(x, {4})),
                    torch::conv_transpose1d(x.mT(), weights(x, {6, 2, 1}), weights(x, {2}))};
   });
-  with("pools", [](T x) {
+  with("pooling", [](T x) {
     return Tensors{torch::max_pool1d(x, 2), torch::avg_pool1d(x, 2),
                    torch::adaptive_avg_pool1d(x, 4)};
   });
-  with("resized", [](T x) {
+  with("resizing", [](T x) {
     return Tensors{torch::upsample_nearest1d(x, {13}), torch::upsample_linear1d(x, {9}, true)};
   });
   with("recurrent", [](T x) {
@@ -139,9 +138,9 @@ void add_layers(OperatorTable& with) {
   });
 }
 
-/// Those that every format of whole numbers takes.
+/// Operators that all integer types support.
 template <torch::Dtype dtype>
-void add_whole_numbers(OperatorTable& with) {
+void add_integers(OperatorTable& with) {
   with("arithmetic", [](T given) {
     const auto x = given.abs().to(dtype);
     return Tensors{x + x, x - x.flip({-1}), x * x, x + 1, x * 2, x.square(), x.pow(3), -x};
@@ -181,7 +180,7 @@ void add_whole_numbers(OperatorTable& with) {
         x.bitwise_or(3), x.bitwise_xor(other), x.bitwise_not(),           x.isnan(),
         x.isfinite()};
   });
-  with("choices", [](T given) {
+  with("selection", [](T given) {
     const auto x = given.abs().to(dtype);
     return Tensors{torch::where(given > 0, x, x + 1), x.masked_fill(given > 0, 7),
                    x.masked_select(given > 0), x.index_select(0, torch::tensor({0, 0})),
@@ -201,7 +200,7 @@ void add_whole_numbers(OperatorTable& with) {
                    x.sum(-1, false, dtype),
                    x.mean(-1, false, torch::kFloat)};
   });
-  with("extremes", [](T given) { return (given.abs().to(dtype) % 5).max(-1); });
+  with("min_max", [](T given) { return (given.abs().to(dtype) % 5).max(-1); });
   with("parts", [](T given) {
     const auto x = given.abs().to(dtype);
     return Tensors{x.tril(),
@@ -215,32 +214,32 @@ void add_whole_numbers(OperatorTable& with) {
                    x.to(torch::kFloat),
                    x.to(torch::kBool)};
   });
-  with("scattered", [](T given) {
+  with("scatter", [](T given) {
     const auto x = given.abs().to(dtype);
-    const auto places = torch::zeros_like(given);
-    return Tensors{x.scatter(1, places, x * 0), x.scatter_add(1, places, x),
+    const auto indices = torch::zeros_like(given);
+    return Tensors{x.scatter(1, indices, x * 0), x.scatter_add(1, indices, x),
                    x.index_add(0, torch::zeros({1}, torch::kLong), x.slice(0, 0, 1))};
   });
 }
 
 template <torch::Dtype dtype>
-std::vector<ExportCase> of_whole_numbers(const char* suffix) {
-  OperatorTable with(whole_numbers(), suffix);
-  add_whole_numbers<dtype>(with);
+std::vector<ExportCase> of_integers(const char* suffix) {
+  OperatorTable with(integers(), suffix);
+  add_integers<dtype>(with);
   return with.take();
 }
 
 std::vector<ExportCase> of_floats(const char* suffix, torch::Dtype dtype) {
-  OperatorTable with(numbers(), suffix, dtype);
+  OperatorTable with(floats(), suffix, dtype);
   add_functions(with);
   add_layers(with);
   return with.take();
 }
 
-/// LibTorch computes with them as with 0 and 1.
+/// LibTorch treats bools as 0 and 1 in arithmetic.
 std::vector<ExportCase> of_bools() {
-  OperatorTable with(numbers(), "_of_bools");
-  with("extremes", [](T x) {
+  OperatorTable with(floats(), "_of_bools");
+  with("min_max", [](T x) {
     return Tensors{(x > 0).amax(1), (x > 0).max(), torch::minimum(x > 0, x < 1)};
   });
   with("comparisons", [](T x) {

@@ -1,9 +1,7 @@
-"""What takes minutes: some .pt2 archives of the export cases are decomposed, and a few are compiled,
-in Python by torch.compile and ahead of time by AOTInductor, for C++.
+"""Slow checks of .pt2 archives: decompositions of some cases, torch.compile and AOTInductor of a few.
 
-Run by CTest with EXPORT_CASES set to the folder that export_cases wrote and RUN_ARCHIVE to the
-program of that name, by a Python that has torch; otherwise it exits with 77, which CTest reports as
-skipped.
+CTest sets EXPORT_CASES to the output folder of export_cases and RUN_ARCHIVE to the program
+run_archive. Exits with 77 (skipped) if Python has no torch.
 """
 
 import os
@@ -19,28 +17,28 @@ from exported_cases import assert_equal_outputs, assert_same_at_other_shapes, ca
 import torch
 
 RUN_ARCHIVE = os.environ["RUN_ARCHIVE"]
-PYTHON_H = pathlib.Path(sysconfig.get_path("include"), "Python.h")  # what torch.compile includes
+PYTHON_H = pathlib.Path(sysconfig.get_path("include"), "Python.h")  # needed by torch.compile
 FEW = ("LanguageModel.plain", "SequenceClassifier.mean_padded", "TiedAutoencoder.plain")
 
 
 class Slow(unittest.TestCase):
-    def test_some_survive_decompositions(self):
+    def test_run_decompositions(self):
         seed = int(os.environ.get("ATTEND_TEST_SEED", random.randrange(10**6)))
-        print("seed of the cases drawn:", seed)
-        for case in random.Random(seed).sample(list(cases("pt2")), 12):  # all of them take 10 minutes
+        print("random cases: reproduce with ATTEND_TEST_SEED =", seed)
+        for case in random.Random(seed).sample(list(cases("pt2")), 12):  # all take 10 minutes
             with self.subTest(case.name):
                 program = torch.export.load(case.path("pt2")).run_decompositions()
                 assert_same_at_other_shapes(self, program.module(), case)
 
     @unittest.skipUnless(shutil.which("g++") and PYTHON_H.exists(), "no compiler, or no python3-dev")
-    def test_few_can_be_compiled(self):
+    def test_torch_compile(self):
         for case in find("pt2", *FEW):
             with self.subTest(case.name):
                 model = torch.export.load(case.path("pt2")).module()
                 assert_same_at_other_shapes(self, torch.compile(model, dynamic=True), case)
 
     @unittest.skipUnless(shutil.which("g++"), "no compiler")
-    def test_few_run_in_cpp_when_compiled_ahead(self):
+    def test_aot_inductor_in_cpp(self):
         for case in find("pt2", *FEW):
             with self.subTest(case.name), tempfile.TemporaryDirectory() as folder:
                 folder = pathlib.Path(folder)
@@ -58,4 +56,4 @@ class Slow(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(warnings="ignore")  # of torch about itself
+    unittest.main(warnings="ignore")  # deprecation warnings in torch

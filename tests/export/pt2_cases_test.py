@@ -1,8 +1,8 @@
-"""The .pt2 archive of each export case in Python: loaded with torch.export.load and compared with
-what the module gave in C++, at shapes that it was not traced at.
+"""Loads the .pt2 archive of each export case with torch.export.load and compares it with the module's
+outputs in C++ at other shapes.
 
-Run by CTest with EXPORT_CASES set to the folder that export_cases wrote, by a Python that has torch;
-otherwise it exits with 77, which CTest reports as skipped.
+CTest sets EXPORT_CASES to the output folder of export_cases. Exits with 77 (skipped) if Python has no
+torch.
 """
 
 import io
@@ -11,13 +11,13 @@ import unittest
 from exported_cases import (assert_same_at_other_shapes, assert_small, assert_tied, cases, find)
 import torch
 
-# One of each kind; pt2_cases_slow_test.py takes all.
-FEW = ("LanguageModel.no_layers", "SequenceClassifier.mean_padded", "MixtureOfExperts.one_each",
+# One case of each kind; pt2_cases_slow_test.py runs all.
+FEW = ("LanguageModel.no_layers", "SequenceClassifier.mean_padded", "MixtureOfExperts.top_1",
        "ConvolutionNet.plain", "LstmStep.plain", "TiedAutoencoder.plain", "FeedForward.bfloat16")
 
 
 def bounds_of(program, case):
-    """{(input, dimension): (least, greatest)} of what may vary."""
+    """Returns {(input, dimension): (min, max)} of the dynamic dimensions."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     found = {}
     for given in case.inputs:
@@ -41,39 +41,39 @@ class EachCase(unittest.TestCase):
         assert_tied(self, case, program.state_dict)
         self.assertEqual(list(signature.user_inputs), [given["name"] for given in case.inputs])
         self.assertEqual(bounds_of(program, case),
-                         {(given["name"], int(dimension)): (least, greatest)
+                         {(given["name"], int(dimension)): (min_size, max_size)
                           for given in case.inputs
-                          for dimension, (_, least, greatest) in given["dynamic"].items()})
+                          for dimension, (_, min_size, max_size) in given["dynamic"].items()})
         self.assertFalse([node for node in program.graph.nodes if "dropout" in str(node.target)])
 
-    def test_runs_and_says_what_it_is(self):
+    def test_outputs_and_signature(self):
         for case in cases("pt2"):
             with self.subTest(case.name):
                 self.check(case)
 
 
 class Few(unittest.TestCase):
-    """What takes long, with one case of each kind."""
+    """Slow checks, with one case of each kind."""
 
-    def test_survives_decompositions(self):
+    def test_run_decompositions(self):
         for case in find("pt2", *FEW):
             with self.subTest(case.name):
                 program = torch.export.load(case.path("pt2")).run_decompositions()
                 assert_same_at_other_shapes(self, program.module(), case)
 
-    def test_is_smaller_than_what_python_writes(self):
+    def test_is_smaller_than_saved_by_python(self):
         for case in find("pt2", *FEW):
             with self.subTest(case.name):
                 bytes_of_python = io.BytesIO()
                 torch.export.save(torch.export.load(case.path("pt2")), bytes_of_python)
                 self.assertLess(case.path("pt2").stat().st_size, len(bytes_of_python.getvalue()))
 
-    def test_can_be_compiled(self):
+    def test_torch_compile(self):
         for case in find("pt2", "FeedForward.gelu"):
             model = torch.export.load(case.path("pt2")).module()
             assert_same_at_other_shapes(self, torch.compile(model, backend="aot_eager"), case)
 
-    def test_refuses_sizes_out_of_bounds(self):
+    def test_rejects_sizes_out_of_range(self):
         (case,) = find("pt2", "LanguageModel.plain")
         model = torch.export.load(case.path("pt2")).module()
         with self.assertRaises((AssertionError, RuntimeError)):
@@ -81,4 +81,4 @@ class Few(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(warnings="ignore")  # of torch about itself
+    unittest.main(warnings="ignore")  # deprecation warnings in torch

@@ -25,7 +25,7 @@ struct Pt2ContentsTest : testing::Test {
   std::filesystem::path path = directory / "linear.pt2";
 };
 
-TEST_F(Pt2ContentsTest, AreTensorsInputsOperatorsAndExtraFiles) {
+TEST_F(Pt2ContentsTest, ReturnsTensorsInputsOperatorsAndExtraFiles) {
   const auto contents = pt2_contents(path);
   ASSERT_EQ(contents.tensors.size(), 2U);
   EXPECT_EQ(contents.tensors[0].name, "weight");
@@ -38,7 +38,7 @@ TEST_F(Pt2ContentsTest, AreTensorsInputsOperatorsAndExtraFiles) {
   EXPECT_THAT(contents.extra_files, testing::ElementsAre(testing::Pair("notes.txt", 7)));
 }
 
-TEST_F(Pt2ContentsTest, OfADamagedFileAreAnErrorThatNamesIt) {
+TEST_F(Pt2ContentsTest, RejectsATruncatedFile) {
   const auto whole = read_bytes(path);
   replace_file(path, whole.substr(0, whole.size() / 2));
   EXPECT_THAT([&] { pt2_contents(path); }, throws<InputError>("linear.pt2: "));

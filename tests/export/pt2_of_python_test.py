@@ -1,5 +1,5 @@
-"""Archives that Python's torch.export writes, run by load_pt2 in C++ and compared with what the
-module gives in Python; and archives that load_pt2 refuses.
+"""Runs archives written by Python's torch.export with load_pt2 in C++ and compares the outputs with
+Python; checks that load_pt2 rejects unsupported archives.
 
 Run by CTest with RUN_ARCHIVE set to the program of that name, by a Python that has torch; otherwise
 it exits with 77, which CTest reports as skipped.
@@ -74,15 +74,15 @@ class Indexing(nn.Module):
                 x * length, x + length // 2, x / length)
 
 
-class Several(nn.Module):
+class SeveralInputs(nn.Module):
     def forward(self, x, y):
-        values, places = x.topk(2)
-        return (torch.where(x > 0, x, -1.0), values, places, x.sort(-1)[0], x @ y.t(),
+        values, indices = x.topk(2)
+        return (torch.where(x > 0, x, -1.0), values, indices, x.sort(-1)[0], x @ y.t(),
                 torch.stack(x.unbind(1)[:2], 1), torch.einsum("bi,ci->bc", x, y), x.amax(-1) > 0)
 
 
 class Counter(nn.Module):
-    """Remembers what it has seen."""
+    """Accumulates its inputs in buffers."""
 
     def __init__(self):
         super().__init__()
@@ -109,7 +109,7 @@ class Tied(nn.Module):
 
 
 class Strided(nn.Module):
-    """Weights that are views: transposed, and every second column."""
+    """Weights that are views: a transposed one and one with every second column."""
 
     def __init__(self):
         super().__init__()
@@ -121,7 +121,7 @@ class Strided(nn.Module):
 
 
 class Modes(nn.Module):
-    """Parts of it run without gradients, and without autocast."""
+    """Has regions under torch.no_grad and with autocast disabled."""
 
     def __init__(self):
         super().__init__()
@@ -139,7 +139,7 @@ class Modes(nn.Module):
 
 
 class ShiftRegister(nn.Module):
-    """Gives what one of its buffers held before, which the other holds afterwards."""
+    """Shifts values through two buffers and returns the previous one."""
 
     def __init__(self):
         super().__init__()
@@ -158,7 +158,7 @@ class Autocast(nn.Module):
             return x @ x.mT
 
 
-class Number(nn.Module):
+class SymIntInput(nn.Module):
     def forward(self, x, count):
         return x[:count] * count, count >> 1
 
@@ -194,17 +194,17 @@ class WrittenByPython(unittest.TestCase):
         return [torch.load(self.folder / f"out{i}", weights_only=True) for i in range(len(calls))]
 
     def check(self, module, example, others=(), dynamic=None, tolerance=1e-5):
-        """As exported, and decomposed into the core operators of ATen."""
+        """Checks the exported program, and the program decomposed into core ATen operators."""
         module.eval()
         exported = torch.export.export(module, example, dynamic_shapes=dynamic)
         for program in (exported, exported.run_decompositions()):
             archive = self.folder / "program.pt2"
             torch.export.save(program, archive)
             calls = [example, *others]
-            # Python's own run of it: a module that remembers would remember the first of the two.
+            # Runs the loaded program, since the module's buffers keep the state of the first run.
             run = torch.export.load(archive).module()
             with torch.no_grad():
-                # Copied, since a buffer that is given changes with the next call.
+                # Copied, since a returned buffer changes with the next call.
                 expected = [copy.deepcopy(run(*inputs)) for inputs in calls]
             for found, wanted in zip(self.run_in_cpp(archive, calls), expected):
                 wanted = wanted if isinstance(wanted, (tuple, list)) else (wanted,)
@@ -228,26 +228,26 @@ class WrittenByPython(unittest.TestCase):
                    ({0: BATCH, 1: LENGTH},))
 
     def test_several_inputs_and_outputs(self):
-        self.check(Several(), (torch.randn(3, 4), torch.randn(2, 4)),
+        self.check(SeveralInputs(), (torch.randn(3, 4), torch.randn(2, 4)),
                    [(torch.randn(7, 4), torch.randn(2, 4))], ({0: BATCH}, {}))
 
-    def test_buffers_that_change(self):
+    def test_mutated_buffers(self):
         self.check(Counter(), reals(2, 3), [reals(4, 3), reals(2, 3)], ({0: BATCH},))
 
-    def test_buffers_that_become_each_other(self):
+    def test_buffers_assigned_to_each_other(self):
         self.check(ShiftRegister(), reals(2, 3), [reals(4, 3), reals(2, 3)], ({0: BATCH},))
 
-    def test_tied_weights_and_what_is_not_in_the_state_dict(self):
+    def test_tied_weights_non_persistent_buffers_and_constants(self):
         self.check(Tied(), tokens(2, 5), [tokens(3, 7)], ({0: BATCH, 1: LENGTH},))
 
-    def test_views_as_weights(self):
+    def test_weights_that_are_views(self):
         self.check(Strided(), reals(2, 3), [reals(6, 3)], ({0: BATCH},))
 
-    def test_parts_without_gradients(self):
+    def test_no_grad_and_autocast_regions(self):
         self.check(Modes(), reals(2, 3), [reals(6, 3)], ({0: BATCH},))
 
-    def test_numbers_as_inputs(self):
-        self.check(Number(), (torch.randn(9, 3), 4), [(torch.randn(9, 3), 7)],
+    def test_sym_ints_as_inputs(self):
+        self.check(SymIntInput(), (torch.randn(9, 3), 4), [(torch.randn(9, 3), 7)],
                    ({}, Dim.DYNAMIC))
 
     def test_bfloat16(self):
@@ -257,25 +257,25 @@ class WrittenByPython(unittest.TestCase):
                    tolerance=2e-2)
 
 
-class Refused(unittest.TestCase):
+class Rejected(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.archive = pathlib.Path(folder.name) / "program.pt2"
 
-    def assert_refused(self, why):
+    def assert_rejected(self, message):
         result = subprocess.run([RUN_ARCHIVE, "program", self.archive], capture_output=True,
                                 text=True, timeout=60)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
         self.assertIn("program.pt2: ", result.stderr)
-        self.assertIn(why, result.stderr)
+        self.assertIn(message, result.stderr)
 
     def save(self, module, example):
         torch.export.save(torch.export.export(module, example), self.archive)
 
     def change(self, old, new):
-        """Writes the archive again, with other text in its program."""
+        """Replaces text in the program of the archive."""
         with zipfile.ZipFile(self.archive) as archive:
             entries = {name: archive.read(name) for name in archive.namelist()}
         (program,) = [name for name in entries if name.endswith("models/model.json")]
@@ -290,9 +290,9 @@ class Refused(unittest.TestCase):
     def test_operators_of_other_namespaces(self):
         for name in ("prims.exp.default", "profiler._record_function_exit.default",
                      "quantized.linear.default"):
-            self.save(Several(), (torch.randn(3, 4), torch.randn(2, 4)))
+            self.save(SeveralInputs(), (torch.randn(3, 4), torch.randn(2, 4)))
             self.change("torch.ops.aten.matmul.default", "torch.ops." + name)
-            self.assert_refused(f"operators of '{name.split('.')[0]}' are not allowed")
+            self.assert_rejected(f"operators of namespace '{name.split('.')[0]}' are not allowed")
 
     def test_custom_operators(self):
         @torch.library.custom_op("mine::double", mutates_args=())
@@ -306,31 +306,31 @@ class Refused(unittest.TestCase):
                 return double(x)
 
         self.save(Custom(), reals(3))
-        self.assert_refused("operators of 'mine' are not allowed")
+        self.assert_rejected("operators of namespace 'mine' are not allowed")
 
     def test_operators_that_do_not_exist(self):
-        self.save(Several(), (torch.randn(3, 4), torch.randn(2, 4)))
+        self.save(SeveralInputs(), (torch.randn(3, 4), torch.randn(2, 4)))
         self.change("torch.ops.aten.matmul.default", "torch.ops.aten.matmule.default")
-        self.assert_refused("torch.ops.aten.matmule.default: there is no such operator")
+        self.assert_rejected("torch.ops.aten.matmule.default: the operator does not exist")
 
-    def test_operators_that_touch_files(self):
-        self.save(Several(), (torch.randn(3, 4), torch.randn(2, 4)))
+    def test_operators_that_access_files(self):
+        self.save(SeveralInputs(), (torch.randn(3, 4), torch.randn(2, 4)))
         self.change("torch.ops.aten.matmul.default", "torch.ops.aten.from_file.default")
-        self.assert_refused("operators that touch files are not allowed")
+        self.assert_rejected("operators that access files are not allowed")
 
     def test_control_flow(self):
         self.save(Branch(), reals(3))
-        self.assert_refused("an argument 'as_graph' is not supported")
+        self.assert_rejected("arguments of kind 'as_graph' are not supported")
 
     def test_autocast(self):
         self.save(Autocast(), reals(2, 3))
-        self.assert_refused("torch.autocast is not supported: run_decompositions()")
+        self.assert_rejected("torch.autocast is not supported: call run_decompositions()")
 
-    def test_what_is_no_archive(self):
+    def test_files_that_are_not_archives(self):
         self.archive.write_bytes(b"no archive")
-        self.assert_refused("Not a zip archive")
+        self.assert_rejected("Not a zip archive")
         torch.save(torch.zeros(3), self.archive)
-        self.assert_refused("entry 'archive_format' not found")
+        self.assert_rejected("entry 'archive_format' not found")
 
 
 if __name__ == "__main__":

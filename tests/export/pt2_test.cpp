@@ -6,7 +6,7 @@
 #include "io/files.h"
 #include "support/archive.h"
 #include "support/close.h"
-#include "support/freezing_modules.h"
+#include "support/specializing_modules.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 
@@ -19,7 +19,7 @@
 namespace attend {
 namespace {
 
-/// A table that is used at both ends, a buffer, and two outputs.
+/// A module with a tied embedding, a buffer and two outputs.
 struct TiedImpl : torch::nn::Module {
   std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& tokens) {
     const auto x = dropout(table(tokens)) + offset;  // (B, T, E)
@@ -50,10 +50,10 @@ struct Pt2 : testing::Test {
   }
 };
 
-TEST_F(Pt2, RunsAtShapesThatItWasNotTracedAt) {
+TEST_F(Pt2, RunsAtOtherShapes) {
   const auto report = write();
-  EXPECT_LE(report.max_difference, 1e-6);
-  EXPECT_GE(report.checked_shapes.size(), 5U);
+  EXPECT_LE(report.max_abs_diff, 1e-6);
+  EXPECT_GE(report.verified_shapes.size(), 5U);
   const auto program = load_pt2(path);
   model->eval();
   for (const auto& [batch, length] : {std::pair{1, 1}, {4, 7}, {2, 9}}) {
@@ -66,7 +66,7 @@ TEST_F(Pt2, RunsAtShapesThatItWasNotTracedAt) {
   }
 }
 
-TEST_F(Pt2, RefusesSizesThatAreTheDynamicOneOnlyUpToABound) {
+TEST_F(Pt2, RejectsSizesWithoutASymbolicExpression) {
   const auto first = [](const std::vector<torch::Tensor>& in) {
     return in[0].slice(1, 0, 100) * 2;
   };
@@ -75,10 +75,10 @@ TEST_F(Pt2, RefusesSizesThatAreTheDynamicOneOnlyUpToABound) {
         export_pt2(*model, first, {torch::randn({2, 6})}, path,
                    {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
       },
-      throws<std::runtime_error>("the traced slice depends on the dynamic sizes in a way"));
+      throws<std::runtime_error>("the traced slice must be a polynomial of the dynamic sizes"));
 }
 
-TEST_F(Pt2, KeepsNamesBuffersAndWhatIsTied) {
+TEST_F(Pt2, KeepsNamesBuffersAndTiedWeights) {
   write();
   const auto program = load_pt2(path);
   EXPECT_THAT(program.input_names(), testing::ElementsAre("tokens"));
@@ -91,17 +91,17 @@ TEST_F(Pt2, KeepsNamesBuffersAndWhatIsTied) {
   for (const auto& [name, content] : archive_entries(path)) {
     if (name.starts_with("data/weights/weight_")) ++weights;
   }
-  EXPECT_EQ(weights, 2) << "the tie_embeddings one is there once";
+  EXPECT_EQ(weights, 2) << "tied weights must be stored once";
 }
 
-TEST_F(Pt2, StoresExtraFilesAndGivesTheModesBack) {
+TEST_F(Pt2, StoresExtraFilesAndRestoresTrainingMode) {
   model->train();
   write({.dynamic = kBatchAndLength, .extra_files = {{"notes.txt", "seven b"}}});
   EXPECT_TRUE(model->dropout->is_training());
   EXPECT_EQ(archive_entries(path).at("extra/notes.txt"), "seven b");
 }
 
-TEST_F(Pt2, RunsInSeveralThreadsAtOnce) {
+TEST_F(Pt2, IsThreadSafe) {
   write();
   const auto program = load_pt2(path);
   const auto input = tokens(3, 4);
@@ -117,43 +117,44 @@ TEST_F(Pt2, RunsInSeveralThreadsAtOnce) {
   EXPECT_EQ(equal, 80);
 }
 
-TEST_F(Pt2, RefusesAForwardThatFreezesASizeAndSaysWhere) {
+TEST_F(Pt2, RejectsSpecializedDimensionsAndNamesTheCallSite) {
   const auto x = torch::randn({2, 5});
   const ExportOptions other_lengths{.dynamic = {{0, 1, "length"}}};
-  EXPECT_THAT([&] { export_pt2(FreezesItsLength(), x, path, other_lengths); },
-              throws<std::runtime_error>("FreezesItsLengthImpl::forward (freezing_modules.cpp:8)"));
   EXPECT_THAT(
-      [&] { export_pt2(ReshapesToItsLength(), x, path, other_lengths); },
-      throws<std::runtime_error>("ReshapesToItsLengthImpl::forward (freezing_modules.cpp:12)"));
-  // Before it runs at another size, since on a CPU it would read beyond its state.
+      [&] { export_pt2(SpecializesLength(), x, path, other_lengths); },
+      throws<std::runtime_error>("SpecializesLengthImpl::forward (specializing_modules.cpp:8)"));
+  EXPECT_THAT(
+      [&] { export_pt2(ReshapesToLength(), x, path, other_lengths); },
+      throws<std::runtime_error>("ReshapesToLengthImpl::forward (specializing_modules.cpp:12)"));
+  // Rejected before running at another size, where the LSTM would read out of bounds on the CPU.
   EXPECT_THAT(
       [&] {
-        export_pt2(FreezesItsBatch(), torch::randn({5, 2, 3}), path,
+        export_pt2(SpecializesBatch(), torch::randn({5, 2, 3}), path,
                    {.dynamic = {{0, 1, "batch"}}});
       },
-      throws<std::runtime_error>("FreezesItsBatchImpl::forward (freezing_modules.cpp:16)"));
-  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
+      throws<std::runtime_error>("SpecializesBatchImpl::forward (specializing_modules.cpp:16)"));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
 }
 
-TEST_F(Pt2, RefusesInputsThatTheProgramDoesNotTake) {
+TEST_F(Pt2, RejectsInvalidInputs) {
   write();
   const auto program = load_pt2(path);
-  const auto refuses = [&](const std::vector<torch::Tensor>& inputs, const char* why) {
-    EXPECT_THAT([&] { program.forward(inputs); }, throws<InputError>(why));
+  const auto expect_error = [&](const std::vector<torch::Tensor>& inputs, const char* message) {
+    EXPECT_THAT([&] { program.forward(inputs); }, throws<InputError>(message));
   };
-  refuses({}, "expected 1 inputs (tokens), found 0");
-  refuses({torch::Tensor()}, "input 'tokens': expected a tensor, found none");
-  refuses({torch::zeros({2, 3})}, "expected dtype Long, found Float");
-  refuses({torch::zeros({2}, torch::kLong)}, "expected a number of dimensions of 2, found 1");
-  refuses({tokens(2, 10)}, "expected dimension 1 to be at most 9, found 10");
+  expect_error({}, "expected 1 inputs (tokens), found 0");
+  expect_error({torch::Tensor()}, "input 'tokens': expected a tensor, found an undefined tensor");
+  expect_error({torch::zeros({2, 3})}, "expected dtype Long, found Float");
+  expect_error({torch::zeros({2}, torch::kLong)}, "expected number of dimensions 2, found 1");
+  expect_error({tokens(2, 10)}, "expected dimension 1 to be at most 9, found 10");
   write({.input_names = {"tokens"}, .dynamic = {{0, 0, "batch"}}});
   EXPECT_THAT([&] { load_pt2(path).forward({tokens(2, 6)}); },
               throws<InputError>("expected dimension 1 to be 5, found 6"));
 }
 
-TEST_F(Pt2, KeepsTheDtypeOfTheModule) {
+TEST_F(Pt2, KeepsTheDtype) {
   for (const auto dtype : {torch::kDouble, torch::kBFloat16, torch::kHalf}) {
-    Tied fresh;  // a new one, since to() unties what is tied
+    Tied fresh;  // a new module, since to() unties weights
     fresh->to(dtype);
     export_pt2(fresh, tokens(2, 5), path, {.dynamic = kBatchAndLength});
     const auto input = tokens(3, 4);
@@ -170,7 +171,7 @@ struct StridedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Strided);
 
-TEST_F(Pt2, KeepsWeightsThatAreStrided) {
+TEST_F(Pt2, KeepsStridesOfWeights) {
   Strided strided;
   const auto x = torch::randn({4, 3});
   export_pt2(strided, x, path, {.dynamic = {{0, 0, "batch"}}});
@@ -179,7 +180,7 @@ TEST_F(Pt2, KeepsWeightsThatAreStrided) {
   EXPECT_TRUE(program.forward({x})[0].equal(strided(x)));
 }
 
-TEST_F(Pt2, TakesInputsThatAreStrided) {
+TEST_F(Pt2, AcceptsStridedInputs) {
   Strided strided;
   const auto x = torch::randn({3, 4}).t();
   export_pt2(strided, x, path, {.dynamic = {{0, 0, "batch"}}});
@@ -188,7 +189,7 @@ TEST_F(Pt2, TakesInputsThatAreStrided) {
   EXPECT_TRUE(load_pt2(path).forward({x})[0].equal(strided(x)));
 }
 
-TEST_F(Pt2, TwoExportsAreTheSameBytes) {
+TEST_F(Pt2, IsDeterministic) {
   const auto input = torch::arange(10).remainder(7).view({2, 5});
   export_pt2(model, input, path, {.dynamic = kBatchAndLength});
   const auto first = read_bytes(path);
@@ -196,7 +197,7 @@ TEST_F(Pt2, TwoExportsAreTheSameBytes) {
   EXPECT_EQ(first, read_bytes(path));
 }
 
-TEST_F(Pt2, HoldsMixturesOfExpertsWithoutSizesThatDependOnValues) {
+TEST_F(Pt2, ExportsMixturesOfExpertsWithoutDataDependentSizes) {
   LanguageModel mixture(LanguageModelConfig{.vocab_size = 7,
                                             .max_seq_len = 9,
                                             .stack = {.num_layers = 1,

@@ -1,11 +1,11 @@
-/// Runs what was exported, as a C++ program does that has nothing but LibTorch and this library.
+/// Runs an exported archive in C++.
 ///
 ///     run_archive program|package ARCHIVE [INPUTS OUTPUTS]...
 ///
-/// `program`: ARCHIVE is one of torch.export, run by load_pt2; `package`: one of AOTInductor, which
-/// holds machine code. Each INPUTS is a tuple of tensors as torch.save writes it; what they give is
-/// written to OUTPUTS, as torch.load reads it. Exit status 2, and one line on standard error, for
-/// an archive that cannot be read.
+/// `program`: ARCHIVE is a .pt2 archive of torch.export, run by load_pt2; `package`: an AOTInductor
+/// package. Each INPUTS is a file with a tuple of tensors written by torch.save; the outputs are
+/// written to OUTPUTS for torch.load. Exit status 2, with one line on standard error, if the
+/// archive is invalid.
 
 #include "attend/export/pt2_program.h"
 #include "attend/input_error.h"

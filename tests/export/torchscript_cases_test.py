@@ -1,8 +1,8 @@
-"""The TorchScript file of each export case in Python: loaded with torch.jit.load and compared with
-what the module gave in C++, at shapes that it was not traced at.
+"""Loads the TorchScript file of each export case with torch.jit.load and compares it with the module's
+outputs in C++ at other shapes.
 
-Run by CTest with EXPORT_CASES set to the folder that export_cases wrote, by a Python that has torch;
-otherwise it exits with 77, which CTest reports as skipped.
+CTest sets EXPORT_CASES to the output folder of export_cases. Exits with 77 (skipped) if Python has no
+torch.
 """
 
 import unittest
@@ -22,14 +22,14 @@ class TorchScript(unittest.TestCase):
             with self.subTest(case.name):
                 check(case, torch.jit.load(case.path("torchscript")))
 
-    def test_gives_the_numbers_of_the_module(self):
+    def test_outputs(self):
         def check(case, model):
             assert_same_at_other_shapes(self, model, case)
             assert_small(self, case, "torchscript", len(list(model.inlined_graph.nodes())))
 
         self.for_each(check)
 
-    def test_keeps_names_dtypes_and_tied_weights(self):
+    def test_names_dtypes_and_tied_weights(self):
         dtypes = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float16,
                   "BFloat16": torch.bfloat16}
 
@@ -44,7 +44,7 @@ class TorchScript(unittest.TestCase):
 
         self.for_each(check)
 
-    def test_is_in_eval_mode_whatever_is_asked(self):
+    def test_stays_in_eval_mode(self):
         def check(case, model):
             self.assertFalse(any(module.training for module in model.modules()))
             self.assertNotIn("dropout(", str(model.inlined_graph))
@@ -52,14 +52,14 @@ class TorchScript(unittest.TestCase):
 
         self.for_each(check)
 
-    def test_names_its_inputs(self):
+    def test_input_names(self):
         def check(case, model):
             names = [argument.name for argument in model.forward.schema.arguments]
             self.assertEqual(names, ["self", *(given["name"] for given in case.inputs)])
 
         self.for_each(check)
 
-    def test_can_be_trained_further(self):
+    def test_fine_tuning(self):
         def check(case, model):
             if not case.step:
                 return
@@ -76,7 +76,7 @@ class TorchScript(unittest.TestCase):
 
         self.for_each(check)
 
-    def test_can_be_frozen_and_optimized(self):
+    def test_freeze_and_optimize_for_inference(self):
         for case in find("torchscript", "LanguageModel.plain", "LanguageModel.all_together",
                          "LanguageModel.experts", "SequenceClassifier.mean_padded", "Seq2Seq.plain",
                          "ConvolutionNet.plain", "LstmStep.plain", "TiedAutoencoder.plain"):
@@ -88,4 +88,4 @@ class TorchScript(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(warnings="ignore")  # of torch about itself
+    unittest.main(warnings="ignore")  # deprecation warnings in torch

@@ -25,7 +25,7 @@ struct TorchScriptContentsTest : testing::Test {
   std::filesystem::path path = directory / "linear.pt";
 };
 
-TEST_F(TorchScriptContentsTest, AreTensorsMethodsAndExtraFiles) {
+TEST_F(TorchScriptContentsTest, ReturnsTensorsMethodsAndExtraFiles) {
   const auto contents = torchscript_contents(path);
   ASSERT_EQ(contents.tensors.size(), 2U);
   EXPECT_EQ(contents.tensors[0].name, "weight");
@@ -35,10 +35,10 @@ TEST_F(TorchScriptContentsTest, AreTensorsMethodsAndExtraFiles) {
   EXPECT_THAT(contents.extra_files, testing::ElementsAre(testing::Pair("notes.txt", 7)));
 }
 
-TEST_F(TorchScriptContentsTest, OfADamagedFileAreAnErrorOfOneLine) {
+TEST_F(TorchScriptContentsTest, RejectsATruncatedFileWithAOneLineMessage) {
   const auto whole = read_bytes(path);
-  for (const double share : {0.1, 0.5, 0.99}) {
-    const auto cut = static_cast<std::size_t>(static_cast<double>(whole.size()) * share);
+  for (const double fraction : {0.1, 0.5, 0.99}) {
+    const auto cut = static_cast<std::size_t>(static_cast<double>(whole.size()) * fraction);
     replace_file(path, whole.substr(0, cut));
     EXPECT_THAT([&] { torchscript_contents(path); },
                 testing::ThrowsMessage<InputError>(testing::AllOf(
@@ -46,11 +46,11 @@ TEST_F(TorchScriptContentsTest, OfADamagedFileAreAnErrorOfOneLine) {
   }
 }
 
-TEST_F(TorchScriptContentsTest, OfAnArchiveOfAnotherKindAreAnErrorThatNamesIt) {
+TEST_F(TorchScriptContentsTest, RejectsOtherFormatsAndNamesThem) {
   const std::vector<std::pair<const char*, const char*>> kinds{
       {"data.pkl",
        "linear.pt: expected a safetensors, TorchScript or .pt2 file, found a Python pickle"},
-      {"models/model.json", "linear.pt: expected TorchScript, found a .pt2 file"},
+      {"models/model.json", "linear.pt: expected a TorchScript file, found a .pt2 file"},
       {"word/document.xml", "found another zip archive"}};
   for (const auto& [record, expected] : kinds) {
     caffe2::serialize::PyTorchStreamWriter writer(path.string());

@@ -3,7 +3,7 @@
 #include "attend/models/language_model.h"
 #include "io/files.h"
 #include "support/close.h"
-#include "support/freezing_modules.h"
+#include "support/specializing_modules.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 
@@ -36,12 +36,12 @@ struct ConvolutionNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ConvolutionNet);
 
-TEST(TorchScript, RunsAtShapesThatItWasNotTracedAt) {
+TEST(TorchScript, RunsAtOtherShapes) {
   const TemporaryDirectory directory;
   auto model = small_model();
   const auto path = directory / "model.pt";
   const auto report = export_torchscript(model, tokens(2, 5), path, {.dynamic = kBatchAndLength});
-  EXPECT_LE(report.max_difference, 1e-5);
+  EXPECT_LE(report.max_abs_diff, 1e-5);
   auto file = torch::jit::load(path.string());
   model->eval();
   for (const auto& [batch, length] : {std::pair{1, 1}, {4, 7}, {2, 12}, {0, 3}}) {
@@ -50,7 +50,7 @@ TEST(TorchScript, RunsAtShapesThatItWasNotTracedAt) {
   }
 }
 
-TEST(TorchScript, KeepsTheNamesOfTheStateDict) {
+TEST(TorchScript, KeepsStateDictNames) {
   const TemporaryDirectory directory;
   auto model = small_model();
   export_torchscript(model, tokens(2, 5), directory / "m", {.dynamic = kBatchAndLength});
@@ -63,7 +63,7 @@ TEST(TorchScript, KeepsTheNamesOfTheStateDict) {
   EXPECT_THAT(names, testing::UnorderedElementsAreArray(model->named_parameters().keys()));
 }
 
-TEST(TorchScript, DropsNothingAndGivesTheModesBack) {
+TEST(TorchScript, ExportsInEvalModeAndRestoresTrainingMode) {
   const TemporaryDirectory directory;
   auto model = small_model();  // dropout 0.5: two runs in training mode would differ
   model->train();
@@ -88,56 +88,65 @@ TEST(TorchScript, StoresInputNamesAndExtraFiles) {
   EXPECT_EQ(schema.arguments().at(1).name(), "tokens");
 }
 
-TEST(TorchScript, RefusesAForwardThatFreezesASizeAndSaysWhere) {
+TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
   const TemporaryDirectory directory;
   const auto x = torch::randn({2, 5});
   const ExportOptions other_lengths{.dynamic = {{0, 1, "length"}}};
-  EXPECT_THAT([&] { export_torchscript(FreezesItsLength(), x, directory / "m", other_lengths); },
+  EXPECT_THAT(
+      [&] { export_torchscript(SpecializesLength(), x, directory / "m", other_lengths); },
+      throws<std::runtime_error>(
+          "aten::div is called with 5. for inputs of shape (2, 5), with 1. for (2, 1), "
+          "called from attend::SpecializesLengthImpl::forward (specializing_modules.cpp:8)"));
+  EXPECT_THAT([&] { export_torchscript(ReshapesToLength(), x, directory / "m", other_lengths); },
               throws<std::runtime_error>(
-                  "aten::div is called with 5. for inputs of shape (2, 5), with 1. for (2, 1), "
-                  "called by attend::FreezesItsLengthImpl::forward (freezing_modules.cpp:8)"));
-  EXPECT_THAT([&] { export_torchscript(ReshapesToItsLength(), x, directory / "m", other_lengths); },
-              throws<std::runtime_error>(
-                  "attend::ReshapesToItsLengthImpl::forward (freezing_modules.cpp:12)"));
+                  "attend::ReshapesToLengthImpl::forward (specializing_modules.cpp:12)"));
   EXPECT_THAT(
       [&] {
         export_torchscript(DoublesLongInputs(), x, directory / "m",
                            {.dynamic = {{0, 1, "length", 1, 64}}});
       },
-      throws<std::runtime_error>(
-          "a size was frozen: for inputs of shape (2, 5) the module calls aten::mul, called by "
-          "attend::DoublesLongInputsImpl::forward (freezing_modules.cpp:24), for (2, 64) "
-          "aten::mul, called by attend::DoublesLongInputsImpl::forward (freezing_modules.cpp:22)"));
-  // Before it runs at another size, since on a CPU it would read beyond its state.
+      throws<std::runtime_error>("a size was specialized: forward calls aten::mul, called from "
+                                 "attend::DoublesLongInputsImpl::forward "
+                                 "(specializing_modules.cpp:24) for inputs of shape (2, 5), but "
+                                 "aten::mul, called from attend::DoublesLongInputsImpl::forward "
+                                 "(specializing_modules.cpp:22) for (2, 64)"));
+  // Rejected before running at another size, where the LSTM would read out of bounds on the CPU.
   EXPECT_THAT(
       [&] {
-        export_torchscript(FreezesItsBatch(), torch::randn({5, 2, 3}), directory / "m",
+        export_torchscript(SpecializesBatch(), torch::randn({5, 2, 3}), directory / "m",
                            {.dynamic = {{0, 1, "batch"}}});
       },
-      throws<std::runtime_error>("FreezesItsBatchImpl::forward (freezing_modules.cpp:16)"));
-  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file is left behind";
+      throws<std::runtime_error>("SpecializesBatchImpl::forward (specializing_modules.cpp:16)"));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
 }
 
-TEST(TorchScript, RefusesOptionsThatDoNotFitTheExample) {
+TEST(TorchScript, RejectsOptionsThatDoNotMatchTheExample) {
   const TemporaryDirectory directory;
-  const auto refuses = [&](const ExportOptions& options, const char* why) {
+  const auto expect_error = [&](const ExportOptions& options, const char* message) {
     EXPECT_THAT([&] { export_torchscript(small_model(), tokens(2, 5), directory / "m", options); },
-                throws<c10::ValueError>(why));
+                throws<c10::ValueError>(message));
   };
-  refuses({.input_names = {"a", "b"}}, "input_names (2) must not be more than the inputs (1)");
-  refuses({.input_names = {"two words"}}, "found 'two words'");
-  refuses({.output_names = {"y", "y"}}, "output_names must differ, found 'y' twice");
-  refuses({.dynamic = {{1, 0, "batch"}}}, "'batch' is of input 1, there are 1");
-  refuses({.dynamic = {{0, 2, "width"}}}, "'width' is dimension 2 of input 0, which has 2");
-  refuses({.dynamic = {{0, 0, ""}}}, "found ''");
-  refuses({.dynamic = {{0, 1, "length", 6}}}, "from 6 to");
-  refuses({.dynamic = {{0, 1, "length", 1, 4}}}, "from 1 to 4, the example's is 5");
-  refuses({.dynamic = {{0, 0, "size"}, {0, 1, "size"}}}, "the example's are 2 and 5");
-  refuses({.dynamic = {{0, 0, "batch"}, {0, 0, "rows"}}},
-          "dimension 0 of input 0 is dynamic twice");
+  expect_error({.input_names = {"a", "b"}},
+               "input_names (2) must not have more elements than the module has inputs (1)");
+  expect_error({.input_names = {"two words"}}, "found 'two words'");
+  expect_error({.output_names = {"y", "y"}},
+               "output_names must be unique, found 'y' more than once");
+  expect_error({.dynamic = {{1, 0, "batch"}}},
+               "'batch': input (1) must be less than the number of inputs (1)");
+  expect_error({.dynamic = {{0, 2, "width"}}},
+               "'width': dimension (2) must be 0 or more and less than the number of dimensions of "
+               "input 0 (2)");
+  expect_error({.dynamic = {{0, 0, ""}}}, "found ''");
+  expect_error({.dynamic = {{0, 1, "length", 6}}},
+               "the size of the example input (5) must be between min (6)");
+  expect_error({.dynamic = {{0, 1, "length", 1, 4}}},
+               "the size of the example input (5) must be between min (1) and max (4)");
+  expect_error({.dynamic = {{0, 0, "size"}, {0, 1, "size"}}}, "the example inputs have 2 and 5");
+  expect_error({.dynamic = {{0, 0, "batch"}, {0, 0, "rows"}}},
+               "dimension 0 of input 0 is listed as dynamic more than once");
 }
 
-TEST(TorchScript, TakesModulesThatAreNoTransformers) {
+TEST(TorchScript, ExportsConvolutionNets) {
   const TemporaryDirectory directory;
   ConvolutionNet net;
   net->norm->running_mean.fill_(0.25);
@@ -154,7 +163,7 @@ TEST(TorchScript, TakesModulesThatAreNoTransformers) {
   EXPECT_TRUE(close(file.forward({x}).toTensor(), net(x), 1e-6));
 }
 
-TEST(TorchScript, TwoExportsAreTheSameBytes) {
+TEST(TorchScript, IsDeterministic) {
   const TemporaryDirectory directory;
   auto model = small_model();
   for (const char* name : {"one.pt", "another.pt"}) {
@@ -164,7 +173,7 @@ TEST(TorchScript, TwoExportsAreTheSameBytes) {
   EXPECT_EQ(read_bytes(directory / "one.pt"), read_bytes(directory / "another.pt"));
 }
 
-TEST(TorchScript, CanBeTrainedFurther) {
+TEST(TorchScript, CanBeFineTuned) {
   const TemporaryDirectory directory;
   auto model = small_model();
   export_torchscript(model, tokens(2, 5), directory / "m", {.dynamic = kBatchAndLength});

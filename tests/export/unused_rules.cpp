@@ -1,6 +1,6 @@
 #include "export/unused_rules.h"
 
-#include "export/export_scope.h"
+#include "export/export_guard.h"
 #include "export/onnx/rules.h"
 #include "export/program/traced_program.h"
 
@@ -14,10 +14,10 @@ std::vector<std::string> unused_rules(const std::vector<ExportCase>& cases) {
     if (any.formats.count("onnx") == 0) continue;
     const auto example = draw_example(any);
     const auto options = options_of(any);
-    const ExportGuard scope(*any.module, example, options);
+    const ExportGuard guard(*any.module, example, options);
     const auto traced = with_source(any, [&] {
       return program::trace_program(*any.module, any.forward, example, options,
-                                    program::UnfittedSizes::left_open);
+                                    program::UnknownDimensions::allow);
     });
     for (const auto& node : traced.program.nodes) used.insert(onnx::find_rule(node.target));
   }

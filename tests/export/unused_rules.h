@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// The rules for ONNX that none of the cases needs, by operator and overload.
+/// Returns the ONNX rules, such as "add.Tensor", that none of the cases uses.
 std::vector<std::string> unused_rules(const std::vector<ExportCase>& cases);
 
 }  // namespace attend

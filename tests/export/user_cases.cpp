@@ -9,8 +9,8 @@ namespace {
 namespace F = torch::nn::functional;
 using torch::indexing::Slice;
 
-/// What else a user's forward may do, with a Linear from (B, T, 4) to (B, T, 6).
-std::vector<ExportCase> calls_of_all_kinds() {
+/// Other operators in a user's forward, on the output of Linear, (B, T, 6).
+std::vector<ExportCase> user_forward_cases() {
   std::vector<ExportCase> cases;
   const auto with = [&](const char* option, const auto& run) {
     cases.push_back(make_case("UserForward", option, torch::nn::Linear(4, 6),
@@ -22,10 +22,10 @@ std::vector<ExportCase> calls_of_all_kinds() {
   using T = torch::Tensor;
   with("plain", [](T y, T, T) { return y; });
   with("returns_an_input", [](T y, T x, T) { return Tensors{x, y}; });
-  with("returns_one_twice", [](T y, T, T) { return Tensors{y, y}; });
+  with("returns_an_output_twice", [](T y, T, T) { return Tensors{y, y}; });
   with("returns_a_weight", [](T y, T, T weight) { return Tensors{weight, y}; });
-  with("returns_a_number", [](T y, T, T) { return y.mean(); });
-  with("returns_other_types", [](T y, T, T) {
+  with("returns_a_scalar", [](T y, T, T) { return y.mean(); });
+  with("returns_other_dtypes", [](T y, T, T) {
     return Tensors{y > 0, y.to(torch::kLong), y.to(torch::kDouble), y.argmax(-1)};
   });
   with("in_place", [](T y, T, T) {
@@ -37,16 +37,16 @@ std::vector<ExportCase> calls_of_all_kinds() {
     return Tensors{y.slice(1, 1), y.slice(-1, 0, -1), y.slice(-1, 0, 6, 2), y.select(1, -1),
                    y.narrow(-1, 2, 3)};
   });
-  with("indices", [](T y, T, T) {
-    const auto places = torch::tensor({2, 0}, torch::kLong);
-    return Tensors{y.index({Slice(), Slice(), places}), y.index_select(-1, places)};
+  with("indexing", [](T y, T, T) {
+    const auto indices = torch::tensor({2, 0}, torch::kLong);
+    return Tensors{y.index({Slice(), Slice(), indices}), y.index_select(-1, indices)};
   });
-  with("parts", [](T y, T, T) {
+  with("splits", [](T y, T, T) {
     const auto halves = y.chunk(2, -1);
     const auto parts = y.split({1, 5}, -1);
     return Tensors{halves[0] * halves[1], parts[1], torch::stack(y.unbind(-1), 0)};
   });
-  with("joined", [](T y, T x, T) {
+  with("concatenation", [](T y, T x, T) {
     return Tensors{torch::cat({y, x}, -1), torch::stack({y, -y}, 1)};
   });
   with("shapes", [](T y, T, T) {
@@ -63,19 +63,19 @@ std::vector<ExportCase> calls_of_all_kinds() {
     const auto infinity = std::numeric_limits<double>::infinity();
     return y.masked_fill(y > 0, -infinity).clamp_max(infinity).softmax(-1).nan_to_num(0.5);
   });
-  with("order", [](T y, T, T) {
-    const auto [values, places] = y.topk(2, -1);
-    return Tensors{values, places, std::get<0>(y.sort(-1)), std::get<0>(y.max(-1)), y.amax(1)};
+  with("sorting", [](T y, T, T) {
+    const auto [values, indices] = y.topk(2, -1);
+    return Tensors{values, indices, std::get<0>(y.sort(-1)), std::get<0>(y.max(-1)), y.amax(1)};
   });
-  with("texts", [](T y, T, T) {
+  with("string_arguments", [](T y, T, T) {
     return Tensors{torch::gelu(y, "tanh"), torch::div(y, 0.7, "floor"),
                    torch::div(y, 0.7, "trunc")};
   });
-  with("padded", [](T y, T, T) {
+  with("padding", [](T y, T, T) {
     return Tensors{F::pad(y, F::PadFuncOptions({1, 2}).value(0.5)),
                    F::pad(y, F::PadFuncOptions({1, 2}).mode(torch::kReflect))};
   });
-  with("sums", [](T y, T x, T) {
+  with("reductions", [](T y, T x, T) {
     return Tensors{y.cumsum(1), y.sum({0, 2}),   y.var(-1),
                    y.norm(),    y.logsumexp(-1), torch::einsum("bti,bsj->bts", {y, x})};
   });
@@ -84,7 +84,7 @@ std::vector<ExportCase> calls_of_all_kinds() {
            F::mish(y) + y.abs().sqrt().log1p() + y.sin() * y.cos() + y.pow(3) + y.sign() +
            torch::hardswish(y);
   });
-  with("made_from_it", [](T y, T, T) {
+  with("creation", [](T y, T, T) {
     return torch::where(y > 0, y, torch::full_like(y, 2)) + torch::ones_like(y).tril() +
            y.new_zeros({6});
   });
@@ -104,7 +104,7 @@ std::vector<ExportCase> user_cases() {
   user::ConvolutionNet net;
   torch::nn::init::normal_(net->norm1->running_mean);
   torch::nn::init::uniform_(net->norm2->running_var, 0.5, 2.0);
-  auto cases = calls_of_all_kinds();
+  auto cases = user_forward_cases();
   const std::vector<ExportCase> modules{
       make_case("ConvolutionNet", "plain", net, {reals("images", {kBatch, 3, 8, 8})}),
       make_case("ImageNet", "plain", user::ImageNet(),

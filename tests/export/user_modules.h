@@ -11,7 +11,7 @@
 
 #include <tuple>
 
-/// Modules as users of the library write them, which are not transformers.
+/// Modules as users write them, without transformers.
 namespace attend::user {
 
 /// Images (B, 3, 8, 8) to scores (B, 5).
@@ -80,8 +80,8 @@ struct LstmStepImpl : torch::nn::Module {
 };
 TORCH_MODULE(LstmStep);
 
-/// Sequences (B, T, 4) to what two layers of an LSTM make of them, both ways. The first state,
-/// (4, B, 5) twice, is given: LibTorch would make one of the example's batch size.
+/// A bidirectional LSTM with two layers on sequences (B, T, 4). The initial state, (4, B, 5) twice,
+/// is an input, since LibTorch's default state would specialize the batch dimension.
 struct LstmImpl : torch::nn::Module {
   std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x,
                                                    const torch::Tensor& hidden,
@@ -97,8 +97,7 @@ struct LstmImpl : torch::nn::Module {
 };
 TORCH_MODULE(Lstm);
 
-/// An autoencoder of (B, 8) that decodes with the weight that it encodes with, under a second name,
-/// and that subtracts a mean that it does not learn.
+/// An autoencoder of (B, 8) with tied encoder and decoder weights and a mean as buffer.
 struct TiedAutoencoderImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) {
     const auto code = torch::tanh((x - mean).matmul(encoder.t()));  // (B, 3)
@@ -109,11 +108,11 @@ struct TiedAutoencoderImpl : torch::nn::Module {
   torch::Tensor decoder = register_parameter("decoder", encoder);
   torch::Tensor bias = register_parameter("bias", torch::zeros({8}));
   torch::Tensor mean = register_buffer("mean", torch::randn({8}));
-  torch::Tensor seen = register_buffer("seen", torch::tensor(7, torch::kLong));  // not used
+  torch::Tensor seen = register_buffer("seen", torch::tensor(7, torch::kLong));  // unused
 };
 TORCH_MODULE(TiedAutoencoder);
 
-/// The same layer twice, under two names.
+/// One layer registered under two names.
 struct SharedLayerImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) { return second(first(x).relu()) + x; }
 

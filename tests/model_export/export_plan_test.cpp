@@ -13,7 +13,7 @@ namespace attend {
 namespace {
 
 template <typename Model>
-torch::jit::Module written(Model model) {
+torch::jit::Module exported(Model model) {
   const TemporaryDirectory directory;
   const auto path = directory / "model.pt";
   export_torchscript(plan_export(model), path);
@@ -38,16 +38,16 @@ LanguageModelConfig small(PositionScheme positions) {
                     .value_residual = true}};
 }
 
-class PlanOfALanguageModel : public testing::TestWithParam<PositionScheme> {};
+class LanguageModelExportPlan : public testing::TestWithParam<PositionScheme> {};
 
-TEST_P(PlanOfALanguageModel, GeneratesWhatTheModelGenerates) {
+TEST_P(LanguageModelExportPlan, GeneratesAsTheModel) {
   for (const bool others : {false, true}) {
     auto config = small(GetParam());
     config.stack.smeared_keys = others;
     config.stack.sliding_window = others ? 3 : 0;
     LanguageModel model(config);
-    const auto file = written(model);
-    // Up to and beyond the context, and from more than the context.
+    const auto file = exported(model);
+    // Prompts up to max_seq_len and longer.
     for (const auto length : {1, 5, 8, 10}) {
       const auto prompt = torch::randint(11, {1, length}, torch::kLong);
       const std::vector<int64_t> tokens(prompt.const_data_ptr<int64_t>(),
@@ -66,7 +66,7 @@ TEST_P(PlanOfALanguageModel, GeneratesWhatTheModelGenerates) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EachScheme, PlanOfALanguageModel,
+INSTANTIATE_TEST_SUITE_P(EachScheme, LanguageModelExportPlan,
                          testing::Values(PositionScheme::none, PositionScheme::learned,
                                          PositionScheme::sinusoidal, PositionScheme::rotary,
                                          PositionScheme::alibi, PositionScheme::relative),
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(EachScheme, PlanOfALanguageModel,
 
 TEST(ExportPlan, GeneratesForEachRowOfABatch) {
   LanguageModel model(small(PositionScheme::rotary));
-  const auto file = written(model);
+  const auto file = exported(model);
   const auto prompts = torch::randint(11, {3, 4}, torch::kLong);
   const auto together = call(file, "generate", {prompts, 6, 0.0});
   EXPECT_EQ(together.sizes(), (std::vector<int64_t>{3, 6}));
@@ -85,54 +85,54 @@ TEST(ExportPlan, GeneratesForEachRowOfABatch) {
   EXPECT_EQ(call(file, "generate", {prompts, 0}).sizes(), (std::vector<int64_t>{3, 0}));
 }
 
-TEST(ExportPlan, RefusesPromptsAndOptionsOutOfRange) {
+TEST(ExportPlan, RejectsInvalidPromptsAndOptions) {
   LanguageModel model(small(PositionScheme::rotary));
-  const auto file = written(model);
-  const auto refuses = [&](const torch::jit::Stack& inputs, const char* why) {
-    EXPECT_THAT([&] { call(file, "generate", inputs); }, throws<std::exception>(why));
+  const auto file = exported(model);
+  const auto expect_error = [&](const torch::jit::Stack& inputs, const char* message) {
+    EXPECT_THAT([&] { call(file, "generate", inputs); }, throws<std::exception>(message));
   };
-  refuses({torch::zeros({4}, torch::kLong)}, "found a shape of [4]");
-  refuses({torch::zeros({1, 0}, torch::kLong)}, "found a shape of [1, 0]");
+  expect_error({torch::zeros({4}, torch::kLong)}, "found shape [4]");
+  expect_error({torch::zeros({1, 0}, torch::kLong)}, "found shape [1, 0]");
   const auto prompt = torch::zeros({1, 2}, torch::kLong);
-  refuses({prompt, -1}, "max_new_tokens (-1)");
-  refuses({prompt, 3, -0.5}, "temperature (-0.5)");
-  refuses({prompt, 3, 1.0, -2}, "top_k (-2)");
+  expect_error({prompt, -1}, "max_new_tokens (-1)");
+  expect_error({prompt, 3, -0.5}, "temperature (-0.5)");
+  expect_error({prompt, 3, 1.0, -2}, "top_k (-2)");
 }
 
-TEST(ExportPlan, RefusesToDrawFromScoresThatAreNotFinite) {
+TEST(ExportPlan, RejectsNonFiniteLogits) {
   LanguageModel model(small(PositionScheme::rotary));
-  auto file = written(model);
+  auto file = exported(model);
   const torch::NoGradGuard no_grad;
   for (const auto& parameter : file.parameters()) parameter.fill_(NAN);
   EXPECT_THAT(
       [&] {
         call(file, "generate", {torch::zeros({1, 2}, torch::kLong), 3});
       },
-      throws<std::exception>("must be finite"));
+      throws<std::exception>("expected finite logits"));
 }
 
-TEST(ExportPlan, ReturnsTheWeightsOfEveryLayer) {
+TEST(ExportPlan, ReturnsAttentionWeightsOfAllLayers) {
   LanguageModel model(small(PositionScheme::alibi));
-  const auto file = written(model);
+  const auto file = exported(model);
   const auto tokens = torch::randint(11, {3, 7}, torch::kLong);
   const AttentionRecorder recorder;
   model(tokens);
   EXPECT_TRUE(close(call(file, "attention", {tokens}), torch::stack(recorder.weights()), 1e-6));
 }
 
-TEST(ExportPlan, OfAModelWithoutLayersIsForwardAlone) {
+TEST(ExportPlan, HasOnlyForwardWithoutLayers) {
   auto config = small(PositionScheme::learned);
   config.stack.num_layers = 0;
-  const auto file = written(LanguageModel(config));
+  const auto file = exported(LanguageModel(config));
   EXPECT_EQ(file.get_methods().size(), 1U);
 }
 
-TEST(ExportPlan, TakesContextsOfAFewTokens) {
+TEST(ExportPlan, SupportsShortContexts) {
   for (const int64_t context : {1, 2, 3, 4}) {
     auto config = small(PositionScheme::learned);
     config.max_seq_len = context;
     LanguageModel model(config);
-    const auto file = written(model);
+    const auto file = exported(model);
     if (context == 1) continue;
     const auto tokens =
         generate(model, {3}, {.max_new_tokens = 5, .sampling = {.temperature = 0.0}});
@@ -148,18 +148,18 @@ TEST(ExportPlan, PredictsClassesWithAndWithoutPadding) {
                                .num_classes = 5,
                                .max_seq_len = 8,
                                .stack = {.num_layers = 2, .num_heads = 2, .embed_dim = 8}});
-  const auto file = written(model);
+  const auto file = exported(model);
   const auto tokens = torch::randint(11, {6, 7}, torch::kLong);
   EXPECT_TRUE(call(file, "predict", {tokens}).equal(model->forward(tokens).argmax(-1)));
-  const auto valid = torch::arange(7) < torch::randint(1, 8, {6, 1});
+  const auto key_mask = torch::arange(7) < torch::randint(1, 8, {6, 1});
   EXPECT_TRUE(
-      call(file, "predict", {tokens, valid}).equal(model->forward(tokens, valid).argmax(-1)));
-  EXPECT_TRUE(
-      close(call(file, "forward_padded", {tokens, valid}), model->forward(tokens, valid), 1e-5));
+      call(file, "predict", {tokens, key_mask}).equal(model->forward(tokens, key_mask).argmax(-1)));
+  EXPECT_TRUE(close(call(file, "forward_padded", {tokens, key_mask}),
+                    model->forward(tokens, key_mask), 1e-5));
   EXPECT_EQ(call(file, "attention", {tokens}).sizes(), (std::vector<int64_t>{2, 6, 2, 7, 7}));
 }
 
-TEST(ExportPlan, AnswersSourcesAsTheModelDoes) {
+TEST(ExportPlan, GeneratesTargetsAsTheModel) {
   for (const auto positions : {PositionScheme::learned, PositionScheme::relative}) {
     Seq2Seq model(Seq2SeqConfig{
         .source_vocab_size = 9,
@@ -167,7 +167,7 @@ TEST(ExportPlan, AnswersSourcesAsTheModelDoes) {
         .max_seq_len = 8,
         .num_decoder_layers = 1,
         .stack = {.num_layers = 2, .num_heads = 2, .embed_dim = 8, .positions = positions}});
-    const auto file = written(model);
+    const auto file = exported(model);
     for (const auto length : {1, 5, 8}) {
       const auto source = torch::randint(9, {1, length}, torch::kLong);
       const std::vector<int64_t> tokens(source.const_data_ptr<int64_t>(),
@@ -182,12 +182,12 @@ TEST(ExportPlan, AnswersSourcesAsTheModelDoes) {
   }
 }
 
-TEST(ExportPlan, FillsUpAnswersThatEndBeforeOthers) {
+TEST(ExportPlan, PadsTargetsThatEndEarly) {
   Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 9,
                               .target_vocab_size = 3,
                               .max_seq_len = 8,
                               .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
-  const auto file = written(model);
+  const auto file = exported(model);
   const auto sources = torch::randint(9, {16, 5}, torch::kLong);
   constexpr int64_t kEnd = 1;
   const auto together = call(file, "generate", {sources, 0, kEnd, 8, 0.0});  // (16, N)

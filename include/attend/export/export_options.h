@@ -15,22 +15,27 @@
 
 namespace attend {
 
-/// What a module returns, one tensor or several, so that a function may return either.
+/// Output of a module's forward: one tensor, or several as a vector or tuple.
 struct Outputs {
-  Outputs(torch::Tensor one) : tensors{std::move(one)} {}
+  /// A single output.
+  Outputs(torch::Tensor tensor) : tensors{std::move(tensor)} {}
+  /// Several outputs.
   Outputs(std::vector<torch::Tensor> all) : tensors(std::move(all)) {}
+  /// Several outputs, as modules such as `torch::nn::GRU` return them.
   template <typename... Each>
   Outputs(const std::tuple<Each...>& all)
       : tensors(std::apply([](const auto&... each) { return std::vector<torch::Tensor>{each...}; },
                            all)) {}
 
-  std::vector<torch::Tensor> tensors;
+  std::vector<torch::Tensor> tensors;  ///< all outputs, in order
 };
 
-/// What an exporter takes of a module: its outputs for inputs like those of the example.
+/// The function to export: computes a module's outputs from inputs like the example inputs.
+///
+///     Forward forward = [model](const auto& in) mutable { return model(in[0], in[1]); };
 using Forward = std::function<Outputs(const std::vector<torch::Tensor>&)>;
 
-/// That of a module that takes one tensor.
+/// Returns the forward of a module that takes one tensor.
 template <typename Contained>
 Forward forward_of(torch::nn::ModuleHolder<Contained> module) {
   return [module](const std::vector<torch::Tensor>& inputs) mutable -> Outputs {
@@ -38,41 +43,41 @@ Forward forward_of(torch::nn::ModuleHolder<Contained> module) {
   };
 }
 
-/// A dimension of an input that may have another size than that of the example. The same name in
-/// several places is the same size.
+/// A dimension of an input whose size may vary between calls, as `torch.export.Dim`. Dimensions of
+/// the same name always have the same size.
 ///
-///     DynamicDimension{.input = 0, .dimension = 1, .name = "length", .greatest = 64}
+///     DynamicDimension{.input = 0, .dimension = 1, .name = "length", .max = 64}
 struct DynamicDimension {
-  std::size_t input = 0;  ///< its place among the inputs
-  int64_t dimension = 0;  ///< of that input; not negative
-  std::string name;       ///< letters, digits and _; no digit first, no word of Python
-  int64_t least = 1;      ///< 1 or more
-  int64_t greatest = std::numeric_limits<int64_t>::max();
+  std::size_t input = 0;  ///< index of the input
+  int64_t dimension = 0;  ///< dimension of that input, 0 or more
+  std::string name;       ///< a Python identifier (letters, digits, _) that is not a keyword
+  int64_t min = 1;        ///< smallest size, 1 or more
+  int64_t max = std::numeric_limits<int64_t>::max();  ///< largest size
 };
 
-/// How a module is exported, in whatever format.
+/// Options of all exporters.
 ///
 ///     ExportOptions{.input_names = {"tokens"}, .dynamic = {{0, 0, "batch"}, {0, 1, "length"}}}
 struct ExportOptions {
-  /// Names of forward's inputs in the file; input0, input1, ... for those without one.
+  /// Names of the inputs; inputs without one are named input0, input1, ...
   std::vector<std::string> input_names = {};
-  /// Names of its outputs; output0, output1, ... for those without one. Only ONNX has them.
+  /// Names of the outputs (ONNX only); outputs without one are named output0, output1, ...
   std::vector<std::string> output_names = {};
-  /// Sizes that may differ from those of the example; all others are fixed.
+  /// Dynamic dimensions of the inputs. All others are static: they have the example's size.
   std::vector<DynamicDimension> dynamic = {};
-  /// Texts stored in the file by name.
+  /// Contents of extra files stored in the exported file, by name.
   std::map<std::string, std::string> extra_files = {};
-  /// How far the file may be from the module: |difference| <= tolerance * (1 + |value|).
+  /// Verification fails unless |exported - module| <= tolerance * (1 + |module|) everywhere.
   double tolerance = 1e-5;
 };
 
-/// What was proved of a written file.
+/// Result of comparing an exported file with its module.
 struct ExportReport {
-  double max_difference = 0.0;  ///< largest absolute one between file and module, over all checks
-  std::vector<std::vector<int64_t>> checked_shapes;  ///< of the first input, each once
-  /// Whether the module took inputs of other values than the example's. If it took none, a number
-  /// that it reads from a value in C++ may be frozen in the file.
-  bool checked_other_values = false;
+  double max_abs_diff = 0.0;  ///< largest absolute difference over all verified inputs
+  std::vector<std::vector<int64_t>> verified_shapes;  ///< distinct shapes of the first input
+  /// True if the module accepted inputs with values other than the example's. If false, a value
+  /// that forward reads with `item()` may be specialized (constant in the file) unnoticed.
+  bool verified_other_values = false;
 };
 
 }  // namespace attend

@@ -6,18 +6,18 @@
 
 namespace attend {
 
-/// Writes a module as ONNX: its forward is traced with `example_inputs`, in eval mode, and its
-/// operators are written as those of ONNX, opset 18; parameters and buffers keep the names that
-/// they have in its state dict. The traced operators are run and compared with the module on the
-/// example and at other sizes of the dynamic dimensions; the ONNX file itself needs a runtime such
-/// as onnxruntime, which LibTorch has not.
+/// Exports a module to ONNX, opset 18. `forward` is traced with `example_inputs` in eval mode and
+/// its ATen operators are decomposed into ONNX operators. Parameters and buffers keep their state
+/// dict names.
 ///
-/// `forward` computes the module's result from inputs like `example_inputs`. The extra files become
-/// metadata properties of the model, and have to be UTF-8. Nodes that do not take a type compute in
-/// another; docs/export.md says which.
-/// Throws c10::ValueError for options that do not fit the inputs, std::runtime_error if trace and
-/// module differ, naming the operation that froze a size and where it was called, or for an
-/// operator that no rule translates, naming it and the module that called it.
+/// The traced program is verified before the file is written: it is run and compared with the
+/// module on the example inputs, on other values and at other sizes of the dynamic dimensions. The
+/// ONNX file itself is not run, since LibTorch has no ONNX runtime. Extra files become metadata
+/// properties and must be UTF-8. docs/export.md lists the operators that compute in another dtype.
+///
+/// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if the
+/// program differs from the module (names the operator that specialized a dimension and its call
+/// site), or if an operator is not supported (names it and its call site).
 ///
 ///     export_onnx(*model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.onnx",
 ///                 {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});
@@ -25,7 +25,7 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
                          const std::vector<torch::Tensor>& example_inputs,
                          const std::filesystem::path& path, const ExportOptions& options);
 
-/// The same for a module whose forward takes one tensor.
+/// Exports a module whose forward takes one tensor.
 ///
 ///     export_onnx(block, x, "block.onnx", {.dynamic = {{0, 1, "length"}}});
 template <typename Contained>

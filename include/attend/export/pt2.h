@@ -6,17 +6,17 @@
 
 namespace attend {
 
-/// Writes a module as an archive of torch.export, which Python's torch.export.load and `load_pt2`
-/// read: its forward is traced with `example_inputs`, in eval mode, and parameters and buffers keep
-/// the names that they have in its state dict. What is written is read back, run and compared with
-/// the module on the example and at other sizes of the dynamic dimensions before it takes the name
-/// `path`; nothing is left behind if that fails.
+/// Exports a module to a .pt2 archive, which `load_pt2` and Python's `torch.export.load` read.
+/// `forward` is traced with `example_inputs` in eval mode. Parameters and buffers keep their state
+/// dict names.
 ///
-/// `forward` computes the module's result from inputs like `example_inputs`. Python's
-/// `torch.export.load(extra_files=...)` returns the extra files, which must be UTF-8.
-/// Throws c10::ValueError for options that do not fit the inputs, std::runtime_error if file and
-/// module differ, naming the operation that froze a size and where it was called, or for an
-/// operation that such an archive cannot hold.
+/// The archive is verified before `path` is written: it is loaded, run and compared with the module
+/// on the example inputs, on other values and at other sizes of the dynamic dimensions. Extra files
+/// must be UTF-8; `torch.export.load(extra_files=...)` returns them.
+///
+/// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if the
+/// archive differs from the module (names the operator that specialized a dimension and its call
+/// site), or if an operator cannot be represented in an archive.
 ///
 ///     export_pt2(*model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.pt2",
 ///                {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});
@@ -24,7 +24,7 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
                         const std::vector<torch::Tensor>& example_inputs,
                         const std::filesystem::path& path, const ExportOptions& options);
 
-/// The same for a module whose forward takes one tensor.
+/// Exports a module whose forward takes one tensor.
 ///
 ///     export_pt2(block, x, "block.pt2", {.dynamic = {{0, 1, "length"}}});
 template <typename Contained>

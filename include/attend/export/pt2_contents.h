@@ -10,16 +10,17 @@
 
 namespace attend {
 
-/// What is in a .pt2 archive of torch.export.
+/// Contents of a .pt2 archive of torch.export.
 struct Pt2Contents {
   std::vector<TensorInfo> tensors;              ///< parameters, then buffers
   std::vector<std::string> inputs;              ///< "tokens: int64 (s0 = 1.., s1 = 1..64)"
-  std::map<std::string, int64_t> operators;     ///< how often each is called: "aten::addmm"
-  std::map<std::string, uint64_t> extra_files;  ///< bytes by name
+  std::map<std::string, int64_t> operators;     ///< number of calls by name: "aten::addmm"
+  std::map<std::string, uint64_t> extra_files;  ///< size in bytes by name
 };
 
-/// Says what is in an archive of any origin, whatever operators it calls, and runs nothing. Throws
-/// InputError, naming the file and the place in it, for an archive that is not as it should be.
+/// Returns the contents of an archive written by any exporter, including operators that `load_pt2`
+/// does not allow. Runs no code. Throws InputError, naming the file and the position in it, if the
+/// archive is invalid.
 ///
 ///     pt2_contents("model.pt2").operators.at("aten::addmm")
 Pt2Contents pt2_contents(const std::filesystem::path& path);

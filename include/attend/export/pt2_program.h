@@ -14,38 +14,37 @@ namespace attend {
 
 class ZipArchive;
 
-/// How `load_pt2` reads an archive.
+/// Options of `load_pt2`.
 struct Pt2LoadOptions {
-  /// Where the weights go, and what the program makes for itself.
+  /// Device of the weights and of the tensors that the program creates.
   torch::Device device = torch::kCPU;
-  /// Whose operators a program may call. Those of aten that touch files are refused even so.
+  /// Operator namespaces that the program may call. aten operators that read or write files are
+  /// never allowed.
   std::set<std::string> namespaces = {"aten"};
 };
 
-/// A program of torch.export, read from its .pt2 archive: calls of operators, one after the other,
-/// without Python and without code in the file.
+/// A program of torch.export loaded from a .pt2 archive: a sequence of operator calls that runs
+/// without Python.
 ///
 ///     auto program = load_pt2("model.pt2");
 ///     auto logits = program.forward({tokens}).at(0);  // (B, T, V)
 ///
-/// Copies share weights. `forward` may be called from several threads at once unless the program
-/// changes its buffers.
+/// Copies share weights. `forward` is thread-safe unless the program mutates buffers.
 class Pt2Program {
  public:
-  /// The outputs for inputs of the shapes that the program takes: None is an undefined tensor, a
-  /// number a tensor without dimensions, as is a whole number that the program takes. Other inputs
-  /// that are no tensors stay those that it was exported with, and are not given. Throws
-  /// InputError, naming input, dimension, what was found and what was expected, for others;
-  /// c10::Error if an operator fails. Sizes that the program computes from others, as 2 * s0, are
-  /// left to the operators.
+  /// Runs the program and returns its outputs. Python numbers among inputs and outputs are
+  /// 0-dimensional tensors, None among the outputs is an undefined tensor. Other non-tensor inputs
+  /// are constants of the program and must not be passed. Throws InputError, naming the input, the
+  /// dimension, the value found and the value expected, if dtypes, devices or shapes do not match.
+  /// Derived sizes such as 2 * s0 are not checked. Throws c10::Error if an operator fails.
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs) const;
 
-  /// The names of the inputs, in their order.
+  /// Names of the inputs, in order.
   std::vector<std::string> input_names() const;
-  /// Parameters and persistent buffers by their names, shared with the program.
+  /// Parameters and persistent buffers by name. They share memory with the program.
   std::map<std::string, torch::Tensor> state_dict() const;
 
-  struct Impl;
+  struct Impl;  ///< private
 
  private:
   explicit Pt2Program(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
@@ -54,13 +53,14 @@ class Pt2Program {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// Reads an archive written by Python's torch.export.save or by `export_pt2`, of any origin: zip,
-/// JSON, weights and names are checked, and loading runs nothing. What runs later are LibTorch's
-/// own operators, a few of which trust that sizes fit (recurrent layers on a CPU do): programs of
-/// strangers belong in a process of their own. Throws InputError, naming the file and the place in
-/// it, for an archive that is not as it should be, for an operator that does not exist or is not
-/// allowed, and for what is not supported: control flow, autocast, custom objects, complex
-/// constants.
+/// Loads an archive written by `export_pt2` or Python's `torch.export.save`. Archives of any origin
+/// are safe to load: zip, JSON, weights and names are validated, and no code runs. Running a
+/// program calls LibTorch's operators, a few of which do not check sizes (recurrent layers on the
+/// CPU), so run untrusted programs in a separate process. Throws InputError, naming the file and
+/// the position in it, if the archive is invalid, if an operator does not exist or is not allowed,
+/// and for unsupported features: control flow, autocast, custom objects and complex constants.
+///
+///     auto program = load_pt2("model.pt2", {.device = torch::kCUDA});
 Pt2Program load_pt2(const std::filesystem::path& path, const Pt2LoadOptions& options = {});
 
 }  // namespace attend

@@ -6,32 +6,33 @@
 
 namespace attend {
 
-/// A function over the same module, beside forward.
+/// A method of the exported module in addition to forward, traced from a C++ function.
 struct TorchScriptMethod {
-  std::string name;
-  Forward function;
-  std::vector<torch::Tensor> example_inputs;
-  std::vector<std::string> input_names = {};
-  std::vector<DynamicDimension> dynamic = {};
+  std::string name;                            ///< method name
+  Forward function;                            ///< function to trace
+  std::vector<torch::Tensor> example_inputs;   ///< inputs to trace it with
+  std::vector<std::string> input_names = {};   ///< as ExportOptions::input_names
+  std::vector<DynamicDimension> dynamic = {};  ///< as ExportOptions::dynamic
 };
 
-/// What a TorchScript file offers beside forward.
+/// Methods of the exported module in addition to forward.
 struct TorchScriptMethods {
-  /// Traced, and proved, as forward is.
+  /// Traced and verified in the same way as forward.
   std::vector<TorchScriptMethod> traced = {};
-  /// Methods in TorchScript, which may call forward and the traced ones: for what needs loops.
+  /// TorchScript source of methods with control flow. They may call forward and traced methods.
   std::string source = {};
 };
 
-/// Writes a module as TorchScript: its forward is traced with `example_inputs`, in eval mode, and
-/// parameters and buffers keep the names that they have in its state dict. What is written is
-/// loaded and compared with the module on the example and at other sizes of the dynamic dimensions
-/// before it takes the name `path`; nothing is left behind if that fails.
+/// Exports a module to TorchScript. `forward` is traced with `example_inputs` in eval mode.
+/// Parameters and buffers keep their state dict names.
 ///
-/// `forward` computes the module's result from inputs like `example_inputs`. Python's
+/// The file is verified before `path` is written: it is loaded, run and compared with the module on
+/// the example inputs, on other values and at other sizes of the dynamic dimensions.
 /// `torch.jit.load(_extra_files=...)` returns the extra files.
-/// Throws c10::ValueError for options that do not fit the inputs, std::runtime_error if file and
-/// module differ, naming the operation that froze a size and where it was called.
+///
+/// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if the
+/// file differs from the module (names the operator that specialized a dimension and its call
+/// site).
 ///
 ///     export_torchscript(*model, [&](const auto& in) { return model(in[0]); }, {tokens},
 ///                        "model.pt", {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
@@ -40,7 +41,7 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
                                 const std::filesystem::path& path, const ExportOptions& options,
                                 const TorchScriptMethods& methods = {});
 
-/// The same for a module whose forward takes one tensor.
+/// Exports a module whose forward takes one tensor.
 ///
 ///     export_torchscript(block, x, "block.pt", {.dynamic = {{0, 1, "length"}}});
 template <typename Contained>

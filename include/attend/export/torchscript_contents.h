@@ -10,16 +10,16 @@
 
 namespace attend {
 
-/// What is in a TorchScript file.
+/// Contents of a TorchScript file.
 struct TorchScriptContents {
   std::vector<TensorInfo> tensors;              ///< parameters, then buffers
   std::vector<std::string> methods;             ///< "forward(Tensor tokens) -> Tensor"
-  std::map<std::string, uint64_t> extra_files;  ///< bytes by name
+  std::map<std::string, uint64_t> extra_files;  ///< size in bytes by name
 };
 
-/// Loads a TorchScript file and says what is in it. Loading can run code of the file: only for
-/// files from somebody whom you trust. Throws InputError if it is missing, damaged, or an archive
-/// of another kind, naming that.
+/// Returns the contents of a TorchScript file. Loading may run code from the file: use only files
+/// from a trusted source. Throws InputError if the file does not exist, is corrupt or has another
+/// format.
 ///
 ///     torchscript_contents("model.pt").methods
 TorchScriptContents torchscript_contents(const std::filesystem::path& path);

@@ -11,54 +11,59 @@
 
 namespace attend {
 
-/// All that the exporters ask for: how a model of this library is called, and at which sizes.
+/// Arguments of the exporters for one of this library's models: module, forward, example inputs,
+/// dynamic dimensions and TorchScript methods.
 ///
 ///     auto plan = plan_export(model);
 ///     plan.options.extra_files = {{"tokenizer.json", text}};
 ///     export_torchscript(plan, "model.pt");
 ///     export_pt2(plan, "model.pt2");
 struct ExportPlan {
-  std::shared_ptr<torch::nn::Module> model;
-  Forward forward;
-  std::vector<torch::Tensor> example_inputs;
-  ExportOptions options;
-  TorchScriptMethods methods;  ///< beside forward; the other formats have none
+  std::shared_ptr<torch::nn::Module> model;   ///< the model to export
+  Forward forward;                            ///< forward to trace
+  std::vector<torch::Tensor> example_inputs;  ///< inputs to trace it with
+  ExportOptions options;                      ///< input names and dynamic dimensions
+  TorchScriptMethods methods;                 ///< more methods, TorchScript only
 };
 
-// As the exporters of these names do with the parts of a plan.
+/// Exports a plan to TorchScript.
 ExportReport export_torchscript(const ExportPlan& plan, const std::filesystem::path& path);
+/// Exports a plan to a .pt2 archive.
 ExportReport export_pt2(const ExportPlan& plan, const std::filesystem::path& path);
+/// Exports a plan to ONNX.
 ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path);
 
-/// `forward(tokens)`: int64 (B, T), T up to the context, to logits (B, T, V). Its TorchScript file
-/// has these methods, too, the first and the last unless the context is 1, and none of them if the
-/// model has no layers:
+/// Returns the plan of a language model. `forward(tokens)`: int64 (B, T), T <= max_seq_len, to
+/// logits (B, T, V). TorchScript files have these methods as well (none if the model has no layers;
+/// `generate` and `step` only if max_seq_len > 1):
 ///
-/// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: continues the texts (B, T),
-///   returns the new tokens (B, max_new_tokens). Temperature 0 takes the likeliest, top_k 0 draws
-///   from all. Each token is computed once, as long as the text fits the context; of a longer one
-///   it sees the end, and computes that for each new token.
-/// - `attention(tokens)`: the weights of every layer, (L, B, H, T, T).
-/// - `step(tokens, past)`: the logits of tokens (B, T) that follow those in `past` (L, 2, B, G, S,
-///   D), keys and values of each layer, which may have S = 0; returns them and the longer past.
+/// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the new tokens
+///   (B, max_new_tokens) for prompts (B, T). Temperature 0 is greedy, top_k 0 samples from all
+///   tokens. Uses a key-value cache until the text exceeds max_seq_len; then it recomputes the last
+///   max_seq_len tokens for each new token.
+/// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T).
+/// - `step(tokens, past)`: returns the logits of tokens (B, T) after the cached tokens, and the
+///   updated cache. `past` (L, 2, B, G, S, D) has the keys and values of each layer; S may be 0.
 ExportPlan plan_export(LanguageModel model);
 
-/// `forward(tokens)`: int64 (B, T) to logits (B, C). Its TorchScript file has these methods, too:
+/// Returns the plan of a classifier. `forward(tokens)`: int64 (B, T) to logits (B, C). TorchScript
+/// files have these methods as well:
 ///
-/// - `predict(tokens, valid=None)`: the number of the likeliest class of each text (B); valid
-///   (B, T), bool: true = a token, false = padding.
-/// - `forward_padded(tokens, valid)`: the logits of texts with padding.
-/// - `attention(tokens)`: as above, unless the model has no layers.
+/// - `predict(tokens, key_mask=None)`: returns the most likely class of each sequence, (B).
+///   key_mask (B, T), bool: true = token, false = padding.
+/// - `forward_padded(tokens, key_mask)`: returns the logits of padded sequences.
+/// - `attention(tokens)`: as above, if the model has layers.
 ExportPlan plan_export(SequenceClassifier model);
 
-/// `forward(source, target)`: int64 (B, S) and (B, T) to logits (B, T, V). Its TorchScript file has
-/// these methods, too, the last two unless its decoder has no layers or the context is 1:
+/// Returns the plan of an encoder-decoder model. `forward(source, target)`: int64 (B, S) and (B, T)
+/// to logits (B, T, V). TorchScript files have these methods as well (`generate` and `step` only if
+/// the decoder has layers and max_seq_len > 1):
 ///
-/// - `encode(source)`: what the decoder looks at, (B, S, E).
-/// - `generate(source, begin, end, max_new_tokens=200, temperature=1.0, top_k=0)`: the answer to
-///   each source, (B, N): the tokens after `begin` up to and without `end`, filled up by `end`; as
-///   many as the context at most.
-/// - `step(target, memory, past)`: as above, given what `encode` made of the source.
+/// - `encode(source)`: returns the encoder output (memory), (B, S, E).
+/// - `generate(source, begin, end, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the
+/// target
+///   tokens (B, N) after `begin` and before `end`, padded with `end`, N <= max_seq_len.
+/// - `step(target, memory, past)`: as above, with the output of `encode`.
 ExportPlan plan_export(Seq2Seq model);
 
 }  // namespace attend

@@ -8,7 +8,7 @@ namespace {
 
 void silu(Call& call) {
   const auto self = call.tensor("self");
-  call.give(call.graph().add("Mul", {self, call.graph().add("Sigmoid", {self})}));
+  call.set_output(call.graph().add("Mul", {self, call.graph().add("Sigmoid", {self})}));
 }
 
 void gelu(Call& call) {
@@ -16,7 +16,7 @@ void gelu(Call& call) {
   const auto x = call.tensor("self");
   const auto number = [&](double value) { return graph.number(x.type, value); };
   auto inner = x;
-  if (call.has("approximate") && call.text("approximate") == "tanh") {
+  if (call.has("approximate") && call.string("approximate") == "tanh") {
     const auto cube = graph.add("Mul", {graph.add("Mul", {x, x}), x});
     const auto sum = graph.add("Add", {x, graph.add("Mul", {cube, number(0.044715)})});
     inner = graph.add("Tanh", {graph.add("Mul", {sum, number(std::sqrt(2.0 / M_PI))})});
@@ -24,10 +24,10 @@ void gelu(Call& call) {
     inner = graph.add("Erf", {graph.add("Div", {x, number(M_SQRT2)})});
   }
   const auto half = graph.add("Mul", {x, number(0.5)});
-  call.give(graph.add("Mul", {half, graph.add("Add", {inner, number(1.0)})}));
+  call.set_output(graph.add("Mul", {half, graph.add("Add", {inner, number(1.0)})}));
 }
 
-/// max(0, x) + log(1 + exp(-|x|)), which does not overflow.
+/// max(0, x) + log(1 + exp(-|x|)), free of overflow.
 Value soft_plus(Call& call, Value x) {
   auto& graph = call.graph();
   const auto small = graph.add("Exp", {graph.add("Neg", {graph.add("Abs", {x})})});
@@ -41,26 +41,26 @@ void softplus(Call& call) {
   const auto times = graph.add("Mul", {self, beta});
   const auto soft = graph.add("Div", {soft_plus(call, times), beta});
   const auto linear = graph.compare("Greater", times, call.operand("threshold", self.type));
-  call.give(graph.choose(linear, self, soft));
+  call.set_output(graph.where(linear, self, soft));
 }
 
 void log_sigmoid(Call& call) {
   auto& graph = call.graph();
-  call.give(graph.add("Neg", {soft_plus(call, graph.add("Neg", {call.tensor("self")}))}));
+  call.set_output(graph.add("Neg", {soft_plus(call, graph.add("Neg", {call.tensor("self")}))}));
 }
 
 void mish(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
-  call.give(graph.add("Mul", {self, graph.add("Tanh", {soft_plus(call, self)})}));
+  call.set_output(graph.add("Mul", {self, graph.add("Tanh", {soft_plus(call, self)})}));
 }
 
 void leaky_relu(Call& call) {
-  call.give(call.graph().add("LeakyRelu", {call.tensor("self")},
-                             {{"alpha", call.real("negative_slope")}}));
+  call.set_output(call.graph().add("LeakyRelu", {call.tensor("self")},
+                                   {{"alpha", call.real("negative_slope")}}));
 }
 
-/// exp(scale * x) - 1 of what is below zero, else 0.
+/// exp(scale * min(x, 0)) - 1
 Value exp_below_zero(Call& call, Value x, const Number& scale) {
   auto& graph = call.graph();
   const auto below = graph.add("Min", {x, graph.number(x.type, 0)});
@@ -73,7 +73,7 @@ void elu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
   const auto below = call.times(exp_below_zero(call, self, call.number("input_scale")), "alpha");
-  call.give(call.times(graph.add("Add", {graph.add("Relu", {self}), below}), "scale"));
+  call.set_output(call.times(graph.add("Add", {graph.add("Relu", {self}), below}), "scale"));
 }
 
 /// x > 0 ? x : alpha * (exp(x / alpha) - 1)
@@ -81,11 +81,11 @@ void celu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
   const auto below = call.times(exp_below_zero(call, self, 1.0 / call.real("alpha")), "alpha");
-  call.give(graph.add("Add", {graph.add("Relu", {self}), below}));
+  call.set_output(graph.add("Add", {graph.add("Relu", {self}), below}));
 }
 
 void selu(Call& call) {
-  call.give(call.graph().add("Selu", {call.tensor("self")}));
+  call.set_output(call.graph().add("Selu", {call.tensor("self")}));
 }
 
 /// clip(x/6 + 1/2, 0, 1)
@@ -94,55 +94,55 @@ Value hard_sigmoid(Call& call, Value x) {
 }
 
 void hardsigmoid(Call& call) {
-  call.give(hard_sigmoid(call, call.tensor("self")));
+  call.set_output(hard_sigmoid(call, call.tensor("self")));
 }
 
 void hardswish(Call& call) {
   const auto self = call.tensor("self");
-  call.give(call.graph().add("Mul", {self, hard_sigmoid(call, self)}));
+  call.set_output(call.graph().add("Mul", {self, hard_sigmoid(call, self)}));
 }
 
 void relu6(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
-  call.give(graph.add("Min", {graph.add("Relu", {self}), graph.number(self.type, 6)}));
+  call.set_output(graph.add("Min", {graph.add("Relu", {self}), graph.number(self.type, 6)}));
 }
 
 void threshold(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
   const auto below = graph.compare("LessOrEqual", self, call.operand("threshold", self.type));
-  call.give(graph.choose(below, call.operand("value", self.type), self));
+  call.set_output(graph.where(below, call.operand("value", self.type), self));
 }
 
 void prelu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
   auto weight = call.tensor("weight");
-  // One for each channel, which is dimension 1.
+  // One weight per channel (dimension 1).
   if (call.rank("self") > 2 && call.sizes("weight").front().value > 1) {
     std::vector<int64_t> shape(static_cast<std::size_t>(call.rank("self")) - 1, 1);
     shape.front() = -1;
     weight = graph.add("Reshape", {weight, graph.list(shape)});
   }
-  call.give(graph.add("PRelu", {self, weight}));
+  call.set_output(graph.add("PRelu", {self, weight}));
 }
 
-/// The first half times the sigmoid of the second.
+/// first half * sigmoid(second half)
 void glu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
   const auto halves =
       graph.add("Split", {self}, {{"axis", call.dimension("dim")}, {"num_outputs", 2}},
                 std::vector<Type>{self.type, self.type});
-  call.give(graph.add("Mul", {halves[0], graph.add("Sigmoid", {halves[1]})}));
+  call.set_output(graph.add("Mul", {halves[0], graph.add("Sigmoid", {halves[1]})}));
 }
 
 Rule softmax(const char* kind) {
   return [=](Call& call) {
     const auto self = call.operand("self", call.result_type());
-    if (call.rank("self") == 0) call.refuse("its input has no dimension");
-    call.give(call.graph().add(kind, {self}, {{"axis", call.dimension("dim")}}));
+    if (call.rank("self") == 0) call.fail("0-dimensional inputs are not supported");
+    call.set_output(call.graph().add(kind, {self}, {{"axis", call.dimension("dim")}}));
   };
 }
 

@@ -9,30 +9,31 @@ namespace {
 void add(Call& call) {
   const auto type = call.result_type();
   const auto other = call.times(call.operand("other", type), "alpha");
-  call.give(call.graph().add("Add", {call.operand("self", type), other}));
+  call.set_output(call.graph().add("Add", {call.operand("self", type), other}));
 }
 
 void subtract(Call& call) {
   const auto type = call.result_type();
   const auto other = call.times(call.operand("other", type), "alpha");
-  call.give(call.graph().add("Sub", {call.operand("self", type), other}));
+  call.set_output(call.graph().add("Sub", {call.operand("self", type), other}));
 }
 
 void subtract_from(Call& call) {
   const auto type = call.result_type();
   const auto self = call.times(call.operand("self", type), "alpha");
-  call.give(call.graph().add("Sub", {call.operand("other", type), self}));
+  call.set_output(call.graph().add("Sub", {call.operand("other", type), self}));
 }
 
-/// Of two operands, as the type of the result.
-Rule of_two(const char* kind) {
+/// Binary operator in the output's type.
+Rule binary(const char* kind) {
   return [kind](Call& call) {
     const auto type = call.result_type();
-    call.give(call.graph().add(kind, {call.operand("self", type), call.operand("other", type)}));
+    call.set_output(
+        call.graph().add(kind, {call.operand("self", type), call.operand("other", type)}));
   };
 }
 
-/// base^exponent, by products that are as exact as the type.
+/// base^exponent by repeated multiplication, exact for integers.
 Value product_of(Call& call, Value base, int64_t exponent) {
   auto& graph = call.graph();
   Value product;
@@ -49,32 +50,32 @@ void power(Call& call) {
   const auto base = call.operand("self", type);
   if (!call.is_tensor("exponent")) {
     const auto exponent = call.number("exponent").real;
-    // Pow computes those of whole numbers in floating point, too.
+    // Pow computes integer powers in floating point.
     const bool is_whole = exponent >= 1.0 && exponent == std::floor(exponent);
-    if (exponent == 2.0 || (is_whole && !is_real(type))) {
-      return call.give(product_of(call, base, static_cast<int64_t>(exponent)));
+    if (exponent == 2.0 || (is_whole && !is_floating_point(type))) {
+      return call.set_output(product_of(call, base, static_cast<int64_t>(exponent)));
     }
-    // As LibTorch has them, for which zero and infinity have a sign.
-    if (exponent == 0.5) return call.give(graph.add("Sqrt", {base}));
+    // As LibTorch, for signed zeros and infinities.
+    if (exponent == 0.5) return call.set_output(graph.add("Sqrt", {base}));
     if (exponent == -0.5) {
-      return call.give(graph.add("Reciprocal", {graph.add("Sqrt", {base})}));
+      return call.set_output(graph.add("Reciprocal", {graph.add("Sqrt", {base})}));
     }
   }
-  call.give(graph.add("Pow", {base, call.operand("exponent", type)}));
+  call.set_output(graph.add("Pow", {base, call.operand("exponent", type)}));
 }
 
 /// self + value * (tensor1 op tensor2)
-Rule add_of_two(const char* kind) {
+Rule add_binary(const char* kind) {
   return [kind](Call& call) {
     const auto type = call.result_type();
     auto& graph = call.graph();
     const auto both = call.times(
         graph.add(kind, {call.operand("tensor1", type), call.operand("tensor2", type)}), "value");
-    call.give(graph.add("Add", {call.operand("self", type), both}));
+    call.set_output(graph.add("Add", {call.operand("self", type), both}));
   };
 }
 
-/// self + weight * (end - self), from the end that is nearer, which it then reaches exactly.
+/// self + weight * (end - self), computed from the nearer end, so that the ends are exact.
 void interpolate(Call& call) {
   const auto type = call.result_type();
   auto& graph = call.graph();
@@ -87,30 +88,30 @@ void interpolate(Call& call) {
   const auto back = graph.add("Mul", {way, graph.add("Sub", {one, weight})});
   const auto from_end = graph.add("Sub", {end, back});
   if (!call.is_tensor("weight")) {
-    return call.give(std::abs(call.real("weight")) < 0.5 ? from_self : from_end);
+    return call.set_output(std::abs(call.real("weight")) < 0.5 ? from_self : from_end);
   }
   const auto is_near = graph.compare("Less", graph.add("Abs", {weight}), graph.number(type, 0.5));
-  call.give(graph.choose(is_near, from_self, from_end));
+  call.set_output(graph.where(is_near, from_self, from_end));
 }
 
-/// The bounds may be numbers or tensors, one of them may be missing.
 void clamp(Call& call) {
   const auto type = call.result_type();
   auto& graph = call.graph();
   auto value = call.operand("self", type);
   if (call.has("min")) value = graph.add("Max", {value, call.operand("min", type)});
   if (call.has("max")) value = graph.add("Min", {value, call.operand("max", type)});
-  call.give(value);
+  call.set_output(value);
 }
 
 void hard_tanh(Call& call) {
   const auto type = call.result_type();
   auto& graph = call.graph();
   const auto value = graph.add("Max", {call.operand("self", type), call.operand("min_val", type)});
-  call.give(graph.add("Min", {value, call.operand("max_val", type)}));
+  call.set_output(graph.add("Min", {value, call.operand("max_val", type)}));
 }
 
-/// log(base^a + base^b), from the greater, so that no power overflows. `log_of_base` is natural.
+/// log(base^a + base^b) = max(a, b) + log(1 + base^-|a - b|), free of overflow. `log_of_base` is
+/// the natural logarithm.
 Rule logaddexp(double log_of_base) {
   return [=](Call& call) {
     const auto type = call.result_type();
@@ -120,12 +121,12 @@ Rule logaddexp(double log_of_base) {
     const auto times = [&](Value value, double factor) {
       return factor == 1.0 ? value : graph.add("Mul", {value, graph.number(type, factor)});
     };
-    // Equal infinities have no difference that is a number.
-    const auto distance = graph.choose(graph.compare("Equal", a, b), graph.number(type, 0),
-                                       graph.add("Abs", {graph.add("Sub", {a, b})}));
+    // The difference of equal infinities is NaN.
+    const auto distance = graph.where(graph.compare("Equal", a, b), graph.number(type, 0),
+                                      graph.add("Abs", {graph.add("Sub", {a, b})}));
     const auto small = graph.add("Exp", {times(graph.add("Neg", {distance}), log_of_base)});
     const auto rest = times(log1p_of_fraction(call, small), 1.0 / log_of_base);
-    call.give(graph.add("Add", {graph.add("Max", {a, b}), rest}));
+    call.set_output(graph.add("Add", {graph.add("Max", {a, b}), rest}));
   };
 }
 
@@ -136,15 +137,15 @@ void add_arithmetic_rules(Rules& rules) {
     const auto named = [&](const char* name) { return std::string(name) + "." + overload; };
     rules[named("add")] = add;
     rules[named("sub")] = subtract;
-    rules[named("mul")] = of_two("Mul");
+    rules[named("mul")] = binary("Mul");
     rules[named("lerp")] = interpolate;
   }
   rules["rsub.Scalar"] = subtract_from;
   rules["pow.Tensor_Tensor"] = rules["pow.Tensor_Scalar"] = rules["pow.Scalar"] = power;
-  rules["maximum.default"] = rules["max.other"] = of_two("Max");
-  rules["minimum.default"] = rules["min.other"] = of_two("Min");
-  rules["addcmul.default"] = add_of_two("Mul");
-  rules["addcdiv.default"] = add_of_two("Div");
+  rules["maximum.default"] = rules["max.other"] = binary("Max");
+  rules["minimum.default"] = rules["min.other"] = binary("Min");
+  rules["addcmul.default"] = add_binary("Mul");
+  rules["addcdiv.default"] = add_binary("Div");
   rules["clamp.default"] = rules["clamp.Tensor"] = clamp;
   rules["clamp_min.default"] = rules["clamp_min.Tensor"] = clamp;
   rules["clamp_max.default"] = rules["clamp_max.Tensor"] = clamp;

@@ -3,21 +3,22 @@
 #include "export/onnx/shapes.h"
 
 #include <cmath>
+#include <string>
 
 namespace attend::onnx {
 namespace {
 
-const program::Size& size_from_end(Call& call, const char* name, std::size_t place) {
+const program::Size& size_from_end(Call& call, const char* name, std::size_t index) {
   const auto& sizes = call.sizes(name);
-  return sizes.at(sizes.size() - place);
+  return sizes.at(sizes.size() - index);
 }
 
-/// Each head of keys or values as often in a row as it has heads of queries.
+/// Repeats key or value heads for grouped query attention: (..., G, S, D) -> (..., H, S, D).
 Value repeat_heads(Call& call, const char* name) {
   auto& graph = call.graph();
   const auto value = call.tensor(name);
   const auto rank = call.rank(name);
-  if (!call.flag("enable_gqa") || rank < 3) return value;
+  if (!call.boolean("enable_gqa") || rank < 3) return value;
   const auto queries = size_from_end(call, "query", 3).value;
   const auto heads = size_from_end(call, name, 3).value;
   if (queries == heads) return value;
@@ -31,7 +32,7 @@ Value repeat_heads(Call& call, const char* name) {
   return call.reshape(repeated, before, sizes);
 }
 
-/// (T, S), true up to the diagonal from the top left.
+/// (T, S) bool, aligned at the top left, as LibTorch's is_causal.
 Value causal_mask(Call& call) {
   auto& graph = call.graph();
   const auto shape = call.shape({size_from_end(call, "query", 2), size_from_end(call, "key", 2)});
@@ -43,7 +44,7 @@ Value causal_mask(Call& call) {
 void attention(Call& call) {
   auto& graph = call.graph();
   if (call.has("dropout_p") && call.real("dropout_p") > 0.0) {
-    call.refuse("it is called with dropout");
+    call.fail("dropout_p must be 0, found " + std::to_string(call.real("dropout_p")));
   }
   const auto query = call.tensor("query");
   const auto minus_infinity = graph.number(query.type, -INFINITY);
@@ -54,27 +55,27 @@ void attention(Call& call) {
   const auto rank = call.rank("key");
   const auto scaled = graph.add("Mul", {query, graph.number(query.type, scale)});
   auto scores = graph.add("MatMul", {scaled, swap(call, key, rank, rank - 2, rank - 1)});
-  Value alive;  // (..., T, 1): the queries that may attend to something
+  Value has_keys;  // (..., T, 1) bool, false for fully masked rows
   Value mask;
   if (call.has("attn_mask")) mask = call.tensor("attn_mask");
-  if (call.flag("is_causal")) mask = causal_mask(call);
+  if (call.boolean("is_causal")) mask = causal_mask(call);
   if (mask.id != 0 && mask.type == Type::boolean) {
-    scores = graph.choose(mask, scores, minus_infinity);
+    scores = graph.where(mask, scores, minus_infinity);
     const auto last = call.has("attn_mask") ? call.rank("attn_mask") - 1 : 1;
-    alive = graph.cast(reduce(call, "ReduceMax", graph.cast(mask, Type::int32), {last}, true),
-                       Type::boolean);
+    has_keys = graph.cast(reduce(call, "ReduceMax", graph.cast(mask, Type::int32), {last}, true),
+                          Type::boolean);
   } else if (mask.id != 0) {
     scores = graph.add("Add", {scores, graph.cast(mask, scores.type)});
     const auto best = reduce(call, "ReduceMax", mask, {call.rank("attn_mask") - 1}, true);
-    alive = graph.compare("Greater", best, graph.number(mask.type, -INFINITY));
+    has_keys = graph.compare("Greater", best, graph.number(mask.type, -INFINITY));
   }
   const auto weights = graph.add("Softmax", {scores}, {{"axis", -1}});
   auto result = graph.add("MatMul", {weights, repeat_heads(call, "value")});
-  // Softmax over nothing is NaN, LibTorch gives zeros.
-  if (alive.id != 0 && !call.flag("is_causal")) {
-    result = graph.choose(alive, result, graph.number(result.type, 0));
+  // Softmax of a fully masked row is NaN; LibTorch returns zeros.
+  if (has_keys.id != 0 && !call.boolean("is_causal")) {
+    result = graph.where(has_keys, result, graph.number(result.type, 0));
   }
-  call.give(result);
+  call.set_output(result);
 }
 
 }  // namespace

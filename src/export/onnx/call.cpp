@@ -1,6 +1,6 @@
 #include "export/onnx/call.h"
 
-#include "export/onnx/refusal.h"
+#include "export/onnx/unsupported_operator_error.h"
 #include "export/program/target.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace attend::onnx {
 namespace {
 
-/// The numbers of torch.export's schema.
+/// ScalarType values of torch.export's schema.
 constexpr std::array<std::pair<int64_t, Type>, 10> kTypes{{{1, Type::uint8},
                                                            {2, Type::int8},
                                                            {3, Type::int16},
@@ -35,9 +35,11 @@ Type type_of(const program::TensorMeta& meta) {
     if (number == meta.dtype) return type;
   }
   for (const auto& [number, name] : kOtherTypes) {
-    if (number == meta.dtype) throw Refusal(fmt::format("its type {} is not supported", name));
+    if (number == meta.dtype)
+      throw UnsupportedOperatorError(fmt::format("dtype {} is not supported", name));
   }
-  throw Refusal(fmt::format("its type {} of torch.export's schema is not supported", meta.dtype));
+  throw UnsupportedOperatorError(
+      fmt::format("dtype {} of torch.export's schema is not supported", meta.dtype));
 }
 
 std::string operator_name(const std::string& target) {
@@ -68,7 +70,7 @@ std::vector<std::string> results_of(const program::Node& node) {
   return results;
 }
 
-void Translation::note_sizes(Value value, const Sizes& sizes) {
+void Translation::add_dynamic_sizes(Value value, const Sizes& sizes) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (is_fixed(sizes[i])) continue;
     dynamic_sizes.emplace(sizes[i].expression, std::pair(value, static_cast<int64_t>(i)));
@@ -78,33 +80,33 @@ void Translation::note_sizes(Value value, const Sizes& sizes) {
 Call::Call(const program::Node& node, Translation& translation)
     : node_(node), translation_(translation), results_(results_of(node)) {}
 
-void Call::refuse(const std::string& why) const {
-  throw Refusal(why);
+void Call::fail(const std::string& why) const {
+  throw UnsupportedOperatorError(why);
 }
 
 const program::Argument& Call::argument(const std::string& name) const {
   for (const auto& input : node_.inputs) {
     if (input.name == name) return input.value;
   }
-  static const program::Argument nothing = program::Nothing{};
-  return nothing;
+  static const program::Argument none = program::None{};
+  return none;
 }
 
 bool Call::has(const std::string& name) const {
-  return !std::holds_alternative<program::Nothing>(argument(name));
+  return !std::holds_alternative<program::None>(argument(name));
 }
 
 bool Call::is_tensor(const std::string& name) const {
   return std::holds_alternative<program::TensorName>(argument(name));
 }
 
-bool Call::is_text(const std::string& name) const {
+bool Call::is_string(const std::string& name) const {
   return std::holds_alternative<std::string>(argument(name));
 }
 
 const std::string& Call::tensor_name(const std::string& name) const {
   const auto* tensor = std::get_if<program::TensorName>(&argument(name));
-  if (tensor == nullptr) refuse(fmt::format("its argument '{}' is no tensor", name));
+  if (tensor == nullptr) fail(fmt::format("argument '{}' must be a tensor", name));
   return tensor->name;
 }
 
@@ -123,7 +125,7 @@ std::vector<std::optional<std::string>> Call::optional_tensors(const std::string
       names.push_back(tensor == nullptr ? std::nullopt : std::optional(tensor->name));
     }
   } else {
-    refuse(fmt::format("its argument '{}' is no list of tensors", name));
+    fail(fmt::format("argument '{}' must be a list of tensors", name));
   }
   return names;
 }
@@ -141,39 +143,39 @@ Number Call::number(const std::string& name) const {
   if (const auto* whole = std::get_if<int64_t>(&value)) return *whole;
   if (const auto* real = std::get_if<double>(&value)) return *real;
   if (const auto* flag = std::get_if<bool>(&value)) return static_cast<int64_t>(*flag);
-  refuse(fmt::format("its argument '{}' is no number that is known", name));
+  fail(fmt::format("argument '{}' must be a constant number", name));
 }
 
 int64_t Call::integer(const std::string& name) const {
   const auto found = number(name);
-  if (found.is_real) refuse(fmt::format("its argument '{}' is no whole number", name));
-  return found.whole;
+  if (found.is_real) fail(fmt::format("argument '{}' must be an integer", name));
+  return found.integer;
 }
 
 double Call::real(const std::string& name) const {
   return number(name).real;
 }
 
-bool Call::flag(const std::string& name) const {
+bool Call::boolean(const std::string& name) const {
   return has(name) && integer(name) != 0;
 }
 
-std::string Call::text(const std::string& name) const {
+std::string Call::string(const std::string& name) const {
   const auto* text = std::get_if<std::string>(&argument(name));
-  if (text == nullptr) refuse(fmt::format("its argument '{}' is no text", name));
+  if (text == nullptr) fail(fmt::format("argument '{}' must be a string", name));
   return *text;
 }
 
 std::vector<int64_t> Call::integers(const std::string& name) const {
   const auto& value = argument(name);
   if (const auto* one = std::get_if<int64_t>(&value)) return {*one};
-  // An empty list says nothing of what it is a list of.
+  // An empty list of any type is parsed as a list of ints.
   const auto* list = std::get_if<std::vector<program::ValueOrSymbol<int64_t>>>(&value);
-  if (list == nullptr) refuse(fmt::format("its argument '{}' is no list of whole numbers", name));
+  if (list == nullptr) fail(fmt::format("argument '{}' must be a list of integers", name));
   std::vector<int64_t> numbers;
   for (const auto& item : *list) {
     const auto* number = std::get_if<int64_t>(&item);
-    if (number == nullptr) refuse(fmt::format("its argument '{}' is not known", name));
+    if (number == nullptr) fail(fmt::format("argument '{}' must be constant", name));
     numbers.push_back(*number);
   }
   return numbers;
@@ -181,11 +183,11 @@ std::vector<int64_t> Call::integers(const std::string& name) const {
 
 std::vector<double> Call::reals(const std::string& name) const {
   const auto* list = std::get_if<std::vector<program::ValueOrSymbol<double>>>(&argument(name));
-  if (list == nullptr) refuse(fmt::format("its argument '{}' is no list of numbers", name));
+  if (list == nullptr) fail(fmt::format("argument '{}' must be a list of numbers", name));
   std::vector<double> numbers;
   for (const auto& item : *list) {
     const auto* number = std::get_if<double>(&item);
-    if (number == nullptr) refuse(fmt::format("its argument '{}' is not known", name));
+    if (number == nullptr) fail(fmt::format("argument '{}' must be constant", name));
     numbers.push_back(*number);
   }
   return numbers;
@@ -229,7 +231,8 @@ std::vector<int64_t> Call::dimensions(const std::string& name, const std::string
 }
 
 Type Call::common_type(const std::string& one, const std::string& other) const {
-  // Of a kind, tensors with dimensions decide, then those without, then numbers.
+  // Type promotion: in a category, tensors with dimensions have priority over 0-dimensional
+  // tensors, and these over numbers.
   std::array<std::optional<Type>, 3> types;
   for (const auto& name : {one, other}) {
     std::size_t place = 2;
@@ -245,12 +248,12 @@ Type Call::common_type(const std::string& one, const std::string& other) const {
   }
   std::optional<Type> common;
   for (const auto& type : types) {
-    if (type && (!common || kind_of(*type) > kind_of(*common))) common = type;
+    if (type && (!common || category_of(*type) > category_of(*common))) common = type;
   }
   return *common;
 }
 
-std::size_t Call::results() const {
+std::size_t Call::num_outputs() const {
   return results_.size();
 }
 
@@ -266,11 +269,11 @@ const Sizes& Call::result_sizes(std::size_t i) const {
   return sizes_of_tensor(result_name(i));
 }
 
-void Call::give(Value value, std::size_t i) {
+void Call::set_output(Value value, std::size_t i) {
   const auto& known = meta(result_name(i));
   const auto result = graph().cast(value, type_of(known));
   translation_.values[result_name(i)] = result;
-  translation_.note_sizes(result, known.sizes);
+  translation_.add_dynamic_sizes(result, known.sizes);
 }
 
 Value Call::size(const program::Size& size) {
@@ -279,8 +282,9 @@ Value Call::size(const program::Size& size) {
   if (read.id != 0) return read;
   const auto found = translation_.dynamic_sizes.find(size.expression);
   if (found == translation_.dynamic_sizes.end()) {
-    refuse(fmt::format("it needs a size, {} for the example, that no tensor before it has",
-                       size.value));
+    fail(fmt::format(
+        "it needs an unknown size ({} for the example inputs) that no earlier tensor has",
+        size.value));
   }
   const auto& [value, dimension] = found->second;
   read = graph().add("Shape", {value}, {{"start", dimension}, {"end", dimension + 1}}, Type::int64);
@@ -299,36 +303,37 @@ Value Call::shape(const Sizes& sizes) {
 }
 
 Value Call::reshape(Value value, const Sizes& from, const Sizes& to) {
-  std::vector<int64_t> numbers;  // as Reshape reads them: 0 a size of the input, -1 what is left
-  std::size_t open = 0;
+  std::vector<int64_t>
+      numbers;  // shape input of Reshape: 0 copies the input's size, -1 is inferred
+  std::size_t num_inferred = 0;
   const auto is_empty = [](const program::Size& size) { return is_fixed(size) && size.value == 0; };
-  const bool none = std::any_of(to.begin(), to.end(), is_empty);
+  const bool has_zero = std::any_of(to.begin(), to.end(), is_empty);
   for (std::size_t i = 0; i < to.size(); ++i) {
     if (is_fixed(to[i])) {
       numbers.push_back(to[i].value);
-    } else if (!none && i < from.size() && same(from[i], to[i])) {
+    } else if (!has_zero && i < from.size() && same(from[i], to[i])) {
       numbers.push_back(0);
     } else {
       numbers.push_back(-1);
-      ++open;
+      ++num_inferred;
     }
   }
   const auto is_readable = [&](const program::Size& size) {
     return is_fixed(size) || translation_.dynamic_sizes.count(size.expression) > 0;
   };
-  // One that is copied or read may be 0 at times, beside which -1 says nothing. Where not all can
-  // be read a tensor without elements so fails when the file is run.
+  // With -1 beside a size of 0, Reshape is ambiguous. If not all sizes can be read, an empty tensor
+  // fails at run time.
   const bool copies = std::find(numbers.begin(), numbers.end(), 0) != numbers.end();
-  const bool has_others = open > 1 || (open == 1 && copies);
-  if (none || (has_others && std::all_of(to.begin(), to.end(), is_readable))) {
+  const bool has_others = num_inferred > 1 || (num_inferred == 1 && copies);
+  if (has_zero || (has_others && std::all_of(to.begin(), to.end(), is_readable))) {
     return graph().add("Reshape", {value, shape(to)}, {{"allowzero", 1}});
   }
-  if (open <= 1) return graph().add("Reshape", {value, graph().list(numbers)});
+  if (num_inferred <= 1) return graph().add("Reshape", {value, graph().list(numbers)});
   std::vector<Value> parts;
-  bool left = false;  // one that cannot be read elsewhere
+  bool inferred = false;  // -1 is used, for a size that cannot be read
   for (std::size_t i = 0; i < to.size(); ++i) {
-    const bool stays = numbers[i] != -1 || (!left && !is_readable(to[i]));
-    left = left || (stays && numbers[i] == -1);
+    const bool stays = numbers[i] != -1 || (!inferred && !is_readable(to[i]));
+    inferred = inferred || (stays && numbers[i] == -1);
     parts.push_back(stays ? graph().list({numbers[i]}) : size(to[i]));
   }
   return graph().add("Reshape", {value, graph().add("Concat", parts, {{"axis", 0}})});

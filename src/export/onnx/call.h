@@ -1,7 +1,7 @@
 #pragma once
 
 #include "export/onnx/graph.h"
-#include "export/program/program.h"
+#include "export/program/exported_program.h"
 
 #include <map>
 #include <string>
@@ -14,93 +14,92 @@ using Sizes = std::vector<program::Size>;
 inline bool is_fixed(const program::Size& size) {
   return size.expression.empty();
 }
-/// Whether two sizes are the same whatever the dynamic ones are.
+/// Returns true if two sizes are equal for all sizes of the dynamic dimensions.
 inline bool same(const program::Size& one, const program::Size& other) {
   return one.expression == other.expression && (!is_fixed(one) || one.value == other.value);
 }
 
-/// The element type that a program's number stands for. Throws Refusal for those that
-/// ONNX lacks.
+/// Returns the ONNX element type of a tensor. Throws UnsupportedOperatorError if ONNX lacks it.
 Type type_of(const program::TensorMeta& meta);
 
-/// What is known while a program is translated.
+/// State of a translation.
 struct Translation {
-  const program::Program& program;
+  const program::ExportedProgram& program;
   Graph graph;
-  std::map<std::string, Value> values = {};  // by their names in the program
-  /// A dimension of some value for each size that is not fixed, by its expression.
+  std::map<std::string, Value> values = {};  // by name in the program
+  /// A value and dimension to read each dynamic size from, by expression.
   std::map<std::string, std::pair<Value, int64_t>> dynamic_sizes = {};
-  std::map<std::string, Value> sizes_read = {};  // those that have been, by expression
+  std::map<std::string, Value> sizes_read = {};  // results of Shape, by expression
 
-  /// Notes where the sizes of a value can be read.
-  void note_sizes(Value value, const Sizes& sizes);
+  /// Adds the dynamic sizes of a value to `dynamic_sizes`.
+  void add_dynamic_sizes(Value value, const Sizes& sizes);
 };
 
-/// A call of an operator of a program, as the rules that translate it see it.
+/// An operator call of a program, as seen by its translation rule.
 class Call {
  public:
   Call(const program::Node& node, Translation& translation);
 
   Graph& graph() { return translation_.graph; }
 
-  // The arguments by their names in the operator's schema.
+  // Arguments by name in the operator's schema.
 
-  /// Whether it is there and is not None.
+  /// Returns true if the argument is present and not None.
   bool has(const std::string& name) const;
   bool is_tensor(const std::string& name) const;
-  bool is_text(const std::string& name) const;
+  bool is_string(const std::string& name) const;
   Value tensor(const std::string& name);
   std::vector<Value> tensors(const std::string& name);
-  /// A tensor, or nothing in its place.
+  /// Returns the tensor, or an empty Value for None.
   Value optional_tensor(const std::string& name) { return has(name) ? tensor(name) : Value{}; }
-  /// What of a list of tensors is there.
+  /// Returns the names of a list of tensors, nullopt for None.
   std::vector<std::optional<std::string>> optional_tensors(const std::string& name) const;
   int64_t integer(const std::string& name) const;
   double real(const std::string& name) const;
-  bool flag(const std::string& name) const;
-  std::string text(const std::string& name) const;
+  bool boolean(const std::string& name) const;
+  std::string string(const std::string& name) const;
   std::vector<int64_t> integers(const std::string& name) const;
   std::vector<double> reals(const std::string& name) const;
   Number number(const std::string& name) const;
-  /// A tensor or a number, as `type`.
+  /// Returns a tensor or number cast to `type`.
   Value operand(const std::string& name, Type type);
-  /// `value` times the number that an argument is, if it is there and is not 1.
+  /// Returns `value` times a numeric argument; `value` itself if the argument is None or 1.
   Value times(Value value, const std::string& name);
 
-  // What is known of tensors among the arguments.
+  // Metadata of tensor arguments.
 
   const Sizes& sizes(const std::string& name) const;
   const Sizes& sizes_of_tensor(const std::string& name_in_program) const;
   int64_t rank(const std::string& name) const { return static_cast<int64_t>(sizes(name).size()); }
-  /// A dimension of the tensor `of`, not negative.
+  /// Returns a dimension argument as a non-negative dimension of the tensor argument `of`.
   int64_t dimension(const std::string& name, const std::string& of = "self") const;
-  /// The same for several.
+  /// As above, for a list.
   std::vector<int64_t> dimensions(const std::string& name, const std::string& of = "self") const;
-  /// What LibTorch compares two arguments as.
+  /// Returns the promoted type in which LibTorch compares two arguments.
   Type common_type(const std::string& one, const std::string& other) const;
 
-  // The results.
+  // Outputs.
 
-  std::size_t results() const;
+  std::size_t num_outputs() const;
   Type result_type(std::size_t i = 0) const;
   const Sizes& result_sizes(std::size_t i = 0) const;
   int64_t result_rank(std::size_t i = 0) const {
     return static_cast<int64_t>(result_sizes(i).size());
   }
-  /// Makes `value` the result, with the type that the operator gives.
-  void give(Value value, std::size_t i = 0);
+  /// Sets output `i` to `value`, cast to the output's type.
+  void set_output(Value value, std::size_t i = 0);
 
-  // Sizes while the graph runs.
+  // Sizes at run time.
 
-  /// The size, int64 of one element. Refuses one that no tensor so far has.
+  /// Returns a size as int64 (1). Throws UnsupportedOperatorError if no earlier tensor has it.
   Value size(const program::Size& size);
-  /// Sizes, int64 of one dimension.
+  /// Returns sizes as int64 (rank).
   Value shape(const Sizes& sizes);
-  /// `value`, which has the sizes `from`, with those of `to`.
+  /// Reshapes `value` of shape `from` to shape `to`.
   Value reshape(Value value, const Sizes& from, const Sizes& to);
 
-  /// Throws Refusal.
-  [[noreturn]] void refuse(const std::string& why) const;
+  /// Throws UnsupportedOperatorError with the message `why`.
+  [[noreturn]] void fail(const std::string& why) const;
 
  private:
   const program::Argument& argument(const std::string& name) const;
@@ -113,11 +112,11 @@ class Call {
   std::vector<std::string> results_;
 };
 
-/// The names of the tensors that an argument or a result is.
+/// Returns the names of the tensors of an argument or output.
 std::vector<std::string> names_in(const program::Argument& argument);
 std::vector<std::string> results_of(const program::Node& node);
 
-/// As aten::add, of a target like torch.ops.aten.add.Tensor.
+/// Returns "aten::add" for the target torch.ops.aten.add.Tensor.
 std::string operator_name(const std::string& target);
 
 }  // namespace attend::onnx

@@ -6,53 +6,53 @@ namespace {
 Rule compare(const char* kind) {
   return [kind](Call& call) {
     const auto type = call.common_type("self", "other");
-    call.give(call.graph().compare(kind, call.operand("self", type), call.operand("other", type)));
+    call.set_output(
+        call.graph().compare(kind, call.operand("self", type), call.operand("other", type)));
   };
 }
 
-void differ(Call& call) {
+void not_equal(Call& call) {
   auto& graph = call.graph();
   const auto type = call.common_type("self", "other");
   const auto equal =
       graph.compare("Equal", call.operand("self", type), call.operand("other", type));
-  call.give(graph.add("Not", {equal}));
+  call.set_output(graph.add("Not", {equal}));
 }
 
-/// Of what counts as true.
 Rule logical(const char* kind) {
   return [kind](Call& call) {
-    call.give(call.graph().add(
+    call.set_output(call.graph().add(
         kind, {call.operand("self", Type::boolean), call.operand("other", Type::boolean)}));
   };
 }
 
 void logical_not(Call& call) {
-  call.give(call.graph().add("Not", {call.operand("self", Type::boolean)}));
+  call.set_output(call.graph().add("Not", {call.operand("self", Type::boolean)}));
 }
 
 Rule bitwise(const char* of_bools, const char* of_numbers) {
   return [=](Call& call) {
     const auto type = call.result_type();
-    call.give(call.graph().add(type == Type::boolean ? of_bools : of_numbers,
-                               {call.operand("self", type), call.operand("other", type)}));
+    call.set_output(call.graph().add(type == Type::boolean ? of_bools : of_numbers,
+                                     {call.operand("self", type), call.operand("other", type)}));
   };
 }
 
 void bitwise_not(Call& call) {
   const auto self = call.tensor("self");
-  call.give(call.graph().add(self.type == Type::boolean ? "Not" : "BitwiseNot", {self}));
+  call.set_output(call.graph().add(self.type == Type::boolean ? "Not" : "BitwiseNot", {self}));
 }
 
 void where(Call& call) {
   const auto type = call.result_type();
-  call.give(call.graph().choose(call.operand("condition", Type::boolean),
-                                call.operand("self", type), call.operand("other", type)));
+  call.set_output(call.graph().where(call.operand("condition", Type::boolean),
+                                     call.operand("self", type), call.operand("other", type)));
 }
 
 void masked_fill(Call& call) {
   const auto type = call.result_type();
-  call.give(call.graph().choose(call.operand("mask", Type::boolean), call.operand("value", type),
-                                call.operand("self", type)));
+  call.set_output(call.graph().where(call.operand("mask", Type::boolean),
+                                     call.operand("value", type), call.operand("self", type)));
 }
 
 Value is_nan(Call& call, Value x) {
@@ -64,30 +64,31 @@ Value is_infinite(Call& call, Value x, int64_t positive = 1, int64_t negative = 
       "IsInf", {x}, {{"detect_positive", positive}, {"detect_negative", negative}}, Type::boolean);
 }
 
-/// Whole numbers are neither infinite nor not a number.
-Value never(Call& call) {
+/// Integers are never NaN or infinite.
+Value all_false(Call& call) {
   auto& graph = call.graph();
   return graph.add("Expand", {graph.number(Type::boolean, 0), call.shape(call.sizes("self"))});
 }
 
 void isnan(Call& call) {
   const auto self = call.tensor("self");
-  call.give(is_real(self.type) ? is_nan(call, self) : never(call));
+  call.set_output(is_floating_point(self.type) ? is_nan(call, self) : all_false(call));
 }
 
 void isinf(Call& call) {
   const auto self = call.tensor("self");
-  call.give(is_real(self.type) ? is_infinite(call, self) : never(call));
+  call.set_output(is_floating_point(self.type) ? is_infinite(call, self) : all_false(call));
 }
 
 void isfinite(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
-  if (!is_real(self.type)) return call.give(graph.add("Not", {never(call)}));
-  call.give(graph.add("Not", {graph.add("Or", {is_nan(call, self), is_infinite(call, self)})}));
+  if (!is_floating_point(self.type)) return call.set_output(graph.add("Not", {all_false(call)}));
+  call.set_output(
+      graph.add("Not", {graph.add("Or", {is_nan(call, self), is_infinite(call, self)})}));
 }
 
-double greatest(Type type) {
+double finite_max(Type type) {
   switch (type) {
     case Type::float16:
       return 65504.0;
@@ -103,15 +104,17 @@ double greatest(Type type) {
 void nan_to_num(Call& call) {
   auto& graph = call.graph();
   auto value = call.tensor("self");
-  if (!is_real(value.type)) return call.give(value);
-  const auto given = [&](const char* name, double otherwise) {
-    return graph.number(value.type, call.has(name) ? call.real(name) : otherwise);
+  if (!is_floating_point(value.type)) return call.set_output(value);
+  const auto argument_or = [&](const char* name, double default_value) {
+    return graph.number(value.type, call.has(name) ? call.real(name) : default_value);
   };
   const auto self = value;
-  value = graph.choose(is_nan(call, self), given("nan", 0.0), value);
-  value = graph.choose(is_infinite(call, self, 1, 0), given("posinf", greatest(self.type)), value);
-  value = graph.choose(is_infinite(call, self, 0, 1), given("neginf", -greatest(self.type)), value);
-  call.give(value);
+  value = graph.where(is_nan(call, self), argument_or("nan", 0.0), value);
+  value = graph.where(is_infinite(call, self, 1, 0), argument_or("posinf", finite_max(self.type)),
+                      value);
+  value = graph.where(is_infinite(call, self, 0, 1), argument_or("neginf", -finite_max(self.type)),
+                      value);
+  call.set_output(value);
 }
 
 }  // namespace
@@ -120,7 +123,7 @@ void add_comparison_rules(Rules& rules) {
   for (const auto* overload : {".Tensor", ".Scalar"}) {
     const auto named = [&](const char* name) { return std::string(name) + overload; };
     rules[named("eq")] = compare("Equal");
-    rules[named("ne")] = differ;
+    rules[named("ne")] = not_equal;
     rules[named("lt")] = compare("Less");
     rules[named("le")] = compare("LessOrEqual");
     rules[named("gt")] = compare("Greater");

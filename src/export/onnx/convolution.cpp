@@ -4,24 +4,24 @@
 namespace attend::onnx {
 namespace {
 
-/// What is added in front of and behind each dimension.
+/// ONNX pads: begins of all dimensions, then ends.
 Numbers pads_of(Call& call, const Numbers& kernel, const Numbers& dilation) {
   const auto count = kernel.size();
   Numbers pads;
-  Numbers behind;
-  const bool in_words = call.has("padding") && call.is_text("padding");
-  const bool same = in_words && call.text("padding") == "same";
+  Numbers ends;
+  const bool is_string = call.has("padding") && call.is_string("padding");
+  const bool same = is_string && call.string("padding") == "same";
   for (std::size_t i = 0; i < count; ++i) {
-    if (in_words) {
+    if (is_string) {
       const auto total = same ? dilation[i] * (kernel[i] - 1) : 0;
       pads.push_back(total / 2);
-      behind.push_back(total - total / 2);
+      ends.push_back(total - total / 2);
     } else {
       pads.push_back(for_each_dimension(call, "padding", count, {0})[i]);
-      behind.push_back(pads.back());
+      ends.push_back(pads.back());
     }
   }
-  pads.insert(pads.end(), behind.begin(), behind.end());
+  pads.insert(pads.end(), ends.begin(), ends.end());
   return pads;
 }
 
@@ -44,17 +44,18 @@ void convolve_as(Call& call, bool transposed) {
     if (call.has("bias")) inputs.push_back(call.operand("bias", type));
     return graph.add(transposed ? "ConvTranspose" : "Conv", inputs, attributes);
   };
-  call.give(in_batch(call, call.operand("input", type), call.rank("input"), count, convolved));
+  call.set_output(
+      in_batch(call, call.operand("input", type), call.rank("input"), count, convolved));
 }
 
 void convolve(Call& call) {
-  convolve_as(call, call.flag("transposed"));
+  convolve_as(call, call.boolean("transposed"));
 }
 
 }  // namespace
 
 void add_convolution_rules(Rules& rules) {
-  // Tracing calls all convolutions these.
+  // The tracer records all convolutions as these.
   rules["_convolution.default"] = rules["_convolution_mode.default"] = convolve;
 }
 

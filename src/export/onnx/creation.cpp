@@ -3,7 +3,7 @@
 namespace attend::onnx {
 namespace {
 
-/// A number, as often as the result has elements.
+/// A tensor of the output's shape filled with a number.
 Value filled(Call& call, const Number& number) {
   auto& graph = call.graph();
   const auto one = graph.number(call.result_type(), number);
@@ -12,47 +12,45 @@ Value filled(Call& call, const Number& number) {
 }
 
 Rule fill_with(int64_t number) {
-  return [=](Call& call) { call.give(filled(call, number)); };
+  return [=](Call& call) { call.set_output(filled(call, number)); };
 }
 
-/// With the number that an argument is.
 Rule fill_with(const char* argument) {
-  return [=](Call& call) { call.give(filled(call, call.number(argument))); };
+  return [=](Call& call) { call.set_output(filled(call, call.number(argument))); };
 }
 
-/// As `self` is, if the number does not count the sizes need not be known.
-Rule fill_as_self(std::optional<int64_t> number) {
+/// A tensor of the shape of `self` filled with `number`, or with the fill value argument.
+Rule fill_like(std::optional<int64_t> number) {
   return [=](Call& call) {
     auto& graph = call.graph();
     const auto type = call.result_type();
     const auto value = number ? graph.number(type, *number)
                               : call.operand(call.has("fill_value") ? "fill_value" : "value", type);
     const auto shape = graph.shape_of(call.tensor("self"));
-    call.give(graph.add("Expand", {value, shape}));
+    call.set_output(graph.add("Expand", {value, shape}));
   };
 }
 
-/// What is copied takes the place of all elements.
 void copy(Call& call) {
   auto& graph = call.graph();
   const auto shape = graph.shape_of(call.tensor("self"));
-  call.give(graph.add("Expand", {call.operand("src", call.result_type()), shape}));
+  call.set_output(graph.add("Expand", {call.operand("src", call.result_type()), shape}));
 }
 
-/// The numbers of a tensor of one dimension.
-void give_numbers(Call& call, const std::function<Number(int64_t)>& number_at) {
+/// Sets the output to a 1-dimensional constant.
+void set_constant(Call& call, const std::function<Number(int64_t)>& number_at) {
   const auto count = call.result_sizes().at(0).value;
   std::vector<Number> numbers;
   for (int64_t i = 0; i < count; ++i) numbers.push_back(number_at(i));
-  call.give(call.graph().constant({call.result_type(), {count}, std::move(numbers)}));
+  call.set_output(call.graph().constant({call.result_type(), {count}, std::move(numbers)}));
 }
 
 void arange(Call& call) {
   const auto start = call.has("start") ? call.number("start") : Number(0);
   const auto step = call.has("step") ? call.number("step") : Number(1);
   const bool whole = !start.is_real && !step.is_real;
-  give_numbers(call, [&](int64_t i) {
-    return whole ? Number(start.whole + i * step.whole)
+  set_constant(call, [&](int64_t i) {
+    return whole ? Number(start.integer + i * step.integer)
                  : Number(start.real + static_cast<double>(i) * step.real);
   });
 }
@@ -61,7 +59,7 @@ void linspace(Call& call) {
   const auto start = call.real("start");
   const auto end = call.real("end");
   const auto last = std::max<int64_t>(call.integer("steps") - 1, 1);
-  give_numbers(call, [&](int64_t i) {
+  set_constant(call, [&](int64_t i) {
     return Number(start + (end - start) * static_cast<double>(i) / static_cast<double>(last));
   });
 }
@@ -73,22 +71,21 @@ void eye(Call& call) {
   for (int64_t i = 0; i < rows * columns; ++i) {
     numbers.emplace_back(static_cast<int64_t>(i / columns == i % columns));
   }
-  call.give(call.graph().constant({call.result_type(), {rows, columns}, std::move(numbers)}));
+  call.set_output(call.graph().constant({call.result_type(), {rows, columns}, std::move(numbers)}));
 }
 
 }  // namespace
 
 void add_creation_rules(Rules& rules) {
   rules["zeros.default"] = rules["new_zeros.default"] = fill_with(int64_t{0});
-  // What they hold is not to be read.
+  // Uninitialized in LibTorch.
   rules["empty.memory_format"] = rules["new_empty.default"] = fill_with(int64_t{0});
   rules["ones.default"] = rules["new_ones.default"] = fill_with(int64_t{1});
   rules["full.default"] = rules["new_full.default"] = fill_with("fill_value");
   rules["scalar_tensor.default"] = fill_with("s");
-  rules["zeros_like.default"] = rules["empty_like.default"] = rules["zero.default"] =
-      fill_as_self(0);
-  rules["ones_like.default"] = fill_as_self(1);
-  rules["full_like.default"] = rules["fill.Scalar"] = rules["fill.Tensor"] = fill_as_self({});
+  rules["zeros_like.default"] = rules["empty_like.default"] = rules["zero.default"] = fill_like(0);
+  rules["ones_like.default"] = fill_like(1);
+  rules["full_like.default"] = rules["fill.Scalar"] = rules["fill.Tensor"] = fill_like({});
   rules["copy.default"] = copy;
   rules["arange.default"] = rules["arange.start"] = rules["arange.start_step"] = arange;
   rules["linspace.default"] = linspace;

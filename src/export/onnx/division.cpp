@@ -9,65 +9,66 @@ struct Operands {
   Value b;
 };
 
-/// Those of a division that is rounded, as LibTorch computes with them.
+/// Operands of rounding divisions in LibTorch's compute type.
 Operands operands(Call& call) {
   const auto type = at_least_float32(call.result_type());
   return {call.operand("self", type), call.operand("other", type)};
 }
 
-/// a - b * trunc(a / b), which has the sign of the dividend.
-Value rest_of(Call& call, const Operands& of) {
+/// a - b * trunc(a / b), with the sign of the dividend.
+Value fmod_of(Call& call, const Operands& of) {
   auto& graph = call.graph();
-  if (is_real(of.a.type)) return graph.add("Mod", {of.a, of.b}, {{"fmod", 1}});
-  // Mod would compute in floating point, which does not hold all numbers of 64 bits.
+  if (is_floating_point(of.a.type)) return graph.add("Mod", {of.a, of.b}, {{"fmod", 1}});
+  // Mod with fmod = 1 computes in floating point, which is inexact for int64.
   return graph.add("Sub", {of.a, graph.add("Mul", {graph.add("Div", {of.a, of.b}), of.b})});
 }
 
-/// Where a remainder of reals is neither zero nor of the divisor's sign.
-Value has_other_sign(Call& call, Value rest, Value divisor) {
+/// True where a floating point remainder is nonzero and differs in sign from the divisor.
+Value has_other_sign(Call& call, Value remainder, Value divisor) {
   auto& graph = call.graph();
-  const auto zero = graph.number(rest.type, 0);
-  const auto is_zero = graph.compare("Equal", rest, zero);
-  const auto differs =
-      graph.add("Xor", {graph.compare("Less", rest, zero), graph.compare("Less", divisor, zero)});
+  const auto zero = graph.number(remainder.type, 0);
+  const auto is_zero = graph.compare("Equal", remainder, zero);
+  const auto differs = graph.add(
+      "Xor", {graph.compare("Less", remainder, zero), graph.compare("Less", divisor, zero)});
   return graph.add("And", {graph.add("Not", {is_zero}), differs});
 }
 
-/// The remainder that has the sign of the divisor.
+/// The remainder with the sign of the divisor.
 Value modulo(Call& call, const Operands& of) {
   auto& graph = call.graph();
-  if (!is_real(of.a.type)) return graph.add("Mod", {of.a, of.b});
-  const auto rest = rest_of(call, of);
-  return graph.choose(has_other_sign(call, rest, of.b), graph.add("Add", {rest, of.b}), rest);
+  if (!is_floating_point(of.a.type)) return graph.add("Mod", {of.a, of.b});
+  const auto remainder = fmod_of(call, of);
+  return graph.where(has_other_sign(call, remainder, of.b), graph.add("Add", {remainder, of.b}),
+                     remainder);
 }
 
-/// The floor of a quotient of reals from their remainder, since the quotient itself may be rounded
-/// to a whole number above: 1 / 0.1 is 10 in floating point, but 0.1 is more than a tenth.
-Value floor_of_exact_quotient(Call& call, const Operands& of) {
+/// floor(a / b) of floating point numbers by the remainder, since a / b may be rounded up to an
+/// integer: 1 / 0.1 is 10 in floating point, but float(0.1) is larger than 0.1.
+Value floor_divide_float(Call& call, const Operands& of) {
   auto& graph = call.graph();
   const auto number = [&](double value) { return graph.number(of.a.type, value); };
-  const auto rest = rest_of(call, of);
-  const auto whole = graph.add("Div", {graph.add("Sub", {of.a, rest}), of.b});
-  const auto below =
-      graph.choose(has_other_sign(call, rest, of.b), graph.add("Sub", {whole, number(1)}), whole);
-  // It is whole but for rounding.
+  const auto remainder = fmod_of(call, of);
+  const auto whole = graph.add("Div", {graph.add("Sub", {of.a, remainder}), of.b});
+  const auto below = graph.where(has_other_sign(call, remainder, of.b),
+                                 graph.add("Sub", {whole, number(1)}), whole);
+  // An integer up to rounding errors.
   const auto floor = graph.add("Floor", {below});
   const auto fraction = graph.add("Sub", {below, floor});
-  const auto rounded = graph.choose(graph.compare("Greater", fraction, number(0.5)),
-                                    graph.add("Add", {floor, number(1)}), floor);
-  // Zeros get the sign of the quotient (which onnxruntime's Where drops from its first choice), and
-  // what is divided by zero is infinite.
+  const auto rounded = graph.where(graph.compare("Greater", fraction, number(0.5)),
+                                   graph.add("Add", {floor, number(1)}), floor);
+  // Zeros get the sign of the quotient, and division by zero is infinite. onnxruntime's Where drops
+  // the sign of zeros in its second input, so they are the third.
   const auto quotient = graph.add("Div", {of.a, of.b});
   const auto zero = graph.add("Mul", {quotient, number(0)});
   const auto is_more = graph.compare("Greater", graph.add("Abs", {below}), number(0));
-  const auto with_zeros = graph.choose(is_more, rounded, zero);
-  return graph.choose(graph.compare("Equal", of.b, number(0)), quotient, with_zeros);
+  const auto with_zeros = graph.where(is_more, rounded, zero);
+  return graph.where(graph.compare("Equal", of.b, number(0)), quotient, with_zeros);
 }
 
-Value floor_of_quotient(Call& call, const Operands& of) {
+Value floor_divide_of(Call& call, const Operands& of) {
   auto& graph = call.graph();
-  if (is_real(of.a.type)) return floor_of_exact_quotient(call, of);
-  // ONNX rounds quotients of whole numbers towards zero: of this one nothing is left over.
+  if (is_floating_point(of.a.type)) return floor_divide_float(call, of);
+  // Integer Div rounds towards zero; here the dividend is a multiple of the divisor.
   return graph.add("Div", {graph.add("Sub", {of.a, modulo(call, of)}), of.b});
 }
 
@@ -75,24 +76,25 @@ void divide(Call& call) {
   auto& graph = call.graph();
   if (!call.has("rounding_mode")) {
     const auto type = call.result_type();
-    return call.give(graph.add("Div", {call.operand("self", type), call.operand("other", type)}));
+    return call.set_output(
+        graph.add("Div", {call.operand("self", type), call.operand("other", type)}));
   }
   const auto of = operands(call);
-  if (call.text("rounding_mode") == "floor") return call.give(floor_of_quotient(call, of));
+  if (call.string("rounding_mode") == "floor") return call.set_output(floor_divide_of(call, of));
   const auto quotient = graph.add("Div", {of.a, of.b});
-  call.give(is_real(quotient.type) ? truncated(call, quotient) : quotient);
+  call.set_output(is_floating_point(quotient.type) ? truncated(call, quotient) : quotient);
 }
 
 void floor_divide(Call& call) {
-  call.give(floor_of_quotient(call, operands(call)));
+  call.set_output(floor_divide_of(call, operands(call)));
 }
 
-void remainder(Call& call) {
-  call.give(modulo(call, operands(call)));
+void remainder_rule(Call& call) {
+  call.set_output(modulo(call, operands(call)));
 }
 
-void remainder_of_dividend(Call& call) {
-  call.give(rest_of(call, operands(call)));
+void fmod_rule(Call& call) {
+  call.set_output(fmod_of(call, operands(call)));
 }
 
 }  // namespace
@@ -101,12 +103,12 @@ void add_division_rules(Rules& rules) {
   for (const auto* overload : {"Tensor", "Scalar"}) {
     const auto named = [&](const char* name) { return std::string(name) + "." + overload; };
     rules[named("div")] = divide;
-    rules[named("fmod")] = remainder_of_dividend;
-    rules[named("remainder")] = remainder;
+    rules[named("fmod")] = fmod_rule;
+    rules[named("remainder")] = remainder_rule;
   }
   rules["div.Tensor_mode"] = rules["div.Scalar_mode"] = divide;
   rules["floor_divide.default"] = rules["floor_divide.Scalar"] = floor_divide;
-  rules["remainder.Scalar_Tensor"] = remainder;
+  rules["remainder.Scalar_Tensor"] = remainder_rule;
 }
 
 }  // namespace attend::onnx

@@ -3,28 +3,28 @@
 #include "export/onnx/rules.h"
 
 #include <cmath>
+#include <string>
 
 namespace attend::onnx {
 namespace {
 
 /// `near` where |x| < 1, else `far`.
-Value by_distance(Call& call, Value x, Value near, Value far) {
+Value by_magnitude(Call& call, Value x, Value near, Value far) {
   auto& graph = call.graph();
   const auto is_near = graph.compare("Less", graph.add("Abs", {x}), graph.number(x.type, 1));
-  return graph.choose(is_near, near, far);
+  return graph.where(is_near, near, far);
 }
 
 }  // namespace
 
 Value truncated(Call& call, Value x) {
   auto& graph = call.graph();
-  // Which gives -0, and onnxruntime's Where drops that sign from its first choice.
+  // Ceil returns -0; onnxruntime's Where drops the sign of zeros in its second input.
   const auto is_positive = graph.compare("Greater", x, graph.number(x.type, 0));
-  return graph.choose(is_positive, graph.add("Floor", {x}), graph.add("Ceil", {x}));
+  return graph.where(is_positive, graph.add("Floor", {x}), graph.add("Ceil", {x}));
 }
 
-// 1 + x is rounded, and with it what is known of a small x. Kahan's formulas for log1p and expm1
-// make an error in x of that, by which they divide.
+// 1 + x loses digits of a small x. Kahan's formulas for log1p and expm1 correct the rounding error.
 
 Value log1p_of_fraction(Call& call, Value x) {
   auto& graph = call.graph();
@@ -32,86 +32,88 @@ Value log1p_of_fraction(Call& call, Value x) {
   const auto sum = graph.add("Add", {x, one});
   const auto rounding = graph.add("Div", {x, graph.add("Sub", {sum, one})});
   const auto corrected = graph.add("Mul", {graph.add("Log", {sum}), rounding});
-  return graph.choose(graph.compare("Equal", sum, one), x, corrected);
+  return graph.where(graph.compare("Equal", sum, one), x, corrected);
 }
 
 Value log1p(Call& call, Value x) {
   auto& graph = call.graph();
   const auto plain = graph.add("Log", {graph.add("Add", {x, graph.number(x.type, 1)})});
-  return by_distance(call, x, log1p_of_fraction(call, x), plain);
+  return by_magnitude(call, x, log1p_of_fraction(call, x), plain);
 }
 
 namespace {
 
-/// Of each element, as the type of the result.
-Rule of_each(const char* kind, const Attributes& attributes = {}) {
+/// Unary operator in the output's type.
+Rule unary(const char* kind, const Attributes& attributes = {}) {
   return [=](Call& call) {
-    call.give(call.graph().add(kind, {call.operand("self", call.result_type())}, attributes));
+    call.set_output(call.graph().add(kind, {call.operand("self", call.result_type())}, attributes));
   };
 }
 
-/// That whole numbers are already.
+/// Rounding; identity for integers.
 Rule rounded(const char* kind) {
   return [=](Call& call) {
     const auto self = call.tensor("self");
-    call.give(is_real(self.type) ? call.graph().add(kind, {self}) : self);
+    call.set_output(is_floating_point(self.type) ? call.graph().add(kind, {self}) : self);
   };
 }
 
 void round(Call& call) {
   const auto self = call.tensor("self");
-  if (call.has("decimals") && call.integer("decimals") != 0) call.refuse("it rounds to decimals");
-  call.give(is_real(self.type) ? call.graph().add("Round", {self}) : self);
+  if (call.has("decimals") && call.integer("decimals") != 0)
+    call.fail("decimals must be 0, found " + std::to_string(call.integer("decimals")));
+  call.set_output(is_floating_point(self.type) ? call.graph().add("Round", {self}) : self);
 }
 
 void trunc(Call& call) {
   const auto self = call.tensor("self");
-  call.give(is_real(self.type) ? truncated(call, self) : self);
+  call.set_output(is_floating_point(self.type) ? truncated(call, self) : self);
 }
 
 void frac(Call& call) {
   const auto self = call.tensor("self");
-  call.give(call.graph().add("Sub", {self, truncated(call, self)}));
+  call.set_output(call.graph().add("Sub", {self, truncated(call, self)}));
 }
 
-/// LibTorch gives NaN no sign.
+/// sign(NaN) is 0 in LibTorch.
 void sign(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
   const auto sign = graph.add("Sign", {self});
-  if (!is_real(self.type)) return call.give(sign);
+  if (!is_floating_point(self.type)) return call.set_output(sign);
   const auto is_nan = graph.add("IsNaN", {self}, {}, Type::boolean);
-  call.give(graph.choose(is_nan, graph.number(self.type, 0), sign));
+  call.set_output(graph.where(is_nan, graph.number(self.type, 0), sign));
 }
 
 void rsqrt(Call& call) {
   auto& graph = call.graph();
   const auto root = graph.add("Sqrt", {call.operand("self", call.result_type())});
-  call.give(graph.add("Reciprocal", {root}));
+  call.set_output(graph.add("Reciprocal", {root}));
 }
 
 void square(Call& call) {
   const auto self = call.operand("self", call.result_type());
-  call.give(call.graph().add("Mul", {self, self}));
+  call.set_output(call.graph().add("Mul", {self, self}));
 }
 
-/// The logarithm to the base whose natural one is given, whole numbers for powers of the base.
+/// log(x) / `base`, the natural logarithm of the base. In float64, so that powers of the base are
+/// exact.
 Rule logarithm(double base) {
   return [=](Call& call) {
     auto& graph = call.graph();
     const auto natural = graph.add("Log", {call.operand("self", Type::float64)});
-    call.give(graph.add("Div", {natural, graph.number(natural.type, base)}));
+    call.set_output(graph.add("Div", {natural, graph.number(natural.type, base)}));
   };
 }
 
 void log1p_rule(Call& call) {
-  call.give(log1p(call, call.operand("self", call.result_type())));
+  call.set_output(log1p(call, call.operand("self", call.result_type())));
 }
 
 void exp2(Call& call) {
   auto& graph = call.graph();
   const auto self = call.operand("self", call.result_type());
-  call.give(graph.add("Pow", {graph.number(self.type, 2), self}));
+  call.set_output(graph.add("Pow", {graph.number(self.type, 2), self}));
 }
 
 void expm1(Call& call) {
@@ -122,14 +124,14 @@ void expm1(Call& call) {
   const auto plain = graph.add("Sub", {power, one});
   const auto rounding = graph.add("Div", {x, graph.add("Log", {power})});
   const auto corrected =
-      graph.choose(graph.compare("Equal", power, one), x, graph.add("Mul", {plain, rounding}));
-  call.give(by_distance(call, x, corrected, plain));
+      graph.where(graph.compare("Equal", power, one), x, graph.add("Mul", {plain, rounding}));
+  call.set_output(by_magnitude(call, x, corrected, plain));
 }
 
 void erfc(Call& call) {
   auto& graph = call.graph();
   const auto self = call.operand("self", call.result_type());
-  call.give(graph.add("Sub", {graph.number(self.type, 1), graph.add("Erf", {self})}));
+  call.set_output(graph.add("Sub", {graph.number(self.type, 1), graph.add("Erf", {self})}));
 }
 
 /// log(x / (1 - x))
@@ -141,7 +143,7 @@ void logit(Call& call) {
     x = graph.add("Max", {x, graph.number(x.type, call.real("eps"))});
     x = graph.add("Min", {x, graph.number(x.type, 1.0 - call.real("eps"))});
   }
-  call.give(graph.add("Log", {graph.add("Div", {x, graph.add("Sub", {one, x})})}));
+  call.set_output(graph.add("Log", {graph.add("Div", {x, graph.add("Sub", {one, x})})}));
 }
 
 }  // namespace
@@ -155,7 +157,7 @@ void add_function_rules(Rules& rules) {
       {"asinh", "Asinh"}, {"acosh", "Acosh"},     {"atanh", "Atanh"},
       {"neg", "Neg"},     {"sigmoid", "Sigmoid"}, {"reciprocal", "Reciprocal"},
       {"abs", "Abs"},     {"relu", "Relu"},       {"erf", "Erf"}};
-  for (const auto& [name, kind] : plain) rules[name + ".default"] = of_each(kind);
+  for (const auto& [name, kind] : plain) rules[name + ".default"] = unary(kind);
   rules["floor.default"] = rounded("Floor");
   rules["ceil.default"] = rounded("Ceil");
   rules["round.default"] = rules["round.decimals"] = round;

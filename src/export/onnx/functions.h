@@ -4,13 +4,13 @@
 
 namespace attend::onnx {
 
-// Of each element.
+// Element-wise functions.
 
-/// What is left of real numbers without their fractions.
+/// Rounds towards zero.
 Value truncated(Call& call, Value x);
-/// log(1 + x), as exact for a small x as for others.
+/// log(1 + x), accurate for small x.
 Value log1p(Call& call, Value x);
-/// The same of what exp gave a number that is not above zero, so that it is 0 .. 1.
+/// log(1 + x) for x in [0, 1].
 Value log1p_of_fraction(Call& call, Value x);
 
 }  // namespace attend::onnx

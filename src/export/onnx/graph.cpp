@@ -30,14 +30,14 @@ int width_of(Type type) {
 
 }  // namespace
 
-bool is_real(Type type) {
+bool is_floating_point(Type type) {
   return type == Type::float16 || type == Type::bfloat16 || type == Type::float32 ||
          type == Type::float64;
 }
 
-int kind_of(Type type) {
+int category_of(Type type) {
   if (type == Type::boolean) return 0;
-  return is_real(type) ? 2 : 1;
+  return is_floating_point(type) ? 2 : 1;
 }
 
 Type at_least_float32(Type type) {
@@ -46,37 +46,40 @@ Type at_least_float32(Type type) {
 
 Type promote(Type one, Type other) {
   if (one == other) return one;
-  if (kind_of(one) != kind_of(other)) return kind_of(one) > kind_of(other) ? one : other;
+  if (category_of(one) != category_of(other))
+    return category_of(one) > category_of(other) ? one : other;
   if (width_of(one) != width_of(other)) return width_of(one) > width_of(other) ? one : other;
-  // float16 with bfloat16, int8 with uint8: neither holds the other.
-  return is_real(one) ? Type::float32 : Type::int16;
+  // float16 and bfloat16, int8 and uint8: neither can represent the other.
+  return is_floating_point(one) ? Type::float32 : Type::int16;
 }
 
 Value Graph::add_input(Type type) {
   return next(type);
 }
 
-Value Graph::add(const std::string& kind, const std::vector<Value>& inputs,
+Value Graph::add(const std::string& op_type, const std::vector<Value>& inputs,
                  const Attributes& attributes, std::optional<Type> type) {
-  if (inputs.empty()) return push(kind, inputs, attributes, {type.value_or(Type::float32)}).front();
-  const auto given = inputs.front().type;
-  const auto fit = fitting(kind, given);
-  const auto result = push(kind, cast_all(inputs, given, fit), attributes, {type.value_or(fit)});
-  return type ? result.front() : cast(result.front(), given);
+  if (inputs.empty())
+    return push(op_type, inputs, attributes, {type.value_or(Type::float32)}).front();
+  const auto input_type = inputs.front().type;
+  const auto compute_type = compute_type_of(op_type, input_type);
+  const auto result = push(op_type, cast_all(inputs, input_type, compute_type), attributes,
+                           {type.value_or(compute_type)});
+  return type ? result.front() : cast(result.front(), input_type);
 }
 
-std::vector<Value> Graph::add(const std::string& kind, const std::vector<Value>& inputs,
+std::vector<Value> Graph::add(const std::string& op_type, const std::vector<Value>& inputs,
                               const Attributes& attributes, const std::vector<Type>& types) {
-  const auto given = inputs.front().type;
-  const auto fit = fitting(kind, given);
+  const auto input_type = inputs.front().type;
+  const auto compute_type = compute_type_of(op_type, input_type);
   auto computed = types;
-  std::replace(computed.begin(), computed.end(), given, fit);
-  auto results = push(kind, cast_all(inputs, given, fit), attributes, computed);
+  std::replace(computed.begin(), computed.end(), input_type, compute_type);
+  auto results = push(op_type, cast_all(inputs, input_type, compute_type), attributes, computed);
   for (std::size_t i = 0; i < results.size(); ++i) results[i] = cast(results[i], types[i]);
   return results;
 }
 
-/// Those of a type as another.
+/// Casts the values of type `from` to type `to`.
 std::vector<Value> Graph::cast_all(std::vector<Value> values, Type from, Type to) {
   for (auto& value : values) {
     if (value.id != 0 && value.type == from) value = cast(value, to);
@@ -84,11 +87,11 @@ std::vector<Value> Graph::cast_all(std::vector<Value> values, Type from, Type to
   return values;
 }
 
-std::vector<Value> Graph::push(const std::string& kind, const std::vector<Value>& inputs,
+std::vector<Value> Graph::push(const std::string& op_type, const std::vector<Value>& inputs,
                                const Attributes& attributes, const std::vector<Type>& types) {
   std::vector<Value> outputs;
   for (const auto type : types) outputs.push_back(next(type));
-  nodes_.push_back({kind, inputs, attributes, outputs});
+  nodes_.push_back({op_type, inputs, attributes, outputs});
   return outputs;
 }
 
@@ -97,7 +100,7 @@ Value Graph::constant(const Constant& constant) {
   for (const auto size : constant.shape) key += fmt::format(" {}", size);
   key += ':';
   for (const auto& number : constant.numbers) {
-    key += number.is_real ? fmt::format(" {:a}", number.real) : fmt::format(" {}", number.whole);
+    key += number.is_real ? fmt::format(" {:a}", number.real) : fmt::format(" {}", number.integer);
   }
   const auto found = constants_.find(key);
   if (found != constants_.end()) return found->second;
@@ -121,13 +124,14 @@ Value Graph::cast(Value value, Type type) {
   return add("Cast", {value}, {{"to", static_cast<int64_t>(type)}}, type);
 }
 
-Value Graph::compare(const std::string& kind, Value one, Value other) {
-  return add(kind, {one, other}, {}, Type::boolean);
+Value Graph::compare(const std::string& op_type, Value one, Value other) {
+  return add(op_type, {one, other}, {}, Type::boolean);
 }
 
-Value Graph::choose(Value condition, Value yes, Value no) {
-  const auto fit = fitting("Where", yes.type);
-  const auto chosen = push("Where", {condition, cast(yes, fit), cast(no, fit)}, {}, {fit});
+Value Graph::where(Value condition, Value yes, Value no) {
+  const auto compute_type = compute_type_of("Where", yes.type);
+  const auto chosen = push("Where", {condition, cast(yes, compute_type), cast(no, compute_type)},
+                           {}, {compute_type});
   return cast(chosen.front(), yes.type);
 }
 
@@ -138,14 +142,15 @@ Value Graph::shape_of(Value value) {
 void Graph::drop_unused(const std::vector<Value>& outputs) {
   std::set<std::size_t> used;
   for (const auto& output : outputs) used.insert(output.id);
-  std::vector<Node> kept;
+  std::vector<Node> used_nodes;
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     const auto is_used = [&](const Value& value) { return used.count(value.id) > 0; };
     if (std::none_of(node->outputs.begin(), node->outputs.end(), is_used)) continue;
     for (const auto& input : node->inputs) used.insert(input.id);
-    kept.push_back(std::move(*node));
+    used_nodes.push_back(std::move(*node));
   }
-  nodes_.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+  nodes_.assign(std::make_move_iterator(used_nodes.rbegin()),
+                std::make_move_iterator(used_nodes.rend()));
 }
 
 }  // namespace attend::onnx

@@ -9,11 +9,11 @@
 #include <variant>
 #include <vector>
 
-/// The nodes of an ONNX graph as plain data, without LibTorch, so that the many rules that make
-/// them compile fast. What the nodes mean: https://onnx.ai/onnx/operators, opset 18.
+/// An ONNX graph as plain data. Does not use LibTorch, so that the many rules compile fast.
+/// Operators: https://onnx.ai/onnx/operators, opset 18.
 namespace attend::onnx {
 
-/// Element types by their numbers in ONNX's TensorProto.
+/// Element types, with their values in ONNX's TensorProto.DataType.
 enum class Type : int32_t {
   float32 = 1,
   uint8 = 2,
@@ -27,32 +27,32 @@ enum class Type : int32_t {
   bfloat16 = 16,
 };
 
-bool is_real(Type type);
-/// What decides between types of different kinds: numbers are wider than bools, reals than whole.
-int kind_of(Type type);
-/// What LibTorch adds and multiplies many numbers of a type in: float32 for those of 16 bits.
+bool is_floating_point(Type type);
+/// Category for type promotion: 0 for bool, 1 for integers, 2 for floating point.
+int category_of(Type type);
+/// LibTorch's accumulation type: float32 for 16-bit floating point types.
 Type at_least_float32(Type type);
-/// What LibTorch computes with for two tensors of these types.
+/// Promoted type of two tensors, as torch::promote_types.
 Type promote(Type one, Type other);
 
-/// What a node gives, or an input of the graph.
+/// An output of a node, or an input of the graph.
 struct Value {
-  std::size_t id = 0;  ///< 0: none, as for an optional input that is left out
+  std::size_t id = 0;  ///< 0 for none: an optional input that is omitted
   Type type = Type::float32;
 };
 
-/// A number as it stands in a program.
+/// An integer or floating point constant.
 struct Number {
   Number(int64_t whole) : whole(whole), real(static_cast<double>(whole)) {}
   Number(int whole) : Number(static_cast<int64_t>(whole)) {}
-  Number(double real) : is_real(true), real(real) {}
+  Number(double real) : is_floating_point(true), real(real) {}
 
   bool is_real = false;
   int64_t whole = 0;
   double real = 0.0;
 };
 
-/// A tensor that stands in the graph.
+/// A constant tensor.
 struct Constant {
   Type type = Type::int64;
   std::vector<int64_t> shape;
@@ -63,59 +63,59 @@ using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t
 using Attributes = std::map<std::string, Attribute>;
 
 struct Node {
-  std::string kind;  ///< as in Add
+  std::string op_type;  ///< such as "Add"
   std::vector<Value> inputs;
   Attributes attributes;
   std::vector<Value> outputs;
 };
 
-/// A graph that grows at its end.
+/// An ONNX graph; nodes are appended in topological order.
 class Graph {
  public:
-  /// A value from outside: an input or a weight.
+  /// Adds a graph input or initializer.
   Value add_input(Type type);
 
-  /// A node with one result, of the type of the first input unless `type` says another. Types that
-  /// nodes of this kind do not take are computed as others that they do; throws Refusal if there
-  /// are none.
+  /// Adds a node with one output, of the first input's type unless `type` is set. If the operator
+  /// does not support that type, inputs are cast to a fallback type and outputs are cast back.
+  /// Throws UnsupportedOperatorError if there is no fallback type.
   ///
   ///     graph.add("Add", {x, y})
   ///     graph.add("Softmax", {scores}, {{"axis", -1}})
-  Value add(const std::string& kind, const std::vector<Value>& inputs,
+  Value add(const std::string& op_type, const std::vector<Value>& inputs,
             const Attributes& attributes = {}, std::optional<Type> type = {});
-  /// A node with a result for each of `types`. Those of the first input's type are what it
-  /// computes.
-  std::vector<Value> add(const std::string& kind, const std::vector<Value>& inputs,
+  /// Adds a node with an output of each of `types`. Outputs of the first input's type are computed
+  /// in the same fallback type as the inputs.
+  std::vector<Value> add(const std::string& op_type, const std::vector<Value>& inputs,
                          const Attributes& attributes, const std::vector<Type>& types);
 
-  /// Constants; equal ones are one node.
+  /// Adds a constant. Equal constants share a node.
   Value constant(const Constant& constant);
-  Value list(const std::vector<int64_t>& numbers);  ///< int64, one dimension
-  Value number(Type type, const Number& number);    ///< no dimension
+  Value list(const std::vector<int64_t>& numbers);  ///< int64, 1-dimensional
+  Value number(Type type, const Number& number);    ///< 0-dimensional
 
-  /// `value` itself if it has the type already.
+  /// Returns `value` itself if it has the type.
   Value cast(Value value, Type type);
-  /// Bools: whether `kind` (Less, Equal, ...) holds.
-  Value compare(const std::string& kind, Value one, Value other);
-  /// `yes` where the condition holds, `no` elsewhere.
-  Value choose(Value condition, Value yes, Value no);
-  /// The sizes of a value, int64 of one dimension.
+  /// Adds a comparison (Less, Equal, ...), which returns bool.
+  Value compare(const std::string& op_type, Value one, Value other);
+  /// Returns `yes` where the condition is true, else `no`.
+  Value where(Value condition, Value yes, Value no);
+  /// Returns the shape of a value, int64 (rank).
   Value shape_of(Value value);
 
-  /// Removes the nodes that nothing of `outputs` depends on.
+  /// Removes nodes that `outputs` do not depend on.
   void drop_unused(const std::vector<Value>& outputs);
 
   const std::vector<Node>& nodes() const { return nodes_; }
 
  private:
   Value next(Type type) { return {++values_, type}; }
-  std::vector<Value> push(const std::string& kind, const std::vector<Value>& inputs,
+  std::vector<Value> push(const std::string& op_type, const std::vector<Value>& inputs,
                           const Attributes& attributes, const std::vector<Type>& types);
   std::vector<Value> cast_all(std::vector<Value> values, Type from, Type to);
 
   std::size_t values_ = 0;
   std::vector<Node> nodes_;
-  std::map<std::string, Value> constants_;  // by what they hold
+  std::map<std::string, Value> constants_;  // by contents
 };
 
 }  // namespace attend::onnx

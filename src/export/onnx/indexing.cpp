@@ -38,17 +38,17 @@ Indices read_indices(Call& call) {
       continue;
     }
     const auto mask = graph.cast(values[i], Type::boolean);
-    const auto places = graph.add("NonZero", {mask}, {}, Type::int64);  // (rank, n)
+    const auto positions = graph.add("NonZero", {mask}, {}, Type::int64);  // (rank, n)
     for (int64_t j = 0; j < rank; ++j) {
-      const auto place = graph.number(Type::int64, j);
-      indices.push_back({graph.add("Gather", {places, place}, {{"axis", 0}}), 1});
+      const auto row = graph.number(Type::int64, j);
+      indices.push_back({graph.add("Gather", {positions, row}, {{"axis", 0}}), 1});
       dimensions.push_back(next++);
     }
   }
   for (const auto& index : indices) read.rank = std::max(read.rank, index.rank);
   read.indexed = dimensions.size();
   for (std::size_t i = 1; i < dimensions.size(); ++i) {
-    if (dimensions[i] != dimensions[i - 1] + 1) read.in_place = false;
+    if (dimensions[i] != dimensions[i - 1] + 1) read.is_adjacent = false;
   }
   read.order = dimensions;
   for (int64_t i = 0; i < call.rank("self"); ++i) {
@@ -56,7 +56,7 @@ Indices read_indices(Call& call) {
       read.order.push_back(i);
     }
   }
-  // All of one shape, side by side.
+  // Broadcast to one shape and concatenated along a new last dimension.
   std::vector<Value> columns;
   auto sum = indices.front().value;
   for (std::size_t i = 1; i < indices.size(); ++i) {
@@ -68,7 +68,7 @@ Indices read_indices(Call& call) {
         indices.size() == 1 ? index.value : graph.add("Expand", {index.value, shape});
     columns.push_back(unsqueeze(call, whole, {read.rank}));
   }
-  read.places =
+  read.indices =
       columns.size() == 1 ? columns.front() : graph.add("Concat", columns, {{"axis", read.rank}});
   return read;
 }
@@ -86,23 +86,23 @@ void index(Call& call) {
   const auto given = std::count_if(names.begin(), names.end(), [](const auto& n) { return !!n; });
   const auto first = static_cast<std::size_t>(
       std::find_if(names.begin(), names.end(), [](const auto& n) { return !!n; }) - names.begin());
-  if (given == 0) return call.give(call.tensor("self"));
+  if (given == 0) return call.set_output(call.tensor("self"));
   if (given == 1 && (values[first].type == Type::int64 || values[first].type == Type::int32)) {
-    return call.give(graph.add("Gather", {call.tensor("self"), values[first]},
-                               {{"axis", static_cast<int64_t>(first)}}));
+    return call.set_output(graph.add("Gather", {call.tensor("self"), values[first]},
+                                     {{"axis", static_cast<int64_t>(first)}}));
   }
   const auto read = read_indices(call);
   auto self = call.tensor("self");
   if (!is_sorted(read.order)) self = transpose(call, self, read.order);
-  auto found = graph.add("GatherND", {self, read.places});
-  const auto before = read.order.front();  // dimensions that the result has in front of the index's
-  if (read.in_place && before > 0) {
+  auto found = graph.add("GatherND", {self, read.indices});
+  const auto before = read.order.front();  // number of dimensions before the indexed ones
+  if (read.is_adjacent && before > 0) {
     // (index..., before..., after...) -> (before..., index..., after...)
     auto order = all_dimensions(call.result_rank());
     std::rotate(order.begin(), order.begin() + read.rank, order.begin() + read.rank + before);
     found = transpose(call, found, order);
   }
-  call.give(found);
+  call.set_output(found);
 }
 
 void index_select(Call& call) {
@@ -110,22 +110,22 @@ void index_select(Call& call) {
   auto self = call.tensor("self");
   auto index = call.tensor("index");
   if (call.rank("index") == 0) index = unsqueeze(call, index, {0});
-  if (call.rank("self") == 0) return call.give(self);
-  call.give(graph.add("Gather", {self, index}, {{"axis", call.dimension("dim")}}));
+  if (call.rank("self") == 0) return call.set_output(self);
+  call.set_output(graph.add("Gather", {self, index}, {{"axis", call.dimension("dim")}}));
 }
 
 void embedding(Call& call) {
-  call.give(
+  call.set_output(
       call.graph().add("Gather", {call.tensor("weight"), call.tensor("indices")}, {{"axis", 0}}));
 }
 
 void gather(Call& call) {
   const auto self = call.tensor("self");
   if (call.rank("self") == 0) {
-    return call.give(call.reshape(self, {}, call.result_sizes()));
+    return call.set_output(call.reshape(self, {}, call.result_sizes()));
   }
-  call.give(call.graph().add("GatherElements", {self, call.operand("index", Type::int64)},
-                             {{"axis", call.dimension("dim")}}));
+  call.set_output(call.graph().add("GatherElements", {self, call.operand("index", Type::int64)},
+                                   {{"axis", call.dimension("dim")}}));
 }
 
 void take_along_dimension(Call& call) {
@@ -135,7 +135,7 @@ void take_along_dimension(Call& call) {
   if (!call.has("dim")) {
     self = graph.add("Reshape", {self, graph.list({-1})});
     indices = graph.add("Reshape", {indices, graph.list({-1})});
-    return call.give(graph.add("GatherElements", {self, indices}, {{"axis", 0}}));
+    return call.set_output(graph.add("GatherElements", {self, indices}, {{"axis", 0}}));
   }
   const auto dimension = call.dimension("dim");
   auto sizes = call.result_sizes();
@@ -143,13 +143,14 @@ void take_along_dimension(Call& call) {
   const auto at = static_cast<std::size_t>(dimension);
   sizes.at(at) = call.sizes("self").at(at);
   self = graph.add("Expand", {self, call.shape(sizes)});
-  call.give(graph.add("GatherElements", {self, indices}, {{"axis", dimension}}));
+  call.set_output(graph.add("GatherElements", {self, indices}, {{"axis", dimension}}));
 }
 
 void nonzero(Call& call) {
   auto& graph = call.graph();
-  const auto places = graph.add("NonZero", {call.operand("self", Type::boolean)}, {}, Type::int64);
-  call.give(transpose(call, places, {1, 0}));
+  const auto positions =
+      graph.add("NonZero", {call.operand("self", Type::boolean)}, {}, Type::int64);
+  call.set_output(transpose(call, positions, {1, 0}));
 }
 
 void masked_select(Call& call) {
@@ -160,21 +161,21 @@ void masked_select(Call& call) {
     const auto shape = graph.shape_of(other);
     return graph.add("Expand", {value, shape});
   };
-  // Each with the other's shape, which makes both the common one.
+  // Expanding each to the other's shape broadcasts both.
   const auto values = expanded(self, mask);
-  const auto holds = expanded(mask, values);
-  const auto flat = graph.add("Reshape", {holds, graph.list({-1})});
-  call.give(graph.add("Compress", {values, flat}));
+  const auto condition = expanded(mask, values);
+  const auto flat = graph.add("Reshape", {condition, graph.list({-1})});
+  call.set_output(graph.add("Compress", {values, flat}));
 }
 
 void one_hot(Call& call) {
   auto& graph = call.graph();
   const auto classes = call.integer("num_classes");
-  if (classes < 0) call.refuse("it counts the classes itself");
+  if (classes < 0) call.fail("num_classes must be specified, found -1");
   std::vector<int64_t> all(static_cast<std::size_t>(classes));
   std::iota(all.begin(), all.end(), 0);
   const auto self = unsqueeze(call, call.operand("self", Type::int64), {call.rank("self")});
-  call.give(graph.compare("Equal", self, graph.list(all)));
+  call.set_output(graph.compare("Equal", self, graph.list(all)));
 }
 
 }  // namespace

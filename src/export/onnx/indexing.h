@@ -4,20 +4,20 @@
 
 namespace attend::onnx {
 
-/// What index and index_put are called with, as GatherND and ScatterND want it: the dimensions that
-/// are indexed come first.
+/// Indices of index and index_put in the form of GatherND and ScatterND, where indexed dimensions
+/// are first.
 struct Indices {
-  std::vector<int64_t> order;  ///< of the dimensions, those that are indexed first
-  std::size_t indexed = 0;     ///< how many there are
-  bool in_place = true;        ///< whether they stand together, so that the result's stay there
-  Value places;                ///< (..., indexed), int64
-  int64_t rank = 0;            ///< of `places` without its last
+  std::vector<int64_t> order;  ///< permutation with the indexed dimensions first
+  std::size_t indexed = 0;     ///< number of indexed dimensions
+  bool is_adjacent = true;     ///< indexed dimensions are adjacent, so the result's stay there
+  Value indices;               ///< (..., indexed), int64
+  int64_t rank = 0;            ///< rank of `indices` without the last dimension
 };
 
-/// Reads the lists of indices of a call; masks count as the places where they hold.
+/// Reads the indices of a call. Bool masks are converted to the indices of their true elements.
 Indices read_indices(Call& call);
 
-/// `index` (n), with ones around, so that it broadcasts along a dimension of a tensor of that rank.
+/// Reshapes `index` (n) to (1, ..., n, ..., 1), n at `dimension`, for broadcasting.
 Value along(Call& call, Value index, int64_t dimension, int64_t rank);
 
 }  // namespace attend::onnx

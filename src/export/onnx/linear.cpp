@@ -3,6 +3,7 @@
 #include "export/onnx/shapes.h"
 
 #include <algorithm>
+#include <string>
 
 namespace attend::onnx {
 namespace {
@@ -12,75 +13,79 @@ void linear(Call& call) {
   const auto input = call.tensor("input");
   const auto weight = call.tensor("weight");  // (out, in)
   const auto bias = call.optional_tensor("bias");
-  if (call.rank("weight") == 2 && call.rank("input") == 2 && is_real(input.type)) {
+  if (call.rank("weight") == 2 && call.rank("input") == 2 && is_floating_point(input.type)) {
     std::vector<Value> inputs{input, weight};
     if (bias.id != 0) inputs.push_back(bias);
-    return call.give(graph.add("Gemm", inputs, {{"transB", 1}}));
+    return call.set_output(graph.add("Gemm", inputs, {{"transB", 1}}));
   }
-  const auto turned = call.rank("weight") < 2 ? weight : transpose(call, weight, {1, 0});
-  const auto product = graph.add("MatMul", {input, turned});
-  call.give(bias.id == 0 ? product : graph.add("Add", {product, bias}));
+  const auto transposed = call.rank("weight") < 2 ? weight : transpose(call, weight, {1, 0});
+  const auto product = graph.add("MatMul", {input, transposed});
+  call.set_output(bias.id == 0 ? product : graph.add("Add", {product, bias}));
 }
 
-/// The product of two arguments, as MatMul, which knows all their ranks.
+/// MatMul of two arguments.
 Rule product(const char* one, const char* other) {
   return [=](Call& call) {
     const auto type = call.result_type();
-    call.give(call.graph().add("MatMul", {call.operand(one, type), call.operand(other, type)}));
+    call.set_output(
+        call.graph().add("MatMul", {call.operand(one, type), call.operand(other, type)}));
   };
 }
 
-/// beta * self + alpha * (one times other)
+/// beta * self + alpha * (one @ other)
 Rule add_product(const char* one, const char* other) {
   return [=](Call& call) {
     auto& graph = call.graph();
     const auto type = call.result_type();
     const auto product = call.times(
         graph.add("MatMul", {call.operand(one, type), call.operand(other, type)}), "alpha");
-    // Then what self holds does not count, be it NaN.
-    if (call.number("beta").real == 0.0) return call.give(product);
-    call.give(graph.add("Add", {call.times(call.operand("self", type), "beta"), product}));
+    // With beta = 0, self is ignored, even if it is NaN.
+    if (call.number("beta").real == 0.0) return call.set_output(product);
+    call.set_output(graph.add("Add", {call.times(call.operand("self", type), "beta"), product}));
   };
 }
 
 Rule outer(const char* other) {
   return [=](Call& call) {
     const auto column = unsqueeze(call, call.operand("self", call.result_type()), {1});
-    call.give(call.graph().add("Mul", {column, call.operand(other, call.result_type())}));
+    call.set_output(call.graph().add("Mul", {column, call.operand(other, call.result_type())}));
   };
 }
 
 void einsum(Call& call) {
-  auto equation = call.text("equation");
+  auto equation = call.string("equation");
   equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
-  call.give(call.graph().add("Einsum", call.tensors("tensors"), {{"equation", equation}}));
+  call.set_output(call.graph().add("Einsum", call.tensors("tensors"), {{"equation", equation}}));
 }
 
-/// The last dimensions are multiplied and summed.
 void inner(Call& call) {
   const auto type = call.result_type();
   const auto rank = call.rank("other");
-  if (rank > 2 || call.rank("self") == 0 || rank == 0) call.refuse("its inputs have such ranks");
+  if (rank > 2 || call.rank("self") == 0 || rank == 0)
+    call.fail("expected inputs with 1 or more dimensions and other with at most 2, found " +
+              std::to_string(call.rank("self")) + " and " + std::to_string(rank));
   auto other = call.operand("other", type);
   if (rank == 2) other = transpose(call, other, {1, 0});
-  call.give(call.graph().add("MatMul", {call.operand("self", type), other}));
+  call.set_output(call.graph().add("MatMul", {call.operand("self", type), other}));
 }
 
-/// The product of vectors of length 1, or of length eps if they are shorter than that.
+/// sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps))
 void cosine_similarity(Call& call) {
   auto& graph = call.graph();
   const auto type = call.result_type();
   const auto given = call.integer("dim");
   const auto dimension = given < 0 ? given + call.result_rank() + 1 : given;
-  if (call.rank("x1") != call.rank("x2")) call.refuse("its inputs have different ranks");
+  if (call.rank("x1") != call.rank("x2"))
+    call.fail("expected inputs with the same number of dimensions, found " +
+              std::to_string(call.rank("x1")) + " and " + std::to_string(call.rank("x2")));
   std::vector<Value> units;
   for (const auto* name : {"x1", "x2"}) {
     const auto x = call.operand(name, type);
     const auto length = reduce(call, "ReduceL2", x, {dimension}, true);
-    const auto least = graph.number(type, call.number("eps"));
-    units.push_back(graph.add("Div", {x, graph.add("Max", {length, least})}));
+    const auto eps = graph.number(type, call.number("eps"));
+    units.push_back(graph.add("Div", {x, graph.add("Max", {length, eps})}));
   }
-  call.give(reduce(call, "ReduceSum", graph.add("Mul", units), {dimension}, false));
+  call.set_output(reduce(call, "ReduceSum", graph.add("Mul", units), {dimension}, false));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "export/onnx/node_types.h"
 
-#include "export/onnx/refusal.h"
+#include "export/onnx/unsupported_operator_error.h"
 
 #include <fmt/format.h>
 
@@ -24,8 +24,8 @@ Types without(Types types, const std::vector<Type>& left_out) {
   return types;
 }
 
-/// What holds all numbers of a type, and of float64 what comes closest.
-std::vector<Type> stand_ins(Type type) {
+/// Types that represent all values of `type`, narrowest first; float32 for float64.
+std::vector<Type> fallback_types(Type type) {
   switch (type) {
     case Type::boolean:
     case Type::uint8:
@@ -65,8 +65,8 @@ const std::map<std::string, std::set<Type>>& types_of_nodes() {
         {"TopK", without(numbers, {Type::bfloat16})},
         {"Trilu", both(wide, {Type::boolean})},
     };
-    const auto add = [&](const Types& given, const std::vector<const char*>& kinds) {
-      for (const auto* kind : kinds) types.emplace(kind, given);
+    const auto add = [&](const Types& supported, const std::vector<const char*>& op_types) {
+      for (const auto* op_type : op_types) types.emplace(op_type, supported);
     };
     add({Type::boolean}, {"And", "Not", "Or", "Xor"});
     add(kIntegers, {"BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"});
@@ -87,13 +87,14 @@ const std::map<std::string, std::set<Type>>& types_of_nodes() {
   return all;
 }
 
-Type fitting(const std::string& kind, Type type) {
-  const auto found = types_of_nodes().find(kind);
+Type compute_type_of(const std::string& op_type, Type type) {
+  const auto found = types_of_nodes().find(op_type);
   if (found == types_of_nodes().end() || found->second.count(type) > 0) return type;
-  for (const auto stand_in : stand_ins(type)) {
-    if (found->second.count(stand_in) > 0) return stand_in;
+  for (const auto fallback : fallback_types(type)) {
+    if (found->second.count(fallback) > 0) return fallback;
   }
-  throw Refusal(fmt::format("{} of ONNX takes no {}", kind, name_of(type)));
+  throw UnsupportedOperatorError(
+      fmt::format("the ONNX operator {} does not support {}", op_type, name_of(type)));
 }
 
 std::string name_of(Type type) {

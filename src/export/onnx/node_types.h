@@ -8,15 +8,15 @@
 
 namespace attend::onnx {
 
-/// What tensors the nodes of a kind compute with, where that is not all types: those that opset 18
-/// allows, without those that onnxruntime does not have on a CPU.
+/// Supported types by operator, for operators that do not support all types: the types allowed by
+/// opset 18 that onnxruntime implements on the CPU.
 const std::map<std::string, std::set<Type>>& types_of_nodes();
 
-/// The type itself, or the narrowest of those that stand for it which the nodes of a kind take.
-/// Throws Refusal if there is none.
-Type fitting(const std::string& kind, Type type);
+/// Returns `type` if the operator supports it, else the narrowest fallback type. Throws
+/// UnsupportedOperatorError if there is none.
+Type compute_type_of(const std::string& op_type, Type type);
 
-/// As ONNX calls it.
+/// Returns ONNX's name of a type.
 std::string name_of(Type type);
 
 }  // namespace attend::onnx

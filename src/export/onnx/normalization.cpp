@@ -13,21 +13,21 @@ std::vector<int64_t> last(int64_t rank, std::size_t count) {
   return dimensions;
 }
 
-/// x / sqrt(mean square + eps), over these dimensions.
-Value by_root_mean_square(Call& call, Value x, const std::vector<int64_t>& dimensions, double eps) {
+/// x / sqrt(mean(x^2) + eps)
+Value normalize_rms(Call& call, Value x, const std::vector<int64_t>& dimensions, double eps) {
   auto& graph = call.graph();
   const auto square = reduce(call, "ReduceMean", graph.add("Mul", {x, x}), dimensions, true);
   const auto root = graph.add("Sqrt", {graph.add("Add", {square, graph.number(x.type, eps)})});
   return graph.add("Div", {x, root});
 }
 
-/// The same of what is around the mean.
-Value by_deviation(Call& call, Value x, const std::vector<int64_t>& dimensions, double eps) {
+/// (x - mean(x)) / sqrt(var(x) + eps)
+Value normalize(Call& call, Value x, const std::vector<int64_t>& dimensions, double eps) {
   const auto mean = reduce(call, "ReduceMean", x, dimensions, true);
-  return by_root_mean_square(call, call.graph().add("Sub", {x, mean}), dimensions, eps);
+  return normalize_rms(call, call.graph().add("Sub", {x, mean}), dimensions, eps);
 }
 
-Value all_of(Call& call, Type type, const std::vector<int64_t>& sizes, int64_t number) {
+Value filled(Call& call, Type type, const std::vector<int64_t>& sizes, int64_t number) {
   const auto count = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
   return call.graph().constant(
       {type, sizes, std::vector<Number>(static_cast<std::size_t>(count), Number(number))});
@@ -38,15 +38,15 @@ void layer_norm(Call& call) {
   const auto input = call.tensor("input");
   const auto shape = call.integers("normalized_shape");
   const auto weight =
-      call.has("weight") ? call.operand("weight", input.type) : all_of(call, input.type, shape, 1);
+      call.has("weight") ? call.operand("weight", input.type) : filled(call, input.type, shape, 1);
   std::vector<Value> inputs{input, weight};
   if (call.has("bias")) inputs.push_back(call.operand("bias", input.type));
-  call.give(
+  call.set_output(
       graph.add("LayerNormalization", inputs,
                 {{"axis", -static_cast<int64_t>(shape.size())}, {"epsilon", call.real("eps")}}));
 }
 
-/// What LibTorch adds if nothing else is said: the distance from 1 to the next number.
+/// LibTorch's default eps: the machine epsilon of the type.
 double epsilon(Type type) {
   switch (type) {
     case Type::float64:
@@ -66,15 +66,15 @@ void rms_norm(Call& call) {
   const auto input = call.operand("input", at_least_float32(type));
   const auto dimensions = last(call.rank("input"), call.integers("normalized_shape").size());
   const auto eps = call.has("eps") ? call.real("eps") : epsilon(type);
-  auto result = by_root_mean_square(call, input, dimensions, eps);
+  auto result = normalize_rms(call, input, dimensions, eps);
   if (call.has("weight")) {
     result = graph.add("Mul", {result, call.operand("weight", input.type)});
   }
-  call.give(result);
+  call.set_output(result);
 }
 
-/// Times the weight and plus the bias of each channel, which is dimension 1.
-Value by_channel(Call& call, Value x, int64_t rank) {
+/// x * weight + bias, per channel (dimension 1).
+Value scale_channels(Call& call, Value x, int64_t rank) {
   auto& graph = call.graph();
   std::vector<int64_t> shape(static_cast<std::size_t>(rank) - 1, 1);
   shape.front() = -1;
@@ -86,45 +86,45 @@ Value by_channel(Call& call, Value x, int64_t rank) {
   return x;
 }
 
-/// With the mean and variance that the module has learned.
-void with_running(Call& call) {
+/// Uses the running mean and variance.
+void with_running_stats(Call& call) {
   auto& graph = call.graph();
   const auto input = call.tensor("input");
   const std::vector<int64_t> channels{call.sizes("input").at(1).value};
-  const auto given = [&](const char* name, int64_t otherwise) {
+  const auto argument_or = [&](const char* name, int64_t default_value) {
     return call.has(name) ? call.operand(name, input.type)
-                          : all_of(call, input.type, channels, otherwise);
+                          : filled(call, input.type, channels, default_value);
   };
-  call.give(graph.add("BatchNormalization",
-                      {input, given("weight", 1), given("bias", 0), given("running_mean", 0),
-                       given("running_var", 1)},
-                      {{"epsilon", call.real("eps")}}));
+  call.set_output(graph.add("BatchNormalization",
+                            {input, argument_or("weight", 1), argument_or("bias", 0),
+                             argument_or("running_mean", 0), argument_or("running_var", 1)},
+                            {{"epsilon", call.real("eps")}}));
 }
 
-/// With the mean and variance of the input itself.
-void with_own(Call& call, const std::vector<int64_t>& dimensions) {
+/// Uses the mean and variance of the input.
+void with_input_stats(Call& call, const std::vector<int64_t>& dimensions) {
   const auto input = call.operand("input", at_least_float32(call.tensor("input").type));
-  const auto normal = by_deviation(call, input, dimensions, call.real("eps"));
-  call.give(by_channel(call, normal, call.rank("input")));
+  const auto normal = normalize(call, input, dimensions, call.real("eps"));
+  call.set_output(scale_channels(call, normal, call.rank("input")));
 }
 
-/// All dimensions but batch and channels.
-std::vector<int64_t> space(Call& call) {
+/// All dimensions except batch and channels.
+std::vector<int64_t> spatial_dimensions(Call& call) {
   const auto rank = call.rank("input");
   return last(rank, static_cast<std::size_t>(rank) - 2);
 }
 
 void batch_norm(Call& call) {
-  if (!call.flag("training")) return with_running(call);
-  if (call.has("running_mean")) call.refuse("it is called in training mode");
-  auto dimensions = space(call);
+  if (!call.boolean("training")) return with_running_stats(call);
+  if (call.has("running_mean")) call.fail("training mode is not supported");
+  auto dimensions = spatial_dimensions(call);
   dimensions.insert(dimensions.begin(), 0);
-  with_own(call, dimensions);
+  with_input_stats(call, dimensions);
 }
 
 void instance_norm(Call& call) {
-  if (!call.flag("use_input_stats")) return with_running(call);
-  with_own(call, space(call));
+  if (!call.boolean("use_input_stats")) return with_running_stats(call);
+  with_input_stats(call, spatial_dimensions(call));
 }
 
 void group_norm(Call& call) {
@@ -134,9 +134,9 @@ void group_norm(Call& call) {
   // (N, C, ...) -> (N, G, C/G * ...)
   const auto groups =
       graph.add("Reshape", {input, graph.list({0, call.integer("num_groups"), -1})});
-  const auto normal = by_deviation(call, groups, {2}, call.real("eps"));
+  const auto normal = normalize(call, groups, {2}, call.real("eps"));
   const auto shape = graph.shape_of(input);
-  call.give(by_channel(call, graph.add("Reshape", {normal, shape}), rank));
+  call.set_output(scale_channels(call, graph.add("Reshape", {normal, shape}), rank));
 }
 
 }  // namespace

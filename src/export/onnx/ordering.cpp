@@ -5,7 +5,7 @@
 namespace attend::onnx {
 namespace {
 
-/// The `k` greatest or least along `dim`, and their places.
+/// The `k` largest or smallest elements along `dim`, and their indices.
 std::vector<Value> top(Call& call, Value k, bool largest) {
   const auto self = call.tensor("self");
   return call.graph().add(
@@ -15,36 +15,37 @@ std::vector<Value> top(Call& call, Value k, bool largest) {
 }
 
 void topk(Call& call) {
-  const auto found = top(call, call.graph().list({call.integer("k")}), call.flag("largest"));
-  call.give(found[0]);
-  call.give(found[1], 1);
+  const auto found = top(call, call.graph().list({call.integer("k")}), call.boolean("largest"));
+  call.set_output(found[0]);
+  call.set_output(found[1], 1);
 }
 
 std::vector<Value> sorted(Call& call) {
   const auto& size = call.sizes("self").at(static_cast<std::size_t>(call.dimension("dim")));
-  return top(call, call.size(size), call.flag("descending"));
+  return top(call, call.size(size), call.boolean("descending"));
 }
 
 void sort(Call& call) {
   const auto found = sorted(call);
-  call.give(found[0]);
-  call.give(found[1], 1);
+  call.set_output(found[0]);
+  call.set_output(found[1], 1);
 }
 
 void argsort(Call& call) {
-  call.give(sorted(call)[1]);
+  call.set_output(sorted(call)[1]);
 }
 
-/// In which bucket each element falls: how many bounds are not above it, or not even equal to it.
-/// Of NaN all are, as in LibTorch.
+/// Number of boundaries less than the element (less or equal if `right`); all of them for NaN, as
+/// in LibTorch.
 void bucketize(Call& call) {
   auto& graph = call.graph();
   const auto type = call.common_type("self", "boundaries");
   const auto self = unsqueeze(call, call.operand("self", type), {call.rank("self")});
-  const auto* kind = call.flag("right") ? "Greater" : "GreaterOrEqual";
+  const auto* kind = call.boolean("right") ? "Greater" : "GreaterOrEqual";
   const auto above = graph.compare(kind, call.operand("boundaries", type), self);
   const auto below = graph.add("Not", {above});
-  call.give(reduce(call, "ReduceSum", graph.cast(below, Type::int64), {call.rank("self")}, false));
+  call.set_output(
+      reduce(call, "ReduceSum", graph.cast(below, Type::int64), {call.rank("self")}, false));
 }
 
 }  // namespace

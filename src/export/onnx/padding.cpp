@@ -4,7 +4,7 @@
 namespace attend::onnx {
 namespace {
 
-/// LibTorch has a pair for each dimension, the last one first; ONNX has all fronts, then all ends.
+/// LibTorch has (begin, end) pairs from the last dimension on; ONNX has all begins, then all ends.
 void pad_with(Call& call, const char* argument, const std::string& mode,
               std::optional<Number> value) {
   auto& graph = call.graph();
@@ -18,14 +18,14 @@ void pad_with(Call& call, const char* argument, const std::string& mode,
   const auto self = call.tensor("self");
   std::vector<Value> inputs{self, graph.list(pads)};
   if (value) inputs.push_back(graph.number(self.type, *value));
-  call.give(graph.add("Pad", inputs, {{"mode", mode}}));
+  call.set_output(graph.add("Pad", inputs, {{"mode", mode}}));
 }
 
 void pad_constant(Call& call) {
   pad_with(call, "pad", "constant", call.has("value") ? call.number("value") : Number(0));
 }
 
-/// Around a dimension comes what is at its other end, which Pad learned after opset 18.
+/// Circular padding by slices and Concat; mode wrap of Pad needs opset 19.
 void pad_circularly(Call& call) {
   auto& graph = call.graph();
   const auto given = call.integers("pad");
@@ -33,25 +33,26 @@ void pad_circularly(Call& call) {
   auto dimension = call.rank("self");
   for (std::size_t i = 0; i + 1 < given.size(); i += 2) {
     --dimension;
-    if (given[i] < 0 || given[i + 1] < 0) call.refuse("it cuts in circular mode");
+    if (given[i] < 0 || given[i + 1] < 0)
+      call.fail("negative padding in circular mode is not supported");
     std::vector<Value> parts;
     if (given[i] > 0) parts.push_back(slice(call, value, dimension, -given[i], kEnd));
     parts.push_back(value);
     if (given[i + 1] > 0) parts.push_back(slice(call, value, dimension, 0, given[i + 1]));
     if (parts.size() > 1) value = graph.add("Concat", parts, {{"axis", dimension}});
   }
-  call.give(value);
+  call.set_output(value);
 }
 
 void pad(Call& call) {
-  const auto mode = call.text("mode");
+  const auto mode = call.string("mode");
   if (mode == "constant") return pad_constant(call);
   if (mode == "reflect") return pad_with(call, "pad", "reflect", {});
   if (mode == "replicate") return pad_with(call, "pad", "edge", {});
   pad_circularly(call);
 }
 
-/// What the functional interface of LibTorch calls: modes by their numbers in at::padding_mode.
+/// aten::_pad_enum, with a value of at::padding_mode.
 void pad_numbered(Call& call) {
   switch (call.integer("mode")) {
     case 0:

@@ -1,15 +1,16 @@
-#include "export/onnx/extremes.h"
+#include "export/onnx/min_max.h"
 #include "export/onnx/reductions.h"
 #include "export/onnx/rules.h"
 #include "export/onnx/slices.h"
 #include "export/onnx/windows.h"
 
 #include <algorithm>
+#include <string>
 
 namespace attend::onnx {
 namespace {
 
-/// A node over windows, for inputs with and without a batch.
+/// Pooling of batched and unbatched inputs.
 Value over_windows(Call& call, const char* kind, std::size_t count, const Attributes& attributes) {
   return in_batch(call, call.tensor("self"), call.rank("self"), count,
                   [&](Value input) { return call.graph().add(kind, {input}, attributes); });
@@ -19,43 +20,43 @@ Attributes windows(Call& call, std::size_t count) {
   const auto kernel = for_each_dimension(call, "kernel_size", count, {});
   auto pads = for_each_dimension(call, "padding", count, {0});
   const bool padded = std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; });
-  if (call.flag("ceil_mode") && padded) {
-    // ONNX keeps windows that begin in the padding, LibTorch drops them.
-    call.refuse("it has a padding and rounds up");
+  if (call.boolean("ceil_mode") && padded) {
+    // ONNX keeps windows that start in the padding, LibTorch drops them.
+    call.fail("ceil_mode with padding is not supported");
   }
   const auto ends = pads;
   pads.insert(pads.end(), ends.begin(), ends.end());
   return {{"kernel_shape", kernel},
           {"strides", for_each_dimension(call, "stride", count, kernel)},
           {"pads", pads},
-          {"ceil_mode", int64_t{call.flag("ceil_mode")}}};
+          {"ceil_mode", int64_t{call.boolean("ceil_mode")}}};
 }
 
 Rule max_pool(std::size_t count) {
   return [=](Call& call) {
     auto attributes = windows(call, count);
     attributes["dilations"] = for_each_dimension(call, "dilation", count, {1});
-    call.give(over_windows(call, "MaxPool", count, attributes));
+    call.set_output(over_windows(call, "MaxPool", count, attributes));
   };
 }
 
 Rule average_pool(std::size_t count) {
   return [=](Call& call) {
-    if (call.has("divisor_override")) call.refuse("it overrides the divisor");
+    if (call.has("divisor_override")) call.fail("divisor_override is not supported");
     auto attributes = windows(call, count);
-    attributes["count_include_pad"] = int64_t{call.flag("count_include_pad")};
-    call.give(over_windows(call, "AveragePool", count, attributes));
+    attributes["count_include_pad"] = int64_t{call.boolean("count_include_pad")};
+    call.set_output(over_windows(call, "AveragePool", count, attributes));
   };
 }
 
-enum class Pool { mean, greatest };
+enum class Pool { mean, max };
 
 Value pool_to_one(Call& call, Pool pool, Value value, int64_t dimension) {
   if (pool == Pool::mean) return reduce(call, "ReduceMean", value, {dimension}, true);
-  return reduce_to_extreme(call, "ReduceMax", value, {dimension}, true);
+  return reduce_min_max(call, "ReduceMax", value, {dimension}, true);
 }
 
-/// One dimension cut into so many windows, which may overlap, each reduced to one element.
+/// Reduces a dimension to `windows` elements with windows that may overlap.
 Value pool_dimension(Call& call, Pool pool, Value value, int64_t dimension, int64_t size,
                      int64_t windows) {
   std::vector<Value> parts;
@@ -67,7 +68,7 @@ Value pool_dimension(Call& call, Pool pool, Value value, int64_t dimension, int6
   return call.graph().add("Concat", parts, {{"axis", dimension}});
 }
 
-/// As many windows as the output has elements, however large the input is.
+/// Adaptive pooling.
 Rule adaptive(Pool pool, std::size_t count) {
   return [=](Call& call) {
     const auto wanted = for_each_dimension(call, "output_size", count, {});
@@ -79,12 +80,13 @@ Rule adaptive(Pool pool, std::size_t count) {
       if (wanted[i] == 1) {
         value = pool_to_one(call, pool, value, dimension);
       } else if (!is_fixed(size)) {
-        call.refuse("it pools a dimension whose size is not fixed to more than one element");
+        call.fail("output_size must be 1 for a dynamic dimension, found " +
+                  std::to_string(wanted[i]));
       } else if (wanted[i] != size.value) {
         value = pool_dimension(call, pool, value, dimension, size.value, wanted[i]);
       }
     }
-    call.give(value);
+    call.set_output(value);
   };
 }
 
@@ -96,7 +98,7 @@ void add_pooling_rules(Rules& rules) {
     rules["max_pool" + kind] = max_pool(count);
     rules["avg_pool" + kind] = average_pool(count);
     rules["adaptive_avg_pool" + kind] = adaptive(Pool::mean, count);
-    rules["adaptive_max_pool" + kind] = adaptive(Pool::greatest, count);
+    rules["adaptive_max_pool" + kind] = adaptive(Pool::max, count);
   }
 }
 

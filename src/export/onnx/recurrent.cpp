@@ -2,20 +2,21 @@
 #include "export/onnx/shapes.h"
 #include "export/onnx/slices.h"
 
+#include <string>
+
 namespace attend::onnx {
 namespace {
 
-/// How a kind of recurrent network is called in ONNX, and where its gates stand there.
+/// ONNX operator of a recurrent layer, and its order of gates.
 struct Kind {
-  const char* name;
-  std::vector<std::size_t> gates;  ///< LibTorch's, in ONNX's order
-  std::size_t states;              ///< tensors that it hands on
+  const char* op_type;
+  std::vector<std::size_t> gates;  ///< indices of LibTorch's gates, in ONNX's order
+  std::size_t states;              ///< number of state tensors
   Attributes attributes;
 };
 
-/// The rows of a weight or bias in ONNX's order of gates, in front of them a dimension for the
-/// direction.
-Value in_order(Call& call, Value weight, const Kind& kind) {
+/// Reorders the gates of a weight or bias and adds the leading dimension of directions.
+Value reorder_gates(Call& call, Value weight, const Kind& kind) {
   auto& graph = call.graph();
   auto result = weight;
   if (kind.gates.size() > 1) {
@@ -29,7 +30,7 @@ Value in_order(Call& call, Value weight, const Kind& kind) {
   return unsqueeze(call, result, {0});
 }
 
-/// Both directions' weights as one.
+/// Concatenates the weights of both directions.
 Value joined(Call& call, const std::vector<Value>& directions, int64_t dimension) {
   if (directions.size() == 1) return directions.front();
   return call.graph().add("Concat", directions, {{"axis", dimension}});
@@ -41,17 +42,18 @@ std::vector<Value> run_layer(Call& call, const Kind& kind, Value x,
                              const std::vector<Value>& states, const std::vector<Value>& weights,
                              std::size_t directions) {
   auto& graph = call.graph();
-  const auto each = weights.size() / directions;  // with or without the two biases
+  const auto each = weights.size() / directions;  // 4 with biases, 2 without
   std::vector<Value> inputs;
   std::vector<Value> hidden;
   std::vector<Value> biases;
   for (std::size_t i = 0; i < directions; ++i) {
-    const auto* mine = &weights[i * each];
-    inputs.push_back(in_order(call, mine[0], kind));
-    hidden.push_back(in_order(call, mine[1], kind));
+    const auto* own = &weights[i * each];
+    inputs.push_back(reorder_gates(call, own[0], kind));
+    hidden.push_back(reorder_gates(call, own[1], kind));
     if (each < 4) continue;
-    biases.push_back(graph.add(
-        "Concat", {in_order(call, mine[2], kind), in_order(call, mine[3], kind)}, {{"axis", 1}}));
+    biases.push_back(
+        graph.add("Concat", {reorder_gates(call, own[2], kind), reorder_gates(call, own[3], kind)},
+                  {{"axis", 1}}));
   }
   std::vector<Value> arguments{x, joined(call, inputs, 0), joined(call, hidden, 0),
                                biases.empty() ? Value{} : joined(call, biases, 0), Value{}};
@@ -61,32 +63,34 @@ std::vector<Value> run_layer(Call& call, const Kind& kind, Value x,
   attributes["hidden_size"] = shape.back().value;
   attributes["direction"] = directions == 2 ? "bidirectional" : "forward";
   auto results =
-      graph.add(kind.name, arguments, attributes, std::vector<Type>(1 + kind.states, x.type));
+      graph.add(kind.op_type, arguments, attributes, std::vector<Type>(1 + kind.states, x.type));
   // (T, directions, B, H) -> (T, B, directions * H)
-  const auto turned = transpose(call, results[0], {0, 2, 1, 3});
-  results[0] = graph.add("Reshape", {turned, graph.list({0, 0, -1})});
+  const auto transposed = transpose(call, results[0], {0, 2, 1, 3});
+  results[0] = graph.add("Reshape", {transposed, graph.list({0, 0, -1})});
   return results;
 }
 
 Rule recurrent(const Kind& kind) {
   return [=](Call& call) {
     auto& graph = call.graph();
-    if (call.flag("train") && call.real("dropout") > 0) {
-      call.refuse("it is called in training mode");
+    if (call.boolean("train") && call.real("dropout") > 0) {
+      call.fail("dropout in training mode is not supported");
     }
-    if (call.rank("input") != 3) call.refuse("its input has no batch");
+    if (call.rank("input") != 3)
+      call.fail("expected a batched input with 3 dimensions, found " +
+                std::to_string(call.rank("input")) + " dimensions");
     const auto given =
         kind.states == 1 ? std::vector<Value>{call.tensor("hx")} : call.tensors("hx");
     const auto weights = call.tensors("params");
-    const std::size_t directions = call.flag("bidirectional") ? 2 : 1;
+    const std::size_t directions = call.boolean("bidirectional") ? 2 : 1;
     const auto layers = static_cast<std::size_t>(call.integer("num_layers"));
     const auto each = weights.size() / layers;
-    if (each != directions * (call.flag("has_biases") ? 4 : 2)) {
-      call.refuse("its states are projected");
+    if (each != directions * (call.boolean("has_biases") ? 4 : 2)) {
+      call.fail("proj_size is not supported");
     }
     auto x = call.tensor("input");
-    if (call.flag("batch_first")) x = transpose(call, x, {1, 0, 2});
-    std::vector<std::vector<Value>> states(kind.states);  // of each layer
+    if (call.boolean("batch_first")) x = transpose(call, x, {1, 0, 2});
+    std::vector<std::vector<Value>> states(kind.states);  // by layer
     for (std::size_t i = 0; i < layers; ++i) {
       const auto start = static_cast<int64_t>(i * directions);
       std::vector<Value> before;
@@ -99,10 +103,10 @@ Rule recurrent(const Kind& kind) {
       x = results[0];
       for (std::size_t j = 0; j < kind.states; ++j) states[j].push_back(results[j + 1]);
     }
-    call.give(call.flag("batch_first") ? transpose(call, x, {1, 0, 2}) : x);
+    call.set_output(call.boolean("batch_first") ? transpose(call, x, {1, 0, 2}) : x);
     for (std::size_t j = 0; j < kind.states; ++j) {
-      call.give(layers == 1 ? states[j].front() : graph.add("Concat", states[j], {{"axis", 0}}),
-                j + 1);
+      call.set_output(
+          layers == 1 ? states[j].front() : graph.add("Concat", states[j], {{"axis", 0}}), j + 1);
     }
   };
 }

@@ -1,6 +1,6 @@
 #include "export/onnx/reductions.h"
 
-#include "export/onnx/extremes.h"
+#include "export/onnx/min_max.h"
 #include "export/onnx/rules.h"
 #include "export/onnx/shapes.h"
 
@@ -34,8 +34,7 @@ Value count(Call& call, const Sizes& sizes, const std::vector<int64_t>& dimensio
   return graph.cast(product, type);
 }
 
-/// Those that are named; all if none are.
-std::vector<int64_t> reduced(Call& call) {
+std::vector<int64_t> reduced_dimensions(Call& call) {
   if (call.rank("self") == 0) return {};
   if (call.has("dim")) {
     auto named = call.dimensions("dim");
@@ -44,15 +43,15 @@ std::vector<int64_t> reduced(Call& call) {
   return all_dimensions(call.rank("self"));
 }
 
-bool keeps(Call& call) {
-  return call.flag("keepdim");
+bool keepdim(Call& call) {
+  return call.boolean("keepdim");
 }
 
 namespace {
 
 using Dimensions = std::vector<int64_t>;
 
-/// Whether nothing is reduced to something, which runtimes do not agree on.
+/// Returns true if an empty dimension is reduced, where ONNX runtimes differ.
 bool is_empty(Call& call, const Dimensions& dimensions) {
   const auto& sizes = call.sizes("self");
   return std::any_of(dimensions.begin(), dimensions.end(), [&](int64_t dimension) {
@@ -71,54 +70,56 @@ Value sum_of(Call& call, Value value, const Dimensions& dimensions, bool keep) {
 
 void sum(Call& call) {
   const auto value = call.operand("self", call.result_type());
-  call.give(sum_of(call, value, reduced(call), keeps(call)));
+  call.set_output(sum_of(call, value, reduced_dimensions(call), keepdim(call)));
 }
 
 Rule reduction(const char* kind) {
   return [=](Call& call) {
     const auto value = call.operand("self", call.result_type());
-    call.give(reduce(call, kind, value, reduced(call), keeps(call)));
+    call.set_output(reduce(call, kind, value, reduced_dimensions(call), keepdim(call)));
   };
 }
 
-/// Whether any is true: runtimes sum over nothing, but have no greatest of it.
+/// A sum instead of a maximum, since ReduceMax fails on empty dimensions.
 Value any_of(Call& call, Value value) {
-  const auto sum = sum_of(call, call.graph().cast(value, Type::int32), reduced(call), keeps(call));
+  const auto sum =
+      sum_of(call, call.graph().cast(value, Type::int32), reduced_dimensions(call), keepdim(call));
   return call.graph().cast(sum, Type::boolean);
 }
 
 void any(Call& call) {
-  call.give(any_of(call, call.operand("self", Type::boolean)));
+  call.set_output(any_of(call, call.operand("self", Type::boolean)));
 }
 
 void all(Call& call) {
   auto& graph = call.graph();
   const auto wrong = graph.add("Not", {call.operand("self", Type::boolean)});
-  call.give(graph.add("Not", {any_of(call, wrong)}));
+  call.set_output(graph.add("Not", {any_of(call, wrong)}));
 }
 
-/// The variance, its square root or both with the mean.
+/// var, std, var_mean and std_mean.
 Rule variance(bool root, bool with_mean) {
   return [=](Call& call) {
     auto& graph = call.graph();
     const auto self = call.operand("self", at_least_float32(call.result_type()));
-    const auto dimensions = reduced(call);
+    const auto dimensions = reduced_dimensions(call);
     const auto mean = reduce(call, "ReduceMean", self, dimensions, true);
     const auto difference = graph.add("Sub", {self, mean});
     const auto squares = reduce(call, "ReduceSum", graph.add("Mul", {difference, difference}),
-                                dimensions, keeps(call));
+                                dimensions, keepdim(call));
     double correction = 1.0;
     if (call.has("correction")) correction = call.real("correction");
-    if (call.has("unbiased")) correction = call.flag("unbiased") ? 1.0 : 0.0;
+    if (call.has("unbiased")) correction = call.boolean("unbiased") ? 1.0 : 0.0;
     const auto elements = count(call, call.sizes("self"), dimensions, self.type);
     const auto freedom = graph.add("Sub", {elements, graph.number(self.type, correction)});
-    // LibTorch divides by zero rather than by less.
+    // LibTorch clamps the divisor at 0.
     const auto divisor = graph.add("Max", {freedom, graph.number(self.type, 0)});
     auto result = graph.add("Div", {squares, divisor});
     if (root) result = graph.add("Sqrt", {result});
-    call.give(result);
+    call.set_output(result);
     if (with_mean) {
-      call.give(keeps(call) ? mean : reduce(call, "ReduceMean", self, dimensions, false), 1);
+      call.set_output(keepdim(call) ? mean : reduce(call, "ReduceMean", self, dimensions, false),
+                      1);
     }
   };
 }
@@ -133,7 +134,7 @@ Value norm_of(Call& call, Value value, double p, const Dimensions& dimensions, b
   const auto size = graph.add("Abs", {value});
   if (p == 1.0) return reduce(call, "ReduceSum", size, dimensions, keep);
   if (std::isinf(p)) {
-    return reduce_to_extreme(call, p > 0 ? "ReduceMax" : "ReduceMin", size, dimensions, keep);
+    return reduce_min_max(call, p > 0 ? "ReduceMax" : "ReduceMin", size, dimensions, keep);
   }
   if (p == 0.0) {
     const auto some = graph.cast(graph.cast(value, Type::boolean), value.type);
@@ -148,21 +149,21 @@ Rule norm(const char* order) {
   return [=](Call& call) {
     const auto value = call.operand("self", at_least_float32(call.result_type()));
     const double p = call.has(order) ? call.real(order) : 2.0;
-    call.give(norm_of(call, value, p, reduced(call), keeps(call)));
+    call.set_output(norm_of(call, value, p, reduced_dimensions(call), keepdim(call)));
   };
 }
 
 void cumulative_sum(Call& call) {
   auto& graph = call.graph();
   const auto value = call.operand("self", call.result_type());
-  if (call.rank("self") == 0) return call.give(value);
-  call.give(graph.add("CumSum", {value, graph.number(Type::int64, call.dimension("dim"))}));
+  if (call.rank("self") == 0) return call.set_output(value);
+  call.set_output(graph.add("CumSum", {value, graph.number(Type::int64, call.dimension("dim"))}));
 }
 
 void count_nonzero(Call& call) {
   auto& graph = call.graph();
   const auto some = graph.cast(call.operand("self", Type::boolean), Type::int64);
-  call.give(sum_of(call, some, reduced(call), false));
+  call.set_output(sum_of(call, some, reduced_dimensions(call), false));
 }
 
 }  // namespace

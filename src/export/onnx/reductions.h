@@ -4,19 +4,16 @@
 
 namespace attend::onnx {
 
-// What a call reduces.
+/// Returns the dimensions that a call reduces; all if none are specified.
+std::vector<int64_t> reduced_dimensions(Call& call);
+/// Returns the argument keepdim.
+bool keepdim(Call& call);
 
-/// The dimensions that are named; all if none are.
-std::vector<int64_t> reduced(Call& call);
-/// Whether they stay, with one element.
-bool keeps(Call& call);
-
-/// A reduction as ReduceSum over these dimensions, which are kept as ones or go; `value` itself if
-/// there are none.
+/// Adds a reduction such as ReduceSum over `dimensions`; returns `value` itself if there are none.
 Value reduce(Call& call, const char* kind, Value value, const std::vector<int64_t>& dimensions,
              bool keep);
 
-/// How many elements these dimensions of a tensor have together.
+/// Returns the product of the sizes of `dimensions`.
 Value count(Call& call, const Sizes& sizes, const std::vector<int64_t>& dimensions, Type type);
 
 }  // namespace attend::onnx

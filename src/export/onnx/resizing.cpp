@@ -3,7 +3,7 @@
 namespace attend::onnx {
 namespace {
 
-/// Those of the dimensions of space, if any are given: they count more than sizes do.
+/// Scale factors of the spatial dimensions; they override sizes.
 std::vector<double> factors_of(Call& call) {
   if (call.has("scale_factors")) return call.reals("scale_factors");
   std::vector<double> factors;
@@ -13,7 +13,6 @@ std::vector<double> factors_of(Call& call) {
   return factors;
 }
 
-/// To sizes that are given, or by factors.
 Value resize(Call& call, const Attributes& attributes) {
   auto& graph = call.graph();
   const auto input = call.tensor(call.has("input") ? "input" : "self");
@@ -25,7 +24,7 @@ Value resize(Call& call, const Attributes& attributes) {
     const auto scales = graph.constant({Type::float32, {count}, std::move(factors)});
     return graph.add("Resize", {input, Value{}, scales}, attributes);
   }
-  // Those of batch and channels stay.
+  // Batch and channels keep their sizes.
   const auto first = graph.add("Shape", {input}, {{"start", 0}, {"end", 2}}, Type::int64);
   const auto sizes =
       graph.add("Concat", {first, graph.list(call.integers("output_size"))}, {{"axis", 0}});
@@ -33,17 +32,17 @@ Value resize(Call& call, const Attributes& attributes) {
 }
 
 void nearest(Call& call) {
-  call.give(resize(call, {{"mode", "nearest"},
-                          {"coordinate_transformation_mode", "asymmetric"},
-                          {"nearest_mode", "floor"}}));
+  call.set_output(resize(call, {{"mode", "nearest"},
+                                {"coordinate_transformation_mode", "asymmetric"},
+                                {"nearest_mode", "floor"}}));
 }
 
 Rule interpolated(const char* mode) {
   return [=](Call& call) {
-    const auto* coordinates = call.flag("align_corners") ? "align_corners" : "half_pixel";
-    call.give(resize(call, {{"mode", mode},
-                            {"coordinate_transformation_mode", coordinates},
-                            {"cubic_coeff_a", -0.75}}));
+    const auto* coordinates = call.boolean("align_corners") ? "align_corners" : "half_pixel";
+    call.set_output(resize(call, {{"mode", mode},
+                                  {"coordinate_transformation_mode", coordinates},
+                                  {"cubic_coeff_a", -0.75}}));
   };
 }
 

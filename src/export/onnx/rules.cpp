@@ -12,7 +12,7 @@ const Rules& all_rules() {
     add_convolution_rules(rules);
     add_creation_rules(rules);
     add_division_rules(rules);
-    add_extreme_rules(rules);
+    add_min_max_rules(rules);
     add_function_rules(rules);
     add_indexing_rules(rules);
     add_linear_rules(rules);

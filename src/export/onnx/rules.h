@@ -10,15 +10,15 @@
 
 namespace attend::onnx {
 
-/// Writes the nodes of ONNX for a call, and gives its results.
+/// Adds the ONNX nodes of an operator call and sets its outputs.
 using Rule = std::function<void(Call&)>;
 
-/// By operator and overload, as in add.Tensor. Those that change their first argument, as add_, are
-/// translated by the rule without the underscore. LibTorch gives a traced operator the first of its
-/// names: subtract is sub, and all convolutions are _convolution.
+/// Rules by operator and overload, such as "add.Tensor". In-place operators such as add_ use the
+/// rule of the functional one. The tracer normalizes aliases: subtract is recorded as sub, and all
+/// convolutions as _convolution.
 using Rules = std::map<std::string, Rule>;
 
-/// Operators that give the same numbers in another shape, which is known; one rule translates them.
+/// Operators that return the same elements in another, known shape.
 inline constexpr std::array<std::string_view, 8> kReshapings{
     "_unsafe_view.default", "flatten.using_ints", "ravel.default",   "reshape.default",
     "reshape_as.default",   "unflatten.int",      "view_as.default", "view.default"};
@@ -30,7 +30,7 @@ void add_comparison_rules(Rules& rules);
 void add_convolution_rules(Rules& rules);
 void add_creation_rules(Rules& rules);
 void add_division_rules(Rules& rules);
-void add_extreme_rules(Rules& rules);
+void add_min_max_rules(Rules& rules);
 void add_function_rules(Rules& rules);
 void add_indexing_rules(Rules& rules);
 void add_linear_rules(Rules& rules);
@@ -47,10 +47,10 @@ void add_slice_rules(Rules& rules);
 
 const Rules& all_rules();
 
-/// As add.Tensor, of torch.ops.aten.add.Tensor; empty for another namespace.
+/// Returns "add.Tensor" for torch.ops.aten.add.Tensor; empty for other namespaces.
 std::string key_of(const std::string& target);
 
-/// The rule for a target: that of add.Tensor for add_.Tensor too. Null if there is none.
+/// Returns the rule for a target (add.Tensor for add_.Tensor, too), or nullptr if there is none.
 const Rule* find_rule(const std::string& target);
 
 }  // namespace attend::onnx

@@ -8,7 +8,7 @@
 namespace attend::onnx {
 namespace {
 
-/// onnxruntime adds and multiplies no float16 at places.
+/// onnxruntime's scatter reductions do not support 16-bit types.
 Type scattered_as(Type type, const std::string& reduction) {
   return reduction == "none" ? type : at_least_float32(type);
 }
@@ -23,16 +23,16 @@ Value scattered(Call& call, Value self, Value index, Value updates, int64_t dime
 
 std::string reduction_of(Call& call) {
   if (!call.has("reduce")) return "none";
-  const auto reduce = call.text("reduce");
+  const auto reduce = call.string("reduce");
   if (reduce == "add" || reduce == "sum") return "add";
   if (reduce == "multiply" || reduce == "prod") return "mul";
   if (reduce == "amax") return "max";
   if (reduce == "amin") return "min";
-  call.refuse("it reduces by " + reduce);
+  call.fail("expected sum, prod, amax or amin as reduction, found '" + reduce + "'");
 }
 
-/// `source`, of which LibTorch takes what `index` has places for.
-Value taken(Call& call, Value source, Value index) {
+/// LibTorch uses only the part of `source` that has the shape of `index`.
+Value sliced_to_index(Call& call, Value source, Value index) {
   const auto& have = call.sizes("src");
   const auto& want = call.sizes("index");
   if (std::equal(have.begin(), have.end(), want.begin(), want.end(), same)) return source;
@@ -45,13 +45,13 @@ Value taken(Call& call, Value source, Value index) {
 void scatter_with(Call& call, const std::string& reduction) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
-  if (call.rank("self") == 0) call.refuse("its input has no dimension");
+  if (call.rank("self") == 0) call.fail("0-dimensional inputs are not supported");
   const auto index = call.operand("index", Type::int64);
   const auto updates =
       call.has("src")
-          ? taken(call, call.operand("src", self.type), index)
+          ? sliced_to_index(call, call.operand("src", self.type), index)
           : graph.add("Expand", {call.operand("value", self.type), graph.shape_of(index)});
-  call.give(scattered(call, self, index, updates, call.dimension("dim"), reduction));
+  call.set_output(scattered(call, self, index, updates, call.dimension("dim"), reduction));
 }
 
 void scatter(Call& call) {
@@ -62,8 +62,8 @@ void scatter_add(Call& call) {
   scatter_with(call, "add");
 }
 
-/// An index (n) for each element of `source` along a dimension.
-Value spread(Call& call, Value index, Value source, int64_t dimension) {
+/// Expands `index` (n) along `dimension` to the shape of `source`.
+Value expand_index(Call& call, Value index, Value source, int64_t dimension) {
   auto& graph = call.graph();
   const auto around = along(call, index, dimension, call.rank("self"));
   return graph.add("Expand", {around, graph.shape_of(source)});
@@ -73,16 +73,16 @@ void index_add(Call& call) {
   const auto self = call.tensor("self");
   const auto dimension = call.dimension("dim");
   const auto source = call.times(call.operand("source", self.type), "alpha");
-  const auto index = spread(call, call.operand("index", Type::int64), source, dimension);
-  call.give(scattered(call, self, index, source, dimension, "add"));
+  const auto index = expand_index(call, call.operand("index", Type::int64), source, dimension);
+  call.set_output(scattered(call, self, index, source, dimension, "add"));
 }
 
 void index_copy(Call& call) {
   const auto self = call.tensor("self");
   const auto dimension = call.dimension("dim");
   const auto source = call.operand("source", self.type);
-  const auto index = spread(call, call.operand("index", Type::int64), source, dimension);
-  call.give(scattered(call, self, index, source, dimension, "none"));
+  const auto index = expand_index(call, call.operand("index", Type::int64), source, dimension);
+  call.set_output(scattered(call, self, index, source, dimension, "none"));
 }
 
 void index_fill(Call& call) {
@@ -92,8 +92,8 @@ void index_fill(Call& call) {
   auto sizes = call.sizes("self");
   sizes.at(static_cast<std::size_t>(dimension)) = call.sizes("index").at(0);
   const auto updates = graph.add("Expand", {call.operand("value", self.type), call.shape(sizes)});
-  const auto index = spread(call, call.operand("index", Type::int64), updates, dimension);
-  call.give(scattered(call, self, index, updates, dimension, "none"));
+  const auto index = expand_index(call, call.operand("index", Type::int64), updates, dimension);
+  call.set_output(scattered(call, self, index, updates, dimension, "none"));
 }
 
 void index_put(Call& call) {
@@ -102,17 +102,17 @@ void index_put(Call& call) {
   auto self = call.tensor("self");
   const bool sorted = std::is_sorted(read.order.begin(), read.order.end());
   if (!sorted) self = transpose(call, self, read.order);
-  // values broadcast to what they replace.
+  // Expand values to the shape of the elements that they replace.
   auto values = call.operand("values", self.type);
   const auto before = read.order.front();
   auto rest = graph.shape_of(self);
   rest = slice(call, rest, 0, static_cast<int64_t>(read.indexed), kEnd);
-  const auto index_shape = slice(call, graph.shape_of(read.places), 0, 0, -1);
-  if (read.in_place && before > 0) {
+  const auto index_shape = slice(call, graph.shape_of(read.indices), 0, 0, -1);
+  if (read.is_adjacent && before > 0) {
     // (before..., index..., after...) -> (index..., before..., after...)
-    const auto ahead = slice(call, rest, 0, 0, before);
-    const auto behind = slice(call, rest, 0, before, kEnd);
-    const auto shape = graph.add("Concat", {ahead, index_shape, behind}, {{"axis", 0}});
+    const auto leading = slice(call, rest, 0, 0, before);
+    const auto trailing = slice(call, rest, 0, before, kEnd);
+    const auto shape = graph.add("Concat", {leading, index_shape, trailing}, {{"axis", 0}});
     values = graph.add("Expand", {values, shape});
     const auto rank = read.rank + call.rank("self") - static_cast<int64_t>(read.indexed);
     auto order = all_dimensions(rank);
@@ -122,10 +122,10 @@ void index_put(Call& call) {
     const auto shape = graph.add("Concat", {index_shape, rest}, {{"axis", 0}});
     values = graph.add("Expand", {values, shape});
   }
-  const std::string reduction = call.flag("accumulate") ? "add" : "none";
+  const std::string reduction = call.boolean("accumulate") ? "add" : "none";
   const auto type = scattered_as(self.type, reduction);
   auto result =
-      graph.add("ScatterND", {graph.cast(self, type), read.places, graph.cast(values, type)},
+      graph.add("ScatterND", {graph.cast(self, type), read.indices, graph.cast(values, type)},
                 {{"reduction", reduction}});
   if (!sorted) {
     std::vector<int64_t> back(read.order.size());
@@ -134,7 +134,7 @@ void index_put(Call& call) {
     }
     result = transpose(call, result, back);
   }
-  call.give(result);
+  call.set_output(result);
 }
 
 void select_scatter(Call& call) {
@@ -144,7 +144,7 @@ void select_scatter(Call& call) {
   const auto source = unsqueeze(call, call.operand("src", self.type), {dimension});
   const auto index = graph.add(
       "Expand", {graph.number(Type::int64, call.integer("index")), graph.shape_of(source)});
-  call.give(scattered(call, self, index, source, dimension, "none"));
+  call.set_output(scattered(call, self, index, source, dimension, "none"));
 }
 
 void slice_scatter(Call& call) {
@@ -158,9 +158,10 @@ void slice_scatter(Call& call) {
       graph.add("Range", {graph.number(Type::int64, 0), length, graph.number(Type::int64, 1)});
   const auto start = call.has("start") ? call.integer("start") : 0;
   const auto end = call.has("end") ? call.integer("end") : kEnd;
-  const auto places = slice(call, all, 0, start, end, call.has("step") ? call.integer("step") : 1);
-  call.give(
-      scattered(call, self, spread(call, places, source, dimension), source, dimension, "none"));
+  const auto positions =
+      slice(call, all, 0, start, end, call.has("step") ? call.integer("step") : 1);
+  call.set_output(scattered(call, self, expand_index(call, positions, source, dimension), source,
+                            dimension, "none"));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <protozero/pbf_builder.hpp>
-// As LibTorch is built with: its headers leave the namespace of the messages open.
+// The namespace that LibTorch is built with; its headers leave it undefined.
 #define ONNX_NAMESPACE onnx_torch
 #include <torch/csrc/jit/serialization/export.h>
 #undef ONNX_NAMESPACE
@@ -16,7 +16,7 @@ namespace jit = torch::jit;
 
 constexpr int64_t kOpset = 18;
 
-// The messages of onnx.proto, as far as they are written here.
+// Fields of the messages of onnx.proto that are written here.
 enum class ModelProto : protozero::pbf_tag_type {
   string_producer_name = 2,
   string_producer_version = 3,
@@ -51,8 +51,8 @@ c10::ScalarType dtype_of(Type type) {
 }
 
 torch::Tensor tensor_of(const Constant& constant) {
-  // Through the widest types, which hold all numbers as they are written.
-  const bool real = is_real(constant.type);
+  // Created in the widest type, then cast.
+  const bool real = is_floating_point(constant.type);
   auto wide = at::empty({static_cast<int64_t>(constant.numbers.size())},
                         real ? torch::kDouble : torch::kLong);
   for (std::size_t i = 0; i < constant.numbers.size(); ++i) {
@@ -61,7 +61,7 @@ torch::Tensor tensor_of(const Constant& constant) {
       wide.mutable_data_ptr<double>()[i] = number.real;
     } else {
       wide.mutable_data_ptr<int64_t>()[i] =
-          number.is_real ? static_cast<int64_t>(number.real) : number.whole;
+          number.is_real ? static_cast<int64_t>(number.real) : number.integer;
     }
   }
   return wide.to(dtype_of(constant.type)).view(constant.shape);
@@ -82,17 +82,17 @@ using DynamicAxes = std::unordered_map<std::string, std::unordered_map<int64_t, 
 
 class ToJit {
  public:
-  explicit ToJit(const std::map<std::string, std::string>& names_of_sizes)
-      : names_of_sizes_(names_of_sizes) {}
+  explicit ToJit(const std::map<std::string, std::string>& dimension_names)
+      : dimension_names_(dimension_names) {}
 
   std::shared_ptr<jit::Graph> convert(const Model& model) {
-    for (const auto& input : model.inputs) describe(*graph_->addInput(input.name), input);
-    for (const auto& weight : model.weights) describe(*graph_->addInput(weight.name), weight);
+    for (const auto& input : model.inputs) set_type(*graph_->addInput(input.name), input);
+    for (const auto& weight : model.weights) set_type(*graph_->addInput(weight.name), weight);
     for (const auto& node : model.graph.nodes()) add(node);
     for (const auto& output : model.outputs) {
       auto* value = values_.at(output.value.id);
       value->setDebugName(output.name);
-      describe(*value, output);
+      set_type(*value, output);
       graph_->registerOutput(value);
     }
     return graph_;
@@ -101,8 +101,8 @@ class ToJit {
   const DynamicAxes& dynamic_axes() const { return dynamic_axes_; }
 
  private:
-  /// Notes type, sizes and which of these are dynamic.
-  void describe(jit::Value& value, const ValueInfo& info) {
+  /// Sets dtype and shape, and adds the dynamic axes.
+  void set_type(jit::Value& value, const ValueInfo& info) {
     values_[info.value.id] = &value;
     std::vector<c10::ShapeSymbol> shape;
     for (std::size_t i = 0; i < info.meta.sizes.size(); ++i) {
@@ -112,9 +112,9 @@ class ToJit {
         continue;
       }
       shape.push_back(c10::ShapeSymbol::newSymbol());
-      const auto name = names_of_sizes_.find(size.expression);
+      const auto name = dimension_names_.find(size.expression);
       dynamic_axes_[info.name][static_cast<int64_t>(i)] =
-          name != names_of_sizes_.end() ? name->second : fmt::format("{}_size{}", info.name, i);
+          name != dimension_names_.end() ? name->second : fmt::format("{}_size{}", info.name, i);
     }
     value.setType(c10::TensorType::create(dtype_of(info.value.type), torch::Device(torch::kCPU),
                                           c10::SymbolicShape(shape),
@@ -123,7 +123,7 @@ class ToJit {
   }
 
   void add(const Node& node) {
-    const auto kind = jit::Symbol::fromQualString("onnx::" + node.kind);
+    const auto kind = jit::Symbol::fromQualString("onnx::" + node.op_type);
     auto* made = graph_->create(kind, node.outputs.size());
     for (const auto& input : node.inputs) {
       made->addInput(input.id == 0 ? none() : values_.at(input.id));
@@ -142,16 +142,16 @@ class ToJit {
     return none_;
   }
 
-  const std::map<std::string, std::string>& names_of_sizes_;
+  const std::map<std::string, std::string>& dimension_names_;
   std::shared_ptr<jit::Graph> graph_ = std::make_shared<jit::Graph>();
-  std::unordered_map<std::size_t, jit::Value*> values_;  // by their ids
+  std::unordered_map<std::size_t, jit::Value*> values_;  // by id
   jit::Value* none_ = nullptr;
   DynamicAxes dynamic_axes_;
 };
 
-/// What LibTorch does not write: messages of this format may be written one behind the other, and
-/// what comes later counts.
-std::string additions(const std::map<std::string, std::string>& metadata) {
+/// ModelProto fields that LibTorch does not write. Concatenated protobuf messages are merged, and
+/// later fields override earlier ones.
+std::string extra_fields(const std::map<std::string, std::string>& metadata) {
   std::string bytes;
   protozero::pbf_builder<ModelProto> model(bytes);
   model.add_string(ModelProto::string_producer_name, "attend");
@@ -167,9 +167,9 @@ std::string additions(const std::map<std::string, std::string>& metadata) {
 }  // namespace
 
 std::string serialize(const Model& model, const std::map<std::string, torch::Tensor>& weights,
-                      const std::map<std::string, std::string>& names_of_sizes,
+                      const std::map<std::string, std::string>& dimension_names,
                       const std::map<std::string, std::string>& metadata) {
-  constexpr std::size_t kMost = std::size_t{1} << 31;
+  constexpr std::size_t kMaxBytes = std::size_t{1} << 31;
   std::map<std::string, torch::Tensor> initializers;
   std::size_t bytes = 0;
   for (const auto& weight : model.weights) {
@@ -177,17 +177,18 @@ std::string serialize(const Model& model, const std::map<std::string, torch::Ten
     initializers.emplace(weight.name, tensor.detach().cpu().contiguous());
     bytes += tensor.nbytes();
   }
-  if (bytes >= kMost) {
+  if (bytes >= kMaxBytes) {
     throw std::runtime_error(
-        fmt::format("an ONNX file holds less than {} bytes, the weights have {}", kMost, bytes));
+        fmt::format("weights ({} bytes) must be smaller than the limit of ONNX files ({} bytes)",
+                    bytes, kMaxBytes));
   }
-  ToJit conversion(names_of_sizes);
+  ToJit conversion(dimension_names);
   const auto graph = conversion.convert(model);
   const auto exported = jit::export_onnx(
       graph, initializers, kOpset, conversion.dynamic_axes(), /*defer_weight_export=*/false,
       torch::onnx::OperatorExportTypes::ONNX, /*strip_doc_string=*/true,
       /*keep_initializers_as_inputs=*/false, /*custom_opsets=*/{}, /*add_node_names=*/true);
-  return jit::serialize_model_proto_to_string(std::get<0>(exported)) + additions(metadata);
+  return jit::serialize_model_proto_to_string(std::get<0>(exported)) + extra_fields(metadata);
 }
 
 }  // namespace attend::onnx

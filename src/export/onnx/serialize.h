@@ -8,11 +8,11 @@
 
 namespace attend::onnx {
 
-/// The bytes of a file. `weights` are by the names of the model's; `names_of_sizes` says how the
-/// expressions of dynamic sizes are called, others are called by what they are. Throws
-/// std::runtime_error for more than a file can hold.
+/// Serializes a model to ModelProto. `weights` are by the names of the model's initializers,
+/// `dimension_names` maps expressions of dynamic dimensions to names; others get a generic name.
+/// Throws std::runtime_error if the weights exceed the 2 GiB limit of protobuf.
 std::string serialize(const Model& model, const std::map<std::string, torch::Tensor>& weights,
-                      const std::map<std::string, std::string>& names_of_sizes,
+                      const std::map<std::string, std::string>& dimension_names,
                       const std::map<std::string, std::string>& metadata);
 
 }  // namespace attend::onnx

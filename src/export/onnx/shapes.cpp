@@ -26,35 +26,35 @@ Value squeeze(Call& call, Value value, const std::vector<int64_t>& dimensions) {
 
 namespace {
 
-/// The same elements in another shape.
+/// Operators in kReshapings.
 void reshape(Call& call) {
-  call.give(call.reshape(call.tensor("self"), call.sizes("self"), call.result_sizes()));
+  call.set_output(call.reshape(call.tensor("self"), call.sizes("self"), call.result_sizes()));
 }
 
-/// The same tensor, maybe of another type.
+/// Identity or cast.
 void same_tensor(Call& call) {
-  call.give(call.tensor("self"));
+  call.set_output(call.tensor("self"));
 }
 
 void expand(Call& call) {
   auto& graph = call.graph();
   auto sizes = call.integers("size");
-  // -1: as it is, for which Expand takes 1.
+  // -1 keeps the size; Expand uses 1 for that.
   std::replace(sizes.begin(), sizes.end(), int64_t{-1}, int64_t{1});
-  call.give(graph.add("Expand", {call.tensor("self"), graph.list(sizes)}));
+  call.set_output(graph.add("Expand", {call.tensor("self"), graph.list(sizes)}));
 }
 
 void expand_as(Call& call) {
   auto& graph = call.graph();
   const auto shape = graph.shape_of(call.tensor("other"));
-  call.give(graph.add("Expand", {call.tensor("self"), shape}));
+  call.set_output(graph.add("Expand", {call.tensor("self"), shape}));
 }
 
 void broadcast_tensors(Call& call) {
   const auto tensors = call.tensors("tensors");
   const auto shape = call.shape(call.result_sizes());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    call.give(call.graph().add("Expand", {tensors[i], shape}), i);
+    call.set_output(call.graph().add("Expand", {tensors[i], shape}), i);
   }
 }
 
@@ -68,35 +68,36 @@ void squeeze_rule(Call& call) {
     if (is_fixed(size) && size.value == 1) ones.push_back(dimension);
   }
   const auto self = call.tensor("self");
-  call.give(ones.empty() ? self : squeeze(call, self, ones));
+  call.set_output(ones.empty() ? self : squeeze(call, self, ones));
 }
 
 void unsqueeze_rule(Call& call) {
   auto dimension = call.integer("dim");
   if (dimension < 0) dimension += call.rank("self") + 1;
-  call.give(unsqueeze(call, call.tensor("self"), {dimension}));
+  call.set_output(unsqueeze(call, call.tensor("self"), {dimension}));
 }
 
 void swap_dimensions(Call& call) {
   const auto self = call.tensor("self");
-  if (call.rank("self") == 0) return call.give(self);
-  call.give(swap(call, self, call.rank("self"), call.dimension("dim0"), call.dimension("dim1")));
+  if (call.rank("self") == 0) return call.set_output(self);
+  call.set_output(
+      swap(call, self, call.rank("self"), call.dimension("dim0"), call.dimension("dim1")));
 }
 
 void swap_last(Call& call) {
   const auto rank = call.rank("self");
   const auto self = call.tensor("self");
-  call.give(rank < 2 ? self : swap(call, self, rank, rank - 2, rank - 1));
+  call.set_output(rank < 2 ? self : swap(call, self, rank, rank - 2, rank - 1));
 }
 
 void reverse_dimensions(Call& call) {
   auto order = all_dimensions(call.rank("self"));
   std::reverse(order.begin(), order.end());
-  call.give(transpose(call, call.tensor("self"), order));
+  call.set_output(transpose(call, call.tensor("self"), order));
 }
 
 void permute(Call& call) {
-  call.give(transpose(call, call.tensor("self"), call.dimensions("dims")));
+  call.set_output(transpose(call, call.tensor("self"), call.dimensions("dims")));
 }
 
 void move_dimensions(Call& call) {
@@ -111,10 +112,10 @@ void move_dimensions(Call& call) {
     while (std::find(from.begin(), from.end(), next) != from.end()) ++next;
     dimension = next++;
   }
-  call.give(transpose(call, call.tensor("self"), order));
+  call.set_output(transpose(call, call.tensor("self"), order));
 }
 
-/// `dim` of the results of cat and stack, which may be negative.
+/// `dim` of cat and stack as a non-negative dimension of the output.
 int64_t joined_dimension(Call& call) {
   const auto dimension = call.has("dim") ? call.integer("dim") : 0;
   return dimension < 0 ? dimension + call.result_rank() : dimension;
@@ -127,12 +128,12 @@ void concatenate(Call& call) {
   std::vector<Value> parts;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto& sizes = call.sizes_of_tensor(*names[i]);
-    // LibTorch takes an empty tensor of one dimension for one of any number of them.
+    // LibTorch ignores empty 1-dimensional tensors.
     const bool is_empty = sizes.size() == 1 && is_fixed(sizes[0]) && sizes[0].value == 0;
     if (is_empty && call.result_rank() > 1) continue;
     parts.push_back(graph.cast(tensors[i], call.result_type()));
   }
-  call.give(graph.add("Concat", parts, {{"axis", joined_dimension(call)}}));
+  call.set_output(graph.add("Concat", parts, {{"axis", joined_dimension(call)}}));
 }
 
 void stack(Call& call) {
@@ -142,10 +143,10 @@ void stack(Call& call) {
   for (const auto& tensor : call.tensors("tensors")) {
     parts.push_back(unsqueeze(call, graph.cast(tensor, call.result_type()), {dimension}));
   }
-  call.give(graph.add("Concat", parts, {{"axis", dimension}}));
+  call.set_output(graph.add("Concat", parts, {{"axis", dimension}}));
 }
 
-/// Ones in front of the dimensions, so that there are `rank`.
+/// Adds leading dimensions of size 1 up to `rank`.
 Value with_rank(Call& call, Value value, int64_t from, int64_t rank) {
   return from >= rank ? value : unsqueeze(call, value, all_dimensions(rank - from));
 }
@@ -158,11 +159,10 @@ Rule repeat(const char* times) {
     while (static_cast<int64_t>(repeats.size()) < rank) repeats.insert(repeats.begin(), 1);
     const auto self =
         with_rank(call, call.tensor("self"), rank, static_cast<int64_t>(repeats.size()));
-    call.give(repeats.empty() ? self : graph.add("Tile", {self, graph.list(repeats)}));
+    call.set_output(repeats.empty() ? self : graph.add("Tile", {self, graph.list(repeats)}));
   };
 }
 
-/// Each element of a dimension several times in a row.
 void repeat_interleave(Call& call) {
   auto& graph = call.graph();
   auto self = call.tensor("self");
@@ -178,15 +178,18 @@ void repeat_interleave(Call& call) {
   times.at(static_cast<std::size_t>(dimension) + 1) = call.integer("repeats");
   const auto repeated =
       graph.add("Expand", {unsqueeze(call, self, {dimension + 1}), graph.list(times)});
-  // Sizes behind the dimension have moved by one: they are not where Reshape would copy them from.
+  // Later dimensions have moved by one, so Reshape must not copy their sizes.
   sizes.resize(static_cast<std::size_t>(dimension));
-  call.give(call.reshape(repeated, sizes, call.result_sizes()));
+  call.set_output(call.reshape(repeated, sizes, call.result_sizes()));
 }
 
 void pixel_shuffle(Call& call) {
-  if (call.rank("self") != 4) call.refuse("its input has not 4 dimensions");
-  call.give(call.graph().add("DepthToSpace", {call.tensor("self")},
-                             {{"blocksize", call.integer("upscale_factor")}, {"mode", "CRD"}}));
+  if (call.rank("self") != 4) {
+    call.fail("expected an input with 4 dimensions, found " + std::to_string(call.rank("self")));
+  }
+  call.set_output(
+      call.graph().add("DepthToSpace", {call.tensor("self")},
+                       {{"blocksize", call.integer("upscale_factor")}, {"mode", "CRD"}}));
 }
 
 }  // namespace

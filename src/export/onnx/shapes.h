@@ -14,10 +14,10 @@ inline std::vector<int64_t> all_dimensions(int64_t rank) {
   return all;
 }
 
-// Dimensions are not negative, except in `squeeze`.
+// Dimensions are 0 or more, except in `squeeze`.
 
 Value transpose(Call& call, Value value, const std::vector<int64_t>& order);
-/// Two of so many dimensions change places.
+/// Swaps two dimensions of a value with `rank` dimensions.
 Value swap(Call& call, Value value, int64_t rank, int64_t one, int64_t other);
 Value unsqueeze(Call& call, Value value, const std::vector<int64_t>& dimensions);
 Value squeeze(Call& call, Value value, const std::vector<int64_t>& dimensions);

@@ -22,8 +22,8 @@ void slice_rule(Call& call) {
   const auto end = call.has("end") ? call.integer("end") : kEnd;
   const auto step = call.has("step") ? call.integer("step") : 1;
   const auto self = call.tensor("self");
-  if (start == 0 && end == kEnd && step == 1) return call.give(self);
-  call.give(slice(call, self, call.dimension("dim"), start, end, step));
+  if (start == 0 && end == kEnd && step == 1) return call.set_output(self);
+  call.set_output(slice(call, self, call.dimension("dim"), start, end, step));
 }
 
 void narrow(Call& call) {
@@ -32,24 +32,24 @@ void narrow(Call& call) {
   const auto length = call.integer("length");
   if (!call.is_tensor("start")) {
     const auto start = call.integer("start");
-    // Up to the end, if it is counted from there.
+    // A negative start whose slice reaches the end.
     const auto end = start < 0 && start + length == 0 ? kEnd : start + length;
-    return call.give(slice(call, call.tensor("self"), dimension, start, end));
+    return call.set_output(slice(call, call.tensor("self"), dimension, start, end));
   }
   const auto start = graph.add("Reshape", {call.operand("start", Type::int64), graph.list({1})});
   const auto end = graph.add("Add", {start, graph.list({length})});
-  call.give(graph.add("Slice", {call.tensor("self"), start, end, graph.list({dimension})}));
+  call.set_output(graph.add("Slice", {call.tensor("self"), start, end, graph.list({dimension})}));
 }
 
 void select(Call& call) {
   auto& graph = call.graph();
-  call.give(graph.add("Gather",
-                      {call.tensor("self"), graph.number(Type::int64, call.integer("index"))},
-                      {{"axis", call.dimension("dim")}}));
+  call.set_output(graph.add("Gather",
+                            {call.tensor("self"), graph.number(Type::int64, call.integer("index"))},
+                            {{"axis", call.dimension("dim")}}));
 }
 
-/// The parts that a dimension is cut into, each as long as its result.
-std::vector<Value> cut(Call& call, const std::vector<int64_t>& lengths, int64_t dimension) {
+/// Splits a dimension into parts of these lengths.
+std::vector<Value> split_into(Call& call, const std::vector<int64_t>& lengths, int64_t dimension) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
   if (lengths.size() == 1) return {self};
@@ -58,33 +58,35 @@ std::vector<Value> cut(Call& call, const std::vector<int64_t>& lengths, int64_t 
 }
 
 void split(Call& call) {
-  if (call.results() == 1) return call.give(call.tensor("self"));
+  if (call.num_outputs() == 1) return call.set_output(call.tensor("self"));
   const auto dimension = call.dimension("dim");
   std::vector<int64_t> lengths;
-  for (std::size_t i = 0; i < call.results(); ++i) {
+  for (std::size_t i = 0; i < call.num_outputs(); ++i) {
     const auto& size = call.result_sizes(i).at(static_cast<std::size_t>(dimension));
-    if (!is_fixed(size)) call.refuse("it splits a dimension whose size is not fixed");
+    if (!is_fixed(size)) call.fail("splitting a dynamic dimension is not supported");
     lengths.push_back(size.value);
   }
-  const auto parts = cut(call, lengths, dimension);
-  for (std::size_t i = 0; i < parts.size(); ++i) call.give(parts[i], i);
+  const auto parts = split_into(call, lengths, dimension);
+  for (std::size_t i = 0; i < parts.size(); ++i) call.set_output(parts[i], i);
 }
 
 void chunk(Call& call) {
   const auto dimension = call.dimension("dim");
-  if (is_fixed(size_of(call, dimension)) || call.results() == 1) return split(call);
-  // Both make the last one shorter if it does not come out even.
+  if (is_fixed(size_of(call, dimension)) || call.num_outputs() == 1) return split(call);
+  // Both LibTorch and ONNX make the last part smaller.
   const auto self = call.tensor("self");
   const auto parts = call.graph().add(
-      "Split", {self}, {{"axis", dimension}, {"num_outputs", static_cast<int64_t>(call.results())}},
-      std::vector<Type>(call.results(), self.type));
-  for (std::size_t i = 0; i < parts.size(); ++i) call.give(parts[i], i);
+      "Split", {self},
+      {{"axis", dimension}, {"num_outputs", static_cast<int64_t>(call.num_outputs())}},
+      std::vector<Type>(call.num_outputs(), self.type));
+  for (std::size_t i = 0; i < parts.size(); ++i) call.set_output(parts[i], i);
 }
 
 void unbind(Call& call) {
   const auto dimension = call.dimension("dim");
-  const auto parts = cut(call, std::vector<int64_t>(call.results(), 1), dimension);
-  for (std::size_t i = 0; i < parts.size(); ++i) call.give(squeeze(call, parts[i], {dimension}), i);
+  const auto parts = split_into(call, std::vector<int64_t>(call.num_outputs(), 1), dimension);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    call.set_output(squeeze(call, parts[i], {dimension}), i);
 }
 
 void flip(Call& call) {
@@ -92,17 +94,17 @@ void flip(Call& call) {
   for (const auto dimension : call.dimensions("dims")) {
     value = slice(call, value, dimension, -1, kBeforeBegin, -1);
   }
-  call.give(value);
+  call.set_output(value);
 }
 
 void roll(Call& call) {
   auto& graph = call.graph();
   const auto shifts = call.integers("shifts");
   const auto dimensions = call.dimensions("dims");
-  if (dimensions.empty()) call.refuse("it rolls over all dimensions");
+  if (dimensions.empty()) call.fail("dims must be specified");
   auto value = call.tensor("self");
   for (std::size_t i = 0; i < shifts.size(); ++i) {
-    // What is from there on comes first. A shift may be longer than the dimension.
+    // The part from `start` on moves to the front. The shift may exceed the size.
     auto size = call.size(size_of(call, dimensions[i]));
     size = graph.add("Max", {size, graph.list({1})});
     const auto start = graph.add("Mod", {graph.list({-shifts[i]}), size});
@@ -111,14 +113,14 @@ void roll(Call& call) {
     const auto first = graph.add("Slice", {value, graph.list({0}), start, dimension});
     value = graph.add("Concat", {last, first}, {{"axis", dimensions[i]}});
   }
-  call.give(value);
+  call.set_output(value);
 }
 
 Rule triangle(int64_t upper) {
   return [=](Call& call) {
     auto& graph = call.graph();
     const auto diagonal = graph.number(Type::int64, call.integer("diagonal"));
-    call.give(graph.add("Trilu", {call.tensor("self"), diagonal}, {{"upper", upper}}));
+    call.set_output(graph.add("Trilu", {call.tensor("self"), diagonal}, {{"upper", upper}}));
   };
 }
 
@@ -130,7 +132,7 @@ void add_slice_rules(Rules& rules) {
   rules["select.int"] = select;
   rules["split.Tensor"] = rules["split.sizes"] = rules["split_with_sizes.default"] = split;
   rules["chunk.default"] = chunk;
-  // As the cells of recurrent layers call them.
+  // Called by the cells of recurrent layers.
   rules["unsafe_chunk.default"] = chunk;
   rules["unsafe_split.Tensor"] = rules["unsafe_split_with_sizes.default"] = split;
   rules["unbind.int"] = unbind;

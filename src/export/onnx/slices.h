@@ -7,11 +7,11 @@
 
 namespace attend::onnx {
 
-// For slices that leave nothing out: forwards, and backwards.
+// Ends of slices up to the last element, with positive and negative step.
 constexpr auto kEnd = std::numeric_limits<int64_t>::max();
 constexpr auto kBeforeBegin = std::numeric_limits<int64_t>::min();
 
-/// What is from `start` on and before `end`, both as in Python.
+/// Returns value[start:end:step] along a dimension, as in Python.
 Value slice(Call& call, Value value, int64_t dimension, int64_t start, int64_t end,
             int64_t step = 1);
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "export/onnx/call.h"
-#include "export/program/program.h"
+#include "export/program/exported_program.h"
 
 #include <stdexcept>
 #include <string>
@@ -9,39 +9,39 @@
 
 namespace attend::onnx {
 
-/// A value that has a name in the file.
+/// An input, output or initializer of the model.
 struct ValueInfo {
   std::string name;
   Value value;
   program::TensorMeta meta;
 };
 
-/// What a file holds but for the bytes of the weights.
+/// An ONNX model without the data of its initializers.
 struct Model {
   Graph graph;
   std::vector<ValueInfo> inputs;
-  std::vector<ValueInfo> weights;  ///< those that are used, by their names in the state dict
+  std::vector<ValueInfo> weights;  ///< initializers that are used, by state dict name
   std::vector<ValueInfo> outputs;
 };
 
-/// Why a program cannot be translated, and which of its nodes are the reason.
-class Untranslatable : public std::runtime_error {
+/// Thrown for a program with unsupported operators; names all operators without a rule.
+class UnsupportedOperatorsError : public std::runtime_error {
  public:
   struct Reason {
-    std::size_t node;  ///< its place in the program, which is that of its call in a trace
+    std::size_t node;  ///< index in the program, equal to the index of the call in a trace
     std::string text;
   };
-  explicit Untranslatable(std::vector<Reason> all)
+  explicit UnsupportedOperatorsError(std::vector<Reason> all)
       : std::runtime_error(all.front().text), reasons(std::move(all)) {}
 
   std::vector<Reason> reasons;
 };
 
-/// The nodes of ONNX for those of a program. `same_weights`: of weights that are the same tensor,
-/// the target of the first, by the targets of the others. Throws Untranslatable, and
-/// std::runtime_error for an input, a weight or an output that ONNX lacks.
-Model translate(const program::Program& program,
-                const std::map<std::string, std::string>& same_weights,
+/// Translates a program to ONNX. `tied_weights` maps targets of tied weights to the target of the
+/// first. Throws UnsupportedOperatorsError, or std::runtime_error for an input, weight or output of
+/// an unsupported dtype.
+Model translate(const program::ExportedProgram& program,
+                const std::map<std::string, std::string>& tied_weights,
                 const std::vector<std::string>& output_names);
 
 }  // namespace attend::onnx

@@ -7,18 +7,18 @@ namespace attend::onnx {
 
 using Numbers = std::vector<int64_t>;
 
-/// One number for each of `count` dimensions of space: one that is given counts for all, none
-/// stands for `otherwise`.
+/// Returns an argument with one number per spatial dimension. A single number is used for all, an
+/// absent argument is `default_value`.
 inline Numbers for_each_dimension(Call& call, const char* name, std::size_t count,
-                                  const Numbers& otherwise) {
+                                  const Numbers& default_value) {
   auto numbers = call.has(name) ? call.integers(name) : Numbers();
-  if (numbers.empty()) numbers = otherwise;
+  if (numbers.empty()) numbers = default_value;
   if (numbers.size() == 1) numbers.resize(count, numbers.front());
   return numbers;
 }
 
-/// `compute(input)`, where an input with `count` dimensions of space but without a batch, which
-/// LibTorch takes and ONNX does not, is a batch of one.
+/// Returns `compute(input)`. Adds and removes a batch dimension for unbatched inputs, (C, ...) with
+/// `count` spatial dimensions, which LibTorch supports and ONNX does not.
 template <typename Compute>
 Value in_batch(Call& call, Value input, int64_t rank, std::size_t count, const Compute& compute) {
   const bool is_single = rank == static_cast<int64_t>(count) + 1;

@@ -1,7 +1,7 @@
 #include "export/program/argument_source.h"
 
 #include "attend/input_error.h"
-#include "export/program/codes.h"
+#include "export/program/schema_enums.h"
 
 #include <ATen/ScalarOps.h>
 
@@ -14,44 +14,44 @@ namespace {
 
 using c10::IValue;
 
-/// How an argument of each form becomes a value of the type that the operator's schema asks for.
+/// Converts an argument to the type in the operator's schema.
 struct MakeSource {
-  const Places& places;
+  const ValueTable& table;
   const c10::TypePtr& type;
   torch::Device device;
 
   static Source constant(const IValue& value) { return constant_source(value); }
   Source value_at(const std::string& name) const {
-    const auto at = places.find(name);
-    return {.read = [at](const Values& values) { return values[at]; }, .places = {at}};
+    const auto at = table.find(name);
+    return {.read = [at](const Values& values) { return values[at]; }, .slots = {at}};
   }
-  /// Python's operators take a number where the schema asks for a tensor, as in mul.Tensor(x, 2).
+  /// Python accepts numbers for tensor arguments, as in mul.Tensor(x, 2).
   static IValue as_tensor(const IValue& number) {
     return at::native::wrapped_scalar_tensor(number.toScalar());
   }
   Source number(const IValue& value) const {
-    return constant(wants(c10::TypeKind::TensorType) ? as_tensor(value) : value);
+    return constant(is_type(c10::TypeKind::TensorType) ? as_tensor(value) : value);
   }
-  /// The type behind Optional.
-  c10::TypePtr plain() const {
+  /// The argument's type without Optional.
+  c10::TypePtr plain_type() const {
     const auto optional = type->cast<c10::OptionalType>();
     return optional ? optional->getElementType() : type;
   }
-  bool wants(c10::TypeKind kind) const { return plain()->kind() == kind; }
-  bool wants_list_of(c10::TypeKind kind) const {
-    const auto list = plain()->cast<c10::ListType>();
+  bool is_type(c10::TypeKind kind) const { return plain_type()->kind() == kind; }
+  bool is_list_of(c10::TypeKind kind) const {
+    const auto list = plain_type()->cast<c10::ListType>();
     return list && list->getElementType()->kind() == kind;
   }
 
-  Source operator()(Nothing) const { return constant(IValue()); }
+  Source operator()(None) const { return constant(IValue()); }
   Source operator()(const TensorName& tensor) const { return value_at(tensor.name); }
   Source operator()(const SymbolName& symbol) const {
-    if (!wants(c10::TypeKind::TensorType)) return value_at(symbol.name);
-    const auto at = places.find(symbol.name);
-    return {.read = [at](const Values& values) { return as_tensor(values[at]); }, .places = {at}};
+    if (!is_type(c10::TypeKind::TensorType)) return value_at(symbol.name);
+    const auto at = table.find(symbol.name);
+    return {.read = [at](const Values& values) { return as_tensor(values[at]); }, .slots = {at}};
   }
   Source operator()(int64_t number) const {
-    if (wants(c10::TypeKind::FloatType)) return constant(static_cast<double>(number));
+    if (is_type(c10::TypeKind::FloatType)) return constant(static_cast<double>(number));
     return this->number(number);
   }
   Source operator()(double number) const { return this->number(number); }
@@ -60,16 +60,16 @@ struct MakeSource {
   Source operator()(const std::vector<std::string>& texts) const {
     return constant(c10::List<std::string>(texts));
   }
-  Source operator()(DtypeNumber dtype) const {
-    return constant(static_cast<int64_t>(dtype_of(dtype.number)));
+  Source operator()(SchemaDtype dtype) const {
+    return constant(static_cast<int64_t>(dtype_of(dtype.value)));
   }
-  Source operator()(LayoutNumber layout) const {
-    return constant(static_cast<int64_t>(layout_of(layout.number)));
+  Source operator()(SchemaLayout layout) const {
+    return constant(static_cast<int64_t>(layout_of(layout.value)));
   }
-  Source operator()(MemoryFormatNumber format) const {
-    return constant(static_cast<int64_t>(memory_format_of(format.number)));
+  Source operator()(SchemaMemoryFormat format) const {
+    return constant(static_cast<int64_t>(memory_format_of(format.value)));
   }
-  /// Where the program was loaded to, wherever it was exported.
+  /// The device that the program was loaded to, not the one it was exported on.
   Source operator()(const Device&) const { return constant(device); }
 
   Source operator()(const std::vector<TensorName>& tensors) const {
@@ -78,13 +78,13 @@ struct MakeSource {
   }
   Source operator()(const std::vector<OptionalTensor>& tensors) const {
     std::vector<std::optional<std::size_t>> from;
-    std::vector<std::size_t> there;  // of them
+    std::vector<std::size_t> defined;
     for (const auto& tensor : tensors) {
       const auto* name = std::get_if<TensorName>(&tensor);
-      from.push_back(name == nullptr ? std::nullopt : std::optional(places.find(name->name)));
-      if (from.back()) there.push_back(*from.back());
+      from.push_back(name == nullptr ? std::nullopt : std::optional(table.find(name->name)));
+      if (from.back()) defined.push_back(*from.back());
     }
-    if (wants_list_of(c10::TypeKind::OptionalType)) {
+    if (is_list_of(c10::TypeKind::OptionalType)) {
       const auto read = [from](const Values& values) {
         c10::List<std::optional<torch::Tensor>> list;
         for (const auto& at : from) {
@@ -92,15 +92,16 @@ struct MakeSource {
         }
         return IValue(list);
       };
-      return {.read = read, .places = there};
+      return {.read = read, .slots = defined};
     }
-    if (there.size() != from.size()) throw InputError("a list of tensors lacks one");
-    const auto read = [there](const Values& values) {
+    if (defined.size() != from.size())
+      throw InputError("expected a list of tensors, found None in it");
+    const auto read = [defined](const Values& values) {
       c10::List<torch::Tensor> list;
-      for (const auto at : there) list.push_back(values[at].toTensor());
+      for (const auto at : defined) list.push_back(values[at].toTensor());
       return IValue(list);
     };
-    return {.read = read, .places = there};
+    return {.read = read, .slots = defined};
   }
 
   template <typename T>
@@ -109,7 +110,7 @@ struct MakeSource {
     for (const auto& number : numbers) {
       sources.push_back(std::visit([&](const auto& known) { return (*this)(known); }, number));
     }
-    if (std::is_same_v<T, double> || wants_list_of(c10::TypeKind::FloatType)) {
+    if (std::is_same_v<T, double> || is_list_of(c10::TypeKind::FloatType)) {
       return list_of<double>(sources, [](const IValue& v) { return v.toScalar().toDouble(); });
     }
     if (std::is_same_v<T, bool>) {
@@ -124,9 +125,9 @@ struct MakeSource {
       for (const auto& source : sources) list.push_back(item_of(source.read(values)));
       return IValue(list);
     };
-    Source list{.read = read, .places = {}};
+    Source list{.read = read, .slots = {}};
     for (const auto& source : sources) {
-      list.places.insert(list.places.end(), source.places.begin(), source.places.end());
+      list.slots.insert(list.slots.end(), source.slots.begin(), source.slots.end());
     }
     return list;
   }
@@ -135,12 +136,12 @@ struct MakeSource {
 }  // namespace
 
 Source constant_source(const IValue& value) {
-  return {.read = [value](const Values&) { return value; }, .places = {}};
+  return {.read = [value](const Values&) { return value; }, .slots = {}};
 }
 
 Source source_of(const Argument& argument, const c10::TypePtr& type, torch::Device device,
-                 const Places& places) {
-  return std::visit(MakeSource{places, type, device}, argument);
+                 const ValueTable& table) {
+  return std::visit(MakeSource{table, type, device}, argument);
 }
 
 }  // namespace attend::program

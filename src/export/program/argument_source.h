@@ -1,7 +1,7 @@
 #pragma once
 
-#include "export/program/places.h"
-#include "export/program/program.h"
+#include "export/program/exported_program.h"
+#include "export/program/value_table.h"
 
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
@@ -12,20 +12,20 @@
 
 namespace attend::program {
 
-using Values = std::vector<c10::IValue>;  // of names, by their places
+using Values = std::vector<c10::IValue>;  // by slot
 
-/// Where an argument comes from when a step runs.
+/// Source of an argument of a step at run time.
 struct Source {
   std::function<c10::IValue(const Values&)> read;
-  std::vector<std::size_t> places;  ///< that it reads
+  std::vector<std::size_t> slots;  ///< slots that it reads
 };
 
-/// Of what is the same in each run.
+/// Source of a constant.
 Source constant_source(const c10::IValue& value);
 
-/// Of an argument for which the operator's schema asks for a `type`. Throws InputError for names
-/// that are not given before.
+/// Source of an argument that has type `type` in the operator's schema. Throws InputError if a name
+/// is used before its definition.
 Source source_of(const Argument& argument, const c10::TypePtr& type, torch::Device device,
-                 const Places& places);
+                 const ValueTable& table);
 
 }  // namespace attend::program

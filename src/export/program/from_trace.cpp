@@ -1,6 +1,6 @@
 #include "export/program/from_trace.h"
 
-#include "export/program/codes.h"
+#include "export/program/schema_enums.h"
 #include "export/program/target.h"
 #include "export/trace.h"
 
@@ -20,8 +20,8 @@ namespace jit = torch::jit;
 using c10::IValue;
 using c10::TypeKind;
 
-/// Names of the graph, each once: the same name gets a number the next time.
-class Names {
+/// Makes names unique by a numbered suffix.
+class UniqueNames {
  public:
   std::string make(std::string wanted) {
     for (auto& c : wanted) {
@@ -36,15 +36,15 @@ class Names {
   std::set<std::string> taken_;
 };
 
-[[noreturn]] void refuse(const jit::Node& node, const std::string& why) {
+[[noreturn]] void fail(const jit::Node& node, const std::string& why) {
   throw std::runtime_error(
       fmt::format("{} cannot be exported: {}", node.kind().toQualString(), why));
 }
 
-class Translation {
+class Converter {
  public:
-  explicit Translation(const jit::Module& module) : graph_(module.get_method("forward").graph()) {
-    values_.try_emplace(graph_->inputs().at(0));  // the module itself, whose path is empty
+  explicit Converter(const jit::Module& module) : graph_(module.get_method("forward").graph()) {
+    modules_.try_emplace(graph_->inputs().at(0));  // the module itself has an empty path
     for (const auto& item : module.named_parameters()) {
       add_weight(InputKind::parameter, "p_", item.name, item.value);
     }
@@ -53,7 +53,7 @@ class Translation {
     }
   }
 
-  TracedProgram translate() && {
+  TracedProgram convert() && {
     for (std::size_t i = 1; i < graph_->inputs().size(); ++i) {
       const auto* value = graph_->inputs()[i];
       const auto name = names_.make(value->debugNameBase());
@@ -88,18 +88,18 @@ class Translation {
   void add(const jit::Node& node) {
     if (node.kind() == c10::prim::GetAttr) {
       add_attribute(node);
-    } else if (is_call(node)) {  // others are read where they are used
+    } else if (is_call(node)) {  // constants and lists are converted as arguments
       add_call(node);
     }
   }
 
-  /// A step on the way from the module to a weight.
+  /// GetAttr of a submodule or of a weight.
   void add_attribute(const jit::Node& node) {
-    const auto& parent = values_.at(node.input());
+    const auto& parent = modules_.at(node.input());
     const auto path =
         parent.empty() ? node.s(jit::attr::name) : parent + "." + node.s(jit::attr::name);
     if (node.output()->type()->kind() == TypeKind::ClassType) {
-      values_[node.output()] = path;
+      modules_[node.output()] = path;
     } else {
       tensors_[node.output()] = weights_.at(path);
     }
@@ -107,7 +107,7 @@ class Translation {
 
   void add_call(const jit::Node& node) {
     const auto* schema = node.maybeSchema();
-    if (schema == nullptr) refuse(node, "it is no operator with a schema");
+    if (schema == nullptr) fail(node, "expected an operator with a schema");
     Node call{
         .target = target_of(schema->name(), schema->overload_name()), .inputs = {}, .outputs = {}};
     for (std::size_t i = 0; i < node.inputs().size(); ++i) {
@@ -127,7 +127,7 @@ class Translation {
         std::find_if(output->uses().begin(), output->uses().end(),
                      [](const auto& use) { return use.user->kind() == c10::prim::ListUnpack; });
     if (unpacked == output->uses().end() || output->uses().size() != 1) {
-      refuse(node, fmt::format("its result is {}", output->type()->str()));
+      fail(node, fmt::format("expected tensors as output, found {}", output->type()->str()));
     }
     std::vector<TensorName> parts;
     for (const auto* part : unpacked->user->outputs()) parts.push_back(name_tensor(part, base));
@@ -139,11 +139,11 @@ class Translation {
     return {tensors_.at(value)};
   }
 
-  /// What stands for a value where a schema asks for `type`.
+  /// The argument for a value of type `type` in the schema.
   Argument argument_of(const jit::Node& node, const jit::Value* value, const c10::TypePtr& type) {
     if (const auto optional = type->cast<c10::OptionalType>()) {
       const auto constant = jit::toIValue(value);
-      if (constant && constant->isNone()) return Nothing{};
+      if (constant && constant->isNone()) return None{};
       return argument_of(node, value, optional->getElementType());
     }
     if (const auto tensor = tensors_.find(value); tensor != tensors_.end()) {
@@ -152,12 +152,14 @@ class Translation {
     if (value->node()->kind() == c10::prim::ListConstruct)
       return list_of(node, *value->node(), type);
     const auto constant = jit::toIValue(value);
-    if (!constant) refuse(node, fmt::format("an argument of it is a {}", value->type()->str()));
+    if (!constant)
+      fail(node, fmt::format("expected a tensor or a constant as argument, found {}",
+                             value->type()->str()));
     return literal(node, *constant, type);
   }
 
   Argument literal(const jit::Node& node, const IValue& value, const c10::TypePtr& type) {
-    if (value.isNone()) return Nothing{};
+    if (value.isNone()) return None{};
     if (value.isTensor()) return TensorName{add_constant(value.toTensor())};
     if (value.isDevice()) return device_of(value.toDevice());
     if (value.isString()) return value.toStringRef();
@@ -165,14 +167,15 @@ class Translation {
     if (value.isDouble()) return value.toDouble();
     if (value.isIntList()) return list_of_numbers(value.toIntVector());
     if (value.isDoubleList()) return list_of_numbers(value.toDoubleVector());
-    if (!value.isInt()) refuse(node, fmt::format("an argument of it is a {}", value.tagKind()));
+    if (!value.isInt())
+      fail(node, fmt::format("an argument of type {} is not supported", value.tagKind()));
     switch (type->kind()) {
       case TypeKind::ScalarTypeType:
-        return DtypeNumber{number_of(static_cast<c10::ScalarType>(value.toInt()))};
+        return SchemaDtype{schema_enum(static_cast<c10::ScalarType>(value.toInt()))};
       case TypeKind::LayoutType:
-        return LayoutNumber{number_of(static_cast<c10::Layout>(value.toInt()))};
+        return SchemaLayout{schema_enum(static_cast<c10::Layout>(value.toInt()))};
       case TypeKind::MemoryFormatType:
-        return MemoryFormatNumber{number_of(static_cast<c10::MemoryFormat>(value.toInt()))};
+        return SchemaMemoryFormat{schema_enum(static_cast<c10::MemoryFormat>(value.toInt()))};
       default:
         return value.toInt();
     }
@@ -185,7 +188,8 @@ class Translation {
 
   Argument list_of(const jit::Node& node, const jit::Node& list, const c10::TypePtr& type) {
     const auto element = type->cast<c10::ListType>();
-    if (!element) refuse(node, "a list stands where none is expected");
+    if (!element)
+      fail(node, fmt::format("expected an argument of type {}, found a list", type->str()));
     std::vector<Argument> items;
     for (const auto* item : list.inputs()) {
       items.push_back(argument_of(node, item, element->getElementType()));
@@ -216,7 +220,7 @@ class Translation {
       if (const auto* tensor = std::get_if<TensorName>(&item)) {
         all.emplace_back(*tensor);
       } else {
-        all.emplace_back(Nothing{});
+        all.emplace_back(None{});
       }
     }
     return all;
@@ -228,16 +232,16 @@ class Translation {
       return;
     }
     const auto tensor = tensors_.find(value);
-    if (tensor == tensors_.end()) refuse(*value->node(), "an output is no tensor");
+    if (tensor == tensors_.end()) fail(*value->node(), "expected a tensor as output of forward");
     traced_.program.outputs.push_back(
         {.kind = OutputKind::user, .value = TensorName{tensor->second}, .target = {}});
   }
 
   std::shared_ptr<jit::Graph> graph_;
-  Names names_;
-  std::map<const jit::Value*, std::string> values_;   // modules: their paths
-  std::map<const jit::Value*, std::string> tensors_;  // their names in the program
-  std::map<std::string, std::string> weights_;        // names in the program, by their targets
+  UniqueNames names_;
+  std::map<const jit::Value*, std::string> modules_;  // paths of submodules
+  std::map<const jit::Value*, std::string> tensors_;  // names in the program
+  std::map<std::string, std::string> weights_;        // names in the program, by target
   std::vector<Input> constants_;
   std::vector<Input> user_inputs_;
   TracedProgram traced_;
@@ -245,8 +249,8 @@ class Translation {
 
 }  // namespace
 
-TracedProgram program_of(const jit::Module& module) {
-  return Translation(module).translate();
+TracedProgram program_from_trace(const jit::Module& module) {
+  return Converter(module).convert();
 }
 
 }  // namespace attend::program

@@ -6,9 +6,9 @@
 
 namespace attend::program {
 
-/// The calls of a traced `forward` as a program, without what is known of its tensors. All
-/// parameters and buffers are inputs of it, used or not, tensors that the trace holds itself are
-/// constants. Throws std::runtime_error, naming the operator, for what a program cannot hold.
-TracedProgram program_of(const torch::jit::Module& module);
+/// Converts a traced `forward` to a program without tensor metadata. All parameters and buffers are
+/// lifted as inputs, used or not; constant tensors of the trace are lifted as constants. Throws
+/// std::runtime_error, naming the operator, if it cannot be represented.
+TracedProgram program_from_trace(const torch::jit::Module& module);
 
 }  // namespace attend::program

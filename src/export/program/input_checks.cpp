@@ -1,7 +1,7 @@
 #include "export/program/input_checks.h"
 
 #include "attend/input_error.h"
-#include "export/program/codes.h"
+#include "export/program/schema_enums.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +12,7 @@
 namespace attend::program {
 namespace {
 
-/// Whether it is nothing but a symbol; then its name.
+/// Name of the symbol if the expression is a single symbol.
 std::optional<std::string> symbol_of(const std::string& expression) {
   constexpr std::string_view kBegin = "Symbol('";
   if (!expression.starts_with(kBegin) || !expression.ends_with(")")) return std::nullopt;
@@ -30,19 +30,19 @@ template <typename Wanted, typename Found>
 
 }  // namespace
 
-InputChecks::InputChecks(const Program& program, torch::Device device) : device_(device) {
+InputChecks::InputChecks(const ExportedProgram& program, torch::Device device) : device_(device) {
   const auto known = [](const auto& all, const std::string& name) {
     const auto found = all.find(name);
     if (found == all.end()) {
-      throw InputError(fmt::format("nothing is said of the input '{}'", name));
+      throw InputError(fmt::format("input '{}' has no metadata", name));
     }
     return found->second;
   };
   for (const auto& input : program.inputs) {
     if (input.kind != InputKind::user) continue;
     auto& expected = inputs_.emplace_back(ExpectedInput{input.name, torch::kLong, {}, {}});
-    if (input.is_number) {
-      expected.number = expected_of(known(program.numbers, input.name), program);
+    if (input.is_sym_int) {
+      expected.number = expected_of(known(program.sym_ints, input.name), program);
       continue;
     }
     const auto meta = known(program.tensors, input.name);
@@ -51,7 +51,7 @@ InputChecks::InputChecks(const Program& program, torch::Device device) : device_
   }
 }
 
-InputChecks::Expected InputChecks::expected_of(const Size& size, const Program& program) {
+InputChecks::Expected InputChecks::expected_of(const Size& size, const ExportedProgram& program) {
   if (size.expression.empty()) return {.fixed = size.value, .symbol = {}, .range = {}};
   Expected expected{.fixed = {}, .symbol = symbol_of(size.expression), .range = {}};
   if (!expected.symbol) return expected;
@@ -72,8 +72,8 @@ std::string InputChecks::text_of(const Expected& expected) {
   };
   if (expected.fixed) return std::to_string(*expected.fixed);
   if (!expected.symbol) return "?";
-  const auto& [least, greatest] = expected.range;
-  return fmt::format("{} = {}..{}", *expected.symbol, bound(least), bound(greatest));
+  const auto& [min, max] = expected.range;
+  return fmt::format("{} = {}..{}", *expected.symbol, bound(min), bound(max));
 }
 
 std::vector<std::string> InputChecks::signatures() const {
@@ -96,7 +96,7 @@ void InputChecks::check(const std::vector<torch::Tensor>& inputs) const {
     throw InputError(fmt::format("expected {} inputs ({}), found {}", inputs_.size(),
                                  fmt::join(names(), ", "), inputs.size()));
   }
-  std::map<std::string, int64_t> symbols;  // what they are in these inputs
+  std::map<std::string, int64_t> symbols;  // values in these inputs
   const auto check_number = [&](const std::string& name, const std::string& what, int64_t found,
                                 const Expected& expected) {
     const auto& [fixed, symbol, range] = expected;
@@ -104,23 +104,23 @@ void InputChecks::check(const std::vector<torch::Tensor>& inputs) const {
     if (!symbol) return;
     const auto [bound, is_first] = symbols.emplace(*symbol, found);
     if (!is_first && bound->second != found) fail(name, what, bound->second, found);
-    if (range.least && found < *range.least) fail(name, what + "at least ", *range.least, found);
-    if (range.greatest && found > *range.greatest) {
-      fail(name, what + "at most ", *range.greatest, found);
+    if (range.min && found < *range.min) fail(name, what + "at least ", *range.min, found);
+    if (range.max && found > *range.max) {
+      fail(name, what + "at most ", *range.max, found);
     }
   };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& input = inputs[i];
     const auto& [name, dtype, dimensions, number] = inputs_[i];
-    if (!input.defined()) fail(name, "a tensor", "", "none");
+    if (!input.defined()) fail(name, "a tensor", "", "an undefined tensor");
     if (input.scalar_type() != dtype) {
       fail(name, "dtype ", c10::toString(dtype), c10::toString(input.scalar_type()));
     }
     if (input.dim() != static_cast<int64_t>(dimensions.size())) {
-      fail(name, "a number of dimensions of ", dimensions.size(), input.dim());
+      fail(name, "number of dimensions ", dimensions.size(), input.dim());
     }
     if (number) {
-      check_number(name, "a number that is ", input.item<int64_t>(), *number);
+      check_number(name, "number ", input.item<int64_t>(), *number);
       continue;
     }
     if (input.device() != device_) fail(name, "device ", device_.str(), input.device().str());

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "export/program/program.h"
+#include "export/program/exported_program.h"
 
 #include <torch/types.h>
 
@@ -11,37 +11,37 @@
 
 namespace attend::program {
 
-/// What a program asks of the inputs that its user gives. Sizes that are computed from others, as
-/// 2 * s0, are left to the operators.
+/// Checks user inputs against the program's metadata and range constraints. Derived sizes such as
+/// 2 * s0 are not checked.
 class InputChecks {
  public:
-  /// Throws InputError for inputs of which the program says nothing.
-  InputChecks(const Program& program, torch::Device device);
+  /// Throws InputError if the program has no metadata of an input.
+  InputChecks(const ExportedProgram& program, torch::Device device);
 
   std::vector<std::string> names() const;
 
-  /// Of each input what it has to be, as "tokens: int64 (s0 = 1.., 8)", or "count: number s1 =
+  /// Returns a description of each input: "tokens: int64 (s0 = 1.., 8)" or "count: number s1 =
   /// 0..".
   std::vector<std::string> signatures() const;
 
-  /// Throws InputError, naming input and dimension, what was expected and what was found.
+  /// Throws InputError, naming the input, the dimension, the value found and the value expected.
   void check(const std::vector<torch::Tensor>& inputs) const;
 
  private:
-  /// Of a dimension, or of a number.
+  /// Expected value of a dimension or SymInt.
   struct Expected {
     std::optional<int64_t> fixed;
-    std::optional<std::string> symbol;  // neither: computed from symbols
+    std::optional<std::string> symbol;  // neither is set for derived sizes
     Range range;
   };
   struct ExpectedInput {
     std::string name;
     torch::Dtype dtype;
     std::vector<Expected> dimensions;
-    std::optional<Expected> number;  // a tensor without dimensions stands for it
+    std::optional<Expected> number;  // a SymInt, passed as 0-dimensional tensor
   };
 
-  static Expected expected_of(const Size& size, const Program& program);
+  static Expected expected_of(const Size& size, const ExportedProgram& program);
   static std::string text_of(const Expected& expected);
 
   torch::Device device_;

@@ -16,7 +16,7 @@ namespace {
 
 using c10::IValue;
 
-/// What a program returns: nothing becomes an undefined tensor, a number one without dimensions.
+/// Converts an output: None to an undefined tensor, a number to a 0-dimensional tensor.
 torch::Tensor tensor_of(const IValue& value) {
   if (value.isNone()) return {};
   if (value.isTensor()) return value.toTensor();
@@ -24,33 +24,34 @@ torch::Tensor tensor_of(const IValue& value) {
   if (value.isInt()) return at::scalar_tensor(value.toInt(), torch::kLong);
   if (value.isDouble()) return at::scalar_tensor(value.toDouble(), torch::kDouble);
   throw InputError(
-      fmt::format("an output is a {}, expected a tensor or a number", value.tagKind()));
+      fmt::format("expected a tensor, a number or None as output, found {}", value.tagKind()));
 }
 
 void record(const Step& step, const Values& values, const std::vector<std::string>& names,
             const Runner::Recorder& recorder) {
-  for (const auto& places : step.results) {
-    for (const auto place : places) {
-      if (values[place].isTensor()) recorder(names[place], values[place].toTensor());
+  for (const auto& slots : step.outputs) {
+    for (const auto slot : slots) {
+      if (values[slot].isTensor()) recorder(names[slot], values[slot].toTensor());
     }
   }
 }
 
-using Mutations = std::vector<std::pair<std::size_t, std::size_t>>;  // from a place to another
+using Mutations = std::vector<std::pair<std::size_t, std::size_t>>;  // source slot, target slot
 
-/// All at once: what outputs and later ones read is what was there before.
+/// Assigns all mutations at once: outputs and sources have the values before any of them.
 void mutate(const Mutations& mutations, const Values& values, std::vector<torch::Tensor>& outputs) {
   const auto is_target = [&](const torch::Tensor& tensor) {
     return std::any_of(mutations.begin(), mutations.end(), [&](const auto& mutation) {
       return tensor.is_alias_of(values[mutation.second].toTensor());
     });
   };
-  const auto kept = [&](const torch::Tensor& tensor) {
+  const auto copy_if_target = [&](const torch::Tensor& tensor) {
     return tensor.defined() && is_target(tensor) ? tensor.clone() : tensor;
   };
-  for (auto& output : outputs) output = kept(output);
+  for (auto& output : outputs) output = copy_if_target(output);
   std::vector<torch::Tensor> sources;
-  for (const auto& [from, to] : mutations) sources.push_back(kept(values[from].toTensor()));
+  for (const auto& [from, to] : mutations)
+    sources.push_back(copy_if_target(values[from].toTensor()));
   for (std::size_t i = 0; i < mutations.size(); ++i) {
     values[mutations[i].second].toTensor().copy_(sources[i]);
   }
@@ -60,56 +61,56 @@ void mutate(const Mutations& mutations, const Values& values, std::vector<torch:
 
 struct Runner::Impl {
   struct UserInput {
-    std::size_t place;
-    bool is_number;
+    std::size_t slot;
+    bool is_sym_int;
   };
-  Values start;                   // weights in their places
-  std::vector<UserInput> inputs;  // in order
+  Values start;  // the weights in their slots
+  std::vector<UserInput> inputs;
   std::vector<Step> steps;
   std::vector<Source> outputs;
-  std::vector<std::string> names;  // of all places
+  std::vector<std::string> names;  // by slot
   Mutations mutations;
 
-  /// Of places that neither outputs nor mutations read: these are read after all steps.
-  void note_last_uses(std::size_t places) {
+  /// Sets the steps after which slots are freed. Slots read by outputs and mutations are kept.
+  void set_last_uses(std::size_t slots) {
     constexpr auto kNever = std::numeric_limits<std::size_t>::max();
-    std::vector<std::size_t> last_use(places, kNever);  // the step
+    std::vector<std::size_t> last_use(slots, kNever);  // index of the step
     const auto read = [&](const Source& source, std::size_t step) {
-      for (const auto place : source.places) last_use[place] = step;
+      for (const auto slot : source.slots) last_use[slot] = step;
     };
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      for (const auto& result : steps[i].results) {
-        for (const auto place : result) last_use[place] = i;  // maybe the only one
+      for (const auto& result : steps[i].outputs) {
+        for (const auto slot : result) last_use[slot] = i;  // if it is never read
       }
       for (const auto& argument : steps[i].arguments) read(argument, i);
     }
     for (const auto& output : outputs) read(output, kNever);
     for (const auto& [from, to] : mutations) last_use[from] = last_use[to] = kNever;
-    for (std::size_t place = 0; place < places; ++place) {
-      if (last_use[place] != kNever) steps[last_use[place]].last_used.push_back(place);
+    for (std::size_t slot = 0; slot < slots; ++slot) {
+      if (last_use[slot] != kNever) steps[last_use[slot]].last_used.push_back(slot);
     }
   }
 };
 
-Runner::Runner(const Program& program, const std::map<std::string, torch::Tensor>& weights,
+Runner::Runner(const ExportedProgram& program, const std::map<std::string, torch::Tensor>& weights,
                torch::Device device, const std::set<std::string>& namespaces)
     : impl_(std::make_unique<Impl>()) {
   Compiler compiler(device, namespaces);
-  std::map<std::string, std::size_t> targets;  // what mutations name
-  std::vector<std::pair<std::size_t, torch::Tensor>> given;
+  std::map<std::string, std::size_t> targets;  // slots of mutation targets
+  std::vector<std::pair<std::size_t, torch::Tensor>> initial;
   for (const auto& input : program.inputs) {
-    const auto place = compiler.places().give(input.name);
+    const auto slot = compiler.table().define(input.name);
     if (input.kind == InputKind::user) {
-      impl_->inputs.push_back({place, input.is_number});
-      targets.emplace(input.name, place);
+      impl_->inputs.push_back({slot, input.is_sym_int});
+      targets.emplace(input.name, slot);
       continue;
     }
     const auto weight = weights.find(input.target);
     if (weight == weights.end()) {
-      throw InputError(fmt::format("the weight '{}' is not in the archive", input.target));
+      throw InputError(fmt::format("the archive has no weight '{}'", input.target));
     }
-    given.emplace_back(place, weight->second);
-    targets.emplace(input.target, place);
+    initial.emplace_back(slot, weight->second);
+    targets.emplace(input.target, slot);
   }
   for (const auto& node : program.nodes) impl_->steps.push_back(compiler.compile(node));
   for (const auto& output : program.outputs) {
@@ -118,17 +119,18 @@ Runner::Runner(const Program& program, const std::map<std::string, torch::Tensor
       continue;
     }
     const auto* tensor = std::get_if<TensorName>(&output.value);
-    if (tensor == nullptr) throw InputError("what a buffer or input changes to is no tensor");
+    if (tensor == nullptr)
+      throw InputError(fmt::format("the mutation of '{}' must be a tensor", output.target));
     const auto target = targets.find(output.target);
     if (target == targets.end()) {
-      throw InputError(fmt::format("'{}', which is to change, is no input", output.target));
+      throw InputError(fmt::format("the mutated '{}' is not an input or buffer", output.target));
     }
-    impl_->mutations.emplace_back(compiler.places().find(tensor->name), target->second);
+    impl_->mutations.emplace_back(compiler.table().find(tensor->name), target->second);
   }
-  impl_->note_last_uses(compiler.places().size());
-  impl_->names = compiler.places().names();
-  impl_->start.resize(compiler.places().size());
-  for (auto& [place, weight] : given) impl_->start[place] = std::move(weight);
+  impl_->set_last_uses(compiler.table().size());
+  impl_->names = compiler.table().names();
+  impl_->start.resize(compiler.table().size());
+  for (auto& [slot, weight] : initial) impl_->start[slot] = std::move(weight);
 }
 
 Runner::~Runner() = default;
@@ -137,13 +139,13 @@ std::vector<torch::Tensor> Runner::run(const std::vector<torch::Tensor>& inputs,
                                        const Recorder& recorder) const {
   auto values = impl_->start;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto [place, is_number] = impl_->inputs[i];
-    values[place] = is_number ? IValue(inputs[i].item<int64_t>()) : IValue(inputs[i]);
+    const auto [slot, is_sym_int] = impl_->inputs[i];
+    values[slot] = is_sym_int ? IValue(inputs[i].item<int64_t>()) : IValue(inputs[i]);
   }
   for (const auto& step : impl_->steps) {
     run_step(step, values);
     if (recorder) record(step, values, impl_->names, recorder);
-    for (const auto place : step.last_used) values[place] = IValue();
+    for (const auto slot : step.last_used) values[slot] = IValue();
   }
   std::vector<torch::Tensor> outputs;
   for (const auto& output : impl_->outputs) outputs.push_back(tensor_of(output.read(values)));

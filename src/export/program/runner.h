@@ -1,6 +1,6 @@
 #pragma once
 
-#include "export/program/program.h"
+#include "export/program/exported_program.h"
 
 #include <torch/types.h>
 
@@ -13,19 +13,19 @@
 
 namespace attend::program {
 
-/// A program whose names are places of a list and whose targets are operators of the dispatcher:
-/// what can be found out before it runs is found out, and what cannot run is refused.
+/// Interpreter of a program. The constructor resolves names to slots and targets to operators and
+/// rejects programs that cannot run.
 class Runner {
  public:
-  /// `weights`: for the names of all inputs that are no user's. Operators of other `namespaces` are
-  /// refused. Throws InputError, naming the node.
-  Runner(const Program& program, const std::map<std::string, torch::Tensor>& weights,
+  /// `weights` has parameters, buffers and constants by target. Only operators of `namespaces` are
+  /// allowed. Throws InputError, naming the node, if the program is invalid.
+  Runner(const ExportedProgram& program, const std::map<std::string, torch::Tensor>& weights,
          torch::Device device, const std::set<std::string>& namespaces);
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  /// Hears each tensor as a name gets it.
+  /// Called with each tensor when it is computed.
   using Recorder = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
 
   std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs,

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "export/program/argument_source.h"
-#include "export/program/number_operators.h"
-#include "export/program/places.h"
-#include "export/program/program.h"
+#include "export/program/exported_program.h"
+#include "export/program/sym_operators.h"
+#include "export/program/value_table.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -14,43 +14,43 @@
 
 namespace attend::program {
 
-/// A node whose operator was found and whose names are places.
+/// A node with its operator and slots resolved.
 struct Step {
   std::string target;
-  std::optional<c10::OperatorHandle> handle;  // none: an operator on numbers
-  NumberOperator numbers = nullptr;
+  std::optional<c10::OperatorHandle> handle;  // nullopt: an operator on SymInts
+  SymOperator sym_operator = nullptr;
   std::vector<Source> arguments;
-  std::vector<std::vector<std::size_t>> results;  // the places of each, several for a list
-  std::vector<bool> lists;                        // which of them are lists
-  std::vector<std::size_t> last_used;             // what no later step needs
+  std::vector<std::vector<std::size_t>> outputs;  // slots of each, several for a list
+  std::vector<bool> is_list;                      // by output
+  std::vector<std::size_t> last_used;             // slots to free after this step
 };
 
-/// Makes steps of one node after the other.
+/// Compiles the nodes of a program in order.
 class Compiler {
  public:
-  /// Operators of other `namespaces` are refused.
+  /// Only operators of `namespaces` are allowed.
   Compiler(torch::Device device, const std::set<std::string>& namespaces)
       : device_(device), namespaces_(namespaces) {}
 
-  /// Throws InputError, naming the node, for what cannot run.
+  /// Throws InputError, naming the node, if it is invalid.
   Step compile(const Node& node);
 
-  /// Of an argument of a `type`, after all nodes that it needs.
+  /// Source of an argument of type `type`; call it after compiling the nodes that define its names.
   Source source(const Argument& argument, const c10::TypePtr& type);
 
-  Places& places() { return places_; }
+  ValueTable& table() { return table_; }
 
  private:
   void use_schema(const Node& node, Step& step);
-  void use_numbers(const Node& node, Step& step);
-  void add_result(const Argument& output, Step& step);
+  void use_sym_operator(const Node& node, Step& step);
+  void add_output(const Argument& output, Step& step);
 
   torch::Device device_;
   const std::set<std::string>& namespaces_;
-  Places places_;
+  ValueTable table_;
 };
 
-/// Runs a step, and puts what it gives in its places.
+/// Runs a step and writes its outputs to their slots.
 void run_step(const Step& step, Values& values);
 
 }  // namespace attend::program

@@ -7,25 +7,26 @@
 
 namespace attend::program {
 
-/// The parts of an operator's target, torch.ops.NAMESPACE.NAME.OVERLOAD.
+/// Parts of an operator's target, torch.ops.NAMESPACE.NAME.OVERLOAD.
 struct Target {
   std::string space;
   std::string name;
-  std::string overload;  ///< "default" where the dispatcher has none
+  std::string overload;  ///< "default" for the empty overload name
 
-  /// As the dispatcher has it: aten::add.
+  /// Name in the dispatcher: aten::add.
   std::string qualified_name() const { return space + "::" + name; }
   std::string dispatcher_overload() const { return overload == "default" ? "" : overload; }
 };
 
 constexpr std::string_view kOperators = "torch.ops.";
 
-/// Whether a target is an operator's; others are functions over numbers, as _operator.mul.
+/// Returns true for operators of the dispatcher; false for functions on SymInts, such as
+/// _operator.mul.
 inline bool is_operator(std::string_view target) {
   return target.starts_with(kOperators);
 }
 
-/// The parts of an operator's target; all empty if it has not three.
+/// Parses an operator's target. All parts are empty if it does not have three.
 inline Target parse_target(std::string_view target) {
   const auto rest = target.substr(kOperators.size());
   const auto first = rest.find('.');
@@ -36,7 +37,7 @@ inline Target parse_target(std::string_view target) {
           .overload = std::string(rest.substr(last + 1))};
 }
 
-/// The target of an operator that the dispatcher calls `qualified_name` and `overload`.
+/// Returns the target of an operator by its name and overload in the dispatcher.
 inline std::string target_of(std::string_view qualified_name, std::string_view overload) {
   const auto colons = qualified_name.find("::");
   return fmt::format("{}{}.{}.{}", kOperators, qualified_name.substr(0, colons),

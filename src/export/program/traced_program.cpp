@@ -1,9 +1,9 @@
 #include "export/program/traced_program.h"
 
 #include "attend/nn/static_shapes_guard.h"
-#include "export/frozen_size.h"
-#include "export/program/describe.h"
 #include "export/program/from_trace.h"
+#include "export/program/infer_tensor_meta.h"
+#include "export/specialized_dimension.h"
 #include "export/trace.h"
 
 namespace attend::program {
@@ -18,19 +18,19 @@ std::vector<torch::Tensor> TracedProgram::constants() const {
 
 TracedProgram trace_program(const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& example_inputs,
-                            const ExportOptions& options, UnfittedSizes unfitted_sizes) {
+                            const ExportOptions& options, UnknownDimensions unknown_dimensions) {
   const StaticShapesGuard static_shapes_guard;
-  auto scripted = mirror(module);
+  auto scripted = to_script_module(module);
   add_traced_method(scripted, "forward", function, example_inputs, options.input_names);
-  refuse_sizes_frozen_in_recurrent_layers(scripted, "forward", module, function, example_inputs,
-                                          options.dynamic);
-  auto traced = program_of(scripted);
+  check_recurrent_layers(scripted, "forward", module, function, example_inputs, options.dynamic);
+  auto traced = program_from_trace(scripted);
   try {
-    describe_tensors(traced, example_inputs, options.dynamic, unfitted_sizes);
+    infer_tensor_meta(traced, example_inputs, options.dynamic, unknown_dimensions);
   } catch (const std::exception& error) {
-    const auto frozen = find_frozen_size(module, function, example_inputs, options.dynamic);
-    if (!frozen) throw;
-    throw explained(error, *frozen);
+    const auto specialization =
+        find_specialization(module, function, example_inputs, options.dynamic);
+    if (!specialization) throw;
+    throw with_specialization(error, *specialization);
   }
   return traced;
 }

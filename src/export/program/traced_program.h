@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/export/export_options.h"
-#include "export/program/program.h"
-#include "export/program/unfitted_sizes.h"
+#include "export/program/exported_program.h"
+#include "export/program/unknown_dimensions.h"
 
 #include <torch/nn/module.h>
 
@@ -12,21 +12,21 @@
 
 namespace attend::program {
 
-/// A program, and the tensors that its inputs but the user's stand for, by their targets.
+/// A program with its parameters, buffers and constants by target.
 struct TracedProgram {
-  Program program;
+  ExportedProgram program;
   std::map<std::string, torch::Tensor> weights;
 
-  /// Those that are neither parameters nor buffers.
+  /// Weights that are neither parameters nor buffers.
   std::vector<torch::Tensor> constants() const;
 };
 
-/// The calls of a function over a module as a program, with what is known of its tensors. Throws
-/// std::runtime_error for what a program cannot hold and for a size that was frozen, naming the
-/// operation and where it is called.
+/// Traces `function` of a module as a program with tensor metadata. Throws std::runtime_error if an
+/// operator cannot be represented or a dimension is specialized, naming the operator and its call
+/// site.
 TracedProgram trace_program(const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& example_inputs,
                             const ExportOptions& options,
-                            UnfittedSizes unfitted_sizes = UnfittedSizes::refused);
+                            UnknownDimensions unknown_dimensions = UnknownDimensions::reject);
 
 }  // namespace attend::program

@@ -7,22 +7,22 @@
 namespace attend::pt2 {
 
 void JsonValue::fail(const std::string& why) const {
-  throw InputError(fmt::format("{}: {}", place_.empty() ? "the whole" : place_, why));
+  throw InputError(fmt::format("{}: {}", path_.empty() ? "the document" : path_, why));
 }
 
 void JsonValue::expected(const char* what) const {
-  constexpr std::size_t kShown = 60;
-  // What is no UTF-8 was refused when the text was read.
+  constexpr std::size_t kMaxLength = 60;
+  // dump() needs valid UTF-8, which the JSON parser has checked.
   auto found = json_->dump();
-  if (found.size() > kShown) found = found.substr(0, kShown) + "...";
+  if (found.size() > kMaxLength) found = found.substr(0, kMaxLength) + "...";
   fail(fmt::format("expected {}, found {}", what, found));
 }
 
 JsonValue JsonValue::at(const std::string& key) const {
   if (!json_->is_object()) expected("an object");
   const auto found = json_->find(key);
-  if (found == json_->end()) fail(fmt::format("has no '{}'", key));
-  return JsonValue(*found, place_.empty() ? key : fmt::format("{}.{}", place_, key));
+  if (found == json_->end()) fail(fmt::format("expected a key '{}'", key));
+  return JsonValue(*found, path_.empty() ? key : fmt::format("{}.{}", path_, key));
 }
 
 bool JsonValue::has(const std::string& key) const {
@@ -33,7 +33,7 @@ std::vector<JsonValue> JsonValue::items() const {
   if (!json_->is_array()) expected("a list");
   std::vector<JsonValue> all;
   for (std::size_t i = 0; i < json_->size(); ++i) {
-    all.emplace_back((*json_)[i], fmt::format("{}[{}]", place_, i));
+    all.emplace_back((*json_)[i], fmt::format("{}[{}]", path_, i));
   }
   return all;
 }
@@ -46,29 +46,29 @@ std::vector<std::pair<std::string, JsonValue>> JsonValue::entries() const {
 }
 
 std::pair<std::string, JsonValue> JsonValue::only() const {
-  if (!json_->is_object() || json_->size() != 1) expected("an object of one key");
+  if (!json_->is_object() || json_->size() != 1) expected("an object with one key");
   const auto key = json_->begin().key();
   return {key, at(key)};
 }
 
 int64_t JsonValue::integer() const {
-  // nlohmann would make numbers of true and of 1.5 without a word, and wrap those beyond 2^63.
+  // nlohmann::json would convert true and 1.5, and wrap integers above 2^63 - 1.
   if (!json_->is_number_integer() ||
       (json_->is_number_unsigned() && json_->get<uint64_t>() > uint64_t{INT64_MAX})) {
-    expected("a whole number of 64 bits");
+    expected("a 64-bit integer");
   }
   return json_->get<int64_t>();
 }
 
 double JsonValue::real() const {
-  // Python writes what JSON has no numbers for as texts.
+  // The schema encodes these as strings.
   if (json_->is_string()) {
     const auto text = json_->get<std::string>();
     if (text == "Infinity") return INFINITY;
     if (text == "-Infinity") return -INFINITY;
     if (text == "NaN") return NAN;
   }
-  if (!json_->is_number()) expected("a number");
+  if (!json_->is_sym_int()) expected("a number");
   return json_->get<double>();
 }
 
@@ -78,7 +78,7 @@ bool JsonValue::boolean() const {
 }
 
 std::string JsonValue::text() const {
-  if (!json_->is_string()) expected("a text");
+  if (!json_->is_string()) expected("a string");
   return json_->get<std::string>();
 }
 

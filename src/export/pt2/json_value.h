@@ -8,20 +8,20 @@
 
 namespace attend::pt2 {
 
-/// A value of a JSON text, and where it stands there. What it is asked for and is not, it refuses
-/// with an InputError that names the place, what was expected and what was found.
+/// A JSON value with its path in the document. Accessors throw InputError, naming the path, the
+/// type expected and the value found, if the value has another type.
 ///
 ///     JsonValue(json).at("graph").at("nodes").items()
 class JsonValue {
  public:
-  explicit JsonValue(const nlohmann::json& json, std::string place = {})
-      : json_(&json), place_(std::move(place)) {}
+  explicit JsonValue(const nlohmann::json& json, std::string path = {})
+      : json_(&json), path_(std::move(path)) {}
 
   JsonValue at(const std::string& key) const;
-  bool has(const std::string& key) const;  ///< and it is not null
+  bool has(const std::string& key) const;  ///< false if the value is null
   std::vector<JsonValue> items() const;
   std::vector<std::pair<std::string, JsonValue>> entries() const;
-  /// Of an object with one key, as the schema has unions.
+  /// Key and value of an object with one key, the schema's encoding of unions.
   std::pair<std::string, JsonValue> only() const;
 
   int64_t integer() const;
@@ -35,7 +35,7 @@ class JsonValue {
   [[noreturn]] void expected(const char* what) const;
 
   const nlohmann::json* json_;
-  std::string place_;
+  std::string path_;
 };
 
 }  // namespace attend::pt2

@@ -2,7 +2,7 @@
 
 #include "attend/input_error.h"
 #include "export/pt2/json_value.h"
-#include "export/pt2/region.h"
+#include "export/pt2/subgraph.h"
 #include "io/parse_json.h"
 
 #include <fmt/format.h>
@@ -53,41 +53,41 @@ TensorName tensor_of(const JsonValue& value) {
 
 OptionalTensor optional_tensor_of(const JsonValue& value) {
   const auto [kind, content] = value.only();
-  if (kind == "as_none") return Nothing{};
+  if (kind == "as_none") return None{};
   if (kind == "as_tensor") return tensor_of(content);
   value.fail(fmt::format("expected as_tensor or as_none, found {}", kind));
 }
 
-/// A number, or the name of one: `literal` is the key of the number.
+/// A literal, whose key is `literal`, or the name of a symbol.
 template <typename T>
-ValueOrSymbol<T> known_of(const JsonValue& value, const char* literal,
-                          const std::function<T(const JsonValue&)>& read) {
+ValueOrSymbol<T> value_or_symbol_of(const JsonValue& value, const char* literal,
+                                    const std::function<T(const JsonValue&)>& read) {
   const auto [kind, content] = value.only();
   if (kind == "as_name") return SymbolName{content.text()};
   if (kind == literal) return read(content);
   value.fail(fmt::format("expected as_name or {}, found {}", literal, kind));
 }
-ValueOrSymbol<int64_t> known_integer(const JsonValue& value) {
-  return known_of<int64_t>(value, "as_int", &JsonValue::integer);
+ValueOrSymbol<int64_t> integer_or_symbol(const JsonValue& value) {
+  return value_or_symbol_of<int64_t>(value, "as_int", &JsonValue::integer);
 }
-ValueOrSymbol<double> known_real(const JsonValue& value) {
-  return known_of<double>(value, "as_float", &JsonValue::real);
+ValueOrSymbol<double> real_or_symbol(const JsonValue& value) {
+  return value_or_symbol_of<double>(value, "as_float", &JsonValue::real);
 }
-ValueOrSymbol<bool> known_boolean(const JsonValue& value) {
-  return known_of<bool>(value, "as_bool", &JsonValue::boolean);
+ValueOrSymbol<bool> boolean_or_symbol(const JsonValue& value) {
+  return value_or_symbol_of<bool>(value, "as_bool", &JsonValue::boolean);
 }
 
 template <typename T>
-Argument alone(const ValueOrSymbol<T>& known) {
-  return std::visit([](const auto& value) { return Argument(value); }, known);
+Argument argument_from(const ValueOrSymbol<T>& either) {
+  return std::visit([](const auto& value) { return Argument(value); }, either);
 }
 
 using ReadArgument = std::function<Argument(const JsonValue&)>;
 
-/// How what stands under each key of the schema's union is read.
+/// Parsers of the members of the schema's union Argument.
 const std::map<std::string, ReadArgument>& argument_readers() {
   static const std::map<std::string, ReadArgument> all{
-      {"as_none", [](const JsonValue&) { return Nothing{}; }},
+      {"as_none", [](const JsonValue&) { return None{}; }},
       {"as_tensor", tensor_of},
       {"as_tensors", [](const auto& v) { return list_of<TensorName>(v, tensor_of); }},
       {"as_optional_tensor",
@@ -108,18 +108,18 @@ const std::map<std::string, ReadArgument>& argument_readers() {
        [](const auto& v) { return list_of<ValueOrSymbol<bool>>(v, &JsonValue::boolean); }},
       {"as_string", &JsonValue::text},
       {"as_strings", [](const auto& v) { return list_of<std::string>(v, &JsonValue::text); }},
-      {"as_sym_int", [](const auto& v) { return alone(known_integer(v)); }},
+      {"as_sym_int", [](const auto& v) { return argument_from(integer_or_symbol(v)); }},
       {"as_sym_ints",
-       [](const auto& v) { return list_of<ValueOrSymbol<int64_t>>(v, known_integer); }},
-      {"as_sym_float", [](const auto& v) { return alone(known_real(v)); }},
+       [](const auto& v) { return list_of<ValueOrSymbol<int64_t>>(v, integer_or_symbol); }},
+      {"as_sym_float", [](const auto& v) { return argument_from(real_or_symbol(v)); }},
       {"as_sym_floats",
-       [](const auto& v) { return list_of<ValueOrSymbol<double>>(v, known_real); }},
-      {"as_sym_bool", [](const auto& v) { return alone(known_boolean(v)); }},
+       [](const auto& v) { return list_of<ValueOrSymbol<double>>(v, real_or_symbol); }},
+      {"as_sym_bool", [](const auto& v) { return argument_from(boolean_or_symbol(v)); }},
       {"as_sym_bools",
-       [](const auto& v) { return list_of<ValueOrSymbol<bool>>(v, known_boolean); }},
-      {"as_scalar_type", [](const auto& v) { return DtypeNumber{v.integer()}; }},
-      {"as_layout", [](const auto& v) { return LayoutNumber{v.integer()}; }},
-      {"as_memory_format", [](const auto& v) { return MemoryFormatNumber{v.integer()}; }},
+       [](const auto& v) { return list_of<ValueOrSymbol<bool>>(v, boolean_or_symbol); }},
+      {"as_scalar_type", [](const auto& v) { return SchemaDtype{v.integer()}; }},
+      {"as_layout", [](const auto& v) { return SchemaLayout{v.integer()}; }},
+      {"as_memory_format", [](const auto& v) { return SchemaMemoryFormat{v.integer()}; }},
       {"as_device", device_of},
   };
   return all;
@@ -129,7 +129,7 @@ Argument argument_of(const JsonValue& value) {
   const auto [kind, content] = value.only();
   const auto reader = argument_readers().find(kind);
   if (reader == argument_readers().end()) {
-    value.fail(fmt::format("an argument '{}' is not supported", kind));
+    value.fail(fmt::format("arguments of kind '{}' are not supported", kind));
   }
   return reader->second(content);
 }
@@ -149,29 +149,34 @@ constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocas
 
 std::vector<Node> nodes_of(const JsonValue& graph);
 
-/// The call of a graph under torch.no_grad or torch.autocast: flags, the graph, what it is given.
-Region region_of(const JsonValue& call) {
+/// Call of a subgraph under torch.no_grad or torch.autocast. Inputs: flags, the graph, its
+/// arguments.
+Subgraph subgraph_of(const JsonValue& call) {
   const bool is_autocast = call.at("target").text() == kAutocast;
   const std::size_t flag = is_autocast ? 2 : 0;
-  const std::size_t place = is_autocast ? 4 : 1;  // of the graph
+  const std::size_t graph_index = is_autocast ? 4 : 1;
   const auto inputs = call.at("inputs").items();
-  if (inputs.size() <= place) call.fail(fmt::format("expected an input {}, a graph", place));
+  if (inputs.size() <= graph_index)
+    call.fail(
+        fmt::format("expected a graph as input {}, found {} inputs", graph_index, inputs.size()));
   const bool is_on = inputs[flag].at("arg").at("as_bool").boolean();
   if (is_autocast && is_on) {
     call.fail(
-        "torch.autocast is not supported: run_decompositions() of the program makes casts of it");
+        "torch.autocast is not supported: call run_decompositions() on the program in Python, "
+        "which "
+        "replaces it by casts");
   }
-  const auto graph = inputs[place].at("arg").at("as_graph").at("graph");
-  Region region{.inputs = list_of<Argument>(graph.at("inputs"), argument_of),
-                .arguments = {},
-                .nodes = nodes_of(graph),
-                .outputs = list_of<Argument>(graph.at("outputs"), argument_of),
-                .results = list_of<Argument>(call.at("outputs"), argument_of),
-                .has_gradients = is_autocast || is_on};
-  for (auto i = place + 1; i < inputs.size(); ++i) {
-    region.arguments.push_back(argument_of(inputs[i].at("arg")));
+  const auto graph = inputs[graph_index].at("arg").at("as_graph").at("graph");
+  Subgraph subgraph{.inputs = list_of<Argument>(graph.at("inputs"), argument_of),
+                    .arguments = {},
+                    .nodes = nodes_of(graph),
+                    .outputs = list_of<Argument>(graph.at("outputs"), argument_of),
+                    .results = list_of<Argument>(call.at("outputs"), argument_of),
+                    .grad_enabled = is_autocast || is_on};
+  for (auto i = graph_index + 1; i < inputs.size(); ++i) {
+    subgraph.arguments.push_back(argument_of(inputs[i].at("arg")));
   }
-  return region;
+  return subgraph;
 }
 
 std::vector<Node> nodes_of(const JsonValue& graph) {
@@ -179,7 +184,7 @@ std::vector<Node> nodes_of(const JsonValue& graph) {
   for (const auto& node : graph.at("nodes").items()) {
     const auto target = node.at("target").text();
     if (target == kGradientMode || target == kAutocast) {
-      with_source(target, [&] { add_nodes(region_of(node), nodes); });
+      with_source(target, [&] { inline_subgraph(subgraph_of(node), nodes); });
     } else {
       nodes.push_back(node_of(node));
     }
@@ -202,7 +207,7 @@ Input input_of(const JsonValue& value) {
     buffer.persistent = content.at("persistent").boolean();
     return buffer;
   }
-  if (kind != "user_input") value.fail(fmt::format("an input '{}' is not supported", kind));
+  if (kind != "user_input") value.fail(fmt::format("inputs of kind '{}' are not supported", kind));
   const auto argument = argument_of(content.at("arg"));
   Input input{.kind = InputKind::user, .name = {}, .target = {}, .persistent = true};
   if (const auto* tensor = std::get_if<TensorName>(&argument)) {
@@ -210,14 +215,14 @@ Input input_of(const JsonValue& value) {
   } else if (content.at("arg").only().first == "as_sym_int" &&
              std::holds_alternative<SymbolName>(argument)) {
     input.name = std::get<SymbolName>(argument).name;
-    input.is_number = true;
+    input.is_sym_int = true;
   } else {
-    value.fail("expected a tensor or a whole number: other inputs are not supported");
+    value.fail("expected a tensor or an int as input; other types are not supported");
   }
   return input;
 }
 
-/// Without those that stay what they were when the program was exported: the graph has them.
+/// Without constant inputs, whose values are in the graph.
 std::vector<Input> inputs_of(const JsonValue& value) {
   std::vector<Input> inputs;
   for (const auto& input : value.items()) {
@@ -233,7 +238,7 @@ Output output_of(const JsonValue& value) {
   }
   const bool buffer = kind == "buffer_mutation";
   if (!buffer && kind != "user_input_mutation") {
-    value.fail(fmt::format("an output '{}' is not supported", kind));
+    value.fail(fmt::format("outputs of kind '{}' are not supported", kind));
   }
   return {.kind = buffer ? OutputKind::buffer_mutation : OutputKind::input_mutation,
           .value = tensor_of(content.at("arg")),
@@ -242,14 +247,14 @@ Output output_of(const JsonValue& value) {
 
 Range range_of(const JsonValue& value) {
   Range range;
-  if (value.has("min_val")) range.least = value.at("min_val").integer();
-  if (value.has("max_val")) range.greatest = value.at("max_val").integer();
+  if (value.has("min_val")) range.min = value.at("min_val").integer();
+  if (value.has("max_val")) range.max = value.at("max_val").integer();
   return range;
 }
 
 Weight weight_of(const JsonValue& value) {
   if (value.at("use_pickle").boolean()) {
-    value.fail("is a Python pickle, which could run code: it is not read");
+    value.fail("expected a tensor, found a Python pickle, which is not supported");
   }
   return {.entry = value.at("path_name").text(),
           .meta = meta_of(value.at("tensor_meta")),
@@ -258,7 +263,7 @@ Weight weight_of(const JsonValue& value) {
 
 }  // namespace
 
-Program parse_program(const std::string& text) {
+ExportedProgram parse_program(const std::string& text) {
   const auto json = parse_json(text);
   const JsonValue root(json);
   const auto version = root.at("schema_version").at("major");
@@ -267,17 +272,18 @@ Program parse_program(const std::string& text) {
   }
   const auto module = root.at("graph_module");
   const auto graph = module.at("graph");
-  Program program{.inputs = inputs_of(module.at("signature").at("input_specs")),
-                  .outputs = list_of<Output>(module.at("signature").at("output_specs"), output_of),
-                  .nodes = nodes_of(graph),
-                  .tensors = {},
-                  .numbers = {},
-                  .ranges = {}};
+  ExportedProgram program{
+      .inputs = inputs_of(module.at("signature").at("input_specs")),
+      .outputs = list_of<Output>(module.at("signature").at("output_specs"), output_of),
+      .nodes = nodes_of(graph),
+      .tensors = {},
+      .sym_ints = {},
+      .ranges = {}};
   for (const auto& [name, meta] : graph.at("tensor_values").entries()) {
     program.tensors.emplace(name, meta_of(meta));
   }
   for (const auto& [name, size] : graph.at("sym_int_values").entries()) {
-    program.numbers.emplace(name, size_of(size));
+    program.sym_ints.emplace(name, size_of(size));
   }
   for (const auto& [symbol, range] : root.at("range_constraints").entries()) {
     program.ranges.emplace(symbol, range_of(range));

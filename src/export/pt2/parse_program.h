@@ -1,6 +1,6 @@
 #pragma once
 
-#include "export/program/program.h"
+#include "export/program/exported_program.h"
 #include "export/pt2/archive_layout.h"
 
 #include <map>
@@ -8,11 +8,11 @@
 
 namespace attend::pt2 {
 
-/// Reads models/NAME.json. Throws InputError, naming the place in it, for anything that is not as
-/// the schema says or that has no meaning here: control flow, custom objects.
-program::Program parse_program(const std::string& json);
+/// Parses models/NAME.json. Throws InputError, naming the path in the JSON document, if it does not
+/// follow the schema or uses unsupported features: control flow, custom objects.
+program::ExportedProgram parse_program(const std::string& json);
 
-/// Reads model_weights_config.json or model_constants_config.json: the weights by their names.
+/// Parses model_weights_config.json or model_constants_config.json. Returns the weights by name.
 std::map<std::string, Weight> parse_weights(const std::string& json);
 
 }  // namespace attend::pt2

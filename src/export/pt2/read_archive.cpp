@@ -14,7 +14,7 @@
 namespace attend::pt2 {
 namespace {
 
-/// The one program of an archive: archives with several have no name for the one that is meant.
+/// Entry of the only program. Archives with several programs are not supported.
 std::string find_model(const ZipArchive& archive) {
   std::vector<std::string> models;
   for (const auto& entry : archive.names()) {
@@ -22,16 +22,16 @@ std::string find_model(const ZipArchive& archive) {
   }
   if (models.size() != 1) {
     throw InputError(
-        fmt::format("expected one program under {}, found {}", kModels, models.size()));
+        fmt::format("expected one program (*.json) in {}, found {}", kModels, models.size()));
   }
   return models.front();
 }
 
-/// Of what a message shows of a file.
-constexpr uint64_t kLongest = 60;
+/// Maximum number of bytes of an entry shown in a message.
+constexpr uint64_t kMaxShown = 60;
 
 void expect(const ZipArchive& archive, const std::string& entry, const std::string& content) {
-  if (archive.size(entry) > kLongest) {
+  if (archive.size(entry) > kMaxShown) {
     throw InputError(
         fmt::format("{}: expected '{}', found {} bytes", entry, content, archive.size(entry)));
   }
@@ -44,7 +44,7 @@ void expect(const ZipArchive& archive, const std::string& entry, const std::stri
 }  // namespace
 
 Archive read_archive(const ZipArchive& zip, torch::Device device) {
-  for (const auto& [entry, content] : kMarks) expect(zip, entry, content);
+  for (const auto& [entry, content] : kFormatEntries) expect(zip, entry, content);
   Archive archive{.model = find_model(zip), .program = {}, .weights = {}};
   archive.program =
       with_source(archive.model, [&] { return parse_program(zip.read(archive.model)); });

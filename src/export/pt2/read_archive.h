@@ -1,6 +1,6 @@
 #pragma once
 
-#include "export/program/program.h"
+#include "export/program/exported_program.h"
 #include "io/zip_archive.h"
 
 #include <torch/types.h>
@@ -10,14 +10,14 @@
 
 namespace attend::pt2 {
 
-/// What an archive of torch.export holds.
+/// Contents of a .pt2 archive.
 struct Archive {
-  std::string model;  ///< the entry that the program was read from
-  program::Program program;
-  std::map<std::string, torch::Tensor> weights;  ///< and constants, by the names of the program
+  std::string model;  ///< entry of the program
+  program::ExportedProgram program;
+  std::map<std::string, torch::Tensor> weights;  ///< weights and constants by target
 };
 
-/// Throws InputError, naming the entry, for an archive that is not as it should be.
+/// Reads an archive. Throws InputError, naming the entry, if it is invalid.
 Archive read_archive(const ZipArchive& zip, torch::Device device);
 
 }  // namespace attend::pt2

@@ -5,7 +5,7 @@
 
 namespace attend {
 
-/// `load_pt2` of an archive that is open already. Its messages name no file.
+/// Loads a program from an open archive, as `load_pt2`. Messages do not contain a file name.
 Pt2Program read_pt2(const ZipArchive& zip, const Pt2LoadOptions& options);
 
 }  // namespace attend

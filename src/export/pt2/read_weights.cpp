@@ -1,7 +1,7 @@
 #include "export/pt2/read_weights.h"
 
 #include "attend/input_error.h"
-#include "export/program/codes.h"
+#include "export/program/schema_enums.h"
 #include "export/pt2/parse_program.h"
 
 #include <ATen/ops/empty.h>
@@ -14,49 +14,52 @@ namespace {
 
 using namespace program;
 
-std::vector<int64_t> fixed_numbers(const std::vector<Size>& sizes) {
+std::vector<int64_t> static_sizes(const std::vector<Size>& sizes) {
   std::vector<int64_t> numbers;
   for (const auto& size : sizes) {
     if (!size.expression.empty()) {
-      throw InputError(fmt::format("a weight has the size {}, expected a number", size.expression));
+      throw InputError(
+          fmt::format("expected an integer as size of a weight, found {}", size.expression));
     }
     numbers.push_back(size.value);
   }
   return numbers;
 }
 
-/// A view of the bytes of a weight, after it was checked that they hold all of it.
+/// View of a weight's bytes, after checking that all of its elements are inside.
 torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
-  const auto sizes = fixed_numbers(meta.sizes);
-  const auto strides = fixed_numbers(meta.strides);
-  const auto offset = fixed_numbers({meta.storage_offset}).front();
+  const auto sizes = static_sizes(meta.sizes);
+  const auto strides = static_sizes(meta.strides);
+  const auto offset = static_sizes({meta.storage_offset}).front();
   const auto dtype = dtype_of(meta.dtype);
   layout_of(meta.layout);
   if (sizes.size() != strides.size() || offset < 0) {
-    throw InputError(fmt::format("sizes ({}), strides ({}) and offset {} do not belong together",
+    throw InputError(fmt::format("sizes ({}), strides ({}) and offset {} do not match",
                                  fmt::join(sizes, ", "), fmt::join(strides, ", "), offset));
   }
-  int64_t elements = offset;  // up to the last one
+  int64_t last = offset;  // index of the last element
   bool empty = false;
   bool overflow = false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] < 0 || strides[i] < 0) throw InputError("a size or stride is negative");
+    if (sizes[i] < 0 || strides[i] < 0) throw InputError("sizes and strides must be 0 or more");
     empty = empty || sizes[i] == 0;
     int64_t span = 0;
     overflow = overflow || __builtin_mul_overflow(sizes[i] - 1, strides[i], &span) ||
-               __builtin_add_overflow(elements, sizes[i] > 0 ? span : 0, &elements);
+               __builtin_add_overflow(last, sizes[i] > 0 ? span : 0, &last);
   }
   const auto element = static_cast<int64_t>(c10::elementSize(dtype));
-  const auto there = bytes.numel() / element;
+  const auto num_elements = bytes.numel() / element;
   if (empty) return torch::empty_strided(sizes, strides, bytes.options().dtype(dtype));
-  if (overflow || elements >= there) {
-    throw InputError(fmt::format("{} bytes do not hold a tensor ({}) of strides ({}), offset {}",
-                                 bytes.numel(), fmt::join(sizes, ", "), fmt::join(strides, ", "),
-                                 offset));
+  if (overflow || last >= num_elements) {
+    throw InputError(
+        fmt::format("{} bytes are too few for a tensor of shape ({}), strides ({}) and offset {}",
+                    bytes.numel(), fmt::join(sizes, ", "), fmt::join(strides, ", "), offset));
   }
   try {
-    return bytes.narrow(0, 0, there * element).view(dtype).as_strided(sizes, strides, offset);
-  } catch (const c10::Error& error) {  // more elements than there are numbers for
+    return bytes.narrow(0, 0, num_elements * element)
+        .view(dtype)
+        .as_strided(sizes, strides, offset);
+  } catch (const c10::Error& error) {  // the number of elements overflows
     throw InputError(error.what_without_backtrace());
   }
 }
@@ -80,7 +83,7 @@ void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch:
         content = content.to(device);
       }
       if (!weights.emplace(name, view_of(weight.meta, content)).second) {
-        throw InputError("is there twice");
+        throw InputError("is listed more than once");
       }
     });
   }

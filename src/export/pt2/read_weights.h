@@ -10,8 +10,8 @@
 
 namespace attend::pt2 {
 
-/// Adds the weights that the config of a folder lists, if it is there, under their names. Those of
-/// the same bytes share them. Throws InputError for weights that their bytes do not hold.
+/// Adds the weights listed in the config of a folder, if the archive has one, to `weights` by name.
+/// Weights with the same entry share memory. Throws InputError if a weight exceeds its bytes.
 void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch::Device device,
                   std::map<std::string, torch::Tensor>& weights);
 

@@ -18,7 +18,7 @@ using namespace program;
 
 using Writer = caffe2::serialize::PyTorchStreamWriter;
 
-/// The bytes of an archive in memory.
+/// Returns the bytes of an archive.
 std::string archive_bytes(const std::function<void(Writer&)>& write) {
   std::string bytes;
   Writer writer([&](const void* data, std::size_t size) {
@@ -30,13 +30,13 @@ std::string archive_bytes(const std::function<void(Writer&)>& write) {
   return bytes;
 }
 
-/// The bytes of all that a tensor is a view of, wherever it is.
+/// Writes the whole storage of a tensor, from any device.
 void write_storage(Writer& writer, const std::string& entry, const torch::Tensor& tensor) {
   const auto on_cpu = torch::jit::getWriteableTensorData(tensor);
   writer.writeRecord(entry, on_cpu.data(), on_cpu.sizeInBytes());
 }
 
-/// Writes weights and their config; weights of one storage share an entry.
+/// Writes weights and their config. Weights with the same storage share an entry.
 void write_weights(Writer& writer, const WeightsLayout& layout, const char* prefix,
                    const std::vector<Input>& inputs, const TracedProgram& traced) {
   const std::string folder = layout.folder;
@@ -59,10 +59,10 @@ void write_weights(Writer& writer, const WeightsLayout& layout, const char* pref
   writer.writeRecord(folder + layout.config, json.data(), json.size());
 }
 
-/// A call of a function with these inputs and no keywords, as torch.load reads it.
+/// Pickles (args, kwargs) with empty kwargs for torch.load.
 std::string pickle_call(const std::vector<torch::Tensor>& inputs) {
   std::string pickle;
-  // Without the tags for the types of dictionaries, which torch.load takes for foreign code.
+  // Without type tags of dictionaries, which torch.load(weights_only=True) rejects.
   torch::jit::Pickler pickler(
       [&](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr, nullptr,
       nullptr, nullptr, /*tag_aggregates=*/false);
@@ -88,7 +88,7 @@ std::string archive_of(const TracedProgram& traced, const std::vector<torch::Ten
     const auto write = [&](const std::string& name, const std::string& content) {
       writer.writeRecord(name, content.data(), content.size());
     };
-    for (const auto& [entry, content] : kMarks) write(entry, content);
+    for (const auto& [entry, content] : kFormatEntries) write(entry, content);
     std::vector<Input> state;
     std::vector<Input> constants;
     for (const auto& input : traced.program.inputs) {

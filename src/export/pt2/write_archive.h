@@ -8,8 +8,8 @@
 
 namespace attend::pt2 {
 
-/// The bytes of an archive as torch.export.load reads it: the program, its weights, the inputs that
-/// it was traced with, and files under extra/.
+/// Returns the bytes of a .pt2 archive for torch.export.load: the program, its weights, the example
+/// inputs and the extra files.
 std::string archive_of(const program::TracedProgram& traced,
                        const std::vector<torch::Tensor>& inputs,
                        const std::map<std::string, std::string>& extra_files);

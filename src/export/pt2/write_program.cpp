@@ -44,7 +44,7 @@ Json json_of(const TensorName& tensor) {
   return {{"name", tensor.name}};
 }
 
-/// JSON has no such numbers; Python's reader takes these texts for them.
+/// The schema encodes NaN and infinities as strings, since JSON lacks them.
 Json json_of_real(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
@@ -52,7 +52,7 @@ Json json_of_real(double value) {
 }
 
 struct WriteArgument {
-  Json operator()(Nothing) const { return {{"as_none", true}}; }
+  Json operator()(None) const { return {{"as_none", true}}; }
   Json operator()(const TensorName& tensor) const { return {{"as_tensor", json_of(tensor)}}; }
   Json operator()(const std::vector<TensorName>& tensors) const {
     return {{"as_tensors", list_of(tensors, [](const auto& t) { return json_of(t); })}};
@@ -79,9 +79,9 @@ struct WriteArgument {
   Json operator()(const std::vector<ValueOrSymbol<bool>>& values) const {
     return {{"as_bools", list_of(values, [](const auto& v) { return std::get<bool>(v); })}};
   }
-  Json operator()(DtypeNumber dtype) const { return {{"as_scalar_type", dtype.number}}; }
-  Json operator()(LayoutNumber layout) const { return {{"as_layout", layout.number}}; }
-  Json operator()(MemoryFormatNumber format) const { return {{"as_memory_format", format.number}}; }
+  Json operator()(SchemaDtype dtype) const { return {{"as_scalar_type", dtype.value}}; }
+  Json operator()(SchemaLayout layout) const { return {{"as_layout", layout.value}}; }
+  Json operator()(SchemaMemoryFormat format) const { return {{"as_memory_format", format.value}}; }
   Json operator()(const Device& device) const { return {{"as_device", json_of(device)}}; }
 };
 
@@ -117,8 +117,8 @@ Json spec_of(const Input& input) {
   }
 }
 
-/// How Python's call is taken apart: so many tensors, and no keywords.
-Json call_of(const Program& program) {
+/// Module call signature: tensor arguments, no keyword arguments.
+Json call_of(const ExportedProgram& program) {
   const auto leaf = Json{{"type", nullptr}, {"context", nullptr}, {"children_spec", Json::array()}};
   const auto tuple = [](const Json& children) {
     return Json{{"type", "builtins.tuple"}, {"context", "null"}, {"children_spec", children}};
@@ -147,13 +147,13 @@ Json call_of(const Program& program) {
 
 }  // namespace
 
-std::string program_json(const Program& program, const std::string& torch_version) {
+std::string program_json(const ExportedProgram& program, const std::string& torch_version) {
   Json tensors = Json::object();
   for (const auto& [name, meta] : program.tensors) tensors[name] = json_of(meta);
   Json ranges = Json::object();
   for (const auto& [symbol, range] : program.ranges) {
-    ranges[symbol] = {{"min_val", range.least ? Json(*range.least) : Json()},
-                      {"max_val", range.greatest ? Json(*range.greatest) : Json()}};
+    ranges[symbol] = {{"min_val", range.min ? Json(*range.min) : Json()},
+                      {"max_val", range.max ? Json(*range.max) : Json()}};
   }
   const auto tensor = [](const auto& item) { return Json{{"as_tensor", {{"name", item.name}}}}; };
   const auto value = [](const Output& output) { return json_of(output.value); };

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "export/program/program.h"
+#include "export/program/exported_program.h"
 #include "export/pt2/archive_layout.h"
 
 #include <map>
@@ -8,11 +8,11 @@
 
 namespace attend::pt2 {
 
-/// What `parse_program` reads, of a traced program: its outputs are all the user's, and its numbers
-/// are known or sizes. `torch_version` says with which LibTorch the program was made.
-std::string program_json(const program::Program& program, const std::string& torch_version);
+/// Serializes a traced program, whose outputs are all user outputs, to models/NAME.json.
+/// `torch_version` is the LibTorch version that traced it.
+std::string program_json(const program::ExportedProgram& program, const std::string& torch_version);
 
-/// What `parse_weights` reads.
+/// Serializes a weights config, the inverse of `parse_weights`.
 std::string weights_json(const std::map<std::string, Weight>& weights);
 
 }  // namespace attend::pt2

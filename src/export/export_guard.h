@@ -1,0 +1,46 @@
+#pragma once
+
+#include "attend/export/export_options.h"
+#include "attend/nn/eval_guard.h"
+
+#include <torch/nn/module.h>
+
+#include <string>
+#include <vector>
+
+namespace attend {
+
+/// RAII guard of every export: validates names and options, sets eval mode, disables gradients and
+/// restores parameters and buffers that forward mutates.
+class ExportGuard {
+ public:
+  /// Throws c10::ValueError if the options, the example inputs or names in the module are invalid.
+  ExportGuard(torch::nn::Module& module, const std::vector<torch::Tensor>& example_inputs,
+              const ExportOptions& options);
+  ~ExportGuard();
+  ExportGuard(const ExportGuard&) = delete;
+  ExportGuard& operator=(const ExportGuard&) = delete;
+
+  /// Adds a constant of the graph: a tensor that is neither a parameter nor a buffer.
+  void add_constant(const torch::Tensor& tensor);
+
+  /// Restores buffers to their values before the export. Throws std::runtime_error if forward
+  /// mutated a parameter or a constant, which no format supports.
+  void restore();
+
+ private:
+  struct SavedTensor {
+    std::string name;
+    torch::Tensor tensor;
+    torch::Tensor copy;
+  };
+  static bool restore(const SavedTensor& saved);  // returns true if the tensor was mutated
+
+  EvalGuard eval_;
+  torch::NoGradGuard no_grad_;
+  std::vector<SavedTensor> parameters_;
+  std::vector<SavedTensor> buffers_;
+  std::vector<SavedTensor> constants_;
+};
+
+}  // namespace attend

@@ -1,0 +1,263 @@
+#include "export/onnx/functionalization.h"
+
+#include "export/onnx/rules.h"
+#include "export/onnx/unsupported_operator_error.h"
+#include "export/program/target.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace attend::onnx {
+namespace {
+
+struct AliasInfo {
+  std::string argument;
+  bool is_alias = false;    // the results are views of the argument, or the argument itself
+  bool is_mutated = false;  // in-place operator
+};
+
+template <std::size_t N>
+bool is_among(const std::array<std::string_view, N>& keys, const std::string& key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+/// Returns true if views by the operator have the same elements in the same order.
+bool is_reshape(const std::string& key) {
+  constexpr std::array<std::string_view, 11> kOthers{
+      "alias.default",   "contiguous.default", "detach.default",    "detach_.default",
+      "squeeze.default", "squeeze.dim",        "squeeze.dims",      "squeeze_.default",
+      "squeeze_.dim",    "unsqueeze.default",  "unsqueeze_.default"};
+  return is_among(kReshapings, key) || is_among(kOthers, key);
+}
+
+/// Alias annotation of the first argument in the operator's schema.
+AliasInfo alias_info_of(const std::string& target) {
+  if (!program::is_operator(target)) return {};
+  // Returns the tensor itself if the dtype is the same, but its schema has no alias annotation.
+  if (key_of(target) == "type_as.default") return {.argument = "self", .is_alias = true};
+  const auto parts = program::parse_target(target);
+  const auto found = c10::Dispatcher::singleton().findSchema(
+      {parts.qualified_name(), parts.dispatcher_overload()});
+  if (!found || found->schema().arguments().empty()) return {};
+  const auto& first = found->schema().arguments().front();
+  const auto* alias = first.alias_info();
+  if (alias == nullptr) return {.argument = first.name()};
+  return {.argument = first.name(), .is_alias = true, .is_mutated = alias->isWrite()};
+}
+
+/// In-place operators that change the shape only; they behave as views.
+bool is_inplace_view(const std::string& key) {
+  constexpr std::array<std::string_view, 6> kOperators{"detach_.default",    "squeeze_.default",
+                                                       "squeeze_.dim",       "t_.default",
+                                                       "transpose_.default", "unsqueeze_.default"};
+  return is_among(kOperators, key);
+}
+
+template <typename T>
+const T* find_argument(const program::Node& node, std::string_view name) {
+  for (const auto& input : node.inputs) {
+    if (input.name == name) return std::get_if<T>(&input.value);
+  }
+  return nullptr;
+}
+
+/// Returns true if a memory_format argument decides whether the call copies.
+bool has_memory_format(const program::Node& node) {
+  const auto* format = find_argument<program::SchemaMemoryFormat>(node, "memory_format");
+  if (format == nullptr) return false;
+  constexpr int64_t kContiguous = 1;
+  constexpr int64_t kPreserve = 4;
+  return format->value != (key_of(node.target) == "contiguous.default" ? kContiguous : kPreserve);
+}
+
+}  // namespace
+
+void Functionalization::check_reads(const program::Node& node) const {
+  for (const auto& input : node.inputs) {
+    for (const auto& name : names_in(input.value)) check_read(name);
+  }
+}
+
+void Functionalization::check_read(const std::string& name) const {
+  const auto stale = stale_.find(name);
+  if (stale == stale_.end()) return;
+  throw UnsupportedOperatorError(fmt::format(
+      "a read of memory that {} mutated through another view is not supported", stale->second));
+}
+
+void Functionalization::record(const program::Node& node) {
+  if (key_of(node.target) == "broadcast_tensors.default") return record_broadcast(node);
+  const auto info = alias_info_of(node.target);
+  if (!info.is_alias) return;
+  std::string base;
+  for (const auto& input : node.inputs) {
+    const auto names = names_in(input.value);
+    if (input.name == info.argument && !names.empty()) base = names.front();
+  }
+  if (!info.is_mutated || is_inplace_view(key_of(node.target))) return record_views(node, base);
+  const auto group = group_of(base);
+  if (std::any_of(group.begin(), group.end(), [&](const auto& any) { return is_weight(any); })) {
+    throw UnsupportedOperatorError(
+        "mutation of a parameter or buffer is not supported; pass the tensor as an input and "
+        "return "
+        "it instead");
+  }
+  const auto result = results_of(node).front();
+  translation_.values[base] = translation_.values.at(result);
+  auto updated = propagate_to_base(base);
+  recompute_views(group, updated);
+  for (const auto& other : group) {
+    if (updated.count(other) == 0) stale_[other] = operator_name(node.target);
+  }
+  // From now on the tensor has this name.
+  join(result, base);
+  aliases_[result] = base;
+}
+
+void Functionalization::record_views(const program::Node& node, const std::string& base) {
+  for (const auto& result : results_of(node)) {
+    if (is_copy(node, result, base)) continue;
+    join(result, base);
+    if (is_propagated(node, base)) views_[result] = {&node, base};
+  }
+}
+
+/// Each output is a view of one element of `tensors`; its schema has no alias annotation.
+void Functionalization::record_broadcast(const program::Node& node) {
+  const auto results = results_of(node);
+  const auto tensors = names_in(node.inputs.at(0).value);
+  for (std::size_t i = 0; i < results.size(); ++i) join(results[i], tensors.at(i));
+}
+
+/// Returns true if an operator that may return a view or a copy returns a copy at all sizes.
+bool Functionalization::is_copy(const program::Node& node, const std::string& result,
+                                const std::string& base) const {
+  const auto& output = translation_.program.tensors.at(result);
+  const auto& input = translation_.program.tensors.at(base);
+  if (output.dtype != input.dtype) return true;
+  if (const auto* copy = find_argument<bool>(node, "copy"); copy != nullptr && *copy) return true;
+  if (has_memory_format(node)) return false;
+  return key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
+}
+
+/// Returns true if the view is a view of the same elements at all sizes. Otherwise mutations cannot
+/// be propagated.
+bool Functionalization::is_propagated(const program::Node& node, const std::string& base) const {
+  constexpr std::array<std::string_view, 5> kViewsWherePossible{
+      "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
+      "reshape_as.default"};
+  const auto key = key_of(node.target);
+  // narrow.Tensor starts at the value of a tensor, which may be mutated.
+  if (has_memory_format(node) || key == "narrow.Tensor") return false;
+  return !is_among(kViewsWherePossible, key) ||
+         translation_.program.tensors.at(base).is_contiguous == true;
+}
+
+bool Functionalization::is_weight(const std::string& name) const {
+  const auto& inputs = translation_.program.inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [&](const program::Input& input) {
+    return input.name == name && input.kind != program::InputKind::user &&
+           input.kind != program::InputKind::constant;
+  });
+}
+
+std::vector<std::string> Functionalization::group_of(const std::string& name) const {
+  const auto group = groups_.find(name);
+  if (group == groups_.end()) return {name};
+  std::vector<std::string> all;
+  for (const auto& [other, number] : groups_) {
+    if (number == group->second) all.push_back(other);
+  }
+  return all;
+}
+
+void Functionalization::join(const std::string& name, const std::string& base) {
+  const auto group = groups_.emplace(base, groups_.size()).first->second;
+  groups_[name] = group;
+}
+
+/// Recomputes views of updated tensors until none is left.
+void Functionalization::recompute_views(const std::vector<std::string>& group,
+                                        std::set<std::string>& updated) {
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& name : group) {
+      if (updated.count(name) > 0) continue;
+      const auto alias = aliases_.find(name);
+      if (alias != aliases_.end() && updated.count(alias->second) > 0) {
+        translation_.values[name] = translation_.values.at(alias->second);
+        updated.insert(name);
+        more = true;
+        continue;
+      }
+      const auto view = views_.find(name);
+      if (view == views_.end() || updated.count(view->second.base) == 0) continue;
+      Call call(*view->second.node, translation_);
+      (*find_rule(view->second.node->target))(call);
+      for (const auto& result : results_of(*view->second.node)) updated.insert(result);
+      more = true;
+    }
+  }
+}
+
+/// Propagates the new value of a view to its base, and on to the base's base. Returns the tensors
+/// with updated values.
+std::set<std::string> Functionalization::propagate_to_base(std::string name) {
+  std::set<std::string> updated{name};
+  // Back to the name that the view was created with.
+  for (auto alias = aliases_.find(name); alias != aliases_.end(); alias = aliases_.find(name)) {
+    translation_.values[alias->second] = translation_.values.at(name);
+    name = alias->second;
+    updated.insert(name);
+  }
+  const auto view = views_.find(name);
+  if (view == views_.end()) return updated;
+  const auto base = view->second.base;
+  // Outputs of split, chunk and unbind do not overlap.
+  for (const auto& part : results_of(*view->second.node)) {
+    if (stale_.count(part) == 0) updated.insert(part);
+  }
+  if (update_base(*view->second.node, name, base)) updated.merge(propagate_to_base(base));
+  return updated;
+}
+
+/// Returns true if the value of `base` was updated.
+bool Functionalization::update_base(const program::Node& view, const std::string& part,
+                                    const std::string& base) {
+  const auto& meta = translation_.program.tensors;
+  program::Node call{.target = {}, .inputs = view.inputs, .outputs = {program::TensorName{base}}};
+  const auto key = key_of(view.target);
+  if (key == "select.int" || key == "slice.Tensor") {
+    call.target = key == "select.int" ? "torch.ops.aten.select_scatter.default"
+                                      : "torch.ops.aten.slice_scatter.default";
+    call.inputs.push_back({"src", program::TensorName{part}});
+    Call scatter(call, translation_);
+    (*find_rule(call.target))(scatter);
+    return true;
+  }
+  if (key == "chunk.default" || key == "split.Tensor" || key == "split_with_sizes.default" ||
+      key == "unbind.int") {
+    const auto parts = results_of(view);
+    const auto is_stale = [&](const std::string& any) { return stale_.count(any) > 0; };
+    if (std::any_of(parts.begin(), parts.end(), is_stale)) return false;
+    call.target =
+        key == "unbind.int" ? "torch.ops.aten.stack.default" : "torch.ops.aten.cat.default";
+    std::erase_if(call.inputs, [](const auto& input) { return input.name != "dim"; });
+    call.inputs.push_back(
+        {"tensors", std::get<std::vector<program::TensorName>>(view.outputs.front())});
+    Call concatenate(call, translation_);
+    (*find_rule(call.target))(concatenate);
+    return true;
+  }
+  if (!is_reshape(key)) return false;
+  Call reshape(call, translation_);
+  reshape.set_output(
+      reshape.reshape(translation_.values.at(part), meta.at(part).sizes, meta.at(base).sizes));
+  return true;
+}
+
+}  // namespace attend::onnx

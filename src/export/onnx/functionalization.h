@@ -1,0 +1,60 @@
+#pragma once
+
+#include "export/onnx/call.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace attend::onnx {
+
+/// Functionalization: replaces in-place operators by functional ones, since ONNX values are
+/// immutable. Tracks which tensors share memory; after a mutation, the tensor, its base and its
+/// other views are new values.
+///
+/// Mutations are propagated to the base through select, slice, chunk, split, unbind and views that
+/// only reshape (view, unsqueeze, flatten, ...). Other views (transpose, permute, expand, diagonal,
+/// as_strided) and `contiguous`, `reshape` and `flatten` that are a view at some sizes and a copy
+/// at others are not supported: a later read of their base or of another view of it throws, and so
+/// does a mutation of a parameter or buffer.
+class Functionalization {
+ public:
+  explicit Functionalization(Translation& translation) : translation_(translation) {}
+
+  /// Throws UnsupportedOperatorError if the node reads a tensor to which a mutation was not
+  /// propagated.
+  void check_reads(const program::Node& node) const;
+  /// As above, for one tensor.
+  void check_read(const std::string& name) const;
+
+  /// Records the views and mutations of a translated node. Throws UnsupportedOperatorError if it
+  /// mutates a parameter or buffer.
+  void record(const program::Node& node);
+
+ private:
+  struct View {
+    const program::Node* node;
+    std::string base;
+  };
+  using Names = std::vector<std::string>;
+
+  void record_views(const program::Node& node, const std::string& base);
+  void record_broadcast(const program::Node& node);
+  bool is_copy(const program::Node& node, const std::string& result, const std::string& base) const;
+  bool is_propagated(const program::Node& node, const std::string& base) const;
+  bool is_weight(const std::string& name) const;
+  Names group_of(const std::string& name) const;
+  void join(const std::string& name, const std::string& base);
+  void recompute_views(const Names& group, std::set<std::string>& updated);
+  std::set<std::string> propagate_to_base(std::string name);
+  bool update_base(const program::Node& view, const std::string& part, const std::string& base);
+
+  Translation& translation_;
+  std::map<std::string, std::size_t> groups_;  // tensors that share memory
+  std::map<std::string, View> views_;
+  std::map<std::string, std::string> aliases_;  // output of an in-place operator to its input
+  std::map<std::string, std::string> stale_;    // the operator that mutated their memory
+};
+
+}  // namespace attend::onnx

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "export/onnx/call.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace attend::onnx {
+
+/// `reduce` with ReduceMax or ReduceMin. Propagates NaN as LibTorch does; ONNX runtimes differ.
+Value reduce_min_max(Call& call, const char* kind, Value value,
+                     const std::vector<int64_t>& dimensions, bool keep);
+
+}  // namespace attend::onnx

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+/// torch.export's ExportedProgram as plain data, with the names and enum values of its schema
+/// (torch/_export/serde/schema.py). Does not use LibTorch, so parsing an untrusted file runs none
+/// of its code.
+namespace attend::program {
+
+struct Device {
+  std::string type;
+  std::optional<int64_t> index;
+};
+
+/// A size or stride: an integer, or a symbolic expression in SymPy's syntax.
+struct Size {
+  int64_t value = 0;       ///< the integer, or the expression's hint: its value for the example
+  std::string expression;  ///< empty for an integer
+};
+
+/// Metadata of a tensor.
+struct TensorMeta {
+  int64_t dtype = 0;  ///< schema enum
+  std::vector<Size> sizes;
+  std::vector<Size> strides;
+  Size storage_offset;
+  bool requires_grad = false;
+  Device device;
+  int64_t layout = 0;  ///< schema enum
+  /// Not in the schema: true if contiguous at all sizes, false if at none, nullopt if that depends
+  /// on the sizes or is unknown.
+  std::optional<bool> is_contiguous = {};
+};
+
+struct None {};
+struct TensorName {
+  std::string name;
+};
+/// Name of a SymInt, SymFloat or SymBool that a node computes.
+struct SymbolName {
+  std::string name;
+};
+struct SchemaDtype {
+  int64_t value = 0;
+};
+struct SchemaLayout {
+  int64_t value = 0;
+};
+struct SchemaMemoryFormat {
+  int64_t value = 0;
+};
+
+using OptionalTensor = std::variant<None, TensorName>;
+template <typename T>
+using ValueOrSymbol = std::variant<T, SymbolName>;
+
+using Argument =
+    std::variant<None, TensorName, std::vector<TensorName>, std::vector<OptionalTensor>, SymbolName,
+                 int64_t, double, bool, std::string, std::vector<ValueOrSymbol<int64_t>>,
+                 std::vector<ValueOrSymbol<double>>, std::vector<ValueOrSymbol<bool>>,
+                 std::vector<std::string>, SchemaDtype, SchemaLayout, SchemaMemoryFormat, Device>;
+
+struct NamedArgument {
+  std::string name;  ///< in the operator's schema
+  Argument value;
+  bool is_keyword_only = false;  ///< in Python
+};
+
+/// Call of an operator.
+struct Node {
+  std::string target;  ///< "torch.ops.aten.add.Tensor", or "_operator.mul" for SymInts
+  std::vector<NamedArgument> inputs;
+  std::vector<Argument> outputs;  ///< names
+};
+
+enum class InputKind { parameter, buffer, constant, user };
+struct Input {
+  InputKind kind = InputKind::user;
+  std::string name;    ///< name in the graph
+  std::string target;  ///< parameters, buffers and constants: name in the state dict
+  bool persistent = true;
+  bool is_sym_int = false;  ///< user input that is a SymInt, not a tensor
+};
+
+/// Returns true if the input is in the state dict.
+inline bool is_state(const Input& input) {
+  return (input.kind == InputKind::parameter || input.kind == InputKind::buffer) &&
+         input.persistent;
+}
+
+enum class OutputKind { user, buffer_mutation, input_mutation };
+struct Output {
+  OutputKind kind = OutputKind::user;
+  Argument value;
+  std::string target;  ///< mutations: the buffer or input that is assigned the value
+};
+
+/// Range constraint of a symbol.
+struct Range {
+  std::optional<int64_t> min;
+  std::optional<int64_t> max;
+};
+
+struct ExportedProgram {
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Node> nodes;
+  std::map<std::string, TensorMeta> tensors;  ///< metadata by name in the graph
+  std::map<std::string, Size> sym_ints;       ///< SymInts by name in the graph
+  std::map<std::string, Range> ranges;        ///< range constraints by symbol
+};
+
+}  // namespace attend::program

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "attend/export/export_options.h"
+#include "export/program/from_trace.h"
+
+#include <vector>
+
+namespace attend::program {
+
+/// Fills in the tensor metadata of a traced program: dtypes, and sizes and strides as expressions
+/// of the dynamic dimensions, found by running the program at several sizes. Throws
+/// std::runtime_error, naming the tensor, if there is no such expression and unknown dimensions are
+/// rejected.
+void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& example_inputs,
+                       const std::vector<DynamicDimension>& dynamic,
+                       UnknownDimensions unknown_dimensions);
+
+}  // namespace attend::program

@@ -1,0 +1,191 @@
+#include "export/specialized_dimension.h"
+
+#include "export/resize.h"
+#include "export/shape_text.h"
+#include "export/traced_calls.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
+
+namespace attend {
+namespace {
+
+namespace jit = torch::jit;
+
+std::string text_of(const c10::IValue& value) {
+  if (value.isTensor()) {
+    return "a tensor of shape " + shape_text(value.toTensor());
+  }
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+bool same(const c10::IValue& one, const c10::IValue& other) {
+  if (one.tagKind() != other.tagKind()) return false;
+  if (one.isTensor()) {
+    return one.toTensor().sizes() == other.toTensor().sizes() &&
+           one.toTensor().allclose(other.toTensor(), /*rtol=*/0, /*atol=*/0, /*equal_nan=*/true);
+  }
+  return one == other;
+}
+
+/// Constant arguments of a call, including elements of lists.
+std::vector<c10::IValue> constants_of(const jit::Node& node) {
+  std::vector<c10::IValue> constants;
+  for (const auto* input : node.inputs()) {
+    if (input->node()->kind() == c10::prim::ListConstruct) {
+      const auto items = constants_of(*input->node());
+      constants.insert(constants.end(), items.begin(), items.end());
+    } else if (const auto constant = jit::toIValue(input)) {
+      constants.push_back(*constant);
+    }
+  }
+  return constants;
+}
+
+/// The first constants in which two calls of the same call site differ.
+std::optional<std::pair<c10::IValue, c10::IValue>> find_difference(const jit::Node& one,
+                                                                   const jit::Node& other) {
+  const auto left = constants_of(one);
+  const auto right = constants_of(other);
+  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    if (!same(left[i], right[i])) return std::pair(left[i], right[i]);
+  }
+  return std::nullopt;
+}
+
+/// Number of output tensors of a call, with lists unpacked.
+std::size_t num_outputs(const jit::Node& node) {
+  for (const auto* output : node.outputs()) {
+    for (const auto& use : output->uses()) {
+      if (use.user->kind() == c10::prim::ListUnpack) return use.user->outputs().size();
+    }
+  }
+  return node.outputs().size();
+}
+
+/// A trace, and the inputs it was made with as shown in messages.
+struct Trace {
+  std::string inputs;
+  const TracedCalls& calls;
+
+  std::string text_of(std::size_t i) const {
+    if (i >= calls.nodes.size()) return "none";
+    return calls.nodes[i]->kind().toQualString() + calls.sites.text_of(*calls.nodes[i]);
+  }
+};
+
+/// Describes the first difference between two traces.
+std::optional<std::string> find_difference(const Trace& one, const Trace& other) {
+  const auto& left = one.calls.nodes;
+  const auto& right = other.calls.nodes;
+  const auto diverges_at = [&](std::size_t i) {
+    return fmt::format("forward calls {} for {}, but {} for {}", one.text_of(i), one.inputs,
+                       other.text_of(i), other.inputs);
+  };
+  std::optional<std::size_t> diverged;  // first call with a different call site
+  const auto count = std::min(left.size(), right.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!diverged && !one.calls.sites.same(*left[i], other.calls.sites, *right[i])) diverged = i;
+    if (left[i]->kind() != right[i]->kind()) return diverges_at(diverged.value_or(i));
+    const auto values = find_difference(*left[i], *right[i]);
+    const auto outputs = std::pair(num_outputs(*left[i]), num_outputs(*right[i]));
+    if (!values && outputs.first == outputs.second) continue;
+    if (diverged) return diverges_at(*diverged);
+    if (!values) {
+      return fmt::format("{} returns {} tensors for {}, {} for {}{}",
+                         left[i]->kind().toQualString(), outputs.first, one.inputs, outputs.second,
+                         other.inputs, one.calls.sites.text_of(*left[i]));
+    }
+    return fmt::format("{} is called with {} for {}, with {} for {}{}",
+                       left[i]->kind().toQualString(), text_of(values->first), one.inputs,
+                       text_of(values->second), other.inputs, one.calls.sites.text_of(*left[i]));
+  }
+  if (left.size() != right.size()) return diverges_at(diverged.value_or(count));
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> find_specialization(const torch::nn::Module& module,
+                                               const Forward& function,
+                                               const std::vector<torch::Tensor>& inputs,
+                                               const std::vector<torch::Tensor>& others) {
+  std::vector<TracedCalls> traces;  // in a loop, so that both traces have the same call site
+  for (const auto* some : {&inputs, &others}) {
+    traces.push_back(trace_calls(module, function, *some));
+  }
+  const auto shape = shape_text(inputs);
+  const auto other_shape = shape_text(others);
+  const bool sizes_differ = shape != other_shape;
+  const auto difference =
+      find_difference({sizes_differ ? "inputs of shape " + shape : "the example inputs", traces[0]},
+                      {sizes_differ ? other_shape : "other values", traces[1]});
+  if (!difference) return std::nullopt;
+  if (sizes_differ) {
+    return fmt::format(
+        "a size was specialized: {}; in forward, use operators such as unflatten and flatten "
+        "instead "
+        "of sizes read into C++ numbers",
+        *difference);
+  }
+  return fmt::format(
+      "a value was specialized: {}; in forward, use operators such as where instead of values read "
+      "into C++ numbers",
+      *difference);
+}
+
+std::optional<std::string> find_specialization(const torch::nn::Module& module,
+                                               const Forward& function,
+                                               const std::vector<torch::Tensor>& inputs,
+                                               const std::vector<DynamicDimension>& dynamic) {
+  for (const auto& dimension : distinct(dynamic)) {
+    auto sizes = sizes_of(inputs, dynamic);
+    const auto size = sizes.at(dimension.name);
+    // Twice the size as well, since size / 2 is equal for some neighbours.
+    for (const auto other : {size + 1, 2 * size, dimension.min}) {
+      if (other > dimension.max) continue;
+      sizes[dimension.name] = other;
+      auto specialization =
+          find_specialization(module, function, inputs, resize(inputs, dynamic, sizes));
+      if (specialization) return specialization;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string short_message(const std::exception& error) {
+  const std::string text = error.what();
+  if (!text.starts_with("The following operation failed in the TorchScript interpreter")) {
+    return text.substr(0, text.find('\n'));
+  }
+  const auto end = text.find_last_not_of('\n');
+  return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
+}
+
+std::runtime_error with_specialization(const std::exception& error,
+                                       const std::string& specialization) {
+  return std::runtime_error(fmt::format("{}; {}", short_message(error), specialization));
+}
+
+void check_recurrent_layers(const jit::Module& scripted, const std::string& method,
+                            const torch::nn::Module& module, const Forward& function,
+                            const std::vector<torch::Tensor>& inputs,
+                            const std::vector<DynamicDimension>& dynamic) {
+  const auto is_recurrent = [](const jit::Node* node) {
+    return node->kind() == c10::aten::lstm || node->kind() == c10::aten::gru ||
+           node->kind() == c10::aten::rnn_tanh || node->kind() == c10::aten::rnn_relu;
+  };
+  const auto nodes = scripted.get_method(method).graph()->nodes();
+  if (std::none_of(nodes.begin(), nodes.end(), is_recurrent)) return;
+  const auto specialization = find_specialization(module, function, inputs, dynamic);
+  if (specialization) throw std::runtime_error(*specialization);
+}
+
+}  // namespace attend

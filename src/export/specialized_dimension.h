@@ -1,0 +1,45 @@
+#pragma once
+
+#include "attend/export/export_options.h"
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/nn/module.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace attend {
+
+/// Compares traces of `function` for two sets of inputs and describes the first operator that is
+/// called with different constants, which a trace specializes to the example's. Returns "a size was
+/// specialized: ..." or, for inputs of the same shapes, "a value was specialized: ...", with the
+/// operator, the constants and the call site; nullopt if the traces are equal.
+std::optional<std::string> find_specialization(const torch::nn::Module& module,
+                                               const Forward& function,
+                                               const std::vector<torch::Tensor>& inputs,
+                                               const std::vector<torch::Tensor>& others);
+
+/// Compares `inputs` with inputs of other sizes, for one dynamic dimension after the other.
+std::optional<std::string> find_specialization(const torch::nn::Module& module,
+                                               const Forward& function,
+                                               const std::vector<torch::Tensor>& inputs,
+                                               const std::vector<DynamicDimension>& dynamic);
+
+/// Returns the message in one line, without the stack trace of LibTorch and TorchScript errors.
+std::string short_message(const std::exception& error);
+
+/// Returns an error with the short message and the result of `find_specialization` as its cause.
+std::runtime_error with_specialization(const std::exception& error,
+                                       const std::string& specialization);
+
+/// Throws std::runtime_error if a traced method has recurrent layers and specializes a dimension.
+/// On the CPU, recurrent layers read out of bounds if the state is too small; other operators
+/// throw.
+void check_recurrent_layers(const torch::jit::Module& scripted, const std::string& method,
+                            const torch::nn::Module& module, const Forward& function,
+                            const std::vector<torch::Tensor>& inputs,
+                            const std::vector<DynamicDimension>& dynamic);
+
+}  // namespace attend

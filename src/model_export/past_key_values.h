@@ -1,0 +1,29 @@
+#pragma once
+
+#include "attend/nn/attention_hook.h"
+
+#include <vector>
+
+namespace attend {
+
+/// Key-value cache as an input and output tensor, as Hugging Face's past_key_values. Unlike
+/// `KvCache`, which has preallocated memory and counts tokens in C++, it can be traced.
+class PastKeyValues : public AttentionHook {
+ public:
+  /// `past` (L, 2, B, G, S, D): keys and values of each layer.
+  explicit PastKeyValues(torch::Tensor past) : past_(std::move(past)) {}
+
+  /// Positions (T) of the next tokens (B, T).
+  torch::Tensor positions(const torch::Tensor& tokens) const;
+  /// `past` with the keys and values of the new tokens appended, (L, 2, B, G, S + T, D).
+  torch::Tensor updated() const;
+
+  void after_projection(AttentionContext& context) override;
+  void before_attention(AttentionContext& context) override;
+
+ private:
+  torch::Tensor past_;
+  std::vector<torch::Tensor> layers_;  // (2, B, G, S + T, D)
+};
+
+}  // namespace attend

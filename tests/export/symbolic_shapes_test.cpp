@@ -1,0 +1,69 @@
+#include "export/program/symbolic_shapes.h"
+
+#include <gmock/gmock.h>
+
+namespace attend::program {
+namespace {
+
+const std::string kFirst = "Symbol('s0', positive=True, integer=True)";
+const std::string kSecond = "Symbol('s1', positive=True, integer=True)";
+
+/// Returns the expression found for a function of two sizes.
+struct Found {
+  explicit Found(SymbolicShapes& sizes) : sizes(sizes) {}
+  template <typename Function>
+  std::string operator()(Function function) {
+    std::vector<int64_t> values;
+    for (std::size_t i = 0; i < kOne.size(); ++i) values.push_back(function(kOne[i], kOther[i]));
+    const auto size = sizes.find(values);
+    if (!size) return "none";
+    EXPECT_EQ(size->value, values.front());
+    return size->expression.empty() ? std::to_string(size->value) : size->expression;
+  }
+  static inline const std::vector<int64_t> kOne{9,  2, 2, 3, 4, 5, 7, 10, 15,
+                                                23, 3, 3, 5, 5, 2, 2, 2,  2};
+  static inline const std::vector<int64_t> kOther{4, 2, 2, 2, 2, 2, 2, 2, 2,
+                                                  2, 3, 5, 3, 7, 3, 4, 5, 7};
+  SymbolicShapes& sizes;
+};
+
+struct SymbolicShapesTest : testing::Test {
+  SymbolicShapes sizes{{"s0", "s1"}, {Found::kOne, Found::kOther}};
+  Found found{sizes};
+};
+
+TEST_F(SymbolicShapesTest, FindsIntegersSymbolsAndPolynomials) {
+  EXPECT_EQ(found([](int64_t, int64_t) { return 7; }), "7");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a; }), kFirst);
+  EXPECT_EQ(found([](int64_t, int64_t b) { return b; }), kSecond);
+  EXPECT_EQ(found([](int64_t a, int64_t) { return 8 * a + 1; }),
+            "Add(Integer(1), Mul(Integer(8), " + kFirst + "))");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a * a - a; }),
+            "Add(Mul(Integer(-1), " + kFirst + "), Mul(" + kFirst + ", " + kFirst + "))");
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return 3 * a * b; }),
+            "Mul(Integer(3), " + kFirst + ", " + kSecond + ")");
+}
+
+TEST_F(SymbolicShapesTest, FindsQuotients) {
+  const auto half = "FloorDiv(Add(Mul(Integer(1), " + kFirst + "), Integer(0)), Integer(2))";
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a / 2; }),
+            "Add(Mul(Integer(1), " + half + "), Integer(0))");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return (a - 2) / 3 + 1; }),
+            "Add(Mul(Integer(1), FloorDiv(Add(Mul(Integer(1), " + kFirst +
+                "), Integer(1)), Integer(3))), Integer(0))");
+  // Later sizes can be polynomials of the quotient.
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return 5 * (a / 2) * b; }),
+            "Mul(Integer(5), " + kSecond + ", " + half + ")");
+}
+
+TEST_F(SymbolicShapesTest, ReturnsNulloptForOtherFunctions) {
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return a % 3 + b % 2; }), "none");
+}
+
+TEST(SymbolicShapes, PreferTheLowestDegreeForFewRuns) {
+  SymbolicShapes sizes({"s0"}, {{2, 3}});
+  EXPECT_EQ(sizes.find({8, 12})->expression, "Mul(Integer(4), " + kFirst + ")");
+}
+
+}  // namespace
+}  // namespace attend::program

@@ -1,0 +1,375 @@
+// Verification: what all exporters reject because the file would differ from the module, and
+// accept.
+#include "attend/export/onnx.h"
+#include "attend/export/pt2.h"
+#include "attend/export/pt2_program.h"
+#include "attend/export/torchscript.h"
+#include "attend/input_error.h"
+#include "attend/model_export/export_plan.h"
+#include "support/temporary_directory.h"
+#include "support/throws.h"
+
+#include <torch/nn/modules/linear.h>
+
+namespace attend {
+namespace {
+
+using Inputs = std::vector<torch::Tensor>;
+
+struct ExportFormat {
+  const char* name;
+  std::function<ExportReport(torch::nn::Module&, const Forward&, const Inputs&,
+                             const std::filesystem::path&, const ExportOptions&)>
+      write;
+};
+
+const ExportFormat kFormats[] = {
+    {"torchscript", [](auto&... all) { return export_torchscript(all...); }},
+    {"pt2", [](auto&... all) { return export_pt2(all...); }},
+    {"onnx", [](auto&... all) { return export_onnx(all...); }},
+};
+
+struct EachFormat : testing::TestWithParam<ExportFormat> {
+  /// Exports a function of x (4, 6) whose dimension 1 is dynamic, 1..64.
+  ExportReport write(const std::function<Outputs(const torch::Tensor&)>& function,
+                     const Inputs& example = {torch::randn({4, 6})}) {
+    const auto forward = [&](const Inputs& in) { return function(in[0]); };
+    return GetParam().write(*module, forward, example, path,
+                            {.dynamic = {{0, 1, "length", 1, 64}}});
+  }
+  void expect_error(const std::function<Outputs(const torch::Tensor&)>& function,
+                    const char* message) {
+    EXPECT_THAT([&] { write(function); }, throws<std::runtime_error>(message));
+    EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
+  }
+
+  TemporaryDirectory directory;
+  std::filesystem::path path = directory / "file";
+  torch::nn::Linear module{1, 1};
+};
+
+TEST_P(EachFormat, RejectsASizeSpecializedAtTheMaximum) {
+  expect_error([](const auto& x) { return x.size(1) > 16 ? x * 2 : x + 1; }, "aten::add");
+}
+
+TEST_P(EachFormat, RejectsRemaindersOfSizes) {
+  for (const int64_t divisor : {2, 3, 4}) {
+    expect_error(
+        [&](const auto& x) { return x * (1.0 + static_cast<double>(x.size(1) % divisor)); },
+        "aten::mul is called with");
+  }
+}
+
+TEST_P(EachFormat, RejectsBranchesOnSizesFarFromTheExample) {
+  const auto branches = [](const Inputs& in) { return in[0].size(1) > 50 ? in[0] * 2 : in[0] + 1; };
+  EXPECT_THAT(
+      [&] {
+        GetParam().write(*module, branches, {torch::randn({4, 6})}, path,
+                         {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
+      },
+      throws<std::runtime_error>("a size was specialized: "));
+}
+
+TEST_P(EachFormat, RejectsOffsetsAndFlagsReadByItem) {
+  const auto offset = [](const Inputs& in) { return in[0] * in[1].item<int64_t>(); };
+  const auto flag = [](const Inputs& in) { return in[1].item<bool>() ? in[0] * 2 : in[0] + 1; };
+  const ExportOptions options{.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}};
+  const auto x = torch::randn({4, 6});
+  EXPECT_THAT(
+      [&] {
+        GetParam().write(*module, offset, {x, torch::tensor(3)}, path, options);
+      },
+      throws<std::runtime_error>("a value was specialized: aten::mul is called with 3"));
+  EXPECT_THAT(
+      [&] {
+        GetParam().write(*module, flag, {x, torch::tensor(true)}, path, options);
+      },
+      throws<std::runtime_error>("a value was specialized: "));
+}
+
+TEST_P(EachFormat, ErrorNamesTheShapesOfAllInputs) {
+  const auto forward = [](const Inputs& in) {
+    return in[0].sum() + in[1] * static_cast<double>(in[1].size(0));
+  };
+  EXPECT_THAT(
+      [&] {
+        GetParam().write(*module, forward, {torch::randn({4}), torch::randn({6})}, path,
+                         {.dynamic = {{1, 0, "length", 1, 64}}});
+      },
+      throws<std::runtime_error>(
+          "a size was specialized: aten::mul is called with 6. for inputs of "
+          "shape (4) and (6), with 1. for (4) and (1)"));
+}
+
+TEST_P(EachFormat, RejectsValuesAtTheMaximumThatTheModuleAccepts) {
+  const auto narrowed = [](const Inputs& in) {
+    return in[0].narrow(1, 0, in[1].max().item<int64_t>());
+  };
+  for (const auto& lengths : {torch::tensor(6), torch::tensor({6, 6})}) {
+    EXPECT_THAT(
+        [&] {
+          GetParam().write(*module, narrowed, {torch::randn({4, 6}), lengths}, path, {});
+        },
+        throws<std::runtime_error>("a value was specialized: "));
+  }
+}
+
+TEST_P(EachFormat, ReportsNondeterministicForward) {
+  expect_error([](const auto& x) { return x + torch::rand_like(x); }, "rand");
+}
+
+TEST_P(EachFormat, RejectsUndefinedOutputsAndUnregisteredParameters) {
+  expect_error(
+      [](const auto& x) {
+        return std::vector{x + 1, torch::Tensor()};
+      },
+      "output 1 of forward must be a defined tensor");
+  const auto weight = torch::ones({6}, torch::requires_grad());
+  expect_error([&](const auto& x) { return x * weight; }, "register it as a parameter");
+}
+
+TEST_P(EachFormat, ErrorNamesACallThatReturnsAnotherNumberOfTensors) {
+  expect_error([](const auto& x) { return x.chunk(2, 1)[0] * 1; }, "aten::chunk returns 2 tensors");
+}
+
+TEST_P(EachFormat, RestoresMutatedParameters) {
+  const auto before = module->bias.detach().clone();
+  expect_error([&](const auto& x) { return x + module->bias.data().add_(1); }, "'bias'");
+  EXPECT_TRUE(module->bias.equal(before));
+}
+
+TEST_P(EachFormat, RestoresTheShapeOfBuffers) {
+  const auto buffer = module->register_buffer("buffer", torch::arange(4.0));
+  EXPECT_ANY_THROW(write([&](const torch::Tensor& x) {
+    buffer.resize_(x.sizes()).copy_(x);
+    return buffer * 2;
+  }));
+  EXPECT_TRUE(buffer.equal(torch::arange(4.0)));
+}
+
+TEST_P(EachFormat, RejectsMutationOfAParameter) {
+  expect_error(
+      [&](const auto& x) {
+        const torch::NoGradGuard no_grad;
+        return x + module->bias.add_(1);
+      },
+      "parameter");
+}
+
+TEST_P(EachFormat, RejectsMutationOfAnUnregisteredTensor) {
+  const auto count = torch::zeros({1});
+  expect_error([&](const auto& x) { return x + count.add_(1); },
+               "shape (1) that is neither an input nor a buffer");
+}
+
+/// TorchScript files store arbitrary bytes.
+TEST(Export, RejectsExtraFilesThatAreNotUtf8InPt2AndOnnx) {
+  const TemporaryDirectory directory;
+  const torch::nn::Linear module(2, 2);
+  const ExportOptions options{.extra_files = {{"notes", "\xff"}}};
+  const auto x = torch::ones({1, 2});
+  EXPECT_THAT([&] { export_pt2(module, x, directory / "m", options); },
+              throws<InputError>("notes"));
+  EXPECT_THAT([&] { export_onnx(module, x, directory / "m", options); },
+              throws<InputError>("notes"));
+  export_torchscript(module, x, directory / "m", options);
+}
+
+TEST(Export, ErrorNamesTheMethodThatSpecializesASize) {
+  const TemporaryDirectory directory;
+  torch::nn::Linear module(2, 2);
+  const auto forward = [&](const Inputs& in) { return module(in[0]); };
+  const auto scaled = [&](const Inputs& in) { return in[0] * static_cast<double>(in[0].size(0)); };
+  const auto x = torch::ones({3, 2});
+  EXPECT_THAT(
+      [&] {
+        export_torchscript(*module, forward, {x}, directory / "m", {},
+                           {.traced = {{.name = "scaled",
+                                        .function = scaled,
+                                        .example_inputs = {x},
+                                        .dynamic = {{0, 0, "batch"}}}}});
+      },
+      throws<std::runtime_error>("method 'scaled': "));
+}
+
+TEST_P(EachFormat, AcceptsExpandedBuffers) {
+  const auto mask = module->register_buffer("mask", torch::ones({1}).expand({6}));
+  write([&](const auto& x) { return x[0] + mask[0]; }, {torch::randn({4, 6})});
+}
+
+TEST_P(EachFormat, AcceptsBoolScalars) {
+  const auto zero = torch::zeros({1}, torch::kLong);
+  const std::vector<std::function<torch::Tensor(const torch::Tensor&)>> functions{
+      [](const auto& mask) { return mask.masked_fill(mask.flip(0), false); },
+      [](const auto& mask) { return mask.clone().fill_(true); },
+      [](const auto& mask) { return mask.logical_and(torch::full({1}, true)); },
+      [](const auto& mask) { return torch::full_like(mask, true); },
+      [&](const auto& mask) { return mask.index_fill(1, zero, true); },
+      [&](const auto& mask) {
+        return mask.scatter(1, zero.view({1, 1}), true);
+      },
+      [](const auto& mask) {
+        return torch::constant_pad_nd(mask, {1, 0}, true);
+      },
+      [](const auto& mask) { return torch::where(mask, true, mask.flip(0)); },
+      [](const auto& mask) { return torch::where(mask, false, true); },
+      [](const auto& mask) { return mask == false; },
+      [](const auto& mask) { return mask + true; }};
+  for (const auto& function : functions) {
+    const auto result = function(torch::tensor({{true, false}, {false, false}}));
+    EXPECT_EQ(result.scalar_type(), torch::kBool);
+    write([&](const torch::Tensor& x) { return function(x > 0); }, {torch::randn({4, 6})});
+  }
+  write([](const auto& x) { return (x + true).sum(1, /*keepdim=*/true); });
+}
+
+TEST_P(EachFormat, RejectsADirectoryAsPath) {
+  path = directory.path();
+  EXPECT_THAT([&] { write([](const auto& x) { return x + 1; }); },
+              throws<InputError>("is not a file"));
+}
+
+TEST_P(EachFormat, RejectsValuesReadThroughDataPointers) {
+  expect_error([](const auto& x) { return x + x.template data_ptr<float>()[0]; },
+               "aten::add is called");
+}
+
+TEST_P(EachFormat, RejectsIntegersReadByItem) {
+  const auto first = [](const torch::Tensor& x) { return x + x.flatten()[0].item<int64_t>(); };
+  EXPECT_THAT(
+      [&] {
+        write(first, {torch::arange(24).view({4, 6})});
+      },
+      throws<std::runtime_error>("a value was specialized: aten::add is called with 0"));
+}
+
+TEST_P(EachFormat, ReportsWhetherOtherValuesWereVerified) {
+  EXPECT_TRUE(write([](const auto& x) { return x + 1; }).verified_other_values);
+  const auto example = torch::randn({4, 6});
+  const auto strict = [&](const auto& x) {
+    TORCH_CHECK(x.sizes() != example.sizes() || x.equal(example), "other values");
+    return x + 1;
+  };
+  EXPECT_FALSE(write(strict, {example}).verified_other_values);
+}
+
+TEST_P(EachFormat, RejectsRangesThatTheModuleRejects) {
+  const auto table = torch::randn({32});
+  expect_error(
+      [&](const auto& x) {
+        return x + table.index({torch::ones_like(x[0]).cumsum(0).to(torch::kLong) - 1});
+      },
+      "which are within min and max of the dynamic dimensions");
+}
+
+TEST_P(EachFormat, RejectsBranchesOnValues) {
+  expect_error([](const auto& x) { return x.sum().template item<float>() > 0 ? x.sin() : x.cos(); },
+               "forward calls aten::");
+}
+
+TEST_P(EachFormat, AcceptsMutationOfInputs) {
+  const auto x = torch::randn({4, 6});
+  const auto before = x.clone();
+  write([](torch::Tensor in) { return in.add_(1) * 2; }, {x});
+  EXPECT_TRUE(x.equal(before));
+}
+
+TEST_P(EachFormat, AcceptsEqualNaNs) {
+  write([](const auto& x) { return x.log(); });
+}
+
+TEST_P(EachFormat, RestoresMutatedBuffers) {
+  const auto count = module->register_buffer("count", torch::zeros({}));
+  try {
+    write([&](const auto& x) {
+      count.add_(1);
+      return x * count;
+    });
+    EXPECT_STRNE(GetParam().name, "onnx");
+  } catch (const std::exception& error) {
+    EXPECT_STREQ(GetParam().name, "onnx") << "ONNX does not support mutable buffers";
+    EXPECT_THAT(error.what(), testing::HasSubstr("mutation of a parameter or buffer"));
+  }
+  EXPECT_EQ(count.item<float>(), 0.0F);
+}
+
+TEST_P(EachFormat, AcceptsSimilarSubmoduleNames) {
+  module->register_module("0", torch::nn::Linear(1, 1));
+  module->register_module("_0", torch::nn::Linear(1, 1));
+  write([](const auto& x) { return x + 1; });
+}
+
+TEST_P(EachFormat, RejectsInvalidNames) {
+  for (const char* name : {"a-b", "class", "training", "__init__", "code", "state_dict", "meta"}) {
+    torch::nn::Linear other(1, 1);
+    other->register_parameter(name, torch::zeros({1}));
+    EXPECT_THAT(
+        [&] {
+          GetParam().write(*other, [](const Inputs& in) { return in[0]; }, {torch::zeros({1})},
+                           path, {});
+        },
+        throws<c10::ValueError>(name));
+  }
+  EXPECT_THAT(
+      [&] {
+        GetParam().write(*module, [](const Inputs& in) { return in[0]; }, {torch::zeros({1})}, path,
+                         {.input_names = {"self"}});
+      },
+      throws<c10::ValueError>("found 'self'"));
+}
+
+TEST_P(EachFormat, RejectsExtraFilesOutsideTheFolder) {
+  for (const char* name : {"", "../x", "/x", "a/../../x"}) {
+    EXPECT_THAT(
+        [&] {
+          GetParam().write(*module, [](const Inputs& in) { return in[0]; }, {torch::zeros({1})},
+                           path, {.extra_files = {{name, "text"}}});
+        },
+        throws<c10::ValueError>("extra file"));
+  }
+}
+
+TEST_P(EachFormat, AcceptsModelsWithShortContexts) {
+  for (int64_t context = 1; context <= 6; ++context) {
+    LanguageModel model(
+        LanguageModelConfig{.vocab_size = 5,
+                            .max_seq_len = context,
+                            .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
+    const auto plan = plan_export(model);
+    GetParam().write(*model, plan.forward, plan.example_inputs, path, plan.options);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Exports, EachFormat, testing::ValuesIn(kFormats),
+                         [](const auto& format) { return std::string(format.param.name); });
+
+TEST(Exports, RejectDimensionsSqueezedAtSizeOneInPt2AndOnnx) {
+  const TemporaryDirectory directory;
+  torch::nn::Linear module(1, 1);
+  const auto squeezed = [](const Inputs& in) {
+    return torch::cat({in[0].squeeze(0), in[0].squeeze(0)});
+  };
+  const ExportOptions options{.dynamic = {{0, 0, "batch"}}};
+  for (const auto& format : {kFormats[1], kFormats[2]}) {
+    EXPECT_THAT(
+        [&] {
+          format.write(*module, squeezed, {torch::randn({2, 6})}, directory / "file", options);
+        },
+        throws<std::runtime_error>("dimensions"));
+  }
+}
+
+TEST(Exports, KeepDtypesOfEmptyWeights) {
+  const TemporaryDirectory directory;
+  torch::nn::Linear module(1, 1);
+  module->register_parameter("none", torch::zeros({0, 3}));
+  module->register_buffer("nothing", torch::zeros({0}, torch::kLong));
+  export_pt2(module, torch::randn({2, 1}), directory / "file", {});
+  const auto state = load_pt2(directory / "file").state_dict();
+  EXPECT_EQ(state.at("none").scalar_type(), torch::kFloat);
+  EXPECT_EQ(state.at("none").sizes(), (std::vector<int64_t>{0, 3}));
+  EXPECT_EQ(state.at("nothing").scalar_type(), torch::kLong);
+}
+
+}  // namespace
+}  // namespace attend
