@@ -36,7 +36,7 @@ void list_models(bool json) {
     if (json) {
       all.push_back(to_json(path, card));
     } else {
-      fmt::print("{:<22}{}\n{:<22}expected: {}, in {:.0f} s on {}\n", path.stem().string(),
+      fmt::print("{:<22}{}\n{:<22}expected: {} ({:.0f} s on {})\n", path.stem().string(),
                  card.summary, "", expected_text(card), card.seconds, card.device);
     }
   }

@@ -26,8 +26,8 @@ void RunOption::add_to(CLI::App& command) {
 
 void RunOption::add_device_to(CLI::App& command, const std::string& device) {
   device_ = device;
-  command.add_option("--device", device_, "auto, cpu, cuda or cuda:N; auto = GPU if available")
-      ->type_name("DEVICE")
+  command.add_option("--device", device_, "device; auto = GPU if available")
+      ->type_name("auto|cpu|cuda[:N]")
       ->default_str(device_)
       ->group(kGroup);
   add_number(command, "--threads", threads_, kThreads, "CPU threads; 0 = LibTorch's default",

@@ -72,15 +72,15 @@ class Training {
     }
     const auto& recipe = run_.recipe();
     const auto step = run_.resumed_state().step;
-    fmt::print("{}", report_line("task", recipe.task));
-    fmt::print(
-        "{}",
-        report_line("model", fmt::format("{}, {} layers, {} parameters, vocabulary {}",
-                                         train::model_kind(recipe.model), recipe.stack().num_layers,
-                                         parameter_count(train::module_of(run_.model())),
-                                         run_.task().tokenizer().size())));
-    fmt::print("{}", report_line("device", run_.device().str()));
-    fmt::print("{}", report_line("run", directory()));
+    const auto& stack = recipe.stack();
+    const auto parameters = parameter_count(train::module_of(run_.model()));
+    fmt::print("{}{}{}{}", report_line("task", recipe.task),
+               report_line("model", fmt::format("{}: {} parameters, num_layers {}, num_heads {}, "
+                                                "embed_dim {}, vocab_size {}",
+                                                train::model_kind(recipe.model), parameters,
+                                                stack.num_layers, stack.num_heads, stack.embed_dim,
+                                                run_.task().tokenizer().size())),
+               report_line("device", run_.device().str()), report_line("run", directory()));
     if (step > 0) fmt::print("{}", report_line("resumed", fmt::format("from step {}", step)));
     std::fflush(stdout);
   }
