@@ -44,6 +44,11 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
     const std::string text = error.what();
     return fmt::format("{}: given more than once", text.substr(0, text.find(':')));
   }
+  constexpr std::string_view kFlagValue = " was given a disallowed flag override";
+  if (const std::string text = error.what(); text.ends_with(kFlagValue)) {
+    const auto name = text.substr(0, text.size() - kFlagValue.size());
+    return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
+  }
   if (unexpected.empty()) return error.what();
   std::vector<std::string> flags;
   for (const auto* option : chosen[0]->get_options()) {

@@ -14,8 +14,7 @@ std::string duration_text(double seconds);
 /// Formats the progress bar of a run of `max_steps` steps, at most `width` columns; drops fields
 /// that do not fit:
 ///
-///      42% [========>           ] 168/400 | train loss 2.3450 | lr 3.00e-04 | 51.2k tok/s | eta
-///      1:12
+///      42% [===>     ] 168/400 | train loss 2.3450 | lr 3.00e-04 | 51.2k tok/s | eta 1:12
 std::string progress_bar(const train::Progress& progress, int64_t max_steps, int width);
 
 /// Formats a log line for a training step:

@@ -142,7 +142,7 @@ class WrongInput(SensesTest):
                 (["--max-steps", "1.5"], "--max-steps: expected an integer, found '1.5'"),
                 (["--max-steps", "99999999999999999999"], "found '99999999999999999999'"),
                 (["--max-steps", ""], "--max-steps: expected an integer, found ''"),
-                (["--tie-embeddings=maybe"], "tie-embeddings was given a disallowed flag override"),
+                (["--tie-embeddings=maybe"], "--tie-embeddings takes no value; use --tie-embeddings or --no-tie-embeddings"),
                 (["--positions", "rotten"], "expected none|learned|sinusoidal|rotary|alibi|relative, found 'rotten'"),
                 (["--max-seq-len", 3], "max_seq_len (3) must be at least"),
                 (["--threads", 5000000000], "threads (5000000000) must be between 0 and 1024"),
