@@ -26,12 +26,13 @@ void RunOption::add_to(CLI::App& command) {
 
 void RunOption::add_device_to(CLI::App& command, const std::string& device) {
   device_ = device;
-  command.add_option("--device", device_, "device; auto = GPU if available")
-      ->type_name("auto|cpu|cuda[:N]")
+  command
+      .add_option("--device", device_, "device: cpu, cuda, cuda:N, or auto = a GPU if there is one")
+      ->type_name("DEVICE")
       ->default_str(device_)
       ->group(kGroup);
-  add_number(command, "--threads", threads_, kThreads, "CPU threads; 0 = LibTorch's default",
-             "THREADS")
+  add_number(command, "--threads", threads_, kThreads,
+             "number of CPU threads; 0 = LibTorch's default", "THREADS")
       ->group(kGroup);
 }
 

@@ -39,7 +39,7 @@ def write_safetensors(path, tensors):
 
 
 def write_manifest(checkpoint):
-    names = ("model.safetensors", "state.safetensors", "best.safetensors", "standing.json")
+    names = ("model.safetensors", "state.safetensors", "best.safetensors", "trainer_state.json")
     contents = {name: (checkpoint / name).read_bytes() for name in names}
     files = {name: {"bytes": len(content), "crc32c": crc32c(content)}
              for name, content in contents.items()}
@@ -82,7 +82,7 @@ class Checkpoints(RunsTest):
     def test_a_damaged_checkpoint_falls_back_to_the_previous_one(self):
         print("seed", SEED)
         chance = random.Random(SEED)
-        for name in ("model.safetensors", "state.safetensors", "best.safetensors", "standing.json",
+        for name in ("model.safetensors", "state.safetensors", "best.safetensors", "trainer_state.json",
                      "manifest.json"):
             for damage in ("truncated", "flipped", "missing"):
                 run = self.copy(f"{name}-{damage}")
@@ -104,15 +104,15 @@ class Checkpoints(RunsTest):
         for checkpoint in checkpoints(run):
             (checkpoint / "state.safetensors").write_bytes(b"")
         before = files_of(run)
-        self.fails(2, ["--resume", run], "no checkpoint is whole", *map(str, checkpoints(run)))
+        self.fails(2, ["--resume", run], "all checkpoints are damaged", *map(str, checkpoints(run)))
         self.assertTrue(files_of(run) == before, "a rejected command changed files")
 
     def test_resume_a_finished_run_with_more_steps(self):
         run = self.copy("run")
         before = files_of(run)
-        told = f"{run} has done 30 steps of %d: raise steps to go on"
-        self.fails(2, ["--resume", run], told % 30)
-        self.fails(2, ["--resume", run, "--max-steps", 20], told % 20)
+        message = f"{run}: already trained for 30/%d steps; pass a larger max_steps to continue"
+        self.fails(2, ["--resume", run], message % 30)
+        self.fails(2, ["--resume", run, "--max-steps", 20], message % 20)
         self.assertTrue(files_of(run) == before, "a rejected command changed files")
         self.train("--resume", run, "--max-steps", 33)
         self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 33)

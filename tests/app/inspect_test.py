@@ -115,7 +115,7 @@ class Runs(InspectTest):
     def test_damaged_runs_and_other_directories(self):
         empty = self.folder / "empty-folder"
         empty.mkdir()
-        self.refuses_path(empty, "no such run directory: there is no recipe.toml in it")
+        self.refuses_path(empty, "not a run directory: it has no recipe.toml")
         for file in ("tokenizer.json", "model.safetensors", "summary.json"):
             damaged = self.folder / ("without-" + file)
             shutil.copytree(self.run_directory, damaged)

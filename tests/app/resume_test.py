@@ -28,8 +28,8 @@ class Resuming(RunsTest):
 
     def test_other_models_and_tasks_are_rejected(self):
         self.refuses(["--max-steps", 20, "--num-layers", 2, "--embed-dim", 32, "--seed", 7, "--optimizer",
-                      "muon"], "was begun with something else",
-                     "layers: '1' in the run, now '2'", "embed_dim: '16' in the run, now '32'",
+                      "muon"], "the run was created with other values",
+                     "num_layers: '1' in the run, now '2'", "embed_dim: '16' in the run, now '32'",
                      "seed: '1' in the run, now '7'",
                      "optimizer: 'adamw' in the run, now 'muon'")
         self.refuses(["--max-steps", 20, "--task", "senses"], "senses")
@@ -79,13 +79,13 @@ class Resuming(RunsTest):
 
     def test_directories_that_are_not_runs(self):
         nowhere = self.folder / "nowhere"
-        self.fails(2, ["--resume", nowhere], f"{nowhere}: no such run directory")
+        self.fails(2, ["--resume", nowhere], f"{nowhere}: not a run directory")
         self.assertFalse(nowhere.exists())
-        self.fails(2, ["--resume", self.text], f"{self.text}: no such run directory")
+        self.fails(2, ["--resume", self.text], f"{self.text}: not a run directory")
         self.fails(2, ["--resume", ""], "--resume")
         empty = self.folder / "empty"
         empty.mkdir()
-        self.fails(2, ["--resume", empty], f"{empty}: no such run directory: there is no recipe.toml")
+        self.fails(2, ["--resume", empty], f"{empty}: not a run directory: it has no recipe.toml")
         self.assertEqual(list(empty.iterdir()), [])
 
 
@@ -148,7 +148,8 @@ class Endings(RunsTest):
         measured = json.loads(attend("eval", run, "--json").stdout)
         self.assertAlmostEqual(measured["val_loss"], summary["val_loss"], places=6)
         self.fails(2, ["--resume", run],
-                   f"was ended by its patience after step {summary['steps']}: raise patience")
+                   f"stopped early at step {summary['steps']} after 3 evaluations without "
+                   "improvement; pass a larger patience")
         more = self.train("--resume", run, "--patience", 0, "--max-steps", summary["steps"] + 1)
         self.assertIn(f"from step {summary['steps']}", more.stdout)
 
@@ -158,9 +159,9 @@ class Endings(RunsTest):
 
     def test_a_non_finite_loss_stops_the_run(self):
         run = self.folder / "run"
-        result = self.fails(1, ["--out", run, *self.DIVERGING], "the loss is", "learning rate 10")
+        result = self.fails(1, ["--out", run, *self.DIVERGING], "non-finite loss or gradient at step", "lr 10")
         step = int(re.search(r"at step (\d+)", result.stderr).group(1))
-        self.assertIn(f"the last good checkpoint: {run}/checkpoint/step-{step - 1:09}",
+        self.assertIn(f"latest checkpoint: {run}/checkpoint/step-{step - 1:09}",
                       result.stderr)
         self.assertEqual(last_step(run), step - 1)
         self.assertFalse((run / "summary.json").exists())

@@ -75,7 +75,7 @@ def reports_of(run):
     """Lines of metrics.jsonl without times and memory."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     for line in lines:
-        for key in ("seconds", "tokens_per_second", "memory"):
+        for key in ("seconds", "tokens_per_second", "peak_memory"):
             line.pop(key, None)
     return lines
 

@@ -21,9 +21,9 @@ except ImportError:
     print("skipped: this Python has no tensorboard")
     sys.exit(77)
 
-TRAINING = {"train/loss": "loss", "train/learning_rate": "learning_rate", "train/memory": "memory",
+TRAINING = {"train/loss": "train_loss", "train/lr": "lr", "train/peak_memory": "peak_memory",
             "train/accuracy": "accuracy",
-            "train/gradient_norm": "gradient_norm", "train/tokens_per_second": "tokens_per_second"}
+            "train/grad_norm": "grad_norm", "train/tokens_per_second": "tokens_per_second"}
 VALIDATION = {"val/loss": "val_loss", "val/accuracy": "val_accuracy"}
 
 
