@@ -1,5 +1,5 @@
-// Self-attention number by number, for the three words "sky is blue": what each step computes is
-// printed. The numbers are those of the first teaching text that this library grew from.
+// Self-attention step by step for the words "sky is blue": prints queries, keys, values, scores,
+// weights and the output.
 #include "attend/nn/self_attention.h"
 
 #include <fmt/format.h>
@@ -22,24 +22,24 @@ void print(const char* title, const torch::Tensor& rows) {
 int main() {
   const torch::NoGradGuard no_grad;
   const auto x = torch::tensor({{-1.0720, -0.5001}, {-0.0020, -0.4311}, {-0.0020, -0.4311}},
-                               torch::kFloat);  // (T, E): a vector for each word
+                               torch::kFloat);  // (T, E)
 
   attend::SelfAttention attention(attend::SelfAttentionOptions(2).bias(false));
-  // The text multiplies x by a matrix; a Linear holds its transpose.
+  // Fixed weights instead of random ones: (out, in), as in torch::nn::Linear.
   attention->query->weight.copy_(torch::tensor({{-0.0271, -0.3940}, {-0.3840, -0.6610}}));
   attention->key->weight.copy_(torch::tensor({{-0.4109, -0.1162}, {0.5777, -0.1661}}));
   attention->value->weight.copy_(torch::tensor({{-0.2045, -0.1712}, {0.1210, -0.4462}}));
 
-  const auto query = attention->query(x);  // what each word looks for
-  const auto key = attention->key(x);      // what each word offers
-  const auto value = attention->value(x);  // what it gives to those who attend to it
+  const auto query = attention->query(x);  // (T, E)
+  const auto key = attention->key(x);      // (T, E)
+  const auto value = attention->value(x);  // (T, E)
   print("queries", query);
   print("keys", key);
   print("values", value);
-  print("scores: query times key", query.mm(key.t()));
-  print("scaled by 1/sqrt(2)", query.mm(key.t()) / std::sqrt(2.0));
+  print("scores: query * key^T", query.mm(key.t()));
+  print("scaled scores: divided by sqrt(2)", query.mm(key.t()) / std::sqrt(2.0));
 
   const auto [output, weights] = attention->forward(x, {.need_weights = true});
-  print("weights: softmax of each row", weights);
-  print("output: weighted mean of the values", output);
+  print("attention weights: softmax of each row", weights);
+  print("output: weights * values", output);
 }

@@ -1,5 +1,5 @@
-// A transformer block as in today's language models, put together from parts, and one part of one's
-// own: whatever derives from AttentionHook can be added.
+// Builds a modern decoder block from hooks (QK norm, rotary positions, sliding window, attention
+// sinks, output gate) and adds a custom one: any module that derives from AttentionHook.
 #include "attend/nn/attention_sinks.h"
 #include "attend/nn/branch_scale.h"
 #include "attend/nn/kv_cache.h"
@@ -13,7 +13,7 @@
 
 namespace {
 
-/// Sharpens or softens each head's attention by a learned temperature.
+/// A learned temperature per head: scales the queries.
 class TemperatureImpl : public torch::nn::Cloneable<TemperatureImpl>, public attend::AttentionHook {
  public:
   explicit TemperatureImpl(int64_t num_heads) : num_heads(num_heads) { reset(); }
@@ -27,8 +27,8 @@ class TemperatureImpl : public torch::nn::Cloneable<TemperatureImpl>, public att
 };
 
 attend::AttentionHookFactory temperature() {
-  return {"temperature", [](const attend::AttentionDims& shape) {
-            return std::make_shared<TemperatureImpl>(shape.num_heads);
+  return {"temperature", [](const attend::AttentionDims& dims) {
+            return std::make_shared<TemperatureImpl>(dims.num_heads);
           }};
 }
 
@@ -54,21 +54,22 @@ int main() {
   attend::TransformerBlock block(options);
   for (const auto& item : block->named_parameters()) fmt::print("{}\n", item.key());
 
-  // Token by token with a cache, or all at once: the same.
+  // Decoding token by token with a KV cache gives the same output as one pass over the sequence.
   block->eval();
   const torch::NoGradGuard no_grad;
   const auto x = torch::randn({1, 40, 64});  // (B, T, E)
-  const auto whole = block->forward(x, {.causal = true});
+  const auto expected = block->forward(x, {.causal = true});
 
-  attend::KvCache cache(attend::KvCacheOptions(/*layers=*/1, /*batch=*/1, /*num_kv_heads=*/2,
+  attend::KvCache cache(attend::KvCacheOptions(/*num_layers=*/1, /*batch_size=*/1,
+                                               /*num_kv_heads=*/2,
                                                /*head_dim=*/8, /*max_seq_len=*/16)
                             .sliding_window(16));
   double difference = 0.0;
   for (int64_t t = 0; t < x.size(1); ++t) {
     cache.extend(1);
     const auto y = block->forward(x.narrow(1, t, 1), {.causal = true}, {.cache = &cache});
-    difference = std::max(difference, (y - whole.narrow(1, t, 1)).abs().max().item<double>());
+    difference = std::max(difference, (y - expected.narrow(1, t, 1)).abs().max().item<double>());
   }
-  fmt::print("40 tokens through a cache of 16: {}\n",
-             difference < 1e-4 ? "equal to all at once" : "different");
+  fmt::print("40 tokens with a cache of 16: {}\n",
+             difference < 1e-4 ? "equal to one forward pass" : "different");
 }

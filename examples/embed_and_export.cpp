@@ -1,5 +1,6 @@
-// A transformer block inside a program's own module: trained for some steps, then exported as
-// TorchScript, which Python's torch.jit.load and any LibTorch program load without this library.
+// Uses a TransformerBlock inside a custom module, trains it, and exports it to TorchScript. The
+// file can be loaded with torch.jit.load in Python or torch::jit::load in C++, without this
+// library.
 #include "attend/export/torchscript.h"
 #include "attend/nn/transformer_block.h"
 
@@ -10,15 +11,15 @@
 
 #include <filesystem>
 
-// Tells where in a sequence of numbers the largest stands, by a score for each place.
+// Predicts the position of the largest number in a sequence: one logit per position.
 struct FindLargestImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& numbers) {           // (B, T)
-    const auto x = block->forward(widen(numbers.unsqueeze(-1)));  // (B, T, 32)
-    return score(x).squeeze(-1);                                  // (B, T)
+    const auto x = block->forward(embed(numbers.unsqueeze(-1)));  // (B, T, 32)
+    return head(x).squeeze(-1);                                   // (B, T)
   }
-  torch::nn::Linear widen = register_module("widen", torch::nn::Linear(1, 32));
+  torch::nn::Linear embed = register_module("embed", torch::nn::Linear(1, 32));
   attend::TransformerBlock block = register_module("block", attend::TransformerBlock(32, 4));
-  torch::nn::Linear score = register_module("score", torch::nn::Linear(32, 1));
+  torch::nn::Linear head = register_module("head", torch::nn::Linear(32, 1));
 };
 TORCH_MODULE(FindLargest);
 
@@ -47,7 +48,7 @@ int main() {
   const auto numbers = torch::randn({5, 11});
   model->eval();
   const bool equal = file.forward({numbers}).toTensor().allclose(model(numbers), 1e-5, 1e-5);
-  fmt::print("exported file and module are {} at (5, 11)\n", equal ? "equal" : "DIFFERENT");
+  fmt::print("exported file and module are {} for shape (5, 11)\n", equal ? "equal" : "DIFFERENT");
   std::filesystem::remove(path);
   return equal ? 0 : 1;
 }

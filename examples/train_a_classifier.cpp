@@ -1,5 +1,6 @@
-// A SequenceClassifier with experts learns whether a sequence holds more ones than twos: weight
-// decay only where it belongs, the loss that spreads tokens over the experts, and padding.
+// Trains a SequenceClassifier with a mixture of experts to tell whether a sequence has more ones
+// than twos. Shows parameter groups for weight decay, the router's auxiliary loss, and a padding
+// mask.
 #include "attend/models/sequence_classifier.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/parameter_groups.h"
@@ -17,10 +18,10 @@ struct Examples {
   torch::Tensor labels;  // (B)
 };
 
-Examples draw_examples(int64_t batch) {
-  const auto lengths = torch::randint(3, 13, {batch, 1});
+Examples draw_examples(int64_t batch_size) {
+  const auto lengths = torch::randint(3, 13, {batch_size, 1});
   const auto padding = torch::arange(12) >= lengths;
-  const auto tokens = torch::randint(1, 4, {batch, 12}).masked_fill(padding, kPad);
+  const auto tokens = torch::randint(1, 4, {batch_size, 12}).masked_fill(padding, kPad);
   return {tokens, tokens.eq(1).sum(1).gt(tokens.eq(2).sum(1)).to(torch::kLong)};
 }
 
@@ -47,7 +48,8 @@ int main() {
   for (int step = 0; step < 200; ++step) {
     const auto batch = draw_examples(64);
     optimizer.zero_grad();
-    const auto logits = model->forward(batch.tokens, batch.tokens.ne(kPad));  // (B, 2)
+    const auto key_mask = batch.tokens.ne(kPad);                 // (B, T), true = token
+    const auto logits = model->forward(batch.tokens, key_mask);  // (B, 2)
     const auto loss = torch::nn::functional::cross_entropy(logits, batch.labels);
     (loss + 0.01 * attend::router_aux_loss(*model)).backward();
     optimizer.step();
@@ -56,8 +58,8 @@ int main() {
   model->eval();
   const torch::NoGradGuard no_grad;
   const auto test = draw_examples(1000);
-  const auto right = model->forward(test.tokens, test.tokens.ne(kPad)).argmax(1).eq(test.labels);
-  const double accuracy = right.to(torch::kDouble).mean().item<double>();
-  fmt::print("right: {:.1f} % of 1000 sequences\n", 100 * accuracy);
+  const auto correct = model->forward(test.tokens, test.tokens.ne(kPad)).argmax(1).eq(test.labels);
+  const double accuracy = correct.to(torch::kDouble).mean().item<double>();
+  fmt::print("accuracy: {:.1f}% of 1000 sequences\n", 100 * accuracy);
   fmt::print("{}\n", accuracy > 0.9 ? "learned" : "not learned");
 }

@@ -1,4 +1,4 @@
-// An AttentionRecorder sees the weights of every attention inside a model that knows nothing of it.
+// Records the attention weights of every layer of a model with an AttentionRecorder.
 #include "attend/models/language_model.h"
 #include "attend/ops/attention_recorder.h"
 
@@ -19,8 +19,7 @@ int main() {
   for (std::size_t layer = 0; layer < recorder.weights().size(); ++layer) {
     const auto weights = recorder.weights()[layer][0];  // (H, T, T)
     for (int64_t head = 0; head < weights.size(0); ++head) {
-      fmt::print("layer {}, head {}: a row for each token, how much it attends to each\n",
-                 layer + 1, head + 1);
+      fmt::print("layer {}, head {}: attention weights, one row per query\n", layer + 1, head + 1);
       for (int64_t t = 0; t < weights.size(1); ++t) {
         for (int64_t s = 0; s < weights.size(2); ++s) {
           fmt::print("  {:.2f}", weights[head][t][s].item<double>());

@@ -9,27 +9,27 @@
 namespace attend::app {
 namespace {
 
-constexpr int64_t kNeighbours = 4;
+constexpr int64_t kNeighbors = 4;
 constexpr int kBarWidth = 30;
 
 }  // namespace
 
-std::string nearest_neighbours(train::Model& model, const train::Task& task) {
+std::string nearest_neighbors(train::Model& model, const train::Task& task) {
   if (task.probe_words().empty()) return {};
   const torch::NoGradGuard no_grad;
   const auto& tokenizer = task.tokenizer();
-  auto& language_model = train::model_as<LanguageModel>(model, "the report of neighbours");
-  const auto table =
+  auto& language_model = train::model_as<LanguageModel>(model, "the nearest-neighbor report");
+  const auto embeddings =
       torch::nn::functional::normalize(language_model->embedding->token->weight,
                                        torch::nn::functional::NormalizeFuncOptions().dim(-1));
   std::string text;
   for (const auto& word : task.probe_words()) {
     const auto id = tokenizer.encode(word).at(0);
-    auto similarity = table.mv(table[id]);  // (V)
-    similarity[id] = -2.0;                  // below any cosine: not its own neighbour
-    const auto [values, ids] = similarity.topk(kNeighbours);
+    auto similarity = embeddings.mv(embeddings[id]);  // (V)
+    similarity[id] = -2.0;                            // excludes the word itself
+    const auto [values, ids] = similarity.topk(kNeighbors);
     text += fmt::format("  {:<8}", word);
-    for (int64_t i = 0; i < kNeighbours; ++i) {
+    for (int64_t i = 0; i < kNeighbors; ++i) {
       text += fmt::format("  {} {:.2f}", tokenizer.token(ids[i].item<int64_t>()),
                           values[i].item<double>());
     }
@@ -40,7 +40,7 @@ std::string nearest_neighbours(train::Model& model, const train::Task& task) {
 
 std::string last_token_attention(train::Model& any_model, const train::Task& task) {
   if (task.probe_texts().empty()) return {};
-  auto& model = train::model_as<LanguageModel>(any_model, "the report of attention");
+  auto& model = train::model_as<LanguageModel>(any_model, "the attention report");
   if (model->config.stack.num_layers == 0) return {};
   const EvalGuard eval(*model);
   const torch::NoGradGuard no_grad;

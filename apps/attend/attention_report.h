@@ -7,12 +7,12 @@
 
 namespace attend::app {
 
-/// A line for each probe word of the task with the words whose token embeddings are nearest to its
-/// own (cosine similarity). Empty if the task has no probe words.
-std::string nearest_neighbours(train::Model& model, const train::Task& task);
+/// Returns one line per probe word of the task: the words with the nearest token embeddings, by
+/// cosine similarity. Empty if the task has no probe words.
+std::string nearest_neighbors(train::Model& model, const train::Task& task);
 
-/// For each probe text of the task, how much its last token attends to each token before it: the
-/// last layer's weights, the mean of its heads. Empty without probe texts or layers.
+/// Returns, for each probe text of the task, the attention weights of its last token: last layer,
+/// mean over heads. Empty if the task has no probe texts or the model has no layers.
 std::string last_token_attention(train::Model& model, const train::Task& task);
 
 }  // namespace attend::app

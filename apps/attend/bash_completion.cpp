@@ -14,20 +14,21 @@
 namespace attend::app {
 namespace {
 
-/// What is the same for any app. `_attend_value` and `_attend_words` are made for it.
-constexpr const char* kScript = R"bash(_attend_offer() {
+/// The part that does not depend on the app; it calls the generated functions `_attend_value` and
+/// `_attend_words`.
+constexpr const char* kScript = R"bash(_attend_complete() {
   mapfile -t COMPREPLY < <(compgen "${@:2}" -- "$1")
 }
 
-_attend_offer_paths() {
+_attend_complete_paths() {
   compopt -o filenames 2>/dev/null
-  _attend_offer "$@"
+  _attend_complete "$@"
 }
 
 _attend() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= word
   COMPREPLY=()
-  # Bash takes --flag=value for three words.
+  # Bash splits --flag=value into three words.
   if [[ $current == = ]]; then
     current=
   elif [[ $previous == = ]]; then
@@ -41,7 +42,7 @@ _attend() {
   done
   _attend_value "$current" "$command $previous" && return
   if [[ -z $command || $current == -* ]]; then
-    _attend_offer "$current" -W "$(_attend_words "$command")"
+    _attend_complete "$current" -W "$(_attend_words "$command")"
   else
     _attend_value "$current" "$command"
   fi
@@ -50,8 +51,7 @@ _attend() {
 complete -F _attend attend
 )bash";
 
-/// The values that a type name lists, as "layer|rms" does; units and kinds of values are written in
-/// capitals.
+/// The values in a type name such as "layer|rms"; empty for upper-case type names such as "INT".
 std::vector<std::string> values_of(const std::string& type) {
   if (std::none_of(type.begin(), type.end(), [](unsigned char c) { return std::islower(c); })) {
     return {};
@@ -64,19 +64,18 @@ std::vector<std::string> values_of(const std::string& type) {
   return values;
 }
 
-/// The bash command that offers what an option takes.
-std::string offer_of(const CLI::Option& option) {
+/// The bash command that completes the value of an option.
+std::string completer_of(const CLI::Option& option) {
   const auto type = option.get_type_name();
-  if (type == "DIR") return "_attend_offer_paths \"$1\" -d";
-  if (type == "FILE" || type == "PATH") return "_attend_offer_paths \"$1\" -f";
+  if (type == "DIR") return "_attend_complete_paths \"$1\" -d";
+  if (type == "FILE" || type == "PATH") return "_attend_complete_paths \"$1\" -f";
   if (type == kRecipeType) {
-    return fmt::format("_attend_offer_paths \"$1\" -f -W '{}'",
+    return fmt::format("_attend_complete_paths \"$1\" -f -W '{}'",
                        fmt::join(names_of_shipped_recipes(), " "));
   }
   const auto values = values_of(type);
-  // Of other values, as numbers and texts, there is nothing to offer.
-  if (values.empty()) return ":";
-  return fmt::format("_attend_offer \"$1\" -W '{}'", fmt::join(values, " "));
+  if (values.empty()) return ":";  // numbers and free text have no completions
+  return fmt::format("_attend_complete \"$1\" -W '{}'", fmt::join(values, " "));
 }
 
 std::vector<std::string> all_flags(const CLI::App& app) {
@@ -87,12 +86,12 @@ std::vector<std::string> all_flags(const CLI::App& app) {
   return flags;
 }
 
-/// The words that can follow a command: `'train') echo '--task --text ...' ;;`.
+/// A case branch with the flags of a command: `'train') echo '--task --text ...' ;;`.
 std::string words_case(const std::string& command, const std::vector<std::string>& words) {
   return fmt::format("    '{}') echo '{}' ;;\n", command, fmt::join(words, " "));
 }
 
-/// What can follow each flag of a command, and stand as its argument.
+/// Case branches that complete the values of a command's flags and its positional argument.
 std::string value_cases(const CLI::App& command) {
   std::string text;
   for (const auto* option : command.get_options()) {
@@ -102,7 +101,7 @@ std::string value_cases(const CLI::App& command) {
       patterns.push_back(fmt::format("'{} {}'", command.get_name(), flag));
     }
     if (option->get_positional()) patterns.push_back(fmt::format("'{}'", command.get_name()));
-    text += fmt::format("    {}) {} ;;\n", fmt::join(patterns, "|"), offer_of(*option));
+    text += fmt::format("    {}) {} ;;\n", fmt::join(patterns, "|"), completer_of(*option));
   }
   return text;
 }
@@ -120,11 +119,10 @@ std::string bash_completion(const CLI::App& app) {
     values += value_cases(*command);
   }
   return fmt::format(
-      "# Completion of {0} for bash: source <({0} completion bash)\n\n"
-      "# The words that can follow the command $1.\n"
+      "# bash completion for {0}: source <({0} completion bash)\n\n"
+      "# Prints the flags of the command $1.\n"
       "_attend_words() {{\n  case $1 in\n{1}{2}  esac\n}}\n\n"
-      "# Offers what can follow $2, a flag or a command, and begins with $1; fails if it takes "
-      "nothing.\n"
+      "# Completes $1 as the value of $2, a flag or a command; fails if $2 takes no value.\n"
       "_attend_value() {{\n  case $2 in\n{3}    *) return 1 ;;\n  esac\n  return 0\n}}\n\n{4}",
       app.get_name(), words_case("", first_words), words, values, kScript);
 }

@@ -6,9 +6,8 @@
 
 namespace attend::app {
 
-/// A bash script that completes the commands of `app`, their flags, the values of flags that have
-/// a few (by their type name: "layer|rms"), and the names of files and directories (FILE, DIR,
-/// PATH). It is made from `app` itself, so it knows what `app` knows.
+/// Returns a bash completion script for `app`: its subcommands, their flags, the values of enum
+/// flags (type name "layer|rms"), and file and directory names (type names FILE, PATH, DIR).
 std::string bash_completion(const CLI::App& app);
 
 }  // namespace attend::app

@@ -10,13 +10,13 @@
 
 namespace attend::app {
 
-/// The names of an enum's values, as they stand in a help: "best|last".
+/// The names of an enum's values, joined for help texts: "best|last".
 template <typename Enum>
 std::string choices() {
   return fmt::format("{}", fmt::join(EnumNames<Enum>::names, "|"));
 }
 
-/// The value of that name. Throws CLI::ValidationError, naming flag and text, if there is none.
+/// Parses an enum value by name. Throws CLI::ValidationError with `flag` and `text` if unknown.
 template <typename Enum>
 Enum parse_choice(const std::string& flag, const std::string& text) {
   if (const auto value = from_string<Enum>(text)) return *value;

@@ -1,6 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/train/evaluation.h"
 #include "commands.h"
+#include "evaluation_text.h"
 #include "run_option.h"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ struct EvalArguments {
   bool json = false;
 };
 
-std::vector<train::Batch> batches_to_measure(const EvalArguments& arguments,
+std::vector<train::Batch> evaluation_batches(const EvalArguments& arguments,
                                              const train::Run& run) {
   if (arguments.file.empty()) {
     return run.make_task()->validation_batches(train::kRowsAtOnce);
@@ -29,18 +30,23 @@ std::vector<train::Batch> batches_to_measure(const EvalArguments& arguments,
                                 train::kRowsAtOnce);
   }
   throw InputError(
-      fmt::format("{} has learned the task {}, which reads no file: it cannot be measured "
-                  "on {}",
-                  arguments.run.directory(), run.recipe.task, arguments.file));
+      fmt::format("{}: cannot evaluate {}, which was trained on the task '{}': the task reads no "
+                  "file",
+                  arguments.file, arguments.run.directory(), run.recipe.task));
 }
 
-void print_json(const EvalArguments& arguments, const train::Recipe& recipe,
+/// Perplexity is defined for models that predict tokens.
+bool has_perplexity(const train::Model& model) {
+  return !std::holds_alternative<SequenceClassifier>(model);
+}
+
+void print_json(const EvalArguments& arguments, const train::Run& run,
                 const train::Evaluation& result) {
-  nlohmann::ordered_json json{{"task", recipe.task}};
+  nlohmann::ordered_json json{{"task", run.recipe.task}};
   if (!arguments.file.empty()) json["file"] = arguments.file;
-  json["layers"] = recipe.stack().num_layers;
+  json["num_layers"] = run.recipe.stack().num_layers;
   json["val_loss"] = result.loss;
-  json["perplexity"] = std::exp(result.loss);
+  if (has_perplexity(run.model)) json["perplexity"] = std::exp(result.loss);
   json["targets"] = result.targets;
   if (result.accuracy) json["accuracy"] = *result.accuracy;
   fmt::print("{}\n", json.dump());
@@ -48,33 +54,33 @@ void print_json(const EvalArguments& arguments, const train::Recipe& recipe,
 
 void run_eval(const EvalArguments& arguments) {
   auto run = arguments.run.load();
-  const auto result = train::evaluate(run.model, batches_to_measure(arguments, run));
-  if (arguments.json) return print_json(arguments, run.recipe, result);
-  const auto targets = arguments.file.empty()
-                           ? fmt::format("{} held-out targets", result.targets)
-                           : fmt::format("{} targets of {}", result.targets, arguments.file);
-  fmt::print("val loss    {:.4f} nats a target, on {}\n", result.loss, targets);
-  fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
-  if (result.accuracy) fmt::print("accuracy    {:.1f} %\n", *result.accuracy * 100);
+  const auto batches = evaluation_batches(arguments, run);
+  const auto result = train::evaluate(run.model, batches);
+  if (arguments.json) return print_json(arguments, run, result);
+  const auto source = arguments.file.empty() ? "" : " of " + arguments.file;
+  fmt::print("val loss    {:.4f} ({}{})\n", result.loss, targets_text(result, run.model), source);
+  if (has_perplexity(run.model)) fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
+  if (result.accuracy) {
+    fmt::print("accuracy    {}\n", accuracy_text(*result.accuracy, count_answers(batches)));
+  }
 }
 
 }  // namespace
 
 void add_eval_command(CLI::App& app) {
   auto* command =
-      app.add_subcommand("eval", "Measure a trained model on its held-out data or on a text");
+      app.add_subcommand("eval", "Evaluate a trained model on its validation data or on a file");
   auto arguments = std::make_shared<EvalArguments>();
   arguments->run.add_to(*command);
   command
       ->add_option("file", arguments->file,
-                   "file to measure on (whole), of the kind the run was trained on; default: the "
-                   "run's held-out data")
+                   "text or table to evaluate on, all of it [the run's validation data]")
       ->type_name("FILE");
   arguments->run.add_device_to(*command);
   command
       ->add_flag("--json", arguments->json,
-                 "print one JSON object: task, file if one is given, layers, val_loss (nats a "
-                 "target), perplexity, targets, accuracy (0 to 1) if the task has answers")
+                 "print one JSON object: task, file, num_layers, val_loss, perplexity, targets "
+                 "(tokens, or sequences of a classifier), accuracy (0 to 1)")
       ->group("Output");
   command->footer(
       "Examples:\n"

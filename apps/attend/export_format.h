@@ -4,12 +4,12 @@
 
 namespace attend::app {
 
-/// What a trained model can be written as.
+/// File format of an exported model.
 enum class ExportFormat {
-  torchscript,  ///< code and weights, for torch.jit.load
-  pt2,          ///< a graph and weights, for torch.export.load
-  onnx,         ///< a graph of ONNX operators, for onnxruntime and others
-  safetensors,  ///< weights alone
+  torchscript,  ///< code and weights; torch.jit.load
+  pt2,          ///< graph and weights; torch.export.load
+  onnx,         ///< ONNX graph and weights; onnxruntime
+  safetensors,  ///< weights only
 };
 
 }  // namespace attend::app

@@ -28,8 +28,8 @@ struct GenerateArguments {
   bool json = false;
 };
 
-/// What a model of any kind writes to a prompt.
-struct Write {
+/// Generates tokens with any kind of model.
+struct GenerateVisitor {
   const train::Run& run;
   const std::vector<int64_t>& prompt;
   const GenerationOptions& options;
@@ -42,31 +42,30 @@ struct Write {
   void operator()(Seq2Seq& model) const {
     generate(model, prompt, train::answer_tokens(*run.tokenizer), options, generator, on_token);
   }
-  void operator()(SequenceClassifier&) const {}  // refused before
+  void operator()(SequenceClassifier&) const {}  // rejected by TextGenerator
 };
 
-/// Continues or answers a prompt as often as one likes, each time with a seed of its own.
-class Writer {
+/// Generates samples for a prompt, each with its own seed.
+class TextGenerator {
  public:
-  Writer(train::Run run, const Prompt& prompt, const GenerateArguments& arguments)
+  TextGenerator(train::Run run, const Prompt& prompt, const GenerateArguments& arguments)
       : run_(std::move(run)), prompt_(encode(prompt)), arguments_(arguments) {
     if (std::holds_alternative<SequenceClassifier>(run_.model)) {
-      throw InputError("the run has trained a classifier, which writes no text");
+      throw InputError("the run is a sequence_classifier, which cannot generate text");
     }
   }
 
-  /// Whether the text goes on from the prompt, or is an answer to it.
+  /// Whether the text continues the prompt (language model) or answers it (seq2seq).
   bool continues() const { return std::holds_alternative<LanguageModel>(run_.model); }
 
-  /// The n-th sample, from 0: what the seed after n others gives by itself. `print` gets its text
-  /// as it comes. Returns the stream at its end.
-  TokenStream write(int64_t n, const TokenStream::Print& print) {
+  /// Generates sample n (from 0) with seed + n. `print` receives the text as it is generated.
+  TokenStream generate_sample(int64_t n, const TokenStream::Print& print) {
     auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed(n));
     const auto decode = [this](const auto& tokens) { return run_.tokenizer->decode(tokens); };
     const auto before = continues() ? std::optional(prompt_.back()) : std::nullopt;
     TokenStream stream(decode, before, arguments_.stops, print);
     const std::function<bool(int64_t)> add = [&](int64_t token) { return stream.add(token); };
-    std::visit(Write{run_, prompt_, arguments_.options, generator, add}, run_.model);
+    std::visit(GenerateVisitor{run_, prompt_, arguments_.options, generator, add}, run_.model);
     stream.finish();
     return stream;
   }
@@ -87,41 +86,42 @@ class Writer {
   const GenerateArguments& arguments_;
 };
 
-void print_samples(Writer& writer, const Prompt& prompt, const GenerateArguments& arguments) {
+void print_samples(TextGenerator& generator, const Prompt& prompt,
+                   const GenerateArguments& arguments) {
   for (int64_t n = 0; n < arguments.samples; ++n) {
-    // Not on standard output, which so holds nothing but text.
+    // To standard error: standard output contains only generated text.
     if (arguments.samples > 1) {
       write_error(fmt::format("--- sample {} of {} ---\n", n + 1, arguments.samples));
     }
-    if (!arguments.no_echo && writer.continues()) print_now(prompt.text);
-    writer.write(n, print_now);
+    if (!arguments.no_echo && generator.continues()) print_now(prompt.text);
+    generator.generate_sample(n, print_now);
     print_now("\n");
   }
 }
 
-void print_samples_as_json(Writer& writer, const Prompt& prompt,
+void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
                            const GenerateArguments& arguments) {
   nlohmann::ordered_json samples;
   for (int64_t n = 0; n < arguments.samples; ++n) {
     std::string text;
-    const auto end = writer.write(n, [&](const std::string& more) { text += more; });
+    const auto end = generator.generate_sample(n, [&](const std::string& more) { text += more; });
     nlohmann::ordered_json sample{
-        {"seed", writer.seed(n)}, {"text", text}, {"tokens", end.tokens()}};
-    sample["stopped_by"] = nullptr;  // the number of tokens
+        {"seed", generator.seed(n)}, {"text", text}, {"tokens", end.tokens()}};
+    sample["stopped_by"] = nullptr;  // reached max_new_tokens, or the end of the answer
     if (end.stopped_by()) sample["stopped_by"] = *end.stopped_by();
     samples.push_back(std::move(sample));
   }
   const nlohmann::ordered_json json{
       {"prompt", prompt.text}, {"seed", arguments.seed}, {"samples", samples}};
-  // A model of bytes may write what is no UTF-8, which JSON cannot hold.
+  // A byte-level model may generate invalid UTF-8.
   print_now(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 void run_generate(const GenerateArguments& arguments) {
   auto run = arguments.run.load();
   const auto prompt = arguments.prompt.read();
-  Writer writer(std::move(run), prompt, arguments);
-  (arguments.json ? print_samples_as_json : print_samples)(writer, prompt, arguments);
+  TextGenerator generator(std::move(run), prompt, arguments);
+  (arguments.json ? print_samples_as_json : print_samples)(generator, prompt, arguments);
 }
 
 void add_sampling(CLI::App& command, GenerateArguments& arguments) {
@@ -130,26 +130,26 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
     add_number(command, flag, target, requirement, help, unit...)->group("Sampling");
   };
   auto& sampling = arguments.options.sampling;
-  add("--temperature", sampling.temperature, kNotNegative,
-      "divides the scores; 0 = always the likeliest token");
-  add("--top-k", sampling.top_k, kNotNegative, "draw from the k likeliest tokens; 0 = from all",
+  add("--temperature", sampling.temperature, kNotNegative, "sampling temperature; 0 = greedy");
+  add("--top-k", sampling.top_k, kNotNegative, "sample from the k most likely tokens; 0 = all",
       "TOKENS");
-  add("--top-p", sampling.top_p, kShare,
-      "from the fewest tokens that together have this probability; 1 = from all", "PROBABILITY");
-  add("--min-p", sampling.min_p, kShare,
-      "from those with this share of the likeliest one's probability; 0 = from all", "SHARE");
+  add("--top-p", sampling.top_p, kFraction,
+      "nucleus sampling: smallest set of tokens with this total probability; 1 = all",
+      "PROBABILITY");
+  add("--min-p", sampling.min_p, kFraction,
+      "minimum probability, as a fraction of that of the most likely token; 0 = all", "FRACTION");
   add("--repetition-penalty", sampling.repetition_penalty, kPositive,
-      "divides the scores of tokens that the text has; 1 = none", "FACTOR");
+      "penalty for tokens already in the text; 1 = none", "FACTOR");
   add("--seed", arguments.seed, kNotNegative,
-      "of the drawing; the samples after the first take the numbers after it");
+      "random seed of the first sample; sample n uses seed + n");
 }
 
 void add_output(CLI::App& command, GenerateArguments& arguments) {
   constexpr const char* kGroup = "Output";
-  add_number(command, "--tokens", arguments.options.max_new_tokens, kNotNegative,
-             "tokens to generate at most", "TOKENS")
+  add_number(command, "--max-new-tokens", arguments.options.max_new_tokens, kNotNegative,
+             "maximum number of tokens to generate", "TOKENS")
       ->group(kGroup);
-  // What was typed: CLI11's own reading of lists takes {} and [a] for lists.
+  // The raw results are used: CLI11 would parse {} and [a] as lists.
   command
       .add_option("--stop", CLI::callback_t([&arguments](const CLI::results_t& texts) {
                     if (std::count(texts.begin(), texts.end(), "") > 0) {
@@ -158,27 +158,28 @@ void add_output(CLI::App& command, GenerateArguments& arguments) {
                     arguments.stops = texts;
                     return true;
                   }),
-                  "end before this text, which is not printed; can be given several times")
+                  "stop before this text, which is not printed; repeatable")
       ->type_name("TEXT")
       ->take_all()
       ->allow_extra_args(false)
       ->group(kGroup);
-  add_number(command, "--samples", arguments.samples, kPositive,
-             "texts to generate, each announced on standard error if there are several", "SAMPLES")
+  add_number(command, "--num-samples", arguments.samples, kPositive,
+             "number of samples; with more than one, a header line each on standard error",
+             "SAMPLES")
       ->group(kGroup);
-  command.add_flag("--no-echo", arguments.no_echo, "print the new text only, not the prompt")
+  command
+      .add_flag("--no-echo", arguments.no_echo, "print only the generated text, without the prompt")
       ->group(kGroup);
   command
       .add_flag("--json", arguments.json,
-                "print one JSON object at the end, with the new texts and why they end")
+                "print one JSON object: prompt, seed, samples (seed, text, tokens, stopped_by)")
       ->group(kGroup);
 }
 
 }  // namespace
 
 void add_generate_command(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("generate", "Continue a text, or answer it, with a trained model");
+  auto* command = app.add_subcommand("generate", "Generate text with a trained model");
   auto arguments = std::make_shared<GenerateArguments>();
   arguments->run.add_to(*command);
   arguments->run.add_device_to(*command);
@@ -187,9 +188,9 @@ void add_generate_command(CLI::App& app) {
   add_output(*command, *arguments);
   command->footer(
       "Examples:\n"
-      "  attend generate runs/text --prompt \"The \" --tokens 300 --top-p 0.9\n"
+      "  attend generate runs/text --prompt \"The \" --max-new-tokens 300 --top-p 0.9\n"
       "  attend generate runs/translation --prompt \"the red cat sees the dog\"\n"
-      "  attend generate runs/text --samples 3 --stop . < prompt.txt");
+      "  attend generate runs/text --num-samples 3 --stop . < prompt.txt");
   command->callback([=] { run_generate(*arguments); });
 }
 

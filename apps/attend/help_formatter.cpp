@@ -10,10 +10,10 @@
 namespace attend::app {
 namespace {
 
-constexpr std::size_t kNameWidth = 30;  ///< of the column of names, with what stands before it
+constexpr std::size_t kNameWidth = 30;  ///< columns of the option names, with indent
 constexpr std::size_t kIndent = 2;
 
-/// What matters most comes first; what is not listed comes last. "Model, size" is of "Model".
+/// Sort key of an option group, matched by prefix ("Model, size" as "Model"); unknown groups last.
 std::size_t rank_of_group(const std::string& group) {
   constexpr std::array<std::string_view, 8> kOrder{"Prompt", "Sampling", "Search",   "Task",
                                                    "Data",   "Model",    "Training", "Output"};

@@ -8,8 +8,8 @@
 
 namespace attend::app {
 
-/// The help of the command: options in groups, each with its unit and its default in brackets,
-/// wrapped to the width of the terminal.
+/// Formats help texts: options in groups, with unit and default in brackets, wrapped to `width`
+/// columns.
 class HelpFormatter : public CLI::Formatter {
  public:
   explicit HelpFormatter(std::size_t width) : width_(width) {}
@@ -26,11 +26,11 @@ class HelpFormatter : public CLI::Formatter {
   std::size_t width_;
 };
 
-/// The flags of an option, as they are typed: "-o", "--out".
+/// The names of an option with their dashes: "-o", "--out".
 std::vector<std::string> flags_of(const CLI::Option& option);
 
-/// Words in lines of at most `width` characters, the second and later ones indented by `indent`.
-/// A word that is longer than a line has one to itself.
+/// Wraps text to lines of at most `width` characters; all but the first are indented by `indent`.
+/// A longer word gets a line of its own.
 std::string wrap(const std::string& text, std::size_t width, std::size_t indent);
 
 }  // namespace attend::app

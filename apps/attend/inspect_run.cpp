@@ -38,88 +38,84 @@ ordered_json config_json(train::Recipe recipe) {
   return config;
 }
 
-/// The values that are not the defaults of the recipe's task.
-std::vector<const RecipeField*> changed_fields(const train::Recipe& recipe) {
+/// The fields that differ from the defaults of the recipe's task.
+std::vector<const RecipeField*> overridden_fields(const train::Recipe& recipe) {
   const auto& defaults = train::find_task(recipe.task).defaults;
-  std::vector<const RecipeField*> changed;
+  std::vector<const RecipeField*> overridden;
   for (const auto& field : train::recipe_fields()) {
-    if (std::string_view(field.key) == "text") continue;  // it has no default
+    if (std::string_view(field.key) == "text") continue;  // has no default
     if (train::value_text(field, recipe) != train::value_text(field, defaults))
-      changed.push_back(&field);
+      overridden.push_back(&field);
   }
-  return changed;
+  return overridden;
 }
 
-void add_config(const train::Recipe& recipe, InspectReport& found) {
-  found.head += report_line("task", recipe.task);
-  if (!recipe.text.empty()) found.head += report_line("text", printable(recipe.text));
-  found.head += report_line(
+void add_config(const train::Recipe& recipe, InspectReport& report) {
+  report.header += report_line("task", recipe.task);
+  if (!recipe.text.empty()) report.header += report_line("text", printable(recipe.text));
+  report.header += report_line(
       "model",
-      fmt::format("{}, context {} tokens", train::model_kind(recipe.model), recipe.max_seq_len()));
+      fmt::format("{}, max_seq_len {}", train::model_kind(recipe.model), recipe.max_seq_len()));
   const auto& defaults = train::find_task(recipe.task).defaults;
-  auto changed = ordered_json::array();
-  for (const auto* field : changed_fields(recipe)) {
-    found.head += report_line(
-        changed.empty() ? "changed" : "",
+  auto overrides = ordered_json::array();
+  for (const auto* field : overridden_fields(recipe)) {
+    report.header += report_line(
+        overrides.empty() ? "overrides" : "",
         fmt::format("{} = {} (default {})", field->key, train::value_text(*field, recipe),
                     train::value_text(*field, defaults)));
-    changed.push_back(field->key);
+    overrides.push_back(field->key);
   }
-  if (changed.empty()) found.head += report_line("changed", "nothing: the defaults of the task");
-  found.json["task"] = recipe.task;
-  found.json["config"] = config_json(recipe);
-  found.json["changed"] = std::move(changed);
+  if (overrides.empty()) report.header += report_line("overrides", "none (defaults of the task)");
+  report.json["task"] = recipe.task;
+  report.json["config"] = config_json(recipe);
+  report.json["overrides"] = std::move(overrides);
 }
 
-/// What the run has reached, in the words of training.
-void add_summary(const fs::path& path, InspectReport& found) {
+/// Adds the results of training.
+void add_summary(const fs::path& path, InspectReport& report) {
   try {
     const auto summary = ordered_json::parse(read_text(path));
     const auto number = [&](const char* key) {
       const auto& value = summary.at(key);
       return value.is_null() ? NAN : value.get<double>();  // JSON has no NaN
     };
-    found.head +=
-        report_line("trained", fmt::format("{} steps, {:.1f} s, {:.0f} tokens/s", number("steps"),
-                                           number("seconds"), number("tokens_per_second")));
-    found.head +=
-        report_line("train loss", fmt::format("{:.4f} nats a target", number("train_loss")));
-    found.head +=
-        report_line("val loss", fmt::format("{:.4f} nats a target, on held-out data, after step {}",
-                                            number("val_loss"), number("best_step")));
+    report.header += report_line(
+        "trained", fmt::format("{} steps, {:.1f} s, {} tok/s", number("steps"), number("seconds"),
+                               count_text(std::round(number("tokens_per_second")))));
+    report.header += report_line("train loss", fmt::format("{:.4f}", number("train_loss")));
+    report.header += report_line(
+        "val loss", fmt::format("{:.4f} (best, step {})", number("val_loss"), number("best_step")));
     if (summary.contains("accuracy")) {
-      found.head += report_line(
-          "accuracy", fmt::format("{:.1f} % of held-out answers", number("accuracy") * 100));
+      report.header += report_line("accuracy", fmt::format("{:.1f}%", number("accuracy") * 100));
     }
-    found.json["summary"] = summary;
+    report.json["summary"] = summary;
   } catch (const nlohmann::json::exception& error) {
     throw InputError(fmt::format("{}: {}", path.string(), error.what()));
   }
 }
 
-/// Those that there are of a run that is not finished.
-std::optional<train::Weights> weights_so_far(const fs::path& directory) {
+/// The weights available in an unfinished run.
+std::optional<train::Weights> available_weights(const fs::path& directory) {
   if (fs::exists(directory / train::RunFiles::model)) return train::Weights::best;
   const train::CheckpointStore checkpoints(directory / train::RunFiles::checkpoints);
   if (!checkpoints.latest().empty()) return train::Weights::last;
   return std::nullopt;
 }
 
-void add_model(const fs::path& directory, train::Weights weights, InspectReport& found) {
+void add_model(const fs::path& directory, train::Weights weights, InspectReport& report) {
   auto run = train::RunDirectory(directory).load(weights);
-  const int64_t context = run.recipe.max_seq_len();
+  const int64_t max_seq_len = run.recipe.max_seq_len();
   const double flops =
-      std::visit([&](auto& model) { return flops_per_token(model, context); }, run.model);
-  found.tensors = tensors_of(train::module_of(run.model));
-  found.tail += report_line(
-      "FLOPs", fmt::format("{} a token, forward, in a sequence of {} tokens\n"
-                           "            (matrix products only, attention with each position; "
-                           "1 multiply-add = 2 FLOPs)",
-                           count_text(flops), context));
-  found.json["weights"] = std::string(to_string(weights));
-  found.json["vocabulary"] = run.tokenizer->size();
-  found.json["context"] = context;
-  found.json["flops_per_token"] = flops;
+      std::visit([&](auto& model) { return flops_per_token(model, max_seq_len); }, run.model);
+  report.tensors = tensors_of(train::module_of(run.model));
+  report.footer += report_line(
+      "FLOPs", fmt::format("{} per token, forward pass, sequence length {}\n"
+                           "            (matrix products only; 1 multiply-add = 2 FLOPs)",
+                           count_text(flops), max_seq_len));
+  report.json["weights"] = std::string(to_string(weights));
+  report.json["vocab_size"] = run.tokenizer->size();
+  report.json["max_seq_len"] = max_seq_len;
+  report.json["flops_per_token"] = flops;
 }
 
 }  // namespace
@@ -128,15 +124,15 @@ InspectReport inspect_run(const fs::path& directory) {
   const auto recipe = train::RunDirectory(directory).recipe();
   const auto summary = directory / train::RunFiles::summary;
   const bool finished = fs::exists(summary);
-  InspectReport found;
-  found.head = report_line("kind", finished ? "run" : "run, not finished");
-  found.json = {{"kind", "run"}, {"path", directory.string()}, {"finished", finished}};
-  add_config(recipe, found);
-  if (finished) add_summary(summary, found);
-  const auto weights = finished ? train::Weights::best : weights_so_far(directory);
-  found.has_tensors = weights.has_value();
-  if (weights) add_model(directory, *weights, found);
-  return found;
+  InspectReport report;
+  report.header = report_line("kind", finished ? "run" : "run (unfinished)");
+  report.json = {{"kind", "run"}, {"path", directory.string()}, {"finished", finished}};
+  add_config(recipe, report);
+  if (finished) add_summary(summary, report);
+  const auto weights = finished ? train::Weights::best : available_weights(directory);
+  report.has_tensors = weights.has_value();
+  if (weights) add_model(directory, *weights, report);
+  return report;
 }
 
 }  // namespace attend::app

@@ -1,12 +1,13 @@
 #pragma once
 
-#include "findings.h"
+#include "inspect_report.h"
 
 #include <filesystem>
 
 namespace attend::app {
 
-/// What a run directory holds. Throws InputError if it is none, or damaged.
+/// Reports the contents of a run directory. Throws InputError if `directory` is not a run or is
+/// damaged.
 InspectReport inspect_run(const std::filesystem::path& directory);
 
 }  // namespace attend::app

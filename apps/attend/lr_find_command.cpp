@@ -3,11 +3,11 @@
 #include "attend/train/task_objective.h"
 #include "attend/train/training_run.h"
 #include "commands.h"
+#include "interrupted.h"
 #include "number_option.h"
 #include "recipe_flags.h"
 #include "recipe_folder.h"
 #include "stop_signal.h"
-#include "stopped.h"
 #include "terminal.h"
 
 #include <fmt/format.h>
@@ -33,8 +33,8 @@ train::LearningRateSearch search(const train::Recipe& recipe,
       std::make_shared<train::TaskObjective>(setup.model, *setup.task, recipe.training),
       recipe.training, range, [] { return StopSignal::received() != 0; });
   if (StopSignal::received() != 0) {
-    write_error(fmt::format("stopped after {} of {} trials\n", found.trials.size(), range.steps));
-    throw Stopped(StopSignal::received());
+    write_error(fmt::format("stopped after {} of {} steps\n", found.trials.size(), range.steps));
+    throw Interrupted(StopSignal::received());
   }
   return found;
 }
@@ -42,16 +42,16 @@ train::LearningRateSearch search(const train::Recipe& recipe,
 void print_json(const train::LearningRateSearch& found) {
   nlohmann::ordered_json json{{"suggestion", nullptr}};
   if (found.suggestion) json["suggestion"] = *found.suggestion;
-  json["trials"] = nlohmann::ordered_json::array();
+  json["steps"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < found.trials.size(); ++i) {
-    json["trials"].push_back({{"lr", found.trials[i].lr},
-                              {"loss", found.trials[i].loss},
-                              {"smoothed", found.smoothed[i]}});
+    json["steps"].push_back({{"lr", found.trials[i].lr},
+                             {"loss", found.trials[i].loss},
+                             {"smoothed_loss", found.smoothed[i]}});
   }
   fmt::print("{}\n", json.dump());
 }
 
-/// The smoothed losses as a chart that lies on its side, a line for every few trials.
+/// Prints the smoothed loss as a bar chart, one line per few steps.
 void print_chart(const train::LearningRateSearch& found) {
   constexpr std::size_t kLines = 25;
   constexpr double kWidth = 50.0;
@@ -69,17 +69,16 @@ void run_lr_find(const LrFindArguments& arguments, const RecipeFlags& flags) {
   const auto& range = arguments.range;
   if (range.min_lr >= range.max_lr) {
     throw InputError(
-        fmt::format("--lowest ({}) must be below --highest ({})", range.min_lr, range.max_lr));
+        fmt::format("--min-lr ({}) must be less than --max-lr ({})", range.min_lr, range.max_lr));
   }
   const auto found = search(recipe, range);
   if (arguments.json) return print_json(found);
   if (!found.trials.empty()) print_chart(found);
   if (found.suggestion) {
-    fmt::print("\nsuggested  --lr {:.2g}: there the loss falls fastest\n", *found.suggestion);
+    fmt::print("\nsuggested: --lr {:.2g} (steepest descent of the loss)\n", *found.suggestion);
   } else {
     fmt::print(
-        "\nno suggestion: in {} trials the loss did not fall by a tenth; more --trials may "
-        "help\n",
+        "\nno suggestion: the loss fell by less than 10% in {} steps; try more --num-steps\n",
         found.trials.size());
   }
 }
@@ -87,28 +86,27 @@ void run_lr_find(const LrFindArguments& arguments, const RecipeFlags& flags) {
 }  // namespace
 
 void add_lr_find_command(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "lr-find", "Suggest a learning rate: train a little while it rises, watching the loss");
+  auto* command =
+      app.add_subcommand("lr-find", "Suggest a learning rate with a learning rate range test");
   auto arguments = std::make_shared<LrFindArguments>();
-  command->add_option("recipe", arguments->recipe, "TOML file, or a name that attend models lists")
+  command
+      ->add_option("recipe", arguments->recipe, "recipe: TOML file, or a name from attend models")
       ->type_name(kRecipeType);
   const auto in_group = [](CLI::Option* option) { option->group("Search"); };
-  in_group(add_number(*command, "--lowest", arguments->range.min_lr, kPositive,
-                      "learning rate to begin with"));
-  in_group(add_number(*command, "--highest", arguments->range.max_lr, kPositive,
-                      "learning rate to end with, unless the loss leaves its lowest before"));
-  in_group(add_number(*command, "--trials", arguments->range.steps, kAtLeastTwo,
-                      "steps, each at a learning rate of its own, in equal ratios", "TRIALS"));
+  in_group(add_number(*command, "--min-lr", arguments->range.min_lr, kPositive,
+                      "learning rate of the first step"));
+  in_group(add_number(*command, "--max-lr", arguments->range.max_lr, kPositive,
+                      "learning rate of the last step; stops earlier if the loss diverges"));
+  in_group(add_number(*command, "--num-steps", arguments->range.steps, kAtLeastTwo,
+                      "steps from --min-lr to --max-lr, spaced geometrically", "STEPS"));
   command
       ->add_flag("--json", arguments->json,
-                 "print one JSON object: suggestion (null if there is none), trials (lr, loss in "
-                 "nats a target, and the loss smoothed)")
+                 "print one JSON object: suggestion (or null), steps (lr, loss, smoothed_loss)")
       ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
   command->footer(
-      "Takes what attend train takes; --max-steps, --lr and the other flags of the schedule do "
-      "not\n"
-      "count. Nothing is written.\n\n"
+      "Takes the options of attend train; ignores --max-steps, --lr and the other schedule\n"
+      "options. Writes no files.\n\n"
       "Examples:\n"
       "  attend lr-find --task sort\n"
       "  attend lr-find --text book.txt --num-layers 6 --json");

@@ -1,10 +1,10 @@
-// attend: train, measure, use and export small transformers.
+// attend: trains, evaluates and exports small transformers.
 
 #include "attend/input_error.h"
 #include "commands.h"
 #include "help_formatter.h"
+#include "interrupted.h"
 #include "nearest_name.h"
-#include "stopped.h"
 #include "terminal.h"
 
 #include <CLI/App.hpp>
@@ -26,30 +26,35 @@ int print_error(ExitStatus status, const std::string& message) {
   return status;
 }
 
-/// What was wrong with the command line, and what may have been meant.
+/// The message for a command line error, with the nearest valid name.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   std::vector<std::string> commands;
   for (const auto* command : app.get_subcommands({})) commands.push_back(command->get_name());
   const auto chosen = app.get_subcommands();
   const auto unexpected = app.remaining(/*recurse=*/true);
   if (chosen.empty() && unexpected.empty()) {
-    return fmt::format("which command? There are: {}", fmt::join(commands, ", "));
+    return fmt::format("missing subcommand: expected one of {}", fmt::join(commands, ", "));
   }
   if (chosen.empty()) {
-    return fmt::format("unknown command '{}'{}", unexpected[0],
+    return fmt::format("unknown subcommand '{}'{}", unexpected[0],
                        attend::did_you_mean(unexpected[0], commands));
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr &&
       std::string_view(error.what()).find("At Most 1") != std::string_view::npos) {
     const std::string text = error.what();
-    return fmt::format("{} was given more than once", text.substr(0, text.find(':')));
+    return fmt::format("{}: given more than once", text.substr(0, text.find(':')));
+  }
+  constexpr std::string_view kFlagValue = " was given a disallowed flag override";
+  if (const std::string text = error.what(); text.ends_with(kFlagValue)) {
+    const auto name = text.substr(0, text.size() - kFlagValue.size());
+    return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
   }
   if (unexpected.empty()) return error.what();
   std::vector<std::string> flags;
   for (const auto* option : chosen[0]->get_options()) {
     for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
   }
-  return fmt::format("{} does not take '{}'{}", chosen[0]->get_name(), unexpected[0],
+  return fmt::format("{}: unknown argument '{}'{}", chosen[0]->get_name(), unexpected[0],
                      attend::did_you_mean(unexpected[0].substr(0, unexpected[0].find('=')), flags));
 }
 
@@ -57,7 +62,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
 
 int main(int argc, char** argv) {
   attend::app::open_closed_streams();
-  CLI::App app("attend trains small transformers and shows what they learn.");
+  CLI::App app("Train, evaluate and export small transformers.");
   app.name("attend");
   app.formatter(std::make_shared<attend::app::HelpFormatter>(
       static_cast<std::size_t>(std::max(50, attend::app::terminal_width(STDOUT_FILENO)))));
@@ -67,9 +72,9 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  attend train --out runs/first\n"
       "  attend eval runs/first\n\n"
-      "attend COMMAND --help tells what a command takes.\n"
-      "Exit status: 0 done, 1 failed while running, 2 wrong command or input, 128+N stopped by\n"
-      "signal N after saving.");
+      "attend COMMAND --help prints the options of a subcommand.\n"
+      "Exit status: 0 success; 1 runtime error; 2 invalid command line or input; 128+N stopped by\n"
+      "signal N after saving a checkpoint.");
   attend::app::add_train_command(app);
   attend::app::add_lr_find_command(app);
   attend::app::add_eval_command(app);
@@ -88,9 +93,9 @@ int main(int argc, char** argv) {
     }
     if (attend::app::flush_output()) return kDone;
     return print_error(kFailed, "standard output cannot be written");
-  } catch (const attend::app::Stopped& stopped) {
+  } catch (const attend::app::Interrupted& interrupted) {
     attend::app::flush_output();
-    return 128 + stopped.signal();
+    return 128 + interrupted.signal();
   } catch (const CLI::ParseError& error) {
     return print_error(kWrongInput, explain(app, error));
   } catch (const attend::InputError& error) {

@@ -12,11 +12,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string expectation(const train::RecipeCard& card) {
+std::string expected_text(const train::RecipeCard& card) {
   std::string text;
-  if (card.accuracy) text += fmt::format("accuracy {:.1f} %", *card.accuracy * 100);
+  if (card.accuracy) text += fmt::format("acc {:.1f}%", *card.accuracy * 100);
   if (card.val_loss) {
-    text += fmt::format("{}loss {:.3g}", text.empty() ? "" : ", ", *card.val_loss);
+    text += fmt::format("{}val loss {:.3g}", text.empty() ? "" : ", ", *card.val_loss);
   }
   return text;
 }
@@ -36,8 +36,8 @@ void list_models(bool json) {
     if (json) {
       all.push_back(to_json(path, card));
     } else {
-      fmt::print("{:<22}{}\n{:<22}expected: {}, in {:.0f} s on {}\n", path.stem().string(),
-                 card.summary, "", expectation(card), card.seconds, card.device);
+      fmt::print("{:<22}{}\n{:<22}expected: {} ({:.0f} s on {})\n", path.stem().string(),
+                 card.summary, "", expected_text(card), card.seconds, card.device);
     }
   }
   if (json) fmt::print("{}\n", all.dump());
@@ -47,15 +47,15 @@ void list_models(bool json) {
 
 void add_models_command(CLI::App& app) {
   auto* command =
-      app.add_subcommand("models", "List the recipes that come with attend, and what they reach");
+      app.add_subcommand("models", "List the shipped recipes with their expected results");
   auto json = std::make_shared<bool>(false);
   command
       ->add_flag("--json", *json,
-                 "print a JSON array: name, path, task, summary, device, seconds, val_loss (nats a "
-                 "target), accuracy (0 to 1)")
+                 "print a JSON array: name, path, task, summary, device, seconds, val_loss, "
+                 "accuracy (0 to 1)")
       ->group("Output");
   command->footer(
-      "Another folder of recipes: the environment variable ATTEND_MODELS.\n\n"
+      "The environment variable ATTEND_MODELS names another folder of recipes.\n\n"
       "Examples:\n"
       "  attend models\n"
       "  attend train addition --out runs/addition");

@@ -9,9 +9,9 @@
 
 namespace attend::app {
 
-/// What a number of the command line has to be.
+/// A range check for a numeric option.
 struct Requirement {
-  const char* text;  ///< as in "must not be negative"
+  const char* text;  ///< follows "must": "not be negative"
   bool (*holds)(double);
 };
 
@@ -20,11 +20,11 @@ inline constexpr Requirement kNotNegative{"not be negative", [](double x) { retu
 inline constexpr Requirement kAtLeastTwo{"be at least 2", [](double x) { return x >= 2; }};
 inline constexpr Requirement kThreads{"be between 0 and 1024",
                                       [](double x) { return x >= 0 && x <= 1024; }};
-inline constexpr Requirement kShare{"be between 0 and 1",
-                                    [](double x) { return x >= 0 && x <= 1; }};
+inline constexpr Requirement kFraction{"be between 0 and 1",
+                                       [](double x) { return x >= 0 && x <= 1; }};
 
-/// Adds an option that takes a finite number; its help shows the value that `target` has now, and
-/// the unit, as in "TOKENS", if there is one.
+/// Adds an option for a finite number. The help shows the current value of `target` as the default
+/// and `unit`, e.g. "TOKENS".
 template <typename Number>
 CLI::Option* add_number(CLI::App& command, const std::string& flag, Number& target,
                         const Requirement& requirement, const char* help,

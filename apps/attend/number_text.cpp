@@ -10,16 +10,14 @@ namespace {
 template <std::size_t Size>
 std::string scaled(double value, double base, const std::array<const char*, Size>& units) {
   std::size_t unit = 0;
-  // Where three digits would round to the base already.
+  // -0.5: 999.7 would round to 1000.
   while (value >= base - 0.5 && unit + 1 < Size) {
     value /= base;
     ++unit;
   }
-  // Units below the first are exact, unless what is counted is a mean.
   const bool whole = unit == 0 && value == static_cast<double>(static_cast<int64_t>(value));
   const int decimals = whole || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  const std::string_view name = units[unit];
-  return fmt::format("{:.{}f}{}{}", value, decimals, name.empty() ? "" : " ", name);
+  return fmt::format("{:.{}f}{}", value, decimals, units[unit]);
 }
 
 }  // namespace
@@ -29,7 +27,7 @@ std::string count_text(double count) {
 }
 
 std::string bytes_text(double bytes) {
-  return scaled(bytes, 1024, std::array{"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
+  return scaled(bytes, 1024, std::array{" B", " KiB", " MiB", " GiB", " TiB", " PiB"});
 }
 
 }  // namespace attend::app

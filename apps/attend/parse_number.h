@@ -8,9 +8,8 @@
 
 namespace attend::app {
 
-/// A number as people write it: decimal, all of the text, within the type. (CLI11's own reading
-/// takes 010 for 8, clamps what is too large, and reads nothing as 0.)
-/// Throws CLI::ValidationError, naming flag and text.
+/// Parses all of `text` as a decimal number. (CLI11 reads 010 as octal, clamps on overflow, and
+/// reads an empty text as 0.) Throws CLI::ValidationError with `flag` and `text`.
 template <typename Number>
 Number parse_number(const std::string& flag, const std::string& text) {
   Number value{};
@@ -19,7 +18,7 @@ Number parse_number(const std::string& flag, const std::string& text) {
     if (std::is_unsigned_v<Number> && text.starts_with('-')) {
       throw CLI::ValidationError(flag, fmt::format("must not be negative, found {}", text));
     }
-    constexpr const char* kKind = std::is_integral_v<Number> ? "a whole number" : "a number";
+    constexpr const char* kKind = std::is_integral_v<Number> ? "an integer" : "a number";
     throw CLI::ValidationError(flag, fmt::format("expected {}, found '{}'", kKind, text));
   }
   return value;

@@ -13,18 +13,18 @@ constexpr double kSecondsBetweenLines = 30.0;
 constexpr const char* kEraseLine = "\r\x1b[K";
 constexpr const char* kFaint = "\x1b[2m";
 constexpr const char* kGreen = "\x1b[32m";
-constexpr const char* kPlain = "\x1b[0m";
+constexpr const char* kReset = "\x1b[0m";
 
-std::string coloured(const std::string& text, const char* colour, bool wanted) {
-  return wanted ? fmt::format("{}{}{}", colour, text, kPlain) : text;
+std::string colored(const std::string& text, const char* color, bool enabled) {
+  return enabled ? fmt::format("{}{}{}", color, text, kReset) : text;
 }
 
 }  // namespace
 
-ProgressLine::ProgressLine(int64_t steps, double best_loss)
-    : steps_(steps),
+ProgressLine::ProgressLine(int64_t max_steps, double best_loss)
+    : max_steps_(max_steps),
       terminal_(error_is_terminal()),
-      colours_(terminal_ && colours_are_welcome()),
+      colors_(terminal_ && colors_enabled()),
       best_loss_(best_loss) {}
 
 ProgressLine::~ProgressLine() {
@@ -35,21 +35,16 @@ void ProgressLine::on_progress(const train::Progress& progress) {
   last_ = progress;
   if (terminal_) {
     draw();
-  } else if (progress.seconds - printed_ >= kSecondsBetweenLines) {
-    print_line(progress_log_text(progress, steps_));
+  } else if (progress.seconds - printed_at_ >= kSecondsBetweenLines) {
+    print_line(step_text(progress, max_steps_));
   }
 }
 
 void ProgressLine::on_evaluation(int64_t step, const train::Evaluation& evaluation) {
-  auto text = fmt::format("step {}/{}  loss {:.3f}  val loss {:.3f}", step, steps_,
-                          last_.train_loss, evaluation.loss);
-  if (evaluation.accuracy) text += fmt::format("  accuracy {:.1f} %", *evaluation.accuracy * 100);
-  text +=
-      fmt::format("  {:.0f} tokens/s  {}", last_.tokens_per_second, duration_text(last_.seconds));
-  if (last_.skipped_steps > 0) text += fmt::format("  {} skipped", last_.skipped_steps);
+  auto text = evaluation_text(step, evaluation, last_, max_steps_);
   if (evaluation.loss < best_loss_) {
     best_loss_ = evaluation.loss;
-    text += coloured("  best", kGreen, colours_);
+    text += " | " + colored("best", kGreen, colors_);
   }
   print_line(text);
   if (terminal_) draw();
@@ -61,16 +56,16 @@ void ProgressLine::on_finish() {
 }
 
 void ProgressLine::draw() {
-  // One column stays free: some terminals go to the next line as soon as the last is taken.
-  const auto text = progress_text(last_, steps_, terminal_width(STDERR_FILENO) - 1);
-  write_error(kEraseLine + coloured(text, kFaint, colours_));
+  // -1: some terminals wrap as soon as the last column is used.
+  const auto text = progress_bar(last_, max_steps_, terminal_width(STDERR_FILENO) - 1);
+  write_error(kEraseLine + colored(text, kFaint, colors_));
   drawn_ = true;
 }
 
 void ProgressLine::print_line(const std::string& text) {
   write_error(fmt::format("{}{}\n", drawn_ ? kEraseLine : "", text));
   drawn_ = false;
-  printed_ = last_.seconds;
+  printed_at_ = last_.seconds;
 }
 
 }  // namespace attend::app

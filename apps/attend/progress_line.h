@@ -6,14 +6,15 @@
 
 namespace attend::app {
 
-/// Progress on standard error. On a terminal: one line with a bar that is rewritten in place, and
-/// above it a line for each evaluation. Elsewhere: a plain line for each evaluation, and one every
-/// half a minute in between, so that the log of a long run shows life.
+/// Prints progress to standard error. On a terminal: a progress bar that is rewritten in place, and
+/// a line above it for each evaluation. Otherwise: a plain line for each evaluation, and one for a
+/// training step if nothing was printed for 30 seconds.
 class ProgressLine : public train::Observer {
  public:
-  /// `best_loss`: the lowest so far of a run that goes on.
-  explicit ProgressLine(int64_t steps, double best_loss = std::numeric_limits<double>::infinity());
-  /// Leaves what was shown, and the cursor below it.
+  /// `best_loss`: the best validation loss so far, if the run was resumed.
+  explicit ProgressLine(int64_t max_steps,
+                        double best_loss = std::numeric_limits<double>::infinity());
+  /// Moves the cursor below the progress bar.
   ~ProgressLine() override;
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -26,12 +27,12 @@ class ProgressLine : public train::Observer {
   void draw();
   void print_line(const std::string& text);
 
-  int64_t steps_;
+  int64_t max_steps_;
   bool terminal_;
-  bool colours_;
-  bool drawn_ = false;  // the cursor stands behind the line that is rewritten
+  bool colors_;
+  bool drawn_ = false;  // the cursor is at the end of the progress bar
   train::Progress last_;
-  double printed_ = 0.0;  // seconds of the run at the last plain line
+  double printed_at_ = 0.0;  // training seconds at the last printed line
   double best_loss_;
 };
 

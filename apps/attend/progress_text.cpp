@@ -1,6 +1,9 @@
 #include "progress_text.h"
 
+#include "number_text.h"
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,66 +12,68 @@
 namespace attend::app {
 namespace {
 
-constexpr std::size_t kFrame = 3;  // of the bar: a space and two brackets
-constexpr std::size_t kLeastBar = 10;
-constexpr std::size_t kLongestBar = 30;
-constexpr const char* kGap = "  ";
+constexpr std::size_t kBarFrame = 3;  // a space and two brackets
+constexpr std::size_t kMinBar = 10;
+constexpr std::size_t kMaxBar = 30;
+constexpr const char* kSeparator = " | ";
 
-// What is left out sooner stands lower.
-enum Rank { kSteps, kLoss, kTimeLeft, kBar, kSkipped, kSpeed, kLearningRate };
+// In order of importance: the last one is dropped first.
+enum Rank { kSteps, kLoss, kEta, kBar, kSkipped, kSpeed, kLr };
 
 struct Field {
   Rank rank;
   std::string text;
 };
 
-double share_done(const train::Progress& progress, int64_t steps) {
-  return std::clamp(static_cast<double>(progress.step) / static_cast<double>(steps), 0.0, 1.0);
+double fraction_done(const train::Progress& progress, int64_t max_steps) {
+  return std::clamp(static_cast<double>(progress.step) / static_cast<double>(max_steps), 0.0, 1.0);
 }
 
-double seconds_left(const train::Progress& progress, int64_t steps) {
-  const auto left = static_cast<double>(std::max<int64_t>(steps - progress.step, 0));
-  return progress.seconds / static_cast<double>(progress.step) * left;
+std::string eta_text(const train::Progress& progress, int64_t max_steps) {
+  const auto steps_left = static_cast<double>(std::max<int64_t>(max_steps - progress.step, 0));
+  return "eta " + duration_text(progress.seconds / static_cast<double>(progress.step) * steps_left);
 }
 
-/// What stands behind the bar, in the order of the line.
-std::vector<Field> fields_of(const train::Progress& progress, int64_t steps) {
-  std::vector<Field> fields{{kSteps, fmt::format("{}/{}", progress.step, steps)},
-                            {kLoss, fmt::format("loss {:.3f}", progress.train_loss)},
-                            {kSpeed, fmt::format("{:.0f} tokens/s", progress.tokens_per_second)},
-                            {kLearningRate, fmt::format("lr {:.2e}", progress.lr)}};
-  if (progress.skipped_steps > 0)
-    fields.push_back({kSkipped, fmt::format("{} skipped", progress.skipped_steps)});
-  if (progress.step > 0) {
-    fields.push_back(
-        {kTimeLeft, fmt::format("{} left", duration_text(seconds_left(progress, steps)))});
+std::string speed_text(const train::Progress& progress) {
+  return count_text(std::round(progress.tokens_per_second)) + " tok/s";
+}
+
+/// The fields of a line, in order.
+std::vector<Field> fields_of(const train::Progress& progress, int64_t max_steps) {
+  std::vector<Field> fields{{kSteps, fmt::format("{}/{}", progress.step, max_steps)},
+                            {kLoss, fmt::format("train loss {:.4f}", progress.train_loss)},
+                            {kLr, fmt::format("lr {:.2e}", progress.lr)},
+                            {kSpeed, speed_text(progress)}};
+  if (progress.step > 0) fields.push_back({kEta, eta_text(progress, max_steps)});
+  if (progress.skipped_steps > 0) {
+    fields.push_back({kSkipped, fmt::format("skipped {}", progress.skipped_steps)});
   }
   return fields;
 }
 
 std::string joined(const std::vector<Field>& fields) {
   std::string text;
-  for (const auto& field : fields) text += (text.empty() ? " " : kGap) + field.text;
+  for (const auto& field : fields) text += (text.empty() ? " " : kSeparator) + field.text;
   return text;
 }
 
-/// The fields without those that have no room in `columns`, or would take that of the bar.
+/// The fields that fit in `columns`; fields less important than the bar leave room for it.
 std::vector<Field> fitting(std::vector<Field> fields, std::size_t columns) {
   const auto by_rank = [](const Field& a, const Field& b) { return a.rank < b.rank; };
   while (!fields.empty()) {
     const auto last = std::max_element(fields.begin(), fields.end(), by_rank);
-    const auto bar = last->rank > kBar ? kFrame + kLeastBar : 0;
+    const auto bar = last->rank > kBar ? kBarFrame + kMinBar : 0;
     if (joined(fields).size() + bar <= columns) break;
     fields.erase(last);
   }
   return fields;
 }
 
-/// " [====>    ]" of at most `room` columns, or nothing if that is too few.
-std::string bar(double share, std::size_t room) {
-  if (room < kLeastBar + kFrame) return {};
-  const auto length = std::min(room - kFrame, kLongestBar);
-  const auto filled = static_cast<std::size_t>(share * static_cast<double>(length));
+/// " [====>    ]", at most `columns` wide; empty if there is too little room.
+std::string bar(double fraction, std::size_t columns) {
+  if (columns < kMinBar + kBarFrame) return {};
+  const auto length = std::min(columns - kBarFrame, kMaxBar);
+  const auto filled = static_cast<std::size_t>(fraction * static_cast<double>(length));
   auto inside = std::string(filled, '=') + std::string(length - filled, ' ');
   if (filled < length) inside[filled] = '>';
   return fmt::format(" [{}]", inside);
@@ -79,23 +84,38 @@ std::string bar(double share, std::size_t room) {
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds)) return "?";
   const auto whole = static_cast<int64_t>(seconds);
-  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  const auto hours = whole / 3600;
+  if (hours == 0) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", hours, whole / 60 % 60, whole % 60);
 }
 
-std::string progress_text(const train::Progress& progress, int64_t steps, int width) {
+std::string progress_bar(const train::Progress& progress, int64_t max_steps, int width) {
   const auto columns = static_cast<std::size_t>(std::max(width, 0));
-  const double share = share_done(progress, steps);
-  const auto percent = fmt::format("{:3.0f}%", std::floor(share * 100));
+  const double fraction = fraction_done(progress, max_steps);
+  const auto percent = fmt::format("{:3.0f}%", std::floor(fraction * 100));
   const auto fields =
-      fitting(fields_of(progress, steps), columns - std::min(percent.size(), columns));
+      fitting(fields_of(progress, max_steps), columns - std::min(percent.size(), columns));
   const auto rest = joined(fields);
   const auto taken = percent.size() + rest.size();
   const auto room = columns > taken ? columns - taken : 0;
-  return (percent + bar(share, room) + rest).substr(0, columns);
+  return (percent + bar(fraction, room) + rest).substr(0, columns);
 }
 
-std::string progress_log_text(const train::Progress& progress, int64_t steps) {
-  return "step" + joined(fields_of(progress, steps));
+std::string step_text(const train::Progress& progress, int64_t max_steps) {
+  return "step" + joined(fields_of(progress, max_steps));
+}
+
+std::string evaluation_text(int64_t step, const train::Evaluation& evaluation,
+                            const train::Progress& progress, int64_t max_steps) {
+  std::vector<std::string> fields{fmt::format("step {}/{}", step, max_steps),
+                                  fmt::format("train loss {:.4f}", progress.train_loss),
+                                  fmt::format("val loss {:.4f}", evaluation.loss)};
+  if (evaluation.accuracy) fields.push_back(fmt::format("acc {:.1f}%", *evaluation.accuracy * 100));
+  fields.push_back(speed_text(progress));
+  if (progress.step > 0) fields.push_back(eta_text(progress, max_steps));
+  if (progress.skipped_steps > 0)
+    fields.push_back(fmt::format("skipped {}", progress.skipped_steps));
+  return fmt::format("{}", fmt::join(fields, kSeparator));
 }
 
 }  // namespace attend::app

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/train/evaluation.h"
 #include "attend/train/observer.h"
 
 #include <cstdint>
@@ -7,17 +8,24 @@
 
 namespace attend::app {
 
-/// A time as h:mm:ss.
+/// Formats a duration as m:ss or h:mm:ss.
 std::string duration_text(double seconds);
 
-/// How far a run of `steps` steps is, on one line of at most `width` columns: as much as fits of
+/// Formats the progress bar of a run of `max_steps` steps, at most `width` columns; drops fields
+/// that do not fit:
 ///
-///      42% [========>           ] 168/400  loss 2.345  51200 tokens/s  lr 3.00e-04  0:01:12 left
-std::string progress_text(const train::Progress& progress, int64_t steps, int width);
+///      42% [===>     ] 168/400 | train loss 2.3450 | lr 3.00e-04 | 51.2k tok/s | eta 1:12
+std::string progress_bar(const train::Progress& progress, int64_t max_steps, int width);
 
-/// The same for a log file, of any width and without a bar:
+/// Formats a log line for a training step:
 ///
-///     step 168/400  loss 2.345  51200 tokens/s  lr 3.00e-04  0:01:12 left
-std::string progress_log_text(const train::Progress& progress, int64_t steps);
+///     step 168/400 | train loss 2.3450 | lr 3.00e-04 | 51.2k tok/s | eta 1:12
+std::string step_text(const train::Progress& progress, int64_t max_steps);
+
+/// Formats a log line for an evaluation at `step`:
+///
+///     step 168/400 | train loss 2.3450 | val loss 2.2510 | acc 97.3% | 51.2k tok/s | eta 1:12
+std::string evaluation_text(int64_t step, const train::Evaluation& evaluation,
+                            const train::Progress& progress, int64_t max_steps);
 
 }  // namespace attend::app

@@ -18,14 +18,14 @@ Prompt read_standard_input() {
 }  // namespace
 
 void PromptOptions::add_to(CLI::App& command) {
-  // The text is taken from the option's results: they are what was typed, character by character.
+  // The raw results are used: CLI11's conversion to strings would change texts such as [a].
   text_ = command.add_option("--prompt", CLI::callback_t([](const auto&) { return true; }),
-                             "the text itself");
+                             "prompt text");
   text_->type_name("TEXT")->group("Prompt");
   file_ =
       command.add_option("--prompt-file", CLI::callback_t([](const auto&) { return true; }),
-                         "file that holds the text, its last line break included; - is standard "
-                         "input, which is also read if neither option is given");
+                         "file with the prompt, including its final newline; - = standard input "
+                         "[standard input]");
   file_->type_name("FILE")->group("Prompt")->excludes(text_);
 }
 

@@ -6,20 +6,20 @@
 
 namespace attend::app {
 
-/// A text to continue, and where it comes from, for messages.
+/// A prompt and its source for error messages.
 struct Prompt {
   std::string source;
   std::string text;
 };
 
-/// The options that say what the prompt is.
+/// The options --prompt and --prompt-file.
 class PromptOptions {
  public:
-  /// Adds them to a command; this must live until it has run.
+  /// Adds the options to `command`; *this must outlive parsing and the command.
   void add_to(CLI::App& command);
 
-  /// The text of the one that was given; of none, standard input, unless that is a terminal.
-  /// Throws InputError if there is none, or it cannot be read.
+  /// Reads the prompt: --prompt, else --prompt-file, else standard input if it is not a terminal.
+  /// Throws InputError if there is no prompt or the file cannot be read.
   Prompt read() const;
 
  private:

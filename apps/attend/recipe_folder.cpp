@@ -17,7 +17,7 @@ fs::path recipe_folder() {
   if (const char* given = std::getenv("ATTEND_MODELS")) return given;
   std::error_code unknown;
   const auto program = fs::read_symlink("/proc/self/exe", unknown).parent_path();
-  // PREFIX/bin beside PREFIX/share, and build/PRESET/bin in the project.
+  // Installed: PREFIX/bin and PREFIX/share. Built: build/PRESET/bin and models/.
   const auto installed = program.parent_path() / "share" / "attend" / "models";
   if (fs::is_directory(installed, unknown)) return installed;
   return program.parent_path().parent_path().parent_path() / "models";
@@ -43,7 +43,7 @@ std::vector<std::string> names_of_shipped_recipes() {
 
 fs::path find_recipe(const std::string& name_or_path) {
   std::error_code missing;
-  // A folder of a recipe's name does not hide it; a pipe is as good as a file.
+  // A directory with the name of a recipe does not hide it; a pipe is accepted.
   const bool is_file =
       fs::exists(name_or_path, missing) && !fs::is_directory(name_or_path, missing);
   if (is_file || fs::path(name_or_path).has_extension()) {
@@ -52,9 +52,9 @@ fs::path find_recipe(const std::string& name_or_path) {
   for (const auto& recipe : shipped_recipes()) {
     if (recipe.stem() == name_or_path) return recipe;
   }
-  throw InputError(
-      fmt::format("{}: no such file, and none of the recipes that attend models lists{}",
-                  name_or_path, did_you_mean(name_or_path, names_of_shipped_recipes())));
+  throw InputError(fmt::format("{}: no such file or shipped recipe{}; see attend models",
+                               name_or_path,
+                               did_you_mean(name_or_path, names_of_shipped_recipes())));
 }
 
 }  // namespace attend::app

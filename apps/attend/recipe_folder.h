@@ -6,17 +6,17 @@
 
 namespace attend::app {
 
-/// What stands in the help for what `find_recipe` takes.
+/// Type name of a recipe argument in help texts; see `find_recipe`.
 inline constexpr const char* kRecipeType = "FILE|NAME";
 
-/// The recipes that come with the program: files of the folder that the environment variable
-/// ATTEND_MODELS names, else of the one that lies beside the program, built or installed. Sorted.
+/// Paths of the shipped recipes, sorted: the .toml files in $ATTEND_MODELS, or in the folder next
+/// to the built or installed program.
 std::vector<std::filesystem::path> shipped_recipes();
-/// Their names, as `find_recipe` takes them.
+/// Names of the shipped recipes: file names without extension.
 std::vector<std::string> names_of_shipped_recipes();
 
-/// The file of a recipe, given as its path or as the name of a shipped one. Throws InputError,
-/// naming the nearest, if there is neither.
+/// Returns the path of a recipe, given as a path or as the name of a shipped recipe. Throws
+/// InputError with the nearest name if there is none.
 std::filesystem::path find_recipe(const std::string& name_or_path);
 
 }  // namespace attend::app

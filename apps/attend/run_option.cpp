@@ -18,7 +18,7 @@ void RunOption::add_to(CLI::App& command) {
   };
   command
       .add_option_function<std::string>(
-          "--weights", set, "those of the lowest loss, or those of the latest checkpoint")
+          "--weights", set, "weights to load: best = lowest val loss, last = latest checkpoint")
       ->type_name(choices<train::Weights>())
       ->default_str(std::string(to_string(weights_)))
       ->group(kGroup);
@@ -26,12 +26,13 @@ void RunOption::add_to(CLI::App& command) {
 
 void RunOption::add_device_to(CLI::App& command, const std::string& device) {
   device_ = device;
-  command.add_option("--device", device_, "cpu, cuda, cuda:1, ...; auto = a GPU if there is one")
-      ->type_name("TEXT")
+  command
+      .add_option("--device", device_, "device: cpu, cuda, cuda:N, or auto = a GPU if there is one")
+      ->type_name("DEVICE")
       ->default_str(device_)
       ->group(kGroup);
-  add_number(command, "--threads", threads_, kThreads, "CPU threads; 0 = LibTorch's choice",
-             "THREADS")
+  add_number(command, "--threads", threads_, kThreads,
+             "number of CPU threads; 0 = LibTorch's default", "THREADS")
       ->group(kGroup);
 }
 

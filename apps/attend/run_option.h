@@ -8,19 +8,19 @@
 
 namespace attend::app {
 
-/// The trained run that a command uses: which one, which of its weights, and what they run on.
+/// Options for a trained run: directory, weights, device and threads.
 class RunOption {
  public:
-  /// Adds the argument `run` and --weights to a command; this must live until it has run.
+  /// Adds the argument `run` and the option --weights; *this must outlive the command.
   void add_to(CLI::App& command);
-  /// Adds --device, which is `device` if it is not given, and --threads; without them the model
-  /// stays on the CPU.
+  /// Adds --device, with `device` as the default, and --threads. Without them the model runs on the
+  /// CPU.
   void add_device_to(CLI::App& command, const std::string& device = "auto");
 
   const std::string& directory() const { return directory_; }
 
-  /// The run as it is asked for, its model on the device. Throws InputError as
-  /// `RunDirectory::load`, and if there is no such device.
+  /// Loads the run and moves its model to the device. Throws InputError as `RunDirectory::load` does, and for
+  /// an unavailable device.
   train::Run load() const;
 
  private:

@@ -22,7 +22,8 @@ std::string continuation(train::Model& model, const train::Task& task, const std
 
 std::string question(train::Model& model, const train::Task& task, const train::Example& example) {
   const auto found = train::answer(model, task.tokenizer(), task.classes(), example);
-  const auto verdict = found == example.answer ? "right" : fmt::format("not {}", example.answer);
+  const auto verdict =
+      found == example.answer ? "correct" : fmt::format("expected {}", example.answer);
   return fmt::format("  {} -> {}  ({})\n", example.prompt, found, verdict);
 }
 
@@ -34,7 +35,7 @@ std::string sample_report(train::Model& model, const train::Task& task, int64_t 
     text += example.answer.empty() ? continuation(model, task, example.prompt, seed)
                                    : question(model, task, example);
   }
-  return text.empty() ? "" : "\nSamples, none of which it was trained on:\n" + text;
+  return text.empty() ? "" : "\nSamples from the validation set:\n" + text;
 }
 
 }  // namespace attend::app

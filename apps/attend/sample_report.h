@@ -7,8 +7,8 @@
 
 namespace attend::app {
 
-/// What the model makes of the task's samples: its answer beside the right one, or a text
-/// continued. `seed` is that of the drawing. Empty without samples.
+/// Returns the model's outputs for the task's samples: its answer with the expected one, or a
+/// generated continuation. `seed` seeds the sampling. Empty if the task has no samples.
 std::string sample_report(train::Model& model, const train::Task& task, int64_t seed);
 
 }  // namespace attend::app

@@ -10,7 +10,7 @@ constexpr std::array<int, 3> kSignals{SIGHUP, SIGINT, SIGTERM};
 
 volatile std::sig_atomic_t g_received = 0;
 
-/// A signal that is ignored, as nohup has it, stays so.
+/// Leaves ignored signals (nohup) ignored.
 void set_handlers(void (*handler)(int)) {
   for (const int signal : kSignals) {
     struct sigaction action {};
@@ -23,7 +23,7 @@ void set_handlers(void (*handler)(int)) {
   }
 }
 
-void take(int signal) {
+void on_signal(int signal) {
   g_received = signal;
   set_handlers(SIG_DFL);
 }
@@ -32,7 +32,7 @@ void take(int signal) {
 
 StopSignal::StopSignal() {
   g_received = 0;
-  set_handlers(take);
+  set_handlers(on_signal);
 }
 
 StopSignal::~StopSignal() {

@@ -2,8 +2,9 @@
 
 namespace attend::app {
 
-/// Turns the first SIGHUP, SIGINT or SIGTERM into a request to stop after the current step; a
-/// second one ends the process at once. Those that are ignored stay so. There is one at a time.
+/// Handles SIGHUP, SIGINT and SIGTERM while it lives: the first one requests a stop after the
+/// current step, the second one ends the process. Ignored signals stay ignored. At most one
+/// instance may exist.
 class StopSignal {
  public:
   StopSignal();
@@ -11,7 +12,7 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// The number of the signal that came, or 0.
+  /// The signal received, or 0.
   static int received();
 };
 

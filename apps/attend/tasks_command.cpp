@@ -28,7 +28,7 @@ void list_tasks(bool json) {
 }  // namespace
 
 void add_tasks_command(CLI::App& app) {
-  auto* command = app.add_subcommand("tasks", "List what can be learned, and by which model");
+  auto* command = app.add_subcommand("tasks", "List the built-in tasks");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "print a JSON array: name, summary, model, reads_file")
       ->group("Output");

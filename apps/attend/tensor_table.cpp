@@ -33,8 +33,8 @@ std::string shape_of(const TensorTree& node) {
   return fmt::format("({})", fmt::join(node.tensor->shape, ", "));
 }
 
-/// What is worth a word beside the name.
-std::string remark_of(const TensorTree& node) {
+/// Suffix of the name: alias, buffer or frozen.
+std::string suffix_of(const TensorTree& node) {
   if (!node.tensor) return {};
   if (!node.tensor->alias_of.empty()) return " = " + printable(node.tensor->alias_of);
   const auto role = node.tensor->role;
@@ -50,10 +50,10 @@ void add_rows(const TensorTree& tree, int64_t all, int64_t depth, std::size_t in
   for (const auto& node : tree.children) {
     const auto elements = static_cast<double>(node.totals.elements);
     const double share = all > 0 ? elements / static_cast<double>(all) * 100 : 0.0;
-    rows.push_back({std::string(indent, ' ') + printable(node.name) + remark_of(node),
+    rows.push_back({std::string(indent, ' ') + printable(node.name) + suffix_of(node),
                     shape_of(node), node.tensor ? node.tensor->dtype : "", count_text(elements),
                     bytes_text(static_cast<double>(node.totals.bytes)),
-                    fmt::format("{:.1f} %", share)});
+                    fmt::format("{:.1f}%", share)});
     add_rows(node, all, depth - 1, indent + 2, rows);
   }
 }
@@ -61,7 +61,7 @@ void add_rows(const TensorTree& tree, int64_t all, int64_t depth, std::size_t in
 }  // namespace
 
 std::string tensor_table(const TensorTree& tree, int64_t depth) {
-  std::vector<Row> rows{{"tensor", "shape", "dtype", "count", "bytes", "share"}};
+  std::vector<Row> rows{{"tensor", "shape", "dtype", "elements", "bytes", "share"}};
   add_rows(tree, tree.totals.elements, depth, 0, rows);
   std::array<std::size_t, std::tuple_size_v<Row>> width{};
   for (const auto& row : rows) {
@@ -95,7 +95,7 @@ nlohmann::ordered_json totals_json(const TensorTotals& totals) {
   nlohmann::ordered_json json{
       {"tensors", totals.tensors}, {"elements", totals.elements}, {"bytes", totals.bytes}};
   const auto parameters = totals.trainable + totals.frozen;
-  if (parameters + totals.buffers == 0 && totals.elements > 0) return json;  // roles are not known
+  if (parameters + totals.buffers == 0 && totals.elements > 0) return json;  // unknown roles
   json["parameters"] = parameters;
   json["trainable"] = totals.trainable;
   json["buffers"] = totals.buffers;

@@ -8,13 +8,14 @@
 
 namespace attend::app {
 
-/// Tensors as people read them: a line for each node of the tree down to `depth` levels, with
-/// shape, dtype, count, bytes and share.
+/// Formats a table with a row per node of the tree, down to `depth` levels: shape, dtype, elements,
+/// bytes and percentage.
 std::string tensor_table(const TensorTree& tree, int64_t depth);
 
-/// Tensors as programs read them: an array with an object each, and exact numbers.
+/// Returns a JSON array with an object per tensor.
 nlohmann::ordered_json tensors_json(const std::vector<TensorInfo>& tensors);
 
+/// Returns the totals as a JSON object; without parameter counts if the roles are unknown.
 nlohmann::ordered_json totals_json(const TensorTotals& totals);
 
 }  // namespace attend::app

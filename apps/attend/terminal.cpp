@@ -14,7 +14,7 @@
 namespace attend::app {
 namespace {
 
-/// The value of an environment variable, empty if it is missing.
+/// The value of an environment variable; empty if unset.
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string_view() : value;
@@ -28,7 +28,7 @@ void open_closed_streams() {
   if (descriptor >= 0) ::close(descriptor);
 }
 
-void outlive_failed_writes() {
+void ignore_write_signals() {
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
 }
 
@@ -56,14 +56,14 @@ bool error_is_terminal() {
 int terminal_width(int stream) {
   winsize size{};
   if (::ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  constexpr int kUsual = 80;
+  constexpr int kDefaultWidth = 80;
   const auto columns = environment("COLUMNS");
   int width = 0;
   std::from_chars(columns.data(), columns.data() + columns.size(), width);
-  return width > 0 ? width : kUsual;
+  return width > 0 ? width : kDefaultWidth;
 }
 
-bool colours_are_welcome() {
+bool colors_enabled() {
   return environment("NO_COLOR").empty();
 }
 

@@ -5,34 +5,34 @@
 
 namespace attend::app {
 
-/// Opens /dev/null in place of standard streams that are closed: otherwise the next file opened
-/// takes their number, and gets what is printed.
+/// Opens /dev/null for closed standard streams. Otherwise the next opened file would get their
+/// descriptor and receive the output.
 void open_closed_streams();
 
-/// From now on writing to a pipe that nobody reads, or beyond the size that files may have, fails,
-/// as writing to a full disk does, and does not end the program.
-void outlive_failed_writes();
+/// Ignores SIGPIPE and SIGXFSZ: writes to a closed pipe or beyond the file size limit fail with an
+/// error instead of ending the program.
+void ignore_write_signals();
 
-/// Whether standard input is a person at a terminal.
+/// Whether standard input is a terminal.
 bool input_is_terminal();
 
-/// Writes to standard error; if that fails nobody can be told, and work goes on.
+/// Writes to standard error; failures are ignored.
 void write_error(const std::string& text);
 
-/// Writes to standard output at once. Throws std::runtime_error if that fails.
+/// Writes to standard output and flushes it. Throws std::runtime_error on failure.
 void print_now(const std::string& text);
 
-/// Whether all that was printed to standard output arrived.
+/// Flushes standard output; returns false if anything could not be written.
 bool flush_output();
 
-/// Whether standard error is a terminal on which a line can be rewritten.
+/// Whether standard error is a terminal that can rewrite a line (TERM is not "dumb").
 bool error_is_terminal();
 
-/// How many columns the terminal of a stream (STDOUT_FILENO, STDERR_FILENO) has: as it says itself,
-/// else the environment variable COLUMNS, else 80.
+/// Columns of the terminal of a stream (STDOUT_FILENO, STDERR_FILENO): the terminal's own size,
+/// else $COLUMNS, else 80.
 int terminal_width(int stream);
 
-/// Whether the environment variable NO_COLOR is empty or missing; see no-color.org.
-bool colours_are_welcome();
+/// Whether the environment variable NO_COLOR is unset or empty; see no-color.org.
+bool colors_enabled();
 
 }  // namespace attend::app

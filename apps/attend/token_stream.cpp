@@ -4,15 +4,15 @@
 
 namespace attend::app {
 
-TokenStream::TokenStream(Decode decode, std::optional<int64_t> before,
+TokenStream::TokenStream(Decode decode, std::optional<int64_t> previous,
                          const std::vector<std::string>& stops, Print print)
-    : decode_(std::move(decode)), before_(before), stream_(stops), print_(std::move(print)) {}
+    : decode_(std::move(decode)), previous_(previous), stream_(stops), print_(std::move(print)) {}
 
 bool TokenStream::add(int64_t token) {
-  // By itself a token may read otherwise: the space between words belongs to neither.
-  const auto text =
-      before_ ? decode_({*before_, token}).substr(decode_({*before_}).size()) : decode_({token});
-  before_ = token;
+  // A token alone may decode differently: the space between two words belongs to neither.
+  const auto text = previous_ ? decode_({*previous_, token}).substr(decode_({*previous_}).size())
+                              : decode_({token});
+  previous_ = token;
   ++tokens_;
   print_(stream_.add(text));
   return !stopped_by();

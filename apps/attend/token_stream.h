@@ -10,21 +10,20 @@
 
 namespace attend::app {
 
-/// Makes text of tokens as they come, and hands on what is certain of it.
+/// Decodes tokens to text as they are generated; holds back text that may begin a stop text.
 class TokenStream {
  public:
-  /// The text of a sequence of tokens. That of a longer one must begin with it.
+  /// Decodes a sequence of tokens. The text of a longer sequence must start with that of a prefix.
   using Decode = std::function<std::string(const std::vector<int64_t>&)>;
   using Print = std::function<void(const std::string&)>;
 
-  /// `before`: the token that the first one follows, if it continues something. See `TextStream`
-  /// for `stops`.
-  TokenStream(Decode decode, std::optional<int64_t> before, const std::vector<std::string>& stops,
+  /// `previous`: the token before the first one, if any. `stops`: see `TextStream`.
+  TokenStream(Decode decode, std::optional<int64_t> previous, const std::vector<std::string>& stops,
               Print print);
 
-  /// Returns whether the text goes on: no stop text has come.
+  /// Adds a token; returns false once a stop text was found.
   bool add(int64_t token);
-  /// Hands on the rest.
+  /// Prints the text that was held back.
   void finish();
 
   int64_t tokens() const { return tokens_; }
@@ -32,7 +31,7 @@ class TokenStream {
 
  private:
   Decode decode_;
-  std::optional<int64_t> before_;
+  std::optional<int64_t> previous_;
   TextStream stream_;
   Print print_;
   int64_t tokens_ = 0;

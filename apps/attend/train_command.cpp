@@ -4,12 +4,15 @@
 #include "attend/train/training_run.h"
 #include "attention_report.h"
 #include "commands.h"
+#include "evaluation_text.h"
+#include "inspect_report.h"
+#include "interrupted.h"
+#include "number_text.h"
 #include "progress_line.h"
 #include "recipe_flags.h"
 #include "recipe_folder.h"
 #include "sample_report.h"
 #include "stop_signal.h"
-#include "stopped.h"
 #include "terminal.h"
 
 #include <fmt/format.h>
@@ -31,8 +34,8 @@ struct TrainArguments {
   bool print_config = false;
 };
 
-/// runs/senses, or runs/senses-2 and so on if that exists.
-fs::path free_directory(const train::Recipe& recipe) {
+/// runs/senses, or runs/senses-2 and so on if it exists.
+fs::path unused_directory(const train::Recipe& recipe) {
   const auto name = recipe.text.empty() ? recipe.task : fs::path(recipe.text).stem().string();
   fs::path directory = fs::path("runs") / name;
   for (int n = 2; fs::exists(directory); ++n)
@@ -40,81 +43,95 @@ fs::path free_directory(const train::Recipe& recipe) {
   return directory;
 }
 
-/// Trains a run and reports.
+/// Trains a run and prints its progress and results.
 class Training {
  public:
   explicit Training(train::RecipeRun run) : run_(std::move(run)) {}
 
-  /// Throws Stopped if a signal ended it before its last step.
-  void to_its_end() {
-    introduce();
-    const auto neighbours_before = neighbours();
-    const auto outcome = train();
-    if (outcome.stop_reason == train::StopReason::stop_requested) {
-      write_error(fmt::format("stopped after step {}: go on with attend train --resume {}\n",
-                              outcome.state.step, run_.directory().path().string()));
-      throw Stopped(StopSignal::received());
+  /// Throws Interrupted if a signal stopped the run before its last step.
+  void run() {
+    print_header();
+    const auto neighbors_before = neighbors();
+    const auto result = train();
+    if (result.stop_reason == train::StopReason::stop_requested) {
+      write_error(fmt::format("stopped at step {}; resume with: attend train --resume {}\n",
+                              result.state.step, directory()));
+      throw Interrupted(StopSignal::received());
     }
-    run_.finish(outcome);
-    print_outcome(outcome);
-    print_findings(neighbours_before);
-    fmt::print("\nSaved in {}\n", run_.directory().path().string());
+    run_.finish(result);
+    print_reports(neighbors_before);
+    print_summary(result);
   }
 
  private:
-  void introduce() {
+  std::string directory() const { return run_.directory().path().string(); }
+
+  void print_header() {
     for (const auto& damage : run_.damaged()) {
-      write_error(
-          fmt::format("attend: a checkpoint is damaged, taking the one before: {}\n", damage));
+      write_error(fmt::format("attend: damaged checkpoint, using the previous one: {}\n", damage));
     }
     const auto& recipe = run_.recipe();
-    const auto from = run_.resumed_state().step;
-    fmt::print("task {}, vocabulary {}, {} layers, {} parameters, {}, run {}{}\n", recipe.task,
-               run_.task().tokenizer().size(), recipe.stack().num_layers,
-               parameter_count(train::module_of(run_.model())), run_.device().str(),
-               run_.directory().path().string(),
-               from > 0 ? fmt::format(", going on after step {}", from) : "");
+    const auto step = run_.resumed_state().step;
+    const auto& stack = recipe.stack();
+    const auto parameters = parameter_count(train::module_of(run_.model()));
+    fmt::print("{}{}{}{}", report_line("task", recipe.task),
+               report_line("model", fmt::format("{}: {} parameters, num_layers {}, num_heads {}, "
+                                                "embed_dim {}, vocab_size {}",
+                                                train::model_kind(recipe.model), parameters,
+                                                stack.num_layers, stack.num_heads, stack.embed_dim,
+                                                run_.task().tokenizer().size())),
+               report_line("device", run_.device().str()), report_line("run", directory()));
+    if (step > 0) fmt::print("{}", report_line("resumed", fmt::format("from step {}", step)));
     std::fflush(stdout);
   }
 
   train::TrainResult train() {
     const StopSignal stop;
-    const auto& begun = run_.resumed_state();
-    // On a thread of its own: a terminal that is paused does not hold up training.
+    const auto& resumed = run_.resumed_state();
+    // In a background thread, so that a paused terminal does not block training.
     train::BackgroundObserver terminal({std::make_shared<ProgressLine>(
-        run_.recipe().training.max_steps, begun.best ? begun.best->loss : INFINITY)});
+        run_.recipe().training.max_steps, resumed.best ? resumed.best->loss : INFINITY)});
     return run_.train({&terminal}, [] { return StopSignal::received() != 0; });
   }
 
-  void print_outcome(const train::TrainResult& outcome) const {
-    const auto& best = outcome.state.best.value();
-    fmt::print("\nval loss   {:.4f} nats a target, on {} held-out targets, after step {}\n",
-               best.loss, best.targets, outcome.state.best_step);
+  void print_summary(const train::TrainResult& result) {
+    const auto& state = result.state;
+    const auto& best = state.best.value();
+    fmt::print("\nbest val loss  {:.4f} (step {}, {})\n", best.loss, state.best_step,
+               targets_text(best, run_.model()));
     if (best.accuracy) {
-      fmt::print("accuracy   {:.1f} % of held-out answers ({} layers)\n", *best.accuracy * 100,
-                 run_.recipe().stack().num_layers);
+      const auto total = count_answers(run_.task().validation_batches(train::kRowsAtOnce));
+      fmt::print("accuracy       {}\n", accuracy_text(*best.accuracy, total));
     }
-    if (outcome.stop_reason == train::StopReason::patience) {
-      fmt::print("ended      {} evaluations without a lower loss (patience)\n",
-                 run_.recipe().training.patience);
+    if (result.stop_reason == train::StopReason::patience) {
+      fmt::print("early stop     step {}, after {} evaluations without improvement (patience)\n",
+                 state.step, run_.recipe().training.patience);
     }
-    if (outcome.state.skipped_steps > 0) {
-      fmt::print("skipped    {} steps whose loss was not finite\n", outcome.state.skipped_steps);
+    if (state.skipped_steps > 0) {
+      fmt::print("skipped steps  {} (non-finite loss or gradient)\n", state.skipped_steps);
     }
-    fmt::print("time       {:.1f} s, {:.0f} tokens/s\n", outcome.state.seconds(),
-               outcome.tokens_per_second);
+    fmt::print("time           {:.1f} s, {} tok/s\n", state.seconds(),
+               count_text(std::round(result.tokens_per_second)));
+    fmt::print("run            {}\n\nNext:\n", directory());
+    fmt::print("  attend eval {}\n", directory());
+    if (!std::holds_alternative<SequenceClassifier>(run_.model())) {
+      fmt::print("  attend generate {} --prompt TEXT\n", directory());
+    }
+    fmt::print("  attend export {} -o model.pt\n", directory());
   }
 
-  std::string neighbours() { return nearest_neighbours(run_.model(), run_.task()); }
+  std::string neighbors() { return nearest_neighbors(run_.model(), run_.task()); }
 
-  void print_findings(const std::string& neighbours_before) {
-    if (const auto after = neighbours(); !after.empty()) {
-      fmt::print("\nNearest embeddings before training (cosine):\n{}and after:\n{}",
-                 neighbours_before, after);
+  void print_reports(const std::string& neighbors_before) {
+    if (const auto after = neighbors(); !after.empty()) {
+      fmt::print(
+          "\nNearest token embeddings (cosine similarity) before training:\n{}after training:\n{}",
+          neighbors_before, after);
     }
     if (const auto attention = last_token_attention(run_.model(), run_.task());
         !attention.empty()) {
-      fmt::print("\nWhat the last word attends to (last layer, mean of heads):\n{}", attention);
+      fmt::print("\nAttention weights of the last token (last layer, mean over heads):\n{}",
+                 attention);
     }
     fmt::print("{}", sample_report(run_.model(), run_.task(), run_.recipe().training.seed));
   }
@@ -127,13 +144,15 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& fla
   for (const auto& [given, name] : {std::pair(!arguments.recipe.empty(), "a recipe"),
                                     std::pair(!arguments.out.empty(), "--out"),
                                     std::pair(arguments.overwrite, "--overwrite")}) {
-    if (given) throw InputError(fmt::format("--resume goes on with a run as it is: omit {}", name));
+    if (given)
+      throw InputError(
+          fmt::format("--resume uses the recipe and the directory of the run; omit {}", name));
   }
   return flags.over(train::RunDirectory(arguments.resume).recipe());
 }
 
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
-  outlive_failed_writes();  // a run is not lost with the program that reads what it prints
+  ignore_write_signals();  // a closed pipe must not end the run
   auto recipe = recipe_for(arguments, flags);
   if (arguments.print_config) {
     fmt::print("{}", train::to_toml(recipe));
@@ -141,40 +160,38 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   }
   if (!recipe.text.empty()) recipe.text = fs::absolute(recipe.text).string();
   if (!arguments.resume.empty()) {
-    return Training(train::RecipeRun::resume(arguments.resume, recipe)).to_its_end();
+    return Training(train::RecipeRun::resume(arguments.resume, recipe)).run();
   }
-  const auto directory = arguments.out.empty() ? free_directory(recipe) : fs::path(arguments.out);
-  Training(train::RecipeRun::begin(directory, recipe, arguments.overwrite)).to_its_end();
+  const auto directory = arguments.out.empty() ? unused_directory(recipe) : fs::path(arguments.out);
+  Training(train::RecipeRun::begin(directory, recipe, arguments.overwrite)).run();
 }
 
 }  // namespace
 
 void add_train_command(CLI::App& app) {
-  auto* command = app.add_subcommand("train", "Train a model; without arguments, the task senses");
+  auto* command = app.add_subcommand("train", "Train a model (default task: senses)");
   auto arguments = std::make_shared<TrainArguments>();
   const auto not_empty = [](const std::string& text) {
     return text.empty() ? "must not be empty" : "";
   };
   command
-      ->add_option("recipe", arguments->recipe,
-                   "TOML file, as --print-config writes it, or a name that attend models lists")
+      ->add_option("recipe", arguments->recipe, "recipe: TOML file, or a name from attend models")
       ->type_name(kRecipeType);
   const auto add_directory = [&](const char* flag, std::string& target, const char* help) {
     command->add_option(flag, target, help)->type_name("DIR")->group("Output")->check(not_empty);
   };
   add_directory("--out", arguments->out,
-                "run directory to make [runs/ and the name of the text file or the task]");
+                "run directory to create [runs/NAME, the name of the text file or task]");
   add_directory("--resume", arguments->resume,
-                "run directory to go on with, from its latest checkpoint");
-  command->add_flag("--overwrite", arguments->overwrite, "replace the run that --out holds")
+                "run directory to resume from its latest checkpoint");
+  command->add_flag("--overwrite", arguments->overwrite, "replace an existing run in --out")
       ->group("Output");
-  command
-      ->add_flag("--print-config", arguments->print_config, "print the resulting recipe and stop")
+  command->add_flag("--print-config", arguments->print_config, "print the complete recipe and exit")
       ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
   command->footer(
-      "Defaults in brackets: of the task senses; attend train --task NAME --print-config\n"
-      "prints those of another one.\n\n"
+      "Defaults in brackets are those of the task senses. Print those of another task with\n"
+      "attend train --task NAME --print-config.\n\n"
       "Examples:\n"
       "  attend train --num-layers 4 --lr 1e-3 --out runs/deep\n"
       "  attend train --text book.txt --max-seq-len 128 --positions rotary\n"

@@ -1,5 +1,5 @@
-// Goes on with numbers by a model that train_and_export wrote; needs LibTorch alone, not attend:
-// serve MODEL.pt NUMBER...
+// Continues a sequence of numbers with the TorchScript model of train_and_export. Needs only
+// LibTorch: serve MODEL.pt NUMBER...
 #include <torch/script.h>
 
 #include <iostream>
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   const c10::InferenceMode inference;
   const auto prompt = torch::tensor(numbers).unsqueeze(0);  // (1, T)
   const int64_t count = 5;
-  const double temperature = 0.0;  // the likeliest number each time
+  const double temperature = 0.0;  // greedy
   const auto next =
       model.get_method("generate")({prompt, count, temperature}).toTensor();  // (1, 5)
   for (int64_t i = 0; i < count; ++i) std::cout << next[0][i].item<int64_t>() << " ";

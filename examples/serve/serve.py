@@ -1,4 +1,4 @@
-"""Continues numbers by what train_and_export wrote, in each of its formats."""
+"""Continues a sequence of numbers with the models of train_and_export, in each format."""
 
 import argparse
 import pathlib
@@ -13,12 +13,12 @@ folder = arguments.folder
 prompt = torch.tensor([arguments.numbers])  # (1, T)
 
 with torch.inference_mode():
-    # TorchScript keeps keys and values of earlier tokens: each number costs one step.
+    # TorchScript includes generate(), which uses a KV cache.
     model = torch.jit.load(folder / "model.pt")
     answer = model.generate(prompt, max_new_tokens=5, temperature=0.0)
     print("TorchScript:", *answer[0].tolist())
 
-    # The graph of torch.export has forward alone; compiled, it is the fastest for whole texts.
+    # torch.export contains only forward().
     program = torch.export.load(folder / "model.pt2").module()
     print("torch.export:", program(prompt)[0, -1].argmax().item())
 

@@ -1,15 +1,15 @@
-// Trains a language model to go on counting by steps, and exports it: train_and_export FOLDER
-// serve.py and serve.cpp, beside this file, answer with what it writes.
+// Trains a language model on arithmetic progressions modulo 10 and exports it for serve.cpp and
+// serve.py: train_and_export FOLDER
 #include <attend/attend.h>
 
 #include <torch/torch.h>
 
 #include <iostream>
 
-// Rows that count by 1 to 4, from anywhere, without the tens: 8, 1, 4, 7, 0, ...
-torch::Tensor draw_rows(int64_t count) {
-  const auto starts = torch::randint(10, {count, 1});
-  const auto steps = torch::randint(1, 5, {count, 1});
+// Sequences with a random start and a step of 1 to 4, modulo 10, e.g. 8, 1, 4, 7, 0, ...
+torch::Tensor draw_sequences(int64_t batch_size) {
+  const auto starts = torch::randint(10, {batch_size, 1});
+  const auto steps = torch::randint(1, 5, {batch_size, 1});
   return (starts + steps * torch::arange(12)).remainder(10);  // (B, 12)
 }
 
@@ -20,10 +20,10 @@ int main(int argc, char** argv) {
       attend::LanguageModelConfig{.vocab_size = 10, .max_seq_len = 12, .stack = {.embed_dim = 32}});
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-2));
   for (int step = 0; step < 300; ++step) {
-    const auto rows = draw_rows(32);
-    const auto logits = model(rows.narrow(1, 0, 11));  // (B, 11, 10)
+    const auto tokens = draw_sequences(32);              // (B, 12)
+    const auto logits = model(tokens.narrow(1, 0, 11));  // (B, 11, 10)
     const auto loss =
-        torch::cross_entropy_loss(logits.flatten(0, 1), rows.narrow(1, 1, 11).flatten());
+        torch::cross_entropy_loss(logits.flatten(0, 1), tokens.narrow(1, 1, 11).flatten());
     optimizer.zero_grad();
     loss.backward();
     optimizer.step();

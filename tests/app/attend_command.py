@@ -1,4 +1,4 @@
-"""The command under test, how it is run, and what it says of wrong input."""
+"""Helpers that run the command under test."""
 
 import os
 import pathlib
@@ -14,14 +14,13 @@ def command(*arguments):
 
 
 def attend(*arguments, given=None, environment=None, **options):
-    """Runs the command to its end. `given`: what it finds on standard input; `environment`:
-    variables besides, or in place of, those of the test."""
+    """Runs the command. `given`: its standard input; `environment`: additional variables."""
     return subprocess.run(command(*arguments), input=given, capture_output=True, encoding="utf-8",
                           timeout=300, env={**os.environ, **(environment or {})}, **options)
 
 
 class CommandTest(unittest.TestCase):
-    """Tests that share a folder."""
+    """Tests that share a temporary directory."""
 
     @classmethod
     def setUpClass(cls):
@@ -41,7 +40,7 @@ class CommandTest(unittest.TestCase):
         return result
 
     def refuses(self, arguments, *expected, **options):
-        """Says what is wrong in one line, without a backtrace, and prints nothing else."""
+        """Expects status 2 and a one-line message with these texts."""
         result = attend(*arguments, **options)
         self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
         for text in expected:

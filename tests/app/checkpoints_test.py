@@ -1,7 +1,7 @@
-"""What checkpoints are good for, and damaged ones.
+"""Resuming from checkpoints, and from damaged checkpoints.
 
-Run by CTest with ATTEND set to the built command; needs nothing but Python 3. RANDOM_SEED repeats
-the damages of an earlier run.
+Run by CTest with ATTEND set to the built command; requires only Python 3. RANDOM_SEED repeats
+an earlier run.
 """
 
 import json
@@ -18,7 +18,7 @@ SEED = int(os.environ.get("RANDOM_SEED", time.time_ns() % 1000000))
 
 
 def crc32c(content):
-    """CRC-32C, Castagnoli's polynomial reflected."""
+    """CRC-32C (reflected Castagnoli polynomial)."""
     table = []
     for byte in range(256):
         for _ in range(8):
@@ -39,7 +39,7 @@ def write_safetensors(path, tensors):
 
 
 def write_manifest(checkpoint):
-    names = ("model.safetensors", "state.safetensors", "best.safetensors", "standing.json")
+    names = ("model.safetensors", "state.safetensors", "best.safetensors", "trainer_state.json")
     contents = {name: (checkpoint / name).read_bytes() for name in names}
     files = {name: {"bytes": len(content), "crc32c": crc32c(content)}
              for name, content in contents.items()}
@@ -48,7 +48,7 @@ def write_manifest(checkpoint):
 
 
 class Checkpoints(RunsTest):
-    """A finished run, whose last checkpoint but one is after 20 of 30 steps."""
+    """A finished run of 30 steps; its second to last checkpoint is at step 20."""
 
     @classmethod
     def setUpClass(cls):
@@ -62,27 +62,27 @@ class Checkpoints(RunsTest):
     def copy(self, name):
         return shutil.copytree(self.whole, self.folder / name)
 
-    def test_all_of_its_state_is_needed(self):
-        """With the optimizer, the data's order or the dropout of before it ends elsewhere."""
+    def test_resuming_needs_all_state(self):
+        """Stale state of the optimizer, sampler or RNG changes the result."""
         for part in ("optimizer.", "sampler.", "random."):
             run = self.copy(part + "old")
             shutil.rmtree(checkpoints(run)[-1])
             latest = checkpoints(run)[-1]
-            now = read_safetensors(latest / "state.safetensors")
-            begun = read_safetensors(checkpoints(self.whole)[-1] / "state.safetensors")
-            mixed = {name: begun[name] if name.startswith(part) else now[name] for name in now}
-            self.assertFalse(mixed == now, part)
+            current = read_safetensors(latest / "state.safetensors")
+            last = read_safetensors(checkpoints(self.whole)[-1] / "state.safetensors")
+            mixed = {name: last[name] if name.startswith(part) else current[name] for name in current}
+            self.assertFalse(mixed == current, part)
             write_safetensors(latest / "state.safetensors", mixed)
             write_manifest(latest)
             resumed = self.train("--resume", run)
-            self.assertIn("going on after step 20", resumed.stdout)
+            self.assertIn("from step 20", resumed.stdout)
             self.assertNotIn("damaged", resumed.stderr)
             self.assertFalse(result_of(run) == result_of(self.whole), part)
 
-    def test_a_damaged_one_is_left_for_the_one_before(self):
+    def test_a_damaged_checkpoint_falls_back_to_the_previous_one(self):
         print("seed", SEED)
         chance = random.Random(SEED)
-        for name in ("model.safetensors", "state.safetensors", "best.safetensors", "standing.json",
+        for name in ("model.safetensors", "state.safetensors", "best.safetensors", "trainer_state.json",
                      "manifest.json"):
             for damage in ("truncated", "flipped", "missing"):
                 run = self.copy(f"{name}-{damage}")
@@ -94,26 +94,26 @@ class Checkpoints(RunsTest):
                 if damage == "missing":
                     file.unlink()
                 resumed = self.train("--resume", run)
-                told = f"attend: a checkpoint is damaged, taking the one before: {file.parent}"
-                self.assertTrue(resumed.stderr.startswith(told), resumed.stderr)
-                self.assertIn("going on after step 20", resumed.stdout)
+                warning = f"attend: damaged checkpoint, using the previous one: {file.parent}"
+                self.assertTrue(resumed.stderr.startswith(warning), resumed.stderr)
+                self.assertIn("from step 20", resumed.stdout)
                 self.same_result(run, self.whole, f"{name} {damage} at {place}, seed {SEED}")
 
-    def test_where_none_is_whole_that_is_told(self):
+    def test_all_checkpoints_damaged(self):
         run = self.copy("run")
         for checkpoint in checkpoints(run):
             (checkpoint / "state.safetensors").write_bytes(b"")
         before = files_of(run)
-        self.fails(2, ["--resume", run], "no checkpoint is whole", *map(str, checkpoints(run)))
-        self.assertTrue(files_of(run) == before, "a refusal has changed something")
+        self.fails(2, ["--resume", run], "all checkpoints are damaged", *map(str, checkpoints(run)))
+        self.assertTrue(files_of(run) == before, "a rejected command changed files")
 
-    def test_a_finished_run_goes_on_with_more_steps(self):
+    def test_resume_a_finished_run_with_more_steps(self):
         run = self.copy("run")
         before = files_of(run)
-        told = f"{run} has done 30 steps of %d: raise steps to go on"
-        self.fails(2, ["--resume", run], told % 30)
-        self.fails(2, ["--resume", run, "--max-steps", 20], told % 20)
-        self.assertTrue(files_of(run) == before, "a refusal has changed something")
+        message = f"{run}: already trained for 30/%d steps; pass a larger max_steps to continue"
+        self.fails(2, ["--resume", run], message % 30)
+        self.fails(2, ["--resume", run, "--max-steps", 20], message % 20)
+        self.assertTrue(files_of(run) == before, "a rejected command changed files")
         self.train("--resume", run, "--max-steps", 33)
         self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 33)
 

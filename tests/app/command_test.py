@@ -1,6 +1,6 @@
-"""The command from outside: what a person types, reads and gets told.
+"""The command: output, files, and error messages for invalid input.
 
-Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
 
 import json
@@ -23,7 +23,7 @@ class SensesTest(CommandTest):
 
 
 class Train(SensesTest):
-    def test_fills_a_run_directory(self):
+    def test_creates_the_run_directory(self):
         self.assertEqual(self.training.returncode, 0, self.training.stderr)
         files = {path.name for path in self.run_directory.iterdir()}
         self.assertEqual(files, {".lock", "recipe.toml", "data.json", "model.safetensors", "tokenizer.json",
@@ -40,15 +40,23 @@ class Train(SensesTest):
         self.assertEqual([json.loads(line)["step"] for line in lines if "val_loss" in line],
                          [10, 20, 30])
 
-    def test_shows_what_was_learned(self):
-        for text in ("accuracy", "before training", "and after", "attends to", "-> "):
+    def test_prints_reports_and_a_summary(self):
+        for text in ("task        senses\n", "before training", "after training", "Attention weights", "-> "):
             self.assertIn(text, self.training.stdout)
+        summary = json.loads((self.run_directory / "summary.json").read_text())
+        self.assertRegex(self.training.stdout, (
+            rf"\nbest val loss  {summary['val_loss']:.4f} \(step {summary['best_step']}, \d+ tokens\)\n"
+            rf"accuracy       {summary['accuracy'] * 100:.1f}% \(\d+/\d+ sequences\)\n"
+            rf"time           \d+\.\d s, \S+ tok/s\nrun            {self.run_directory}\n"
+            rf"\nNext:\n  attend eval {self.run_directory}\n"))
 
-    def test_progress_is_plain_lines_where_there_is_no_terminal(self):
+    def test_progress_without_a_terminal_is_plain_lines(self):
         self.assertEqual(len(self.training.stderr.splitlines()), 3)
         self.assertNotIn("\r", self.training.stderr)
         self.assertNotIn("\x1b", self.training.stderr)
-        self.assertRegex(self.training.stderr, r"step 10/30 .*val loss .*tokens/s")
+        self.assertRegex(self.training.stderr, (
+            r"(?m)^step 10/30 \| train loss \d\.\d{4} \| val loss \d\.\d{4} \| acc \d+\.\d% \| "
+            r"\S+ tok/s \| eta \d+:\d\d \| best$"))
 
     def test_the_same_seed_gives_the_same_run(self):
         for name, seed in (("again", 1), ("other", 2)):
@@ -67,22 +75,22 @@ class Train(SensesTest):
         self.assertEqual((self.folder / "from-recipe" / "model.safetensors").read_bytes(),
                          (self.run_directory / "model.safetensors").read_bytes())
 
-    def test_a_flag_wins_over_the_recipe_and_the_recipe_over_the_default(self):
+    def test_precedence_flag_recipe_default(self):
         recipe = self.folder / "some.toml"
-        recipe.write_text("[model]\nlayers = 3\nheads = 8\n")
+        recipe.write_text("[model]\nnum_layers = 3\nnum_heads = 8\n")
         printed = attend("train", recipe, "--num-heads", 1, "--print-config").stdout
-        self.assertIn("layers = 3", printed)
-        self.assertIn("heads = 1", printed)
+        self.assertIn("num_layers = 3", printed)
+        self.assertIn("num_heads = 1", printed)
         self.assertIn("embed_dim = 64", printed)
 
-    def test_without_out_no_earlier_run_is_touched(self):
+    def test_without_out_a_new_directory_is_created(self):
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(2):
                 attend("train", "--max-steps", 1, "--num-layers", 0, cwd=folder)
             runs = sorted(path.name for path in pathlib.Path(folder, "runs").iterdir())
         self.assertEqual(runs, ["senses", "senses-2"])
 
-    def test_a_folder_does_not_hide_the_recipe_of_its_name(self):
+    def test_a_directory_does_not_hide_a_recipe(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "sort").mkdir()
             printed = self.succeeds("train", "sort", "--print-config", cwd=folder)
@@ -91,15 +99,15 @@ class Train(SensesTest):
             printed = self.succeeds("train", "addition", "--print-config", cwd=folder)
             self.assertIn("task = 'copy'", printed.stdout.replace('"', "'"))
 
-    def test_help_gives_every_value_a_default(self):
+    def test_help_lists_every_recipe_key(self):
         text = attend("train", "--help").stdout
         printed = attend("train", "--print-config").stdout
         keys = re.findall(r"^(\w+) = ", printed, re.MULTILINE)
         self.assertGreater(len(keys), 20)
         self.assertIn("kind", keys)
-        for key in set(keys) - {"kind"}:  # the task decides which kind of model it trains
+        for key in set(keys) - {"kind"}:  # set by the task
             self.assertIn("--" + key.replace("_", "-"), text)
-        self.assertIn("[400, or the task's]", re.sub(r"\s+", " ", text))
+        self.assertIn("[400, depends on the task]", re.sub(r"\s+", " ", text))
 
 
 class Use(SensesTest):
@@ -110,40 +118,40 @@ class Use(SensesTest):
         self.assertAlmostEqual(measured["val_loss"], summary["val_loss"], places=6)
         self.assertEqual(measured["accuracy"], summary["accuracy"])
 
-    def test_generate_parts_words(self):
-        text = self.succeeds("generate", self.run_directory, "--prompt", "the old", "--tokens", 9)
+    def test_generate_separates_words(self):
+        text = self.succeeds("generate", self.run_directory, "--prompt", "the old", "--max-new-tokens", 9)
         self.assertTrue(text.stdout.startswith("the old "))
         self.assertEqual(len(text.stdout.split()), 11)
 
 
 class WrongInput(SensesTest):
     def test_unknown_names_suggest_the_nearest(self):
-        self.refuses(["train", "--layerz", 2], "train does not take '--layerz'", "did you mean '--num-layers'?")
-        self.refuses(["trian"], "unknown command 'trian'", "did you mean 'train'?")
+        self.refuses(["train", "--layerz", 2], "train: unknown argument '--layerz'", "did you mean '--num-layers'?")
+        self.refuses(["trian"], "unknown subcommand 'trian'", "did you mean 'train'?")
         self.refuses(["train", "--task", "sense"], "unknown task 'sense'", "'senses'")
-        self.refuses([], "which command?", "train, lr-find, eval, generate, export")
+        self.refuses([], "missing subcommand: expected one of train, lr-find, eval, generate, export")
         self.refuses(["train", "--out"], "--out")
 
-    def test_values_are_named_with_what_was_expected(self):
+    def test_messages_name_the_value_found_and_the_one_expected(self):
         for arguments, expected in (
-                (["--embed-dim", 10, "--num-heads", 3], "embed_dim (10) must be divisible by heads (3)"),
-                (["--max-steps", 0], "steps (0) must be between 1 and"),
-                (["--dropout", 1.5], "dropout (1.5) must be between 0 and 0.99"),
-                (["--lr", "nan"], "lr (nan) must be between"),
-                (["--num-layers", "two"], "--num-layers: expected a whole number, found 'two'"),
-                (["--max-steps", "1.5"], "--max-steps: expected a whole number, found '1.5'"),
+                (["--embed-dim", 10, "--num-heads", 3], "embed_dim (10) must be divisible by num_heads (3)"),
+                (["--max-steps", 0], "max_steps is 0, expected a value between 1 and"),
+                (["--dropout", 1.5], "dropout is 1.5, expected a value between 0 and 0.99"),
+                (["--lr", "nan"], "lr is nan, expected a value between"),
+                (["--num-layers", "two"], "--num-layers: expected an integer, found 'two'"),
+                (["--max-steps", "1.5"], "--max-steps: expected an integer, found '1.5'"),
                 (["--max-steps", "99999999999999999999"], "found '99999999999999999999'"),
-                (["--max-steps", ""], "--max-steps: expected a whole number, found ''"),
-                (["--tie-embeddings=maybe"], "tied was given a disallowed flag override"),
+                (["--max-steps", ""], "--max-steps: expected an integer, found ''"),
+                (["--tie-embeddings=maybe"], "--tie-embeddings takes no value; use --tie-embeddings or --no-tie-embeddings"),
                 (["--positions", "rotten"], "expected none|learned|sinusoidal|rotary|alibi|relative, found 'rotten'"),
-                (["--max-seq-len", 3], "context (3) must be at least"),
-                (["--threads", 5000000000], "threads (5000000000) must be between 0 and 1024"),
-                (["--embed-dim", 1000000000], "embed_dim (1000000000) must be between"),
+                (["--max-seq-len", 3], "max_seq_len is 3, expected at least"),
+                (["--threads", 5000000000], "threads is 5000000000, expected a value between 0 and 1024"),
+                (["--embed-dim", 1000000000], "embed_dim is 1000000000, expected a value between"),
         ):
             self.refuses(["train", "--out", self.folder / "wrong", *arguments], expected)
-        self.assertFalse((self.folder / "wrong").exists(), "wrong input has written something")
+        self.assertFalse((self.folder / "wrong").exists(), "invalid input created files")
 
-    def test_text_files_that_cannot_be_learned(self):
+    def test_invalid_text_files(self):
         files = {"empty.txt": b"", "short.txt": b"abc" * 20, "latin1.txt": b"caf\xe9 " * 999}
         for name, content in files.items():
             (self.folder / name).write_bytes(content)
@@ -154,51 +162,51 @@ class WrongInput(SensesTest):
                          expected)
         self.refuses(["train", "--task", "text"], "needs a file", "text")
         self.refuses(["train", "--task", "senses", "--text", self.folder / "short.txt"], "senses")
-        self.assertFalse((self.folder / "wrong").exists(), "wrong input has written something")
+        self.assertFalse((self.folder / "wrong").exists(), "invalid input created files")
 
-    def test_directories_that_exist_are_left_alone(self):
+    def test_existing_directories_are_not_overwritten(self):
         before = (self.run_directory / "model.safetensors").read_bytes()
         self.refuses(["train", "--out", self.run_directory], "exists", "overwrite it")
         self.assertEqual((self.run_directory / "model.safetensors").read_bytes(), before)
         foreign = self.folder / "foreign"
         foreign.mkdir()
         (foreign / "thesis.txt").write_text("mine")
-        self.refuses(["train", "--out", foreign, "--overwrite"], "left alone")
-        self.refuses(["train", "--out", "/proc/runs/x"], "cannot be made")
+        self.refuses(["train", "--out", foreign, "--overwrite"], "not overwritten, since it is not a run")
+        self.refuses(["train", "--out", "/proc/runs/x"], "cannot be created")
 
-    def test_runs_that_are_none(self):
+    def test_directories_that_are_not_runs(self):
         empty = self.folder / "empty"
         empty.mkdir()
         for run in (self.folder / "nowhere", empty, self.run_directory / "recipe.toml"):
             for command in (["eval"], ["generate", "--prompt", "the"], ["export", "-o", "x.pt"],
                             ["train", "--resume"]):
                 self.refuses([*command, run],
-                             f"{run}: no such run directory: there is no recipe.toml in it")
+                             f"{run}: not a run directory: it has no recipe.toml")
 
-    def test_prompts_that_the_model_does_not_know(self):
+    def test_prompts_with_unknown_words(self):
         self.refuses(["generate", self.run_directory, "--prompt", "the zebra"], "word 'zebra'")
 
     def test_a_low_learning_rate_needs_no_other_flag(self):
         result = attend("train", "--lr", "1e-6", "--print-config")
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def test_the_version_is_told(self):
+    def test_version(self):
         self.assertRegex(attend("--version").stdout, r"^attend \d+\.\d+\.\d+$")
 
     def test_leading_zeros_are_decimal(self):
-        self.assertIn("steps = 10\n", attend("train", "--max-steps", "010", "--print-config").stdout)
+        self.assertIn("max_steps = 10\n", attend("train", "--max-steps", "010", "--print-config").stdout)
 
-    def test_damaged_runs_are_named(self):
+    def test_damaged_runs(self):
         damaged = self.folder / "damaged"
         attend("train", "--out", damaged, *SHORT)
         weights = damaged / "model.safetensors"
         weights.write_bytes(weights.read_bytes()[:-1])
         self.refuses(["eval", damaged], "model.safetensors", "bytes")
 
-    def test_a_recipe_with_a_wrong_key(self):
+    def test_a_recipe_with_an_unknown_key(self):
         recipe = self.folder / "wrong.toml"
         recipe.write_text("[model]\nlayer = 2\n")
-        self.refuses(["train", recipe], "model.layer", "did you mean 'model.layers'?")
+        self.refuses(["train", recipe], "model.layer", "did you mean 'model.num_layers'?")
 
 
 if __name__ == "__main__":

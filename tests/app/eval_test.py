@@ -1,6 +1,6 @@
-"""attend eval on files, from outside, with a model of a small text.
+"""attend eval on validation data and on files.
 
-Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
 
 import json
@@ -16,34 +16,34 @@ class Eval(TextRunTest):
     def measure(self, *arguments):
         return json.loads(self.succeeds("eval", self.run_directory, *arguments, "--json").stdout)
 
-    def test_measures_a_file_as_it_measures_what_was_held_out(self):
-        held_out = (TEXT * 100)[len(TEXT) * 90:]
+    def test_validation_data_and_the_same_text_as_a_file_agree(self):
+        validation = (TEXT * 100)[len(TEXT) * 90:]
         expected = self.measure()
-        file = self.write("held-out.txt", held_out)
+        file = self.write("validation.txt", validation)
         measured = self.measure(file)
         self.assertEqual(measured.pop("file"), str(file))
         self.assertEqual(measured, expected)
-        self.assertEqual(expected["targets"], len(held_out) - 1)
+        self.assertEqual(expected["targets"], len(validation) - 1)
 
-    def test_says_what_it_has_measured_on(self):
+    def test_prints_loss_and_number_of_tokens(self):
         text = self.succeeds("eval", self.run_directory).stdout
-        self.assertRegex(text, r"^val loss    \d\.\d{4} nats a target, on 239 held-out targets\n")
+        self.assertRegex(text, r"^val loss    \d\.\d{4} \(239 tokens\)\nperplexity  \d+\.\d{3}\n$")
         file = self.write("ten.txt", (TEXT * 10)[:10])
         text = self.succeeds("eval", self.run_directory, file).stdout
-        self.assertRegex(text, rf"^val loss    \d\.\d{{4}} nats a target, on 9 targets of {file}\n")
+        self.assertRegex(text, rf"^val loss    \d\.\d{{4}} \(9 tokens of {file}\)\n")
 
     def test_takes_a_device_and_threads(self):
         expected = self.measure()["val_loss"]
         found = self.measure("--device", "cpu", "--threads", 1)["val_loss"]
         self.assertAlmostEqual(found, expected, places=5)
-        self.refuses(["eval", self.run_directory, "--device", "cuda:99"], "cuda:99 is not there")
+        self.refuses(["eval", self.run_directory, "--device", "cuda:99"], "cuda:99 does not exist")
 
-    def test_short_and_strange_texts_cost_more(self):
+    def test_short_and_unusual_texts(self):
         self.assertEqual(self.measure(self.write("two.txt", "Fü"))["targets"], 1)
-        strange = self.measure(self.write("strange.txt", TEXT[::-1] * 9))
-        self.assertGreater(strange["val_loss"], 2 * self.measure()["val_loss"])
+        unusual = self.measure(self.write("unusual.txt", TEXT[::-1] * 9))
+        self.assertGreater(unusual["val_loss"], 2 * self.measure()["val_loss"])
 
-    def test_texts_that_it_cannot_measure_are_named(self):
+    def test_invalid_texts(self):
         for name, text, expected in (("zebra.txt", "Füchse, z", "zebra.txt: character ','"),
                                      ("one.txt", "F", "one.txt: expected at least two tokens"),
                                      ("empty.txt", "", "empty.txt: the file is empty")):
@@ -55,7 +55,7 @@ class Eval(TextRunTest):
 
 
 class BestOrLast(CommandTest):
-    """A run whose last weights are worse than its best: from step 20 on its rate is far too high."""
+    """A run whose last weights are worse than its best: the learning rate is too high from step 20."""
 
     @classmethod
     def setUpClass(cls):
@@ -66,7 +66,7 @@ class BestOrLast(CommandTest):
         cls().succeeds("train", "--out", cls.run_directory, "--max-steps", 20, *setting)
         cls().succeeds("train", "--resume", cls.run_directory, "--max-steps", 40, "--lr", 0.5)
 
-    def test_eval_measures_the_weights_that_are_asked_for(self):
+    def test_eval_uses_the_requested_weights(self):
         lines = [json.loads(line) for line in
                  (self.run_directory / "metrics.jsonl").read_text().splitlines()]
         losses = [line["val_loss"] for line in lines if "val_loss" in line]
@@ -76,9 +76,9 @@ class BestOrLast(CommandTest):
             measured = json.loads(self.succeeds("eval", self.run_directory, *flags, "--json").stdout)
             self.assertAlmostEqual(measured["val_loss"], expected, places=5, msg=flags)
 
-    def test_generate_and_export_take_them_too(self):
+    def test_generate_and_export_use_the_requested_weights(self):
         def text(weights):
-            return self.succeeds("generate", self.run_directory, "--prompt", "the", "--tokens", 50,
+            return self.succeeds("generate", self.run_directory, "--prompt", "the", "--max-new-tokens", 50,
                                  "--seed", 1, "--weights", weights).stdout
 
         def exported(weights):
@@ -89,7 +89,7 @@ class BestOrLast(CommandTest):
         self.assertNotEqual(text("best"), text("last"))
         self.assertNotEqual(exported("best"), exported("last"))
 
-    def test_a_misfit_names_the_checkpoint(self):
+    def test_weights_that_do_not_fit(self):
         other = self.folder / "other"
         shutil.copytree(self.run_directory, other)
         for name, width in (("recipe.toml", "embed_dim = %d"), ("data.json", '"embed_dim": "%d"')):
@@ -100,14 +100,14 @@ class BestOrLast(CommandTest):
         self.refuses(["eval", other, "--weights", "last"],
                      f"{other}/checkpoint/step-000000040: the weights do not fit")
 
-    def test_a_run_without_an_evaluation_has_its_last_weights(self):
+    def test_last_weights_of_a_run_without_an_evaluation(self):
         run = self.folder / "stopped"
         process = start("train", "--out", run, "--embed-dim", 16, "--batch-size", 8, "--max-steps", 100000,
                         "--eval-every", 100000, "--checkpoint-every", 5)
         self.addCleanup(kill, process)
         self.assertTrue(wait_for(lambda: last_step(run) > 0, process))
         kill(process)
-        self.refuses(["eval", run], "no evaluation has been reached yet", "--weights last")
+        self.refuses(["eval", run], "training stopped before the first evaluation", "--weights last")
         self.succeeds("eval", run, "--weights", "last")
 
 

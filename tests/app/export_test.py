@@ -1,6 +1,6 @@
-"""attend export from outside: what it says, and what it does not overwrite.
+"""attend export: formats, verification, and files that must not be overwritten.
 
-Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
 
 import json
@@ -16,25 +16,25 @@ class Export(CommandTest):
         cls.run_directory = cls.folder / "senses"
         cls().succeeds("train", "--out", cls.run_directory, "--max-steps", 10, "--embed-dim", 16)
 
-    def test_says_what_it_compared(self):
+    def test_prints_how_the_file_was_verified(self):
         path = self.folder / "model.pt"
         result = self.succeeds("export", self.run_directory, "-o", path)
         self.assertRegex(result.stdout,
-                         r"torchscript, \d+ bytes; read back, compared with the model for tokens of "
-                         r"\(2, 8\), \(1, 1\)(, \(\d+, \d+\)){5}; largest difference \S+\n$")
+                         r"torchscript, \d+ bytes; file verified with token shapes "
+                         r"\(2, 8\), \(1, 1\)(, \(\d+, \d+\)){5}, max difference \S+\n$")
         self.refuses(["export", self.run_directory, "-o", path], "exists", "--overwrite")
         self.succeeds("export", self.run_directory, "-o", path, "--overwrite")
 
     def test_files_that_cannot_be_written(self):
-        self.refuses(["export", self.run_directory, "-o", self.folder / "no" / "x.pt"], "no folder")
-        self.refuses(["export", self.run_directory, "-o", self.folder], "is not a file")
-        self.refuses(["export", self.run_directory, "-o", ""], "-o: expected the name of a file")
+        self.refuses(["export", self.run_directory, "-o", self.folder / "no" / "x.pt"], "no such directory")
+        self.refuses(["export", self.run_directory, "-o", self.folder], "is not a regular file")
+        self.refuses(["export", self.run_directory, "-o", ""], "-o: expected a file name")
         self.refuses(["export", self.run_directory, "-o", self.folder / "x.bin"],
                      "x.bin", "--format torchscript|pt2|onnx|safetensors")
         self.refuses(["export", self.run_directory, "-o", self.folder / "z.pt", "--format", "tf"],
                      "--format", "'tf'")
 
-    def test_each_format_by_the_name_or_by_the_flag(self):
+    def test_format_from_the_extension_or_the_flag(self):
         for name, flags, magic in (("x.pt", (), b"PK"), ("x.pt2", (), b"PK"),
                                    ("x.onnx", (), b"\x08"), ("x.safetensors", (), None),
                                    ("x", ("--format", "pt2"), b"PK"),
@@ -59,10 +59,10 @@ class Export(CommandTest):
                      "embeddings.tsv", "metadata.tsv", "projector_config.pbtxt", ".lock",
                      "checkpoint/x.pt", checkpoint / "manifest.json", "tensorboard/x.pt"):
             self.refuses(["export", self.run_directory, "-o", self.run_directory / file, "--overwrite"],
-                         f"is a file of the run {self.run_directory} itself")
+                         f"is a file of the run {self.run_directory}")
         self.refuses(["export", "senses", "-o", "senses/../senses/./data.json", "--overwrite"],
-                     "is a file of the run senses itself", cwd=self.folder)
-        self.assertTrue(files() == before, "a refusal has changed something")
+                     "is a file of the run senses", cwd=self.folder)
+        self.assertTrue(files() == before, "a rejected command changed files")
         inside = self.run_directory / "model.pt"
         self.succeeds("export", self.run_directory, "-o", inside)
         inside.unlink()

@@ -1,6 +1,6 @@
-"""attend generate from outside, with a model of a small text.
+"""attend generate with a model of a small text.
 
-Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
 
 import json
@@ -21,12 +21,12 @@ class GenerateTest(TextRunTest):
 
 
 class Training(GenerateTest):
-    def test_ends_with_what_the_model_writes(self):
-        self.assertIn("Samples, none of which it was trained on", self.training.stdout)
+    def test_prints_a_sample(self):
+        self.assertIn("Samples from the validation set", self.training.stdout)
 
 
 class Prompts(GenerateTest):
-    GREEDY = ("--tokens", 15, "--temperature", 0)
+    GREEDY = ("--max-new-tokens", 15, "--temperature", 0)
 
     def test_come_from_the_command_line_a_file_or_standard_input(self):
         file = self.write("prompt.txt", "Füchse ")
@@ -37,20 +37,20 @@ class Prompts(GenerateTest):
             self.assertEqual(result.stdout, "Füchse fressen Früchte\n")
             self.assertEqual(result.stderr, "")
 
-    def test_keep_the_line_break_at_the_end_of_a_file(self):
+    def test_keep_the_final_newline_of_a_file(self):
         file = self.write("line.txt", "Früchte.\n")
         self.assertEqual(self.generate("--prompt-file", file, *self.GREEDY).stdout,
                          "Früchte.\nFüchse fressen \n")
 
-    def test_are_not_repeated_if_one_asks_so(self):
+    def test_no_echo(self):
         self.assertEqual(self.generate("--prompt", "Füchse ", "--no-echo", *self.GREEDY).stdout,
                          "fressen Früchte\n")
 
-    def test_are_taken_character_by_character(self):
+    def test_are_used_verbatim(self):
         for prompt in ("[F]", "{}", "--seed", '"F"', "'F'", "%%", "- F"):
             self.refuses(["generate", self.run_directory, "--prompt", prompt], "--prompt: character")
 
-    def test_that_are_wrong_name_where_they_come_from(self):
+    def test_errors_name_the_source(self):
         run = ["generate", self.run_directory]
         empty = self.write("empty.txt", "")
         (self.folder / "latin1.txt").write_bytes(b"F\xfcchse")
@@ -63,7 +63,7 @@ class Prompts(GenerateTest):
         self.refuses([*run, "--prompt-file", self.folder], "found a directory")
         self.refuses([*run, "--prompt", "F", "--prompt-file", empty], "--prompt-file", "--prompt")
 
-    def test_are_not_waited_for_at_a_terminal(self):
+    def test_missing_on_a_terminal(self):
         controller, terminal = open_pseudo_terminal()
         try:
             result = subprocess.run([ATTEND, "generate", self.run_directory], stdin=terminal,
@@ -76,32 +76,32 @@ class Prompts(GenerateTest):
 
 
 class Sampling(GenerateTest):
-    HOT = ("--prompt", "F", "--tokens", 40, "--temperature", 3)
+    HOT = ("--prompt", "F", "--max-new-tokens", 40, "--temperature", 3)
 
     def test_the_same_seed_gives_the_same_text(self):
         first = self.generate(*self.HOT, "--seed", 4).stdout
         self.assertEqual(self.generate(*self.HOT, "--seed", 4).stdout, first)
         self.assertNotEqual(self.generate(*self.HOT, "--seed", 5).stdout, first)
 
-    def test_each_way_to_keep_the_likeliest_only_is_greedy(self):
-        greedy = self.generate("--prompt", "F", "--tokens", 40, "--temperature", 0).stdout
+    def test_keeping_one_token_is_greedy(self):
+        greedy = self.generate("--prompt", "F", "--max-new-tokens", 40, "--temperature", 0).stdout
         self.assertNotEqual(self.generate(*self.HOT).stdout, greedy)
         for flag, value in (("--top-k", 1), ("--top-p", 0), ("--min-p", 1)):
             self.assertEqual(self.generate(*self.HOT, flag, value).stdout, greedy, flag)
 
-    def test_a_repetition_penalty_finds_other_words(self):
-        greedy = ("--prompt", "F", "--tokens", 40, "--temperature", 0)
+    def test_repetition_penalty(self):
+        greedy = ("--prompt", "F", "--max-new-tokens", 40, "--temperature", 0)
         self.assertNotEqual(self.generate(*greedy, "--repetition-penalty", 100).stdout,
                             self.generate(*greedy).stdout)
 
-    def test_samples_are_those_of_the_seeds_that_follow(self):
-        three = self.generate(*self.HOT, "--samples", 3, "--seed", 7)
+    def test_samples_use_consecutive_seeds(self):
+        three = self.generate(*self.HOT, "--num-samples", 3, "--seed", 7)
         alone = [self.generate(*self.HOT, "--seed", seed).stdout for seed in (7, 8, 9)]
         self.assertEqual(three.stdout, "".join(alone))
         self.assertEqual(len(set(alone)), 3)
         self.assertEqual(three.stderr, "".join(f"--- sample {n} of 3 ---\n" for n in (1, 2, 3)))
 
-    def test_values_out_of_range_are_named(self):
+    def test_values_out_of_range(self):
         for flag, value, expected in (
                 ("--weights", "worst", "--weights: expected best|last, found 'worst'"),
                 ("--device", "tpu", "device: expected auto, cpu, cuda or cuda:N, found 'tpu'"),
@@ -111,14 +111,14 @@ class Sampling(GenerateTest):
                 ("--repetition-penalty", 0, "--repetition-penalty: must be positive, found 0"),
                 ("--temperature", "inf", "--temperature: expected a finite number, found 'inf'"),
                 ("--temperature", "nan", "expected a finite number, found 'nan'"),
-                ("--tokens", -1, "--tokens: must not be negative, found -1"),
-                ("--samples", 0, "--samples: must be positive, found 0"),
+                ("--max-new-tokens", -1, "--max-new-tokens: must not be negative, found -1"),
+                ("--num-samples", 0, "--num-samples: must be positive, found 0"),
                 ("--seed", -1, "--seed: must not be negative, found -1")):
             self.refuses(["generate", self.run_directory, "--prompt", "F", flag, value], expected)
 
 
 class Output(GenerateTest):
-    GREEDY = ("--prompt", "Füchse ", "--tokens", 15, "--temperature", 0)
+    GREEDY = ("--prompt", "Füchse ", "--max-new-tokens", 15, "--temperature", 0)
 
     def test_ends_before_a_stop_text(self):
         for stops, expected in ((["ssen"], "Füchse fre\n"), (["xyz", "rü", "s"], "Füchse fre\n"),
@@ -130,8 +130,8 @@ class Output(GenerateTest):
         self.refuses(["generate", self.run_directory, *self.GREEDY, "--stop", ""],
                      "--stop: must not be empty")
 
-    def test_as_json_tells_how_each_text_ended(self):
-        result = self.generate(*self.GREEDY, "--json", "--samples", 2, "--stop", "Frü", "--seed", 5)
+    def test_json_contains_the_reason_for_stopping(self):
+        result = self.generate(*self.GREEDY, "--json", "--num-samples", 2, "--stop", "Frü", "--seed", 5)
         self.assertEqual(result.stderr, "")
         sample = {"text": "fressen ", "tokens": 11, "stopped_by": "Frü"}
         self.assertEqual(json.loads(result.stdout),
@@ -141,21 +141,21 @@ class Output(GenerateTest):
         self.assertEqual(whole, {"seed": 1, "text": "fressen Früchte", "tokens": 15,
                                  "stopped_by": None})
 
-    def test_comes_while_it_is_made(self):
+    def test_is_streamed(self):
         process = subprocess.Popen(
-            [ATTEND, "generate", str(self.run_directory), "--prompt", "F", "--tokens", "100000000"],
+            [ATTEND, "generate", str(self.run_directory), "--prompt", "F", "--max-new-tokens", "100000000"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         with process:
             self.assertTrue(process.stdout.read(200))
-            # Its reader goes: it is ended by the signal that tells it so, and says nothing.
+            # Closing the pipe ends the command with SIGPIPE and without a message.
             process.stdout.close()
             self.assertEqual(process.wait(timeout=60), -signal.SIGPIPE)
             self.assertEqual(process.stderr.read(), b"")
 
-    def test_that_cannot_be_written_ends_the_generation(self):
+    def test_a_write_error_ends_the_generation(self):
         with open("/dev/full", "w") as full:
             result = subprocess.run(
-                [ATTEND, "generate", self.run_directory, "--prompt", "F", "--tokens", "100000000"],
+                [ATTEND, "generate", self.run_directory, "--prompt", "F", "--max-new-tokens", "100000000"],
                 stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual(result.returncode, 1)
         self.assertEqual(result.stderr, "attend: standard output cannot be written\n")
@@ -163,9 +163,9 @@ class Output(GenerateTest):
     def test_help_shows_groups_and_defaults(self):
         text = re.sub(r"\s+", " ", attend("generate", "--help").stdout)
         for expected in ("Prompt:", "Sampling:", "Output:", r"--temperature FLOAT [^-]+\[0\.8\]",
-                         r"--top-p PROBABILITY [^-]+\[1\]", r"--tokens TOKENS [^-]+\[200\]",
+                         r"--top-p PROBABILITY [^-]+\[1\]", r"--max-new-tokens TOKENS [^-]+\[200\]",
                          "--stop TEXT", r"--weights best\|last [^-]+\[best\]",
-                         r"--device TEXT [^-]+\[auto\]", r"--threads THREADS [^-]+\[0\]"):
+                         r"--device DEVICE [^-]+\[auto\]", r"--threads THREADS [^-]+\[0\]"):
             self.assertRegex(text, expected)
 
 
@@ -175,17 +175,17 @@ class OtherModels(CommandTest):
         self.succeeds("train", "--task", task, "--max-steps", 2, "--embed-dim", 16, "--out", run)
         return run
 
-    def test_an_encoder_and_decoder_answers_its_prompt(self):
-        prompt = ("--prompt", "the red cat sees the dog", "--tokens", 4, "--temperature", 0)
+    def test_seq2seq_answers_its_prompt(self):
+        prompt = ("--prompt", "the red cat sees the dog", "--max-new-tokens", 4, "--temperature", 0)
         run = self.trained("translation")
         sample = json.loads(self.succeeds("generate", run, *prompt, "--json").stdout)["samples"][0]
         self.assertLessEqual(sample["tokens"], 4)
         self.assertEqual(self.succeeds("generate", run, *prompt).stdout, sample["text"] + "\n")
         self.refuses(["generate", run, "--prompt", "the unicorn"], "--prompt", "unicorn")
 
-    def test_a_classifier_writes_nothing(self):
+    def test_a_classifier_is_rejected(self):
         run = self.trained("balanced-brackets")
-        self.refuses(["generate", run, "--prompt", "()"], "a classifier, which writes no text")
+        self.refuses(["generate", run, "--prompt", "()"], "a sequence_classifier, which cannot generate text")
 
 
 if __name__ == "__main__":

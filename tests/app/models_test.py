@@ -1,6 +1,6 @@
-"""Tasks and recipes as the command lists them, and every recipe shortened.
+"""attend tasks, attend models, and a short training of every recipe.
 
-Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
 
 import json
@@ -12,7 +12,7 @@ from attend_command import CommandTest, attend
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LETTERS = random.Random(5)
-# Of words enough for a thousand subwords.
+# Enough words for a vocabulary of 1000 subwords.
 BOOK = "\n".join(" ".join("".join(LETTERS.choices("abcdefghijklmnop", k=5)) for _ in range(8))
                  for _ in range(500))
 SHORT = ["--max-steps", "3", "--eval-every", "3", "--batch-size", "4"]
@@ -33,7 +33,7 @@ class Tasks(CommandTest):
             self.assertIn(task["summary"], line)
             self.assertIn(task["model"], line)
 
-    def test_each_trains_saves_and_is_measured(self):
+    def test_each_trains_and_evaluates(self):
         table = self.write("table.tsv", TABLE)
         for task in listed("tasks"):
             run = self.folder / task["name"]
@@ -46,7 +46,7 @@ class Tasks(CommandTest):
 
 
 class Models(CommandTest):
-    def test_every_recipe_is_listed_with_what_it_reaches(self):
+    def test_every_recipe_is_listed_with_its_expected_result(self):
         models = listed("models")
         self.assertEqual({model["name"] for model in models},
                          {path.stem for path in (ROOT / "models").glob("*.toml")})
@@ -57,7 +57,7 @@ class Models(CommandTest):
             self.assertTrue("val_loss" in model or "accuracy" in model, model)
             self.assertGreater(model["seconds"], 0)
 
-    def test_the_table_of_the_readme_has_what_the_recipes_expect(self):
+    def test_the_readme_lists_the_expected_results(self):
         rows = {}
         for line in (ROOT / "models/README.md").read_text().splitlines():
             cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -65,11 +65,11 @@ class Models(CommandTest):
         for model in listed("models"):
             expected = rows[model["name"]][0]
             if "accuracy" in model:
-                self.assertIn(f"{model['accuracy'] * 100:.1f} %", expected, model["name"])
+                self.assertIn(f"{model['accuracy'] * 100:.1f}%", expected, model["name"])
             if "val_loss" in model:
                 self.assertIn(f"loss {model['val_loss']:.3g}", expected, model["name"])
 
-    def test_every_recipe_trains_shortened_by_its_name(self):
+    def test_every_recipe_trains_for_a_few_steps(self):
         files = {"labelled-lines": self.write("table.tsv", TABLE),
                  "text": self.write("book.txt", BOOK)}
         for model in listed("models"):
@@ -83,7 +83,7 @@ class Models(CommandTest):
     def test_an_unknown_name_suggests_the_nearest(self):
         self.refuses(["train", "shakespear"], "did you mean 'shakespeare'?")
 
-    def test_a_recipe_without_expectations_is_named(self):
+    def test_a_recipe_without_expected_results(self):
         self.write("mine.toml", 'task = "sort"\n')
         mine = {"ATTEND_MODELS": str(self.folder)}
         self.refuses(["models"], "mine.toml: expected a table [expected], found none",

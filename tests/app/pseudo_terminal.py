@@ -1,11 +1,11 @@
-"""The two ends of a terminal, for tests of what people see."""
+"""Pseudo-terminals for tests of terminal output."""
 
 import pty
 import unittest
 
 
 def open_pseudo_terminal():
-    """(our end, the command's end); skips the test where the machine has none, as in a chroot."""
+    """Returns (controller, terminal); skips the test if the machine has no pseudo-terminals."""
     try:
         return pty.openpty()
     except OSError as error:

@@ -1,6 +1,6 @@
-"""What a run can be gone on with, what it replaces, and how it ends.
+"""attend train --resume and --overwrite, and how a run ends.
 
-Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
 
 import json
@@ -12,7 +12,7 @@ from attend_command import attend
 from small_runs import RunsTest, files_of, kill, last_step, start, wait_for
 
 
-class WhatItWasBegunWith(RunsTest):
+class Resuming(RunsTest):
     def setUp(self):
         super().setUp()
         self.text = self.folder / "text.txt"
@@ -24,17 +24,17 @@ class WhatItWasBegunWith(RunsTest):
     def refuses(self, arguments, *expected):
         before = files_of(self.run_directory)
         self.fails(2, ["--resume", self.run_directory, *arguments], *expected)
-        self.assertTrue(files_of(self.run_directory) == before, "a refusal has changed something")
+        self.assertTrue(files_of(self.run_directory) == before, "a rejected command changed files")
 
-    def test_other_models_and_tasks_are_refused(self):
+    def test_other_models_and_tasks_are_rejected(self):
         self.refuses(["--max-steps", 20, "--num-layers", 2, "--embed-dim", 32, "--seed", 7, "--optimizer",
-                      "muon"], "was begun with something else",
-                     "layers: '1' in the run, now '2'", "embed_dim: '16' in the run, now '32'",
+                      "muon"], "the run was created with other values",
+                     "num_layers: '1' in the run, now '2'", "embed_dim: '16' in the run, now '32'",
                      "seed: '1' in the run, now '7'",
                      "optimizer: 'adamw' in the run, now 'muon'")
         self.refuses(["--max-steps", 20, "--task", "senses"], "senses")
 
-    def test_other_data_is_refused(self):
+    def test_other_data_is_rejected(self):
         self.text.write_text("Füchse fressen Früchte!\n" * 100, encoding="utf-8")
         self.refuses(["--max-steps", 20], "vocabulary")
         self.text.write_text("Früchte fressen Füchse.\n" * 100, encoding="utf-8")
@@ -42,55 +42,55 @@ class WhatItWasBegunWith(RunsTest):
         self.text.unlink()
         self.refuses(["--max-steps", 20], f"{self.text}: no such file")
 
-    def test_the_same_text_may_have_moved(self):
+    def test_the_text_may_have_moved(self):
         moved = self.text.rename(self.folder / "moved.txt")
         self.train("--resume", "run", "--max-steps", 12, "--text", "moved.txt", cwd=self.folder)
         self.assertIn(f"text = '{moved}'",
                       (self.run_directory / "recipe.toml").read_text().replace('"', "'"))
         self.train("--resume", self.run_directory, "--max-steps", 14)
 
-    def test_other_values_of_training_are_taken(self):
+    def test_training_options_may_change(self):
         self.train("--resume", self.run_directory, "--max-steps", 20, "--lr", 0.5, "--eval-every", 4,
                    "--log-every", 1, "--schedule", "constant", "--batch-size", 3, "--precision", "bf16")
         recipe = (self.run_directory / "recipe.toml").read_text()
-        for line in ("steps = 20", "lr = 0.5", "eval_every = 4", "batch = 3"):
+        for line in ("max_steps = 20", "lr = 0.5", "eval_every = 4", "batch_size = 3"):
             self.assertIn(line + "\n", recipe)
         lines = [json.loads(line) for line in
                  (self.run_directory / "metrics.jsonl").read_text().splitlines()]
         self.assertEqual([line["step"] for line in lines if "val_loss" in line], [10, 12, 16, 20])
 
-    def test_only_a_loss_below_all_before_it_is_marked(self):
+    def test_only_a_new_best_loss_is_marked(self):
         resumed = self.train("--resume", self.run_directory, "--max-steps", 30, "--lr", 3, "--schedule",
                              "constant", "--eval-every", 1)
         losses = [json.loads(line).get("val_loss") for line in
                   (self.run_directory / "metrics.jsonl").read_text().splitlines()]
         losses = [loss for loss in losses if loss is not None]
-        marks = [line.endswith("  best") for line in resumed.stderr.splitlines()
+        marks = [line.endswith(" | best") for line in resumed.stderr.splitlines()
                  if "val loss" in line]
         self.assertEqual(marks, [loss < min(losses[:i]) for i, loss in enumerate(losses) if i > 0])
         self.assertIn(False, marks)
 
-    def test_a_run_is_gone_on_with_as_it_is(self):
-        told = "--resume goes on with a run as it is: omit %s"
-        self.refuses(["--out", self.folder / "other"], told % "--out")
-        self.refuses(["--overwrite"], told % "--overwrite")
-        self.refuses([self.run_directory / "recipe.toml"], told % "a recipe")
+    def test_resume_excludes_out_overwrite_and_recipes(self):
+        message = "--resume uses the recipe and the directory of the run; omit %s"
+        self.refuses(["--out", self.folder / "other"], message % "--out")
+        self.refuses(["--overwrite"], message % "--overwrite")
+        self.refuses([self.run_directory / "recipe.toml"], message % "a recipe")
         self.assertFalse((self.folder / "other").exists())
 
-    def test_what_is_no_run_is_named(self):
+    def test_directories_that_are_not_runs(self):
         nowhere = self.folder / "nowhere"
-        self.fails(2, ["--resume", nowhere], f"{nowhere}: no such run directory")
+        self.fails(2, ["--resume", nowhere], f"{nowhere}: not a run directory")
         self.assertFalse(nowhere.exists())
-        self.fails(2, ["--resume", self.text], f"{self.text}: no such run directory")
+        self.fails(2, ["--resume", self.text], f"{self.text}: not a run directory")
         self.fails(2, ["--resume", ""], "--resume")
         empty = self.folder / "empty"
         empty.mkdir()
-        self.fails(2, ["--resume", empty], f"{empty}: no such run directory: there is no recipe.toml")
+        self.fails(2, ["--resume", empty], f"{empty}: not a run directory: it has no recipe.toml")
         self.assertEqual(list(empty.iterdir()), [])
 
 
 class Replacing(RunsTest):
-    """What a run replaces is there until the new one is finished."""
+    """The replaced run is kept until the new one is finished."""
 
     def setUp(self):
         super().setUp()
@@ -102,7 +102,7 @@ class Replacing(RunsTest):
     def recipe_has(self, line):
         try:
             return line in (self.run_directory / "recipe.toml").read_text()
-        except FileNotFoundError:  # it is just being replaced
+        except FileNotFoundError:  # being replaced
             return False
 
     def replace_and_kill(self, seed):
@@ -110,19 +110,19 @@ class Replacing(RunsTest):
         process = start("train", "--out", self.run_directory, "--overwrite", "--embed-dim", 16,
                         "--seed", seed, "--max-steps", 100000, "--checkpoint-every", 10)
         self.addCleanup(kill, process)
-        begun = wait_for(lambda: self.recipe_has(f"seed = {seed}\n")
+        started = wait_for(lambda: self.recipe_has(f"seed = {seed}\n")
                          and last_step(self.run_directory) > 0, process)
         kill(process)
-        self.assertTrue(begun)
+        self.assertTrue(started)
         self.assertTrue(files_of(self.replaced) == self.old, sorted(files_of(self.replaced)))
 
-    def test_an_unfinished_run_does_not_push_out_a_finished_one(self):
+    def test_an_unfinished_run_keeps_the_replaced_run(self):
         self.replace_and_kill(seed=2)
         self.replace_and_kill(seed=3)
         self.train("--resume", self.run_directory, "--max-steps", last_step(self.run_directory) + 2)
         self.assertFalse(self.replaced.exists())
 
-    def test_moving_the_old_run_may_be_cut_short(self):
+    def test_interrupted_while_moving_the_old_run(self):
         order = ["checkpoint", "tensorboard", "metrics.jsonl", "embeddings.tsv", "metadata.tsv",
                  "projector_config.pbtxt", "model.safetensors", "tokenizer.json", "data.json",
                  "recipe.toml", "summary.json"]
@@ -137,41 +137,42 @@ class Replacing(RunsTest):
 
 
 class Endings(RunsTest):
-    def test_patience_ends_a_run_that_gains_nothing(self):
+    def test_patience_stops_the_run(self):
         run = self.folder / "run"
         result = self.train("--out", run, "--embed-dim", 16, "--batch-size", 8, "--lr", 3, "--warmup-steps", 0,
                             "--max-steps", 1000, "--eval-every", 2, "--patience", 3)
-        self.assertIn("3 evaluations without a lower loss", result.stdout)
+        self.assertIn("after 3 evaluations without improvement (patience)", result.stdout)
         summary = json.loads((run / "summary.json").read_text())
         self.assertEqual(summary["steps"], summary["best_step"] + 6)
         self.assertLess(summary["steps"], 1000)
         measured = json.loads(attend("eval", run, "--json").stdout)
         self.assertAlmostEqual(measured["val_loss"], summary["val_loss"], places=6)
         self.fails(2, ["--resume", run],
-                   f"was ended by its patience after step {summary['steps']}: raise patience")
+                   f"stopped early at step {summary['steps']} after 3 evaluations without "
+                   "improvement; pass a larger patience")
         more = self.train("--resume", run, "--patience", 0, "--max-steps", summary["steps"] + 1)
-        self.assertIn(f"going on after step {summary['steps']}", more.stdout)
+        self.assertIn(f"from step {summary['steps']}", more.stdout)
 
     DIVERGING = ["--embed-dim", 16, "--batch-size", 8, "--lr", 10, "--max-grad-norm", 0, "--warmup-steps", 0,
                  "--optimizer", "muon", "--weight-decay", 10, "--schedule", "constant", "--max-steps", 20,
                  "--eval-every", 2, "--checkpoint-every", 1]
 
-    def test_a_loss_that_is_not_finite_stops_the_run(self):
+    def test_a_non_finite_loss_stops_the_run(self):
         run = self.folder / "run"
-        result = self.fails(1, ["--out", run, *self.DIVERGING], "the loss is", "learning rate 10")
+        result = self.fails(1, ["--out", run, *self.DIVERGING], "non-finite loss or gradient at step", "lr 10")
         step = int(re.search(r"at step (\d+)", result.stderr).group(1))
-        self.assertIn(f"the last good checkpoint: {run}/checkpoint/step-{step - 1:09}",
+        self.assertIn(f"latest checkpoint: {run}/checkpoint/step-{step - 1:09}",
                       result.stderr)
         self.assertEqual(last_step(run), step - 1)
         self.assertFalse((run / "summary.json").exists())
 
-    def test_or_its_steps_are_left_out_and_counted(self):
+    def test_or_its_steps_are_skipped_and_counted(self):
         run = self.folder / "run"
         result = self.train("--out", run, *self.DIVERGING, "--on-nonfinite", "skip")
         summary = json.loads((run / "summary.json").read_text())
         self.assertEqual(summary["steps"], 20)
         self.assertIn(summary["skipped_steps"], range(1, 20))
-        self.assertIn(f"skipped    {summary['skipped_steps']} steps", result.stdout)
+        self.assertIn(f"skipped steps  {summary['skipped_steps']} (non-finite loss or gradient)", result.stdout)
 
 
 if __name__ == "__main__":

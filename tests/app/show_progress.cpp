@@ -1,10 +1,13 @@
-// Shows on standard error what the command would for the reports given, so that terminal_test.py
-// need not train for minutes.
+// Prints the given progress reports to standard error as attend train does, for terminal_test.py.
 //
-//   show_progress STEPS REPORT...
-//   REPORT: "progress STEP SECONDS LOSS" | "evaluation STEP LOSS" | "failure", which is thrown
+//   show_progress MAX_STEPS REPORT...
+//   REPORT: "progress STEP SECONDS LOSS" | "evaluation STEP LOSS"
+//         | "columns N" (resizes the terminal) | "failure" (throws)
 
 #include "progress_line.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -21,18 +24,22 @@ void show(attend::app::ProgressLine& line, const std::string& report) {
   std::string kind;
   int64_t step = 0;
   words >> kind >> step;
-  const auto number = [&] {  // nan as well
+  const auto number = [&] {  // std::stod also reads "nan"
     std::string word;
     words >> word;
     return std::stod(word);
   };
   if (kind == "progress") {
-    Progress progress{.step = step, .learning_rate = 3e-4, .tokens_per_second = 51200.0};
+    Progress progress{.step = step, .lr = 3e-4, .tokens_per_second = 51200.0};
     progress.seconds = number();
     progress.train_loss = number();
     line.on_progress(progress);
   } else if (kind == "evaluation") {
     line.on_evaluation(step, Evaluation{.loss = number(), .accuracy = 0.5});
+  } else if (kind == "columns") {
+    const winsize size{
+        .ws_row = 24, .ws_col = static_cast<unsigned short>(step), .ws_xpixel = 0, .ws_ypixel = 0};
+    if (::ioctl(STDERR_FILENO, TIOCSWINSZ, &size) != 0) throw std::runtime_error("not a terminal");
   } else {
     throw std::runtime_error(report);
   }

@@ -1,4 +1,4 @@
-"""Small runs of the command, how to end them, and what must be the same of two of them."""
+"""Small training runs: start, stop, and compare them."""
 
 import json
 import pathlib
@@ -13,13 +13,13 @@ from attend_command import attend, command
 
 STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
-# With all that a checkpoint must hold: dropout, moments of two optimizers, an unfinished epoch.
+# Uses all checkpointed state: dropout RNG, state of two optimizers, an unfinished epoch.
 DEMANDING = ["--embed-dim", 16, "--batch-size", 8, "--gradient-accumulation-steps", 2, "--dropout", 0.1, "--optimizer",
              "muon", "--log-every", 5]
 
 
 def as_in_a_terminal():
-    """Signals as a shell leaves them to a command that it waits for."""
+    """Default signal handlers, as for a foreground command of a shell."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
 
@@ -35,7 +35,7 @@ def start_in_terminal(*arguments):
 
 
 def wait_for(condition, process):
-    """Until it holds, or the process has ended: says whether it held."""
+    """Waits for the condition; returns False if the process ends first."""
     while not condition():
         if process.poll() is not None:
             return False
@@ -58,13 +58,13 @@ def last_step(run):
 
 
 def files_of(folder):
-    """Their bytes by their names, without the lock."""
+    """File contents by relative path, without the lock file."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*")
             if path.is_file() and path.name != ".lock"}
 
 
 def result_of(run):
-    """The bytes of what a run has learned."""
+    """Contents of the files with weights and state."""
     latest = checkpoints(run)[-1]
     files = [run / "model.safetensors", run / "embeddings.tsv", latest / "model.safetensors",
              latest / "state.safetensors"]
@@ -72,16 +72,16 @@ def result_of(run):
 
 
 def reports_of(run):
-    """The lines of metrics.jsonl without what differs from one run to the next."""
+    """Lines of metrics.jsonl without times and memory."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     for line in lines:
-        for key in ("seconds", "tokens_per_second", "memory"):
+        for key in ("seconds", "tokens_per_second", "peak_memory"):
             line.pop(key, None)
     return lines
 
 
 def read_safetensors(path):
-    """Name, description and bytes of each tensor."""
+    """{name: (header entry, bytes)} of each tensor."""
     content = path.read_bytes()
     start_of_data = 8 + struct.unpack("<Q", content[:8])[0]
     header = json.loads(content[8:start_of_data])
@@ -102,7 +102,7 @@ class RunsTest(unittest.TestCase):
         return result
 
     def fails(self, status, arguments, *expected, **options):
-        """The last line of standard error tells, and there is no other but progress."""
+        """Expects this status, and these texts in the last line of standard error."""
         result = attend("train", *arguments, **options)
         self.assertEqual(result.returncode, status, result.stderr)
         *progress, last = result.stderr.splitlines()

@@ -1,6 +1,6 @@
-"""Training whose output goes nowhere, or whose files have no room.
+"""Training with closed or full output streams and files.
 
-Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
 
 import json
@@ -14,7 +14,7 @@ import unittest
 from attend_command import ATTEND, attend
 
 
-class StreamsThatBreak(unittest.TestCase):
+class BrokenStreams(unittest.TestCase):
     def train(self, redirection):
         with tempfile.TemporaryDirectory() as folder:
             run = pathlib.Path(folder, "run")
@@ -27,23 +27,23 @@ class StreamsThatBreak(unittest.TestCase):
             self.assertTrue((run / "summary.json").exists())
         return status
 
-    def test_nobody_reads_standard_error(self):
+    def test_standard_error_is_closed_or_full(self):
         self.assertEqual(self.train("2>&1 >/dev/null | true"), 0)
         self.assertEqual(self.train("2>&-"), 0)
         self.assertEqual(self.train("2>/dev/full"), 0)
 
-    def test_nobody_reads_standard_output(self):
-        """The run is done and saved; that its results were not shown is a failure nevertheless."""
+    def test_standard_output_is_closed_or_full(self):
+        """The run is saved; the status reports that its output was lost."""
         self.assertEqual(self.train("2>/dev/null | true"), 1)
         self.assertEqual(self.train(">/dev/full"), 1)
         self.assertEqual(self.train(">&-"), 0)
 
-    def test_an_error_that_cannot_be_told_has_its_status_nevertheless(self):
+    def test_status_of_an_error_that_cannot_be_printed(self):
         for redirection in ("2>&-", "2>/dev/full"):
             done = subprocess.run(["bash", "-c", f"'{ATTEND}' nonsense {redirection}"], timeout=60)
             self.assertEqual(done.returncode, 2, redirection)
 
-    def test_what_a_command_prints_has_no_room(self):
+    def test_output_to_a_full_device(self):
         done = subprocess.run(["bash", "-c", f"'{ATTEND}' tasks >/dev/full"], capture_output=True,
                               text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr),

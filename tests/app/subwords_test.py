@@ -1,7 +1,7 @@
-"""A model of subwords, from outside: what its run directory holds, and what goes on from it.
+"""Runs with a subword tokenizer.
 
-Run by CTest with ATTEND set to the built command; the test of exports needs torch, and the one of
-SentencePiece its Python package. Each says so if it is skipped.
+Run by CTest with ATTEND set to the built command; the export test needs torch, and the
+SentencePiece test needs its Python package; otherwise they are skipped.
 """
 
 import json
@@ -29,7 +29,7 @@ FLAGS = ["--tokenizer", "subword", "--vocab-size", 320, "--max-seq-len", 16, "--
 
 
 def attend(*arguments):
-    """A model that has learned little may continue a text by bytes that are no characters."""
+    """A barely trained model may generate invalid UTF-8."""
     return run_attend(*arguments, errors="replace")
 
 
@@ -56,20 +56,20 @@ class Subwords(RunsTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
 
-    def test_a_run_keeps_what_sentencepiece_has_learned(self):
+    def test_a_run_contains_the_sentencepiece_model(self):
         self.assertEqual(json.loads((self.run_directory / "tokenizer.json").read_text()),
                          {"tokenizer": "subword"})
         self.assertGreater((self.run_directory / "tokenizer.model").stat().st_size, 1000)
-        self.assertEqual(json.loads(self.use("inspect", self.run_directory, "--json"))["vocabulary"],
+        self.assertEqual(json.loads(self.use("inspect", self.run_directory, "--json"))["vocab_size"],
                          320)
 
-    def test_nothing_is_printed_but_what_the_command_prints(self):
+    def test_sentencepiece_prints_nothing(self):
         run = self.folder / "quiet"
         result = self.train("--text", self.text, "--out", run, "--max-steps", 1, *FLAGS)
         self.assertNotIn("sentencepiece", (result.stdout + result.stderr).lower())
         self.assertNotIn("LOG(", result.stderr)
 
-    def test_going_on_ends_with_the_same_bytes(self):
+    def test_resuming_gives_the_same_bytes(self):
         run = self.folder / "run"
         self.train("--text", self.text, "--out", run, "--max-steps", 10, *FLAGS)
         self.train("--resume", run, "--max-steps", 20)
@@ -77,26 +77,26 @@ class Subwords(RunsTest):
         for name in ("tokenizer.json", "tokenizer.model"):
             self.assertEqual((run / name).read_bytes(), (self.run_directory / name).read_bytes())
 
-    def test_it_is_measured_and_continues_texts(self):
+    def test_eval_and_generate(self):
         summary = json.loads((self.run_directory / "summary.json").read_text())
         measured = json.loads(self.use("eval", self.run_directory, "--json"))
         self.assertAlmostEqual(measured["val_loss"], summary["val_loss"], places=6)
-        # Of words and characters that the text does not have, too.
+        # Words and characters that are not in the training text.
         other = self.folder / "other.txt"
         other.write_text("zebra \u2581 \U0001F600\n" * 5)
         self.assertGreater(json.loads(self.use("eval", self.run_directory, other, "--json"))
                            ["val_loss"], summary["val_loss"])
-        found = self.use("generate", self.run_directory, "--prompt", "the  fox", "--tokens", 20)
+        found = self.use("generate", self.run_directory, "--prompt", "the  fox", "--max-new-tokens", 20)
         self.assertTrue(found.startswith("the  fox"), found)
 
-    def test_another_run_in_its_place_leaves_no_subwords(self):
+    def test_overwrite_removes_the_sentencepiece_model(self):
         run = self.folder / "run"
         shutil.copytree(self.run_directory, run)
         self.train("--text", self.text, "--out", run, "--max-steps", 1, "--num-layers", 0, "--max-seq-len", 16,
                    "--overwrite")
         self.assertFalse((run / "tokenizer.model").exists())
 
-    def test_a_damaged_file_is_refused_by_its_name(self):
+    def test_damaged_sentencepiece_models(self):
         run = self.folder / "run"
         shutil.copytree(self.run_directory, run)
         model = run / "tokenizer.model"
@@ -110,13 +110,13 @@ class Subwords(RunsTest):
         model.unlink()
         self.assertIn("tokenizer.model: no such file", attend("eval", run).stderr)
 
-    def test_sizes_that_the_text_does_not_give_are_refused(self):
+    def test_impossible_vocabulary_sizes(self):
         for size, expected in ((200, "expected at least"), (100000, "expected at most")):
             self.fails(2, ["--text", self.text, "--out", self.folder / "run", "--tokenizer", "subword",
                            "--vocab-size", size], f"{size} subwords", expected)
 
     @unittest.skipUnless(torch, "needs torch for Python")
-    def test_an_export_holds_the_same_bytes(self):
+    def test_an_export_contains_the_same_files(self):
         file = self.folder / "model.pt"
         self.use("export", self.run_directory, "-o", file)
         extra = {"tokenizer.json": "", "tokenizer.model": "", "recipe.toml": ""}
@@ -125,7 +125,7 @@ class Subwords(RunsTest):
             self.assertEqual(extra[name], (self.run_directory / name).read_bytes())
 
     @unittest.skipUnless(sentencepiece, "needs sentencepiece for Python")
-    def test_sentencepiece_for_python_encodes_alike(self):
+    def test_the_sentencepiece_package_agrees(self):
         processor = sentencepiece.SentencePieceProcessor(
             model_file=str(self.run_directory / "tokenizer.model"))
         self.assertEqual(processor.decode(processor.encode(TEXT)), TEXT)

@@ -1,6 +1,6 @@
-"""That no run of attend train is lost, whatever ends it.
+"""Training runs ended by signals, kills and other processes can be resumed.
 
-Run by CTest with ATTEND set to the built command; needs nothing but Python 3. RANDOM_SEED repeats
+Run by CTest with ATTEND set to the built command; requires only Python 3. RANDOM_SEED repeats
 the moments of an earlier run.
 """
 
@@ -25,7 +25,7 @@ class StoppedBySignals(RunsTest):
     SETTING = [*DEMANDING, "--max-steps", 120, "--eval-every", 16, "--checkpoint-every", 7]
 
     def stop(self, run, number):
-        """Ends a run by a signal, when it has done more than 20 steps of 120."""
+        """Stops a run with a signal after more than 20 of 120 steps."""
         process = start_in_terminal("train", "--out", run, *self.SETTING)
         self.addCleanup(kill, process)
         self.assertTrue(wait_for(lambda: last_step(run) > 20, process))
@@ -35,10 +35,10 @@ class StoppedBySignals(RunsTest):
         step = last_step(run)
         self.assertLess(step, 120)
         self.assertEqual(errors.splitlines()[-1],
-                         f"stopped after step {step}: go on with attend train --resume {run}")
+                         f"stopped at step {step}; resume with: attend train --resume {run}")
         self.assertFalse((run / "summary.json").exists())
 
-    def test_a_run_goes_on_as_if_it_had_never_been_stopped(self):
+    def test_a_resumed_run_equals_an_uninterrupted_one(self):
         whole = self.folder / "whole"
         self.train("--out", whole, *self.SETTING)
         for number in STOP_SIGNALS:
@@ -51,7 +51,7 @@ class StoppedBySignals(RunsTest):
             self.same_result(run, whole, f"after {number.name}")
             self.assertEqual(reports_of(run), reports_of(whole))
 
-    def test_a_second_signal_ends_it_at_once(self):
+    def test_a_second_signal_ends_the_process(self):
         run = self.folder / "run"
         process = start_in_terminal("train", "--out", run, "--gradient-accumulation-steps", 10000)  # takes minutes
         self.addCleanup(kill, process)
@@ -63,7 +63,7 @@ class StoppedBySignals(RunsTest):
         process.communicate(timeout=10)
         self.assertEqual(process.returncode, -signal.SIGINT)
 
-    def test_a_signal_that_is_ignored_stays_so(self):
+    def test_ignored_signals_stay_ignored(self):
         run = self.folder / "run"
         process = subprocess.Popen(["nohup", *command("train", "--out", run, *self.SETTING)],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -97,13 +97,13 @@ class KilledAtAnyMoment(RunsTest):
         kill(process)
         if (run / "recipe.toml").exists():
             result = attend("train", "--resume", run)
-            finished = f"{run} has done 24 steps of 24: raise steps to go on"
+            finished = f"{run}: already trained for 24/24 steps"
             if result.returncode == 2 and finished in result.stderr:
                 return "after the end"
         else:
             result = attend("train", "--out", run, *self.SETTING)
         self.assertEqual(result.returncode, 0, result.stderr)
-        return "with a checkpoint" if "going on after step" in result.stdout else "before one"
+        return "with a checkpoint" if "from step" in result.stdout else "before one"
 
     def test_a_run_ends_with_the_same_bytes(self):
         whole = self.folder / "whole"
@@ -112,7 +112,7 @@ class KilledAtAnyMoment(RunsTest):
         duration = time.monotonic() - started
         print("seed", SEED)
         chance = random.Random(SEED)
-        # Evenly from before the directory is made to after the end.
+        # Evenly spread from before the directory exists to after the end.
         moments = [self.end_after((i + chance.random()) / 15 * 1.5 * duration) for i in range(15)]
         moments += [self.end_while_writing(chance.randrange(24), chance.uniform(0, 0.004))
                     for _ in range(10)]
@@ -136,14 +136,14 @@ class KilledAtAnyMoment(RunsTest):
         for name in ("summary.json", "embeddings.tsv"):
             (run / name).unlink()
         (run / "summary.json.123.tmp").write_text("{")
-        self.assertIn("going on after step 24", self.train("--resume", run).stdout)
+        self.assertIn("from step 24", self.train("--resume", run).stdout)
         self.same_result(run, whole)
         self.assertEqual(reports_of(run), reports_of(whole))
         summaries = [json.loads((path / "summary.json").read_text()) for path in (run, whole)]
         self.assertEqual(*summaries)
         self.assertFalse((run / "summary.json.123.tmp").exists())
 
-    def test_a_run_killed_before_it_was_one_is_begun_again(self):
+    def test_a_run_killed_before_its_first_file_starts_again(self):
         run = self.folder / "run"
         run.mkdir()
         for name in (".lock", "data.json", "recipe.toml.123.tmp"):
@@ -153,7 +153,7 @@ class KilledAtAnyMoment(RunsTest):
 
 
 class TwoProcesses(RunsTest):
-    def test_only_one_writes_to_a_run(self):
+    def test_only_one_process_writes_to_a_run(self):
         run = self.folder / "run"
         first = start_in_terminal("train", "--out", run, "--embed-dim", 16, "--max-steps", 100000,
                                   "--checkpoint-every", 5)

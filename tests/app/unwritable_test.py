@@ -1,6 +1,6 @@
-"""That no run of attend train is lost where something cannot be written.
+"""Training runs survive write errors.
 
-Run by CTest with ATTEND set to the built command; needs nothing but Python 3.
+Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
 
 import ctypes
@@ -19,18 +19,18 @@ class FilesThatCannotBeWritten(RunsTest):
     SETTING = ["--embed-dim", 16, "--batch-size", 8, "--schedule", "constant", "--eval-every", 20,
                "--checkpoint-every", 10]
 
-    def survives_without_room(self, run, **options):
-        """`run` has done 20 steps; has room again when it is gone on with once more."""
+    def fails_without_space(self, run, **options):
+        """Resuming `run` from step 20 fails without disk space and changes no checkpoint."""
         before = files_of(run / "checkpoint")
         result = self.fails(1, ["--resume", run, "--max-steps", 40], f"attend: {run}/checkpoint/",
                             "cannot be written", **options)
         self.assertEqual(result.stderr.count("\n"), 1)
         self.assertTrue(files_of(run / "checkpoint") == before, "a checkpoint has changed")
 
-    def goes_on(self, run):
+    def resumes(self, run):
         whole = self.folder / "whole"
         self.train("--out", whole, *self.SETTING, "--max-steps", 40)
-        self.assertIn("going on after step 20", self.train("--resume", run).stdout)
+        self.assertIn("from step 20", self.train("--resume", run).stdout)
         self.same_result(run, whole)
 
     def test_a_full_disk(self):
@@ -38,15 +38,15 @@ class FilesThatCannotBeWritten(RunsTest):
         disk.mkdir()
         mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]
         if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
-            self.skipTest("no small disk can be mounted here")
+            self.skipTest("cannot mount a tmpfs")
         self.addCleanup(subprocess.run, ["umount", disk], check=True)
         run = disk / "run"
         self.train("--out", run, *self.SETTING, "--max-steps", 20)
         ballast = disk / "ballast"
         ballast.write_bytes(b"1" * (shutil.disk_usage(disk).free - 40000))
-        self.survives_without_room(run)
+        self.fails_without_space(run)
         ballast.unlink()
-        self.goes_on(run)
+        self.resumes(run)
 
     def test_a_file_size_limit(self):
         def with_small_files():
@@ -55,8 +55,8 @@ class FilesThatCannotBeWritten(RunsTest):
 
         run = self.folder / "run"
         self.train("--out", run, *self.SETTING, "--max-steps", 20)
-        self.survives_without_room(run, preexec_fn=with_small_files)
-        self.goes_on(run)
+        self.fails_without_space(run, preexec_fn=with_small_files)
+        self.resumes(run)
 
     def test_a_directory_that_is_read_only(self):
         run = self.folder / "run"
@@ -72,7 +72,7 @@ class FilesThatCannotBeWritten(RunsTest):
         sealed = self.folder / "sealed"
         sealed.mkdir(mode=0o555)
         if subprocess.run(["touch", sealed / "file"], capture_output=True, **options).returncode == 0:
-            self.skipTest("here nothing is read-only to this user")
+            self.skipTest("this user can write to read-only directories")
         for folder, status, arguments in (
                 (self.folder, 2, ["--out", self.folder / "new"]),
                 (run, 1, ["--resume", run, "--max-steps", 40]),
@@ -82,10 +82,10 @@ class FilesThatCannotBeWritten(RunsTest):
             folder.chmod(0o755)
         for name in ("model.safetensors", "summary.json"):
             self.assertEqual((run / name).read_bytes(), before[name])
-        self.goes_on(run)
+        self.resumes(run)
 
-    def test_output_that_nobody_gets(self):
-        """What was learned is saved; the status tells that something was not shown."""
+    def test_lost_output(self):
+        """The run is saved; the status reports that its output was lost."""
         whole = self.folder / "whole"
         self.train("--out", whole, *self.SETTING, "--max-steps", 20)
         setting = " ".join(map(str, [*self.SETTING, "--max-steps", 20]))

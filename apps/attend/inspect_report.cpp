@@ -1,4 +1,4 @@
-#include "findings.h"
+#include "inspect_report.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <exception>
+
+namespace attend::app {
+
+/// Thrown after a signal stopped a command and its state was saved. The exit status is then 128
+/// plus the signal number.
+class Interrupted : public std::exception {
+ public:
+  explicit Interrupted(int signal) : signal_(signal) {}
+  int signal() const { return signal_; }
+  const char* what() const noexcept override { return "interrupted by a signal"; }
+
+ private:
+  int signal_;
+};
+
+}  // namespace attend::app
