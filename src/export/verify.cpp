@@ -30,10 +30,10 @@ double compare(const torch::Tensor& found, const torch::Tensor& expected, double
   if (found.numel() == 0) return 0.0;
   const auto exact = expected.to(torch::kDouble);
   // Equal infinities and two NaN are no difference.
-  const auto alike = (found == expected).logical_or(found.isnan().logical_and(expected.isnan()));
-  const auto difference = (found.to(torch::kDouble) - exact).abs().masked_fill(alike, 0.0);
+  const auto equal = (found == expected).logical_or(found.isnan().logical_and(expected.isnan()));
+  const auto difference = (found.to(torch::kDouble) - exact).abs().masked_fill(equal, 0.0);
   // A NaN in only one of them fails, too.
-  if (!(difference <= tolerance * (1 + exact.abs())).logical_or(alike).all().item<bool>()) {
+  if (!(difference <= tolerance * (1 + exact.abs())).logical_or(equal).all().item<bool>()) {
     throw std::runtime_error(fmt::format(
         "for {} the exported program differs from the module by {:.3g}, expected at most "
         "{:.3g} (ExportOptions::tolerance)",

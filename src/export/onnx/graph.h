@@ -43,12 +43,12 @@ struct Value {
 
 /// An integer or floating point constant.
 struct Number {
-  Number(int64_t whole) : whole(whole), real(static_cast<double>(whole)) {}
-  Number(int whole) : Number(static_cast<int64_t>(whole)) {}
-  Number(double real) : is_floating_point(true), real(real) {}
+  Number(int64_t value) : integer(value), real(static_cast<double>(value)) {}
+  Number(int value) : Number(static_cast<int64_t>(value)) {}
+  Number(double value) : is_real(true), real(value) {}
 
   bool is_real = false;
-  int64_t whole = 0;
+  int64_t integer = 0;
   double real = 0.0;
 };
 

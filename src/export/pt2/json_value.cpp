@@ -68,7 +68,7 @@ double JsonValue::real() const {
     if (text == "-Infinity") return -INFINITY;
     if (text == "NaN") return NAN;
   }
-  if (!json_->is_sym_int()) expected("a number");
+  if (!json_->is_number()) expected("a number");
   return json_->get<double>();
 }
 
