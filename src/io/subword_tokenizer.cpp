@@ -80,7 +80,7 @@ SubwordTokenizer SubwordTokenizer::train(std::string_view text, int64_t size) {
 SubwordTokenizer::SubwordTokenizer(std::string model) : model_(std::move(model)) {
   const auto loaded = open_model(model_);
   const auto& module = load_sentencepiece();
-  tokens_.resize(static_cast<std::size_t>(module.vocabulary(loaded.get())));
+  tokens_.resize(static_cast<std::size_t>(module.vocab_size(loaded.get())));
   for (std::size_t id = 0; id < tokens_.size(); ++id) {
     module.token(loaded.get(), static_cast<int>(id), append_to(tokens_[id]));
   }
