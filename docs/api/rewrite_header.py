@@ -4,6 +4,7 @@
 - `TORCH_MODULE(Foo);` becomes the class Foo, with the documentation of FooImpl.
 - `reset()` and `pretty_print()`, which every module overrides, are removed.
 - The field `options` of a module gets a doc comment, which is the same for all modules.
+- A comment between `#pragma once` and the includes becomes that of the file.
 - An indented example becomes a block of C++ code.
 - The contents of each namespace become part of a group of overview.dox, by the header's folder.
 """
@@ -29,6 +30,7 @@ OTHER_MACRO = re.compile(r"^ *TORCH_(?:ARG|MODULE)\w*\(.*", re.MULTILINE)
 OVERRIDES = re.compile(
     r"^ *void (?:reset\(\)|pretty_print\(std::ostream& \w+\) const) override;$", re.MULTILINE)
 OPTIONS_FIELD = re.compile(r"^( *)(\w+Options options;)$", re.MULTILINE)
+FILE_COMMENT = re.compile(r"(?<=^#pragma once\n\n)/// (.*)(?=\n\n#include)")
 NAMESPACE = re.compile(r"^(namespace attend[\w: ]*\{)$", re.MULTILINE)
 END_OF_NAMESPACE = re.compile(r"^\}(?=  // namespace attend)", re.MULTILINE)
 # Doxygen would end the brief description after these.
@@ -83,6 +85,7 @@ def rewrite_header(text, name):
         raise SystemExit(f"include/attend/{name}: docs/api/rewrite_header.py cannot read: {left[0]}")
     text = OVERRIDES.sub("", text)
     text = OPTIONS_FIELD.sub(r"\1/** The options that the module was constructed with. */ \2", text)
+    text = FILE_COMMENT.sub(rf"/** @file attend/{name} @brief \1 */", text)
     text = ABBREVIATION.sub(r"\1\2\\ ", text)
     text = NAMESPACE.sub(rf"\1 /** @addtogroup {group(name)} */ /** @{{ */", text)
     text = END_OF_NAMESPACE.sub("/** @} */ }", text)
