@@ -1,9 +1,7 @@
 #pragma once
 
-/// \file
-/// ATTEND_API marks what the shared libraries export; everything else in them is hidden.
-
 #if defined(__GNUC__)
+/// Marks names exported by the shared libraries; all others have hidden visibility.
 #define ATTEND_API __attribute__((visibility("default")))
 #else
 #define ATTEND_API
