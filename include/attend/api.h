@@ -1,7 +1,8 @@
 #pragma once
 
-#if defined(__GNUC__)
+/// \def ATTEND_API
 /// Marks names exported by the shared libraries; all others have hidden visibility.
+#if defined(__GNUC__)
 #define ATTEND_API __attribute__((visibility("default")))
 #else
 #define ATTEND_API
