@@ -1,8 +1,7 @@
 #pragma once
 
-/// \file
-/// ATTEND_API marks what the shared libraries export; everything else in them is hidden.
-
+/// \def ATTEND_API
+/// Marks names exported by the shared libraries; all others have hidden visibility.
 #if defined(__GNUC__)
 #define ATTEND_API __attribute__((visibility("default")))
 #else

@@ -123,10 +123,10 @@ AttentionOutput attention_in_loops(const torch::Tensor& query, const torch::Tens
   ScoreRule rule{options.scale.value_or(1 / std::sqrt(width)), options.soft_cap, kMinusInfinity};
   for (int64_t n = 0; n < q.size(0); ++n) {
     const int64_t head = n % heads;
-    const int64_t key_tokens = n / heads * groups + head / (heads / groups);
+    const int64_t kv_row = n / heads * groups + head / (heads / groups);
     if (options.sinks.defined()) rule.sink = options.sinks.reshape({-1})[head].item<double>();
     for (int64_t t = 0; t < q.size(1); ++t) {
-      attend_one_query(q[n][t].data_ptr<double>(), k[key_tokens], v[key_tokens],
+      attend_one_query(q[n][t].data_ptr<double>(), k[kv_row], v[kv_row],
                        bias[n][t].data_ptr<double>(), rule, weights[n][t].data_ptr<double>(),
                        output[n][t].data_ptr<double>());
     }

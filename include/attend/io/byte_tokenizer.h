@@ -15,7 +15,7 @@ class ByteTokenizer : public Tokenizer {
   std::vector<int64_t> encode(std::string_view text) const override;
   /// Returns the bytes. Throws std::out_of_range unless all ids are in [0, 255].
   std::string decode(const std::vector<int64_t>& ids) const override;
-  /// Returns one byte, escaped as \xNN if it is not printable.
+  /// Returns one byte, escaped in hexadecimal if it is not printable.
   std::string token(int64_t id) const override;
   /// Returns kTokenizerFile with the content `{"tokenizer": "byte"}`.
   std::map<std::string, std::string> files() const override;

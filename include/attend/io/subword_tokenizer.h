@@ -23,9 +23,9 @@ class SubwordTokenizer : public Tokenizer {
   /// Maximum size of a model in bytes.
   static constexpr std::size_t kMaxModelBytes = 256 << 20;
 
-  /// Trains a vocabulary of exactly `size` tokens: <unk>, the 256 bytes, the characters that cover
-  /// 99.95 % of the text, and merges. Deterministic. Throws InputError, naming the bound, if `size`
-  /// is too small or too large for `text`.
+  /// Trains a vocabulary of exactly `size` tokens: `<unk>`, the 256 bytes, the characters that
+  /// cover 99.95 % of the text, and merges. Deterministic. Throws InputError, naming the bound, if
+  /// `size` is too small or too large for `text`.
   static SubwordTokenizer train(std::string_view text, int64_t size);
 
   /// Loads a model returned by `model()`. Throws InputError if it is invalid.

@@ -42,7 +42,7 @@ class Tokenizer {
   virtual std::vector<int64_t> encode(std::string_view text) const = 0;
   /// Returns the text of the tokens. Throws std::out_of_range if an id is not in [0, size).
   virtual std::string decode(const std::vector<int64_t>& ids) const = 0;
-  /// Returns one token in printable form, with control characters escaped as \x0a. Throws
+  /// Returns one token in printable form, with control characters escaped in hexadecimal. Throws
   /// std::out_of_range as `decode` does.
   virtual std::string token(int64_t id) const = 0;
   /// Returns the files that `load_tokenizer` reads: content by file name, including kTokenizerFile.

@@ -39,8 +39,9 @@ class Vocabulary : public Tokenizer {
   /// Returns `{"tokenizer": "character", "tokens": ["a", ...]}`.
   std::string to_json() const;
 
+  /// Returns TokenizerKind::character or word.
   TokenizerKind kind() const { return kind_; }
-  /// The number of a token. Throws InputError, naming it, if it is unknown.
+  /// Returns the id of a token. Throws InputError, naming the token, if it is unknown.
   int64_t id(const std::string& token) const;
 
   /// Returns the number of tokens.
