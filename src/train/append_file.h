@@ -7,18 +7,17 @@
 
 namespace attend::train {
 
-/// A file that grows piece by piece. Each piece is handed to the system at once, so that a run that
-/// is stopped keeps what it has written.
+/// A file for appending, unbuffered: written bytes survive a kill of the process.
 ///
 ///     AppendFile file("metrics.jsonl", "a");
 ///     file.append("{}\n");
 class AppendFile {
  public:
-  /// `mode` as for std::fopen: "w" empties the file, "a" goes on at its end, "wx" insists that
-  /// there is none. Throws std::runtime_error, naming the file and what hinders.
+  /// `mode` as for std::fopen: "w" truncates, "a" appends, "wx" requires a new file. Throws
+  /// std::runtime_error, naming file and reason, if it cannot be opened.
   AppendFile(std::filesystem::path path, const char* mode);
 
-  /// Throws std::runtime_error, naming the file and what hinders.
+  /// Throws std::runtime_error, naming file and reason, if writing fails.
   void append(std::string_view bytes);
 
  private:

@@ -9,12 +9,12 @@
 namespace attend::train {
 
 uint32_t crc32c(std::string_view bytes, uint32_t seed) {
-  // ISA-L leaves the inversions before and after to its callers, takes the length as an int, and
-  // does not change the bytes although it says so.
-  constexpr std::size_t kMost = std::numeric_limits<int>::max();
+  // crc32_iscsi does not invert the checksum, takes the length as an int, and takes a non-const
+  // pointer although it only reads.
+  constexpr std::size_t kMaxLength = std::numeric_limits<int>::max();
   uint32_t checksum = ~seed;
   while (!bytes.empty()) {
-    const auto part = bytes.substr(0, kMost);
+    const auto part = bytes.substr(0, kMaxLength);
     auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(part.data()));
     checksum = crc32_iscsi(data, static_cast<int>(part.size()), checksum);
     bytes.remove_prefix(part.size());

@@ -6,14 +6,14 @@
 
 namespace attend::train {
 
-/// CRC-32C (Castagnoli, as in RFC 3720), the checksum of files of TensorBoard and of iSCSI.
-/// `seed` is the checksum of what stands before these bytes, so that parts can be joined:
+/// Returns the CRC-32C (Castagnoli, RFC 3720) of `bytes`, as in TFRecord files. `seed` is the
+/// checksum of the preceding bytes, for data in parts:
 ///
 ///     crc32c("123456789") == 0xE3069283
 ///     crc32c("6789", crc32c("12345")) == 0xE3069283
 uint32_t crc32c(std::string_view bytes, uint32_t seed = 0);
 
-/// The checksum of a file of any size. Throws InputError if it is missing or cannot be read.
+/// Returns the CRC-32C of a file. Throws InputError if it cannot be read.
 uint32_t crc32c_of_file(const std::filesystem::path& path);
 
 }  // namespace attend::train

@@ -4,8 +4,7 @@
 
 namespace attend::train {
 
-/// The most memory that this process has held so far (its peak resident set), in bytes; what lies
-/// on a GPU is not in it.
+/// Returns the peak resident set size of this process in bytes; GPU memory is not included.
 int64_t peak_memory();
 
 }  // namespace attend::train

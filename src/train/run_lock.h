@@ -4,14 +4,14 @@
 
 namespace attend::train {
 
-/// Keeps other processes from writing to a run directory as long as it lives; the system lets go
-/// of it when the process ends, however it ends.
+/// RAII lock of a run directory against other processes. The system releases it when the process
+/// ends, also by a kill.
 class RunLock {
  public:
-  static constexpr const char* kFile = ".lock";  ///< in the directory; it stays there
+  static constexpr const char* kFile = ".lock";  ///< in the directory; never deleted
 
-  /// Throws InputError, naming the other process, if one holds the lock, and if the directory
-  /// cannot be written.
+  /// Throws InputError if another process has the lock, naming it, or if the directory cannot be
+  /// written.
   explicit RunLock(const std::filesystem::path& directory);
   ~RunLock();
   RunLock(const RunLock&) = delete;

@@ -14,11 +14,11 @@ using Words = std::vector<std::string>;
 struct Sense {
   std::string word;
   std::string meaning;
-  Words things;   // nouns that belong to the sense
-  Words actions;  // what such a thing does
+  Words things;   // nouns of the sense
+  Words actions;  // verbs of the sense
 };
 
-/// The two senses of a word stand beside each other.
+/// The two senses of a word are adjacent.
 const std::vector<Sense>& senses() {
   static const std::vector<Sense> all{
       {"bank", "shore", {"river", "boat", "mud", "stream", "fish"}, {"drifted", "flowed"}},
@@ -41,8 +41,8 @@ const std::vector<Sense>& senses() {
   return all;
 }
 
-// W the ambiguous word; C and D nouns and A an action of its sense; the rest says nothing of it:
-// N a noun, J an adjective, V a verb.
+// W = the ambiguous word; C, D = nouns and A = a verb of its sense; N, J, V = a noun, an adjective
+// and a verb that do not depend on the sense.
 const std::array<const char*, 10> kPatterns{
     "the J C A near the W",
     "the W was near the C and the J D",
@@ -59,12 +59,12 @@ const Words kNouns{"house", "road", "window", "table", "morning", "friend", "sto
 const Words kAdjectives{"old", "new", "small", "large", "red", "quiet", "strange", "plain"};
 const Words kVerbs{"saw", "liked", "found", "remembered", "watched", "forgot", "drew", "named"};
 
-constexpr int kTrainingPairs = 400;  // of each word
-constexpr int kHeldOutPairs = 50;
+constexpr int kTrainingPairs = 400;  // per word
+constexpr int kValidationPairs = 50;
 
 class Writer {
  public:
-  /// A pattern whose neutral words are chosen; what belongs to the sense (W, C, D, A) is open.
+  /// Fills in the neutral words (N, J, V) of a random pattern.
   std::string frame() {
     std::string text;
     for (const char* slot = pick(kPatterns); *slot != '\0'; ++slot) {
@@ -138,12 +138,12 @@ SenseSentences make_sense_sentences() {
   Writer writer;
   for (std::size_t i = 0; i < senses().size(); i += 2) {
     std::set<std::string> seen;
-    for (int pairs = 0; pairs < kHeldOutPairs + kTrainingPairs;) {
+    for (int pairs = 0; pairs < kValidationPairs + kTrainingPairs;) {
       const auto frame = writer.frame();
       const auto one = writer.fill(frame, senses()[i]);
       const auto other = writer.fill(frame, senses()[i + 1]);
       if (seen.contains(one.words) || seen.contains(other.words)) continue;
-      auto& part = pairs < kHeldOutPairs ? result.held_out : result.training;
+      auto& part = pairs < kValidationPairs ? result.validation : result.training;
       for (const auto& sentence : {one, other}) {
         seen.insert(sentence.words);
         part.push_back(sentence);

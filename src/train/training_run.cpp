@@ -57,6 +57,14 @@ TrainingRun TrainingRun::resume(const std::filesystem::path& directory,
   return run;
 }
 
+TrainingRun TrainingRun::begin_or_resume(const std::filesystem::path& directory,
+                                         std::shared_ptr<Objective> objective,
+                                         const TrainingConfig& config,
+                                         const TrainingRunOptions& options) {
+  const auto& start = RunDirectory::exists(directory) ? resume : begin;
+  return start(directory, std::move(objective), config, options);
+}
+
 void TrainingRun::resume_from_checkpoint(const std::string& recipe) {
   if (const auto found = directory_.latest_checkpoint()) {
     check_is_unfinished(found->checkpoint.trainer_state);

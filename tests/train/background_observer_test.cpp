@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Notes what it hears; its first word waits for the gate, if there is one.
+/// Records its calls; the first one waits for the gate, if there is one.
 class Listener : public Observer {
  public:
   Listener() = default;
@@ -48,7 +48,7 @@ class Listener : public Observer {
   std::thread::id thread_;
 };
 
-/// Throws at a given step, and counts the calls.
+/// Throws at a given step and counts calls.
 struct FullDisk : Observer {
   explicit FullDisk(int64_t step) : step(step) {}
   void on_progress(const Progress& progress) override {
@@ -101,7 +101,7 @@ TEST(BackgroundObserver, RethrowsTheExceptionOfAnObserver) {
 }
 
 TEST(BackgroundObserver, StopsCallingTheObserverThatThrew) {
-  std::promise<void> gate;  // so that all are on their way before the first is heard
+  std::promise<void> gate;  // all reports are queued before the first is delivered
   const auto before = std::make_shared<Listener>(gate.get_future().share());
   const auto full = std::make_shared<FullDisk>(1);
   const auto after = std::make_shared<Listener>();
@@ -142,7 +142,7 @@ TEST(BackgroundObserver, DestructorTimesOutOnAHangingObserver) {
     background.on_progress(Progress{.step = 1});
     background.on_progress(Progress{.step = 2});
   }
-  gate.set_value();  // it lives on, and comes to its end
+  gate.set_value();  // the detached thread returns
   while (hanging->heard().size() < 2) std::this_thread::yield();
   EXPECT_THAT(hanging->heard(), ElementsAre("step 1", "step 2"));
   hanging.reset();

@@ -18,17 +18,17 @@ class DamagedCheckpoint : public testing::TestWithParam<const char*> {
  protected:
   DamagedCheckpoint() {
     for (const int64_t step : {1, 2}) {
-      Checkpoint snapshot;
-      snapshot.trainer_state.step = step;
-      snapshot.weights = {{"weight", torch::full({2, 3}, static_cast<double>(step))}};
-      snapshot.best = snapshot.weights;
-      snapshot.state = {{"sampler.next", torch::tensor(step, torch::kLong)}};
-      store_.save(snapshot);
+      Checkpoint checkpoint;
+      checkpoint.trainer_state.step = step;
+      checkpoint.weights = {{"weight", torch::full({2, 3}, static_cast<double>(step))}};
+      checkpoint.best = checkpoint.weights;
+      checkpoint.state = {{"sampler.next", torch::tensor(step, torch::kLong)}};
+      store_.save(checkpoint);
     }
     whole_ = read_bytes(file_);
   }
 
-  /// The one before is loaded, and the damaged file is named.
+  /// The previous checkpoint is loaded and the error names the damaged file.
   void expect_fallback() const {
     const auto found = store_.load_latest();
     ASSERT_TRUE(found.has_value());
@@ -56,7 +56,7 @@ TEST_P(DamagedCheckpoint, IsSkippedWithAnyBitFlipped) {
     replace_file(file_, bytes);
     SCOPED_TRACE("byte " + std::to_string(place));
     if (std::string(GetParam()) == "manifest.json") {
-      // Whether a file or what is said of it has changed cannot be told.
+      // A damaged manifest cannot be told from damaged files.
       EXPECT_THAT(store_.load_latest()->damaged, ElementsAre(HasSubstr("manifest.json")));
       EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.step, 1);
     } else {

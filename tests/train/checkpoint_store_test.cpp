@@ -18,13 +18,13 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A snapshot of a few numbers that tell its step.
-Checkpoint snapshot_at(int64_t step) {
-  Checkpoint snapshot;
-  snapshot.trainer_state.step = step;
-  snapshot.weights = {{"weight", torch::full({2, 3}, static_cast<double>(step))}};
-  snapshot.state = {{"random.cpu", torch::arange(5).to(torch::kByte)}};
-  return snapshot;
+/// A small checkpoint whose weights identify its step.
+Checkpoint checkpoint_at(int64_t step) {
+  Checkpoint checkpoint;
+  checkpoint.trainer_state.step = step;
+  checkpoint.weights = {{"weight", torch::full({2, 3}, static_cast<double>(step))}};
+  checkpoint.state = {{"random.cpu", torch::arange(5).to(torch::kByte)}};
+  return checkpoint;
 }
 
 class CheckpointStoreTest : public testing::Test {
@@ -69,26 +69,26 @@ TEST_F(CheckpointStoreTest, LoadsWhatWasSaved) {
   EXPECT_TRUE(equal_tensors(found.checkpoint.weights, saved.weights));
   EXPECT_TRUE(equal_tensors(found.checkpoint.state, saved.state));
   EXPECT_TRUE(equal_tensors(found.checkpoint.best, saved.best));
-  const auto& standing = found.checkpoint.trainer_state;
-  EXPECT_EQ(standing.step, 12);
-  EXPECT_EQ(standing.tokens, saved.trainer_state.tokens);
-  EXPECT_EQ(standing.skipped_steps, 3);
-  EXPECT_EQ(standing.training_seconds, saved.trainer_state.training_seconds);
-  EXPECT_EQ(standing.evaluation_seconds, saved.trainer_state.evaluation_seconds);
-  EXPECT_EQ(standing.train_loss, saved.trainer_state.train_loss);
-  EXPECT_EQ(standing.last->loss, 2.0 / 3.0);
-  EXPECT_EQ(standing.last->accuracy, std::nullopt);
-  EXPECT_EQ(standing.last->targets, 17);
-  EXPECT_EQ(standing.best->loss, 0.1);
-  EXPECT_EQ(standing.best->accuracy, 0.7);
-  EXPECT_EQ(standing.best_step, 8);
-  EXPECT_EQ(standing.evaluations_without_improvement, 2);
+  const auto& state = found.checkpoint.trainer_state;
+  EXPECT_EQ(state.step, 12);
+  EXPECT_EQ(state.tokens, saved.trainer_state.tokens);
+  EXPECT_EQ(state.skipped_steps, 3);
+  EXPECT_EQ(state.training_seconds, saved.trainer_state.training_seconds);
+  EXPECT_EQ(state.evaluation_seconds, saved.trainer_state.evaluation_seconds);
+  EXPECT_EQ(state.train_loss, saved.trainer_state.train_loss);
+  EXPECT_EQ(state.last->loss, 2.0 / 3.0);
+  EXPECT_EQ(state.last->accuracy, std::nullopt);
+  EXPECT_EQ(state.last->targets, 17);
+  EXPECT_EQ(state.best->loss, 0.1);
+  EXPECT_EQ(state.best->accuracy, 0.7);
+  EXPECT_EQ(state.best_step, 8);
+  EXPECT_EQ(state.evaluations_without_improvement, 2);
 }
 
 TEST_F(CheckpointStoreTest, NonFiniteLossesAreLoadedAsNaN) {
-  auto snapshot = snapshot_at(1);
-  snapshot.trainer_state.train_loss = INFINITY;
-  store_.save(snapshot);
+  auto checkpoint = checkpoint_at(1);
+  checkpoint.trainer_state.train_loss = INFINITY;
+  store_.save(checkpoint);
   EXPECT_TRUE(std::isnan(store_.load_latest()->checkpoint.trainer_state.train_loss));
   EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.best, std::nullopt);
 }
@@ -99,59 +99,59 @@ TEST_F(CheckpointStoreTest, LoadsNothingFromAnEmptyStore) {
 }
 
 TEST_F(CheckpointStoreTest, KeepsTheLatestTwo) {
-  for (const int64_t step : {1, 5, 10, 20}) store_.save(snapshot_at(step));
+  for (const int64_t step : {1, 5, 10, 20}) store_.save(checkpoint_at(step));
   EXPECT_THAT(folders(), ElementsAre("step-000000010", "step-000000020"));
   EXPECT_EQ(latest_step(), 20);
   EXPECT_EQ(store_.latest(), path_ / "step-000000020");
 }
 
 TEST_F(CheckpointStoreTest, OrdersStepsNumerically) {
-  for (const int64_t step : {999999998, 999999999, 1000000000}) store_.save(snapshot_at(step));
+  for (const int64_t step : {999999998, 999999999, 1000000000}) store_.save(checkpoint_at(step));
   EXPECT_EQ(latest_step(), 1000000000);
   EXPECT_THAT(folders(), ElementsAre("step-1000000000", "step-999999999"));
 }
 
 TEST_F(CheckpointStoreTest, RemovesTemporaryFoldersOfAKilledProcess) {
-  store_.save(snapshot_at(1));
+  store_.save(checkpoint_at(1));
   for (const auto* left : {".partial", ".replaced"}) {
     fs::create_directories(path_ / left / "deep");
     replace_file(path_ / left / "model.safetensors", "half of it");
   }
   EXPECT_EQ(latest_step(), 1);
-  store_.save(snapshot_at(2));
+  store_.save(checkpoint_at(2));
   EXPECT_THAT(folders(), ElementsAre("step-000000001", "step-000000002"));
 }
 
 TEST_F(CheckpointStoreTest, DoesNotTouchOtherFiles) {
-  store_.save(snapshot_at(1));
+  store_.save(checkpoint_at(1));
   fs::copy(path_ / "step-000000001", path_ / "step-000000001-backup", fs::copy_options::recursive);
   replace_file(path_ / "step-notes", "mine");
-  for (const int64_t step : {2, 3}) store_.save(snapshot_at(step));
+  for (const int64_t step : {2, 3}) store_.save(checkpoint_at(step));
   EXPECT_EQ(latest_step(), 3);
   EXPECT_THAT(folders(), ElementsAre("step-000000001-backup", "step-000000002", "step-000000003",
                                      "step-notes"));
 }
 
 TEST_F(CheckpointStoreTest, SavingTheSameStepReplacesADamagedCheckpoint) {
-  store_.save(snapshot_at(1));
-  store_.save(snapshot_at(2));
+  store_.save(checkpoint_at(1));
+  store_.save(checkpoint_at(2));
   fs::remove(path_ / "step-000000002" / "trainer_state.json");
   EXPECT_EQ(latest_step(), 1);
-  store_.save(snapshot_at(2));
+  store_.save(checkpoint_at(2));
   EXPECT_EQ(latest_step(), 2);
   EXPECT_THAT(folders(), ElementsAre("step-000000001", "step-000000002"));
 }
 
 TEST_F(CheckpointStoreTest, DamagedCheckpointsDoNotReplaceValidOnes) {
-  store_.save(snapshot_at(4));
-  store_.save(snapshot_at(8));
+  store_.save(checkpoint_at(4));
+  store_.save(checkpoint_at(8));
   fs::remove(path_ / "step-000000008" / "trainer_state.json");
-  store_.save(snapshot_at(6));  // of the run that was resumed from step 4
+  store_.save(checkpoint_at(6));  // the run was resumed from step 4
   EXPECT_EQ(latest_step(), 6);
   EXPECT_THAT(folders(), ElementsAre("step-000000004", "step-000000006"));
 }
 
-/// Files of this process cannot grow beyond a size, as on a disk that is full.
+/// RAII guard: writes of this process fail beyond a file size, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -173,16 +173,16 @@ class FileSizeLimit {
 };
 
 TEST_F(CheckpointStoreTest, FailedSaveKeepsOldCheckpoints) {
-  store_.save(snapshot_at(1));
-  store_.save(snapshot_at(2));
-  auto large = snapshot_at(3);
+  store_.save(checkpoint_at(1));
+  store_.save(checkpoint_at(2));
+  auto large = checkpoint_at(3);
   large.weights["weight"] = torch::zeros({100, 100});
-  // Nothing of the weights, some of them, not the rest.
+  // Fails before, within and after the weights.
   for (const rlim_t bytes : {0, 20000}) {
     const FileSizeLimit full(bytes);
     EXPECT_THROW(store_.save(large), std::runtime_error) << bytes;
   }
-  large = snapshot_at(3);
+  large = checkpoint_at(3);
   large.state["state"] = torch::zeros({100, 100});
   {
     const FileSizeLimit full(20000);
@@ -194,7 +194,7 @@ TEST_F(CheckpointStoreTest, FailedSaveKeepsOldCheckpoints) {
 
 TEST_F(CheckpointStoreTest, NamesADirectoryThatCannotBeCreated) {
   replace_file(directory_ / "file", "mine");
-  EXPECT_THAT([&] { CheckpointStore(directory_ / "file" / "below").save(snapshot_at(1)); },
+  EXPECT_THAT([&] { CheckpointStore(directory_ / "file" / "below").save(checkpoint_at(1)); },
               testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("file/below")));
 }
 

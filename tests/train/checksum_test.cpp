@@ -16,7 +16,7 @@ using testing::ThrowsMessage;
 
 TEST(Checksum, IsThatOfTheStandard) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
-  // The examples of RFC 3720, B.4.
+  // Test vectors of RFC 3720, B.4.
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
   EXPECT_EQ(crc32c(std::string(32, '\xFF')), 0x62A8AB43u);
   EXPECT_EQ(crc32c(""), 0u);

@@ -66,7 +66,7 @@ TEST_F(EmbeddingFilesTest, EscapeControlCharacters) {
                      "\x7f"),
             "\\x07\\x1B\\x7F\n");
   EXPECT_EQ(label_of(std::string("a\0b", 3)), "a\\x00b\n");
-  EXPECT_EQ(label_of("\\n"), "\\\\n\n");  // not the label of a line break
+  EXPECT_EQ(label_of("\\n"), "\\\\n\n");  // differs from the label of a line break
   EXPECT_EQ(label_of("\u0085\u00a0\u2028\u3000\ufeff"), "\\u0085\\u00A0\\u2028\\u3000\\uFEFF\n");
 }
 

@@ -10,7 +10,7 @@
 namespace attend::train {
 namespace {
 
-/// Five rows of one token, so that the last batch of most sizes is a part of one.
+/// Five rows of one token; most batch sizes leave a smaller last batch.
 class FiveRows : public Task {
  public:
   const Vocabulary& tokenizer() const override { return vocabulary_; }
@@ -37,7 +37,7 @@ TEST(Evaluation, LossIsTheMeanOverTargets) {
       .max_seq_len = 2,
       .stack = {.num_layers = 0, .embed_dim = 4, .positions = PositionScheme::none}});
   {
-    // Logits (log 3, 0) everywhere: token 0 has probability 3/4 and is the prediction.
+    // Logits are (log 3, 0) everywhere: token 0 has probability 3/4 and is the argmax.
     const torch::NoGradGuard no_grad;
     auto& language_model = std::get<LanguageModel>(model);
     auto norm = language_model->decoder->norm.get<LayerNorm>();
@@ -50,7 +50,7 @@ TEST(Evaluation, LossIsTheMeanOverTargets) {
   EXPECT_EQ(result.targets, 8);
   EXPECT_NEAR(result.loss, (4 * std::log(4.0 / 3.0) + 4 * std::log(4.0)) / 8, 1e-6);
   ASSERT_TRUE(result.accuracy);
-  // Of the four rows with answers only the last is right in all: the first has one right, one not.
+  // Of the four rows with answers only the last has all correct; the first has one of two.
   EXPECT_DOUBLE_EQ(*result.accuracy, 0.25);
 }
 

@@ -10,7 +10,7 @@
 namespace attend::train {
 namespace {
 
-/// The definition, target by target in float64.
+/// Reference: one target at a time in float64.
 double loss_by_loop(const torch::Tensor& logits, const torch::Tensor& targets, double smoothing) {
   const auto scores = logits.to(torch::kDouble).flatten(0, -2);  // (targets, V)
   const auto flat = targets.flatten();
@@ -19,9 +19,9 @@ double loss_by_loop(const torch::Tensor& logits, const torch::Tensor& targets, d
   for (int64_t i = 0; i < flat.size(0); ++i) {
     const auto target = flat[i].item<int64_t>();
     if (target == kIgnored) continue;
-    const auto surprise = -(scores[i] - scores[i].logsumexp(0));  // (V)
-    loss += (1 - smoothing) * surprise[target].item<double>();
-    loss += smoothing / choices * surprise.sum().item<double>();
+    const auto nll = -(scores[i] - scores[i].logsumexp(0));  // (V)
+    loss += (1 - smoothing) * nll[target].item<double>();
+    loss += smoothing / choices * nll.sum().item<double>();
   }
   return loss;
 }

@@ -12,7 +12,7 @@
 namespace attend::train {
 namespace {
 
-/// What newton_schulz() approximates, from the singular values, in float64.
+/// The exact orthogonal factor, from the SVD in float64.
 torch::Tensor exactly_orthogonalized(const torch::Tensor& matrix) {
   const auto x = matrix.to(torch::kDouble);
   const auto [u, s, vh] = at::linalg_svd(x / x.norm(), /*full_matrices=*/false);
@@ -23,7 +23,7 @@ torch::Tensor exactly_orthogonalized(const torch::Tensor& matrix) {
   return (u * values).mm(vh);
 }
 
-/// A random matrix none of whose singular values is tiny, so that bfloat16 can tell them all.
+/// A random matrix without tiny singular values, which bfloat16 could not resolve.
 torch::Tensor well_conditioned(int64_t rows, int64_t columns) {
   const auto [u, s, vh] = at::linalg_svd(torch::randn({rows, columns}), /*full_matrices=*/false);
   return (u * (0.2 + torch::rand_like(s))).mm(vh);
@@ -52,7 +52,7 @@ TEST(Muon, NewtonSchulzKeepsZeros) {
   EXPECT_TRUE(newton_schulz(torch::zeros({3, 2})).eq(0).all().item<bool>());
 }
 
-/// A Linear whose weight has the gradient `gradient`, and a Muon of it.
+/// A Linear whose weight has the gradient `gradient`, and its Muon optimizer.
 struct OneMatrix {
   explicit OneMatrix(const torch::Tensor& gradient, const TrainingConfig& config = {})
       : linear(torch::nn::LinearOptions(gradient.size(1), gradient.size(0)).bias(false)),

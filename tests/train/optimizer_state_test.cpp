@@ -1,4 +1,4 @@
-// What an optimizer remembers can be carried over to another one.
+// Saving and loading optimizer state.
 #include "attend/input_error.h"
 #include "attend/models/language_model.h"
 #include "attend/train/optimizer.h"
@@ -28,7 +28,7 @@ State copied(const State& state) {
   return copies;
 }
 
-/// Steps along the gradients of a loss on tokens that are drawn from a generator seeded by `first`.
+/// Trains for 5 steps on random tokens from a generator with seed `first`.
 void make_steps(LanguageModel& model, Optimizer& optimizer, uint64_t first) {
   auto generator = torch::make_generator<torch::CPUGeneratorImpl>(first);
   for (int i = 0; i < 5; ++i) {
@@ -48,7 +48,7 @@ bool equal_parameters(const LanguageModel& a, const LanguageModel& b) {
   return of_a.size() == of_b.size();
 }
 
-/// Both optimizers, with a head tie_embeddings to the embedding and with one of its own.
+/// Both optimizers, with tied and untied embeddings.
 class OptimizerState : public testing::TestWithParam<std::tuple<OptimizerKind, bool>> {
  protected:
   std::unique_ptr<Optimizer> make(const LanguageModel& model) const {

@@ -9,7 +9,7 @@
 namespace attend::train {
 namespace {
 
-/// The resident set now, in bytes.
+/// Current resident set size, in bytes.
 int64_t memory_now() {
   int64_t size = 0;
   int64_t resident = 0;
@@ -19,9 +19,9 @@ int64_t memory_now() {
 
 TEST(PeakMemory, IsTheMaximumSoFar) {
   constexpr std::size_t kBytes = std::size_t{256} << 20;
-  constexpr int64_t kSlack = 8 << 20;  // the kernel sums up the counts of each core now and then
+  constexpr int64_t kSlack = 8 << 20;  // the kernel updates the per-core counts lazily
   auto held = std::make_unique<char[]>(kBytes);
-  std::fill_n(held.get(), kBytes, '\1');  // pages are given when they are written
+  std::fill_n(held.get(), kBytes, '\1');  // pages are allocated when written
   const auto most = memory_now();
   ASSERT_GE(most, static_cast<int64_t>(kBytes));
   EXPECT_GE(peak_memory(), most - kSlack);

@@ -15,7 +15,7 @@
 namespace attend::train {
 namespace {
 
-/// Runs `function` in another process and returns what it returns, 0 to 255.
+/// Runs `function` in a child process and returns its result, 0 to 255.
 template <typename Function>
 int in_another_process(const Function& function) {
   const auto process = ::fork();
@@ -47,7 +47,7 @@ TEST(RunLock, IsExclusive) {
   EXPECT_NO_THROW(RunLock(directory.path()));
 }
 
-/// A process that holds a lock until the end of the scope, when it is killed.
+/// A child process that holds a lock; killed at the end of the scope.
 class Holder {
  public:
   explicit Holder(const std::filesystem::path& directory) {

@@ -97,7 +97,7 @@ TEST_F(ResumedRun, AcceptsAMovedTextButNotAChangedOne) {
   auto recipe = recipe_;
   recipe.text = (directory_ / "moved").string();
   EXPECT_NO_THROW(resuming(recipe)());
-  std::swap(text[0], text[1]);  // of the same characters
+  std::swap(text[0], text[1]);  // same characters
   replace_file(directory_ / "moved", text);
   EXPECT_THAT(resuming(recipe), throws<InputError>("checksum of the data: "));
 }

@@ -48,7 +48,7 @@ TEST(Sampler, StateInMidEpochIsComplete) {
     restored.load_state(state);
     EXPECT_TRUE(restored.rows(10, 23).equal(sampler.rows(10, 23))) << taken << " rows taken";
     EXPECT_EQ(restored.below(1000000), sampler.below(1000000));
-    restored.load_state(state);  // what it gave is no view of what has changed since
+    restored.load_state(state);  // state() returned copies
     Sampler again(7);
     again.load_state(state);
     EXPECT_TRUE(restored.rows(10, 23).equal(again.rows(10, 23)));

@@ -12,7 +12,7 @@ namespace {
 constexpr ScheduleKind kAll[] = {ScheduleKind::cosine, ScheduleKind::linear, ScheduleKind::constant,
                                  ScheduleKind::wsd};
 
-/// 10 steps of warm-up and 101 others, from 1 to 0.1.
+/// 10 warm-up steps and 101 others, from 1 to 0.1.
 TrainingConfig config_of(ScheduleKind schedule) {
   TrainingConfig config;
   config.schedule = schedule;
@@ -23,7 +23,7 @@ TrainingConfig config_of(ScheduleKind schedule) {
   return config;
 }
 
-/// The learning rates of all steps.
+/// Learning rates of all steps.
 std::vector<double> course(const TrainingConfig& config) {
   std::vector<double> rates;
   for (int64_t step = 0; step < config.max_steps; ++step) rates.push_back(lr_at(config, step));

@@ -20,20 +20,20 @@ TEST(SensesGrammar, ValidationAndTrainingSentencesDoNotOverlap) {
   const auto sentences = make_sense_sentences();
   std::set<std::string> training;
   for (const auto& sentence : sentences.training) training.insert(sentence.words);
-  EXPECT_EQ(training.size(), sentences.training.size()) << "a sentence stands twice";
-  for (const auto& sentence : sentences.held_out) {
+  EXPECT_EQ(training.size(), sentences.training.size()) << "duplicate sentence";
+  for (const auto& sentence : sentences.validation) {
     EXPECT_FALSE(training.contains(sentence.words)) << sentence.words;
   }
 }
 
 TEST(SensesGrammar, OnlyTheWordsAroundItTellTheSense) {
-  // The two sentences of a pair have the ambiguous word, and all that is not of a sense, at the
-  // same places: position, length and word say nothing.
+  // Both sentences of a pair have the ambiguous word, and all words that do not depend on the
+  // sense, at the same positions, so position, length and word carry no information.
   const auto sentences = make_sense_sentences();
-  for (std::size_t i = 0; i < sentences.held_out.size(); i += 2) {
-    const auto one = split(sentences.held_out[i].words);
-    const auto other = split(sentences.held_out[i + 1].words);
-    EXPECT_NE(sentences.held_out[i].sense, sentences.held_out[i + 1].sense);
+  for (std::size_t i = 0; i < sentences.validation.size(); i += 2) {
+    const auto one = split(sentences.validation[i].words);
+    const auto other = split(sentences.validation[i + 1].words);
+    EXPECT_NE(sentences.validation[i].sense, sentences.validation[i + 1].sense);
     EXPECT_EQ(one.back(), other.back());
     ASSERT_EQ(one.size(), other.size());
     int differing = 0;
@@ -44,7 +44,7 @@ TEST(SensesGrammar, OnlyTheWordsAroundItTellTheSense) {
 
 TEST(SensesGrammar, EachOfEightWordsHasTwoSensesEquallyOften) {
   const auto sentences = make_sense_sentences();
-  for (const auto* part : {&sentences.training, &sentences.held_out}) {
+  for (const auto* part : {&sentences.training, &sentences.validation}) {
     std::map<std::string, std::size_t> count;
     for (const auto& sentence : *part) ++count[sentence.sense];
     for (const char* sense : {"bank=shore", "bank=money", "bat=club", "spring=coil", "crane=bird",

@@ -20,7 +20,7 @@ TEST(SensesTask, TargetsAreTheNextTokensAndTheSense) {
       batch.targets[0].narrow(0, 0, length - 1).equal(batch.tokens[0].narrow(0, 1, length - 1)));
   EXPECT_THAT(tokenizer.token(batch.targets[0][length - 1].item<int64_t>()), HasSubstr("="));
   EXPECT_TRUE(batch.answers[0][length - 1].item<bool>());
-  EXPECT_EQ(batch.answers.sum().item<int64_t>(), 3) << "one answer a sentence";
+  EXPECT_EQ(batch.answers.sum().item<int64_t>(), 3) << "one answer per sentence";
 }
 
 TEST(SensesTask, ProbeTextsAreValidationSentences) {
@@ -29,7 +29,7 @@ TEST(SensesTask, ProbeTextsAreValidationSentences) {
   EXPECT_NE(probes[0], probes[1]);
   const auto sentences = make_sense_sentences();
   for (const auto& probe : probes) {
-    EXPECT_THAT(sentences.held_out,
+    EXPECT_THAT(sentences.validation,
                 testing::Contains(testing::Field(&SenseSentence::words, probe)));
   }
 }

@@ -11,7 +11,7 @@
 namespace attend::train {
 namespace {
 
-/// Works out the answer to a question in another way than the task does.
+/// Solves a question independently of the task's code.
 struct Solver {
   const char* task;
   std::string (*solve)(const std::string& prompt);
@@ -39,7 +39,7 @@ std::string sorted(const std::string& prompt) {
   return answer + ".";
 }
 
-/// By adding the digits, from the last to the first; the sum has one more than the numbers.
+/// Digit by digit, last digit first; the sum has one digit more than the numbers.
 std::string added(const std::string& prompt) {
   const auto plus = prompt.find('+');
   const auto one = prompt.substr(0, plus);
@@ -73,7 +73,7 @@ std::string recalled(const std::string& prompt) {
   return prompt.substr(prompt.find(asked) + 1, 1);
 }
 
-/// By taking away pairs until there are none left.
+/// Removes matching pairs until none are left.
 std::string judged(const std::string& prompt) {
   std::string rest = prompt;
   for (std::size_t length = 0; length != rest.size();) {
@@ -86,7 +86,7 @@ std::string judged(const std::string& prompt) {
   return rest.empty() ? "balanced" : "unbalanced";
 }
 
-/// A phrase of English up to its noun, in the toy language.
+/// Translates an English phrase, up to its noun, into the toy language.
 std::string translated_phrase(std::istringstream& words) {
   static const std::map<std::string, std::string> nouns{
       {"cat", "miro"},  {"dog", "bako"},   {"bird", "fila"},  {"fish", "suna"},

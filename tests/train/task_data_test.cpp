@@ -12,7 +12,7 @@
 namespace attend::train {
 namespace {
 
-/// Every task, with the recipe that is its default.
+/// Every task with its default recipe.
 class EveryTask : public testing::TestWithParam<std::size_t> {
  protected:
   const TaskInfo& info() const { return tasks().at(GetParam()); }
@@ -63,17 +63,17 @@ TEST_P(EveryTask, ValidationDataDoesNotDependOnTheSeed) {
 }
 
 TEST_P(EveryTask, ValidationAndTrainingPromptsDoNotOverlap) {
-  if (!asks()) GTEST_SKIP() << "asks nothing that could be told apart";
-  std::set<std::string> held_out;
+  if (!asks()) GTEST_SKIP() << "has no prompts";
+  std::set<std::string> validation;
   for (const auto& batch : task_->validation_batches(100)) {
-    for (const auto& example : examples_in(batch, *task_)) held_out.insert(example.prompt);
+    for (const auto& example : examples_in(batch, *task_)) validation.insert(example.prompt);
   }
-  for (const auto& example : task_->samples()) EXPECT_EQ(held_out.count(example.prompt), 1U);
-  EXPECT_GT(held_out.size(), 100U);
+  for (const auto& example : task_->samples()) EXPECT_EQ(validation.count(example.prompt), 1U);
+  EXPECT_GT(validation.size(), 100U);
   Sampler sampler(3);
   for (int i = 0; i < 40; ++i) {
     for (const auto& example : examples_in(task_->training_batch(100, sampler), *task_)) {
-      ASSERT_EQ(held_out.count(example.prompt), 0U) << example.prompt;
+      ASSERT_EQ(validation.count(example.prompt), 0U) << example.prompt;
     }
   }
 }
@@ -103,7 +103,7 @@ TEST_P(EveryTask, ModelAcceptsBatches) {
     EXPECT_GE(batch.targets.masked_select(batch.targets.ne(kIgnored)).min().item<int64_t>(), 0);
     if (batch.answers.defined()) {
       EXPECT_FALSE(batch.answers.logical_and(batch.targets.eq(kIgnored)).any().item<bool>())
-          << "what accuracy counts has a target";
+          << "every answer has a target";
     }
   }
 }
@@ -117,7 +117,7 @@ TEST_P(EveryTask, AllClassesOccur) {
     for (std::size_t i = 0; i < classes.size(); ++i) {
       const auto count = batch.targets.eq(static_cast<int64_t>(i)).sum().item<int64_t>();
       EXPECT_GT(count, batch.targets.size(0) * 3 / 10)
-          << classes[i] << ": about as many of each are wanted";
+          << classes[i] << ": classes are about equally frequent";
     }
   }
 }

@@ -86,7 +86,7 @@ TEST(TaskLimits, SumsOfEighteenDigitsDoNotOverflow) {
 
 TEST(TaskLimits, TooSmallMaxSeqLenThrowsAndNamesTheMinimum) {
   for (const auto& task : tasks()) {
-    if (task.reads_file()) continue;  // its context is any
+    if (task.reads_file()) continue;  // works with any max_seq_len
     auto recipe = task.defaults;
     recipe.max_seq_len() = 1;
     std::string message;

@@ -30,7 +30,7 @@ class TextTask : public testing::Test {
 };
 
 TEST_F(TextTask, ValidationVisitsEachCharacterOnce) {
-  const auto task = make_task(recipe(digits(1000), 16));  // 100 held out: 99 to predict
+  const auto task = make_task(recipe(digits(1000), 16));  // 100 for validation: 99 targets
   int64_t targets = 0;
   std::vector<int64_t> seen;
   for (const auto& batch : task->validation_batches(4)) {

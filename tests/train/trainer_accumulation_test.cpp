@@ -10,7 +10,7 @@
 namespace attend::train {
 namespace {
 
-/// Answers of different lengths, so that batches have different numbers of targets.
+/// The answers of `copy` have different lengths, so batches have different numbers of targets.
 Recipe without_noise(int64_t batch, int64_t accumulate) {
   auto recipe = small_recipe("copy", 1);
   recipe.stack().dropout = 0.0;
@@ -24,9 +24,9 @@ TEST(TrainerAccumulation, ThreeBatchesOfFourEqualOneOfTwelve) {
   Recorder one;
   Recorder three;
   SmallRun at_once(without_noise(12, 1));
-  const auto standing = at_once.trainer.run({.observers = {&one}}).state;
+  const auto state = at_once.trainer.run({.observers = {&one}}).state;
   SmallRun in_parts(without_noise(4, 3));
-  EXPECT_EQ(in_parts.trainer.run({.observers = {&three}}).state.tokens, standing.tokens);
+  EXPECT_EQ(in_parts.trainer.run({.observers = {&three}}).state.tokens, state.tokens);
   EXPECT_NEAR(three.progress.back().train_loss, one.progress.back().train_loss, 1e-6);
   const auto expected = module_of(at_once.model).named_parameters();
   for (const auto& parameter : module_of(in_parts.model).named_parameters()) {
@@ -52,7 +52,7 @@ TEST(TrainerAccumulation, LossIsTheMeanOverAllTargets) {
   const double mean = sum / static_cast<double>(targets);
   const double found = run.trainer.run().state.train_loss;
   EXPECT_NEAR(found, mean, 1e-6);
-  EXPECT_GT(std::abs(found - means), 1e-5) << "the batches are too much alike to tell";
+  EXPECT_GT(std::abs(found - means), 1e-5) << "the batches have the same number of targets";
 }
 
 TEST(TrainerAccumulation, AuxLossAndLabelSmoothingHaveAnEffect) {

@@ -40,7 +40,7 @@ TEST(TrainerHooks, SaveBestIsCalledWhenTheLossImproves) {
   recipe.training.lr = 0.3;  // so high that the loss oscillates
   Recorder recorder;
   SmallRun run(recipe);
-  const auto standing =
+  const auto state =
       run.trainer.run({.observers = {&recorder}, .checkpoint_sink = &recorder}).state;
   std::size_t improvements = 0;
   double lowest = INFINITY;
@@ -48,11 +48,11 @@ TEST(TrainerHooks, SaveBestIsCalledWhenTheLossImproves) {
     if (recorder.evaluations[i].loss >= lowest) continue;
     lowest = recorder.evaluations[i].loss;
     ++improvements;
-    EXPECT_LE(recorder.evaluated[i], standing.best_step);
+    EXPECT_LE(recorder.evaluated[i], state.best_step);
   }
   EXPECT_LT(improvements, recorder.evaluations.size()) << "every evaluation improved";
   EXPECT_EQ(recorder.best.size(), improvements);
-  EXPECT_EQ(standing.best->loss, lowest);
+  EXPECT_EQ(state.best->loss, lowest);
   load_state_dict(module_of(run.model), recorder.best.back());
   EXPECT_EQ(evaluate(run.model, *run.task).loss, lowest);
 }

@@ -129,9 +129,9 @@ TEST(TrainerNonFinite, NonFiniteLossIsNeverTheBest) {
   recipe.training.eval_every = 1;
   SmallRun run(recipe);
   NanEvaluation observer(run);
-  const auto standing = run.trainer.run({.observers = {&observer}}).state;
-  EXPECT_EQ(standing.best_step, 2);
-  EXPECT_TRUE(std::isfinite(standing.best->loss));
+  const auto state = run.trainer.run({.observers = {&observer}}).state;
+  EXPECT_EQ(state.best_step, 2);
+  EXPECT_TRUE(std::isfinite(state.best->loss));
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kSteps = 12;
 
-/// One task for each kind of model, of drawn and of listed examples; dropout, several batches in a
-/// step, and an epoch that ends within a step.
+/// One task per kind of model, with generated and with listed examples; dropout, gradient
+/// accumulation, and an epoch that ends within a step.
 class ResumedTraining : public testing::TestWithParam<const char*> {
  protected:
   ResumedTraining() {
@@ -25,7 +25,7 @@ class ResumedTraining : public testing::TestWithParam<const char*> {
     recipe_.training.optimizer = OptimizerKind::muon;
   }
 
-  /// What a fresh trainer of a fresh model has after `until` steps in all, from `start` on.
+  /// Trains a new model from `start` to step `until` and returns the checkpoint.
   Checkpoint run(const std::optional<Checkpoint>& start, int64_t until) const {
     SmallRun run(recipe_);
     if (start) run.trainer.restore(*start);
@@ -72,7 +72,7 @@ TEST_P(ResumedTraining, NeedsEveryPartOfTheCheckpoint) {
   const auto stopped = run({}, 5);
   const auto fresh = SmallRun(recipe_).trainer.checkpoint();
   for (const std::string part : {"optimizer.", "sampler.", "random.", ""}) {
-    auto without = stopped;  // the state of that part, or all of it, is that of a fresh run
+    auto without = stopped;  // replace a part of the state, or all of it, by that of a new run
     for (const auto& [name, tensor] : fresh.state) {
       if (name.starts_with(part)) without.state.at(name) = tensor;
     }
@@ -98,19 +98,19 @@ TEST_P(ResumedTraining, ErrorNamesMissingState) {
   EXPECT_THAT([&] { SmallRun(other).trainer.restore(stopped); }, throws<InputError>("do not fit"));
 }
 
-/// What was kept of steps after the snapshot is of a course that is gone.
+/// Best weights of later steps than the checkpoint are obsolete.
 TEST(ResumedCourse, SavesTheBestWeightsOfItsCheckpointFirst) {
   auto recipe = small_recipe("senses", kSteps);
   SmallRun first(recipe);
   first.trainer.run({.stop_requested = [steps = 0]() mutable { return ++steps == 8; }});
-  const auto snapshot = first.trainer.checkpoint();
-  ASSERT_FALSE(snapshot.best.empty());
+  const auto checkpoint = first.trainer.checkpoint();
+  ASSERT_FALSE(checkpoint.best.empty());
   recipe.training.lr = 1e-9;
   SmallRun resumed(recipe);
-  resumed.trainer.restore(snapshot);
+  resumed.trainer.restore(checkpoint);
   Recorder recorder;
   resumed.trainer.run({.checkpoint_sink = &recorder});
-  EXPECT_TRUE(equal_tensors(recorder.best.front(), snapshot.best));
+  EXPECT_TRUE(equal_tensors(recorder.best.front(), checkpoint.best));
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, ResumedTraining,

@@ -48,14 +48,14 @@ TEST(Trainer, ReturnsTheResult) {
   Recorder recorder;
   SmallRun run(recipe);
   const auto result = run.trainer.run({.observers = {&recorder}});
-  const auto& standing = result.state;
+  const auto& state = result.state;
   EXPECT_EQ(result.stop_reason, StopReason::max_steps);
-  EXPECT_EQ(standing.step, 10);
-  EXPECT_EQ(standing.tokens, 10 * 8 * run.task->validation_batches(1).front().tokens.size(1));
-  EXPECT_EQ(standing.train_loss, recorder.progress.back().train_loss);
-  EXPECT_EQ(standing.last->loss, recorder.evaluations.back().loss);
-  EXPECT_EQ(standing.last->loss, evaluate(run.model, *run.task).loss);
-  EXPECT_EQ(standing.skipped_steps, 0);
+  EXPECT_EQ(state.step, 10);
+  EXPECT_EQ(state.tokens, 10 * 8 * run.task->validation_batches(1).front().tokens.size(1));
+  EXPECT_EQ(state.train_loss, recorder.progress.back().train_loss);
+  EXPECT_EQ(state.last->loss, recorder.evaluations.back().loss);
+  EXPECT_EQ(state.last->loss, evaluate(run.model, *run.task).loss);
+  EXPECT_EQ(state.skipped_steps, 0);
 }
 
 TEST(Trainer, ClipsTheGradientAndReportsItsNormBeforeClipping) {
@@ -98,7 +98,7 @@ TEST(Trainer, SensesAreLearnedWithAttentionOnly) {
   recipe.stack().num_layers = 0;
   const auto without = SmallRun(recipe).trainer.run().state;
   EXPECT_LE(*without.last->accuracy, 0.5);
-  EXPECT_GE(*without.last->accuracy, 0.45) << "it has not even learned to guess";
+  EXPECT_GE(*without.last->accuracy, 0.45) << "worse than guessing";
 }
 
 }  // namespace

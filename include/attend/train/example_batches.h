@@ -7,7 +7,7 @@
 
 namespace attend::train {
 
-/// How examples become rows of a batch. Shorter rows are padded at the end. The functions below
+/// Layout of examples as rows of a batch. Shorter rows are padded at the end. The functions below
 /// throw InputError, naming the example, if one is longer than `length` or has tokens that are not
 /// in the vocabulary.
 struct RowLayout {

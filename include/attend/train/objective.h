@@ -30,7 +30,7 @@ struct TrainingLoss {
   std::function<ExactMatch()> exact_match = {};
 };
 
-/// What a `Trainer` trains: a module, its training data, its loss and its evaluation. Derive from
+/// Base class of what a `Trainer` trains: module, training data, loss and evaluation. Derive from
 /// it to train your own module (as from a LightningModule). `TaskObjective` implements it for the
 /// models of this library, `DatasetObjective` for any module with datasets of torch::data.
 ///

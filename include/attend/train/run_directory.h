@@ -33,14 +33,14 @@ struct RunFiles {
                    ///< deleted when this one is finished
 };
 
-/// What must be the same whenever a run is resumed; saved as data.json.
+/// Values that must be the same when a run is resumed; saved as data.json.
 struct RunRecord {
   std::string data_checksum;                 ///< `Task::data_checksum`
   std::vector<std::string> classes;          ///< class names of a classifier
   std::map<std::string, std::string> fixed;  ///< configuration values that must not change, by key
 };
 
-/// What a run directory contains before training starts.
+/// Content of a run directory before training.
 struct RunContent {
   std::string recipe;  ///< text of recipe.toml
   RunRecord record;

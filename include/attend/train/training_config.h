@@ -15,7 +15,7 @@ enum class Precision {
   bf16,  ///< mixed precision: autocast to bfloat16; weights and optimizer state stay float32
 };
 
-/// What to do at a step whose loss or gradient is not finite.
+/// Behaviour at a step whose loss or gradient is not finite.
 enum class OnNonFinite {
   stop,  ///< throw
   skip,  ///< skip the step and count it

@@ -29,9 +29,7 @@ struct TrainingRunOptions {
 /// Works with any `Objective`; `RecipeRun` is for the models of this library. Locks the directory
 /// against other processes as long as it exists.
 ///
-///     const bool exists = RunDirectory::exists("runs/vit");
-///     auto run = exists ? TrainingRun::resume("runs/vit", objective, config)
-///                       : TrainingRun::begin("runs/vit", objective, config);
+///     auto run = TrainingRun::begin_or_resume("runs/vit", objective, config);
 ///     const auto result = run.train();
 ///     if (result.stop_reason != StopReason::stop_requested) run.finish(result);
 class TrainingRun {
@@ -48,6 +46,11 @@ class TrainingRun {
   static TrainingRun resume(const std::filesystem::path& directory,
                             std::shared_ptr<Objective> objective, const TrainingConfig& config,
                             const TrainingRunOptions& options = {});
+  /// Resumes the run in `directory` if there is one, otherwise begins it.
+  static TrainingRun begin_or_resume(const std::filesystem::path& directory,
+                                     std::shared_ptr<Objective> objective,
+                                     const TrainingConfig& config,
+                                     const TrainingRunOptions& options = {});
   virtual ~TrainingRun() = default;
   TrainingRun(TrainingRun&&) noexcept = default;
   TrainingRun& operator=(TrainingRun&&) noexcept = default;
@@ -97,7 +100,7 @@ class TrainingRun {
   std::vector<std::string> damaged_;
 };
 
-/// What training a recipe needs.
+/// Task, model and device of a recipe.
 struct TrainingSetup {
   torch::Device device;        ///< resolved from the recipe
   std::unique_ptr<Task> task;  ///< with its data

@@ -4,23 +4,24 @@
 
 namespace attend::train {
 
-/// A task of strings of letters: 1 to `length` of the first `symbols` small ones, and what becomes
-/// of them. To make one: `answer`.
+/// A task on strings of 1 to `length` of the first `symbols` lowercase letters. A subclass overrides
+/// `answer`.
 class LetterTask : public QuestionTask {
  public:
   explicit LetterTask(const Recipe& recipe);
 
-  /// Twelve of all letters.
+  /// Up to 12 letters of the whole alphabet.
   static Recipe defaults();
 
  protected:
+  /// Returns the expected answer for the letters `text`.
   virtual std::string answer(const std::string& text) const = 0;
 
   Example draw(Sampler& sampler) const override;
 
  private:
   std::string letters_;
-  int64_t longest_;
+  int64_t max_length_;
 };
 
 }  // namespace attend::train

@@ -29,7 +29,7 @@ Batch to_batch(const std::vector<SenseSentence>& sentences, const Vocabulary& vo
 
 int64_t max_length(const SenseSentences& sentences, const Vocabulary& vocabulary) {
   std::size_t length = 0;
-  for (const auto* part : {&sentences.training, &sentences.held_out}) {
+  for (const auto* part : {&sentences.training, &sentences.validation}) {
     for (const auto& sentence : *part) {
       length = std::max(length, vocabulary.encode(sentence.words).size());
     }
@@ -68,8 +68,8 @@ class SensesTask : public Task {
     const int64_t length = max_length(sentences, vocabulary_);
     check_max_seq_len(recipe, length);
     training_ = to_batch(sentences.training, vocabulary_, length);
-    probes_ = {sentences.held_out[0].words, sentences.held_out[1].words};
-    validation_ = to_batch(sentences.held_out, vocabulary_, length);
+    probes_ = {sentences.validation[0].words, sentences.validation[1].words};
+    validation_ = to_batch(sentences.validation, vocabulary_, length);
   }
 
   const Vocabulary& tokenizer() const override { return vocabulary_; }
