@@ -52,12 +52,16 @@ function(attend_require_packages)
 endfunction()
 
 # attend_fmt: fmt for this project's own files. Not header-only, which would compile fmt with each
-# source. LibTorch's include folder has another version of fmt's headers: these are in a folder of
-# their own, which is searched first.
+# source. LibTorch's include folder has headers of another version of fmt. So these are found first, by -I;
+# as system headers, whose warnings are not printed, they would be searched in the order of linking. Hence a
+# folder of headers that include fmt's as system headers.
 function(_attend_add_fmt)
-  set(folder ${PROJECT_BINARY_DIR}/fmt)
-  file(MAKE_DIRECTORY ${folder})
-  file(CREATE_LINK ${ATTEND_fmt_INCLUDE_DIR}/fmt ${folder}/fmt SYMBOLIC)
+  set(folder ${PROJECT_BINARY_DIR}/fmt_headers)
+  file(GLOB headers RELATIVE ${ATTEND_fmt_INCLUDE_DIR} ${ATTEND_fmt_INCLUDE_DIR}/fmt/*.h)
+  foreach(header IN LISTS headers)
+    file(CONFIGURE OUTPUT ${folder}/${header}
+         CONTENT "#pragma GCC system_header\n#include \"${ATTEND_fmt_INCLUDE_DIR}/${header}\"\n")
+  endforeach()
   add_library(attend_fmt INTERFACE)
   target_include_directories(attend_fmt BEFORE INTERFACE ${folder})
   target_link_libraries(attend_fmt INTERFACE attend::fmt)

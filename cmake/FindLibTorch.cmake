@@ -38,5 +38,5 @@ message(STATUS "LibTorch ${Torch_VERSION}: ${Torch_DIR}")
 if(ATTEND_BUILD_TESTS AND NOT EXISTS "${ATTEND_PYTHON}")
   attend_run_find_torch(found --python)
   set(ATTEND_PYTHON "${found}"
-      CACHE FILEPATH "A Python with torch, for the tests that need one; they skip if this is empty" FORCE)
+      CACHE FILEPATH "Python with torch, for the tests that need it; they are skipped if this is empty" FORCE)
 endif()

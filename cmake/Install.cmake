@@ -2,8 +2,8 @@
 include(CMakePackageConfigHelpers)
 set(attend_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
 
-# LibTorch is found again where it is now. Not by INSTALL_RPATH_USE_LINK_PATH, which leaves out what is
-# in the project's own folder, as .venv is.
+# Installed programs find LibTorch by an RPATH. INSTALL_RPATH_USE_LINK_PATH would omit .venv, because it is
+# inside the project.
 get_filename_component(torch_lib_dir ${Torch_DIR}/../../../lib ABSOLUTE)
 # Each component has its own export set, so that a project sees only the targets that it asks for.
 # `attend` is the interface library attend::attend.

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Sourced by the scripts of this project.
+# Functions shared by the scripts.
 
-# Prints the comment that a script begins with: its --help.
+# Prints the comment at the top of the script: its --help.
 show_help() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"; }
 
-# step TITLE COMMAND...: prints the title, runs the command, prints how long it took.
+# step TITLE COMMAND...: prints the title, runs the command, prints its duration.
 step() {
   local title=$1 start=$SECONDS
   shift

@@ -25,7 +25,7 @@ def write(folder, program, cmake):
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("main.cpp", program), ("CMakeLists.txt", cmake)):
         file = folder / name
-        if not file.exists() or file.read_text() != text:  # so that nothing is compiled again
+        if not file.exists() or file.read_text() != text:  # otherwise keep the time stamp
             file.write_text(text)
 
 

@@ -1,4 +1,4 @@
-"""The floors of the project: each includes only its own and those below it, and only the command prints.
+"""Checks the layers of the project: no file includes a layer above its own, and only the command prints.
 
 Needs no build: python3 tests/sources/layering_test.py
 """
