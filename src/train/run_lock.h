@@ -1,12 +1,14 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <filesystem>
 
 namespace attend::train {
 
 /// Keeps other processes from writing to a run directory as long as it lives; the system lets go
 /// of it when the process ends, however it ends.
-class RunLock {
+class ATTEND_API RunLock {
  public:
   static constexpr const char* kFile = ".lock";  ///< in the directory; it stays there
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <string>
 #include <vector>
 
@@ -21,6 +23,6 @@ struct SenseSentences {
 };
 
 /// Makes them, the same ones every time.
-SenseSentences make_sense_sentences();
+ATTEND_API SenseSentences make_sense_sentences();
 
 }  // namespace attend::train
