@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <stdexcept>
 #include <string>
 
@@ -7,7 +9,7 @@ namespace attend {
 
 /// Thrown for an invalid file, recipe or value given by the user. The message names the value found
 /// and what was expected. The command line exits with status 2.
-class InputError : public std::runtime_error {
+class ATTEND_API InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };

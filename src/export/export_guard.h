@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/export/export_options.h"
 #include "attend/nn/eval_guard.h"
 
@@ -12,7 +13,7 @@ namespace attend {
 
 /// RAII guard of every export: validates names and options, sets eval mode, disables gradients and
 /// restores parameters and buffers that forward mutates.
-class ExportGuard {
+class ATTEND_API ExportGuard {
  public:
   /// Throws c10::ValueError if the options, the example inputs or names in the module are invalid.
   ExportGuard(torch::nn::Module& module, const std::vector<torch::Tensor>& example_inputs,

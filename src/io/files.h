@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -12,28 +14,28 @@ namespace attend {
 /// directory, is empty, or is not valid UTF-8 (naming the offset of the first invalid byte).
 ///
 ///     auto text = read_text("corpus.txt");
-std::string read_text(const std::filesystem::path& path);
+ATTEND_API std::string read_text(const std::filesystem::path& path);
 
 /// Returns the content of a file. Throws InputError if it does not exist or cannot be read.
-std::string read_bytes(const std::filesystem::path& path);
+ATTEND_API std::string read_bytes(const std::filesystem::path& path);
 
 /// Calls `use` with consecutive chunks of a file of any size; the last chunk may be empty. Throws
 /// InputError as `read_bytes` does.
-void read_in_pieces(const std::filesystem::path& path,
-                    const std::function<void(std::string_view)>& use);
+ATTEND_API void read_in_pieces(const std::filesystem::path& path,
+                               const std::function<void(std::string_view)>& use);
 
 /// Returns the first `bytes` bytes of a file, or all if it has fewer. Throws as `read_bytes` does.
 ///
 ///     read_start("model.pt", 2) == "PK"
-std::string read_start(const std::filesystem::path& path, std::size_t bytes);
+ATTEND_API std::string read_start(const std::filesystem::path& path, std::size_t bytes);
 
 /// Throws std::runtime_error that `path` cannot be written, with the reason given by `error`, an
 /// errno.
-[[noreturn]] void throw_unwritable(const std::filesystem::path& path, int error);
+[[noreturn]] ATTEND_API void throw_unwritable(const std::filesystem::path& path, int error);
 
 /// Flushes a file, or a directory's entries, to disk (fsync). Throws std::runtime_error, naming the
 /// path, on failure.
-void sync_to_disk(const std::filesystem::path& path);
+ATTEND_API void sync_to_disk(const std::filesystem::path& path);
 
 /// Writes a file atomically: `write` fills a temporary file in the same directory, which is flushed
 /// to disk and then renamed to `path`. On failure `path` is unchanged, the temporary file is
@@ -41,10 +43,10 @@ void sync_to_disk(const std::filesystem::path& path);
 /// regular file.
 ///
 ///     replace_file("table", [&](const auto& temporary) { std::ofstream(temporary) << table; });
-void replace_file(const std::filesystem::path& path,
-                  const std::function<void(const std::filesystem::path&)>& write);
+ATTEND_API void replace_file(const std::filesystem::path& path,
+                             const std::function<void(const std::filesystem::path&)>& write);
 
 /// Writes `content` to `path` atomically; see above.
-void replace_file(const std::filesystem::path& path, std::string_view content);
+ATTEND_API void replace_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace attend

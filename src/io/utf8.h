@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,17 +10,17 @@ namespace attend {
 
 /// Throws InputError, naming the first invalid byte and its offset, unless `text` is valid UTF-8.
 /// `source`, e.g. a file name, is put in front of the message.
-void check_utf8(std::string_view text, std::string_view source = {});
+ATTEND_API void check_utf8(std::string_view text, std::string_view source = {});
 
 /// Splits UTF-8 text into code points. Throws InputError if it is not valid UTF-8.
 ///
 ///     split_characters("né") returns "n" and "é"
-std::vector<std::string_view> split_characters(std::string_view text);
+ATTEND_API std::vector<std::string_view> split_characters(std::string_view text);
 
 /// Returns `bytes` with control characters and invalid UTF-8 escaped as \x0a.
-std::string printable(std::string_view bytes);
+ATTEND_API std::string printable(std::string_view bytes);
 
 /// Returns `bytes` with invalid UTF-8 replaced by U+FFFD.
-std::string replace_invalid_utf8(std::string_view bytes);
+ATTEND_API std::string replace_invalid_utf8(std::string_view bytes);
 
 }  // namespace attend

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -17,7 +19,7 @@ namespace attend {
 ///
 ///     ZipArchive archive("model.pt2");
 ///     archive.read("models/model.json");
-class ZipArchive {
+class ATTEND_API ZipArchive {
  public:
   /// Throws InputError, without the file's name, if the file is not such an archive or is
   /// inconsistent.

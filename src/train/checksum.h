@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
@@ -11,9 +13,9 @@ namespace attend::train {
 ///
 ///     crc32c("123456789") == 0xE3069283
 ///     crc32c("6789", crc32c("12345")) == 0xE3069283
-uint32_t crc32c(std::string_view bytes, uint32_t seed = 0);
+ATTEND_API uint32_t crc32c(std::string_view bytes, uint32_t seed = 0);
 
 /// Returns the CRC-32C of a file. Throws InputError if it cannot be read.
-uint32_t crc32c_of_file(const std::filesystem::path& path);
+ATTEND_API uint32_t crc32c_of_file(const std::filesystem::path& path);
 
 }  // namespace attend::train

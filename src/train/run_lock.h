@@ -1,12 +1,14 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <filesystem>
 
 namespace attend::train {
 
 /// RAII lock of a run directory against other processes. The system releases it when the process
 /// ends, also by a kill.
-class RunLock {
+class ATTEND_API RunLock {
  public:
   static constexpr const char* kFile = ".lock";  ///< in the directory; never deleted
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <string>
 #include <vector>
 
@@ -20,6 +22,6 @@ struct SenseSentences {
 };
 
 /// Generates the sentences; always the same.
-SenseSentences make_sense_sentences();
+ATTEND_API SenseSentences make_sense_sentences();
 
 }  // namespace attend::train

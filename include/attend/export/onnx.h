@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/export/export_options.h"
 
 #include <torch/nn/module.h>
@@ -21,9 +22,10 @@ namespace attend {
 ///
 ///     export_onnx(*model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.onnx",
 ///                 {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});
-ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
-                         const std::vector<torch::Tensor>& example_inputs,
-                         const std::filesystem::path& path, const ExportOptions& options);
+ATTEND_API ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
+                                    const std::vector<torch::Tensor>& example_inputs,
+                                    const std::filesystem::path& path,
+                                    const ExportOptions& options);
 
 /// Exports a module whose forward takes one tensor.
 ///

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/export/export_options.h"
 
 #include <torch/nn/module.h>
@@ -20,9 +21,9 @@ namespace attend {
 ///
 ///     export_pt2(*model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.pt2",
 ///                {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});
-ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
-                        const std::vector<torch::Tensor>& example_inputs,
-                        const std::filesystem::path& path, const ExportOptions& options);
+ATTEND_API ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
+                                   const std::vector<torch::Tensor>& example_inputs,
+                                   const std::filesystem::path& path, const ExportOptions& options);
 
 /// Exports a module whose forward takes one tensor.
 ///

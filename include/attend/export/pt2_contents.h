@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/tensor_info.h"
 
 #include <cstdint>
@@ -23,6 +24,6 @@ struct Pt2Contents {
 /// archive is invalid.
 ///
 ///     pt2_contents("model.pt2").operators.at("aten::addmm")
-Pt2Contents pt2_contents(const std::filesystem::path& path);
+ATTEND_API Pt2Contents pt2_contents(const std::filesystem::path& path);
 
 }  // namespace attend

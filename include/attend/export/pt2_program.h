@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 #include <filesystem>
@@ -30,7 +32,7 @@ struct Pt2LoadOptions {
 ///     auto logits = program.forward({tokens}).at(0);  // (B, T, V)
 ///
 /// Copies share weights. `forward` is thread-safe unless the program mutates buffers.
-class Pt2Program {
+class ATTEND_API Pt2Program {
  public:
   /// Runs the program and returns its outputs. Python numbers among inputs and outputs are
   /// 0-dimensional tensors, None among the outputs is an undefined tensor. Other non-tensor inputs
@@ -61,6 +63,7 @@ class Pt2Program {
 /// and for unsupported features: control flow, autocast, custom objects and complex constants.
 ///
 ///     auto program = load_pt2("model.pt2", {.device = torch::kCUDA});
-Pt2Program load_pt2(const std::filesystem::path& path, const Pt2LoadOptions& options = {});
+ATTEND_API Pt2Program load_pt2(const std::filesystem::path& path,
+                               const Pt2LoadOptions& options = {});
 
 }  // namespace attend

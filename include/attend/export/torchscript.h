@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/export/export_options.h"
 
 #include <torch/nn/module.h>
@@ -36,10 +37,11 @@ struct TorchScriptMethods {
 ///
 ///     export_torchscript(*model, [&](const auto& in) { return model(in[0]); }, {tokens},
 ///                        "model.pt", {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
-ExportReport export_torchscript(torch::nn::Module& module, const Forward& forward,
-                                const std::vector<torch::Tensor>& example_inputs,
-                                const std::filesystem::path& path, const ExportOptions& options,
-                                const TorchScriptMethods& methods = {});
+ATTEND_API ExportReport export_torchscript(torch::nn::Module& module, const Forward& forward,
+                                           const std::vector<torch::Tensor>& example_inputs,
+                                           const std::filesystem::path& path,
+                                           const ExportOptions& options,
+                                           const TorchScriptMethods& methods = {});
 
 /// Exports a module whose forward takes one tensor.
 ///

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/tensor_info.h"
 
 #include <cstdint>
@@ -22,6 +23,6 @@ struct TorchScriptContents {
 /// format.
 ///
 ///     torchscript_contents("model.pt").methods
-TorchScriptContents torchscript_contents(const std::filesystem::path& path);
+ATTEND_API TorchScriptContents torchscript_contents(const std::filesystem::path& path);
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/tokenizer.h"
 
 namespace attend {
@@ -7,7 +8,7 @@ namespace attend {
 /// Tokenizer with one token per byte: encodes any text and any other bytes.
 ///
 ///     ByteTokenizer().encode("é") returns 0xC3, 0xA9
-class ByteTokenizer : public Tokenizer {
+class ATTEND_API ByteTokenizer : public Tokenizer {
  public:
   /// Returns 256.
   int64_t size() const override { return 256; }

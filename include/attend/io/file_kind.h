@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <filesystem>
 
 namespace attend {
@@ -15,6 +17,6 @@ enum class FileKind {
 /// it. Throws InputError, naming what was found, if it is none of these formats.
 ///
 ///     file_kind("model.safetensors") == FileKind::safetensors
-FileKind file_kind(const std::filesystem::path& path);
+ATTEND_API FileKind file_kind(const std::filesystem::path& path);
 
 }  // namespace attend

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
@@ -20,22 +22,22 @@ struct Safetensors {
 /// support.
 ///
 ///     save_safetensors("model.safetensors", {.tensors = state_dict(*model)});
-void save_safetensors(const std::filesystem::path& path, const Safetensors& content);
+ATTEND_API void save_safetensors(const std::filesystem::path& path, const Safetensors& content);
 
 /// Reads a safetensors file. Safe for untrusted files. Throws InputError if the file does not exist
 /// or is malformed.
 ///
 ///     auto weights = load_safetensors("model.safetensors").tensors;
-Safetensors load_safetensors(const std::filesystem::path& path);
+ATTEND_API Safetensors load_safetensors(const std::filesystem::path& path);
 
 /// Returns all parameters and buffers of a module by name, without copying them.
-std::map<std::string, torch::Tensor> state_dict(const torch::nn::Module& module);
+ATTEND_API std::map<std::string, torch::Tensor> state_dict(const torch::nn::Module& module);
 
 /// Copies `tensors` into the parameters and buffers of a module. Throws InputError, listing every
 /// missing or unknown name and every wrong dtype or shape; the module is then unchanged.
 ///
 ///     load_state_dict(*model, load_safetensors("model.safetensors").tensors);
-void load_state_dict(torch::nn::Module& module,
-                     const std::map<std::string, torch::Tensor>& tensors);
+ATTEND_API void load_state_dict(torch::nn::Module& module,
+                                const std::map<std::string, torch::Tensor>& tensors);
 
 }  // namespace attend

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -26,18 +28,18 @@ struct SafetensorsHeader {
 };
 
 /// Returns the size of one element in bytes, or 0 if safetensors has no such dtype.
-uint64_t safetensors_element_size(std::string_view dtype);
+ATTEND_API uint64_t safetensors_element_size(std::string_view dtype);
 
 /// Parses and validates the header of `file`, the content of a whole safetensors file. Safe for
 /// untrusted input. Throws InputError if the file violates the format: lengths, JSON, duplicate
 /// names, dtypes, shapes, or tensor data that overlaps, has gaps or does not end at the end of the
 /// file. Source: github.com/huggingface/safetensors, section Format.
-SafetensorsHeader parse_safetensors_header(std::string_view file);
+ATTEND_API SafetensorsHeader parse_safetensors_header(std::string_view file);
 
 /// Reads the header of a file, but not its tensors. Throws InputError as `parse_safetensors_header`
 /// does, naming the file, and if the file does not exist.
 ///
 ///     read_safetensors_header("model.safetensors").entries.at(0).name
-SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);
+ATTEND_API SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);
 
 }  // namespace attend

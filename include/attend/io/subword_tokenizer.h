@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/tokenizer.h"
 
 #include <memory>
@@ -18,7 +19,7 @@ inline constexpr const char* kSubwordFile = "tokenizer.model";
 ///
 ///     auto tokenizer = SubwordTokenizer::train(text, 1000);
 ///     tokenizer.decode(tokenizer.encode("any text")) == "any text";
-class SubwordTokenizer : public Tokenizer {
+class ATTEND_API SubwordTokenizer : public Tokenizer {
  public:
   /// Maximum size of a model in bytes.
   static constexpr std::size_t kMaxModelBytes = 256 << 20;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/safetensors_header.h"
 
 #include <torch/nn/module.h>
@@ -46,7 +47,7 @@ struct TensorTotals {
 ///
 ///     TensorList list;
 ///     list.add("weight", tensor, /*is_buffer=*/false);
-class TensorList {
+class ATTEND_API TensorList {
  public:
   /// Adds a tensor.
   void add(const std::string& name, const torch::Tensor& tensor, bool is_buffer);
@@ -59,12 +60,12 @@ class TensorList {
 };
 
 /// Returns the parameters, then the buffers of a module, in the order of their registration.
-std::vector<TensorInfo> tensors_of(const torch::nn::Module& module);
+ATTEND_API std::vector<TensorInfo> tensors_of(const torch::nn::Module& module);
 
 /// Returns the tensors of a safetensors file, in the order of their offsets.
-std::vector<TensorInfo> tensors_of(const SafetensorsHeader& header);
+ATTEND_API std::vector<TensorInfo> tensors_of(const SafetensorsHeader& header);
 
 /// Returns the totals over `tensors`.
-TensorTotals totals_of(const std::vector<TensorInfo>& tensors);
+ATTEND_API TensorTotals totals_of(const std::vector<TensorInfo>& tensors);
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/tensor_info.h"
 
 #include <optional>
@@ -20,12 +21,12 @@ struct TensorTree {
 /// Builds the tree from the dots in the tensors' names.
 ///
 ///     tensor_tree(tensors_of(*model)).children.at(0).name == "embedding"
-TensorTree tensor_tree(const std::vector<TensorInfo>& tensors);
+ATTEND_API TensorTree tensor_tree(const std::vector<TensorInfo>& tensors);
 
 /// Returns the number of nodes below the root, down to `depth` levels.
-int64_t count_nodes(const TensorTree& tree, int64_t depth);
+ATTEND_API int64_t count_nodes(const TensorTree& tree, int64_t depth);
 
 /// Returns the largest depth at which the tree has at most `nodes` nodes; at least 1.
-int64_t depth_for(const TensorTree& tree, int64_t nodes);
+ATTEND_API int64_t depth_for(const TensorTree& tree, int64_t nodes);
 
 }  // namespace attend

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,7 +16,7 @@ namespace attend {
 ///     TextStream stream({"\n\n"});
 ///     stream.add("one\n");  // "one"
 ///     stream.add("two");    // "\ntwo"
-class TextStream {
+class ATTEND_API TextStream {
  public:
   /// Throws InputError if a stop sequence is empty.
   explicit TextStream(std::vector<std::string> stops = {});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/enum_names.h"
 
 #include <cstdint>
@@ -31,7 +32,7 @@ struct EnumNames<TokenizerKind> {
 /// Interface of tokenizers, which map text to token ids in [0, size) and back.
 ///
 ///     tokenizer.decode(tokenizer.encode("hole")) == "hole";
-class Tokenizer {
+class ATTEND_API Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/tokenizer.h"
 
 #include <filesystem>
@@ -12,13 +13,13 @@ namespace attend {
 /// is not valid UTF-8 or the vocabulary size does not suit it.
 ///
 ///     auto tokenizer = make_tokenizer(TokenizerKind::subword, read_text("corpus.txt"), 1000);
-std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text,
-                                          int64_t max_size);
+ATTEND_API std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text,
+                                                     int64_t max_size);
 
 /// Loads a tokenizer from a directory with the files of `Tokenizer::files`. Throws InputError,
 /// naming the file, if a file is missing or invalid.
 ///
 ///     auto tokenizer = load_tokenizer("runs/sort");
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
+ATTEND_API std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
 
 }  // namespace attend

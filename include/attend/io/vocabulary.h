@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/tokenizer.h"
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace attend {
 ///
 ///     auto vocabulary = Vocabulary::of_characters("hello");
 ///     vocabulary.decode(vocabulary.encode("hole")) == "hole";
-class Vocabulary : public Tokenizer {
+class ATTEND_API Vocabulary : public Tokenizer {
  public:
   /// Creates a vocabulary; the ids are the positions in `tokens`. Throws InputError if `kind` is
   /// not character or word, or if `tokens` is empty or contains duplicates or invalid UTF-8.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/export/export_options.h"
 #include "attend/export/torchscript.h"
 #include "attend/models/language_model.h"
@@ -27,11 +28,12 @@ struct ExportPlan {
 };
 
 /// Exports a plan to TorchScript.
-ExportReport export_torchscript(const ExportPlan& plan, const std::filesystem::path& path);
+ATTEND_API ExportReport export_torchscript(const ExportPlan& plan,
+                                           const std::filesystem::path& path);
 /// Exports a plan to a .pt2 archive.
-ExportReport export_pt2(const ExportPlan& plan, const std::filesystem::path& path);
+ATTEND_API ExportReport export_pt2(const ExportPlan& plan, const std::filesystem::path& path);
 /// Exports a plan to ONNX.
-ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path);
+ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path);
 
 /// Returns the plan of a language model. `forward(tokens)`: int64 (B, T), T <= max_seq_len, to
 /// logits (B, T, V). TorchScript files have these methods as well (none if the model has no layers;
@@ -44,7 +46,7 @@ ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& pa
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T).
 /// - `step(tokens, past)`: returns the logits of tokens (B, T) after the cached tokens, and the
 ///   updated cache. `past` (L, 2, B, G, S, D) has the keys and values of each layer; S may be 0.
-ExportPlan plan_export(LanguageModel model);
+ATTEND_API ExportPlan plan_export(LanguageModel model);
 
 /// Returns the plan of a classifier. `forward(tokens)`: int64 (B, T) to logits (B, C). TorchScript
 /// files have these methods as well:
@@ -53,7 +55,7 @@ ExportPlan plan_export(LanguageModel model);
 ///   key_mask (B, T), bool: true = token, false = padding.
 /// - `forward_padded(tokens, key_mask)`: returns the logits of padded sequences.
 /// - `attention(tokens)`: as above, if the model has layers.
-ExportPlan plan_export(SequenceClassifier model);
+ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 
 /// Returns the plan of an encoder-decoder model. `forward(source, target)`: int64 (B, S) and (B, T)
 /// to logits (B, T, V). TorchScript files have these methods as well (`generate` and `step` only if
@@ -64,6 +66,6 @@ ExportPlan plan_export(SequenceClassifier model);
 /// target
 ///   tokens (B, N) after `begin` and before `end`, padded with `end`, N <= max_seq_len.
 /// - `step(target, memory, past)`: as above, with the output of `encode`.
-ExportPlan plan_export(Seq2Seq model);
+ATTEND_API ExportPlan plan_export(Seq2Seq model);
 
 }  // namespace attend

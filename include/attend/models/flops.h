@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
 #include "attend/models/sequence_classifier.h"
@@ -12,13 +13,13 @@ namespace attend {
 /// afterwards. Throws c10::ValueError if `length` is not in [1, config.max_seq_len].
 ///
 ///     double flops = flops_per_token(model, model->config.max_seq_len);
-double flops_per_token(LanguageModel& model, int64_t length);
+ATTEND_API double flops_per_token(LanguageModel& model, int64_t length);
 
 /// Returns the forward floating-point operations per input token of a classifier; see above.
-double flops_per_token(SequenceClassifier& model, int64_t length);
+ATTEND_API double flops_per_token(SequenceClassifier& model, int64_t length);
 
 /// Returns the forward floating-point operations per target token; source and target have `length`
 /// tokens each. See above.
-double flops_per_token(Seq2Seq& model, int64_t length);
+ATTEND_API double flops_per_token(Seq2Seq& model, int64_t length);
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/models/language_model.h"
 #include "attend/models/sampling.h"
 #include "attend/models/seq2seq.h"
@@ -29,10 +30,10 @@ struct GenerationOptions {
 ///
 ///     auto tokens = generate(model, {7, 3}, {.max_new_tokens = 20});
 ///     generate(model, {7, 3}, {}, {}, [](int64_t token) { return token != 0; });  // stop at 0
-std::vector<int64_t> generate(LanguageModel& model, std::vector<int64_t> prompt,
-                              const GenerationOptions& options = {},
-                              const std::optional<torch::Generator>& generator = std::nullopt,
-                              const std::function<bool(int64_t)>& on_token = {});
+ATTEND_API std::vector<int64_t> generate(
+    LanguageModel& model, std::vector<int64_t> prompt, const GenerationOptions& options = {},
+    const std::optional<torch::Generator>& generator = std::nullopt,
+    const std::function<bool(int64_t)>& on_token = {});
 
 /// Special tokens of the target sequences of a `Seq2Seq`.
 struct SequenceTokens {
@@ -46,10 +47,10 @@ struct SequenceTokens {
 ///
 ///     auto target = generate(model, {4, 8, 2}, {.bos_token = 0, .eos_token = 1},
 ///                            {.sampling = {.temperature = 0.0}});
-std::vector<int64_t> generate(Seq2Seq& model, const std::vector<int64_t>& source,
-                              const SequenceTokens& special_tokens,
-                              const GenerationOptions& options = {},
-                              const std::optional<torch::Generator>& generator = std::nullopt,
-                              const std::function<bool(int64_t)>& on_token = {});
+ATTEND_API std::vector<int64_t> generate(
+    Seq2Seq& model, const std::vector<int64_t>& source, const SequenceTokens& special_tokens,
+    const GenerationOptions& options = {},
+    const std::optional<torch::Generator>& generator = std::nullopt,
+    const std::function<bool(int64_t)>& on_token = {});
 
 }  // namespace attend

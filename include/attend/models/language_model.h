@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/models/stack_config.h"
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/token_embedding.h"
@@ -32,7 +33,7 @@ struct LanguageModelConfig {
 ///
 ///     LanguageModel model(LanguageModelConfig{.vocab_size = 65});
 ///     auto logits = model(tokens);  // (B, T) -> (B, T, 65)
-class LanguageModelImpl : public torch::nn::Cloneable<LanguageModelImpl> {
+class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelImpl> {
  public:
   /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
   /// range.

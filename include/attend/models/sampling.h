@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 #include <optional>
@@ -19,32 +21,32 @@ struct SamplingOptions {
 };
 
 /// Throws c10::ValueError, naming the option and its value, if an option is out of range.
-void check_sampling(const SamplingOptions& options);
+ATTEND_API void check_sampling(const SamplingOptions& options);
 
 /// Applies a repetition penalty to `logits` (V): positive logits of the tokens in `previous` are
 /// divided by `penalty`, negative ones multiplied by it. Each token is penalized once, however
 /// often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; negative logits as in Hugging
 /// Face.
-torch::Tensor penalize_repetition(const torch::Tensor& logits, at::IntArrayRef previous,
-                                  double penalty);
+ATTEND_API torch::Tensor penalize_repetition(const torch::Tensor& logits, at::IntArrayRef previous,
+                                             double penalty);
 
 /// Divides `logits` (V) by `temperature` > 0. The largest logit is shifted to 0 first, which leaves
 /// the probabilities unchanged and prevents overflow at very low temperatures.
-torch::Tensor with_temperature(const torch::Tensor& logits, double temperature);
+ATTEND_API torch::Tensor with_temperature(const torch::Tensor& logits, double temperature);
 
 /// Returns `logits` (V) with all but the `k` largest set to -inf; unchanged if `k` is 0 or >= V. Of
 /// tokens with equal logits, those with the lower ids are kept.
-torch::Tensor keep_top_k(const torch::Tensor& logits, int64_t k);
+ATTEND_API torch::Tensor keep_top_k(const torch::Tensor& logits, int64_t k);
 
 /// Returns `logits` (V) with all tokens outside of the nucleus set to -inf. The nucleus is the
 /// smallest set of most likely tokens whose total probability is at least `p`; it has at least one
 /// token. Of tokens with equal logits, those with the lower ids are kept. Source: Holtzman et al.
 /// 2020, The Curious Case of Neural Text Degeneration.
-torch::Tensor keep_top_p(const torch::Tensor& logits, double p);
+ATTEND_API torch::Tensor keep_top_p(const torch::Tensor& logits, double p);
 
 /// Returns `logits` (V) with the tokens set to -inf whose probability is less than `p` times that
 /// of the most likely token. Source: Nguyen et al. 2024, min-p sampling.
-torch::Tensor keep_min_p(const torch::Tensor& logits, double p);
+ATTEND_API torch::Tensor keep_min_p(const torch::Tensor& logits, double p);
 
 /// Samples a token id from `logits` (V), of any floating dtype and device: the highest logit if
 /// `temperature` is 0 (greedy decoding), otherwise multinomial sampling after the filters of
@@ -54,8 +56,8 @@ torch::Tensor keep_min_p(const torch::Tensor& logits, double p);
 /// is not finite, as after a diverged training.
 ///
 ///     auto token = sample(logits[0][-1], {.temperature = 0.8, .top_k = 40}, previous);
-int64_t sample(const torch::Tensor& logits, const SamplingOptions& options = {},
-               at::IntArrayRef previous = {},
-               const std::optional<torch::Generator>& generator = std::nullopt);
+ATTEND_API int64_t sample(const torch::Tensor& logits, const SamplingOptions& options = {},
+                          at::IntArrayRef previous = {},
+                          const std::optional<torch::Generator>& generator = std::nullopt);
 
 }  // namespace attend

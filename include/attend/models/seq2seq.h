@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/models/stack_config.h"
 #include "attend/nn/encoder_decoder.h"
 #include "attend/nn/kv_cache.h"
@@ -32,7 +33,7 @@ struct Seq2SeqConfig {
 ///
 ///     Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 40, .target_vocab_size = 30});
 ///     auto logits = model->forward(source, target);  // (B, S), (B, T) -> (B, T, 30)
-class Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
+class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
  public:
   /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
   /// range.

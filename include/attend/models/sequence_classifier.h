@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/models/stack_config.h"
 #include "attend/nn/token_embedding.h"
 
@@ -36,7 +37,7 @@ struct SequenceClassifierConfig {
 ///
 ///     SequenceClassifier model(SequenceClassifierConfig{.vocab_size = 65, .num_classes = 2});
 ///     auto logits = model->forward(tokens, tokens != kPad);  // (B, T) -> (B, 2)
-class SequenceClassifierImpl : public torch::nn::Cloneable<SequenceClassifierImpl> {
+class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceClassifierImpl> {
  public:
   /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
   /// range.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/enum_names.h"
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/token_embedding.h"
@@ -98,24 +99,24 @@ struct StackConfig {
 /// Returns the options of `config.num_layers` blocks with self-attention and a final norm.
 /// `causal`: the blocks will always be called with a causal mask; makes T5's relative positions
 /// unidirectional. Throws c10::ValueError if a field is out of range or has no effect.
-TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
+ATTEND_API TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
 
 /// Returns the options of `num_layers` causal blocks with cross-attention and a final norm. Throws
 /// c10::ValueError as `encoder_options` does, and if `config.num_experts` is not 0.
-TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t num_layers);
+ATTEND_API TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t num_layers);
 
 /// Returns the options of the token embedding, including learned or sinusoidal positions.
-TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,
-                                        int64_t max_seq_len);
+ATTEND_API TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,
+                                                   int64_t max_seq_len);
 
 /// Returns the options of a KV cache for the self-attention of `num_layers` such blocks and
 /// `batch_size` sequences of up to `max_seq_len` tokens. With a sliding window, unless positions
 /// are learned, the sequences may have any length and each call up to `max_seq_len` tokens.
-KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int64_t batch_size,
-                             int64_t max_seq_len);
+ATTEND_API KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers,
+                                        int64_t batch_size, int64_t max_seq_len);
 
 /// Initializes all weights of `model` in place, as `config.initialization` says.
-void initialize(torch::nn::Module& model, const StackConfig& config);
+ATTEND_API void initialize(torch::nn::Module& model, const StackConfig& config);
 
 /// Names of `PositionScheme` in recipes and flags.
 template <>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/attention_hook.h"
 #include "attend/nn/constant.h"
 
@@ -15,7 +16,7 @@ namespace attend {
 /// Cross-attention throws c10::ValueError, since the two sequences have no common positions.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(alibi())
-class AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionHook {
+class ATTEND_API AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError if `num_heads` is not positive.
   explicit AlibiImpl(int64_t num_heads);
@@ -32,6 +33,6 @@ class AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionHook {
 TORCH_MODULE(Alibi);
 
 /// Makes an `Alibi`, registered as `alibi`.
-AttentionHookFactory alibi();
+ATTEND_API AttentionHookFactory alibi();
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/ops/attention.h"
 #include "attend/ops/positions.h"
 
@@ -54,7 +55,7 @@ inline torch::Tensor query_positions(const AttentionContext& context) {
 /// is a module of its own that is called at up to three points; those of one attention are called
 /// in the order in which they were added. A subclass overrides what it needs and also derives from
 /// `torch::nn::Cloneable`.
-class AttentionHook {
+class ATTEND_API AttentionHook {
  public:
   virtual ~AttentionHook() = default;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/attention_hook.h"
 
 #include <torch/nn/cloneable.h>
@@ -14,7 +15,8 @@ namespace attend {
 /// State dict: `logits` (H).
 ///
 ///     AttentionSinks sinks(8);
-class AttentionSinksImpl : public torch::nn::Cloneable<AttentionSinksImpl>, public AttentionHook {
+class ATTEND_API AttentionSinksImpl : public torch::nn::Cloneable<AttentionSinksImpl>,
+                                      public AttentionHook {
  public:
   explicit AttentionSinksImpl(int64_t num_heads);
 
@@ -29,6 +31,6 @@ class AttentionSinksImpl : public torch::nn::Cloneable<AttentionSinksImpl>, publ
 TORCH_MODULE(AttentionSinks);
 
 /// Makes an `AttentionSinks`: `.add(attention_sinks())`.
-AttentionHookFactory attention_sinks();
+ATTEND_API AttentionHookFactory attention_sinks();
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/module_factory.h"
 
 #include <torch/arg.h>
@@ -25,7 +26,7 @@ struct LayerScaleOptions {
 ///
 ///     LayerScale scale(64);
 ///     auto y = scale(branch);  // (..., 64) -> (..., 64)
-class LayerScaleImpl : public torch::nn::Cloneable<LayerScaleImpl> {
+class ATTEND_API LayerScaleImpl : public torch::nn::Cloneable<LayerScaleImpl> {
  public:
   explicit LayerScaleImpl(const LayerScaleOptions& options);
 
@@ -47,7 +48,7 @@ TORCH_MODULE(LayerScale);
 ///
 ///     ReZero scale;
 ///     auto y = scale(branch);  // any shape; zeros at first
-class ReZeroImpl : public torch::nn::Cloneable<ReZeroImpl> {
+class ATTEND_API ReZeroImpl : public torch::nn::Cloneable<ReZeroImpl> {
  public:
   ReZeroImpl();
 
@@ -65,7 +66,7 @@ TORCH_MODULE(ReZero);
 ///
 ///     ConstantScale scale(0.5);
 ///     auto y = scale(branch);  // any shape
-class ConstantScaleImpl : public torch::nn::Cloneable<ConstantScaleImpl> {
+class ATTEND_API ConstantScaleImpl : public torch::nn::Cloneable<ConstantScaleImpl> {
  public:
   explicit ConstantScaleImpl(double factor);
 
@@ -80,12 +81,12 @@ class ConstantScaleImpl : public torch::nn::Cloneable<ConstantScaleImpl> {
 TORCH_MODULE(ConstantScale);
 
 /// Makes a `LayerScale`: `options.residual().scale(layer_scale(1e-4))`.
-ModuleFactory layer_scale(double init = 1e-5);
+ATTEND_API ModuleFactory layer_scale(double init = 1e-5);
 
 /// Makes a `ReZero`: `options.residual().scale(rezero())`.
-ModuleFactory rezero();
+ATTEND_API ModuleFactory rezero();
 
 /// Makes a `ConstantScale`: `options.residual().scale(constant_scale(0.5))`.
-ModuleFactory constant_scale(double factor);
+ATTEND_API ModuleFactory constant_scale(double factor);
 
 }  // namespace attend

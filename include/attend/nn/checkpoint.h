@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 #include <functional>
@@ -24,13 +26,14 @@ namespace attend {
 ///
 ///     const auto forward = [block](const torch::Tensor& h) mutable { return block(h); };
 ///     x = checkpoint(forward, x, block->parameters());
-torch::Tensor checkpoint(const std::function<torch::Tensor(const torch::Tensor&)>& function,
-                         const torch::Tensor& x, const std::vector<torch::Tensor>& parameters);
+ATTEND_API torch::Tensor checkpoint(
+    const std::function<torch::Tensor(const torch::Tensor&)>& function, const torch::Tensor& x,
+    const std::vector<torch::Tensor>& parameters);
 
 /// The same for a function of several tensors, each of which gets its gradient.
 ///
 ///     x = checkpoint(forward, {x, memory}, block->parameters());
-torch::Tensor checkpoint(
+ATTEND_API torch::Tensor checkpoint(
     const std::function<torch::Tensor(const std::vector<torch::Tensor>&)>& function,
     const std::vector<torch::Tensor>& arguments, const std::vector<torch::Tensor>& parameters);
 

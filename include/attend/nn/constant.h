@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 #include <vector>
@@ -11,7 +13,7 @@ namespace attend {
 ///
 ///     Constant frequencies_{rotary_frequencies(64)};
 ///     auto angles = positions * frequencies_.type_as(positions);
-class Constant {
+class ATTEND_API Constant {
  public:
   Constant() = default;
   explicit Constant(const std::vector<double>& values);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
@@ -43,7 +44,7 @@ struct DecoderBlockOptions {
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
 ///     auto y = block->forward(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
-class DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl> {
+class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl> {
  public:
   explicit DecoderBlockImpl(const DecoderBlockOptions& options);
   DecoderBlockImpl(int64_t embed_dim, int64_t num_heads)

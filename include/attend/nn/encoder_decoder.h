@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"
 
@@ -29,7 +30,7 @@ struct EncoderDecoderOptions {
 /// State dict: `encoder` (TransformerEncoder), `decoder` (TransformerDecoder).
 ///
 ///     auto y = transformer->forward(source, target, {}, {.causal = true});  // as target
-class EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoderImpl> {
+class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoderImpl> {
  public:
   explicit EncoderDecoderImpl(const EncoderDecoderOptions& options);
 

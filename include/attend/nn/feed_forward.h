@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/ops/activation.h"
 
 #include <torch/arg.h>
@@ -39,7 +40,7 @@ struct FeedForwardOptions {
 ///
 ///     FeedForward feed_forward(FeedForwardOptions(64));
 ///     auto y = feed_forward(x);  // (B, T, 64) -> (B, T, 64)
-class FeedForwardImpl : public torch::nn::Cloneable<FeedForwardImpl> {
+class ATTEND_API FeedForwardImpl : public torch::nn::Cloneable<FeedForwardImpl> {
  public:
   explicit FeedForwardImpl(const FeedForwardOptions& options);
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/nn/module.h>
 
 #include <cstdint>
@@ -14,7 +16,7 @@ namespace attend {
 /// are. Throws c10::ValueError if `num_layers` is negative.
 ///
 ///     initialize_gpt2(*model, 12);
-void initialize_gpt2(torch::nn::Module& module, int64_t num_layers);
+ATTEND_API void initialize_gpt2(torch::nn::Module& module, int64_t num_layers);
 
 /// Draws the parameters of `module` as PyTorch's Transformer does: each of two dimensions or more
 /// uniform within +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010), where attention's query,
@@ -23,13 +25,13 @@ void initialize_gpt2(torch::nn::Module& module, int64_t num_layers);
 /// those of `initialize_bloem`, with which torch::nn makes them.
 ///
 ///     initialize_xavier(*block);
-void initialize_xavier(torch::nn::Module& module);
+ATTEND_API void initialize_xavier(torch::nn::Module& module);
 
 /// Draws the parameters of `module` as Bloem's 'Transformers from scratch' (peterbloem.nl) does,
 /// which leaves them as torch::nn makes them: weights and biases of Linear uniform within
 /// +-1 / sqrt(columns), Embedding from N(0, 1). Other parameters stay as they are.
 ///
 ///     initialize_bloem(*model);
-void initialize_bloem(torch::nn::Module& module);
+ATTEND_API void initialize_bloem(torch::nn::Module& module);
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/attention_hook.h"
 
 #include <torch/arg.h>
@@ -58,7 +59,7 @@ struct KvCacheOptions {
 ///     const torch::NoGradGuard no_grad;
 ///     cache.extend(x.size(1));
 ///     auto y = attention->forward(x, {.causal = true}, {.cache = &cache, .layer = 0}).output;
-class KvCache : public AttentionHook {
+class ATTEND_API KvCache : public AttentionHook {
  public:
   /// Throws c10::ValueError for an option out of range, or a window greater than the max_seq_len.
   explicit KvCache(const KvCacheOptions& options);

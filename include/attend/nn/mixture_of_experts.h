@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/feed_forward.h"
 
 #include <torch/arg.h>
@@ -53,7 +54,7 @@ struct MixtureOfExpertsOptions {
 ///     MixtureOfExperts mixture(MixtureOfExpertsOptions(64, 8));
 ///     auto y = mixture(x);  // (B, T, 64) -> (B, T, 64)
 ///     auto loss = cross_entropy + 0.01 * mixture->aux_loss;
-class MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExpertsImpl> {
+class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExpertsImpl> {
  public:
   explicit MixtureOfExpertsImpl(const MixtureOfExpertsOptions& options);
 
@@ -86,6 +87,6 @@ TORCH_MODULE(MixtureOfExperts);
 /// run; 0 if there is none. (), with the graph of their last forward.
 ///
 ///     (loss + 0.01 * router_aux_loss(*model)).backward();
-torch::Tensor router_aux_loss(const torch::nn::Module& module);
+ATTEND_API torch::Tensor router_aux_loss(const torch::nn::Module& module);
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/attention_hook.h"
 #include "attend/ops/attention.h"
 
@@ -66,7 +67,7 @@ struct MultiheadAttentionOptions {
 ///     MultiheadAttention attention(MultiheadAttentionOptions(64, 4));
 ///     auto y = attention->forward(x, {.causal = true}).output;  // (B, T, 64)
 ///     auto z = attention->cross(x, memory, memory).output;      // x looks at memory
-class MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImpl> {
+class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImpl> {
  public:
   explicit MultiheadAttentionImpl(const MultiheadAttentionOptions& options);
   MultiheadAttentionImpl(int64_t embed_dim, int64_t num_heads)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/module_factory.h"
 
 #include <torch/arg.h>
@@ -30,7 +31,7 @@ struct LayerNormOptions {
 ///
 ///     LayerNorm norm(64);
 ///     auto y = norm(x);  // (..., 64) -> (..., 64)
-class LayerNormImpl : public torch::nn::Cloneable<LayerNormImpl> {
+class ATTEND_API LayerNormImpl : public torch::nn::Cloneable<LayerNormImpl> {
  public:
   explicit LayerNormImpl(const LayerNormOptions& options);
 
@@ -64,7 +65,7 @@ struct RMSNormOptions {
 ///
 ///     RMSNorm norm(64);
 ///     auto y = norm(x);  // (..., 64) -> (..., 64)
-class RMSNormImpl : public torch::nn::Cloneable<RMSNormImpl> {
+class ATTEND_API RMSNormImpl : public torch::nn::Cloneable<RMSNormImpl> {
  public:
   explicit RMSNormImpl(const RMSNormOptions& options);
 
@@ -86,7 +87,7 @@ TORCH_MODULE(RMSNorm);
 ///
 ///     L2Norm norm(16);
 ///     auto y = norm(x);  // (..., 16) -> (..., 16)
-class L2NormImpl : public torch::nn::Cloneable<L2NormImpl> {
+class ATTEND_API L2NormImpl : public torch::nn::Cloneable<L2NormImpl> {
  public:
   explicit L2NormImpl(int64_t width);
 
@@ -103,12 +104,12 @@ class L2NormImpl : public torch::nn::Cloneable<L2NormImpl> {
 TORCH_MODULE(L2Norm);
 
 /// Makes a `LayerNorm`: `.norm(layer_norm(1e-6, /*bias=*/false))`.
-ModuleFactory layer_norm(double eps = 1e-5, bool bias = true);
+ATTEND_API ModuleFactory layer_norm(double eps = 1e-5, bool bias = true);
 
 /// Makes an `RMSNorm`: `.norm(rms_norm(1e-6))`.
-ModuleFactory rms_norm(std::optional<double> eps = std::nullopt);
+ATTEND_API ModuleFactory rms_norm(std::optional<double> eps = std::nullopt);
 
 /// Makes an `L2Norm`: `.add(qk_norm(l2_norm()))`.
-ModuleFactory l2_norm();
+ATTEND_API ModuleFactory l2_norm();
 
 }  // namespace attend

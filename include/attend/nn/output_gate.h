@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/enum_names.h"
 #include "attend/nn/attention_hook.h"
 
@@ -26,7 +27,8 @@ struct EnumNames<GateWidth> {
 /// State dict: `projection`, a Linear without bias: (H, E) or, for each element, (H*D, E).
 ///
 ///     OutputGate gate(AttentionDims{64, 4, 4, 16}, GateWidth::head);
-class OutputGateImpl : public torch::nn::Cloneable<OutputGateImpl>, public AttentionHook {
+class ATTEND_API OutputGateImpl : public torch::nn::Cloneable<OutputGateImpl>,
+                                  public AttentionHook {
  public:
   OutputGateImpl(const AttentionDims& shape, GateWidth width);
 
@@ -43,6 +45,6 @@ class OutputGateImpl : public torch::nn::Cloneable<OutputGateImpl>, public Atten
 TORCH_MODULE(OutputGate);
 
 /// Makes an `OutputGate`: `.add(output_gate(GateWidth::element))`.
-AttentionHookFactory output_gate(GateWidth width = GateWidth::head);
+ATTEND_API AttentionHookFactory output_gate(GateWidth width = GateWidth::head);
 
 }  // namespace attend

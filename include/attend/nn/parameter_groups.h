@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
@@ -19,6 +21,6 @@ struct ParameterGroups {
 ///
 ///     const auto groups = parameter_groups(*model);
 ///     torch::optim::OptimizerParamGroup others(groups.no_decay);
-ParameterGroups parameter_groups(const torch::nn::Module& module);
+ATTEND_API ParameterGroups parameter_groups(const torch::nn::Module& module);
 
 }  // namespace attend

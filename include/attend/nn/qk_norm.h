@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/attention_hook.h"
 #include "attend/nn/module_factory.h"
 #include "attend/nn/norms.h"
@@ -17,7 +18,7 @@ namespace attend {
 /// State dict: `query` and `key`, a norm of width D each, the same for all heads.
 ///
 ///     QKNorm norm(16, rms_norm());
-class QKNormImpl : public torch::nn::Cloneable<QKNormImpl>, public AttentionHook {
+class ATTEND_API QKNormImpl : public torch::nn::Cloneable<QKNormImpl>, public AttentionHook {
  public:
   QKNormImpl(int64_t head_dim, ModuleFactory norm);
 
@@ -34,6 +35,6 @@ class QKNormImpl : public torch::nn::Cloneable<QKNormImpl>, public AttentionHook
 TORCH_MODULE(QKNorm);
 
 /// Makes a `QKNorm`: `.add(qk_norm()).add(rotary())`, as in Qwen3.
-AttentionHookFactory qk_norm(ModuleFactory norm = rms_norm());
+ATTEND_API AttentionHookFactory qk_norm(ModuleFactory norm = rms_norm());
 
 }  // namespace attend

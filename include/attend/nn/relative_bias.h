@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/attention_hook.h"
 #include "attend/ops/relative_buckets.h"
 
@@ -26,7 +27,8 @@ using RelativeBiasOptions = RelativeBucketOptions;
 /// it too, since the two sequences have no common positions.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(relative_bias()).scale(kUnscaled)
-class RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>, public AttentionHook {
+class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>,
+                                    public AttentionHook {
  public:
   explicit RelativeBiasImpl(const AttentionDims& shape, const RelativeBiasOptions& options = {});
 
@@ -41,6 +43,6 @@ class RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>, public A
 TORCH_MODULE(RelativeBias);
 
 /// Makes a `RelativeBias`, registered as `relative_bias`.
-AttentionHookFactory relative_bias(const RelativeBiasOptions& options = {});
+ATTEND_API AttentionHookFactory relative_bias(const RelativeBiasOptions& options = {});
 
 }  // namespace attend

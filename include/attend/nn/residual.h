@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/enum_names.h"
 #include "attend/nn/module_factory.h"
 #include "attend/nn/norms.h"
@@ -47,7 +48,7 @@ struct ResidualOptions {
 ///
 ///     Residual residual(*this, "1", 64, options);            // in a module's reset()
 ///     x = residual(x, [&](auto h) { return feed_forward(h); });  // in its forward
-class Residual {
+class ATTEND_API Residual {
  public:
   Residual() = default;
 

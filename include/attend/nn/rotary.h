@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/attention_hook.h"
 #include "attend/nn/constant.h"
 #include "attend/ops/rotary.h"
@@ -18,7 +19,7 @@ namespace attend {
 ///
 ///     MultiheadAttentionOptions(64, 4).add(rotary())
 ///     MultiheadAttentionOptions(64, 4).add(rotary({.theta = 500000.0, .rotary_dim = 8}))
-class RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionHook {
+class ATTEND_API RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionHook {
  public:
   explicit RotaryImpl(int64_t head_dim, const RotaryOptions& options = {});
 
@@ -35,6 +36,6 @@ class RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionHook
 TORCH_MODULE(Rotary);
 
 /// Makes a `Rotary`, registered as `rotary`.
-AttentionHookFactory rotary(const RotaryOptions& options = {});
+ATTEND_API AttentionHookFactory rotary(const RotaryOptions& options = {});
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/enum_names.h"
 #include "attend/ops/attention.h"
 
@@ -51,7 +52,7 @@ struct SelfAttentionOptions {
 ///
 ///     SelfAttention attention(SelfAttentionOptions(4).v_dim(3));
 ///     auto [y, weights] = attention->forward(x, {.need_weights = true});  // (B, T, 3), (B, T, T)
-class SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionImpl> {
+class ATTEND_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionImpl> {
  public:
   explicit SelfAttentionImpl(const SelfAttentionOptions& options);
 

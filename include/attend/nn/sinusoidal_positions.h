@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
@@ -10,7 +12,7 @@ namespace attend {
 ///
 ///     SinusoidalPositions position(64);
 ///     auto p = position(positions_like(tokens, -1));  // (T) -> (T, 64)
-class SinusoidalPositionsImpl : public torch::nn::Cloneable<SinusoidalPositionsImpl> {
+class ATTEND_API SinusoidalPositionsImpl : public torch::nn::Cloneable<SinusoidalPositionsImpl> {
  public:
   explicit SinusoidalPositionsImpl(int64_t embed_dim);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/attention_hook.h"
 
 #include <torch/nn/cloneable.h>
@@ -11,7 +12,8 @@ namespace attend {
 /// al. 2023). A call's own window, if it is narrower, still holds.
 ///
 ///     SlidingWindow window(128);
-class SlidingWindowImpl : public torch::nn::Cloneable<SlidingWindowImpl>, public AttentionHook {
+class ATTEND_API SlidingWindowImpl : public torch::nn::Cloneable<SlidingWindowImpl>,
+                                     public AttentionHook {
  public:
   /// Throws c10::ValueError unless `size` is positive.
   explicit SlidingWindowImpl(int64_t sliding_window);
@@ -26,6 +28,6 @@ class SlidingWindowImpl : public torch::nn::Cloneable<SlidingWindowImpl>, public
 TORCH_MODULE(SlidingWindow);
 
 /// Makes a `SlidingWindow`: `.add(sliding_window(128))`.
-AttentionHookFactory sliding_window(int64_t sliding_window);
+ATTEND_API AttentionHookFactory sliding_window(int64_t sliding_window);
 
 }  // namespace attend

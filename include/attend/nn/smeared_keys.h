@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/attention_hook.h"
 
 #include <torch/nn/cloneable.h>
@@ -18,7 +19,8 @@ namespace attend {
 /// State dict: `logits` (G), whose sigmoid is the share of the key before.
 ///
 ///     SmearedKeys smeared_keys(2);
-class SmearedKeysImpl : public torch::nn::Cloneable<SmearedKeysImpl>, public AttentionHook {
+class ATTEND_API SmearedKeysImpl : public torch::nn::Cloneable<SmearedKeysImpl>,
+                                   public AttentionHook {
  public:
   explicit SmearedKeysImpl(int64_t num_kv_heads);
 
@@ -33,6 +35,6 @@ class SmearedKeysImpl : public torch::nn::Cloneable<SmearedKeysImpl>, public Att
 TORCH_MODULE(SmearedKeys);
 
 /// Makes a `SmearedKeys`: `.add(smeared_keys())`.
-AttentionHookFactory smeared_keys();
+ATTEND_API AttentionHookFactory smeared_keys();
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/attention_hook.h"
 
 #include <torch/nn/cloneable.h>
@@ -10,7 +11,7 @@ namespace attend {
 /// Bounds the scores smoothly to +-cap: cap * tanh(score / cap), before masks (Gemma 2).
 ///
 ///     SoftCap soft_cap(50.0);
-class SoftCapImpl : public torch::nn::Cloneable<SoftCapImpl>, public AttentionHook {
+class ATTEND_API SoftCapImpl : public torch::nn::Cloneable<SoftCapImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError unless `cap` is positive.
   explicit SoftCapImpl(double soft_cap);
@@ -25,6 +26,6 @@ class SoftCapImpl : public torch::nn::Cloneable<SoftCapImpl>, public AttentionHo
 TORCH_MODULE(SoftCap);
 
 /// Makes a `SoftCap`: `.add(soft_cap(50.0))`.
-AttentionHookFactory soft_cap(double soft_cap);
+ATTEND_API AttentionHookFactory soft_cap(double soft_cap);
 
 }  // namespace attend

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 namespace attend {
 
 /// While it is alive, no module on this thread makes a tensor whose shape depends on the values of
@@ -7,7 +9,7 @@ namespace attend {
 /// tokens through all experts, and weighs those not chosen by 0.
 ///
 ///     const StaticShapesGuard static_shapes_guard;
-class StaticShapesGuard {
+class ATTEND_API StaticShapesGuard {
  public:
   StaticShapesGuard();
   ~StaticShapesGuard();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
@@ -10,7 +12,7 @@ namespace attend {
 ///
 ///     StochasticDepth drop(0.1);
 ///     auto y = drop(branch);  // (B, T, E): some of the B are zeros
-class StochasticDepthImpl : public torch::nn::Cloneable<StochasticDepthImpl> {
+class ATTEND_API StochasticDepthImpl : public torch::nn::Cloneable<StochasticDepthImpl> {
  public:
   explicit StochasticDepthImpl(double probability);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/enum_names.h"
 
 #include <torch/arg.h>
@@ -49,7 +50,7 @@ struct TokenEmbeddingOptions {
 ///
 ///     TokenEmbedding embedding(TokenEmbeddingOptions(65, 128, 64));
 ///     auto x = embedding(tokens);  // (B, T) -> (B, T, 128)
-class TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbeddingImpl> {
+class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbeddingImpl> {
  public:
   explicit TokenEmbeddingImpl(const TokenEmbeddingOptions& options);
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
@@ -29,7 +31,7 @@ struct TrainableParameter {
 /// for each expert.
 ///
 ///     for (const auto& [name, tensor, role] : trainable_parameters(*model)) ...
-std::vector<TrainableParameter> trainable_parameters(const torch::nn::Module& module,
-                                                     bool include_frozen = false);
+ATTEND_API std::vector<TrainableParameter> trainable_parameters(const torch::nn::Module& module,
+                                                                bool include_frozen = false);
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/multihead_attention.h"
@@ -42,7 +43,7 @@ struct TransformerBlockOptions {
 ///
 ///     TransformerBlock block(TransformerBlockOptions(64, 4));
 ///     auto y = block->forward(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)
-class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
+class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
  public:
   explicit TransformerBlockImpl(const TransformerBlockOptions& options);
   TransformerBlockImpl(int64_t embed_dim, int64_t num_heads)

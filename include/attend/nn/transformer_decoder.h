@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/decoder_block.h"
 
 #include <torch/arg.h>
@@ -37,7 +38,7 @@ struct TransformerDecoderOptions {
 ///
 ///     TransformerDecoder decoder(TransformerDecoderOptions(DecoderBlockOptions(64, 4), 6));
 ///     auto y = decoder->forward(x, memory, {.causal = true});  // (B, T, 64), (B, S, 64)
-class TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImpl> {
+class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImpl> {
  public:
   explicit TransformerDecoderImpl(const TransformerDecoderOptions& options);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/transformer_block.h"
 
 #include <torch/arg.h>
@@ -38,7 +39,7 @@ struct TransformerEncoderOptions {
 ///
 ///     TransformerEncoder encoder(TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6));
 ///     auto y = encoder->forward(x, {.key_mask = valid});  // (B, T, 64) -> (B, T, 64)
-class TransformerEncoderImpl : public torch::nn::Cloneable<TransformerEncoderImpl> {
+class ATTEND_API TransformerEncoderImpl : public torch::nn::Cloneable<TransformerEncoderImpl> {
  public:
   explicit TransformerEncoderImpl(const TransformerEncoderOptions& options);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/attention_hook.h"
 
 #include <torch/nn/cloneable.h>
@@ -15,7 +16,8 @@ namespace attend {
 /// State dict: `mix` ().
 ///
 ///     ValueResidual residual;
-class ValueResidualImpl : public torch::nn::Cloneable<ValueResidualImpl>, public AttentionHook {
+class ATTEND_API ValueResidualImpl : public torch::nn::Cloneable<ValueResidualImpl>,
+                                     public AttentionHook {
  public:
   ValueResidualImpl();
 
@@ -30,6 +32,6 @@ class ValueResidualImpl : public torch::nn::Cloneable<ValueResidualImpl>, public
 TORCH_MODULE(ValueResidual);
 
 /// Makes a `ValueResidual`: `.add(value_residual())`.
-AttentionHookFactory value_residual();
+ATTEND_API AttentionHookFactory value_residual();
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/enum_names.h"
 
 #include <torch/types.h>
@@ -25,7 +26,7 @@ struct EnumNames<Activation> {
 };
 
 /// Whether the activation is gated: `glu`, `geglu` or `swiglu`.
-bool is_gated(Activation activation);
+ATTEND_API bool is_gated(Activation activation);
 
 /// Applies the activation to each element of `x` (..., F); the shape stays. A gated one takes
 /// `x` (..., 2F) and returns (..., F): the first half, through its non-linearity, is the gate that
@@ -34,6 +35,6 @@ bool is_gated(Activation activation);
 ///
 ///     auto y = activate(x, Activation::gelu);    // (B, T, 64) -> (B, T, 64)
 ///     auto z = activate(x, Activation::swiglu);  // (B, T, 64) -> (B, T, 32)
-torch::Tensor activate(const torch::Tensor& x, Activation activation);
+ATTEND_API torch::Tensor activate(const torch::Tensor& x, Activation activation);
 
 }  // namespace attend

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 #include <vector>
@@ -12,13 +14,13 @@ namespace attend {
 /// Throws c10::ValueError if `num_heads` is not positive.
 ///
 ///     alibi_slopes(4);  // {1/4, 1/16, 1/64, 1/256}
-std::vector<double> alibi_slopes(int64_t num_heads);
+ATTEND_API std::vector<double> alibi_slopes(int64_t num_heads);
 
 /// What attention with linear biases adds to the scores: -slope * |offset|, which without a causal
 /// mask falls on both sides. `offsets` (T, S) or (B, 1, T, S), as `key_offsets` gives them, in a
 /// float type or integers, `slopes` (H) in a float type; returns (H, T, S) or (B, H, T, S).
 ///
 ///     alibi_bias(key_offsets(q, k), torch::tensor(alibi_slopes(8)));  // (8, T, S)
-torch::Tensor alibi_bias(const torch::Tensor& offsets, const torch::Tensor& slopes);
+ATTEND_API torch::Tensor alibi_bias(const torch::Tensor& offsets, const torch::Tensor& slopes);
 
 }  // namespace attend

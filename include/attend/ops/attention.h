@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 #include <optional>
@@ -73,8 +75,10 @@ struct ScoreOptions {
 /// Throws c10::ValueError or c10::TypeError for shapes, masks and dtypes that do not fit.
 ///
 ///     auto y = dot_product_attention(q, k, v, {.causal = true}).output;
-AttentionOutput dot_product_attention(const torch::Tensor& query, const torch::Tensor& key,
-                                      const torch::Tensor& value, const AttentionArgs& args = {},
-                                      const ScoreOptions& options = {});
+ATTEND_API AttentionOutput dot_product_attention(const torch::Tensor& query,
+                                                 const torch::Tensor& key,
+                                                 const torch::Tensor& value,
+                                                 const AttentionArgs& args = {},
+                                                 const ScoreOptions& options = {});
 
 }  // namespace attend

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 #include <vector>
@@ -13,7 +15,7 @@ namespace attend {
 ///     AttentionRecorder recorder;
 ///     model->forward(tokens);
 ///     recorder.weights().at(0);  // (B, H, T, S) of the first layer
-class AttentionRecorder {
+class ATTEND_API AttentionRecorder {
  public:
   AttentionRecorder();
   ~AttentionRecorder();
@@ -37,7 +39,7 @@ class AttentionRecorder {
 /// While it is alive, nothing on this thread is recorded: for what computes an attention twice.
 ///
 ///     const AttentionRecorderPause pause;
-class AttentionRecorderPause {
+class ATTEND_API AttentionRecorderPause {
  public:
   AttentionRecorderPause();
   ~AttentionRecorderPause();

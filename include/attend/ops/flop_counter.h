@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <ATen/record_function.h>
 
 #include <cstdint>
@@ -18,7 +20,7 @@ namespace attend {
 ///     FlopCounter counter;
 ///     model->forward(tokens);
 ///     counter.flops();
-class FlopCounter {
+class ATTEND_API FlopCounter {
  public:
   FlopCounter();
   ~FlopCounter();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 namespace attend {
@@ -18,7 +20,7 @@ struct RelativeBucketOptions {
 };
 
 /// Throws c10::ValueError, naming the values, for options that make no buckets.
-void check_buckets(const RelativeBucketOptions& options);
+ATTEND_API void check_buckets(const RelativeBucketOptions& options);
 
 /// The bucket of each offset of a key from its query (Raffel et al. 2020, section 2.1): exact for
 /// short distances, logarithmic up to `max_distance`. `offsets` of any shape, integers, negative =
@@ -26,7 +28,7 @@ void check_buckets(const RelativeBucketOptions& options);
 /// Throws c10::ValueError for options that make no buckets.
 ///
 ///     relative_buckets(key_offsets(q, k));  // (T, S)
-torch::Tensor relative_buckets(const torch::Tensor& offsets,
-                               const RelativeBucketOptions& options = {});
+ATTEND_API torch::Tensor relative_buckets(const torch::Tensor& offsets,
+                                          const RelativeBucketOptions& options = {});
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/enum_names.h"
 
 #include <torch/types.h>
@@ -59,10 +60,11 @@ struct RotaryOptions {
 /// Throws c10::ValueError for options that do not fit `head_dim` or one another.
 ///
 ///     rotary_frequencies(4);  // {1, 0.01}
-std::vector<double> rotary_frequencies(int64_t head_dim, const RotaryOptions& options = {});
+ATTEND_API std::vector<double> rotary_frequencies(int64_t head_dim,
+                                                  const RotaryOptions& options = {});
 
 /// What rotary positions multiply queries and keys by besides turning them: 1 but for yarn.
-double rotary_attention_scaling(const RotaryOptions& options);
+ATTEND_API double rotary_attention_scaling(const RotaryOptions& options);
 
 /// The turns of RoPE at some positions, made once for queries and keys.
 struct RotaryTables {
@@ -73,14 +75,15 @@ struct RotaryTables {
 /// The turns at `positions` (T) or (B, T), in steps, with `frequencies` (R/2) in the float type in
 /// which angles are to be computed: float32 at least, since a half type cannot tell late positions
 /// apart.
-RotaryTables rotary_tables(const torch::Tensor& positions, const torch::Tensor& frequencies,
-                           double attention_scaling = 1.0);
+ATTEND_API RotaryTables rotary_tables(const torch::Tensor& positions,
+                                      const torch::Tensor& frequencies,
+                                      double attention_scaling = 1.0);
 
 /// Turns the first R channels of `x` (..., T, D), (B, H, T, D) if the turns differ from row to row;
 /// returns the shape and dtype of `x`. Throws c10::ValueError or c10::TypeError for what does not
 /// fit.
-torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables,
-                           bool interleaved = false);
+ATTEND_API torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables,
+                                      bool interleaved = false);
 
 /// Rotary position embedding (Su et al. 2021): turns pairs of channels of `x` (..., T, D) by angles
 /// that grow with `positions` (T) or (B, T), in steps, so that the product of two turned vectors
@@ -89,7 +92,7 @@ torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables,
 /// Throws c10::ValueError or c10::TypeError for shapes, dtypes and options that do not fit.
 ///
 ///     auto q = apply_rotary(query, positions_like(query, -2));  // (B, H, T, D)
-torch::Tensor apply_rotary(const torch::Tensor& x, const torch::Tensor& positions,
-                           const RotaryOptions& options = {});
+ATTEND_API torch::Tensor apply_rotary(const torch::Tensor& x, const torch::Tensor& positions,
+                                      const RotaryOptions& options = {});
 
 }  // namespace attend

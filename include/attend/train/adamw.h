@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/optimizer.h"
 
 #include <vector>
@@ -17,7 +18,7 @@ namespace attend::train {
 ///     optimizer.zero_grad();
 ///     loss.backward();
 ///     optimizer.step(lr);
-class AdamW : public Optimizer {
+class ATTEND_API AdamW : public Optimizer {
  public:
   /// Uses `beta1`, `beta2` and `weight_decay` of `config`.
   AdamW(const std::vector<TrainableParameter>& parameters, const TrainingConfig& config);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/tokenizer.h"
 #include "attend/models/generation.h"
 #include "attend/train/model.h"
@@ -19,7 +20,7 @@ inline constexpr const char* kEnd = "<end>";
 
 /// Returns the ids of the start and end token of a Seq2Seq's target. Throws InputError if the
 /// tokenizer has no such tokens.
-SequenceTokens answer_tokens(const Tokenizer& tokenizer);
+ATTEND_API SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 
 /// Returns the model's most likely answer to the prompt of an example (greedy decoding): the name
 /// of a class (SequenceClassifier), the target (Seq2Seq), or as many tokens as the expected answer
@@ -27,7 +28,7 @@ SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 /// vocabulary.
 ///
 ///     answer(run.model, *run.tokenizer, run.classes, {"12+34=", "64."}) == "64."
-std::string answer(Model& model, const Tokenizer& tokenizer,
-                   const std::vector<std::string>& classes, const Example& example);
+ATTEND_API std::string answer(Model& model, const Tokenizer& tokenizer,
+                              const std::vector<std::string>& classes, const Example& example);
 
 }  // namespace attend::train

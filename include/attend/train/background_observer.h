@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/observer.h"
 
 #include <chrono>
@@ -20,7 +21,7 @@ namespace attend::train {
 ///
 ///     BackgroundObserver files({std::make_shared<MetricsLog>(path)});
 ///     trainer.run({.observers = {&files}});
-class BackgroundObserver : public Observer {
+class ATTEND_API BackgroundObserver : public Observer {
  public:
   /// `timeout` limits how long the destructor waits for queued reports.
   explicit BackgroundObserver(std::vector<std::shared_ptr<Observer>> observers,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/checkpoint.h"
 
 #include <filesystem>
@@ -24,7 +25,7 @@ struct LoadedCheckpoint {
 ///     CheckpointStore store("runs/demo/checkpoint");
 ///     store.save(trainer.checkpoint());
 ///     if (auto loaded = store.load_latest()) trainer.restore(loaded->checkpoint);
-class CheckpointStore {
+class ATTEND_API CheckpointStore {
  public:
   /// Sets the directory; it is created by the first `save`.
   explicit CheckpointStore(std::filesystem::path directory);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 #include <string>
@@ -8,9 +10,9 @@ namespace attend::train {
 
 /// Returns the device of a name: "cpu", "cuda", "cuda:1", or "auto" = a GPU if there is one, else
 /// the CPU. Throws InputError for another name and for a GPU that does not exist.
-torch::Device resolve_device(const std::string& name);
+ATTEND_API torch::Device resolve_device(const std::string& name);
 
 /// Sets LibTorch's number of CPU threads; 0 leaves it unchanged.
-void set_num_threads(int64_t threads);
+ATTEND_API void set_num_threads(int64_t threads);
 
 }  // namespace attend::train

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 #include <filesystem>
@@ -27,7 +29,7 @@ struct EmbeddingFiles {
 /// file cannot be written.
 ///
 ///     write_embeddings("runs/demo", model->embedding->token->weight, tokens);
-void write_embeddings(const std::filesystem::path& directory, const torch::Tensor& table,
-                      const std::vector<std::string>& tokens);
+ATTEND_API void write_embeddings(const std::filesystem::path& directory, const torch::Tensor& table,
+                                 const std::vector<std::string>& tokens);
 
 }  // namespace attend::train

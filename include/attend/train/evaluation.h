@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/model.h"
 
 #include <optional>
@@ -10,7 +11,7 @@ namespace attend::train {
 class Task;
 
 /// Counts of correct predictions: a sequence is correct if all its answers are predicted exactly.
-struct ExactMatch {
+struct ATTEND_API ExactMatch {
   int64_t correct = 0;  ///< correct sequences, or samples
   int64_t total = 0;    ///< sequences that have an answer, or samples
 
@@ -21,7 +22,7 @@ struct ExactMatch {
 };
 
 /// Counts the sequences of a batch whose answers are all the argmax of `logits`.
-ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
+ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
 
 /// Result of an evaluation on validation data.
 struct Evaluation {
@@ -38,9 +39,9 @@ inline constexpr int64_t kRowsAtOnce = 64;
 /// teacher forcing, so an exact match is equivalent to greedy decoding of the right answer.
 ///
 ///     auto evaluation = evaluate(model, task->validation_batches(kRowsAtOnce));
-Evaluation evaluate(Model& model, const std::vector<Batch>& batches);
+ATTEND_API Evaluation evaluate(Model& model, const std::vector<Batch>& batches);
 
 /// Evaluates `model` on all validation data of a task.
-Evaluation evaluate(Model& model, const Task& task);
+ATTEND_API Evaluation evaluate(Model& model, const Task& task);
 
 }  // namespace attend::train

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/tokenizer.h"
 #include "attend/train/task.h"
 
@@ -18,15 +19,15 @@ struct RowLayout {
 };
 
 /// Batch for a LanguageModel: the prompt followed by the answer, whose tokens are the targets.
-Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& layout);
+ATTEND_API Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& layout);
 
 /// Batch for a SequenceClassifier: the prompt, and the index of the answer in `classes`.
-Batch classification_rows(const std::vector<Example>& examples, const RowLayout& layout,
-                          const std::vector<std::string>& classes);
+ATTEND_API Batch classification_rows(const std::vector<Example>& examples, const RowLayout& layout,
+                                     const std::vector<std::string>& classes);
 
 /// Batch for a Seq2Seq: the prompt is the source, the token `begin` and the answer are the
 /// decoder's input, the answer and the token `end` are the targets.
-Batch translation_rows(const std::vector<Example>& examples, const RowLayout& layout, int64_t begin,
-                       int64_t end);
+ATTEND_API Batch translation_rows(const std::vector<Example>& examples, const RowLayout& layout,
+                                  int64_t begin, int64_t end);
 
 }  // namespace attend::train

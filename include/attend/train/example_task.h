@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/task.h"
 
 namespace attend::train {
@@ -9,7 +10,7 @@ namespace attend::train {
 /// all seeds.
 ///
 /// A subclass overrides `tokenizer`, `draw` and `rows`.
-class ExampleTask : public Task {
+class ATTEND_API ExampleTask : public Task {
  public:
   Batch training_batch(int64_t size, Sampler& sampler) const override;
   std::vector<Batch> validation_batches(int64_t size) const override;
@@ -32,7 +33,7 @@ class ExampleTask : public Task {
 ///
 /// A subclass overrides `tokenizer` and `rows`, and calls `set_examples` at the end of its
 /// constructor.
-class ListedTask : public Task {
+class ATTEND_API ListedTask : public Task {
  public:
   Batch training_batch(int64_t size, Sampler& sampler) const override;
   std::vector<Batch> validation_batches(int64_t size) const override;
@@ -53,6 +54,6 @@ class ListedTask : public Task {
 };
 
 /// Splits a batch into batches of at most `size` rows, in order.
-std::vector<Batch> split_rows(const Batch& batch, int64_t size);
+ATTEND_API std::vector<Batch> split_rows(const Batch& batch, int64_t size);
 
 }  // namespace attend::train

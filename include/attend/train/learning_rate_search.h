@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/objective.h"
 #include "attend/train/training_config.h"
 
@@ -42,13 +43,13 @@ struct LearningRateSearch {
 ///
 ///     const auto search = search_learning_rate(objective, config);
 ///     if (search.suggestion) config.lr = *search.suggestion;
-LearningRateSearch search_learning_rate(std::shared_ptr<Objective> objective, TrainingConfig config,
-                                        const LearningRateRange& range = {},
-                                        const std::function<bool()>& stop_requested = {});
+ATTEND_API LearningRateSearch search_learning_rate(
+    std::shared_ptr<Objective> objective, TrainingConfig config,
+    const LearningRateRange& range = {}, const std::function<bool()>& stop_requested = {});
 
 /// Returns the learning rate at which the curve of smoothed losses falls fastest; none if it never
 /// falls by 10 % of its first value.
-std::optional<double> suggest_learning_rate(const std::vector<LearningRateTrial>& trials,
-                                            const std::vector<double>& smoothed);
+ATTEND_API std::optional<double> suggest_learning_rate(const std::vector<LearningRateTrial>& trials,
+                                                       const std::vector<double>& smoothed);
 
 }  // namespace attend::train

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/batch.h"
 
 namespace attend::train {
@@ -8,10 +9,10 @@ namespace attend::train {
 ///
 /// `logits` (..., V), `targets` (...) int64. Logits in half precision are converted to float32.
 /// `label_smoothing` as in torch's cross_entropy (Szegedy et al. 2016).
-torch::Tensor summed_loss(const torch::Tensor& logits, const torch::Tensor& targets,
-                          double label_smoothing = 0.0);
+ATTEND_API torch::Tensor summed_loss(const torch::Tensor& logits, const torch::Tensor& targets,
+                                     double label_smoothing = 0.0);
 
 /// Returns the number of targets that are not `kIgnored`.
-int64_t counted_targets(const Batch& batch);
+ATTEND_API int64_t counted_targets(const Batch& batch);
 
 }  // namespace attend::train

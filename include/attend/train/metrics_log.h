@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/observer.h"
 
 #include <filesystem>
@@ -15,7 +16,7 @@ class AppendFile;
 /// are written as null.
 ///
 ///     MetricsLog log("runs/demo/metrics.jsonl");
-class MetricsLog : public Observer {
+class ATTEND_API MetricsLog : public Observer {
  public:
   /// Creates the file; for a run resumed after `resumed_step` > 0, appends to it after removing
   /// incomplete lines and those of later steps. This and each report throw std::runtime_error,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
 #include "attend/models/sequence_classifier.h"
@@ -17,23 +18,23 @@ using Model = std::variant<LanguageModel, SequenceClassifier, Seq2Seq>;
 /// classifier, `num_classes` classes. Seeds LibTorch's global generators with the recipe's seed.
 ///
 ///     auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
-Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes = 0);
+ATTEND_API Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes = 0);
 
 /// Returns the model as a module.
-torch::nn::Module& module_of(const Model& model);
+ATTEND_API torch::nn::Module& module_of(const Model& model);
 
 /// Returns the logits of a batch: the shape of its targets and V (vocabulary size), or C (number of
 /// classes) for a classifier.
-torch::Tensor logits_of(Model& model, const Batch& batch);
+ATTEND_API torch::Tensor logits_of(Model& model, const Batch& batch);
 
 /// Returns the weight of the token embedding (V, E); of a Seq2Seq, that of the source.
-torch::Tensor token_embedding_weight(const Model& model);
+ATTEND_API torch::Tensor token_embedding_weight(const Model& model);
 
 /// Returns the model as one kind. Throws InputError, naming `wanted_by`, for a model of another
 /// kind.
 ///
 ///     auto& language_model = model_as<LanguageModel>(run.model, "generate");
 template <typename Kind>
-Kind& model_as(Model& model, const char* wanted_by);
+ATTEND_API Kind& model_as(Model& model, const char* wanted_by);
 
 }  // namespace attend::train

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/optimizer.h"
 
 #include <vector>
@@ -12,7 +13,7 @@ namespace attend::train {
 /// `matrix` (M, N) of any floating-point dtype; returns (M, N), bfloat16. Its singular values are
 /// between 0.6 and 1.3, except those that were below 0.002 of the Frobenius norm, which grow by a
 /// factor of at most 485. Zeros give zeros.
-torch::Tensor newton_schulz(const torch::Tensor& matrix);
+ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrix);
 
 /// Muon (Jordan et al. 2024): the update of a matrix (M, N) is its Nesterov momentum,
 /// orthogonalized by `newton_schulz`, times 0.2 * sqrt(max(M, N)) times the learning rate. The
@@ -27,7 +28,7 @@ torch::Tensor newton_schulz(const torch::Tensor& matrix);
 ///
 ///     Muon optimizer(matrices, config);  // with ParameterRole::hidden_matrix
 ///     optimizer.step(lr);
-class Muon : public Optimizer {
+class ATTEND_API Muon : public Optimizer {
  public:
   /// Uses `momentum` and `weight_decay` of `config`. Throws c10::ValueError if one of `matrices` is
   /// not 2-D.

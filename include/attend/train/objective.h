@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/evaluation.h"
 #include "attend/train/sampler.h"
 
@@ -45,7 +46,7 @@ struct TrainingLoss {
 ///       }
 ///       Evaluation evaluate() override { ... }
 ///     };
-class Objective {
+class ATTEND_API Objective {
  public:
   virtual ~Objective() = default;
 
@@ -74,6 +75,7 @@ class Objective {
 
 /// Returns the summed cross-entropy and the exact matches of a classifier: `logits` (B, C),
 /// `targets` (B) int64.
-TrainingLoss classification_loss(const torch::Tensor& logits, const torch::Tensor& targets);
+ATTEND_API TrainingLoss classification_loss(const torch::Tensor& logits,
+                                            const torch::Tensor& targets);
 
 }  // namespace attend::train

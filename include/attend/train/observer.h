@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/evaluation.h"
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct Progress {
 
 /// Base class for callbacks of a `Trainer`: progress every `log_every` steps and before each
 /// evaluation. The trainer itself prints nothing.
-class Observer {
+class ATTEND_API Observer {
  public:
   virtual ~Observer() = default;
   /// Called with the metrics of a step.

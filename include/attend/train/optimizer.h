@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/nn/trainable_parameters.h"
 #include "attend/train/training_config.h"
 
@@ -18,7 +19,7 @@ namespace attend::train {
 /// An optimizer is constructed with all parameters of a module, frozen ones included. A step
 /// updates those that require a gradient at that time: a parameter that is unfrozen later is
 /// optimized from then on, one that is frozen later is left unchanged (no weight decay).
-class Optimizer {
+class ATTEND_API Optimizer {
  public:
   virtual ~Optimizer() = default;
 
@@ -70,7 +71,7 @@ class Optimizer {
 ///     optimizer->zero_grad();
 ///     loss.backward();
 ///     optimizer->step(lr_at(config, step));
-std::unique_ptr<Optimizer> make_optimizer(const torch::nn::Module& module,
-                                          const TrainingConfig& config);
+ATTEND_API std::unique_ptr<Optimizer> make_optimizer(const torch::nn::Module& module,
+                                                     const TrainingConfig& config);
 
 }  // namespace attend::train

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -24,6 +26,6 @@ struct LabelledLines {
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
 ///     lines.classes[lines.labels[0]] == "positive";
-LabelledLines read_labelled_lines(const std::filesystem::path& path);
+ATTEND_API LabelledLines read_labelled_lines(const std::filesystem::path& path);
 
 }  // namespace attend::train

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/tokenizers.h"
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
@@ -35,11 +36,11 @@ inline constexpr std::array<std::string_view, 3> kModelKinds{"language_model",
 static_assert(kModelKinds.size() == std::variant_size_v<ModelConfig>);
 
 /// Returns the name of the kind of model, one of `kModelKinds`.
-std::string_view model_kind(const ModelConfig& config);
+ATTEND_API std::string_view model_kind(const ModelConfig& config);
 
 /// Configuration of a run: task, data, model and training. Vocabulary sizes and the number of
 /// classes are not part of it: the task determines them.
-struct Recipe {
+struct ATTEND_API Recipe {
   std::string task = "senses";  ///< name of a task, see `tasks()`
   std::string text;             ///< path of the file to train on, for tasks that read one
   DataConfig data;              ///< data of the task
@@ -63,7 +64,7 @@ using FieldRef = std::variant<std::monostate, int64_t*, double*, bool*, std::str
                               OnNonFinite*, OptimizerKind*, ScheduleKind*, TokenizerKind*>;
 
 /// A value of a recipe: its place in the file, its flag, and its help.
-struct RecipeField {
+struct ATTEND_API RecipeField {
   const char* section;       ///< table in the file: "", "data", "model" or "training"
   const char* key;           ///< key in the table, for example embed_dim
   const char* unit;          ///< unit or placeholder, for example TOKENS; empty if there is none
@@ -78,19 +79,19 @@ struct RecipeField {
 };
 
 /// All values of a recipe: the one table that files, flags, help and checks are made from.
-const std::vector<RecipeField>& recipe_fields();
+ATTEND_API const std::vector<RecipeField>& recipe_fields();
 
 /// Returns the value of a field as text, booleans as on and off; empty if the kind of model has no
 /// such value.
-std::string value_text(const RecipeField& field, const Recipe& recipe);
+ATTEND_API std::string value_text(const RecipeField& field, const Recipe& recipe);
 
 /// Reads a recipe file (TOML) over `base`. Throws InputError if the file is missing or not TOML,
 /// for a value of the wrong type, and for an unknown key, suggesting the nearest one.
-Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
+ATTEND_API Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
 
 /// Reads only `task` and `text` of a recipe file over `base`: the defaults of the other values
 /// depend on the task. Throws InputError as `read_recipe`.
-Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
+ATTEND_API Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
 
 /// The table `expected` of a recipe file, and its task.
 struct RecipeCard {
@@ -104,19 +105,20 @@ struct RecipeCard {
 
 /// Reads the card of a recipe file. Throws InputError as `read_recipe`, and if the table `expected`
 /// is missing.
-RecipeCard read_recipe_card(const std::filesystem::path& path);
+ATTEND_API RecipeCard read_recipe_card(const std::filesystem::path& path);
 
 /// Returns the recipe as TOML with all values.
-std::string to_toml(const Recipe& recipe);
+ATTEND_API std::string to_toml(const Recipe& recipe);
 
 /// Returns a training configuration and further values as TOML: the tables `training` and `values`.
-std::string to_toml(const TrainingConfig& config, const std::map<std::string, std::string>& values);
+ATTEND_API std::string to_toml(const TrainingConfig& config,
+                               const std::map<std::string, std::string>& values);
 
 /// Throws InputError, naming key, value and range, if a number is out of range or values of the
 /// model do not fit together.
-void check_recipe(const Recipe& recipe);
+ATTEND_API void check_recipe(const Recipe& recipe);
 
 /// As `check_recipe`, for the training values alone.
-void check_training_config(const TrainingConfig& config);
+ATTEND_API void check_training_config(const TrainingConfig& config);
 
 }  // namespace attend::train

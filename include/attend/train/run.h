@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/enum_names.h"
 #include "attend/io/tokenizer.h"
 #include "attend/train/model.h"
@@ -21,7 +22,7 @@ enum class Weights {
 };
 
 /// A trained model of this library with what is needed to use it; see `RunDirectory::load`.
-struct Run {
+struct ATTEND_API Run {
   Recipe recipe;                               ///< all values it was trained with
   std::shared_ptr<const Tokenizer> tokenizer;  ///< as saved with the run
   std::vector<std::string> classes;            ///< class names of a classifier

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/checkpoint_store.h"
 #include "attend/train/recipe.h"
 #include "attend/train/run.h"
@@ -48,12 +49,12 @@ struct RunContent {
 };
 
 /// Content of a run that trains a model of this library.
-RunContent run_content(const Recipe& recipe, const Task& task);
+ATTEND_API RunContent run_content(const Recipe& recipe, const Task& task);
 
 /// Content of a run that trains a module of your own: `values` describe it, and must be the same
 /// whenever the run is resumed.
-RunContent run_content(const TrainingConfig& config,
-                       const std::map<std::string, std::string>& values);
+ATTEND_API RunContent run_content(const TrainingConfig& config,
+                                  const std::map<std::string, std::string>& values);
 
 /// The directory of a run: its configuration, checkpoints, weights and results. All files are
 /// replaced atomically, so they survive a crash or a kill. Objects made by `create` and `resume`
@@ -61,7 +62,7 @@ RunContent run_content(const TrainingConfig& config,
 ///
 ///     auto run = RunDirectory("runs/sort").load();
 ///     auto evaluation = evaluate(run.model, *run.make_task());
-class RunDirectory {
+class ATTEND_API RunDirectory {
  public:
   /// Opens an existing run for reading. Throws InputError if `path` has no recipe.toml.
   explicit RunDirectory(std::filesystem::path path);
@@ -128,7 +129,7 @@ class RunDirectory {
 };
 
 /// Saves checkpoints and best weights in a run directory.
-class RunCheckpointSink : public CheckpointSink {
+class ATTEND_API RunCheckpointSink : public CheckpointSink {
  public:
   /// `directory` is the path of the run.
   explicit RunCheckpointSink(const std::filesystem::path& directory);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 #include <map>
@@ -12,7 +14,7 @@ namespace attend::train {
 ///
 ///     Sampler sampler(seed);
 ///     auto batch = select_rows(examples, sampler.rows(examples.tokens.size(0), 64));
-class Sampler {
+class ATTEND_API Sampler {
  public:
   /// Seeds the generator.
   explicit Sampler(uint64_t seed);

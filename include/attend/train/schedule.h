@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/training_config.h"
 
 #include <functional>
@@ -22,6 +23,6 @@ using Schedule = std::function<double(int64_t step)>;
 /// A decaying schedule ends at `min_lr_ratio * lr`; it needs at least two steps after the warm-up.
 ///
 ///     optimizer->step(lr_at(config, step));
-double lr_at(const TrainingConfig& config, int64_t step);
+ATTEND_API double lr_at(const TrainingConfig& config, int64_t step);
 
 }  // namespace attend::train

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/io/tokenizer.h"
 #include "attend/train/batch.h"
 #include "attend/train/recipe.h"
@@ -21,7 +22,7 @@ struct Example {
 /// A learning task: tokenizer, training batches and validation data. `ExampleTask` and `ListedTask`
 /// (example_task.h) implement most of it; CONTRIBUTING.md explains how to add a task to the
 /// command.
-class Task {
+class ATTEND_API Task {
  public:
   virtual ~Task() = default;
 
@@ -46,7 +47,7 @@ class Task {
 };
 
 /// A registered task.
-struct TaskInfo {
+struct ATTEND_API TaskInfo {
   const char* name;                              ///< as in recipes and flags
   const char* summary;                           ///< one line: what the model predicts
   Recipe defaults;                               ///< recipe that trains it well on a CPU
@@ -64,14 +65,14 @@ struct TaskInfo {
 };
 
 /// All registered tasks, in the order in which the command lists them.
-const std::vector<TaskInfo>& tasks();
+ATTEND_API const std::vector<TaskInfo>& tasks();
 
 /// Returns the task of that name. Throws InputError, suggesting the nearest name, if there is none.
-const TaskInfo& find_task(const std::string& name);
+ATTEND_API const TaskInfo& find_task(const std::string& name);
 
 /// Makes the task of a recipe. Throws InputError if the recipe's model is of another kind than the
 /// task requires, if it changes a value of `DataConfig` that the task does not read, or if a value
 /// does not fit the task.
-std::unique_ptr<Task> make_task(const Recipe& recipe);
+ATTEND_API std::unique_ptr<Task> make_task(const Recipe& recipe);
 
 }  // namespace attend::train

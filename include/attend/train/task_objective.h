@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/model.h"
 #include "attend/train/objective.h"
 #include "attend/train/task.h"
@@ -11,7 +12,7 @@ namespace attend::train {
 /// `router_aux_loss_coef` times the load-balancing loss of its experts.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, *task, config), config);
-class TaskObjective : public Objective {
+class ATTEND_API TaskObjective : public Objective {
  public:
   /// `task` must outlive the objective.
   TaskObjective(Model model, const Task& task, const TrainingConfig& config);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/observer.h"
 
 #include <filesystem>
@@ -14,7 +15,7 @@ class AppendFile;
 /// train/peak_memory (bytes), val/loss and val/accuracy, by step.
 ///
 ///     TensorBoardLog log("runs/demo/tensorboard");  // tensorboard --logdir runs
-class TensorBoardLog : public Observer {
+class ATTEND_API TensorBoardLog : public Observer {
  public:
   /// Creates `directory` and a new file in it. For a run resumed after `resumed_step` > 0,
   /// TensorBoard drops later steps of earlier files. This and each report throw

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/checkpoint.h"
 #include "attend/train/objective.h"
 #include "attend/train/observer.h"
@@ -17,7 +18,7 @@
 namespace attend::train {
 
 /// Destination for checkpoints and for the weights with the best validation loss.
-class CheckpointSink {
+class ATTEND_API CheckpointSink {
  public:
   virtual ~CheckpointSink() = default;
   /// Called with the weights whenever the validation loss improves. A resumed run calls it first
@@ -62,7 +63,7 @@ struct TrainerHooks {
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, *task, config), config);
 ///     const auto result = trainer.run({.observers = {&progress_line}});
-class Trainer {
+class ATTEND_API Trainer {
  public:
   /// `schedule` maps a step, counted from 0, to its learning rate; by default `lr_at` with
   /// `config`. Throws InputError if a value of `config` is out of range, c10::ValueError if the

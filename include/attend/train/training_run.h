@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/objective.h"
 #include "attend/train/run_directory.h"
 #include "attend/train/trainer.h"
@@ -32,7 +33,7 @@ struct TrainingRunOptions {
 ///     auto run = TrainingRun::begin_or_resume("runs/vit", objective, config);
 ///     const auto result = run.train();
 ///     if (result.stop_reason != StopReason::stop_requested) run.finish(result);
-class TrainingRun {
+class ATTEND_API TrainingRun {
  public:
   /// Creates the run directory. Moves the module to `config.device` and sets `config.threads`.
   /// Throws InputError as `RunDirectory::create`, for a device that does not exist, and for a value
@@ -109,14 +110,14 @@ struct TrainingSetup {
 
 /// Makes task and model of a recipe, and sets LibTorch's number of threads. Throws InputError for a
 /// device that does not exist, and as `make_task`.
-TrainingSetup make_training_setup(const Recipe& recipe);
+ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe);
 
 /// The `TrainingRun` of a recipe: trains a model of this library on a task.
 ///
 ///     auto run = RecipeRun::begin("runs/sort", find_task("sort").defaults);
 ///     run.finish(run.train());
 ///     auto model = RunDirectory("runs/sort").load().model;
-class RecipeRun : public TrainingRun {
+class ATTEND_API RecipeRun : public TrainingRun {
  public:
   /// Creates the run directory. Throws as `make_training_setup` and `RunDirectory::create`.
   static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,

@@ -2,6 +2,7 @@
 
 #include "export/onnx/unsupported_operator_error.h"
 #include "export/program/target.h"
+#include "io/dtypes.h"
 
 #include <fmt/format.h>
 
@@ -9,37 +10,18 @@
 #include <array>
 
 namespace attend::onnx {
-namespace {
-
-/// ScalarType values of torch.export's schema.
-constexpr std::array<std::pair<int64_t, Type>, 10> kTypes{{{1, Type::uint8},
-                                                           {2, Type::int8},
-                                                           {3, Type::int16},
-                                                           {4, Type::int32},
-                                                           {5, Type::int64},
-                                                           {6, Type::float16},
-                                                           {7, Type::float32},
-                                                           {8, Type::float64},
-                                                           {12, Type::boolean},
-                                                           {13, Type::bfloat16}}};
-constexpr std::array<std::pair<int64_t, const char*>, 5> kOtherTypes{{{10, "complex64"},
-                                                                      {11, "complex128"},
-                                                                      {28, "uint16"},
-                                                                      {29, "float8_e4m3fn"},
-                                                                      {30, "float8_e5m2"}}};
-
-}  // namespace
 
 Type type_of(const program::TensorMeta& meta) {
-  for (const auto& [number, type] : kTypes) {
-    if (number == meta.dtype) return type;
+  const auto* dtype = find_dtype(&Dtype::schema, meta.dtype);
+  if (dtype == nullptr) {
+    throw UnsupportedOperatorError(
+        fmt::format("dtype {} of torch.export's schema is not supported", meta.dtype));
   }
-  for (const auto& [number, name] : kOtherTypes) {
-    if (number == meta.dtype)
-      throw UnsupportedOperatorError(fmt::format("dtype {} is not supported", name));
+  if (dtype->onnx == 0) {
+    throw UnsupportedOperatorError(
+        fmt::format("dtype {} is not supported", c10::getDtypeNames(dtype->type).first));
   }
-  throw UnsupportedOperatorError(
-      fmt::format("dtype {} of torch.export's schema is not supported", meta.dtype));
+  return static_cast<Type>(dtype->onnx);
 }
 
 std::string operator_name(const std::string& target) {

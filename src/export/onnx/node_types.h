@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "export/onnx/graph.h"
 
 #include <map>
@@ -10,13 +11,13 @@ namespace attend::onnx {
 
 /// Supported types by operator, for operators that do not support all types: the types allowed by
 /// opset 18 that onnxruntime implements on the CPU.
-const std::map<std::string, std::set<Type>>& types_of_nodes();
+ATTEND_API const std::map<std::string, std::set<Type>>& types_of_nodes();
 
 /// Returns `type` if the operator supports it, else the narrowest fallback type. Throws
 /// UnsupportedOperatorError if there is none.
-Type compute_type_of(const std::string& op_type, Type type);
+ATTEND_API Type compute_type_of(const std::string& op_type, Type type);
 
 /// Returns ONNX's name of a type.
-std::string name_of(Type type);
+ATTEND_API std::string name_of(Type type);
 
 }  // namespace attend::onnx

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "export/onnx/call.h"
 
 #include <array>
@@ -23,34 +24,34 @@ inline constexpr std::array<std::string_view, 8> kReshapings{
     "_unsafe_view.default", "flatten.using_ints", "ravel.default",   "reshape.default",
     "reshape_as.default",   "unflatten.int",      "view_as.default", "view.default"};
 
-void add_activation_rules(Rules& rules);
-void add_arithmetic_rules(Rules& rules);
-void add_attention_rules(Rules& rules);
-void add_comparison_rules(Rules& rules);
-void add_convolution_rules(Rules& rules);
-void add_creation_rules(Rules& rules);
-void add_division_rules(Rules& rules);
-void add_min_max_rules(Rules& rules);
-void add_function_rules(Rules& rules);
-void add_indexing_rules(Rules& rules);
-void add_linear_rules(Rules& rules);
-void add_normalization_rules(Rules& rules);
-void add_ordering_rules(Rules& rules);
-void add_padding_rules(Rules& rules);
-void add_pooling_rules(Rules& rules);
-void add_recurrent_rules(Rules& rules);
-void add_reduction_rules(Rules& rules);
-void add_resizing_rules(Rules& rules);
-void add_scatter_rules(Rules& rules);
-void add_shape_rules(Rules& rules);
-void add_slice_rules(Rules& rules);
+ATTEND_API void add_activation_rules(Rules& rules);
+ATTEND_API void add_arithmetic_rules(Rules& rules);
+ATTEND_API void add_attention_rules(Rules& rules);
+ATTEND_API void add_comparison_rules(Rules& rules);
+ATTEND_API void add_convolution_rules(Rules& rules);
+ATTEND_API void add_creation_rules(Rules& rules);
+ATTEND_API void add_division_rules(Rules& rules);
+ATTEND_API void add_min_max_rules(Rules& rules);
+ATTEND_API void add_function_rules(Rules& rules);
+ATTEND_API void add_indexing_rules(Rules& rules);
+ATTEND_API void add_linear_rules(Rules& rules);
+ATTEND_API void add_normalization_rules(Rules& rules);
+ATTEND_API void add_ordering_rules(Rules& rules);
+ATTEND_API void add_padding_rules(Rules& rules);
+ATTEND_API void add_pooling_rules(Rules& rules);
+ATTEND_API void add_recurrent_rules(Rules& rules);
+ATTEND_API void add_reduction_rules(Rules& rules);
+ATTEND_API void add_resizing_rules(Rules& rules);
+ATTEND_API void add_scatter_rules(Rules& rules);
+ATTEND_API void add_shape_rules(Rules& rules);
+ATTEND_API void add_slice_rules(Rules& rules);
 
-const Rules& all_rules();
+ATTEND_API const Rules& all_rules();
 
 /// Returns "add.Tensor" for torch.ops.aten.add.Tensor; empty for other namespaces.
-std::string key_of(const std::string& target);
+ATTEND_API std::string key_of(const std::string& target);
 
 /// Returns the rule for a target (add.Tensor for add_.Tensor, too), or nullptr if there is none.
-const Rule* find_rule(const std::string& target);
+ATTEND_API const Rule* find_rule(const std::string& target);
 
 }  // namespace attend::onnx

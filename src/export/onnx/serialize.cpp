@@ -1,5 +1,7 @@
 #include "export/onnx/serialize.h"
 
+#include "io/dtypes.h"
+
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <protozero/pbf_builder.hpp>
@@ -25,29 +27,7 @@ enum class ModelProto : protozero::pbf_tag_type {
 enum class StringStringEntryProto : protozero::pbf_tag_type { string_key = 1, string_value = 2 };
 
 c10::ScalarType dtype_of(Type type) {
-  switch (type) {
-    case Type::float32:
-      return torch::kFloat;
-    case Type::uint8:
-      return torch::kByte;
-    case Type::int8:
-      return torch::kChar;
-    case Type::int16:
-      return torch::kShort;
-    case Type::int32:
-      return torch::kInt;
-    case Type::int64:
-      return torch::kLong;
-    case Type::boolean:
-      return torch::kBool;
-    case Type::float16:
-      return torch::kHalf;
-    case Type::float64:
-      return torch::kDouble;
-    case Type::bfloat16:
-      return torch::kBFloat16;
-  }
-  throw std::logic_error("a type without a dtype");
+  return find_dtype(&Dtype::onnx, static_cast<int32_t>(type))->type;
 }
 
 torch::Tensor tensor_of(const Constant& constant) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "export/program/exported_program.h"
 
 #include <torch/types.h>
@@ -15,7 +16,7 @@ namespace attend::program {
 
 /// Interpreter of a program. The constructor resolves names to slots and targets to operators and
 /// rejects programs that cannot run.
-class Runner {
+class ATTEND_API Runner {
  public:
   /// `weights` has parameters, buffers and constants by target. Only operators of `namespaces` are
   /// allowed. Throws InputError, naming the node, if the program is invalid.

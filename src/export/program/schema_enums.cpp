@@ -1,6 +1,7 @@
 #include "export/program/schema_enums.h"
 
 #include "attend/input_error.h"
+#include "io/dtypes.h"
 
 #include <fmt/format.h>
 
@@ -18,21 +19,6 @@ using c10::ScalarType;
 template <typename Value, std::size_t N>
 using EnumTable = std::array<std::pair<int64_t, Value>, N>;
 
-constexpr EnumTable<ScalarType, 15> kDtypes{{{1, ScalarType::Byte},
-                                             {2, ScalarType::Char},
-                                             {3, ScalarType::Short},
-                                             {4, ScalarType::Int},
-                                             {5, ScalarType::Long},
-                                             {6, ScalarType::Half},
-                                             {7, ScalarType::Float},
-                                             {8, ScalarType::Double},
-                                             {10, ScalarType::ComplexFloat},
-                                             {11, ScalarType::ComplexDouble},
-                                             {12, ScalarType::Bool},
-                                             {13, ScalarType::BFloat16},
-                                             {28, ScalarType::UInt16},
-                                             {29, ScalarType::Float8_e4m3fn},
-                                             {30, ScalarType::Float8_e5m2}}};
 constexpr EnumTable<Layout, 1> kLayouts{{{7, Layout::Strided}}};
 constexpr EnumTable<MemoryFormat, 4> kMemoryFormats{{{1, MemoryFormat::Contiguous},
                                                      {2, MemoryFormat::ChannelsLast},
@@ -60,7 +46,9 @@ int64_t find_enum(const EnumTable<Value, N>& table, Value wanted) {
 }  // namespace
 
 ScalarType dtype_of(int64_t number) {
-  return find(kDtypes, number, "dtype");
+  const auto* dtype = find_dtype(&Dtype::schema, number);
+  if (dtype == nullptr) throw InputError(fmt::format("dtype {} is not supported", number));
+  return dtype->type;
 }
 
 Layout layout_of(int64_t number) {
@@ -72,7 +60,11 @@ MemoryFormat memory_format_of(int64_t number) {
 }
 
 int64_t schema_enum(ScalarType dtype) {
-  return find_enum(kDtypes, dtype);
+  const auto* found = find_dtype(&Dtype::type, dtype);
+  if (found == nullptr) {
+    throw InputError(fmt::format("{} is not supported", c10::toString(dtype)));
+  }
+  return found->schema;
 }
 
 int64_t schema_enum(Layout layout) {

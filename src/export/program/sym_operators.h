@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <ATen/core/ivalue.h>
 
 #include <string>
@@ -10,6 +12,6 @@ namespace attend::program {
 /// An operator on Python numbers and SymInts, such as _operator.mul.
 using SymOperator = c10::IValue (*)(const std::vector<c10::IValue>&);
 /// Returns the operator of a target and number of arguments, or nullptr if there is none.
-SymOperator find_sym_operator(const std::string& target, std::size_t arguments);
+ATTEND_API SymOperator find_sym_operator(const std::string& target, std::size_t arguments);
 
 }  // namespace attend::program

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "export/program/exported_program.h"
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace attend::program {
 ///     SymbolicShapes sizes({"s0"}, {{2, 3, 5, 7}});
 ///     sizes.find({17, 25, 41, 57});  // 1 + 8 s0
 ///     sizes.find({1, 1, 2, 3});      // s0 // 2
-class SymbolicShapes {
+class ATTEND_API SymbolicShapes {
  public:
   /// `values[i]` are the values of `symbols[i]` by run.
   SymbolicShapes(const std::vector<std::string>& symbols,

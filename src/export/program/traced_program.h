@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/export/export_options.h"
 #include "export/program/exported_program.h"
 #include "export/program/unknown_dimensions.h"
@@ -13,7 +14,7 @@
 namespace attend::program {
 
 /// A program with its parameters, buffers and constants by target.
-struct TracedProgram {
+struct ATTEND_API TracedProgram {
   ExportedProgram program;
   std::map<std::string, torch::Tensor> weights;
 
@@ -24,9 +25,9 @@ struct TracedProgram {
 /// Traces `function` of a module as a program with tensor metadata. Throws std::runtime_error if an
 /// operator cannot be represented or a dimension is specialized, naming the operator and its call
 /// site.
-TracedProgram trace_program(const torch::nn::Module& module, const Forward& function,
-                            const std::vector<torch::Tensor>& example_inputs,
-                            const ExportOptions& options,
-                            UnknownDimensions unknown_dimensions = UnknownDimensions::reject);
+ATTEND_API TracedProgram
+trace_program(const torch::nn::Module& module, const Forward& function,
+              const std::vector<torch::Tensor>& example_inputs, const ExportOptions& options,
+              UnknownDimensions unknown_dimensions = UnknownDimensions::reject);
 
 }  // namespace attend::program
