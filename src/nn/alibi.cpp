@@ -17,7 +17,7 @@ void AlibiImpl::reset() {
 
 void AlibiImpl::before_attention(AttentionContext& context) {
   check_self_attention("Alibi", context);
-  const auto key = offsets_key("alibi_bias", context, {static_cast<double>(num_heads)});
+  const auto key = offsets_key("alibi_bias", context, num_heads);
   const auto bias = context.state.share(key, [&] {
     const auto offsets = key_offsets(context.query, context.key, context.args)
                              .to(at::toOpMathType(context.query.scalar_type()));

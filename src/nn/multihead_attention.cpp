@@ -26,27 +26,20 @@ void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const t
 PreparedMask shared_mask(const AttentionContext& context) {
   const auto& args = context.args;
   const auto& options = context.options;
-  const std::array<double, 9> numbers{static_cast<double>(context.query.dim()),
-                                      static_cast<double>(context.query.size(-2)),
-                                      static_cast<double>(context.key.size(-2)),
-                                      static_cast<double>(args.causal),
-                                      static_cast<double>(args.sliding_window),
-                                      static_cast<double>(context.cross),
-                                      static_cast<double>(computes_weights(args, options)),
-                                      static_cast<double>(options.bias.defined()),
-                                      static_cast<double>(options.scale.value_or(1.0) > 0.0)};
-  SharedKey key("mask", context.query,
-                {args.mask, args.key_mask, args.segments, args.key_segments, args.positions,
-                 args.key_positions},
-                {});
-  for (const double number : numbers) key.add(number);
+  const SharedKey key("mask", context.query,
+                      {args.mask, args.key_mask, args.segments, args.key_segments, args.positions,
+                       args.key_positions},
+                      context.query.dim(), context.query.size(-2), context.key.size(-2),
+                      args.causal, args.sliding_window, context.cross,
+                      computes_weights(args, options), options.bias.defined(),
+                      options.scale.value_or(1.0) > 0.0);
   const auto mask = context.state.share(
       key, [&] { return prepare_mask(context.query, context.key, args, options, !context.cross); });
   if (!options.bias.defined()) return mask;
   const auto with_bias = [&] { return add_bias(mask, options.bias, context.query); };
   if (!context.bias_is_shared) return with_bias();
   return context.state.share(
-      {"mask_with_bias", context.query, {mask.mask, mask.fully_masked_rows, options.bias}, {}},
+      {"mask_with_bias", context.query, {mask.mask, mask.fully_masked_rows, options.bias}},
       with_bias);
 }
 
@@ -185,8 +178,8 @@ AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
   for_each_hook([&](AttentionHook& hook) { hook.after_projection(context); });
   for_each_hook([&](AttentionHook& hook) { hook.before_attention(context); });
   check_attention(context.query, context.key, context.value, context.args, context.options);
-  auto result = attend(context.query, context.key, context.value, shared_mask(context),
-                       context.args, context.options);
+  auto result = attention_with_mask(context.query, context.key, context.value, shared_mask(context),
+                                    context.args, context.options);
   for_each_hook(
       [&](AttentionHook& hook) { result.output = hook.after_attention(context, result.output); });
   result.output = out(result.output.transpose(-3, -2).flatten(-2));  // (..., T, E)

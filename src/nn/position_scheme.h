@@ -3,7 +3,6 @@
 #include "attend/nn/attention_hook.h"
 #include "attend/ops/masks.h"
 
-#include <initializer_list>
 #include <string_view>
 
 namespace attend {
@@ -16,14 +15,11 @@ inline void check_self_attention(const char* module, const AttentionContext& con
 }
 
 /// Returns the key of a tensor that is computed from `key_offsets(query, key, args)` and `numbers`.
-inline SharedKey offsets_key(std::string_view name, const AttentionContext& context,
-                             std::initializer_list<double> numbers) {
+template <typename... Numbers>
+SharedKey offsets_key(std::string_view name, const AttentionContext& context, Numbers... numbers) {
   const auto& args = context.args;
-  SharedKey key(name, context.query, {args.positions, args.key_positions}, numbers);
-  for (const auto size : {context.query.dim(), context.query.size(-2), context.key.size(-2)}) {
-    key.add(static_cast<double>(size));
-  }
-  return key;
+  return SharedKey(name, context.query, {args.positions, args.key_positions}, context.query.dim(),
+                   context.query.size(-2), context.key.size(-2), numbers...);
 }
 
 /// Adds `bias`, which broadcasts to (..., H, T, S), to the scores. `shared`: it comes from

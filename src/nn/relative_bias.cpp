@@ -21,10 +21,8 @@ void RelativeBiasImpl::reset() {
 
 void RelativeBiasImpl::before_attention(AttentionContext& context) {
   check_self_attention("RelativeBias", context);
-  const auto key = offsets_key(
-      "relative_buckets", context,
-      {static_cast<double>(options.num_buckets), static_cast<double>(options.max_distance),
-       static_cast<double>(options.bidirectional)});
+  const auto key = offsets_key("relative_buckets", context, options.num_buckets,
+                               options.max_distance, options.bidirectional);
   const auto buckets = context.state.share(key, [&] {
     const auto offsets = key_offsets(context.query, context.key, context.args);
     const auto result = relative_buckets(offsets, options);

@@ -31,7 +31,7 @@ void RotaryImpl::after_projection(AttentionContext& context) {
 
 RotaryTables RotaryImpl::shared_tables(const AttentionContext& context,
                                        const torch::Tensor& positions, const torch::Tensor& x) {
-  SharedKey key("rotary_tables", x, {positions}, {static_cast<double>(x.size(-2))});
+  SharedKey key("rotary_tables", x, {positions}, x.size(-2));
   for (const double number : key_numbers_) key.add(number);
   return context.state.share(key, [&] {
     const auto tokens = positions.defined() ? positions : positions_like(x, -2);

@@ -52,7 +52,7 @@ AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const Attenti
   const ScoreOptions score_options{.scale = factor};
   check_attention(q, k, v, args, score_options);
   const auto mask = prepare_mask(q, k, args, score_options, /*self_attention=*/true);
-  return attend(q, k, v, mask, args, score_options);
+  return attention_with_mask(q, k, v, mask, args, score_options);
 }
 
 void SelfAttentionImpl::pretty_print(std::ostream& stream) const {

@@ -4,15 +4,6 @@
 
 namespace attend {
 
-SharedKey::SharedKey(std::string_view name, const torch::Tensor& like,
-                     std::initializer_list<torch::Tensor> tensors,
-                     std::initializer_list<double> numbers)
-    : name_(name),
-      dtype_(like.scalar_type()),
-      device_(like.device()),
-      tensors_(tensors),
-      numbers_(numbers) {}
-
 bool SharedKey::operator==(const SharedKey& other) const {
   return name_ == other.name_ && dtype_ == other.dtype_ && device_ == other.device_ &&
          numbers_ == other.numbers_ &&

@@ -61,9 +61,9 @@ AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor
 
 }  // namespace
 
-AttentionOutput attend(const torch::Tensor& query, const torch::Tensor& key,
-                       const torch::Tensor& value, const PreparedMask& mask,
-                       const AttentionArgs& args, const ScoreOptions& options) {
+AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Tensor& key,
+                                    const torch::Tensor& value, const PreparedMask& mask,
+                                    const AttentionArgs& args, const ScoreOptions& options) {
   const bool with_weights = computes_weights(args, options);
   auto result = with_weights ? attend_with_weights(query, key, value, mask.mask, options)
                              : attend_in_kernel(query, key, value, mask, options);
@@ -84,7 +84,7 @@ AttentionOutput dot_product_attention(const torch::Tensor& query, const torch::T
   check_attention(query, key, value, args, options);
   auto mask = prepare_mask(query, key, args, options, /*self_attention=*/false);
   if (options.bias.defined()) mask = add_bias(mask, options.bias, query);
-  return attend(query, key, value, mask, args, options);
+  return attention_with_mask(query, key, value, mask, args, options);
 }
 
 }  // namespace attend

@@ -35,8 +35,8 @@ PreparedMask add_bias(const PreparedMask& prepared, const torch::Tensor& bias,
 
 /// Computes attention of inputs that `check_attention` accepts. Of `args` only `need_weights` and
 /// `average_weights` are used, and `options.bias` is ignored: the rest is in `mask`.
-AttentionOutput attend(const torch::Tensor& query, const torch::Tensor& key,
-                       const torch::Tensor& value, const PreparedMask& mask,
-                       const AttentionArgs& args, const ScoreOptions& options);
+AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Tensor& key,
+                                    const torch::Tensor& value, const PreparedMask& mask,
+                                    const AttentionArgs& args, const ScoreOptions& options);
 
 }  // namespace attend

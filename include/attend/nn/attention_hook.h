@@ -36,7 +36,7 @@ struct ForwardState {
 
   /// Returns `compute()`, which in a stack is called once per key and forward pass.
   ///
-  ///     const SharedKey key("decay", context.query, {positions}, {rate});
+  ///     const SharedKey key("decay", context.query, {positions}, rate);
   ///     const auto decay = context.state.share(key, [&] { return decay_at(positions, rate); });
   template <typename Compute>
   auto share(const SharedKey& key, const Compute& compute) const -> std::invoke_result_t<Compute> {

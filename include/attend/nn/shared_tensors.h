@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/util/SmallVector.h>
 #include <torch/types.h>
 
 #include <any>
@@ -18,8 +19,12 @@ class SharedKey {
   /// `name`: what is computed, a string literal. `like`: a tensor of the dtype and device that the
   /// value depends on. `tensors`: what it is computed from, compared by identity; undefined ones
   /// are equal. `numbers`: the options and sizes that it is computed from.
+  template <typename... Numbers>
   SharedKey(std::string_view name, const torch::Tensor& like,
-            std::initializer_list<torch::Tensor> tensors, std::initializer_list<double> numbers);
+            std::initializer_list<torch::Tensor> tensors, Numbers... numbers)
+      : name_(name), dtype_(like.scalar_type()), device_(like.device()), tensors_(tensors) {
+    (add(static_cast<double>(numbers)), ...);
+  }
 
   /// Adds a number.
   void add(double number) { numbers_.push_back(number); }
@@ -41,7 +46,7 @@ class SharedKey {
 /// A value must depend on its key alone, and not on parameters: with gradient checkpointing it is
 /// computed without a graph. Not thread-safe; each forward pass has its own.
 ///
-///     const SharedKey key("decay", query, {positions}, {rate});
+///     const SharedKey key("decay", query, {positions}, rate);
 ///     const auto decay = shared.get(key, [&] { return torch::exp(-rate * positions); });
 class SharedTensors {
  public:
