@@ -22,8 +22,8 @@ void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const t
   check_per_token("key_positions", args.key_positions, key);
 }
 
-/// Returns the mask of `context`, computed once for layers that have the same arguments.
-PreparedMask shared_mask(const AttentionContext& context) {
+/// Returns the mask of `context`; layers with the same arguments share it through `state`.
+PreparedMask shared_mask(const AttentionContext& context, const ForwardState& state) {
   const auto& args = context.args;
   const auto& options = context.options;
   const SharedKey key("mask", context.query,
@@ -33,12 +33,12 @@ PreparedMask shared_mask(const AttentionContext& context) {
                       args.causal, args.sliding_window, context.cross,
                       computes_weights(args, options), options.bias.defined(),
                       options.scale.value_or(1.0) > 0.0);
-  const auto mask = context.state.share(
+  const auto mask = state.share(
       key, [&] { return prepare_mask(context.query, context.key, args, options, !context.cross); });
   if (!options.bias.defined()) return mask;
   const auto with_bias = [&] { return add_bias(mask, options.bias, context.query); };
   if (!context.bias_is_shared) return with_bias();
-  return context.state.share(
+  return state.share(
       {"mask_with_bias", context.query, {mask.mask, mask.fully_masked_rows, options.bias}},
       with_bias);
 }
@@ -125,6 +125,7 @@ AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
                            .args = args,
                            .state = state,
                            .cross = true};
+  context.state.cache = nullptr;  // a cache is for self-attention
   if (key_input.is_same(value_input)) {
     const auto key_value = project(key_input, 1, 2);
     context.key = key_value[0];
@@ -175,11 +176,15 @@ AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
     for (const auto& hook : hooks_) call(*hook);
   };
 
+  const auto call_mask = context.args.mask;
   for_each_hook([&](AttentionHook& hook) { hook.after_projection(context); });
   for_each_hook([&](AttentionHook& hook) { hook.before_attention(context); });
   check_attention(context.query, context.key, context.value, context.args, context.options);
-  auto result = attention_with_mask(context.query, context.key, context.value, shared_mask(context),
-                                    context.args, context.options);
+  // Sharing a mask that a hook has made would keep those of all layers in memory.
+  const bool hook_made_mask = !context.args.mask.is_same(call_mask);
+  const auto mask = shared_mask(context, hook_made_mask ? ForwardState() : context.state);
+  auto result = attention_with_mask(context.query, context.key, context.value, mask, context.args,
+                                    context.options);
   for_each_hook(
       [&](AttentionHook& hook) { result.output = hook.after_attention(context, result.output); });
   result.output = out(result.output.transpose(-3, -2).flatten(-2));  // (..., T, E)
