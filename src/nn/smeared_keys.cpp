@@ -41,7 +41,7 @@ PreviousKeys shared_previous_keys(const AttentionContext& context) {
   const auto& args = context.args;
   const SharedKey key("previous_keys", context.key,
                       {args.key_mask, args.segments, args.key_segments, args.key_positions},
-                      context.key.size(-2));
+                      context.key.size(-2), context.cross);
   const bool in_slots = context.state.cache != nullptr && args.key_positions.defined();
   return context.state.share(
       key, [&] { return in_slots ? previous_by_position(context) : previous_in_order(context); });

@@ -34,7 +34,9 @@ struct ForwardState {
   /// stack.
   torch::Tensor* first_values = nullptr;
 
-  /// Returns `compute()`, which in a stack is called once per key and forward pass.
+  /// Returns `compute()`, which in a stack is called once per key and forward pass. The self- and
+  /// cross-attention of a decoder share it, too: where both are possible, `context.cross` belongs
+  /// to the key, since sizes that are equal in a trace may differ later.
   ///
   ///     const SharedKey key("decay", context.query, {positions}, rate);
   ///     const auto decay = context.state.share(key, [&] { return decay_at(positions, rate); });
