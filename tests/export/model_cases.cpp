@@ -120,8 +120,8 @@ std::vector<ExportCase> classifier_cases() {
                               {row, bools("key_mask")}, kForwardTwo));
   }
   // Options that behave differently without causal masking.
-  for (const auto* stack : {"rotary", "alibi", "relative", "sliding_window", "attention_sinks", "smeared_keys",
-                            "value_residual", "experts", "all_together"}) {
+  for (const auto* stack : {"rotary", "alibi", "relative", "sliding_window", "attention_sinks",
+                            "smeared_keys", "value_residual", "experts", "all_together"}) {
     cases.push_back(
         make_case(kName, stack, classifier(stack), {row, bools("key_mask")}, kForwardTwo));
   }
