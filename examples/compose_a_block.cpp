@@ -60,9 +60,12 @@ int main() {
   const auto x = torch::randn({1, 40, 64});  // (B, T, E)
   const auto expected = block->forward(x, {.causal = true});
 
-  attend::KvCache cache(attend::KvCacheOptions(/*num_layers=*/1, /*batch_size=*/1,
-                                               /*num_kv_heads=*/2,
-                                               /*head_dim=*/8, /*max_seq_len=*/16)
+  attend::KvCache cache(attend::KvCacheOptions()
+                            .num_layers(1)
+                            .batch_size(1)
+                            .num_kv_heads(2)
+                            .head_dim(8)
+                            .max_seq_len(16)
                             .sliding_window(16));
   double difference = 0.0;
   for (int64_t t = 0; t < x.size(1); ++t) {

@@ -34,6 +34,7 @@
 #include "attend/nn/residual.h"
 #include "attend/nn/rotary.h"
 #include "attend/nn/self_attention.h"
+#include "attend/nn/shared_tensors.h"
 #include "attend/nn/sinusoidal_positions.h"
 #include "attend/nn/sliding_window.h"
 #include "attend/nn/smeared_keys.h"

@@ -116,7 +116,7 @@ ExportPlan plan_export(LanguageModel model) {
   const auto step = [model](const Inputs& in) mutable -> Outputs {
     PastKeyValues past_key_values(in[1]);
     const auto x = model->embedding->forward(in[0], past_key_values.positions(in[0]));  // (B, T, E)
-    const auto y = model->decoder->forward(x, {.causal = true}, {.cache = &past_key_values});
+    const auto y = model->decoder->forward(x, {.causal = true}, {.hook = &past_key_values});
     return std::vector<torch::Tensor>{model->logits(y), past_key_values.updated()};
   };
   const auto before = example_past_length(max_seq_len);
@@ -190,7 +190,7 @@ ExportPlan plan_export(Seq2Seq model) {
     const auto x =
         model->target_embedding->forward(in[0], past_key_values.positions(in[0]));  // (B, T, E)
     const auto y = model->transformer->decoder->forward(x, in[1], {.causal = true}, {},
-                                                        {.cache = &past_key_values});
+                                                        {.hook = &past_key_values});
     return std::vector<torch::Tensor>{model->logits(y), past_key_values.updated()};
   };
   const auto before = example_past_length(max_seq_len);

@@ -17,7 +17,10 @@ torch::Tensor PastKeyValues::updated() const {
 }
 
 void PastKeyValues::after_projection(AttentionContext& context) {
-  context.args.positions = positions(context.query.select(-3, 0).select(-1, 0));  // of (B, T)
+  const SharedKey key("past_positions", context.query, {past_});
+  context.args.positions = context.state.share(key, [&] {
+    return positions(context.query.select(-3, 0).select(-1, 0));  // of (B, T)
+  });
 }
 
 void PastKeyValues::before_attention(AttentionContext& context) {

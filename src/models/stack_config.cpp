@@ -184,11 +184,15 @@ KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int6
   const int64_t num_kv_heads = config.num_kv_heads != 0 ? config.num_kv_heads : config.num_heads;
   const int64_t head_dim =
       config.head_dim != 0 ? config.head_dim : config.embed_dim / config.num_heads;
-  const KvCacheOptions options(num_layers, batch_size, num_kv_heads, head_dim, max_seq_len);
+  auto options = KvCacheOptions()
+                     .num_layers(num_layers)
+                     .batch_size(batch_size)
+                     .num_kv_heads(num_kv_heads)
+                     .head_dim(head_dim)
+                     .max_seq_len(max_seq_len);
   if (config.sliding_window == 0 || config.positions == PositionScheme::learned) return options;
   // Room for a call with max_seq_len tokens and the window before its first one.
-  return KvCacheOptions(options)
-      .sliding_window(config.sliding_window)
+  return options.sliding_window(config.sliding_window)
       .max_seq_len(max_seq_len + config.sliding_window - 1);
 }
 

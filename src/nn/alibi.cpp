@@ -16,10 +16,14 @@ void AlibiImpl::reset() {
 }
 
 void AlibiImpl::before_attention(AttentionContext& context) {
-  check_one_sequence("Alibi", context);
-  const auto offsets = key_offsets(context.query, context.key, context.args)
-                           .to(at::toOpMathType(context.query.scalar_type()));
-  add_to_scores(alibi_bias(offsets, slopes_.type_as(offsets)), context);
+  check_self_attention("Alibi", context);
+  const auto key = offsets_key("alibi_bias", context, num_heads);
+  const auto bias = context.state.share(key, [&] {
+    const auto offsets = key_offsets(context.query, context.key, context.args)
+                             .to(at::toOpMathType(context.query.scalar_type()));
+    return alibi_bias(offsets, slopes_.type_as(offsets));  // (..., H, T, S)
+  });
+  add_to_scores(bias, /*shared=*/true, context);
 }
 
 void AlibiImpl::pretty_print(std::ostream& stream) const {
@@ -28,7 +32,7 @@ void AlibiImpl::pretty_print(std::ostream& stream) const {
 
 AttentionHookFactory alibi() {
   return {"alibi",
-          [](const AttentionDims& shape) { return std::make_shared<AlibiImpl>(shape.num_heads); }};
+          [](const AttentionDims& dims) { return std::make_shared<AlibiImpl>(dims.num_heads); }};
 }
 
 }  // namespace attend

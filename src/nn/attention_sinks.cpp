@@ -22,8 +22,8 @@ void AttentionSinksImpl::pretty_print(std::ostream& stream) const {
 }
 
 AttentionHookFactory attention_sinks() {
-  return {"attention_sinks", [](const AttentionDims& shape) {
-            return std::make_shared<AttentionSinksImpl>(shape.num_heads);
+  return {"attention_sinks", [](const AttentionDims& dims) {
+            return std::make_shared<AttentionSinksImpl>(dims.num_heads);
           }};
 }
 

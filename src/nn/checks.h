@@ -4,37 +4,37 @@
 
 namespace attend {
 
-/// Throws c10::ValueError, naming both, unless `x` is (..., T, E) with E = `embed_dim`.
+/// Throws c10::ValueError unless `x` is (..., T, E) with E = `embed_dim`.
 inline void check_width(const char* module, const torch::Tensor& x, int64_t embed_dim) {
   TORCH_CHECK_VALUE(x.dim() >= 2 && x.size(-1) == embed_dim, module,
                     " expects (B, T, E) or (T, E) with E = ", embed_dim, ", found ", x.sizes());
 }
 
-/// The same, and that `x` has no dimensions beside these.
+/// Throws c10::ValueError unless `x` is (B, T, E) or (T, E) with E = `embed_dim`.
 inline void check_sequence(const char* module, const torch::Tensor& x, int64_t embed_dim) {
   TORCH_CHECK_VALUE(x.dim() <= 3, module, " expects (B, T, E) or (T, E) with E = ", embed_dim,
                     ", found ", x.sizes());
   check_width(module, x, embed_dim);
 }
 
-/// Throws c10::ValueError, naming both, unless `x` is (..., width).
+/// Throws c10::ValueError unless `x` is (..., width).
 inline void check_last_dimension(const char* module, const torch::Tensor& x, int64_t width) {
   TORCH_CHECK_VALUE(x.dim() >= 1 && x.size(-1) == width, module,
                     " expects (..., width) with width ", width, ", found ", x.sizes());
 }
 
-/// Throws c10::ValueError, naming the option and its value, unless `value` is positive.
+/// Throws c10::ValueError unless `value` is positive.
 inline void check_positive(const char* option, int64_t value) {
   TORCH_CHECK_VALUE(value > 0, option, " (", value, ") must be positive");
 }
 
-/// Throws c10::ValueError, naming the option and its value, if `value` is negative.
+/// Throws c10::ValueError if `value` is negative.
 template <typename Number>
 void check_not_negative(const char* option, Number value) {
   TORCH_CHECK_VALUE(value >= 0, option, " (", value, ") must not be negative");
 }
 
-/// Throws c10::ValueError, naming the option and its value, unless 0 <= `value` < 1.
+/// Throws c10::ValueError unless 0 <= `value` < 1.
 inline void check_probability(const char* option, double value) {
   TORCH_CHECK_VALUE(value >= 0.0 && value < 1.0, option, " (", value, ") must be in [0, 1)");
 }

@@ -11,9 +11,9 @@ Constant::Constant(const std::vector<double>& values)
 
 torch::Tensor Constant::type_as(const torch::Tensor& x) {
   if (x.is_cpu() || torch::jit::tracer::isTracing()) return values_.type_as(x);
-  // One lock for all constants: it is held for a comparison, and modules stay copyable.
-  static std::mutex lock;
-  const std::lock_guard guard(lock);
+  // One mutex for all constants, locked only briefly; a member would make modules non-copyable.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   if (!copy_.defined() || copy_.device() != x.device() || copy_.scalar_type() != x.scalar_type()) {
     copy_ = values_.type_as(x);
   }

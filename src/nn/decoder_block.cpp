@@ -16,10 +16,10 @@ void check_options(const DecoderBlockOptions& options) {
   const int64_t kdim = options.cross_attention().kdim().value_or(embed_dim);
   const int64_t vdim = options.cross_attention().vdim().value_or(embed_dim);
   TORCH_CHECK_VALUE(kdim == vdim, "cross_attention's kdim (", kdim, ") must equal its vdim (", vdim,
-                    "): both are the memory's width");
+                    "): both are the width of the memory");
   TORCH_CHECK_VALUE(options.residual().norm_order() != NormOrder::parallel,
-                    "norm_order (parallel) must be pre, post or sandwich: the branches of a "
-                    "DecoderBlock follow one another");
+                    "norm_order (parallel) is not supported by DecoderBlock: use pre, post or "
+                    "sandwich");
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Ten
   auto y = residual1_(
       x, [&](const torch::Tensor& h) { return attention->forward(h, self_args, state).output; });
   y = residual_cross_(y, [&](const torch::Tensor& h) {
-    return cross_attention->cross(h, memory, memory, memory_args).output;
+    return cross_attention->cross(h, memory, memory, memory_args, {.shared = state.shared}).output;
   });
   return residual2_(y, [&](const torch::Tensor& h) { return feed_forward->forward(h); });
 }

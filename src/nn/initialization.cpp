@@ -20,15 +20,15 @@ void zero_bias(const torch::nn::LinearImpl& linear) {
   if (linear.bias.defined()) torch::nn::init::zeros_(linear.bias);
 }
 
-void draw_like_gpt2(torch::nn::Module& module) {
+void initialize_gpt2_module(torch::nn::Module& module) {
   if (auto* linear = module.as<torch::nn::Linear>()) {
     torch::nn::init::normal_(linear->weight, 0.0, kGpt2Std);
     zero_bias(*linear);
   }
-  if (auto* table = module.as<torch::nn::Embedding>()) {
-    torch::nn::init::normal_(table->weight, 0.0, kGpt2Std);
-    const auto padding = table->options.padding_idx();
-    if (padding) torch::nn::init::zeros_(table->weight.detach()[*padding]);
+  if (auto* embedding = module.as<torch::nn::Embedding>()) {
+    torch::nn::init::normal_(embedding->weight, 0.0, kGpt2Std);
+    const auto padding = embedding->options.padding_idx();
+    if (padding) torch::nn::init::zeros_(embedding->weight.detach()[*padding]);
   }
 }
 
@@ -36,14 +36,14 @@ void draw_like_gpt2(torch::nn::Module& module) {
 
 void initialize_gpt2(torch::nn::Module& module, int64_t num_layers) {
   check_not_negative("num_layers", num_layers);
-  module.apply(draw_like_gpt2);
+  module.apply(initialize_gpt2_module);
   const auto num_branches = 2.0 * static_cast<double>(std::max<int64_t>(num_layers, 1));
   const double branch_std = kGpt2Std / std::sqrt(num_branches);
-  module.apply([&](torch::nn::Module& part) {
-    if (auto* attention = part.as<MultiheadAttention>()) {
+  module.apply([&](torch::nn::Module& submodule) {
+    if (auto* attention = submodule.as<MultiheadAttention>()) {
       torch::nn::init::normal_(attention->out->weight, 0.0, branch_std);
     }
-    if (auto* feed_forward = part.as<FeedForward>()) {
+    if (auto* feed_forward = submodule.as<FeedForward>()) {
       torch::nn::init::normal_(feed_forward->down->weight, 0.0, branch_std);
     }
   });
@@ -53,8 +53,8 @@ void initialize_xavier(torch::nn::Module& module) {
   for (const auto& parameter : module.parameters()) {
     if (parameter.dim() > 1) torch::nn::init::xavier_uniform_(parameter);
   }
-  module.apply([](torch::nn::Module& part) {
-    auto* attention = part.as<MultiheadAttention>();
+  module.apply([](torch::nn::Module& submodule) {
+    auto* attention = submodule.as<MultiheadAttention>();
     if (attention == nullptr) return;
     for (const auto& linear :
          {attention->qkv, attention->query, attention->key, attention->value, attention->out}) {
@@ -64,9 +64,9 @@ void initialize_xavier(torch::nn::Module& module) {
 }
 
 void initialize_bloem(torch::nn::Module& module) {
-  module.apply([](torch::nn::Module& part) {
-    if (auto* linear = part.as<torch::nn::Linear>()) linear->reset_parameters();
-    if (auto* table = part.as<torch::nn::Embedding>()) table->reset_parameters();
+  module.apply([](torch::nn::Module& submodule) {
+    if (auto* linear = submodule.as<torch::nn::Linear>()) linear->reset_parameters();
+    if (auto* embedding = submodule.as<torch::nn::Embedding>()) embedding->reset_parameters();
   });
 }
 

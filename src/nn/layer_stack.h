@@ -7,15 +7,15 @@
 
 #include <torch/nn/modules/container/modulelist.h>
 
-#include <functional>
+#include <memory>
 #include <vector>
 
 namespace attend {
 
-// What encoder and decoder stacks share: blocks that are made and run one after the other.
+// Shared by TransformerEncoder and TransformerDecoder.
 
-/// Makes `num_layers` blocks; block i drops its branches with a probability that grows evenly up to
-/// that of `options`.
+/// Returns `num_layers` blocks. The stochastic depth grows linearly with the layer, up to that of
+/// `options` in the last one.
 template <typename Block, typename BlockOptions>
 torch::nn::ModuleList make_blocks(const BlockOptions& options, int64_t num_layers) {
   check_not_negative("num_layers", num_layers);
@@ -30,42 +30,49 @@ torch::nn::ModuleList make_blocks(const BlockOptions& options, int64_t num_layer
   return blocks;
 }
 
-/// Runs `forward(block, inputs, state)` for each block in turn; the first of the inputs is then
-/// replaced by its result, which is returned at the end. The cache of `given` is passed on, with
-/// the number of the layer.
+/// Runs `x = forward(block, x, memory, state)` for each block in turn and returns the last `x`;
+/// `memory` is undefined in encoders. `outer` is the caller's state.
 template <typename Block, typename Forward>
-torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, std::vector<torch::Tensor> inputs,
-                         const ForwardState& given, bool gradient_checkpointing,
-                         const Forward& forward) {
+torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
+                         const torch::Tensor& memory, const ForwardState& outer,
+                         bool gradient_checkpointing, const Forward& forward) {
+  // On the heap: recomputed blocks use it in the backward pass.
+  const auto shared = std::make_shared<SharedTensors>();
   torch::Tensor first_values;
-  // What is recomputed must depend on its inputs alone.
-  ForwardState state{.cache = given.cache,
+  ForwardState state{.cache = outer.cache,
+                     .hook = outer.hook,
+                     .shared = shared.get(),
+                     // A recomputed block must depend on its inputs alone.
                      .first_values = gradient_checkpointing ? nullptr : &first_values};
   for (const auto& child : *blocks) {
     auto& block = *child->as<Block>();
-    const std::function<torch::Tensor(const std::vector<torch::Tensor>&)> run =
-        [&block, state, forward](const std::vector<torch::Tensor>& tensors) {
-          return forward(block, tensors, state);
-        };
-    inputs[0] = gradient_checkpointing ? checkpoint(run, inputs, block.parameters()) : run(inputs);
+    if (gradient_checkpointing) {
+      std::vector<torch::Tensor> inputs{x};
+      if (memory.defined()) inputs.push_back(memory);
+      const auto run = [&block, shared, state, forward](const std::vector<torch::Tensor>& tensors) {
+        return forward(block, tensors.front(), tensors.back(), state);
+      };
+      x = checkpoint(run, inputs, block.parameters());
+    } else {
+      x = forward(block, x, memory, state);
+    }
     ++state.layer;
   }
-  return inputs[0];
+  return x;
 }
 
-/// Throws c10::ValueError for a mask that is to learn: one that a recomputed block only refers to
-/// gets no gradient.
+/// Throws c10::ValueError if `mask` requires a gradient: a recomputed block does not compute it.
 inline void check_recomputable(bool gradient_checkpointing, const torch::Tensor& mask) {
   TORCH_CHECK_VALUE(!gradient_checkpointing || !mask.defined() || !mask.requires_grad(),
-                    "checkpoint (true) gives a mask no gradient, found one that requires it, of "
-                    "shape ",
+                    "gradient_checkpointing (true) does not support a mask that requires a "
+                    "gradient, found one of shape ",
                     mask.sizes());
 }
 
-/// The norm after the last block: `make`'s, registered in `owner`, or nothing.
-inline torch::nn::AnyModule make_final_norm(torch::nn::Module& owner, bool wanted,
+/// Returns the norm after the last block, registered in `owner`; empty if not `enabled`.
+inline torch::nn::AnyModule make_final_norm(torch::nn::Module& owner, bool enabled,
                                             const ModuleFactory& make, int64_t width) {
-  if (!wanted) return {};
+  if (!enabled) return {};
   auto norm = make(width);
   owner.register_module("norm", norm.ptr());
   return norm;

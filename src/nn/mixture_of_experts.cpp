@@ -18,9 +18,9 @@ void MixtureOfExpertsImpl::reset() {
   const int64_t num_experts = options.experts().num_experts();
   const int64_t top_k = options.experts().num_experts_per_tok();
   check_positive("num_experts", num_experts);
-  check_positive("top_k", top_k);
-  TORCH_CHECK_VALUE(top_k <= num_experts, "top_k (", top_k, ") must be at most num_experts (",
-                    num_experts, ")");
+  check_positive("num_experts_per_tok", top_k);
+  TORCH_CHECK_VALUE(top_k <= num_experts, "num_experts_per_tok (", top_k,
+                    ") must be at most num_experts (", num_experts, ")");
   const int64_t embed_dim = options.expert().embed_dim();
   check_positive("embed_dim", embed_dim);
 
@@ -43,17 +43,17 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   const auto weights =
       options.experts().normalize() ? best.softmax(-1) : probabilities.gather(-1, chosen);
 
-  const auto none = torch::zeros_like(probabilities);
-  const auto routed = none.scatter(-1, chosen, 1.0);  // (B*T, N)
-  // Sums over a count, not means, so that no tokens give 0 and not NaN.
+  const auto zeros = torch::zeros_like(probabilities);
+  const auto routed = zeros.scatter(-1, chosen, 1.0);  // (B*T, N)
+  // Sums divided by a clamped count, not means, which are NaN without tokens.
   const auto choices = routed.sum().clamp_min(1.0);
   const auto share = routed.sum(0) / choices;                         // f (N)
   const auto probability = probabilities.sum(0) * (top_k / choices);  // P (N)
   aux_loss = (share * probability).sum() * num_experts;
 
-  const auto weight_of_each = none.scatter(-1, chosen, weights);  // (B*T, N)
-  const auto mixed = StaticShapesGuard::wanted() ? mix_all(tokens, weight_of_each)
-                                                 : mix(tokens, routed, weight_of_each);
+  const auto expert_weights = zeros.scatter(-1, chosen, weights);  // (B*T, N)
+  const auto mixed = StaticShapesGuard::is_enabled() ? mix_all(tokens, expert_weights)
+                                                     : mix(tokens, routed, expert_weights);
   return mixed.type_as(x).view_as(x);
 }
 
@@ -69,12 +69,12 @@ torch::Tensor MixtureOfExpertsImpl::mix(const torch::Tensor& tokens, const torch
   std::vector<torch::Tensor> rows;
   std::vector<torch::Tensor> results;
   int64_t i = 0;
-  // Also those that no token goes to: a trace must hold for tokens that go elsewhere.
+  // Includes experts without tokens: a trace must be valid for other routings.
   for (const auto& expert : *experts) {
-    const auto mine = routed.select(-1, i).nonzero().squeeze(-1);                   // (n)
-    const auto weight = weights.select(-1, i).index_select(0, mine).unsqueeze(-1);  // (n, 1)
-    const auto result = expert->as<FeedForward>()->forward(tokens.index_select(0, mine));
-    rows.push_back(mine);
+    const auto token_index = routed.select(-1, i).nonzero().squeeze(-1);                   // (n)
+    const auto weight = weights.select(-1, i).index_select(0, token_index).unsqueeze(-1);  // (n, 1)
+    const auto result = expert->as<FeedForward>()->forward(tokens.index_select(0, token_index));
+    rows.push_back(token_index);
     results.push_back(result * weight);  // (n, E)
     ++i;
   }
@@ -84,18 +84,18 @@ torch::Tensor MixtureOfExpertsImpl::mix(const torch::Tensor& tokens, const torch
 
 void MixtureOfExpertsImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::MixtureOfExperts(num_experts=" << options.experts().num_experts()
-         << ", top_k=" << options.experts().num_experts_per_tok() << std::boolalpha
+         << ", num_experts_per_tok=" << options.experts().num_experts_per_tok() << std::boolalpha
          << ", normalize=" << options.experts().normalize() << ")";
 }
 
 torch::Tensor router_aux_loss(const torch::nn::Module& module) {
   auto sum = torch::zeros({});
-  const auto add = [&](const torch::nn::Module& any) {
-    const auto* mixture = any.as<MixtureOfExperts>();
+  const auto add = [&](const torch::nn::Module& each) {
+    const auto* mixture = each.as<MixtureOfExperts>();
     if (mixture != nullptr && mixture->aux_loss.defined()) sum = sum + mixture->aux_loss;
   };
   add(module);
-  for (const auto& below : module.modules(/*include_self=*/false)) add(*below);
+  for (const auto& child : module.modules(/*include_self=*/false)) add(*child);
   return sum;
 }
 

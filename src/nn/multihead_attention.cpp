@@ -1,22 +1,46 @@
 #include "attend/nn/multihead_attention.h"
 
 #include "nn/checks.h"
+#include "nn/kv_cache_hook.h"
 #include "ops/attention_checks.h"
+#include "ops/prepared_mask.h"
 
 #include <torch/nn/functional/linear.h>
 
 #include <array>
+#include <optional>
 
 namespace attend {
 namespace {
 
-/// Before the heads are split: one of several heads could be taken for one of several sequences.
+/// Checks the arguments per token before the heads are split, while dimension 0 is the batch.
 void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const torch::Tensor& key) {
   check_per_token("key_mask", args.key_mask, key);
   check_per_token("segments", args.segments, query);
   check_per_token("key_segments", args.key_segments, key);
   check_per_token("positions", args.positions, query);
   check_per_token("key_positions", args.key_positions, key);
+}
+
+/// Returns the mask of `context`; layers with the same arguments share it through `state`.
+PreparedMask shared_mask(const AttentionContext& context, const ForwardState& state) {
+  const auto& args = context.args;
+  const auto& options = context.options;
+  const SharedKey key("mask", context.query,
+                      {args.mask, args.key_mask, args.segments, args.key_segments, args.positions,
+                       args.key_positions},
+                      context.query.dim(), context.query.size(-2), context.key.size(-2),
+                      args.causal, args.sliding_window, context.cross,
+                      computes_weights(args, options), options.bias.defined(),
+                      options.scale.value_or(1.0) > 0.0);
+  const auto mask = state.share(
+      key, [&] { return prepare_mask(context.query, context.key, args, options, !context.cross); });
+  if (!options.bias.defined()) return mask;
+  const auto with_bias = [&] { return add_bias(mask, options.bias, context.query); };
+  if (!context.bias_is_shared) return with_bias();
+  return state.share(
+      {"mask_with_bias", context.query, {mask.mask, mask.fully_masked_rows, options.bias}},
+      with_bias);
 }
 
 }  // namespace
@@ -44,7 +68,7 @@ void MultiheadAttentionImpl::reset() {
   check_positive("head_dim", head_dim);
   check_positive("kdim", kdim);
   check_positive("vdim", vdim);
-  shape_ = {embed_dim, num_heads, num_kv_heads, head_dim};
+  dims_ = {embed_dim, num_heads, num_kv_heads, head_dim};
 
   const auto linear = [&](const char* name, int64_t from, int64_t to) {
     const auto linear_options = torch::nn::LinearOptions(from, to).bias(options.bias());
@@ -63,9 +87,9 @@ void MultiheadAttentionImpl::reset() {
 
   hooks_.clear();
   for (const auto& factory : options.hooks()) {
-    const auto module = factory.make(shape_);
+    const auto module = factory.make(dims_);
     hooks_.push_back(std::dynamic_pointer_cast<AttentionHook>(module));
-    TORCH_CHECK_TYPE(hooks_.back() != nullptr, "the part ", factory.name,
+    TORCH_CHECK_TYPE(hooks_.back() != nullptr, "hook ", factory.name,
                      " must be an AttentionHook, found ", module ? module->name() : "null");
     register_module(factory.name, module);
   }
@@ -73,39 +97,52 @@ void MultiheadAttentionImpl::reset() {
 
 AttentionOutput MultiheadAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                                 const ForwardState& state) {
-  check_sequence("MultiheadAttention", x, shape_.embed_dim);
+  check_sequence("MultiheadAttention", x, dims_.embed_dim);
   TORCH_CHECK_VALUE(qkv, "MultiheadAttention with kdim (", key->options.in_features(),
                     ") and vdim (", value->options.in_features(),
-                    ") is for cross-attention: call cross");
+                    ") supports cross-attention only: call cross");
   check_tokens(args, x, x);
-  const auto heads = project(x, 0, 3);
-  return attend_heads({x, heads[0], heads[1], heads[2], args, {}, state, /*cross=*/false});
+  const auto qkv_heads = project(x, 0, 3);
+  return attend_heads({.input = x,
+                       .query = qkv_heads[0],
+                       .key = qkv_heads[1],
+                       .value = qkv_heads[2],
+                       .args = args,
+                       .state = state});
 }
 
 AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
                                               const torch::Tensor& key_input,
                                               const torch::Tensor& value_input,
-                                              const AttentionArgs& args) {
-  check_sequence("MultiheadAttention", query_input, shape_.embed_dim);
-  check_sequence("MultiheadAttention", key_input, options.kdim().value_or(shape_.embed_dim));
-  check_sequence("MultiheadAttention", value_input, options.vdim().value_or(shape_.embed_dim));
+                                              const AttentionArgs& args,
+                                              const ForwardState& state) {
+  check_sequence("MultiheadAttention", query_input, dims_.embed_dim);
+  check_sequence("MultiheadAttention", key_input, options.kdim().value_or(dims_.embed_dim));
+  check_sequence("MultiheadAttention", value_input, options.vdim().value_or(dims_.embed_dim));
   check_tokens(args, query_input, key_input);
-  const auto q = project(query_input, 0, 1)[0];
+  AttentionContext context{.input = query_input,
+                           .query = project(query_input, 0, 1)[0],
+                           .args = args,
+                           .state = state,
+                           .cross = true};
+  context.state.cache = nullptr;  // a cache is for self-attention
   if (key_input.is_same(value_input)) {
-    const auto kv = project(key_input, 1, 2);
-    return attend_heads({query_input, q, kv[0], kv[1], args, {}, {}, /*cross=*/true});
+    const auto key_value = project(key_input, 1, 2);
+    context.key = key_value[0];
+    context.value = key_value[1];
+  } else {
+    context.key = project(key_input, 1, 1)[0];
+    context.value = project(value_input, 2, 1)[0];
   }
-  const auto k = project(key_input, 1, 1)[0];
-  const auto v = project(value_input, 2, 1)[0];
-  return attend_heads({query_input, q, k, v, args, {}, {}, /*cross=*/true});
+  return attend_heads(std::move(context));
 }
 
 std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& x,
                                                            std::size_t first, std::size_t count) {
-  std::vector<torch::Tensor> parts;
+  std::vector<torch::Tensor> projected;
   if (qkv) {
-    const int64_t inner = shape_.num_heads * shape_.head_dim;
-    const int64_t kv_inner = shape_.num_kv_heads * shape_.head_dim;
+    const int64_t inner = dims_.num_heads * dims_.head_dim;
+    const int64_t kv_inner = dims_.num_kv_heads * dims_.head_dim;
     const std::array<int64_t, 4> begin{0, inner, inner + kv_inner, inner + 2 * kv_inner};
     const auto rows = [&](const torch::Tensor& parameter) {
       if (count == 3 || !parameter.defined()) return parameter;
@@ -113,41 +150,51 @@ std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& 
     };
     std::vector<int64_t> widths;
     for (auto i = first; i < first + count; ++i) widths.push_back(begin[i + 1] - begin[i]);
-    parts = torch::nn::functional::linear(x, rows(qkv->weight), rows(qkv->bias))
-                .split_with_sizes(widths, -1);  // each (..., T, heads * D)
+    projected = torch::nn::functional::linear(x, rows(qkv->weight), rows(qkv->bias))
+                    .split_with_sizes(widths, -1);  // each (..., T, heads * D)
   } else {
     const std::array<torch::nn::Linear, 3> projections{query, key, value};
     for (auto i = first; i < first + count; ++i) {
       auto projection = projections[i];
-      parts.push_back(projection(x));
+      projected.push_back(projection(x));
     }
   }
-  for (auto& part : parts) {
-    part = part.unflatten(-1, {-1, shape_.head_dim}).transpose(-3, -2);  // (..., heads, T, D)
+  for (auto& heads : projected) {
+    heads = heads.unflatten(-1, {-1, dims_.head_dim}).transpose(-3, -2);  // (..., heads, T, D)
   }
-  return parts;
+  return projected;
 }
 
 AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
   context.options.scale = options.scale();
   context.options.dropout = is_training() ? options.dropout() : 0.0;
-  std::vector<AttentionHook*> parts;
-  if (context.state.cache != nullptr) parts.push_back(context.state.cache);
-  for (const auto& part : hooks_) parts.push_back(part.get());
+  std::optional<KvCacheHook> cache_hook;
+  if (context.state.cache != nullptr) cache_hook.emplace(*context.state.cache);
+  const auto for_each_hook = [&](const auto& call) {
+    if (cache_hook) call(*cache_hook);
+    if (context.state.hook != nullptr) call(*context.state.hook);
+    for (const auto& hook : hooks_) call(*hook);
+  };
 
-  for (auto* part : parts) part->after_projection(context);
-  for (auto* part : parts) part->before_attention(context);
-  auto result = dot_product_attention(context.query, context.key, context.value, context.args,
-                                      context.options);
-  for (auto* part : parts) result.output = part->after_attention(context, result.output);
+  const auto call_mask = context.args.mask;
+  for_each_hook([&](AttentionHook& hook) { hook.after_projection(context); });
+  for_each_hook([&](AttentionHook& hook) { hook.before_attention(context); });
+  check_attention(context.query, context.key, context.value, context.args, context.options);
+  // Sharing a mask that a hook has made would keep those of all layers in memory.
+  const bool hook_made_mask = !context.args.mask.is_same(call_mask);
+  const auto mask = shared_mask(context, hook_made_mask ? ForwardState() : context.state);
+  auto result = attention_with_mask(context.query, context.key, context.value, mask, context.args,
+                                    context.options);
+  for_each_hook(
+      [&](AttentionHook& hook) { result.output = hook.after_attention(context, result.output); });
   result.output = out(result.output.transpose(-3, -2).flatten(-2));  // (..., T, E)
   return result;
 }
 
 void MultiheadAttentionImpl::pretty_print(std::ostream& stream) const {
-  stream << "attend::MultiheadAttention(embed_dim=" << shape_.embed_dim
-         << ", num_heads=" << shape_.num_heads << ", num_kv_heads=" << shape_.num_kv_heads
-         << ", head_dim=" << shape_.head_dim << std::boolalpha << ", bias=" << options.bias()
+  stream << "attend::MultiheadAttention(embed_dim=" << dims_.embed_dim
+         << ", num_heads=" << dims_.num_heads << ", num_kv_heads=" << dims_.num_kv_heads
+         << ", head_dim=" << dims_.head_dim << std::boolalpha << ", bias=" << options.bias()
          << ", dropout=" << options.dropout() << ")";
 }
 

@@ -51,7 +51,7 @@ void RMSNormImpl::pretty_print(std::ostream& stream) const {
   if (options.eps()) {
     stream << *options.eps() << ")";
   } else {
-    stream << "that of the dtype)";
+    stream << "dtype epsilon)";
   }
 }
 
@@ -68,7 +68,7 @@ void L2NormImpl::reset() {
 torch::Tensor L2NormImpl::forward(const torch::Tensor& x) {
   check_last_dimension("L2Norm", x, width);
   const auto options = torch::nn::functional::NormalizeFuncOptions().dim(-1);
-  // In float32 at least: normalize's epsilon is 0 in float16, and zeros would become NaN.
+  // float32 or wider: normalize's epsilon is 0 in float16, which gives NaN for zeros.
   const auto exact = x.to(at::toOpMathType(x.scalar_type()));
   return torch::nn::functional::normalize(exact, options).type_as(x) * scale;
 }

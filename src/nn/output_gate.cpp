@@ -4,26 +4,25 @@
 
 namespace attend {
 
-OutputGateImpl::OutputGateImpl(const AttentionDims& shape, GateWidth width)
-    : shape(shape), width(width) {
+OutputGateImpl::OutputGateImpl(const AttentionDims& dims, GateWidth width)
+    : dims(dims), width(width) {
   reset();
 }
 
 void OutputGateImpl::reset() {
-  check_positive("embed_dim", shape.embed_dim);
-  check_positive("num_heads", shape.num_heads);
-  check_positive("head_dim", shape.head_dim);
-  const int64_t gates = shape.num_heads * (width == GateWidth::element ? shape.head_dim : 1);
+  check_positive("embed_dim", dims.embed_dim);
+  check_positive("num_heads", dims.num_heads);
+  check_positive("head_dim", dims.head_dim);
+  const int64_t gates = dims.num_heads * (width == GateWidth::element ? dims.head_dim : 1);
   projection = register_module(
-      "projection",
-      torch::nn::Linear(torch::nn::LinearOptions(shape.embed_dim, gates).bias(false)));
+      "projection", torch::nn::Linear(torch::nn::LinearOptions(dims.embed_dim, gates).bias(false)));
 }
 
 torch::Tensor OutputGateImpl::after_attention(const AttentionContext& context,
                                               const torch::Tensor& output) {
   const auto gates = torch::sigmoid(projection(context.input));  // (..., T, H * (1 or D))
   const auto per_head =
-      gates.unflatten(-1, {shape.num_heads, -1}).transpose(-3, -2);  // (..., H, T, 1 or D)
+      gates.unflatten(-1, {dims.num_heads, -1}).transpose(-3, -2);  // (..., H, T, 1 or D)
   return output * per_head;
 }
 
@@ -32,8 +31,8 @@ void OutputGateImpl::pretty_print(std::ostream& stream) const {
 }
 
 AttentionHookFactory output_gate(GateWidth width) {
-  return {"output_gate", [width](const AttentionDims& shape) {
-            return std::make_shared<OutputGateImpl>(shape, width);
+  return {"output_gate", [width](const AttentionDims& dims) {
+            return std::make_shared<OutputGateImpl>(dims, width);
           }};
 }
 

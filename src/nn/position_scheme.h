@@ -3,19 +3,31 @@
 #include "attend/nn/attention_hook.h"
 #include "attend/ops/masks.h"
 
+#include <string_view>
+
 namespace attend {
 
-/// Throws c10::ValueError if queries and keys come from two sequences: a distance between them
-/// means nothing then.
-inline void check_one_sequence(const char* part, const AttentionContext& context) {
-  TORCH_CHECK_VALUE(!context.cross, part,
-                    " is for self-attention: in cross-attention the two sequences have no common "
+/// Throws c10::ValueError in cross-attention, where queries and keys have no common positions.
+inline void check_self_attention(const char* module, const AttentionContext& context) {
+  TORCH_CHECK_VALUE(!context.cross, module,
+                    " requires self-attention: the two sequences of cross-attention have no common "
                     "positions");
 }
 
-/// Adds `bias`, which broadcasts to (..., H, T, S), to the scores, beside the mask of the call.
-inline void add_to_scores(const torch::Tensor& bias, AttentionContext& context) {
-  context.args.mask = combine_masks(context.args.mask, bias);
+/// Returns the key of a tensor that is computed from `key_offsets(query, key, args)` and `numbers`.
+template <typename... Numbers>
+SharedKey offsets_key(std::string_view name, const AttentionContext& context, Numbers... numbers) {
+  const auto& args = context.args;
+  return SharedKey(name, context.query, {args.positions, args.key_positions}, context.query.dim(),
+                   context.query.size(-2), context.key.size(-2), numbers...);
+}
+
+/// Adds `bias`, which broadcasts to (..., H, T, S), to the scores. `shared`: it comes from
+/// `ForwardState::share`, so its sum with the mask can be shared too.
+inline void add_to_scores(const torch::Tensor& bias, bool shared, AttentionContext& context) {
+  auto& sum = context.options.bias;
+  context.bias_is_shared = shared && !sum.defined();
+  sum = sum.defined() ? sum + bias : bias;
 }
 
 }  // namespace attend

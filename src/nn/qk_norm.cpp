@@ -13,7 +13,7 @@ QKNormImpl::QKNormImpl(int64_t head_dim, ModuleFactory norm)
 
 void QKNormImpl::reset() {
   check_positive("head_dim", head_dim);
-  TORCH_CHECK_VALUE(norm, "qk_norm needs a norm, such as rms_norm(), found none");
+  TORCH_CHECK_VALUE(norm, "norm (empty) of qk_norm must be set, e.g. to rms_norm()");
   query = norm(head_dim);
   key = norm(head_dim);
   register_module("query", query.ptr());
@@ -30,8 +30,8 @@ void QKNormImpl::pretty_print(std::ostream& stream) const {
 }
 
 AttentionHookFactory qk_norm(ModuleFactory norm) {
-  return {"qk_norm", [norm = std::move(norm)](const AttentionDims& shape) {
-            return std::make_shared<QKNormImpl>(shape.head_dim, norm);
+  return {"qk_norm", [norm = std::move(norm)](const AttentionDims& dims) {
+            return std::make_shared<QKNormImpl>(dims.head_dim, norm);
           }};
 }
 

@@ -8,24 +8,28 @@
 
 namespace attend {
 
-RelativeBiasImpl::RelativeBiasImpl(const AttentionDims& shape, const RelativeBiasOptions& options)
-    : shape(shape), options(options) {
+RelativeBiasImpl::RelativeBiasImpl(const AttentionDims& dims, const RelativeBiasOptions& options)
+    : dims(dims), options(options) {
   reset();
 }
 
 void RelativeBiasImpl::reset() {
   check_buckets(options);
-  bias = register_module("bias", torch::nn::Embedding(options.num_buckets, shape.num_heads));
-  torch::nn::init::normal_(bias->weight, 0.0,
-                           1.0 / std::sqrt(static_cast<double>(shape.embed_dim)));
+  bias = register_module("bias", torch::nn::Embedding(options.num_buckets, dims.num_heads));
+  torch::nn::init::normal_(bias->weight, 0.0, 1.0 / std::sqrt(static_cast<double>(dims.embed_dim)));
 }
 
 void RelativeBiasImpl::before_attention(AttentionContext& context) {
-  check_one_sequence("RelativeBias", context);
-  auto buckets = relative_buckets(key_offsets(context.query, context.key, context.args), options);
-  if (buckets.dim() == 2) buckets = buckets.unsqueeze(0);  // (..., 1, T, S)
-  const auto of_heads = bias(buckets).transpose(-4, -1);   // (..., H, T, S, 1)
-  add_to_scores(of_heads.squeeze(-1), context);
+  check_self_attention("RelativeBias", context);
+  const auto key = offsets_key("relative_buckets", context, options.num_buckets,
+                               options.max_distance, options.bidirectional);
+  const auto buckets = context.state.share(key, [&] {
+    const auto offsets = key_offsets(context.query, context.key, context.args);
+    const auto result = relative_buckets(offsets, options);
+    return result.dim() == 2 ? result.unsqueeze(0) : result;  // (..., 1, T, S)
+  });
+  const auto per_head = bias(buckets).transpose(-4, -1);  // (..., H, T, S, 1)
+  add_to_scores(per_head.squeeze(-1), /*shared=*/false, context);
 }
 
 void RelativeBiasImpl::pretty_print(std::ostream& stream) const {
@@ -35,8 +39,8 @@ void RelativeBiasImpl::pretty_print(std::ostream& stream) const {
 }
 
 AttentionHookFactory relative_bias(const RelativeBiasOptions& options) {
-  return {"relative_bias", [options](const AttentionDims& shape) {
-            return std::make_shared<RelativeBiasImpl>(shape, options);
+  return {"relative_bias", [options](const AttentionDims& dims) {
+            return std::make_shared<RelativeBiasImpl>(dims, options);
           }};
 }
 

@@ -11,10 +11,10 @@ Residual::Residual(torch::nn::Module& owner, const std::string& name, int64_t wi
                    const ResidualOptions& options) {
   check_probability("dropout", options.dropout());
   check_probability("stochastic_depth", options.stochastic_depth());
-  const auto add = [&](std::vector<torch::nn::AnyModule>& place, const std::string& child,
+  const auto add = [&](std::vector<torch::nn::AnyModule>& modules, const std::string& child,
                        torch::nn::AnyModule module) {
     owner.register_module(child, module.ptr());
-    place.push_back(std::move(module));
+    modules.push_back(std::move(module));
   };
   const bool post = options.norm_order() == NormOrder::post;
   add(post ? after_ : before_, "norm" + name, options.norm()(width));

@@ -12,21 +12,32 @@ RotaryImpl::RotaryImpl(int64_t head_dim, const RotaryOptions& options)
 }
 
 void RotaryImpl::reset() {
-  frequencies_ = Constant(rotary_frequencies(head_dim, options));
+  const auto frequencies = rotary_frequencies(head_dim, options);
+  key_numbers_.assign(frequencies.begin(), frequencies.end());
+  key_numbers_.push_back(rotary_attention_scaling(options));
+  frequencies_ = Constant(frequencies);
 }
 
 void RotaryImpl::after_projection(AttentionContext& context) {
-  check_one_sequence("Rotary", context);
-  const auto tables_at = [&](const torch::Tensor& steps) {
-    const auto positions = steps.to(at::toOpMathType(context.query.scalar_type()));
-    return rotary_tables(positions, frequencies_.type_as(positions),
-                         rotary_attention_scaling(options));
-  };
-  const auto tables = tables_at(query_positions(context));
-  const auto& key_positions = context.args.key_positions;
-  const auto key_tables = key_positions.defined() ? tables_at(key_positions) : tables;
+  check_self_attention("Rotary", context);
+  const auto& args = context.args;
+  const auto tables = shared_tables(context, args.positions, context.query);
+  const auto key_tables = args.key_positions.defined()
+                              ? shared_tables(context, args.key_positions, context.key)
+                              : tables;
   context.query = apply_rotary(context.query, tables, options.interleaved);  // (..., H, T, D)
   context.key = apply_rotary(context.key, key_tables, options.interleaved);  // (..., G, T, D)
+}
+
+RotaryTables RotaryImpl::shared_tables(const AttentionContext& context,
+                                       const torch::Tensor& positions, const torch::Tensor& x) {
+  SharedKey key("rotary_tables", x, {positions}, x.size(-2));
+  for (const double number : key_numbers_) key.add(number);
+  return context.state.share(key, [&] {
+    const auto tokens = positions.defined() ? positions : positions_like(x, -2);
+    const auto exact = tokens.to(at::toOpMathType(x.scalar_type()));  // (T) or (B, T)
+    return rotary_tables(exact, frequencies_.type_as(exact), rotary_attention_scaling(options));
+  });
 }
 
 void RotaryImpl::pretty_print(std::ostream& stream) const {
@@ -37,8 +48,8 @@ void RotaryImpl::pretty_print(std::ostream& stream) const {
 }
 
 AttentionHookFactory rotary(const RotaryOptions& options) {
-  return {"rotary", [options](const AttentionDims& shape) {
-            return std::make_shared<RotaryImpl>(shape.head_dim, options);
+  return {"rotary", [options](const AttentionDims& dims) {
+            return std::make_shared<RotaryImpl>(dims.head_dim, options);
           }};
 }
 

@@ -1,6 +1,8 @@
 #include "attend/nn/self_attention.h"
 
 #include "nn/checks.h"
+#include "ops/attention_checks.h"
+#include "ops/prepared_mask.h"
 
 #include <cmath>
 
@@ -42,11 +44,15 @@ void SelfAttentionImpl::reset() {
 
 AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {
   check_sequence("SelfAttention", x, options.embed_dim());
-  TORCH_CHECK_VALUE(!args.average_weights,
-                    "average_weights (true) must be false: there is one head, found input ",
-                    x.sizes());
+  TORCH_CHECK_VALUE(
+      !args.average_weights,
+      "average_weights (true) must be false: SelfAttention has one head, found input ", x.sizes());
   const double factor = score_factor(options, query->options.out_features());
-  return dot_product_attention(query(x), key(x), value(x), args, {.scale = factor});
+  const auto q = query(x), k = key(x), v = value(x);
+  const ScoreOptions score_options{.scale = factor};
+  check_attention(q, k, v, args, score_options);
+  const auto mask = prepare_mask(q, k, args, score_options, /*self_attention=*/true);
+  return attention_with_mask(q, k, v, mask, args, score_options);
 }
 
 void SelfAttentionImpl::pretty_print(std::ostream& stream) const {

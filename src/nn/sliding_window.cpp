@@ -16,9 +16,9 @@ void SlidingWindowImpl::reset() {
 }
 
 void SlidingWindowImpl::before_attention(AttentionContext& context) {
-  check_one_sequence("SlidingWindow", context);
-  const int64_t of_call = context.args.sliding_window;
-  context.args.sliding_window = of_call == 0 ? sliding_window : std::min(of_call, sliding_window);
+  check_self_attention("SlidingWindow", context);
+  auto& window = context.args.sliding_window;
+  window = window == 0 ? sliding_window : std::min(window, sliding_window);
 }
 
 void SlidingWindowImpl::pretty_print(std::ostream& stream) const {

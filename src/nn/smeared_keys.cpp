@@ -5,42 +5,46 @@
 namespace attend {
 namespace {
 
-/// What stands one step before along `dim`; at the first step, what stands there.
-torch::Tensor step_before(const torch::Tensor& x, int64_t dim) {
-  return x.index_select(dim, (positions_like(x, dim) - 1).clamp_min(0));
-}
-
-/// The keys before those of a call, and where there are any.
-struct KeysBefore {
-  torch::Tensor keys;   ///< (..., G, S, D)
-  torch::Tensor exist;  ///< (B, S), or (S) without a batch; undefined = everywhere
+/// Indices of the previous keys.
+struct PreviousKeys {
+  torch::Tensor index;  ///< (S) or (B, S)
+  torch::Tensor exist;  ///< bool (B, S) or (S); undefined = all but the first, whose index is 0
 };
 
-KeysBefore in_order(const AttentionContext& context) {
-  KeysBefore before{step_before(context.key, -2), {}};
+/// For keys in the order of their positions.
+PreviousKeys previous_in_order(const AttentionContext& context) {
+  PreviousKeys previous{(positions_like(context.key, -2) - 1).clamp_min(0), {}};  // (S)
   const auto& args = context.args;
-  if (args.key_mask.defined()) before.exist = step_before(args.key_mask, -1);
-  const auto& documents = args.key_segments.defined() ? args.key_segments : args.segments;
-  if (documents.defined()) {
-    const auto same = documents == step_before(documents, -1);
-    before.exist = before.exist.defined() ? before.exist.logical_and(same) : same;
+  if (args.key_mask.defined()) previous.exist = args.key_mask.index_select(-1, previous.index);
+  const auto& segments = args.key_segments.defined() ? args.key_segments : args.segments;
+  if (segments.defined()) {
+    const auto same = segments == segments.index_select(-1, previous.index);
+    previous.exist = previous.exist.defined() ? previous.exist.logical_and(same) : same;
   }
-  return before;
+  return previous;
 }
 
-/// A cache whose rows differ in length, or that has dropped tokens, keeps keys in slots of its own
-/// order: the one before is that of the position before.
-KeysBefore by_position(const AttentionContext& context) {
+/// For the slots of a cache whose sequences differ in length or that has overwritten tokens.
+PreviousKeys previous_by_position(const AttentionContext& context) {
   const auto& positions = context.args.key_positions;  // (B, S)
-  const auto& valid = context.args.key_mask;
+  const auto& mask = context.args.key_mask;
   const auto matches = (positions.unsqueeze(-1) - 1 == positions.unsqueeze(-2))  // (B, S, S)
-                           .logical_and(valid.unsqueeze(-2));
+                           .logical_and(mask.unsqueeze(-2));
   const auto exist = matches.any(-1);  // (B, S)
-  TORCH_CHECK_VALUE(!valid.logical_and(positions > 0).logical_and(~exist).any().item<bool>(),
-                    "smeared_keys needs the key before each: found a cache that has dropped some");
-  const auto slots = matches.to(torch::kLong).argmax(-1);                       // (B, S)
-  const auto index = slots.unsqueeze(-2).unsqueeze(-1).expand_as(context.key);  // (B, G, S, D)
-  return {context.key.gather(-2, index), exist};
+  TORCH_CHECK_VALUE(!mask.logical_and(positions > 0).logical_and(~exist).any().item<bool>(),
+                    "smeared_keys requires a KvCache without overwritten tokens, found one that "
+                    "has overwritten the previous key of another");
+  return {matches.to(torch::kLong).argmax(-1), exist};
+}
+
+PreviousKeys shared_previous_keys(const AttentionContext& context) {
+  const auto& args = context.args;
+  const SharedKey key("previous_keys", context.key,
+                      {args.key_mask, args.segments, args.key_segments, args.key_positions},
+                      context.key.size(-2), context.cross);
+  const bool in_slots = context.state.cache != nullptr && args.key_positions.defined();
+  return context.state.share(
+      key, [&] { return in_slots ? previous_by_position(context) : previous_in_order(context); });
 }
 
 }  // namespace
@@ -55,14 +59,16 @@ void SmearedKeysImpl::reset() {
 }
 
 void SmearedKeysImpl::before_attention(AttentionContext& context) {
-  const bool scattered = context.state.cache != nullptr && context.args.key_positions.defined();
-  const auto before = scattered ? by_position(context) : in_order(context);
-  auto share = torch::sigmoid(logits).view({-1, 1, 1}).type_as(context.key);  // (G, 1, 1)
-  if (before.exist.defined()) {
-    share =
-        share * before.exist.unsqueeze(-1).unsqueeze(-3).type_as(context.key);  // (..., G, S, 1)
+  const auto [index, exist] = shared_previous_keys(context);
+  const auto previous =
+      index.dim() == 1
+          ? context.key.index_select(-2, index)
+          : context.key.gather(-2, index.unsqueeze(-2).unsqueeze(-1).expand_as(context.key));
+  auto weight = torch::sigmoid(logits).view({-1, 1, 1}).type_as(context.key);  // (G, 1, 1)
+  if (exist.defined()) {
+    weight = weight * exist.unsqueeze(-1).unsqueeze(-3).type_as(context.key);  // (..., G, S, 1)
   }
-  context.key = torch::lerp(context.key, before.keys, share);  // (..., G, S, D)
+  context.key = torch::lerp(context.key, previous, weight);  // (..., G, S, D)
 }
 
 void SmearedKeysImpl::pretty_print(std::ostream& stream) const {
@@ -70,8 +76,8 @@ void SmearedKeysImpl::pretty_print(std::ostream& stream) const {
 }
 
 AttentionHookFactory smeared_keys() {
-  return {"smeared_keys", [](const AttentionDims& shape) {
-            return std::make_shared<SmearedKeysImpl>(shape.num_kv_heads);
+  return {"smeared_keys", [](const AttentionDims& dims) {
+            return std::make_shared<SmearedKeysImpl>(dims.num_kv_heads);
           }};
 }
 

@@ -3,20 +3,20 @@
 namespace attend {
 namespace {
 
-thread_local bool alive = false;
+thread_local bool enabled = false;
 
 }  // namespace
 
-StaticShapesGuard::StaticShapesGuard() : outer_(alive) {
-  alive = true;
+StaticShapesGuard::StaticShapesGuard() : outer_(enabled) {
+  enabled = true;
 }
 
 StaticShapesGuard::~StaticShapesGuard() {
-  alive = outer_;
+  enabled = outer_;
 }
 
-bool StaticShapesGuard::wanted() {
-  return alive;
+bool StaticShapesGuard::is_enabled() {
+  return enabled;
 }
 
 }  // namespace attend

@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-torch::nn::AnyModule make_positions(const TokenEmbeddingOptions& options) {
+torch::nn::AnyModule make_position_embedding(const TokenEmbeddingOptions& options) {
   switch (options.positions()) {
     case Positions::none:
       return {};
@@ -21,14 +21,14 @@ torch::nn::AnyModule make_positions(const TokenEmbeddingOptions& options) {
   TORCH_CHECK_VALUE(false, "unknown positions ", static_cast<int>(options.positions()));
 }
 
-/// Throws c10::ValueError, naming the number, unless all are in 0 .. size-1. On a CPU only, since
-/// elsewhere it would wait for the device, and not in a trace, which would hold for these numbers.
+/// Throws c10::ValueError unless all numbers are in [0, size). On the CPU only, since it would
+/// synchronize other devices, and not in a trace.
 void check_range(const char* name, const torch::Tensor& numbers, int64_t size) {
   if (!numbers.is_cpu() || numbers.numel() == 0 || torch::jit::tracer::isTracing()) return;
-  const auto [least, greatest] = numbers.aminmax();
-  for (const auto number : {least.item<int64_t>(), greatest.item<int64_t>()}) {
-    TORCH_CHECK_VALUE(number >= 0 && number < size, name, " (", number, ") must be in 0 .. ",
-                      size - 1);
+  const auto [min, max] = numbers.aminmax();
+  for (const auto number : {min.item<int64_t>(), max.item<int64_t>()}) {
+    TORCH_CHECK_VALUE(number >= 0 && number < size, name, " (", number, ") must be in [0, ", size,
+                      ")");
   }
 }
 
@@ -39,7 +39,7 @@ void check_positions(const torch::Tensor& positions, const torch::Tensor& tokens
                    "positions must be integers, found ", positions.scalar_type());
   const bool one_row = positions.dim() == 1 && positions.size(0) == tokens.size(-1);
   TORCH_CHECK_VALUE(one_row || positions.sizes() == tokens.sizes(), "positions ", positions.sizes(),
-                    " must be (T) or have the shape of the tokens ", tokens.sizes());
+                    " must be (T) or have the shape of tokens ", tokens.sizes());
   if (options.positions() == Positions::learned) {
     check_range("position", positions, options.max_seq_len());
   }
@@ -58,7 +58,7 @@ void TokenEmbeddingImpl::reset() {
   check_probability("dropout", options.dropout());
 
   token = register_module("token", torch::nn::Embedding(options.vocab_size(), options.embed_dim()));
-  position = make_positions(options);
+  position = make_position_embedding(options);
   if (!position.is_empty()) register_module("position", position.ptr());
   dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));
 }
@@ -75,8 +75,8 @@ torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,
   check_positions(positions, tokens, options);
   auto x = token(tokens);  // (..., T, E)
   if (!position.is_empty()) {
-    const auto where = positions.defined() ? positions : positions_like(tokens, -1);
-    const auto vectors = position.forward(where);  // (T, E) or (B, T, E)
+    const auto indices = positions.defined() ? positions : positions_like(tokens, -1);
+    const auto vectors = position.forward(indices);  // (T, E) or (B, T, E)
     x = x + vectors.type_as(x);
   }
   return dropout(x);

@@ -24,14 +24,14 @@ torch::Tensor TransformerDecoderImpl::forward(const torch::Tensor& x, const torc
   check_sequence("TransformerDecoder", x, options.block().attention().embed_dim());
   check_recomputable(options.gradient_checkpointing(), args.mask);
   check_recomputable(options.gradient_checkpointing(), memory_args.mask);
-  // By value: it is called once more in the backward pass if activations are recomputed.
-  const auto forward = [args, memory_args](DecoderBlockImpl& block,
-                                           const std::vector<torch::Tensor>& inputs,
-                                           const ForwardState& layer) {
-    return block.forward(inputs[0], inputs[1], args, memory_args, layer);
+  // By value, for recomputed blocks.
+  const auto forward = [args, memory_args](DecoderBlockImpl& block, const torch::Tensor& h,
+                                           const torch::Tensor& m,
+                                           const ForwardState& layer_state) {
+    return block.forward(h, m, args, memory_args, layer_state);
   };
-  const auto y = run_blocks<DecoderBlock>(blocks, {x, memory}, state,
-                                          options.gradient_checkpointing(), forward);
+  const auto y =
+      run_blocks<DecoderBlock>(blocks, x, memory, state, options.gradient_checkpointing(), forward);
   return norm.is_empty() ? y : norm.forward(y);
 }
 

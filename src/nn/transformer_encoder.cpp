@@ -12,9 +12,10 @@ TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderOptions& 
 
 void TransformerEncoderImpl::reset() {
   const auto& block = options.block();
-  // What is recomputed leaves nothing behind but its result: no loss, either.
+  // The aux_loss of a recomputed block has no graph.
   TORCH_CHECK_VALUE(!options.gradient_checkpointing() || !block.experts(),
-                    "gradient_checkpointing (true) does not go with experts, found ",
+                    "gradient_checkpointing (true) does not support a mixture of experts, found "
+                    "num_experts ",
                     block.experts() ? block.experts()->num_experts() : 0);
   blocks = register_module("blocks", make_blocks<TransformerBlock>(block, options.num_layers()));
   norm = make_final_norm(*this, options.final_norm(), block.residual().norm(),
@@ -25,13 +26,13 @@ torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& x, const Atte
                                               const ForwardState& state) {
   check_sequence("TransformerEncoder", x, options.block().attention().embed_dim());
   check_recomputable(options.gradient_checkpointing(), args.mask);
-  // By value: it is called once more in the backward pass if activations are recomputed.
-  const auto forward = [args](TransformerBlockImpl& block, const std::vector<torch::Tensor>& inputs,
-                              const ForwardState& layer) {
-    return block.forward(inputs[0], args, layer);
+  // By value, for recomputed blocks.
+  const auto forward = [args](TransformerBlockImpl& block, const torch::Tensor& h,
+                              const torch::Tensor& /*memory*/, const ForwardState& layer_state) {
+    return block.forward(h, args, layer_state);
   };
-  const auto y =
-      run_blocks<TransformerBlock>(blocks, {x}, state, options.gradient_checkpointing(), forward);
+  const auto y = run_blocks<TransformerBlock>(blocks, x, /*memory=*/{}, state,
+                                              options.gradient_checkpointing(), forward);
   return norm.is_empty() ? y : norm.forward(y);
 }
 

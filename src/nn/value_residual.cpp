@@ -12,17 +12,16 @@ void ValueResidualImpl::reset() {
 
 void ValueResidualImpl::after_projection(AttentionContext& context) {
   auto* first = context.state.first_values;
-  TORCH_CHECK_VALUE(
-      first != nullptr,
-      "value_residual works in a stack of layers that does not gradient_checkpointing, whose "
-      "ForwardState::first_values is set; found none");
+  TORCH_CHECK_VALUE(first != nullptr,
+                    "value_residual requires a stack without gradient_checkpointing, which sets "
+                    "ForwardState::first_values; found none");
   if (!first->defined()) {
     *first = context.value;
     return;
   }
-  TORCH_CHECK_VALUE(first->sizes() == context.value.sizes(), "the first layer's values ",
+  TORCH_CHECK_VALUE(first->sizes() == context.value.sizes(), "the values of the first layer ",
                     first->sizes(), " must have the shape of this layer's ", context.value.sizes());
-  // Of one dtype, under autocast too.
+  // type_as, since lerp is not autocast.
   context.value = torch::lerp(context.value, *first, mix.type_as(context.value));
 }
 

@@ -3,7 +3,7 @@
 namespace attend {
 namespace {
 
-torch::Tensor nonlinearity(const torch::Tensor& x, Activation activation) {
+torch::Tensor apply_elementwise(const torch::Tensor& x, Activation activation) {
   switch (activation) {
     case Activation::relu:
       return torch::relu(x);
@@ -31,11 +31,11 @@ bool is_gated(Activation activation) {
 }
 
 torch::Tensor activate(const torch::Tensor& x, Activation activation) {
-  if (!is_gated(activation)) return nonlinearity(x, activation);
+  if (!is_gated(activation)) return apply_elementwise(x, activation);
   TORCH_CHECK_VALUE(x.dim() >= 1 && x.size(-1) % 2 == 0, to_string(activation),
-                    " expects (..., 2F), an even width, found ", x.sizes());
+                    " expects (..., 2F) with an even width, found ", x.sizes());
   const auto halves = x.chunk(2, -1);  // gate and value, each (..., F)
-  return nonlinearity(halves[0], activation) * halves[1];
+  return apply_elementwise(halves[0], activation) * halves[1];
 }
 
 }  // namespace attend

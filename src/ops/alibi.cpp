@@ -6,8 +6,8 @@
 namespace attend {
 namespace {
 
-/// `count` terms of the geometric sequence that `num_heads` heads, a power of two, have: those at
-/// first, first + step ..., counted from 1.
+/// Appends `count` of the slopes of `num_heads` heads, a power of two: the first and then every
+/// `step`-th.
 void append_slopes(std::vector<double>& slopes, int64_t num_heads, int64_t count, int64_t step) {
   for (int64_t i = 0; i < count; ++i) {
     const auto term = static_cast<double>(1 + i * step);

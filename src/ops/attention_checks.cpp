@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-/// The dimensions before the last `count`.
+/// Sizes without the last `count` dimensions.
 at::IntArrayRef leading(const torch::Tensor& x, int64_t count) {
   return x.sizes().slice(0, static_cast<std::size_t>(x.dim() - count));
 }
@@ -16,16 +16,16 @@ at::IntArrayRef leading(const torch::Tensor& x, int64_t count) {
 void check_inputs(const torch::Tensor& query, const torch::Tensor& key,
                   const torch::Tensor& value) {
   TORCH_CHECK_VALUE(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2,
-                    "attention needs (..., length, width), found query ", query.sizes(), ", key ",
-                    key.sizes(), " and value ", value.sizes());
+                    "attention needs (..., length, head_dim), found query ", query.sizes(),
+                    ", key ", key.sizes(), " and value ", value.sizes());
   TORCH_CHECK_VALUE(query.size(-1) == key.size(-1), "query width (", query.size(-1),
                     ") must equal key width (", key.size(-1), ")");
   TORCH_CHECK_VALUE(key.size(-2) == value.size(-2), "key length (", key.size(-2),
                     ") must equal value length (", value.size(-2), ")");
   TORCH_CHECK_TYPE(query.is_floating_point() && query.scalar_type() == key.scalar_type() &&
                        key.scalar_type() == value.scalar_type(),
-                   "query, key and value must have one float dtype, found ", query.scalar_type(),
-                   ", ", key.scalar_type(), " and ", value.scalar_type());
+                   "query, key and value must have the same float dtype, found ",
+                   query.scalar_type(), ", ", key.scalar_type(), " and ", value.scalar_type());
 }
 
 void check_batch_and_heads(const torch::Tensor& query, const torch::Tensor& key,
@@ -37,7 +37,7 @@ void check_batch_and_heads(const torch::Tensor& query, const torch::Tensor& key,
           at::are_expandable(leading(query, inner), leading(value, inner)) &&
           at::are_expandable(leading(key, 2), leading(value, 2)),
       "query ", query.sizes(), ", key ", key.sizes(), " and value ", value.sizes(),
-      " must agree in batch and heads; the queries' heads may be a multiple of the keys'");
+      " must have the same batch and heads; the query's heads may be a multiple of the key's");
 }
 
 std::vector<int64_t> scores_shape(const torch::Tensor& query, const torch::Tensor& key) {
@@ -49,23 +49,28 @@ std::vector<int64_t> scores_shape(const torch::Tensor& query, const torch::Tenso
   return shape;  // (..., H, T, S)
 }
 
+void check_broadcast(const char* name, const torch::Tensor& x, const torch::Tensor& query,
+                     const torch::Tensor& key) {
+  const auto shape = scores_shape(query, key);
+  TORCH_CHECK_VALUE(at::is_expandable_to(x.sizes(), shape), name, " ", x.sizes(),
+                    " must broadcast to the scores ", c10::IntArrayRef(shape));
+}
+
 void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const torch::Tensor& key) {
   if (!mask.defined()) return;
   TORCH_CHECK_TYPE(mask.scalar_type() == torch::kBool || mask.is_floating_point(),
                    "mask must be bool (true = may attend) or float (added), found ",
                    mask.scalar_type());
-  const auto shape = scores_shape(query, key);
-  TORCH_CHECK_VALUE(at::is_expandable_to(mask.sizes(), shape), "mask ", mask.sizes(),
-                    " must broadcast to the scores ", c10::IntArrayRef(shape));
+  check_broadcast("mask", mask, query, key);
 }
 
-/// A property of tokens that the keys share with the queries unless they have their own.
+/// Checks a property of tokens; that of the queries is also that of the keys unless set.
 void check_number_per_token(const std::string& name, const torch::Tensor& of_queries,
                             const torch::Tensor& of_keys, const torch::Tensor& query,
                             const torch::Tensor& key) {
   const auto key_name = "key_" + name;
-  TORCH_CHECK_VALUE(of_queries.defined() || !of_keys.defined(), key_name, " are given, but no ",
-                    name, " of the queries");
+  TORCH_CHECK_VALUE(of_queries.defined() || !of_keys.defined(), key_name, " is set but ", name,
+                    " is not: set both");
   const auto check = [](const std::string& tokens_name, const torch::Tensor& tokens,
                         const torch::Tensor& x) {
     check_per_token(tokens_name.c_str(), tokens, x);
@@ -85,23 +90,30 @@ void check_args(const AttentionArgs& args, const torch::Tensor& query, const tor
                    args.key_mask.scalar_type());
   check_number_per_token("segments", args.segments, args.key_segments, query, key);
   check_number_per_token("positions", args.positions, args.key_positions, query, key);
-  TORCH_CHECK_VALUE(args.sliding_window >= 0, "window (", args.sliding_window,
+  TORCH_CHECK_VALUE(args.sliding_window >= 0, "sliding_window (", args.sliding_window,
                     ") must not be negative");
   TORCH_CHECK_VALUE(!args.average_weights || query.dim() >= 3,
-                    "average_weights needs heads (..., H, T, D), found query ", query.sizes());
+                    "average_weights needs a query (..., H, T, D) with heads, found ",
+                    query.sizes());
 }
 
-void check_options(const ScoreOptions& options, const torch::Tensor& query) {
+void check_options(const ScoreOptions& options, const torch::Tensor& query,
+                   const torch::Tensor& key) {
   TORCH_CHECK_VALUE(options.dropout >= 0.0 && options.dropout < 1.0, "dropout (", options.dropout,
                     ") must be in [0, 1)");
   TORCH_CHECK_VALUE(options.soft_cap >= 0.0, "soft_cap (", options.soft_cap,
                     ") must not be negative");
+  if (options.bias.defined()) {
+    TORCH_CHECK_TYPE(options.bias.is_floating_point(), "bias must be float, found ",
+                     options.bias.scalar_type());
+    check_broadcast("bias", options.bias, query, key);
+  }
   const auto& sinks = options.sinks;
   if (!sinks.defined()) return;
   TORCH_CHECK_VALUE(query.dim() >= 3 && sinks.dim() >= 1 && sinks.size(0) == query.size(-3) &&
                         sinks.numel() == query.size(-3),
-                    "sinks ", sinks.sizes(),
-                    " must hold one number for each of the heads of query ", query.sizes());
+                    "sinks ", sinks.sizes(), " must have one entry per head of query ",
+                    query.sizes());
   TORCH_CHECK_TYPE(sinks.is_floating_point(), "sinks must be float, found ", sinks.scalar_type());
 }
 
@@ -117,7 +129,7 @@ void check_per_token(const char* name, const torch::Tensor& tokens, const torch:
   TORCH_CHECK_VALUE((is_row || is_batch) && tokens.size(-1) == x.size(-2), name, " ",
                     tokens.sizes(), " must be (", length, ")",
                     batched ? " or (" + std::to_string(x.size(0)) + ", " + length + ")" : "",
-                    ", an entry for each token");
+                    ", one entry per token");
 }
 
 bool is_grouped(const torch::Tensor& query, const torch::Tensor& key) {
@@ -133,7 +145,7 @@ void check_attention(const torch::Tensor& query, const torch::Tensor& key,
   check_inputs(query, key, value);
   check_batch_and_heads(query, key, value);
   check_args(args, query, key);
-  check_options(options, query);
+  check_options(options, query, key);
 }
 
 }  // namespace attend

@@ -10,19 +10,18 @@ namespace attend {
 namespace {
 
 thread_local FlopCounter* innermost_counter = nullptr;
-/// How many counted operators are running: some compute their result by others, which are then part
-/// of them.
-thread_local int running_products = 0;
+/// Number of counted operators that are running. Those called by another are part of it.
+thread_local int running_operators = 0;
 
 using Inputs = c10::ArrayRef<const c10::IValue>;
 
-/// (..., T, K) times (..., K, N), where the first has all leading dimensions.
+/// FLOPs of (..., T, K) x (..., K, N), where the first has all leading dimensions.
 int64_t product_flops(const torch::Tensor& a, const torch::Tensor& b) {
   const int64_t columns = b.dim() == 1 ? 1 : b.size(-1);
   return 2 * a.numel() * columns;
 }
 
-/// How many matrices a product of broadcast (..., T, D) has. Grouped heads broadcast, too.
+/// Number of matrices in the product of broadcast (..., T, D) tensors, grouped heads included.
 int64_t broadcast_matrices(const std::array<torch::Tensor, 3>& tensors) {
   int64_t dims = 0;
   for (const auto& tensor : tensors) dims = std::max(dims, tensor.dim());
@@ -73,7 +72,7 @@ const CountedOperator* find_counted(const at::RecordFunction& function) {
 
 FlopCounter::FlopCounter() : outer_(innermost_counter) {
   innermost_counter = this;
-  if (outer_ != nullptr) return;  // the callback counts for all
+  if (outer_ != nullptr) return;  // the outermost counter's callback updates all
   callback_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end)
                                              .needsInputs(true)
                                              .scopes({at::RecordScope::FUNCTION}));
@@ -86,7 +85,7 @@ FlopCounter::~FlopCounter() {
 
 std::unique_ptr<at::ObserverContext> FlopCounter::on_start(const at::RecordFunction& function) {
   const auto* counted = find_counted(function);
-  if (counted == nullptr || running_products++ > 0) return nullptr;
+  if (counted == nullptr || running_operators++ > 0) return nullptr;
   const int64_t flops = counted->flops(function.inputs());
   for (auto* counter = innermost_counter; counter != nullptr; counter = counter->outer_) {
     counter->flops_ += flops;
@@ -95,7 +94,7 @@ std::unique_ptr<at::ObserverContext> FlopCounter::on_start(const at::RecordFunct
 }
 
 void FlopCounter::on_end(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
-  if (find_counted(function) != nullptr) --running_products;
+  if (find_counted(function) != nullptr) --running_operators;
 }
 
 }  // namespace attend

@@ -19,8 +19,8 @@ torch::Tensor add_masks(const torch::Tensor& first, const torch::Tensor& second)
   return torch::where(allowed, scores, kMinusInfinity);
 }
 
-/// Per token (B, N) or (N) -> per score: aligned from the left with the leading dimensions of `x`
-/// (..., N, D), and at `dim` with its queries (-2) or keys (-1).
+/// Reshapes `tokens` (B, N) or (N), one entry per token of `x` (..., N, D), to broadcast to the
+/// scores: (B, 1.., T, 1) for queries (`dim` -2), (B, 1.., 1, S) for keys (`dim` -1).
 torch::Tensor per_score(const torch::Tensor& tokens, const torch::Tensor& x, int64_t dim) {
   auto aligned = tokens;
   if (tokens.dim() > 1) {
@@ -29,17 +29,17 @@ torch::Tensor per_score(const torch::Tensor& tokens, const torch::Tensor& x, int
   return aligned.unsqueeze(dim == -1 ? -2 : -1);  // (..., 1, S) or (..., T, 1)
 }
 
-/// Steps from the last one: ..., -2, -1, 0.
-torch::Tensor steps_to_end(const torch::Tensor& x) {
+/// Positions relative to the last token: ..., -2, -1, 0.
+torch::Tensor positions_from_end(const torch::Tensor& x) {
   return -positions_like(x, -2).flip(0);
 }
 
-torch::Tensor or_else(const torch::Tensor& first, const torch::Tensor& second) {
+torch::Tensor first_defined(const torch::Tensor& first, const torch::Tensor& second) {
   return first.defined() ? first : second;
 }
 
 torch::Tensor same_segment(const torch::Tensor& query, const AttentionArgs& args) {
-  const auto keys = or_else(args.key_segments, args.segments);
+  const auto keys = first_defined(args.key_segments, args.segments);
   return per_score(args.segments, query, -2).eq(per_score(keys, query, -1));  // (..., T, S)
 }
 
@@ -47,11 +47,13 @@ torch::Tensor same_segment(const torch::Tensor& query, const AttentionArgs& args
 
 torch::Tensor key_offsets(const torch::Tensor& query, const torch::Tensor& key,
                           const AttentionArgs& args) {
-  const bool given = args.positions.defined();
-  const auto queries = given ? args.positions : steps_to_end(query);
-  const auto keys = given ? or_else(args.key_positions, args.positions) : steps_to_end(key);
-  // Signed, since the difference of unsigned integers wraps around.
-  return per_score(keys, query, -1).to(torch::kLong) - per_score(queries, query, -2);
+  const bool has_positions = args.positions.defined();
+  const auto query_positions = has_positions ? args.positions : positions_from_end(query);
+  const auto key_positions =
+      has_positions ? first_defined(args.key_positions, args.positions) : positions_from_end(key);
+  // int64, since the difference of unsigned integers wraps around.
+  return per_score(key_positions, query, -1).to(torch::kLong) -
+         per_score(query_positions, query, -2);  // (T, S) or (B, 1.., T, S)
 }
 
 torch::Tensor causal_mask(const torch::Tensor& query, const torch::Tensor& key) {

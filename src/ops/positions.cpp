@@ -6,16 +6,16 @@ namespace attend {
 
 torch::Tensor positions_like(const torch::Tensor& x, int64_t dim) {
   auto line = x.detach().movedim(dim, 0);  // (N, ...)
-  // Summing nothing leaves N zeros whatever the other sizes are, so no element is ever read.
+  // The sum over an empty slice is (N) zeros for any other sizes; no element is read.
   while (line.dim() > 1) line = line.narrow(1, 0, 0).sum(1);  // (N)
   return torch::ones_like(line, torch::kLong).cumsum(0) - 1;  // (N)
 }
 
 torch::Tensor sinusoidal_positions(const torch::Tensor& positions, int64_t embed_dim) {
   TORCH_CHECK_VALUE(embed_dim > 0, "embed_dim (", embed_dim, ") must be positive");
-  // Counted along a tensor of the input's device, so that no device is frozen into a trace either.
-  const auto nothing = positions.flatten().narrow(0, 0, 0).sum();                     // ()
-  const auto channel = positions_like(nothing.expand({(embed_dim + 1) / 2}), 0) * 2;  // 0, 2, ..
+  // positions_like, so that a trace is not specialized to a device either.
+  const auto zero = positions.flatten().narrow(0, 0, 0).sum();                     // ()
+  const auto channel = positions_like(zero.expand({(embed_dim + 1) / 2}), 0) * 2;  // 0, 2, ..
   const auto frequency =
       torch::exp(channel * (-std::log(10000.0) / static_cast<double>(embed_dim)));
   const auto angle = positions.to(torch::kFloat).unsqueeze(-1) * frequency;  // (..., ceil(E/2))

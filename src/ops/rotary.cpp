@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-constexpr double kTurn = 2.0 * std::numbers::pi;
+constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
 void check_scaling(const RotaryOptions& options) {
   const auto scaling = to_string(options.scaling);
@@ -17,17 +17,17 @@ void check_scaling(const RotaryOptions& options) {
   TORCH_CHECK_VALUE(options.factor >= 1.0, "factor (", options.factor, ") must be at least 1");
   if (options.scaling == RotaryScaling::none) {
     TORCH_CHECK_VALUE(options.factor == 1.0, "factor (", options.factor,
-                      ") needs a scaling, found none");
+                      ") must be 1 without scaling");
   }
   if (options.scaling == RotaryScaling::yarn || options.scaling == RotaryScaling::llama3) {
     TORCH_CHECK_VALUE(options.original_max_seq_len > 0, "scaling ", scaling,
-                      " needs a positive original_max_seq_len, found ",
+                      " requires a positive original_max_seq_len, found ",
                       options.original_max_seq_len);
   }
   if (options.scaling == RotaryScaling::yarn) {
     TORCH_CHECK_VALUE(options.beta_slow > 0.0 && options.beta_fast > options.beta_slow,
                       "beta_fast (", options.beta_fast, ") must be greater than beta_slow (",
-                      options.beta_slow, "), and both positive");
+                      options.beta_slow, "), and both must be positive");
     TORCH_CHECK_VALUE(options.attention_factor >= 0.0, "attention_factor (",
                       options.attention_factor, ") must not be negative");
   }
@@ -38,73 +38,77 @@ void check_scaling(const RotaryOptions& options) {
   }
 }
 
-/// How far `x` is on the way from `begin` (0) to `end` (1).
-double ramp(double x, double begin, double end) {
+/// Linear ramp from 0 at `begin` to 1 at `end`.
+double linear_ramp(double x, double begin, double end) {
   return std::clamp((x - begin) / (end - begin), 0.0, 1.0);
 }
 
-/// The pair of channels, counted in fractions, that makes so many turns over the original context.
-double pair_that_makes(double turns, double rotary_dim, const RotaryOptions& options) {
+/// Returns the (fractional) index of the pair of channels with `rotations` over the original
+/// context.
+double pair_with_rotations(double rotations, double rotary_dim, const RotaryOptions& options) {
   const auto context = static_cast<double>(options.original_max_seq_len);
-  return rotary_dim * std::log(context / (turns * kTurn)) / (2.0 * std::log(options.theta));
+  return rotary_dim * std::log(context / (rotations * kTwoPi)) / (2.0 * std::log(options.theta));
 }
 
-double slowed_by_yarn(double pair, double rotary_dim, const RotaryOptions& options) {
-  double first = pair_that_makes(options.beta_fast, rotary_dim, options);
-  double last = pair_that_makes(options.beta_slow, rotary_dim, options);
+/// YaRN: weight of the interpolated frequency of a pair.
+double yarn_interpolation(double pair, double rotary_dim, const RotaryOptions& options) {
+  double low = pair_with_rotations(options.beta_fast, rotary_dim, options);
+  double high = pair_with_rotations(options.beta_slow, rotary_dim, options);
   if (options.truncate) {
-    first = std::floor(first);
-    last = std::ceil(last);
+    low = std::floor(low);
+    high = std::ceil(high);
   }
-  first = std::max(first, 0.0);
-  // Not the last pair, which is rotary_dim / 2 - 1: so the published models have it.
-  last = std::min(last, rotary_dim - 1.0);
-  if (first == last) last += 0.001;  // a step, which a ramp of no length is not
-  return ramp(pair, first, last);
+  low = std::max(low, 0.0);
+  // rotary_dim - 1, not the index of the last pair, as in the published code.
+  high = std::min(high, rotary_dim - 1.0);
+  if (low == high) high += 0.001;  // avoids division by zero
+  return linear_ramp(pair, low, high);
 }
 
-double slowed_by_llama3(double frequency, const RotaryOptions& options) {
-  const double turns = static_cast<double>(options.original_max_seq_len) * frequency / kTurn;
-  return 1.0 - ramp(turns, options.low_freq_factor, options.high_freq_factor);
+/// Llama 3.1: weight of the interpolated frequency of a pair.
+double llama3_interpolation(double frequency, const RotaryOptions& options) {
+  const double rotations = static_cast<double>(options.original_max_seq_len) * frequency / kTwoPi;
+  return 1.0 - linear_ramp(rotations, options.low_freq_factor, options.high_freq_factor);
 }
 
-/// How much of a pair's frequency is divided by `factor`: a share of 1, the rest is kept.
-double slowed_share(double pair, double frequency, double rotary_dim,
-                    const RotaryOptions& options) {
+/// Returns the weight, in [0, 1], of the interpolated frequency (divided by `factor`) of a pair.
+double interpolation_weight(double pair, double frequency, double rotary_dim,
+                            const RotaryOptions& options) {
   switch (options.scaling) {
     case RotaryScaling::linear:
       return 1.0;
     case RotaryScaling::yarn:
-      return slowed_by_yarn(pair, rotary_dim, options);
+      return yarn_interpolation(pair, rotary_dim, options);
     case RotaryScaling::llama3:
-      return slowed_by_llama3(frequency, options);
+      return llama3_interpolation(frequency, options);
     case RotaryScaling::none:
     case RotaryScaling::ntk:
-      break;  // ntk has slowed them all by its theta
+      break;  // ntk scales theta instead
   }
   return 0.0;
 }
 
 void check_tables(const RotaryTables& tables, const torch::Tensor& x) {
-  TORCH_CHECK_TYPE(x.is_floating_point(), "rotate needs a float dtype, found ", x.scalar_type());
+  TORCH_CHECK_TYPE(x.is_floating_point(), "apply_rotary expects a float dtype, found ",
+                   x.scalar_type());
   TORCH_CHECK_VALUE(x.dim() >= 2 && 2 * tables.cos.size(-1) <= x.size(-1),
-                    "rotate needs (..., T, D) with D of at least ", 2 * tables.cos.size(-1),
+                    "apply_rotary expects (..., T, D) with D of at least ", 2 * tables.cos.size(-1),
                     ", found ", x.sizes());
   const auto positions = tables.cos.sizes().slice(0, tables.cos.sizes().size() - 1);
   const bool fits =
       !positions.empty() && positions.back() == x.size(-2) &&
       (positions.size() == 1 || (positions.size() == 2 && x.dim() >= 3 &&
                                  (positions.front() == x.size(0) || positions.front() == 1)));
-  TORCH_CHECK_VALUE(fits, "positions ", positions, " must be (T) or (B, T) of what they rotate, ",
+  TORCH_CHECK_VALUE(fits, "positions ", positions, " must be (T) or (B, T) of the input ",
                     x.sizes());
 }
 
-/// (B, T, R/2) -> (B, 1.., T, R/2), to stand beside the heads of `x`; (T, R/2) stays.
-torch::Tensor beside_heads(torch::Tensor turns, const torch::Tensor& x) {
-  if (turns.dim() > 2) {
-    while (turns.dim() < x.dim()) turns = turns.unsqueeze(-3);
+/// (B, T, R/2) -> (B, 1.., T, R/2), to broadcast over the heads of `x`; (T, R/2) is unchanged.
+torch::Tensor broadcast_over_heads(torch::Tensor table, const torch::Tensor& x) {
+  if (table.dim() > 2) {
+    while (table.dim() < x.dim()) table = table.unsqueeze(-3);
   }
-  return turns;
+  return table;
 }
 
 }  // namespace
@@ -123,8 +127,8 @@ std::vector<double> rotary_frequencies(int64_t head_dim, const RotaryOptions& op
   for (int64_t i = 0; i < width / 2; ++i) {
     const auto pair = static_cast<double>(i);
     const double frequency = std::pow(theta, -2.0 * pair / rotary_dim);
-    const double slowed = slowed_share(pair, frequency, rotary_dim, options);
-    frequencies.push_back(frequency * (slowed / options.factor + 1.0 - slowed));
+    const double weight = interpolation_weight(pair, frequency, rotary_dim, options);
+    frequencies.push_back(frequency * (weight / options.factor + 1.0 - weight));
   }
   return frequencies;
 }
@@ -148,28 +152,29 @@ RotaryTables rotary_tables(const torch::Tensor& positions, const torch::Tensor& 
 torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables, bool interleaved) {
   check_tables(tables, x);
   const int64_t width = 2 * tables.cos.size(-1);
-  const int64_t side = interleaved ? -1 : -2;
-  const auto turning = x.slice(-1, 0, width).to(tables.cos.scalar_type());
-  const auto pairs = interleaved ? turning.unflatten(-1, {-1, 2})   // (..., T, R/2, 2)
-                                 : turning.unflatten(-1, {2, -1});  // (..., T, 2, R/2)
-  const auto a = pairs.select(side, 0);                             // (..., T, R/2)
-  const auto b = pairs.select(side, 1);                             // (..., T, R/2)
-  const auto cos = beside_heads(tables.cos, x);
-  const auto sin = beside_heads(tables.sin, x);
-  const auto turned = torch::stack({a * cos - b * sin, a * sin + b * cos}, side)
-                          .flatten(-2)
-                          .to(x.scalar_type());  // (..., T, R)
-  return width == x.size(-1) ? turned : torch::cat({turned, x.slice(-1, width)}, -1);
+  const int64_t pair_dim = interleaved ? -1 : -2;
+  const auto rotated_part = x.slice(-1, 0, width).to(tables.cos.scalar_type());
+  const auto pairs = interleaved ? rotated_part.unflatten(-1, {-1, 2})   // (..., T, R/2, 2)
+                                 : rotated_part.unflatten(-1, {2, -1});  // (..., T, 2, R/2)
+  const auto a = pairs.select(pair_dim, 0);                              // (..., T, R/2)
+  const auto b = pairs.select(pair_dim, 1);                              // (..., T, R/2)
+  const auto cos = broadcast_over_heads(tables.cos, x);
+  const auto sin = broadcast_over_heads(tables.sin, x);
+  const auto rotated = torch::stack({a * cos - b * sin, a * sin + b * cos}, pair_dim)
+                           .flatten(-2)
+                           .to(x.scalar_type());  // (..., T, R)
+  return width == x.size(-1) ? rotated : torch::cat({rotated, x.slice(-1, width)}, -1);
 }
 
 torch::Tensor apply_rotary(const torch::Tensor& x, const torch::Tensor& positions,
                            const RotaryOptions& options) {
-  TORCH_CHECK_VALUE(x.dim() >= 2, "rotate needs (..., T, D), found ", x.sizes());
-  const auto steps = positions.to(at::toOpMathType(x.scalar_type()));
-  const auto frequencies =
-      torch::tensor(rotary_frequencies(x.size(-1), options), torch::kDouble).type_as(steps);
-  return apply_rotary(x, rotary_tables(steps, frequencies, rotary_attention_scaling(options)),
-                      options.interleaved);
+  TORCH_CHECK_VALUE(x.dim() >= 2, "apply_rotary expects (..., T, D), found ", x.sizes());
+  const auto exact_positions = positions.to(at::toOpMathType(x.scalar_type()));
+  const auto frequencies = torch::tensor(rotary_frequencies(x.size(-1), options), torch::kDouble)
+                               .type_as(exact_positions);
+  return apply_rotary(
+      x, rotary_tables(exact_positions, frequencies, rotary_attention_scaling(options)),
+      options.interleaved);
 }
 
 }  // namespace attend

@@ -4,9 +4,9 @@
 #include "attend/io/safetensors.h"
 #include "attend/nn/eval_guard.h"
 #include "attend/train/recipe.h"
-#include "train/autocast_guard.h"
+#include "nn/autocast_guard.h"
+#include "nn/rng_state.h"
 #include "train/process_memory.h"
-#include "train/random_states.h"
 
 #include <fmt/format.h>
 #include <torch/nn/utils/clip_grad.h>
@@ -181,7 +181,9 @@ void Trainer::accumulate_gradients() {
       if (tensor.defined()) tensor = tensor.to(device_);
     }
     auto loss = [&] {
-      const AutocastGuard autocast(device_.type(), config_.precision);
+      const AutocastGuard autocast(device_.type(), config_.precision == Precision::bf16
+                                                       ? AutocastState{true, torch::kBFloat16}
+                                                       : autocast_state(device_.type()));
       return objective_->training_loss(batch);
     }();
     if (is_report_step() && loss.exact_match) matches += loss.exact_match();
@@ -245,7 +247,7 @@ Checkpoint Trainer::checkpoint() const {
                         .best = best_weights_};
   add_with_prefix(checkpoint.state, kOptimizer, optimizer_->state());
   add_with_prefix(checkpoint.state, kSampler, sampler_.state());
-  add_with_prefix(checkpoint.state, kRandom, random_states(device_));
+  add_with_prefix(checkpoint.state, kRandom, rng_state(device_));
   add_with_prefix(checkpoint.state, kObjective, objective_->state());
   return checkpoint;
 }
@@ -266,7 +268,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   }
   optimizer_->load_state(without_prefix(checkpoint.state, kOptimizer));
   sampler_.load_state(without_prefix(checkpoint.state, kSampler));
-  set_random_states(device_, without_prefix(checkpoint.state, kRandom));
+  set_rng_state(device_, without_prefix(checkpoint.state, kRandom));
   objective_->load_state(without_prefix(checkpoint.state, kObjective));
   state_ = checkpoint.trainer_state;
   best_weights_ = checkpoint.best;

@@ -236,7 +236,7 @@ TEST(StackConfigErrors, MessagesNameOptionAndValue) {
         c.num_experts = 4;
         c.gradient_checkpointing = true;
       },
-      "gradient_checkpointing (true) does not go with experts, found 4");
+      "gradient_checkpointing (true) does not support a mixture of experts");
   expect_rejected(
       [](C& c) {
         c.value_residual = true;

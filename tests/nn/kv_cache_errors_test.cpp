@@ -14,7 +14,9 @@ torch::Tensor bools(at::IntArrayRef sizes) {
 /// One attention of width 8 with 4 query and 2 key-value heads, and a cache for 2 sequences of 6
 /// tokens.
 struct KvCacheErrors : testing::Test {
-  static KvCacheOptions options() { return {1, 2, 2, 2, 6}; }
+  static KvCacheOptions options() {
+    return KvCacheOptions().num_layers(1).batch_size(2).num_kv_heads(2).head_dim(2).max_seq_len(6);
+  }
 
   auto attending(at::IntArrayRef sizes, AttentionArgs args = {}, int64_t layer = 0) {
     return [this, x = torch::zeros(sizes), args, layer] {
@@ -37,31 +39,52 @@ struct KvCacheErrors : testing::Test {
 TEST_F(KvCacheErrors, OptionsOutOfRange) {
   const auto making = [](KvCacheOptions options) { return [options] { KvCache made(options); }; };
   EXPECT_THAT(making(options().num_layers(-1)),
-              throws<c10::ValueError>("layers (-1) must not be negative"));
+              throws<c10::ValueError>("num_layers (-1) must not be negative"));
   EXPECT_THAT(making(options().batch_size(-1)),
-              throws<c10::ValueError>("batch (-1) must not be negative"));
+              throws<c10::ValueError>("batch_size (-1) must not be negative"));
   EXPECT_THAT(making(options().num_kv_heads(0)), throws<c10::ValueError>("num_kv_heads (0)"));
   EXPECT_THAT(making(options().head_dim(-2)), throws<c10::ValueError>("head_dim (-2)"));
   EXPECT_THAT(making(options().max_seq_len(0)), throws<c10::ValueError>("max_seq_len (0)"));
-  EXPECT_THAT(making(options().sliding_window(-1)), throws<c10::ValueError>("window (-1)"));
+  EXPECT_THAT(making(options().sliding_window(-1)), throws<c10::ValueError>("sliding_window (-1)"));
   EXPECT_THAT(making(options().sliding_window(7)),
-              throws<c10::ValueError>("window (7) must not exceed the max_seq_len (6)"));
+              throws<c10::ValueError>("sliding_window (7) must be at most max_seq_len (6)"));
+}
+
+TEST_F(KvCacheErrors, MissingOptions) {
+  const auto missing = [](auto unset) {
+    return [unset] {
+      auto options = KvCacheErrors::options();
+      unset(options);
+      KvCache made(options);
+    };
+  };
+  EXPECT_THAT(missing([](auto& o) { o.num_layers(std::nullopt); }),
+              throws<c10::ValueError>("KvCacheOptions: num_layers is required, but not set"));
+  EXPECT_THAT(missing([](auto& o) { o.batch_size(std::nullopt); }),
+              throws<c10::ValueError>("batch_size is required"));
+  EXPECT_THAT(missing([](auto& o) { o.num_kv_heads(std::nullopt); }),
+              throws<c10::ValueError>("num_kv_heads is required"));
+  EXPECT_THAT(missing([](auto& o) { o.head_dim(std::nullopt); }),
+              throws<c10::ValueError>("head_dim is required"));
+  EXPECT_THAT(missing([](auto& o) { o.max_seq_len(std::nullopt); }),
+              throws<c10::ValueError>("max_seq_len is required"));
 }
 
 TEST_F(KvCacheErrors, InvalidArgumentsOfExtend) {
   EXPECT_THAT(extending(-1), throws<c10::ValueError>("tokens (-1) must not be negative"));
-  EXPECT_THAT(extending(3, bools({2, 4})), throws<c10::ValueError>("valid [2, 4] must be [2, 3]"));
-  EXPECT_THAT(extending(3, bools({3})), throws<c10::ValueError>("valid [3] must be [2, 3]"));
+  EXPECT_THAT(extending(3, bools({2, 4})),
+              throws<c10::ValueError>("key_mask [2, 4] must be [2, 3]"));
+  EXPECT_THAT(extending(3, bools({3})), throws<c10::ValueError>("key_mask [3] must be [2, 3]"));
   EXPECT_THAT(extending(3, torch::ones({2, 3})),
-              throws<c10::TypeError>("valid must be bool (true = a token, false = padding), found "
+              throws<c10::TypeError>("key_mask must be bool (true = token, false = padding), found "
                                      "Float"));
 }
 
 TEST_F(KvCacheErrors, MoreTokensThanMaxSeqLen) {
   feed(4);
-  EXPECT_THAT(extending(3),
-              throws<c10::ValueError>("the cache's max_seq_len (6) is less than the 4 "
-                                      "tokens in it and the 3 to come"));
+  EXPECT_THAT(extending(3), throws<c10::ValueError>(
+                                "max_seq_len (6) of the KvCache is less than its 4 tokens plus "
+                                "3 more"));
   // Padding takes no space in the cache.
   auto valid = bools({2, 3});
   valid.select(1, 0).fill_(false);
@@ -75,8 +98,8 @@ TEST_F(KvCacheErrors, TooManyTokensAtOnceForASlidingWindow) {
                      {.cache = &rolling});
   EXPECT_THAT(
       [&] { rolling.extend(5); },
-      throws<c10::ValueError>("the cache's max_seq_len (6) is less than 7, which 5 tokens at "
-                              "once need with a window of 3: feed fewer at once"));
+      throws<c10::ValueError>("max_seq_len (6) of the KvCache must be at least 7 to extend it by 5 "
+                              "tokens with a sliding_window of 3: extend by fewer"));
   EXPECT_NO_THROW(rolling.extend(4));
 }
 
@@ -90,30 +113,30 @@ TEST_F(KvCacheErrors, FailedCallsLeaveTheCacheUnchanged) {
 }
 
 TEST_F(KvCacheErrors, TokensNotMatchingExtend) {
-  EXPECT_THAT(attending({2, 3, 8}),
-              throws<c10::ValueError>("layer 0 got 3 tokens that no extend has announced"));
+  EXPECT_THAT(
+      attending({2, 3, 8}),
+      throws<c10::ValueError>("layer 0 received 3 tokens without a call to KvCache::extend"));
   cache.extend(3);
-  EXPECT_THAT(attending({2, 4, 8}),
-              throws<c10::ValueError>("layer 0 got 4 tokens, extend announced 3"));
-  EXPECT_THAT(extending(1),
-              throws<c10::ValueError>("layer 0 of the cache's 1 has not stored the 3 tokens "
-                                      "announced before: truncate takes them back"));
+  EXPECT_THAT(
+      attending({2, 4, 8}),
+      throws<c10::ValueError>("layer 0 received 4 tokens, but KvCache::extend was called with 3"));
+  EXPECT_THAT(extending(1), throws<c10::ValueError>(
+                                "layer 0 of 1 has not appended the 3 tokens of the last extend"));
   attending({2, 3, 8})();
-  EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("no extend has announced"));
+  EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("without a call to KvCache::extend"));
 }
 
 TEST_F(KvCacheErrors, LayerOutOfRange) {
   cache.extend(3);
-  EXPECT_THAT(attending({2, 3, 8}, {}, 1),
-              throws<c10::ValueError>("layer (1) must be one of the cache's 1"));
+  EXPECT_THAT(attending({2, 3, 8}, {}, 1), throws<c10::ValueError>("layer (1) must be in [0, 1)"));
   EXPECT_THAT(attending({2, 3, 8}, {}, -1), throws<c10::ValueError>("layer (-1)"));
 }
 
 TEST_F(KvCacheErrors, DifferentShapes) {
   cache.extend(3);
   EXPECT_THAT(attending({4, 3, 8}),
-              throws<c10::ValueError>("the cache expects (batch, heads, T, width) = [2, 2, 3, 2], "
-                                      "found [4, 2, 3, 2]"));
+              throws<c10::ValueError>("the KvCache expects keys and values (B, G, T, D) = "
+                                      "[2, 2, 3, 2], found [4, 2, 3, 2]"));
   EXPECT_THAT(attending({3, 8}), throws<c10::ValueError>("[2, 2, 3, 2], found [2, 3, 2]"));
   attention = MultiheadAttention(8, 4);
   EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("found [2, 4, 3, 2]"));
@@ -128,7 +151,7 @@ TEST_F(KvCacheErrors, DifferentDtypes) {
       [&] {
         attention->forward(torch::zeros({2, 3, 8}, torch::kDouble), {}, {.cache = &cache});
       },
-      throws<c10::TypeError>("the cache's dtype is Float, found keys or values of Double"));
+      throws<c10::TypeError>("the KvCache expects keys and values of dtype Float, found Double"));
 }
 
 TEST_F(KvCacheErrors, GradModeIsNotSupported) {
@@ -141,11 +164,11 @@ TEST_F(KvCacheErrors, ArgumentsSuppliedByTheCache) {
   cache.extend(3);
   const auto integers = torch::zeros({2, 3}, torch::kLong);
   EXPECT_THAT(attending({2, 3, 8}, {.positions = integers}),
-              throws<c10::ValueError>("found positions"));
+              throws<c10::ValueError>("positions (set) must not be set with a KvCache"));
   EXPECT_THAT(attending({2, 3, 8}, {.key_mask = bools({2, 3})}),
-              throws<c10::ValueError>("found key_mask"));
+              throws<c10::ValueError>("key_mask (set) must not be set with a KvCache"));
   EXPECT_THAT(attending({2, 3, 8}, {.segments = integers}),
-              throws<c10::ValueError>("found segments"));
+              throws<c10::ValueError>("segments (set) must not be set with a KvCache"));
 }
 
 TEST_F(KvCacheErrors, MaskShape) {
@@ -155,18 +178,17 @@ TEST_F(KvCacheErrors, MaskShape) {
               throws<c10::ValueError>("mask [2, 2] must broadcast to the scores [2, 4, 2, 4]"));
   cache.truncate({1, 2});
   cache.extend(2);
-  EXPECT_THAT(attending({2, 2, 8}, {.mask = bools({2, 4})}),
-              throws<c10::ValueError>(
-                  "mask [2, 4] needs a cache whose sequences are equally long and complete"));
+  EXPECT_THAT(
+      attending({2, 2, 8}, {.mask = bools({2, 4})}),
+      throws<c10::ValueError>("mask [2, 4] requires a KvCache whose sequences have equal lengths"));
 }
 
 TEST_F(KvCacheErrors, AttentionWindowLargerThanTheCachesWindow) {
   KvCache rolling(options().sliding_window(3));
   for (const int64_t window : {0, 4}) {
-    const auto message =
-        "the cache keeps a window of 3 tokens, the attention's window must be "
-        "that or less, found " +
-        std::to_string(window);
+    const auto message = "sliding_window of the attention (" +
+                         std::string(window == 0 ? "0, none" : "4") +
+                         ") must be positive and at most that of the KvCache (3)";
     rolling.clear();
     rolling.extend(2);
     EXPECT_THAT(
@@ -180,12 +202,12 @@ TEST_F(KvCacheErrors, AttentionWindowLargerThanTheCachesWindow) {
 
 TEST_F(KvCacheErrors, TruncateBeyondAvailableTokens) {
   EXPECT_THAT([&] { cache.truncate({0}); },
-              throws<c10::ValueError>("truncate needs 2 lengths, found 1"));
+              throws<c10::ValueError>("truncate expects 2 lengths, found 1"));
   EXPECT_THAT(
       [&] {
         cache.truncate({0, 1});
       },
-      throws<c10::ValueError>("sequence 1 of length 0 cannot be truncated to 1"));
+      throws<c10::ValueError>("cannot truncate sequence 1 of 0 tokens to 1"));
   KvCache rolling(options().sliding_window(3));
   for (int step = 0; step < 8; ++step) {
     rolling.extend(1);
@@ -197,8 +219,8 @@ TEST_F(KvCacheErrors, TruncateBeyondAvailableTokens) {
       [&] {
         rolling.truncate({8, 3});
       },
-      throws<c10::ValueError>("sequence 1 cannot be truncated to 3: it needs its tokens "
-                              "from 1 on, and the first 2 have been dropped"));
+      throws<c10::ValueError>("cannot truncate sequence 1 to 3 tokens: its window starts at token "
+                              "1, but the first 2 tokens have been overwritten"));
   EXPECT_NO_THROW(rolling.truncate({4, 4}));
 }
 

@@ -54,7 +54,13 @@ struct KvCacheRows : testing::TestWithParam<RowsCase> {
   }
 
   static KvCacheOptions options(int64_t max_seq_len) {
-    return KvCacheOptions(2, 3, 2, 2, max_seq_len).dtype(torch::kDouble);
+    return KvCacheOptions()
+        .num_layers(2)
+        .batch_size(3)
+        .num_kv_heads(2)
+        .head_dim(2)
+        .max_seq_len(max_seq_len)
+        .dtype(torch::kDouble);
   }
 
   const torch::NoGradGuard no_grad;

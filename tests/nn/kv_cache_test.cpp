@@ -6,11 +6,21 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 namespace attend {
 namespace {
 
 KvCacheOptions options_for(int64_t batch, int64_t max_seq_len, int64_t num_kv_heads = 2) {
-  return KvCacheOptions(2, batch, num_kv_heads, 2, max_seq_len).dtype(torch::kDouble);
+  return KvCacheOptions()
+      .num_layers(2)
+      .batch_size(batch)
+      .num_kv_heads(num_kv_heads)
+      .head_dim(2)
+      .max_seq_len(max_seq_len)
+      .dtype(torch::kDouble);
 }
 
 torch::Tensor draw_input(int64_t batch, int64_t tokens) {
@@ -136,7 +146,8 @@ TEST_P(KvCacheOfAttention, SupportsEmptyBatchesAndZeroTokens) {
 }
 
 TEST(KvCache, ReportsPositionsAndLengths) {
-  KvCache cache(KvCacheOptions(1, 2, 1, 2, 6));
+  KvCache cache(
+      KvCacheOptions().num_layers(1).batch_size(2).num_kv_heads(1).head_dim(2).max_seq_len(6));
   EXPECT_EQ(cache.max_seq_len(), 6);
   EXPECT_EQ(cache.positions().sizes(), at::IntArrayRef({2, 0}));
   cache.extend(3, torch::tensor({{0, 1, 1}, {1, 0, 0}}).to(torch::kBool));
@@ -145,6 +156,43 @@ TEST(KvCache, ReportsPositionsAndLengths) {
   cache.truncate({1, 1});
   cache.extend(2);
   EXPECT_TRUE(torch::equal(cache.positions(), torch::tensor({{1, 2}, {1, 2}})));
+}
+
+TEST(KvCache, MovesIntoContainersInTheMiddleOfASequence) {
+  const torch::NoGradGuard no_grad;
+  torch::manual_seed(4);
+  CachedBlocks model({});
+  const auto x = draw_input(1, 6);
+  const auto prefilled = [&]() -> KvCache {
+    KvCache cache(options_for(1, 6));
+    cache.extend(2);
+    model(x.narrow(1, 0, 2), &cache);
+    return cache;
+  };
+  std::vector<KvCache> caches;
+  std::optional<KvCache> optional;
+  for (int i = 0; i < 3; ++i) caches.push_back(prefilled());  // reallocates, which moves
+  optional = std::move(caches.front());
+  caches.erase(caches.begin());
+  for (auto* cache : {&caches[0], &caches[1], &*optional}) {
+    cache->extend(4);
+    EXPECT_TRUE(close(model(x.narrow(1, 2, 4), cache), model(x).narrow(1, 2, 4), 1e-12));
+    EXPECT_THAT(cache->lengths(), testing::ElementsAre(6));
+  }
+}
+
+TEST(KvCache, AppendsWithoutAnAttention) {
+  KvCache cache(options_for(1, 3));
+  for (int64_t t = 1; t <= 3; ++t) {
+    cache.extend(1);
+    for (int64_t layer = 0; layer < 2; ++layer) {
+      const auto ones = torch::ones({1, 2, 1, 2}, torch::kDouble);
+      const auto [keys, values] = cache.append(layer, ones * t, -ones * t);
+      EXPECT_EQ(keys.sizes(), at::IntArrayRef({1, 2, t, 2}));
+      EXPECT_TRUE(torch::equal(keys, -values));
+      EXPECT_TRUE(torch::equal(keys.select(2, t - 1), ones.select(2, 0) * t));
+    }
+  }
 }
 
 TEST(KvCache, SingleStepUsesTheFusedKernelWithoutMask) {

@@ -100,8 +100,9 @@ TEST_F(MixtureModule, TraceGeneralizesToExpertsUnusedInTheExample) {
 
 TEST_F(MixtureModule, PrettyPrintShowsOptionsAndExperts) {
   const auto text = printed(*mixture);
-  EXPECT_THAT(text, testing::StartsWith(
-                        "attend::MixtureOfExperts(num_experts=4, top_k=2, normalize=true)"));
+  EXPECT_THAT(
+      text, testing::StartsWith(
+                "attend::MixtureOfExperts(num_experts=4, num_experts_per_tok=2, normalize=true)"));
   EXPECT_THAT(text, testing::HasSubstr("(3): attend::FeedForward(embed_dim=8, dim_feedforward=5"));
 }
 
@@ -116,9 +117,9 @@ TEST_F(MixtureModule, ErrorMessagesNameTheValues) {
     return MixtureOfExperts(MixtureOptions(FeedForwardOptions(8), experts));
   };
   EXPECT_THAT([&] { make(ExpertsOptions(2).num_experts_per_tok(3)); },
-              throws<c10::ValueError>("top_k (3) must be at most num_experts (2)"));
+              throws<c10::ValueError>("num_experts_per_tok (3) must be at most num_experts (2)"));
   EXPECT_THAT([&] { make(ExpertsOptions(2).num_experts_per_tok(0)); },
-              throws<c10::ValueError>("top_k (0) must be positive"));
+              throws<c10::ValueError>("num_experts_per_tok (0) must be positive"));
   EXPECT_THAT([&] { make(0); }, throws<c10::ValueError>("num_experts (0) must be positive"));
   EXPECT_THAT([] { MixtureOfExperts(MixtureOptions(-8, 2)); },
               throws<c10::ValueError>("embed_dim (-8) must be positive"));

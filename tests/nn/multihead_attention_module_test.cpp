@@ -115,7 +115,7 @@ TEST(MultiheadAttentionErrors, HeadsAreNotABatchDimension) {
   const auto x = torch::zeros({5, 8});
   const auto valid = torch::ones({4, 5}, torch::kBool);
   EXPECT_THAT([&] { attention->forward(x, {.key_mask = valid}); },
-              throws<c10::ValueError>("key_mask [4, 5] must be (5), an entry for each token"));
+              throws<c10::ValueError>("key_mask [4, 5] must be (5), one entry per token"));
   EXPECT_THAT([&] { attention->forward(x, {.positions = torch::arange(3)}); },
               throws<c10::ValueError>("positions [3] must be (5)"));
   EXPECT_THAT([&] { attention->cross(x, x, x, {.key_mask = valid}); },
@@ -130,11 +130,11 @@ TEST(MultiheadAttentionErrors, HeadsAreNotABatchDimension) {
 TEST(MultiheadAttentionErrors, InvalidHook) {
   const AttentionHookFactory nothing{"nothing", [](const AttentionDims&) { return nullptr; }};
   EXPECT_THAT([&] { MultiheadAttention(Options(8, 2).add(nothing)); },
-              throws<c10::TypeError>("the part nothing must be an AttentionHook, found null"));
+              throws<c10::TypeError>("hook nothing must be an AttentionHook, found null"));
   const AttentionHookFactory linear{
       "linear", [](const AttentionDims&) { return std::make_shared<torch::nn::LinearImpl>(2, 2); }};
   EXPECT_THAT([&] { MultiheadAttention(Options(8, 2).add(linear)); },
-              throws<c10::TypeError>("the part linear must be an AttentionHook, found"));
+              throws<c10::TypeError>("hook linear must be an AttentionHook, found"));
 }
 
 TEST(MultiheadAttentionErrors, WrongShapes) {

@@ -170,7 +170,7 @@ TEST(NormModules, StateDictKeysAndPrettyPrint) {
   EXPECT_THAT(state_names(*L2Norm(8)), testing::ElementsAre("scale"));
   EXPECT_EQ(printed(*LayerNorm(8)), "attend::LayerNorm(width=8, eps=1e-05, bias=true)");
   EXPECT_EQ(printed(*RMSNorm(RMSNormOptions(8).eps(0.5))), "attend::RMSNorm(width=8, eps=0.5)");
-  EXPECT_EQ(printed(*RMSNorm(8)), "attend::RMSNorm(width=8, eps=that of the dtype)");
+  EXPECT_EQ(printed(*RMSNorm(8)), "attend::RMSNorm(width=8, eps=dtype epsilon)");
   EXPECT_EQ(printed(*L2Norm(8)), "attend::L2Norm(width=8)");
 }
 

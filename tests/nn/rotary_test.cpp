@@ -87,7 +87,7 @@ TEST(RotaryErrors, InvalidOptionsAndPositions) {
       [&] {
         attention->forward(torch::zeros({2, 3, 8}), {.positions = torch::arange(4)});
       },
-      throws<c10::ValueError>("positions [4] must be (3) or (2, 3), an entry for each token"));
+      throws<c10::ValueError>("positions [4] must be (3) or (2, 3), one entry per token"));
 }
 
 }  // namespace

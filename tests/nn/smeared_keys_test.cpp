@@ -79,7 +79,9 @@ TEST_F(SmearedKeysNeighbours, AreReadFromTheKvCache) {
   const torch::NoGradGuard no_grad;
   const AttentionArgs causal{.causal = true};
   const auto expected = attention->forward(x, causal).output;
-  KvCache cache(KvCacheOptions(1, 2, 2, 2, 8).dtype(torch::kDouble));
+  KvCache cache(
+      KvCacheOptions().num_layers(1).batch_size(2).num_kv_heads(2).head_dim(2).max_seq_len(8).dtype(
+          torch::kDouble));
   Tensors pieces;
   for (const auto& piece : x.split({3, 1, 1}, 1)) {
     cache.extend(piece.size(1));
@@ -93,7 +95,9 @@ TEST_F(SmearedKeysNeighbours, AreReadFromAKvCacheWithUnequalRows) {
   const AttentionArgs causal{.causal = true};
   const auto first = attention->forward(x.narrow(0, 0, 1).narrow(1, 2, 3), causal).output;
   const auto second = attention->forward(x.narrow(0, 1, 1), causal).output;
-  KvCache cache(KvCacheOptions(1, 2, 2, 2, 8).dtype(torch::kDouble));
+  KvCache cache(
+      KvCacheOptions().num_layers(1).batch_size(2).num_kv_heads(2).head_dim(2).max_seq_len(8).dtype(
+          torch::kDouble));
   cache.extend(4, torch::tensor({{false, false, true, true}, {true, true, true, true}}));
   attention->forward(x.narrow(1, 0, 4), causal, {.cache = &cache});
   cache.extend(1);
@@ -105,7 +109,14 @@ TEST_F(SmearedKeysNeighbours, AreReadFromAKvCacheWithUnequalRows) {
 TEST_F(SmearedKeysNeighbours, EvictedFromTheKvCacheThrow) {
   const torch::NoGradGuard no_grad;
   const AttentionArgs near{.causal = true, .sliding_window = 2};
-  KvCache cache(KvCacheOptions(1, 2, 2, 2, 2).sliding_window(2).dtype(torch::kDouble));
+  KvCache cache(KvCacheOptions()
+                    .num_layers(1)
+                    .batch_size(2)
+                    .num_kv_heads(2)
+                    .head_dim(2)
+                    .max_seq_len(2)
+                    .sliding_window(2)
+                    .dtype(torch::kDouble));
   const auto step = [&](int64_t t) {
     cache.extend(1);
     attention->forward(x.narrow(1, t, 1), near, {.cache = &cache});

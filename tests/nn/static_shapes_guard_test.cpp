@@ -7,14 +7,14 @@ namespace attend {
 namespace {
 
 TEST(StaticShapesGuard, IsActiveWithinItsScope) {
-  EXPECT_FALSE(StaticShapesGuard::wanted());
+  EXPECT_FALSE(StaticShapesGuard::is_enabled());
   {
     const StaticShapesGuard outer;
-    EXPECT_TRUE(StaticShapesGuard::wanted());
+    EXPECT_TRUE(StaticShapesGuard::is_enabled());
     { const StaticShapesGuard inner; }
-    EXPECT_TRUE(StaticShapesGuard::wanted());
+    EXPECT_TRUE(StaticShapesGuard::is_enabled());
   }
-  EXPECT_FALSE(StaticShapesGuard::wanted());
+  EXPECT_FALSE(StaticShapesGuard::is_enabled());
 }
 
 TEST(StaticShapesGuard, DoesNotChangeTheOutputOfMixtureOfExperts) {

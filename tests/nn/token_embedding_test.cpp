@@ -115,15 +115,15 @@ TEST(TokenEmbeddingErrors, TokenOrPositionOutOfRange) {
   TokenEmbedding embedding(TokenOptions(10, 6, 5));
   const auto tokens = torch::tensor({{1, 2, 9}});
   EXPECT_THAT([&] { embedding(tokens + 1); },
-              throws<c10::ValueError>("token (10) must be in 0 .. 9"));
+              throws<c10::ValueError>("token (10) must be in [0, 10)"));
   EXPECT_THAT([&] { embedding(tokens - 2); },
-              throws<c10::ValueError>("token (-1) must be in 0 .. 9"));
+              throws<c10::ValueError>("token (-1) must be in [0, 10)"));
   EXPECT_THAT([&] { embedding(tokens.unsqueeze(1)); }, throws<c10::ValueError>("found [1, 1, 3]"));
   EXPECT_THAT(
       [&] {
         embedding->forward(tokens, torch::tensor({3, 4, 5}));
       },
-      throws<c10::ValueError>("position (5) must be in 0 .. 4"));
+      throws<c10::ValueError>("position (5) must be in [0, 5)"));
   EXPECT_THAT([&] { embedding->forward(tokens, torch::tensor({3})); },
               throws<c10::ValueError>("positions [1] must be (T) or have the shape"));
   EXPECT_THAT([&] { embedding->forward(tokens, torch::ones({3})); },

@@ -91,7 +91,7 @@ TEST_F(TransformerBlockWithExperts, MoreExpertsPerTokenThanExpertsThrows) {
   auto options = experts_block_options(8, 5);
   options.experts(ExpertsOptions(2).num_experts_per_tok(3));
   EXPECT_THAT([&] { TransformerBlock{options}; },
-              throws<c10::ValueError>("top_k (3) must be at most num_experts (2)"));
+              throws<c10::ValueError>("num_experts_per_tok (3) must be at most num_experts (2)"));
 }
 
 }  // namespace

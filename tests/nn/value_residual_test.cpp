@@ -64,8 +64,7 @@ TEST(ValueResidual, PrettyPrintShowsTheName) {
 TEST(ValueResidualErrors, OutsideOfAStack) {
   MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(value_residual()));
   const auto x = torch::zeros({2, 3, 8});
-  const char* message =
-      "value_residual works in a stack of layers that does not gradient_checkpointing";
+  const char* message = "value_residual requires a stack without gradient_checkpointing";
   EXPECT_THAT([&] { attention->forward(x); }, throws<c10::ValueError>(message));
   EXPECT_THAT([&] { attention->cross(x, x, x); }, throws<c10::ValueError>(message));
 }
@@ -79,7 +78,7 @@ TEST(ValueResidualErrors, DifferentShapes) {
       [&] {
         attention->forward(torch::zeros({2, 3, 8}), {}, state);
       },
-      throws<c10::ValueError>("the first layer's values [2, 2, 5, 4] must have the shape "
+      throws<c10::ValueError>("the values of the first layer [2, 2, 5, 4] must have the shape "
                               "of this layer's [2, 2, 3, 4]"));
 }
 

@@ -77,7 +77,7 @@ TEST(Activate, OddWidthThrowsForGatedActivations) {
       [] {
         activate(torch::zeros({2, 5}), Activation::swiglu);
       },
-      throws<c10::ValueError>("swiglu expects (..., 2F), an even width, found [2, 5]"));
+      throws<c10::ValueError>("swiglu expects (..., 2F) with an even width, found [2, 5]"));
 }
 
 TEST(Activate, UnknownActivationThrows) {

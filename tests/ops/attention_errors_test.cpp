@@ -14,9 +14,10 @@ auto attending(torch::Tensor q, torch::Tensor k, torch::Tensor v, torch::Tensor 
 }
 
 TEST(AttentionErrors, TooFewDimensions) {
-  EXPECT_THAT(attending(sized({4}), sized({3, 4}), sized({3, 4})),
-              throws<c10::ValueError>("attention needs (..., length, width), found query [4], key "
-                                      "[3, 4] and value [3, 4]"));
+  EXPECT_THAT(
+      attending(sized({4}), sized({3, 4}), sized({3, 4})),
+      throws<c10::ValueError>("attention needs (..., length, head_dim), found query [4], key "
+                              "[3, 4] and value [3, 4]"));
 }
 
 TEST(AttentionErrors, DifferentWidths) {
@@ -31,9 +32,10 @@ TEST(AttentionErrors, DifferentKeyAndValueLengths) {
 
 TEST(AttentionErrors, DifferentDtypes) {
   const auto x = sized({2, 4});
-  EXPECT_THAT(attending(x, x, sized({2, 4}, torch::kHalf)),
-              throws<c10::TypeError>(
-                  "query, key and value must have one float dtype, found Float, Float and Half"));
+  EXPECT_THAT(
+      attending(x, x, sized({2, 4}, torch::kHalf)),
+      throws<c10::TypeError>(
+          "query, key and value must have the same float dtype, found Float, Float and Half"));
   EXPECT_THAT(attending(x, sized({2, 4}, torch::kDouble), x),
               throws<c10::TypeError>("found Float, Double and Float"));
 }
@@ -46,9 +48,9 @@ TEST(AttentionErrors, IntegerDtype) {
 TEST(AttentionErrors, DifferentBatchOrHeads) {
   EXPECT_THAT(attending(sized({2, 3, 4}), sized({3, 3, 4}), sized({3, 3, 4})),
               throws<c10::ValueError>("query [2, 3, 4], key [3, 3, 4] and value [3, 3, 4] must "
-                                      "agree in batch and heads"));
+                                      "have the same batch and heads"));
   EXPECT_THAT(attending(sized({2, 3, 4}), sized({2, 3, 4}), sized({5, 3, 4})),
-              throws<c10::ValueError>("value [5, 3, 4] must agree in batch and heads"));
+              throws<c10::ValueError>("value [5, 3, 4] must have the same batch and heads"));
 }
 
 TEST(AttentionErrors, IntegerMask) {

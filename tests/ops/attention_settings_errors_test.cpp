@@ -20,7 +20,7 @@ torch::Tensor integers(at::IntArrayRef sizes) {
 TEST(AttentionArgsErrors, KeyMaskShape) {
   EXPECT_THAT(
       attending({.key_mask = torch::ones({2, 3}, torch::kBool)}),
-      throws<c10::ValueError>("key_mask [2, 3] must be (6) or (2, 6), an entry for each token"));
+      throws<c10::ValueError>("key_mask [2, 3] must be (6) or (2, 6), one entry per token"));
   EXPECT_THAT(attending({.key_mask = torch::ones({3, 6}, torch::kBool)}),
               throws<c10::ValueError>("key_mask [3, 6] must be (6) or (2, 6)"));
   EXPECT_THAT(attending({.key_mask = torch::ones({2, 1, 1, 6}, torch::kBool)}),
@@ -41,7 +41,7 @@ TEST(AttentionArgsErrors, KeyMaskShapeWithoutBatch) {
       [&] {
         attend::dot_product_attention(x, x, x, {.key_mask = torch::ones({1, 3}) > 0});
       },
-      throws<c10::ValueError>("key_mask [1, 3] must be (3), an entry for each token"));
+      throws<c10::ValueError>("key_mask [1, 3] must be (3), one entry per token"));
 }
 
 TEST(AttentionArgsErrors, SegmentsShape) {
@@ -50,7 +50,7 @@ TEST(AttentionArgsErrors, SegmentsShape) {
   EXPECT_THAT(attending({.segments = integers({2, 3})}),
               throws<c10::ValueError>("key_segments [2, 3] must be (6) or (2, 6)"));
   EXPECT_THAT(attending({.key_segments = integers({2, 6})}),
-              throws<c10::ValueError>("key_segments are given, but no segments of the queries"));
+              throws<c10::ValueError>("key_segments is set but segments is not"));
 }
 
 TEST(AttentionArgsErrors, PositionsShape) {
@@ -59,7 +59,7 @@ TEST(AttentionArgsErrors, PositionsShape) {
   EXPECT_THAT(attending({.positions = integers({3})}),
               throws<c10::ValueError>("key_positions [3] must be (6) or (2, 6)"));
   EXPECT_THAT(attending({.key_positions = integers({6})}),
-              throws<c10::ValueError>("key_positions are given, but no positions of the queries"));
+              throws<c10::ValueError>("key_positions is set but positions is not"));
 }
 
 TEST(AttentionArgsErrors, SegmentsAndPositionsDtype) {
@@ -75,7 +75,7 @@ TEST(AttentionArgsErrors, SegmentsAndPositionsDtype) {
 
 TEST(AttentionArgsErrors, NegativeSlidingWindow) {
   EXPECT_THAT(attending({.sliding_window = -1}),
-              throws<c10::ValueError>("window (-1) must not be negative"));
+              throws<c10::ValueError>("sliding_window (-1) must not be negative"));
 }
 
 TEST(AttentionArgsErrors, AverageWeightsWithoutHeads) {
@@ -84,7 +84,8 @@ TEST(AttentionArgsErrors, AverageWeightsWithoutHeads) {
       [&] {
         attend::dot_product_attention(x, x, x, {.need_weights = true, .average_weights = true});
       },
-      throws<c10::ValueError>("average_weights needs heads (..., H, T, D), found query [3, 5]"));
+      throws<c10::ValueError>(
+          "average_weights needs a query (..., H, T, D) with heads, found [3, 5]"));
 }
 
 TEST(ScoreOptionsErrors, ValuesOutOfRange) {
@@ -98,7 +99,7 @@ TEST(ScoreOptionsErrors, ValuesOutOfRange) {
 TEST(ScoreOptionsErrors, SinksShapeAndDtype) {
   for (const auto& sinks : {torch::zeros({3}), torch::zeros({1, 4}), torch::zeros({4, 2})}) {
     EXPECT_THAT(attending({}, {.sinks = sinks}),
-                throws<c10::ValueError>("must hold one number for each of the heads of query "
+                throws<c10::ValueError>("must have one entry per head of query "
                                         "[2, 4, 3, 5]"));
   }
   EXPECT_THAT(attending({}, {.sinks = torch::tensor(1.0)}), throws<c10::ValueError>("sinks []"));

@@ -100,9 +100,10 @@ TEST(RelativeBucketsErrors, ValuesOutOfRange) {
   EXPECT_THAT(with({.num_buckets = 5}), throws<c10::ValueError>("num_buckets (5) must be"));
   EXPECT_THAT(with({.num_buckets = 1, .bidirectional = false}),
               throws<c10::ValueError>("num_buckets (1) must be at least 2"));
-  EXPECT_THAT(with({.max_distance = 8}),
-              throws<c10::ValueError>("max_distance (8) must be greater than the 8 distances with "
-                                      "a bucket each"));
+  EXPECT_THAT(
+      with({.max_distance = 8}),
+      throws<c10::ValueError>("max_distance (8) must be greater than 8, the number of exact "
+                              "buckets"));
 }
 
 }  // namespace

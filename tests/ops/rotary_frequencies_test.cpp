@@ -174,13 +174,14 @@ TEST(RotaryOptionsErrors, ValuesOutOfRange) {
   EXPECT_THAT(with({.theta = 0.0}), throws<c10::ValueError>("theta (0) must be greater than 1"));
   EXPECT_THAT(with({.scaling = RotaryScaling::linear, .factor = 0.5}),
               throws<c10::ValueError>("factor (0.5) must be at least 1"));
-  EXPECT_THAT(with({.factor = 2.0}), throws<c10::ValueError>("factor (2) needs a scaling"));
+  EXPECT_THAT(with({.factor = 2.0}),
+              throws<c10::ValueError>("factor (2) must be 1 without scaling"));
   EXPECT_THAT(
       with({.scaling = yarn, .factor = 2.0}),
-      throws<c10::ValueError>("scaling yarn needs a positive original_max_seq_len, found 0"));
+      throws<c10::ValueError>("scaling yarn requires a positive original_max_seq_len, found 0"));
   EXPECT_THAT(
       with({.scaling = llama3, .factor = 2.0, .original_max_seq_len = -1}),
-      throws<c10::ValueError>("scaling llama3 needs a positive original_max_seq_len, found -1"));
+      throws<c10::ValueError>("scaling llama3 requires a positive original_max_seq_len, found -1"));
   EXPECT_THAT(with({.scaling = yarn, .original_max_seq_len = 64, .beta_fast = 1.0}),
               throws<c10::ValueError>("beta_fast (1) must be greater than beta_slow (1)"));
   EXPECT_THAT(with({.scaling = yarn, .original_max_seq_len = 64, .attention_factor = -1.0}),

@@ -146,7 +146,7 @@ TEST(ApplyRotary, TraceGeneralizesToOtherSizes) {
 TEST(ApplyRotaryErrors, ShapesAndDtypes) {
   const auto x = torch::zeros({2, 3, 5, 8});
   EXPECT_THAT([&] { apply_rotary(x, torch::arange(4)); },
-              throws<c10::ValueError>("positions [4] must be (T) or (B, T) of what they rotate, "
+              throws<c10::ValueError>("positions [4] must be (T) or (B, T) of the input "
                                       "[2, 3, 5, 8]"));
   EXPECT_THAT(
       [&] {
@@ -156,9 +156,9 @@ TEST(ApplyRotaryErrors, ShapesAndDtypes) {
   EXPECT_THAT([&] { apply_rotary(x, torch::tensor(1)); },
               throws<c10::ValueError>("positions [] must be"));
   EXPECT_THAT([&] { apply_rotary(torch::zeros({8}), torch::arange(1)); },
-              throws<c10::ValueError>("rotate needs (..., T, D), found [8]"));
+              throws<c10::ValueError>("apply_rotary expects (..., T, D), found [8]"));
   EXPECT_THAT([&] { apply_rotary(x.to(torch::kLong), torch::arange(5)); },
-              throws<c10::TypeError>("rotate needs a float dtype, found Long"));
+              throws<c10::TypeError>("apply_rotary expects a float dtype, found Long"));
   const auto tables = rotary_tables(torch::arange(5), torch::ones({5}));
   EXPECT_THAT([&] { apply_rotary(x, tables); },
               throws<c10::ValueError>("with D of at least 10, found [2, 3, 5, 8]"));

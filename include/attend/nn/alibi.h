@@ -9,30 +9,33 @@
 
 namespace attend {
 
-/// Attention with linear biases (Press et al. 2022) as a part of attention: each head's scores fall
-/// with the distance of query and key, by a slope of its own, and models hold at lengths that they
-/// were not trained on. It has no parameters.
+/// Attention hook for ALiBi, attention with linear biases (Press et al. 2022): adds
+/// -slope * |distance| to the scores, with a fixed slope per head (`alibi_slopes`). Models
+/// extrapolate to longer sequences than those of the training. No parameters.
 ///
-/// Cross-attention throws c10::ValueError, since the two sequences have no common positions.
+/// Throws c10::ValueError in cross-attention, where queries and keys have no common positions.
 ///
-///     MultiheadAttentionOptions(64, 4).add(alibi())
+///     MultiheadAttentionOptions(64, 4).add(alibi());
 class ATTEND_API AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError if `num_heads` is not positive.
   explicit AlibiImpl(int64_t num_heads);
 
+  /// Adds the bias to the scores.
   void before_attention(AttentionContext& context) override;
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  int64_t num_heads;
+  int64_t num_heads;  ///< number of heads H
 
  private:
   Constant slopes_;
 };
 TORCH_MODULE(Alibi);
 
-/// Makes an `Alibi`, registered as `alibi`.
+/// Returns a factory of `Alibi`, registered as `alibi`.
+///
+///     options.attention().add(alibi());
 ATTEND_API AttentionHookFactory alibi();
 
 }  // namespace attend

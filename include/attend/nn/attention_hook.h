@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/nn/shared_tensors.h"
 #include "attend/ops/attention.h"
 #include "attend/ops/positions.h"
 
@@ -9,76 +10,100 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 namespace attend {
 
 class AttentionHook;
+class KvCache;
 
-/// What attention carries over from earlier calls and from the layers below; a stack sets it.
+/// State of one forward pass that an attention needs besides its input: the cache, the index of its
+/// layer, and what the layers of a stack share. Stacks set all but `cache` and `hook`.
+///
+///     attention->forward(x, {.causal = true}, {.cache = &cache, .layer = 0});
 struct ForwardState {
-  /// Keys and values of the tokens before, to which those of this call are added: a `KvCache`;
-  /// null = none. It acts before the attention's own parts.
-  AttentionHook* cache = nullptr;
-  /// Which layer of the cache is this attention's.
+  /// Keys and values of earlier calls, which the call's own are appended to; null = none.
+  KvCache* cache = nullptr;
+  /// Index of this attention's layer in the cache.
   int64_t layer = 0;
-  /// Where the first layer of a stack leaves its values for those above; null = not in a stack.
+  /// A hook of the call that runs before the attention's own, e.g. another kind of cache; null =
+  /// none.
+  AttentionHook* hook = nullptr;
+  /// Masks, rotary tables and biases that the layers of a stack share; null = not in a stack.
+  SharedTensors* shared = nullptr;
+  /// Values of the stack's first layer, set by it and read by `ValueResidual`; null = not in a
+  /// stack.
   torch::Tensor* first_values = nullptr;
+
+  /// Returns `compute()`, which in a stack is called once per key and forward pass. The self- and
+  /// cross-attention of a decoder share it, too: where both are possible, `context.cross` belongs
+  /// to the key, since sizes that are equal in a trace may differ later.
+  ///
+  ///     const SharedKey key("decay", context.query, {positions}, rate);
+  ///     const auto decay = context.state.share(key, [&] { return decay_at(positions, rate); });
+  template <typename Compute>
+  auto share(const SharedKey& key, const Compute& compute) const -> std::invoke_result_t<Compute> {
+    return shared != nullptr ? shared->get(key, compute) : compute();
+  }
 };
 
-/// The widths of a multi-head attention.
+/// The dimensions of a multi-head attention.
 struct AttentionDims {
-  int64_t embed_dim;     ///< E, of input and output
-  int64_t num_heads;     ///< H, of the queries
-  int64_t num_kv_heads;  ///< G, of keys and values
-  int64_t head_dim;      ///< D, of each
+  int64_t embed_dim;     ///< width E of input and output
+  int64_t num_heads;     ///< number of query heads H
+  int64_t num_kv_heads;  ///< number of key-value heads G
+  int64_t head_dim;      ///< width D of each head
 };
 
-/// Attention on its way from projections to output.
+/// The tensors and options of one attention call, which hooks read and change.
 struct AttentionContext {
-  torch::Tensor input = {};  ///< (..., T, E): what the queries were projected from
-  torch::Tensor query = {};  ///< (..., H, T, D)
-  torch::Tensor key = {};    ///< (..., G, S, D)
-  torch::Tensor value = {};  ///< (..., G, S, D)
-  AttentionArgs args = {};
-  ScoreOptions options = {};
-  ForwardState state = {};
-  bool cross = false;  ///< keys and values come from another sequence than the queries
+  torch::Tensor input = {};     ///< (..., T, E): input of the query projection
+  torch::Tensor query = {};     ///< (..., H, T, D)
+  torch::Tensor key = {};       ///< (..., G, S, D)
+  torch::Tensor value = {};     ///< (..., G, S, D)
+  AttentionArgs args = {};      ///< arguments of the call
+  ScoreOptions options = {};    ///< options of the layer
+  ForwardState state = {};      ///< state of the forward pass
+  bool cross = false;           ///< cross-attention: keys and values come from another sequence
+  bool bias_is_shared = false;  ///< `options.bias` comes from `state.share`: equal in all layers
 };
 
-/// Where the queries stand, in steps: (B, T) or (T).
+/// Returns the positions of the queries in tokens, (B, T) or (T): those of the call, or 0 .. T-1.
 inline torch::Tensor query_positions(const AttentionContext& context) {
   return context.args.positions.defined() ? context.args.positions
                                           : positions_like(context.query, -2);
 }
 
-/// A feature of multi-head attention: a position scheme, a norm of queries and keys, a gate... Each
-/// is a module of its own that is called at up to three points; those of one attention are called
-/// in the order in which they were added. A subclass overrides what it needs and also derives from
-/// `torch::nn::Cloneable`.
+/// Base class of the features of multi-head attention: position schemes, query-key norms, gates...
+/// A hook is a module, called at up to three points of the forward pass; the hooks of an attention
+/// are called in the order in which they were added. Subclasses override what they need and also
+/// derive from `torch::nn::Cloneable`.
 class ATTEND_API AttentionHook {
  public:
   virtual ~AttentionHook() = default;
 
-  /// Once this call's queries, keys and values are projected; before keys and values of earlier
-  /// calls join them.
+  /// Called after the projections of this call's tokens, before cached keys and values are
+  /// prepended.
   virtual void after_projection(AttentionContext& /*context*/) {}
 
-  /// Once all keys are there, before the scores are computed: to change masks and options.
+  /// Called when all keys and values are present, before the scores are computed: to change masks,
+  /// biases and options.
   virtual void before_attention(AttentionContext& /*context*/) {}
 
-  /// On the heads' results (..., H, T, D), before the output projection; returns the same shape.
+  /// Called with the attention output (..., H, T, D) before the output projection; returns the
+  /// same shape.
   virtual torch::Tensor after_attention(const AttentionContext& /*context*/,
                                         const torch::Tensor& output) {
     return output;
   }
 };
 
-/// A part to be made: options hold these, and each attention makes its own.
+/// Makes a hook; options contain factories, since each attention makes its own hooks.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(rotary()).add(output_gate());
 struct AttentionHookFactory {
-  std::string name;  ///< under which the part is registered, as in `rotary`
-  /// Makes the part: a module that is an `AttentionHook` too.
+  std::string name;  ///< name of the submodule, e.g. `rotary`
+  /// Returns a new module that is also an `AttentionHook`.
   std::function<std::shared_ptr<torch::nn::Module>(const AttentionDims&)> make;
 };
 

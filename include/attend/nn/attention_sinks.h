@@ -8,29 +8,33 @@
 
 namespace attend {
 
-/// Gives each head a learned score that takes part in the softmax but has no value, so that a query
-/// need not attend to anything (gpt-oss). It begins as 0, the score of a key of zeros, which makes
-/// the softmax that of Miller 2023, 'Attention Is Off By One'.
+/// Attention hook for attention sinks (gpt-oss): a learned logit per head takes part in the softmax
+/// but has no value, so the weights may sum to less than 1. Initialized to 0, as the softmax of
+/// Miller 2023, 'Attention Is Off By One'.
 ///
 /// State dict: `logits` (H).
 ///
-///     AttentionSinks sinks(8);
+///     MultiheadAttentionOptions(64, 4).add(attention_sinks());
 class ATTEND_API AttentionSinksImpl : public torch::nn::Cloneable<AttentionSinksImpl>,
                                       public AttentionHook {
  public:
+  /// Throws c10::ValueError if `num_heads` is not positive.
   explicit AttentionSinksImpl(int64_t num_heads);
 
+  /// Sets `ScoreOptions::sinks`.
   void before_attention(AttentionContext& context) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  int64_t num_heads;
-  torch::Tensor logits;
+  int64_t num_heads;     ///< number of heads H
+  torch::Tensor logits;  ///< (H)
 };
 TORCH_MODULE(AttentionSinks);
 
-/// Makes an `AttentionSinks`: `.add(attention_sinks())`.
+/// Returns a factory of `AttentionSinks`, registered as `attention_sinks`.
+///
+///     options.attention().add(attention_sinks());
 ATTEND_API AttentionHookFactory attention_sinks();
 
 }  // namespace attend

@@ -15,12 +15,13 @@ namespace attend {
 struct LayerScaleOptions {
   LayerScaleOptions(int64_t width) : width_(width) {}  // NOLINT: as in torch::nn
 
+  /// Number of channels.
   TORCH_ARG(int64_t, width);
-  /// What each weight begins as: small, so that a block begins near the identity.
+  /// Initial weight: small, so that a block is initially close to the identity.
   TORCH_ARG(double, init) = 1e-5;
 };
 
-/// A learned weight for each channel of a residual branch (LayerScale, Touvron et al. 2021).
+/// Multiplies a residual branch by a learned weight per channel (LayerScale, Touvron et al. 2021).
 ///
 /// State dict: `weight` (width).
 ///
@@ -28,65 +29,74 @@ struct LayerScaleOptions {
 ///     auto y = scale(branch);  // (..., 64) -> (..., 64)
 class ATTEND_API LayerScaleImpl : public torch::nn::Cloneable<LayerScaleImpl> {
  public:
+  /// Throws c10::ValueError if the width is not positive.
   explicit LayerScaleImpl(const LayerScaleOptions& options);
 
-  /// `x` (..., width), returns the same shape. Throws c10::ValueError for another width.
+  /// `x` (..., width); returns the same shape. Throws c10::ValueError if the width differs.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  LayerScaleOptions options;
-  torch::Tensor weight;
+  LayerScaleOptions options;  ///< options of the constructor
+  torch::Tensor weight;       ///< (width)
 };
 TORCH_MODULE(LayerScale);
 
-/// One learned number that multiplies a residual branch and begins as 0, so that a block begins as
-/// the identity (ReZero, Bachlechner et al. 2020).
+/// Multiplies a residual branch by one learned scalar, initialized to 0, so that a block is
+/// initially the identity (ReZero, Bachlechner et al. 2020).
 ///
 /// State dict: `weight` ().
 ///
 ///     ReZero scale;
-///     auto y = scale(branch);  // any shape; zeros at first
+///     auto y = scale(branch);  // any shape; initially zeros
 class ATTEND_API ReZeroImpl : public torch::nn::Cloneable<ReZeroImpl> {
  public:
+  /// Initializes the weight to 0.
   ReZeroImpl();
 
-  /// `x` of any shape, returns the same shape.
+  /// `x` of any shape; returns the same shape.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  torch::Tensor weight;
+  torch::Tensor weight;  ///< ()
 };
 TORCH_MODULE(ReZero);
 
-/// Multiplies a residual branch by a fixed number.
+/// Multiplies a residual branch by a constant.
 ///
 ///     ConstantScale scale(0.5);
 ///     auto y = scale(branch);  // any shape
 class ATTEND_API ConstantScaleImpl : public torch::nn::Cloneable<ConstantScaleImpl> {
  public:
+  /// `factor`: the constant.
   explicit ConstantScaleImpl(double factor);
 
-  /// `x` of any shape, returns the same shape.
+  /// `x` of any shape; returns the same shape.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  double factor;
+  double factor;  ///< the constant
 };
 TORCH_MODULE(ConstantScale);
 
-/// Makes a `LayerScale`: `options.residual().scale(layer_scale(1e-4))`.
+/// Returns a factory of `LayerScale`.
+///
+///     options.residual().scale(layer_scale(1e-4));
 ATTEND_API ModuleFactory layer_scale(double init = 1e-5);
 
-/// Makes a `ReZero`: `options.residual().scale(rezero())`.
+/// Returns a factory of `ReZero`.
+///
+///     options.residual().scale(rezero());
 ATTEND_API ModuleFactory rezero();
 
-/// Makes a `ConstantScale`: `options.residual().scale(constant_scale(0.5))`.
+/// Returns a factory of `ConstantScale`.
+///
+///     options.residual().scale(constant_scale(0.5));
 ATTEND_API ModuleFactory constant_scale(double factor);
 
 }  // namespace attend

@@ -16,29 +16,34 @@ namespace attend {
 ///
 ///     EncoderDecoderOptions({TransformerBlockOptions(64, 4), 6}, {DecoderBlockOptions(64, 4), 6})
 struct EncoderDecoderOptions {
+  /// Options of both stacks.
   EncoderDecoderOptions(const TransformerEncoderOptions& encoder,
                         const TransformerDecoderOptions& decoder)
       : encoder_(encoder), decoder_(decoder) {}
 
+  /// Options of the encoder.
   TORCH_ARG(TransformerEncoderOptions, encoder);
+  /// Options of the decoder.
   TORCH_ARG(TransformerDecoderOptions, decoder);
 };
 
-/// The transformer of Vaswani et al. 2017: an encoder of the source, and a decoder of the target
-/// that looks at what the encoder returns.
+/// Encoder-decoder transformer (Vaswani et al. 2017): an encoder of the source, and a decoder of
+/// the target with cross-attention to the encoder's output.
 ///
 /// State dict: `encoder` (TransformerEncoder), `decoder` (TransformerDecoder).
 ///
-///     auto y = transformer->forward(source, target, {}, {.causal = true});  // as target
+///     EncoderDecoder transformer(options);
+///     auto y = transformer->forward(source, target, {}, {.causal = true});  // (B, T, E)
 class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoderImpl> {
  public:
+  /// Throws c10::ValueError if the options are invalid.
   explicit EncoderDecoderImpl(const EncoderDecoderOptions& options);
 
   /// `source` (B, S, E), `target` (B, T, E), or both without B; returns the shape of `target`.
-  /// `source_args` hold for the encoder; its `key_mask` (B, S), true = no padding, holds where the
-  /// decoder looks at the source, too, and so do `segments` if both have them. `target_args` hold
-  /// for the decoder's self-attention, in which nothing is hidden unless they say so, the future
-  /// neither.
+  /// `source_args` are the arguments of the encoder; its `key_mask` (B, S), true = token, also
+  /// applies to the cross-attention, and so do the `segments` if both arguments have them.
+  /// `target_args` are the arguments of the decoder's self-attention, which is not causal unless
+  /// `target_args.causal` is set.
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
                         const AttentionArgs& source_args = {},
                         const AttentionArgs& target_args = {});
@@ -46,9 +51,9 @@ class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoder
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  EncoderDecoderOptions options;
-  TransformerEncoder encoder{nullptr};
-  TransformerDecoder decoder{nullptr};
+  EncoderDecoderOptions options;        ///< options of the constructor
+  TransformerEncoder encoder{nullptr};  ///< of the source
+  TransformerDecoder decoder{nullptr};  ///< of the target
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs())},

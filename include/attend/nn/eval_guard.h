@@ -7,12 +7,13 @@
 
 namespace attend {
 
-/// Puts a module in eval mode until the end of the scope, then gives each of its submodules the
-/// mode back that it had.
+/// Sets a module to eval mode until the end of the scope, then restores the training mode of each
+/// submodule.
 ///
 ///     const EvalGuard eval(*model);
 class EvalGuard {
  public:
+  /// Sets `module` and its submodules to eval mode.
   explicit EvalGuard(torch::nn::Module& module) {
     modes_.emplace_back(&module, module.is_training());
     for (const auto& child : module.modules(/*include_self=*/false)) {
@@ -21,7 +22,7 @@ class EvalGuard {
     module.eval();
   }
   ~EvalGuard() {
-    // Each before its children, because train() sets the children too.
+    // Parents first: train() sets the children, too.
     for (const auto& [module, training] : modes_) module->train(training);
   }
   EvalGuard(const EvalGuard&) = delete;

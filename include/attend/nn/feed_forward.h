@@ -17,24 +17,25 @@ namespace attend {
 ///
 ///     FeedForwardOptions(64).dim_feedforward(128).activation(Activation::relu)
 struct FeedForwardOptions {
+  /// Options for width E.
   FeedForwardOptions(int64_t embed_dim) : embed_dim_(embed_dim) {}  // NOLINT: as in torch::nn
 
-  /// Width E of the input and of the output.
+  /// Width E of input and output.
   TORCH_ARG(int64_t, embed_dim);
-  /// Width F between the two projections; 4*E if not set. A gated activation has a third matrix, so
-  /// 2/3 of the width that one without a gate would have keeps the number of parameters (Shazeer
-  /// 2020).
+  /// Hidden width F; 4*E if not set. Gated activations have a third matrix, so 2/3 of the width
+  /// gives the same number of parameters (Shazeer 2020).
   TORCH_ARG(std::optional<int64_t>, dim_feedforward);
+  /// Activation between the projections.
   TORCH_ARG(Activation, activation) = Activation::gelu;
-  /// Whether the projections add a bias.
+  /// Whether the projections have a bias.
   TORCH_ARG(bool, bias) = true;
-  /// Probability that an activation between the projections is dropped while training.
+  /// Dropout probability after the activation.
   TORCH_ARG(double, dropout) = 0.0;
 };
 
-/// The position-wise feed-forward layer (Vaswani et al. 2017, section 3.3): the same two
-/// projections with an activation between them, applied to each position by itself. With a gated
-/// activation `up` is twice as wide: the rows of the gate, then those that it multiplies.
+/// Position-wise feed-forward layer (Vaswani et al. 2017, section 3.3): two projections with an
+/// activation between them. With a gated activation `up` is twice as wide: the rows of the gate
+/// come first.
 ///
 /// State dict: `up` (F, E), or (2F, E) if the activation is gated, `down` (E, F), each a Linear.
 ///
@@ -42,18 +43,19 @@ struct FeedForwardOptions {
 ///     auto y = feed_forward(x);  // (B, T, 64) -> (B, T, 64)
 class ATTEND_API FeedForwardImpl : public torch::nn::Cloneable<FeedForwardImpl> {
  public:
+  /// Throws c10::ValueError if an option is out of range.
   explicit FeedForwardImpl(const FeedForwardOptions& options);
 
-  /// `x` (..., T, E), returns the same shape. Throws c10::ValueError if the width is not E.
+  /// `x` (..., T, E); returns the same shape. Throws c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  FeedForwardOptions options;
-  torch::nn::Linear up{nullptr};
-  torch::nn::Linear down{nullptr};
-  torch::nn::Dropout dropout{nullptr};
+  FeedForwardOptions options;           ///< options of the constructor
+  torch::nn::Linear up{nullptr};        ///< E -> F, or 2F if gated
+  torch::nn::Linear down{nullptr};      ///< F -> E
+  torch::nn::Dropout dropout{nullptr};  ///< after the activation
 };
 TORCH_MODULE(FeedForward);
 

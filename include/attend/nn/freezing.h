@@ -6,16 +6,16 @@
 
 namespace attend {
 
-/// Stops the parameters of `module` from learning: they get no gradients, and optimizers made from
-/// now on pass them over. Does not touch the training mode.
+/// Sets requires_grad to false for all parameters of `module`, so that they are not trained. Does
+/// not change the training mode.
 ///
 ///     freeze(*model);
-///     unfreeze(*model->head);  // only the head learns
+///     unfreeze(*model->head);  // trains only the head
 inline void freeze(torch::nn::Module& module) {
   for (auto& parameter : module.parameters()) parameter.requires_grad_(false);
 }
 
-/// Lets all parameters of `module` learn, but for those of integers, which cannot.
+/// Sets requires_grad to true for all parameters of `module`, except those of integer dtypes.
 ///
 ///     unfreeze(*model);
 inline void unfreeze(torch::nn::Module& module) {

@@ -1,135 +1,143 @@
 #pragma once
 
 #include "attend/api.h"
-#include "attend/nn/attention_hook.h"
 
 #include <torch/arg.h>
 #include <torch/types.h>
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace attend {
 
-/// Options for `KvCache`.
+/// Options for `KvCache`. The first five are required.
 ///
-///     KvCacheOptions(12, 1, 8, 64, 2048).dtype(torch::kBFloat16)   // the last 2048 tokens at most
-///     KvCacheOptions(12, 1, 8, 64, 1024 + 255).sliding_window(1024)        // no end, in chunks up
-///     to 256
+///     KvCacheOptions().num_layers(12).batch_size(1).num_kv_heads(8).head_dim(64).max_seq_len(2048)
 struct KvCacheOptions {
-  KvCacheOptions(int64_t num_layers, int64_t batch_size, int64_t num_kv_heads, int64_t head_dim,
-                 int64_t max_seq_len)
-      : num_layers_(num_layers),
-        batch_size_(batch_size),
-        num_kv_heads_(num_kv_heads),
-        head_dim_(head_dim),
-        max_seq_len_(max_seq_len) {}
-
-  /// Number of attentions L that share the cache.
-  TORCH_ARG(int64_t, num_layers);
+  /// Number of attentions L that use the cache.
+  TORCH_ARG(std::optional<int64_t>, num_layers);
   /// Number of sequences B.
-  TORCH_ARG(int64_t, batch_size);
+  TORCH_ARG(std::optional<int64_t>, batch_size);
   /// Number of key-value heads G of each attention.
-  TORCH_ARG(int64_t, num_kv_heads);
+  TORCH_ARG(std::optional<int64_t>, num_kv_heads);
   /// Width D of each head.
-  TORCH_ARG(int64_t, head_dim);
-  /// How many tokens of a sequence are kept.
-  TORCH_ARG(int64_t, max_seq_len);
-  /// How many tokens a query sees at most, itself included: the attentions' own window, or more.
-  /// New tokens then take the place of the oldest, and a sequence may be of any length. 0 = tokens
-  /// beyond the max_seq_len are refused.
+  TORCH_ARG(std::optional<int64_t>, head_dim);
+  /// Number of tokens per sequence that memory is allocated for. With a `sliding_window` W, at
+  /// least W + T - 1 for calls of up to T tokens.
+  TORCH_ARG(std::optional<int64_t>, max_seq_len);
+  /// Sliding window of the attentions, or a larger one, in tokens. New tokens then overwrite the
+  /// oldest, and sequences may be of any length. 0 = none: tokens beyond `max_seq_len` are refused.
   TORCH_ARG(int64_t, sliding_window) = 0;
+  /// dtype of keys and values.
   TORCH_ARG(torch::Dtype, dtype) = torch::kFloat;
+  /// Device of keys and values.
   TORCH_ARG(torch::Device, device) = torch::kCPU;
 };
 
-/// The keys and values that the attentions of a model have computed so far, so that a sequence can
-/// be fed in pieces, each token once: the results are those of the whole sequence at once, if the
-/// attentions are causal. Memory for `max_seq_len` tokens is taken at the start, and no more later.
+/// Key-value cache: the keys and values that the attentions of a model have computed so far, so
+/// that a sequence can be processed in several calls, each token once. For causal attention the
+/// results equal those of the whole sequence in one call. All memory is allocated by the
+/// constructor.
 ///
-/// The sequences of a batch may have different lengths. `extend` announces what the next call of
-/// the model brings, and each attention of the model then gets the cache in its `ForwardState`. Of
-/// `AttentionArgs` it supplies positions, and which keys are valid: those of a call may have a
-/// `causal`, a `window`, what is returned and, while all sequences are equally long and nothing has
-/// been dropped, a `mask` over all keys so far.
+/// Before each call of the model, `extend` says how many tokens follow; sequences of a batch may
+/// differ in length. The cache then sets the positions and the key mask of each attention, so the
+/// `AttentionArgs` of the call may set only `causal`, `sliding_window`, `need_weights`,
+/// `average_weights` and, while all sequences have the same length and no token has been
+/// overwritten, a `mask` (..., T, S) over all S keys so far.
 ///
-/// It serves inference only. Keys that need a gradient are refused rather than detached, since a
-/// detached key would silently make the gradient of its projection wrong.
+/// For inference only: keys and values that require a gradient are refused.
 ///
-///     KvCache cache(KvCacheOptions(1, 2, 4, 16, 128));
+///     KvCache cache(KvCacheOptions().num_layers(1).batch_size(2).num_kv_heads(4).head_dim(16)
+///                       .max_seq_len(128));
 ///     const torch::NoGradGuard no_grad;
 ///     cache.extend(x.size(1));
 ///     auto y = attention->forward(x, {.causal = true}, {.cache = &cache, .layer = 0}).output;
-class ATTEND_API KvCache : public AttentionHook {
+class ATTEND_API KvCache {
  public:
-  /// Throws c10::ValueError for an option out of range, or a window greater than the max_seq_len.
+  /// Throws c10::ValueError if an option is missing or out of range, or if `sliding_window` exceeds
+  /// `max_seq_len`.
   explicit KvCache(const KvCacheOptions& options);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
+  /// Movable; a moved-from cache may only be destroyed or assigned to.
+  KvCache(KvCache&&) = default;
+  KvCache& operator=(KvCache&&) = default;
+  ~KvCache() = default;
 
-  /// Announces the next `tokens` of every sequence, before the model runs on them. `valid`
-  /// (B, tokens), bool: true = a token of the sequence, false = padding, on whichever side; all are
-  /// tokens if it is not given. What the model gives for padding means nothing.
+  /// Extends every sequence by `tokens` tokens, before the model is called with them. `key_mask`
+  /// (B, tokens), bool: true = token, false = padding, on either side; all are tokens if undefined.
+  /// The model's output for padding is unspecified.
   ///
-  /// Throws c10::ValueError or c10::TypeError, and leaves the cache as it was, if `valid` does not
-  /// fit, if there is no room for the tokens, or if not every layer has stored those announced
-  /// before.
+  /// Throws c10::ValueError or c10::TypeError, and leaves the cache unchanged, if `key_mask` does
+  /// not fit, if `max_seq_len` is exceeded, or if a layer has not appended the tokens of the last
+  /// call.
   void extend(int64_t tokens, const torch::Tensor& key_mask = {});
 
-  /// Where the announced tokens stand in their sequences, in steps: (B, T), int64; 0 for padding
-  /// in front. For embeddings of positions.
+  /// Returns the positions of the tokens of the last `extend` in their sequences: (B, tokens),
+  /// int64; 0 for padding in front. For position embeddings.
   torch::Tensor positions() const;
 
-  /// The length of each sequence so far, what is announced included.
+  /// Returns the length of each sequence in tokens, including the last `extend`.
   const std::vector<int64_t>& lengths() const { return lengths_; }
 
-  /// How many tokens of a sequence are kept.
-  int64_t max_seq_len() const { return options_.max_seq_len(); }
+  /// Returns the number of tokens per sequence that memory is allocated for.
+  int64_t max_seq_len() const { return max_seq_len_; }
 
-  /// Forgets everything, for other sequences.
+  /// Removes all tokens.
   void clear();
 
-  /// Forgets what comes after the first lengths[b] tokens of each sequence b, and what is
-  /// announced: to take tokens back, or a call of the model that failed. Throws c10::ValueError,
-  /// and leaves the cache as it was, for lengths that it does not have, or if a token that would
-  /// come back into the window has been dropped.
+  /// Shortens each sequence b to its first lengths[b] tokens and undoes an `extend` that layers
+  /// have not appended yet, e.g. after an exception. Throws c10::ValueError, and leaves the cache
+  /// unchanged, if a length exceeds the current one, or if a token of the window has been
+  /// overwritten.
   ///
-  ///     const auto before = cache.lengths();
+  ///     const auto lengths = cache.lengths();
   ///     ...
-  ///     cache.truncate(before);
+  ///     cache.truncate(lengths);
   void truncate(const std::vector<int64_t>& lengths);
 
-  void after_projection(AttentionContext& context) override;
-  void before_attention(AttentionContext& context) override;
-  torch::Tensor after_attention(const AttentionContext& context,
-                                const torch::Tensor& output) override;
+  /// Writes the keys and values (B, G, T, D) of the tokens of the last `extend` to `layer`, once
+  /// per layer, and returns all keys and values of the layer (B, G, S, D); without B if the
+  /// arguments are. `MultiheadAttention` calls it. Throws c10::ValueError or c10::TypeError if the
+  /// arguments do not fit the cache.
+  std::pair<torch::Tensor, torch::Tensor> append(int64_t layer, const torch::Tensor& key,
+                                                 const torch::Tensor& value);
 
  private:
-  /// What the last `extend` announced.
-  struct Announcement {
+  friend class KvCacheHook;
+
+  /// The tokens of the last `extend`. Without a batch dimension if B = 1.
+  struct Step {
     int64_t tokens = 0;
-    torch::Tensor positions;   // (B, T), or (T) if the sequences are equally long
-    torch::Tensor slots;       // the same: where their keys and values go
-    bool in_order = true;      // the sequences fill the slots from the first on, equally far
-    std::vector<bool> stored;  // (L): the layers that have stored theirs
+    torch::Tensor positions = {};      // (B, T), or (T) if the sequences have equal lengths
+    torch::Tensor slots = {};          // as positions: indices along dimension 2 of keys and values
+    torch::Tensor key_positions = {};  // (B, S), -1 = empty
+    torch::Tensor key_mask = {};       // (B, S), true = not empty
+    bool aligned = true;               // equal lengths and nothing overwritten: slot = position
+    std::vector<bool> appended = {};   // (L)
   };
 
-  Announcement nothing() const;
-  Announcement announce(int64_t tokens, const torch::Tensor& key_mask, bool padded) const;
-  std::vector<int64_t> count(int64_t tokens, const torch::Tensor& key_mask) const;
-  void check_stored() const;
+  Step empty_step() const;
+  Step next_step(int64_t tokens, const torch::Tensor& key_mask, bool padded) const;
+  std::vector<int64_t> count_tokens(int64_t tokens, const torch::Tensor& key_mask) const;
+  void check_appended() const;
   void check_room(int64_t length, int64_t added) const;
-  void check_call(const AttentionContext& context) const;
-  void check_fits(const torch::Tensor& fresh) const;
-  torch::Tensor store(torch::Tensor& kept, const torch::Tensor& fresh) const;
+  void check_layer(int64_t layer, int64_t tokens) const;
+  void check_fits(const torch::Tensor& added) const;
+  torch::Tensor write(torch::Tensor& cached, const torch::Tensor& added) const;
+  torch::Tensor without_single_batch(const torch::Tensor& x) const;
+  int64_t batch_size() const { return static_cast<int64_t>(lengths_.size()); }
   int64_t used_slots() const;
 
-  KvCacheOptions options_;
-  std::vector<torch::Tensor> keys_;    // of each layer: (B, G, max_seq_len + 1, D)
-  std::vector<torch::Tensor> values_;  // the same; the last slot is for padding, and never read
+  int64_t max_seq_len_;
+  int64_t sliding_window_;
+  std::vector<torch::Tensor> keys_;    // per layer: (B, G, max_seq_len + 1, D); the last slot takes
+  std::vector<torch::Tensor> values_;  // the padding and is never read
   torch::Tensor key_positions_;        // (B, max_seq_len + 1), -1 = empty
   std::vector<int64_t> lengths_;       // (B)
-  std::vector<int64_t> dropped_;       // (B): how many of the first tokens have been overwritten
-  Announcement announced_;
+  std::vector<int64_t> overwritten_;   // (B): number of first tokens that have been overwritten
+  Step step_;
 };
 
 }  // namespace attend

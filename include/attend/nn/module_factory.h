@@ -6,12 +6,11 @@
 
 namespace attend {
 
-/// Makes a module that maps (..., width) to the same shape: a norm, or a scale of a branch. Options
-/// hold such a factory instead of a name out of a list, so any module can stand there, and each
-/// layer gets one of its own.
+/// Returns a new module that maps (..., width) to the same shape, e.g. a norm. Options contain
+/// factories, since each layer makes its own modules; any module can be used.
 ///
-///     TransformerBlockOptions(64, 4).norm(rms_norm());
-///     TransformerBlockOptions(64, 4).norm([](int64_t width) {
+///     options.residual().norm(rms_norm());
+///     options.residual().norm([](int64_t width) {
 ///       return torch::nn::AnyModule(MyNorm(width));
 ///     });
 using ModuleFactory = std::function<torch::nn::AnyModule(int64_t width)>;

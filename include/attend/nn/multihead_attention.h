@@ -20,93 +20,98 @@ namespace attend {
 
 /// Options for `MultiheadAttention`.
 ///
-///     MultiheadAttentionOptions(512, 8)                             // narrow heads: 8 of width 64
-///     MultiheadAttentionOptions(512, 8).head_dim(512)               // wide heads: 8 of width 512
-///     MultiheadAttentionOptions(512, 8).num_kv_heads(2).add(rotary())  // as in Llama 3
+///     MultiheadAttentionOptions(512, 8);                                // head_dim 64
+///     MultiheadAttentionOptions(512, 8).head_dim(512);                  // wide heads
+///     MultiheadAttentionOptions(512, 8).num_kv_heads(2).add(rotary());  // as in Llama 3
 struct MultiheadAttentionOptions {
+  /// Options for width E and H heads.
   MultiheadAttentionOptions(int64_t embed_dim, int64_t num_heads)
       : embed_dim_(embed_dim), num_heads_(num_heads) {}
 
-  /// Adds a feature; features act in the order in which they are added.
+  /// Adds a hook. Hooks are called in the order in which they are added.
   MultiheadAttentionOptions& add(AttentionHookFactory hook) {
     hooks_.push_back(std::move(hook));
     return *this;
   }
 
-  /// Width E of the input and of the output.
+  /// Width E of input and output.
   TORCH_ARG(int64_t, embed_dim);
   /// Number of heads H.
   TORCH_ARG(int64_t, num_heads);
-  /// Number of key-value heads G, a divisor of H: each serves H/G queries' heads in a row. H if not
-  /// set; 1 is multi-query attention (Shazeer 2019), a number between grouped-query attention
+  /// Number of key-value heads G, a divisor of H; H if not set. Each is used by H/G consecutive
+  /// query heads: multi-query attention if G = 1 (Shazeer 2019), else grouped-query attention
   /// (Ainslie et al. 2023).
   TORCH_ARG(std::optional<int64_t>, num_kv_heads);
-  /// Width D of each head. If not set, E/H (narrow heads), and H must divide E.
+  /// Width D of each head; E/H if not set, and H must then divide E.
   TORCH_ARG(std::optional<int64_t>, head_dim);
-  /// Width of the keys' input in `cross`; E if not set.
+  /// Width of the key input of `cross`; E if not set.
   TORCH_ARG(std::optional<int64_t>, kdim);
-  /// Width of the values' input in `cross`; E if not set.
+  /// Width of the value input of `cross`; E if not set.
   TORCH_ARG(std::optional<int64_t>, vdim);
-  /// Whether the projections add a bias.
+  /// Whether the projections have a bias.
   TORCH_ARG(bool, bias) = true;
-  /// Probability that an attention weight is dropped while training.
+  /// Dropout probability of the attention weights.
   TORCH_ARG(double, dropout) = 0.0;
-  /// What the scores are multiplied by; 1/sqrt(D) if not set.
+  /// Factor of the scores; 1/sqrt(D) if not set.
   TORCH_ARG(std::optional<double>, scale);
-  /// Features beyond the textbook's attention, in the order in which they act.
+  /// Hooks, in the order in which they are called.
   TORCH_ARG(std::vector<AttentionHookFactory>, hooks);
 };
 
-/// Multi-head attention (Vaswani et al. 2017, section 3.2.2), with narrow or wide heads, over
-/// itself or over another sequence.
+/// Multi-head attention (Vaswani et al. 2017, section 3.2.2): self-attention with `forward`,
+/// cross-attention with `cross`.
 ///
-/// State dict: `qkv` ((H+2G)*D, E), the queries' rows first, then the keys', then the values', or,
-/// if the keys' or values' input has a width of its own, `query` (H*D, E), `key` (G*D, kdim) and
-/// `value` (G*D, vdim); `out` (E, H*D); each a Linear. Each part under its own name.
+/// State dict: `qkv` ((H+2G)*D, E), rows of query, key and value in this order, or, if kdim or vdim
+/// differ from E, `query` (H*D, E), `key` (G*D, kdim) and `value` (G*D, vdim); `out` (E, H*D); each
+/// a Linear. Hooks are registered under their own names.
 ///
 ///     MultiheadAttention attention(MultiheadAttentionOptions(64, 4));
 ///     auto y = attention->forward(x, {.causal = true}).output;  // (B, T, 64)
-///     auto z = attention->cross(x, memory, memory).output;      // x looks at memory
+///     auto z = attention->cross(x, memory, memory).output;      // (B, T, 64)
 class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImpl> {
  public:
+  /// Throws c10::ValueError if an option is out of range or does not fit another, c10::TypeError if
+  /// a hook is not an `AttentionHook`.
   explicit MultiheadAttentionImpl(const MultiheadAttentionOptions& options);
+  /// An attention with default options.
   MultiheadAttentionImpl(int64_t embed_dim, int64_t num_heads)
       : MultiheadAttentionImpl(MultiheadAttentionOptions(embed_dim, num_heads)) {}
 
-  /// Self-attention. `x` (B, T, E) or (T, E); the mask in `args` broadcasts to (B, H, T, S), bool
-  /// with true = may attend, or float; S = T, or longer by the keys that `state` has from earlier
-  /// calls. Returns output (..., T, E) and, when asked, weights (..., H, T, S). Throws
+  /// Self-attention. `x` (B, T, E) or (T, E). The mask in `args` broadcasts to (B, H, T, S): bool
+  /// (true = may attend) or float (added to the scores); S is T plus the number of cached keys.
+  /// Returns the output (..., T, E) and, if `args.need_weights`, the weights (..., H, T, S). Throws
   /// c10::ValueError if the width of `x` is not E.
   AttentionOutput forward(const torch::Tensor& x, const AttentionArgs& args = {},
                           const ForwardState& state = {});
 
-  /// Cross-attention. `query` (B, T, E), `key` (B, S, kdim), `value` (B, S, vdim), or all
-  /// without B; the mask broadcasts to (B, H, T, S). Not a second `forward`: LibTorch's holders and
-  /// `AnyModule` cannot call an overloaded one.
+  /// Cross-attention. `query` (B, T, E), `key` (B, S, kdim), `value` (B, S, vdim), or all without
+  /// B; the mask broadcasts to (B, H, T, S). Of `state` only `shared` and `hook` are used. Not an
+  /// overload of `forward`, which `AnyModule` could not call.
   AttentionOutput cross(const torch::Tensor& query, const torch::Tensor& key,
-                        const torch::Tensor& value, const AttentionArgs& args = {});
+                        const torch::Tensor& value, const AttentionArgs& args = {},
+                        const ForwardState& state = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  MultiheadAttentionOptions options;
-  torch::nn::Linear qkv{nullptr};    ///< empty if keys or values have a width of their own
-  torch::nn::Linear query{nullptr};  ///< this and the next two: empty otherwise
-  torch::nn::Linear key{nullptr};
-  torch::nn::Linear value{nullptr};
-  torch::nn::Linear out{nullptr};
+  MultiheadAttentionOptions options;  ///< options of the constructor
+  torch::nn::Linear qkv{nullptr};     ///< joint projection; empty if kdim or vdim differ from E
+  torch::nn::Linear query{nullptr};   ///< query projection; empty if `qkv` is not
+  torch::nn::Linear key{nullptr};     ///< key projection; empty if `qkv` is not
+  torch::nn::Linear value{nullptr};   ///< value projection; empty if `qkv` is not
+  torch::nn::Linear out{nullptr};     ///< output projection
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},
                            {2, torch::nn::AnyValue(ForwardState())})
 
  private:
-  /// Projects `x` (..., T, E) to the parts first .. first+count-1 of (query, key, value), each
-  /// (..., heads, T, D).
+  /// Projects `x` (..., T, E) to `count` of (query, key, value) from index `first`, each (...,
+  /// heads, T, D).
   std::vector<torch::Tensor> project(const torch::Tensor& x, std::size_t first, std::size_t count);
   AttentionOutput attend_heads(AttentionContext context);
 
-  AttentionDims shape_{};
+  AttentionDims dims_{};
   std::vector<std::shared_ptr<AttentionHook>> hooks_;
 };
 TORCH_MODULE(MultiheadAttention);

@@ -15,35 +15,38 @@ namespace attend {
 ///
 ///     LayerNormOptions(64).eps(1e-6).bias(false)
 struct LayerNormOptions {
+  /// Options for a width.
   LayerNormOptions(int64_t width) : width_(width) {}  // NOLINT: as in torch::nn
 
+  /// Number of channels.
   TORCH_ARG(int64_t, width);
-  /// Added to the variance.
+  /// Epsilon, added to the variance.
   TORCH_ARG(double, eps) = 1e-5;
-  /// Whether a learned bias is added, beside the learned weight.
+  /// Whether there is a learned bias besides the weight.
   TORCH_ARG(bool, bias) = true;
 };
 
-/// Layer normalisation (Ba et al. 2016): mean 0 and variance 1 over the width, then a learned
-/// weight and bias. Unlike torch::nn::LayerNorm it can go without the bias.
+/// Layer normalization (Ba et al. 2016) over the last dimension, with a learned weight and,
+/// unlike torch::nn::LayerNorm, an optional bias.
 ///
-/// State dict: `weight` (width) and, unless switched off, `bias` (width).
+/// State dict: `weight` (width) and, if enabled, `bias` (width).
 ///
 ///     LayerNorm norm(64);
 ///     auto y = norm(x);  // (..., 64) -> (..., 64)
 class ATTEND_API LayerNormImpl : public torch::nn::Cloneable<LayerNormImpl> {
  public:
+  /// Throws c10::ValueError if the width is not positive or eps negative.
   explicit LayerNormImpl(const LayerNormOptions& options);
 
-  /// `x` (..., width), returns the same shape. Throws c10::ValueError for another width.
+  /// `x` (..., width); returns the same shape. Throws c10::ValueError if the width differs.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  LayerNormOptions options;
-  torch::Tensor weight;
-  torch::Tensor bias;  ///< undefined if switched off
+  LayerNormOptions options;  ///< options of the constructor
+  torch::Tensor weight;      ///< (width)
+  torch::Tensor bias;        ///< (width); undefined without bias
 };
 TORCH_MODULE(LayerNorm);
 
@@ -51,14 +54,16 @@ TORCH_MODULE(LayerNorm);
 ///
 ///     RMSNormOptions(64).eps(1e-6)
 struct RMSNormOptions {
+  /// Options for a width.
   RMSNormOptions(int64_t width) : width_(width) {}  // NOLINT: as in torch::nn
 
+  /// Number of channels.
   TORCH_ARG(int64_t, width);
-  /// Added to the mean square; the dtype's epsilon if not set, as in PyTorch.
+  /// Epsilon, added to the mean square; that of the dtype if not set, as in PyTorch.
   TORCH_ARG(std::optional<double>, eps);
 };
 
-/// Root-mean-square normalisation (Zhang and Sennrich 2019): mean square 1 over the width, then a
+/// Root mean square normalization (Zhang and Sennrich 2019) over the last dimension, with a
 /// learned weight.
 ///
 /// State dict: `weight` (width).
@@ -67,21 +72,23 @@ struct RMSNormOptions {
 ///     auto y = norm(x);  // (..., 64) -> (..., 64)
 class ATTEND_API RMSNormImpl : public torch::nn::Cloneable<RMSNormImpl> {
  public:
+  /// Throws c10::ValueError if the width is not positive or eps negative.
   explicit RMSNormImpl(const RMSNormOptions& options);
 
-  /// `x` (..., width), returns the same shape. Throws c10::ValueError for another width.
+  /// `x` (..., width); returns the same shape. Throws c10::ValueError if the width differs.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  RMSNormOptions options;
-  torch::Tensor weight;
+  RMSNormOptions options;  ///< options of the constructor
+  torch::Tensor weight;    ///< (width)
 };
 TORCH_MODULE(RMSNorm);
 
-/// Euclidean length 1 over the width, times one learned number that begins as sqrt(width): between
-/// queries and keys it makes the scores cosines with a learned temperature (Henry et al. 2020).
+/// L2 normalization over the last dimension, times one learned scale, initially sqrt(width). On
+/// queries and keys, the scores are cosine similarities with a learned temperature (Henry et al.
+/// 2020).
 ///
 /// State dict: `scale` ().
 ///
@@ -89,27 +96,34 @@ TORCH_MODULE(RMSNorm);
 ///     auto y = norm(x);  // (..., 16) -> (..., 16)
 class ATTEND_API L2NormImpl : public torch::nn::Cloneable<L2NormImpl> {
  public:
+  /// Throws c10::ValueError if the width is not positive.
   explicit L2NormImpl(int64_t width);
 
-  /// `x` (..., width), returns the same shape; zeros stay zeros. Throws c10::ValueError for another
-  /// width.
+  /// `x` (..., width); returns the same shape, zeros for zeros. Throws c10::ValueError if the width
+  /// differs.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  int64_t width;
-  torch::Tensor scale;
+  int64_t width;        ///< number of channels
+  torch::Tensor scale;  ///< ()
 };
 TORCH_MODULE(L2Norm);
 
-/// Makes a `LayerNorm`: `.norm(layer_norm(1e-6, /*bias=*/false))`.
+/// Returns a factory of `LayerNorm`.
+///
+///     options.residual().norm(layer_norm(1e-6, /*bias=*/false));
 ATTEND_API ModuleFactory layer_norm(double eps = 1e-5, bool bias = true);
 
-/// Makes an `RMSNorm`: `.norm(rms_norm(1e-6))`.
+/// Returns a factory of `RMSNorm`.
+///
+///     options.residual().norm(rms_norm(1e-6));
 ATTEND_API ModuleFactory rms_norm(std::optional<double> eps = std::nullopt);
 
-/// Makes an `L2Norm`: `.add(qk_norm(l2_norm()))`.
+/// Returns a factory of `L2Norm`.
+///
+///     options.attention().add(qk_norm(l2_norm()));
 ATTEND_API ModuleFactory l2_norm();
 
 }  // namespace attend

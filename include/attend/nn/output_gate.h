@@ -10,10 +10,10 @@
 
 namespace attend {
 
-/// What a gate lets through or not.
+/// What each gate of `OutputGate` multiplies.
 enum class GateWidth {
-  head,     ///< a head's result as a whole
-  element,  ///< each element of it
+  head,     ///< the output of a head
+  element,  ///< an element of the output
 };
 
 template <>
@@ -21,30 +21,34 @@ struct EnumNames<GateWidth> {
   static constexpr std::array<std::string_view, 2> names{"head", "element"};
 };
 
-/// Multiplies each head's result by a sigmoid of a projection of attention's input, so that a head
-/// can have nothing to say (Qiu et al. 2025; Qwen3-Next has a gate for each element).
+/// Attention hook for an output gate: multiplies the output of each head by the sigmoid of a
+/// projection of the attention's input (Qiu et al. 2025; Qwen3-Next gates each element).
 ///
-/// State dict: `projection`, a Linear without bias: (H, E) or, for each element, (H*D, E).
+/// State dict: `projection`, a Linear without bias: (H, E) or, for `GateWidth::element`, (H*D, E).
 ///
-///     OutputGate gate(AttentionDims{64, 4, 4, 16}, GateWidth::head);
+///     MultiheadAttentionOptions(64, 4).add(output_gate());
 class ATTEND_API OutputGateImpl : public torch::nn::Cloneable<OutputGateImpl>,
                                   public AttentionHook {
  public:
-  OutputGateImpl(const AttentionDims& shape, GateWidth width);
+  /// Throws c10::ValueError if a dimension is not positive.
+  OutputGateImpl(const AttentionDims& dims, GateWidth width);
 
+  /// Returns `output` times the gates.
   torch::Tensor after_attention(const AttentionContext& context,
                                 const torch::Tensor& output) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  AttentionDims shape;
-  GateWidth width;
-  torch::nn::Linear projection{nullptr};
+  AttentionDims dims;                     ///< dimensions of the attention
+  GateWidth width;                        ///< what each gate multiplies
+  torch::nn::Linear projection{nullptr};  ///< logits of the gates
 };
 TORCH_MODULE(OutputGate);
 
-/// Makes an `OutputGate`: `.add(output_gate(GateWidth::element))`.
+/// Returns a factory of `OutputGate`, registered as `output_gate`.
+///
+///     options.attention().add(output_gate(GateWidth::element));
 ATTEND_API AttentionHookFactory output_gate(GateWidth width = GateWidth::head);
 
 }  // namespace attend

@@ -9,18 +9,18 @@
 
 namespace attend {
 
-/// The parameters that an optimizer trains, by whether weight decay applies to them.
+/// Trainable parameters, split by whether weight decay applies.
 struct ParameterGroups {
-  std::vector<torch::Tensor> decay;     ///< matrices and tables
+  std::vector<torch::Tensor> decay;     ///< matrices and embeddings
   std::vector<torch::Tensor> no_decay;  ///< biases, norms, scalars, attention sinks
 };
 
-/// Sorts the parameters of `module`, as GPT-2's followers do: those of two dimensions or more
-/// decay, except in norms. A parameter that several modules share is there once, a frozen one not
+/// Returns the trainable parameters of `module` by weight decay, as in nanoGPT: parameters of two
+/// or more dimensions decay, except in norms. Shared parameters are included once, frozen ones not
 /// at all.
 ///
 ///     const auto groups = parameter_groups(*model);
-///     torch::optim::OptimizerParamGroup others(groups.no_decay);
+///     torch::optim::OptimizerParamGroup no_decay(groups.no_decay);
 ATTEND_API ParameterGroups parameter_groups(const torch::nn::Module& module);
 
 }  // namespace attend

@@ -11,30 +11,34 @@
 
 namespace attend {
 
-/// Norms each head's queries and keys over the head's width, so that the scores stay bounded
-/// however the projections grow (Henry et al. 2020; Dehghani et al. 2023). Added before rotary
-/// positions.
+/// Attention hook for query-key normalization: normalizes the queries and keys of each head over
+/// the head dimension, which bounds the scores (Henry et al. 2020; Dehghani et al. 2023). Add it
+/// before `rotary`.
 ///
-/// State dict: `query` and `key`, a norm of width D each, the same for all heads.
+/// State dict: `query` and `key`, norms of width D, shared by all heads.
 ///
-///     QKNorm norm(16, rms_norm());
+///     MultiheadAttentionOptions(64, 4).add(qk_norm()).add(rotary());  // as in Qwen3
 class ATTEND_API QKNormImpl : public torch::nn::Cloneable<QKNormImpl>, public AttentionHook {
  public:
+  /// Throws c10::ValueError if `head_dim` is not positive or `norm` is empty.
   QKNormImpl(int64_t head_dim, ModuleFactory norm);
 
+  /// Normalizes queries and keys.
   void after_projection(AttentionContext& context) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  int64_t head_dim;
-  ModuleFactory norm;
-  torch::nn::AnyModule query;
-  torch::nn::AnyModule key;
+  int64_t head_dim;            ///< width D of each head
+  ModuleFactory norm;          ///< factory of both norms
+  torch::nn::AnyModule query;  ///< norm of the queries
+  torch::nn::AnyModule key;    ///< norm of the keys
 };
 TORCH_MODULE(QKNorm);
 
-/// Makes a `QKNorm`: `.add(qk_norm()).add(rotary())`, as in Qwen3.
+/// Returns a factory of `QKNorm`, registered as `qk_norm`.
+///
+///     options.attention().add(qk_norm(l2_norm()));
 ATTEND_API AttentionHookFactory qk_norm(ModuleFactory norm = rms_norm());
 
 }  // namespace attend

@@ -10,39 +10,41 @@
 
 namespace attend {
 
-/// Options for `RelativeBias`: how offsets fall into buckets.
+/// Options for `RelativeBias`.
 ///
-///     relative_bias({.num_buckets = 16, .bidirectional = false})
+///     relative_bias({.num_buckets = 16, .bidirectional = false});
 using RelativeBiasOptions = RelativeBucketOptions;
 
-/// T5's relative position bias (Raffel et al. 2020) as a part of attention: a learned number for
-/// each head and each bucket of distances is added to the scores. Here each attention learns its
-/// own, where T5's first layer lends its to the others. T5 does not scale its scores either:
-/// `.scale(kUnscaled)`.
+/// Attention hook for T5's relative position bias (Raffel et al. 2020): adds a learned bias per
+/// head and bucket of relative positions to the scores. Each layer has its own table; in T5 all
+/// layers share the first one's. T5 does not scale the scores: use `.scale(kUnscaled)`.
 ///
-/// State dict: `bias.weight` (num_buckets, H), which begins as N(0, 1/E), as in the T5 of Hugging
-/// Face transformers.
+/// State dict: `bias.weight` (num_buckets, H), initialized from N(0, 1/sqrt(E)) as in Hugging Face
+/// transformers.
 ///
-/// The constructor throws c10::ValueError for options that make no buckets; cross-attention throws
-/// it too, since the two sequences have no common positions.
+/// Throws c10::ValueError in cross-attention, where queries and keys have no common positions.
 ///
-///     MultiheadAttentionOptions(64, 4).add(relative_bias()).scale(kUnscaled)
+///     MultiheadAttentionOptions(64, 4).add(relative_bias()).scale(kUnscaled);
 class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>,
                                     public AttentionHook {
  public:
-  explicit RelativeBiasImpl(const AttentionDims& shape, const RelativeBiasOptions& options = {});
+  /// Throws c10::ValueError if the options are out of range.
+  explicit RelativeBiasImpl(const AttentionDims& dims, const RelativeBiasOptions& options = {});
 
+  /// Adds the bias to the scores.
   void before_attention(AttentionContext& context) override;
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  AttentionDims shape;
-  RelativeBiasOptions options;
-  torch::nn::Embedding bias{nullptr};
+  AttentionDims dims;                  ///< dimensions of the attention
+  RelativeBiasOptions options;         ///< options of the constructor
+  torch::nn::Embedding bias{nullptr};  ///< bias of each bucket and head
 };
 TORCH_MODULE(RelativeBias);
 
-/// Makes a `RelativeBias`, registered as `relative_bias`.
+/// Returns a factory of `RelativeBias`, registered as `relative_bias`.
+///
+///     options.attention().add(relative_bias({.bidirectional = false}));
 ATTEND_API AttentionHookFactory relative_bias(const RelativeBiasOptions& options = {});
 
 }  // namespace attend

@@ -13,11 +13,11 @@
 
 namespace attend {
 
-/// Where the norm of a residual branch stands.
+/// Placement of the norms in a block.
 enum class NormOrder {
-  pre,       ///< x + f(norm(x)), as in GPT-2: trains without warm-up
-  post,      ///< norm(x + f(x)), as in Vaswani et al. 2017 and in Bloem's drawing
-  sandwich,  ///< x + norm(f(norm(x))), as in Gemma 2; also called peri-norm
+  pre,       ///< x + f(norm(x)), as in GPT-2
+  post,      ///< norm(x + f(x)), as in Vaswani et al. 2017
+  sandwich,  ///< x + norm(f(norm(x))), as in Gemma 2; also called peri-LN
   parallel,  ///< x + attention(norm(x)) + feed_forward(norm(x)), one norm for both, as in GPT-J
 };
 
@@ -30,33 +30,37 @@ struct EnumNames<NormOrder> {
 ///
 ///     ResidualOptions().norm(rms_norm()).norm_order(NormOrder::sandwich).stochastic_depth(0.1)
 struct ResidualOptions {
-  /// Makes each norm of the branch.
+  /// Factory of the norms.
   TORCH_ARG(ModuleFactory, norm) = layer_norm();
+  /// Placement of the norms.
   TORCH_ARG(NormOrder, norm_order) = NormOrder::pre;
-  /// Makes what scales the branch's result, such as `layer_scale()`, `rezero()` or
-  /// `constant_scale(0.5)`; nothing does if not set.
+  /// Factory of a module that scales the output of the branch: `layer_scale()`, `rezero()` or
+  /// `constant_scale(0.5)`; none if not set.
   TORCH_ARG(ModuleFactory, scale);
-  /// Probability that an element of the branch's result is dropped while training.
+  /// Dropout probability of the output of the branch.
   TORCH_ARG(double, dropout) = 0.0;
-  /// Probability that the whole branch is dropped for a sequence while training (Huang et al.
+  /// Probability that a sequence skips the branch in training (stochastic depth, Huang et al.
   /// 2016).
   TORCH_ARG(double, stochastic_depth) = 0.0;
 };
 
-/// A residual branch: what happens around a function f of (..., T, E) between x and x + f(x).
-/// Its modules (norms, scale, dropout) belong to the block that makes it and are registered there.
+/// A residual branch, x + f(x) with norms, scale, dropout and stochastic depth. Its modules are
+/// registered in the block that it belongs to.
 ///
 ///     Residual residual(*this, "1", 64, options);            // in a module's reset()
 ///     x = residual(x, [&](auto h) { return feed_forward(h); });  // in its forward
 class ATTEND_API Residual {
  public:
+  /// An empty branch, to be assigned to.
   Residual() = default;
 
-  /// Registers in `owner`: `norm<name>` and, as options ask for them, `norm<name>_out`,
-  /// `scale<name>`. Throws c10::ValueError for an option out of range.
+  /// Registers in `owner` `norm<name>` and, depending on the options, `norm<name>_out`,
+  /// `scale<name>`, `dropout<name>` and `stochastic_depth<name>`. Throws c10::ValueError if an
+  /// option is out of range.
   Residual(torch::nn::Module& owner, const std::string& name, int64_t width,
            const ResidualOptions& options);
 
+  /// Returns the output of the branch around `function`, for `x` (..., T, E); the same shape.
   template <typename Function>
   torch::Tensor operator()(const torch::Tensor& x, const Function& function) {
     auto branch = function(run(before_, x));
@@ -69,9 +73,9 @@ class ATTEND_API Residual {
     return x;
   }
 
-  std::vector<torch::nn::AnyModule> before_;  // on the branch's input
-  std::vector<torch::nn::AnyModule> inside_;  // on its result
-  std::vector<torch::nn::AnyModule> after_;   // on the sum
+  std::vector<torch::nn::AnyModule> before_;  // applied to the input of the function
+  std::vector<torch::nn::AnyModule> inside_;  // applied to its output
+  std::vector<torch::nn::AnyModule> after_;   // applied to the sum
 };
 
 }  // namespace attend

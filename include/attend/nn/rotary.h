@@ -8,34 +8,43 @@
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
+#include <vector>
+
 namespace attend {
 
-/// Rotary positions (Su et al. 2021) as a part of attention: turns each head's queries and keys by
-/// angles that grow with their positions, those of the call or 0, 1, ..., so that a score depends
-/// on the distance of query and key. It has no parameters.
+/// Attention hook for rotary position embeddings, RoPE (Su et al. 2021): rotates queries and keys
+/// by angles proportional to their positions, so that a score depends on the relative position.
+/// The positions are those of the call, or 0, 1, ... No parameters.
 ///
-/// The constructor throws c10::ValueError for options that do not fit `head_dim` or one another;
-/// cross-attention throws it too, since the two sequences have no common positions.
+/// Throws c10::ValueError in cross-attention, where queries and keys have no common positions.
 ///
-///     MultiheadAttentionOptions(64, 4).add(rotary())
-///     MultiheadAttentionOptions(64, 4).add(rotary({.theta = 500000.0, .rotary_dim = 8}))
+///     MultiheadAttentionOptions(64, 4).add(rotary());
+///     MultiheadAttentionOptions(64, 4).add(rotary({.theta = 500000.0, .rotary_dim = 8}));
 class ATTEND_API RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionHook {
  public:
+  /// Throws c10::ValueError if the options do not fit `head_dim` or each other.
   explicit RotaryImpl(int64_t head_dim, const RotaryOptions& options = {});
 
+  /// Rotates queries and keys.
   void after_projection(AttentionContext& context) override;
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  int64_t head_dim;
-  RotaryOptions options;
+  int64_t head_dim;       ///< width D of each head
+  RotaryOptions options;  ///< options of the constructor
 
  private:
+  RotaryTables shared_tables(const AttentionContext& context, const torch::Tensor& positions,
+                             const torch::Tensor& x);
+
   Constant frequencies_;
+  std::vector<double> key_numbers_;  // identify the tables among those of other layers
 };
 TORCH_MODULE(Rotary);
 
-/// Makes a `Rotary`, registered as `rotary`.
+/// Returns a factory of `Rotary`, registered as `rotary`.
+///
+///     options.attention().add(rotary({.theta = 500000.0}));
 ATTEND_API AttentionHookFactory rotary(const RotaryOptions& options = {});
 
 }  // namespace attend

@@ -15,9 +15,9 @@
 
 namespace attend {
 
-/// What the scores of `SelfAttention` are divided by.
+/// Divisor of the scores of `SelfAttention`.
 enum class ScoreScale {
-  none,         ///< nothing: raw dot products
+  none,         ///< 1: unscaled dot products
   key_width,    ///< sqrt(Dk), as in Vaswani et al. 2017
   model_width,  ///< sqrt(E)
 };
@@ -31,6 +31,7 @@ struct EnumNames<ScoreScale> {
 ///
 ///     SelfAttentionOptions(16).qk_dim(8).v_dim(4).bias(false)
 struct SelfAttentionOptions {
+  /// Options for width E.
   SelfAttentionOptions(int64_t embed_dim) : embed_dim_(embed_dim) {}  // NOLINT: as in torch::nn
 
   /// Width E of the input.
@@ -39,14 +40,14 @@ struct SelfAttentionOptions {
   TORCH_ARG(std::optional<int64_t>, qk_dim);
   /// Width Dv of values and of the output; E if not set.
   TORCH_ARG(std::optional<int64_t>, v_dim);
-  /// Whether the three projections add a bias.
+  /// Whether the projections have a bias.
   TORCH_ARG(bool, bias) = true;
-  /// What the scores are divided by.
+  /// Divisor of the scores.
   TORCH_ARG(ScoreScale, scale) = ScoreScale::key_width;
 };
 
-/// One head of self-attention, as the teaching texts draw it: three projections, scores, softmax,
-/// weighted sum. No output projection and no dropout; `MultiheadAttention` has both.
+/// Single-head self-attention as in introductory texts: three projections, scores, softmax,
+/// weighted sum. Without output projection and dropout, which `MultiheadAttention` has.
 ///
 /// State dict: `query`, `key` (Dk, E), `value` (Dv, E), each a Linear.
 ///
@@ -54,19 +55,21 @@ struct SelfAttentionOptions {
 ///     auto [y, weights] = attention->forward(x, {.need_weights = true});  // (B, T, 3), (B, T, T)
 class ATTEND_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionImpl> {
  public:
+  /// Throws c10::ValueError if a width is not positive.
   explicit SelfAttentionImpl(const SelfAttentionOptions& options);
 
-  /// `x` (B, T, E) or (T, E); returns output (..., T, Dv) and, when asked, weights (..., T, T).
-  /// Throws c10::ValueError if the width of `x` is not E.
+  /// `x` (B, T, E) or (T, E); returns the output (..., T, Dv) and, if `args.need_weights`, the
+  /// weights (..., T, T). Throws c10::ValueError if the width of `x` is not E or
+  /// `args.average_weights` is set.
   AttentionOutput forward(const torch::Tensor& x, const AttentionArgs& args = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  SelfAttentionOptions options;
-  torch::nn::Linear query{nullptr};
-  torch::nn::Linear key{nullptr};
-  torch::nn::Linear value{nullptr};
+  SelfAttentionOptions options;      ///< options of the constructor
+  torch::nn::Linear query{nullptr};  ///< E -> Dk
+  torch::nn::Linear key{nullptr};    ///< E -> Dk
+  torch::nn::Linear value{nullptr};  ///< E -> Dv
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())})

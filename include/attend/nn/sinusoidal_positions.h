@@ -7,22 +7,22 @@
 
 namespace attend {
 
-/// `sinusoidal_positions` as a module, so that it can stand where a table of learned positions
-/// stands. It has no parameters.
+/// `sinusoidal_positions` as a module, to replace an Embedding of learned positions. No parameters.
 ///
 ///     SinusoidalPositions position(64);
 ///     auto p = position(positions_like(tokens, -1));  // (T) -> (T, 64)
 class ATTEND_API SinusoidalPositionsImpl : public torch::nn::Cloneable<SinusoidalPositionsImpl> {
  public:
+  /// Throws c10::ValueError if `embed_dim` is not positive.
   explicit SinusoidalPositionsImpl(int64_t embed_dim);
 
-  /// `positions` (...) in steps, returns (..., E) in float32.
+  /// `positions` (...) in tokens; returns (..., E) in float32.
   torch::Tensor forward(const torch::Tensor& positions);
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  int64_t embed_dim;
+  int64_t embed_dim;  ///< width E
 };
 TORCH_MODULE(SinusoidalPositions);
 

@@ -8,26 +8,32 @@
 
 namespace attend {
 
-/// Lets a query see only keys less than `size` steps away, itself included (Mistral 7B, Jiang et
-/// al. 2023). A call's own window, if it is narrower, still holds.
+/// Attention hook for sliding window attention (Mistral 7B, Jiang et al. 2023): a query may attend
+/// only to keys at a distance below `sliding_window` tokens, its own included. If the call also has
+/// a window, the smaller one applies.
 ///
-///     SlidingWindow window(128);
+/// Throws c10::ValueError in cross-attention, where queries and keys have no common positions.
+///
+///     MultiheadAttentionOptions(64, 4).add(sliding_window(128));
 class ATTEND_API SlidingWindowImpl : public torch::nn::Cloneable<SlidingWindowImpl>,
                                      public AttentionHook {
  public:
-  /// Throws c10::ValueError unless `size` is positive.
+  /// Throws c10::ValueError if `sliding_window` is not positive.
   explicit SlidingWindowImpl(int64_t sliding_window);
 
+  /// Sets `AttentionArgs::sliding_window`.
   void before_attention(AttentionContext& context) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  int64_t sliding_window;
+  int64_t sliding_window;  ///< window in tokens
 };
 TORCH_MODULE(SlidingWindow);
 
-/// Makes a `SlidingWindow`: `.add(sliding_window(128))`.
+/// Returns a factory of `SlidingWindow`, registered as `sliding_window`.
+///
+///     options.attention().add(sliding_window(128));
 ATTEND_API AttentionHookFactory sliding_window(int64_t sliding_window);
 
 }  // namespace attend

@@ -8,33 +8,36 @@
 
 namespace attend {
 
-/// Mixes into each key the one before it, in a learned share for each head of keys: what stood
-/// before a token can then be asked for in one layer, where plain attention needs a layer to note
-/// it and a second one to find it (Olsson et al. 2022, "In-context Learning and Induction Heads").
-/// Half of each at the start. The first key, and one whose neighbour is padding or of another
-/// document, stays as it is. Beyond a window, one key more is seen.
+/// Attention hook for smeared keys (Olsson et al. 2022, "In-context Learning and Induction Heads"):
+/// interpolates each key with the previous one, with a learned weight per key-value head, so that
+/// one layer suffices for an induction head. The first key, and keys whose previous one is padding
+/// or of another segment, are unchanged. A sliding window thus reaches one key further.
 ///
-/// Throws c10::ValueError with a `KvCache` that has dropped tokens.
+/// Throws c10::ValueError with a `KvCache` that has overwritten tokens.
 ///
-/// State dict: `logits` (G), whose sigmoid is the share of the key before.
+/// State dict: `logits` (G), whose sigmoid is the weight of the previous key, initially 1/2.
 ///
-///     SmearedKeys smeared_keys(2);
+///     MultiheadAttentionOptions(64, 4).add(smeared_keys());
 class ATTEND_API SmearedKeysImpl : public torch::nn::Cloneable<SmearedKeysImpl>,
                                    public AttentionHook {
  public:
+  /// Throws c10::ValueError if `num_kv_heads` is not positive.
   explicit SmearedKeysImpl(int64_t num_kv_heads);
 
+  /// Interpolates the keys.
   void before_attention(AttentionContext& context) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  int64_t num_kv_heads;
-  torch::Tensor logits;
+  int64_t num_kv_heads;  ///< number of key-value heads G
+  torch::Tensor logits;  ///< (G)
 };
 TORCH_MODULE(SmearedKeys);
 
-/// Makes a `SmearedKeys`: `.add(smeared_keys())`.
+/// Returns a factory of `SmearedKeys`, registered as `smeared_keys`.
+///
+///     options.attention().add(smeared_keys());
 ATTEND_API AttentionHookFactory smeared_keys();
 
 }  // namespace attend

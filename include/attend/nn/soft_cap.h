@@ -8,24 +8,28 @@
 
 namespace attend {
 
-/// Bounds the scores smoothly to +-cap: cap * tanh(score / cap), before masks (Gemma 2).
+/// Attention hook for logit soft-capping (Gemma 2): soft_cap * tanh(score / soft_cap), before
+/// masks and biases.
 ///
-///     SoftCap soft_cap(50.0);
+///     MultiheadAttentionOptions(64, 4).add(soft_cap(50.0));
 class ATTEND_API SoftCapImpl : public torch::nn::Cloneable<SoftCapImpl>, public AttentionHook {
  public:
-  /// Throws c10::ValueError unless `cap` is positive.
+  /// Throws c10::ValueError if `soft_cap` is not positive.
   explicit SoftCapImpl(double soft_cap);
 
+  /// Sets `ScoreOptions::soft_cap`.
   void before_attention(AttentionContext& context) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  double soft_cap;
+  double soft_cap;  ///< bound of the scores
 };
 TORCH_MODULE(SoftCap);
 
-/// Makes a `SoftCap`: `.add(soft_cap(50.0))`.
+/// Returns a factory of `SoftCap`, registered as `soft_cap`.
+///
+///     options.attention().add(soft_cap(50.0));
 ATTEND_API AttentionHookFactory soft_cap(double soft_cap);
 
 }  // namespace attend

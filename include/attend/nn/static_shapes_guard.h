@@ -4,9 +4,9 @@
 
 namespace attend {
 
-/// While it is alive, no module on this thread makes a tensor whose shape depends on the values of
-/// another one, for formats that cannot describe such a tensor. `MixtureOfExperts` then sends all
-/// tokens through all experts, and weighs those not chosen by 0.
+/// Until the end of the scope, modules on this thread make no tensors with data-dependent shapes,
+/// for export formats without them: `MixtureOfExperts` runs all experts on all tokens, with weight
+/// 0 for those not chosen.
 ///
 ///     const StaticShapesGuard static_shapes_guard;
 class ATTEND_API StaticShapesGuard {
@@ -16,8 +16,8 @@ class ATTEND_API StaticShapesGuard {
   StaticShapesGuard(const StaticShapesGuard&) = delete;
   StaticShapesGuard& operator=(const StaticShapesGuard&) = delete;
 
-  /// Whether one is alive on this thread.
-  static bool wanted();
+  /// Returns whether there is a guard on this thread.
+  static bool is_enabled();
 
  private:
   bool outer_;

@@ -7,22 +7,23 @@
 
 namespace attend {
 
-/// Drops whole sequences while training, and scales those that stay by 1 / (1 - probability), so
-/// that a residual branch is at times left out (stochastic depth, Huang et al. 2016).
+/// Stochastic depth (Huang et al. 2016): in training, zeroes whole sequences of a residual branch
+/// with a probability and scales the others by 1 / (1 - probability).
 ///
 ///     StochasticDepth drop(0.1);
-///     auto y = drop(branch);  // (B, T, E): some of the B are zeros
+///     auto y = drop(branch);  // (B, T, E): some sequences are zeros
 class ATTEND_API StochasticDepthImpl : public torch::nn::Cloneable<StochasticDepthImpl> {
  public:
+  /// Throws c10::ValueError if `probability` is not in [0, 1).
   explicit StochasticDepthImpl(double probability);
 
-  /// `x` (B, T, E), or (T, E) that stays or goes as a whole; returns the same shape.
+  /// `x` (B, T, E), or (T, E) as one sequence; returns the same shape.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  double probability;
+  double probability;  ///< of a sequence to be zeroed
 };
 TORCH_MODULE(StochasticDepth);
 

@@ -13,11 +13,11 @@
 
 namespace attend {
 
-/// How a token's position enters its vector.
+/// Position embedding of `TokenEmbedding`.
 enum class Positions {
-  none,        ///< not at all: attention then sees a set, not a sequence
-  learned,     ///< a vector for each position is learned, as in GPT-2
-  sinusoidal,  ///< sines and cosines, Vaswani et al. 2017, section 3.5
+  none,        ///< no position embedding
+  learned,     ///< a learned vector per position, as in GPT-2
+  sinusoidal,  ///< fixed sines and cosines (Vaswani et al. 2017, section 3.5)
 };
 
 template <>
@@ -29,21 +29,23 @@ struct EnumNames<Positions> {
 ///
 ///     TokenEmbeddingOptions(65, 128, 64).positions(Positions::sinusoidal)
 struct TokenEmbeddingOptions {
+  /// Options for V tokens, width E and sequences of up to `max_seq_len` tokens.
   TokenEmbeddingOptions(int64_t vocab_size, int64_t embed_dim, int64_t max_seq_len)
       : vocab_size_(vocab_size), embed_dim_(embed_dim), max_seq_len_(max_seq_len) {}
 
-  /// Number of tokens V.
+  /// Vocabulary size V.
   TORCH_ARG(int64_t, vocab_size);
-  /// Width E of the vectors.
+  /// Width E of the embeddings.
   TORCH_ARG(int64_t, embed_dim);
   /// Longest sequence, in tokens.
   TORCH_ARG(int64_t, max_seq_len);
+  /// Position embedding.
   TORCH_ARG(Positions, positions) = Positions::learned;
-  /// Probability that an element of the sum is dropped while training.
+  /// Dropout probability of the sum.
   TORCH_ARG(double, dropout) = 0.0;
 };
 
-/// Turns tokens into vectors: the token's own plus that of its position.
+/// Token embedding plus position embedding.
 ///
 /// State dict: `token` (V, E) and, for learned positions, `position` (max_seq_len, E), each an
 /// Embedding.
@@ -52,22 +54,21 @@ struct TokenEmbeddingOptions {
 ///     auto x = embedding(tokens);  // (B, T) -> (B, T, 128)
 class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbeddingImpl> {
  public:
+  /// Throws c10::ValueError if an option is out of range.
   explicit TokenEmbeddingImpl(const TokenEmbeddingOptions& options);
 
-  /// `tokens` (B, T) or (T) of int64 or int32 in 0 .. V-1, returns (..., T, E). `positions` (B, T)
-  /// or (T), in steps, for learned ones below `max_seq_len`, tell where they stand; 0 .. T-1 if not
-  /// given. Throws c10::ValueError if T is above `max_seq_len` and, on a CPU, for a token or a
-  /// learned position out of range, c10::TypeError for another dtype.
+  /// `tokens` (B, T) or (T), int64 or int32 in [0, V); returns (..., T, E). `positions` (B, T) or
+  /// (T), integers; 0 .. T-1 if undefined. Throws c10::ValueError if T exceeds `max_seq_len` or, on
+  /// the CPU, if a token or a learned position is out of range; c10::TypeError for other dtypes.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  TokenEmbeddingOptions options;
-  torch::nn::Embedding token{nullptr};
-  /// Maps positions (..., T) to vectors (..., T, E); empty if there are none.
-  torch::nn::AnyModule position;
-  torch::nn::Dropout dropout{nullptr};
+  TokenEmbeddingOptions options;        ///< options of the constructor
+  torch::nn::Embedding token{nullptr};  ///< token embedding
+  torch::nn::AnyModule position;        ///< (..., T) -> (..., T, E); empty for `Positions::none`
+  torch::nn::Dropout dropout{nullptr};  ///< of the sum
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())})

@@ -10,25 +10,24 @@
 
 namespace attend {
 
-/// What a parameter is to an optimizer.
+/// Role of a parameter for an optimizer.
 enum class ParameterRole {
-  hidden_matrix,  ///< a matrix between hidden layers: decays, and is what Muon is for
-  decay,          ///< what else decays: embeddings, the head, and more than two dimensions
-  no_decay,       ///< biases, norms, scalars, attention sinks
+  hidden_matrix,  ///< matrix of a hidden layer: weight decay, and Muon
+  decay,     ///< weight decay: embeddings, the head, and parameters of more than two dimensions
+  no_decay,  ///< no weight decay: biases, norms, scalars, attention sinks
 };
 
-/// A parameter that is trained.
+/// A parameter that requires a gradient.
 struct TrainableParameter {
-  std::string name;  ///< as in the state dict
-  torch::Tensor tensor;
-  ParameterRole role;
+  std::string name;      ///< name in the state dict
+  torch::Tensor tensor;  ///< the parameter
+  ParameterRole role;    ///< role for an optimizer
 };
 
-/// The parameters of `module` that are not frozen, in its order; with `include_frozen`, all. The
-/// head is a module registered as `head`. A parameter that several modules share is there once, by
-/// its first name; it is a hidden matrix only if it is one in each of them. The matrices that a
-/// module keeps joined are one, such as the (3*E, E) of `attention.qkv`; those of experts are one
-/// for each expert.
+/// Returns the parameters of `module` that require a gradient or, with `include_frozen`, all, in
+/// the order of the state dict. The head is the submodule `head`. A parameter shared by several
+/// modules is included once, under its first name, and is a hidden matrix only if it is one in all
+/// of them. Joint matrices such as `attention.qkv` are one parameter.
 ///
 ///     for (const auto& [name, tensor, role] : trainable_parameters(*model)) ...
 ATTEND_API std::vector<TrainableParameter> trainable_parameters(const torch::nn::Module& module,

@@ -16,8 +16,7 @@
 
 namespace attend {
 
-/// Options for `TransformerBlock`; those of its attention, feed-forward and residual branches are
-/// nested.
+/// Options for `TransformerBlock`, nested: of attention, feed-forward and residual branches.
 ///
 ///     auto options = TransformerBlockOptions(64, 4);
 ///     options.residual().norm(rms_norm()).norm_order(NormOrder::sandwich);
@@ -25,42 +24,48 @@ namespace attend {
 ///     options.feed_forward().activation(Activation::swiglu);
 ///     options.experts(ExpertsOptions(8).num_experts_per_tok(2));
 struct TransformerBlockOptions {
+  /// Options for width E and H heads.
   TransformerBlockOptions(int64_t embed_dim, int64_t num_heads)
       : attention_(embed_dim, num_heads), feed_forward_(embed_dim) {}
 
+  /// Options of the attention.
   TORCH_ARG(MultiheadAttentionOptions, attention);
+  /// Options of the feed-forward or, with experts, of each expert.
   TORCH_ARG(FeedForwardOptions, feed_forward);
-  /// If set, the feed-forward is a mixture of experts, each of which `feed_forward` describes.
+  /// If set, the feed-forward is a mixture of experts with these options.
   TORCH_ARG(std::optional<ExpertsOptions>, experts);
+  /// Options of both residual branches.
   TORCH_ARG(ResidualOptions, residual);
 };
 
-/// The transformer block: attention and feed-forward, each in a residual branch with a norm.
+/// Transformer block: attention and feed-forward, each in a residual branch with a norm.
 ///
 /// State dict: `attention` (MultiheadAttention), `norm1`, `feed_forward` (FeedForward or
-/// MixtureOfExperts) and, unless the branches are parallel, `norm2`; what else `Residual` registers
-/// as the options ask for it.
+/// MixtureOfExperts) and, unless the branches are parallel, `norm2`; and the optional modules of
+/// `Residual`.
 ///
 ///     TransformerBlock block(TransformerBlockOptions(64, 4));
 ///     auto y = block->forward(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)
 class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
  public:
+  /// Throws c10::ValueError if the options are invalid or do not fit each other.
   explicit TransformerBlockImpl(const TransformerBlockOptions& options);
+  /// A block with default options.
   TransformerBlockImpl(int64_t embed_dim, int64_t num_heads)
       : TransformerBlockImpl(TransformerBlockOptions(embed_dim, num_heads)) {}
 
-  /// `x` (B, T, E) or (T, E), returns the same shape. The mask in `args` broadcasts to
-  /// (B, H, T, S), bool with true = may attend, or float. `args.need_weights` has no effect here:
-  /// an `AttentionRecorder` gets the weights. Throws c10::ValueError if the width is not E.
+  /// `x` (B, T, E) or (T, E); returns the same shape. The mask in `args` broadcasts to
+  /// (B, H, T, S): bool (true = may attend) or float (added to the scores). `args.need_weights` is
+  /// ignored; use an `AttentionRecorder`. Throws c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x, const AttentionArgs& args = {},
                         const ForwardState& state = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  TransformerBlockOptions options;
-  MultiheadAttention attention{nullptr};
-  torch::nn::AnyModule feed_forward;  ///< FeedForward, or MixtureOfExperts if there are experts
+  TransformerBlockOptions options;        ///< options of the constructor
+  MultiheadAttention attention{nullptr};  ///< self-attention
+  torch::nn::AnyModule feed_forward;      ///< FeedForward or MixtureOfExperts
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},

@@ -12,27 +12,28 @@
 
 namespace attend {
 
-/// Options for `TransformerDecoder`; those of its blocks are nested.
+/// Options for `TransformerDecoder`.
 ///
 ///     TransformerDecoderOptions(DecoderBlockOptions(64, 4), 6)
 struct TransformerDecoderOptions {
+  /// Options for L blocks.
   TransformerDecoderOptions(const DecoderBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
 
-  /// Of each block. Its `stochastic_depth` is that of the last block; it grows evenly from the
-  /// first.
+  /// Options of each block. `stochastic_depth` is that of the last block; it grows linearly with
+  /// depth.
   TORCH_ARG(DecoderBlockOptions, block);
-  /// Number of blocks L; 0 leaves the final norm.
+  /// Number of blocks L; with 0, only the final norm is applied.
   TORCH_ARG(int64_t, num_layers);
-  /// Whether a norm of the blocks' kind follows the last of them.
+  /// Whether the last block is followed by a norm, made by `block.residual().norm()`.
   TORCH_ARG(bool, final_norm) = true;
-  /// Whether to gradient_checkpointing each block in the backward pass instead of keeping its
-  /// activations.
+  /// Whether the backward pass recomputes each block instead of storing its activations. See
+  /// `checkpoint`.
   TORCH_ARG(bool, gradient_checkpointing) = false;
 };
 
-/// A stack of decoder blocks, which look at themselves and at a memory: the decoder of Vaswani et
-/// al. 2017.
+/// Stack of decoder blocks with cross-attention to a memory: the decoder of Vaswani et al. 2017.
+/// Masks, rotary tables and biases are computed once per forward pass and shared by the blocks.
 ///
 /// State dict: `blocks.0` .. `blocks.L-1` (DecoderBlock) and `norm`.
 ///
@@ -40,12 +41,13 @@ struct TransformerDecoderOptions {
 ///     auto y = decoder->forward(x, memory, {.causal = true});  // (B, T, 64), (B, S, 64)
 class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImpl> {
  public:
+  /// Throws c10::ValueError if the options are invalid.
   explicit TransformerDecoderImpl(const TransformerDecoderOptions& options);
 
-  /// `x` (B, T, E), `memory` (B, S, M), or both without B; returns the shape of `x`. `args` hold
-  /// for the self-attention of each block, in which nothing is hidden unless they say so, a
-  /// decoder's future neither; `memory_args` hold for its cross-attention. Of `state` only the
-  /// cache is used. Throws c10::ValueError if a width does not fit.
+  /// `x` (B, T, E), `memory` (B, S, M), or both without B; returns the shape of `x`. `args` are the
+  /// arguments of the self-attention of each block, which is not causal unless `args.causal` is
+  /// set; `memory_args` those of its cross-attention. Of `state` only `cache` and `hook` are used.
+  /// Throws c10::ValueError if a width does not fit.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});
@@ -53,9 +55,9 @@ class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<Transforme
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  TransformerDecoderOptions options;
-  torch::nn::ModuleList blocks{nullptr};
-  torch::nn::AnyModule norm;  ///< empty if there is no final norm
+  TransformerDecoderOptions options;      ///< options of the constructor
+  torch::nn::ModuleList blocks{nullptr};  ///< L DecoderBlocks
+  torch::nn::AnyModule norm;              ///< final norm; empty if disabled
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs())},

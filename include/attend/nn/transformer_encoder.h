@@ -12,48 +12,52 @@
 
 namespace attend {
 
-/// Options for `TransformerEncoder`; those of its blocks are nested.
+/// Options for `TransformerEncoder`.
 ///
 ///     TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6).gradient_checkpointing(true)
 struct TransformerEncoderOptions {
+  /// Options for L blocks.
   TransformerEncoderOptions(const TransformerBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
 
-  /// Of each block. Its `stochastic_depth` is that of the last block; it grows evenly from the
-  /// first (Huang et al. 2016).
+  /// Options of each block. `stochastic_depth` is that of the last block; it grows linearly with
+  /// depth (Huang et al. 2016).
   TORCH_ARG(TransformerBlockOptions, block);
-  /// Number of blocks L; 0 leaves the final norm.
+  /// Number of blocks L; with 0, only the final norm is applied.
   TORCH_ARG(int64_t, num_layers);
-  /// Whether a norm of the blocks' kind follows the last of them.
+  /// Whether the last block is followed by a norm, made by `block.residual().norm()`.
   TORCH_ARG(bool, final_norm) = true;
-  /// Whether to gradient_checkpointing each block in the backward pass instead of keeping its
-  /// activations: less memory for a third more time. See `checkpoint`. Not with experts, whose
-  /// balance loss would be lost, nor with value residuals, which tie the blocks together.
+  /// Whether the backward pass recomputes each block instead of storing its activations: less
+  /// memory, about a third more time. See `checkpoint`. Not supported with experts, whose aux_loss
+  /// would have no graph, and value residuals, which depend on another block.
   TORCH_ARG(bool, gradient_checkpointing) = false;
 };
 
-/// A stack of transformer blocks: an encoder (Vaswani et al. 2017) or, called with `.causal =
-/// true`, the decoder of a language model such as GPT-2.
+/// Stack of transformer blocks: an encoder (Vaswani et al. 2017) or, called with `.causal = true`,
+/// a decoder-only language model such as GPT-2. Masks, rotary tables and biases are computed once
+/// per forward pass and shared by the blocks.
 ///
 /// State dict: `blocks.0` .. `blocks.L-1` (TransformerBlock) and `norm`.
 ///
 ///     TransformerEncoder encoder(TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6));
-///     auto y = encoder->forward(x, {.key_mask = valid});  // (B, T, 64) -> (B, T, 64)
+///     auto y = encoder->forward(x, {.key_mask = key_mask});  // (B, T, 64) -> (B, T, 64)
 class ATTEND_API TransformerEncoderImpl : public torch::nn::Cloneable<TransformerEncoderImpl> {
  public:
+  /// Throws c10::ValueError if the options are invalid.
   explicit TransformerEncoderImpl(const TransformerEncoderOptions& options);
 
-  /// `x` (B, T, E) or (T, E), returns the same shape; `args` hold for each block. Of `state` only
-  /// the cache is used. Throws c10::ValueError if the width is not E.
+  /// `x` (B, T, E) or (T, E); returns the same shape. `args` are the arguments of the attention of
+  /// each block. Of `state` only `cache` and `hook` are used. Throws c10::ValueError if the width
+  /// is not E.
   torch::Tensor forward(const torch::Tensor& x, const AttentionArgs& args = {},
                         const ForwardState& state = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  TransformerEncoderOptions options;
-  torch::nn::ModuleList blocks{nullptr};
-  torch::nn::AnyModule norm;  ///< empty if there is no final norm
+  TransformerEncoderOptions options;      ///< options of the constructor
+  torch::nn::ModuleList blocks{nullptr};  ///< L TransformerBlocks
+  torch::nn::AnyModule norm;              ///< final norm; empty if disabled
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},

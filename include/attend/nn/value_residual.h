@@ -8,30 +8,33 @@
 
 namespace attend {
 
-/// Mixes the values of a stack's first layer into those of each layer above, in a learned
-/// proportion that begins as one half: own + mix * (first - own) (Zhou et al. 2024). In the first
-/// layer it only leaves the values in `ForwardState::first_values`, for that tensor to reach the
-/// others.
+/// Attention hook for value residual learning (Zhou et al. 2024): interpolates the values of each
+/// layer with those of the stack's first layer, value + mix * (first - value), with a learned
+/// `mix`, initially 1/2. The first layer sets `ForwardState::first_values`.
 ///
 /// State dict: `mix` ().
 ///
-///     ValueResidual residual;
+///     MultiheadAttentionOptions(64, 4).add(value_residual());
 class ATTEND_API ValueResidualImpl : public torch::nn::Cloneable<ValueResidualImpl>,
                                      public AttentionHook {
  public:
+  /// Initializes `mix` to 1/2.
   ValueResidualImpl();
 
-  /// Throws c10::ValueError outside a stack, and if the first layer's values have another shape.
+  /// Interpolates the values. Throws c10::ValueError outside a stack, or if the values of the first
+  /// layer have another shape.
   void after_projection(AttentionContext& context) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  torch::Tensor mix;
+  torch::Tensor mix;  ///< ()
 };
 TORCH_MODULE(ValueResidual);
 
-/// Makes a `ValueResidual`: `.add(value_residual())`.
+/// Returns a factory of `ValueResidual`, registered as `value_residual`.
+///
+///     options.attention().add(value_residual());
 ATTEND_API AttentionHookFactory value_residual();
 
 }  // namespace attend

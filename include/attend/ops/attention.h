@@ -8,71 +8,77 @@
 
 namespace attend {
 
-/// What attention returns.
+/// Result of attention.
 struct AttentionOutput {
   torch::Tensor output;   ///< (..., T, Dv)
-  torch::Tensor weights;  ///< (..., T, S), before dropout; undefined unless asked for
+  torch::Tensor weights;  ///< (..., T, S), before dropout; undefined unless `need_weights`
 };
 
-/// What a call of attention decides, for the function and for every module built on it: which keys
-/// a query may attend to, and what is returned. All that is set holds at once.
+/// Arguments of an attention call, for `dot_product_attention` and the modules: which keys each
+/// query may attend to, and what is returned. A query may attend to the keys that all masks allow.
 ///
-///     attention->forward(x, {.key_mask = valid, .causal = true, .need_weights = true});
+///     attention->forward(x, {.key_mask = key_mask, .causal = true, .need_weights = true});
 struct AttentionArgs {
-  /// Broadcasts to the scores (..., T, S). bool: true = may attend. float: added to the scores.
+  /// Attention mask, broadcast to (..., H, T, S). bool: true = may attend. float: added to the
+  /// scores.
   torch::Tensor mask = {};
-  /// (B, S), or (S) without a batch, bool: true = this key may be attended to, false = padding.
+  /// Key mask (B, S), or (S) without a batch, bool: true = may be attended to, false = padding.
   torch::Tensor key_mask = {};
-  /// (B, T), integers: the document that each token belongs to. A query attends within its own
-  /// document only, so that several can share a row.
+  /// Segment of each token (B, T), integers, for several documents packed into one row: a query
+  /// may attend only to keys of its own segment.
   torch::Tensor segments = {};
-  /// The same for the keys (B, S); `segments` if not set.
+  /// Segments of the keys (B, S), integers; `segments` if not set.
   torch::Tensor key_segments = {};
-  /// (B, T) or (T): where the queries stand, in steps. If not set, queries and keys are aligned at
-  /// their ends, as when the queries continue a longer sequence of keys.
+  /// Positions of the queries (B, T) or (T), integers, in tokens. If not set, the last query has
+  /// the position of the last key, as when the queries continue cached keys.
   torch::Tensor positions = {};
-  /// The same for the keys, (B, S) or (S); `positions` if not set.
+  /// Positions of the keys (B, S) or (S), integers; `positions` if not set.
   torch::Tensor key_positions = {};
-  /// No query sees a later key.
+  /// Causal mask: a query may not attend to keys at later positions.
   bool causal = false;
-  /// A query sees only keys less than so many steps away, itself included; 0 = any distance.
+  /// Sliding window W in tokens: a query may attend only to keys at a distance below W, its own
+  /// included; 0 = no window.
   int64_t sliding_window = 0;
-  /// Return the weights as well; costs the (T, S) matrix that the fused kernels never write.
+  /// Return the attention weights, too. Needs memory for all (T, S) weights, which the fused
+  /// kernels avoid.
   bool need_weights = false;
-  /// Return their mean over the heads, the third dimension from the end: (..., T, S) instead of
-  /// (..., H, T, S). Says nothing unless `need_weights` does.
+  /// Return the weights averaged over the heads, (..., T, S) instead of (..., H, T, S). Ignored
+  /// unless `need_weights` is set.
   bool average_weights = false;
 };
 
-/// The scale that leaves the scores as they are.
+/// Scale for unscaled scores, as in T5.
 inline constexpr double kUnscaled = 1.0;
 
-/// How scores become weights: what a layer decides, not a call.
+/// Options of the scores, the same for all calls of a layer.
 ///
 ///     dot_product_attention(q, k, v, {.causal = true}, {.scale = kUnscaled});
 struct ScoreOptions {
-  /// Multiplies the scores; 1/sqrt(D) if not set.
+  /// Factor of the scores; 1/sqrt(D) if not set.
   std::optional<double> scale = std::nullopt;
-  /// Probability that a weight is dropped, in [0, 1); 0 when not training.
+  /// Dropout probability of the weights, in [0, 1).
   double dropout = 0.0;
-  /// Bounds the scores smoothly: cap * tanh(score / cap) (Gemma 2); 0 = no bound.
+  /// Soft cap of the scores: soft_cap * tanh(score / soft_cap) (Gemma 2); 0 = none.
   double soft_cap = 0.0;
-  /// (H), or (H, 1, 1): for each head a score that takes part in the softmax but has no value, so
-  /// that a query need not attend to anything (gpt-oss).
+  /// Position bias, float and finite, broadcast to (..., H, T, S): added to the scores after the
+  /// soft cap.
+  torch::Tensor bias = {};
+  /// Attention sinks (H) or (H, 1, 1), float: a score per head that takes part in the softmax but
+  /// has no value, so the weights may sum to less than 1 (gpt-oss).
   torch::Tensor sinks = {};
 };
 
 /// Scaled dot-product attention, softmax(Q K^T * scale + mask) V (Vaswani et al. 2017, eq. 1).
 ///
-/// `query` (..., H, T, D), `key` (..., G, S, D), `value` (..., G, S, Dv), all of one dtype. Each of
-/// the G key-value heads serves H/G queries' heads in a row (grouped-query attention, Ainslie et
-/// al. 2023); without heads, (..., T, D) and so on.
+/// `query` (..., H, T, D), `key` (..., G, S, D) and `value` (..., G, S, Dv) have the same float
+/// dtype; each key-value head is used by H/G consecutive query heads (grouped-query attention,
+/// Ainslie et al. 2023). The head dimension may be absent. Returns the output (..., H, T, Dv) and,
+/// if `args.need_weights`, the weights (..., H, T, S).
 ///
-/// A query that may attend to nothing gives zeros, and zero gradients.
-/// Not named as LibTorch's `scaled_dot_product_attention`, which an unqualified call with tensors
-/// would find as well.
+/// Fully masked rows have zero output and zero gradients. The name differs from LibTorch's
+/// `scaled_dot_product_attention`, which argument-dependent lookup finds for any tensor argument.
 ///
-/// Throws c10::ValueError or c10::TypeError for shapes, masks and dtypes that do not fit.
+/// Throws c10::ValueError or c10::TypeError if shapes, masks or dtypes do not fit.
 ///
 ///     auto y = dot_product_attention(q, k, v, {.causal = true}).output;
 ATTEND_API AttentionOutput dot_product_attention(const torch::Tensor& query,

@@ -8,9 +8,9 @@
 
 namespace attend {
 
-/// While it is alive, keeps the weights of every attention computed on this thread, in the order
-/// of the calls: the modules need not be asked, and need not be this library's own as long as they
-/// call `dot_product_attention`. Recorders nest; the innermost one records.
+/// Records the weights of every attention computed on this thread until the end of the scope,
+/// without `need_weights`: of this library's modules and of any other caller of
+/// `dot_product_attention`. If recorders are nested, the innermost one records.
 ///
 ///     AttentionRecorder recorder;
 ///     model->forward(tokens);
@@ -22,13 +22,13 @@ class ATTEND_API AttentionRecorder {
   AttentionRecorder(const AttentionRecorder&) = delete;
   AttentionRecorder& operator=(const AttentionRecorder&) = delete;
 
-  /// One tensor a call, (..., T, S), before dropout, detached from the graph.
+  /// Returns the weights (..., T, S) of each call, in order; before dropout, detached.
   const std::vector<torch::Tensor>& weights() const { return weights_; }
 
-  /// The recorder that is alive on this thread, or null if there is none or it is paused. For the
+  /// Returns the active recorder of this thread; null if there is none or it is paused. For
   /// implementers of attention.
   static AttentionRecorder* current();
-  /// Keeps the weights of one call. For the implementers of attention.
+  /// Records the weights of one call. For implementers of attention.
   void record(const torch::Tensor& weights) { weights_.push_back(weights.detach()); }
 
  private:
@@ -36,7 +36,8 @@ class ATTEND_API AttentionRecorder {
   AttentionRecorder* outer_;
 };
 
-/// While it is alive, nothing on this thread is recorded: for what computes an attention twice.
+/// Pauses recording on this thread until the end of the scope, e.g. while gradient checkpointing
+/// recomputes an attention.
 ///
 ///     const AttentionRecorderPause pause;
 class ATTEND_API AttentionRecorderPause {

@@ -9,11 +9,10 @@
 
 namespace attend {
 
-/// While it is alive, counts the floating-point operations of the matrix products computed on this
-/// thread, by whatever code: those of linear layers, and in attention the scores and the weighted
-/// sums, for each query with each key, masked or not. A multiply-add counts as 2; all that goes
-/// element by element (activations, norms, softmax) counts as nothing, as is usual. Counters nest:
-/// each counts all that happens in its life.
+/// Counts the floating-point operations of the matrix products on this thread until the end of the
+/// scope: of linear layers and, in attention, of scores and weighted sums over all T x S pairs,
+/// masked or not. A multiply-add counts as 2. Elementwise operations (activations, norms, softmax)
+/// are not counted, as usual. Counters may be nested; each counts everything in its scope.
 ///
 /// For forward passes: the backward pass of fused attention is not counted.
 ///
@@ -27,6 +26,7 @@ class ATTEND_API FlopCounter {
   FlopCounter(const FlopCounter&) = delete;
   FlopCounter& operator=(const FlopCounter&) = delete;
 
+  /// Returns the number of floating-point operations so far.
   int64_t flops() const { return flops_; }
 
  private:

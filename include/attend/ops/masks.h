@@ -7,40 +7,43 @@
 
 namespace attend {
 
-/// How far each key stands after each query, in steps, from the positions in `args` or else aligned
-/// at the ends; negative = before. `query` (..., T, D), `key` (..., S, D); returns (T, S) or, where
-/// positions differ from row to row, (B, 1, T, S) as the dimensions of `query` ask for.
+/// Returns the offset of each key from each query in tokens, key position - query position, int64:
+/// (T, S) or, if the positions in `args` have a batch dimension, (B, 1, T, S) with as many
+/// dimensions as `query`. Without positions in `args`, the last query has the position of the last
+/// key. `query` (..., T, D), `key` (..., S, D).
 ///
 ///     key_offsets(q, k);  // T = 2, S = 3: {{-1, 0, 1}, {-2, -1, 0}}
 ATTEND_API torch::Tensor key_offsets(const torch::Tensor& query, const torch::Tensor& key,
                                      const AttentionArgs& args = {});
 
-/// The causal mask of `query` (..., T, D) over `key` (..., S, D): bool (T, S), true = may attend.
-/// It is aligned at the bottom right: the last query sees every key, so it is right for a query
-/// that continues a longer sequence of keys (S > T).
+/// Returns the causal mask of `query` (..., T, D) and `key` (..., S, D): bool (T, S), true = may
+/// attend. Aligned at the bottom right, so the last query may attend to all keys, as when the
+/// queries continue cached keys (S > T).
 ///
 ///     causal_mask(q, k);  // T = 2, S = 3: {{1, 1, 0}, {1, 1, 1}}
 ATTEND_API torch::Tensor causal_mask(const torch::Tensor& query, const torch::Tensor& key);
 
-/// All that `args` say of who may attend to whom, as one mask that broadcasts to the scores of
-/// `query` (..., T, D) over `key` (..., S, D): bool (true = may attend) or float (added).
-/// Undefined if they say nothing.
+/// Returns all masks of `args` combined into one that broadcasts to the scores (..., T, S): bool
+/// (true = may attend) or float (added to the scores); undefined if `args` has no mask. `query`
+/// (..., T, D), `key` (..., S, D).
 ///
-///     auto mask = attention_mask(q, k, {.segments = documents, .causal = true, .sliding_window =
-///     128});
+///     auto mask = attention_mask(q, k, {.segments = segments, .causal = true});
 ATTEND_API torch::Tensor attention_mask(const torch::Tensor& query, const torch::Tensor& key,
                                         const AttentionArgs& args);
 
-/// Where both masks let a query attend. Either may be undefined (= everything may attend), bool
-/// (true = may attend) or float (added to the scores); the shapes broadcast. Two bool masks give
-/// a bool mask, otherwise the result is float, with -infinity where a bool mask says no.
-/// Throws c10::TypeError for a mask of another dtype.
+/// Returns the mask that allows what both masks allow. Each may be bool (true = may attend), float
+/// (added to the scores) or undefined (all allowed); shapes broadcast. The result is bool for two
+/// bool masks, else float, with -infinity where a bool mask is false. Throws c10::TypeError if a
+/// mask has another dtype.
 ///
-///     auto mask = combine_masks(causal_mask(q, k), valid_keys);
+///     auto mask = combine_masks(causal_mask(q, k), key_mask.unsqueeze(-2));
 ATTEND_API torch::Tensor combine_masks(const torch::Tensor& first, const torch::Tensor& second);
 
-/// The queries that may attend to nothing under `mask` (..., T, S): bool (..., T, 1), true = none.
-/// A float mask forbids with -infinity. No keys at all (S = 0) leaves nothing to attend to.
+/// Returns the rows of `mask` (..., T, S) without a key that may be attended to: bool (..., T, 1),
+/// true = fully masked. In a float mask, -infinity excludes a key. If S = 0, all rows are fully
+/// masked.
+///
+///     output = output.masked_fill(fully_masked_rows(mask), 0.0);
 ATTEND_API torch::Tensor fully_masked_rows(const torch::Tensor& mask);
 
 }  // namespace attend

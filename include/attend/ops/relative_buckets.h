@@ -6,26 +6,28 @@
 
 namespace attend {
 
-/// How offsets fall into buckets; the defaults are T5's.
+/// Options for `relative_buckets`. The defaults are those of T5.
 ///
 ///     RelativeBucketOptions{.bidirectional = false}  // for a causal decoder
 struct RelativeBucketOptions {
-  /// Half of them, or of those of a side, hold one distance each, the others ever more.
+  /// Number of buckets. Half of those of each direction contain one distance each, the others
+  /// logarithmically growing ranges.
   int64_t num_buckets = 32;
-  /// Everything as far away as this, or further, is in the last bucket.
+  /// Distance from which on all keys are in the last bucket.
   int64_t max_distance = 128;
-  /// Whether keys after the query have buckets of their own, the upper half, which must be even in
-  /// number; otherwise they are in the bucket of the query itself.
+  /// Whether keys after the query have buckets of their own, the upper half; `num_buckets` must
+  /// then be even. Otherwise they share bucket 0 with distance 0.
   bool bidirectional = true;
 };
 
-/// Throws c10::ValueError, naming the values, for options that make no buckets.
+/// Throws c10::ValueError if `num_buckets` or `max_distance` is too small, or `num_buckets` odd
+/// although bidirectional.
 ATTEND_API void check_buckets(const RelativeBucketOptions& options);
 
-/// The bucket of each offset of a key from its query (Raffel et al. 2020, section 2.1): exact for
-/// short distances, logarithmic up to `max_distance`. `offsets` of any shape, integers, negative =
-/// before, as `key_offsets` gives them; returns int64 in 0 .. num_buckets-1, of the same shape.
-/// Throws c10::ValueError for options that make no buckets.
+/// Returns the bucket of each offset, key position - query position, as in T5 (Raffel et al. 2020,
+/// section 2.1): exact for short distances, logarithmic up to `max_distance`. `offsets` of any
+/// shape, integers, as returned by `key_offsets`; returns int64 in [0, num_buckets) of the same
+/// shape. Throws c10::ValueError as `check_buckets` does.
 ///
 ///     relative_buckets(key_offsets(q, k));  // (T, S)
 ATTEND_API torch::Tensor relative_buckets(const torch::Tensor& offsets,

@@ -9,13 +9,14 @@
 
 namespace attend {
 
-/// How rotary positions reach beyond the length that a model was trained on, by turning slower.
+/// Scaling of the rotary frequencies, for sequences longer than those of the training.
 enum class RotaryScaling {
-  none,
-  linear,  ///< all frequencies / factor (Chen et al. 2023, position interpolation)
-  ntk,     ///< theta grows so that the slowest frequency is divided by factor, the fastest by 1
-  yarn,    ///< slow frequencies / factor, fast ones kept, a ramp between (Peng et al. 2023)
-  llama3,  ///< the same with a ramp of another form (Llama 3.1)
+  none,    ///< no scaling
+  linear,  ///< position interpolation: all frequencies / factor (Chen et al. 2023)
+  ntk,   ///< NTK-aware: theta grows, so the lowest frequency is divided by factor, the highest by 1
+  yarn,  ///< low frequencies / factor, high ones unchanged, a linear ramp between (Peng et al.
+         ///< 2023)
+  llama3,  ///< as yarn, with the ramp of Llama 3.1
 };
 
 template <>
@@ -23,73 +24,81 @@ struct EnumNames<RotaryScaling> {
   static constexpr std::array<std::string_view, 5> names{"none", "linear", "ntk", "yarn", "llama3"};
 };
 
-/// What a model has decided of its rotary positions.
+/// Options of rotary position embeddings.
 ///
 ///     rotary({.theta = 500000.0, .scaling = RotaryScaling::llama3, .factor = 8.0,
 ///             .original_max_seq_len = 8192})  // Llama 3.1
 struct RotaryOptions {
-  /// The greater, the slower the slowest pair of channels turns.
+  /// Base of the frequencies: pair i rotates by theta^(-2i / rotary_dim) radians per token.
   double theta = 10000.0;
-  /// How many channels of a head turn, the first ones, an even number; the others pass as they are
-  /// (GPT-NeoX, Phi). 0 = all.
+  /// Number of channels of a head that are rotated, the first ones, an even number; the others are
+  /// unchanged (GPT-NeoX, Phi). 0 = all.
   int64_t rotary_dim = 0;
-  /// Which channels turn together: false = i and i + rotary_dim / 2 (GPT-NeoX, Llama), true = 2i
-  /// and 2i + 1 (the paper, GPT-J).
+  /// Pairs of channels: false = i and i + rotary_dim / 2 (GPT-NeoX, Llama), true = 2i and 2i + 1
+  /// (the paper, GPT-J).
   bool interleaved = false;
+  /// Scaling of the frequencies for longer sequences.
   RotaryScaling scaling = RotaryScaling::none;
-  /// How many times the original context the scaled one is, at least 1.
+  /// Scaling factor, at least 1: the ratio of the new context to the original one.
   double factor = 1.0;
-  /// yarn, llama3: the length, in steps, that the model was trained on before it was scaled.
+  /// yarn, llama3: context in tokens that the model was trained with, before scaling.
   int64_t original_max_seq_len = 0;
-  /// yarn: what turns more often than this over the original context is kept ...
+  /// yarn: pairs with more rotations than this over the original context are not scaled.
   double beta_fast = 32.0;
-  /// ... and what turns less often than this is divided by `factor`.
+  /// yarn: pairs with fewer rotations than this over the original context are divided by `factor`.
   double beta_slow = 1.0;
-  /// yarn: whether the ramp between begins and ends at whole channels; false in gpt-oss.
+  /// yarn: round the ends of the ramp to whole channels; false in gpt-oss.
   bool truncate = true;
-  /// yarn: multiplies what is turned, queries and keys alike; 0 = 0.1 ln(factor) + 1.
+  /// yarn: attention scaling factor of cos and sin; 0 = 0.1 ln(factor) + 1.
   double attention_factor = 0.0;
-  /// llama3: what turns less often than this over the original context is divided by `factor` ...
+  /// llama3: pairs with fewer rotations than this over the original context are divided by
+  /// `factor`.
   double low_freq_factor = 1.0;
-  /// ... and what turns more often than this is kept.
+  /// llama3: pairs with more rotations than this over the original context are not scaled.
   double high_freq_factor = 4.0;
 };
 
-/// By what angle, in radians, each pair of channels of a head turns at each step: rotary_dim / 2
-/// numbers, the fastest first. Without scaling the i-th is theta^(-2i / rotary_dim).
-/// Throws c10::ValueError for options that do not fit `head_dim` or one another.
+/// Returns the frequency of each pair of channels in radians per token: rotary_dim / 2 numbers in
+/// descending order, without scaling theta^(-2i / rotary_dim). Throws c10::ValueError if the
+/// options do not fit `head_dim` or each other.
 ///
 ///     rotary_frequencies(4);  // {1, 0.01}
 ATTEND_API std::vector<double> rotary_frequencies(int64_t head_dim,
                                                   const RotaryOptions& options = {});
 
-/// What rotary positions multiply queries and keys by besides turning them: 1 but for yarn.
+/// Returns the factor of cos and sin: the attention scaling of YaRN, 1 for other schemes.
+///
+///     rotary_attention_scaling({.scaling = RotaryScaling::yarn, .factor = 4.0});  // 1.139
 ATTEND_API double rotary_attention_scaling(const RotaryOptions& options);
 
-/// The turns of RoPE at some positions, made once for queries and keys.
+/// Cosines and sines of the rotary angles.
 struct RotaryTables {
-  torch::Tensor cos;  ///< (T, R/2) or (B, T, R/2), as the positions were (T) or (B, T)
-  torch::Tensor sin;  ///< the same
+  torch::Tensor cos;  ///< (T, R/2) or (B, T, R/2)
+  torch::Tensor sin;  ///< shape of `cos`
 };
 
-/// The turns at `positions` (T) or (B, T), in steps, with `frequencies` (R/2) in the float type in
-/// which angles are to be computed: float32 at least, since a half type cannot tell late positions
-/// apart.
+/// Returns the tables for `positions` (T) or (B, T), in tokens, in the dtype of `frequencies`
+/// (R/2): float32 or wider, since half types cannot represent large positions. `attention_scaling`
+/// multiplies cos and sin.
+///
+///     auto tables = rotary_tables(positions_like(q, -2), torch::tensor(rotary_frequencies(64)));
 ATTEND_API RotaryTables rotary_tables(const torch::Tensor& positions,
                                       const torch::Tensor& frequencies,
                                       double attention_scaling = 1.0);
 
-/// Turns the first R channels of `x` (..., T, D), (B, H, T, D) if the turns differ from row to row;
-/// returns the shape and dtype of `x`. Throws c10::ValueError or c10::TypeError for what does not
-/// fit.
+/// Rotates the first R channels of `x` (..., T, D), or (B, ..., T, D) if the tables have a batch
+/// dimension, and returns the shape and dtype of `x`. Throws c10::ValueError or c10::TypeError if
+/// shapes or dtypes do not fit.
+///
+///     q = apply_rotary(q, tables);
 ATTEND_API torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables,
                                       bool interleaved = false);
 
-/// Rotary position embedding (Su et al. 2021): turns pairs of channels of `x` (..., T, D) by angles
-/// that grow with `positions` (T) or (B, T), in steps, so that the product of two turned vectors
-/// depends on the distance of their positions only. Returns the shape and dtype of `x`.
+/// Rotary position embedding (Su et al. 2021): rotates pairs of channels of `x` (..., T, D) by
+/// angles proportional to `positions` (T) or (B, T), in tokens, so that the dot product of two
+/// rotated vectors depends on their relative position only. Returns the shape and dtype of `x`.
 ///
-/// Throws c10::ValueError or c10::TypeError for shapes, dtypes and options that do not fit.
+/// Throws c10::ValueError or c10::TypeError if shapes, dtypes or options do not fit.
 ///
 ///     auto q = apply_rotary(query, positions_like(query, -2));  // (B, H, T, D)
 ATTEND_API torch::Tensor apply_rotary(const torch::Tensor& x, const torch::Tensor& positions,

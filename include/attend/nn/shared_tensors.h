@@ -1,0 +1,77 @@
+#pragma once
+
+#include "attend/api.h"
+
+#include <c10/util/SmallVector.h>
+#include <torch/types.h>
+
+#include <any>
+#include <cstddef>
+#include <deque>
+#include <initializer_list>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace attend {
+
+/// Identifies an entry of `SharedTensors`: entries with equal keys have equal values.
+class ATTEND_API SharedKey {
+ public:
+  /// `name`: what is computed, a string literal. `like`: a tensor of the dtype and device that the
+  /// value depends on. `tensors`: what it is computed from, compared by identity; undefined ones
+  /// are equal. `numbers`: the options and sizes that it is computed from.
+  template <typename... Numbers>
+  SharedKey(std::string_view name, const torch::Tensor& like,
+            std::initializer_list<torch::Tensor> tensors, Numbers... numbers)
+      : name_(name), dtype_(like.scalar_type()), device_(like.device()), tensors_(tensors) {
+    (add(static_cast<double>(numbers)), ...);
+  }
+
+  /// Adds a number.
+  void add(double number) { numbers_.push_back(number); }
+
+  /// Compares names, dtypes, devices, tensors (by identity) and numbers.
+  bool operator==(const SharedKey& other) const;
+
+ private:
+  std::string_view name_;
+  torch::ScalarType dtype_;
+  torch::Device device_;
+  c10::SmallVector<torch::Tensor, 6> tensors_;  // owned, so that no other tensor gets the address
+  c10::SmallVector<double, 40> numbers_;
+};
+
+/// Tensors that the layers of a stack share within one forward pass, such as masks, rotary tables
+/// and biases: the first layer that needs one computes it, the others get the same tensor.
+///
+/// A value must depend on its key alone, and not on parameters: with gradient checkpointing it is
+/// computed without a graph. Not thread-safe; each forward pass has its own.
+///
+///     const SharedKey key("decay", query, {positions}, rate);
+///     const auto decay = shared.get(key, [&] { return torch::exp(-rate * positions); });
+class ATTEND_API SharedTensors {
+ public:
+  /// Returns the value of `key`, calling `compute()` if there is none yet. Values are of any
+  /// copyable type, the same whenever keys are equal.
+  template <typename Compute>
+  auto get(const SharedKey& key, const Compute& compute) -> std::invoke_result_t<Compute> {
+    using Value = std::invoke_result_t<Compute>;
+    if (const auto* value = find(key)) return std::any_cast<const Value&>(*value);
+    auto value = compute();
+    add(key, value);
+    return value;
+  }
+
+ private:
+  /// The oldest entry is dropped beyond this number: layers that differ in everything cost no more
+  /// memory than this.
+  static constexpr std::size_t kMaxEntries = 16;
+
+  const std::any* find(const SharedKey& key) const;
+  void add(const SharedKey& key, std::any value);
+
+  std::deque<std::pair<SharedKey, std::any>> entries_;
+};
+
+}  // namespace attend

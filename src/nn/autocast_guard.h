@@ -1,0 +1,50 @@
+#pragma once
+
+#include <ATen/autocast_mode.h>
+#include <torch/types.h>
+
+namespace attend {
+
+// Inline: the trainer, a library of its own, uses these too.
+
+/// The autocast settings of a device type.
+struct AutocastState {
+  bool enabled;
+  torch::ScalarType dtype;
+};
+
+/// Returns the current autocast settings of `device`.
+inline AutocastState autocast_state(torch::DeviceType device) {
+  return {at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)};
+}
+
+/// Sets the autocast settings of a device type.
+inline void set_autocast_state(torch::DeviceType device, const AutocastState& state) {
+  at::autocast::set_autocast_enabled(device, state.enabled);
+  at::autocast::set_autocast_dtype(device, state.dtype);
+}
+
+/// Sets autocast for a device type until the end of the scope, as torch.autocast does. The
+/// outermost guard clears the cache of cast weights when it ends.
+///
+///     const AutocastGuard autocast(torch::kCPU, {.enabled = true, .dtype = torch::kBFloat16});
+class AutocastGuard {
+ public:
+  AutocastGuard(torch::DeviceType device, const AutocastState& state)
+      : device_(device), previous_(autocast_state(device)) {
+    at::autocast::increment_nesting();
+    set_autocast_state(device, state);
+  }
+  ~AutocastGuard() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    set_autocast_state(device_, previous_);
+  }
+  AutocastGuard(const AutocastGuard&) = delete;
+  AutocastGuard& operator=(const AutocastGuard&) = delete;
+
+ private:
+  torch::DeviceType device_;
+  AutocastState previous_;
+};
+
+}  // namespace attend

@@ -1,0 +1,46 @@
+#include "nn/kv_cache_hook.h"
+
+#include <tuple>
+
+namespace attend {
+
+void KvCacheHook::after_projection(AttentionContext& context) {
+  cache_.check_layer(context.state.layer, context.key.size(-2));
+  auto& args = context.args;
+  TORCH_CHECK_VALUE(!args.positions.defined() && !args.key_positions.defined(),
+                    "positions (set) must not be set with a KvCache, which computes them");
+  TORCH_CHECK_VALUE(!args.key_mask.defined(),
+                    "key_mask (set) must not be set with a KvCache: pass it to KvCache::extend");
+  TORCH_CHECK_VALUE(!args.segments.defined() && !args.key_segments.defined(),
+                    "segments (set) must not be set with a KvCache: each row is one sequence");
+  TORCH_CHECK_VALUE(!args.mask.defined() || cache_.step_.aligned, "mask ", args.mask.sizes(),
+                    " requires a KvCache whose sequences have equal lengths and no overwritten "
+                    "tokens");
+  args.positions = cache_.step_.positions;
+}
+
+void KvCacheHook::before_attention(AttentionContext& context) {
+  std::tie(context.key, context.value) =
+      cache_.append(context.state.layer, context.key, context.value);
+  auto& args = context.args;
+  if (cache_.step_.aligned) {
+    // Queries and keys end at the same token: no positions, and no mask for a single query.
+    args.positions.reset();
+    return;
+  }
+  args.key_positions = cache_.step_.key_positions;
+  args.key_mask = cache_.step_.key_mask;
+}
+
+torch::Tensor KvCacheHook::after_attention(const AttentionContext& context,
+                                           const torch::Tensor& output) {
+  // Not earlier: another hook may set the window.
+  const auto window = context.args.sliding_window;
+  TORCH_CHECK_VALUE(cache_.sliding_window_ == 0 || (window > 0 && window <= cache_.sliding_window_),
+                    "sliding_window of the attention (", window, window == 0 ? ", none" : "",
+                    ") must be positive and at most that of the KvCache (", cache_.sliding_window_,
+                    ")");
+  return output;
+}
+
+}  // namespace attend

@@ -1,0 +1,101 @@
+#include "ops/prepared_mask.h"
+
+#include "attend/ops/attention_recorder.h"
+#include "attend/ops/masks.h"
+
+#include <torch/csrc/jit/frontend/tracer.h>
+
+namespace attend {
+namespace {
+
+/// Whether `args` exclude later keys and nothing else.
+bool only_causal(const AttentionArgs& args) {
+  return args.causal && !args.mask.defined() && !args.key_mask.defined() &&
+         !args.segments.defined() && !args.positions.defined() && args.sliding_window == 0;
+}
+
+/// The fused kernels align `is_causal` at the top left: right if T = S, which a trace cannot rely
+/// on. They also scale the scores after masking, so a scale of 0 or less would give NaN.
+bool kernel_can_mask_causally(const torch::Tensor& query, const torch::Tensor& key,
+                              const ScoreOptions& options) {
+  return query.size(-2) == key.size(-2) && options.scale.value_or(1.0) > 0.0 &&
+         !torch::jit::tracer::isTracing();
+}
+
+/// A single query, the last token, may attend to all keys. Not in a trace, whose T may vary.
+bool is_single_step(const torch::Tensor& query) {
+  return query.size(-2) == 1 && !torch::jit::tracer::isTracing();
+}
+
+/// Whether a row of the mask of `args` may exclude all keys.
+bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor& key,
+                                const AttentionArgs& args, bool self_attention) {
+  if (args.mask.defined() || args.key_mask.defined() || args.key_segments.defined() ||
+      args.key_positions.defined()) {
+    return true;
+  }
+  // Queries and keys share these, so each query may attend to its own token.
+  if (args.segments.defined() || args.positions.defined()) return false;
+  // Aligned at the ends: if S >= T, each query has a key at its own position.
+  const bool sizes_may_change = torch::jit::tracer::isTracing() && !self_attention;
+  return sizes_may_change || key.size(-2) < query.size(-2);
+}
+
+/// `mask` with all keys allowed in `rows`. The softmax of a fully masked row is NaN, forward and
+/// backward: the row attends to all keys instead, and its output is replaced by zeros, which stops
+/// its gradient too.
+torch::Tensor unmask_rows(const torch::Tensor& mask, const torch::Tensor& rows) {
+  return mask.scalar_type() == torch::kBool ? mask.logical_or(rows) : mask.masked_fill(rows, 0.0);
+}
+
+/// Float masks in the query's dtype.
+torch::Tensor as_kernel_mask(const torch::Tensor& mask, const torch::Tensor& query) {
+  return mask.scalar_type() == torch::kBool ? mask : mask.to(query.scalar_type());
+}
+
+}  // namespace
+
+bool computes_weights(const AttentionArgs& args, const ScoreOptions& options) {
+  return args.need_weights || AttentionRecorder::current() != nullptr || options.soft_cap > 0 ||
+         options.sinks.defined();
+}
+
+PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
+                          const AttentionArgs& args, const ScoreOptions& options,
+                          bool self_attention) {
+  if (only_causal(args)) {
+    if (is_single_step(query)) return {};
+    if (!computes_weights(args, options) && !options.bias.defined() &&
+        kernel_can_mask_causally(query, key, options)) {
+      return {.is_causal = true};
+    }
+  }
+  auto mask = attention_mask(query, key, args);
+  if (!mask.defined()) return {};
+  // The fused kernels take masks of two or four dimensions.
+  while (mask.dim() < query.dim()) mask = mask.unsqueeze(0);
+  // Before the search for fully masked rows: the lowest float32 is -infinity in the half types.
+  mask = as_kernel_mask(mask, query);
+  if (!can_have_fully_masked_rows(query, key, args, self_attention)) return {.mask = mask};
+  const auto rows = fully_masked_rows(mask);  // (..., T, 1)
+  return {.mask = unmask_rows(mask, rows), .fully_masked_rows = rows};
+}
+
+PreparedMask add_bias(const PreparedMask& prepared, const torch::Tensor& bias,
+                      const torch::Tensor& query) {
+  const auto& mask = prepared.mask;
+  auto sum = combine_masks(mask, bias);
+  while (sum.dim() < query.dim()) sum = sum.unsqueeze(0);
+  PreparedMask result{.mask = as_kernel_mask(sum, query),
+                      .fully_masked_rows = prepared.fully_masked_rows};
+  const bool may_overflow =
+      mask.defined() && mask.is_floating_point() && at::isReducedFloatingType(query.scalar_type());
+  if (may_overflow) {  // the lowest float16 plus a negative bias is -infinity
+    const auto rows = fully_masked_rows(result.mask);
+    result.mask = unmask_rows(result.mask, rows);
+    result.fully_masked_rows = prepared.fully_masked_rows.logical_or(rows);
+  }
+  return result;
+}
+
+}  // namespace attend
