@@ -157,7 +157,7 @@ TEST_P(PositionHook, SequenceInPiecesEqualsTheWholeSequence) {
   EarlierKeys cache;
   std::vector<torch::Tensor> pieces;
   for (const auto& piece : x.split_with_sizes({3, 1, 2}, 1)) {
-    pieces.push_back(attention->forward(piece, {.causal = true}, {.cache = &cache}).output);
+    pieces.push_back(attention->forward(piece, {.causal = true}, {.hook = &cache}).output);
   }
   const auto whole = attention->forward(x, {.causal = true}).output;
   EXPECT_TRUE(close(torch::cat(pieces, 1), whole, 1e-6));
