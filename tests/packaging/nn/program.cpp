@@ -1,4 +1,5 @@
-// Names of attend beside those of torch::nn, as README.md says to write them.
+// attend::nn beside `using namespace torch::nn`: names that both have are qualified, as README.md
+// says.
 #include <attend/nn.h>
 
 #include <torch/torch.h>
@@ -31,7 +32,7 @@ struct ClassifierImpl : Module {
 };
 TORCH_MODULE(Classifier);
 
-// A using-declaration in a namespace or function of one's own makes the choice once.
+// Or chosen once, by a using-declaration in a namespace of its own.
 namespace application {
 using attend::MultiheadAttention;
 using attend::MultiheadAttentionOptions;
