@@ -35,7 +35,7 @@ struct Stripes : torch::data::datasets::Dataset<Stripes> {
   torch::data::Example<> get(std::size_t index) override {
     return {images[index], torch::tensor(static_cast<int64_t>(index % 2), torch::kLong)};
   }
-  torch::optional<std::size_t> size() const override { return images.size(); }
+  std::optional<std::size_t> size() const override { return images.size(); }
 
   std::vector<torch::Tensor> images;
 };
