@@ -23,7 +23,7 @@ struct Stripes : torch::data::datasets::Dataset<Stripes> {
     const auto wave = pixel.view({16, 1}) * label.ne(1) + pixel * label.ne(0) + phase;  // (16, 16)
     return {wave.remainder(4).lt(2) + 0.5 * torch::randn({1, 16, 16}, generator), label};
   }
-  torch::optional<std::size_t> size() const override { return 300; }
+  std::optional<std::size_t> size() const override { return 300; }
   uint64_t seed;
 };
 

@@ -1,15 +1,10 @@
 #include "attend/train/optimizer.h"
 
-#include "attend/input_error.h"
-#include "attend/nn/trainable_parameters.h"
 #include "attend/train/adamw.h"
 #include "attend/train/muon.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "io/copy_state.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -52,11 +47,6 @@ std::unique_ptr<Optimizer> make_muon(std::vector<TrainableParameter> parameters,
                                          std::vector(rest, parameters.end()), config);
 }
 
-std::string describe(const torch::Tensor& tensor) {
-  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()),
-                     fmt::join(tensor.sizes().vec(), ", "));
-}
-
 }  // namespace
 
 bool Optimizer::Slot::is_in(const State& all) const {
@@ -89,38 +79,17 @@ State Optimizer::state() {
 }
 
 void Optimizer::load_state(const State& state) {
-  std::vector<std::string> differences;
-  std::set<std::string> known;
-  for (const auto* slot : slots()) {
-    const auto expected = slot->state.empty() ? slot->initial_state(slot->parameter) : slot->state;
-    const bool is_needed = slot->parameter.requires_grad() || slot->is_in(state);
-    for (const auto& [key, tensor] : expected) {
-      const auto name = slot->full_name(key);
-      known.insert(name);
-      const auto found = state.find(name);
-      if (found == state.end()) {
-        if (is_needed) differences.push_back(fmt::format("{}: missing", name));
-      } else if (describe(found->second) != describe(tensor)) {
-        differences.push_back(fmt::format("{}: found {}, expected {}", name,
-                                          describe(found->second), describe(tensor)));
-      }
-    }
-  }
-  for (const auto& item : state) {
-    if (!known.contains(item.first)) differences.push_back(fmt::format("{}: unknown", item.first));
-  }
-  if (!differences.empty()) {
-    throw InputError(fmt::format("the optimizer state does not fit the model: {}",
-                                 fmt::join(differences, "; ")));
-  }
-  const torch::NoGradGuard no_grad;
+  State destination;
+  std::vector<State> loaded;
   for (auto* slot : slots()) {
-    if (!slot->is_in(state)) {
-      slot->state.clear();
-      continue;
-    }
-    for (auto& [key, tensor] : slot->ensure_state()) tensor.copy_(state.at(slot->full_name(key)));
+    const bool is_needed = slot->parameter.requires_grad() || slot->is_in(state);
+    auto& own = loaded.emplace_back();
+    if (is_needed) own = slot->state.empty() ? slot->initial_state(slot->parameter) : slot->state;
+    for (const auto& [key, tensor] : own) destination.emplace(slot->full_name(key), tensor);
   }
+  copy_state(destination, state, "optimizer state");
+  auto next = loaded.begin();
+  for (auto* slot : slots()) slot->state = std::move(*next++);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const torch::nn::Module& module,

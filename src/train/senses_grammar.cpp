@@ -55,9 +55,11 @@ const std::array<const char*, 10> kPatterns{
     "in the N we V the J W and the C",
     "the C A while we V the W",
 };
-const Words kNouns{"house", "road", "window", "table", "morning", "friend", "story", "corner"};
-const Words kAdjectives{"old", "new", "small", "large", "red", "quiet", "strange", "plain"};
-const Words kVerbs{"saw", "liked", "found", "remembered", "watched", "forgot", "drew", "named"};
+const Words kNeutralNouns{"house",   "road",   "window", "table",
+                          "morning", "friend", "story",  "corner"};
+const Words kNeutralAdjectives{"old", "new", "small", "large", "red", "quiet", "strange", "plain"};
+const Words kNeutralVerbs{"saw",     "liked",  "found", "remembered",
+                          "watched", "forgot", "drew",  "named"};
 
 constexpr int kTrainingPairs = 400;  // per word
 constexpr int kValidationPairs = 50;
@@ -70,13 +72,13 @@ class Writer {
     for (const char* slot = pick(kPatterns); *slot != '\0'; ++slot) {
       switch (*slot) {
         case 'N':
-          text += pick(kNouns);
+          text += pick(kNeutralNouns);
           break;
         case 'J':
-          text += pick(kAdjectives);
+          text += pick(kNeutralAdjectives);
           break;
         case 'V':
-          text += pick(kVerbs);
+          text += pick(kNeutralVerbs);
           break;
         default:
           text += *slot;

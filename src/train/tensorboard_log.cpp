@@ -30,7 +30,7 @@ enum class Summary : protozero::pbf_tag_type { message_value = 1 };
 enum class Value : protozero::pbf_tag_type { string_tag = 1, float_simple_value = 2 };
 constexpr int32_t kStart = 1;  // SessionLog.SessionStatus
 
-constexpr const char* kPrefix = "events.out.tfevents.";
+constexpr const char* kEventFilePrefix = "events.out.tfevents.";
 
 struct Scalar {
   const char* tag;
@@ -98,7 +98,7 @@ fs::path new_event_file(const fs::path& directory) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   const auto name = [&](int64_t time) {
-    return directory / fmt::format("{}{}.{}", kPrefix, time, host.data());
+    return directory / fmt::format("{}{}.{}", kEventFilePrefix, time, host.data());
   };
   auto time = static_cast<int64_t>(seconds_since_1970());
   while (fs::exists(name(time))) ++time;

@@ -90,7 +90,7 @@ TEST_P(DamagedCheckpoint, ThrowsWithAllErrorsIfEveryCheckpointIsDamaged) {
   replace_file(directory_ / "step-000000001" / "state.safetensors", "");
   EXPECT_THAT([&] { store_.load_latest(); },
               testing::ThrowsMessage<InputError>(
-                  AllOf(HasSubstr("no checkpoint is whole: "),
+                  AllOf(HasSubstr("all checkpoints are damaged: "),
                         HasSubstr(std::string("step-000000002/") + GetParam()),
                         HasSubstr("step-000000001/state.safetensors"))));
 }

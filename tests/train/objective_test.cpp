@@ -35,7 +35,7 @@ struct Stripes : torch::data::datasets::Dataset<Stripes> {
   torch::data::Example<> get(std::size_t index) override {
     return {images[index], torch::tensor(static_cast<int64_t>(index % 2), torch::kLong)};
   }
-  torch::optional<std::size_t> size() const override { return images.size(); }
+  std::optional<std::size_t> size() const override { return images.size(); }
 
   std::vector<torch::Tensor> images;
 };
@@ -185,7 +185,7 @@ TEST(DatasetObjective, AcceptsMappedDatasets) {
 }
 
 TEST(DatasetObjective, EvaluatesAllSamplesInEvalMode) {
-  const auto net = make_net();
+  auto net = make_net();
   const auto objective = make_objective(net);
   net->eval();
   const torch::NoGradGuard no_grad;
@@ -194,8 +194,7 @@ TEST(DatasetObjective, EvaluatesAllSamplesInEvalMode) {
   std::vector<std::size_t> all(50);
   std::iota(all.begin(), all.end(), 0);
   const auto batch = get_batch(data, all);
-  const auto loss =
-      classification_loss(torch::nn::Sequential(net)->forward(batch.data), batch.target);
+  const auto loss = classification_loss(net->forward(batch.data), batch.target);
   EXPECT_NEAR(evaluation.loss, loss.sum.item<double>() / 50, 1e-6);
   EXPECT_EQ(evaluation.accuracy, loss.exact_match().accuracy());
   EXPECT_EQ(evaluation.targets, 50);

@@ -96,7 +96,7 @@ TEST_F(TensorBoardLogTest, ResumedRunCreatesALaterFileAndKeepsTheOthers) {
 
 TEST_F(TensorBoardLogTest, NamesADirectoryThatCannotBeCreated) {
   EXPECT_THAT([] { TensorBoardLog("/proc/no/such/place"); },
-              throws<std::runtime_error>("/proc/no/such/place: cannot be made: "));
+              throws<std::runtime_error>("/proc/no/such/place: cannot be created: "));
   replace_file(directory_ / "file", "");
   EXPECT_THAT([&] { TensorBoardLog(directory_ / "file"); }, throws<std::runtime_error>("/file"));
 }
