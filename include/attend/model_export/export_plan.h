@@ -63,9 +63,8 @@ ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 ///
 /// - `encode(source)`: returns the encoder output (memory), (B, S, E).
 /// - `generate(source, bos_token, eos_token, max_new_tokens=200, temperature=1.0, top_k=0)`:
-/// returns the target
-///   tokens (B, N) after `bos_token` and before `eos_token`, padded with `eos_token`, N <=
-///   max_seq_len.
+///   returns the tokens (B, N) between `bos_token` and `eos_token`, padded with `eos_token`,
+///   N <= max_seq_len.
 /// - `step(target, memory, past)`: as above, with the output of `encode`.
 ATTEND_API ExportPlan plan_export(Seq2Seq model);
 
