@@ -51,19 +51,19 @@ def generate(self, prompt: Tensor, max_new_tokens: int = 200, temperature: float
 )";
 
 constexpr const char* kSeq2SeqSource = R"(
-def generate(self, source: Tensor, begin: int, end: int, max_new_tokens: int = 200,
+def generate(self, source: Tensor, bos_token: int, eos_token: int, max_new_tokens: int = 200,
              temperature: float = 1.0, top_k: int = 0) -> Tensor:
     self.check_sampling(source, max_new_tokens, temperature, top_k)
     memory = self.encode(source).detach()
     past = memory.new_zeros([LAYERS, 2, source.size(0), KV_HEADS, 0, HEAD_DIM])
-    newest = source.new_full([source.size(0), 1], begin)
+    newest = source.new_full([source.size(0), 1], bos_token)
     answer = newest[:, :0]
     ended = newest != newest
     for _ in range(min(max_new_tokens, MAX_SEQ_LEN)):
         logits, past = self.step(newest, memory, past)
         past = past.detach()
-        newest = self.sample(logits, temperature, top_k).masked_fill(ended, end)
-        ended = ended.logical_or(newest == end)
+        newest = self.sample(logits, temperature, top_k).masked_fill(ended, eos_token)
+        ended = ended.logical_or(newest == eos_token)
         if bool(ended.all()):
             break
         answer = torch.cat([answer, newest], 1)

@@ -167,7 +167,7 @@ TEST_F(Pt2InvalidArchive, RejectsInvalidSubgraphs) {
   subgraph = whole;
   auto& inner = subgraph["inputs"][1]["arg"]["as_graph"]["graph"]["nodes"];
   inner[0]["inputs"][0]["arg"]["as_tensor"]["name"] = "later";
-  expect_error("/later' is not given before");
+  expect_error("/later' is used before its definition");
 }
 
 TEST_F(Pt2InvalidArchive, RejectsNamesDefinedTwice) {

@@ -62,9 +62,9 @@ ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 /// the decoder has layers and max_seq_len > 1):
 ///
 /// - `encode(source)`: returns the encoder output (memory), (B, S, E).
-/// - `generate(source, begin, end, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the
-/// target
-///   tokens (B, N) after `begin` and before `end`, padded with `end`, N <= max_seq_len.
+/// - `generate(source, bos_token, eos_token, max_new_tokens=200, temperature=1.0, top_k=0)`:
+///   returns the tokens (B, N) between `bos_token` and `eos_token`, padded with `eos_token`,
+///   N <= max_seq_len.
 /// - `step(target, memory, past)`: as above, with the output of `encode`.
 ATTEND_API ExportPlan plan_export(Seq2Seq model);
 
