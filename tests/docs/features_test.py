@@ -11,7 +11,7 @@ import unittest
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/features.md"
 # The heading of the last column of the tables that are checked.
-PROOF = "proved by"
+CHECKED_BY = "checked by"
 
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 UNDER_HEADING = re.compile(r":?-+:?")
@@ -36,7 +36,7 @@ def proofs(page):
         if not row:
             columns = 0
         elif not previous:
-            columns = len(row) if row[-1] == PROOF else 0
+            columns = len(row) if row[-1] == CHECKED_BY else 0
         elif columns and not all(UNDER_HEADING.fullmatch(cell) for cell in row):
             # Of a row with a cell too few, the last cell is not the proof.
             found.append((number, row[0], CODE.findall(row[-1]) if len(row) == columns else []))
