@@ -1,6 +1,6 @@
-"""docs/features.md names a test for each feature: each of these tests exists.
+"""Checks that each test named in docs/features.md exists.
 
-Run by CTest with ATTEND_TESTS set to the program that holds all tests; needs nothing but Python 3.
+CTest sets ATTEND_TESTS to the test program. Needs only Python 3.
 """
 
 import os
@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/features.md"
-# The heading of the last column of the tables that are checked.
+# Heading of the last column of the tables to check.
 CHECKED_BY = "checked by"
 
 CELL_BORDER = re.compile(r"(?<!\\)\|")
@@ -19,17 +19,17 @@ CODE = re.compile(r"`([^`]+)`")
 
 
 def cells(line):
-    """The cells of a line of a Markdown table, or [] for any other line."""
+    """Returns the cells of a line of a Markdown table, [] for other lines."""
     line = line.strip()
     if not line.startswith("|"):
         return []
     return [cell.strip() for cell in CELL_BORDER.split(line.removeprefix("|").removesuffix("|"))]
 
 
-def proofs(page):
-    """(line number, feature, the names in its last cell) of each row of the tables of features."""
+def checked_rows(page):
+    """Returns (line number, feature, names in the last cell) of each row of the feature tables."""
     found = []
-    columns = 0  # of the table that we are in, 0 outside of those to check
+    columns = 0  # of the current table; 0 outside of the tables to check
     previous = []
     for number, line in enumerate(page.splitlines(), start=1):
         row = cells(line)
@@ -38,18 +38,18 @@ def proofs(page):
         elif not previous:
             columns = len(row) if row[-1] == CHECKED_BY else 0
         elif columns and not all(UNDER_HEADING.fullmatch(cell) for cell in row):
-            # Of a row with a cell too few, the last cell is not the proof.
+            # The last cell of a row with a missing cell is not the column of tests.
             found.append((number, row[0], CODE.findall(row[-1]) if len(row) == columns else []))
         previous = row
     return found
 
 
 def listed_tests(listing):
-    """The full names of the tests that `--gtest_list_tests` prints, without those that are disabled."""
+    """Returns the full names in the output of `--gtest_list_tests`, without disabled tests."""
     names = set()
     suite = None
     for line in listing.splitlines():
-        name = line.split("  # ")[0].rstrip()  # the type or value of a parametrised test follows
+        name = line.split("  # ")[0].rstrip()  # a type or parameter value follows
         if line.startswith("  ") and suite is not None:
             names.add(suite + name.strip())
         else:
@@ -58,15 +58,15 @@ def listed_tests(listing):
 
 
 def matches(pattern, tests):
-    """Whether one of `tests` has this name, in which * stands for anything."""
+    """Returns True if one of `tests` matches; * stands for anything."""
     expression = re.compile(".*".join(map(re.escape, pattern.split("*"))))
     return any(expression.fullmatch(test) for test in tests)
 
 
 def problems(page, tests):
-    """One line for each row that names no test, and for each name that no test has."""
+    """Returns one line for each row without a test and each test that does not exist."""
     found = []
-    for number, feature, names in proofs(page):
+    for number, feature, names in checked_rows(page):
         if not names:
             found.append(f"line {number}: {feature}: names no test")
         found += [f"line {number}: {feature}: there is no test {name}"
@@ -77,13 +77,13 @@ def problems(page, tests):
 class ThisProject(unittest.TestCase):
     maxDiff = None
 
-    def test_proves_each_feature(self):
+    def test_each_feature_names_existing_tests(self):
         listing = subprocess.run([os.environ["ATTEND_TESTS"], "--gtest_list_tests", "--gtest_filter=*"],
                                  check=True, capture_output=True, text=True, timeout=300).stdout
         tests = listed_tests(listing)
         self.assertTrue(tests, listing)
         page = PAGE.read_text(encoding="utf-8")
-        self.assertTrue(proofs(page), PAGE)
+        self.assertTrue(checked_rows(page), PAGE)
         self.assertEqual(problems(page, tests), [])
 
 
@@ -102,44 +102,44 @@ Typed/0.  # TypeParam = float
 """
 
 
-class TheCheckItself(unittest.TestCase):
-    """So that a mistake above cannot make the check pass for nothing."""
+class SelfTest(unittest.TestCase):
+    """Shows that the check can fail."""
 
-    def problems_of(self, *rows, heading="| feature | here | proved by |"):
+    def problems_of(self, *rows, heading="| feature | here | checked by |"):
         page = "\n".join(["# Features", "", heading, "|---|:-:|---|", *rows, "", "The end."])
         return problems(page, listed_tests(LISTING))
 
-    def test_reads_plain_parametrised_and_typed_names(self):
+    def test_lists_plain_parametrized_and_typed_tests(self):
         self.assertEqual(listed_tests(LISTING),
                          {"Masks.AreAdded", "EachStack.KeepsItsShape/plain",
                           "EachStack.KeepsItsShape/alibi", "All/Parts.SurviveAFile/rotary_0",
                           "Typed/0.Works"})
 
-    def test_finds_what_exists(self):
+    def test_accepts_existing_tests(self):
         for name in ("Masks.AreAdded", "Masks.*", "EachStack.*/alibi", "*/rotary_*", "Typed/0.Works"):
             self.assertEqual(self.problems_of(f"| masks | `x` | `{name}` |"), [], name)
 
-    def test_misses_a_name_made_up(self):
+    def test_reports_tests_that_do_not_exist(self):
         for name in ("Masks.AreMadeUp", "Masks", "AreAdded", "EachStack.*/rotary", "asks.*",
                      "EachStack.KeepsItsShape", "Masks.AreAdde", "Masks_AreAdded", "Masks.DISABLED_*"):
             self.assertEqual(self.problems_of(f"| masks | `x` | `Masks.AreAdded`, `{name}` |"),
                              [f"line 5: masks: there is no test {name}"])
 
-    def test_misses_an_empty_last_column(self):
+    def test_reports_rows_without_a_test(self):
         for row in ("| masks | `x` | |", "| masks | `x` |  |", "| masks | `x` | by hand |",
                     "| masks | `Masks.AreAdded` |"):
             self.assertEqual(self.problems_of(row), ["line 5: masks: names no test"], row)
 
-    def test_reads_every_row_of_every_table(self):
+    def test_checks_all_rows_of_all_tables(self):
         found = self.problems_of("| a | `x` | |", "| b | `x` | `Masks.*` |", "| c | `x` | |", "",
-                                 "| feature | proved by |", "|---|---|", "| d | |")
+                                 "| feature | checked by |", "|---|---|", "| d | |")
         self.assertEqual(found, [f"line {line}: {feature}: names no test"
                                  for line, feature in ((5, "a"), (7, "c"), (11, "d"))])
 
-    def test_lets_other_tables_be(self):
+    def test_ignores_other_tables(self):
         self.assertEqual(self.problems_of("| torch | 2.13 | |", heading="| library | version | notes |"), [])
 
-    def test_takes_a_bar_within_a_cell(self):
+    def test_accepts_an_escaped_bar_in_a_cell(self):
         self.assertEqual(self.problems_of(r"| masks | a \| b | `Masks.AreAdded` |"), [])
 
 
