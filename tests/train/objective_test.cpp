@@ -260,7 +260,7 @@ TEST_F(ModuleRun, ResumeChecksConfigValuesAndModule) {
         TrainingRun::resume(directory_ / "run", std::make_shared<Counting>(), small_config(),
                             {.values = {{"channels", "4"}}});
       },
-      throws<InputError>("the weights do not fit"));
+      throws<InputError>("the state dict does not fit"));
   EXPECT_NO_THROW(resume("run", small_config(20)));
 }
 

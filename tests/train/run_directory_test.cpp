@@ -125,10 +125,10 @@ TEST_F(RunDirectoryTest, LoadThrowsForWeightsOfAnotherModel) {
     replace_file(path_ / name, read_bytes(fs::path(run + "-wider") / name));
   }
   EXPECT_THAT([&] { RunDirectory(path_).load(); },
-              throws<InputError>("model.safetensors: the weights do not fit"));
+              throws<InputError>("model.safetensors: the state dict does not fit"));
   RunCheckpointSink(path_).save(*checkpoint_);
   EXPECT_THAT([&] { RunDirectory(path_).load(Weights::last); },
-              throws<InputError>("checkpoint/step-000000004: the weights do not fit"));
+              throws<InputError>("checkpoint/step-000000004: the state dict does not fit"));
 }
 
 }  // namespace
