@@ -9,9 +9,10 @@
 
 namespace attend {
 
-/// Copies each tensor of `source` into the one of that name in `destination`, without recording
-/// gradients. Throws InputError before anything is changed, listing each name that is missing,
-/// unknown, or of another dtype or shape: "the `what` does not fit the model: NAME: missing; ...".
+/// Copies each tensor of `source` into the tensor of the same name in `destination`, without
+/// recording gradients. Throws InputError, listing all missing or unknown names and all tensors of
+/// another dtype or shape; `destination` is then unchanged. The message begins with "the `what`
+/// does not fit the model".
 ATTEND_API void copy_state(std::map<std::string, torch::Tensor> destination,
                            const std::map<std::string, torch::Tensor>& source,
                            const std::string& what);

@@ -44,24 +44,24 @@ TEST(DecoderBlock, PrettyPrintShowsSubmodules) {
 }
 
 TEST(DecoderBlock, InvalidOptionsThrow) {
-  const auto made_with = [](const auto& change) {
+  const auto constructor_call = [](const auto& change) {
     return [=] {
       auto options = DecoderBlockOptions(8, 2);
       change(options);
       DecoderBlock block(options);
     };
   };
-  EXPECT_THAT(made_with([](auto& o) { o.feed_forward() = FeedForwardOptions(6); }),
+  EXPECT_THAT(constructor_call([](auto& o) { o.feed_forward() = FeedForwardOptions(6); }),
               throws<c10::ValueError>("feed_forward's embed_dim (6) must equal attention's (8)"));
   EXPECT_THAT(
-      made_with([](auto& o) { o.cross_attention().embed_dim(6); }),
+      constructor_call([](auto& o) { o.cross_attention().embed_dim(6); }),
       throws<c10::ValueError>("cross_attention's embed_dim (6) must equal attention's (8)"));
   EXPECT_THAT(
-      made_with([](auto& o) { o.cross_attention().kdim(5); }),
+      constructor_call([](auto& o) { o.cross_attention().kdim(5); }),
       throws<c10::ValueError>("cross_attention's kdim (5) must equal its vdim (8): both are"));
-  EXPECT_THAT(made_with([](auto& o) { o.residual().norm_order(NormOrder::parallel); }),
+  EXPECT_THAT(constructor_call([](auto& o) { o.residual().norm_order(NormOrder::parallel); }),
               throws<c10::ValueError>("norm_order (parallel) must be pre, post or sandwich"));
-  EXPECT_THAT(made_with([](auto& o) { o.residual().dropout(1.0); }),
+  EXPECT_THAT(constructor_call([](auto& o) { o.residual().dropout(1.0); }),
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
 }
 
@@ -72,15 +72,15 @@ TEST(DecoderBlock, WrongWidthsThrow) {
     options.residual().norm_order(order);
     options.cross_attention().kdim(6).vdim(6);
     DecoderBlock block(options);
-    const auto called_with = [&](at::IntArrayRef x, at::IntArrayRef memory) {
+    const auto forward_call = [&](at::IntArrayRef x, at::IntArrayRef memory) {
       return [&block, x = torch::zeros(x), memory = torch::zeros(memory)] {
         block->forward(x, memory);
       };
     };
-    EXPECT_THAT(called_with({2, 5, 9}, {2, 5, 6}),
+    EXPECT_THAT(forward_call({2, 5, 9}, {2, 5, 6}),
                 throws<c10::ValueError>(
                     "DecoderBlock expects (B, T, E) or (T, E) with E = 8, found [2, 5, 9]"));
-    EXPECT_THAT(called_with({2, 5, 8}, {2, 5, 8}),
+    EXPECT_THAT(forward_call({2, 5, 8}, {2, 5, 8}),
                 throws<c10::ValueError>("memory must be (B, S, 6) or (S, 6), found [2, 5, 8]"));
   }
 }

@@ -18,17 +18,17 @@ struct KvCacheErrors : testing::Test {
     return KvCacheOptions().num_layers(1).batch_size(2).num_kv_heads(2).head_dim(2).max_seq_len(6);
   }
 
-  auto attending(at::IntArrayRef sizes, AttentionArgs args = {}, int64_t layer = 0) {
+  auto attention_call(at::IntArrayRef sizes, AttentionArgs args = {}, int64_t layer = 0) {
     return [this, x = torch::zeros(sizes), args, layer] {
       attention->forward(x, args, {.cache = &cache, .layer = layer});
     };
   }
-  auto extending(int64_t tokens, torch::Tensor valid = {}) {
+  auto extend_call(int64_t tokens, torch::Tensor valid = {}) {
     return [=, this] { cache.extend(tokens, valid); };
   }
   void feed(int64_t tokens) {
     cache.extend(tokens);
-    attending({2, tokens, 8})();
+    attention_call({2, tokens, 8})();
   }
 
   const torch::NoGradGuard no_grad;
@@ -37,16 +37,21 @@ struct KvCacheErrors : testing::Test {
 };
 
 TEST_F(KvCacheErrors, OptionsOutOfRange) {
-  const auto making = [](KvCacheOptions options) { return [options] { KvCache made(options); }; };
-  EXPECT_THAT(making(options().num_layers(-1)),
+  const auto constructor_call = [](KvCacheOptions options) {
+    return [options] { KvCache cache_under_test(options); };
+  };
+  EXPECT_THAT(constructor_call(options().num_layers(-1)),
               throws<c10::ValueError>("num_layers (-1) must not be negative"));
-  EXPECT_THAT(making(options().batch_size(-1)),
+  EXPECT_THAT(constructor_call(options().batch_size(-1)),
               throws<c10::ValueError>("batch_size (-1) must not be negative"));
-  EXPECT_THAT(making(options().num_kv_heads(0)), throws<c10::ValueError>("num_kv_heads (0)"));
-  EXPECT_THAT(making(options().head_dim(-2)), throws<c10::ValueError>("head_dim (-2)"));
-  EXPECT_THAT(making(options().max_seq_len(0)), throws<c10::ValueError>("max_seq_len (0)"));
-  EXPECT_THAT(making(options().sliding_window(-1)), throws<c10::ValueError>("sliding_window (-1)"));
-  EXPECT_THAT(making(options().sliding_window(7)),
+  EXPECT_THAT(constructor_call(options().num_kv_heads(0)),
+              throws<c10::ValueError>("num_kv_heads (0)"));
+  EXPECT_THAT(constructor_call(options().head_dim(-2)), throws<c10::ValueError>("head_dim (-2)"));
+  EXPECT_THAT(constructor_call(options().max_seq_len(0)),
+              throws<c10::ValueError>("max_seq_len (0)"));
+  EXPECT_THAT(constructor_call(options().sliding_window(-1)),
+              throws<c10::ValueError>("sliding_window (-1)"));
+  EXPECT_THAT(constructor_call(options().sliding_window(7)),
               throws<c10::ValueError>("sliding_window (7) must be at most max_seq_len (6)"));
 }
 
@@ -55,7 +60,7 @@ TEST_F(KvCacheErrors, MissingOptions) {
     return [unset] {
       auto options = KvCacheErrors::options();
       unset(options);
-      KvCache made(options);
+      KvCache cache_under_test(options);
     };
   };
   EXPECT_THAT(missing([](auto& o) { o.num_layers(std::nullopt); }),
@@ -71,20 +76,20 @@ TEST_F(KvCacheErrors, MissingOptions) {
 }
 
 TEST_F(KvCacheErrors, InvalidArgumentsOfExtend) {
-  EXPECT_THAT(extending(-1), throws<c10::ValueError>("tokens (-1) must not be negative"));
-  EXPECT_THAT(extending(3, bools({2, 4})),
+  EXPECT_THAT(extend_call(-1), throws<c10::ValueError>("tokens (-1) must not be negative"));
+  EXPECT_THAT(extend_call(3, bools({2, 4})),
               throws<c10::ValueError>("key_mask [2, 4] must be [2, 3]"));
-  EXPECT_THAT(extending(3, bools({3})), throws<c10::ValueError>("key_mask [3] must be [2, 3]"));
-  EXPECT_THAT(extending(3, torch::ones({2, 3})),
+  EXPECT_THAT(extend_call(3, bools({3})), throws<c10::ValueError>("key_mask [3] must be [2, 3]"));
+  EXPECT_THAT(extend_call(3, torch::ones({2, 3})),
               throws<c10::TypeError>("key_mask must be bool (true = token, false = padding), found "
                                      "Float"));
 }
 
 TEST_F(KvCacheErrors, MoreTokensThanMaxSeqLen) {
   feed(4);
-  EXPECT_THAT(extending(3), throws<c10::ValueError>(
-                                "max_seq_len (6) of the KvCache is less than its 4 tokens plus "
-                                "3 more"));
+  EXPECT_THAT(extend_call(3), throws<c10::ValueError>(
+                                  "max_seq_len (6) of the KvCache is less than its 4 tokens plus "
+                                  "3 more"));
   // Padding takes no space in the cache.
   auto valid = bools({2, 3});
   valid.select(1, 0).fill_(false);
@@ -114,34 +119,36 @@ TEST_F(KvCacheErrors, FailedCallsLeaveTheCacheUnchanged) {
 
 TEST_F(KvCacheErrors, TokensNotMatchingExtend) {
   EXPECT_THAT(
-      attending({2, 3, 8}),
+      attention_call({2, 3, 8}),
       throws<c10::ValueError>("layer 0 received 3 tokens without a call to KvCache::extend"));
   cache.extend(3);
   EXPECT_THAT(
-      attending({2, 4, 8}),
+      attention_call({2, 4, 8}),
       throws<c10::ValueError>("layer 0 received 4 tokens, but KvCache::extend was called with 3"));
-  EXPECT_THAT(extending(1), throws<c10::ValueError>(
-                                "layer 0 of 1 has not appended the 3 tokens of the last extend"));
-  attending({2, 3, 8})();
-  EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("without a call to KvCache::extend"));
+  EXPECT_THAT(extend_call(1), throws<c10::ValueError>(
+                                  "layer 0 of 1 has not appended the 3 tokens of the last extend"));
+  attention_call({2, 3, 8})();
+  EXPECT_THAT(attention_call({2, 3, 8}),
+              throws<c10::ValueError>("without a call to KvCache::extend"));
 }
 
 TEST_F(KvCacheErrors, LayerOutOfRange) {
   cache.extend(3);
-  EXPECT_THAT(attending({2, 3, 8}, {}, 1), throws<c10::ValueError>("layer (1) must be in [0, 1)"));
-  EXPECT_THAT(attending({2, 3, 8}, {}, -1), throws<c10::ValueError>("layer (-1)"));
+  EXPECT_THAT(attention_call({2, 3, 8}, {}, 1),
+              throws<c10::ValueError>("layer (1) must be in [0, 1)"));
+  EXPECT_THAT(attention_call({2, 3, 8}, {}, -1), throws<c10::ValueError>("layer (-1)"));
 }
 
 TEST_F(KvCacheErrors, DifferentShapes) {
   cache.extend(3);
-  EXPECT_THAT(attending({4, 3, 8}),
+  EXPECT_THAT(attention_call({4, 3, 8}),
               throws<c10::ValueError>("the KvCache expects keys and values (B, G, T, D) = "
                                       "[2, 2, 3, 2], found [4, 2, 3, 2]"));
-  EXPECT_THAT(attending({3, 8}), throws<c10::ValueError>("[2, 2, 3, 2], found [2, 3, 2]"));
+  EXPECT_THAT(attention_call({3, 8}), throws<c10::ValueError>("[2, 2, 3, 2], found [2, 3, 2]"));
   attention = MultiheadAttention(8, 4);
-  EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("found [2, 4, 3, 2]"));
+  EXPECT_THAT(attention_call({2, 3, 8}), throws<c10::ValueError>("found [2, 4, 3, 2]"));
   attention = MultiheadAttention(MultiheadAttentionOptions(8, 2).head_dim(6));
-  EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("found [2, 2, 3, 6]"));
+  EXPECT_THAT(attention_call({2, 3, 8}), throws<c10::ValueError>("found [2, 2, 3, 6]"));
 }
 
 TEST_F(KvCacheErrors, DifferentDtypes) {
@@ -157,29 +164,29 @@ TEST_F(KvCacheErrors, DifferentDtypes) {
 TEST_F(KvCacheErrors, GradModeIsNotSupported) {
   cache.extend(3);
   const torch::AutoGradMode grad(true);
-  EXPECT_THAT(attending({2, 3, 8}), throws<c10::ValueError>("use torch::NoGradGuard"));
+  EXPECT_THAT(attention_call({2, 3, 8}), throws<c10::ValueError>("use torch::NoGradGuard"));
 }
 
 TEST_F(KvCacheErrors, ArgumentsSuppliedByTheCache) {
   cache.extend(3);
   const auto integers = torch::zeros({2, 3}, torch::kLong);
-  EXPECT_THAT(attending({2, 3, 8}, {.positions = integers}),
+  EXPECT_THAT(attention_call({2, 3, 8}, {.positions = integers}),
               throws<c10::ValueError>("positions (set) must not be set with a KvCache"));
-  EXPECT_THAT(attending({2, 3, 8}, {.key_mask = bools({2, 3})}),
+  EXPECT_THAT(attention_call({2, 3, 8}, {.key_mask = bools({2, 3})}),
               throws<c10::ValueError>("key_mask (set) must not be set with a KvCache"));
-  EXPECT_THAT(attending({2, 3, 8}, {.segments = integers}),
+  EXPECT_THAT(attention_call({2, 3, 8}, {.segments = integers}),
               throws<c10::ValueError>("segments (set) must not be set with a KvCache"));
 }
 
 TEST_F(KvCacheErrors, MaskShape) {
   feed(2);
   cache.extend(2);
-  EXPECT_THAT(attending({2, 2, 8}, {.mask = bools({2, 2})}),
+  EXPECT_THAT(attention_call({2, 2, 8}, {.mask = bools({2, 2})}),
               throws<c10::ValueError>("mask [2, 2] must broadcast to the scores [2, 4, 2, 4]"));
   cache.truncate({1, 2});
   cache.extend(2);
   EXPECT_THAT(
-      attending({2, 2, 8}, {.mask = bools({2, 4})}),
+      attention_call({2, 2, 8}, {.mask = bools({2, 4})}),
       throws<c10::ValueError>("mask [2, 4] requires a KvCache whose sequences have equal lengths"));
 }
 

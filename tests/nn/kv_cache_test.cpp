@@ -158,7 +158,7 @@ TEST(KvCache, ReportsPositionsAndLengths) {
   EXPECT_TRUE(torch::equal(cache.positions(), torch::tensor({{1, 2}, {1, 2}})));
 }
 
-TEST(KvCache, MovesIntoContainersInTheMiddleOfASequence) {
+TEST(KvCache, CanBeMovedWithinASequence) {
   const torch::NoGradGuard no_grad;
   torch::manual_seed(4);
   CachedBlocks model({});
@@ -181,7 +181,7 @@ TEST(KvCache, MovesIntoContainersInTheMiddleOfASequence) {
   }
 }
 
-TEST(KvCache, AppendsWithoutAnAttention) {
+TEST(KvCache, AppendWorksWithoutAnAttentionModule) {
   KvCache cache(options_for(1, 3));
   for (int64_t t = 1; t <= 3; ++t) {
     cache.extend(1);

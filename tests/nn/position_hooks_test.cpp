@@ -166,9 +166,10 @@ TEST_P(PositionHook, SequenceInPiecesEqualsTheWholeSequence) {
 TEST_P(PositionHook, CrossAttentionThrows) {
   auto attention = grouped_attention(GetParam());
   const auto x = torch::zeros({2, 3, 8});
-  EXPECT_THAT([&] { attention->cross(x, x, x); },
-              throws<c10::ValueError>("in cross-attention the two sequences have no common "
-                                      "positions"));
+  EXPECT_THAT(
+      [&] { attention->cross(x, x, x); },
+      throws<c10::ValueError>("requires self-attention: the two sequences of cross-attention "
+                              "have no common positions"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The tensors that the layers of a stack compute once per forward pass.
+// Tensors that the layers of a stack share, computed once per forward pass.
 #include "attend/nn/alibi.h"
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/relative_bias.h"
@@ -28,7 +28,7 @@ namespace {
 
 using Counts = std::map<std::string, int>;
 
-/// Number of nodes of each kind in the trace of `function` at `inputs`.
+/// Returns the number of nodes of each kind in the trace of `function` with `inputs`.
 Counts traced_nodes(
     const std::vector<torch::Tensor>& inputs,
     const std::function<torch::Tensor(const std::vector<torch::Tensor>&)>& function) {
@@ -46,7 +46,8 @@ Counts traced_nodes(
   return counts;
 }
 
-/// Nodes that compute masks, positions, tables and biases, and not once per layer.
+/// Counts of the nodes that compute masks, positions, tables and biases, which must not grow with
+/// the layers.
 Counts shared_nodes(Counts counts) {
   Counts result;
   for (const char* kind :
@@ -111,7 +112,7 @@ TEST_P(StackOfLayers, ComputesMasksAndTablesOnce) {
   EXPECT_EQ(count("cos"), GetParam().tables);
 }
 
-TEST_P(StackOfLayers, GivesWhatItsBlocksGiveByThemselves) {
+TEST_P(StackOfLayers, EqualsItsBlocksCalledSeparately) {
   auto stack = encoder(3);
   const auto x = torch::randn({2, 5, 8});
   const auto key_mask = torch::tensor({{0, 0, 1, 1, 1}, {1, 1, 1, 1, 0}}).to(torch::kBool);
@@ -122,7 +123,7 @@ TEST_P(StackOfLayers, GivesWhatItsBlocksGiveByThemselves) {
   EXPECT_TRUE(close(stack->forward(x, args(key_mask)), stack->norm.forward(y), 0.0));
 }
 
-TEST_P(StackOfLayers, HasTheSameGradientsWithGradientCheckpointing) {
+TEST_P(StackOfLayers, GradientCheckpointingGivesTheSameGradients) {
   auto stack = encoder(3);
   const auto x = torch::randn({2, 5, 8}).requires_grad_();
   const auto key_mask = torch::tensor({{0, 0, 1, 1, 1}, {1, 1, 1, 1, 0}}).to(torch::kBool);
@@ -138,7 +139,7 @@ TEST_P(StackOfLayers, HasTheSameGradientsWithGradientCheckpointing) {
   for (std::size_t i = 0; i < leaves.size(); ++i) EXPECT_TRUE(close(found[i], expected[i], 1e-6));
 }
 
-TEST_P(StackOfLayers, ServesSeveralThreads) {
+TEST_P(StackOfLayers, SupportsSeveralThreads) {
   auto stack = encoder(2);
   std::vector<torch::Tensor> inputs, expected;
   for (int64_t i = 0; i < 4; ++i) {
@@ -154,7 +155,7 @@ TEST_P(StackOfLayers, ServesSeveralThreads) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(close(found[i], expected[i], 1e-6));
 }
 
-TEST(SharedTensors, HaveBucketsOnceAndAnEmbeddingPerLayer) {
+TEST(SharedTensors, RelativeBucketsAreSharedButNotTheirEmbeddings) {
   const auto nodes = [](int64_t num_layers) {
     TransformerBlockOptions block(8, 2);
     block.attention().add(relative_bias());
@@ -171,7 +172,7 @@ TEST(SharedTensors, HaveBucketsOnceAndAnEmbeddingPerLayer) {
   EXPECT_EQ(four.at("embedding"), 4);
 }
 
-TEST(SharedTensors, OfADecoderAreApartForItsMemory) {
+TEST(SharedTensors, SelfAndCrossAttentionOfADecoderDoNotShareTensors) {
   const auto nodes = [](int64_t num_layers) {
     TransformerDecoder stack(TransformerDecoderOptions(DecoderBlockOptions(8, 2), num_layers));
     for (auto& parameter : stack->parameters()) parameter.requires_grad_(false);
@@ -187,7 +188,7 @@ TEST(SharedTensors, OfADecoderAreApartForItsMemory) {
   EXPECT_EQ(four.at("le"), 1);   // of the causal mask
 }
 
-/// Replaces the mask in its own layer.
+/// Hook that replaces the mask in its own layer.
 struct OwnMask : torch::nn::Cloneable<OwnMask>, AttentionHook {
   explicit OwnMask(int64_t band) : band(band) {}
   void reset() override {}
@@ -197,7 +198,7 @@ struct OwnMask : torch::nn::Cloneable<OwnMask>, AttentionHook {
   int64_t band;
 };
 
-TEST(SharedTensors, AreNotSharedByLayersWithOtherOptionsOrMasks) {
+TEST(SharedTensors, LayersWithOtherOptionsOrMasksDoNotShareTensors) {
   torch::manual_seed(1);
   int64_t made = 0;
   const auto band = [&made](const AttentionDims&) { return std::make_shared<OwnMask>(made++); };
@@ -225,7 +226,7 @@ TEST(SharedTensors, AreNotSharedByLayersWithOtherOptionsOrMasks) {
   }
 }
 
-TEST(SharedTensors, ReturnTheValueOfAnEqualKey) {
+TEST(SharedTensors, EqualKeysReturnTheSameValue) {
   SharedTensors shared;
   const auto a = torch::ones({2}), b = torch::ones({2});
   int computed = 0;
@@ -244,7 +245,7 @@ TEST(SharedTensors, ReturnTheValueOfAnEqualKey) {
   EXPECT_EQ(get({"x", a, {a}, 1.0}), 27);  // dropped, so computed again
 }
 
-TEST(SharedTensors, OfAStepWithAKvCacheAreComputedOnce) {
+TEST(SharedTensors, AreComputedOncePerStepWithAKvCache) {
   const torch::NoGradGuard no_grad;
   TransformerBlockOptions block(8, 2);
   block.attention().add(rotary());

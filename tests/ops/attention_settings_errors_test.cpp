@@ -5,7 +5,7 @@ namespace attend {
 namespace {
 
 /// Returns a function that calls attention with query (2, 4, 3, 5) and 6 keys.
-auto attending(AttentionArgs args, ScoreOptions options = {}) {
+auto attention_call(AttentionArgs args, ScoreOptions options = {}) {
   return [=] {
     const auto query = torch::zeros({2, 4, 3, 5});
     const auto key = torch::zeros({2, 4, 6, 5});
@@ -19,19 +19,19 @@ torch::Tensor integers(at::IntArrayRef sizes) {
 
 TEST(AttentionArgsErrors, KeyMaskShape) {
   EXPECT_THAT(
-      attending({.key_mask = torch::ones({2, 3}, torch::kBool)}),
+      attention_call({.key_mask = torch::ones({2, 3}, torch::kBool)}),
       throws<c10::ValueError>("key_mask [2, 3] must be (6) or (2, 6), one entry per token"));
-  EXPECT_THAT(attending({.key_mask = torch::ones({3, 6}, torch::kBool)}),
+  EXPECT_THAT(attention_call({.key_mask = torch::ones({3, 6}, torch::kBool)}),
               throws<c10::ValueError>("key_mask [3, 6] must be (6) or (2, 6)"));
-  EXPECT_THAT(attending({.key_mask = torch::ones({2, 1, 1, 6}, torch::kBool)}),
+  EXPECT_THAT(attention_call({.key_mask = torch::ones({2, 1, 1, 6}, torch::kBool)}),
               throws<c10::ValueError>("key_mask [2, 1, 1, 6] must be (6) or (2, 6)"));
-  EXPECT_THAT(attending({.key_mask = torch::tensor(true)}),
+  EXPECT_THAT(attention_call({.key_mask = torch::tensor(true)}),
               throws<c10::ValueError>("key_mask [] must be (6) or (2, 6)"));
 }
 
 TEST(AttentionArgsErrors, KeyMaskDtype) {
   EXPECT_THAT(
-      attending({.key_mask = integers({2, 6})}),
+      attention_call({.key_mask = integers({2, 6})}),
       throws<c10::TypeError>("key_mask must be bool (true = may be attended to), found Long"));
 }
 
@@ -45,36 +45,36 @@ TEST(AttentionArgsErrors, KeyMaskShapeWithoutBatch) {
 }
 
 TEST(AttentionArgsErrors, SegmentsShape) {
-  EXPECT_THAT(attending({.segments = integers({2, 4})}),
+  EXPECT_THAT(attention_call({.segments = integers({2, 4})}),
               throws<c10::ValueError>("segments [2, 4] must be (3) or (2, 3)"));
-  EXPECT_THAT(attending({.segments = integers({2, 3})}),
+  EXPECT_THAT(attention_call({.segments = integers({2, 3})}),
               throws<c10::ValueError>("key_segments [2, 3] must be (6) or (2, 6)"));
-  EXPECT_THAT(attending({.key_segments = integers({2, 6})}),
+  EXPECT_THAT(attention_call({.key_segments = integers({2, 6})}),
               throws<c10::ValueError>("key_segments is set but segments is not"));
 }
 
 TEST(AttentionArgsErrors, PositionsShape) {
-  EXPECT_THAT(attending({.positions = integers({4})}),
+  EXPECT_THAT(attention_call({.positions = integers({4})}),
               throws<c10::ValueError>("positions [4] must be (3) or (2, 3)"));
-  EXPECT_THAT(attending({.positions = integers({3})}),
+  EXPECT_THAT(attention_call({.positions = integers({3})}),
               throws<c10::ValueError>("key_positions [3] must be (6) or (2, 6)"));
-  EXPECT_THAT(attending({.key_positions = integers({6})}),
+  EXPECT_THAT(attention_call({.key_positions = integers({6})}),
               throws<c10::ValueError>("key_positions is set but positions is not"));
 }
 
 TEST(AttentionArgsErrors, SegmentsAndPositionsDtype) {
-  EXPECT_THAT(attending({.segments = torch::zeros({3}), .key_segments = integers({6})}),
+  EXPECT_THAT(attention_call({.segments = torch::zeros({3}), .key_segments = integers({6})}),
               throws<c10::TypeError>("segments must be integers, found Float"));
-  EXPECT_THAT(attending({.segments = integers({3}), .key_segments = torch::zeros({6}) > 0}),
+  EXPECT_THAT(attention_call({.segments = integers({3}), .key_segments = torch::zeros({6}) > 0}),
               throws<c10::TypeError>("key_segments must be integers, found Bool"));
-  EXPECT_THAT(attending({.positions = torch::zeros({3}), .key_positions = integers({6})}),
+  EXPECT_THAT(attention_call({.positions = torch::zeros({3}), .key_positions = integers({6})}),
               throws<c10::TypeError>("positions must be integers, found Float"));
-  EXPECT_THAT(attending({.positions = integers({3}), .key_positions = torch::zeros({6})}),
+  EXPECT_THAT(attention_call({.positions = integers({3}), .key_positions = torch::zeros({6})}),
               throws<c10::TypeError>("key_positions must be integers, found Float"));
 }
 
 TEST(AttentionArgsErrors, NegativeSlidingWindow) {
-  EXPECT_THAT(attending({.sliding_window = -1}),
+  EXPECT_THAT(attention_call({.sliding_window = -1}),
               throws<c10::ValueError>("sliding_window (-1) must not be negative"));
 }
 
@@ -89,25 +89,27 @@ TEST(AttentionArgsErrors, AverageWeightsWithoutHeads) {
 }
 
 TEST(ScoreOptionsErrors, ValuesOutOfRange) {
-  EXPECT_THAT(attending({}, {.dropout = 1.0}),
+  EXPECT_THAT(attention_call({}, {.dropout = 1.0}),
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
-  EXPECT_THAT(attending({}, {.dropout = -0.5}), throws<c10::ValueError>("dropout (-0.5) must be"));
-  EXPECT_THAT(attending({}, {.soft_cap = -2.0}),
+  EXPECT_THAT(attention_call({}, {.dropout = -0.5}),
+              throws<c10::ValueError>("dropout (-0.5) must be"));
+  EXPECT_THAT(attention_call({}, {.soft_cap = -2.0}),
               throws<c10::ValueError>("soft_cap (-2) must not be negative"));
 }
 
 TEST(ScoreOptionsErrors, SinksShapeAndDtype) {
   for (const auto& sinks : {torch::zeros({3}), torch::zeros({1, 4}), torch::zeros({4, 2})}) {
-    EXPECT_THAT(attending({}, {.sinks = sinks}),
+    EXPECT_THAT(attention_call({}, {.sinks = sinks}),
                 throws<c10::ValueError>("must have one entry per head of query "
                                         "[2, 4, 3, 5]"));
   }
-  EXPECT_THAT(attending({}, {.sinks = torch::tensor(1.0)}), throws<c10::ValueError>("sinks []"));
-  EXPECT_THAT(attending({}, {.sinks = integers({4})}),
+  EXPECT_THAT(attention_call({}, {.sinks = torch::tensor(1.0)}),
+              throws<c10::ValueError>("sinks []"));
+  EXPECT_THAT(attention_call({}, {.sinks = integers({4})}),
               throws<c10::TypeError>("sinks must be float, found Long"));
   const auto x = torch::zeros({3, 5});
   EXPECT_THAT([&] { attend::dot_product_attention(x, x, x, {}, {.sinks = torch::zeros({1})}); },
-              throws<c10::ValueError>("sinks [1] must hold one number"));
+              throws<c10::ValueError>("sinks [1] must have one entry per head"));
 }
 
 }  // namespace
