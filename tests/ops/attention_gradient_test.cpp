@@ -25,9 +25,9 @@ std::vector<MaskCase> mask_cases() {
   const double masked = -std::numeric_limits<double>::infinity();
   const auto keys = torch::tensor({{1, 1, 0, 1}, {0, 0, 1, 1}}).to(torch::kBool);
   const auto allowed = keys.view({2, 1, 1, 4});  // (B, 1, 1, S)
-  const auto added =
-      torch::tensor({{0.5, masked, 1.0, 0.0}, {masked, masked, no, masked}, {0.0, -1.0, 2.0, 0.3}},
-                    torch::kDouble);
+  const auto added = torch::tensor(
+      {{0.5, masked, 1.0, 0.0}, {masked, masked, masked, masked}, {0.0, -1.0, 2.0, 0.3}},
+      torch::kDouble);
   return {{"Unmasked", {}},
           {"Bool", allowed},
           {"Float", added},
