@@ -66,7 +66,7 @@ TrainingConfig small_config(int64_t steps = 12) {
 }
 
 /// A `stop_requested` that returns true after `steps` steps.
-auto stop_after(int64_t steps) {
+auto stopping_after(int64_t steps) {
   return [steps, done = int64_t{0}]() mutable { return ++done >= steps; };
 }
 
@@ -91,7 +91,7 @@ TEST(Objective, ResumedTrainingEqualsUninterruptedTraining) {
   config.gradient_accumulation_steps = 2;  // the epoch of 50 samples ends within a step
   const auto trained = [&](int64_t stop) {
     Trainer first(make_objective(make_net()), config);
-    first.run({.stop_requested = stop_after(stop)});
+    first.run({.stop_requested = stopping_after(stop)});
     Trainer second(make_objective(make_net()), config);
     second.restore(first.checkpoint());
     second.run();
@@ -135,7 +135,7 @@ struct Counting : Objective {
 TEST(Objective, ItsStateIsSavedAndRestored) {
   const auto first = std::make_shared<Counting>();
   Trainer trainer(first, small_config());
-  trainer.run({.stop_requested = stop_after(7)});
+  trainer.run({.stop_requested = stopping_after(7)});
   const auto second = std::make_shared<Counting>();
   Trainer resumed(second, small_config());
   resumed.restore(trainer.checkpoint());
@@ -223,7 +223,7 @@ TEST_F(ModuleRun, ResumedEqualsUninterrupted) {
   whole.finish(whole.train());
   {
     auto stopped = begin("stopped");
-    EXPECT_EQ(stopped.train({}, stop_after(7)).stop_reason, StopReason::stop_requested);
+    EXPECT_EQ(stopped.train({}, stopping_after(7)).stop_reason, StopReason::stop_requested);
   }
   auto resumed = resume("stopped", small_config());
   EXPECT_EQ(resumed.resumed_state().step, 7);
@@ -245,7 +245,7 @@ TEST_F(ModuleRun, FinishLoadsTheBestWeights) {
 }
 
 TEST_F(ModuleRun, ResumeChecksConfigValuesAndModule) {
-  begin("run").train({}, stop_after(4));
+  begin("run").train({}, stopping_after(4));
   auto config = small_config();
   config.seed = 2;
   EXPECT_THAT([&] { resume("run", config); }, throws<InputError>("seed: '1' in the run, now '2'"));

@@ -8,7 +8,7 @@
 namespace attend::train {
 namespace {
 
-constexpr int64_t kSteps = 10;
+constexpr int64_t kTotalSteps = 10;
 constexpr int64_t kChangedAt = 4;
 
 LanguageModel& language_model(SmallRun& run) {
@@ -42,7 +42,7 @@ class FreezingDuringTraining : public testing::TestWithParam<OptimizerKind> {
 
   static bool is_of_decoder(const std::string& name) { return name.starts_with("decoder."); }
 
-  Recipe recipe_ = small_recipe("senses", kSteps);
+  Recipe recipe_ = small_recipe("senses", kTotalSteps);
   NamedTensors at_change_;
   NamedTensors after_change_;
 };
@@ -50,7 +50,7 @@ class FreezingDuringTraining : public testing::TestWithParam<OptimizerKind> {
 TEST_P(FreezingDuringTraining, UnfrozenParametersAreOptimized) {
   SmallRun fresh(recipe_);
   const auto initial = fresh.weights();
-  train(/*frozen_first=*/true, {}, kSteps);
+  train(/*frozen_first=*/true, {}, kTotalSteps);
   for (const auto& [name, tensor] : at_change_) {
     EXPECT_EQ(tensor.equal(initial.at(name)), is_of_decoder(name)) << name;
     EXPECT_FALSE(tensor.equal(after_change_.at(name))) << name;
@@ -58,7 +58,7 @@ TEST_P(FreezingDuringTraining, UnfrozenParametersAreOptimized) {
 }
 
 TEST_P(FreezingDuringTraining, FrozenParametersAreNotChangedAndDoNotDecay) {
-  const auto end = train(/*frozen_first=*/false, {}, kSteps);
+  const auto end = train(/*frozen_first=*/false, {}, kTotalSteps);
   for (const auto& [name, tensor] : at_change_) {
     EXPECT_EQ(tensor.equal(end.weights.at(name)), is_of_decoder(name)) << name;
   }
@@ -66,9 +66,9 @@ TEST_P(FreezingDuringTraining, FrozenParametersAreNotChangedAndDoNotDecay) {
 
 TEST_P(FreezingDuringTraining, ResumesBitwise) {
   for (const bool frozen_first : {true, false}) {
-    const auto whole = train(frozen_first, {}, kSteps);
-    for (const int64_t stop : {kChangedAt - 1, kChangedAt, kChangedAt + 1, kSteps - 1}) {
-      const auto resumed = train(frozen_first, train(frozen_first, {}, stop), kSteps);
+    const auto whole = train(frozen_first, {}, kTotalSteps);
+    for (const int64_t stop : {kChangedAt - 1, kChangedAt, kChangedAt + 1, kTotalSteps - 1}) {
+      const auto resumed = train(frozen_first, train(frozen_first, {}, stop), kTotalSteps);
       EXPECT_TRUE(equal_tensors(resumed.weights, whole.weights)) << frozen_first << ' ' << stop;
       EXPECT_TRUE(equal_tensors(resumed.state, whole.state)) << frozen_first << ' ' << stop;
     }

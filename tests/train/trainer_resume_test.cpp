@@ -95,7 +95,8 @@ TEST_P(ResumedTraining, ErrorNamesMissingState) {
               throws<InputError>("the sampler state has no valid 'generator'"));
   auto other = recipe_;
   other.stack().num_layers = 2;
-  EXPECT_THAT([&] { SmallRun(other).trainer.restore(stopped); }, throws<InputError>("does not fit"));
+  EXPECT_THAT([&] { SmallRun(other).trainer.restore(stopped); },
+              throws<InputError>("does not fit"));
 }
 
 /// Best weights of later steps than the checkpoint are obsolete.
