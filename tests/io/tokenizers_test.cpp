@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-const std::string kText = "a cat sat\non a mat\n";
+const std::string kTwoLines = "a cat sat\non a mat\n";
 
 int64_t size_of(TokenizerKind kind) {
   return kind == TokenizerKind::subword ? 270 : 100;
@@ -35,23 +35,23 @@ class EachTokenizerKind : public testing::TestWithParam<TokenizerKind> {
 };
 
 TEST_P(EachTokenizerKind, DecodeInvertsEncode) {
-  const auto tokenizer = make_tokenizer(GetParam(), kText, size_of(GetParam()));
-  EXPECT_EQ(tokenizer->decode(tokenizer->encode(kText)), kText);
+  const auto tokenizer = make_tokenizer(GetParam(), kTwoLines, size_of(GetParam()));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(kTwoLines)), kTwoLines);
 }
 
 TEST_P(EachTokenizerKind, FilesRoundTrip) {
-  const auto tokenizer = make_tokenizer(GetParam(), kText, size_of(GetParam()));
+  const auto tokenizer = make_tokenizer(GetParam(), kTwoLines, size_of(GetParam()));
   const TemporaryDirectory directory;
   save(*tokenizer, directory);
   EXPECT_THAT(read_text(directory / kTokenizerFile), HasSubstr("\"tokenizer\":"));
   const auto loaded = load_tokenizer(directory.path());
   EXPECT_EQ(loaded->size(), tokenizer->size());
   EXPECT_EQ(loaded->files(), tokenizer->files());
-  EXPECT_EQ(loaded->encode(kText), tokenizer->encode(kText));
+  EXPECT_EQ(loaded->encode(kTwoLines), tokenizer->encode(kTwoLines));
 }
 
 TEST_P(EachTokenizerKind, TokensArePrintable) {
-  const auto tokenizer = make_tokenizer(GetParam(), kText, size_of(GetParam()));
+  const auto tokenizer = make_tokenizer(GetParam(), kTwoLines, size_of(GetParam()));
   for (int64_t id = 0; id < tokenizer->size(); ++id) {
     const auto text = tokenizer->token(id);
     EXPECT_FALSE(text.empty()) << id;
@@ -75,8 +75,9 @@ TEST(TokenizerKind, EveryEnumeratorHasAName) {
 }
 
 TEST(MakeTokenizer, MaxSizeLimitsWords) {
-  EXPECT_EQ(make_tokenizer(TokenizerKind::word, kText, 4)->size(), 4);
-  EXPECT_EQ(make_tokenizer(TokenizerKind::word, kText, 0)->size(), 6);  // including the line break
+  EXPECT_EQ(make_tokenizer(TokenizerKind::word, kTwoLines, 4)->size(), 4);
+  EXPECT_EQ(make_tokenizer(TokenizerKind::word, kTwoLines, 0)->size(),
+            6);  // including the line break
 }
 
 class LoadSubwords : public SubwordTest {};
@@ -84,7 +85,7 @@ class LoadSubwords : public SubwordTest {};
 TEST_F(LoadSubwords, ErrorsNameTheInvalidFile) {
   const TemporaryDirectory directory;
   const auto load = [&] { load_tokenizer(directory.path()); };
-  const auto files = make_tokenizer(TokenizerKind::subword, kText, 270)->files();
+  const auto files = make_tokenizer(TokenizerKind::subword, kTwoLines, 270)->files();
   replace_file(directory / kTokenizerFile, files.at(kTokenizerFile));
   EXPECT_THAT(load, ThrowsMessage<InputError>(HasSubstr("tokenizer.model: no such file")));
   const auto& model = files.at(kSubwordFile);
