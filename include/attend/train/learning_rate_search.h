@@ -14,14 +14,14 @@ namespace attend::train {
 /// Learning rates that a search tries: `steps` values from `min_lr` to `max_lr`, spaced evenly on a
 /// log scale.
 struct LearningRateRange {
-  double min_lr = 1e-5;
-  double max_lr = 1.0;
-  int64_t steps = 100;
+  double min_lr = 1e-5;  ///< first learning rate
+  double max_lr = 1.0;   ///< last learning rate
+  int64_t steps = 100;   ///< number of learning rates, one optimizer step each
 };
 
 /// One step of a learning rate search.
 struct LearningRateTrial {
-  double lr = 0.0;
+  double lr = 0.0;    ///< learning rate of the step
   double loss = 0.0;  ///< training loss before the step, mean over targets, in nats
 };
 

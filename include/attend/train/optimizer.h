@@ -39,9 +39,10 @@ class ATTEND_API Optimizer {
  protected:
   /// A parameter and its state, which is created when it is first needed.
   struct Slot {
-    std::string name;  ///< as in the state dict
-    torch::Tensor parameter;
-    ParameterRole role;
+    std::string name;         ///< as in the state dict
+    torch::Tensor parameter;  ///< frozen or not
+    ParameterRole role;       ///< decides about weight decay
+    /// Returns the state before the first update.
     std::map<std::string, torch::Tensor> (*initial_state)(const torch::Tensor& parameter);
     std::map<std::string, torch::Tensor> state = {};  ///< empty until it is needed
 
@@ -60,7 +61,7 @@ class ATTEND_API Optimizer {
   /// Returns the slots of another optimizer, for an optimizer composed of several.
   static std::vector<Slot*> slots_of(Optimizer& optimizer) { return optimizer.slots(); }
 
-  std::vector<Slot> slots_;
+  std::vector<Slot> slots_;  ///< one per parameter
 };
 
 /// Returns the optimizer that `config` names for all parameters of `module`: AdamW, or Muon for the

@@ -43,8 +43,8 @@ struct RunRecord {
 
 /// Content of a run directory before training.
 struct RunContent {
-  std::string recipe;  ///< text of recipe.toml
-  RunRecord record;
+  std::string recipe;                             ///< text of recipe.toml
+  RunRecord record;                               ///< content of data.json
   std::map<std::string, std::string> files = {};  ///< contents of further files, by name
 };
 
@@ -81,6 +81,7 @@ class ATTEND_API RunDirectory {
 
   ~RunDirectory();
   RunDirectory(RunDirectory&&) noexcept;
+  /// Moves the lock with the directory.
   RunDirectory& operator=(RunDirectory&&) noexcept;
 
   /// True if `path` contains a run.

@@ -15,7 +15,7 @@ namespace attend::train {
 
 /// A prompt and its answer.
 struct Example {
-  std::string prompt;
+  std::string prompt;  ///< input of the model
   std::string answer;  ///< empty if there is no expected answer
 };
 

@@ -10,7 +10,7 @@ namespace attend::train {
 
 class AppendFile;
 
-/// Writes metrics as a TensorBoard event file, `events.out.tfevents.<time>.<host>`, with the
+/// Writes metrics as a TensorBoard event file, `events.out.tfevents.TIME.HOST`, with the
 /// scalars train/loss, train/lr, train/accuracy, train/grad_norm, train/tokens_per_second,
 /// train/peak_memory (bytes), val/loss and val/accuracy, by step.
 ///
