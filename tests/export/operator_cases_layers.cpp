@@ -183,13 +183,13 @@ std::vector<ExportCase> normalized() {
 /// Arguments of a recurrent layer, input width 6, hidden width 3.
 struct Recurrent {
   int64_t gates;
-  int64_t layers = 1;
+  int64_t num_layers = 1;
   int64_t directions = 1;
   bool has_biases = true;
 
   Tensors params() const {
     Tensors all;
-    for (int64_t i = 0; i < layers * directions; ++i) {
+    for (int64_t i = 0; i < num_layers * directions; ++i) {
       const auto width = i < directions ? 6 : 3 * directions;
       all.push_back(weights({3 * gates, width}));
       all.push_back(weights({3 * gates, 3}).flip({0}));
@@ -198,9 +198,9 @@ struct Recurrent {
     return all;
   }
 
-  /// (layers * directions, B, 3)
+  /// (num_layers * directions, B, 3)
   T state(const T& x, int64_t from) const {
-    return x.sum(1).narrow(-1, from, 3).unsqueeze(0).repeat({layers * directions, 1, 1});
+    return x.sum(1).narrow(-1, from, 3).unsqueeze(0).repeat({num_layers * directions, 1, 1});
   }
 };
 

@@ -51,7 +51,7 @@ TEST_F(TorchScriptContentsTest, RejectsOtherFormatsAndNamesThem) {
       {"data.pkl",
        "linear.pt: expected a safetensors, TorchScript or .pt2 file, found a Python pickle"},
       {"models/model.json", "linear.pt: expected a TorchScript file, found a .pt2 file"},
-      {"word/document.xml", "found another zip archive"}};
+      {"word/document.xml", "found a zip archive without a TorchScript or torch.export model"}};
   for (const auto& [record, expected] : kinds) {
     caffe2::serialize::PyTorchStreamWriter writer(path.string());
     writer.writeRecord(record, "x", 1);
