@@ -24,8 +24,24 @@ inline std::size_t edit_distance(std::string_view from, std::string_view to) {
   return row.back();
 }
 
+/// Returns the edit distance of two names, or that of the last word of `unknown` to a word of
+/// `name` plus 1 if they differ by at most one letter: "--layers" is near "--num-layers".
+inline std::size_t name_distance(std::string_view unknown, std::string_view name) {
+  constexpr const char* kSeparators = "-_.";
+  auto distance = edit_distance(unknown, name);
+  const auto last_word = unknown.substr(unknown.find_last_of(kSeparators) + 1);
+  if (last_word.size() < 3) return distance;
+  while (!name.empty()) {
+    const auto end = std::min(name.find_first_of(kSeparators), name.size());
+    const auto word_distance = edit_distance(last_word, name.substr(0, end));
+    if (word_distance <= 1) distance = std::min(distance, word_distance + 1);
+    name.remove_prefix(std::min(end + 1, name.size()));
+  }
+  return distance;
+}
+
 /// Returns "; did you mean 'NAME'?" with the name nearest to `unknown`, or an empty string if none
-/// is within an edit distance of 3.
+/// is within a `name_distance` of 3.
 ///
 ///     did_you_mean("--num-layer", {"--num-layers", "--num-heads"}) == "; did you mean
 ///     '--num-layers'?"
@@ -33,10 +49,10 @@ inline std::string did_you_mean(std::string_view unknown, const std::vector<std:
   constexpr std::size_t kMaxDistance = 3;
   const auto nearest =
       std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) {
-        return edit_distance(unknown, a) < edit_distance(unknown, b);
+        return name_distance(unknown, a) < name_distance(unknown, b);
       });
   if (nearest == names.end()) return {};
-  const auto distance = edit_distance(unknown, *nearest);
+  const auto distance = name_distance(unknown, *nearest);
   if (distance > kMaxDistance || distance >= unknown.size()) return {};
   return "; did you mean '" + *nearest + "'?";
 }

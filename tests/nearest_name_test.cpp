@@ -19,6 +19,14 @@ TEST(DidYouMean, SuggestsTheNearestName) {
             "; did you mean '--num-layers'?");
 }
 
+TEST(DidYouMean, MatchesAWordOfAName) {
+  const std::vector<std::string> flags{"--lr", "--num-layers", "--num-decoder-layers"};
+  EXPECT_EQ(did_you_mean("--layers", flags), "; did you mean '--num-layers'?");
+  EXPECT_EQ(did_you_mean("--layerz", flags), "; did you mean '--num-layers'?");
+  EXPECT_EQ(did_you_mean("model.layer", {"model.bias", "model.num_layers"}),
+            "; did you mean 'model.num_layers'?");
+}
+
 TEST(DidYouMean, IsEmptyIfNoNameIsNear) {
   EXPECT_EQ(did_you_mean("foo", {"copy", "sort"}), "");
   EXPECT_EQ(did_you_mean("abcdefgh", {"abcd"}), "");

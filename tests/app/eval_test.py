@@ -44,7 +44,7 @@ class Eval(TextRunTest):
         self.assertGreater(unusual["val_loss"], 2 * self.measure()["val_loss"])
 
     def test_invalid_texts(self):
-        for name, text, expected in (("zebra.txt", "Füchse, z", "zebra.txt: character ','"),
+        for name, text, expected in (("zebra.txt", "Füchse, z", "zebra.txt: unknown character ','"),
                                      ("one.txt", "F", "one.txt: expected at least two tokens"),
                                      ("empty.txt", "", "empty.txt: the file is empty")):
             self.refuses(["eval", self.run_directory, self.write(name, text)], expected)

@@ -48,7 +48,7 @@ class Prompts(GenerateTest):
 
     def test_are_used_verbatim(self):
         for prompt in ("[F]", "{}", "--seed", '"F"', "'F'", "%%", "- F"):
-            self.refuses(["generate", self.run_directory, "--prompt", prompt], "--prompt: character")
+            self.refuses(["generate", self.run_directory, "--prompt", prompt], "--prompt: unknown character")
 
     def test_errors_name_the_source(self):
         run = ["generate", self.run_directory]
@@ -57,7 +57,7 @@ class Prompts(GenerateTest):
         self.refuses([*run, "--prompt", ""], "--prompt: the prompt is empty")
         self.refuses([*run, "--prompt-file", empty], "empty.txt: the prompt is empty")
         self.refuses(run, "standard input: the prompt is empty", given="")
-        self.refuses(run, "standard input: character 'z'", given="z")
+        self.refuses(run, "standard input: unknown character 'z'", given="z")
         self.refuses([*run, "--prompt-file", self.folder / "latin1.txt"], "latin1.txt:", "0xFC")
         self.refuses([*run, "--prompt-file", self.folder / "none.txt"], "none.txt: no such file")
         self.refuses([*run, "--prompt-file", self.folder], "found a directory")

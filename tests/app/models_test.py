@@ -86,7 +86,7 @@ class Models(CommandTest):
     def test_a_recipe_without_expected_results(self):
         self.write("mine.toml", 'task = "sort"\n')
         mine = {"ATTEND_MODELS": str(self.folder)}
-        self.refuses(["models"], "mine.toml: expected a table [expected], found none",
+        self.refuses(["models"], "mine.toml: the table [expected] is missing",
                      environment=mine)
         printed = self.succeeds("train", "mine", "--print-config", environment=mine)
         self.assertIn('task = "sort"', printed.stdout.replace("'", '"'))

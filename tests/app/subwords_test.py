@@ -103,10 +103,13 @@ class Subwords(RunsTest):
         whole = model.read_bytes()
         for content in (b"", whole[:len(whole) // 2], b"\0" * 100):
             model.write_bytes(content)
-            for arguments in (["eval", run], ["generate", run], ["train", "--resume", run]):
+            for arguments, expected in (
+                    (["eval", run], "not a SentencePiece model"),
+                    (["generate", run], "not a SentencePiece model"),
+                    (["train", "--resume", run], "another vocabulary than in the run")):
                 result = attend(*arguments)
                 self.assertEqual(result.returncode, 2, result.stderr)
-                self.assertIn("tokenizer.model: not a SentencePiece model", result.stderr)
+                self.assertIn(f"tokenizer.model: {expected}", result.stderr)
         model.unlink()
         self.assertIn("tokenizer.model: no such file", attend("eval", run).stderr)
 
