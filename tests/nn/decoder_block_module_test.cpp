@@ -60,7 +60,7 @@ TEST(DecoderBlock, InvalidOptionsThrow) {
       constructor_call([](auto& o) { o.cross_attention().kdim(5); }),
       throws<c10::ValueError>("cross_attention's kdim (5) must equal its vdim (8): both are"));
   EXPECT_THAT(constructor_call([](auto& o) { o.residual().norm_order(NormOrder::parallel); }),
-              throws<c10::ValueError>("norm_order (parallel) must be pre, post or sandwich"));
+              throws<c10::ValueError>("norm_order (parallel) is not supported by DecoderBlock"));
   EXPECT_THAT(constructor_call([](auto& o) { o.residual().dropout(1.0); }),
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
 }
