@@ -11,7 +11,7 @@ namespace {
 /// File name only: programs have its folder in their library search path.
 constexpr const char* kFile = "libattend_sentencepiece.so";
 
-[[noreturn]] void fail(const char* reason) {
+[[noreturn]] void throw_unavailable(const char* reason) {
   throw std::runtime_error(
       fmt::format("subword tokenizers need SentencePiece, package libsentencepiece0 on Debian and "
                   "Ubuntu: {}",
@@ -20,13 +20,13 @@ constexpr const char* kFile = "libattend_sentencepiece.so";
 
 const SentencePieceModule* open_module() {
 #ifdef __SANITIZE_ADDRESS__
-  fail("not supported in programs built with AddressSanitizer");
+  throw_unavailable("not supported in programs built with AddressSanitizer");
 #endif
   // DEEPBIND: the module and its libraries use their own FLAGS_minloglevel, not LibTorch's.
   auto* module = dlopen(kFile, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-  if (module == nullptr) fail(dlerror());
+  if (module == nullptr) throw_unavailable(dlerror());
   auto* function = dlsym(module, kSentencePieceFunction);
-  if (function == nullptr) fail(dlerror());
+  if (function == nullptr) throw_unavailable(dlerror());
   return reinterpret_cast<SentencePieceFunction>(function)();
 }
 

@@ -256,11 +256,11 @@ std::vector<ExportCase> of_bools() {
 }  // namespace
 
 std::vector<ExportCase> type_operators() {
-  return joined(
-      {of_floats("_of_float16", torch::kHalf), of_floats("_of_bfloat16", torch::kBFloat16),
-       of_floats("_of_float64", torch::kDouble), of_integers<torch::kByte>("_of_uint8"),
-       of_integers<torch::kChar>("_of_int8"), of_whole_numbers<torch::kShort>("_of_int16"),
-       of_integers<torch::kInt>("_of_int32"), of_bools()});
+  return joined({of_floats("_of_float16", torch::kHalf),
+                 of_floats("_of_bfloat16", torch::kBFloat16),
+                 of_floats("_of_float64", torch::kDouble), of_integers<torch::kByte>("_of_uint8"),
+                 of_integers<torch::kChar>("_of_int8"), of_integers<torch::kShort>("_of_int16"),
+                 of_integers<torch::kInt>("_of_int32"), of_bools()});
 }
 
 }  // namespace attend

@@ -54,7 +54,8 @@ TEST(SlidingWindow, HasNoParameters) {
 }
 
 TEST(SlidingWindow, PrettyPrintShowsTheWindow) {
-  EXPECT_THAT(printed(*SlidingWindow(128)), testing::StartsWith("attend::SlidingWindow(size=128)"));
+  EXPECT_THAT(printed(*SlidingWindow(128)),
+              testing::StartsWith("attend::SlidingWindow(sliding_window=128)"));
 }
 
 TEST(SlidingWindowErrors, NonPositiveWindow) {

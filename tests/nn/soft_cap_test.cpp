@@ -50,7 +50,7 @@ TEST(SoftCap, HasNoParameters) {
 }
 
 TEST(SoftCap, PrettyPrintShowsTheCap) {
-  EXPECT_THAT(printed(*SoftCap(50.0)), testing::StartsWith("attend::SoftCap(cap=50)"));
+  EXPECT_THAT(printed(*SoftCap(50.0)), testing::StartsWith("attend::SoftCap(soft_cap=50)"));
 }
 
 TEST(SoftCapErrors, NonPositiveCap) {
