@@ -55,7 +55,7 @@ class TextGenerator {
     }
   }
 
-  /// Whether the text continues the prompt (language model) or answers it (seq2seq).
+  /// True if the text continues the prompt (language model) or answers it (seq2seq).
   bool continues() const { return std::holds_alternative<LanguageModel>(run_.model); }
 
   /// Generates sample n (from 0) with seed + n. `print` receives the text as it is generated.

@@ -13,7 +13,7 @@ void open_closed_streams();
 /// error instead of ending the program.
 void ignore_write_signals();
 
-/// Whether standard input is a terminal.
+/// Returns true if standard input is a terminal.
 bool input_is_terminal();
 
 /// Writes to standard error; failures are ignored.
@@ -25,14 +25,14 @@ void print_now(const std::string& text);
 /// Flushes standard output; returns false if anything could not be written.
 bool flush_output();
 
-/// Whether standard error is a terminal that can rewrite a line (TERM is not "dumb").
+/// Returns true if standard error is a terminal that can rewrite a line (TERM is not "dumb").
 bool error_is_terminal();
 
 /// Columns of the terminal of a stream (STDOUT_FILENO, STDERR_FILENO): the terminal's own size,
 /// else $COLUMNS, else 80.
 int terminal_width(int stream);
 
-/// Whether the environment variable NO_COLOR is unset or empty; see no-color.org.
+/// Returns true if the environment variable NO_COLOR is unset or empty; see no-color.org.
 bool colors_enabled();
 
 }  // namespace attend::app

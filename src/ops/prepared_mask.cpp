@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-/// Whether `args` exclude later keys and nothing else.
+/// Returns true if `args` exclude later keys and nothing else.
 bool only_causal(const AttentionArgs& args) {
   return args.causal && !args.mask.defined() && !args.key_mask.defined() &&
          !args.segments.defined() && !args.positions.defined() && args.sliding_window == 0;
@@ -27,7 +27,7 @@ bool is_single_step(const torch::Tensor& query) {
   return query.size(-2) == 1 && !torch::jit::tracer::isTracing();
 }
 
-/// Whether a row of the mask of `args` may exclude all keys.
+/// Returns true if a row of the mask of `args` may exclude all keys.
 bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor& key,
                                 const AttentionArgs& args, bool self_attention) {
   if (args.mask.defined() || args.key_mask.defined() || args.key_segments.defined() ||

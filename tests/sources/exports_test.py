@@ -16,7 +16,7 @@ COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^[ \t]*#
 TYPE = re.compile(r"(?:class|struct)\s+(?P<name>\w+)\s*(?:final\s*)?(?::|$)")
 FUNCTION = re.compile(r"\)\s*(?:const\s*|noexcept\s*|override\s*|final\s*)*$")
 NO_FUNCTION = re.compile(r"using\b|typedef\b|static_assert\b|friend\b|inline\b|constexpr\b|TORCH_\w+\s*\(")
-# What may stand in front of the place of ATTEND_API.
+# Tokens that are allowed before ATTEND_API.
 PREFIX = re.compile(r"(?:template\s*<[^()]*?>\s*(?=\S)|\[\[\w+\]\]\s*)*")
 
 

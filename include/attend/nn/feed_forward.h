@@ -27,7 +27,7 @@ struct FeedForwardOptions {
   TORCH_ARG(std::optional<int64_t>, dim_feedforward);
   /// Activation between the projections.
   TORCH_ARG(Activation, activation) = Activation::gelu;
-  /// Whether the projections have a bias.
+  /// If true, the projections have a bias.
   TORCH_ARG(bool, bias) = true;
   /// Dropout probability after the activation.
   TORCH_ARG(double, dropout) = 0.0;

@@ -25,7 +25,7 @@ struct ExpertsOptions {
   TORCH_ARG(int64_t, num_experts);
   /// Number of experts K per token.
   TORCH_ARG(int64_t, num_experts_per_tok) = 2;
-  /// Whether the router weights are a softmax over the K chosen experts and sum to 1 (Mixtral);
+  /// If true, the router weights are a softmax over the K chosen experts and sum to 1 (Mixtral);
   /// otherwise over all N (Switch). With K = 1 the router gets a gradient from the output only if
   /// this is false.
   TORCH_ARG(bool, normalize) = true;

@@ -48,7 +48,7 @@ struct MultiheadAttentionOptions {
   TORCH_ARG(std::optional<int64_t>, kdim);
   /// Width of the value input of `cross`; E if not set.
   TORCH_ARG(std::optional<int64_t>, vdim);
-  /// Whether the projections have a bias.
+  /// If true, the projections have a bias.
   TORCH_ARG(bool, bias) = true;
   /// Dropout probability of the attention weights.
   TORCH_ARG(double, dropout) = 0.0;

@@ -22,7 +22,7 @@ struct LayerNormOptions {
   TORCH_ARG(int64_t, width);
   /// Epsilon, added to the variance.
   TORCH_ARG(double, eps) = 1e-5;
-  /// Whether there is a learned bias besides the weight.
+  /// If true, the norm has a learned bias besides the weight.
   TORCH_ARG(bool, bias) = true;
 };
 

@@ -10,7 +10,7 @@
 
 namespace attend {
 
-/// What each gate of `OutputGate` multiplies.
+/// Elements that share a gate of `OutputGate`.
 enum class GateWidth {
   head,     ///< the output of a head
   element,  ///< an element of the output

@@ -40,7 +40,7 @@ struct SelfAttentionOptions {
   TORCH_ARG(std::optional<int64_t>, qk_dim);
   /// Width Dv of values and of the output; E if not set.
   TORCH_ARG(std::optional<int64_t>, v_dim);
-  /// Whether the projections have a bias.
+  /// If true, the projections have a bias.
   TORCH_ARG(bool, bias) = true;
   /// Divisor of the scores.
   TORCH_ARG(ScoreScale, scale) = ScoreScale::key_width;

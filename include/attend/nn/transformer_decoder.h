@@ -25,9 +25,9 @@ struct TransformerDecoderOptions {
   TORCH_ARG(DecoderBlockOptions, block);
   /// Number of blocks L; with 0, only the final norm is applied.
   TORCH_ARG(int64_t, num_layers);
-  /// Whether the last block is followed by a norm, made by `block.residual().norm()`.
+  /// If true, the last block is followed by a norm, made by `block.residual().norm()`.
   TORCH_ARG(bool, final_norm) = true;
-  /// Whether the backward pass recomputes each block instead of storing its activations. See
+  /// If true, the backward pass recomputes each block instead of storing its activations. See
   /// `checkpoint`.
   TORCH_ARG(bool, gradient_checkpointing) = false;
 };

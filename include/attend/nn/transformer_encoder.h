@@ -25,9 +25,9 @@ struct TransformerEncoderOptions {
   TORCH_ARG(TransformerBlockOptions, block);
   /// Number of blocks L; with 0, only the final norm is applied.
   TORCH_ARG(int64_t, num_layers);
-  /// Whether the last block is followed by a norm, made by `block.residual().norm()`.
+  /// If true, the last block is followed by a norm, made by `block.residual().norm()`.
   TORCH_ARG(bool, final_norm) = true;
-  /// Whether the backward pass recomputes each block instead of storing its activations: less
+  /// If true, the backward pass recomputes each block instead of storing its activations: less
   /// memory, about a third more time. See `checkpoint`. Not supported with experts, whose aux_loss
   /// would have no graph, and value residuals, which depend on another block.
   TORCH_ARG(bool, gradient_checkpointing) = false;

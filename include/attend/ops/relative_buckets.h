@@ -15,7 +15,7 @@ struct RelativeBucketOptions {
   int64_t num_buckets = 32;
   /// Distance from which on all keys are in the last bucket.
   int64_t max_distance = 128;
-  /// Whether keys after the query have buckets of their own, the upper half; `num_buckets` must
+  /// If true, keys after the query have separate buckets, the upper half; `num_buckets` must
   /// then be even. Otherwise they share bucket 0 with distance 0.
   bool bidirectional = true;
 };

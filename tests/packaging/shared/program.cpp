@@ -1,4 +1,4 @@
-// What must work across the borders of shared libraries: modules, casts and exceptions.
+// Checks that modules, casts and exceptions work across shared libraries.
 #include <attend/export/pt2.h>
 #include <attend/export/pt2_program.h>
 #include <attend/input_error.h>
