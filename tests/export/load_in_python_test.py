@@ -121,7 +121,7 @@ class LoadInPython(unittest.TestCase):
         self.check()
 
     def test_post_norm_and_untied_head(self):
-        self.check("--norm-order", "post", "--no-tied", norm_order="post")
+        self.check("--norm-order", "post", "--no-tie-embeddings", norm_order="post")
 
     def test_sinusoidal_positions_without_biases(self):
         self.check("--positions", "sinusoidal", "--no-bias")
