@@ -20,14 +20,15 @@ Batch unpack(const TrainingBatch& batch) {
 
 }  // namespace
 
-TaskObjective::TaskObjective(Model model, const Task& task, const TrainingConfig& config)
+TaskObjective::TaskObjective(Model model, std::shared_ptr<const Task> task,
+                             const TrainingConfig& config)
     : model_(std::move(model)),
-      task_(task),
+      task_(std::move(task)),
       label_smoothing_(config.label_smoothing),
       router_aux_loss_coef_(config.router_aux_loss_coef) {}
 
 TrainingBatch TaskObjective::training_batch(int64_t size, Sampler& sampler) {
-  return pack(task_.training_batch(size, sampler));
+  return pack(task_->training_batch(size, sampler));
 }
 
 TrainingLoss TaskObjective::training_loss(const TrainingBatch& batch) {
@@ -39,7 +40,7 @@ TrainingLoss TaskObjective::training_loss(const TrainingBatch& batch) {
 }
 
 Evaluation TaskObjective::evaluate() {
-  return train::evaluate(model_, task_);
+  return train::evaluate(model_, *task_);
 }
 
 TrainingLoss classification_loss(const torch::Tensor& logits, const torch::Tensor& targets) {

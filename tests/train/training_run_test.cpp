@@ -56,6 +56,25 @@ TEST_F(RecipeRunTest, ResumedEqualsUninterrupted) {
   EXPECT_TRUE(equal_tensors(weights_of(directory_ / "run"), weights_of(directory_ / "whole")));
 }
 
+TEST_F(RecipeRunTest, BeginOrResumeContinuesAnExistingRun) {
+  const auto step = [&] {
+    return RecipeRun::begin_or_resume(directory_ / "run", recipe_).resumed_state().step;
+  };
+  EXPECT_EQ(step(), 0);
+  EXPECT_EQ(step(), 0) << "without a checkpoint, a run resumes from the start";
+  train_for(directory_ / "stopped", 7);
+  EXPECT_EQ(RecipeRun::begin_or_resume(directory_ / "stopped", recipe_).resumed_state().step, 7);
+}
+
+TEST_F(RecipeRunTest, CanBeMoved) {
+  static_assert(!std::is_convertible_v<RecipeRun, TrainingRun>, "slicing would drop the task");
+  auto first = std::make_unique<RecipeRun>(RecipeRun::begin(directory_ / "run", recipe_));
+  auto moved = std::move(*first);
+  first.reset();
+  moved.finish(moved.train());
+  EXPECT_TRUE(fs::exists(directory_ / "run" / RunFiles::summary));
+}
+
 TEST_F(RecipeRunTest, ReportsSkippedDamagedCheckpoints) {
   recipe_.training.checkpoint_every = 2;
   train_for(directory_ / "run", 4);

@@ -6,16 +6,18 @@
 #include "attend/train/task.h"
 #include "attend/train/training_config.h"
 
+#include <memory>
+
 namespace attend::train {
 
 /// Trains a model of this library on a task: cross-entropy with `label_smoothing`, plus
 /// `router_aux_loss_coef` times the load-balancing loss of its experts.
 ///
-///     Trainer trainer(std::make_shared<TaskObjective>(model, *task, config), config);
+///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 class ATTEND_API TaskObjective : public Objective {
  public:
-  /// `task` must outlive the objective.
-  TaskObjective(Model model, const Task& task, const TrainingConfig& config);
+  /// `config` sets label smoothing and the coefficient of the load-balancing loss.
+  TaskObjective(Model model, std::shared_ptr<const Task> task, const TrainingConfig& config);
 
   torch::nn::Module& module() override { return module_of(model_); }
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override;
@@ -24,7 +26,7 @@ class ATTEND_API TaskObjective : public Objective {
 
  private:
   Model model_;
-  const Task& task_;
+  std::shared_ptr<const Task> task_;
   double label_smoothing_;
   double router_aux_loss_coef_;
 };

@@ -61,7 +61,7 @@ struct TrainerHooks {
 /// Parameters that are unfrozen during training are optimized from the next step on, frozen ones
 /// are left unchanged from then on.
 ///
-///     Trainer trainer(std::make_shared<TaskObjective>(model, *task, config), config);
+///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 ///     const auto result = trainer.run({.observers = {&progress_line}});
 class ATTEND_API Trainer {
  public:
