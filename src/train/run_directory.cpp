@@ -146,10 +146,11 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
   }
   const auto file = run.file(RunFiles::model);
   if (!fs::exists(file) && !fs::exists(run.file(RunFiles::summary))) {
-    throw InputError(fmt::format(
-        "{}: training stopped before the first evaluation: continue with attend train --resume {}, "
-        "or use --weights last",
-        directory, directory));
+    throw InputError(
+        fmt::format("{}: no best weights: training stopped before the first evaluation; resume the "
+                    "run, or load "
+                    "Weights::last",
+                    directory));
   }
   auto content = load_safetensors(file);
   const auto checksum = content.metadata.find(kChecksum);
@@ -249,10 +250,9 @@ Recipe RunDirectory::recipe() const {
   const auto path = file(RunFiles::recipe);
   const auto fixed = record().fixed;
   if (const auto kind = fixed.find("kind"); kind != fixed.end() && kind->second == kCustomKind) {
-    throw InputError(
-        fmt::format("{}: a run of a module that is not of this library: only the "
-                    "program that trained it can load it",
-                    path_.string()));
+    throw InputError(fmt::format(
+        "{}: not trained from a recipe; use RunDirectory::load_weights with your module",
+        path_.string()));
   }
   auto recipe = read_recipe(path, Recipe{});
   with_source(path.string(), [&] {

@@ -268,7 +268,7 @@ TEST_F(ModuleRun, ResumeChecksConfigValuesAndModule) {
 TEST_F(ModuleRun, IsNotLoadedAsARunOfARecipe) {
   begin("run");
   EXPECT_THAT([&] { RunDirectory(directory_ / "run").load(); },
-              throws<InputError>("a run of a module that is not of this library"));
+              throws<InputError>("not trained from a recipe; use RunDirectory::load_weights"));
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ TEST_F(RunDirectoryTest, LoadsTheClassNamesOfAClassifier) {
 
 TEST_F(RunDirectoryTest, LoadWithoutEvaluationSaysHowToContinue) {
   EXPECT_THAT([&] { RunDirectory(path_).load(); },
-              throws<InputError>("training stopped before the first evaluation: continue with"));
+              throws<InputError>("no best weights: training stopped before the first evaluation; "
+                                 "resume the run, or load Weights::last"));
   EXPECT_THAT([&] { RunDirectory(path_).load(Weights::last); },
               throws<InputError>("no checkpoint has been saved yet"));
   EXPECT_FALSE(RunDirectory(path_).latest_checkpoint().has_value());
