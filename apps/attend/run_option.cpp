@@ -59,7 +59,7 @@ void RunOption::add_device_to(CLI::App& command, const std::string& device) {
 train::Run RunOption::load() const {
   train::set_num_threads(threads_);
   const auto device = train::resolve_device(device_);
-  const train::RunDirectory directory(directory_);
+  const auto directory = train::RunDirectory::open(directory_);
   if (weights_ == train::Weights::best) check_has_best_weights(directory);
   auto run = directory.load(weights_);
   train::module_of(run.model).to(device);

@@ -163,19 +163,20 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(fs::path path) : RunDirectory(std::move(path), nullptr) {
-  if (!exists(path_)) {
-    throw InputError(
-        fmt::format("{}: not a run directory: it has no {}", path_.string(), RunFiles::recipe));
-  }
-}
-
 RunDirectory::RunDirectory(fs::path path, std::unique_ptr<RunLock> lock)
     : path_(std::move(path)), lock_(std::move(lock)) {}
 
 RunDirectory::~RunDirectory() = default;
 RunDirectory::RunDirectory(RunDirectory&&) noexcept = default;
 RunDirectory& RunDirectory::operator=(RunDirectory&&) noexcept = default;
+
+RunDirectory RunDirectory::open(const fs::path& path) {
+  if (!exists(path)) {
+    throw InputError(
+        fmt::format("{}: not a run directory: it has no {}", path.string(), RunFiles::recipe));
+  }
+  return {path, nullptr};
+}
 
 RunDirectory RunDirectory::create(const fs::path& path, const RunContent& content, bool overwrite) {
   check_is_free(path, overwrite);
@@ -199,7 +200,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
 }
 
 RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& content) {
-  const RunDirectory existing(path);
+  open(path);                                               // throws if it is not a run
   RunDirectory run(path, std::make_unique<RunLock>(path));  // before checking, so nothing changes
   const auto record = run.record();
   auto differences = differences_of(record.fixed, content.record.fixed);

@@ -43,11 +43,4 @@ Evaluation TaskObjective::evaluate() {
   return train::evaluate(model_, *task_);
 }
 
-TrainingLoss classification_loss(const torch::Tensor& logits, const torch::Tensor& targets) {
-  return {.sum = summed_loss(logits, targets), .exact_match = [=] {
-            const auto correct = logits.argmax(-1).eq(targets);  // (B)
-            return ExactMatch{correct.sum().item<int64_t>(), correct.numel()};
-          }};
-}
-
 }  // namespace attend::train

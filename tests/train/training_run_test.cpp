@@ -23,7 +23,7 @@ class RecipeRunTest : public testing::Test {
   }
 
   static NamedTensors weights_of(const fs::path& directory) {
-    auto run = RunDirectory(directory).load();
+    auto run = RunDirectory::open(directory).load();
     NamedTensors weights;
     for (const auto& parameter : module_of(run.model).named_parameters()) {
       weights.emplace(parameter.key(), parameter.value().detach());
@@ -41,9 +41,9 @@ TEST_F(RecipeRunTest, CanBeLoaded) {
   const auto result = run.train({&recorder});
   run.finish(result);
   EXPECT_EQ(recorder.evaluated.back(), 10);
-  auto loaded = RunDirectory(directory_ / "run").load();
+  auto loaded = RunDirectory::open(directory_ / "run").load();
   EXPECT_EQ(evaluate(loaded.model, *loaded.make_task()).loss, result.state.best->loss);
-  EXPECT_TRUE(RunDirectory(directory_ / "run").is_finished(result.state));
+  EXPECT_TRUE(RunDirectory::open(directory_ / "run").is_finished(result.state));
 }
 
 TEST_F(RecipeRunTest, ResumedEqualsUninterrupted) {

@@ -26,7 +26,7 @@ ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batc
 
 /// Result of an evaluation on validation data.
 struct Evaluation {
-  double loss = 0.0;                    ///< mean loss per target; cross-entropy in nats
+  double loss = 0.0;                    ///< mean over the targets
   std::optional<double> accuracy = {};  ///< `ExactMatch::accuracy`, 0 to 1; none for data without
                                         ///< answers
   int64_t targets = 0;                  ///< number of targets

@@ -74,9 +74,4 @@ class ATTEND_API Objective {
   virtual void load_state(const std::map<std::string, torch::Tensor>& /*state*/) {}
 };
 
-/// Returns the summed cross-entropy and the exact matches of a classifier: `logits` (B, C),
-/// `targets` (B) int64.
-ATTEND_API TrainingLoss classification_loss(const torch::Tensor& logits,
-                                            const torch::Tensor& targets);
-
 }  // namespace attend::train

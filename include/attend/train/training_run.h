@@ -113,7 +113,7 @@ ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe);
 ///
 ///     auto run = RecipeRun::begin("runs/sort", find_task("sort").defaults);
 ///     run.finish(run.train());
-///     auto model = RunDirectory("runs/sort").load().model;
+///     auto model = RunDirectory::open("runs/sort").load().model;
 class ATTEND_API RecipeRun {
  public:
   /// Creates the run directory. Throws as `make_training_setup` and `RunDirectory::create`.
