@@ -1,12 +1,15 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/train/batch.h"
+#include "attend/train/evaluation.h"
 #include "attend/train/model.h"
 #include "attend/train/objective.h"
 #include "attend/train/task.h"
 #include "attend/train/training_config.h"
 
 #include <memory>
+#include <vector>
 
 namespace attend::train {
 
@@ -30,5 +33,17 @@ class ATTEND_API TaskObjective : public Objective {
   double label_smoothing_;
   double router_aux_loss_coef_;
 };
+
+/// Counts the sequences of a batch whose answers are all the argmax of `logits`.
+ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
+
+/// Evaluates `model` on batches, in eval mode and without gradients. Answers are predicted with
+/// teacher forcing, so an exact match is equivalent to greedy decoding of the right answer.
+///
+///     auto evaluation = evaluate(model, task->validation_batches(kRowsAtOnce));
+ATTEND_API Evaluation evaluate(Model& model, const std::vector<Batch>& batches);
+
+/// Evaluates `model` on all validation data of a task.
+ATTEND_API Evaluation evaluate(Model& model, const Task& task);
 
 }  // namespace attend::train
