@@ -9,7 +9,7 @@ namespace attend {
 namespace {
 
 TEST(ParameterCount, CountsTrainedAndFrozenParameters) {
-  const torch::nn::Linear linear(2, 3);
+  torch::nn::Linear linear(2, 3);
   EXPECT_EQ(parameter_count(*linear), 3 * 2 + 3);
   freeze(*linear);
   EXPECT_EQ(parameter_count(*linear), 3 * 2 + 3);

@@ -89,7 +89,7 @@ TEST(TrainableParameters, FrozenParametersAreExcluded) {
 
 TEST(TrainableParameters, FrozenParametersAreIncludedOnRequest) {
   torch::nn::Module module;
-  const torch::nn::Linear frozen(2, 3);
+  torch::nn::Linear frozen(2, 3);
   const torch::nn::Linear trained(3, 2);
   module.register_module("frozen", frozen);
   module.register_module("trained", trained);
