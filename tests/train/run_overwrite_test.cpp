@@ -83,7 +83,7 @@ TEST_F(OverwrittenRun, DoesNotTouchOtherFiles) {
   EXPECT_EQ(read_bytes(foreign / RunFiles::model), "mine");
 }
 
-TEST_F(OverwrittenRun, RequiresARunForFilesOfItsNames) {
+TEST_F(OverwrittenRun, RejectsADirectoryWithoutRecipe) {
   for (const auto* name : {RunFiles::data, kTokenizerFile, RunFiles::replaced}) {
     const auto foreign = directory_ / name;
     fs::create_directory(foreign);
