@@ -1,5 +1,5 @@
 #include "attend/input_error.h"
-#include "attend/train/evaluation.h"
+#include "attend/train/task_objective.h"
 #include "commands.h"
 #include "evaluation_text.h"
 #include "run_option.h"

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "attend/train/batch.h"
 #include "attend/train/evaluation.h"
+#include "attend/train/model.h"
 
 #include <string>
 #include <vector>

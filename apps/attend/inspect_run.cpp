@@ -103,7 +103,7 @@ std::optional<train::Weights> available_weights(const fs::path& directory) {
 }
 
 void add_model(const fs::path& directory, train::Weights weights, InspectReport& report) {
-  auto run = train::RunDirectory(directory).load(weights);
+  auto run = train::RunDirectory::open(directory).load(weights);
   const int64_t max_seq_len = run.recipe.max_seq_len();
   const double flops =
       std::visit([&](auto& model) { return flops_per_token(model, max_seq_len); }, run.model);
@@ -121,7 +121,7 @@ void add_model(const fs::path& directory, train::Weights weights, InspectReport&
 }  // namespace
 
 InspectReport inspect_run(const fs::path& directory) {
-  const auto recipe = train::RunDirectory(directory).recipe();
+  const auto recipe = train::RunDirectory::open(directory).recipe();
   const auto summary = directory / train::RunFiles::summary;
   const bool finished = fs::exists(summary);
   InspectReport report;

@@ -30,7 +30,7 @@ train::LearningRateSearch search(const train::Recipe& recipe,
   const auto setup = train::make_training_setup(recipe);
   const StopSignal stop;
   auto found = train::search_learning_rate(
-      std::make_shared<train::TaskObjective>(setup.model, *setup.task, recipe.training),
+      std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
       recipe.training, range, [] { return StopSignal::received() != 0; });
   if (StopSignal::received() != 0) {
     write_error(fmt::format("stopped after {} of {} steps\n", found.trials.size(), range.steps));

@@ -1,13 +1,33 @@
 #include "run_option.h"
 
+#include "attend/input_error.h"
 #include "attend/train/device.h"
+#include "attend/train/run_directory.h"
 #include "choice.h"
 #include "number_option.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
 
 namespace attend::app {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr const char* kGroup = "Model";
+
+/// Throws InputError, naming the flags that help, if an unfinished run has no best weights.
+void check_has_best_weights(const train::RunDirectory& run) {
+  if (fs::exists(run.file(train::RunFiles::model)) ||
+      fs::exists(run.file(train::RunFiles::summary)))
+    return;
+  run.recipe();  // throws if the command cannot load the run at all
+  throw InputError(fmt::format(
+      "{0}: no best weights: training stopped before the first evaluation; resume with attend "
+      "train --resume {0}, or use --weights last",
+      run.path().string()));
+}
 
 }  // namespace
 
@@ -39,7 +59,9 @@ void RunOption::add_device_to(CLI::App& command, const std::string& device) {
 train::Run RunOption::load() const {
   train::set_num_threads(threads_);
   const auto device = train::resolve_device(device_);
-  auto run = train::RunDirectory(directory_).load(weights_);
+  const auto directory = train::RunDirectory::open(directory_);
+  if (weights_ == train::Weights::best) check_has_best_weights(directory);
+  auto run = directory.load(weights_);
   train::module_of(run.model).to(device);
   return run;
 }

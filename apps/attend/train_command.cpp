@@ -148,7 +148,7 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& fla
       throw InputError(
           fmt::format("--resume uses the recipe and the directory of the run; omit {}", name));
   }
-  return flags.over(train::RunDirectory(arguments.resume).recipe());
+  return flags.over(train::RunDirectory::open(arguments.resume).recipe());
 }
 
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {

@@ -19,4 +19,11 @@ int64_t counted_targets(const Batch& batch) {
   return batch.targets.ne(kIgnored).sum().item<int64_t>();
 }
 
+TrainingLoss classification_loss(const torch::Tensor& logits, const torch::Tensor& targets) {
+  return {.sum = summed_loss(logits, targets), .exact_match = [=] {
+            const auto correct = logits.argmax(-1).eq(targets);  // (B)
+            return ExactMatch{correct.sum().item<int64_t>(), correct.numel()};
+          }};
+}
+
 }  // namespace attend::train

@@ -146,10 +146,11 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
   }
   const auto file = run.file(RunFiles::model);
   if (!fs::exists(file) && !fs::exists(run.file(RunFiles::summary))) {
-    throw InputError(fmt::format(
-        "{}: training stopped before the first evaluation: continue with attend train --resume {}, "
-        "or use --weights last",
-        directory, directory));
+    throw InputError(
+        fmt::format("{}: no best weights: training stopped before the first evaluation; resume the "
+                    "run, or load "
+                    "Weights::last",
+                    directory));
   }
   auto content = load_safetensors(file);
   const auto checksum = content.metadata.find(kChecksum);
@@ -162,19 +163,20 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(fs::path path) : RunDirectory(std::move(path), nullptr) {
-  if (!exists(path_)) {
-    throw InputError(
-        fmt::format("{}: not a run directory: it has no {}", path_.string(), RunFiles::recipe));
-  }
-}
-
 RunDirectory::RunDirectory(fs::path path, std::unique_ptr<RunLock> lock)
     : path_(std::move(path)), lock_(std::move(lock)) {}
 
 RunDirectory::~RunDirectory() = default;
 RunDirectory::RunDirectory(RunDirectory&&) noexcept = default;
 RunDirectory& RunDirectory::operator=(RunDirectory&&) noexcept = default;
+
+RunDirectory RunDirectory::open(const fs::path& path) {
+  if (!exists(path)) {
+    throw InputError(
+        fmt::format("{}: not a run directory: it has no {}", path.string(), RunFiles::recipe));
+  }
+  return {path, nullptr};
+}
 
 RunDirectory RunDirectory::create(const fs::path& path, const RunContent& content, bool overwrite) {
   check_is_free(path, overwrite);
@@ -198,7 +200,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
 }
 
 RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& content) {
-  const RunDirectory existing(path);
+  open(path);                                               // throws if it is not a run
   RunDirectory run(path, std::make_unique<RunLock>(path));  // before checking, so nothing changes
   const auto record = run.record();
   auto differences = differences_of(record.fixed, content.record.fixed);
@@ -249,10 +251,9 @@ Recipe RunDirectory::recipe() const {
   const auto path = file(RunFiles::recipe);
   const auto fixed = record().fixed;
   if (const auto kind = fixed.find("kind"); kind != fixed.end() && kind->second == kCustomKind) {
-    throw InputError(
-        fmt::format("{}: a run of a module that is not of this library: only the "
-                    "program that trained it can load it",
-                    path_.string()));
+    throw InputError(fmt::format(
+        "{}: not trained from a recipe; use RunDirectory::load_weights with your module",
+        path_.string()));
   }
   auto recipe = read_recipe(path, Recipe{});
   with_source(path.string(), [&] {

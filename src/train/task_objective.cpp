@@ -1,5 +1,6 @@
 #include "attend/train/task_objective.h"
 
+#include "attend/nn/eval_guard.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/train/loss.h"
 
@@ -20,14 +21,15 @@ Batch unpack(const TrainingBatch& batch) {
 
 }  // namespace
 
-TaskObjective::TaskObjective(Model model, const Task& task, const TrainingConfig& config)
+TaskObjective::TaskObjective(Model model, std::shared_ptr<const Task> task,
+                             const TrainingConfig& config)
     : model_(std::move(model)),
-      task_(task),
+      task_(std::move(task)),
       label_smoothing_(config.label_smoothing),
       router_aux_loss_coef_(config.router_aux_loss_coef) {}
 
 TrainingBatch TaskObjective::training_batch(int64_t size, Sampler& sampler) {
-  return pack(task_.training_batch(size, sampler));
+  return pack(task_->training_batch(size, sampler));
 }
 
 TrainingLoss TaskObjective::training_loss(const TrainingBatch& batch) {
@@ -39,14 +41,40 @@ TrainingLoss TaskObjective::training_loss(const TrainingBatch& batch) {
 }
 
 Evaluation TaskObjective::evaluate() {
-  return train::evaluate(model_, task_);
+  return train::evaluate(model_, *task_);
 }
 
-TrainingLoss classification_loss(const torch::Tensor& logits, const torch::Tensor& targets) {
-  return {.sum = summed_loss(logits, targets), .exact_match = [=] {
-            const auto correct = logits.argmax(-1).eq(targets);  // (B)
-            return ExactMatch{correct.sum().item<int64_t>(), correct.numel()};
-          }};
+ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch) {
+  if (!batch.answers.defined()) return {};
+  const auto wrong = logits.argmax(-1).ne(batch.targets).logical_and(batch.answers);
+  const auto rows = batch.answers.view({batch.answers.size(0), -1});  // (B, T) or (B, 1)
+  const auto total = rows.any(-1);                                    // (B)
+  const auto correct = total.logical_and(wrong.view_as(rows).any(-1).logical_not());
+  return {.correct = correct.sum().item<int64_t>(), .total = total.sum().item<int64_t>()};
+}
+
+Evaluation evaluate(Model& model, const std::vector<Batch>& batches) {
+  auto& module = module_of(model);
+  const EvalGuard eval(module);
+  const torch::NoGradGuard no_grad;
+  const auto device = module.parameters().front().device();
+  Evaluation result;
+  ExactMatch matches;
+  for (const auto& rows : batches) {
+    const auto batch =
+        map_batch(rows, [&](const torch::Tensor& tensor) { return tensor.to(device); });
+    const auto logits = logits_of(model, batch);
+    result.loss += summed_loss(logits, batch.targets).item<double>();
+    result.targets += counted_targets(batch);
+    matches += exact_match(logits, batch);
+  }
+  result.loss /= static_cast<double>(result.targets);
+  result.accuracy = matches.accuracy();
+  return result;
+}
+
+Evaluation evaluate(Model& model, const Task& task) {
+  return evaluate(model, task.validation_batches(kRowsAtOnce));
 }
 
 }  // namespace attend::train

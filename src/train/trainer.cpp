@@ -66,7 +66,11 @@ TrainingConfig checked(const TrainingConfig& config) {
 }
 
 std::vector<torch::Tensor> checked_parameters(const torch::nn::Module& module) {
-  auto parameters = module.parameters();
+  std::vector<torch::Tensor> parameters;
+  // Not module.parameters(), which lists a shared parameter several times: its gradient would be
+  // clipped several times.
+  for (const auto& parameter : trainable_parameters(module, /*include_frozen=*/true))
+    parameters.push_back(parameter.tensor);
   TORCH_CHECK_VALUE(!parameters.empty(), "the module ", module.name(),
                     " has no parameters to train");
   return parameters;
@@ -76,7 +80,8 @@ constexpr const char* kOptimizer = "optimizer.";
 constexpr const char* kSampler = "sampler.";
 constexpr const char* kRandom = "random.";
 constexpr const char* kObjective = "objective.";
-constexpr const char* kRequiresGrad = "requires_grad";  // uint8, in the order of parameters()
+constexpr const char* kRequiresGrad =
+    "requires_grad";  // uint8, one per parameter, shared ones once
 
 }  // namespace
 

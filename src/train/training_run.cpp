@@ -133,34 +133,42 @@ TrainingSetup make_training_setup(const Recipe& recipe) {
   return {device, std::move(task), std::move(model)};
 }
 
-RecipeRun::RecipeRun(RunDirectory directory, const Recipe& recipe, TrainingSetup setup)
-    : TrainingRun(std::move(directory),
-                  std::make_shared<TaskObjective>(setup.model, *setup.task, recipe.training),
-                  recipe.training, setup.device),
-      recipe_(recipe),
-      task_(std::move(setup.task)),
-      model_(std::move(setup.model)) {}
+RecipeRun::RecipeRun(RunDirectory directory, const Recipe& recipe, const TrainingSetup& setup)
+    : recipe_(recipe),
+      task_(setup.task),
+      model_(setup.model),
+      run_(std::move(directory), std::make_shared<TaskObjective>(model_, task_, recipe.training),
+           recipe.training, setup.device) {}
 
 RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
                            bool overwrite) {
-  auto setup = make_training_setup(recipe);
-  auto run_directory = RunDirectory::create(directory, run_content(recipe, *setup.task), overwrite);
-  return {std::move(run_directory), recipe, std::move(setup)};
+  const auto setup = make_training_setup(recipe);
+  return {RunDirectory::create(directory, run_content(recipe, *setup.task), overwrite), recipe,
+          setup};
 }
 
 RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe& recipe) {
-  auto setup = make_training_setup(recipe);
+  const auto setup = make_training_setup(recipe);
   const auto content = run_content(recipe, *setup.task);
-  RecipeRun run(RunDirectory::resume(directory, content), recipe, std::move(setup));
-  run.resume_from_checkpoint(content.recipe);
+  RecipeRun run(RunDirectory::resume(directory, content), recipe, setup);
+  run.run_.resume_from_checkpoint(content.recipe);
   return run;
 }
 
+RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe) {
+  return RunDirectory::exists(directory) ? resume(directory, recipe) : begin(directory, recipe);
+}
+
+TrainResult RecipeRun::train(const std::vector<Observer*>& observers,
+                             const std::function<bool()>& stop_requested) {
+  return run_.train(observers, stop_requested);
+}
+
 void RecipeRun::finish(const TrainResult& result) {
-  load_best_weights();
+  run_.load_best_weights();
   write_embeddings(directory().path(), token_embedding_weight(model_),
                    token_names(task_->tokenizer()));
-  write_summary(recipe_.task, result);
+  run_.write_summary(recipe_.task, result);
 }
 
 }  // namespace attend::train

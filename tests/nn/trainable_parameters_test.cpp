@@ -87,5 +87,20 @@ TEST(TrainableParameters, FrozenParametersAreExcluded) {
   EXPECT_EQ(roles_in(*block).front().first, "norm1.weight");
 }
 
+TEST(TrainableParameters, FrozenParametersAreIncludedOnRequest) {
+  torch::nn::Module module;
+  const torch::nn::Linear frozen(2, 3);
+  const torch::nn::Linear trained(3, 2);
+  module.register_module("frozen", frozen);
+  module.register_module("trained", trained);
+  module.register_module("shared", frozen);
+  freeze(*frozen);
+  std::vector<std::pair<std::string, bool>> requires_grad;
+  for (const auto& [name, tensor, role] : trainable_parameters(module, /*include_frozen=*/true))
+    requires_grad.emplace_back(name, tensor.requires_grad());
+  EXPECT_THAT(requires_grad, ElementsAre(Pair("frozen.weight", false), Pair("frozen.bias", false),
+                                         Pair("trained.weight", true), Pair("trained.bias", true)));
+}
+
 }  // namespace
 }  // namespace attend

@@ -36,7 +36,7 @@ Recipe small_recipe(const std::string& task, int64_t steps) {
 SmallRun::SmallRun(const Recipe& recipe)
     : task(make_task(recipe)),
       model(make_model(recipe, task->tokenizer().size(), task->classes().size())),
-      trainer(std::make_shared<TaskObjective>(model, *task, recipe.training), recipe.training) {}
+      trainer(std::make_shared<TaskObjective>(model, task, recipe.training), recipe.training) {}
 
 NamedTensors SmallRun::weights() const {
   return copies(state_dict(module_of(model)));

@@ -19,7 +19,7 @@ struct SmallRun {
 
   NamedTensors weights() const;  ///< copies of the weights
 
-  std::unique_ptr<Task> task;
+  std::shared_ptr<const Task> task;
   Model model;
   Trainer trainer;
 };

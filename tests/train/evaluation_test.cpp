@@ -1,7 +1,5 @@
-#include "attend/train/evaluation.h"
-
 #include "attend/io/vocabulary.h"
-#include "attend/train/task.h"
+#include "attend/train/task_objective.h"
 
 #include <gtest/gtest.h>
 

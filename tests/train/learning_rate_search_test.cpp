@@ -14,7 +14,7 @@ LearningRateSearch search_senses(const LearningRateRange& range,
                                  const std::function<bool()>& stop_requested = {}) {
   const SmallRun run(small_recipe("senses"));
   const auto config = small_recipe("senses").training;
-  return search_learning_rate(std::make_shared<TaskObjective>(run.model, *run.task, config), config,
+  return search_learning_rate(std::make_shared<TaskObjective>(run.model, run.task, config), config,
                               range, stop_requested);
 }
 

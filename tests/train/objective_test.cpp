@@ -240,7 +240,7 @@ TEST_F(ModuleRun, FinishLoadsTheBestWeights) {
   auto run = TrainingRun::begin(directory_ / "run", make_objective(net), small_config());
   run.finish(run.train());
   auto loaded = make_net();
-  RunDirectory(directory_ / "run").load_weights(*loaded);
+  RunDirectory::open(directory_ / "run").load_weights(*loaded);
   EXPECT_TRUE(equal_tensors(state_dict(*loaded), state_dict(*net)));
   EXPECT_FALSE(net->is_training());
 }
@@ -267,8 +267,8 @@ TEST_F(ModuleRun, ResumeChecksConfigValuesAndModule) {
 
 TEST_F(ModuleRun, IsNotLoadedAsARunOfARecipe) {
   begin("run");
-  EXPECT_THAT([&] { RunDirectory(directory_ / "run").load(); },
-              throws<InputError>("a run of a module that is not of this library"));
+  EXPECT_THAT([&] { RunDirectory::open(directory_ / "run").load(); },
+              throws<InputError>("not trained from a recipe; use RunDirectory::load_weights"));
 }
 
 }  // namespace

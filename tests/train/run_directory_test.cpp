@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 TEST_F(RunDirectoryTest, LoadsWhatWasSaved) {
   train_for(4);
-  auto run = RunDirectory(path_).load();
+  auto run = RunDirectory::open(path_).load();
   EXPECT_FALSE(module_of(run.model).is_training());
   EXPECT_EQ(run.tokenizer->files(), task_->tokenizer().files());
   EXPECT_EQ(to_toml(run.recipe), to_toml(recipe_));
@@ -27,24 +27,26 @@ TEST_F(RunDirectoryTest, LoadsWhatWasSaved) {
 TEST_F(RunDirectoryTest, LoadsBestOrLastWeights) {
   train_for(6);  // the last evaluation is after 4 steps
   const auto of = [](const auto& run) { return state_dict(module_of(run.model)); };
-  EXPECT_TRUE(equal_tensors(of(RunDirectory(path_).load(Weights::last)), checkpoint_->weights));
-  EXPECT_FALSE(equal_tensors(of(RunDirectory(path_).load()), checkpoint_->weights));
+  EXPECT_TRUE(
+      equal_tensors(of(RunDirectory::open(path_).load(Weights::last)), checkpoint_->weights));
+  EXPECT_FALSE(equal_tensors(of(RunDirectory::open(path_).load()), checkpoint_->weights));
 }
 
 TEST_F(RunDirectoryTest, LoadsTheClassNamesOfAClassifier) {
   create(small_recipe("balanced-brackets"), true);
   train_for(4);
-  const auto run = RunDirectory(path_).load();
+  const auto run = RunDirectory::open(path_).load();
   EXPECT_THAT(run.classes, testing::ElementsAre("balanced", "unbalanced"));
   EXPECT_NO_THROW(run.make_task());
 }
 
 TEST_F(RunDirectoryTest, LoadWithoutEvaluationSaysHowToContinue) {
-  EXPECT_THAT([&] { RunDirectory(path_).load(); },
-              throws<InputError>("training stopped before the first evaluation: continue with"));
-  EXPECT_THAT([&] { RunDirectory(path_).load(Weights::last); },
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
+              throws<InputError>("no best weights: training stopped before the first evaluation; "
+                                 "resume the run, or load Weights::last"));
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); },
               throws<InputError>("no checkpoint has been saved yet"));
-  EXPECT_FALSE(RunDirectory(path_).latest_checkpoint().has_value());
+  EXPECT_FALSE(RunDirectory::open(path_).latest_checkpoint().has_value());
 }
 
 TEST_F(RunDirectoryTest, DetectsDamagedWeights) {
@@ -53,7 +55,7 @@ TEST_F(RunDirectoryTest, DetectsDamagedWeights) {
   auto bytes = read_bytes(file);
   bytes.back() ^= 1;
   replace_file(file, bytes);
-  EXPECT_THAT([&] { RunDirectory(path_).load(); },
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
               throws<InputError>("model.safetensors: damaged"));
 }
 
@@ -62,7 +64,7 @@ TEST_F(RunDirectoryTest, DetectsAChangedText) {
   for (int i = 0; i < 100; ++i) text += "some words and more ";
   create_with_text(text);
   train_for(4);
-  const auto run = RunDirectory(path_).load();
+  const auto run = RunDirectory::open(path_).load();
   EXPECT_NO_THROW(run.make_task());
   replace_file(directory_ / "text", std::string(text.rbegin(), text.rend()));
   EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("text: changed since training"));
@@ -76,17 +78,19 @@ TEST_F(RunDirectoryTest, LoadNamesTheMissingFile) {
   finish();
   for (const auto* name : {RunFiles::model, kTokenizerFile, RunFiles::data}) {
     fs::remove(path_ / name);
-    EXPECT_THAT([&] { RunDirectory(path_).load(); }, throws<InputError>((path_ / name).c_str()));
-    EXPECT_THAT([&] { RunDirectory(path_).load(); }, throws<InputError>("no such file"));
+    EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
+                throws<InputError>((path_ / name).c_str()));
+    EXPECT_THAT([&] { RunDirectory::open(path_).load(); }, throws<InputError>("no such file"));
   }
 }
 
 TEST_F(RunDirectoryTest, RequiresARecipe) {
   constexpr const char* kNone = "not a run directory: it has no recipe.toml";
-  EXPECT_THAT([&] { RunDirectory(directory_ / "none").load(); }, throws<InputError>(kNone));
-  EXPECT_THAT([&] { RunDirectory(path_ / RunFiles::data).recipe(); }, throws<InputError>(kNone));
+  EXPECT_THAT([&] { RunDirectory::open(directory_ / "none").load(); }, throws<InputError>(kNone));
+  EXPECT_THAT([&] { RunDirectory::open(path_ / RunFiles::data).recipe(); },
+              throws<InputError>(kNone));
   fs::remove(path_ / RunFiles::recipe);
-  EXPECT_THAT([&] { RunDirectory(path_).load(Weights::last); }, throws<InputError>(kNone));
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); }, throws<InputError>(kNone));
 }
 
 TEST_F(RunDirectoryTest, OwnsItsFiles) {
@@ -106,12 +110,13 @@ TEST_F(RunDirectoryTest, OwnsItsFiles) {
 TEST_F(RunDirectoryTest, LoadNamesDamagedFiles) {
   train_for(4);
   replace_file(path_ / kTokenizerFile, "{}");
-  EXPECT_THAT([&] { RunDirectory(path_).load(); }, throws<InputError>("tokenizer.json: "));
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(); }, throws<InputError>("tokenizer.json: "));
   replace_file(path_ / kTokenizerFile, task_->tokenizer().files().at(kTokenizerFile));
   for (const auto* damaged :
        {"", "{}", "[]", "{\"checksum\": 3, \"classes\": [], \"fixed\": {}}"}) {
     replace_file(path_ / RunFiles::data, damaged);
-    EXPECT_THAT([&] { RunDirectory(path_).load(); }, throws<InputError>("data.json: ")) << damaged;
+    EXPECT_THAT([&] { RunDirectory::open(path_).load(); }, throws<InputError>("data.json: "))
+        << damaged;
   }
 }
 
@@ -124,10 +129,10 @@ TEST_F(RunDirectoryTest, LoadThrowsForWeightsOfAnotherModel) {
   for (const auto* name : {RunFiles::recipe, RunFiles::data}) {
     replace_file(path_ / name, read_bytes(fs::path(run + "-wider") / name));
   }
-  EXPECT_THAT([&] { RunDirectory(path_).load(); },
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
               throws<InputError>("model.safetensors: the state dict does not fit"));
   RunCheckpointSink(path_).save(*checkpoint_);
-  EXPECT_THAT([&] { RunDirectory(path_).load(Weights::last); },
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); },
               throws<InputError>("checkpoint/step-000000004: the state dict does not fit"));
 }
 

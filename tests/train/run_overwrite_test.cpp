@@ -45,12 +45,12 @@ TEST_F(OverwrittenRun, IsKeptUntilTheNewRunIsFinished) {
               UnorderedElementsAre("recipe.toml", "data.json", "tokenizer.json", "metrics.jsonl",
                                    "model.safetensors", "summary.json", "checkpoint"));
   EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::model), old_model);
-  EXPECT_NO_THROW(RunDirectory(path_ / RunFiles::replaced).load());
+  EXPECT_NO_THROW(RunDirectory::open(path_ / RunFiles::replaced).load());
   train_for(4);
   EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::summary), old_summary);
   finish();
   EXPECT_FALSE(fs::exists(path_ / RunFiles::replaced));
-  EXPECT_EQ(RunDirectory(path_).load().recipe.training.seed, 7);
+  EXPECT_EQ(RunDirectory::open(path_).load().recipe.training.seed, 7);
 }
 
 TEST_F(OverwrittenRun, IsKeptIfTheNewRunIsOverwrittenUnfinished) {
@@ -102,8 +102,8 @@ TEST_F(OverwrittenRun, MayBeCreatedAgainAfterAKillInCreate) {
   run_.reset();
   fs::remove(path_ / RunFiles::recipe);  // written last
   create(recipe_, false);
-  EXPECT_NO_THROW(RunDirectory(path_).recipe());
-  EXPECT_NO_THROW(RunDirectory(path_ / RunFiles::replaced).load());
+  EXPECT_NO_THROW(RunDirectory::open(path_).recipe());
+  EXPECT_NO_THROW(RunDirectory::open(path_ / RunFiles::replaced).load());
 }
 
 TEST_F(OverwrittenRun, CreateAcceptsAnEmptyDirectoryButNotAFile) {

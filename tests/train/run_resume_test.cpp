@@ -28,9 +28,10 @@ TEST_F(ResumedRun, MayChangeTrainingValues) {
   longer.training.max_steps = 1000;
   longer.training.lr = 1e-4;
   const auto run = RunDirectory::resume(path_, run_content(longer, *task_));
-  EXPECT_EQ(to_toml(RunDirectory(path_).recipe()), to_toml(recipe_)) << "resume changes nothing";
+  EXPECT_EQ(to_toml(RunDirectory::open(path_).recipe()), to_toml(recipe_))
+      << "resume changes nothing";
   run.save_recipe(to_toml(longer));
-  EXPECT_EQ(to_toml(RunDirectory(path_).recipe()), to_toml(longer));
+  EXPECT_EQ(to_toml(RunDirectory::open(path_).recipe()), to_toml(longer));
 }
 
 TEST_F(ResumedRun, NeedsCheckpointsIfFinished) {
@@ -55,7 +56,7 @@ TEST_F(ResumedRun, ErrorListsAllDifferences) {
                         HasSubstr("num_layers: '1' in the run, now '3'"),
                         HasSubstr("norm: 'layer'"), HasSubstr("optimizer: 'adamw'"),
                         HasSubstr("seed: '1' in the run, now '9'"), Not(HasSubstr("lr: ")))));
-  EXPECT_EQ(to_toml(RunDirectory(path_).recipe()), to_toml(recipe_)) << "nothing is changed";
+  EXPECT_EQ(to_toml(RunDirectory::open(path_).recipe()), to_toml(recipe_)) << "nothing is changed";
 }
 
 TEST_F(ResumedRun, ErrorNamesAnotherTask) {
@@ -110,7 +111,7 @@ TEST_F(ResumedRun, DetectsAChangedRecipe) {
   text.replace(heads, 13, "num_heads = 4");
   replace_file(path_ / RunFiles::recipe, text);
   EXPECT_THAT(
-      [&] { RunDirectory(path_).recipe(); },
+      [&] { RunDirectory::open(path_).recipe(); },
       throws<InputError>("recipe.toml: changed after the run was created: num_heads: '2' in "
                          "the run, now '4'"));
 }
@@ -128,7 +129,7 @@ TEST_F(ResumedRun, EqualsAnUninterruptedRun) {
   run_.reset();
   const auto directory = RunDirectory::resume(path_, run_content(recipe_, *task_));
   SmallRun run(recipe_);
-  run.trainer.restore(RunDirectory(path_).latest_checkpoint()->checkpoint);
+  run.trainer.restore(RunDirectory::open(path_).latest_checkpoint()->checkpoint);
   run.trainer.run();
   EXPECT_TRUE(equal_tensors(run.weights(), uninterrupted));
 }

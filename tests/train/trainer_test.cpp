@@ -4,6 +4,7 @@
 #include "support/throws.h"
 
 #include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
 
 #include <cmath>
 
@@ -77,6 +78,36 @@ TEST(Trainer, ClipsTheGradientAndReportsItsNormBeforeClipping) {
   EXPECT_NEAR(norm, free.progress.back().grad_norm, 1e-5 * norm);
   EXPECT_NEAR(norm_of_gradient(0.01, clipped), 0.01, 1e-6);
   EXPECT_EQ(clipped.progress.back().grad_norm, free.progress.back().grad_norm);
+}
+
+/// A weight (1, 2) that is registered twice, with the gradient (12, 16).
+struct Tied : Objective {
+  Tied() {
+    tied.register_module("first", linear);
+    tied.register_module("again", linear);
+  }
+  torch::nn::Module& module() override { return tied; }
+  TrainingBatch training_batch(int64_t size, Sampler& /*sampler*/) override {
+    return {{}, /*targets=*/1, /*tokens=*/size};
+  }
+  TrainingLoss training_loss(const TrainingBatch& /*batch*/) override {
+    return {.sum = (linear->weight * torch::tensor({12.0F, 16.0F})).sum()};
+  }
+  Evaluation evaluate() override { return {.loss = 1.0, .targets = 1}; }
+
+  torch::nn::Linear linear{torch::nn::LinearOptions(2, 1).bias(false)};
+  torch::nn::Module tied;
+};
+
+TEST(Trainer, ClipsTheGradientOfATiedWeightOnce) {
+  const auto objective = std::make_shared<Tied>();
+  Recorder recorder;
+  const TrainingConfig config{
+      .max_steps = 1, .warmup_steps = 0, .max_grad_norm = 1.0, .device = "cpu"};
+  Trainer(objective, config).run({.observers = {&recorder}});
+  EXPECT_NEAR(recorder.progress.back().grad_norm, 20.0, 1e-4);  // sqrt(12^2 + 16^2)
+  const auto gradient = objective->linear->weight.grad();
+  EXPECT_TRUE(torch::allclose(gradient, torch::tensor({{0.6F, 0.8F}}), 1e-5)) << gradient;
 }
 
 TEST(Trainer, ReportsTheTrainingAccuracy) {

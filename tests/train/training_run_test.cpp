@@ -23,7 +23,7 @@ class RecipeRunTest : public testing::Test {
   }
 
   static NamedTensors weights_of(const fs::path& directory) {
-    auto run = RunDirectory(directory).load();
+    auto run = RunDirectory::open(directory).load();
     NamedTensors weights;
     for (const auto& parameter : module_of(run.model).named_parameters()) {
       weights.emplace(parameter.key(), parameter.value().detach());
@@ -41,9 +41,9 @@ TEST_F(RecipeRunTest, CanBeLoaded) {
   const auto result = run.train({&recorder});
   run.finish(result);
   EXPECT_EQ(recorder.evaluated.back(), 10);
-  auto loaded = RunDirectory(directory_ / "run").load();
+  auto loaded = RunDirectory::open(directory_ / "run").load();
   EXPECT_EQ(evaluate(loaded.model, *loaded.make_task()).loss, result.state.best->loss);
-  EXPECT_TRUE(RunDirectory(directory_ / "run").is_finished(result.state));
+  EXPECT_TRUE(RunDirectory::open(directory_ / "run").is_finished(result.state));
 }
 
 TEST_F(RecipeRunTest, ResumedEqualsUninterrupted) {
@@ -54,6 +54,25 @@ TEST_F(RecipeRunTest, ResumedEqualsUninterrupted) {
   EXPECT_EQ(resumed.resumed_state().step, 7);
   resumed.finish(resumed.train());
   EXPECT_TRUE(equal_tensors(weights_of(directory_ / "run"), weights_of(directory_ / "whole")));
+}
+
+TEST_F(RecipeRunTest, BeginOrResumeContinuesAnExistingRun) {
+  const auto step = [&] {
+    return RecipeRun::begin_or_resume(directory_ / "run", recipe_).resumed_state().step;
+  };
+  EXPECT_EQ(step(), 0);
+  EXPECT_EQ(step(), 0) << "without a checkpoint, a run resumes from the start";
+  train_for(directory_ / "stopped", 7);
+  EXPECT_EQ(RecipeRun::begin_or_resume(directory_ / "stopped", recipe_).resumed_state().step, 7);
+}
+
+TEST_F(RecipeRunTest, CanBeMoved) {
+  static_assert(!std::is_convertible_v<RecipeRun, TrainingRun>, "slicing would drop the task");
+  auto first = std::make_unique<RecipeRun>(RecipeRun::begin(directory_ / "run", recipe_));
+  auto moved = std::move(*first);
+  first.reset();
+  moved.finish(moved.train());
+  EXPECT_TRUE(fs::exists(directory_ / "run" / RunFiles::summary));
 }
 
 TEST_F(RecipeRunTest, ReportsSkippedDamagedCheckpoints) {

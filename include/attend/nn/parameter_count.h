@@ -2,14 +2,20 @@
 
 #include <torch/nn/module.h>
 
+#include <unordered_set>
+
 namespace attend {
 
-/// Returns the number of elements of all parameters of `module`.
+/// Returns the number of elements of all parameters of `module`. A parameter shared by several
+/// modules counts once.
 ///
 ///     fmt::print("{} parameters", parameter_count(*model));
 inline int64_t parameter_count(const torch::nn::Module& module) {
   int64_t count = 0;
-  for (const auto& parameter : module.parameters()) count += parameter.numel();
+  std::unordered_set<const c10::TensorImpl*> counted;
+  for (const auto& parameter : module.parameters()) {
+    if (counted.insert(parameter.unsafeGetTensorImpl()).second) count += parameter.numel();
+  }
   return count;
 }
 

@@ -17,7 +17,7 @@ struct TrainerState {
   int64_t skipped_steps = 0;        ///< steps skipped because loss or gradient was not finite
   double training_seconds = 0.0;    ///< wall time of the steps
   double evaluation_seconds = 0.0;  ///< wall time of the evaluations
-  double train_loss = 0.0;          ///< loss of the last step, mean over targets, in nats
+  double train_loss = 0.0;          ///< loss of the last step, mean over the targets
   std::optional<Evaluation> last;   ///< latest evaluation
   std::optional<Evaluation> best;   ///< evaluation with the best validation loss
   int64_t best_step = 0;            ///< step of the best evaluation

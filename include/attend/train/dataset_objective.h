@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/train/loss.h"
 #include "attend/train/objective.h"
 
 #include <torch/data/datasets/base.h>

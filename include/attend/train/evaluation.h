@@ -1,14 +1,11 @@
 #pragma once
 
 #include "attend/api.h"
-#include "attend/train/model.h"
 
+#include <cstdint>
 #include <optional>
-#include <vector>
 
 namespace attend::train {
-
-class Task;
 
 /// Counts of correct predictions: a sequence is correct if all its answers are predicted exactly.
 struct ATTEND_API ExactMatch {
@@ -21,12 +18,9 @@ struct ATTEND_API ExactMatch {
   std::optional<double> accuracy() const;
 };
 
-/// Counts the sequences of a batch whose answers are all the argmax of `logits`.
-ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
-
 /// Result of an evaluation on validation data.
 struct Evaluation {
-  double loss = 0.0;                    ///< mean loss per target; cross-entropy in nats
+  double loss = 0.0;                    ///< mean over the targets
   std::optional<double> accuracy = {};  ///< `ExactMatch::accuracy`, 0 to 1; none for data without
                                         ///< answers
   int64_t targets = 0;                  ///< number of targets
@@ -34,14 +28,5 @@ struct Evaluation {
 
 /// Batch size of evaluations; does not change the result.
 inline constexpr int64_t kRowsAtOnce = 64;
-
-/// Evaluates `model` on batches, in eval mode and without gradients. Answers are predicted with
-/// teacher forcing, so an exact match is equivalent to greedy decoding of the right answer.
-///
-///     auto evaluation = evaluate(model, task->validation_batches(kRowsAtOnce));
-ATTEND_API Evaluation evaluate(Model& model, const std::vector<Batch>& batches);
-
-/// Evaluates `model` on all validation data of a task.
-ATTEND_API Evaluation evaluate(Model& model, const Task& task);
 
 }  // namespace attend::train

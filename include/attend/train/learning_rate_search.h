@@ -22,7 +22,7 @@ struct LearningRateRange {
 /// One step of a learning rate search.
 struct LearningRateTrial {
   double lr = 0.0;    ///< learning rate of the step
-  double loss = 0.0;  ///< training loss before the step, mean over targets, in nats
+  double loss = 0.0;  ///< training loss before the step, mean over the targets
 };
 
 /// Result of `search_learning_rate`.

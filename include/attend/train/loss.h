@@ -2,10 +2,11 @@
 
 #include "attend/api.h"
 #include "attend/train/batch.h"
+#include "attend/train/objective.h"
 
 namespace attend::train {
 
-/// Returns the cross-entropy summed over all targets that are not `kIgnored`, in nats (0-dim).
+/// Returns the cross-entropy summed over all targets that are not `kIgnored` (0-dim).
 ///
 /// `logits` (..., V), `targets` (...) int64. Logits in half precision are converted to float32.
 /// `label_smoothing` as in torch's cross_entropy (Szegedy et al. 2016).
@@ -14,5 +15,10 @@ ATTEND_API torch::Tensor summed_loss(const torch::Tensor& logits, const torch::T
 
 /// Returns the number of targets that are not `kIgnored`.
 ATTEND_API int64_t counted_targets(const Batch& batch);
+
+/// Returns the summed cross-entropy and the exact matches of a classifier: `logits` (B, C),
+/// `targets` (B) int64.
+ATTEND_API TrainingLoss classification_loss(const torch::Tensor& logits,
+                                            const torch::Tensor& targets);
 
 }  // namespace attend::train

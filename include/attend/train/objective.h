@@ -64,7 +64,8 @@ class ATTEND_API Objective {
   /// in all batches of the step, so gradient accumulation weights all targets alike.
   virtual TrainingLoss training_loss(const TrainingBatch& batch) = 0;
 
-  /// Returns the loss on the validation data. Called in eval mode without gradients.
+  /// Returns the loss on the validation data. Called in eval mode, without gradients, and without
+  /// autocast: in the dtype of the weights, also if the precision is bf16.
   virtual Evaluation evaluate() = 0;
 
   /// Returns further state to save in checkpoints, by name. Empty by default.
@@ -72,10 +73,5 @@ class ATTEND_API Objective {
   /// Restores what `state()` returned.
   virtual void load_state(const std::map<std::string, torch::Tensor>& /*state*/) {}
 };
-
-/// Returns the summed cross-entropy and the exact matches of a classifier: `logits` (B, C),
-/// `targets` (B) int64.
-ATTEND_API TrainingLoss classification_loss(const torch::Tensor& logits,
-                                            const torch::Tensor& targets);
 
 }  // namespace attend::train

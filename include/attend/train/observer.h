@@ -11,7 +11,7 @@ namespace attend::train {
 /// Training metrics after a step.
 struct Progress {
   int64_t step = 0;                     ///< steps done
-  double train_loss = 0.0;              ///< loss of the last step, mean over targets, in nats
+  double train_loss = 0.0;              ///< loss of the last step, mean over the targets
   double lr = 0.0;                      ///< learning rate of the last step
   double grad_norm = 0.0;               ///< gradient norm of the last step, before clipping
   double seconds = 0.0;                 ///< wall time of the run so far, evaluations included

@@ -99,7 +99,7 @@ struct RecipeCard {
   std::string summary;               ///< one line: what the model learns
   std::string device;                ///< hardware of the results below
   double seconds = 0.0;              ///< training time in seconds
-  std::optional<double> val_loss;    ///< validation loss, mean over targets, in nats
+  std::optional<double> val_loss;    ///< validation loss, mean over the targets
   std::optional<double> accuracy;    ///< fraction of exact matches, 0 to 1
 };
 

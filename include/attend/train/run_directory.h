@@ -60,14 +60,12 @@ ATTEND_API RunContent run_content(const TrainingConfig& config,
 /// replaced atomically, so they survive a crash or a kill. Objects made by `create` and `resume`
 /// lock the directory against other processes as long as they exist.
 ///
-///     auto run = RunDirectory("runs/sort").load();
+///     auto run = RunDirectory::open("runs/sort").load();
 ///     auto evaluation = evaluate(run.model, *run.make_task());
 class ATTEND_API RunDirectory {
  public:
   /// Opens an existing run for reading. Throws InputError if `path` has no recipe.toml.
-  explicit RunDirectory(std::filesystem::path path);
-  /// As the constructor.
-  static RunDirectory open(const std::filesystem::path& path) { return RunDirectory(path); }
+  static RunDirectory open(const std::filesystem::path& path);
   /// Creates the directory of a new run. Throws InputError if another process writes to it, or if
   /// it is not empty, unless `overwrite` is set: then the files of the run in it, and no others,
   /// are moved to its folder `replaced`, where they stay until `finish`. A directory without
@@ -122,6 +120,7 @@ class ATTEND_API RunDirectory {
               const TrainResult& result) const;
 
  private:
+  /// `lock` is null for a run that is only read.
   RunDirectory(std::filesystem::path path, std::unique_ptr<RunLock> lock);
   RunRecord record() const;
 

@@ -1,21 +1,26 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/train/batch.h"
+#include "attend/train/evaluation.h"
 #include "attend/train/model.h"
 #include "attend/train/objective.h"
 #include "attend/train/task.h"
 #include "attend/train/training_config.h"
+
+#include <memory>
+#include <vector>
 
 namespace attend::train {
 
 /// Trains a model of this library on a task: cross-entropy with `label_smoothing`, plus
 /// `router_aux_loss_coef` times the load-balancing loss of its experts.
 ///
-///     Trainer trainer(std::make_shared<TaskObjective>(model, *task, config), config);
+///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 class ATTEND_API TaskObjective : public Objective {
  public:
-  /// `task` must outlive the objective.
-  TaskObjective(Model model, const Task& task, const TrainingConfig& config);
+  /// `config` sets label smoothing and the coefficient of the load-balancing loss.
+  TaskObjective(Model model, std::shared_ptr<const Task> task, const TrainingConfig& config);
 
   torch::nn::Module& module() override { return module_of(model_); }
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override;
@@ -24,9 +29,21 @@ class ATTEND_API TaskObjective : public Objective {
 
  private:
   Model model_;
-  const Task& task_;
+  std::shared_ptr<const Task> task_;
   double label_smoothing_;
   double router_aux_loss_coef_;
 };
+
+/// Counts the sequences of a batch whose answers are all the argmax of `logits`.
+ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
+
+/// Evaluates `model` on batches, in eval mode and without gradients. Answers are predicted with
+/// teacher forcing, so an exact match is equivalent to greedy decoding of the right answer.
+///
+///     auto evaluation = evaluate(model, task->validation_batches(kRowsAtOnce));
+ATTEND_API Evaluation evaluate(Model& model, const std::vector<Batch>& batches);
+
+/// Evaluates `model` on all validation data of a task.
+ATTEND_API Evaluation evaluate(Model& model, const Task& task);
 
 }  // namespace attend::train

@@ -54,14 +54,14 @@ struct TrainerHooks {
 /// Training loop for any `Objective`: gradient accumulation, clipping by norm, learning rate
 /// schedule, mixed precision, evaluation, early stopping, checkpoints and exact resuming.
 ///
-/// The same seed, thread count and machine give bitwise the same weights, however often training
-/// was interrupted and restored. The constructor seeds LibTorch's global generators, which dropout
-/// uses. The module stays on its device.
+/// The same seed, thread count and machine give bitwise the same weights from the same initial
+/// weights, however often training was interrupted and restored. The constructor seeds LibTorch's
+/// global generators, which dropout uses. The module stays on its device.
 ///
 /// Parameters that are unfrozen during training are optimized from the next step on, frozen ones
 /// are left unchanged from then on.
 ///
-///     Trainer trainer(std::make_shared<TaskObjective>(model, *task, config), config);
+///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 ///     const auto result = trainer.run({.observers = {&progress_line}});
 class ATTEND_API Trainer {
  public:

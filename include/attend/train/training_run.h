@@ -52,9 +52,6 @@ class ATTEND_API TrainingRun {
                                      std::shared_ptr<Objective> objective,
                                      const TrainingConfig& config,
                                      const TrainingRunOptions& options = {});
-  virtual ~TrainingRun() = default;
-  TrainingRun(TrainingRun&&) noexcept = default;
-  TrainingRun& operator=(TrainingRun&&) noexcept = default;
 
   /// Trains, and writes the files. `observers` are called on this thread, `stop_requested` after
   /// each step. Throws as `Trainer::run`.
@@ -64,7 +61,7 @@ class ATTEND_API TrainingRun {
   /// Loads the best weights into the module, moves it to the CPU and to eval mode, and writes the
   /// summary; deletes the run that was overwritten. Call it after training that was not stopped by
   /// `stop_requested`.
-  virtual void finish(const TrainResult& result);
+  void finish(const TrainResult& result);
 
   /// The run directory.
   const RunDirectory& directory() const { return directory_; }
@@ -77,7 +74,9 @@ class ATTEND_API TrainingRun {
   /// Messages about damaged checkpoints that `resume` skipped.
   const std::vector<std::string>& damaged() const { return damaged_; }
 
- protected:
+ private:
+  friend class RecipeRun;  // its directory has further content
+
   /// Makes the run of an open directory, whose module is on `device`.
   TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
               const TrainingConfig& config, torch::Device device);
@@ -88,8 +87,6 @@ class ATTEND_API TrainingRun {
   void load_best_weights();
   /// Writes the summary; `task` as in `RunDirectory::finish`.
   void write_summary(const std::string& task, const TrainResult& result);
-
- private:
   void check_is_unfinished(const TrainerState& state) const;
 
   RunDirectory directory_;
@@ -103,31 +100,46 @@ class ATTEND_API TrainingRun {
 
 /// Task, model and device of a recipe.
 struct TrainingSetup {
-  torch::Device device;        ///< resolved from the recipe
-  std::unique_ptr<Task> task;  ///< with its data
-  Model model;                 ///< with new weights, on the device
+  torch::Device device;              ///< resolved from the recipe
+  std::shared_ptr<const Task> task;  ///< with its data
+  Model model;                       ///< with new weights, on the device
 };
 
 /// Makes task and model of a recipe, and sets LibTorch's number of threads. Throws InputError for a
 /// device that does not exist, and as `make_task`.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe);
 
-/// The `TrainingRun` of a recipe: trains a model of this library on a task.
+/// A `TrainingRun` that trains the model of a recipe on its task.
 ///
 ///     auto run = RecipeRun::begin("runs/sort", find_task("sort").defaults);
 ///     run.finish(run.train());
-///     auto model = RunDirectory("runs/sort").load().model;
-class ATTEND_API RecipeRun : public TrainingRun {
+///     auto model = RunDirectory::open("runs/sort").load().model;
+class ATTEND_API RecipeRun {
  public:
   /// Creates the run directory. Throws as `make_training_setup` and `RunDirectory::create`.
   static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
                          bool overwrite = false);
   /// Continues a run from its latest checkpoint; see `TrainingRun::resume`.
   static RecipeRun resume(const std::filesystem::path& directory, const Recipe& recipe);
+  /// Resumes the run in `directory` if there is one, otherwise begins it.
+  static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe);
 
+  /// As `TrainingRun::train`.
+  TrainResult train(const std::vector<Observer*>& observers = {},
+                    const std::function<bool()>& stop_requested = {});
   /// As `TrainingRun::finish`; also writes the token embeddings.
-  void finish(const TrainResult& result) override;
+  void finish(const TrainResult& result);
 
+  /// The run directory.
+  const RunDirectory& directory() const { return run_.directory(); }
+  /// The training configuration.
+  const TrainingConfig& config() const { return run_.config(); }
+  /// The device of the model.
+  torch::Device device() const { return run_.device(); }
+  /// The state training continues from; step 0 for a new run.
+  const TrainerState& resumed_state() const { return run_.resumed_state(); }
+  /// Messages about damaged checkpoints that `resume` skipped.
+  const std::vector<std::string>& damaged() const { return run_.damaged(); }
   /// All values of the run.
   const Recipe& recipe() const { return recipe_; }
   /// The task with its data.
@@ -136,11 +148,12 @@ class ATTEND_API RecipeRun : public TrainingRun {
   Model& model() { return model_; }
 
  private:
-  RecipeRun(RunDirectory directory, const Recipe& recipe, TrainingSetup setup);
+  RecipeRun(RunDirectory directory, const Recipe& recipe, const TrainingSetup& setup);
 
   Recipe recipe_;
-  std::unique_ptr<Task> task_;
+  std::shared_ptr<const Task> task_;
   Model model_;
+  TrainingRun run_;
 };
 
 }  // namespace attend::train
