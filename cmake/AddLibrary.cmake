@@ -6,7 +6,7 @@ target_precompile_headers(attend_precompiled PRIVATE precompiled.h)
 
 # attend_add_library(<component> SOURCES <folder or file>... [WITHOUT_SOURCES <file>...]
 #                    HEADERS <folder or file>... [WITHOUT_HEADERS <file>...]): adds attend::<component>.
-# Sources are relative to src/, headers to include/attend/; a folder stands for all files in it.
+# Sources are relative to src/, headers to include/attend/; a folder means all files in it.
 function(attend_add_library component)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;WITHOUT_SOURCES;HEADERS;WITHOUT_HEADERS")
   set(target attend_${component})

@@ -52,9 +52,8 @@ function(attend_require_packages)
 endfunction()
 
 # attend_fmt: fmt for this project's own files. Not header-only, which would compile fmt with each
-# source. LibTorch's include folder has headers of another version of fmt. So these are found first, by -I;
-# as system headers, whose warnings are not printed, they would be searched in the order of linking. Hence a
-# folder of headers that include fmt's as system headers.
+# source. LibTorch ships headers of another fmt version. These wrapper headers are found first (-I) and
+# mark fmt's headers as system headers, which silences their warnings.
 function(_attend_add_fmt)
   set(folder ${PROJECT_BINARY_DIR}/fmt_headers)
   file(GLOB headers RELATIVE ${ATTEND_fmt_INCLUDE_DIR} ${ATTEND_fmt_INCLUDE_DIR}/fmt/*.h)

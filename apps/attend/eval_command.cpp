@@ -47,8 +47,8 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
   json["num_layers"] = run.recipe.stack().num_layers;
   json["val_loss"] = result.loss;
   if (has_perplexity(run.model)) json["perplexity"] = std::exp(result.loss);
-  json["targets"] = result.targets;
-  if (result.accuracy) json["accuracy"] = *result.accuracy;
+  json["val_targets"] = result.targets;
+  if (result.accuracy) json["val_accuracy"] = *result.accuracy;
   fmt::print("{}\n", json.dump());
 }
 

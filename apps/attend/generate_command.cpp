@@ -164,8 +164,7 @@ void add_output(CLI::App& command, GenerateArguments& arguments) {
       ->allow_extra_args(false)
       ->group(kGroup);
   add_number(command, "--num-samples", arguments.samples, kPositive,
-             "number of samples; with more than one, a header line each on standard error",
-             "SAMPLES")
+             "number of samples; if > 1, prints a header before each on standard error", "SAMPLES")
       ->group(kGroup);
   command
       .add_flag("--no-echo", arguments.no_echo, "print only the generated text, without the prompt")

@@ -25,7 +25,7 @@ Json to_json(const std::filesystem::path& path, const train::RecipeCard& card) {
   Json json{{"name", path.stem().string()}, {"path", path.string()}, {"task", card.task},
             {"summary", card.summary},      {"device", card.device}, {"seconds", card.seconds}};
   if (card.val_loss) json["val_loss"] = *card.val_loss;
-  if (card.accuracy) json["accuracy"] = *card.accuracy;
+  if (card.accuracy) json["val_accuracy"] = *card.accuracy;
   return json;
 }
 

@@ -18,8 +18,8 @@ namespace {
 using train::Recipe;
 using train::RecipeField;
 
-/// The default in brackets, that of the first task that has such a value: "[2]", or "[2, depends on
-/// the task]" if tasks differ.
+/// Default of the first task that has the field, in brackets: "[2]", or "[2, depends on the task]"
+/// if tasks differ.
 std::string default_of(const RecipeField& field) {
   std::vector<std::string> values;
   for (const auto& task : train::tasks()) {
@@ -32,7 +32,7 @@ std::string default_of(const RecipeField& field) {
   return fmt::format(" [{}{}]", values.front(), differ ? ", depends on the task" : "");
 }
 
-/// The type of a field: that of the first kind of model that has it.
+/// Type of a field, from the first model kind that has it.
 train::FieldRef type_of(const RecipeField& field, std::vector<Recipe>& kinds) {
   train::FieldRef ref;
   for (auto& recipe : kinds) {
@@ -86,7 +86,7 @@ struct AddFlag {
           **found = value;
         } else {
           throw InputError(
-              fmt::format("{}: not a value of a {}", flag, train::model_kind(recipe.model)));
+              fmt::format("a {} has no option {}", train::model_kind(recipe.model), flag));
         }
       });
     };

@@ -64,7 +64,7 @@ void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const tor
   check_broadcast("mask", mask, query, key);
 }
 
-/// Checks a property of tokens; that of the queries is also that of the keys unless set.
+/// Checks `segments` or `positions`; the keys' default to the queries'.
 void check_number_per_token(const std::string& name, const torch::Tensor& of_queries,
                             const torch::Tensor& of_keys, const torch::Tensor& query,
                             const torch::Tensor& key) {

@@ -43,8 +43,8 @@ double linear_ramp(double x, double begin, double end) {
   return std::clamp((x - begin) / (end - begin), 0.0, 1.0);
 }
 
-/// Returns the (fractional) index of the pair of channels with `rotations` over the original
-/// context.
+/// Fractional index of the channel pair that makes `rotations` full rotations in
+/// original_max_seq_len tokens (YaRN).
 double pair_with_rotations(double rotations, double rotary_dim, const RotaryOptions& options) {
   const auto context = static_cast<double>(options.original_max_seq_len);
   return rotary_dim * std::log(context / (rotations * kTwoPi)) / (2.0 * std::log(options.theta));

@@ -23,10 +23,8 @@ bool is_validation(const Example& example) {
 }
 
 [[noreturn]] void throw_too_few(std::size_t drawn, const char* use) {
-  throw InputError(
-      fmt::format("too few of {} generated examples are {} examples: pass a larger length or more "
-                  "symbols",
-                  drawn, use));
+  throw InputError(fmt::format(
+      "too few {} examples in {} draws; pass a larger length or more symbols", use, drawn));
 }
 
 }  // namespace

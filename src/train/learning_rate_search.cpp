@@ -59,7 +59,7 @@ LearningRateSearch search_learning_rate(std::shared_ptr<Objective> objective, Tr
   TORCH_CHECK_VALUE(range.min_lr > 0.0 && range.min_lr < range.max_lr && range.steps >= 2,
                     "expected 0 < min_lr < max_lr and at least 2 steps, found ", range.min_lr, ", ",
                     range.max_lr, " and ", range.steps);
-  // No evaluation: the search stops before the first interval and the last step.
+  // eval_every and max_steps > range.steps, where the search stops: the trainer never evaluates.
   config.max_steps = config.eval_every = range.steps + 1;
   config.log_every = 1;
   config.on_nonfinite = OnNonFinite::skip;

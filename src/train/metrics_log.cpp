@@ -39,7 +39,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t resumed_step)
 
 void MetricsLog::on_progress(const Progress& progress) {
   nlohmann::ordered_json line{{"step", progress.step}, {"train_loss", progress.train_loss}};
-  if (progress.accuracy) line["accuracy"] = *progress.accuracy;
+  if (progress.accuracy) line["train_accuracy"] = *progress.accuracy;
   line.update({{"lr", progress.lr},
                {"grad_norm", progress.grad_norm},
                {"seconds", progress.seconds},

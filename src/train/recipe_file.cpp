@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kKindKey = "model.kind";
 constexpr const char* kCard = "expected";
-constexpr std::array kCardKeys{"summary", "device", "seconds", "val_loss", "accuracy"};
+constexpr std::array kCardKeys{"summary", "device", "seconds", "val_loss", "val_accuracy"};
 
 std::string full_key(const RecipeField& field) {
   return field.section[0] == '\0' ? field.key : fmt::format("{}.{}", field.section, field.key);
@@ -42,7 +42,7 @@ struct Assign {
     throw InputError(fmt::format("{}: expected {}, found {}", where, type, found.str()));
   }
   void operator()(std::monostate) const {
-    throw InputError(fmt::format("{}: not a value of a {}", where, kind));
+    throw InputError(fmt::format("a {} has no option {}", kind, where));
   }
   void operator()(int64_t* target) const {
     const auto value = node.value_exact<int64_t>();
@@ -206,7 +206,7 @@ RecipeCard read_recipe_card(const std::filesystem::path& path) {
   read("device", card.device);
   read("seconds", card.seconds);
   read_optional("val_loss", card.val_loss);
-  read_optional("accuracy", card.accuracy);
+  read_optional("val_accuracy", card.accuracy);
   return card;
 }
 

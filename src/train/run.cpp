@@ -6,6 +6,7 @@
 #include "train/run_content.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace attend::train {
 namespace {
@@ -52,11 +53,14 @@ RunContent run_content(const TrainingConfig& config,
 std::unique_ptr<Task> Run::make_task() const {
   auto task = train::make_task(recipe);
   const auto& data = recipe.text.empty() ? recipe.task : recipe.text;
-  if (task->tokenizer().files() != tokenizer->files() || task->classes() != classes) {
-    throw InputError(
-        fmt::format("{}: the vocabulary or the classes differ from those of the run: found {} "
-                    "tokens, expected {}, or others",
-                    data, task->tokenizer().size(), tokenizer->size()));
+  if (task->tokenizer().files() != tokenizer->files()) {
+    throw InputError(fmt::format("{}: vocabulary differs from the run's ({} tokens, expected {})",
+                                 data, task->tokenizer().size(), tokenizer->size()));
+  }
+  const auto found_classes = task->classes();
+  if (found_classes != classes) {
+    throw InputError(fmt::format("{}: classes differ from the run's: found {}, expected {}", data,
+                                 fmt::join(found_classes, ", "), fmt::join(classes, ", ")));
   }
   if (task->data_checksum() != data_checksum) {
     throw InputError(

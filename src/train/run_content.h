@@ -7,7 +7,7 @@
 
 namespace attend::train {
 
-/// `kind` of a run of a user's module, where other runs have their `model_kind`.
+/// Value of `kind` in data.json for a user's own module; otherwise `model_kind`.
 inline constexpr const char* kCustomKind = "custom";
 
 /// Returns the values of a recipe that must be the same when a run is resumed, by key.

@@ -313,7 +313,7 @@ void RunDirectory::finish(const std::string& task, const torch::nn::Module& modu
                   {"tokens_per_second", result.tokens_per_second},
                   {"train_loss", state.train_loss},
                   {"val_loss", best.loss}});
-  if (best.accuracy) summary["accuracy"] = *best.accuracy;
+  if (best.accuracy) summary["val_accuracy"] = *best.accuracy;
   if (state.skipped_steps > 0) summary["skipped_steps"] = state.skipped_steps;
   replace_file(file(RunFiles::summary), summary.dump(2) + "\n");
   fs::remove_all(file(RunFiles::replaced));

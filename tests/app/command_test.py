@@ -34,7 +34,7 @@ class Train(SensesTest):
         self.assertEqual(summary["task"], "senses")
         self.assertEqual(summary["steps"], 30)
         for key in ("parameters", "seconds", "tokens_per_second", "train_loss", "val_loss",
-                    "accuracy"):
+                    "val_accuracy"):
             self.assertGreaterEqual(summary[key], 0, key)
         lines = (self.run_directory / "metrics.jsonl").read_text().splitlines()
         self.assertEqual([json.loads(line)["step"] for line in lines if "val_loss" in line],
@@ -46,7 +46,7 @@ class Train(SensesTest):
         summary = json.loads((self.run_directory / "summary.json").read_text())
         self.assertRegex(self.training.stdout, (
             rf"\nbest val loss  {summary['val_loss']:.4f} \(step {summary['best_step']}, \d+ tokens\)\n"
-            rf"accuracy       {summary['accuracy'] * 100:.1f}% \(\d+/\d+ sequences\)\n"
+            rf"accuracy       {summary['val_accuracy'] * 100:.1f}% \(\d+/\d+ sequences\)\n"
             rf"time           \d+\.\d s, \S+ tok/s\nrun            {self.run_directory}\n"
             rf"\nNext:\n  attend eval {self.run_directory}\n"))
 
@@ -116,7 +116,7 @@ class Use(SensesTest):
         measured = json.loads(result.stdout)
         summary = json.loads((self.run_directory / "summary.json").read_text())
         self.assertAlmostEqual(measured["val_loss"], summary["val_loss"], places=6)
-        self.assertEqual(measured["accuracy"], summary["accuracy"])
+        self.assertEqual(measured["val_accuracy"], summary["val_accuracy"])
 
     def test_generate_separates_words(self):
         text = self.succeeds("generate", self.run_directory, "--prompt", "the old", "--max-new-tokens", 9)

@@ -23,7 +23,7 @@ class Eval(TextRunTest):
         measured = self.measure(file)
         self.assertEqual(measured.pop("file"), str(file))
         self.assertEqual(measured, expected)
-        self.assertEqual(expected["targets"], len(validation) - 1)
+        self.assertEqual(expected["val_targets"], len(validation) - 1)
 
     def test_prints_loss_and_number_of_tokens(self):
         text = self.succeeds("eval", self.run_directory).stdout
@@ -39,7 +39,7 @@ class Eval(TextRunTest):
         self.refuses(["eval", self.run_directory, "--device", "cuda:99"], "cuda:99 does not exist")
 
     def test_short_and_unusual_texts(self):
-        self.assertEqual(self.measure(self.write("two.txt", "Fü"))["targets"], 1)
+        self.assertEqual(self.measure(self.write("two.txt", "Fü"))["val_targets"], 1)
         unusual = self.measure(self.write("unusual.txt", TEXT[::-1] * 9))
         self.assertGreater(unusual["val_loss"], 2 * self.measure()["val_loss"])
 

@@ -54,7 +54,7 @@ class Models(CommandTest):
         for model in models:
             self.assertIn(model["name"], shown)
             self.assertIn(model["summary"], shown)
-            self.assertTrue("val_loss" in model or "accuracy" in model, model)
+            self.assertTrue("val_loss" in model or "val_accuracy" in model, model)
             self.assertGreater(model["seconds"], 0)
 
     def test_the_readme_lists_the_expected_results(self):
@@ -64,8 +64,8 @@ class Models(CommandTest):
             rows[cells[0]] = cells[1:]
         for model in listed("models"):
             expected = rows[model["name"]][0]
-            if "accuracy" in model:
-                self.assertIn(f"{model['accuracy'] * 100:.1f}%", expected, model["name"])
+            if "val_accuracy" in model:
+                self.assertIn(f"{model['val_accuracy'] * 100:.1f}%", expected, model["name"])
             if "val_loss" in model:
                 self.assertIn(f"loss {model['val_loss']:.3g}", expected, model["name"])
 

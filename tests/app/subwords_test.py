@@ -133,7 +133,7 @@ class Subwords(RunsTest):
             model_file=str(self.run_directory / "tokenizer.model"))
         self.assertEqual(processor.decode(processor.encode(TEXT)), TEXT)
         measured = json.loads(self.use("eval", self.run_directory, self.text, "--json"))
-        self.assertEqual(measured["targets"], len(processor.encode(TEXT)) - 1)
+        self.assertEqual(measured["val_targets"], len(processor.encode(TEXT)) - 1)
 
 
 if __name__ == "__main__":

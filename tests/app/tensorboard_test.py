@@ -22,7 +22,7 @@ except ImportError:
     sys.exit(77)
 
 TRAINING = {"train/loss": "train_loss", "train/lr": "lr", "train/peak_memory": "peak_memory",
-            "train/accuracy": "accuracy",
+            "train/accuracy": "train_accuracy",
             "train/grad_norm": "grad_norm", "train/tokens_per_second": "tokens_per_second"}
 VALIDATION = {"val/loss": "val_loss", "val/accuracy": "val_accuracy"}
 

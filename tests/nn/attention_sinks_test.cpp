@@ -78,7 +78,7 @@ TEST(AttentionSinks, PrettyPrintShowsNumHeads) {
               testing::StartsWith("attend::AttentionSinks(num_heads=3)"));
 }
 
-TEST(AttentionSinksErrors, NonPositiveNumHeads) {
+TEST(AttentionSinksErrors, NonPositiveNumHeadsThrows) {
   EXPECT_THAT([] { AttentionSinks(0); }, throws<c10::ValueError>("num_heads (0) must be positive"));
 }
 

@@ -129,7 +129,7 @@ TEST_F(InitializationTest, PaddingRowIsZero) {
   }
 }
 
-TEST(InitializationErrors, NegativeNumLayers) {
+TEST(InitializationErrors, NegativeNumLayersThrows) {
   EXPECT_THAT([] { initialize_gpt2(*torch::nn::Linear(2, 2), -1); },
               throws<c10::ValueError>("num_layers (-1) must not be negative"));
 }

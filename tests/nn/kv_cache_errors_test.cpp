@@ -36,7 +36,7 @@ struct KvCacheErrors : testing::Test {
   KvCache cache{options()};
 };
 
-TEST_F(KvCacheErrors, OptionsOutOfRange) {
+TEST_F(KvCacheErrors, OptionsOutOfRangeThrow) {
   const auto constructor_call = [](KvCacheOptions options) {
     return [options] { KvCache cache_under_test(options); };
   };
@@ -55,7 +55,7 @@ TEST_F(KvCacheErrors, OptionsOutOfRange) {
               throws<c10::ValueError>("sliding_window (7) must be at most max_seq_len (6)"));
 }
 
-TEST_F(KvCacheErrors, MissingOptions) {
+TEST_F(KvCacheErrors, MissingOptionsThrow) {
   const auto missing = [](auto unset) {
     return [unset] {
       auto options = KvCacheErrors::options();
@@ -75,7 +75,7 @@ TEST_F(KvCacheErrors, MissingOptions) {
               throws<c10::ValueError>("max_seq_len is required"));
 }
 
-TEST_F(KvCacheErrors, InvalidArgumentsOfExtend) {
+TEST_F(KvCacheErrors, InvalidArgumentsOfExtendThrow) {
   EXPECT_THAT(extend_call(-1), throws<c10::ValueError>("tokens (-1) must not be negative"));
   EXPECT_THAT(extend_call(3, bools({2, 4})),
               throws<c10::ValueError>("key_mask [2, 4] must be [2, 3]"));
@@ -85,7 +85,7 @@ TEST_F(KvCacheErrors, InvalidArgumentsOfExtend) {
                                      "Float"));
 }
 
-TEST_F(KvCacheErrors, MoreTokensThanMaxSeqLen) {
+TEST_F(KvCacheErrors, MoreTokensThanMaxSeqLenThrow) {
   feed(4);
   EXPECT_THAT(extend_call(3), throws<c10::ValueError>(
                                   "max_seq_len (6) of the KvCache is less than its 4 tokens plus "
@@ -96,7 +96,7 @@ TEST_F(KvCacheErrors, MoreTokensThanMaxSeqLen) {
   EXPECT_NO_THROW(cache.extend(3, valid));
 }
 
-TEST_F(KvCacheErrors, TooManyTokensAtOnceForASlidingWindow) {
+TEST_F(KvCacheErrors, TooManyTokensAtOnceForASlidingWindowThrow) {
   KvCache rolling(options().sliding_window(3));
   rolling.extend(6);  // no token has been evicted yet
   attention->forward(torch::zeros({2, 6, 8}), {.causal = true, .sliding_window = 3},
@@ -117,7 +117,7 @@ TEST_F(KvCacheErrors, FailedCallsLeaveTheCacheUnchanged) {
   EXPECT_NO_THROW(feed(2));
 }
 
-TEST_F(KvCacheErrors, TokensNotMatchingExtend) {
+TEST_F(KvCacheErrors, TokensNotMatchingExtendThrow) {
   EXPECT_THAT(
       attention_call({2, 3, 8}),
       throws<c10::ValueError>("layer 0 received 3 tokens without a call to KvCache::extend"));
@@ -132,14 +132,14 @@ TEST_F(KvCacheErrors, TokensNotMatchingExtend) {
               throws<c10::ValueError>("without a call to KvCache::extend"));
 }
 
-TEST_F(KvCacheErrors, LayerOutOfRange) {
+TEST_F(KvCacheErrors, LayerOutOfRangeThrows) {
   cache.extend(3);
   EXPECT_THAT(attention_call({2, 3, 8}, {}, 1),
               throws<c10::ValueError>("layer (1) must be in [0, 1)"));
   EXPECT_THAT(attention_call({2, 3, 8}, {}, -1), throws<c10::ValueError>("layer (-1)"));
 }
 
-TEST_F(KvCacheErrors, DifferentShapes) {
+TEST_F(KvCacheErrors, DifferentShapesThrow) {
   cache.extend(3);
   EXPECT_THAT(attention_call({4, 3, 8}),
               throws<c10::ValueError>("the KvCache expects keys and values (B, G, T, D) = "
@@ -151,7 +151,7 @@ TEST_F(KvCacheErrors, DifferentShapes) {
   EXPECT_THAT(attention_call({2, 3, 8}), throws<c10::ValueError>("found [2, 2, 3, 6]"));
 }
 
-TEST_F(KvCacheErrors, DifferentDtypes) {
+TEST_F(KvCacheErrors, DifferentDtypesThrow) {
   attention->to(torch::kDouble);
   cache.extend(3);
   EXPECT_THAT(
@@ -167,7 +167,7 @@ TEST_F(KvCacheErrors, GradModeIsNotSupported) {
   EXPECT_THAT(attention_call({2, 3, 8}), throws<c10::ValueError>("use torch::NoGradGuard"));
 }
 
-TEST_F(KvCacheErrors, ArgumentsSuppliedByTheCache) {
+TEST_F(KvCacheErrors, ArgumentsSuppliedByTheCacheThrow) {
   cache.extend(3);
   const auto integers = torch::zeros({2, 3}, torch::kLong);
   EXPECT_THAT(attention_call({2, 3, 8}, {.positions = integers}),
@@ -178,7 +178,7 @@ TEST_F(KvCacheErrors, ArgumentsSuppliedByTheCache) {
               throws<c10::ValueError>("segments (set) must not be set with a KvCache"));
 }
 
-TEST_F(KvCacheErrors, MaskShape) {
+TEST_F(KvCacheErrors, WrongMaskShapeThrows) {
   feed(2);
   cache.extend(2);
   EXPECT_THAT(attention_call({2, 2, 8}, {.mask = bools({2, 2})}),
@@ -190,7 +190,7 @@ TEST_F(KvCacheErrors, MaskShape) {
       throws<c10::ValueError>("mask [2, 4] requires a KvCache whose sequences have equal lengths"));
 }
 
-TEST_F(KvCacheErrors, AttentionWindowLargerThanTheCachesWindow) {
+TEST_F(KvCacheErrors, AttentionWindowLargerThanTheCachesWindowThrows) {
   KvCache rolling(options().sliding_window(3));
   for (const int64_t window : {0, 4}) {
     const auto message = "sliding_window of the attention (" +
@@ -207,7 +207,7 @@ TEST_F(KvCacheErrors, AttentionWindowLargerThanTheCachesWindow) {
   }
 }
 
-TEST_F(KvCacheErrors, TruncateBeyondAvailableTokens) {
+TEST_F(KvCacheErrors, TruncateBeyondAvailableTokensThrows) {
   EXPECT_THAT([&] { cache.truncate({0}); },
               throws<c10::ValueError>("truncate expects 2 lengths, found 1"));
   EXPECT_THAT(

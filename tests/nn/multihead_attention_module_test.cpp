@@ -97,7 +97,7 @@ TEST(MultiheadAttentionModule, PrettyPrintShowsOptions) {
                           "head_dim=4, bias=true, dropout=0.1)"));
 }
 
-TEST(MultiheadAttentionErrors, OptionsOutOfRange) {
+TEST(MultiheadAttentionErrors, OptionsOutOfRangeThrow) {
   EXPECT_THAT([] { MultiheadAttention(10, 3); },
               throws<c10::ValueError>("embed_dim (10) must be divisible by num_heads (3)"));
   EXPECT_THAT([] { MultiheadAttention(0, 1); },
@@ -127,7 +127,7 @@ TEST(MultiheadAttentionErrors, HeadsAreNotABatchDimension) {
       throws<c10::ValueError>("expects (B, T, E) or (T, E) with E = 8, found [2, 3, 5, 8]"));
 }
 
-TEST(MultiheadAttentionErrors, InvalidHook) {
+TEST(MultiheadAttentionErrors, InvalidHookThrows) {
   const AttentionHookFactory nothing{"nothing", [](const AttentionDims&) { return nullptr; }};
   EXPECT_THAT([&] { MultiheadAttention(Options(8, 2).add(nothing)); },
               throws<c10::TypeError>("hook nothing must be an AttentionHook, found null"));
@@ -137,7 +137,7 @@ TEST(MultiheadAttentionErrors, InvalidHook) {
               throws<c10::TypeError>("hook linear must be an AttentionHook, found"));
 }
 
-TEST(MultiheadAttentionErrors, WrongShapes) {
+TEST(MultiheadAttentionErrors, WrongShapesThrow) {
   MultiheadAttention attention(8, 2);
   EXPECT_THAT(
       [&] {

@@ -174,7 +174,7 @@ TEST(NormModules, StateDictKeysAndPrettyPrint) {
   EXPECT_EQ(printed(*L2Norm(8)), "attend::L2Norm(width=8)");
 }
 
-TEST(NormErrors, ShapesAndOptions) {
+TEST(NormErrors, InvalidShapesAndOptionsThrow) {
   const auto x = torch::zeros({2, 7});
   EXPECT_THAT([&] { LayerNorm(8)->forward(x); },
               throws<c10::ValueError>("LayerNorm expects (..., width) with width 8, found [2, 7]"));

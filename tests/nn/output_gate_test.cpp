@@ -81,7 +81,7 @@ TEST(OutputGate, PrettyPrintShowsWidth) {
               testing::StartsWith("attend::OutputGate(width=element)"));
 }
 
-TEST(OutputGateErrors, NonPositiveNumHeads) {
+TEST(OutputGateErrors, NonPositiveNumHeadsThrows) {
   EXPECT_THAT(
       [] {
         OutputGate(AttentionDims{8, 0, 1, 4}, GateWidth::head);

@@ -65,7 +65,7 @@ TEST(QKNorm, PrettyPrintShowsHeadDim) {
   EXPECT_THAT(printed(*QKNorm(4, rms_norm())), testing::StartsWith("attend::QKNorm(head_dim=4)"));
 }
 
-TEST(QKNormErrors, InvalidOptions) {
+TEST(QKNormErrors, InvalidOptionsThrow) {
   EXPECT_THAT([] { QKNorm(0, rms_norm()); },
               throws<c10::ValueError>("head_dim (0) must be positive"));
   EXPECT_THAT([] { MultiheadAttention(MultiheadAttentionOptions(8, 2).add(qk_norm({}))); },

@@ -46,7 +46,7 @@ TEST(RelativeBias, PrettyPrintShowsOptions) {
                                   "bidirectional=false)"));
 }
 
-TEST(RelativeBiasErrors, InvalidNumBuckets) {
+TEST(RelativeBiasErrors, InvalidNumBucketsThrows) {
   const auto options = MultiheadAttentionOptions(8, 2).add(relative_bias({.num_buckets = 3}));
   EXPECT_THAT([&] { MultiheadAttention attention(options); },
               throws<c10::ValueError>("num_buckets (3) must be at least 4 and even"));

@@ -78,7 +78,7 @@ TEST(Rotary, PrettyPrintShowsOptions) {
             "scaling=none, factor=1)");
 }
 
-TEST(RotaryErrors, InvalidOptionsAndPositions) {
+TEST(RotaryErrors, InvalidOptionsAndPositionsThrow) {
   EXPECT_THAT([] { MultiheadAttention(MultiheadAttentionOptions(6, 2).add(rotary())); },
               throws<c10::ValueError>("rotary_dim (3) must be even, positive and at most head_dim "
                                       "(3)"));

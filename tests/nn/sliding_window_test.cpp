@@ -58,7 +58,7 @@ TEST(SlidingWindow, PrettyPrintShowsTheWindow) {
               testing::StartsWith("attend::SlidingWindow(sliding_window=128)"));
 }
 
-TEST(SlidingWindowErrors, NonPositiveWindow) {
+TEST(SlidingWindowErrors, NonPositiveWindowThrows) {
   EXPECT_THAT([] { SlidingWindow(0); },
               throws<c10::ValueError>("sliding_window (0) must be positive"));
 }

@@ -137,7 +137,7 @@ TEST(SmearedKeys, PrettyPrintShowsNumKvHeads) {
   EXPECT_THAT(printed(*SmearedKeys(2)), testing::StartsWith("attend::SmearedKeys(num_kv_heads=2)"));
 }
 
-TEST(SmearedKeysErrors, NonPositiveNumKvHeads) {
+TEST(SmearedKeysErrors, NonPositiveNumKvHeadsThrows) {
   EXPECT_THAT([] { SmearedKeys(0); }, throws<c10::ValueError>("num_kv_heads (0) must be positive"));
 }
 

@@ -53,7 +53,7 @@ TEST(SoftCap, PrettyPrintShowsTheCap) {
   EXPECT_THAT(printed(*SoftCap(50.0)), testing::StartsWith("attend::SoftCap(soft_cap=50)"));
 }
 
-TEST(SoftCapErrors, NonPositiveCap) {
+TEST(SoftCapErrors, NonPositiveCapThrows) {
   EXPECT_THAT([] { SoftCap(0.0); }, throws<c10::ValueError>("soft_cap (0) must be positive"));
   EXPECT_THAT([] { SoftCap(NAN); }, throws<c10::ValueError>("soft_cap (nan) must be positive"));
 }

@@ -111,7 +111,7 @@ TEST(TokenEmbedding, StateDictHasDocumentedKeys) {
   EXPECT_THAT(names(Positions::none), testing::ElementsAre("token.weight"));
 }
 
-TEST(TokenEmbeddingErrors, TokenOrPositionOutOfRange) {
+TEST(TokenEmbeddingErrors, TokenOrPositionOutOfRangeThrows) {
   TokenEmbedding embedding(TokenOptions(10, 6, 5));
   const auto tokens = torch::tensor({{1, 2, 9}});
   EXPECT_THAT([&] { embedding(tokens + 1); },
@@ -130,7 +130,7 @@ TEST(TokenEmbeddingErrors, TokenOrPositionOutOfRange) {
               throws<c10::TypeError>("positions must be integers, found Float"));
 }
 
-TEST(TokenEmbeddingErrors, ShapesDtypesAndOptions) {
+TEST(TokenEmbeddingErrors, InvalidShapesDtypesAndOptionsThrow) {
   TokenEmbedding embedding(TokenOptions(10, 6, 5));
   EXPECT_THAT(
       [&] {

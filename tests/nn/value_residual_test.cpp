@@ -61,15 +61,15 @@ TEST(ValueResidual, PrettyPrintShowsTheName) {
   EXPECT_THAT(printed(*ValueResidual()), testing::StartsWith("attend::ValueResidual()"));
 }
 
-TEST(ValueResidualErrors, OutsideOfAStack) {
+TEST(ValueResidualErrors, UseOutsideOfAStackThrows) {
   MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(value_residual()));
   const auto x = torch::zeros({2, 3, 8});
-  const char* message = "value_residual requires a stack without gradient_checkpointing";
+  const char* message = "value_residual requires ForwardState::first_values";
   EXPECT_THAT([&] { attention->forward(x); }, throws<c10::ValueError>(message));
   EXPECT_THAT([&] { attention->cross(x, x, x); }, throws<c10::ValueError>(message));
 }
 
-TEST(ValueResidualErrors, DifferentShapes) {
+TEST(ValueResidualErrors, DifferentShapesThrow) {
   MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(value_residual()));
   auto first_values = torch::zeros({2, 2, 5, 4});
   ForwardState state;

@@ -125,7 +125,7 @@ TEST(FullyMaskedRowsSearch, RunsOnlyIfTheMaskCanHaveSuchRows) {
   EXPECT_EQ(search(x, x, {.positions = of_tokens, .key_positions = of_tokens, .causal = true}), 1);
 }
 
-TEST(FullyMaskedRowsSearch, TraceWithAsManyKeysAsQueriesHoldsForFewerKeys) {
+TEST(FullyMaskedRowsSearch, TraceAtEqualLengthsIsValidForFewerKeys) {
   const auto run = [](const Tensors& in) {
     return attend::dot_product_attention(in[0], in[1], in[1], {.causal = true}).output;
   };

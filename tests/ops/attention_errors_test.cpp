@@ -13,24 +13,24 @@ auto attention_call(torch::Tensor q, torch::Tensor k, torch::Tensor v, torch::Te
   return [=] { attend::dot_product_attention(q, k, v, {.mask = mask}); };
 }
 
-TEST(AttentionErrors, TooFewDimensions) {
+TEST(AttentionErrors, TooFewDimensionsThrow) {
   EXPECT_THAT(
       attention_call(sized({4}), sized({3, 4}), sized({3, 4})),
       throws<c10::ValueError>("attention needs (..., length, head_dim), found query [4], key "
                               "[3, 4] and value [3, 4]"));
 }
 
-TEST(AttentionErrors, DifferentWidths) {
+TEST(AttentionErrors, DifferentWidthsThrow) {
   EXPECT_THAT(attention_call(sized({2, 4}), sized({3, 5}), sized({3, 4})),
               throws<c10::ValueError>("query width (4) must equal key width (5)"));
 }
 
-TEST(AttentionErrors, DifferentKeyAndValueLengths) {
+TEST(AttentionErrors, DifferentKeyAndValueLengthsThrow) {
   EXPECT_THAT(attention_call(sized({2, 4}), sized({3, 4}), sized({5, 4})),
               throws<c10::ValueError>("key length (3) must equal value length (5)"));
 }
 
-TEST(AttentionErrors, DifferentDtypes) {
+TEST(AttentionErrors, DifferentDtypesThrow) {
   const auto x = sized({2, 4});
   EXPECT_THAT(
       attention_call(x, x, sized({2, 4}, torch::kHalf)),
@@ -40,12 +40,12 @@ TEST(AttentionErrors, DifferentDtypes) {
               throws<c10::TypeError>("found Float, Double and Float"));
 }
 
-TEST(AttentionErrors, IntegerDtype) {
+TEST(AttentionErrors, IntegerDtypeThrows) {
   const auto x = sized({2, 4}, torch::kLong);
   EXPECT_THAT(attention_call(x, x, x), throws<c10::TypeError>("found Long, Long and Long"));
 }
 
-TEST(AttentionErrors, DifferentBatchOrHeads) {
+TEST(AttentionErrors, DifferentBatchOrHeadsThrow) {
   EXPECT_THAT(attention_call(sized({2, 3, 4}), sized({3, 3, 4}), sized({3, 3, 4})),
               throws<c10::ValueError>("query [2, 3, 4], key [3, 3, 4] and value [3, 3, 4] must "
                                       "have the same batch and heads"));
@@ -53,14 +53,14 @@ TEST(AttentionErrors, DifferentBatchOrHeads) {
               throws<c10::ValueError>("value [5, 3, 4] must have the same batch and heads"));
 }
 
-TEST(AttentionErrors, IntegerMask) {
+TEST(AttentionErrors, IntegerMaskThrows) {
   const auto x = sized({2, 4});
   EXPECT_THAT(
       attention_call(x, x, x, sized({2, 2}, torch::kLong)),
       throws<c10::TypeError>("mask must be bool (true = may attend) or float (added), found Long"));
 }
 
-TEST(AttentionErrors, MaskDoesNotBroadcast) {
+TEST(AttentionErrors, MaskThatDoesNotBroadcastThrows) {
   const auto x = sized({2, 3, 4, 5});
   EXPECT_THAT(attention_call(x, x, x, sized({4, 3}, torch::kBool)),
               throws<c10::ValueError>("mask [4, 3] must broadcast to the scores [2, 3, 4, 4]"));

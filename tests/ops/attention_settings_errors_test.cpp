@@ -17,7 +17,7 @@ torch::Tensor integers(at::IntArrayRef sizes) {
   return torch::zeros(sizes, torch::kLong);
 }
 
-TEST(AttentionArgsErrors, KeyMaskShape) {
+TEST(AttentionArgsErrors, WrongKeyMaskShapeThrows) {
   EXPECT_THAT(
       attention_call({.key_mask = torch::ones({2, 3}, torch::kBool)}),
       throws<c10::ValueError>("key_mask [2, 3] must be (6) or (2, 6), one entry per token"));
@@ -29,13 +29,13 @@ TEST(AttentionArgsErrors, KeyMaskShape) {
               throws<c10::ValueError>("key_mask [] must be (6) or (2, 6)"));
 }
 
-TEST(AttentionArgsErrors, KeyMaskDtype) {
+TEST(AttentionArgsErrors, WrongKeyMaskDtypeThrows) {
   EXPECT_THAT(
       attention_call({.key_mask = integers({2, 6})}),
       throws<c10::TypeError>("key_mask must be bool (true = may be attended to), found Long"));
 }
 
-TEST(AttentionArgsErrors, KeyMaskShapeWithoutBatch) {
+TEST(AttentionArgsErrors, WrongKeyMaskShapeWithoutBatchThrows) {
   const auto x = torch::zeros({3, 5});
   EXPECT_THAT(
       [&] {
@@ -44,7 +44,7 @@ TEST(AttentionArgsErrors, KeyMaskShapeWithoutBatch) {
       throws<c10::ValueError>("key_mask [1, 3] must be (3), one entry per token"));
 }
 
-TEST(AttentionArgsErrors, SegmentsShape) {
+TEST(AttentionArgsErrors, WrongSegmentsShapeThrows) {
   EXPECT_THAT(attention_call({.segments = integers({2, 4})}),
               throws<c10::ValueError>("segments [2, 4] must be (3) or (2, 3)"));
   EXPECT_THAT(attention_call({.segments = integers({2, 3})}),
@@ -53,7 +53,7 @@ TEST(AttentionArgsErrors, SegmentsShape) {
               throws<c10::ValueError>("key_segments is set but segments is not"));
 }
 
-TEST(AttentionArgsErrors, PositionsShape) {
+TEST(AttentionArgsErrors, WrongPositionsShapeThrows) {
   EXPECT_THAT(attention_call({.positions = integers({4})}),
               throws<c10::ValueError>("positions [4] must be (3) or (2, 3)"));
   EXPECT_THAT(attention_call({.positions = integers({3})}),
@@ -62,7 +62,7 @@ TEST(AttentionArgsErrors, PositionsShape) {
               throws<c10::ValueError>("key_positions is set but positions is not"));
 }
 
-TEST(AttentionArgsErrors, SegmentsAndPositionsDtype) {
+TEST(AttentionArgsErrors, WrongSegmentsOrPositionsDtypeThrows) {
   EXPECT_THAT(attention_call({.segments = torch::zeros({3}), .key_segments = integers({6})}),
               throws<c10::TypeError>("segments must be integers, found Float"));
   EXPECT_THAT(attention_call({.segments = integers({3}), .key_segments = torch::zeros({6}) > 0}),
@@ -73,12 +73,12 @@ TEST(AttentionArgsErrors, SegmentsAndPositionsDtype) {
               throws<c10::TypeError>("key_positions must be integers, found Float"));
 }
 
-TEST(AttentionArgsErrors, NegativeSlidingWindow) {
+TEST(AttentionArgsErrors, NegativeSlidingWindowThrows) {
   EXPECT_THAT(attention_call({.sliding_window = -1}),
               throws<c10::ValueError>("sliding_window (-1) must not be negative"));
 }
 
-TEST(AttentionArgsErrors, AverageWeightsWithoutHeads) {
+TEST(AttentionArgsErrors, AverageWeightsWithoutHeadsThrows) {
   const auto x = torch::zeros({3, 5});
   EXPECT_THAT(
       [&] {
@@ -88,7 +88,7 @@ TEST(AttentionArgsErrors, AverageWeightsWithoutHeads) {
           "average_weights needs a query (..., H, T, D) with heads, found [3, 5]"));
 }
 
-TEST(ScoreOptionsErrors, ValuesOutOfRange) {
+TEST(ScoreOptionsErrors, ValuesOutOfRangeThrow) {
   EXPECT_THAT(attention_call({}, {.dropout = 1.0}),
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
   EXPECT_THAT(attention_call({}, {.dropout = -0.5}),
@@ -97,7 +97,7 @@ TEST(ScoreOptionsErrors, ValuesOutOfRange) {
               throws<c10::ValueError>("soft_cap (-2) must not be negative"));
 }
 
-TEST(ScoreOptionsErrors, SinksShapeAndDtype) {
+TEST(ScoreOptionsErrors, WrongSinksShapeOrDtypeThrows) {
   for (const auto& sinks : {torch::zeros({3}), torch::zeros({1, 4}), torch::zeros({4, 2})}) {
     EXPECT_THAT(attention_call({}, {.sinks = sinks}),
                 throws<c10::ValueError>("must have one entry per head of query "

@@ -90,7 +90,7 @@ TEST(RelativeBuckets, TraceGeneralizesToOtherSizes) {
   EXPECT_TRUE(torch::equal(traced({offsets}), run({offsets})));
 }
 
-TEST(RelativeBucketsErrors, ValuesOutOfRange) {
+TEST(RelativeBucketsErrors, ValuesOutOfRangeThrow) {
   const auto with = [](const RelativeBucketOptions& options) {
     return [options] { relative_buckets(torch::zeros({1}), options); };
   };

@@ -157,7 +157,7 @@ TEST(RotaryAttentionScaling, IsOneExceptForYarn) {
   EXPECT_EQ(rotary_attention_scaling(options), 0.75);
 }
 
-TEST(RotaryOptionsErrors, ValuesOutOfRange) {
+TEST(RotaryOptionsErrors, ValuesOutOfRangeThrow) {
   const auto with = [](RotaryOptions options) {
     return [options] { rotary_frequencies(8, options); };
   };

@@ -143,7 +143,7 @@ TEST(ApplyRotary, TraceGeneralizesToOtherSizes) {
   }
 }
 
-TEST(ApplyRotaryErrors, ShapesAndDtypes) {
+TEST(ApplyRotaryErrors, WrongShapesAndDtypesThrow) {
   const auto x = torch::zeros({2, 3, 5, 8});
   EXPECT_THAT([&] { apply_rotary(x, torch::arange(4)); },
               throws<c10::ValueError>("positions [4] must be (T) or (B, T) of the input "

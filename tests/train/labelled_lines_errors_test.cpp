@@ -61,7 +61,7 @@ TEST_F(LabelledLinesErrors, FirstLineMustNameTheColumns) {
   expect_error("text,label,text\none,a,b\n", "table.csv:1: expected one column 'text'");
 }
 
-TEST_F(LabelledLinesErrors, OneClassIsAnError) {
+TEST_F(LabelledLinesErrors, OneClassThrows) {
   replace_file(directory_ / "table.csv", "text,label\none,a\ntwo,a\n");
   auto recipe = find_task("labelled-lines").defaults;
   recipe.text = (directory_ / "table.csv").string();
@@ -69,12 +69,12 @@ TEST_F(LabelledLinesErrors, OneClassIsAnError) {
               ThrowsMessage<InputError>(HasSubstr("at least two classes, found only 'a'")));
 }
 
-TEST_F(LabelledLinesErrors, NoRowsAreAnError) {
+TEST_F(LabelledLinesErrors, NoRowsThrow) {
   expect_error("text,label\n", "expected rows after the column names, found none");
   expect_error("", "found none");
 }
 
-TEST_F(LabelledLinesErrors, OtherFilesAreErrors) {
+TEST_F(LabelledLinesErrors, UnknownOrMissingFilesThrow) {
   expect_error("text,label\none,a\n",
                "table.txt: unknown table format, expected a .tsv or .csv file", "table.txt");
   EXPECT_THAT([&] { read_labelled_lines(directory_ / "missing.csv"); },

@@ -46,7 +46,7 @@ TEST_F(MetricsLogTest, WritesEachReportAsALineImmediately) {
                                   {"peak_memory", 4096},
                                   {"skipped_steps", 1}}));
   log.on_progress(Progress{.step = 4, .accuracy = 0.75});
-  EXPECT_EQ(lines().back().at("accuracy"), 0.75);
+  EXPECT_EQ(lines().back().at("train_accuracy"), 0.75);
   log.on_evaluation(3, Evaluation{0.25, 1.0, 7});
   EXPECT_EQ(lines().back(),
             (json{{"step", 3}, {"val_loss", 0.25}, {"val_targets", 7}, {"val_accuracy", 1.0}}));

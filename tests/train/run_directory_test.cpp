@@ -70,7 +70,7 @@ TEST_F(RunDirectoryTest, DetectsAChangedText) {
   EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("text: changed since training"));
   std::replace(text.begin(), text.end(), 'w', 'W');
   replace_file(directory_ / "text", text);
-  EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("text: the vocabulary"));
+  EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("text: vocabulary differs"));
 }
 
 TEST_F(RunDirectoryTest, LoadNamesTheMissingFile) {

@@ -26,7 +26,7 @@ TEST(SensesGrammar, ValidationAndTrainingSentencesDoNotOverlap) {
   }
 }
 
-TEST(SensesGrammar, OnlyTheWordsAroundItTellTheSense) {
+TEST(SensesGrammar, SenseDependsOnlyOnContext) {
   // Both sentences of a pair have the ambiguous word, and all words that do not depend on the
   // sense, at the same positions, so position, length and word carry no information.
   const auto sentences = make_sense_sentences();

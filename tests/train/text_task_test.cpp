@@ -60,8 +60,8 @@ TEST_F(TextTask, TargetsAreTheNextCharacters) {
 TEST_F(TextTask, ThrowsForAFileShorterThanMaxSeqLen) {
   const auto made = recipe(digits(100), 10);  // validation: 10 characters
   EXPECT_THAT([&] { make_task(made); },
-              ThrowsMessage<InputError>(HasSubstr("100 tokens give validation data of 10 "
-                                                  "tokens, expected more than max_seq_len (10)")));
+              ThrowsMessage<InputError>(HasSubstr("the validation split has 10 of 100 tokens, "
+                                                  "expected more than max_seq_len (10)")));
   EXPECT_NO_THROW(make_task(recipe(digits(110), 10)));
 }
 

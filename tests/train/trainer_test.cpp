@@ -23,7 +23,7 @@ TEST(Trainer, SameSeedGivesBitwiseEqualRuns) {
   EXPECT_TRUE(equal_tensors(trained(small_recipe("senses")), trained(small_recipe("senses"))));
 }
 
-TEST(Trainer, OtherSeedsGiveOtherRuns) {
+TEST(Trainer, DifferentSeedsGiveDifferentResults) {
   auto other = small_recipe("senses");
   other.training.seed = 2;
   EXPECT_FALSE(equal_tensors(trained(small_recipe("senses")), trained(other)));

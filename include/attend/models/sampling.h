@@ -50,8 +50,8 @@ ATTEND_API torch::Tensor keep_min_p(const torch::Tensor& logits, double p);
 
 /// Samples a token id from `logits` (V), of any floating dtype and device: the highest logit if
 /// `temperature` is 0 (greedy decoding), otherwise multinomial sampling after the filters of
-/// `options`. Logits may contain -inf. `previous` holds the token ids of the sequence so far, for
-/// the repetition penalty. `generator` is a CPU generator; by default LibTorch's global one is
+/// `options`. Logits may contain -inf. `previous` contains the token ids of the sequence so far,
+/// for the repetition penalty. `generator` is a CPU generator; by default LibTorch's global one is
 /// used. Throws c10::ValueError if an option is out of range, and c10::Error if the largest logit
 /// is not finite, as after a diverged training.
 ///

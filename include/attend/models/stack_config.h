@@ -115,7 +115,7 @@ ATTEND_API TokenEmbeddingOptions embedding_options(const StackConfig& config, in
 ATTEND_API KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers,
                                         int64_t batch_size, int64_t max_seq_len);
 
-/// Initializes all weights of `model` in place, as `config.initialization` says.
+/// Initializes all weights of `model` in place with `config.initialization`.
 ATTEND_API void initialize(torch::nn::Module& model, const StackConfig& config);
 
 /// Names of `PositionScheme` in recipes and flags.

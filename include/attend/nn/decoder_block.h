@@ -42,7 +42,7 @@ struct DecoderBlockOptions {
 ///
 /// State dict: `attention` (MultiheadAttention), `norm1`, `cross_attention` (MultiheadAttention),
 /// `norm_cross`, `feed_forward` (FeedForward), `norm2`, and the optional modules of `Residual`.
-/// Without cross-attention, the names are those of `TransformerBlock`.
+/// State dict names equal those of `TransformerBlock`, plus cross-attention.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
 ///     auto y = block->forward(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
@@ -55,9 +55,9 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
       : DecoderBlockImpl(DecoderBlockOptions(embed_dim, num_heads)) {}
 
   /// `x` (B, T, E) and `memory` (B, S, M), where M is E unless kdim is set, or both without B;
-  /// returns the shape of `x`. `self_args` are the arguments of the self-attention, which is not
-  /// causal unless `self_args.causal` is set, `memory_args` those of the cross-attention. Their
-  /// masks broadcast to (B, H, T, T) and (B, H, T, S): bool (true = may attend) or float (added).
+  /// returns the shape of `x`. `self_args`: arguments of the self-attention, which is not causal
+  /// unless `self_args.causal` is set. `memory_args`: arguments of the cross-attention. Their masks
+  /// broadcast to (B, H, T, T) and (B, H, T, S): bool (true = may attend) or float (added).
   /// `need_weights` is ignored; use an `AttentionRecorder`, which records the self-attention first.
   /// `state.cache` is that of the self-attention. Throws c10::ValueError if a width does not fit.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,

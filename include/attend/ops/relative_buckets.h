@@ -10,8 +10,8 @@ namespace attend {
 ///
 ///     RelativeBucketOptions{.bidirectional = false}  // for a causal decoder
 struct RelativeBucketOptions {
-  /// Number of buckets. Half of those of each direction contain one distance each, the others
-  /// logarithmically growing ranges.
+  /// Number of buckets. In each direction the first half are exact (one distance each); the rest
+  /// cover logarithmically growing ranges.
   int64_t num_buckets = 32;
   /// Distance from which on all keys are in the last bucket.
   int64_t max_distance = 128;

@@ -22,8 +22,7 @@ struct EmbeddingFiles {
 /// DIRECTORY` reads all three, projector.tensorflow.org the first two.
 ///
 /// `table` (V, E) of any floating-point dtype on any device, `tokens` V strings. Control
-/// characters, white space other than the space, and invalid UTF-8 are escaped (`\n`, `\t`, `\r`,
-/// `\x07`,
+/// characters, white space other than the space, and invalid UTF-8 are escaped (`\n`, `\x07`,
 /// `\u00A0`), a backslash is doubled, and blank tokens are quoted, because the projector skips
 /// empty lines. Throws c10::ValueError if the number of tokens is not V, std::runtime_error if a
 /// file cannot be written.

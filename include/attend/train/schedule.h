@@ -16,9 +16,8 @@ using Schedule = std::function<double(int64_t step)>;
 /// - cosine: half a cosine down to the last step (Loshchilov and Hutter 2017)
 /// - linear: linear down to the last step
 /// - constant: `lr`
-/// - wsd: `lr`, then linear down over the last `cooldown_fraction * max_steps` steps, rounded, or
-/// as
-///   many of them as the warm-up leaves (Hu et al. 2024, MiniCPM)
+/// - wsd: `lr`, then linear decay over the last `cooldown_fraction * max_steps` steps
+///   (at most those after the warm-up; Hu et al. 2024, MiniCPM)
 ///
 /// A decaying schedule ends at `min_lr_ratio * lr`; it needs at least two steps after the warm-up.
 ///

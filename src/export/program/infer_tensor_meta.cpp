@@ -281,8 +281,8 @@ SymbolicShapes symbolic_shapes(const std::vector<SampledDimension>& dimensions,
   return {symbols, values};
 }
 
-/// Metadata with symbolic expressions. `sizes` has the values of all runs, `strides` those of runs
-/// without sizes of 1.
+/// Metadata with symbolic expressions: sizes fitted to the values of all runs (`sizes`), strides to
+/// runs without sizes of 1 (`strides`).
 TensorMeta symbolic_meta(const std::string& name, const Observation& observation,
                          SymbolicShapes& sizes, SymbolicShapes& strides,
                          UnknownDimensions unknown_dimensions) {

@@ -58,7 +58,7 @@ OptionalTensor optional_tensor_of(const JsonValue& value) {
   value.fail(fmt::format("expected as_tensor or as_none, found {}", kind));
 }
 
-/// A literal, whose key is `literal`, or the name of a symbol.
+/// Parses {literal: value} or {as_name: symbol}.
 template <typename T>
 ValueOrSymbol<T> value_or_symbol_of(const JsonValue& value, const char* literal,
                                     const std::function<T(const JsonValue&)>& read) {

@@ -97,8 +97,9 @@ class TextTask : public Task {
          {std::pair(training_, "training"), std::pair(validation_, "validation")}) {
       if (part.size(0) > context_) continue;
       throw InputError(fmt::format(
-          "{}: {} tokens give {} data of {} tokens, expected more than max_seq_len ({})",
-          recipe.text, count, name, part.size(0), context_));
+          "{}: the {} split has {} of {} tokens, expected more than max_seq_len ({}); change "
+          "val_fraction or max_seq_len",
+          recipe.text, name, part.size(0), count, context_));
     }
     prompt_ = first_line(tokenizer_->decode(
         {ids.end() - validation_count, ids.end() - validation_count + context_}));
