@@ -86,7 +86,8 @@ void add_summary(const fs::path& path, InspectReport& report) {
     report.header += report_line(
         "val loss", fmt::format("{:.4f} (best, step {})", number("val_loss"), number("best_step")));
     if (summary.contains("val_accuracy")) {
-      report.header += report_line("accuracy", fmt::format("{:.1f}%", number("val_accuracy") * 100));
+      report.header +=
+          report_line("accuracy", fmt::format("{:.1f}%", number("val_accuracy") * 100));
     }
     report.json["summary"] = summary;
   } catch (const nlohmann::json::exception& error) {
