@@ -37,7 +37,7 @@ PreparedMask shared_mask(const AttentionContext& context, const ForwardState& st
       key, [&] { return prepare_mask(context.query, context.key, args, options, !context.cross); });
   if (!options.bias.defined()) return mask;
   const auto with_bias = [&] { return add_bias(mask, options.bias, context.query); };
-  if (!context.bias_is_shared) return with_bias();
+  if (!options.bias.is_same(context.shared_bias)) return with_bias();
   return state.share(
       {"mask_with_bias", context.query, {mask.mask, mask.fully_masked_rows, options.bias}},
       with_bias);

@@ -26,7 +26,7 @@ SharedKey offsets_key(std::string_view name, const AttentionContext& context, Nu
 /// `ForwardState::share`, so its sum with the mask can be shared too.
 inline void add_to_scores(const torch::Tensor& bias, bool shared, AttentionContext& context) {
   auto& sum = context.options.bias;
-  context.bias_is_shared = shared && !sum.defined();
+  context.shared_bias = shared && !sum.defined() ? bias : torch::Tensor();
   sum = sum.defined() ? sum + bias : bias;
 }
 

@@ -65,6 +65,11 @@ TrainingConfig checked(const TrainingConfig& config) {
   return config;
 }
 
+std::shared_ptr<Objective> checked(std::shared_ptr<Objective> objective) {
+  TORCH_CHECK_VALUE(objective != nullptr, "Trainer requires an objective, found null");
+  return objective;
+}
+
 std::vector<torch::Tensor> checked_parameters(const torch::nn::Module& module) {
   std::vector<torch::Tensor> parameters;
   // Not module.parameters(), which lists a shared parameter several times: its gradient would be
@@ -87,7 +92,7 @@ constexpr const char* kRequiresGrad =
 
 Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& config,
                  Schedule schedule)
-    : objective_(std::move(objective)),
+    : objective_(checked(std::move(objective))),
       config_(checked(config)),
       schedule_(std::move(schedule)),
       parameters_(checked_parameters(module())),

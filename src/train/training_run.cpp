@@ -31,12 +31,12 @@ torch::Device prepare(Objective& objective, const TrainingConfig& config) {
 }  // namespace
 
 TrainingRun::TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
-                         const TrainingConfig& config, torch::Device device)
+                         const TrainingConfig& config, torch::Device device, Schedule schedule)
     : directory_(std::move(directory)),
       objective_(std::move(objective)),
       config_(config),
       device_(device),
-      trainer_(std::make_unique<Trainer>(objective_, config)) {}
+      trainer_(std::make_unique<Trainer>(objective_, config, std::move(schedule))) {}
 
 TrainingRun TrainingRun::begin(const std::filesystem::path& directory,
                                std::shared_ptr<Objective> objective, const TrainingConfig& config,
@@ -44,7 +44,7 @@ TrainingRun TrainingRun::begin(const std::filesystem::path& directory,
   const auto device = prepare(*objective, config);
   const auto content = run_content(config, options.values);
   return {RunDirectory::create(directory, content, options.overwrite), std::move(objective), config,
-          device};
+          device, options.schedule};
 }
 
 TrainingRun TrainingRun::resume(const std::filesystem::path& directory,
@@ -52,7 +52,8 @@ TrainingRun TrainingRun::resume(const std::filesystem::path& directory,
                                 const TrainingRunOptions& options) {
   const auto device = prepare(*objective, config);
   const auto content = run_content(config, options.values);
-  TrainingRun run(RunDirectory::resume(directory, content), std::move(objective), config, device);
+  TrainingRun run(RunDirectory::resume(directory, content), std::move(objective), config, device,
+                  options.schedule);
   run.resume_from_checkpoint(content.recipe);
   return run;
 }

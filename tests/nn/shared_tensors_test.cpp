@@ -271,5 +271,42 @@ TEST(SharedTensors, AreComputedOncePerStepWithAKvCache) {
   }
 }
 
+/// Replaces the bias of the scores by a parameter (H, 1, 1) times the keys' index.
+struct LearnedBiasImpl : torch::nn::Cloneable<LearnedBiasImpl>, AttentionHook {
+  LearnedBiasImpl() { reset(); }
+  void reset() override { weight = register_parameter("weight", torch::randn({2, 1, 1})); }
+  void before_attention(AttentionContext& context) override {
+    context.options.bias = weight * positions_like(context.key, -2);  // (H, 1, S)
+  }
+  torch::Tensor weight;
+};
+
+TEST(SharedTensors, AHookThatReplacesASharedBiasGetsItsGradient) {
+  TransformerBlockOptions block(8, 2);
+  block.attention().add(alibi()).add(
+      {"learned_bias", [](const AttentionDims&) { return std::make_shared<LearnedBiasImpl>(); }});
+  TransformerEncoder plain(TransformerEncoderOptions(block, 3));
+  TransformerEncoder checkpointed(TransformerEncoderOptions(block, 3).gradient_checkpointing(true));
+  {
+    const torch::NoGradGuard no_grad;
+    for (const auto& item : plain->named_parameters()) {
+      checkpointed->named_parameters()[item.key()].copy_(item.value());
+    }
+  }
+  const auto x = torch::randn({2, 5, 8});
+  const AttentionArgs args{.causal = true};
+  for (auto* stack : {&plain, &checkpointed}) (*stack)->forward(x, args).square().sum().backward();
+  auto h = x;
+  for (const auto& child : *plain->blocks) {
+    h = child->as<TransformerBlock>()->forward(h, args);
+  }
+  EXPECT_TRUE(close(plain->norm.forward(h), plain->forward(x, args), 1e-6));
+  for (const auto& item : plain->named_parameters()) {
+    const auto& other = checkpointed->named_parameters()[item.key()];
+    ASSERT_TRUE(other.grad().defined()) << item.key();
+    EXPECT_TRUE(close(other.grad(), item.value().grad(), 1e-5)) << item.key();
+  }
+}
+
 }  // namespace
 }  // namespace attend

@@ -245,6 +245,18 @@ TEST_F(ModuleRun, FinishLoadsTheBestWeights) {
   EXPECT_FALSE(net->is_training());
 }
 
+TEST_F(ModuleRun, UsesTheScheduleOfItsOptions) {
+  Recorder recorder;
+  auto run = TrainingRun::begin(
+      directory_ / "run", make_objective(make_net()), small_config(),
+      {.schedule = [](int64_t step) { return 0.001 * static_cast<double>(step + 1); }});
+  run.train({&recorder});
+  ASSERT_FALSE(recorder.progress.empty());
+  for (const auto& progress : recorder.progress) {
+    EXPECT_DOUBLE_EQ(progress.lr, 0.001 * static_cast<double>(progress.step));
+  }
+}
+
 TEST_F(ModuleRun, ResumeChecksConfigValuesAndModule) {
   begin("run").train({}, stopping_after(4));
   auto config = small_config();

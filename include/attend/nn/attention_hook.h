@@ -55,17 +55,20 @@ struct AttentionDims {
   int64_t head_dim;      ///< width D of each head
 };
 
-/// The tensors and options of one attention call, which hooks read and change.
+/// The tensors and options of one attention call. Hooks may replace them, but must not change
+/// tensors in place: other layers can share them.
 struct AttentionContext {
-  torch::Tensor input = {};     ///< (..., T, E): input of the query projection
-  torch::Tensor query = {};     ///< (..., H, T, D)
-  torch::Tensor key = {};       ///< (..., G, S, D)
-  torch::Tensor value = {};     ///< (..., G, S, D)
-  AttentionArgs args = {};      ///< arguments of the call
-  ScoreOptions options = {};    ///< options of the layer
-  ForwardState state = {};      ///< state of the forward pass
-  bool cross = false;           ///< cross-attention: keys and values come from another sequence
-  bool bias_is_shared = false;  ///< `options.bias` comes from `state.share`: equal in all layers
+  torch::Tensor input = {};   ///< (..., T, E): input of the query projection
+  torch::Tensor query = {};   ///< (..., H, T, D)
+  torch::Tensor key = {};     ///< (..., G, S, D)
+  torch::Tensor value = {};   ///< (..., G, S, D)
+  AttentionArgs args = {};    ///< arguments of the call
+  ScoreOptions options = {};  ///< options of the layer
+  ForwardState state = {};    ///< state of the forward pass
+  bool cross = false;         ///< cross-attention: keys and values come from another sequence
+  /// `options.bias` if it comes from `state.share`, so that its sum with the mask can be shared
+  /// too; a hook that replaces the bias ends this.
+  torch::Tensor shared_bias = {};
 };
 
 /// Returns the positions of the queries in tokens, (B, T) or (T): those of the call, or 0 .. T-1.

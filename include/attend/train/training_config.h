@@ -61,9 +61,10 @@ struct TrainingConfig {
                                                    ///< improvement; 0 = off
   int64_t checkpoint_every = 100;                  ///< steps between checkpoints
   int64_t log_every = 10;                          ///< steps between progress reports
-  int64_t seed = 1;                                ///< seed of weights, batches and dropout
-  int64_t threads = 0;                             ///< CPU threads; 0 = LibTorch's default
-  std::string device = "auto";                     ///< see `resolve_device`
+  int64_t seed =
+      1;  ///< seed of batches and dropout, and of the weights of models made from a recipe
+  int64_t threads = 0;          ///< CPU threads; 0 = LibTorch's default
+  std::string device = "auto";  ///< see `resolve_device`
 };
 
 }  // namespace attend::train

@@ -23,6 +23,7 @@ struct TrainingRunOptions {
   std::map<std::string, std::string> values = {};
   bool overwrite =
       false;  ///< `begin`: replace the run in the directory; see `RunDirectory::create`
+  Schedule schedule = {};  ///< learning rate of each step; by default `lr_at` with the config
 };
 
 /// A `Trainer` with a run directory: saves configuration, metrics, TensorBoard events, checkpoints,
@@ -79,7 +80,7 @@ class ATTEND_API TrainingRun {
 
   /// Makes the run of an open directory, whose module is on `device`.
   TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
-              const TrainingConfig& config, torch::Device device);
+              const TrainingConfig& config, torch::Device device, Schedule schedule = {});
 
   /// Restores the latest checkpoint, if there is one, and saves the recipe.
   void resume_from_checkpoint(const std::string& recipe);

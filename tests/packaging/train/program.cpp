@@ -16,7 +16,8 @@ bool trains() {
 }
 
 int main() {
-  // Puts std::cout into the program, which the SentencePiece module must not use instead of its own.
+  // Puts std::cout into the program, which the SentencePiece module must not use instead of its
+  // own.
   std::cout << "subwords, tables and recipes\n";
   using namespace attend;
   using namespace attend::train;
