@@ -42,7 +42,7 @@ struct Assign {
     throw InputError(fmt::format("{}: expected {}, found {}", where, type, found.str()));
   }
   void operator()(std::monostate) const {
-    throw InputError(fmt::format("a {} has no option {}", kind, where));
+    throw InputError(fmt::format("{}: a {} has no such option", where, kind));
   }
   void operator()(int64_t* target) const {
     const auto value = node.value_exact<int64_t>();

@@ -93,8 +93,9 @@ TEST_F(RecipeFile, ErrorsListTheKindsOfModels) {
   EXPECT_THAT(reading("[model]\nkind = 'rnn'\n"),
               ThrowsMessage<InputError>(HasSubstr("model.kind: expected one of language_model, "
                                                   "sequence_classifier, seq2seq, found 'rnn'")));
-  EXPECT_THAT(reading("[model]\npooling = 'max'\n"),
-              ThrowsMessage<InputError>(HasSubstr("a language_model has no option model.pooling")));
+  EXPECT_THAT(
+      reading("[model]\npooling = 'max'\n"),
+      ThrowsMessage<InputError>(HasSubstr("model.pooling: a language_model has no such option")));
   EXPECT_EQ(std::get<SequenceClassifierConfig>(
                 read("[model]\nkind = 'sequence_classifier'\npooling = 'max'\n").model)
                 .pooling,
