@@ -46,7 +46,8 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   }
   constexpr std::string_view kFlagValue = " was given a disallowed flag override";
   if (const std::string text = error.what(); text.ends_with(kFlagValue)) {
-    const auto name = text.substr(0, text.size() - kFlagValue.size());
+    auto name = text.substr(0, text.size() - kFlagValue.size());
+    if (name.starts_with("no-")) name.erase(0, 3);
     return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
   }
   if (unexpected.empty()) return error.what();
