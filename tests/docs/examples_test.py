@@ -96,7 +96,7 @@ double validation_loss();
 
 EMPTY_COMMENT = re.compile(r" *///$")
 EXAMPLE_LINE = re.compile(r" */// {5}( *\S.*)")
-FENCE = re.compile(r"^```cpp.*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```cpp[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE_BLOCK = re.compile(r"^@code\{\.cpp\}\n(.*?)^@endcode$", re.MULTILINE | re.DOTALL)
 
 
@@ -128,6 +128,21 @@ def examples_of_header(text, file):
 
 def examples_of_page(text, file, pattern=FENCE):
     return [Example(file, text.count("\n", 0, match.start(1)) + 1, match[1]) for match in pattern.finditer(text)]
+
+
+def examples_of_features(text, file):
+    """The code in the column "in attend" of each table, without mere names such as `AttentionArgs`."""
+    found, has_column = [], False
+    for number, line in enumerate(text.splitlines(), start=1):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+        if not line.startswith("|"):
+            has_column = False
+        elif len(cells) > 1 and cells[1] == "in attend":
+            has_column = True
+        elif has_column:
+            found += [Example(file, number, code) for code in re.findall(r"`([^`]+)`", cells[1])
+                      if not re.fullmatch(r"\w+", code)]
+    return found
 
 
 def wrapped(example, number):
@@ -175,16 +190,38 @@ def all_examples():
         found += examples_of_header(header.read_text(encoding="utf-8"), header.relative_to(ROOT).as_posix())
     for page in PAGES:
         found += examples_of_page((ROOT / page).read_text(encoding="utf-8"), page)
-    overview = "docs/api/overview.dox"
-    return found + examples_of_page((ROOT / overview).read_text(encoding="utf-8"), overview, CODE_BLOCK)
+    overview, features = "docs/api/overview.dox", "docs/features.md"
+    found += examples_of_page((ROOT / overview).read_text(encoding="utf-8"), overview, CODE_BLOCK)
+    return found + examples_of_features((ROOT / features).read_text(encoding="utf-8"), features)
 
 
 class ThisProject(unittest.TestCase):
     def test_examples_compile(self):
         examples = all_examples()
-        self.assertGreater(len(examples), 150)
+        self.assertGreater(len(examples), 250)
         if errors := compiler_errors(examples):
-            self.fail(f"examples do not compile:\n{errors}")
+            self.fail(f"examples do not compile; what they use without declaring it is in NAMES:\n{errors}")
+
+
+class SelfTest(unittest.TestCase):
+    """Shows that the check can fail."""
+
+    def test_reports_file_and_line_of_errors(self):
+        header = "/// A.\n///\n///     auto y = block(x);\n///     y.no_such_function();\nvoid f();\n"
+        page = "Text.\n\n```cpp\n#include <x.h>\nint main() {\n  undeclared();\n}\n```\n"
+        features = "| feature | in attend |\n|---|---|\n| a | `ResidualOptions().no_such_option(1)`, `Name` |\n"
+        examples = (examples_of_header(header, "include/attend/a.h") + examples_of_page(page, "a.md")
+                    + examples_of_features(features, "features.md"))
+        self.assertEqual([example.line for example in examples], [3, 4, 3])
+        errors = compiler_errors(examples)
+        self.assertRegex(errors, r"include/attend/a\.h:4:\d+: error: .*no_such_function")
+        self.assertRegex(errors, r"a\.md:6:\d+: error: .*undeclared")
+        self.assertRegex(errors, r"features\.md:3:\d+: error: .*no_such_option")
+
+    def test_finds_all_examples_of_a_header(self):
+        text = "///\n///     f(1);\n///\n///     f(2);\n/// Text.\n///\n/// Text.\n  ///\n  ///     {\n  ///       g();\n  ///     }\n"
+        found = [(example.line, example.code) for example in examples_of_header(text, "a.h")]
+        self.assertEqual(found, [(2, "f(1);\n\nf(2);"), (9, "{\n  g();\n}")])
 
 
 if __name__ == "__main__":
