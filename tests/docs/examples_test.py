@@ -17,7 +17,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDES = ("attend/attend.h", "attend/train.h", "torch/torch.h", "torch/csrc/inductor/aoti_package/model_package_loader.h",
             "iostream")
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/export.md")
+FOLDERS = ("docs", "examples", "models", "src")  # whose Markdown pages are read, besides those in the root
 
 TENSORS = """x y q k v tokens target source prompt next_token bos memory memory_key_mask key_mask segments mask bias allowed
     documents positions p query branch logits output loss cross_entropy tensor""".split()
@@ -188,8 +188,8 @@ def all_examples():
     found = []
     for header in sorted((ROOT / "include").rglob("*.h")):
         found += examples_of_header(header.read_text(encoding="utf-8"), header.relative_to(ROOT).as_posix())
-    for page in PAGES:
-        found += examples_of_page((ROOT / page).read_text(encoding="utf-8"), page)
+    for page in [*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))]:
+        found += examples_of_page(page.read_text(encoding="utf-8"), page.relative_to(ROOT).as_posix())
     overview, features = "docs/api/overview.dox", "docs/features.md"
     found += examples_of_page((ROOT / overview).read_text(encoding="utf-8"), overview, CODE_BLOCK)
     return found + examples_of_features((ROOT / features).read_text(encoding="utf-8"), features)
