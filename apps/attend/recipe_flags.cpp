@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <sstream>
 
 namespace attend::app {
 namespace {
@@ -53,6 +54,17 @@ template <typename Number>
 std::string type_of_number(const RecipeField& field) {
   const std::string unit = field.unit;
   return !unit.empty() ? unit : std::is_integral_v<Number> ? "INT" : "FLOAT";
+}
+
+/// Parses integers separated by commas, or "none". Throws CLI::ValidationError.
+std::vector<int64_t> parse_list(const std::string& flag, const std::string& text) {
+  std::vector<int64_t> values;
+  if (text == "none") return values;
+  std::istringstream parts(text + ",");
+  for (std::string part; std::getline(parts, part, ',');) {
+    values.push_back(parse_number<int64_t>(flag, part));
+  }
+  return values;
 }
 
 /// The placeholder after the flag of a string: the names of the tasks, its unit, or TEXT.
@@ -103,6 +115,9 @@ struct AddFlag {
       const auto parse = [=](const std::string& text) { set(parse_number<T>(flag, text)); };
       return command.add_option_function<std::string>(flag, parse, help)
           ->type_name(type_of_number<T>(field));
+    } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+      const auto parse = [=](const std::string& text) { set(parse_list(flag, text)); };
+      return command.add_option_function<std::string>(flag, parse, help)->type_name(field.unit);
     } else {
       const auto take = [=](const std::string& text) {
         if (text.empty()) throw CLI::ValidationError(flag, "must not be empty");

@@ -152,6 +152,18 @@ ExportPlan plan_export(SequenceClassifier model) {
        .example_inputs = {tokens, key_mask},
        .input_names = {"tokens", "key_mask"},
        .dynamic = {batch(0), length(0, 1, max_seq_len), batch(1), length(1, 1, max_seq_len)}}};
+  if (config.type_vocab_size > 0) {
+    const auto typed = [model](const Inputs& in) mutable {
+      return model->forward(in[0], in[1], in[2]);
+    };
+    plan.methods.traced.push_back(
+        {.name = "forward_token_types",
+         .function = typed,
+         .example_inputs = {tokens, key_mask, tokens.remainder(config.type_vocab_size)},
+         .input_names = {"tokens", "key_mask", "token_types"},
+         .dynamic = {batch(0), length(0, 1, max_seq_len), batch(1), length(1, 1, max_seq_len),
+                     batch(2), length(2, 1, max_seq_len)}});
+  }
   if (config.stack.num_layers > 0) {
     plan.methods.traced.push_back(attention_method(plan.forward, tokens, max_seq_len));
   }

@@ -1,6 +1,6 @@
 #include "attend/models/language_model.h"
 
-#include <torch/nn/functional/linear.h>
+#include "models/output_logits.h"
 
 namespace attend {
 
@@ -9,6 +9,7 @@ LanguageModelImpl::LanguageModelImpl(const LanguageModelConfig& config) : config
 }
 
 void LanguageModelImpl::reset() {
+  check_logit_options(config);
   const auto& stack = config.stack;
   embedding = register_module(
       "embedding", TokenEmbedding(embedding_options(stack, config.vocab_size, config.max_seq_len)));
@@ -44,13 +45,14 @@ KvCache LanguageModelImpl::make_cache(int64_t batch_size) const {
 
 torch::Tensor LanguageModelImpl::logits(const torch::Tensor& x) const {
   const auto& weight = config.tie_embeddings ? embedding->token->weight : head->weight;
-  return torch::nn::functional::linear(x, weight);  // (..., T, V)
+  return output_logits(x, weight, config);  // (..., T, V)
 }
 
 void LanguageModelImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::LanguageModel(vocab_size=" << config.vocab_size
          << ", max_seq_len=" << config.max_seq_len << std::boolalpha
-         << ", tie_embeddings=" << config.tie_embeddings << ")";
+         << ", tie_embeddings=" << config.tie_embeddings << ", logit_scale=" << config.logit_scale
+         << ", final_logit_soft_cap=" << config.final_logit_soft_cap << ")";
 }
 
 }  // namespace attend

@@ -1,6 +1,6 @@
 #include "attend/models/seq2seq.h"
 
-#include <torch/nn/functional/linear.h>
+#include "models/output_logits.h"
 
 namespace attend {
 
@@ -11,6 +11,7 @@ Seq2SeqImpl::Seq2SeqImpl(const Seq2SeqConfig& config) : config(config) {
 void Seq2SeqImpl::reset() {
   TORCH_CHECK_VALUE(config.num_decoder_layers >= -1, "num_decoder_layers (",
                     config.num_decoder_layers, ") must be -1 (same as num_layers) or >= 0");
+  check_logit_options(config);
   const auto& stack = config.stack;
   const auto num_decoder_layers =
       config.num_decoder_layers == -1 ? stack.num_layers : config.num_decoder_layers;
@@ -65,14 +66,15 @@ KvCache Seq2SeqImpl::make_cache(int64_t batch_size) const {
 
 torch::Tensor Seq2SeqImpl::logits(const torch::Tensor& x) const {
   const auto& weight = config.tie_embeddings ? target_embedding->token->weight : head->weight;
-  return torch::nn::functional::linear(x, weight);  // (..., T, V)
+  return output_logits(x, weight, config);  // (..., T, V)
 }
 
 void Seq2SeqImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::Seq2Seq(source_vocab_size=" << config.source_vocab_size
          << ", target_vocab_size=" << config.target_vocab_size
          << ", max_seq_len=" << config.max_seq_len << std::boolalpha
-         << ", tie_embeddings=" << config.tie_embeddings << ")";
+         << ", tie_embeddings=" << config.tie_embeddings << ", logit_scale=" << config.logit_scale
+         << ", final_logit_soft_cap=" << config.final_logit_soft_cap << ")";
 }
 
 }  // namespace attend

@@ -39,29 +39,39 @@ void SequenceClassifierImpl::reset() {
   check_positive("num_classes", config.num_classes);
   const auto& stack = config.stack;
   embedding = register_module(
-      "embedding", TokenEmbedding(embedding_options(stack, config.vocab_size, config.max_seq_len)));
+      "embedding", TokenEmbedding(embedding_options(stack, config.vocab_size, config.max_seq_len)
+                                      .type_vocab_size(config.type_vocab_size)));
   encoder =
       register_module("encoder", TransformerEncoder(encoder_options(stack, /*causal=*/false)));
+  pooler = nullptr;
+  if (config.pooler) {
+    pooler = register_module("pooler", torch::nn::Linear(stack.embed_dim, stack.embed_dim));
+  }
   head = register_module("head", torch::nn::Linear(stack.embed_dim, config.num_classes));
   initialize(*this, stack);
 }
 
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
-                                              const torch::Tensor& key_mask) {
+                                              const torch::Tensor& key_mask,
+                                              const torch::Tensor& token_types) {
   TORCH_CHECK_VALUE(!key_mask.defined() || key_mask.sizes() == tokens.sizes(), "key_mask ",
                     key_mask.sizes(), " must have the shape of the tokens ", tokens.sizes());
   TORCH_CHECK_TYPE(!key_mask.defined() || key_mask.scalar_type() == torch::kBool,
                    "key_mask must be bool (true = token, false = padding), found ",
                    key_mask.scalar_type());
-  const auto x = encoder->forward(embedding(tokens), {.key_mask = key_mask});  // (..., T, E)
+  const auto embedded = embedding->forward(tokens, /*positions=*/{}, token_types);
+  const auto x = encoder->forward(embedded, {.key_mask = key_mask});  // (..., T, E)
   const auto all = key_mask.defined() ? key_mask : torch::ones_like(tokens, torch::kBool);
-  return head(pool(x, all.unsqueeze(-1), config.pooling));  // (..., C)
+  const auto pooled = pool(x, all.unsqueeze(-1), config.pooling);  // (..., E)
+  return head(pooler ? torch::tanh(pooler(pooled)) : pooled);      // (..., C)
 }
 
 void SequenceClassifierImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::SequenceClassifier(vocab_size=" << config.vocab_size
          << ", num_classes=" << config.num_classes << ", max_seq_len=" << config.max_seq_len
-         << ", pooling=" << to_string(config.pooling) << ")";
+         << ", type_vocab_size=" << config.type_vocab_size
+         << ", pooling=" << to_string(config.pooling) << std::boolalpha
+         << ", pooler=" << config.pooler << ")";
 }
 
 }  // namespace attend

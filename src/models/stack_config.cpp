@@ -14,6 +14,7 @@
 #include "attend/nn/value_residual.h"
 #include "nn/checks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <variant>
@@ -27,22 +28,36 @@ RotaryOptions rotary_options(const StackConfig& config) {
           .interleaved = config.rotary_interleaved,
           .scaling = config.rotary_scaling,
           .factor = config.rotary_factor,
-          .original_max_seq_len = config.rotary_original_max_seq_len};
+          .original_max_seq_len = config.rotary_original_max_seq_len,
+          .beta_fast = config.rotary_beta_fast,
+          .beta_slow = config.rotary_beta_slow,
+          .truncate = config.rotary_truncate,
+          .attention_factor = config.rotary_attention_factor,
+          .low_freq_factor = config.rotary_low_freq_factor,
+          .high_freq_factor = config.rotary_high_freq_factor};
 }
 
 /// Options shared by self-attention and cross-attention.
 MultiheadAttentionOptions attention_options(const StackConfig& config) {
   auto options = MultiheadAttentionOptions(config.embed_dim, config.num_heads)
                      .bias(config.bias)
+                     .qkv_bias(config.qkv_bias)
                      .dropout(config.dropout);
+  if (config.attention_scale != 0) options.scale(config.attention_scale);
   if (config.num_kv_heads != 0) options.num_kv_heads(config.num_kv_heads);
   if (config.head_dim != 0) options.head_dim(config.head_dim);
-  if (config.qk_norm == QKNormKind::rms) options.add(qk_norm(rms_norm()));
+  if (config.qk_norm == QKNormKind::rms) options.add(qk_norm(rms_norm(config.norm_eps)));
   if (config.qk_norm == QKNormKind::l2) options.add(qk_norm(l2_norm()));
   if (config.soft_cap > 0) options.add(soft_cap(config.soft_cap));
   if (config.attention_sinks) options.add(attention_sinks());
   if (config.output_gate) options.add(output_gate());
   return options;
+}
+
+RelativeBiasOptions relative_bias_options(const StackConfig& config, bool causal) {
+  return {.num_buckets = config.relative_attention_num_buckets,
+          .max_distance = config.relative_attention_max_distance,
+          .bidirectional = !causal};
 }
 
 MultiheadAttentionOptions self_attention_options(const StackConfig& config, bool causal) {
@@ -51,13 +66,24 @@ MultiheadAttentionOptions self_attention_options(const StackConfig& config, bool
   if (config.value_residual) options.add(value_residual());
   if (config.positions == PositionScheme::rotary) options.add(rotary(rotary_options(config)));
   if (config.positions == PositionScheme::alibi) options.add(alibi());
-  if (config.positions == PositionScheme::relative) {
-    options.add(relative_bias({.num_buckets = config.relative_attention_num_buckets,
-                               .max_distance = config.relative_attention_max_distance,
-                               .bidirectional = !causal}));
+  if (config.positions == PositionScheme::relative && !config.relative_attention_shared) {
+    options.add(relative_bias(relative_bias_options(config, causal)));
   }
   if (config.sliding_window > 0) options.add(sliding_window(config.sliding_window));
   return options;
+}
+
+/// Adds the hooks that differ between layers to the self-attention of layer `layer`.
+void add_layer_hooks(const StackConfig& config, bool causal, int64_t layer,
+                     MultiheadAttentionOptions& options) {
+  if (config.relative_attention_shared) {
+    const auto bias = relative_bias_options(config, causal);
+    options.add(layer == 0 ? relative_bias(bias) : shared_relative_bias(bias));
+  }
+  const auto& windows = config.sliding_window_pattern;
+  if (windows.empty()) return;
+  const auto window = windows[static_cast<std::size_t>(layer) % windows.size()];
+  if (window > 0) options.add(sliding_window(window));
 }
 
 FeedForwardOptions feed_forward_options(const StackConfig& config) {
@@ -67,6 +93,11 @@ FeedForwardOptions feed_forward_options(const StackConfig& config) {
                      .dropout(config.dropout);
   if (config.dim_feedforward != 0) options.dim_feedforward(config.dim_feedforward);
   return options;
+}
+
+std::optional<ExpertsOptions> experts_options(const StackConfig& config) {
+  if (config.num_experts == 0) return std::nullopt;
+  return ExpertsOptions(config.num_experts).num_experts_per_tok(config.num_experts_per_tok);
 }
 
 ModuleFactory branch_scale(const StackConfig& config) {
@@ -81,13 +112,17 @@ ModuleFactory branch_scale(const StackConfig& config) {
   TORCH_CHECK_VALUE(false, "unknown branch_scaling ", static_cast<int>(config.branch_scaling));
 }
 
+ModuleFactory norm(const StackConfig& config) {
+  return config.norm == NormKind::rms ? rms_norm(config.norm_eps)
+                                      : layer_norm(config.norm_eps, config.bias);
+}
+
 ResidualOptions residual_options(const StackConfig& config) {
   TORCH_CHECK_VALUE(config.residual_scale == 1.0 || config.branch_scaling == BranchScaling::none,
                     "residual_scale (", config.residual_scale, ") must be 1 with branch_scaling ",
                     to_string(config.branch_scaling));
   return ResidualOptions()
-      .norm(config.norm == NormKind::rms ? rms_norm(config.norm_eps)
-                                         : layer_norm(config.norm_eps, config.bias))
+      .norm(norm(config))
       .norm_order(config.norm_order)
       .scale(branch_scale(config))
       .dropout(config.dropout)
@@ -114,6 +149,27 @@ void check_dependent_fields(const char* required, bool is_set, const StackConfig
   }
 }
 
+void check_windows(const StackConfig& config) {
+  check_not_negative("sliding_window", config.sliding_window);
+  const auto& windows = config.sliding_window_pattern;
+  for (const auto window : windows) check_not_negative("sliding_window_pattern", window);
+  TORCH_CHECK_VALUE(
+      windows.empty() || config.sliding_window == 0, "sliding_window (", config.sliding_window,
+      ") must be 0 with a sliding_window_pattern, which sets the windows of all layers");
+  TORCH_CHECK_VALUE(static_cast<int64_t>(windows.size()) <= std::max<int64_t>(config.num_layers, 1),
+                    "sliding_window_pattern has ", windows.size(),
+                    " windows, expected at most one for each of the num_layers (",
+                    config.num_layers, ") layers");
+}
+
+/// Returns the largest window of all layers; 0 if one of them attends to all keys.
+int64_t largest_window(const StackConfig& config) {
+  const auto& windows = config.sliding_window_pattern;
+  if (windows.empty()) return config.sliding_window;
+  const auto [smallest, largest] = std::minmax_element(windows.begin(), windows.end());
+  return *smallest == 0 ? 0 : *largest;
+}
+
 void check_config(const StackConfig& config) {
   check_not_negative("num_layers", config.num_layers);
   check_positive("num_heads", config.num_heads);
@@ -121,12 +177,18 @@ void check_config(const StackConfig& config) {
   check_not_negative("head_dim", config.head_dim);
   check_not_negative("dim_feedforward", config.dim_feedforward);
   check_not_negative("num_experts", config.num_experts);
-  check_not_negative("sliding_window", config.sliding_window);
   check_not_negative("soft_cap", config.soft_cap);
+  check_windows(config);
+  TORCH_CHECK_VALUE(std::isfinite(config.attention_scale) && config.attention_scale >= 0,
+                    "attention_scale (", config.attention_scale,
+                    ") must be positive, or 0 for 1/sqrt(head_dim)");
   TORCH_CHECK_VALUE(
       !config.gradient_checkpointing || !config.value_residual,
       "gradient_checkpointing (true) cannot be combined with value_residual (true): blocks "
       "then depend on the values of the first one");
+  TORCH_CHECK_VALUE(!config.gradient_checkpointing || !config.relative_attention_shared,
+                    "gradient_checkpointing (true) cannot be combined with "
+                    "relative_attention_shared (true): blocks then depend on the first one");
   check_dependent_fields(
       "positions rotary", config.positions == PositionScheme::rotary, config,
       {{"rotary_theta", &StackConfig::rotary_theta},
@@ -135,6 +197,25 @@ void check_config(const StackConfig& config) {
        {"rotary_original_max_seq_len", &StackConfig::rotary_original_max_seq_len},
        {"rotary_interleaved", &StackConfig::rotary_interleaved},
        {"rotary_scaling", &StackConfig::rotary_scaling}});
+  const auto scaling = config.rotary_scaling;
+  const bool yarn = scaling == RotaryScaling::yarn;
+  const bool llama3 = scaling == RotaryScaling::llama3;
+  check_dependent_fields("rotary_scaling yarn", yarn, config,
+                         {{"rotary_beta_fast", &StackConfig::rotary_beta_fast},
+                          {"rotary_beta_slow", &StackConfig::rotary_beta_slow},
+                          {"rotary_truncate", &StackConfig::rotary_truncate},
+                          {"rotary_attention_factor", &StackConfig::rotary_attention_factor}});
+  check_dependent_fields("rotary_scaling llama3", llama3, config,
+                         {{"rotary_low_freq_factor", &StackConfig::rotary_low_freq_factor},
+                          {"rotary_high_freq_factor", &StackConfig::rotary_high_freq_factor}});
+  check_dependent_fields(
+      "rotary_scaling yarn or llama3", yarn || llama3, config,
+      {{"rotary_original_max_seq_len", &StackConfig::rotary_original_max_seq_len}});
+  check_dependent_fields(
+      "positions relative", config.positions == PositionScheme::relative, config,
+      {{"relative_attention_num_buckets", &StackConfig::relative_attention_num_buckets},
+       {"relative_attention_max_distance", &StackConfig::relative_attention_max_distance},
+       {"relative_attention_shared", &StackConfig::relative_attention_shared}});
   check_dependent_fields("num_experts", config.num_experts > 0, config,
                          {{"num_experts_per_tok", &StackConfig::num_experts_per_tok}});
 }
@@ -146,32 +227,38 @@ TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal
   auto block = TransformerBlockOptions(config.embed_dim, config.num_heads)
                    .attention(self_attention_options(config, causal))
                    .feed_forward(feed_forward_options(config))
-                   .residual(residual_options(config));
-  if (config.num_experts > 0) {
-    block.experts(
-        ExpertsOptions(config.num_experts).num_experts_per_tok(config.num_experts_per_tok));
-  }
+                   .residual(residual_options(config))
+                   .experts(experts_options(config));
   return TransformerEncoderOptions(block, config.num_layers)
+      .per_layer([=](int64_t layer, TransformerBlockOptions& options) {
+        add_layer_hooks(config, causal, layer, options.attention());
+      })
+      .final_norm(config.final_norm)
       .gradient_checkpointing(config.gradient_checkpointing);
 }
 
 TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t num_layers) {
   check_config(config);
-  TORCH_CHECK_VALUE(config.num_experts == 0, "num_experts (", config.num_experts,
-                    ") must be 0: decoder blocks with cross-attention do not support experts");
-  const auto block = DecoderBlockOptions(config.embed_dim, config.num_heads)
-                         .attention(self_attention_options(config, /*causal=*/true))
-                         .cross_attention(attention_options(config))
-                         .feed_forward(feed_forward_options(config))
-                         .residual(residual_options(config));
+  auto block = DecoderBlockOptions(config.embed_dim, config.num_heads)
+                   .attention(self_attention_options(config, /*causal=*/true))
+                   .cross_attention(attention_options(config))
+                   .feed_forward(feed_forward_options(config))
+                   .residual(residual_options(config))
+                   .experts(experts_options(config));
   return TransformerDecoderOptions(block, num_layers)
+      .per_layer([=](int64_t layer, DecoderBlockOptions& options) {
+        add_layer_hooks(config, /*causal=*/true, layer, options.attention());
+      })
+      .final_norm(config.final_norm)
       .gradient_checkpointing(config.gradient_checkpointing);
 }
 
 TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,
                                         int64_t max_seq_len) {
-  auto options =
-      TokenEmbeddingOptions(vocab_size, config.embed_dim, max_seq_len).dropout(config.dropout);
+  auto options = TokenEmbeddingOptions(vocab_size, config.embed_dim, max_seq_len)
+                     .embedding_scale(config.embedding_scale)
+                     .dropout(config.dropout);
+  if (config.embedding_norm) options.embedding_norm(norm(config));
   if (config.positions == PositionScheme::learned)
     return options.positions(PositionEmbedding::learned);
   if (config.positions == PositionScheme::sinusoidal) {
@@ -191,10 +278,10 @@ KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int6
                      .num_kv_heads(num_kv_heads)
                      .head_dim(head_dim)
                      .max_seq_len(max_seq_len);
-  if (config.sliding_window == 0 || config.positions == PositionScheme::learned) return options;
+  const auto window = largest_window(config);
+  if (window == 0 || config.positions == PositionScheme::learned) return options;
   // Room for a call with max_seq_len tokens and the window before its first one.
-  return options.sliding_window(config.sliding_window)
-      .max_seq_len(max_seq_len + config.sliding_window - 1);
+  return options.sliding_window(window).max_seq_len(max_seq_len + window - 1);
 }
 
 void initialize(torch::nn::Module& model, const StackConfig& config) {

@@ -1,6 +1,7 @@
 #include "attend/nn/decoder_block.h"
 
 #include "nn/checks.h"
+#include "nn/make_feed_forward.h"
 
 namespace attend {
 namespace {
@@ -17,9 +18,6 @@ void check_options(const DecoderBlockOptions& options) {
   const int64_t vdim = options.cross_attention().vdim().value_or(embed_dim);
   TORCH_CHECK_VALUE(kdim == vdim, "cross_attention's kdim (", kdim, ") must equal its vdim (", vdim,
                     "): both are the width of the memory");
-  TORCH_CHECK_VALUE(options.residual().norm_order() != NormOrder::parallel,
-                    "norm_order (parallel) is not supported by DecoderBlock: use pre, post or "
-                    "sandwich");
 }
 
 }  // namespace
@@ -35,9 +33,11 @@ void DecoderBlockImpl::reset() {
   residual1_ = Residual(*this, "1", embed_dim, options.residual());
   cross_attention =
       register_module("cross_attention", MultiheadAttention(options.cross_attention()));
-  residual_cross_ = Residual(*this, "_cross", embed_dim, options.residual());
-  feed_forward = register_module("feed_forward", FeedForward(options.feed_forward()));
-  residual2_ = Residual(*this, "2", embed_dim, options.residual());
+  const bool one_norm = options.residual().norm_order() == NormOrder::parallel;
+  if (!one_norm) residual_cross_ = Residual(*this, "_cross", embed_dim, options.residual());
+  feed_forward = make_feed_forward(options);
+  register_module("feed_forward", feed_forward.ptr());
+  if (!one_norm) residual2_ = Residual(*this, "2", embed_dim, options.residual());
 }
 
 torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Tensor& memory,
@@ -48,12 +48,24 @@ torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Ten
   const int64_t width = options.cross_attention().kdim().value_or(options.attention().embed_dim());
   TORCH_CHECK_VALUE(memory.dim() >= 2 && memory.size(-1) == width, "memory must be (B, S, ", width,
                     ") or (S, ", width, "), found ", memory.sizes());
-  auto y = residual1_(
-      x, [&](const torch::Tensor& h) { return attention->forward(h, self_args, state).output; });
-  y = residual_cross_(y, [&](const torch::Tensor& h) {
+  const auto attend = [&](const torch::Tensor& h) {
+    return attention->forward(h, self_args, state).output;
+  };
+  const auto attend_memory = [&](const torch::Tensor& h) {
     return cross_attention->cross(h, memory, memory, memory_args, {.shared = state.shared}).output;
-  });
-  return residual2_(y, [&](const torch::Tensor& h) { return feed_forward->forward(h); });
+  };
+  const auto feed = [&](const torch::Tensor& h) { return feed_forward.forward(h); };
+
+  switch (options.residual().norm_order()) {
+    case NormOrder::parallel:
+      return residual1_(
+          x, [&](const torch::Tensor& h) { return attend(h) + attend_memory(h) + feed(h); });
+    case NormOrder::parallel_separate_norms:
+      return x + residual1_.branch(x, attend) + residual_cross_.branch(x, attend_memory) +
+             residual2_.branch(x, feed);
+    default:
+      return residual2_(residual_cross_(residual1_(x, attend), attend_memory), feed);
+  }
 }
 
 void DecoderBlockImpl::pretty_print(std::ostream& stream) const {

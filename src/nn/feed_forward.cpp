@@ -3,6 +3,24 @@
 #include "nn/checks.h"
 
 namespace attend {
+namespace {
+
+bool is_gated(const FeedForwardActivation& activation) {
+  const auto* kind = std::get_if<Activation>(&activation);
+  return kind != nullptr && is_gated(*kind);
+}
+
+torch::Tensor activate(const torch::Tensor& x, const FeedForwardActivation& activation) {
+  if (const auto* kind = std::get_if<Activation>(&activation)) return activate(x, *kind);
+  return std::get<1>(activation)(x);
+}
+
+std::string_view name_of(const FeedForwardActivation& activation) {
+  const auto* kind = std::get_if<Activation>(&activation);
+  return kind != nullptr ? to_string(*kind) : "function";
+}
+
+}  // namespace
 
 FeedForwardImpl::FeedForwardImpl(const FeedForwardOptions& options) : options(options) {
   reset();
@@ -14,6 +32,9 @@ void FeedForwardImpl::reset() {
   check_positive("embed_dim", embed_dim);
   check_positive("dim_feedforward", dim_feedforward);
   check_probability("dropout", options.dropout());
+  const auto* function = std::get_if<1>(&options.activation());
+  TORCH_CHECK_VALUE(function == nullptr || *function,
+                    "activation (an empty function) must be set, e.g. to Activation::gelu");
 
   using torch::nn::LinearOptions;
   const bool bias = options.bias();
@@ -32,7 +53,7 @@ torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
 void FeedForwardImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::FeedForward(embed_dim=" << options.embed_dim()
          << ", dim_feedforward=" << down->options.in_features()
-         << ", activation=" << to_string(options.activation()) << std::boolalpha
+         << ", activation=" << name_of(options.activation()) << std::boolalpha
          << ", bias=" << options.bias() << ", dropout=" << options.dropout() << ")";
 }
 

@@ -14,17 +14,20 @@ namespace attend {
 
 // Shared by TransformerEncoder and TransformerDecoder.
 
-/// Returns `num_layers` blocks. The stochastic depth grows linearly with the layer, up to that of
-/// `options` in the last one.
-template <typename Block, typename BlockOptions>
-torch::nn::ModuleList make_blocks(const BlockOptions& options, int64_t num_layers) {
+/// Returns the blocks of a stack. The stochastic depth grows linearly with the layer, up to that of
+/// `options.block()` in the last one.
+template <typename Block, typename StackOptions>
+torch::nn::ModuleList make_blocks(const StackOptions& options) {
+  const int64_t num_layers = options.num_layers();
+  const double stochastic_depth = options.block().residual().stochastic_depth();
   check_not_negative("num_layers", num_layers);
-  check_probability("stochastic_depth", options.residual().stochastic_depth());
+  check_probability("stochastic_depth", stochastic_depth);
   torch::nn::ModuleList blocks;
   for (int64_t i = 0; i < num_layers; ++i) {
-    auto layer = options;
-    layer.residual().stochastic_depth(options.residual().stochastic_depth() *
-                                      static_cast<double>(i + 1) / static_cast<double>(num_layers));
+    auto layer = options.block();
+    layer.residual().stochastic_depth(stochastic_depth * static_cast<double>(i + 1) /
+                                      static_cast<double>(num_layers));
+    if (options.per_layer()) options.per_layer()(i, layer);
     blocks->push_back(Block(layer));
   }
   return blocks;
@@ -39,11 +42,14 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
   // On the heap: recomputed blocks use it in the backward pass.
   const auto shared = std::make_shared<SharedTensors>();
   torch::Tensor first_values;
-  ForwardState state{.cache = outer.cache,
-                     .hook = outer.hook,
-                     .shared = shared.get(),
-                     // A recomputed block must depend on its inputs alone.
-                     .first_values = gradient_checkpointing ? nullptr : &first_values};
+  torch::Tensor first_relative_bias;
+  ForwardState state{
+      .cache = outer.cache,
+      .hook = outer.hook,
+      .shared = shared.get(),
+      // A recomputed block must depend on its inputs alone.
+      .first_values = gradient_checkpointing ? nullptr : &first_values,
+      .first_relative_bias = gradient_checkpointing ? nullptr : &first_relative_bias};
   for (const auto& child : *blocks) {
     auto& block = *child->as<Block>();
     if (gradient_checkpointing) {

@@ -70,20 +70,21 @@ void MultiheadAttentionImpl::reset() {
   check_positive("vdim", vdim);
   dims_ = {embed_dim, num_heads, num_kv_heads, head_dim};
 
-  const auto linear = [&](const char* name, int64_t from, int64_t to) {
-    const auto linear_options = torch::nn::LinearOptions(from, to).bias(options.bias());
+  const bool qkv_bias = options.bias() || options.qkv_bias();
+  const auto linear = [&](const char* name, int64_t from, int64_t to, bool bias) {
+    const auto linear_options = torch::nn::LinearOptions(from, to).bias(bias);
     return register_module(name, torch::nn::Linear(linear_options));
   };
   const int64_t inner = num_heads * head_dim;
   const int64_t kv_inner = num_kv_heads * head_dim;
   if (kdim == embed_dim && vdim == embed_dim) {
-    qkv = linear("qkv", embed_dim, inner + 2 * kv_inner);
+    qkv = linear("qkv", embed_dim, inner + 2 * kv_inner, qkv_bias);
   } else {
-    query = linear("query", embed_dim, inner);
-    key = linear("key", kdim, kv_inner);
-    value = linear("value", vdim, kv_inner);
+    query = linear("query", embed_dim, inner, qkv_bias);
+    key = linear("key", kdim, kv_inner, qkv_bias);
+    value = linear("value", vdim, kv_inner, qkv_bias);
   }
-  out = linear("out", inner, embed_dim);
+  out = linear("out", inner, embed_dim, options.bias());
 
   hooks_.clear();
   for (const auto& factory : options.hooks()) {
@@ -195,7 +196,10 @@ void MultiheadAttentionImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::MultiheadAttention(embed_dim=" << dims_.embed_dim
          << ", num_heads=" << dims_.num_heads << ", num_kv_heads=" << dims_.num_kv_heads
          << ", head_dim=" << dims_.head_dim << std::boolalpha << ", bias=" << options.bias()
-         << ", dropout=" << options.dropout() << ")";
+         << ", qkv_bias=" << (options.bias() || options.qkv_bias())
+         << ", dropout=" << options.dropout();
+  if (options.scale()) stream << ", scale=" << *options.scale();
+  stream << ")";
 }
 
 }  // namespace attend

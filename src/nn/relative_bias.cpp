@@ -8,13 +8,15 @@
 
 namespace attend {
 
-RelativeBiasImpl::RelativeBiasImpl(const AttentionDims& dims, const RelativeBiasOptions& options)
-    : dims(dims), options(options) {
+RelativeBiasImpl::RelativeBiasImpl(const AttentionDims& dims, const RelativeBiasOptions& options,
+                                   bool use_first)
+    : dims(dims), options(options), use_first(use_first) {
   reset();
 }
 
 void RelativeBiasImpl::reset() {
   check_buckets(options);
+  if (use_first) return;
   bias = register_module("bias", torch::nn::Embedding(options.num_buckets, dims.num_heads));
   torch::nn::init::normal_(bias->weight, 0.0, 1.0 / std::sqrt(static_cast<double>(dims.embed_dim)));
 }
@@ -28,19 +30,41 @@ void RelativeBiasImpl::before_attention(AttentionContext& context) {
     const auto result = relative_buckets(offsets, options);
     return result.dim() == 2 ? result.unsqueeze(0) : result;  // (..., 1, T, S)
   });
-  const auto per_head = bias(buckets).transpose(-4, -1);  // (..., H, T, S, 1)
+  const auto per_head =
+      torch::embedding(table(context.state), buckets).transpose(-4, -1);  // (..., H, T, S, 1)
   add_to_scores(per_head.squeeze(-1), /*shared=*/false, context);
+}
+
+torch::Tensor RelativeBiasImpl::table(const ForwardState& state) const {
+  auto* first = state.first_relative_bias;
+  if (!use_first) {
+    if (first != nullptr && !first->defined()) *first = bias->weight;
+    return bias->weight;
+  }
+  TORCH_CHECK_VALUE(first != nullptr && first->defined(),
+                    "shared_relative_bias requires a stack whose first layer has a relative_bias; "
+                    "found none");
+  const std::vector<int64_t> shape{options.num_buckets, dims.num_heads};
+  TORCH_CHECK_VALUE(first->sizes() == shape, "the relative_bias of the first layer has the table ",
+                    first->sizes(), ", shared_relative_bias expects ", c10::IntArrayRef(shape));
+  return *first;
 }
 
 void RelativeBiasImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::RelativeBias(num_buckets=" << options.num_buckets
          << ", max_distance=" << options.max_distance << std::boolalpha
-         << ", bidirectional=" << options.bidirectional << ")";
+         << ", bidirectional=" << options.bidirectional << ", use_first=" << use_first << ")";
 }
 
 AttentionHookFactory relative_bias(const RelativeBiasOptions& options) {
   return {"relative_bias", [options](const AttentionDims& dims) {
             return std::make_shared<RelativeBiasImpl>(dims, options);
+          }};
+}
+
+AttentionHookFactory shared_relative_bias(const RelativeBiasOptions& options) {
+  return {"relative_bias", [options](const AttentionDims& dims) {
+            return std::make_shared<RelativeBiasImpl>(dims, options, /*use_first=*/true);
           }};
 }
 

@@ -6,6 +6,8 @@
 
 #include <torch/csrc/jit/frontend/tracer.h>
 
+#include <cmath>
+
 namespace attend {
 namespace {
 
@@ -45,6 +47,20 @@ void check_positions(const torch::Tensor& positions, const torch::Tensor& tokens
   }
 }
 
+void check_token_types(const torch::Tensor& token_types, const torch::Tensor& tokens,
+                       const TokenEmbeddingOptions& options) {
+  if (!token_types.defined()) return;
+  TORCH_CHECK_VALUE(
+      options.type_vocab_size() > 0,
+      "token_types are given, but type_vocab_size is 0: set it to the number of types");
+  TORCH_CHECK_TYPE(
+      token_types.scalar_type() == torch::kLong || token_types.scalar_type() == torch::kInt,
+      "token_types must be int64 or int32, found ", token_types.scalar_type());
+  TORCH_CHECK_VALUE(token_types.sizes() == tokens.sizes(), "token_types ", token_types.sizes(),
+                    " must have the shape of tokens ", tokens.sizes());
+  check_range("token type", token_types, options.type_vocab_size());
+}
+
 }  // namespace
 
 TokenEmbeddingImpl::TokenEmbeddingImpl(const TokenEmbeddingOptions& options) : options(options) {
@@ -55,16 +71,30 @@ void TokenEmbeddingImpl::reset() {
   check_positive("vocab_size", options.vocab_size());
   check_positive("embed_dim", options.embed_dim());
   check_positive("max_seq_len", options.max_seq_len());
+  check_not_negative("type_vocab_size", options.type_vocab_size());
   check_probability("dropout", options.dropout());
+  TORCH_CHECK_VALUE(std::isfinite(options.embedding_scale()), "embedding_scale (",
+                    options.embedding_scale(), ") must be finite");
 
   token = register_module("token", torch::nn::Embedding(options.vocab_size(), options.embed_dim()));
   position = make_position_embedding(options);
   if (!position.is_empty()) register_module("position", position.ptr());
+  token_type = nullptr;
+  if (options.type_vocab_size() > 0) {
+    token_type = register_module(
+        "token_type", torch::nn::Embedding(options.type_vocab_size(), options.embed_dim()));
+  }
+  norm = {};
+  if (options.embedding_norm()) {
+    norm = options.embedding_norm()(options.embed_dim());
+    register_module("norm", norm.ptr());
+  }
   dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));
 }
 
 torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,
-                                          const torch::Tensor& positions) {
+                                          const torch::Tensor& positions,
+                                          const torch::Tensor& token_types) {
   TORCH_CHECK_TYPE(tokens.scalar_type() == torch::kLong || tokens.scalar_type() == torch::kInt,
                    "tokens must be int64 or int32, found ", tokens.scalar_type());
   TORCH_CHECK_VALUE(
@@ -73,19 +103,27 @@ torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,
       "), found ", tokens.sizes());
   check_range("token", tokens, options.vocab_size());
   check_positions(positions, tokens, options);
+  check_token_types(token_types, tokens, options);
   auto x = token(tokens);  // (..., T, E)
+  if (options.embedding_scale() != 1.0) x = x * options.embedding_scale();
   if (!position.is_empty()) {
     const auto indices = positions.defined() ? positions : positions_like(tokens, -1);
     const auto vectors = position.forward(indices);  // (T, E) or (B, T, E)
     x = x + vectors.type_as(x);
   }
-  return dropout(x);
+  if (token_type) {
+    x = x + (token_types.defined() ? token_type(token_types)            // (..., T, E)
+                                   : token_type->weight.select(0, 0));  // (E)
+  }
+  return dropout(norm.is_empty() ? x : norm.forward(x));
 }
 
 void TokenEmbeddingImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::TokenEmbedding(vocab_size=" << options.vocab_size()
          << ", embed_dim=" << options.embed_dim() << ", max_seq_len=" << options.max_seq_len()
-         << ", positions=" << to_string(options.positions()) << ", dropout=" << options.dropout()
+         << ", positions=" << to_string(options.positions())
+         << ", type_vocab_size=" << options.type_vocab_size()
+         << ", embedding_scale=" << options.embedding_scale() << ", dropout=" << options.dropout()
          << ")";
 }
 

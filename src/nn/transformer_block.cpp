@@ -1,17 +1,9 @@
 #include "attend/nn/transformer_block.h"
 
 #include "nn/checks.h"
+#include "nn/make_feed_forward.h"
 
 namespace attend {
-namespace {
-
-torch::nn::AnyModule make_feed_forward(const TransformerBlockOptions& options) {
-  if (!options.experts()) return torch::nn::AnyModule(FeedForward(options.feed_forward()));
-  return torch::nn::AnyModule(
-      MixtureOfExperts(MixtureOfExpertsOptions(options.feed_forward(), *options.experts())));
-}
-
-}  // namespace
 
 TransformerBlockImpl::TransformerBlockImpl(const TransformerBlockOptions& options)
     : options(options) {
@@ -42,6 +34,9 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const Attent
 
   if (options.residual().norm_order() == NormOrder::parallel) {
     return residual1_(x, [&](const torch::Tensor& h) { return attend(h) + feed(h); });
+  }
+  if (options.residual().norm_order() == NormOrder::parallel_separate_norms) {
+    return x + residual1_.branch(x, attend) + residual2_.branch(x, feed);
   }
   return residual2_(residual1_(x, attend), feed);
 }

@@ -17,7 +17,7 @@ void TransformerEncoderImpl::reset() {
                     "gradient_checkpointing (true) does not support a mixture of experts, found "
                     "num_experts ",
                     block.experts() ? block.experts()->num_experts() : 0);
-  blocks = register_module("blocks", make_blocks<TransformerBlock>(block, options.num_layers()));
+  blocks = register_module("blocks", make_blocks<TransformerBlock>(options));
   norm = make_final_norm(*this, options.final_norm(), block.residual().norm(),
                          block.attention().embed_dim());
 }

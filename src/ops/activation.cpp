@@ -11,6 +11,7 @@ torch::Tensor apply_elementwise(const torch::Tensor& x, Activation activation) {
     case Activation::geglu:
       return torch::gelu(x);
     case Activation::gelu_tanh:
+    case Activation::geglu_tanh:
       return torch::gelu(x, "tanh");
     case Activation::silu:
     case Activation::swiglu:
@@ -27,7 +28,7 @@ torch::Tensor apply_elementwise(const torch::Tensor& x, Activation activation) {
 
 bool is_gated(Activation activation) {
   return activation == Activation::glu || activation == Activation::geglu ||
-         activation == Activation::swiglu;
+         activation == Activation::geglu_tanh || activation == Activation::swiglu;
 }
 
 torch::Tensor activate(const torch::Tensor& x, Activation activation) {

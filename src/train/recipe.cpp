@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -26,6 +27,9 @@ struct CheckRange {
   const RecipeField& field;
 
   void operator()(std::monostate) const {}
+  void operator()(const std::vector<int64_t>* values) const {
+    for (const auto& value : *values) (*this)(&value);
+  }
   template <typename T>
   void operator()(const T* value) const {
     if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
@@ -46,6 +50,14 @@ FieldRef field_of(Recipe& recipe, T Config::*member) {
 
 bool has_value(const FieldRef& field) {
   return !std::holds_alternative<std::monostate>(field);
+}
+
+/// Returns the member, of `members`, that the recipe's kind of model has.
+template <auto... members>
+FieldRef model_field(Recipe& recipe) {
+  FieldRef found;
+  ((found = has_value(found) ? found : field_of(recipe, members)), ...);
+  return found;
 }
 
 }  // namespace
@@ -122,18 +134,31 @@ const std::vector<RecipeField>& recipe_fields() {
                    "probability of skipping the last block\'s branches, less for earlier blocks"),
       ATTEND_FIELD("model", "bias", stack().bias, "", "Model", 0, 1,
                    "biases in the linear layers and norms of the blocks"),
+      ATTEND_FIELD("model", "qkv_bias", stack().qkv_bias, "", kAttentionGroup, 0, 1,
+                   "biases in the query, key and value projections even without bias (Qwen2)"),
       {"model", "tie_embeddings", "", "Model",
        "share weights between token embedding and output head", 0, 1,
-       [](Recipe& r) {
-         const auto language_model = field_of(r, &LanguageModelConfig::tie_embeddings);
-         return has_value(language_model) ? language_model
-                                          : field_of(r, &Seq2SeqConfig::tie_embeddings);
-       }},
+       model_field<&LanguageModelConfig::tie_embeddings, &Seq2SeqConfig::tie_embeddings>},
+      {"model", "logit_scale", "FACTOR", "Model", "factor of the logits", -1e9, 1e9,
+       model_field<&LanguageModelConfig::logit_scale, &Seq2SeqConfig::logit_scale>},
+      {"model", "final_logit_soft_cap", "", "Model",
+       "soft cap of the logits, cap * tanh(logits / cap); 0 = none", 0, 1e9,
+       model_field<&LanguageModelConfig::final_logit_soft_cap,
+                   &Seq2SeqConfig::final_logit_soft_cap>},
+      {"model", "type_vocab_size", "TYPES", "Model",
+       "number of token types, as of two segments in BERT; 0 = none", 0, kMaxSize,
+       model_field<&SequenceClassifierConfig::type_vocab_size>},
       {"model", "pooling", "", "Model", "pooling of the sequence for classification", 0, 0,
-       [](Recipe& r) { return field_of(r, &SequenceClassifierConfig::pooling); }},
+       model_field<&SequenceClassifierConfig::pooling>},
+      {"model", "pooler", "", "Model", "linear layer with tanh after pooling (BERT)", 0, 1,
+       model_field<&SequenceClassifierConfig::pooler>},
       {"model", "num_decoder_layers", "BLOCKS", kSizeGroup,
        "number of decoder blocks; -1 = num_layers", -1, 1000,
-       [](Recipe& r) { return field_of(r, &Seq2SeqConfig::num_decoder_layers); }},
+       model_field<&Seq2SeqConfig::num_decoder_layers>},
+      ATTEND_FIELD("model", "embedding_scale", stack().embedding_scale, "FACTOR", "Model", -1e9,
+                   1e9, "factor of the token embeddings, such as the square root of embed_dim"),
+      ATTEND_FIELD("model", "embedding_norm", stack().embedding_norm, "", kResidualGroup, 0, 1,
+                   "normalization layer after the embeddings (BERT)"),
       ATTEND_FIELD("model", "positions", stack().positions, "", kPositionsGroup, 0, 0,
                    "position encoding"),
       ATTEND_FIELD("model", "rotary_theta", stack().rotary_theta, "", kPositionsGroup, 1, 1e12,
@@ -150,15 +175,41 @@ const std::vector<RecipeField>& recipe_fields() {
       ATTEND_FIELD("model", "rotary_original_max_seq_len", stack().rotary_original_max_seq_len,
                    "TOKENS", kPositionsGroup, 0, kMaxInteger,
                    "maximum sequence length before scaling, for yarn and llama3"),
+      ATTEND_FIELD("model", "rotary_beta_fast", stack().rotary_beta_fast, "ROTATIONS",
+                   kPositionsGroup, 0, 1e9,
+                   "yarn: channels with more rotations than this are not scaled"),
+      ATTEND_FIELD("model", "rotary_beta_slow", stack().rotary_beta_slow, "ROTATIONS",
+                   kPositionsGroup, 0, 1e9,
+                   "yarn: channels with fewer rotations than this are scaled by rotary_factor"),
+      ATTEND_FIELD("model", "rotary_truncate", stack().rotary_truncate, "", kPositionsGroup, 0, 1,
+                   "yarn: round the ends of the ramp to whole channels"),
+      ATTEND_FIELD("model", "rotary_attention_factor", stack().rotary_attention_factor, "FACTOR",
+                   kPositionsGroup, 0, 1e6,
+                   "yarn: factor of cos and sin; 0 = 0.1 * ln(rotary_factor) + 1"),
+      ATTEND_FIELD("model", "rotary_low_freq_factor", stack().rotary_low_freq_factor, "ROTATIONS",
+                   kPositionsGroup, 0, 1e9,
+                   "llama3: channels with fewer rotations than this are scaled by rotary_factor"),
+      ATTEND_FIELD("model", "rotary_high_freq_factor", stack().rotary_high_freq_factor, "ROTATIONS",
+                   kPositionsGroup, 0, 1e9,
+                   "llama3: channels with more rotations than this are not scaled"),
       ATTEND_FIELD("model", "relative_attention_num_buckets",
                    stack().relative_attention_num_buckets, "BUCKETS", kPositionsGroup, 2,
                    kMaxInteger, "number of distance buckets of relative positions (T5)"),
       ATTEND_FIELD("model", "relative_attention_max_distance",
                    stack().relative_attention_max_distance, "TOKENS", kPositionsGroup, 1,
                    kMaxInteger, "distance from which all tokens share one bucket (T5)"),
+      ATTEND_FIELD("model", "relative_attention_shared", stack().relative_attention_shared, "",
+                   kPositionsGroup, 0, 1,
+                   "use the relative positions\' bias of the first layer in all layers (T5)"),
+      ATTEND_FIELD("model", "attention_scale", stack().attention_scale, "FACTOR", kAttentionGroup,
+                   0, 1e9, "factor of the attention scores; 0 = 1 / sqrt(head_dim)"),
       ATTEND_FIELD("model", "sliding_window", stack().sliding_window, "TOKENS", kAttentionGroup, 0,
                    kMaxInteger,
                    "sliding window of attention, including the token itself; 0 = full attention"),
+      ATTEND_FIELD("model", "sliding_window_pattern", stack().sliding_window_pattern, "TOKENS,...",
+                   kAttentionGroup, 0, kMaxInteger,
+                   "sliding windows of consecutive layers, repeated: 4096,0 alternates with full "
+                   "attention (Gemma 2)"),
       ATTEND_FIELD(
           "model", "soft_cap", stack().soft_cap, "", kAttentionGroup, 0, 1e9,
           "soft cap of the attention scores, soft_cap * tanh(scores / soft_cap); 0 = none"),
@@ -175,9 +226,11 @@ const std::vector<RecipeField>& recipe_fields() {
       ATTEND_FIELD("model", "norm", stack().norm, "", kResidualGroup, 0, 0,
                    "normalization layer: LayerNorm or RMSNorm"),
       ATTEND_FIELD("model", "norm_eps", stack().norm_eps, "", kResidualGroup, 0, 1,
-                   "epsilon of the normalization layers"),
+                   "epsilon of the normalization layers, also of qk_norm rms"),
       ATTEND_FIELD("model", "norm_order", stack().norm_order, "", kResidualGroup, 0, 0,
                    "placement of the normalization layers"),
+      ATTEND_FIELD("model", "final_norm", stack().final_norm, "", kResidualGroup, 0, 1,
+                   "normalization layer after the last block"),
       ATTEND_FIELD("model", "branch_scaling", stack().branch_scaling, "", kResidualGroup, 0, 0,
                    "learned scale of the residual branches"),
       ATTEND_FIELD("model", "residual_scale", stack().residual_scale, "FACTOR", kResidualGroup, 0,
@@ -262,6 +315,8 @@ std::string value_text(const RecipeField& field, const Recipe& recipe) {
           return std::string(to_string(*value));
         else if constexpr (std::is_same_v<T, bool>)
           return std::string(*value ? "on" : "off");
+        else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
+          return value->empty() ? "none" : fmt::format("{}", fmt::join(*value, ","));
         else
           return fmt::format("{}", *value);
       },

@@ -64,6 +64,13 @@ struct Assign {
     expect(value, "a string");
     *target = *value;
   }
+  void operator()(std::vector<int64_t>* target) const {
+    const auto* array = node.as_array();
+    const bool integers = array != nullptr && (array->empty() || array->is_homogeneous<int64_t>());
+    expect(integers, "a list of integers");
+    target->clear();
+    for (const auto& element : *array) target->push_back(*element.value<int64_t>());
+  }
   template <typename Enum>
   void operator()(Enum* target) const {
     const auto value = from_string<Enum>(node.value_exact<std::string>().value_or(""));
@@ -82,6 +89,10 @@ struct Print {
   void operator()(const T* value) const {
     if constexpr (std::is_enum_v<T>) {
       table.insert(key, std::string(to_string(*value)));
+    } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+      toml::array array;
+      for (const auto element : *value) array.push_back(element);
+      table.insert(key, std::move(array));
     } else {
       table.insert(key, *value);
     }

@@ -17,7 +17,7 @@ constexpr int64_t kContext = 16;
 std::vector<NamedStack> all_stacks() {
   auto stacks = each_stack();
   const auto plain = stacks.front().config;
-  for (const auto name : {"relu", "gelu_tanh", "silu", "glu", "geglu"}) {
+  for (const auto name : {"relu", "gelu_tanh", "silu", "glu", "geglu", "geglu_tanh"}) {
     stacks.push_back({name, plain});
     stacks.back().config.activation = *from_string<Activation>(name);
   }
@@ -27,7 +27,8 @@ std::vector<NamedStack> all_stacks() {
   for (auto& [name, config] : stacks) {
     config.dropout = 0.5;
     // One layer is enough (and loads faster), except for features that connect layers.
-    if (name != std::string_view("plain") && !config.value_residual) {
+    if (name != std::string_view("plain") && !config.value_residual &&
+        !config.relative_attention_shared && config.sliding_window_pattern.empty()) {
       config.num_layers = std::min<int64_t>(config.num_layers, 1);
     }
   }
@@ -106,6 +107,13 @@ std::vector<ExportCase> language_model_cases() {
       cast(make_case(kName, "float16", of("as_in_llama"), {row}), torch::kHalf),
   };
   cases.insert(cases.end(), more.begin(), more.end());
+  cases.push_back(make_case(kName, "logit_scale_and_soft_cap",
+                            LanguageModel(LanguageModelConfig{.vocab_size = kVocab,
+                                                              .max_seq_len = kContext,
+                                                              .logit_scale = 0.5,
+                                                              .final_logit_soft_cap = 2.0,
+                                                              .stack = stack_of("plain")}),
+                            {row}));
   return cases;
 }
 
@@ -125,6 +133,17 @@ std::vector<ExportCase> classifier_cases() {
     cases.push_back(
         make_case(kName, stack, classifier(stack), {row, bools("key_mask")}, kForwardTwo));
   }
+  SequenceClassifierConfig bert{.vocab_size = kVocab,
+                                .num_classes = 3,
+                                .max_seq_len = kContext,
+                                .type_vocab_size = 2,
+                                .pooling = Pooling::first,
+                                .pooler = true,
+                                .stack = stack_of("post_norm")};
+  bert.stack.embedding_norm = true;
+  bert.stack.final_norm = false;
+  cases.push_back(make_case(kName, "as_in_bert", SequenceClassifier(bert),
+                            {row, bools("key_mask"), tokens("token_types", 2)}, kForwardThree));
   return cases;
 }
 
@@ -145,7 +164,8 @@ std::vector<ExportCase> seq2seq_cases() {
   };
   for (const auto* stack :
        {"plain", "no_layers", "sinusoidal", "rotary", "alibi", "relative", "grouped_query",
-        "sliding_window", "post_norm", "as_in_llama", "all_together"}) {
+        "relative_shared", "sliding_window", "sliding_window_pattern", "post_norm", "parallel",
+        "parallel_separate_norms", "experts", "as_in_llama", "all_together"}) {
     cases.push_back(make_case(kName, stack, seq2seq(stack), {source, target}, kForwardTwo));
   }
   return cases;

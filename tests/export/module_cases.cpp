@@ -107,6 +107,7 @@ std::vector<ExportCase> multihead_attention_cases() {
   with("wide_heads", Options(options).head_dim(kWidth));
   with("no_bias", Options(options).bias(false));
   with("scale", Options(options).scale(0.3));
+  with("qkv_bias", Options(options).bias(false).qkv_bias(true));
   with_hook("rotary", rotary());
   with_hook("rotary_partial_interleaved", rotary({.rotary_dim = 2, .interleaved = true}));
   with_hook("alibi", alibi());
@@ -167,8 +168,8 @@ std::vector<ExportCase> block_cases() {
       make_case(kName, "padded", TransformerBlock(kWidth, kHeads), {rows(), bools("key_mask")},
                 kPadded),
   };
-  for (const auto order :
-       {NormOrder::pre, NormOrder::post, NormOrder::sandwich, NormOrder::parallel}) {
+  for (const auto order : {NormOrder::pre, NormOrder::post, NormOrder::sandwich,
+                           NormOrder::parallel, NormOrder::parallel_separate_norms}) {
     cases.push_back(with(std::string(to_string(order)),
                          [&](auto& options) { options.residual().norm_order(order); }));
   }
@@ -184,6 +185,17 @@ std::vector<ExportCase> stack_cases() {
   };
   DecoderBlockOptions other_width(kWidth, kHeads);
   other_width.cross_attention().kdim(6).vdim(6);
+  DecoderBlockOptions parallel(kWidth, kHeads);
+  parallel.residual().norm_order(NormOrder::parallel);
+  DecoderBlockOptions parallel_experts(kWidth, kHeads);
+  parallel_experts.experts(ExpertsOptions(3))
+      .residual()
+      .norm_order(NormOrder::parallel_separate_norms);
+  TransformerEncoderOptions per_layer(encoder);
+  per_layer.per_layer([](int64_t layer, TransformerBlockOptions& block) {
+    block.attention().add(layer == 0 ? relative_bias() : shared_relative_bias());
+    if (layer == 1) block.attention().add(sliding_window(2));
+  });
   return {
       make_case("TransformerEncoder", "plain", TransformerEncoder(encoder), {rows()}),
       make_case("TransformerEncoder", "causal", TransformerEncoder(encoder), {rows()}, kCausal),
@@ -195,6 +207,11 @@ std::vector<ExportCase> stack_cases() {
                 {rows(), memory(), memory_key_mask}, forward),
       make_case("DecoderBlock", "cross_kdim_vdim", DecoderBlock(other_width),
                 {rows(), memory(6), memory_key_mask}, forward),
+      make_case("DecoderBlock", "parallel", DecoderBlock(parallel),
+                {rows(), memory(), memory_key_mask}, forward),
+      make_case("DecoderBlock", "parallel_experts", DecoderBlock(parallel_experts),
+                {rows(), memory(), memory_key_mask}, forward),
+      make_case("TransformerEncoder", "per_layer", TransformerEncoder(per_layer), {rows()}),
       make_case("TransformerDecoder", "plain", TransformerDecoder(decoder),
                 {rows(), memory(), memory_key_mask}, forward),
       make_case("EncoderDecoder", "plain", EncoderDecoder(EncoderDecoderOptions(encoder, decoder)),
@@ -231,6 +248,10 @@ std::vector<ExportCase> position_wise_cases() {
               ExpertsOptions(4).num_experts_per_tok(3).norm_topk_prob(false)),
       make_case("FeedForward", "no_bias",
                 FeedForward(FeedForwardOptions(kWidth).bias(false).dropout(0.5)), {rows()}),
+      make_case("FeedForward", "function",
+                FeedForward(FeedForwardOptions(kWidth).activation(
+                    [](const torch::Tensor& x) { return torch::sin(x) + x; })),
+                {rows()}),
       cast(make_case("FeedForward", "float64", FeedForward(FeedForwardOptions(kWidth)), {rows()}),
            torch::kDouble),
       cast(make_case("FeedForward", "bfloat16", FeedForward(FeedForwardOptions(kWidth)), {rows()}),
@@ -247,6 +268,13 @@ std::vector<ExportCase> position_wise_cases() {
     cases.push_back(make_case("TokenEmbedding", std::string(name), TokenEmbedding(options),
                               {tokens("tokens", 11)}));
     if (name == "none") continue;
+    cases.push_back(make_case(
+        "TokenEmbedding", std::string(name) + "_types_scale_and_norm",
+        TokenEmbedding(
+            TokenEmbeddingOptions(options).type_vocab_size(3).embedding_scale(4).embedding_norm(
+                layer_norm())),
+        {tokens("tokens", 11), tokens("token_types", 3)},
+        [](auto& module, const Tensors& in) { return module.forward(in.at(0), {}, in.at(1)); }));
     cases.push_back(make_case(
         "TokenEmbedding", std::string(name) + "_with_positions", TokenEmbedding(options),
         {tokens("tokens", 11), non_decreasing("positions")},

@@ -159,6 +159,22 @@ TEST(ExportPlan, PredictsClassesWithAndWithoutPadding) {
   EXPECT_EQ(call(file, "attention", {tokens}).sizes(), (std::vector<int64_t>{2, 6, 2, 7, 7}));
 }
 
+TEST(ExportPlan, ClassifiesWithTokenTypes) {
+  SequenceClassifier model(SequenceClassifierConfig{
+      .vocab_size = 11,
+      .num_classes = 5,
+      .max_seq_len = 8,
+      .type_vocab_size = 2,
+      .pooler = true,
+      .stack = {.num_layers = 2, .num_heads = 2, .embed_dim = 8, .embedding_norm = true}});
+  const auto file = exported(model);
+  const auto tokens = torch::randint(11, {6, 7}, torch::kLong);
+  const auto types = torch::randint(2, {6, 7}, torch::kLong);
+  const auto key_mask = torch::arange(7) < torch::randint(1, 8, {6, 1});
+  EXPECT_TRUE(close(call(file, "forward_token_types", {tokens, key_mask, types}),
+                    model->forward(tokens, key_mask, types), 1e-5));
+}
+
 TEST(ExportPlan, GeneratesTargetsAsTheModel) {
   for (const auto positions : {PositionScheme::learned, PositionScheme::relative}) {
     Seq2Seq model(Seq2SeqConfig{

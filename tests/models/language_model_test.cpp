@@ -158,7 +158,7 @@ TEST_F(LanguageModelTest, ConfigIsPassedToTheBlocks) {
     const auto& block = *child->as<TransformerBlock>();
     const auto feed_forward = block.feed_forward.get<FeedForward>();
     EXPECT_EQ(feed_forward->up->weight.sizes(), at::IntArrayRef({7, 8}));
-    EXPECT_EQ(feed_forward->options.activation(), Activation::relu);
+    EXPECT_EQ(std::get<Activation>(feed_forward->options.activation()), Activation::relu);
     EXPECT_EQ(block.options.residual().norm_order(), NormOrder::post);
     EXPECT_EQ(block.attention->options.num_heads(), 2);
     EXPECT_FALSE(block.attention->qkv->bias.defined());
@@ -189,6 +189,26 @@ TEST_F(LanguageModelTest, TraceGeneralizesToOtherSizes) {
       EXPECT_TRUE(close(traced({other}), run({other}), 1e-5)) << other.sizes();
     }
   });
+}
+
+TEST_F(LanguageModelTest, LogitsAreScaledThenSoftCapped) {
+  auto model = randomized_model(config);
+  const auto x = torch::randn({3, 5, 8});
+  const auto plain = model->logits(x);
+  model->config.logit_scale = 0.5;
+  EXPECT_TRUE(close(model->logits(x), plain / 2, 1e-6));
+  model->config.final_logit_soft_cap = 0.7;
+  EXPECT_TRUE(close(model->logits(x), torch::tanh(plain / 2 / 0.7) * 0.7, 1e-6));
+}
+
+TEST_F(LanguageModelTest, InvalidLogitOptionsThrow) {
+  config.logit_scale = 0.0;
+  EXPECT_THAT([&] { LanguageModel model(config); },
+              throws<c10::ValueError>("logit_scale (0) must be finite and not 0"));
+  config.logit_scale = 1.0;
+  config.final_logit_soft_cap = -1.0;
+  EXPECT_THAT([&] { LanguageModel model(config); },
+              throws<c10::ValueError>("final_logit_soft_cap (-1) must be positive, or 0 for none"));
 }
 
 }  // namespace

@@ -175,5 +175,27 @@ TEST_F(Seq2SeqTest, ErrorMessagesNameTheValues) {
       throws<c10::ValueError>("key_mask [2, 4]"));
 }
 
+TEST_F(Seq2SeqTest, LogitsAreScaledThenSoftCapped) {
+  auto model = randomized_model();
+  const auto x = torch::randn({2, 4, 8});
+  const auto plain = model->logits(x);
+  model->config.logit_scale = 0.5;
+  model->config.final_logit_soft_cap = 0.7;
+  EXPECT_TRUE(close(model->logits(x), torch::tanh(plain / 2 / 0.7) * 0.7, 1e-6));
+}
+
+TEST_F(Seq2SeqTest, DecoderMayHaveExpertsAndParallelBranches) {
+  for (const auto order : {NormOrder::parallel, NormOrder::parallel_separate_norms}) {
+    auto config = tiny_seq2seq();
+    config.stack.norm_order = order;
+    config.stack.num_experts = 3;
+    auto model = randomized_model(config);
+    model->forward(source, target).sum().backward();
+    for (const auto& item : model->named_parameters()) {
+      EXPECT_TRUE(item.value().grad().defined()) << item.key();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace attend

@@ -136,5 +136,29 @@ TEST(SequenceClassifier, ErrorMessagesNameTheValues) {
       throws<c10::ValueError>("max_seq_len (8), found [2, 9]"));
 }
 
+TEST(SequenceClassifierPooler, AppliesALinearLayerAndTanh) {
+  const FixedSeed seed;
+  auto config = tiny_classifier(Pooling::first);
+  config.pooler = true;
+  SequenceClassifier model(config);
+  const auto tokens = torch::randint(0, 11, {2, 5}, torch::kLong);
+  const auto first = model->encoder->forward(model->embedding(tokens)).select(1, 0);
+  EXPECT_TRUE(close(model(tokens), model->head(torch::tanh(model->pooler(first))), 1e-6));
+  expect_clone_and_save_load_work(model, SequenceClassifier(config),
+                                  [&](SequenceClassifier module) { return module(tokens); });
+}
+
+TEST(SequenceClassifierTokenTypes, AreEmbeddedAndZeroByDefault) {
+  const FixedSeed seed;
+  auto config = tiny_classifier();
+  config.type_vocab_size = 2;
+  SequenceClassifier model(config);
+  const auto tokens = torch::randint(0, 11, {2, 5}, torch::kLong);
+  const auto types = torch::tensor({{0, 0, 1, 1, 1}, {0, 1, 1, 1, 1}});
+  const auto x = model->encoder->forward(model->embedding->forward(tokens, {}, types));
+  EXPECT_TRUE(close(model->forward(tokens, {}, types), model->head(x.mean(1)), 1e-6));
+  EXPECT_TRUE(close(model(tokens), model->forward(tokens, {}, torch::zeros_like(types)), 1e-6));
+}
+
 }  // namespace
 }  // namespace attend

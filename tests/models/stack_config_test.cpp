@@ -3,6 +3,7 @@
 
 #include "attend/models/language_model.h"
 #include "attend/nn/relative_bias.h"
+#include "attend/nn/sliding_window.h"
 #include "support/close.h"
 #include "support/gradient.h"
 #include "support/modules.h"
@@ -245,6 +246,121 @@ TEST(StackConfigErrors, MessagesNameOptionAndValue) {
       "gradient_checkpointing (true) cannot be combined with value_residual (true)");
   expect_rejected([](C& c) { c.rotary_scaling = RotaryScaling::ntk; },
                   "rotary_scaling is set but has no effect without positions rotary");
+  expect_rejected([](C& c) { c.attention_scale = -1; }, "attention_scale (-1) must be positive");
+  expect_rejected([](C& c) { c.attention_scale = NAN; }, "attention_scale (nan) must be positive");
+  expect_rejected(
+      [](C& c) {
+        c.sliding_window_pattern = {3, -1};
+      },
+      "sliding_window_pattern (-1) must not be negative");
+  expect_rejected(
+      [](C& c) {
+        c.sliding_window_pattern = {3, 0, 0};
+      },
+      "sliding_window_pattern has 3 windows, expected at most one for each of the "
+      "num_layers (2) layers");
+  expect_rejected(
+      [](C& c) {
+        c.sliding_window = 5;
+        c.sliding_window_pattern = {3, 0};
+      },
+      "sliding_window (5) must be 0 with a sliding_window_pattern");
+}
+
+TEST(StackConfigErrors, FieldsWithoutEffectAreRejected) {
+  using C = StackConfig;
+  const auto rotary_with = [](RotaryScaling scaling) {
+    C config;
+    config.positions = PositionScheme::rotary;
+    config.rotary_scaling = scaling;
+    config.rotary_factor = scaling == RotaryScaling::none ? 1.0 : 2.0;
+    return config;
+  };
+  struct Case {
+    C config;
+    void (*change)(C&);
+    const char* message;
+  };
+  for (auto& [config, change, message] : std::vector<Case>{
+           {C(), [](C& c) { c.relative_attention_num_buckets = 16; },
+            "relative_attention_num_buckets is set but has no effect without positions relative"},
+           {C(), [](C& c) { c.relative_attention_max_distance = 16; },
+            "relative_attention_max_distance is set but has no effect without positions relative"},
+           {C(), [](C& c) { c.relative_attention_shared = true; },
+            "relative_attention_shared is set but has no effect without positions relative"},
+           {rotary_with(RotaryScaling::ntk), [](C& c) { c.rotary_original_max_seq_len = 8; },
+            "rotary_original_max_seq_len is set but has no effect without rotary_scaling yarn or "
+            "llama3"},
+           {rotary_with(RotaryScaling::ntk), [](C& c) { c.rotary_low_freq_factor = 2; },
+            "rotary_low_freq_factor is set but has no effect without rotary_scaling llama3"},
+           {rotary_with(RotaryScaling::yarn), [](C& c) { c.rotary_high_freq_factor = 2; },
+            "rotary_high_freq_factor is set but has no effect without rotary_scaling llama3"},
+           {rotary_with(RotaryScaling::llama3), [](C& c) { c.rotary_beta_fast = 2; },
+            "rotary_beta_fast is set but has no effect without rotary_scaling yarn"},
+           {rotary_with(RotaryScaling::llama3), [](C& c) { c.rotary_beta_slow = 2; },
+            "rotary_beta_slow is set but has no effect without rotary_scaling yarn"},
+           {rotary_with(RotaryScaling::linear), [](C& c) { c.rotary_truncate = false; },
+            "rotary_truncate is set but has no effect without rotary_scaling yarn"},
+           {rotary_with(RotaryScaling::none), [](C& c) { c.rotary_attention_factor = 2; },
+            "rotary_attention_factor is set but has no effect without rotary_scaling yarn"}}) {
+    change(config);
+    EXPECT_THAT([&] { TransformerEncoder{encoder_options(config, true)}; },
+                throws<c10::ValueError>(message));
+  }
+}
+
+/// Returns the hook `name` of the attention of block `layer`; null if it has none.
+std::shared_ptr<torch::nn::Module> hook_of(const TransformerEncoder& encoder, std::size_t layer,
+                                           const std::string& name) {
+  const auto hooks = (*encoder->blocks)[layer]->as<TransformerBlock>()->attention->named_children();
+  const auto* hook = hooks.find(name);
+  return hook == nullptr ? nullptr : *hook;
+}
+
+TEST(StackConfig, SlidingWindowPatternRepeats) {
+  StackConfig config{.num_layers = 5, .sliding_window_pattern = {7, 0}};
+  TransformerEncoder encoder(encoder_options(config, true));
+  for (std::size_t layer = 0; layer < 5; ++layer) {
+    const auto hook = hook_of(encoder, layer, "sliding_window");
+    ASSERT_EQ(hook != nullptr, layer % 2 == 0) << layer;
+    if (hook) {
+      EXPECT_EQ(hook->as<SlidingWindow>()->sliding_window, 7);
+    }
+  }
+}
+
+TEST(StackConfig, CacheOverwritesKeysOnlyIfAllLayersHaveAWindow) {
+  StackConfig config{.num_layers = 2, .positions = PositionScheme::rotary};
+  const auto window = [&](std::vector<int64_t> pattern) {
+    config.sliding_window_pattern = std::move(pattern);
+    return cache_options(config, 2, 1, 16).sliding_window();
+  };
+  EXPECT_EQ(window({}), 0);
+  EXPECT_EQ(window({7, 0}), 0);
+  EXPECT_EQ(window({7, 5}), 7);
+}
+
+TEST(StackConfig, SharedRelativeBiasHasOneTable) {
+  StackConfig config{.num_layers = 3, .positions = PositionScheme::relative};
+  for (const bool shared : {false, true}) {
+    config.relative_attention_shared = shared;
+    TransformerEncoder encoder(encoder_options(config, true));
+    int tables = 0;
+    for (const auto& parameter : encoder->named_parameters()) {
+      tables += parameter.key().find("relative_bias") != std::string::npos ? 1 : 0;
+    }
+    EXPECT_EQ(tables, shared ? 1 : 3);
+  }
+}
+
+TEST(StackConfig, NormEpsReachesQKNorm) {
+  StackConfig config{.qk_norm = QKNormKind::rms, .norm_eps = 0.25};
+  TransformerEncoder encoder(encoder_options(config, true));
+  const auto hook = hook_of(encoder, 1, "qk_norm");
+  ASSERT_NE(hook, nullptr);
+  for (const auto& child : hook->children()) {
+    EXPECT_EQ(child->as<RMSNorm>()->options.eps(), 0.25);
+  }
 }
 
 TEST(StackConfig, RelativePositionsAreUnidirectionalIfCausal) {

@@ -28,12 +28,31 @@ TEST(DecoderBlock, NestedOptionsAreAppliedToSubmodules) {
   DecoderBlock block(options);
   EXPECT_EQ(block->attention->qkv->weight.sizes(), at::IntArrayRef({3 * 2 * 3, 8}));
   EXPECT_EQ(block->cross_attention->key->weight.sizes(), at::IntArrayRef({4, 5}));
-  EXPECT_EQ(block->feed_forward->options.dim_feedforward(), 7);
+  EXPECT_EQ(block->feed_forward.get<FeedForward>()->options.dim_feedforward(), 7);
   const auto x = torch::randn({2, 3, 8});
   const auto memory = torch::randn({2, 4, 5});
   EXPECT_FALSE(torch::allclose(block->forward(x, memory), block->forward(x, memory)));
   block->eval();
   EXPECT_TRUE(close(block->forward(x, memory), block->forward(x, memory), 0.0));
+}
+
+TEST(DecoderBlock, FeedForwardMayBeAMixtureOfExperts) {
+  DecoderBlock block(DecoderBlockOptions(8, 2).experts(ExpertsOptions(3)));
+  const auto x = torch::randn({2, 3, 8});
+  const auto memory = torch::randn({2, 4, 8});
+  block->forward(x, memory, {.causal = true}).sum().backward();
+  const auto mixture = block->feed_forward.get<MixtureOfExperts>();
+  EXPECT_EQ(mixture->experts->size(), 3U);
+  EXPECT_TRUE(mixture->router->weight.grad().defined());
+  EXPECT_TRUE(mixture->aux_loss.requires_grad());
+}
+
+TEST(DecoderBlock, DropoutSetsAllProbabilities) {
+  const auto options = DecoderBlockOptions(8, 2).dropout(0.25);
+  EXPECT_EQ(options.attention().dropout(), 0.25);
+  EXPECT_EQ(options.cross_attention().dropout(), 0.25);
+  EXPECT_EQ(options.feed_forward().dropout(), 0.25);
+  EXPECT_EQ(options.residual().dropout(), 0.25);
 }
 
 TEST(DecoderBlock, PrettyPrintShowsSubmodules) {
@@ -59,8 +78,6 @@ TEST(DecoderBlock, InvalidOptionsThrow) {
   EXPECT_THAT(
       constructor_call([](auto& o) { o.cross_attention().kdim(5); }),
       throws<c10::ValueError>("cross_attention's kdim (5) must equal its vdim (8): both are"));
-  EXPECT_THAT(constructor_call([](auto& o) { o.residual().norm_order(NormOrder::parallel); }),
-              throws<c10::ValueError>("norm_order (parallel) is not supported by DecoderBlock"));
   EXPECT_THAT(constructor_call([](auto& o) { o.residual().dropout(1.0); }),
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
 }

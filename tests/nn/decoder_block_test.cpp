@@ -26,10 +26,11 @@ struct DecoderBlockTest : FixedSeed, testing::TestWithParam<NormOrder> {
 };
 
 INSTANTIATE_TEST_SUITE_P(, DecoderBlockTest,
-                         testing::Values(NormOrder::pre, NormOrder::post, NormOrder::sandwich),
+                         testing::Values(NormOrder::pre, NormOrder::post, NormOrder::sandwich,
+                                         NormOrder::parallel, NormOrder::parallel_separate_norms),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
-TEST_P(DecoderBlockTest, EqualsThreeResidualBranches) {
+TEST_P(DecoderBlockTest, EqualsItsBranches) {
   const torch::NoGradGuard no_grad;
   for (auto& item : block->named_parameters()) {
     if (item.key().starts_with("norm"))
@@ -43,14 +44,25 @@ TEST_P(DecoderBlockTest, EqualsThreeResidualBranches) {
     if (GetParam() == NormOrder::post) return norm(name, h + function(h));
     return h + norm(name + "_out", function(norm(name, h)));
   };
-  auto expected = branch("norm1", x, [&](const torch::Tensor& h) {
+  const auto attend = [&](const torch::Tensor& h) {
     return block->attention->forward(h, {.causal = true}).output;
-  });
-  expected = branch("norm_cross", expected, [&](const torch::Tensor& h) {
+  };
+  const auto attend_memory = [&](const torch::Tensor& h) {
     return block->cross_attention->cross(h, memory, memory, {.sliding_window = 3}).output;
-  });
-  expected = branch("norm2", expected,
-                    [&](const torch::Tensor& h) { return block->feed_forward->forward(h); });
+  };
+  const auto feed = [&](const torch::Tensor& h) {
+    return block->feed_forward.get<FeedForward>()->forward(h);
+  };
+  torch::Tensor expected;
+  if (is_parallel(GetParam())) {
+    const bool one = GetParam() == NormOrder::parallel;
+    expected = x + attend(norm("norm1", x)) + attend_memory(norm(one ? "norm1" : "norm_cross", x)) +
+               feed(norm(one ? "norm1" : "norm2", x));
+  } else {
+    expected = branch("norm1", x, attend);
+    expected = branch("norm_cross", expected, attend_memory);
+    expected = branch("norm2", expected, feed);
+  }
   EXPECT_TRUE(
       close(block->forward(x, memory, {.causal = true}, {.sliding_window = 3}), expected, 1e-6));
 }

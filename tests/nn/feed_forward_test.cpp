@@ -100,5 +100,25 @@ TEST(FeedForward, ErrorMessagesNameTheValues) {
               throws<c10::ValueError>("dropout (-0.5) must be in [0, 1)"));
 }
 
+TEST(FeedForward, ActivationMayBeAFunction) {
+  const auto options = FeedForwardOptions(8).dim_feedforward(5).activation(
+      [](const torch::Tensor& x) { return torch::mish(x); });
+  FeedForward feed_forward(options);
+  const auto x = torch::randn({2, 3, 8});
+  EXPECT_TRUE(close(feed_forward(x), feed_forward->down(torch::mish(feed_forward->up(x))), 0.0));
+  EXPECT_THAT(printed(*feed_forward), testing::HasSubstr("activation=function"));
+  expect_clone_and_save_load_work(feed_forward, FeedForward(options),
+                                  [&](FeedForward module) { return module(x); });
+}
+
+TEST(FeedForward, EmptyActivationThrows) {
+  EXPECT_THAT(
+      [] {
+        FeedForward(
+            FeedForwardOptions(8).activation(FeedForwardActivation(std::in_place_index<1>)));
+      },
+      throws<c10::ValueError>("activation (an empty function) must be set"));
+}
+
 }  // namespace
 }  // namespace attend

@@ -33,7 +33,7 @@ TEST_F(MixtureModule, ExpertsShareOptionsButNotParameters) {
   for (std::size_t i = 0; i < 4; ++i) {
     const auto& expert = mixture->experts->at<FeedForwardImpl>(i);
     EXPECT_EQ(expert.up->weight.sizes(), at::IntArrayRef({10, 8}));
-    EXPECT_EQ(expert.options.activation(), Activation::swiglu);
+    EXPECT_EQ(std::get<Activation>(expert.options.activation()), Activation::swiglu);
   }
   EXPECT_FALSE(close(mixture->experts->at<FeedForwardImpl>(0).up->weight,
                      mixture->experts->at<FeedForwardImpl>(1).up->weight, 1e-3));

@@ -163,5 +163,16 @@ TEST(MultiheadAttentionErrors, WrongShapesThrow) {
       throws<c10::TypeError>("mask must be bool (true = may attend) or float (added)"));
 }
 
+TEST(MultiheadAttention, QkvBiasIsIndependentOfTheOutputBias) {
+  const auto options = MultiheadAttentionOptions(8, 2).bias(false).qkv_bias(true);
+  EXPECT_THAT(state_names(*MultiheadAttention(options)),
+              testing::ElementsAre("qkv.weight", "qkv.bias", "out.weight"));
+  EXPECT_THAT(state_names(*MultiheadAttention(MultiheadAttentionOptions(options).kdim(4))),
+              testing::ElementsAre("query.weight", "query.bias", "key.weight", "key.bias",
+                                   "value.weight", "value.bias", "out.weight"));
+  EXPECT_THAT(printed(*MultiheadAttention(options)),
+              testing::HasSubstr("bias=false, qkv_bias=true"));
+}
+
 }  // namespace
 }  // namespace attend

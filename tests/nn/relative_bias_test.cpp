@@ -1,6 +1,8 @@
 #include "attend/nn/relative_bias.h"
 
 #include "attend/nn/multihead_attention.h"
+#include "attend/nn/transformer_encoder.h"
+#include "support/close.h"
 #include "support/modules.h"
 #include "support/seed.h"
 #include "support/throws.h"
@@ -50,6 +52,55 @@ TEST(RelativeBiasErrors, InvalidNumBucketsThrows) {
   const auto options = MultiheadAttentionOptions(8, 2).add(relative_bias({.num_buckets = 3}));
   EXPECT_THAT([&] { MultiheadAttention attention(options); },
               throws<c10::ValueError>("num_buckets (3) must be at least 4 and even"));
+}
+
+TEST(SharedRelativeBias, UsesTheTableOfTheFirstLayer) {
+  const FixedSeed seed;
+  const auto stack_with = [](bool shared) {
+    return TransformerEncoderOptions({8, 2}, 3).per_layer(
+        [=](int64_t layer, TransformerBlockOptions& block) {
+          block.attention().add(shared && layer > 0 ? shared_relative_bias() : relative_bias());
+        });
+  };
+  TransformerEncoder shared(stack_with(true));
+  TransformerEncoder separate(stack_with(false));
+  shared->to(torch::kDouble);
+  separate->to(torch::kDouble);
+  {
+    const torch::NoGradGuard no_grad;
+    const auto source = shared->named_parameters();
+    const auto table = source["blocks.0.attention.relative_bias.bias.weight"].normal_();
+    for (auto& item : separate->named_parameters()) {
+      const auto* same = source.find(item.key());
+      item.value().copy_(same != nullptr ? *same : table);
+    }
+  }
+  const auto x = torch::randn({2, 5, 8}, torch::kDouble);
+  const auto upstream = torch::randn_like(x);
+  for (auto* each : {&shared, &separate}) (*each)->forward(x).backward(upstream);
+  EXPECT_TRUE(close(shared->forward(x), separate->forward(x), 1e-12));
+  auto gradient = torch::zeros({32, 2}, torch::kDouble);
+  for (const auto& item : separate->named_parameters()) {
+    if (item.key().ends_with("relative_bias.bias.weight")) gradient += item.value().grad();
+  }
+  EXPECT_TRUE(
+      close(shared->named_parameters()["blocks.0.attention.relative_bias.bias.weight"].grad(),
+            gradient, 1e-12));
+}
+
+TEST(SharedRelativeBias, RequiresATableOfTheSameShapeInTheFirstLayer) {
+  const auto x = torch::randn({5, 8});
+  MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(shared_relative_bias()));
+  EXPECT_THAT([&] { attention->forward(x); },
+              throws<c10::ValueError>("requires a stack whose first layer has a relative_bias"));
+  TransformerEncoder encoder(TransformerEncoderOptions({8, 2}, 2).per_layer(
+      [](int64_t layer, TransformerBlockOptions& block) {
+        block.attention().add(layer == 0 ? relative_bias({.num_buckets = 16})
+                                         : shared_relative_bias());
+      }));
+  EXPECT_THAT(
+      [&] { encoder->forward(x); },
+      throws<c10::ValueError>("has the table [16, 2], shared_relative_bias expects [32, 2]"));
 }
 
 }  // namespace

@@ -156,5 +156,54 @@ TEST(TokenEmbeddingErrors, InvalidShapesDtypesAndOptionsThrow) {
               throws<c10::ValueError>("dropout (2) must be in [0, 1)"));
 }
 
+TEST(TokenEmbedding, TypesScaleAndNormAreAppliedInOrder) {
+  const torch::NoGradGuard no_grad;
+  TokenEmbedding embedding(
+      TokenOptions(10, 6, 5).type_vocab_size(3).embedding_scale(2.5).embedding_norm(rms_norm()));
+  EXPECT_THAT(state_names(*embedding), testing::ElementsAre("token.weight", "position.weight",
+                                                            "token_type.weight", "norm.weight"));
+  const auto tokens = torch::randint(0, 10, {2, 4}, torch::kLong);
+  const auto types = torch::randint(0, 3, {2, 4}, torch::kLong);
+  const auto position = embedding->position.get<torch::nn::Embedding>()->weight.slice(0, 0, 4);
+  const auto sum_with = [&](const torch::Tensor& token_types) {
+    return embedding->token(tokens) * 2.5 + position + embedding->token_type(token_types);
+  };
+  EXPECT_TRUE(
+      close(embedding->forward(tokens, {}, types), embedding->norm.forward(sum_with(types)), 1e-6));
+  EXPECT_TRUE(
+      close(embedding(tokens), embedding->norm.forward(sum_with(torch::zeros_like(tokens))), 1e-6));
+}
+
+TEST(TokenEmbedding, CloneAndSaveLoadRoundTripWithAllOptions) {
+  const auto options =
+      TokenOptions(10, 6, 5).type_vocab_size(3).embedding_scale(2.5).embedding_norm(layer_norm());
+  const auto tokens = torch::randint(0, 10, {2, 4}, torch::kLong);
+  const auto types = torch::randint(0, 3, {2, 4}, torch::kLong);
+  expect_clone_and_save_load_work(
+      TokenEmbedding(options), TokenEmbedding(options),
+      [&](TokenEmbedding module) { return module->forward(tokens, {}, types); });
+}
+
+TEST(TokenEmbeddingErrors, InvalidTokenTypesThrow) {
+  const auto tokens = torch::zeros({2, 4}, torch::kLong);
+  TokenEmbedding embedding(TokenOptions(10, 6, 5).type_vocab_size(3));
+  TokenEmbedding without_types(TokenOptions(10, 6, 5));
+  const auto forward_call = [&](TokenEmbedding& module, const torch::Tensor& types) {
+    return [&, types] { module->forward(tokens, {}, types); };
+  };
+  EXPECT_THAT(forward_call(without_types, tokens),
+              throws<c10::ValueError>("token_types are given, but type_vocab_size is 0"));
+  EXPECT_THAT(forward_call(embedding, tokens + 3),
+              throws<c10::ValueError>("token type (3) must be in [0, 3)"));
+  EXPECT_THAT(forward_call(embedding, tokens[0]),
+              throws<c10::ValueError>("token_types [4] must have the shape of tokens [2, 4]"));
+  EXPECT_THAT(forward_call(embedding, torch::zeros({2, 4})),
+              throws<c10::TypeError>("token_types must be int64 or int32, found Float"));
+  EXPECT_THAT([] { TokenEmbedding(TokenOptions(10, 6, 5).type_vocab_size(-1)); },
+              throws<c10::ValueError>("type_vocab_size (-1) must not be negative"));
+  EXPECT_THAT([] { TokenEmbedding(TokenOptions(10, 6, 5).embedding_scale(NAN)); },
+              throws<c10::ValueError>("embedding_scale (nan) must be finite"));
+}
+
 }  // namespace
 }  // namespace attend

@@ -32,7 +32,8 @@ struct TransformerBlockTest : FixedSeed, testing::TestWithParam<BlockKind> {
 
 INSTANTIATE_TEST_SUITE_P(, TransformerBlockTest,
                          testing::Combine(testing::Values(NormOrder::pre, NormOrder::post,
-                                                          NormOrder::sandwich, NormOrder::parallel),
+                                                          NormOrder::sandwich, NormOrder::parallel,
+                                                          NormOrder::parallel_separate_norms),
                                           testing::Values("layer_norm", "rms_norm")),
                          [](const auto& test) {
                            return std::string(to_string(std::get<0>(test.param))) + "_" +
@@ -147,6 +148,34 @@ TEST(TransformerBlock, NormsHaveDocumentedNames) {
   EXPECT_THAT(norms(NormOrder::sandwich),
               testing::ElementsAre("norm1", "norm1_out", "norm2", "norm2_out"));
   EXPECT_THAT(norms(NormOrder::parallel), testing::ElementsAre("norm1"));
+  EXPECT_THAT(norms(NormOrder::parallel_separate_norms), testing::ElementsAre("norm1", "norm2"));
+}
+
+TEST(TransformerBlock, ParallelBranchesHaveOneOrSeparateNorms) {
+  for (const auto order : {NormOrder::parallel, NormOrder::parallel_separate_norms}) {
+    TransformerBlockOptions options(8, 2);
+    options.residual().norm_order(order);
+    TransformerBlock block(options);
+    const torch::NoGradGuard no_grad;
+    for (auto& item : block->named_parameters()) {
+      if (item.key().starts_with("norm")) item.value().uniform_(0.5, 1.5);
+    }
+    const auto x = torch::randn({2, 5, 8});
+    const auto norm = [&](const char* name) {
+      return block->named_children()[name]->as<LayerNorm>()->forward(x);
+    };
+    const auto second = norm(order == NormOrder::parallel ? "norm1" : "norm2");
+    const auto expected =
+        x + block->attention->forward(norm("norm1")).output + block->feed_forward.forward(second);
+    EXPECT_TRUE(close(block->forward(x), expected, 1e-6)) << to_string(order);
+  }
+}
+
+TEST(TransformerBlock, DropoutSetsAllProbabilities) {
+  const auto options = TransformerBlockOptions(8, 2).dropout(0.25);
+  EXPECT_EQ(options.attention().dropout(), 0.25);
+  EXPECT_EQ(options.feed_forward().dropout(), 0.25);
+  EXPECT_EQ(options.residual().dropout(), 0.25);
 }
 
 TEST(TransformerBlock, NestedOptionsAreAppliedToSubmodules) {
@@ -159,7 +188,7 @@ TEST(TransformerBlock, NestedOptionsAreAppliedToSubmodules) {
   EXPECT_FALSE(block->attention->out->bias.defined());
   const auto feed_forward = block->feed_forward.get<FeedForward>();
   EXPECT_EQ(feed_forward->up->weight.sizes(), at::IntArrayRef({5, 8}));
-  EXPECT_EQ(feed_forward->options.activation(), Activation::relu);
+  EXPECT_EQ(std::get<Activation>(feed_forward->options.activation()), Activation::relu);
   const auto children = block->named_children();
   for (const std::string number : {"1", "2"}) {
     EXPECT_EQ(children["norm" + number]->as<LayerNorm>()->options.eps(), 0.5);

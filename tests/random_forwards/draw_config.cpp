@@ -26,15 +26,33 @@ void draw_positions(StackConfig& c) {
     if (c.rotary_scaling == RotaryScaling::yarn || c.rotary_scaling == RotaryScaling::llama3) {
       c.rotary_original_max_seq_len = draw_one_of({4, 32});
     }
+    if (c.rotary_scaling == RotaryScaling::yarn) {
+      c.rotary_beta_fast = draw_one_of({32.0, 3.0});
+      c.rotary_beta_slow = draw_one_of({1.0, 0.3});
+      c.rotary_truncate = draw_chance(50);
+      c.rotary_attention_factor = draw_one_of({0.0, 1.5});
+    }
+    if (c.rotary_scaling == RotaryScaling::llama3) {
+      c.rotary_low_freq_factor = draw_one_of({1.0, 0.3});
+      c.rotary_high_freq_factor = draw_one_of({4.0, 1.5});
+    }
   }
-  if (c.positions == PositionScheme::relative && draw_chance(50)) {
-    c.relative_attention_num_buckets = 2 * draw(2, 4);
-    c.relative_attention_max_distance = draw(5, 9);
+  if (c.positions == PositionScheme::relative) {
+    if (draw_chance(50)) {
+      c.relative_attention_num_buckets = 2 * draw(2, 4);
+      c.relative_attention_max_distance = draw(5, 9);
+    }
+    c.relative_attention_shared = draw_chance(50);
   }
 }
 
 void draw_attention(StackConfig& c) {
-  if (draw_chance(30)) c.sliding_window = draw(1, 5);
+  if (draw_chance(30)) {
+    c.sliding_window = draw(1, 5);
+  } else if (c.num_layers > 1 && draw_chance(30)) {
+    c.sliding_window_pattern = {draw(1, 5), draw(0, 5)};
+  }
+  if (draw_chance(20)) c.attention_scale = draw_one_of({0.1, 1.0});
   if (draw_chance(30)) c.soft_cap = draw_one_of({0.5, 3.0});
   c.qk_norm = draw_enum<QKNormKind>();
   c.output_gate = draw_chance(30);
@@ -56,6 +74,7 @@ void draw_residual(StackConfig& c) {
   c.norm = draw_enum<NormKind>();
   c.norm_eps = draw_one_of({1e-5, 1e-5, 1e-2});
   c.norm_order = draw_enum<NormOrder>();
+  c.final_norm = draw_chance(80);
   if (draw_chance(20)) {
     c.residual_scale = 0.5;
   } else {
@@ -68,6 +87,9 @@ void draw_residual(StackConfig& c) {
 StackConfig draw_stack_config() {
   StackConfig c;
   c.bias = draw_chance(60);
+  c.qkv_bias = draw_chance(30);
+  c.embedding_scale = draw_one_of({1.0, 1.0, 3.0});
+  c.embedding_norm = draw_chance(30);
   c.initialization = draw_enum<Initialization>();
   draw_sizes(c);
   draw_positions(c);
@@ -84,24 +106,26 @@ train::ModelConfig draw_model_config() {
       return LanguageModelConfig{.vocab_size = draw(2, 9),
                                  .max_seq_len = 16,
                                  .tie_embeddings = draw_chance(50),
+                                 .logit_scale = draw_one_of({1.0, 0.5}),
+                                 .final_logit_soft_cap = draw_one_of({0.0, 3.0}),
                                  .stack = stack};
     case 1:
       return SequenceClassifierConfig{.vocab_size = draw(2, 9),
                                       .num_classes = draw(1, 3),
                                       .max_seq_len = 16,
+                                      .type_vocab_size = draw(0, 3),
                                       .pooling = draw_enum<Pooling>(),
+                                      .pooler = draw_chance(30),
                                       .stack = stack};
     default:
-      Seq2SeqConfig config{.source_vocab_size = draw(2, 9),
+      return Seq2SeqConfig{.source_vocab_size = draw(2, 9),
                            .target_vocab_size = draw(2, 9),
                            .max_seq_len = 16,
                            .num_decoder_layers = draw(-1, 2),
                            .tie_embeddings = draw_chance(50),
+                           .logit_scale = draw_one_of({1.0, 0.5}),
+                           .final_logit_soft_cap = draw_one_of({0.0, 3.0}),
                            .stack = stack};
-      config.stack.num_experts = 0;
-      config.stack.num_experts_per_tok = StackConfig().num_experts_per_tok;
-      if (config.stack.norm_order == NormOrder::parallel) config.stack.norm_order = NormOrder::pre;
-      return config;
   }
 }
 

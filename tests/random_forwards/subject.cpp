@@ -192,10 +192,7 @@ Subject self_attention_subject() {
 }
 
 Subject cross_attention_subject() {
-  auto config = draw_stack_config();
-  config.num_experts = 0;
-  config.num_experts_per_tok = StackConfig().num_experts_per_tok;
-  if (config.norm_order == NormOrder::parallel) config.norm_order = NormOrder::pre;
+  const auto config = draw_stack_config();
   DrawnArgs args;
   args.mask_heads = draw_one_of({int64_t{1}, config.num_heads});
   args.segments = args.positions = false;
@@ -223,11 +220,16 @@ Subject cross_attention_subject() {
   return subject;
 }
 
+/// True if the blocks do not depend on each other.
+bool supports_checkpointing(const StackConfig& config) {
+  return !config.value_residual && !config.relative_attention_shared && config.num_experts == 0;
+}
+
 Subject encoder_subject() {
   const auto config = with_dropout(draw_stack_config());
   bool cacheable = false;
   const auto args = draw_args(config, cacheable);
-  auto options = encoder_options(config, args.causal).final_norm(draw_chance(80));
+  auto options = encoder_options(config, args.causal);
   const auto seed = draw(0, 1 << 30);
   Subject subject{.description =
                       "TransformerEncoder" + describe(LanguageModelConfig{.stack = config})};
@@ -253,7 +255,7 @@ Subject encoder_subject() {
       });
     };
   }
-  if (!config.value_residual) {
+  if (!config.value_residual && !config.relative_attention_shared) {
     subject.run_layers = [=](torch::nn::Module& module, const Tensors& inputs) {
       auto& encoder = *module.as<TransformerEncoder>();
       auto x = inputs[0];
@@ -264,7 +266,7 @@ Subject encoder_subject() {
     };
   }
   if (args.mask_kind == 0) subject.pad = pad_self_attention;
-  subject.has_checkpointing = !config.value_residual && config.num_experts == 0;
+  subject.has_checkpointing = supports_checkpointing(config);
   subject.has_experts = config.num_experts > 0;
   return subject;
 }
@@ -298,7 +300,7 @@ Subject language_model_subject(LanguageModelConfig config) {
     };
   }
   if (args.mask_kind == 0) subject.pad = pad_self_attention;
-  subject.has_checkpointing = !config.stack.value_residual && config.stack.num_experts == 0;
+  subject.has_checkpointing = supports_checkpointing(config.stack);
   subject.has_experts = config.stack.num_experts > 0;
   return subject;
 }
@@ -323,7 +325,7 @@ Subject classifier_subject(SequenceClassifierConfig config) {
   subject.pad = [](const Tensors& inputs, int64_t count) -> Tensors {
     return {pad_tokens(inputs[0], count), pad_key_mask(inputs[1], inputs[0], count)};
   };
-  subject.has_checkpointing = !config.stack.value_residual && config.stack.num_experts == 0;
+  subject.has_checkpointing = supports_checkpointing(config.stack);
   subject.has_experts = config.stack.num_experts > 0;
   return subject;
 }
@@ -359,7 +361,8 @@ Subject seq2seq_subject(Seq2SeqConfig config) {
     return {pad_tokens(inputs[0], count), pad_tokens(inputs[1], count),
             pad_key_mask(inputs[2], inputs[1], count)};
   };
-  subject.has_checkpointing = !config.stack.value_residual;
+  subject.has_checkpointing = supports_checkpointing(config.stack);
+  subject.has_experts = config.stack.num_experts > 0;
   return subject;
 }
 

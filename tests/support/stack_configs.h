@@ -71,6 +71,26 @@ inline std::vector<NamedStack> each_stack() {
              c.rotary_factor = 4;
              c.rotary_original_max_seq_len = 8;
            }),
+      with("rotary_yarn_options",
+           [](C& c) {
+             c.positions = P::rotary;
+             c.rotary_scaling = RotaryScaling::yarn;
+             c.rotary_factor = 4;
+             c.rotary_original_max_seq_len = 8;
+             c.rotary_beta_fast = 4;
+             c.rotary_beta_slow = 0.5;
+             c.rotary_truncate = false;
+             c.rotary_attention_factor = 1.5;
+           }),
+      with("rotary_llama3_frequencies",
+           [](C& c) {
+             c.positions = P::rotary;
+             c.rotary_scaling = RotaryScaling::llama3;
+             c.rotary_factor = 4;
+             c.rotary_original_max_seq_len = 8;
+             c.rotary_low_freq_factor = 0.5;
+             c.rotary_high_freq_factor = 2;
+           }),
       with("alibi", [](C& c) { c.positions = P::alibi; }),
       with("relative", [](C& c) { c.positions = P::relative; }),
       with("relative_near",
@@ -79,7 +99,28 @@ inline std::vector<NamedStack> each_stack() {
              c.relative_attention_num_buckets = 8;
              c.relative_attention_max_distance = 6;
            }),
+      with("relative_shared",
+           [](C& c) {
+             c.positions = P::relative;
+             c.relative_attention_shared = true;
+           }),
       with("sliding_window", [](C& c) { c.sliding_window = 3; }),
+      with("sliding_window_pattern",
+           [](C& c) {
+             c.sliding_window_pattern = {3, 0};
+           }),
+      with("sliding_windows",
+           [](C& c) {
+             c.sliding_window_pattern = {3, 2};
+           }),
+      with("attention_scale", [](C& c) { c.attention_scale = 0.2; }),
+      with("qkv_bias",
+           [](C& c) {
+             c.bias = false;
+             c.qkv_bias = true;
+           }),
+      with("embedding_scale", [](C& c) { c.embedding_scale = 4; }),
+      with("embedding_norm", [](C& c) { c.embedding_norm = true; }),
       with("soft_cap", [](C& c) { c.soft_cap = 2; }),
       with("qk_norm_rms", [](C& c) { c.qk_norm = QKNormKind::rms; }),
       with("qk_norm_l2", [](C& c) { c.qk_norm = QKNormKind::l2; }),
@@ -91,6 +132,9 @@ inline std::vector<NamedStack> each_stack() {
       with("post_norm", [](C& c) { c.norm_order = NormOrder::post; }),
       with("sandwich_norm", [](C& c) { c.norm_order = NormOrder::sandwich; }),
       with("parallel", [](C& c) { c.norm_order = NormOrder::parallel; }),
+      with("parallel_separate_norms",
+           [](C& c) { c.norm_order = NormOrder::parallel_separate_norms; }),
+      with("no_final_norm", [](C& c) { c.final_norm = false; }),
       with("layer_scale", [](C& c) { c.branch_scaling = BranchScaling::layer_scale; }),
       with("rezero", [](C& c) { c.branch_scaling = BranchScaling::rezero; }),
       with("residual_scale", [](C& c) { c.residual_scale = 0.5; }),

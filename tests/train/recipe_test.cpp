@@ -66,6 +66,8 @@ void change_all(Recipe& recipe) {
             *value = static_cast<T>(EnumNames<T>::names.size() - 1);
           } else if constexpr (std::is_arithmetic_v<T>) {
             *value = static_cast<T>(static_cast<double>(*value) / 2.0 + 3.25);
+          } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+            *value = {17, 0};
           }
         },
         field.ref(recipe));

@@ -80,6 +80,8 @@ TEST_F(ResumedRun, MustNotChangeAnyModelValue) {
         *value = static_cast<T>(EnumNames<T>::names.size() - 1);
       } else if constexpr (std::is_arithmetic_v<T>) {
         *value += 17;
+      } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+        value->push_back(17);
       }
     };
     std::visit(change, field.ref(other));

@@ -21,7 +21,9 @@ struct LanguageModelConfig {
   int64_t vocab_size = 0;      ///< vocabulary size V; required
   int64_t max_seq_len = 64;    ///< maximum sequence length, in tokens
   bool tie_embeddings = true;  ///< the output projection shares the weight of the token embedding
-  StackConfig stack = {};      ///< transformer blocks
+  double logit_scale = 1.0;    ///< factor of the logits
+  double final_logit_soft_cap = 0.0;  ///< logits are cap * tanh(logit / cap) (Gemma 2); 0 = off
+  StackConfig stack = {};             ///< transformer blocks
 };
 
 /// Decoder-only language model (Radford et al. 2019, GPT-2): token embedding with positions, causal

@@ -23,7 +23,9 @@ struct Seq2SeqConfig {
   int64_t max_seq_len = 64;         ///< maximum length of source and target, in tokens
   int64_t num_decoder_layers = -1;  ///< decoder blocks; -1 = stack.num_layers
   bool tie_embeddings = true;       ///< the output projection shares the target embedding's weight
-  StackConfig stack = {};           ///< transformer blocks; num_layers is the encoder's
+  double logit_scale = 1.0;         ///< factor of the logits
+  double final_logit_soft_cap = 0.0;  ///< logits are cap * tanh(logit / cap) (Gemma 2); 0 = off
+  StackConfig stack = {};             ///< transformer blocks; num_layers is the encoder's
 };
 
 /// Encoder-decoder (sequence-to-sequence) transformer (Vaswani et al. 2017).

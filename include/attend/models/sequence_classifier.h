@@ -26,14 +26,18 @@ struct SequenceClassifierConfig {
   int64_t vocab_size = 0;           ///< vocabulary size V; required
   int64_t num_classes = 0;          ///< number of classes C; required
   int64_t max_seq_len = 64;         ///< maximum sequence length, in tokens
+  int64_t type_vocab_size = 0;      ///< number of token types (segments, BERT); 0 = none
   Pooling pooling = Pooling::mean;  ///< token vectors to one vector
+  bool pooler = false;              ///< linear layer with tanh after pooling, as in BERT
   StackConfig stack = {};           ///< transformer blocks
 };
 
 /// Encoder-only classifier of token sequences: token embedding with positions, bidirectional
-/// transformer blocks, a final norm, pooling, and a linear layer to C classes.
+/// transformer blocks, a final norm, pooling, optionally a linear layer with tanh, and a linear
+/// layer to C classes.
 ///
-/// State dict: `embedding` (TokenEmbedding), `encoder` (TransformerEncoder), `head` (Linear).
+/// State dict: `embedding` (TokenEmbedding), `encoder` (TransformerEncoder), with `pooler` `pooler`
+/// (E, E), and `head` (C, E), each a Linear.
 ///
 ///     SequenceClassifier model(SequenceClassifierConfig{.vocab_size = 65, .num_classes = 2});
 ///     auto logits = model->forward(tokens, tokens != kPad);  // (B, T) -> (B, 2)
@@ -46,8 +50,9 @@ class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceCl
   /// Returns the logits (B, C), or (C) without a batch dimension. `tokens` (B, T) or (T): int64 in
   /// [0, V). `key_mask`: bool, the shape of `tokens`, true = token, false = padding, which has no
   /// effect on the result; by default all are tokens. A sequence of padding only is pooled to
-  /// zeros.
-  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& key_mask = {});
+  /// zeros. `token_types`: integers in [0, type_vocab_size), the shape of `tokens`; by default 0.
+  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& key_mask = {},
+                        const torch::Tensor& token_types = {});
 
   /// Creates the submodules anew, with newly initialized weights.
   void reset() override;
@@ -57,10 +62,12 @@ class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceCl
   SequenceClassifierConfig config;      ///< as given to the constructor
   TokenEmbedding embedding{nullptr};    ///< tokens and positions to hidden states
   TransformerEncoder encoder{nullptr};  ///< transformer blocks and the final norm
+  torch::nn::Linear pooler{nullptr};    ///< applied to the pooled vector; empty unless `pooler`
   torch::nn::Linear head{nullptr};      ///< pooled vector to logits
 
  protected:
-  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())})
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())},
+                           {2, torch::nn::AnyValue(torch::Tensor())})
 };
 TORCH_MODULE(SequenceClassifier);
 

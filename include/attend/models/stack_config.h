@@ -8,6 +8,8 @@
 #include "attend/nn/transformer_encoder.h"
 #include "attend/ops/rotary.h"
 
+#include <vector>
+
 namespace attend {
 
 /// Position encoding of a model.
@@ -62,6 +64,7 @@ struct StackConfig {
   int64_t num_experts = 0;  ///< experts of a mixture-of-experts layer; 0 = one feed-forward layer
   int64_t num_experts_per_tok = 2;  ///< experts that each token is routed to
   bool bias = true;                 ///< biases in linear layers and norms
+  bool qkv_bias = false;  ///< biases in the query, key and value projections even without `bias`
 
   PositionScheme positions = PositionScheme::learned;  ///< position encoding
   double rotary_theta = 10000.0;                       ///< base of the rotary frequencies
@@ -73,21 +76,36 @@ struct StackConfig {
   double rotary_factor = 1.0;  ///< RoPE scaling factor
   /// max_seq_len of the original training; required by yarn and llama3.
   int64_t rotary_original_max_seq_len = 0;
+  double rotary_beta_fast = 32.0;        ///< yarn: see `RotaryOptions::beta_fast`
+  double rotary_beta_slow = 1.0;         ///< yarn: see `RotaryOptions::beta_slow`
+  bool rotary_truncate = true;           ///< yarn: see `RotaryOptions::truncate`
+  double rotary_attention_factor = 0.0;  ///< yarn: factor of cos and sin; 0 = 0.1 ln(factor) + 1
+  double rotary_low_freq_factor = 1.0;   ///< llama3: see `RotaryOptions::low_freq_factor`
+  double rotary_high_freq_factor = 4.0;  ///< llama3: see `RotaryOptions::high_freq_factor`
 
   int64_t relative_attention_num_buckets = 32;    ///< buckets of relative positions
   int64_t relative_attention_max_distance = 128;  ///< distances from here on share one bucket
+  bool relative_attention_shared = false;  ///< all layers use the first one's relative bias (T5)
 
-  int64_t sliding_window = 0;  ///< number of keys a query may attend to, itself included; 0 = all
-  double soft_cap = 0.0;       ///< attention scores are soft_cap * tanh(score / soft_cap); 0 = off
+  double embedding_scale = 1.0;  ///< factor of the token embeddings, such as sqrt(embed_dim)
+  bool embedding_norm = false;   ///< norm of the sum of all embeddings (BERT)
+
+  double attention_scale = 0.0;  ///< factor of the attention scores; 0 = 1/sqrt(head_dim)
+  int64_t sliding_window = 0;    ///< number of keys a query may attend to, itself included; 0 = all
+  /// Sliding windows of consecutive layers, repeated: {4096, 0} alternates a window of 4096 keys
+  /// with full attention (Gemma 2). Empty = `sliding_window` in all layers.
+  std::vector<int64_t> sliding_window_pattern = {};
+  double soft_cap = 0.0;  ///< attention scores are soft_cap * tanh(score / soft_cap); 0 = off
   QKNormKind qk_norm = QKNormKind::none;  ///< normalization of queries and keys
   bool output_gate = false;               ///< sigmoid gate on the output of each head
   bool attention_sinks = false;           ///< learned extra logit in each head's softmax
   bool value_residual = false;            ///< values are mixed with those of the first layer
   bool smeared_keys = false;              ///< each key is mixed with the previous key
 
-  NormKind norm = NormKind::layer;                     ///< normalization layer
-  double norm_eps = 1e-5;                              ///< epsilon of the norms
+  NormKind norm = NormKind::layer;  ///< normalization layer
+  double norm_eps = 1e-5;  ///< epsilon of the norms, also of queries and keys (`qk_norm` rms)
   NormOrder norm_order = NormOrder::pre;               ///< position of the norms in a block
+  bool final_norm = true;                              ///< norm after the last block
   BranchScaling branch_scaling = BranchScaling::none;  ///< learned scale of residual branches
   double residual_scale = 1.0;                         ///< constant scale of residual branches
   double dropout = 0.0;  ///< of attention weights, feed-forward, residual branches and embedding
@@ -102,16 +120,18 @@ struct StackConfig {
 ATTEND_API TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
 
 /// Returns the options of `num_layers` causal blocks with cross-attention and a final norm. Throws
-/// c10::ValueError as `encoder_options` does, and if `config.num_experts` is not 0.
+/// c10::ValueError as `encoder_options` does.
 ATTEND_API TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t num_layers);
 
-/// Returns the options of the token embedding, including learned or sinusoidal positions.
+/// Returns the options of the token embedding, including learned or sinusoidal positions and the
+/// norm.
 ATTEND_API TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,
                                                    int64_t max_seq_len);
 
 /// Returns the options of a KV cache for the self-attention of `num_layers` such blocks and
-/// `batch_size` sequences of up to `max_seq_len` tokens. With a sliding window, unless positions
-/// are learned, the sequences may have any length and each call up to `max_seq_len` tokens.
+/// `batch_size` sequences of up to `max_seq_len` tokens. With a sliding window in all layers,
+/// unless positions are learned, the sequences may have any length and each call up to
+/// `max_seq_len` tokens.
 ATTEND_API KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers,
                                         int64_t batch_size, int64_t max_seq_len);
 

@@ -35,6 +35,10 @@ struct ForwardState {
   /// stack.
   torch::Tensor* first_values = nullptr;
 
+  /// Table (num_buckets, H) of the relative position bias of the stack's first layer, set by it and
+  /// read by `shared_relative_bias`; null = not in a stack.
+  torch::Tensor* first_relative_bias = nullptr;
+
   /// Returns `compute()`, which in a stack is called once per key and forward pass. The self- and
   /// cross-attention of a decoder share it, too: where both are possible, `context.cross` belongs
   /// to the key, since sizes that are equal in a trace may differ later.

@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/nn/feed_forward.h"
+#include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
@@ -10,6 +11,8 @@
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
+
+#include <optional>
 
 namespace attend {
 
@@ -25,14 +28,26 @@ struct DecoderBlockOptions {
         cross_attention_(embed_dim, num_heads),
         feed_forward_(embed_dim) {}
 
+  /// Sets one dropout probability for the weights of both attentions, the feed-forward and the
+  /// outputs of the residual branches.
+  DecoderBlockOptions& dropout(double dropout) {
+    attention_.dropout(dropout);
+    cross_attention_.dropout(dropout);
+    feed_forward_.dropout(dropout);
+    residual_.dropout(dropout);
+    return *this;
+  }
+
   /// Options of the self-attention.
   TORCH_ARG(MultiheadAttentionOptions, attention);
   /// Options of the cross-attention; kdim and vdim, which must be equal, are the width of the
   /// memory.
   TORCH_ARG(MultiheadAttentionOptions, cross_attention);
-  /// Options of the feed-forward.
+  /// Options of the feed-forward or, with experts, of each expert.
   TORCH_ARG(FeedForwardOptions, feed_forward);
-  /// Options of the three residual branches; `NormOrder::parallel` is not supported.
+  /// If set, the feed-forward is a mixture of experts with these options.
+  TORCH_ARG(std::optional<ExpertsOptions>, experts);
+  /// Options of the three residual branches.
   TORCH_ARG(ResidualOptions, residual);
 };
 
@@ -41,8 +56,9 @@ struct DecoderBlockOptions {
 /// norm.
 ///
 /// State dict: `attention` (MultiheadAttention), `norm1`, `cross_attention` (MultiheadAttention),
-/// `norm_cross`, `feed_forward` (FeedForward), `norm2`, and the optional modules of `Residual`.
-/// State dict names equal those of `TransformerBlock`, plus cross-attention.
+/// `feed_forward` (FeedForward or MixtureOfExperts), unless the branches are parallel with one norm
+/// `norm_cross` and `norm2`, and the optional modules of `Residual`. State dict names equal those
+/// of `TransformerBlock`, plus cross-attention.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
 ///     auto y = block->forward(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
@@ -70,7 +86,7 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
   DecoderBlockOptions options;                  ///< options of the constructor
   MultiheadAttention attention{nullptr};        ///< self-attention
   MultiheadAttention cross_attention{nullptr};  ///< attention to the memory
-  FeedForward feed_forward{nullptr};            ///< position-wise feed-forward
+  torch::nn::AnyModule feed_forward;            ///< FeedForward or MixtureOfExperts
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs())},
@@ -78,7 +94,7 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
                            {4, torch::nn::AnyValue(ForwardState())})
 
  private:
-  Residual residual1_;       // around attention
+  Residual residual1_;       // around attention; around all if they are parallel with one norm
   Residual residual_cross_;  // around cross_attention
   Residual residual2_;       // around the feed-forward
 };

@@ -9,13 +9,21 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
+#include <functional>
 #include <optional>
+#include <variant>
 
 namespace attend {
+
+/// Activation of a feed-forward layer: an `Activation`, or a function that is called with (..., F)
+/// and returns the same shape.
+using FeedForwardActivation =
+    std::variant<Activation, std::function<torch::Tensor(const torch::Tensor&)>>;
 
 /// Options for `FeedForward`.
 ///
 ///     FeedForwardOptions(64).dim_feedforward(128).activation(Activation::relu)
+///     FeedForwardOptions(64).activation([](const torch::Tensor& x) { return torch::mish(x); })
 struct FeedForwardOptions {
   /// Options for width E.
   FeedForwardOptions(int64_t embed_dim) : embed_dim_(embed_dim) {}  // NOLINT: as in torch::nn
@@ -26,7 +34,7 @@ struct FeedForwardOptions {
   /// gives the same number of parameters (Shazeer 2020).
   TORCH_ARG(std::optional<int64_t>, dim_feedforward);
   /// Activation between the projections.
-  TORCH_ARG(Activation, activation) = Activation::gelu;
+  TORCH_ARG(FeedForwardActivation, activation) = Activation::gelu;
   /// If true, the projections have a bias.
   TORCH_ARG(bool, bias) = true;
   /// Dropout probability after the activation.

@@ -50,6 +50,8 @@ struct MultiheadAttentionOptions {
   TORCH_ARG(std::optional<int64_t>, vdim);
   /// If true, the projections have a bias.
   TORCH_ARG(bool, bias) = true;
+  /// If true, the query, key and value projections have a bias even if `bias` is false (Qwen2).
+  TORCH_ARG(bool, qkv_bias) = false;
   /// Dropout probability of the attention weights.
   TORCH_ARG(double, dropout) = 0.0;
   /// Factor of the scores; 1/sqrt(D) if not set.

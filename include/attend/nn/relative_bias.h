@@ -17,10 +17,11 @@ using RelativeBiasOptions = RelativeBucketOptions;
 
 /// Attention hook for T5's relative position bias (Raffel et al. 2020): adds a learned bias per
 /// head and bucket of relative positions to the scores. Each layer has its own table; in T5 all
-/// layers share the first one's. T5 does not scale the scores: use `.scale(kUnscaled)`.
+/// layers share the first one's, see `shared_relative_bias`. T5 does not scale the scores: use
+/// `.scale(kUnscaled)`.
 ///
 /// State dict: `bias.weight` (num_buckets, H), initialized from N(0, 1/sqrt(E)) as in Hugging Face
-/// transformers.
+/// transformers; none if the table is the first layer's.
 ///
 /// Throws c10::ValueError in cross-attention, where queries and keys have no common positions.
 ///
@@ -28,17 +29,24 @@ using RelativeBiasOptions = RelativeBucketOptions;
 class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>,
                                     public AttentionHook {
  public:
-  /// Throws c10::ValueError if the options are out of range.
-  explicit RelativeBiasImpl(const AttentionDims& dims, const RelativeBiasOptions& options = {});
+  /// `use_first`: use the table of the stack's first layer. Throws c10::ValueError if the options
+  /// are out of range.
+  explicit RelativeBiasImpl(const AttentionDims& dims, const RelativeBiasOptions& options = {},
+                            bool use_first = false);
 
-  /// Adds the bias to the scores.
+  /// Adds the bias to the scores. Throws c10::ValueError if the first layer's table is needed but
+  /// missing or of another shape.
   void before_attention(AttentionContext& context) override;
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
   AttentionDims dims;                  ///< dimensions of the attention
   RelativeBiasOptions options;         ///< options of the constructor
-  torch::nn::Embedding bias{nullptr};  ///< bias of each bucket and head
+  bool use_first;                      ///< use the table of the stack's first layer
+  torch::nn::Embedding bias{nullptr};  ///< bias of each bucket and head; empty if `use_first`
+
+ private:
+  torch::Tensor table(const ForwardState& state) const;
 };
 TORCH_MODULE(RelativeBias);
 
@@ -46,5 +54,13 @@ TORCH_MODULE(RelativeBias);
 ///
 ///     options.attention().add(relative_bias({.bidirectional = false}));
 ATTEND_API AttentionHookFactory relative_bias(const RelativeBiasOptions& options = {});
+
+/// Returns a factory of `RelativeBias` without a table of its own, for all layers of a stack but
+/// the first, which must have a `relative_bias` with the same options (T5).
+///
+///     options.per_layer([](int64_t layer, TransformerBlockOptions& block) {
+///       block.attention().add(layer == 0 ? relative_bias() : shared_relative_bias());
+///     });
+ATTEND_API AttentionHookFactory shared_relative_bias(const RelativeBiasOptions& options = {});
 
 }  // namespace attend

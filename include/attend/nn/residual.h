@@ -19,12 +19,19 @@ enum class NormOrder {
   post,      ///< norm(x + f(x)), as in Vaswani et al. 2017
   sandwich,  ///< x + norm(f(norm(x))), as in Gemma 2; also called peri-LN
   parallel,  ///< x + attention(norm(x)) + feed_forward(norm(x)), one norm for both, as in GPT-J
+  parallel_separate_norms,  ///< as parallel, with a norm for each branch, as in GPT-NeoX
 };
 
 template <>
 struct EnumNames<NormOrder> {
-  static constexpr std::array<std::string_view, 4> names{"pre", "post", "sandwich", "parallel"};
+  static constexpr std::array<std::string_view, 5> names{"pre", "post", "sandwich", "parallel",
+                                                         "parallel_separate_norms"};
 };
+
+/// Returns whether the branches of a block are parallel: `parallel` or `parallel_separate_norms`.
+inline bool is_parallel(NormOrder norm_order) {
+  return norm_order == NormOrder::parallel || norm_order == NormOrder::parallel_separate_norms;
+}
 
 /// Options for a residual branch.
 ///
@@ -63,8 +70,13 @@ class ATTEND_API Residual {
   /// Returns the output of the branch around `function`, for `x` (..., T, E); the same shape.
   template <typename Function>
   torch::Tensor operator()(const torch::Tensor& x, const Function& function) {
-    auto branch = function(run(before_, x));
-    return run(after_, x + run(inside_, branch));
+    return run(after_, x + branch(x, function));
+  }
+
+  /// Returns what the branch adds to `x`, for parallel branches: the same shape.
+  template <typename Function>
+  torch::Tensor branch(const torch::Tensor& x, const Function& function) {
+    return run(inside_, function(run(before_, x)));
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/enum_names.h"
+#include "attend/nn/module_factory.h"
 
 #include <torch/arg.h>
 #include <torch/nn/cloneable.h>
@@ -41,14 +42,21 @@ struct TokenEmbeddingOptions {
   TORCH_ARG(int64_t, max_seq_len);
   /// Position embedding.
   TORCH_ARG(PositionEmbedding, positions) = PositionEmbedding::learned;
-  /// Dropout probability of the sum.
+  /// Number of token types (segments, BERT); 0 = no token type embedding.
+  TORCH_ARG(int64_t, type_vocab_size) = 0;
+  /// Factor of the token embeddings, such as sqrt(E) (Vaswani et al. 2017, Gemma).
+  TORCH_ARG(double, embedding_scale) = 1.0;
+  /// Factory of a norm of the sum (BERT); none if not set.
+  TORCH_ARG(ModuleFactory, embedding_norm);
+  /// Dropout probability of the sum or, if there is a norm, of its output.
   TORCH_ARG(double, dropout) = 0.0;
 };
 
-/// Token embedding plus position embedding.
+/// Token embedding, times `embedding_scale`, plus position and token type embeddings, then a norm
+/// and dropout.
 ///
-/// State dict: `token` (V, E) and, for learned positions, `position` (max_seq_len, E), each an
-/// Embedding.
+/// State dict: `token` (V, E) and, depending on the options, `position` (max_seq_len, E) for
+/// learned positions, `token_type` (type_vocab_size, E), each an Embedding, and `norm`.
 ///
 ///     TokenEmbedding embedding(TokenEmbeddingOptions(65, 128, 64));
 ///     auto x = embedding(tokens);  // (B, T) -> (B, T, 128)
@@ -58,9 +66,12 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
   explicit TokenEmbeddingImpl(const TokenEmbeddingOptions& options);
 
   /// `tokens` (B, T) or (T), int64 or int32 in [0, V); returns (..., T, E). `positions` (B, T) or
-  /// (T), integers; 0 .. T-1 if undefined. Throws c10::ValueError if T exceeds `max_seq_len` or, on
-  /// the CPU, if a token or a learned position is out of range; c10::TypeError for other dtypes.
-  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {});
+  /// (T), integers; 0 .. T-1 if undefined. `token_types`, of the shape of `tokens`, integers in
+  /// [0, type_vocab_size); all 0 if undefined. Throws c10::ValueError if T exceeds `max_seq_len`,
+  /// if there are `token_types` but no embedding of them or, on the CPU, if a token, a token type
+  /// or a learned position is out of range; c10::TypeError for other dtypes.
+  torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {},
+                        const torch::Tensor& token_types = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -68,10 +79,13 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
   TokenEmbeddingOptions options;        ///< options of the constructor
   torch::nn::Embedding token{nullptr};  ///< token embedding
   torch::nn::AnyModule position;  ///< (..., T) -> (..., T, E); empty for `PositionEmbedding::none`
-  torch::nn::Dropout dropout{nullptr};  ///< of the sum
+  torch::nn::Embedding token_type{nullptr};  ///< token type embedding; empty if there are no types
+  torch::nn::AnyModule norm;                 ///< norm of the sum; empty if not set
+  torch::nn::Dropout dropout{nullptr};       ///< of the sum or of the norm's output
 
  protected:
-  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())})
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())},
+                           {2, torch::nn::AnyValue(torch::Tensor())})
 };
 TORCH_MODULE(TokenEmbedding);
 

@@ -28,6 +28,15 @@ struct TransformerBlockOptions {
   TransformerBlockOptions(int64_t embed_dim, int64_t num_heads)
       : attention_(embed_dim, num_heads), feed_forward_(embed_dim) {}
 
+  /// Sets one dropout probability for the attention weights, the feed-forward and the outputs of
+  /// the residual branches.
+  TransformerBlockOptions& dropout(double dropout) {
+    attention_.dropout(dropout);
+    feed_forward_.dropout(dropout);
+    residual_.dropout(dropout);
+    return *this;
+  }
+
   /// Options of the attention.
   TORCH_ARG(MultiheadAttentionOptions, attention);
   /// Options of the feed-forward or, with experts, of each expert.
@@ -41,8 +50,8 @@ struct TransformerBlockOptions {
 /// Transformer block: attention and feed-forward, each in a residual branch with a norm.
 ///
 /// State dict: `attention` (MultiheadAttention), `norm1`, `feed_forward` (FeedForward or
-/// MixtureOfExperts) and, unless the branches are parallel, `norm2`; and the optional modules of
-/// `Residual`.
+/// MixtureOfExperts) and, unless the branches are parallel with one norm, `norm2`; and the optional
+/// modules of `Residual`.
 ///
 ///     TransformerBlock block(TransformerBlockOptions(64, 4));
 ///     auto y = block->forward(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)

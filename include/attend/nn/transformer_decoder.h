@@ -10,6 +10,8 @@
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/pimpl.h>
 
+#include <functional>
+
 namespace attend {
 
 /// Options for `TransformerDecoder`.
@@ -23,6 +25,9 @@ struct TransformerDecoderOptions {
   /// Options of each block. `stochastic_depth` is that of the last block; it grows linearly with
   /// depth.
   TORCH_ARG(DecoderBlockOptions, block);
+  /// Changes the options of single layers: called with the index of each layer and a copy of
+  /// `block`; all layers are equal if not set.
+  TORCH_ARG(std::function<void(int64_t layer, DecoderBlockOptions& block)>, per_layer);
   /// Number of blocks L; with 0, only the final norm is applied.
   TORCH_ARG(int64_t, num_layers);
   /// If true, the last block is followed by a norm, made by `block.residual().norm()`.

@@ -10,11 +10,16 @@
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/pimpl.h>
 
+#include <functional>
+
 namespace attend {
 
 /// Options for `TransformerEncoder`.
 ///
 ///     TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6).gradient_checkpointing(true)
+///     options.per_layer([](int64_t layer, TransformerBlockOptions& block) {
+///       if (layer % 2 == 0) block.attention().add(sliding_window(4096));  // as in Gemma 2
+///     });
 struct TransformerEncoderOptions {
   /// Options for L blocks.
   TransformerEncoderOptions(const TransformerBlockOptions& block, int64_t num_layers)
@@ -23,6 +28,9 @@ struct TransformerEncoderOptions {
   /// Options of each block. `stochastic_depth` is that of the last block; it grows linearly with
   /// depth (Huang et al. 2016).
   TORCH_ARG(TransformerBlockOptions, block);
+  /// Changes the options of single layers: called with the index of each layer and a copy of
+  /// `block`; all layers are equal if not set.
+  TORCH_ARG(std::function<void(int64_t layer, TransformerBlockOptions& block)>, per_layer);
   /// Number of blocks L; with 0, only the final norm is applied.
   TORCH_ARG(int64_t, num_layers);
   /// If true, the last block is followed by a norm, made by `block.residual().norm()`.

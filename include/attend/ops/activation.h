@@ -9,23 +9,24 @@ namespace attend {
 
 /// Activation function of a feed-forward layer.
 enum class Activation {
-  relu,       ///< max(x, 0)
-  gelu,       ///< exact, with erf (Hendrycks and Gimpel 2016)
-  gelu_tanh,  ///< tanh approximation of gelu, as in GPT-2
-  silu,       ///< x * sigmoid(x), also called swish
-  relu2,      ///< relu squared, as in Primer (So et al. 2021)
-  glu,        ///< gated by sigmoid (Dauphin et al. 2017)
-  geglu,      ///< gated by exact gelu (Shazeer 2020), as in Gemma
-  swiglu,     ///< gated by silu (Shazeer 2020), as in Llama
+  relu,        ///< max(x, 0)
+  gelu,        ///< exact, with erf (Hendrycks and Gimpel 2016)
+  gelu_tanh,   ///< tanh approximation of gelu, as in GPT-2
+  silu,        ///< x * sigmoid(x), also called swish
+  relu2,       ///< relu squared, as in Primer (So et al. 2021)
+  glu,         ///< gated by sigmoid (Dauphin et al. 2017)
+  geglu,       ///< gated by exact gelu (Shazeer 2020)
+  geglu_tanh,  ///< gated by the tanh approximation of gelu, as in Gemma and T5 v1.1
+  swiglu,      ///< gated by silu (Shazeer 2020), as in Llama
 };
 
 template <>
 struct EnumNames<Activation> {
-  static constexpr std::array<std::string_view, 8> names{"relu",  "gelu", "gelu_tanh", "silu",
-                                                         "relu2", "glu",  "geglu",     "swiglu"};
+  static constexpr std::array<std::string_view, 9> names{
+      "relu", "gelu", "gelu_tanh", "silu", "relu2", "glu", "geglu", "geglu_tanh", "swiglu"};
 };
 
-/// Returns whether the activation is gated: `glu`, `geglu` or `swiglu`.
+/// Returns whether the activation is gated: `glu`, `geglu`, `geglu_tanh` or `swiglu`.
 ATTEND_API bool is_gated(Activation activation);
 
 /// Applies the activation elementwise to `x` (..., F) and returns the same shape. Gated

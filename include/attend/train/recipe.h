@@ -58,10 +58,11 @@ struct ATTEND_API Recipe {
 };
 
 /// Pointer to a value of a recipe; monostate if its kind of model has no such value.
-using FieldRef = std::variant<std::monostate, int64_t*, double*, bool*, std::string*,
-                              PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*,
-                              QKNormKind*, BranchScaling*, Initialization*, Pooling*, Precision*,
-                              OnNonFinite*, OptimizerKind*, ScheduleKind*, TokenizerKind*>;
+using FieldRef =
+    std::variant<std::monostate, int64_t*, double*, bool*, std::string*, std::vector<int64_t>*,
+                 PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*, QKNormKind*,
+                 BranchScaling*, Initialization*, Pooling*, Precision*, OnNonFinite*,
+                 OptimizerKind*, ScheduleKind*, TokenizerKind*>;
 
 /// A value of a recipe: its place in the file, its flag, and its help.
 struct ATTEND_API RecipeField {
@@ -81,8 +82,8 @@ struct ATTEND_API RecipeField {
 /// All values of a recipe: the one table that files, flags, help and checks are made from.
 ATTEND_API const std::vector<RecipeField>& recipe_fields();
 
-/// Returns the value of a field as text, booleans as on and off; empty if the kind of model has no
-/// such value.
+/// Returns the value of a field as text, booleans as on and off, a list as 1,2 or none; empty if
+/// the kind of model has no such value.
 ATTEND_API std::string value_text(const RecipeField& field, const Recipe& recipe);
 
 /// Reads a recipe file (TOML) over `base`. Throws InputError if the file is missing or not TOML,

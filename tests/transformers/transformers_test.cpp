@@ -1,0 +1,74 @@
+// Compares models built from a recipe with those of Hugging Face transformers. The cases are
+// written by transformers_test.py, which runs this test.
+#include "attend/io/safetensors.h"
+#include "attend/models/generation.h"
+#include "attend/train/model.h"
+#include "attend/train/recipe.h"
+#include "support/close.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+namespace attend {
+namespace {
+
+const GenerationOptions kGreedy{.max_new_tokens = 20, .sampling = {.temperature = 0.0}};
+
+std::vector<int64_t> to_vector(const torch::Tensor& tokens) {
+  const auto* data = tokens.const_data_ptr<int64_t>();
+  return {data, data + tokens.numel()};
+}
+
+/// The logits of a model and the tokens that it generates, if it does.
+struct Run {
+  const std::map<std::string, torch::Tensor>& tensors;
+
+  std::pair<torch::Tensor, std::vector<int64_t>> operator()(LanguageModel& model) const {
+    return {model->forward(tensors.at("tokens")),
+            generate(model, to_vector(tensors.at("prompt")), kGreedy)};
+  }
+  std::pair<torch::Tensor, std::vector<int64_t>> operator()(Seq2Seq& model) const {
+    return {model->forward(tensors.at("tokens"), tensors.at("target"), tensors.at("key_mask")),
+            generate(model, to_vector(tensors.at("prompt")), {.bos_token = 0, .eos_token = -1},
+                     kGreedy)};
+  }
+  std::pair<torch::Tensor, std::vector<int64_t>> operator()(SequenceClassifier& model) const {
+    return {model->forward(tensors.at("tokens"), tensors.at("key_mask"), tensors.at("token_types")),
+            {}};
+  }
+};
+
+void expect_equal(const std::filesystem::path& folder) {
+  const auto recipe = train::read_recipe(folder / "recipe.toml", {});
+  train::check_recipe(recipe);
+  const auto expected = load_safetensors(folder / "expected.safetensors");
+  auto model = train::make_model(recipe, std::stoll(expected.metadata.at("vocab_size")),
+                                 std::stoull(expected.metadata.at("num_classes")));
+  auto& module = train::module_of(model);
+  load_state_dict(module, load_safetensors(folder / "weights.safetensors").tensors);
+  module.eval();
+  const torch::NoGradGuard no_grad;
+  const auto [logits, generated] = std::visit(Run{expected.tensors}, model);
+  EXPECT_TRUE(close(logits, expected.tensors.at("logits"), 1e-4));
+  if (expected.tensors.contains("generated")) {
+    EXPECT_EQ(generated, to_vector(expected.tensors.at("generated")));
+  }
+}
+
+TEST(Transformers, MatchesHuggingFace) {
+  const char* cases = std::getenv("ATTEND_TRANSFORMERS_CASES");
+  if (cases == nullptr) GTEST_SKIP() << "run by tests/transformers/transformers_test.py";
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(cases)) {
+    SCOPED_TRACE(entry.path().filename().string());
+    expect_equal(entry.path());
+    ++count;
+  }
+  std::cout << "transformers: compared " << count << " models\n";
+}
+
+}  // namespace
+}  // namespace attend
