@@ -58,11 +58,17 @@ torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Ten
 
   switch (options.residual().norm_order()) {
     case NormOrder::parallel:
-      return residual1_(
-          x, [&](const torch::Tensor& h) { return attend(h) + attend_memory(h) + feed(h); });
-    case NormOrder::parallel_separate_norms:
-      return x + residual1_.branch(x, attend) + residual_cross_.branch(x, attend_memory) +
-             residual2_.branch(x, feed);
+      return residual1_(x, [&](const torch::Tensor& h) {
+        // A statement for each branch: C++ does not define the order within an expression.
+        auto sum = attend(h);
+        sum = sum + attend_memory(h);
+        return sum + feed(h);
+      });
+    case NormOrder::parallel_separate_norms: {
+      auto sum = x + residual1_.branch(x, attend);
+      sum = sum + residual_cross_.branch(x, attend_memory);
+      return sum + residual2_.branch(x, feed);
+    }
     default:
       return residual2_(residual_cross_(residual1_(x, attend), attend_memory), feed);
   }

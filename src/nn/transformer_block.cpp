@@ -33,10 +33,15 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const Attent
   const auto feed = [&](const torch::Tensor& h) { return feed_forward.forward(h); };
 
   if (options.residual().norm_order() == NormOrder::parallel) {
-    return residual1_(x, [&](const torch::Tensor& h) { return attend(h) + feed(h); });
+    return residual1_(x, [&](const torch::Tensor& h) {
+      // Two statements: C++ does not define the order within an expression.
+      const auto attended = attend(h);
+      return attended + feed(h);
+    });
   }
   if (options.residual().norm_order() == NormOrder::parallel_separate_norms) {
-    return x + residual1_.branch(x, attend) + residual2_.branch(x, feed);
+    const auto sum = x + residual1_.branch(x, attend);
+    return sum + residual2_.branch(x, feed);
   }
   return residual2_(residual1_(x, attend), feed);
 }

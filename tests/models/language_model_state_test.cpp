@@ -128,9 +128,9 @@ TEST(LanguageModelState, SupportsAllFloatDtypes) {
 
 TEST(LanguageModelState, PrettyPrintShowsConfigAndSubmodules) {
   const auto text = printed(*LanguageModel(one_layer()));
-  EXPECT_THAT(text,
-              testing::StartsWith(
-                  "attend::LanguageModel(vocab_size=11, max_seq_len=6, tie_embeddings=true)"));
+  EXPECT_THAT(text, testing::StartsWith(
+                        "attend::LanguageModel(vocab_size=11, max_seq_len=6, tie_embeddings=true, "
+                        "logit_scale=1, final_logit_soft_cap=0)"));
   EXPECT_THAT(text, testing::HasSubstr("(embedding): attend::TokenEmbedding(vocab_size=11"));
   EXPECT_THAT(text, testing::HasSubstr("(0): attend::TransformerBlock(norm_order=pre"));
 }

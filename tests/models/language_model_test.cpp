@@ -80,8 +80,14 @@ TEST_F(LanguageModelTest, LaterTokensDoNotChangeEarlierLogits) {
       EXPECT_TRUE(close(with_others.narrow(1, 0, changed), logits.narrow(1, 0, changed), 1e-6));
       EXPECT_FALSE(torch::allclose(with_others.select(1, changed), logits.select(1, changed)));
       const auto& stack = case_config.stack;
-      const int64_t reach =
-          stack.sliding_window == 0 ? 5 : (stack.sliding_window - 1) * stack.num_layers;
+      int64_t reach = 0;
+      for (int64_t layer = 0; layer < stack.num_layers; ++layer) {
+        const auto& windows = stack.sliding_window_pattern;
+        const auto window = windows.empty()
+                                ? stack.sliding_window
+                                : windows[static_cast<std::size_t>(layer) % windows.size()];
+        reach += window == 0 ? 5 : window - 1;
+      }
       const bool visible_to_last = stack.num_layers > 0 && 4 - changed <= reach;
       EXPECT_EQ(torch::allclose(with_others.select(1, 4), logits.select(1, 4), 1e-7, 1e-9),
                 !visible_to_last && changed < 4);

@@ -157,16 +157,14 @@ TEST_F(Seq2SeqTest, StateDictHasDocumentedKeys) {
 TEST_F(Seq2SeqTest, PrettyPrintShowsConfig) {
   EXPECT_THAT(printed(*Seq2Seq(tiny_seq2seq())),
               testing::StartsWith("attend::Seq2Seq(source_vocab_size=11, target_vocab_size=7, "
-                                  "max_seq_len=8, tie_embeddings=true)"));
+                                  "max_seq_len=8, tie_embeddings=true, logit_scale=1, "
+                                  "final_logit_soft_cap=0)"));
 }
 
 TEST_F(Seq2SeqTest, ErrorMessagesNameTheValues) {
   auto config = tiny_seq2seq();
   config.num_decoder_layers = -2;
   EXPECT_THAT([&] { Seq2Seq{config}; }, throws<c10::ValueError>("num_decoder_layers (-2)"));
-  config = tiny_seq2seq();
-  config.stack.num_experts = 2;
-  EXPECT_THAT([&] { Seq2Seq{config}; }, throws<c10::ValueError>("experts (2)"));
   auto model = randomized_model();
   EXPECT_THAT(
       [&] {

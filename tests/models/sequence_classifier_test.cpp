@@ -109,7 +109,7 @@ TEST(SequenceClassifier, StateDictHasDocumentedKeys) {
 TEST(SequenceClassifier, PrettyPrintShowsConfig) {
   EXPECT_THAT(printed(*SequenceClassifier(tiny_classifier())),
               testing::StartsWith("attend::SequenceClassifier(vocab_size=11, num_classes=3, "
-                                  "max_seq_len=8, pooling=mean)"));
+                                  "max_seq_len=8, type_vocab_size=0, pooling=mean, pooler=false)"));
 }
 
 TEST(SequenceClassifier, ErrorMessagesNameTheValues) {

@@ -45,7 +45,7 @@ TEST(RelativeBias, PrettyPrintShowsOptions) {
   const RelativeBias bias(AttentionDims{8, 2, 2, 4}, RelativeBiasOptions{.bidirectional = false});
   EXPECT_THAT(printed(*bias),
               testing::StartsWith("attend::RelativeBias(num_buckets=32, max_distance=128, "
-                                  "bidirectional=false)"));
+                                  "bidirectional=false, use_first=false)"));
 }
 
 TEST(RelativeBiasErrors, InvalidNumBucketsThrows) {

@@ -98,7 +98,7 @@ TEST_P(TokenEmbeddingTest, DropoutIsActiveInTrainingOnly) {
 TEST_P(TokenEmbeddingTest, PrettyPrintShowsOptions) {
   const auto start =
       "attend::TokenEmbedding(vocab_size=10, embed_dim=6, max_seq_len=5, positions=" +
-      std::string(to_string(GetParam())) + ", dropout=0)";
+      std::string(to_string(GetParam())) + ", type_vocab_size=0, embedding_scale=1, dropout=0)";
   EXPECT_THAT(printed(*embedding), testing::StartsWith(start));
 }
 
