@@ -196,6 +196,15 @@ class WrongInput(SensesTest):
     def test_leading_zeros_are_decimal(self):
         self.assertIn("max_steps = 10\n", attend("train", "--max-steps", "010", "--print-config").stdout)
 
+    def test_lists_are_separated_by_commas(self):
+        for text, expected in (("3,0", "[ 3, 0 ]"), ("7", "[ 7 ]"), ("none", "[]")):
+            printed = attend("train", "--sliding-window-pattern", text, "--print-config").stdout
+            self.assertIn(f"sliding_window_pattern = {expected}\n", printed)
+        for text, found in (("3,", "''"), ("", "''"), ("3;0", "'3;0'"), ("3,x", "'x'")):
+            result = attend("train", "--sliding-window-pattern", text, "--print-config")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"--sliding-window-pattern: expected an integer, found {found}", result.stderr)
+
     def test_damaged_runs(self):
         damaged = self.folder / "damaged"
         attend("train", "--out", damaged, *SHORT)

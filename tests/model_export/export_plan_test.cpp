@@ -41,10 +41,17 @@ LanguageModelConfig small(PositionScheme positions) {
 class LanguageModelExportPlan : public testing::TestWithParam<PositionScheme> {};
 
 TEST_P(LanguageModelExportPlan, GeneratesAsTheModel) {
-  for (const bool others : {false, true}) {
+  for (const auto* variant : {"plain", "windowed", "per layer"}) {
+    SCOPED_TRACE(variant);
     auto config = small(GetParam());
-    config.stack.smeared_keys = others;
-    config.stack.sliding_window = others ? 3 : 0;
+    if (variant == std::string_view("windowed")) {
+      config.stack.smeared_keys = true;
+      config.stack.sliding_window = 3;
+    } else if (variant == std::string_view("per layer")) {
+      config.stack.sliding_window_pattern = {3, 0};
+      config.stack.relative_attention_shared = GetParam() == PositionScheme::relative;
+      config.final_logit_soft_cap = 2;
+    }
     LanguageModel model(config);
     const auto file = exported(model);
     // Prompts up to max_seq_len and longer.
@@ -177,12 +184,17 @@ TEST(ExportPlan, ClassifiesWithTokenTypes) {
 
 TEST(ExportPlan, GeneratesTargetsAsTheModel) {
   for (const auto positions : {PositionScheme::learned, PositionScheme::relative}) {
-    Seq2Seq model(Seq2SeqConfig{
-        .source_vocab_size = 9,
-        .target_vocab_size = 7,
-        .max_seq_len = 8,
-        .num_decoder_layers = 1,
-        .stack = {.num_layers = 2, .num_heads = 2, .embed_dim = 8, .positions = positions}});
+    Seq2Seq model(
+        Seq2SeqConfig{.source_vocab_size = 9,
+                      .target_vocab_size = 7,
+                      .max_seq_len = 8,
+                      .num_decoder_layers = 3,
+                      .stack = {.num_layers = 2,
+                                .num_heads = 2,
+                                .embed_dim = 8,
+                                .positions = positions,
+                                .relative_attention_shared = positions == PositionScheme::relative,
+                                .norm_order = NormOrder::parallel_separate_norms}});
     const auto file = exported(model);
     for (const auto length : {1, 5, 8}) {
       const auto source = torch::randint(9, {1, length}, torch::kLong);

@@ -228,6 +228,18 @@ TEST(StackConfigErrors, MessagesNameOptionAndValue) {
       "rotary_dim (3) must be even");
   expect_rejected(
       [](C& c) {
+        c.positions = PositionScheme::rotary;
+        c.rotary_dim = -2;
+      },
+      "rotary_dim (-2) must be even, positive and at most head_dim (16)");
+  expect_rejected(
+      [](C& c) {
+        c.positions = PositionScheme::rotary;
+        c.rotary_dim = 18;
+      },
+      "rotary_dim (18) must be even, positive and at most head_dim (16)");
+  expect_rejected(
+      [](C& c) {
         c.residual_scale = 0.5;
         c.branch_scaling = BranchScaling::rezero;
       },

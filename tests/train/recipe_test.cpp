@@ -126,6 +126,11 @@ TEST_F(RecipeFile, ErrorsNameFoundAndExpectedValue) {
               ThrowsMessage<InputError>(HasSubstr("model.num_layers: expected an integer")));
   EXPECT_THAT(reading("[model]\nnum_layers = 2.5\n"),
               ThrowsMessage<InputError>(HasSubstr("found 2.5")));
+  EXPECT_THAT(reading("[model]\nsliding_window_pattern = 4\n"),
+              ThrowsMessage<InputError>(
+                  HasSubstr("model.sliding_window_pattern: expected a list of integers, found 4")));
+  EXPECT_THAT(reading("[model]\nsliding_window_pattern = [4, 'none']\n"),
+              ThrowsMessage<InputError>(HasSubstr("expected a list of integers")));
   EXPECT_THAT(reading("[model]\ntie_embeddings = 1\n"),
               ThrowsMessage<InputError>(HasSubstr("true or false")));
   EXPECT_THAT(reading("[model]\npositions = 'rotten'\n"),
