@@ -22,8 +22,8 @@ using FeedForwardActivation =
 
 /// Options for `FeedForward`.
 ///
-///     FeedForwardOptions(64).dim_feedforward(128).activation(Activation::relu)
-///     FeedForwardOptions(64).activation([](const torch::Tensor& x) { return torch::mish(x); })
+///     FeedForwardOptions(64).dim_feedforward(128).activation(Activation::relu);
+///     FeedForwardOptions(64).activation([](const torch::Tensor& x) { return torch::mish(x); });
 struct FeedForwardOptions {
   /// Options for width E.
   FeedForwardOptions(int64_t embed_dim) : embed_dim_(embed_dim) {}  // NOLINT: as in torch::nn

@@ -58,7 +58,8 @@ ATTEND_API AttentionHookFactory relative_bias(const RelativeBiasOptions& options
 /// Returns a factory of `RelativeBias` without a table of its own, for all layers of a stack but
 /// the first, which must have a `relative_bias` with the same options (T5).
 ///
-///     options.per_layer([](int64_t layer, TransformerBlockOptions& block) {
+///     TransformerEncoderOptions stack(TransformerBlockOptions(64, 4), 6);
+///     stack.per_layer([](int64_t layer, TransformerBlockOptions& block) {
 ///       block.attention().add(layer == 0 ? relative_bias() : shared_relative_bias());
 ///     });
 ATTEND_API AttentionHookFactory shared_relative_bias(const RelativeBiasOptions& options = {});

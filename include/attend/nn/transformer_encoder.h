@@ -16,8 +16,8 @@ namespace attend {
 
 /// Options for `TransformerEncoder`.
 ///
-///     TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6).gradient_checkpointing(true)
-///     options.per_layer([](int64_t layer, TransformerBlockOptions& block) {
+///     TransformerEncoderOptions stack(TransformerBlockOptions(64, 4), 6);
+///     stack.per_layer([](int64_t layer, TransformerBlockOptions& block) {
 ///       if (layer % 2 == 0) block.attention().add(sliding_window(4096));  // as in Gemma 2
 ///     });
 struct TransformerEncoderOptions {
