@@ -1,6 +1,8 @@
 #include "attend/nn/decoder_block.h"
 
 #include "nn/checks.h"
+#include "nn/make_feed_forward.h"
+#include "nn/submodules.h"
 
 namespace attend {
 namespace {
@@ -10,9 +12,6 @@ void check_options(const DecoderBlockOptions& options) {
   TORCH_CHECK_VALUE(options.cross_attention().embed_dim() == embed_dim,
                     "cross_attention's embed_dim (", options.cross_attention().embed_dim(),
                     ") must equal attention's (", embed_dim, ")");
-  TORCH_CHECK_VALUE(options.feed_forward().embed_dim() == embed_dim, "feed_forward's embed_dim (",
-                    options.feed_forward().embed_dim(), ") must equal attention's (", embed_dim,
-                    ")");
   const int64_t kdim = options.cross_attention().kdim().value_or(embed_dim);
   const int64_t vdim = options.cross_attention().vdim().value_or(embed_dim);
   TORCH_CHECK_VALUE(kdim == vdim, "cross_attention's kdim (", kdim, ") must equal its vdim (", vdim,
@@ -36,7 +35,8 @@ void DecoderBlockImpl::reset() {
   cross_attention =
       register_module("cross_attention", MultiheadAttention(options.cross_attention()));
   residual_cross_ = Residual(*this, "_cross", embed_dim, options.residual());
-  feed_forward = register_module("feed_forward", FeedForward(options.feed_forward()));
+  feed_forward = make_feed_forward(options);
+  register_module("feed_forward", feed_forward.ptr());
   residual2_ = Residual(*this, "2", embed_dim, options.residual());
 }
 
@@ -45,6 +45,12 @@ torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Ten
                                         const AttentionArgs& memory_args,
                                         const ForwardState& state) {
   check_sequence("DecoderBlock", x, options.attention().embed_dim());
+  check_submodules(*this, {{"attention", attention},
+                           {"cross_attention", cross_attention},
+                           {"feed_forward", feed_forward}});
+  for (const auto* residual : {&residual1_, &residual_cross_, &residual2_}) {
+    residual->check_registered(*this);
+  }
   const int64_t width = options.cross_attention().kdim().value_or(options.attention().embed_dim());
   TORCH_CHECK_VALUE(memory.dim() >= 2 && memory.size(-1) == width, "memory must be (B, S, ", width,
                     ") or (S, ", width, "), found ", memory.sizes());
@@ -53,7 +59,7 @@ torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Ten
   y = residual_cross_(y, [&](const torch::Tensor& h) {
     return cross_attention->cross(h, memory, memory, memory_args, {.shared = state.shared}).output;
   });
-  return residual2_(y, [&](const torch::Tensor& h) { return feed_forward->forward(h); });
+  return residual2_(y, [&](const torch::Tensor& h) { return feed_forward.forward(h); });
 }
 
 void DecoderBlockImpl::pretty_print(std::ostream& stream) const {

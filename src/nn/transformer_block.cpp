@@ -1,12 +1,19 @@
 #include "attend/nn/transformer_block.h"
 
 #include "nn/checks.h"
+#include "nn/make_feed_forward.h"
+#include "nn/submodules.h"
 
 namespace attend {
 namespace {
 
-torch::nn::AnyModule make_feed_forward(const TransformerBlockOptions& options) {
-  if (!options.experts()) return torch::nn::AnyModule(FeedForward(options.feed_forward()));
+torch::nn::AnyModule make_experts(const TransformerBlockOptions& options) {
+  const int64_t embed_dim = options.attention().embed_dim();
+  TORCH_CHECK_VALUE(!options.custom_feed_forward(), "custom_feed_forward (set) and experts (",
+                    options.experts()->num_experts(), ") must not both be set");
+  TORCH_CHECK_VALUE(options.feed_forward().embed_dim() == embed_dim, "feed_forward's embed_dim (",
+                    options.feed_forward().embed_dim(), ") must equal attention's (", embed_dim,
+                    ")");
   return torch::nn::AnyModule(
       MixtureOfExperts(MixtureOfExpertsOptions(options.feed_forward(), *options.experts())));
 }
@@ -20,12 +27,9 @@ TransformerBlockImpl::TransformerBlockImpl(const TransformerBlockOptions& option
 
 void TransformerBlockImpl::reset() {
   const int64_t embed_dim = options.attention().embed_dim();
-  TORCH_CHECK_VALUE(options.feed_forward().embed_dim() == embed_dim, "feed_forward's embed_dim (",
-                    options.feed_forward().embed_dim(), ") must equal attention's (", embed_dim,
-                    ")");
   attention = register_module("attention", MultiheadAttention(options.attention()));
   residual1_ = Residual(*this, "1", embed_dim, options.residual());
-  feed_forward = make_feed_forward(options);
+  feed_forward = options.experts() ? make_experts(options) : make_feed_forward(options);
   register_module("feed_forward", feed_forward.ptr());
   if (options.residual().norm_order() != NormOrder::parallel) {
     residual2_ = Residual(*this, "2", embed_dim, options.residual());
@@ -35,6 +39,8 @@ void TransformerBlockImpl::reset() {
 torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                             const ForwardState& state) {
   check_sequence("TransformerBlock", x, options.attention().embed_dim());
+  check_submodules(*this, {{"attention", attention}, {"feed_forward", feed_forward}});
+  for (const auto* residual : {&residual1_, &residual2_}) residual->check_registered(*this);
   const auto attend = [&](const torch::Tensor& h) {
     return attention->forward(h, args, state).output;
   };

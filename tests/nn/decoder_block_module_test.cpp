@@ -28,7 +28,7 @@ TEST(DecoderBlock, NestedOptionsAreAppliedToSubmodules) {
   DecoderBlock block(options);
   EXPECT_EQ(block->attention->qkv->weight.sizes(), at::IntArrayRef({3 * 2 * 3, 8}));
   EXPECT_EQ(block->cross_attention->key->weight.sizes(), at::IntArrayRef({4, 5}));
-  EXPECT_EQ(block->feed_forward->options.dim_feedforward(), 7);
+  EXPECT_EQ(block->feed_forward.get<FeedForward>()->options.dim_feedforward(), 7);
   const auto x = torch::randn({2, 3, 8});
   const auto memory = torch::randn({2, 4, 5});
   EXPECT_FALSE(torch::allclose(block->forward(x, memory), block->forward(x, memory)));

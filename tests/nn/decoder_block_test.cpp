@@ -50,7 +50,7 @@ TEST_P(DecoderBlockTest, EqualsThreeResidualBranches) {
     return block->cross_attention->cross(h, memory, memory, {.sliding_window = 3}).output;
   });
   expected = branch("norm2", expected,
-                    [&](const torch::Tensor& h) { return block->feed_forward->forward(h); });
+                    [&](const torch::Tensor& h) { return block->feed_forward.forward(h); });
   EXPECT_TRUE(
       close(block->forward(x, memory, {.causal = true}, {.sliding_window = 3}), expected, 1e-6));
 }

@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/nn/feed_forward.h"
+#include "attend/nn/module_factory.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
@@ -32,6 +33,8 @@ struct DecoderBlockOptions {
   TORCH_ARG(MultiheadAttentionOptions, cross_attention);
   /// Options of the feed-forward.
   TORCH_ARG(FeedForwardOptions, feed_forward);
+  /// Factory of a module to use as the feed-forward; if set, `feed_forward` is ignored.
+  TORCH_ARG(ModuleFactory, custom_feed_forward);
   /// Options of the three residual branches; `NormOrder::parallel` is not supported.
   TORCH_ARG(ResidualOptions, residual);
 };
@@ -41,8 +44,8 @@ struct DecoderBlockOptions {
 /// norm.
 ///
 /// State dict: `attention` (MultiheadAttention), `norm1`, `cross_attention` (MultiheadAttention),
-/// `norm_cross`, `feed_forward` (FeedForward), `norm2`, and the optional modules of `Residual`.
-/// State dict names equal those of `TransformerBlock`, plus cross-attention.
+/// `norm_cross`, `feed_forward` (FeedForward or a custom module), `norm2`, and the optional modules
+/// of `Residual`. State dict names equal those of `TransformerBlock`, plus cross-attention.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
 ///     auto y = block->forward(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
@@ -70,7 +73,7 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
   DecoderBlockOptions options;                  ///< options of the constructor
   MultiheadAttention attention{nullptr};        ///< self-attention
   MultiheadAttention cross_attention{nullptr};  ///< attention to the memory
-  FeedForward feed_forward{nullptr};            ///< position-wise feed-forward
+  torch::nn::AnyModule feed_forward;            ///< FeedForward or a custom module
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs())},
