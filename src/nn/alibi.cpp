@@ -17,13 +17,18 @@ void AlibiImpl::reset() {
 
 void AlibiImpl::before_attention(AttentionContext& context) {
   check_self_attention("Alibi", context);
-  const auto key = offsets_key("alibi_bias", context, num_heads);
-  const auto bias = context.state.share(key, [&] {
-    const auto offsets = key_offsets(context.query, context.key, context.args)
-                             .to(at::toOpMathType(context.query.scalar_type()));
-    return alibi_bias(offsets, slopes_.type_as(offsets));  // (..., H, T, S)
-  });
-  add_to_scores(bias, /*shared=*/true, context);
+  const auto bias_of =
+      [this, dtype = at::toOpMathType(context.query.scalar_type())](const torch::Tensor& offsets) {
+        const auto exact = offsets.to(dtype);
+        return alibi_bias(exact, slopes_.type_as(exact));  // (..., H, T, S)
+      };
+  const auto add_all = [this, bias_of](AttentionContext& each) {
+    const auto key = offsets_key("alibi_bias", each, num_heads);
+    const auto bias = each.state.share(
+        key, [&] { return bias_of(key_offsets(each.query, each.key, each.args)); });
+    add_to_scores(bias, /*shared=*/true, each);
+  };
+  context.offset_biases.push_back({bias_of, add_all});
 }
 
 void AlibiImpl::pretty_print(std::ostream& stream) const {

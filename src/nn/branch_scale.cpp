@@ -10,6 +10,7 @@ LayerScaleImpl::LayerScaleImpl(const LayerScaleOptions& options) : options(optio
 
 void LayerScaleImpl::reset() {
   check_positive("width", options.width());
+  check_finite("init", options.init());
   weight = register_parameter("weight", torch::full({options.width()}, options.init()));
 }
 
@@ -38,9 +39,13 @@ void ReZeroImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::ReZero()";
 }
 
-ConstantScaleImpl::ConstantScaleImpl(double factor) : factor(factor) {}
+ConstantScaleImpl::ConstantScaleImpl(double factor) : factor(factor) {
+  reset();
+}
 
-void ConstantScaleImpl::reset() {}
+void ConstantScaleImpl::reset() {
+  check_finite("factor", factor);
+}
 
 torch::Tensor ConstantScaleImpl::forward(const torch::Tensor& x) {
   return x * factor;

@@ -2,12 +2,16 @@
 
 #include "attend/ops/attention_recorder.h"
 #include "nn/autocast_guard.h"
-#include "nn/rng_state.h"
+#include "ops/rng_state.h"
 
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <map>
 #include <unordered_set>
 #include <utility>
 
@@ -18,22 +22,33 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Function = std::function<torch::Tensor(const variable_list&)>;
 
+/// Returns the CPU and the devices of `tensors`, without duplicates.
+std::vector<torch::Device> devices_of(const variable_list& tensors) {
+  std::vector<torch::Device> devices{torch::kCPU};
+  for (const auto& tensor : tensors) {
+    const auto device = tensor.device();
+    const bool is_new = std::find(devices.begin(), devices.end(), device) == devices.end();
+    if (is_new && !device.is_cpu() && !device.is_meta()) devices.push_back(device);
+  }
+  return devices;
+}
+
 /// RNG and autocast state at the time of the forward pass.
 class RngAutocastState {
  public:
-  explicit RngAutocastState(torch::Device device)
-      : device_(device),
-        rng_(rng_state(device)),
-        cpu_autocast_(autocast_state(torch::kCPU)),
-        device_autocast_(autocast_state(device.type())) {}
+  explicit RngAutocastState(const std::vector<torch::Device>& devices)
+      : rng_(generator_states(devices)) {
+    for (const auto& device : devices) {
+      const auto type = device.type();
+      if (at::autocast::is_autocast_available(type)) autocast_[type] = autocast_state(type);
+    }
+  }
 
   /// Sets this state until the end of the scope.
   class Guard {
    public:
-    explicit Guard(const RngAutocastState& state)
-        : rng_(state.device_, state.rng_),
-          cpu_(torch::kCPU, state.cpu_autocast_),
-          device_(state.device_.type(), state.device_autocast_) {
+    explicit Guard(const RngAutocastState& state) : rng_(state.rng_) {
+      for (const auto& [type, autocast] : state.autocast_) autocast_.emplace_back(type, autocast);
       // A weight cast in the forward pass has no graph here, and must not be reused.
       at::autocast::set_autocast_cache_enabled(false);
     }
@@ -43,59 +58,72 @@ class RngAutocastState {
 
    private:
     RngGuard rng_;
-    AutocastGuard cpu_;
-    AutocastGuard device_;
+    std::deque<AutocastGuard> autocast_;
     bool cache_enabled_ = at::autocast::is_autocast_cache_enabled();
   };
 
  private:
-  torch::Device device_;
-  RngState rng_;
-  AutocastState cpu_autocast_;
-  AutocastState device_autocast_;
+  GeneratorStates rng_;
+  std::map<torch::DeviceType, AutocastState> autocast_;
 };
 
 /// Everything that the backward pass needs to run the function again.
 struct Recomputation : torch::CustomClassHolder {
-  Recomputation(Function function, std::size_t num_arguments, torch::Device device)
-      : function(std::move(function)), num_arguments(num_arguments), state(device) {}
+  Recomputation(Function function, const variable_list& arguments, const variable_list& inputs)
+      : function(std::move(function)), state(devices_of(inputs)) {
+    for (const auto& argument : arguments) is_defined.push_back(argument.defined());
+  }
 
-  torch::Tensor run(const variable_list& arguments) const {
-    const torch::AutoGradMode with_gradients(true);
-    const RngAutocastState::Guard as_in_forward(state);
-    const AttentionRecorderPause recorder_pause;  // the forward pass has recorded the weights
+  /// Calls the function; `inputs` begins with the arguments that are defined.
+  torch::Tensor call(at::TensorList inputs) const {
+    variable_list arguments;
+    std::size_t next = 0;
+    for (const bool defined : is_defined) {
+      arguments.push_back(defined ? inputs[next++] : torch::Tensor());
+    }
     return function(arguments);
   }
 
+  torch::Tensor recompute(at::TensorList inputs) const {
+    const torch::AutoGradMode with_gradients(true);
+    const RngAutocastState::Guard as_in_forward(state);
+    const AttentionRecorderPause recorder_pause;  // the forward pass has recorded the weights
+    return call(inputs);
+  }
+
+  std::size_t num_defined() const {
+    return static_cast<std::size_t>(std::count(is_defined.begin(), is_defined.end(), true));
+  }
+
   Function function;
-  std::size_t num_arguments;
+  std::vector<bool> is_defined;
   RngAutocastState state;
 };
 
-/// Its inputs are the function's arguments, then the parameters: autograd then tracks both.
+/// Its inputs are the defined arguments, then the parameters: autograd then tracks both.
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
   static torch::Tensor forward(AutogradContext* context, at::TensorList inputs,
                                const c10::intrusive_ptr<Recomputation>& recomputation) {
     context->save_for_backward(inputs.vec());  // detects changes in place, too
     context->saved_data["recomputation"] = c10::IValue::make_capsule(recomputation);
-    return recomputation->function(inputs.slice(0, recomputation->num_arguments).vec());
+    return recomputation->call(inputs);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
     TORCH_CHECK_NOT_IMPLEMENTED(
         !torch::GradMode::is_enabled(),
         "checkpoint does not support double backward (create_graph = true): "
-        "call the function without checkpoint");
+        "call the function without checkpoint, or turn off gradient_checkpointing");
     auto inputs = context->get_saved_variables();
     const auto recomputation = c10::static_intrusive_pointer_cast<Recomputation>(
         context->saved_data["recomputation"].toCapsule());
-    variable_list arguments;
-    for (std::size_t i = 0; i < recomputation->num_arguments; ++i) {
+    for (std::size_t i = 0; i < recomputation->num_defined(); ++i) {
       // Detached: the argument's own graph, which may contain the parameters, is not recomputed.
+      // Others stay the same tensor, which is a key of SharedTensors.
+      if (!inputs[i].requires_grad()) continue;
       inputs[i] = inputs[i].detach().requires_grad_(context->needs_input_grad(i));
-      arguments.push_back(inputs[i]);
     }
-    const auto output = recomputation->run(arguments);
+    const auto output = recomputation->recompute(inputs);
 
     variable_list gradients(inputs.size() + 1);  // none for the recomputation
     if (!output.requires_grad()) return gradients;
@@ -132,17 +160,20 @@ variable_list trainable(const std::vector<torch::Tensor>& parameters) {
 
 torch::Tensor checkpoint(const Function& function, const std::vector<torch::Tensor>& arguments,
                          const std::vector<torch::Tensor>& parameters) {
+  TORCH_CHECK_VALUE(function, "function (empty) must be set");
   TORCH_CHECK_VALUE(!arguments.empty(), "arguments (0) must contain at least one tensor");
   if (!torch::GradMode::is_enabled()) return function(arguments);
-  auto inputs = arguments;
+  variable_list inputs;
+  std::copy_if(arguments.begin(), arguments.end(), std::back_inserter(inputs),
+               [](const auto& argument) { return argument.defined(); });
   for (const auto& parameter : trainable(parameters)) inputs.push_back(parameter);
-  return Checkpoint::apply(
-      at::TensorList(inputs),
-      c10::make_intrusive<Recomputation>(function, arguments.size(), arguments[0].device()));
+  return Checkpoint::apply(at::TensorList(inputs),
+                           c10::make_intrusive<Recomputation>(function, arguments, inputs));
 }
 
 torch::Tensor checkpoint(const std::function<torch::Tensor(const torch::Tensor&)>& function,
                          const torch::Tensor& x, const std::vector<torch::Tensor>& parameters) {
+  TORCH_CHECK_VALUE(function, "function (empty) must be set");
   const auto list_function = [function](const variable_list& arguments) {
     return function(arguments[0]);
   };

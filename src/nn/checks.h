@@ -2,6 +2,8 @@
 
 #include <torch/types.h>
 
+#include <cmath>
+
 namespace attend {
 
 /// Throws c10::ValueError unless `x` is (..., T, E) with E = `embed_dim`.
@@ -32,6 +34,11 @@ inline void check_positive(const char* option, int64_t value) {
 template <typename Number>
 void check_not_negative(const char* option, Number value) {
   TORCH_CHECK_VALUE(value >= 0, option, " (", value, ") must not be negative");
+}
+
+/// Throws c10::ValueError if `value` is infinite or NaN.
+inline void check_finite(const char* option, double value) {
+  TORCH_CHECK_VALUE(std::isfinite(value), option, " (", value, ") must be finite");
 }
 
 /// Throws c10::ValueError unless 0 <= `value` < 1.

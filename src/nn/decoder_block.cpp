@@ -2,6 +2,7 @@
 
 #include "nn/checks.h"
 #include "nn/make_feed_forward.h"
+#include "nn/submodules.h"
 
 namespace attend {
 namespace {
@@ -11,9 +12,6 @@ void check_options(const DecoderBlockOptions& options) {
   TORCH_CHECK_VALUE(options.cross_attention().embed_dim() == embed_dim,
                     "cross_attention's embed_dim (", options.cross_attention().embed_dim(),
                     ") must equal attention's (", embed_dim, ")");
-  TORCH_CHECK_VALUE(options.feed_forward().embed_dim() == embed_dim, "feed_forward's embed_dim (",
-                    options.feed_forward().embed_dim(), ") must equal attention's (", embed_dim,
-                    ")");
   const int64_t kdim = options.cross_attention().kdim().value_or(embed_dim);
   const int64_t vdim = options.cross_attention().vdim().value_or(embed_dim);
   TORCH_CHECK_VALUE(kdim == vdim, "cross_attention's kdim (", kdim, ") must equal its vdim (", vdim,
@@ -45,6 +43,12 @@ torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Ten
                                         const AttentionArgs& memory_args,
                                         const ForwardState& state) {
   check_sequence("DecoderBlock", x, options.attention().embed_dim());
+  check_submodules(*this, {{"attention", attention},
+                           {"cross_attention", cross_attention},
+                           {"feed_forward", feed_forward}});
+  for (const auto* residual : {&residual1_, &residual_cross_, &residual2_}) {
+    residual->check_registered(*this);
+  }
   const int64_t width = options.cross_attention().kdim().value_or(options.attention().embed_dim());
   TORCH_CHECK_VALUE(memory.dim() >= 2 && memory.size(-1) == width, "memory must be (B, S, ", width,
                     ") or (S, ", width, "), found ", memory.sizes());

@@ -1,5 +1,7 @@
 #include "attend/nn/encoder_decoder.h"
 
+#include "nn/submodules.h"
+
 namespace attend {
 
 EncoderDecoderImpl::EncoderDecoderImpl(const EncoderDecoderOptions& options) : options(options) {
@@ -14,6 +16,7 @@ void EncoderDecoderImpl::reset() {
 torch::Tensor EncoderDecoderImpl::forward(const torch::Tensor& source, const torch::Tensor& target,
                                           const AttentionArgs& source_args,
                                           const AttentionArgs& target_args) {
+  check_submodules(*this, {{"encoder", encoder}, {"decoder", decoder}});
   const auto memory = encoder->forward(source, source_args);
   AttentionArgs memory_args{.key_mask = source_args.key_mask};
   if (source_args.segments.defined() && target_args.segments.defined()) {

@@ -1,6 +1,7 @@
 #include "attend/nn/feed_forward.h"
 
 #include "nn/checks.h"
+#include "nn/submodules.h"
 
 namespace attend {
 namespace {
@@ -47,6 +48,7 @@ void FeedForwardImpl::reset() {
 
 torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
   check_width("FeedForward", x, options.embed_dim());
+  check_submodules(*this, {{"up", up}, {"down", down}, {"dropout", dropout}});
   return down(dropout(activate(up(x), options.activation())));
 }
 

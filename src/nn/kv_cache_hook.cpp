@@ -16,6 +16,10 @@ void KvCacheHook::after_projection(AttentionContext& context) {
   TORCH_CHECK_VALUE(!args.mask.defined() || cache_.step_.aligned, "mask ", args.mask.sizes(),
                     " requires a KvCache whose sequences have equal lengths and no overwritten "
                     "tokens");
+  TORCH_CHECK_VALUE(
+      args.causal || args.mask.defined(),
+      "causal (false) must be true with a KvCache, whose earlier tokens cannot attend "
+      "to later ones; for other patterns pass a mask (T, S)");
   args.positions = cache_.step_.positions;
 }
 

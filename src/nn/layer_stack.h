@@ -4,9 +4,11 @@
 #include "attend/nn/checkpoint.h"
 #include "attend/nn/residual.h"
 #include "nn/checks.h"
+#include "nn/submodules.h"
 
 #include <torch/nn/modules/container/modulelist.h>
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -33,53 +35,75 @@ torch::nn::ModuleList make_blocks(const StackOptions& options) {
   return blocks;
 }
 
-/// Runs `x = forward(block, x, memory, state)` for each block in turn and returns the last `x`;
-/// `memory` is undefined in encoders. `outer` is the caller's state.
+/// The tensors of `AttentionArgs`.
+inline constexpr std::array kArgsTensors{&AttentionArgs::mask,      &AttentionArgs::key_mask,
+                                         &AttentionArgs::segments,  &AttentionArgs::key_segments,
+                                         &AttentionArgs::positions, &AttentionArgs::key_positions};
+
+/// Returns `forward(block, x, memory, args, memory_args, state)` with gradient checkpointing. All
+/// tensors are arguments of `checkpoint`, so that they get gradients and changes of them in place
+/// are detected. `shared` and the module `block` are kept alive until the backward pass.
+template <typename Block, typename Forward>
+torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
+                              const torch::Tensor& x, const torch::Tensor& memory,
+                              const AttentionArgs& args, const AttentionArgs& memory_args,
+                              const ForwardState& state,
+                              const std::shared_ptr<SharedTensors>& shared,
+                              const Forward& forward) {
+  std::vector<torch::Tensor> inputs{x, memory};
+  for (const auto* each : {&args, &memory_args}) {
+    for (const auto tensor : kArgsTensors) inputs.push_back(each->*tensor);
+  }
+  const auto run = [=](const std::vector<torch::Tensor>& tensors) {
+    auto run_args = args;
+    auto run_memory_args = memory_args;
+    auto next = tensors.begin() + 2;
+    for (auto* each : {&run_args, &run_memory_args}) {
+      for (const auto tensor : kArgsTensors) each->*tensor = *next++;
+    }
+    auto run_state = state;
+    run_state.shared = shared.get();
+    return forward(*block->as<Block>(), tensors[0], tensors[1], run_args, run_memory_args,
+                   run_state);
+  };
+  return checkpoint(run, inputs, block->parameters());
+}
+
+/// Runs `x = forward(block, x, memory, args, memory_args, state)` for each block in turn and
+/// returns the last `x`; `memory` is undefined in encoders. `outer` is the caller's state.
 template <typename Block, typename Forward>
 torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
-                         const torch::Tensor& memory, const ForwardState& outer,
+                         const torch::Tensor& memory, const AttentionArgs& args,
+                         const AttentionArgs& memory_args, const ForwardState& outer,
                          bool gradient_checkpointing, const Forward& forward) {
+  // A cache and the caller's hook need not exist in the backward pass.
+  const bool recompute = gradient_checkpointing && torch::GradMode::is_enabled() &&
+                         outer.cache == nullptr && outer.hook == nullptr;
   // On the heap: recomputed blocks use it in the backward pass.
   const auto shared = std::make_shared<SharedTensors>();
   torch::Tensor first_values;
   torch::Tensor first_relative_bias;
-  ForwardState state{
-      .cache = outer.cache,
-      .hook = outer.hook,
-      .shared = shared.get(),
-      // A recomputed block must depend on its inputs alone.
-      .first_values = gradient_checkpointing ? nullptr : &first_values,
-      .first_relative_bias = gradient_checkpointing ? nullptr : &first_relative_bias};
-  for (const auto& child : *blocks) {
-    auto& block = *child->as<Block>();
-    if (gradient_checkpointing) {
-      std::vector<torch::Tensor> inputs{x};
-      if (memory.defined()) inputs.push_back(memory);
-      const auto run = [&block, shared, state, forward](const std::vector<torch::Tensor>& tensors) {
-        return forward(block, tensors.front(), tensors.back(), state);
-      };
-      x = checkpoint(run, inputs, block.parameters());
-    } else {
-      x = forward(block, x, memory, state);
-    }
+  ForwardState state{.cache = outer.cache,
+                     .hook = outer.hook,
+                     .shared = shared.get(),
+                     // A recomputed block must depend on its inputs alone.
+                     .first_values = recompute ? nullptr : &first_values,
+                     .first_relative_bias = recompute ? nullptr : &first_relative_bias};
+  check_submodules(blocks);
+  for (const auto& block : *blocks) {
+    x = recompute
+            ? recompute_block<Block>(block, x, memory, args, memory_args, state, shared, forward)
+            : forward(*block->as<Block>(), x, memory, args, memory_args, state);
     ++state.layer;
   }
   return x;
-}
-
-/// Throws c10::ValueError if `mask` requires a gradient: a recomputed block does not compute it.
-inline void check_recomputable(bool gradient_checkpointing, const torch::Tensor& mask) {
-  TORCH_CHECK_VALUE(!gradient_checkpointing || !mask.defined() || !mask.requires_grad(),
-                    "gradient_checkpointing (true) does not support a mask that requires a "
-                    "gradient, found one of shape ",
-                    mask.sizes());
 }
 
 /// Returns the norm after the last block, registered in `owner`; empty if not `enabled`.
 inline torch::nn::AnyModule make_final_norm(torch::nn::Module& owner, bool enabled,
                                             const ModuleFactory& make, int64_t width) {
   if (!enabled) return {};
-  auto norm = make(width);
+  auto norm = make_module("norm", make, width);
   owner.register_module("norm", norm.ptr());
   return norm;
 }

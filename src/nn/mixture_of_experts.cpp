@@ -2,6 +2,7 @@
 
 #include "attend/nn/static_shapes_guard.h"
 #include "nn/checks.h"
+#include "nn/submodules.h"
 
 #include <ATen/OpMathType.h>
 
@@ -33,6 +34,8 @@ void MixtureOfExpertsImpl::reset() {
 
 torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   check_width("MixtureOfExperts", x, options.expert().embed_dim());
+  check_submodules(*this, {{"router", router}, {"experts", experts}});
+  check_submodules(experts);
   const int64_t num_experts = options.experts().num_experts();
   const int64_t top_k = options.experts().num_experts_per_tok();
 
@@ -45,16 +48,24 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
 
   const auto zeros = torch::zeros_like(probabilities);
   const auto routed = zeros.scatter(-1, chosen, 1.0);  // (B*T, N)
-  // Sums divided by a clamped count, not means, which are NaN without tokens.
-  const auto choices = routed.sum().clamp_min(1.0);
-  const auto share = routed.sum(0) / choices;                         // f (N)
-  const auto probability = probabilities.sum(0) * (top_k / choices);  // P (N)
-  aux_loss = (share * probability).sum() * num_experts;
+  if (is_training()) {  // in eval mode, forward must not write members: threads may share the
+                        // module
+    // Sums divided by a clamped count, not means, which are NaN without tokens.
+    const auto choices = routed.sum().clamp_min(1.0);
+    const auto share = routed.sum(0) / choices;                         // f (N)
+    const auto probability = probabilities.sum(0) * (top_k / choices);  // P (N)
+    aux_loss = (share * probability).sum() * num_experts;
+  }
 
   const auto expert_weights = zeros.scatter(-1, chosen, weights);  // (B*T, N)
   const auto mixed = StaticShapesGuard::is_enabled() ? mix_all(tokens, expert_weights)
                                                      : mix(tokens, routed, expert_weights);
   return mixed.type_as(x).view_as(x);
+}
+
+void MixtureOfExpertsImpl::train(bool on) {
+  Module::train(on);
+  if (!on) aux_loss.reset();
 }
 
 torch::Tensor MixtureOfExpertsImpl::mix_all(const torch::Tensor& tokens,

@@ -2,9 +2,12 @@
 
 #include "nn/checks.h"
 #include "nn/kv_cache_hook.h"
+#include "nn/submodules.h"
 #include "ops/attention_checks.h"
+#include "ops/block_attention.h"
 #include "ops/prepared_mask.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/nn/functional/linear.h>
 
 #include <array>
@@ -22,8 +25,9 @@ void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const t
   check_per_token("key_positions", args.key_positions, key);
 }
 
-/// Returns the mask of `context`; layers with the same arguments share it through `state`.
-PreparedMask shared_mask(const AttentionContext& context, const ForwardState& state) {
+/// Returns the mask of `context`; layers with the same arguments share it.
+PreparedMask shared_mask(const AttentionContext& context) {
+  const auto& state = context.state;
   const auto& args = context.args;
   const auto& options = context.options;
   const SharedKey key("mask", context.query,
@@ -43,6 +47,46 @@ PreparedMask shared_mask(const AttentionContext& context, const ForwardState& st
       with_bias);
 }
 
+/// Returns the sum (H, S + T - 1) of the biases of all offsets; undefined if there are none.
+torch::Tensor sum_offset_biases(const AttentionContext& context) {
+  torch::Tensor sum;
+  for (const auto& bias : context.offset_biases) {
+    const auto offsets = all_offsets(context.query, context.key).unsqueeze(0);
+    const auto values = bias.of_offsets(offsets).squeeze(-2);  // (H, S + T - 1)
+    sum = sum.defined() ? sum + values : values;
+  }
+  return sum;
+}
+
+/// Computes the attention of `context` after its hooks.
+AttentionOutput attend_after_hooks(AttentionContext& context) {
+  const auto& query = context.query;
+  const auto& key = context.key;
+  const auto& value = context.value;
+  const auto& args = context.args;
+  const auto& options = context.options;
+  check_attention(query, key, value, args, options);
+  if (computes_in_blocks(query, key, value, args, options, !context.offset_biases.empty())) {
+    return {attend_in_blocks(query, key, value, args, options, sum_offset_biases(context),
+                             !context.cross),
+            {}};
+  }
+  for (const auto& bias : context.offset_biases) bias.add_all(context);
+  const auto mask = shared_mask(context);
+  return attention_with_mask(query, key, value, mask, args, options);
+}
+
+/// Under autocast, a hook's norm may return float32: casts queries, keys and values to `dtype`.
+void undo_autocast(AttentionContext& context, torch::ScalarType dtype) {
+  for (auto* heads : {&context.query, &context.key, &context.value}) {
+    if (heads->scalar_type() == dtype) continue;
+    const auto device = heads->device().type();
+    if (at::autocast::is_autocast_available(device) && at::autocast::is_autocast_enabled(device)) {
+      *heads = heads->to(dtype);
+    }
+  }
+}
+
 }  // namespace
 
 MultiheadAttentionImpl::MultiheadAttentionImpl(const MultiheadAttentionOptions& options)
@@ -58,6 +102,7 @@ void MultiheadAttentionImpl::reset() {
   check_positive("num_heads", num_heads);
   check_positive("num_kv_heads", num_kv_heads);
   check_probability("dropout", options.dropout());
+  if (options.scale()) check_finite("scale", *options.scale());
   TORCH_CHECK_VALUE(options.head_dim() || embed_dim % num_heads == 0, "embed_dim (", embed_dim,
                     ") must be divisible by num_heads (", num_heads, ")");
   TORCH_CHECK_VALUE(num_heads % num_kv_heads == 0, "num_heads (", num_heads,
@@ -88,9 +133,10 @@ void MultiheadAttentionImpl::reset() {
 
   hooks_.clear();
   for (const auto& factory : options.hooks()) {
+    TORCH_CHECK_VALUE(factory.make, "hook ", factory.name, " has an empty factory: set make");
     const auto module = factory.make(dims_);
-    hooks_.push_back(std::dynamic_pointer_cast<AttentionHook>(module));
-    TORCH_CHECK_TYPE(hooks_.back() != nullptr, "hook ", factory.name,
+    hooks_.push_back({module, dynamic_cast<AttentionHook*>(module.get())});
+    TORCH_CHECK_TYPE(hooks_.back().hook != nullptr, "hook ", factory.name,
                      " must be an AttentionHook, found ", module ? module->name() : "null");
     register_module(factory.name, module);
   }
@@ -167,6 +213,11 @@ std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& 
 }
 
 AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
+  check_submodules(*this,
+                   {{"qkv", qkv}, {"query", query}, {"key", key}, {"value", value}, {"out", out}});
+  for (std::size_t i = 0; i < hooks_.size(); ++i) {
+    check_submodules(*this, {{options.hooks()[i].name, hooks_[i].module}});
+  }
   context.options.scale = options.scale();
   context.options.dropout = is_training() ? options.dropout() : 0.0;
   std::optional<KvCacheHook> cache_hook;
@@ -174,18 +225,19 @@ AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
   const auto for_each_hook = [&](const auto& call) {
     if (cache_hook) call(*cache_hook);
     if (context.state.hook != nullptr) call(*context.state.hook);
-    for (const auto& hook : hooks_) call(*hook);
+    for (const auto& each : hooks_) call(*each.hook);
   };
 
-  const auto call_mask = context.args.mask;
-  for_each_hook([&](AttentionHook& hook) { hook.after_projection(context); });
-  for_each_hook([&](AttentionHook& hook) { hook.before_attention(context); });
-  check_attention(context.query, context.key, context.value, context.args, context.options);
-  // Sharing a mask that a hook has made would keep those of all layers in memory.
-  const bool hook_made_mask = !context.args.mask.is_same(call_mask);
-  const auto mask = shared_mask(context, hook_made_mask ? ForwardState() : context.state);
-  auto result = attention_with_mask(context.query, context.key, context.value, mask, context.args,
-                                    context.options);
+  const auto dtype = context.value.scalar_type();
+  for_each_hook([&](AttentionHook& hook) {
+    hook.after_projection(context);
+    undo_autocast(context, dtype);
+  });
+  for_each_hook([&](AttentionHook& hook) {
+    hook.before_attention(context);
+    undo_autocast(context, dtype);
+  });
+  auto result = attend_after_hooks(context);
   for_each_hook(
       [&](AttentionHook& hook) { result.output = hook.after_attention(context, result.output); });
   result.output = out(result.output.transpose(-3, -2).flatten(-2));  // (..., T, E)

@@ -17,6 +17,7 @@ LayerNormImpl::LayerNormImpl(const LayerNormOptions& options) : options(options)
 void LayerNormImpl::reset() {
   check_positive("width", options.width());
   check_not_negative("eps", options.eps());
+  check_finite("eps", options.eps());
   weight = register_parameter("weight", torch::ones({options.width()}));
   if (options.bias()) bias = register_parameter("bias", torch::zeros({options.width()}));
 }
@@ -37,7 +38,10 @@ RMSNormImpl::RMSNormImpl(const RMSNormOptions& options) : options(options) {
 
 void RMSNormImpl::reset() {
   check_positive("width", options.width());
-  if (options.eps()) check_not_negative("eps", *options.eps());
+  if (options.eps()) {
+    check_not_negative("eps", *options.eps());
+    check_finite("eps", *options.eps());
+  }
   weight = register_parameter("weight", torch::ones({options.width()}));
 }
 

@@ -1,6 +1,7 @@
 #include "attend/nn/output_gate.h"
 
 #include "nn/checks.h"
+#include "nn/submodules.h"
 
 namespace attend {
 
@@ -20,6 +21,7 @@ void OutputGateImpl::reset() {
 
 torch::Tensor OutputGateImpl::after_attention(const AttentionContext& context,
                                               const torch::Tensor& output) {
+  check_submodules(*this, {{"projection", projection}});
   const auto gates = torch::sigmoid(projection(context.input));  // (..., T, H * (1 or D))
   const auto per_head =
       gates.unflatten(-1, {dims.num_heads, -1}).transpose(-3, -2);  // (..., H, T, 1 or D)

@@ -1,6 +1,7 @@
 #include "attend/nn/qk_norm.h"
 
 #include "nn/checks.h"
+#include "nn/submodules.h"
 
 #include <utility>
 
@@ -13,14 +14,14 @@ QKNormImpl::QKNormImpl(int64_t head_dim, ModuleFactory norm)
 
 void QKNormImpl::reset() {
   check_positive("head_dim", head_dim);
-  TORCH_CHECK_VALUE(norm, "norm (empty) of qk_norm must be set, e.g. to rms_norm()");
-  query = norm(head_dim);
-  key = norm(head_dim);
+  query = make_module("norm of qk_norm", norm, head_dim);
+  key = make_module("norm of qk_norm", norm, head_dim);
   register_module("query", query.ptr());
   register_module("key", key.ptr());
 }
 
 void QKNormImpl::after_projection(AttentionContext& context) {
+  check_submodules(*this, {{"query", query}, {"key", key}});
   context.query = query.forward(context.query);
   context.key = key.forward(context.key);
 }

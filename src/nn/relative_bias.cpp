@@ -1,6 +1,7 @@
 #include "attend/nn/relative_bias.h"
 
 #include "nn/position_scheme.h"
+#include "nn/submodules.h"
 
 #include <torch/nn/init.h>
 
@@ -23,16 +24,23 @@ void RelativeBiasImpl::reset() {
 
 void RelativeBiasImpl::before_attention(AttentionContext& context) {
   check_self_attention("RelativeBias", context);
-  const auto key = offsets_key("relative_buckets", context, options.num_buckets,
-                               options.max_distance, options.bidirectional);
-  const auto buckets = context.state.share(key, [&] {
-    const auto offsets = key_offsets(context.query, context.key, context.args);
-    const auto result = relative_buckets(offsets, options);
-    return result.dim() == 2 ? result.unsqueeze(0) : result;  // (..., 1, T, S)
-  });
-  const auto per_head =
-      torch::embedding(table(context.state), buckets).transpose(-4, -1);  // (..., H, T, S, 1)
-  add_to_scores(per_head.squeeze(-1), /*shared=*/false, context);
+  check_submodules(*this, {{"bias", bias}});
+  const auto buckets_of = [this](const torch::Tensor& offsets) {
+    const auto buckets = relative_buckets(offsets, options);
+    return buckets.dim() == 2 ? buckets.unsqueeze(0) : buckets;  // (..., 1, T, S)
+  };
+  const auto bias_of = [weight = table(context.state)](const torch::Tensor& buckets) {
+    return torch::embedding(weight, buckets).transpose(-4, -1).squeeze(-1);  // (..., H, T, S)
+  };
+  const auto add_all = [this, buckets_of, bias_of](AttentionContext& each) {
+    const auto key = offsets_key("relative_buckets", each, options.num_buckets,
+                                 options.max_distance, options.bidirectional);
+    const auto buckets = each.state.share(
+        key, [&] { return buckets_of(key_offsets(each.query, each.key, each.args)); });
+    add_to_scores(bias_of(buckets), /*shared=*/false, each);
+  };
+  context.offset_biases.push_back(
+      {[=](const torch::Tensor& offsets) { return bias_of(buckets_of(offsets)); }, add_all});
 }
 
 torch::Tensor RelativeBiasImpl::table(const ForwardState& state) const {

@@ -2,6 +2,7 @@
 
 #include "attend/nn/stochastic_depth.h"
 #include "nn/checks.h"
+#include "nn/submodules.h"
 
 #include <torch/nn/modules/dropout.h>
 
@@ -11,23 +12,31 @@ Residual::Residual(torch::nn::Module& owner, const std::string& name, int64_t wi
                    const ResidualOptions& options) {
   check_probability("dropout", options.dropout());
   check_probability("stochastic_depth", options.stochastic_depth());
-  const auto add = [&](std::vector<torch::nn::AnyModule>& modules, const std::string& child,
+  const auto add = [&](std::vector<Named>& modules, const std::string& child,
                        torch::nn::AnyModule module) {
     owner.register_module(child, module.ptr());
-    modules.push_back(std::move(module));
+    modules.push_back({child, std::move(module)});
   };
   const bool post = options.norm_order() == NormOrder::post;
-  add(post ? after_ : before_, "norm" + name, options.norm()(width));
+  add(post ? after_ : before_, "norm" + name, make_module("norm", options.norm(), width));
   if (options.norm_order() == NormOrder::sandwich) {
-    add(inside_, "norm" + name + "_out", options.norm()(width));
+    add(inside_, "norm" + name + "_out", make_module("norm", options.norm(), width));
   }
-  if (options.scale()) add(inside_, "scale" + name, options.scale()(width));
+  if (options.scale()) add(inside_, "scale" + name, make_module("scale", options.scale(), width));
   if (options.dropout() > 0) {
     add(inside_, "dropout" + name, torch::nn::AnyModule(torch::nn::Dropout(options.dropout())));
   }
   if (options.stochastic_depth() > 0) {
     add(inside_, "stochastic_depth" + name,
         torch::nn::AnyModule(StochasticDepth(options.stochastic_depth())));
+  }
+}
+
+void Residual::check_registered(const torch::nn::Module& owner) const {
+  for (const auto* modules : {&before_, &inside_, &after_}) {
+    for (const auto& each : *modules) {
+      check_submodules(owner, {{each.name, each.module}});
+    }
   }
 }
 

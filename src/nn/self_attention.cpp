@@ -1,6 +1,7 @@
 #include "attend/nn/self_attention.h"
 
 #include "nn/checks.h"
+#include "nn/submodules.h"
 #include "ops/attention_checks.h"
 #include "ops/prepared_mask.h"
 
@@ -44,6 +45,7 @@ void SelfAttentionImpl::reset() {
 
 AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {
   check_sequence("SelfAttention", x, options.embed_dim());
+  check_submodules(*this, {{"query", query}, {"key", key}, {"value", value}});
   TORCH_CHECK_VALUE(
       !args.average_attn_weights,
       "average_attn_weights (true) must be false: SelfAttention has one head, found input ",
@@ -52,8 +54,7 @@ AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const Attenti
   const auto q = query(x), k = key(x), v = value(x);
   const ScoreOptions score_options{.scale = factor};
   check_attention(q, k, v, args, score_options);
-  const auto mask = prepare_mask(q, k, args, score_options, /*self_attention=*/true);
-  return attention_with_mask(q, k, v, mask, args, score_options);
+  return checked_attention(q, k, v, args, score_options, /*self_attention=*/true);
 }
 
 void SelfAttentionImpl::pretty_print(std::ostream& stream) const {

@@ -1,5 +1,7 @@
 #include "attend/nn/soft_cap.h"
 
+#include <cmath>
+
 namespace attend {
 
 SoftCapImpl::SoftCapImpl(double soft_cap) : soft_cap(soft_cap) {
@@ -7,7 +9,8 @@ SoftCapImpl::SoftCapImpl(double soft_cap) : soft_cap(soft_cap) {
 }
 
 void SoftCapImpl::reset() {
-  TORCH_CHECK_VALUE(soft_cap > 0.0, "soft_cap (", soft_cap, ") must be positive");
+  TORCH_CHECK_VALUE(soft_cap > 0.0 && std::isfinite(soft_cap), "soft_cap (", soft_cap,
+                    ") must be positive and finite");
 }
 
 void SoftCapImpl::before_attention(AttentionContext& context) {

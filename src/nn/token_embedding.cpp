@@ -3,6 +3,7 @@
 #include "attend/nn/sinusoidal_positions.h"
 #include "attend/ops/positions.h"
 #include "nn/checks.h"
+#include "nn/submodules.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
 
@@ -95,6 +96,11 @@ void TokenEmbeddingImpl::reset() {
 torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,
                                           const torch::Tensor& positions,
                                           const torch::Tensor& token_types) {
+  check_submodules(*this, {{"token", token},
+                           {"position", position},
+                           {"token_type", token_type},
+                           {"norm", norm},
+                           {"dropout", dropout}});
   TORCH_CHECK_TYPE(tokens.scalar_type() == torch::kLong || tokens.scalar_type() == torch::kInt,
                    "tokens must be int64 or int32, found ", tokens.scalar_type());
   TORCH_CHECK_VALUE(

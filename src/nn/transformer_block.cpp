@@ -2,6 +2,7 @@
 
 #include "nn/checks.h"
 #include "nn/make_feed_forward.h"
+#include "nn/submodules.h"
 
 namespace attend {
 
@@ -12,9 +13,6 @@ TransformerBlockImpl::TransformerBlockImpl(const TransformerBlockOptions& option
 
 void TransformerBlockImpl::reset() {
   const int64_t embed_dim = options.attention().embed_dim();
-  TORCH_CHECK_VALUE(options.feed_forward().embed_dim() == embed_dim, "feed_forward's embed_dim (",
-                    options.feed_forward().embed_dim(), ") must equal attention's (", embed_dim,
-                    ")");
   attention = register_module("attention", MultiheadAttention(options.attention()));
   residual1_ = Residual(*this, "1", embed_dim, options.residual());
   feed_forward = make_feed_forward(options);
@@ -27,6 +25,8 @@ void TransformerBlockImpl::reset() {
 torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                             const ForwardState& state) {
   check_sequence("TransformerBlock", x, options.attention().embed_dim());
+  check_submodules(*this, {{"attention", attention}, {"feed_forward", feed_forward}});
+  for (const auto* residual : {&residual1_, &residual2_}) residual->check_registered(*this);
   const auto attend = [&](const torch::Tensor& h) {
     return attention->forward(h, args, state).output;
   };

@@ -25,14 +25,14 @@ void TransformerEncoderImpl::reset() {
 torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                               const ForwardState& state) {
   check_sequence("TransformerEncoder", x, options.block().attention().embed_dim());
-  check_recomputable(options.gradient_checkpointing(), args.mask);
-  // By value, for recomputed blocks.
-  const auto forward = [args](TransformerBlockImpl& block, const torch::Tensor& h,
-                              const torch::Tensor& /*memory*/, const ForwardState& layer_state) {
-    return block.forward(h, args, layer_state);
+  check_submodules(*this, {{"blocks", blocks}, {"norm", norm}});
+  const auto forward = [](TransformerBlockImpl& block, const torch::Tensor& h,
+                          const torch::Tensor& /*memory*/, const AttentionArgs& block_args,
+                          const AttentionArgs& /*memory_args*/, const ForwardState& layer_state) {
+    return block.forward(h, block_args, layer_state);
   };
-  const auto y = run_blocks<TransformerBlock>(blocks, x, /*memory=*/{}, state,
-                                              options.gradient_checkpointing(), forward);
+  const auto y = run_blocks<TransformerBlock>(blocks, x, /*memory=*/{}, args, /*memory_args=*/{},
+                                              state, options.gradient_checkpointing(), forward);
   return norm.is_empty() ? y : norm.forward(y);
 }
 

@@ -2,8 +2,11 @@
 
 #include "attend/ops/attention_recorder.h"
 #include "ops/attention_checks.h"
+#include "ops/block_attention.h"
+#include "ops/double_backward.h"
 #include "ops/prepared_mask.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <cmath>
@@ -26,11 +29,15 @@ torch::Tensor softmax_with_sinks(const torch::Tensor& scores, const torch::Tenso
 }
 
 /// Attention that computes its weights, for what the fused kernels cannot do or do not return.
-AttentionOutput attend_with_weights(const torch::Tensor& query, const torch::Tensor& grouped_key,
-                                    const torch::Tensor& grouped_value, const torch::Tensor& mask,
+AttentionOutput attend_with_weights(const torch::Tensor& input_query,
+                                    const torch::Tensor& input_key,
+                                    const torch::Tensor& input_value, const torch::Tensor& mask,
                                     const ScoreOptions& options) {
-  const auto key = repeat_heads(grouped_key, query);
-  const auto value = repeat_heads(grouped_value, query);
+  const auto query = cast_for_kernel(input_query);
+  const auto key = repeat_heads(cast_for_kernel(input_key), query);
+  const auto value = repeat_heads(cast_for_kernel(input_value), query);
+  // Autocast would compute the scores in its lower precision.
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
   // As in the fused kernels: half types lack the range and precision for scores plus mask.
   const bool narrow = at::isReducedFloatingType(query.scalar_type());
@@ -54,12 +61,22 @@ AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor
                                  const ScoreOptions& options) {
   // LibTorch takes an undefined tensor for a mask.
   const auto optional_mask = mask.mask.defined() ? std::make_optional(mask.mask) : std::nullopt;
-  return {at::scaled_dot_product_attention(query, key, value, optional_mask, options.dropout,
-                                           mask.is_causal, options.scale, is_grouped(query, key)),
-          {}};
+  const auto output =
+      at::scaled_dot_product_attention(query, key, value, optional_mask, options.dropout,
+                                       mask.is_causal, options.scale, is_grouped(query, key));
+  if (output.requires_grad()) refuse_double_backward(output);
+  return {output, {}};
 }
 
 }  // namespace
+
+torch::Tensor cast_for_kernel(const torch::Tensor& x) {
+  const auto device = x.device().type();
+  if (!at::autocast::is_autocast_available(device) || !at::autocast::is_autocast_enabled(device)) {
+    return x;
+  }
+  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), x, device);
+}
 
 AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Tensor& key,
                                     const torch::Tensor& value, const PreparedMask& mask,
@@ -72,19 +89,28 @@ AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Ten
     result.output = result.output.masked_fill(rows, 0.0);
     if (with_weights) result.weights = result.weights.masked_fill(rows, 0.0);
   }
-  if (auto* recorder = AttentionRecorder::current()) recorder->record(result.weights);
+  if (with_weights) AttentionRecorder::record(result.weights);
   if (!args.need_weights) result.weights.reset();
   if (args.need_weights && args.average_attn_weights) result.weights = result.weights.mean(-3);
   return result;
+}
+
+AttentionOutput checked_attention(const torch::Tensor& query, const torch::Tensor& key,
+                                  const torch::Tensor& value, const AttentionArgs& args,
+                                  const ScoreOptions& options, bool self_attention) {
+  if (computes_in_blocks(query, key, value, args, options, /*has_offset_bias=*/false)) {
+    return {attend_in_blocks(query, key, value, args, options, {}, self_attention), {}};
+  }
+  auto mask = prepare_mask(query, key, args, options, self_attention);
+  if (options.bias.defined()) mask = add_bias(mask, options.bias, query);
+  return attention_with_mask(query, key, value, mask, args, options);
 }
 
 AttentionOutput dot_product_attention(const torch::Tensor& query, const torch::Tensor& key,
                                       const torch::Tensor& value, const AttentionArgs& args,
                                       const ScoreOptions& options) {
   check_attention(query, key, value, args, options);
-  auto mask = prepare_mask(query, key, args, options, /*self_attention=*/false);
-  if (options.bias.defined()) mask = add_bias(mask, options.bias, query);
-  return attention_with_mask(query, key, value, mask, args, options);
+  return checked_attention(query, key, value, args, options, /*self_attention=*/false);
 }
 
 }  // namespace attend

@@ -2,6 +2,7 @@
 
 #include <ATen/ExpandUtils.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,10 @@ void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const tor
                    "mask must be bool (true = may attend) or float (added), found ",
                    mask.scalar_type());
   check_broadcast("mask", mask, query, key);
+  // Broadcast from the right, dimension 0 is the head, but many callers mean the batch.
+  TORCH_CHECK_VALUE(mask.dim() != 3 || query.dim() <= 3 || mask.size(0) == 1, "mask ", mask.sizes(),
+                    " of three dimensions is ambiguous: pass mask.unsqueeze(1), (B, 1, T, S), for "
+                    "one per sequence or mask.unsqueeze(0), (1, H, T, S), for one per head");
 }
 
 /// Checks `segments` or `positions`; the keys' default to the queries'.
@@ -101,8 +106,10 @@ void check_options(const ScoreOptions& options, const torch::Tensor& query,
                    const torch::Tensor& key) {
   TORCH_CHECK_VALUE(options.dropout >= 0.0 && options.dropout < 1.0, "dropout (", options.dropout,
                     ") must be in [0, 1)");
-  TORCH_CHECK_VALUE(options.soft_cap >= 0.0, "soft_cap (", options.soft_cap,
-                    ") must not be negative");
+  TORCH_CHECK_VALUE(std::isfinite(options.scale.value_or(1.0)), "scale (", *options.scale,
+                    ") must be finite");
+  TORCH_CHECK_VALUE(options.soft_cap >= 0.0 && std::isfinite(options.soft_cap), "soft_cap (",
+                    options.soft_cap, ") must be finite and not negative");
   if (options.bias.defined()) {
     TORCH_CHECK_TYPE(options.bias.is_floating_point(), "bias must be float, found ",
                      options.bias.scalar_type());

@@ -1,30 +1,38 @@
 #include "attend/ops/attention_recorder.h"
 
+#include "ops/thread_scope.h"
+
 namespace attend {
-namespace {
 
-thread_local AttentionRecorder* innermost = nullptr;
+struct Recording {
+  bool paused;
+  std::vector<torch::Tensor> weights = {};
+};
 
-}  // namespace
+struct AttentionRecorder::Scope : ThreadScope<Recording> {
+  using ThreadScope::ThreadScope;
+};
 
-AttentionRecorder::AttentionRecorder() : outer_(innermost) {
-  innermost = this;
+AttentionRecorder::AttentionRecorder() : scope_(std::make_unique<Scope>(/*paused=*/false)) {}
+
+AttentionRecorder::~AttentionRecorder() = default;
+
+const std::vector<torch::Tensor>& AttentionRecorder::weights() const {
+  return scope_->state().weights;
 }
 
-AttentionRecorder::~AttentionRecorder() {
-  innermost = outer_;
+bool AttentionRecorder::is_recording() {
+  const auto* recording = Scope::innermost();
+  return recording != nullptr && !recording->paused;
 }
 
-AttentionRecorder* AttentionRecorder::current() {
-  return innermost;
+void AttentionRecorder::record(const torch::Tensor& weights) {
+  if (is_recording()) Scope::innermost()->weights.push_back(weights.detach());
 }
 
-AttentionRecorderPause::AttentionRecorderPause() : paused_(innermost) {
-  innermost = nullptr;
-}
+AttentionRecorderPause::AttentionRecorderPause()
+    : scope_(std::make_unique<AttentionRecorder::Scope>(/*paused=*/true)) {}
 
-AttentionRecorderPause::~AttentionRecorderPause() {
-  innermost = paused_;
-}
+AttentionRecorderPause::~AttentionRecorderPause() = default;
 
 }  // namespace attend

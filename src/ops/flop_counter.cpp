@@ -1,5 +1,8 @@
 #include "attend/ops/flop_counter.h"
 
+#include "ops/thread_scope.h"
+
+#include <ATen/record_function.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -7,9 +10,15 @@
 #include <string_view>
 
 namespace attend {
+
+struct FlopCount {
+  int64_t flops = 0;
+};
+
 namespace {
 
-thread_local FlopCounter* innermost_counter = nullptr;
+/// The callback of this thread, which updates all its counters.
+thread_local at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
 /// Number of counted operators that are running. Those called by another are part of it.
 thread_local int running_operators = 0;
 
@@ -68,33 +77,39 @@ const CountedOperator* find_counted(const at::RecordFunction& function) {
   return found == kCounted.end() ? nullptr : found;
 }
 
-}  // namespace
-
-FlopCounter::FlopCounter() : outer_(innermost_counter) {
-  innermost_counter = this;
-  if (outer_ != nullptr) return;  // the outermost counter's callback updates all
-  callback_ = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end)
-                                             .needsInputs(true)
-                                             .scopes({at::RecordScope::FUNCTION}));
-}
-
-FlopCounter::~FlopCounter() {
-  innermost_counter = outer_;
-  if (outer_ == nullptr) at::removeCallback(callback_);
-}
-
-std::unique_ptr<at::ObserverContext> FlopCounter::on_start(const at::RecordFunction& function) {
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
   const auto* counted = find_counted(function);
   if (counted == nullptr || running_operators++ > 0) return nullptr;
   const int64_t flops = counted->flops(function.inputs());
-  for (auto* counter = innermost_counter; counter != nullptr; counter = counter->outer_) {
-    counter->flops_ += flops;
-  }
+  ThreadScope<FlopCount>::for_each([&](FlopCount& count) { count.flops += flops; });
   return nullptr;
 }
 
-void FlopCounter::on_end(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
+void on_end(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
   if (find_counted(function) != nullptr) --running_operators;
+}
+
+}  // namespace
+
+struct FlopCounter::Scope : ThreadScope<FlopCount> {};
+
+FlopCounter::FlopCounter() : scope_(std::make_unique<Scope>()) {
+  if (callback != at::INVALID_CALLBACK_HANDLE) return;
+  callback = at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                            .needsInputs(true)
+                                            .scopes({at::RecordScope::FUNCTION}));
+}
+
+FlopCounter::~FlopCounter() {
+  scope_.reset();
+  // The callback of another thread stays until a counter ends there.
+  if (callback == at::INVALID_CALLBACK_HANDLE || Scope::innermost() != nullptr) return;
+  at::removeCallback(callback);
+  callback = at::INVALID_CALLBACK_HANDLE;
+}
+
+int64_t FlopCounter::flops() const {
+  return scope_->state().flops;
 }
 
 }  // namespace attend

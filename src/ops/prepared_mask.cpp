@@ -22,23 +22,16 @@ bool kernel_can_mask_causally(const torch::Tensor& query, const torch::Tensor& k
          !torch::jit::tracer::isTracing();
 }
 
+/// The kernel applies the causal mask itself.
+bool kernel_masks_causally(const torch::Tensor& query, const torch::Tensor& key,
+                           const AttentionArgs& args, const ScoreOptions& options) {
+  return only_causal(args) && !computes_weights(args, options) && !options.bias.defined() &&
+         kernel_can_mask_causally(query, key, options);
+}
+
 /// A single query, the last token, may attend to all keys. Not in a trace, whose T may vary.
 bool is_single_step(const torch::Tensor& query) {
   return query.size(-2) == 1 && !torch::jit::tracer::isTracing();
-}
-
-/// Returns true if a row of the mask of `args` may exclude all keys.
-bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor& key,
-                                const AttentionArgs& args, bool self_attention) {
-  if (args.mask.defined() || args.key_mask.defined() || args.key_segments.defined() ||
-      args.key_positions.defined()) {
-    return true;
-  }
-  // Queries and keys share these, so each query may attend to its own token.
-  if (args.segments.defined() || args.positions.defined()) return false;
-  // Aligned at the ends: if S >= T, each query has a key at its own position.
-  const bool sizes_may_change = torch::jit::tracer::isTracing() && !self_attention;
-  return sizes_may_change || key.size(-2) < query.size(-2);
 }
 
 /// `mask` with all keys allowed in `rows`. The softmax of a fully masked row is NaN, forward and
@@ -56,29 +49,48 @@ torch::Tensor as_kernel_mask(const torch::Tensor& mask, const torch::Tensor& que
 }  // namespace
 
 bool computes_weights(const AttentionArgs& args, const ScoreOptions& options) {
-  return args.need_weights || AttentionRecorder::current() != nullptr || options.soft_cap > 0 ||
+  return args.need_weights || AttentionRecorder::is_recording() || options.soft_cap > 0 ||
          options.sinks.defined();
 }
 
-PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
-                          const AttentionArgs& args, const ScoreOptions& options,
-                          bool self_attention) {
-  if (only_causal(args)) {
-    if (is_single_step(query)) return {};
-    if (!computes_weights(args, options) && !options.bias.defined() &&
-        kernel_can_mask_causally(query, key, options)) {
-      return {.is_causal = true};
-    }
+bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor& key,
+                                const AttentionArgs& args, bool self_attention) {
+  if (args.mask.defined() || args.key_mask.defined() || args.key_segments.defined() ||
+      args.key_positions.defined()) {
+    return true;
   }
-  auto mask = attention_mask(query, key, args);
+  // Queries and keys share these, so each query may attend to its own token.
+  if (args.segments.defined() || args.positions.defined()) return false;
+  // Aligned at the ends: if S >= T, each query has a key at its own position.
+  const bool sizes_may_change = torch::jit::tracer::isTracing() && !self_attention;
+  return sizes_may_change || key.size(-2) < query.size(-2);
+}
+
+bool needs_mask(const torch::Tensor& query, const torch::Tensor& key, const AttentionArgs& args,
+                const ScoreOptions& options) {
+  const bool any = args.mask.defined() || args.key_mask.defined() || args.segments.defined() ||
+                   args.causal || args.sliding_window > 0;
+  return any && !kernel_masks_causally(query, key, args, options);
+}
+
+PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool may_mask_rows) {
   if (!mask.defined()) return {};
   // The fused kernels take masks of two or four dimensions.
   while (mask.dim() < query.dim()) mask = mask.unsqueeze(0);
   // Before the search for fully masked rows: the lowest float32 is -infinity in the half types.
   mask = as_kernel_mask(mask, query);
-  if (!can_have_fully_masked_rows(query, key, args, self_attention)) return {.mask = mask};
+  if (!may_mask_rows) return {.mask = mask};
   const auto rows = fully_masked_rows(mask);  // (..., T, 1)
   return {.mask = unmask_rows(mask, rows), .fully_masked_rows = rows};
+}
+
+PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
+                          const AttentionArgs& args, const ScoreOptions& options,
+                          bool self_attention) {
+  if (only_causal(args) && is_single_step(query)) return {};
+  if (kernel_masks_causally(query, key, args, options)) return {.is_causal = true};
+  return finish_mask(attention_mask(query, key, args), query,
+                     can_have_fully_masked_rows(query, key, args, self_attention));
 }
 
 PreparedMask add_bias(const PreparedMask& prepared, const torch::Tensor& bias,

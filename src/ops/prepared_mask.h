@@ -23,6 +23,18 @@ struct PreparedMask {
 /// return: for `need_weights`, an `AttentionRecorder`, soft caps and sinks.
 bool computes_weights(const AttentionArgs& args, const ScoreOptions& options);
 
+/// Returns whether `args` have a mask that the fused kernel does not apply by itself.
+bool needs_mask(const torch::Tensor& query, const torch::Tensor& key, const AttentionArgs& args,
+                const ScoreOptions& options);
+
+/// Returns whether a row of the mask of `args` may exclude all keys. `self_attention`: as below.
+bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor& key,
+                                const AttentionArgs& args, bool self_attention);
+
+/// Returns `mask` (..., T, S), bool or float, prepared for `query`; `may_mask_rows`: it may have
+/// fully masked rows.
+PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool may_mask_rows);
+
 /// Returns the mask of `args`. `self_attention`: each query's own token is among the keys, so
 /// S >= T at every size that a trace may be run at. `options.bias` is not added; `add_bias` does.
 PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
@@ -38,5 +50,13 @@ PreparedMask add_bias(const PreparedMask& prepared, const torch::Tensor& bias,
 AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Tensor& key,
                                     const torch::Tensor& value, const PreparedMask& mask,
                                     const AttentionArgs& args, const ScoreOptions& options);
+
+/// Under autocast, returns `x` in the dtype that scaled_dot_product_attention would cast it to.
+torch::Tensor cast_for_kernel(const torch::Tensor& x);
+
+/// Computes attention of inputs that `check_attention` accepts, in blocks where that saves memory.
+AttentionOutput checked_attention(const torch::Tensor& query, const torch::Tensor& key,
+                                  const torch::Tensor& value, const AttentionArgs& args,
+                                  const ScoreOptions& options, bool self_attention);
 
 }  // namespace attend

@@ -13,8 +13,10 @@ constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
 void check_scaling(const RotaryOptions& options) {
   const auto scaling = to_string(options.scaling);
-  TORCH_CHECK_VALUE(options.theta > 1.0, "theta (", options.theta, ") must be greater than 1");
-  TORCH_CHECK_VALUE(options.factor >= 1.0, "factor (", options.factor, ") must be at least 1");
+  TORCH_CHECK_VALUE(options.theta > 1.0 && std::isfinite(options.theta), "theta (", options.theta,
+                    ") must be finite and greater than 1");
+  TORCH_CHECK_VALUE(options.factor >= 1.0 && std::isfinite(options.factor), "factor (",
+                    options.factor, ") must be finite and at least 1");
   if (options.scaling == RotaryScaling::none) {
     TORCH_CHECK_VALUE(options.factor == 1.0, "factor (", options.factor,
                       ") must be 1 without scaling");

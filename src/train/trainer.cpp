@@ -5,7 +5,7 @@
 #include "attend/nn/eval_guard.h"
 #include "attend/train/recipe.h"
 #include "nn/autocast_guard.h"
-#include "nn/rng_state.h"
+#include "ops/rng_state.h"
 #include "train/process_memory.h"
 
 #include <fmt/format.h>

@@ -83,6 +83,7 @@ struct MyNormImpl : torch::nn::Cloneable<MyNormImpl> {
   torch::Tensor forward(torch::Tensor x) { return x; }
 };
 TORCH_MODULE(MyNorm);
+using MyFeedForward = MyNorm;
 struct Images : torch::data::datasets::Dataset<Images> {
   explicit Images(int64_t) {}
   torch::data::Example<> get(size_t) override { return {}; }

@@ -7,6 +7,8 @@
 #include "support/throws.h"
 #include "support/trace.h"
 
+#include <cmath>
+
 namespace attend {
 namespace {
 
@@ -117,6 +119,10 @@ TEST(LayerScale, ErrorMessagesNameTheValues) {
       },
       throws<c10::ValueError>("LayerScale expects (..., width) with width 8, found [2, 7]"));
   EXPECT_THAT([] { LayerScale(0); }, throws<c10::ValueError>("width (0) must be positive"));
+  EXPECT_THAT([] { LayerScale(LayerScaleOptions(8).init(NAN)); },
+              throws<c10::ValueError>("init (nan) must be finite"));
+  EXPECT_THAT([] { ConstantScale{INFINITY}; },
+              throws<c10::ValueError>("factor (inf) must be finite"));
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include "attend/nn/freezing.h"
 #include "attend/nn/transformer_block.h"
 #include "support/close.h"
+#include "support/live_bytes.h"
 #include "support/seed.h"
 #include "support/throws.h"
 
-#include <c10/core/Allocator.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <iostream>
@@ -157,23 +157,6 @@ TEST_F(CheckpointTest, UnsupportedUsesThrow) {
   weight.detach().add_(1.0);
   EXPECT_THAT([&] { y.backward(); }, throws<c10::Error>("modified by an inplace operation"));
 }
-
-/// Counts the bytes of tensors allocated and not yet freed by this thread, during its scope.
-class LiveBytes {
- public:
-  int64_t count() const { return counter_->bytes; }
-
- private:
-  struct Counter : c10::MemoryReportingInfoBase {
-    void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
-      bytes += size;
-    }
-    bool memoryProfilingEnabled() const override { return true; }
-    int64_t bytes = 0;
-  };
-  std::shared_ptr<Counter> counter_ = std::make_shared<Counter>();
-  c10::DebugInfoGuard guard_{c10::DebugInfoKind::PROFILER_STATE, counter_};
-};
 
 int64_t bytes_kept_by_8_blocks(const Caller& call) {
   std::vector<TransformerBlock> stack;

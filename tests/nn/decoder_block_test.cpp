@@ -50,9 +50,7 @@ TEST_P(DecoderBlockTest, EqualsItsBranches) {
   const auto attend_memory = [&](const torch::Tensor& h) {
     return block->cross_attention->cross(h, memory, memory, {.sliding_window = 3}).output;
   };
-  const auto feed = [&](const torch::Tensor& h) {
-    return block->feed_forward.get<FeedForward>()->forward(h);
-  };
+  const auto feed = [&](const torch::Tensor& h) { return block->feed_forward.forward(h); };
   torch::Tensor expected;
   if (is_parallel(GetParam())) {
     const bool one = GetParam() == NormOrder::parallel;

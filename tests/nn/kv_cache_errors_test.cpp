@@ -18,7 +18,8 @@ struct KvCacheErrors : testing::Test {
     return KvCacheOptions().num_layers(1).batch_size(2).num_kv_heads(2).head_dim(2).max_seq_len(6);
   }
 
-  auto attention_call(at::IntArrayRef sizes, AttentionArgs args = {}, int64_t layer = 0) {
+  auto attention_call(at::IntArrayRef sizes, AttentionArgs args = {.causal = true},
+                      int64_t layer = 0) {
     return [this, x = torch::zeros(sizes), args, layer] {
       attention->forward(x, args, {.cache = &cache, .layer = layer});
     };
@@ -115,6 +116,13 @@ TEST_F(KvCacheErrors, FailedCallsLeaveTheCacheUnchanged) {
   EXPECT_ANY_THROW(cache.truncate({2, 5}));
   EXPECT_THAT(cache.lengths(), testing::ElementsAre(4, 4));
   EXPECT_NO_THROW(feed(2));
+}
+
+TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
+  cache.extend(3);
+  EXPECT_THAT(attention_call({2, 3, 8}, {}),
+              throws<c10::ValueError>("causal (false) must be true with a KvCache"));
+  EXPECT_NO_THROW(attention_call({2, 3, 8}, {.mask = bools({3, 3})})());
 }
 
 TEST_F(KvCacheErrors, TokensNotMatchingExtendThrow) {

@@ -6,6 +6,8 @@
 
 #include <torch/nn/modules/container/any.h>
 
+#include <cmath>
+
 namespace attend {
 namespace {
 
@@ -135,6 +137,11 @@ TEST(MultiheadAttentionErrors, InvalidHookThrows) {
       "linear", [](const AttentionDims&) { return std::make_shared<torch::nn::LinearImpl>(2, 2); }};
   EXPECT_THAT([&] { MultiheadAttention(Options(8, 2).add(linear)); },
               throws<c10::TypeError>("hook linear must be an AttentionHook, found"));
+}
+
+TEST(MultiheadAttentionErrors, ScaleThatIsNotFiniteThrows) {
+  EXPECT_THAT([] { MultiheadAttention(MultiheadAttentionOptions(8, 2).scale(NAN)); },
+              throws<c10::ValueError>("scale (nan) must be finite"));
 }
 
 TEST(MultiheadAttentionErrors, WrongShapesThrow) {

@@ -93,11 +93,25 @@ TEST_F(MultiheadAttentionTest, UnbatchedEqualsBatched) {
 }
 
 TEST_F(MultiheadAttentionTest, MaskMayDifferPerHead) {
-  auto mask = torch::ones({2, 5, 5}, torch::kBool);  // (H, T, T)
-  mask[1] = torch::eye(5).to(torch::kBool);
+  auto mask = torch::ones({1, 2, 5, 5}, torch::kBool);  // (1, H, T, T)
+  mask[0][1] = torch::eye(5).to(torch::kBool);
   const auto weights = attention->forward(x, {.mask = mask, .need_weights = true}).weights;
   EXPECT_TRUE((weights.select(1, 0) > 0).all().item<bool>());
   EXPECT_TRUE(close(weights.select(1, 1), torch::eye(5).expand({3, 5, 5}), 1e-6));
+}
+
+TEST_F(MultiheadAttentionTest, MaskOfThreeDimensionsThrows) {
+  const auto square = torch::randn({2, 5, 8});  // as many sequences as heads
+  for (const auto& mask : {torch::ones({2, 5, 5}, torch::kBool), torch::zeros({2, 5, 5})}) {
+    for (const auto& input : {square, x}) {
+      EXPECT_THAT([&] { attention->forward(input, {.mask = mask}); },
+                  throws<c10::ValueError>("mask [2, 5, 5] of three dimensions is ambiguous: pass "
+                                          "mask.unsqueeze(1), (B, 1, T, S)"));
+    }
+  }
+  const auto per_head = torch::rand({2, 5, 5}) > 0.3;
+  EXPECT_TRUE(close(attention->forward(x[0], {.mask = per_head}).output,
+                    attention->forward(x, {.mask = per_head.unsqueeze(0)}).output[0], 1e-6));
 }
 
 // The input of the output projection is zero, so only its bias remains.

@@ -181,6 +181,10 @@ TEST(NormErrors, InvalidShapesAndOptionsThrow) {
   EXPECT_THAT([&] { RMSNorm(8)->forward(x); }, throws<c10::ValueError>("found [2, 7]"));
   EXPECT_THAT([&] { L2Norm(8)->forward(x); }, throws<c10::ValueError>("found [2, 7]"));
   EXPECT_THAT([] { RMSNorm(0); }, throws<c10::ValueError>("width (0) must be positive"));
+  EXPECT_THAT([] { LayerNorm(LayerNormOptions(8).eps(INFINITY)); },
+              throws<c10::ValueError>("eps (inf) must be finite"));
+  EXPECT_THAT([] { RMSNorm(RMSNormOptions(8).eps(INFINITY)); },
+              throws<c10::ValueError>("eps (inf) must be finite"));
   EXPECT_THAT([] { LayerNorm(LayerNormOptions(8).eps(-1)); },
               throws<c10::ValueError>("eps (-1) must not be negative"));
 }

@@ -85,6 +85,19 @@ TEST(RouterAuxLoss, IsUpdatedByEachForward) {
   EXPECT_FALSE(copy->as<MixtureOfExperts>()->aux_loss.defined()) << "a clone has not run";
 }
 
+TEST(RouterAuxLoss, IsOfTrainingModeOnly) {
+  auto mixture = mixture_of(4, ExpertsOptions(3));
+  mixture(torch::randn({2, 5, 4}));
+  EXPECT_TRUE(mixture->aux_loss.defined());
+  mixture->eval();
+  EXPECT_FALSE(mixture->aux_loss.defined());
+  mixture(torch::randn({2, 5, 4}));
+  EXPECT_FALSE(mixture->aux_loss.defined());
+  mixture->train();
+  mixture(torch::randn({2, 5, 4}));
+  EXPECT_TRUE(mixture->aux_loss.defined());
+}
+
 TEST(RouterAuxLoss, GradientsEqualFiniteDifferences) {
   torch::manual_seed(1);
   auto mixture = mixture_of(3, ExpertsOptions(4));

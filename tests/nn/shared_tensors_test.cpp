@@ -9,6 +9,7 @@
 #include "attend/nn/transformer_encoder.h"
 #include "attend/ops/masks.h"
 #include "support/close.h"
+#include "support/live_bytes.h"
 #include "support/seed.h"
 
 #include <ATen/record_function.h>
@@ -243,6 +244,30 @@ TEST(SharedTensors, EqualKeysReturnTheSameValue) {
   EXPECT_EQ(get({"x", a, {torch::Tensor()}}), 6);
   for (int i = 0; i < 20; ++i) get({"filler", a, {}, i});
   EXPECT_EQ(get({"x", a, {a}, 1.0}), 27);  // dropped, so computed again
+}
+
+/// Makes a new mask of the same values in each layer.
+struct NewKeyMask : torch::nn::Cloneable<NewKeyMask>, AttentionHook {
+  void reset() override {}
+  void after_projection(AttentionContext& context) override {
+    context.args.key_mask = torch::ones({context.key.size(-2)}, torch::kBool);
+  }
+};
+
+TEST(SharedTensors, MasksThatAHookMakesAreNotKept) {
+  const torch::NoGradGuard no_grad;
+  const auto x = torch::randn({1, 256, 8});
+  const auto peak = [&](int64_t num_layers) {
+    TransformerBlockOptions block(8, 1);
+    block.attention().add(
+        {"mask", [](const AttentionDims&) { return std::make_shared<NewKeyMask>(); }});
+    TransformerEncoder encoder(TransformerEncoderOptions(block, num_layers));
+    const LiveBytes live;
+    encoder->forward(x, {.causal = true});
+    return live.peak();
+  };
+  constexpr int64_t kMask = 256 * 256;
+  EXPECT_LT(peak(12), peak(3) + kMask / 2);
 }
 
 TEST(SharedTensors, AreComputedOncePerStepWithAKvCache) {

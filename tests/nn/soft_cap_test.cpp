@@ -55,6 +55,8 @@ TEST(SoftCap, PrettyPrintShowsTheCap) {
 
 TEST(SoftCapErrors, NonPositiveCapThrows) {
   EXPECT_THAT([] { SoftCap(0.0); }, throws<c10::ValueError>("soft_cap (0) must be positive"));
+  EXPECT_THAT([] { SoftCap{INFINITY}; },
+              throws<c10::ValueError>("soft_cap (inf) must be positive and finite"));
   EXPECT_THAT([] { SoftCap(NAN); }, throws<c10::ValueError>("soft_cap (nan) must be positive"));
 }
 

@@ -106,14 +106,6 @@ TEST_F(TransformerEncoderTest, GradientCheckpointingThrowsWithValueResidualOrExp
           "gradient_checkpointing (true) does not support a mixture of experts"));
 }
 
-TEST_F(TransformerEncoderTest, GradientCheckpointingThrowsWithALearnedMask) {
-  TransformerEncoder encoder(TransformerEncoderOptions(block, 1).gradient_checkpointing(true));
-  const auto mask = torch::zeros({5, 5});
-  EXPECT_NO_THROW(encoder->forward(x, {.mask = mask}));
-  EXPECT_THAT([&] { encoder->forward(x, {.mask = mask.requires_grad_()}); },
-              throws<c10::ValueError>("found one of shape [5, 5]"));
-}
-
 TEST_F(TransformerEncoderTest, PrettyPrintShowsBlocks) {
   const auto text = printed(*TransformerEncoder(TransformerEncoderOptions(block, 2)));
   EXPECT_THAT(text, testing::StartsWith("attend::TransformerEncoder(num_layers=2"));

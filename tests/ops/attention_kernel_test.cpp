@@ -47,7 +47,7 @@ TEST(AttentionKernel, SupportsGroupedAndMultiQueryAttention) {
 
 TEST(AttentionKernel, SupportsMasksOfZeroToFourDimensions) {
   for (const auto& mask : {torch::tensor(true), torch::ones({5}) > 0, torch::ones({5, 5}) > 0,
-                           torch::ones({2, 5, 5}) > 0, torch::ones({2, 2, 5, 5}) > 0}) {
+                           torch::ones({1, 5, 5}) > 0, torch::ones({2, 2, 5, 5}) > 0}) {
     const auto calls = fused_calls_of({2, 2, 2, 5, 5}, {.mask = mask});
     ASSERT_EQ(calls.size(), 1U) << mask.sizes();
     EXPECT_TRUE(calls[0].masked);

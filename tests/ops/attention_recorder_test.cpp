@@ -4,6 +4,7 @@
 #include "attend/ops/attention.h"
 #include "support/close.h"
 
+#include <memory>
 #include <stdexcept>
 #include <thread>
 
@@ -52,7 +53,6 @@ TEST(AttentionRecorder, InnermostRecorderRecords) {
     run_attention(2);
     ASSERT_EQ(inner.weights().size(), 1U);
     EXPECT_EQ(inner.weights()[0].size(-1), 2);
-    EXPECT_EQ(AttentionRecorder::current(), &inner);
   }
   run_attention(3);
   ASSERT_EQ(outer.weights().size(), 2U);
@@ -66,7 +66,7 @@ TEST(AttentionRecorder, StopsAtScopeExitByException) {
     throw std::runtime_error("out");
   } catch (const std::runtime_error&) {
   }
-  EXPECT_EQ(AttentionRecorder::current(), nullptr);
+  EXPECT_FALSE(AttentionRecorder::is_recording());
   run_attention(2);  // must not access the destroyed recorder
 }
 
@@ -74,6 +74,48 @@ TEST(AttentionRecorder, RecordsItsOwnThreadOnly) {
   AttentionRecorder recorder;
   std::thread([] { run_attention(2); }).join();
   EXPECT_TRUE(recorder.weights().empty());
+}
+
+TEST(AttentionRecorder, RecordersMayEndInAnyOrder) {
+  auto outer = std::make_unique<AttentionRecorder>();
+  auto inner = std::make_unique<AttentionRecorder>();
+  outer.reset();
+  run_attention(2);
+  EXPECT_EQ(inner->weights().size(), 1U);
+  inner.reset();
+  EXPECT_FALSE(AttentionRecorder::is_recording());
+  run_attention(2);  // must not access the destroyed recorders
+}
+
+TEST(AttentionRecorder, MayEndOnAnotherThread) {
+  AttentionRecorder outer;
+  auto inner = std::make_unique<AttentionRecorder>();
+  std::thread([&] { inner.reset(); }).join();
+  run_attention(2);
+  EXPECT_EQ(outer.weights().size(), 1U);
+}
+
+TEST(AttentionRecorder, MayOutliveItsThread) {
+  std::unique_ptr<AttentionRecorder> recorder;
+  std::thread([&] {
+    recorder = std::make_unique<AttentionRecorder>();
+    run_attention(2);
+  }).join();
+  EXPECT_EQ(recorder->weights().size(), 1U);
+  recorder.reset();
+  EXPECT_FALSE(AttentionRecorder::is_recording());
+}
+
+TEST(AttentionRecorder, MayEndDuringAPause) {
+  auto recorder = std::make_unique<AttentionRecorder>();
+  {
+    const AttentionRecorderPause pause;
+    run_attention(2);
+    EXPECT_TRUE(recorder->weights().empty());
+    recorder.reset();
+  }
+  EXPECT_FALSE(AttentionRecorder::is_recording());
+  run_attention(2);
 }
 
 TEST(AttentionRecorder, WeightsAreDetachedAndBeforeDropout) {

@@ -1,6 +1,8 @@
 #include "attend/ops/attention.h"
 #include "support/throws.h"
 
+#include <cmath>
+
 namespace attend {
 namespace {
 
@@ -95,7 +97,13 @@ TEST(ScoreOptionsErrors, ValuesOutOfRangeThrow) {
   EXPECT_THAT(attention_call({}, {.dropout = -0.5}),
               throws<c10::ValueError>("dropout (-0.5) must be"));
   EXPECT_THAT(attention_call({}, {.soft_cap = -2.0}),
-              throws<c10::ValueError>("soft_cap (-2) must not be negative"));
+              throws<c10::ValueError>("soft_cap (-2) must be finite and not negative"));
+  EXPECT_THAT(attention_call({}, {.soft_cap = INFINITY}),
+              throws<c10::ValueError>("soft_cap (inf) must be finite and not negative"));
+  EXPECT_THAT(attention_call({}, {.scale = NAN}),
+              throws<c10::ValueError>("scale (nan) must be finite"));
+  EXPECT_THAT(attention_call({}, {.scale = -INFINITY}),
+              throws<c10::ValueError>("scale (-inf) must be finite"));
 }
 
 TEST(ScoreOptionsErrors, WrongSinksShapeOrDtypeThrows) {

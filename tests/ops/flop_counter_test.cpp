@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <torch/nn/functional/linear.h>
 
+#include <memory>
+#include <thread>
+
 namespace attend {
 namespace {
 
@@ -68,6 +71,30 @@ TEST(FlopCounter, NestsAndStopsAtScopeExit) {
   }
   multiply();
   EXPECT_EQ(outer.flops(), 48);
+}
+
+TEST(FlopCounter, CountersMayEndInAnyOrder) {
+  const auto multiply = [] { torch::mm(torch::ones({2, 2}), torch::ones({2, 2})); };
+  auto outer = std::make_unique<FlopCounter>();
+  auto inner = std::make_unique<FlopCounter>();
+  outer.reset();
+  multiply();
+  EXPECT_EQ(inner->flops(), 16);
+  inner.reset();
+  multiply();  // must not access the destroyed counters
+  const FlopCounter later;
+  multiply();
+  EXPECT_EQ(later.flops(), 16);
+}
+
+TEST(FlopCounter, MayEndOnAnotherThread) {
+  const auto multiply = [] { torch::mm(torch::ones({2, 2}), torch::ones({2, 2})); };
+  auto counter = std::make_unique<FlopCounter>();
+  std::thread([&] { counter.reset(); }).join();
+  multiply();
+  const FlopCounter later;
+  multiply();
+  EXPECT_EQ(later.flops(), 16);
 }
 
 TEST(FlopCounter, ContinuesAfterAnException) {

@@ -171,9 +171,12 @@ TEST(RotaryOptionsErrors, ValuesOutOfRangeThrow) {
                                       "(8)"));
   EXPECT_THAT(with({.rotary_dim = 3}), throws<c10::ValueError>("rotary_dim (3) must be even"));
   EXPECT_THAT(with({.rotary_dim = -2}), throws<c10::ValueError>("rotary_dim (-2)"));
-  EXPECT_THAT(with({.theta = 0.0}), throws<c10::ValueError>("theta (0) must be greater than 1"));
+  EXPECT_THAT(with({.theta = INFINITY}),
+              throws<c10::ValueError>("theta (inf) must be finite and greater than 1"));
+  EXPECT_THAT(with({.theta = 0.0}),
+              throws<c10::ValueError>("theta (0) must be finite and greater than 1"));
   EXPECT_THAT(with({.scaling = RotaryScaling::linear, .factor = 0.5}),
-              throws<c10::ValueError>("factor (0.5) must be at least 1"));
+              throws<c10::ValueError>("factor (0.5) must be finite and at least 1"));
   EXPECT_THAT(with({.factor = 2.0}),
               throws<c10::ValueError>("factor (2) must be 1 without scaling"));
   EXPECT_THAT(

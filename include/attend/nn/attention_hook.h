@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace attend {
 
@@ -59,6 +60,16 @@ struct AttentionDims {
   int64_t head_dim;      ///< width D of each head
 };
 
+/// A position bias that depends on the offset, key position - query position, alone, such as
+/// ALiBi's: attention of long sequences computes it in blocks, without the biases of all (T, S)
+/// pairs. Tensors that require a gradient may be read by `of_offsets`.
+struct OffsetBias {
+  /// Returns the bias (H, 1, N) of `offsets` (1, N), int64.
+  std::function<torch::Tensor(const torch::Tensor& offsets)> of_offsets;
+  /// Adds the bias (..., H, T, S) of all pairs to `context.options.bias`.
+  std::function<void(struct AttentionContext& context)> add_all;
+};
+
 /// The tensors and options of one attention call. Hooks may replace them, but must not change
 /// tensors in place: other layers can share them.
 struct AttentionContext {
@@ -73,6 +84,8 @@ struct AttentionContext {
   /// `options.bias` if it comes from `state.share`, so that its sum with the mask can be shared
   /// too; a hook that replaces the bias ends this.
   torch::Tensor shared_bias = {};
+  /// Biases that depend on the offset alone, added to `options.bias` after all hooks.
+  std::vector<OffsetBias> offset_biases = {};
 };
 
 /// Returns the positions of the queries in tokens, (B, T) or (T): those of the call, or 0 .. T-1.

@@ -14,14 +14,16 @@ namespace attend {
 /// at the cost of a second forward pass.
 ///
 /// `parameters`: the leaf tensors that `function` reads besides `x`; frozen, repeated and unused
-/// ones are allowed. Other tensors that it reads get no gradient. The second call runs with the RNG
-/// state (of the CPU and the device of `x`) and the autocast state of the first. Until the backward
-/// pass, objects that `function` refers to must exist and modules keep their training mode. Hooks
-/// on parameters are called twice. Without grad mode, only calls `function`.
+/// ones are allowed. Other tensors that it reads get no gradient, and changes of them in place are
+/// not noticed: pass them as arguments. The second call runs with the RNG state (of the CPU and the
+/// devices of the arguments and parameters) and the autocast state of the first. Until the backward
+/// pass, objects that `function` refers to must exist, so capture modules by value, and modules
+/// keep their training mode. Hooks on parameters are called twice. Without grad mode, only calls
+/// `function`.
 ///
 /// Throws c10::ValueError if a parameter is not a leaf. The backward pass throws
-/// c10::NotImplementedError for create_graph = true (double backward), and c10::Error if `x` or a
-/// parameter has been modified in place.
+/// c10::NotImplementedError for create_graph = true (double backward), and c10::Error if an
+/// argument or a parameter has been modified in place.
 ///
 ///     const auto forward = [block](const torch::Tensor& h) mutable { return block(h); };
 ///     x = checkpoint(forward, x, block->parameters());
@@ -29,10 +31,10 @@ ATTEND_API torch::Tensor checkpoint(
     const std::function<torch::Tensor(const torch::Tensor&)>& function, const torch::Tensor& x,
     const std::vector<torch::Tensor>& parameters);
 
-/// As above, for a function of several tensors, each of which gets a gradient. Throws
-/// c10::ValueError if `arguments` is empty.
+/// As above, for a function of several tensors, each of which gets a gradient; they may be
+/// undefined. Throws c10::ValueError if `arguments` is empty.
 ///
-///     x = checkpoint(forward, {x, memory}, block->parameters());
+///     x = checkpoint(forward, {x, memory, mask}, block->parameters());
 ATTEND_API torch::Tensor checkpoint(
     const std::function<torch::Tensor(const std::vector<torch::Tensor>&)>& function,
     const std::vector<torch::Tensor>& arguments, const std::vector<torch::Tensor>& parameters);

@@ -3,6 +3,7 @@
 #include "attend/api.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/mixture_of_experts.h"
+#include "attend/nn/module_factory.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
@@ -47,6 +48,9 @@ struct DecoderBlockOptions {
   TORCH_ARG(FeedForwardOptions, feed_forward);
   /// If set, the feed-forward is a mixture of experts with these options.
   TORCH_ARG(std::optional<ExpertsOptions>, experts);
+  /// Factory of a module to use as the feed-forward; if set, `feed_forward` is ignored and
+  /// `experts` must not be set.
+  TORCH_ARG(ModuleFactory, custom_feed_forward);
   /// Options of the three residual branches.
   TORCH_ARG(ResidualOptions, residual);
 };
@@ -56,9 +60,9 @@ struct DecoderBlockOptions {
 /// norm.
 ///
 /// State dict: `attention` (MultiheadAttention), `norm1`, `cross_attention` (MultiheadAttention),
-/// `feed_forward` (FeedForward or MixtureOfExperts), unless the branches are parallel with one norm
-/// `norm_cross` and `norm2`, and the optional modules of `Residual`. State dict names equal those
-/// of `TransformerBlock`, plus cross-attention.
+/// `feed_forward` (FeedForward, MixtureOfExperts or a custom module), unless the branches are
+/// parallel with one norm `norm_cross` and `norm2`, and the optional modules of `Residual`. State
+/// dict names equal those of `TransformerBlock`, plus cross-attention.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
 ///     auto y = block->forward(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
@@ -86,7 +90,7 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
   DecoderBlockOptions options;                  ///< options of the constructor
   MultiheadAttention attention{nullptr};        ///< self-attention
   MultiheadAttention cross_attention{nullptr};  ///< attention to the memory
-  torch::nn::AnyModule feed_forward;            ///< FeedForward or MixtureOfExperts
+  torch::nn::AnyModule feed_forward;            ///< FeedForward, MixtureOfExperts or custom
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs())},

@@ -62,19 +62,23 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   /// Throws c10::ValueError if an option is out of range.
   explicit MixtureOfExpertsImpl(const MixtureOfExpertsOptions& options);
 
-  /// `x` (B, T, E) or (T, E); returns the same shape. Throws c10::ValueError if the width is not E.
+  /// `x` (B, T, E) or (T, E); returns the same shape. In training mode it sets `aux_loss`. Throws
+  /// c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x);
 
+  /// Sets the training mode; eval mode clears `aux_loss`.
+  void train(bool on = true) override;
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
   MixtureOfExpertsOptions options;         ///< options of the constructor
   torch::nn::Linear router{nullptr};       ///< E -> N, logits
   torch::nn::ModuleList experts{nullptr};  ///< N FeedForwards
-  /// Load-balancing loss of the last forward, (), with its graph: N * sum_i f_i P_i, where f_i is
-  /// the fraction of the choices that fall on expert i and P_i its mean probability (Fedus et al.
-  /// 2021, equation 4, for any K). 1 for a uniform load, N / K if the same K experts are always
-  /// chosen, 0 without tokens; undefined before the first forward.
+  /// Load-balancing loss of the last forward in training mode, (), with its graph: N * sum_i f_i
+  /// P_i, where f_i is the fraction of the choices that fall on expert i and P_i its mean
+  /// probability (Fedus et al. 2021, equation 4, for any K). 1 for a uniform load, N / K if the
+  /// same K experts are always chosen, 0 without tokens; undefined before the first forward and in
+  /// eval mode.
   torch::Tensor aux_loss;
 
  private:
@@ -88,7 +92,7 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
 TORCH_MODULE(MixtureOfExperts);
 
 /// Returns the sum, (), of `aux_loss` over all `MixtureOfExperts` in `module`, with the graph of
-/// their last forward; 0 if there is none.
+/// their last forward in training mode; 0 if there is none.
 ///
 ///     (loss + 0.01 * router_aux_loss(*model)).backward();
 ATTEND_API torch::Tensor router_aux_loss(const torch::nn::Module& module);

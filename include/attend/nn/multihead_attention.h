@@ -114,7 +114,11 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
   AttentionOutput attend_heads(AttentionContext context);
 
   AttentionDims dims_{};
-  std::vector<std::shared_ptr<AttentionHook>> hooks_;
+  struct Hook {
+    std::shared_ptr<torch::nn::Module> module;
+    AttentionHook* hook;  // the module
+  };
+  std::vector<Hook> hooks_;  // as in options.hooks()
 };
 TORCH_MODULE(MultiheadAttention);
 

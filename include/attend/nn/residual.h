@@ -7,6 +7,7 @@
 
 #include <torch/arg.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/container/any.h>
 
 #include <string>
 #include <vector>
@@ -63,7 +64,7 @@ class ATTEND_API Residual {
 
   /// Registers in `owner` `norm<name>` and, depending on the options, `norm<name>_out`,
   /// `scale<name>`, `dropout<name>` and `stochastic_depth<name>`. Throws c10::ValueError if an
-  /// option is out of range.
+  /// option is out of range or a factory empty.
   Residual(torch::nn::Module& owner, const std::string& name, int64_t width,
            const ResidualOptions& options);
 
@@ -79,15 +80,24 @@ class ATTEND_API Residual {
     return run(inside_, function(run(before_, x)));
   }
 
+  /// Throws c10::ValueError if a module of the branch has been replaced in `owner`, where they are
+  /// registered: the branch would still call the old one.
+  void check_registered(const torch::nn::Module& owner) const;
+
  private:
-  static torch::Tensor run(std::vector<torch::nn::AnyModule>& modules, torch::Tensor x) {
-    for (auto& module : modules) x = module.forward(x);
+  struct Named {
+    std::string name;
+    torch::nn::AnyModule module;
+  };
+
+  static torch::Tensor run(std::vector<Named>& modules, torch::Tensor x) {
+    for (auto& each : modules) x = each.module.forward(x);
     return x;
   }
 
-  std::vector<torch::nn::AnyModule> before_;  // applied to the input of the function
-  std::vector<torch::nn::AnyModule> inside_;  // applied to its output
-  std::vector<torch::nn::AnyModule> after_;   // applied to the sum
+  std::vector<Named> before_;  // applied to the input of the function
+  std::vector<Named> inside_;  // applied to its output
+  std::vector<Named> after_;   // applied to the sum
 };
 
 }  // namespace attend

@@ -31,6 +31,9 @@ class ATTEND_API SharedKey {
   /// Adds a number.
   void add(double number) { numbers_.push_back(number); }
 
+  /// Returns the tensors.
+  const c10::SmallVector<torch::Tensor, 6>& tensors() const { return tensors_; }
+
   /// Compares names, dtypes, devices, tensors (by identity) and numbers.
   bool operator==(const SharedKey& other) const;
 
@@ -70,6 +73,9 @@ class ATTEND_API SharedTensors {
 
   const std::any* find(const SharedKey& key) const;
   void add(const SharedKey& key, std::any value);
+  /// Drops entries that cannot be requested again, because a tensor of their key exists in keys
+  /// only, such as a mask that the hook of one layer has made.
+  void drop_unreachable();
 
   std::deque<std::pair<SharedKey, std::any>> entries_;
 };

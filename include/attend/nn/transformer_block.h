@@ -3,6 +3,7 @@
 #include "attend/api.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/mixture_of_experts.h"
+#include "attend/nn/module_factory.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
@@ -23,6 +24,9 @@ namespace attend {
 ///     options.attention().num_kv_heads(2).add(rotary());
 ///     options.feed_forward().activation(Activation::swiglu);
 ///     options.experts(ExpertsOptions(8).num_experts_per_tok(2));
+///     options.custom_feed_forward([](int64_t width) {
+///       return torch::nn::AnyModule(MyFeedForward(width));
+///     });
 struct TransformerBlockOptions {
   /// Options for width E and H heads.
   TransformerBlockOptions(int64_t embed_dim, int64_t num_heads)
@@ -43,15 +47,18 @@ struct TransformerBlockOptions {
   TORCH_ARG(FeedForwardOptions, feed_forward);
   /// If set, the feed-forward is a mixture of experts with these options.
   TORCH_ARG(std::optional<ExpertsOptions>, experts);
+  /// Factory of a module to use as the feed-forward; if set, `feed_forward` is ignored and
+  /// `experts` must not be set.
+  TORCH_ARG(ModuleFactory, custom_feed_forward);
   /// Options of both residual branches.
   TORCH_ARG(ResidualOptions, residual);
 };
 
 /// Transformer block: attention and feed-forward, each in a residual branch with a norm.
 ///
-/// State dict: `attention` (MultiheadAttention), `norm1`, `feed_forward` (FeedForward or
-/// MixtureOfExperts) and, unless the branches are parallel with one norm, `norm2`; and the optional
-/// modules of `Residual`.
+/// State dict: `attention` (MultiheadAttention), `norm1`, `feed_forward` (FeedForward,
+/// MixtureOfExperts or a custom module) and, unless the branches are parallel with one norm,
+/// `norm2`; and the optional modules of `Residual`.
 ///
 ///     TransformerBlock block(TransformerBlockOptions(64, 4));
 ///     auto y = block->forward(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)
@@ -74,7 +81,7 @@ class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerB
 
   TransformerBlockOptions options;        ///< options of the constructor
   MultiheadAttention attention{nullptr};  ///< self-attention
-  torch::nn::AnyModule feed_forward;      ///< FeedForward or MixtureOfExperts
+  torch::nn::AnyModule feed_forward;      ///< FeedForward, MixtureOfExperts or a custom module
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},

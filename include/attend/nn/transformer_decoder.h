@@ -52,7 +52,8 @@ class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<Transforme
   /// `x` (B, T, E), `memory` (B, S, M), or both without B; returns the shape of `x`. `args`:
   /// arguments of the self-attention of each block, which is not causal unless `args.causal` is
   /// set. `memory_args`: arguments of the cross-attention. Of `state` only `cache` and `hook` are
-  /// used. Throws c10::ValueError if a width does not fit.
+  /// used; with either, gradient checkpointing is off. Throws c10::ValueError if a width does not
+  /// fit.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});

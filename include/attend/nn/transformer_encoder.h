@@ -55,8 +55,8 @@ class ATTEND_API TransformerEncoderImpl : public torch::nn::Cloneable<Transforme
   explicit TransformerEncoderImpl(const TransformerEncoderOptions& options);
 
   /// `x` (B, T, E) or (T, E); returns the same shape. `args` are the arguments of the attention of
-  /// each block. Of `state` only `cache` and `hook` are used. Throws c10::ValueError if the width
-  /// is not E.
+  /// each block. Of `state` only `cache` and `hook` are used; with either, gradient checkpointing
+  /// is off. Throws c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x, const AttentionArgs& args = {},
                         const ForwardState& state = {});
 

@@ -4,13 +4,15 @@
 
 #include <torch/types.h>
 
+#include <memory>
 #include <vector>
 
 namespace attend {
 
 /// Records the weights of every attention computed on this thread until the end of the scope,
 /// without `need_weights`: of this library's modules and of any other caller of
-/// `dot_product_attention`. If recorders are nested, the innermost one records.
+/// `dot_product_attention`. If recorders are nested, the innermost one records. They may be
+/// destroyed in any order and on any thread.
 ///
 ///     AttentionRecorder recorder;
 ///     model->forward(tokens);
@@ -23,17 +25,18 @@ class ATTEND_API AttentionRecorder {
   AttentionRecorder& operator=(const AttentionRecorder&) = delete;
 
   /// Returns the weights (..., T, S) of each call, in order; before dropout, detached.
-  const std::vector<torch::Tensor>& weights() const { return weights_; }
+  const std::vector<torch::Tensor>& weights() const;
 
-  /// Returns the active recorder of this thread; null if there is none or it is paused. For
-  /// implementers of attention.
-  static AttentionRecorder* current();
-  /// Records the weights of one call. For implementers of attention.
-  void record(const torch::Tensor& weights) { weights_.push_back(weights.detach()); }
+  /// Returns whether this thread has a recorder that is not paused. For implementers of attention.
+  static bool is_recording();
+  /// Records the weights of one call on this thread, if `is_recording()`. For implementers of
+  /// attention.
+  static void record(const torch::Tensor& weights);
 
  private:
-  std::vector<torch::Tensor> weights_;
-  AttentionRecorder* outer_;
+  friend class AttentionRecorderPause;
+  struct Scope;
+  std::unique_ptr<Scope> scope_;
 };
 
 /// Pauses recording on this thread until the end of the scope, e.g. while gradient checkpointing
@@ -48,7 +51,7 @@ class ATTEND_API AttentionRecorderPause {
   AttentionRecorderPause& operator=(const AttentionRecorderPause&) = delete;
 
  private:
-  AttentionRecorder* paused_;
+  std::unique_ptr<AttentionRecorder::Scope> scope_;
 };
 
 }  // namespace attend

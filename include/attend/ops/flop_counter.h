@@ -2,8 +2,6 @@
 
 #include "attend/api.h"
 
-#include <ATen/record_function.h>
-
 #include <cstdint>
 #include <memory>
 
@@ -12,7 +10,8 @@ namespace attend {
 /// Counts the floating-point operations of the matrix products on this thread until the end of the
 /// scope: of linear layers and, in attention, of scores and weighted sums over all T x S pairs,
 /// masked or not. A multiply-add counts as 2. Elementwise operations (activations, norms, softmax)
-/// are not counted, as usual. Counters may be nested; each counts everything in its scope.
+/// are not counted, as usual. Counters may be nested; each counts everything in its scope. They
+/// may be destroyed in any order and on any thread.
 ///
 /// For forward passes: the backward pass of fused attention is not counted.
 ///
@@ -27,15 +26,11 @@ class ATTEND_API FlopCounter {
   FlopCounter& operator=(const FlopCounter&) = delete;
 
   /// Returns the number of floating-point operations so far.
-  int64_t flops() const { return flops_; }
+  int64_t flops() const;
 
  private:
-  static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function);
-  static void on_end(const at::RecordFunction& function, at::ObserverContext* context);
-
-  int64_t flops_ = 0;
-  FlopCounter* outer_;
-  at::CallbackHandle callback_ = at::INVALID_CALLBACK_HANDLE;
+  struct Scope;
+  std::unique_ptr<Scope> scope_;
 };
 
 }  // namespace attend

@@ -1,0 +1,361 @@
+#include "ops/block_attention.h"
+
+#include "attend/ops/attention_recorder.h"
+#include "attend/ops/masks.h"
+#include "ops/double_backward.h"
+#include "ops/prepared_mask.h"
+#include "ops/rng_state.h"
+
+#include <ATen/OpMathType.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/custom_class.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace attend {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Number of queries from which on blocks save time if each has a window of keys, and memory else.
+constexpr int64_t kMinQueriesWithWindow = 512;
+constexpr int64_t kMinQueries = 2048;
+
+/// A block of queries and the keys that they may attend to.
+struct Block {
+  int64_t row;
+  int64_t rows;
+  int64_t key;
+  int64_t keys;
+};
+
+/// The inputs of a call that the blocks slice.
+struct BlockInputs {
+  torch::Tensor query = {};
+  torch::Tensor key = {};
+  torch::Tensor value = {};
+  torch::Tensor sinks = {};
+  torch::Tensor offset_bias = {};  // (H, S + T - 1)
+};
+
+bool has_token_masks(const AttentionArgs& args) {
+  return args.mask.defined() || args.key_mask.defined() || args.segments.defined() ||
+         args.positions.defined();
+}
+
+std::vector<Block> blocks_of(const BlockInputs& inputs, const AttentionArgs& args, int64_t rows) {
+  const int64_t queries = inputs.query.size(-2);
+  const int64_t keys = inputs.key.size(-2);
+  const int64_t offset = keys - queries;  // position of query 0
+  const bool aligned = !args.positions.defined();
+  std::vector<Block> blocks;
+  for (int64_t row = 0; row < queries; row += rows) {
+    const int64_t row_end = std::min(row + rows, queries);
+    int64_t begin = 0;
+    int64_t end = keys;
+    if (aligned && args.sliding_window > 0) {
+      const int64_t window = std::min(args.sliding_window, keys + queries);
+      begin = std::clamp<int64_t>(row + offset - window + 1, 0, keys);
+      end = std::clamp<int64_t>(row_end + offset + window - 1, begin, keys);
+    }
+    if (aligned && args.causal) end = std::clamp<int64_t>(row_end + offset, begin, end);
+    blocks.push_back({row, row_end - row, begin, end - begin});
+  }
+  return blocks;
+}
+
+torch::Tensor slice_tokens(const torch::Tensor& tokens, int64_t begin, int64_t count) {
+  return tokens.defined() ? tokens.narrow(-1, begin, count) : tokens;
+}
+
+/// `mask` (..., T or 1, S or 1) for the queries and keys of `block`.
+torch::Tensor slice_mask(torch::Tensor mask, const Block& block) {
+  if (!mask.defined()) return mask;
+  if (mask.dim() >= 2 && mask.size(-2) != 1) mask = mask.narrow(-2, block.row, block.rows);
+  if (mask.dim() >= 1 && mask.size(-1) != 1) mask = mask.narrow(-1, block.key, block.keys);
+  return mask;
+}
+
+AttentionArgs slice_args(const AttentionArgs& args, const Block& block, const BlockInputs& inputs) {
+  auto result = args;
+  result.mask = slice_mask(args.mask, block);
+  result.key_mask = slice_tokens(args.key_mask, block.key, block.keys);
+  const auto slice_both = [&](torch::Tensor& of_queries, torch::Tensor& of_keys) {
+    const auto keys = of_keys.defined() ? of_keys : of_queries;
+    of_queries = slice_tokens(of_queries, block.row, block.rows);
+    of_keys = slice_tokens(keys, block.key, block.keys);
+  };
+  slice_both(result.segments, result.key_segments);
+  slice_both(result.positions, result.key_positions);
+  if (!args.positions.defined() && (args.causal || args.sliding_window > 0)) {
+    const auto integers = inputs.query.options().dtype(torch::kLong);
+    const int64_t first = block.row + inputs.key.size(-2) - inputs.query.size(-2);
+    result.positions = torch::arange(first, first + block.rows, integers);
+    result.key_positions = torch::arange(block.key, block.key + block.keys, integers);
+  }
+  return result;
+}
+
+/// Returns the biases (H, rows, keys) of a block as a view of `by_offset` (H, S + T - 1), with the
+/// queries in reverse order: each row then starts one offset later.
+torch::Tensor reversed_biases(const torch::Tensor& by_offset, const Block& block, int64_t queries) {
+  const int64_t begin = block.key - (block.row + block.rows) + queries;
+  return by_offset.narrow(-1, begin, block.rows + block.keys - 1).unfold(-1, block.keys, 1);
+}
+
+torch::Tensor with_four_dimensions(torch::Tensor x) {
+  while (x.defined() && x.dim() < 4) x = x.unsqueeze(0);
+  return x;
+}
+
+/// Attention of one block. The fused kernels need four dimensions.
+torch::Tensor attend_block(const BlockInputs& block, const PreparedMask& mask,
+                           ScoreOptions options) {
+  options.sinks = block.sinks;
+  const PreparedMask wide_mask{.mask = with_four_dimensions(mask.mask),
+                               .fully_masked_rows = with_four_dimensions(mask.fully_masked_rows)};
+  auto output =
+      attention_with_mask(with_four_dimensions(block.query), with_four_dimensions(block.key),
+                          with_four_dimensions(block.value), wide_mask, {}, options)
+          .output;
+  while (output.dim() > block.query.dim()) output = output.squeeze(0);
+  return output;
+}
+
+/// What the blocks of a call have in common.
+struct BlockAttention : torch::CustomClassHolder {
+  AttentionArgs args;
+  ScoreOptions options;  // without sinks
+  int64_t rows = 0;
+  bool may_mask_rows = false;  // a row may have no key
+  std::optional<std::pair<torch::Device, torch::Tensor>> rng;
+
+  /// Returns the mask by offset (H or 1, S + T - 1), bias included, if the masks depend on the
+  /// offset alone; else undefined.
+  torch::Tensor mask_by_offset(const BlockInputs& inputs) const {
+    const bool any = args.causal || args.sliding_window > 0 || inputs.offset_bias.defined();
+    if (!any || has_token_masks(args) || may_mask_rows) return {};
+    const auto offsets = all_offsets(inputs.query, inputs.key);
+    auto excluded = torch::zeros_like(offsets, torch::kBool);
+    if (args.causal) excluded = offsets > 0;
+    if (args.sliding_window > 0) {
+      excluded = excluded.logical_or(offsets.abs() >= args.sliding_window);
+    }
+    const auto bias = inputs.offset_bias.defined()
+                          ? inputs.offset_bias
+                          : torch::zeros({1, offsets.size(0)}, inputs.query.options());
+    return bias.masked_fill(excluded, -INFINITY).to(inputs.query.scalar_type());
+  }
+
+  /// Returns the output (..., rows, Dv) of a block. `sliced`: its queries, keys and values, all
+  /// sinks and biases; `inputs`: those of the call; `by_offset`: its `mask_by_offset`.
+  torch::Tensor run(BlockInputs sliced, const Block& block, const BlockInputs& inputs,
+                    const torch::Tensor& by_offset) const {
+    if (block.keys == 0) {
+      auto shape = sliced.query.sizes().vec();
+      shape.back() = sliced.value.size(-1);
+      return torch::zeros(shape, sliced.query.options());
+    }
+    const int64_t queries = inputs.query.size(-2);
+    if (by_offset.defined()) {
+      sliced.query = sliced.query.flip(-2);
+      auto mask = reversed_biases(by_offset, block, queries);
+      if (!mask.is_cpu()) mask = mask.contiguous();  // CUDA's kernels need aligned rows
+      return attend_block(sliced, {.mask = mask}, options).flip(-2);
+    }
+    const auto block_args = slice_args(args, block, inputs);
+    auto mask = finish_mask(attention_mask(sliced.query, sliced.key, block_args), sliced.query,
+                            may_mask_rows);
+    if (sliced.offset_bias.defined()) {
+      mask = add_bias(mask, reversed_biases(sliced.offset_bias, block, queries).flip(-2),
+                      sliced.query);
+    }
+    return attend_block(sliced, mask, options);
+  }
+
+  /// Calls `function(block)` for each block, without autocast.
+  template <typename Function>
+  void for_each_block(const BlockInputs& inputs, const Function& function) const {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    for (const auto& block : blocks_of(inputs, args, rows)) function(block);
+  }
+};
+
+BlockInputs slice_inputs(const BlockInputs& inputs, const Block& block) {
+  return {.query = inputs.query.narrow(-2, block.row, block.rows),
+          .key = inputs.key.narrow(-2, block.key, block.keys),
+          .value = inputs.value.narrow(-2, block.key, block.keys),
+          .sinks = inputs.sinks,
+          .offset_bias = inputs.offset_bias};
+}
+
+torch::Tensor forward_blocks(const BlockAttention& attention, const BlockInputs& inputs) {
+  std::vector<torch::Tensor> outputs;
+  const auto by_offset = attention.mask_by_offset(inputs);
+  attention.for_each_block(inputs, [&](const Block& block) {
+    outputs.push_back(attention.run(slice_inputs(inputs, block), block, inputs, by_offset));
+  });
+  return torch::cat(outputs, -2);
+}
+
+/// Tensors that have no gradient, saved so that changes of them in place are detected.
+variable_list saved_args(const AttentionArgs& args) {
+  return {args.mask,         args.key_mask,  args.segments,
+          args.key_segments, args.positions, args.key_positions};
+}
+
+constexpr std::size_t kInputs = 5;  // of BlockInputs
+
+struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& query,
+                               const torch::Tensor& key, const torch::Tensor& value,
+                               const std::optional<torch::Tensor>& sinks,
+                               const std::optional<torch::Tensor>& offset_bias,
+                               const c10::intrusive_ptr<BlockAttention>& attention) {
+    const auto or_undefined = [](const auto& x) { return x ? *x : torch::Tensor(); };
+    variable_list saved{query, key, value, or_undefined(sinks), or_undefined(offset_bias)};
+    const BlockInputs inputs{saved[0].detach(), saved[1].detach(), saved[2].detach(),
+                             sinks ? saved[3].detach() : saved[3],
+                             offset_bias ? saved[4].detach() : saved[4]};
+    for (const auto& tensor : saved_args(attention->args)) saved.push_back(tensor);
+    context->save_for_backward(saved);
+    context->saved_data["attention"] = c10::IValue::make_capsule(attention);
+    return forward_blocks(*attention, inputs);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        !torch::GradMode::is_enabled(),
+        "attention computed in blocks, as for long sequences, does not support double backward "
+        "(create_graph = true): ",
+        kUseRecorder);
+    const auto saved = context->get_saved_variables();
+    const auto attention = c10::static_intrusive_pointer_cast<BlockAttention>(
+        context->saved_data["attention"].toCapsule());
+    std::array<torch::Tensor, kInputs> detached;
+    variable_list sums(kInputs + 1);  // none for `attention`
+    std::size_t edge = 0;             // inputs that are undefined have none
+    for (std::size_t i = 0; i < kInputs; ++i) {
+      if (!saved[i].defined()) continue;
+      detached[i] = saved[i].detach();
+      if (!context->needs_input_grad(edge++)) continue;
+      // Sums over blocks: half types lack the precision.
+      sums[i] = torch::zeros_like(detached[i], at::toOpMathType(detached[i].scalar_type()));
+    }
+    const BlockInputs inputs{detached[0], detached[1], detached[2], detached[3], detached[4]};
+    const AttentionRecorderPause recorder_pause;
+    std::optional<RngGuard> rng;
+    if (attention->rng) rng.emplace(GeneratorStates{*attention->rng});
+    const bool learned_bias = sums[4].defined();
+    const auto by_offset = learned_bias ? torch::Tensor() : attention->mask_by_offset(inputs);
+
+    attention->for_each_block(inputs, [&](const Block& block) {
+      auto sliced = slice_inputs(inputs, block);
+      const std::array<torch::Tensor*, kInputs> members{&sliced.query, &sliced.key, &sliced.value,
+                                                        &sliced.sinks, &sliced.offset_bias};
+      variable_list leaves;
+      std::vector<std::size_t> indices;
+      for (std::size_t i = 0; i < kInputs; ++i) {
+        if (!sums[i].defined()) continue;
+        *members[i] = members[i]->detach().requires_grad_();
+        leaves.push_back(*members[i]);
+        indices.push_back(i);
+      }
+      torch::Tensor output;
+      {
+        const torch::AutoGradMode with_gradients(true);
+        const auto mask =
+            learned_bias
+                ? attention->mask_by_offset(
+                      {.query = inputs.query, .key = inputs.key, .offset_bias = sliced.offset_bias})
+                : by_offset;
+        output = attention->run(sliced, block, inputs, mask);
+      }
+      if (!output.requires_grad()) return;
+      const auto gradient = output_gradients[0].narrow(-2, block.row, block.rows);
+      const auto computed = torch::autograd::grad({output}, leaves, {gradient}, {}, false,
+                                                  /*allow_unused=*/true);
+      for (std::size_t i = 0; i < indices.size(); ++i) {
+        if (!computed[i].defined()) continue;
+        auto sum = sums[indices[i]];
+        if (indices[i] == 0) sum = sum.narrow(-2, block.row, block.rows);
+        if (indices[i] == 1 || indices[i] == 2) sum = sum.narrow(-2, block.key, block.keys);
+        sum.add_(computed[i]);
+      }
+    });
+    for (std::size_t i = 0; i < kInputs; ++i) {
+      if (sums[i].defined()) sums[i] = sums[i].to(saved[i].scalar_type());
+    }
+    return sums;
+  }
+};
+
+/// Number of queries per block: fewer where the weights (rows, keys) are stored, or where the keys
+/// of a window are few.
+int64_t choose_rows(const AttentionArgs& args, const ScoreOptions& options,
+                    const torch::Tensor& offset_bias) {
+  const bool learned = offset_bias.defined() && offset_bias.requires_grad();
+  if (learned || options.dropout > 0.0 || options.soft_cap > 0.0 || options.sinks.defined()) {
+    return 128;
+  }
+  return args.sliding_window > 0 ? std::clamp<int64_t>(args.sliding_window / 2, 128, 512) : 512;
+}
+
+}  // namespace
+
+bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
+                        const torch::Tensor& value, const AttentionArgs& args,
+                        const ScoreOptions& options, bool has_offset_bias) {
+  if (torch::jit::tracer::isTracing() || args.need_weights || AttentionRecorder::is_recording()) {
+    return false;
+  }
+  const bool windowed = args.sliding_window > 0 && !args.positions.defined() &&
+                        2 * args.sliding_window < key.size(-2);
+  if (query.size(-2) < (windowed ? kMinQueriesWithWindow : kMinQueries)) return false;
+  const bool learned_mask =
+      torch::GradMode::is_enabled() && args.mask.defined() && args.mask.requires_grad();
+  if (query.dim() > 4 || value.dim() > 4 || learned_mask || options.bias.defined() ||
+      (has_offset_bias && args.positions.defined())) {
+    return false;
+  }
+  // Else the fused kernel needs no mask.
+  return has_offset_bias || needs_mask(query, key, args, options) ||
+         computes_weights(args, options);
+}
+
+torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key) {
+  return torch::arange(1 - key.size(-2), query.size(-2), query.options().dtype(torch::kLong));
+}
+
+torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
+                               const torch::Tensor& value, const AttentionArgs& args,
+                               const ScoreOptions& options, const torch::Tensor& offset_bias,
+                               bool self_attention, int64_t rows) {
+  const BlockInputs inputs{cast_for_kernel(query), cast_for_kernel(key), cast_for_kernel(value),
+                           options.sinks, offset_bias};
+  auto attention = c10::make_intrusive<BlockAttention>();
+  attention->args = args;
+  attention->options = options;
+  attention->options.sinks.reset();
+  attention->rows = rows > 0 ? rows : choose_rows(args, options, offset_bias);
+  attention->may_mask_rows = can_have_fully_masked_rows(query, key, args, self_attention);
+  if (!torch::GradMode::is_enabled()) return forward_blocks(*attention, inputs);
+  if (options.dropout > 0.0)
+    attention->rng.emplace(query.device(), generator_state(query.device()));
+  const auto optional = [](const torch::Tensor& x) {
+    return x.defined() ? std::make_optional(x) : std::nullopt;
+  };
+  return BlockAttentionFunction::apply(inputs.query, inputs.key, inputs.value,
+                                       optional(inputs.sinks), optional(inputs.offset_bias),
+                                       attention);
+}
+
+}  // namespace attend

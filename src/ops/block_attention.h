@@ -1,0 +1,33 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/ops/attention.h"
+
+#include <torch/types.h>
+
+namespace attend {
+
+// Attention in blocks of queries, each with the keys that it may attend to. The masks, biases and
+// weights of one block exist at a time, so memory grows linearly in T. The backward pass computes
+// each block again.
+
+/// Returns whether `attend_in_blocks` saves time or memory and supports the call.
+/// `has_offset_bias`: the call has a bias that depends on the offset alone.
+ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
+                                   const torch::Tensor& value, const AttentionArgs& args,
+                                   const ScoreOptions& options, bool has_offset_bias);
+
+/// Returns all offsets (S + T - 1), key position - query position, in ascending order, of `query`
+/// (..., T, D) and `key` (..., S, D) without positions.
+ATTEND_API torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key);
+
+/// Returns the output (..., T, Dv) of attention, computed in blocks of `rows` queries; 0 = choose.
+/// For calls that `computes_in_blocks` accepts, and of any length. `offset_bias` (H, S + T - 1):
+/// the bias of `all_offsets`; undefined = none. `self_attention`: as in `prepare_mask`.
+ATTEND_API torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
+                                          const torch::Tensor& value, const AttentionArgs& args,
+                                          const ScoreOptions& options,
+                                          const torch::Tensor& offset_bias, bool self_attention,
+                                          int64_t rows = 0);
+
+}  // namespace attend

@@ -1,0 +1,51 @@
+#include "ops/double_backward.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function_hook.h>
+
+#include <memory>
+
+namespace attend {
+namespace {
+
+using torch::autograd::variable_list;
+
+/// The identity, whose backward pass throws.
+struct Refusal : torch::autograd::Function<Refusal> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* /*context*/,
+                               const torch::Tensor& gradient) {
+    return gradient.view_as(gradient);
+  }
+  static variable_list backward(torch::autograd::AutogradContext* /*context*/,
+                                const variable_list& /*gradients*/) {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        false, "LibTorch's fused attention kernels do not support double backward: ", kUseRecorder);
+  }
+};
+
+/// Wraps the gradients that a fused kernel computes with create_graph = true.
+struct RefuseInGradients : torch::autograd::FunctionPostHook {
+  variable_list operator()(const variable_list& gradients, const variable_list&) override {
+    auto result = gradients;
+    for (auto& gradient : result) {
+      if (gradient.defined() && gradient.requires_grad()) gradient = Refusal::apply(gradient);
+    }
+    return result;
+  }
+};
+
+}  // namespace
+
+void refuse_double_backward(const torch::Tensor& output) {
+  // On CUDA the kernel's output may be sliced.
+  auto node = output.grad_fn();
+  for (int i = 0; i < 2 && node != nullptr; ++i) {
+    if (node->name().rfind("ScaledDotProduct", 0) == 0) {
+      node->add_post_hook(std::make_unique<RefuseInGradients>());
+      return;
+    }
+    node = node->num_outputs() > 0 ? node->next_edge(0).function : nullptr;
+  }
+}
+
+}  // namespace attend

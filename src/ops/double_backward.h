@@ -1,0 +1,15 @@
+#pragma once
+
+#include <torch/types.h>
+
+namespace attend {
+
+/// Makes double backward through `output`, the result of `scaled_dot_product_attention`, throw
+/// c10::NotImplementedError with a message that says what to do, if a fused kernel computed it.
+void refuse_double_backward(const torch::Tensor& output);
+
+/// What to do instead, the end of an error message.
+inline constexpr const char* kUseRecorder =
+    "run the forward pass with an AttentionRecorder or need_weights, whose operators support it";
+
+}  // namespace attend

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace attend {
+
+/// An entry in the calling thread's stack of scopes with `State`, until its end. Scopes may end in
+/// any order and on any thread; one that ends on another thread is only marked, and removed by its
+/// own thread.
+///
+///     ThreadScope<Counter> scope;
+///     if (auto* counter = ThreadScope<Counter>::innermost()) ++counter->calls;
+template <typename State>
+class ThreadScope {
+ public:
+  /// Makes a scope with `State(args...)`, the innermost one of this thread.
+  template <typename... Args>
+  explicit ThreadScope(Args&&... args)
+      : stack_(of_this_thread()), entry_(std::make_shared<Entry>(std::forward<Args>(args)...)) {
+    stack_->push_back(entry_);
+  }
+  ~ThreadScope() {
+    entry_->ended = true;
+    if (thread_ == std::this_thread::get_id()) remove_ended(*stack_);
+  }
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+  State& state() { return entry_->state; }
+
+  /// Returns the state of the innermost scope of this thread; null if there is none.
+  static State* innermost() {
+    auto& stack = *of_this_thread();
+    remove_ended(stack);
+    return stack.empty() ? nullptr : &stack.back()->state;
+  }
+
+  /// Calls `function(state)` for all scopes of this thread.
+  template <typename Function>
+  static void for_each(const Function& function) {
+    for (auto& entry : *of_this_thread()) {
+      if (!entry->ended) function(entry->state);
+    }
+  }
+
+ private:
+  struct Entry {
+    template <typename... Args>
+    explicit Entry(Args&&... args) : state{std::forward<Args>(args)...} {}
+    State state;
+    std::atomic<bool> ended = false;
+  };
+  using Stack = std::vector<std::shared_ptr<Entry>>;
+
+  static const std::shared_ptr<Stack>& of_this_thread() {
+    thread_local const auto stack = std::make_shared<Stack>();
+    return stack;
+  }
+
+  static void remove_ended(Stack& stack) {
+    std::erase_if(stack, [](const auto& entry) { return entry->ended.load(); });
+  }
+
+  std::shared_ptr<Stack> stack_;  // may outlive its thread
+  std::shared_ptr<Entry> entry_;
+  std::thread::id thread_ = std::this_thread::get_id();
+};
+
+}  // namespace attend
