@@ -156,10 +156,6 @@ void check_windows(const StackConfig& config) {
   TORCH_CHECK_VALUE(
       windows.empty() || config.sliding_window == 0, "sliding_window (", config.sliding_window,
       ") must be 0 with a sliding_window_pattern, which sets the windows of all layers");
-  TORCH_CHECK_VALUE(static_cast<int64_t>(windows.size()) <= std::max<int64_t>(config.num_layers, 1),
-                    "sliding_window_pattern has ", windows.size(),
-                    " windows, expected at most one for each of the num_layers (",
-                    config.num_layers, ") layers");
 }
 
 /// Returns the largest window of all layers; 0 if one of them attends to all keys.
@@ -182,13 +178,6 @@ void check_config(const StackConfig& config) {
   TORCH_CHECK_VALUE(std::isfinite(config.attention_scale) && config.attention_scale >= 0,
                     "attention_scale (", config.attention_scale,
                     ") must be positive, or 0 for 1/sqrt(head_dim)");
-  TORCH_CHECK_VALUE(
-      !config.gradient_checkpointing || !config.value_residual,
-      "gradient_checkpointing (true) cannot be combined with value_residual (true): blocks "
-      "then depend on the values of the first one");
-  TORCH_CHECK_VALUE(!config.gradient_checkpointing || !config.relative_attention_shared,
-                    "gradient_checkpointing (true) cannot be combined with "
-                    "relative_attention_shared (true): blocks then depend on the first one");
   check_dependent_fields(
       "positions rotary", config.positions == PositionScheme::rotary, config,
       {{"rotary_theta", &StackConfig::rotary_theta},

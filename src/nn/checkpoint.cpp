@@ -20,7 +20,7 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Function = std::function<torch::Tensor(const variable_list&)>;
+using Function = std::function<variable_list(const variable_list&)>;
 
 /// Returns the CPU and the devices of `tensors`, without duplicates.
 std::vector<torch::Device> devices_of(const variable_list& tensors) {
@@ -75,7 +75,7 @@ struct Recomputation : torch::CustomClassHolder {
   }
 
   /// Calls the function; `inputs` begins with the arguments that are defined.
-  torch::Tensor call(at::TensorList inputs) const {
+  variable_list call(at::TensorList inputs) const {
     variable_list arguments;
     std::size_t next = 0;
     for (const bool defined : is_defined) {
@@ -84,7 +84,7 @@ struct Recomputation : torch::CustomClassHolder {
     return function(arguments);
   }
 
-  torch::Tensor recompute(at::TensorList inputs) const {
+  variable_list recompute(at::TensorList inputs) const {
     const torch::AutoGradMode with_gradients(true);
     const RngAutocastState::Guard as_in_forward(state);
     const AttentionRecorderPause recorder_pause;  // the forward pass has recorded the weights
@@ -102,7 +102,7 @@ struct Recomputation : torch::CustomClassHolder {
 
 /// Its inputs are the defined arguments, then the parameters: autograd then tracks both.
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
-  static torch::Tensor forward(AutogradContext* context, at::TensorList inputs,
+  static variable_list forward(AutogradContext* context, at::TensorList inputs,
                                const c10::intrusive_ptr<Recomputation>& recomputation) {
     context->save_for_backward(inputs.vec());  // detects changes in place, too
     context->saved_data["recomputation"] = c10::IValue::make_capsule(recomputation);
@@ -123,10 +123,20 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       if (!inputs[i].requires_grad()) continue;
       inputs[i] = inputs[i].detach().requires_grad_(context->needs_input_grad(i));
     }
-    const auto output = recomputation->recompute(inputs);
+    const auto all_outputs = recomputation->recompute(inputs);
+    TORCH_CHECK(all_outputs.size() == output_gradients.size(), "the function returned ",
+                output_gradients.size(), " tensors in the forward pass, but ", all_outputs.size(),
+                " when called again");
+    variable_list outputs;
+    variable_list outer_gradients;
+    for (std::size_t i = 0; i < all_outputs.size(); ++i) {
+      if (!all_outputs[i].requires_grad()) continue;
+      outputs.push_back(all_outputs[i]);
+      outer_gradients.push_back(output_gradients[i]);
+    }
 
     variable_list gradients(inputs.size() + 1);  // none for the recomputation
-    if (!output.requires_grad()) return gradients;
+    if (outputs.empty()) return gradients;
     variable_list targets;
     std::vector<std::size_t> indices;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -134,7 +144,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       targets.push_back(inputs[i]);
       indices.push_back(i);
     }
-    const auto computed = torch::autograd::grad({output}, targets, output_gradients,
+    const auto computed = torch::autograd::grad(outputs, targets, outer_gradients,
                                                 /*retain_graph=*/false, /*create_graph=*/false,
                                                 /*allow_unused=*/true);
     for (std::size_t i = 0; i < indices.size(); ++i) gradients[indices[i]] = computed[i];
@@ -158,8 +168,9 @@ variable_list trainable(const std::vector<torch::Tensor>& parameters) {
 
 }  // namespace
 
-torch::Tensor checkpoint(const Function& function, const std::vector<torch::Tensor>& arguments,
-                         const std::vector<torch::Tensor>& parameters) {
+std::vector<torch::Tensor> checkpoint(const Function& function,
+                                      const std::vector<torch::Tensor>& arguments,
+                                      const std::vector<torch::Tensor>& parameters) {
   TORCH_CHECK_VALUE(function, "function (empty) must be set");
   TORCH_CHECK_VALUE(!arguments.empty(), "arguments (0) must contain at least one tensor");
   if (!torch::GradMode::is_enabled()) return function(arguments);
@@ -171,13 +182,23 @@ torch::Tensor checkpoint(const Function& function, const std::vector<torch::Tens
                            c10::make_intrusive<Recomputation>(function, arguments, inputs));
 }
 
+torch::Tensor checkpoint(const std::function<torch::Tensor(const variable_list&)>& function,
+                         const std::vector<torch::Tensor>& arguments,
+                         const std::vector<torch::Tensor>& parameters) {
+  TORCH_CHECK_VALUE(function, "function (empty) must be set");
+  const Function list_function = [function](const variable_list& inputs) {
+    return variable_list{function(inputs)};
+  };
+  return checkpoint(list_function, arguments, parameters).front();
+}
+
 torch::Tensor checkpoint(const std::function<torch::Tensor(const torch::Tensor&)>& function,
                          const torch::Tensor& x, const std::vector<torch::Tensor>& parameters) {
   TORCH_CHECK_VALUE(function, "function (empty) must be set");
-  const auto list_function = [function](const variable_list& arguments) {
-    return function(arguments[0]);
+  const Function list_function = [function](const variable_list& inputs) {
+    return variable_list{function(inputs[0])};
   };
-  return checkpoint(Function(list_function), {x}, parameters);
+  return checkpoint(list_function, variable_list{x}, parameters).front();
 }
 
 }  // namespace attend

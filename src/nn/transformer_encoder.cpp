@@ -12,11 +12,6 @@ TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderOptions& 
 
 void TransformerEncoderImpl::reset() {
   const auto& block = options.block();
-  // The aux_loss of a recomputed block has no graph.
-  TORCH_CHECK_VALUE(!options.gradient_checkpointing() || !block.experts(),
-                    "gradient_checkpointing (true) does not support a mixture of experts, found "
-                    "num_experts ",
-                    block.experts() ? block.experts()->num_experts() : 0);
   blocks = register_module("blocks", make_blocks<TransformerBlock>(options));
   norm = make_final_norm(*this, options.final_norm(), block.residual().norm(),
                          block.attention().embed_dim());

@@ -178,5 +178,32 @@ TEST(Checkpoint, ReducesActivationMemory) {
   EXPECT_LT(checkpointed, plain / 5);
 }
 
+TEST(Checkpoint, FunctionMayReturnSeveralTensors) {
+  const FixedSeed seed;
+  const auto x = torch::randn({3}, torch::kDouble).requires_grad_();
+  const auto weight = torch::randn({3}, torch::kDouble).requires_grad_();
+  int calls = 0;
+  const auto function = [&](const std::vector<torch::Tensor>& in) {
+    ++calls;
+    // The weight itself, a view, and a tensor without a gradient are outputs, too.
+    return std::vector<torch::Tensor>{in[0].sin() * weight, weight,
+                                      (in[0] * weight).narrow(0, 1, 2), in[0].detach().exp()};
+  };
+  const auto gradients = [&](const std::vector<torch::Tensor>& out) {
+    const auto loss =
+        out[0].sum() + 2 * out[1].pow(2).sum() + 3 * out[2].exp().sum() + out[3].sum();
+    return torch::autograd::grad({loss}, {x, weight});
+  };
+  const auto expected = gradients(function({x}));
+  const auto found = gradients(checkpoint(function, std::vector<torch::Tensor>{x}, {weight}));
+  EXPECT_EQ(calls, 3);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(close(found[i], expected[i], 1e-12)) << i;
+  // Only one of the outputs is used.
+  const auto view = checkpoint(function, std::vector<torch::Tensor>{x}, {weight})[2];
+  EXPECT_TRUE(close(torch::autograd::grad({view.sum()}, {weight})[0],
+                    torch::cat({torch::zeros({1}, torch::kDouble), x.detach().narrow(0, 1, 2)}),
+                    1e-12));
+}
+
 }  // namespace
 }  // namespace attend

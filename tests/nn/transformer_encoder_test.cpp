@@ -94,18 +94,6 @@ TEST_F(TransformerEncoderTest, RecomputedLayersAreRecordedOnce) {
   EXPECT_EQ(recorder.weights().size(), 3U);
 }
 
-TEST_F(TransformerEncoderTest, GradientCheckpointingThrowsWithValueResidualOrExperts) {
-  block.attention().add(value_residual());
-  TransformerEncoder tied(TransformerEncoderOptions(block, 2).gradient_checkpointing(true));
-  EXPECT_THAT([&] { tied->forward(x); },
-              throws<c10::ValueError>("a stack without gradient_checkpointing"));
-  block.experts(ExpertsOptions(4));
-  EXPECT_THAT(
-      [&] { TransformerEncoder(TransformerEncoderOptions(block, 2).gradient_checkpointing(true)); },
-      throws<c10::ValueError>(
-          "gradient_checkpointing (true) does not support a mixture of experts"));
-}
-
 TEST_F(TransformerEncoderTest, PrettyPrintShowsBlocks) {
   const auto text = printed(*TransformerEncoder(TransformerEncoderOptions(block, 2)));
   EXPECT_THAT(text, testing::StartsWith("attend::TransformerEncoder(num_layers=2"));

@@ -220,11 +220,6 @@ Subject cross_attention_subject() {
   return subject;
 }
 
-/// True if the blocks do not depend on each other.
-bool supports_checkpointing(const StackConfig& config) {
-  return !config.value_residual && !config.relative_attention_shared && config.num_experts == 0;
-}
-
 Subject encoder_subject() {
   const auto config = with_dropout(draw_stack_config());
   bool cacheable = false;
@@ -266,7 +261,7 @@ Subject encoder_subject() {
     };
   }
   if (args.mask_kind == 0) subject.pad = pad_self_attention;
-  subject.has_checkpointing = supports_checkpointing(config);
+  subject.has_checkpointing = true;
   subject.has_experts = config.num_experts > 0;
   return subject;
 }
@@ -300,7 +295,7 @@ Subject language_model_subject(LanguageModelConfig config) {
     };
   }
   if (args.mask_kind == 0) subject.pad = pad_self_attention;
-  subject.has_checkpointing = supports_checkpointing(config.stack);
+  subject.has_checkpointing = true;
   subject.has_experts = config.stack.num_experts > 0;
   return subject;
 }
@@ -325,7 +320,7 @@ Subject classifier_subject(SequenceClassifierConfig config) {
   subject.pad = [](const Tensors& inputs, int64_t count) -> Tensors {
     return {pad_tokens(inputs[0], count), pad_key_mask(inputs[1], inputs[0], count)};
   };
-  subject.has_checkpointing = supports_checkpointing(config.stack);
+  subject.has_checkpointing = true;
   subject.has_experts = config.stack.num_experts > 0;
   return subject;
 }
@@ -361,7 +356,7 @@ Subject seq2seq_subject(Seq2SeqConfig config) {
     return {pad_tokens(inputs[0], count), pad_tokens(inputs[1], count),
             pad_key_mask(inputs[2], inputs[1], count)};
   };
-  subject.has_checkpointing = supports_checkpointing(config.stack);
+  subject.has_checkpointing = true;
   subject.has_experts = config.stack.num_experts > 0;
   return subject;
 }

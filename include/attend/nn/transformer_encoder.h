@@ -36,8 +36,7 @@ struct TransformerEncoderOptions {
   /// If true, the last block is followed by a norm, made by `block.residual().norm()`.
   TORCH_ARG(bool, final_norm) = true;
   /// If true, the backward pass recomputes each block instead of storing its activations: less
-  /// memory, about a third more time. See `checkpoint`. Not supported with experts, whose aux_loss
-  /// would have no graph, and value residuals, which depend on another block.
+  /// memory, about a third more time. See `checkpoint`.
   TORCH_ARG(bool, gradient_checkpointing) = false;
 };
 
