@@ -34,9 +34,8 @@ std::string switch_takes_no_value(const std::string& name) {
 /// Throws InputError for a value after a switch, such as "--bias false": CLI11 would take it for
 /// the next positional argument.
 void check_switches(const CLI::App& app, int argc, char** argv) {
-  const auto commands = app.get_subcommands([&](const CLI::App* each) {
-    return argc > 1 && each->get_name() == argv[1];
-  });
+  const auto commands = app.get_subcommands(
+      [&](const CLI::App* each) { return argc > 1 && each->get_name() == argv[1]; });
   if (commands.empty()) return;
   const auto* command = commands.front();
   for (int i = 3; i < argc; ++i) {
