@@ -12,9 +12,9 @@
 #include "attend/nn/smeared_keys.h"
 #include "attend/nn/soft_cap.h"
 #include "attend/nn/value_residual.h"
+#include "models/largest_window.h"
 #include "nn/checks.h"
 
-#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <variant>
@@ -156,14 +156,6 @@ void check_windows(const StackConfig& config) {
   TORCH_CHECK_VALUE(
       windows.empty() || config.sliding_window == 0, "sliding_window (", config.sliding_window,
       ") must be 0 with a sliding_window_pattern, which sets the windows of all layers");
-}
-
-/// Returns the largest window of all layers; 0 if one of them attends to all keys.
-int64_t largest_window(const StackConfig& config) {
-  const auto& windows = config.sliding_window_pattern;
-  if (windows.empty()) return config.sliding_window;
-  const auto [smallest, largest] = std::minmax_element(windows.begin(), windows.end());
-  return *smallest == 0 ? 0 : *largest;
 }
 
 void check_config(const StackConfig& config) {
