@@ -21,7 +21,9 @@ Computed run_sdpa(const Case& a_case) {
   const auto scale = a_case.options.at("scale");
   auto mask = a_case.input("mask");
   // PyTorch broadcasts three dimensions to (H, T, S).
-  if (mask.defined() && mask.dim() == 3) mask = mask.unsqueeze(0);
+  if (mask.defined() && mask.dim() == 3 && a_case.input("query").dim() == 4) {
+    mask = mask.unsqueeze(0);
+  }
   const auto output = dot_product_attention(
       with_layout(a_case.input("query"), layout), with_layout(a_case.input("key"), layout),
       with_layout(a_case.input("value"), layout),
