@@ -164,7 +164,8 @@ TEST_F(KvCacheErrors, DifferentDtypesThrow) {
   cache.extend(3);
   EXPECT_THAT(
       [&] {
-        attention->forward(torch::zeros({2, 3, 8}, torch::kDouble), {}, {.cache = &cache});
+        attention->forward(torch::zeros({2, 3, 8}, torch::kDouble), {.causal = true},
+                           {.cache = &cache});
       },
       throws<c10::TypeError>("the KvCache expects keys and values of dtype Float, found Double"));
 }
@@ -208,7 +209,7 @@ TEST_F(KvCacheErrors, AttentionWindowLargerThanTheCachesWindowThrows) {
     rolling.extend(2);
     EXPECT_THAT(
         [&] {
-          attention->forward(torch::zeros({2, 2, 8}), {.sliding_window = window},
+          attention->forward(torch::zeros({2, 2, 8}), {.causal = true, .sliding_window = window},
                              {.cache = &rolling});
         },
         throws<c10::ValueError>(message.c_str()));

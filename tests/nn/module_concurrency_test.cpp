@@ -85,6 +85,7 @@ std::vector<SharedModule> shared_modules() {
          block.attention().add(rotary()).add(sliding_window(3));
          TransformerEncoder encoder(TransformerEncoderOptions(block, 2));
          encoder->eval();
+         freeze(*encoder);
          const auto x = torch::randn({2, 5, 16});
          return [=]() mutable {
            KvCache cache(
@@ -96,7 +97,8 @@ std::vector<SharedModule> shared_modules() {
        }},
       {"MixtureOfExperts",
        []() -> Run {
-         MixtureOfExperts mixture(MixtureOfExpertsOptions(2, 1));
+         MixtureOfExperts mixture(
+             MixtureOfExpertsOptions(2, ExpertsOptions(1).num_experts_per_tok(1)));
          mixture->eval();
          const auto x = torch::randn({1, 1, 2});
          return [=]() mutable { return mixture->forward(x); };

@@ -43,7 +43,7 @@ TEST_F(AttentionBias, EqualsAFloatMask) {
     const auto with_bias = attend::dot_product_attention(
         q, k, v, {.causal = true, .need_weights = need_weights}, {.bias = bias});
     const auto with_mask = attend::dot_product_attention(
-        q, k, v, {.mask = bias, .causal = true, .need_weights = need_weights});
+        q, k, v, {.mask = bias.unsqueeze(0), .causal = true, .need_weights = need_weights});
     EXPECT_TRUE(close(with_bias.output, with_mask.output, 1e-6));
     if (!need_weights) continue;
     EXPECT_TRUE(close(with_bias.weights, with_mask.weights, 1e-6));
@@ -54,11 +54,12 @@ TEST_F(AttentionBias, IsAddedToMasksOfAnyDtype) {
   const auto allowed = torch::tensor({false, true, true, false, true, true});
   const auto added = torch::randn({3, 6});
   const auto masked_bias = torch::where(allowed, bias, -std::numeric_limits<float>::infinity());
-  EXPECT_TRUE(
-      close(attend::dot_product_attention(q, k, v, {.mask = allowed}, {.bias = bias}).output,
-            attend::dot_product_attention(q, k, v, {.mask = masked_bias}).output, 1e-6));
-  EXPECT_TRUE(close(attend::dot_product_attention(q, k, v, {.mask = added}, {.bias = bias}).output,
-                    attend::dot_product_attention(q, k, v, {.mask = added + bias}).output, 1e-6));
+  EXPECT_TRUE(close(
+      attend::dot_product_attention(q, k, v, {.mask = allowed}, {.bias = bias}).output,
+      attend::dot_product_attention(q, k, v, {.mask = masked_bias.unsqueeze(0)}).output, 1e-6));
+  EXPECT_TRUE(close(
+      attend::dot_product_attention(q, k, v, {.mask = added}, {.bias = bias}).output,
+      attend::dot_product_attention(q, k, v, {.mask = (added + bias).unsqueeze(0)}).output, 1e-6));
 }
 
 TEST_F(AttentionBias, LeavesFullyMaskedRowsZero) {

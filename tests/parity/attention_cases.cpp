@@ -19,10 +19,15 @@ torch::Tensor with_layout(const torch::Tensor& x, const std::string& layout) {
 Computed run_sdpa(const Case& a_case) {
   const auto layout = a_case.get<std::string>("layout");
   const auto scale = a_case.options.at("scale");
+  auto mask = a_case.input("mask");
+  // PyTorch broadcasts three dimensions to (H, T, S).
+  if (mask.defined() && mask.dim() == 3 && a_case.input("query").dim() == 4) {
+    mask = mask.unsqueeze(0);
+  }
   const auto output = dot_product_attention(
       with_layout(a_case.input("query"), layout), with_layout(a_case.input("key"), layout),
       with_layout(a_case.input("value"), layout),
-      {.mask = a_case.input("mask"),  // as in PyTorch's function, true = may attend
+      {.mask = mask,  // as in PyTorch's function, true = may attend
        .causal = a_case.is("causal"),
        .need_weights = a_case.is("need_weights")},
       {.scale = scale.is_null() ? std::nullopt : std::optional(scale.get<double>())});
