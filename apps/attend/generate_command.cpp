@@ -21,7 +21,7 @@ struct GenerateArguments {
   RunOption run;
   PromptOptions prompt;
   GenerationOptions options{.max_new_tokens = 200, .sampling = {.temperature = 0.8}};
-  uint64_t seed = 1;
+  uint64_t seed = 1;  ///< of the first sample
   std::vector<std::string> stops;
   int64_t samples = 1;
   bool no_echo = false;
@@ -33,16 +33,12 @@ struct GenerateVisitor {
   const train::Run& run;
   const std::vector<int64_t>& prompt;
   const GenerationOptions& options;
-  const torch::Generator& generator;
-  const std::function<bool(int64_t)>& on_token;
 
-  void operator()(LanguageModel& model) const {
-    generate(model, prompt, options, generator, on_token);
+  void operator()(const LanguageModel& model) const { generate(model, prompt, options); }
+  void operator()(const Seq2Seq& model) const {
+    generate(model, prompt, train::answer_tokens(*run.tokenizer), options);
   }
-  void operator()(Seq2Seq& model) const {
-    generate(model, prompt, train::answer_tokens(*run.tokenizer), options, generator, on_token);
-  }
-  void operator()(SequenceClassifier&) const {}  // rejected by TextGenerator
+  void operator()(const SequenceClassifier&) const {}  // rejected by TextGenerator
 };
 
 /// Generates samples for a prompt, each with its own seed.
@@ -60,12 +56,13 @@ class TextGenerator {
 
   /// Generates sample n (from 0) with seed + n. `print` receives the text as it is generated.
   TokenStream generate_sample(int64_t n, const TokenStream::Print& print) {
-    auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed(n));
     const auto decode = [this](const auto& tokens) { return run_.tokenizer->decode(tokens); };
     const auto before = continues() ? std::optional(prompt_.back()) : std::nullopt;
     TokenStream stream(decode, before, arguments_.stops, print);
-    const std::function<bool(int64_t)> add = [&](int64_t token) { return stream.add(token); };
-    std::visit(GenerateVisitor{run_, prompt_, arguments_.options, generator, add}, run_.model);
+    auto options = arguments_.options;
+    options.seed = seed(n);
+    options.on_token = [&](const GeneratedToken& generated) { return stream.add(generated.token); };
+    std::visit(GenerateVisitor{run_, prompt_, options}, run_.model);
     stream.finish();
     return stream;
   }

@@ -191,10 +191,14 @@ KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int6
                      .num_kv_heads(num_kv_heads)
                      .head_dim(head_dim)
                      .max_seq_len(max_seq_len);
-  if (config.sliding_window == 0 || config.positions == PositionScheme::learned) return options;
+  // A larger window has no effect within max_seq_len.
+  const bool rolls = config.sliding_window > 0 && config.sliding_window <= max_seq_len &&
+                     config.positions != PositionScheme::learned;
+  if (!rolls) return options;
+  // The window of the queries; smeared keys also need the key before it.
+  const auto sliding_window = config.sliding_window + (config.smeared_keys ? 1 : 0);
   // Room for a call with max_seq_len tokens and the window before its first one.
-  return options.sliding_window(config.sliding_window)
-      .max_seq_len(max_seq_len + config.sliding_window - 1);
+  return options.sliding_window(sliding_window).max_seq_len(max_seq_len + sliding_window - 1);
 }
 
 void initialize(torch::nn::Module& model, const StackConfig& config) {

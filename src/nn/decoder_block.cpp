@@ -51,7 +51,9 @@ torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Ten
   auto y = residual1_(
       x, [&](const torch::Tensor& h) { return attention->forward(h, self_args, state).output; });
   y = residual_cross_(y, [&](const torch::Tensor& h) {
-    return cross_attention->cross(h, memory, memory, memory_args, {.shared = state.shared}).output;
+    const ForwardState cross_state{
+        .cache = state.cache, .layer = state.layer, .shared = state.shared};
+    return cross_attention->cross(h, memory, memory, memory_args, cross_state).output;
   });
   return residual2_(y, [&](const torch::Tensor& h) { return feed_forward->forward(h); });
 }

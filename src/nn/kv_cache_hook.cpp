@@ -5,7 +5,8 @@
 namespace attend {
 
 void KvCacheHook::after_projection(AttentionContext& context) {
-  cache_.check_layer(context.state.layer, context.key.size(-2));
+  cache_.check_layer(context.state.layer);
+  cache_.check_tokens(context.state.layer, context.key.size(-2));
   auto& args = context.args;
   TORCH_CHECK_VALUE(!args.positions.defined() && !args.key_positions.defined(),
                     "positions (set) must not be set with a KvCache, which computes them");
@@ -16,6 +17,10 @@ void KvCacheHook::after_projection(AttentionContext& context) {
   TORCH_CHECK_VALUE(!args.mask.defined() || cache_.step_.aligned, "mask ", args.mask.sizes(),
                     " requires a KvCache whose sequences have equal lengths and no overwritten "
                     "tokens");
+  TORCH_CHECK_VALUE(
+      args.causal || args.mask.defined(),
+      "causal (false) must be true with a KvCache, whose earlier tokens cannot attend "
+      "to later ones; for other patterns pass a mask (T, S)");
   args.positions = cache_.step_.positions;
 }
 

@@ -19,6 +19,7 @@ struct KvCacheErrors : testing::Test {
   }
 
   auto attention_call(at::IntArrayRef sizes, AttentionArgs args = {}, int64_t layer = 0) {
+    args.causal = true;
     return [this, x = torch::zeros(sizes), args, layer] {
       attention->forward(x, args, {.cache = &cache, .layer = layer});
     };
@@ -156,9 +157,43 @@ TEST_F(KvCacheErrors, DifferentDtypesThrow) {
   cache.extend(3);
   EXPECT_THAT(
       [&] {
-        attention->forward(torch::zeros({2, 3, 8}, torch::kDouble), {}, {.cache = &cache});
+        attention->forward(torch::zeros({2, 3, 8}, torch::kDouble), {.causal = true},
+                           {.cache = &cache});
       },
       throws<c10::TypeError>("the KvCache expects keys and values of dtype Float, found Double"));
+}
+
+TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
+  const auto x = torch::zeros({2, 2, 8});
+  cache.extend(2);
+  EXPECT_THAT([&] { attention->forward(x, {}, {.cache = &cache}); },
+              throws<c10::ValueError>("causal (false) must be true with a KvCache"));
+  // A mask may say which of the keys so far are visible, e.g. all of a prefix.
+  EXPECT_NO_THROW(attention->forward(x, {.mask = bools({2, 2})}, {.cache = &cache}));
+}
+
+TEST_F(KvCacheErrors, MoreMemoryThanThereIsThrows) {
+  EXPECT_THAT(
+      [] { KvCache too_large(options().max_seq_len(1'000'000'000'000)); },
+      throws<c10::OutOfMemoryError>("the KvCache needs 2.98e+04 GiB for the keys and values of "
+                                    "num_layers (1), batch_size (2), num_kv_heads (2), max_seq_len "
+                                    "(1000000000000), head_dim (2) in Float; this machine has"));
+  EXPECT_THAT([] { KvCache too_large(options().num_layers(INT64_MAX).head_dim(INT64_MAX)); },
+              throws<c10::OutOfMemoryError>("num_layers (9223372036854775807)"));
+}
+
+TEST_F(KvCacheErrors, RowsThatDoNotExistThrow) {
+  feed(3);
+  EXPECT_THAT(
+      [&] {
+        cache.select_rows({0, 2});
+      },
+      throws<c10::ValueError>("row (2) must be in [0, 2)"));
+  EXPECT_THAT([&] { cache.select_rows({-1}); }, throws<c10::ValueError>("row (-1)"));
+  EXPECT_THAT(cache.lengths(), testing::ElementsAre(3, 3));
+  cache.extend(1);
+  EXPECT_THAT([&] { cache.select_rows({0}); },
+              throws<c10::ValueError>("layer 0 of 1 has not appended the 1 tokens"));
 }
 
 TEST_F(KvCacheErrors, GradModeIsNotSupported) {
@@ -200,7 +235,7 @@ TEST_F(KvCacheErrors, AttentionWindowLargerThanTheCachesWindowThrows) {
     rolling.extend(2);
     EXPECT_THAT(
         [&] {
-          attention->forward(torch::zeros({2, 2, 8}), {.sliding_window = window},
+          attention->forward(torch::zeros({2, 2, 8}), {.causal = true, .sliding_window = window},
                              {.cache = &rolling});
         },
         throws<c10::ValueError>(message.c_str()));

@@ -110,8 +110,9 @@ ATTEND_API TokenEmbeddingOptions embedding_options(const StackConfig& config, in
                                                    int64_t max_seq_len);
 
 /// Returns the options of a KV cache for the self-attention of `num_layers` such blocks and
-/// `batch_size` sequences of up to `max_seq_len` tokens. With a sliding window, unless positions
-/// are learned, the sequences may have any length and each call up to `max_seq_len` tokens.
+/// `batch_size` sequences of up to `max_seq_len` tokens. With a sliding window of at most
+/// `max_seq_len`, unless positions are learned, the sequences may have any length and each call up
+/// to `max_seq_len` tokens.
 ATTEND_API KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers,
                                         int64_t batch_size, int64_t max_seq_len);
 

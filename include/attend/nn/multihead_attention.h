@@ -85,8 +85,9 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
                           const ForwardState& state = {});
 
   /// Cross-attention. `query` (B, T, E), `key` (B, S, kdim), `value` (B, S, vdim), or all without
-  /// B; the mask broadcasts to (B, H, T, S). Of `state` only `shared` and `hook` are used. Not an
-  /// overload of `forward`, which `AnyModule` could not call.
+  /// B; the mask broadcasts to (B, H, T, S). If `key` and `value` are the same tensor,
+  /// `state.cache` caches their projections: see `KvCache::memory_keys`. Not an overload of
+  /// `forward`, which `AnyModule` could not call.
   AttentionOutput cross(const torch::Tensor& query, const torch::Tensor& key,
                         const torch::Tensor& value, const AttentionArgs& args = {},
                         const ForwardState& state = {});
