@@ -70,10 +70,10 @@ Safetensors load_safetensors(const std::filesystem::path& path) {
   return content;
 }
 
-std::map<std::string, torch::Tensor> state_dict(const torch::nn::Module& module) {
+std::map<std::string, torch::Tensor> state_dict(ConstModuleRef module) {
   std::map<std::string, torch::Tensor> tensors;
-  for (const auto& item : module.named_parameters()) tensors.emplace(item.key(), item.value());
-  for (const auto& item : module.named_buffers()) tensors.emplace(item.key(), item.value());
+  for (const auto& item : module->named_parameters()) tensors.emplace(item.key(), item.value());
+  for (const auto& item : module->named_buffers()) tensors.emplace(item.key(), item.value());
   return tensors;
 }
 

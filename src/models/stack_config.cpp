@@ -201,7 +201,7 @@ KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int6
   return options.sliding_window(sliding_window).max_seq_len(max_seq_len + sliding_window - 1);
 }
 
-void initialize(torch::nn::Module& model, const StackConfig& config) {
+void initialize(ModuleRef model, const StackConfig& config) {
   switch (config.initialization) {
     case Initialization::gpt2:
       return initialize_gpt2(model, config.num_layers);

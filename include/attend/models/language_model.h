@@ -3,6 +3,7 @@
 #include "attend/api.h"
 #include "attend/models/stack_config.h"
 #include "attend/nn/kv_cache.h"
+#include "attend/nn/module_holder.h"
 #include "attend/nn/token_embedding.h"
 
 #include <torch/nn/cloneable.h>
@@ -82,6 +83,7 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())})
 };
-TORCH_MODULE(LanguageModel);
+ATTEND_MODULE(LanguageModel, (const torch::Tensor& tokens, const AttentionArgs& args = {}),
+              (tokens, args));
 
 }  // namespace attend

@@ -3,6 +3,7 @@
 #include "attend/api.h"
 #include "attend/enum_names.h"
 #include "attend/nn/kv_cache.h"
+#include "attend/nn/module_ref.h"
 #include "attend/nn/token_embedding.h"
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"
@@ -117,7 +118,7 @@ ATTEND_API KvCacheOptions cache_options(const StackConfig& config, int64_t num_l
                                         int64_t batch_size, int64_t max_seq_len);
 
 /// Initializes all weights of `model` in place with `config.initialization`.
-ATTEND_API void initialize(torch::nn::Module& model, const StackConfig& config);
+ATTEND_API void initialize(ModuleRef model, const StackConfig& config);
 
 /// Names of `PositionScheme` in recipes and flags.
 template <>

@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/nn/feed_forward.h"
+#include "attend/nn/module_holder.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
@@ -45,7 +46,7 @@ struct DecoderBlockOptions {
 /// State dict names equal those of `TransformerBlock`, plus cross-attention.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
-///     auto y = block->forward(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
+///     auto y = block(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
 class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid or do not fit each other.
@@ -82,6 +83,10 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
   Residual residual_cross_;  // around cross_attention
   Residual residual2_;       // around the feed-forward
 };
-TORCH_MODULE(DecoderBlock);
+ATTEND_MODULE(DecoderBlock,
+              (const torch::Tensor& x, const torch::Tensor& memory,
+               const AttentionArgs& self_args = {}, const AttentionArgs& memory_args = {},
+               const ForwardState& state = {}),
+              (x, memory, self_args, memory_args, state));
 
 }  // namespace attend

@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/nn/feed_forward.h"
+#include "attend/nn/module_ref.h"
 
 #include <torch/arg.h>
 #include <torch/nn/cloneable.h>
@@ -91,6 +92,6 @@ TORCH_MODULE(MixtureOfExperts);
 /// their last forward; 0 if there is none.
 ///
 ///     (loss + 0.01 * router_aux_loss(*model)).backward();
-ATTEND_API torch::Tensor router_aux_loss(const torch::nn::Module& module);
+ATTEND_API torch::Tensor router_aux_loss(ConstModuleRef module);
 
 }  // namespace attend

@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/module_holder.h"
 #include "attend/ops/attention.h"
 
 #include <torch/arg.h>
@@ -66,7 +67,7 @@ struct MultiheadAttentionOptions {
 /// a Linear. Hooks are registered under their own names.
 ///
 ///     MultiheadAttention attention(MultiheadAttentionOptions(64, 4));
-///     auto y = attention->forward(x, {.causal = true}).output;  // (B, T, 64)
+///     auto y = attention(x, {.causal = true}).output;  // (B, T, 64)
 ///     auto z = attention->cross(x, memory, memory).output;      // (B, T, 64)
 class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImpl> {
  public:
@@ -115,6 +116,9 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
   AttentionDims dims_{};
   std::vector<std::shared_ptr<AttentionHook>> hooks_;
 };
-TORCH_MODULE(MultiheadAttention);
+ATTEND_MODULE(MultiheadAttention,
+              (const torch::Tensor& x, const AttentionArgs& args = {},
+               const ForwardState& state = {}),
+              (x, args, state));
 
 }  // namespace attend

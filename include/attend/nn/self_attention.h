@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/enum_names.h"
+#include "attend/nn/module_holder.h"
 #include "attend/ops/attention.h"
 
 #include <torch/arg.h>
@@ -52,7 +53,7 @@ struct SelfAttentionOptions {
 /// State dict: `query`, `key` (Dk, E), `value` (Dv, E), each a Linear.
 ///
 ///     SelfAttention attention(SelfAttentionOptions(4).v_dim(3));
-///     auto [y, weights] = attention->forward(x, {.need_weights = true});  // (B, T, 3), (B, T, T)
+///     auto [y, weights] = attention(x, {.need_weights = true});  // (B, T, 3), (B, T, T)
 class ATTEND_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionImpl> {
  public:
   /// Throws c10::ValueError if a width is not positive.
@@ -74,6 +75,6 @@ class ATTEND_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionIm
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())})
 };
-TORCH_MODULE(SelfAttention);
+ATTEND_MODULE(SelfAttention, (const torch::Tensor& x, const AttentionArgs& args = {}), (x, args));
 
 }  // namespace attend

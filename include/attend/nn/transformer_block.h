@@ -3,6 +3,7 @@
 #include "attend/api.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/mixture_of_experts.h"
+#include "attend/nn/module_holder.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
@@ -45,7 +46,7 @@ struct TransformerBlockOptions {
 /// `Residual`.
 ///
 ///     TransformerBlock block(TransformerBlockOptions(64, 4));
-///     auto y = block->forward(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)
+///     auto y = block(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)
 class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid or do not fit each other.
@@ -75,6 +76,9 @@ class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerB
   Residual residual1_;  // around attention; around both if they are parallel
   Residual residual2_;  // around the feed-forward
 };
-TORCH_MODULE(TransformerBlock);
+ATTEND_MODULE(TransformerBlock,
+              (const torch::Tensor& x, const AttentionArgs& args = {},
+               const ForwardState& state = {}),
+              (x, args, state));
 
 }  // namespace attend

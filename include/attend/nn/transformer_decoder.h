@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/nn/decoder_block.h"
+#include "attend/nn/module_holder.h"
 
 #include <torch/arg.h>
 #include <torch/nn/cloneable.h>
@@ -37,12 +38,15 @@ struct TransformerDecoderOptions {
 ///
 /// State dict: `blocks.0` .. `blocks.L-1` (DecoderBlock) and `norm`.
 ///
-///     TransformerDecoder decoder(TransformerDecoderOptions(DecoderBlockOptions(64, 4), 6));
-///     auto y = decoder->forward(x, memory, {.causal = true});  // (B, T, 64), (B, S, 64)
+///     TransformerDecoder decoder(DecoderBlockOptions(64, 4), 6);
+///     auto y = decoder(x, memory, {.causal = true});  // (B, T, 64), (B, S, 64)
 class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid.
   explicit TransformerDecoderImpl(const TransformerDecoderOptions& options);
+  /// A stack of L blocks with these options.
+  TransformerDecoderImpl(const DecoderBlockOptions& block, int64_t num_layers)
+      : TransformerDecoderImpl(TransformerDecoderOptions(block, num_layers)) {}
 
   /// `x` (B, T, E), `memory` (B, S, M), or both without B; returns the shape of `x`. `args`:
   /// arguments of the self-attention of each block, which is not causal unless `args.causal` is
@@ -64,6 +68,9 @@ class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<Transforme
                            {3, torch::nn::AnyValue(AttentionArgs())},
                            {4, torch::nn::AnyValue(ForwardState())})
 };
-TORCH_MODULE(TransformerDecoder);
+ATTEND_MODULE(TransformerDecoder,
+              (const torch::Tensor& x, const torch::Tensor& memory, const AttentionArgs& args = {},
+               const AttentionArgs& memory_args = {}, const ForwardState& state = {}),
+              (x, memory, args, memory_args, state));
 
 }  // namespace attend

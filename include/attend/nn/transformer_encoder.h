@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/nn/module_holder.h"
 #include "attend/nn/transformer_block.h"
 
 #include <torch/arg.h>
@@ -39,12 +40,15 @@ struct TransformerEncoderOptions {
 ///
 /// State dict: `blocks.0` .. `blocks.L-1` (TransformerBlock) and `norm`.
 ///
-///     TransformerEncoder encoder(TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6));
-///     auto y = encoder->forward(x, {.key_mask = key_mask});  // (B, T, 64) -> (B, T, 64)
+///     TransformerEncoder encoder(TransformerBlockOptions(64, 4), 6);
+///     auto y = encoder(x, {.key_mask = key_mask});  // (B, T, 64) -> (B, T, 64)
 class ATTEND_API TransformerEncoderImpl : public torch::nn::Cloneable<TransformerEncoderImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid.
   explicit TransformerEncoderImpl(const TransformerEncoderOptions& options);
+  /// A stack of L blocks with these options.
+  TransformerEncoderImpl(const TransformerBlockOptions& block, int64_t num_layers)
+      : TransformerEncoderImpl(TransformerEncoderOptions(block, num_layers)) {}
 
   /// `x` (B, T, E) or (T, E); returns the same shape. `args` are the arguments of the attention of
   /// each block. Of `state` only `cache` and `hook` are used. Throws c10::ValueError if the width
@@ -63,6 +67,9 @@ class ATTEND_API TransformerEncoderImpl : public torch::nn::Cloneable<Transforme
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},
                            {2, torch::nn::AnyValue(ForwardState())})
 };
-TORCH_MODULE(TransformerEncoder);
+ATTEND_MODULE(TransformerEncoder,
+              (const torch::Tensor& x, const AttentionArgs& args = {},
+               const ForwardState& state = {}),
+              (x, args, state));
 
 }  // namespace attend
