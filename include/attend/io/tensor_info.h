@@ -2,7 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/io/safetensors_header.h"
-#include "attend/nn/module_ref.h"
+#include "attend/module_ref.h"
 
 #include <torch/nn/module.h>
 #include <torch/types.h>

@@ -2,8 +2,8 @@
 
 #include "attend/api.h"
 #include "attend/models/stack_config.h"
+#include "attend/module_holder.h"
 #include "attend/nn/kv_cache.h"
-#include "attend/nn/module_holder.h"
 #include "attend/nn/token_embedding.h"
 
 #include <torch/nn/cloneable.h>

@@ -2,8 +2,8 @@
 
 #include "attend/api.h"
 #include "attend/enum_names.h"
+#include "attend/module_ref.h"
 #include "attend/nn/kv_cache.h"
-#include "attend/nn/module_ref.h"
 #include "attend/nn/token_embedding.h"
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"

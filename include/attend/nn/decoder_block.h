@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/module_holder.h"
 #include "attend/nn/feed_forward.h"
-#include "attend/nn/module_holder.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/module_ref.h"
+#include "attend/module_ref.h"
 
 #include <utility>
 #include <vector>

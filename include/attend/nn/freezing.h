@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/nn/module_ref.h"
+#include "attend/module_ref.h"
 
 #include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>

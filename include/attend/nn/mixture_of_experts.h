@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/module_ref.h"
 #include "attend/nn/feed_forward.h"
-#include "attend/nn/module_ref.h"
 
 #include <torch/arg.h>
 #include <torch/nn/cloneable.h>

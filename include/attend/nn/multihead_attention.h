@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/module_holder.h"
 #include "attend/nn/attention_hook.h"
-#include "attend/nn/module_holder.h"
 #include "attend/ops/attention.h"
 
 #include <torch/arg.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
-#include "attend/nn/module_ref.h"
+#include "attend/module_ref.h"
 
 #include <torch/types.h>
 

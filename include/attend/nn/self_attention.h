@@ -2,7 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/enum_names.h"
-#include "attend/nn/module_holder.h"
+#include "attend/module_holder.h"
 #include "attend/ops/attention.h"
 
 #include <torch/arg.h>

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/module_holder.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/mixture_of_experts.h"
-#include "attend/nn/module_holder.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 

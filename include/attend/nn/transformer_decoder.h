@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/module_holder.h"
 #include "attend/nn/decoder_block.h"
-#include "attend/nn/module_holder.h"
 
 #include <torch/arg.h>
 #include <torch/nn/cloneable.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
-#include "attend/nn/module_holder.h"
+#include "attend/module_holder.h"
 #include "attend/nn/transformer_block.h"
 
 #include <torch/arg.h>

@@ -1,4 +1,4 @@
-#include "attend/nn/module_holder.h"
+#include "attend/module_holder.h"
 
 #include "attend/models/language_model.h"
 #include "attend/nn/encoder_decoder.h"

@@ -1,4 +1,4 @@
-#include "attend/nn/module_ref.h"
+#include "attend/module_ref.h"
 
 #include "attend/io/safetensors.h"
 #include "attend/io/tensor_info.h"
