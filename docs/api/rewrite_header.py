@@ -25,7 +25,7 @@ GROUPS = [
 
 TYPE = re.compile(r"^(?:struct|class) (?:ATTEND_API )?(\w+)", re.MULTILINE)
 OPTION = re.compile(r"TORCH_ARG\(([^;]*?),\s*(\w+)\)(?:\s*=\s*([^;]*))?;")
-MODULE = re.compile(r"(?:TORCH_MODULE\((\w+)\)|ATTEND_MODULE\((\w+),[^;]*);")
+MODULE = re.compile(r"^(?:TORCH_MODULE\((\w+)\)|ATTEND_MODULE\((\w+),[^;]*);", re.MULTILINE)
 OTHER_MACRO = re.compile(r"^ *(?:TORCH|ATTEND)_(?:ARG|MODULE)\w*\(.*", re.MULTILINE)
 OVERRIDES = re.compile(
     r"^ *void (?:reset\(\)|pretty_print\(std::ostream& \w+\) const) override;$", re.MULTILINE)
