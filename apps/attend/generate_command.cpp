@@ -34,11 +34,13 @@ struct GenerateVisitor {
   const std::vector<int64_t>& prompt;
   const GenerationOptions& options;
 
-  void operator()(const LanguageModel& model) const { generate(model, prompt, options); }
-  void operator()(const Seq2Seq& model) const {
-    generate(model, prompt, train::answer_tokens(*run.tokenizer), options);
+  GeneratedSequence operator()(const LanguageModel& model) const {
+    return generate(model, prompt, options);
   }
-  void operator()(const SequenceClassifier&) const {}  // rejected by TextGenerator
+  GeneratedSequence operator()(const Seq2Seq& model) const {
+    return generate(model, prompt, train::answer_tokens(*run.tokenizer), options);
+  }
+  GeneratedSequence operator()(const SequenceClassifier&) const { return {}; }  // rejected before
 };
 
 /// Generates samples for a prompt, each with its own seed.
@@ -61,8 +63,13 @@ class TextGenerator {
     TokenStream stream(decode, before, arguments_.stops, print);
     auto options = arguments_.options;
     options.seed = seed(n);
-    options.on_token = [&](const GeneratedToken& generated) { return stream.add(generated.token); };
-    std::visit(GenerateVisitor{run_, prompt_, options}, run_.model);
+    if (options.num_beams == 1) {
+      options.on_token = [&](const GeneratedToken& token) { return stream.add(token.token); };
+    }
+    const auto result = std::visit(GenerateVisitor{run_, prompt_, options}, run_.model);
+    for (const auto token : result.tokens) {
+      if (options.num_beams == 1 || !stream.add(token)) break;  // streamed, or a stop text
+    }
     stream.finish();
     return stream;
   }
@@ -114,7 +121,8 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
   print_now(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-void run_generate(const GenerateArguments& arguments) {
+void run_generate(GenerateArguments& arguments) {
+  if (arguments.options.num_beams > 1) arguments.options.sampling.temperature = 0.0;  // the default
   auto run = arguments.run.load();
   const auto prompt = arguments.prompt.read();
   TextGenerator generator(std::move(run), prompt, arguments);
@@ -122,9 +130,11 @@ void run_generate(const GenerateArguments& arguments) {
 }
 
 void add_sampling(CLI::App& command, GenerateArguments& arguments) {
+  std::vector<CLI::Option*> options;
   const auto add = [&](const char* flag, auto& target, const Requirement& requirement,
                        const char* help, const auto&... unit) {
-    add_number(command, flag, target, requirement, help, unit...)->group("Sampling");
+    options.push_back(
+        add_number(command, flag, target, requirement, help, unit...)->group("Sampling"));
   };
   auto& sampling = arguments.options.sampling;
   add("--temperature", sampling.temperature, kNotNegative, "sampling temperature; 0 = greedy");
@@ -139,6 +149,18 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
       "penalty for tokens already in the text; 1 = none", "FACTOR");
   add("--seed", arguments.seed, kNotNegative,
       "random seed of the first sample; sample n uses seed + n");
+  auto* beams = add_number(command, "--num-beams", arguments.options.num_beams, kPositive,
+                           "beam search with this number of beams instead of sampling", "BEAMS");
+  beams->group("Beam search");
+  for (auto* option : options) {
+    if (option->get_name() != "--repetition-penalty") beams->excludes(option);
+  }
+  add_number(command, "--length-penalty", arguments.options.length_penalty,
+             Requirement{"be finite", [](double) { return true; }},
+             "exponent of the length that divides a beam's log-probability; positive values favor "
+             "longer texts")
+      ->group("Beam search")
+      ->needs(beams);
 }
 
 void add_output(CLI::App& command, GenerateArguments& arguments) {
