@@ -77,7 +77,7 @@ std::map<std::string, torch::Tensor> state_dict(ConstModuleRef module) {
   return tensors;
 }
 
-IncompatibleKeys load_state_dict(torch::nn::Module& module,
+IncompatibleKeys load_state_dict(ModuleRef module,
                                  const std::map<std::string, torch::Tensor>& tensors,
                                  const LoadStateDictOptions& options) {
   return copy_state(state_dict(module), tensors, "state dict",

@@ -51,9 +51,9 @@ struct IncompatibleKeys {
 /// listing all missing and unexpected names, all wrong shapes, and all dtypes that cannot be cast,
 /// such as float32 to int64; the module is then unchanged.
 ///
-///     load_state_dict(*model, load_safetensors("model.safetensors").tensors);
-///     auto keys = load_state_dict(*model, tensors, {.strict = false});
-ATTEND_API IncompatibleKeys load_state_dict(torch::nn::Module& module,
+///     load_state_dict(model, load_safetensors("model.safetensors").tensors);
+///     auto keys = load_state_dict(model, tensors, {.strict = false});
+ATTEND_API IncompatibleKeys load_state_dict(ModuleRef module,
                                             const std::map<std::string, torch::Tensor>& tensors,
                                             const LoadStateDictOptions& options = {});
 

@@ -39,7 +39,7 @@ struct GenerationOptions {
   /// Called with each new token, except stop tokens; ends the sequence, with this token, by
   /// returning false. Not supported by beam search.
   ///
-  ///     {.on_token = [](const GeneratedToken& t) { return print(t.token); }}
+  ///     GenerationOptions{.on_token = [](const GeneratedToken& t) { return t.token != 0; }};
   std::function<bool(const GeneratedToken&)> on_token = {};
 };
 
@@ -88,7 +88,7 @@ struct SequenceTokens {
 /// `options.eos_tokens`, or after min(max_new_tokens, config.max_seq_len) tokens. The repetition
 /// penalty counts tokens of the target only. Otherwise like `generate` above.
 ///
-///     auto target = generate(model, {4, 8, 2}, {.bos_token = 0, .eos_token = 1},
+///     auto target = generate(seq2seq, {4, 8, 2}, {.bos_token = 0, .eos_token = 1},
 ///                            {.num_beams = 4}).tokens;
 ATTEND_API GeneratedSequence generate(const Seq2Seq& model, const std::vector<int64_t>& source,
                                       const SequenceTokens& special_tokens,
@@ -96,7 +96,7 @@ ATTEND_API GeneratedSequence generate(const Seq2Seq& model, const std::vector<in
 
 /// Generates the target sequence for each source; sources may differ in length. See above.
 ///
-///     auto targets = generate_batch(model, sources, {.bos_token = 0, .eos_token = 1});
+///     auto targets = generate_batch(seq2seq, {{4, 8, 2}, {1}}, {.bos_token = 0, .eos_token = 1});
 ATTEND_API std::vector<GeneratedSequence> generate_batch(
     const Seq2Seq& model, const std::vector<std::vector<int64_t>>& sources,
     const SequenceTokens& special_tokens, const GenerationOptions& options = {});
