@@ -1,12 +1,12 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/module_holder.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -27,14 +27,14 @@ struct DecoderBlockOptions {
         feed_forward_(embed_dim) {}
 
   /// Options of the self-attention.
-  TORCH_ARG(MultiheadAttentionOptions, attention);
+  ATTEND_NESTED_ARG(MultiheadAttentionOptions, attention);
   /// Options of the cross-attention; kdim and vdim, which must be equal, are the width of the
   /// memory.
-  TORCH_ARG(MultiheadAttentionOptions, cross_attention);
+  ATTEND_NESTED_ARG(MultiheadAttentionOptions, cross_attention);
   /// Options of the feed-forward.
-  TORCH_ARG(FeedForwardOptions, feed_forward);
+  ATTEND_NESTED_ARG(FeedForwardOptions, feed_forward);
   /// Options of the three residual branches; `NormOrder::parallel` is not supported.
-  TORCH_ARG(ResidualOptions, residual);
+  ATTEND_NESTED_ARG(ResidualOptions, residual);
 };
 
 /// Transformer decoder block (Vaswani et al. 2017, section 3.1): self-attention, cross-attention

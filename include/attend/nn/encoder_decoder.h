@@ -1,11 +1,11 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/module_holder.h"
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -23,9 +23,9 @@ struct EncoderDecoderOptions {
       : encoder_(encoder), decoder_(decoder) {}
 
   /// Options of the encoder.
-  TORCH_ARG(TransformerEncoderOptions, encoder);
+  ATTEND_NESTED_ARG(TransformerEncoderOptions, encoder);
   /// Options of the decoder.
-  TORCH_ARG(TransformerDecoderOptions, decoder);
+  ATTEND_NESTED_ARG(TransformerDecoderOptions, decoder);
 };
 
 /// Encoder-decoder transformer (Vaswani et al. 2017): an encoder of the source, and a decoder of

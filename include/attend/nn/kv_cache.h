@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 
-#include <torch/arg.h>
 #include <torch/types.h>
 
 #include <functional>
@@ -17,23 +17,23 @@ namespace attend {
 ///     KvCacheOptions().num_layers(12).batch_size(1).num_kv_heads(8).head_dim(64).max_seq_len(2048)
 struct KvCacheOptions {
   /// Number of attentions L that use the cache.
-  TORCH_ARG(std::optional<int64_t>, num_layers);
+  ATTEND_ARG(std::optional<int64_t>, num_layers);
   /// Number of sequences B.
-  TORCH_ARG(std::optional<int64_t>, batch_size);
+  ATTEND_ARG(std::optional<int64_t>, batch_size);
   /// Number of key-value heads G of each attention.
-  TORCH_ARG(std::optional<int64_t>, num_kv_heads);
+  ATTEND_ARG(std::optional<int64_t>, num_kv_heads);
   /// Width D of each head.
-  TORCH_ARG(std::optional<int64_t>, head_dim);
+  ATTEND_ARG(std::optional<int64_t>, head_dim);
   /// Number of tokens per sequence that memory is allocated for. With a `sliding_window` W, at
   /// least W + T - 1 for calls of up to T tokens.
-  TORCH_ARG(std::optional<int64_t>, max_seq_len);
+  ATTEND_ARG(std::optional<int64_t>, max_seq_len);
   /// Sliding window of the attentions, or a larger one, in tokens. New tokens then overwrite the
   /// oldest, and sequences may be of any length. 0 = none: tokens beyond `max_seq_len` are refused.
-  TORCH_ARG(int64_t, sliding_window) = 0;
+  ATTEND_ARG(int64_t, sliding_window) = 0;
   /// dtype of keys and values.
-  TORCH_ARG(torch::Dtype, dtype) = torch::kFloat;
+  ATTEND_ARG(torch::Dtype, dtype) = torch::kFloat;
   /// Device of keys and values.
-  TORCH_ARG(torch::Device, device) = torch::kCPU;
+  ATTEND_ARG(torch::Device, device) = torch::kCPU;
 };
 
 /// Key-value cache: the keys and values that the attentions of a model have computed so far, so

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/module_holder.h"
 #include "attend/nn/attention_hook.h"
 #include "attend/ops/attention.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -30,33 +30,38 @@ struct MultiheadAttentionOptions {
       : embed_dim_(embed_dim), num_heads_(num_heads) {}
 
   /// Adds a hook. Hooks are called in the order in which they are added.
-  MultiheadAttentionOptions& add(AttentionHookFactory hook) {
+  MultiheadAttentionOptions& add(AttentionHookFactory hook) & {
     hooks_.push_back(std::move(hook));
     return *this;
   }
+  /// Adds a hook.
+  MultiheadAttentionOptions add(AttentionHookFactory hook) && {
+    hooks_.push_back(std::move(hook));
+    return std::move(*this);
+  }
 
   /// Width E of input and output.
-  TORCH_ARG(int64_t, embed_dim);
+  ATTEND_ARG(int64_t, embed_dim);
   /// Number of heads H.
-  TORCH_ARG(int64_t, num_heads);
+  ATTEND_ARG(int64_t, num_heads);
   /// Number of key-value heads G, a divisor of H; H if not set. Each is used by H/G consecutive
   /// query heads: multi-query attention if G = 1 (Shazeer 2019), else grouped-query attention
   /// (Ainslie et al. 2023).
-  TORCH_ARG(std::optional<int64_t>, num_kv_heads);
+  ATTEND_ARG(std::optional<int64_t>, num_kv_heads);
   /// Width D of each head; E/H if not set, and H must then divide E.
-  TORCH_ARG(std::optional<int64_t>, head_dim);
+  ATTEND_ARG(std::optional<int64_t>, head_dim);
   /// Width of the key input of `cross`; E if not set.
-  TORCH_ARG(std::optional<int64_t>, kdim);
+  ATTEND_ARG(std::optional<int64_t>, kdim);
   /// Width of the value input of `cross`; E if not set.
-  TORCH_ARG(std::optional<int64_t>, vdim);
+  ATTEND_ARG(std::optional<int64_t>, vdim);
   /// If true, the projections have a bias.
-  TORCH_ARG(bool, bias) = true;
+  ATTEND_ARG(bool, bias) = true;
   /// Dropout probability of the attention weights.
-  TORCH_ARG(double, dropout) = 0.0;
+  ATTEND_ARG(double, dropout) = 0.0;
   /// Factor of the scores; 1/sqrt(D) if not set.
-  TORCH_ARG(std::optional<double>, scale);
+  ATTEND_ARG(std::optional<double>, scale);
   /// Hooks, in the order in which they are called.
-  TORCH_ARG(std::vector<AttentionHookFactory>, hooks);
+  ATTEND_ARG(std::vector<AttentionHookFactory>, hooks);
 };
 
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2): self-attention with `forward`,

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/enum_names.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -34,15 +34,15 @@ struct TokenEmbeddingOptions {
       : vocab_size_(vocab_size), embed_dim_(embed_dim), max_seq_len_(max_seq_len) {}
 
   /// Vocabulary size V.
-  TORCH_ARG(int64_t, vocab_size);
+  ATTEND_ARG(int64_t, vocab_size);
   /// Width E of the embeddings.
-  TORCH_ARG(int64_t, embed_dim);
+  ATTEND_ARG(int64_t, embed_dim);
   /// Longest sequence, in tokens.
-  TORCH_ARG(int64_t, max_seq_len);
+  ATTEND_ARG(int64_t, max_seq_len);
   /// Position embedding.
-  TORCH_ARG(PositionEmbedding, positions) = PositionEmbedding::learned;
+  ATTEND_ARG(PositionEmbedding, positions) = PositionEmbedding::learned;
   /// Dropout probability of the sum.
-  TORCH_ARG(double, dropout) = 0.0;
+  ATTEND_ARG(double, dropout) = 0.0;
 };
 
 /// Token embedding plus position embedding.

@@ -1,13 +1,13 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/module_holder.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -19,7 +19,9 @@ namespace attend {
 
 /// Options for `TransformerBlock`, nested: of attention, feed-forward and residual branches.
 ///
-///     auto options = TransformerBlockOptions(64, 4);
+///     auto options = TransformerBlockOptions(64, 4).feed_forward([](auto& feed_forward) {
+///       feed_forward.dropout(0.1);
+///     });
 ///     options.residual().norm(rms_norm()).norm_order(NormOrder::sandwich);
 ///     options.attention().num_kv_heads(2).add(rotary());
 ///     options.feed_forward().activation(Activation::swiglu);
@@ -30,13 +32,13 @@ struct TransformerBlockOptions {
       : attention_(embed_dim, num_heads), feed_forward_(embed_dim) {}
 
   /// Options of the attention.
-  TORCH_ARG(MultiheadAttentionOptions, attention);
+  ATTEND_NESTED_ARG(MultiheadAttentionOptions, attention);
   /// Options of the feed-forward or, with experts, of each expert.
-  TORCH_ARG(FeedForwardOptions, feed_forward);
+  ATTEND_NESTED_ARG(FeedForwardOptions, feed_forward);
   /// If set, the feed-forward is a mixture of experts with these options.
-  TORCH_ARG(std::optional<ExpertsOptions>, experts);
+  ATTEND_ARG(std::optional<ExpertsOptions>, experts);
   /// Options of both residual branches.
-  TORCH_ARG(ResidualOptions, residual);
+  ATTEND_NESTED_ARG(ResidualOptions, residual);
 };
 
 /// Transformer block: attention and feed-forward, each in a residual branch with a norm.

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/module_holder.h"
 #include "attend/nn/decoder_block.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -23,14 +23,14 @@ struct TransformerDecoderOptions {
 
   /// Options of each block. `stochastic_depth` is that of the last block; it grows linearly with
   /// depth.
-  TORCH_ARG(DecoderBlockOptions, block);
+  ATTEND_NESTED_ARG(DecoderBlockOptions, block);
   /// Number of blocks L; with 0, only the final norm is applied.
-  TORCH_ARG(int64_t, num_layers);
+  ATTEND_ARG(int64_t, num_layers);
   /// If true, the last block is followed by a norm, made by `block.residual().norm()`.
-  TORCH_ARG(bool, final_norm) = true;
+  ATTEND_ARG(bool, final_norm) = true;
   /// If true, the backward pass recomputes each block instead of storing its activations. See
   /// `checkpoint`.
-  TORCH_ARG(bool, gradient_checkpointing) = false;
+  ATTEND_ARG(bool, gradient_checkpointing) = false;
 };
 
 /// Stack of decoder blocks with cross-attention to a memory: the decoder of Vaswani et al. 2017.

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/module_holder.h"
 #include "attend/nn/transformer_block.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -23,15 +23,15 @@ struct TransformerEncoderOptions {
 
   /// Options of each block. `stochastic_depth` is that of the last block; it grows linearly with
   /// depth (Huang et al. 2016).
-  TORCH_ARG(TransformerBlockOptions, block);
+  ATTEND_NESTED_ARG(TransformerBlockOptions, block);
   /// Number of blocks L; with 0, only the final norm is applied.
-  TORCH_ARG(int64_t, num_layers);
+  ATTEND_ARG(int64_t, num_layers);
   /// If true, the last block is followed by a norm, made by `block.residual().norm()`.
-  TORCH_ARG(bool, final_norm) = true;
+  ATTEND_ARG(bool, final_norm) = true;
   /// If true, the backward pass recomputes each block instead of storing its activations: less
   /// memory, about a third more time. See `checkpoint`. Not supported with experts, whose aux_loss
   /// would have no graph, and value residuals, which depend on another block.
-  TORCH_ARG(bool, gradient_checkpointing) = false;
+  ATTEND_ARG(bool, gradient_checkpointing) = false;
 };
 
 /// Stack of transformer blocks: an encoder (Vaswani et al. 2017) or, called with `.causal = true`,
