@@ -15,7 +15,7 @@ using Tokens = std::vector<int64_t>;
 /// Returns the log-probabilities of the next token.
 using NextLogProbs = std::function<std::vector<double>(const Tokens& generated)>;
 
-constexpr int64_t kVocabSize = 4;
+constexpr int64_t kNumTokens = 4;
 constexpr int64_t kEos = 3;
 
 struct Hypothesis {
@@ -31,7 +31,7 @@ struct Hypothesis {
 std::vector<Hypothesis> extensions(const Hypothesis& hypothesis, const NextLogProbs& next) {
   std::vector<Hypothesis> all;
   const auto log_probs = next(hypothesis.tokens);
-  for (int64_t token = 0; token < kVocabSize; ++token) {
+  for (int64_t token = 0; token < kNumTokens; ++token) {
     all.push_back(hypothesis);
     all.back().tokens.push_back(token);
     all.back().sum += log_probs[static_cast<std::size_t>(token)];
@@ -128,7 +128,7 @@ struct BeamSearchOfLanguageModel : FreshSeed, testing::Test {
 
   const torch::NoGradGuard no_grad;
   LanguageModel model = with_large_weights(LanguageModel(
-      LanguageModelConfig{.vocab_size = kVocabSize,
+      LanguageModelConfig{.vocab_size = kNumTokens,
                           .max_seq_len = 12,
                           .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}}));
 };
@@ -181,7 +181,7 @@ struct BeamSearchOfSeq2Seq : FreshSeed, testing::Test {
   const torch::NoGradGuard no_grad;
   Seq2Seq model = with_large_weights(
       Seq2Seq(Seq2SeqConfig{.source_vocab_size = 9,
-                            .target_vocab_size = kVocabSize,
+                            .target_vocab_size = kNumTokens,
                             .max_seq_len = 6,
                             .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}}));
 };
