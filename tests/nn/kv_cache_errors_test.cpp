@@ -118,13 +118,6 @@ TEST_F(KvCacheErrors, FailedCallsLeaveTheCacheUnchanged) {
   EXPECT_NO_THROW(feed(2));
 }
 
-TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
-  cache.extend(3);
-  EXPECT_THAT(attention_call({2, 3, 8}, {}),
-              throws<c10::ValueError>("causal (false) must be true with a KvCache"));
-  EXPECT_NO_THROW(attention_call({2, 3, 8}, {.mask = bools({3, 3})})());
-}
-
 TEST_F(KvCacheErrors, TokensNotMatchingExtendThrow) {
   EXPECT_THAT(
       attention_call({2, 3, 8}),
