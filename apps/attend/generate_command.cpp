@@ -21,7 +21,7 @@ struct GenerateArguments {
   RunOption run;
   PromptOptions prompt;
   GenerationOptions options{.max_new_tokens = 200, .sampling = {.temperature = 0.8}};
-  uint64_t seed = 1;
+  uint64_t seed = 1;  ///< of the first sample
   std::vector<std::string> stops;
   int64_t samples = 1;
   bool no_echo = false;
@@ -33,16 +33,14 @@ struct GenerateVisitor {
   const train::Run& run;
   const std::vector<int64_t>& prompt;
   const GenerationOptions& options;
-  const torch::Generator& generator;
-  const std::function<bool(int64_t)>& on_token;
 
-  void operator()(LanguageModel& model) const {
-    generate(model, prompt, options, generator, on_token);
+  GeneratedSequence operator()(const LanguageModel& model) const {
+    return generate(model, prompt, options);
   }
-  void operator()(Seq2Seq& model) const {
-    generate(model, prompt, train::answer_tokens(*run.tokenizer), options, generator, on_token);
+  GeneratedSequence operator()(const Seq2Seq& model) const {
+    return generate(model, prompt, train::answer_tokens(*run.tokenizer), options);
   }
-  void operator()(SequenceClassifier&) const {}  // rejected by TextGenerator
+  GeneratedSequence operator()(const SequenceClassifier&) const { return {}; }  // rejected before
 };
 
 /// Generates samples for a prompt, each with its own seed.
@@ -60,12 +58,18 @@ class TextGenerator {
 
   /// Generates sample n (from 0) with seed + n. `print` receives the text as it is generated.
   TokenStream generate_sample(int64_t n, const TokenStream::Print& print) {
-    auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed(n));
     const auto decode = [this](const auto& tokens) { return run_.tokenizer->decode(tokens); };
     const auto before = continues() ? std::optional(prompt_.back()) : std::nullopt;
     TokenStream stream(decode, before, arguments_.stops, print);
-    const std::function<bool(int64_t)> add = [&](int64_t token) { return stream.add(token); };
-    std::visit(GenerateVisitor{run_, prompt_, arguments_.options, generator, add}, run_.model);
+    auto options = arguments_.options;
+    options.seed = seed(n);
+    if (options.num_beams == 1) {
+      options.on_token = [&](const GeneratedToken& token) { return stream.add(token.token); };
+    }
+    const auto result = std::visit(GenerateVisitor{run_, prompt_, options}, run_.model);
+    for (const auto token : result.tokens) {
+      if (options.num_beams == 1 || !stream.add(token)) break;  // streamed, or a stop text
+    }
     stream.finish();
     return stream;
   }
@@ -117,7 +121,8 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
   print_now(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-void run_generate(const GenerateArguments& arguments) {
+void run_generate(GenerateArguments& arguments) {
+  if (arguments.options.num_beams > 1) arguments.options.sampling.temperature = 0.0;  // the default
   auto run = arguments.run.load();
   const auto prompt = arguments.prompt.read();
   TextGenerator generator(std::move(run), prompt, arguments);
@@ -125,9 +130,11 @@ void run_generate(const GenerateArguments& arguments) {
 }
 
 void add_sampling(CLI::App& command, GenerateArguments& arguments) {
+  std::vector<CLI::Option*> options;
   const auto add = [&](const char* flag, auto& target, const Requirement& requirement,
                        const char* help, const auto&... unit) {
-    add_number(command, flag, target, requirement, help, unit...)->group("Sampling");
+    options.push_back(
+        add_number(command, flag, target, requirement, help, unit...)->group("Sampling"));
   };
   auto& sampling = arguments.options.sampling;
   add("--temperature", sampling.temperature, kNotNegative, "sampling temperature; 0 = greedy");
@@ -142,6 +149,18 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
       "penalty for tokens already in the text; 1 = none", "FACTOR");
   add("--seed", arguments.seed, kNotNegative,
       "random seed of the first sample; sample n uses seed + n");
+  auto* beams = add_number(command, "--num-beams", arguments.options.num_beams, kPositive,
+                           "beam search with this number of beams instead of sampling", "BEAMS");
+  beams->group("Beam search");
+  for (auto* option : options) {
+    if (option->get_name() != "--repetition-penalty") beams->excludes(option);
+  }
+  add_number(command, "--length-penalty", arguments.options.length_penalty,
+             Requirement{"be finite", [](double) { return true; }},
+             "exponent of the length that divides a beam's log-probability; positive values favor "
+             "longer texts")
+      ->group("Beam search")
+      ->needs(beams);
 }
 
 void add_output(CLI::App& command, GenerateArguments& arguments) {

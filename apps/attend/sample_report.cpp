@@ -9,14 +9,15 @@
 namespace attend::app {
 namespace {
 
-constexpr GenerationOptions kContinuation{.max_new_tokens = 200, .sampling = {.temperature = 0.8}};
-
 std::string continuation(train::Model& model, const train::Task& task, const std::string& prompt,
                          int64_t seed) {
-  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
   const auto& tokenizer = task.tokenizer();
-  const auto tokens = generate(train::model_as<LanguageModel>(model, "a continuation"),
-                               tokenizer.encode(prompt), kContinuation, generator);
+  const auto tokens =
+      generate(train::model_as<LanguageModel>(model, "a continuation"), tokenizer.encode(prompt),
+               {.max_new_tokens = 200,
+                .sampling = {.temperature = 0.8},
+                .seed = static_cast<uint64_t>(seed)})
+          .tokens;
   return replace_invalid_utf8(prompt + tokenizer.decode(tokens)) + "\n";
 }
 

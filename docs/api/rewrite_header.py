@@ -1,7 +1,7 @@
 """Rewrites a header for Doxygen, which does not know LibTorch's macros. Line numbers stay the same.
 
-- `TORCH_ARG(T, name) = value;` becomes the setter, with the default value in its documentation.
-- `TORCH_MODULE(Foo);` becomes the class Foo, with the documentation of FooImpl.
+- `ATTEND_ARG(T, name) = value;` becomes the setter, with the default value in its documentation.
+- `TORCH_MODULE(Foo);` and `ATTEND_MODULE(Foo, ...);` become the class Foo, with the documentation of FooImpl.
 - `reset()` and `pretty_print()`, which every module overrides, are removed.
 - The field `options` of a module gets a doc comment, which is the same for all modules.
 - A comment between `#pragma once` and the includes becomes that of the file.
@@ -24,9 +24,9 @@ GROUPS = [
 ]
 
 TYPE = re.compile(r"^(?:struct|class) (?:ATTEND_API )?(\w+)", re.MULTILINE)
-OPTION = re.compile(r"TORCH_ARG\(([^;]*?),\s*(\w+)\)(?:\s*=\s*([^;]*))?;")
-MODULE = re.compile(r"TORCH_MODULE\((\w+)\);")
-OTHER_MACRO = re.compile(r"^ *TORCH_(?:ARG|MODULE)\w*\(.*", re.MULTILINE)
+OPTION = re.compile(r"ATTEND_(?:NESTED_)?ARG\(([^;]*?),\s*(\w+)\)(?:\s*=\s*([^;]*))?;")
+MODULE = re.compile(r"^(?:TORCH_MODULE\((\w+)\)|ATTEND_MODULE\((\w+),[^;]*);", re.MULTILINE)
+OTHER_MACRO = re.compile(r"^ *(?:TORCH_(?:ARG|MODULE)\w*\(.*|ATTEND_(?:NESTED_)?(?:ARG|MODULE)\(.*;)", re.MULTILINE)
 OVERRIDES = re.compile(
     r"^ *void (?:reset\(\)|pretty_print\(std::ostream& \w+\) const) override;$", re.MULTILINE)
 OPTIONS_FIELD = re.compile(r"^( *)(\w+Options options;)$", re.MULTILINE)
@@ -55,7 +55,7 @@ def setter(match):
 
 
 def holder(match):
-    name = match[1]
+    name = match[1] or match[2]
     return (f"/** @brief Module holder of {name}Impl, whose members are called with "
             f"<code>-&gt;</code>. @details @copydoc {name}Impl */ "
             f"class {name} : public torch::nn::ModuleHolder<{name}Impl> {{}};")

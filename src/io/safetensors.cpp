@@ -70,14 +70,14 @@ Safetensors load_safetensors(const std::filesystem::path& path) {
   return content;
 }
 
-std::map<std::string, torch::Tensor> state_dict(const torch::nn::Module& module) {
+std::map<std::string, torch::Tensor> state_dict(ConstModuleRef module) {
   std::map<std::string, torch::Tensor> tensors;
-  for (const auto& item : module.named_parameters()) tensors.emplace(item.key(), item.value());
-  for (const auto& item : module.named_buffers()) tensors.emplace(item.key(), item.value());
+  for (const auto& item : module->named_parameters()) tensors.emplace(item.key(), item.value());
+  for (const auto& item : module->named_buffers()) tensors.emplace(item.key(), item.value());
   return tensors;
 }
 
-IncompatibleKeys load_state_dict(torch::nn::Module& module,
+IncompatibleKeys load_state_dict(ModuleRef module,
                                  const std::map<std::string, torch::Tensor>& tensors,
                                  const LoadStateDictOptions& options) {
   return copy_state(state_dict(module), tensors, "state dict",

@@ -32,12 +32,12 @@ void TensorList::add(const std::string& name, const torch::Tensor& tensor, bool 
   tensors_.push_back(std::move(info));
 }
 
-std::vector<TensorInfo> tensors_of(const torch::nn::Module& module) {
+std::vector<TensorInfo> tensors_of(ConstModuleRef module) {
   TensorList list;
-  for (const auto& item : module.named_parameters()) {
+  for (const auto& item : module->named_parameters()) {
     list.add(item.key(), item.value(), /*is_buffer=*/false);
   }
-  for (const auto& item : module.named_buffers()) {
+  for (const auto& item : module->named_buffers()) {
     list.add(item.key(), item.value(), /*is_buffer=*/true);
   }
   return list.tensors();

@@ -5,6 +5,7 @@
 #include "attend/ops/attention_recorder.h"
 #include "model_export/past_key_values.h"
 #include "model_export/torchscript_source.h"
+#include "models/decoding.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones_like.h>
@@ -63,11 +64,13 @@ DynamicDimension length(std::size_t input, int64_t dimension, int64_t max,
 }
 
 /// `past` (L, 2, B, G, S, D).
-CacheSizes sizes_of(const torch::Tensor& past, int64_t max_seq_len) {
+CacheSizes sizes_of(const torch::Tensor& past, const StackConfig& stack, int64_t max_seq_len) {
   return {.num_layers = past.size(0),
           .num_kv_heads = past.size(3),
           .head_dim = past.size(5),
-          .max_seq_len = max_seq_len};
+          .max_seq_len = max_seq_len,
+          .kept_context = kept_context(max_seq_len),
+          .unlimited = rolls(stack, max_seq_len)};
 }
 
 TorchScriptMethod attention_method(const Forward& forward, const torch::Tensor& tokens,
@@ -128,7 +131,7 @@ ExportPlan plan_export(LanguageModel model) {
                                  .input_names = {"tokens", "past"},
                                  .dynamic = {batch(0), length(0, 1, max_seq_len - before),
                                              batch(1, 2), length(1, 4, before, "past")}});
-  plan.methods.source = language_model_source(sizes_of(past, max_seq_len));
+  plan.methods.source = language_model_source(sizes_of(past, config.stack, max_seq_len));
   return plan;
 }
 
@@ -217,7 +220,7 @@ ExportPlan plan_export(Seq2Seq model) {
                                  .dynamic = {batch(0), length(0, 1, max_seq_len - before), batch(1),
                                              length(1, 1, max_seq_len, "source_length"),
                                              batch(2, 2), length(2, 4, before, "past")}});
-  plan.methods.source = seq2seq_source(sizes_of(past, max_seq_len));
+  plan.methods.source = seq2seq_source(sizes_of(past, config.stack, max_seq_len));
   return plan;
 }
 

@@ -38,11 +38,14 @@ def generate(self, prompt: Tensor, max_new_tokens: int = 200, temperature: float
     past = empty
     text = prompt
     unseen = prompt
+    if UNLIMITED == 0:
+        unseen = prompt[:, -MAX_SEQ_LEN:]
     for _ in range(max_new_tokens):
-        # Beyond the maximum length the window moves, so all positions change: drop the cache.
-        if text.size(1) > MAX_SEQ_LEN:
+        # As attend::generate: a full context loses its oldest quarter. That shifts all positions,
+        # so the cache is computed again.
+        if UNLIMITED == 0 and past.size(4) + unseen.size(1) > MAX_SEQ_LEN:
             past = empty
-            unseen = text[:, -MAX_SEQ_LEN:]
+            unseen = text[:, -KEPT:]
         logits, past = self.step(unseen, past)
         past = past.detach()
         unseen = self.sample(logits, temperature, top_k)
@@ -79,10 +82,10 @@ def predict(self, tokens: Tensor, key_mask: Optional[Tensor] = None) -> Tensor:
 
 /// Replaces the names of sizes in the source by their values.
 std::string fill_in(std::string source, const CacheSizes& sizes) {
-  const std::vector<std::pair<std::string, int64_t>> numbers{{"LAYERS", sizes.num_layers},
-                                                             {"KV_HEADS", sizes.num_kv_heads},
-                                                             {"HEAD_DIM", sizes.head_dim},
-                                                             {"MAX_SEQ_LEN", sizes.max_seq_len}};
+  const std::vector<std::pair<std::string, int64_t>> numbers{
+      {"LAYERS", sizes.num_layers}, {"KV_HEADS", sizes.num_kv_heads},
+      {"HEAD_DIM", sizes.head_dim}, {"MAX_SEQ_LEN", sizes.max_seq_len},
+      {"KEPT", sizes.kept_context}, {"UNLIMITED", sizes.unlimited ? 1 : 0}};
   for (const auto& [name, number] : numbers) {
     for (auto at = source.find(name); at != std::string::npos; at = source.find(name)) {
       source.replace(at, name.size(), std::to_string(number));

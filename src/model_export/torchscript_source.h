@@ -5,12 +5,14 @@
 
 namespace attend {
 
-/// Sizes of an empty past_key_values cache.
+/// Sizes of an empty past_key_values cache, and of the context of `generate`.
 struct CacheSizes {
   int64_t num_layers = 0;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t max_seq_len = 0;
+  int64_t kept_context = 0;  ///< number of tokens that a full context keeps
+  bool unlimited = false;    ///< the context may exceed max_seq_len
 };
 
 // TorchScript source of methods with control flow, which cannot be traced. They call traced

@@ -1,5 +1,6 @@
 #include "attend/models/language_model.h"
 
+#include "models/decoding.h"
 #include "models/output_logits.h"
 
 namespace attend {
@@ -28,19 +29,21 @@ torch::Tensor LanguageModelImpl::forward(const torch::Tensor& tokens, const Atte
 }
 
 torch::Tensor LanguageModelImpl::step(const torch::Tensor& tokens, KvCache& cache,
-                                      const torch::Tensor& key_mask) {
-  TORCH_CHECK_VALUE(tokens.dim() == 2, "tokens must have shape (B, T), found ", tokens.sizes());
-  cache.extend(tokens.size(1), key_mask);
-  const auto x = embedding->forward(tokens, cache.positions());  // (B, T, E)
-  return logits(decoder->forward(x, {.causal = true}, {.cache = &cache}));
+                                      const torch::Tensor& key_mask, int64_t logits_to_keep) {
+  return decode_step(
+      "tokens", tokens, cache, key_mask, logits_to_keep,
+      [&] {
+        const auto x = embedding->forward(tokens, cache.positions());     // (B, T, E)
+        return decoder->forward(x, {.causal = true}, {.cache = &cache});  // (B, T, E)
+      },
+      [&](const torch::Tensor& x) { return logits(x); });
 }
 
-KvCache LanguageModelImpl::make_cache(int64_t batch_size) const {
-  const auto& weight = embedding->token->weight;
-  return KvCache(
-      cache_options(config.stack, config.stack.num_layers, batch_size, config.max_seq_len)
-          .dtype(weight.scalar_type())
-          .device(weight.device()));
+KvCache LanguageModelImpl::make_cache(int64_t batch_size,
+                                      std::optional<int64_t> max_seq_len) const {
+  const auto options = cache_options(config.stack, config.stack.num_layers, batch_size,
+                                     max_seq_len.value_or(config.max_seq_len));
+  return KvCache(with_weight_type(options, embedding->token->weight));
 }
 
 torch::Tensor LanguageModelImpl::logits(const torch::Tensor& x) const {

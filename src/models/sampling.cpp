@@ -1,5 +1,6 @@
 #include "attend/models/sampling.h"
 
+#include "models/decoding.h"
 #include "nn/checks.h"
 
 #include <algorithm>
@@ -78,9 +79,7 @@ int64_t sample(const torch::Tensor& logits, const SamplingOptions& options,
   // float64, so that rounding errors of the cumulative sum stay below the smallest probabilities.
   auto filtered = penalize_repetition(logits.to(torch::kCPU, torch::kDouble), previous,
                                       options.repetition_penalty);
-  const auto highest = filtered.max().item<double>();
-  TORCH_CHECK(!std::isnan(highest), "the logits contain NaN; training may have diverged");
-  TORCH_CHECK(std::isfinite(highest), "the largest logit must be finite, found ", highest);
+  checked_logits(filtered);
   if (options.temperature == 0.0) return filtered.argmax().item<int64_t>();
   filtered = with_temperature(filtered, options.temperature);
   filtered = keep_top_k(filtered, options.top_k);

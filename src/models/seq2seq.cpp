@@ -1,5 +1,6 @@
 #include "attend/models/seq2seq.h"
 
+#include "models/decoding.h"
 #include "models/output_logits.h"
 
 namespace attend {
@@ -48,20 +49,23 @@ torch::Tensor Seq2SeqImpl::encode(const torch::Tensor& source,
 }
 
 torch::Tensor Seq2SeqImpl::step(const torch::Tensor& target, const torch::Tensor& memory,
-                                KvCache& cache, const torch::Tensor& source_key_mask) {
-  TORCH_CHECK_VALUE(target.dim() == 2, "target must have shape (B, T), found ", target.sizes());
-  cache.extend(target.size(1));
-  const auto x = target_embedding->forward(target, cache.positions());  // (B, T, E)
-  return logits(transformer->decoder->forward(x, memory, {.causal = true},
-                                              {.key_mask = source_key_mask}, {.cache = &cache}));
+                                KvCache& cache, const torch::Tensor& source_key_mask,
+                                int64_t logits_to_keep) {
+  return decode_step(
+      "target", target, cache, /*key_mask=*/{}, logits_to_keep,
+      [&] {
+        const auto x = target_embedding->forward(target, cache.positions());  // (B, T, E)
+        return transformer->decoder->forward(x, memory, {.causal = true},
+                                             {.key_mask = source_key_mask}, {.cache = &cache});
+      },
+      [&](const torch::Tensor& x) { return logits(x); });
 }
 
-KvCache Seq2SeqImpl::make_cache(int64_t batch_size) const {
-  const auto& weight = target_embedding->token->weight;
+KvCache Seq2SeqImpl::make_cache(int64_t batch_size, std::optional<int64_t> max_seq_len) const {
   const auto num_layers = static_cast<int64_t>(transformer->decoder->blocks->size());
-  return KvCache(cache_options(config.stack, num_layers, batch_size, config.max_seq_len)
-                     .dtype(weight.scalar_type())
-                     .device(weight.device()));
+  const auto options =
+      cache_options(config.stack, num_layers, batch_size, max_seq_len.value_or(config.max_seq_len));
+  return KvCache(with_weight_type(options, target_embedding->token->weight));
 }
 
 torch::Tensor Seq2SeqImpl::logits(const torch::Tensor& x) const {

@@ -260,12 +260,17 @@ KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int6
                      .head_dim(head_dim)
                      .max_seq_len(max_seq_len);
   const auto window = largest_window(config);
-  if (window == 0 || config.positions == PositionScheme::learned) return options;
+  // A larger window has no effect within max_seq_len.
+  const bool rolls =
+      window > 0 && window <= max_seq_len && config.positions != PositionScheme::learned;
+  if (!rolls) return options;
+  // The window of the queries; smeared keys also need the key before it.
+  const auto sliding_window = window + (config.smeared_keys ? 1 : 0);
   // Room for a call with max_seq_len tokens and the window before its first one.
-  return options.sliding_window(window).max_seq_len(max_seq_len + window - 1);
+  return options.sliding_window(sliding_window).max_seq_len(max_seq_len + sliding_window - 1);
 }
 
-void initialize(torch::nn::Module& model, const StackConfig& config) {
+void initialize(ModuleRef model, const StackConfig& config) {
   switch (config.initialization) {
     case Initialization::gpt2:
       return initialize_gpt2(model, config.num_layers);

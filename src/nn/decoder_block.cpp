@@ -56,7 +56,9 @@ torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Ten
     return attention->forward(h, self_args, state).output;
   };
   const auto attend_memory = [&](const torch::Tensor& h) {
-    return cross_attention->cross(h, memory, memory, memory_args, {.shared = state.shared}).output;
+    const ForwardState cross_state{
+        .cache = state.cache, .layer = state.layer, .shared = state.shared};
+    return cross_attention->cross(h, memory, memory, memory_args, cross_state).output;
   };
   const auto feed = [&](const torch::Tensor& h) { return feed_forward.forward(h); };
 

@@ -34,12 +34,12 @@ void initialize_gpt2_module(torch::nn::Module& module) {
 
 }  // namespace
 
-void initialize_gpt2(torch::nn::Module& module, int64_t num_layers) {
+void initialize_gpt2(ModuleRef module, int64_t num_layers) {
   check_not_negative("num_layers", num_layers);
-  module.apply(initialize_gpt2_module);
+  module->apply(initialize_gpt2_module);
   const auto num_branches = 2.0 * static_cast<double>(std::max<int64_t>(num_layers, 1));
   const double branch_std = kGpt2Std / std::sqrt(num_branches);
-  module.apply([&](torch::nn::Module& submodule) {
+  module->apply([&](torch::nn::Module& submodule) {
     if (auto* attention = submodule.as<MultiheadAttention>()) {
       torch::nn::init::normal_(attention->out->weight, 0.0, branch_std);
     }
@@ -49,11 +49,11 @@ void initialize_gpt2(torch::nn::Module& module, int64_t num_layers) {
   });
 }
 
-void initialize_xavier(torch::nn::Module& module) {
-  for (const auto& parameter : module.parameters()) {
+void initialize_xavier(ModuleRef module) {
+  for (const auto& parameter : module->parameters()) {
     if (parameter.dim() > 1) torch::nn::init::xavier_uniform_(parameter);
   }
-  module.apply([](torch::nn::Module& submodule) {
+  module->apply([](torch::nn::Module& submodule) {
     auto* attention = submodule.as<MultiheadAttention>();
     if (attention == nullptr) return;
     for (const auto& linear :
@@ -63,8 +63,8 @@ void initialize_xavier(torch::nn::Module& module) {
   });
 }
 
-void initialize_bloem(torch::nn::Module& module) {
-  module.apply([](torch::nn::Module& submodule) {
+void initialize_bloem(ModuleRef module) {
+  module->apply([](torch::nn::Module& submodule) {
     if (auto* linear = submodule.as<torch::nn::Linear>()) linear->reset_parameters();
     if (auto* embedding = submodule.as<torch::nn::Embedding>()) embedding->reset_parameters();
   });

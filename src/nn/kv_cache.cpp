@@ -1,10 +1,13 @@
 #include "attend/nn/kv_cache.h"
 
+#include "nn/autocast_guard.h"
 #include "nn/checks.h"
 
 #include <c10/core/InferenceMode.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 
 namespace attend {
 namespace {
@@ -21,6 +24,49 @@ bool all_equal(const std::vector<int64_t>& numbers) {
 int64_t required(const char* option, const std::optional<int64_t>& value) {
   TORCH_CHECK_VALUE(value.has_value(), "KvCacheOptions: ", option, " is required, but not set");
   return *value;
+}
+
+/// Returns the memory of this machine in bytes.
+double physical_memory() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+/// Returns e.g. "1.5 GiB".
+std::string gibibytes(double bytes) {
+  std::ostringstream text;
+  text << std::setprecision(4) << bytes / (1 << 30) << " GiB";
+  return text.str();
+}
+
+/// Returns the shapes and size of the keys and values, for error messages.
+std::string allocation_text(const KvCacheOptions& options, double bytes) {
+  std::ostringstream text;
+  text << "the KvCache needs " << gibibytes(bytes) << " for the keys and values of num_layers ("
+       << *options.num_layers() << "), batch_size (" << *options.batch_size() << "), num_kv_heads ("
+       << *options.num_kv_heads() << "), max_seq_len (" << *options.max_seq_len() << "), head_dim ("
+       << *options.head_dim() << ") in " << options.dtype();
+  return text.str();
+}
+
+/// Returns the number of bytes of the keys and values; in double, which does not overflow.
+double allocation_bytes(const KvCacheOptions& options) {
+  double bytes = 2.0 * static_cast<double>(c10::elementSize(options.dtype()));
+  for (const auto size : {*options.num_layers(), *options.batch_size(), *options.num_kv_heads(),
+                          *options.max_seq_len(), *options.head_dim()}) {
+    bytes *= static_cast<double>(size);
+  }
+  return bytes;
+}
+
+/// Returns whether `tensor` may differ from what it was at another call that returned another
+/// number; tensors of inference mode have no version.
+int64_t version_of(const torch::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : static_cast<int64_t>(tensor._version());
+}
+
+/// Returns true if autocast is enabled for the device of `tensor`.
+bool is_autocast(const torch::Tensor& tensor) {
+  return autocast_state(tensor.device().type()).enabled;
 }
 
 }  // namespace
@@ -41,16 +87,29 @@ KvCache::KvCache(const KvCacheOptions& options)
   TORCH_CHECK_VALUE(sliding_window_ <= max_seq_len_, "sliding_window (", sliding_window_,
                     ") must be at most max_seq_len (", max_seq_len_, ")");
 
+  const auto bytes = allocation_bytes(options);
+  // Checked before: the system may promise more memory than it has.
+  TORCH_CHECK_WITH(OutOfMemoryError, !options.device().is_cpu() || bytes <= physical_memory(),
+                   allocation_text(options, bytes), "; this machine has ",
+                   gibibytes(physical_memory()));
+
   // Tensors made in inference mode could not be written to outside of it.
   const c10::InferenceMode no_inference_mode(false);
   const auto slots = max_seq_len_ + 1;
   const auto tensor_options = torch::TensorOptions(options.dtype()).device(options.device());
-  for (int64_t layer = 0; layer < num_layers; ++layer) {
-    for (auto* tensors : {&keys_, &values_}) {
-      // Zeros: a NaN in uninitialized memory would get past a weight of zero.
-      tensors->push_back(torch::zeros({batch_size, num_kv_heads, slots, head_dim}, tensor_options));
+  try {
+    for (int64_t layer = 0; layer < num_layers; ++layer) {
+      for (auto* tensors : {&keys_, &values_}) {
+        // Zeros: a NaN in uninitialized memory would get past a weight of zero.
+        tensors->push_back(
+            torch::zeros({batch_size, num_kv_heads, slots, head_dim}, tensor_options));
+      }
     }
+  } catch (c10::Error& error) {
+    error.add_context(allocation_text(options, bytes));
+    throw;
   }
+  memory_.resize(keys_.size());
   key_positions_ = torch::full({batch_size, slots}, -1, tensor_options.dtype(torch::kLong));
   lengths_.assign(static_cast<std::size_t>(batch_size), 0);
   overwritten_ = lengths_;
@@ -64,6 +123,7 @@ void KvCache::clear() {
   key_positions_.fill_(-1);
   std::fill(lengths_.begin(), lengths_.end(), 0);
   std::fill(overwritten_.begin(), overwritten_.end(), 0);
+  std::fill(memory_.begin(), memory_.end(), MemoryKeys{});
   step_ = empty_step();
 }
 
@@ -167,39 +227,84 @@ void KvCache::truncate(const std::vector<int64_t>& lengths) {
   step_ = empty_step();
 }
 
-std::pair<torch::Tensor, torch::Tensor> KvCache::append(int64_t layer, const torch::Tensor& key,
-                                                        const torch::Tensor& value) {
-  check_fits(key);
-  check_fits(value);
-  check_layer(layer, key.size(-2));
-  const auto index = static_cast<std::size_t>(layer);
-  step_.appended[index] = true;
-  return {write(keys_[index], key), write(values_[index], value)};
+void KvCache::select_rows(const std::vector<int64_t>& rows) {
+  check_appended();
+  for (const auto row : rows) {
+    TORCH_CHECK_VALUE(row >= 0 && row < batch_size(), "row (", row, ") must be in [0, ",
+                      batch_size(), "), the sequences of the KvCache");
+  }
+  const c10::InferenceMode no_inference_mode(false);
+  const auto index = torch::tensor(rows, torch::kLong).to(key_positions_.device());
+  const auto used = used_slots();
+  const bool in_place = static_cast<int64_t>(rows.size()) == batch_size();
+  for (auto* tensors : {&keys_, &values_}) {
+    for (auto& tensor : *tensors) {
+      const auto selected = tensor.narrow(2, 0, used).index_select(0, index);  // (N, G, S, D)
+      if (!in_place) {
+        tensor = tensor.new_zeros({index.size(0), tensor.size(1), tensor.size(2), tensor.size(3)});
+      }
+      tensor.narrow(2, 0, used).copy_(selected);
+    }
+  }
+  key_positions_ = key_positions_.index_select(0, index);
+  for (auto* numbers : {&lengths_, &overwritten_}) {
+    std::vector<int64_t> selected;
+    for (const auto row : rows) selected.push_back(numbers->at(static_cast<std::size_t>(row)));
+    *numbers = std::move(selected);
+  }
+  step_ = empty_step();
 }
 
-void KvCache::check_layer(int64_t layer, int64_t tokens) const {
+std::pair<torch::Tensor, torch::Tensor> KvCache::append(int64_t layer, const torch::Tensor& key,
+                                                        const torch::Tensor& value) {
+  check_layer(layer);
+  auto& keys = keys_[static_cast<std::size_t>(layer)];
+  auto& values = values_[static_cast<std::size_t>(layer)];
+  check_fits(keys, key);
+  check_fits(values, value);
+  check_tokens(layer, key.size(-2));
+  step_.appended[static_cast<std::size_t>(layer)] = true;
+  return {write(keys, key), write(values, value)};
+}
+
+std::pair<torch::Tensor, torch::Tensor> KvCache::memory_keys(
+    int64_t layer, const torch::Tensor& memory, torch::Dtype dtype,
+    const std::function<std::pair<torch::Tensor, torch::Tensor>()>& project) {
+  check_layer(layer);
+  auto& cached = memory_[static_cast<std::size_t>(layer)];
+  const bool is_current = cached.memory.is_same(memory) && cached.version == version_of(memory) &&
+                          cached.key.scalar_type() == dtype;
+  if (!is_current) {
+    const auto [key, value] = project();
+    // Contiguous, since they are read at each step.
+    cached = {memory, version_of(memory), key.contiguous(), value.contiguous()};
+  }
+  return {cached.key, cached.value};
+}
+
+void KvCache::check_layer(int64_t layer) const {
   const auto num_layers = static_cast<int64_t>(keys_.size());
   TORCH_CHECK_VALUE(layer >= 0 && layer < num_layers, "layer (", layer, ") must be in [0, ",
                     num_layers, "), the layers of the KvCache");
+}
+
+void KvCache::check_tokens(int64_t layer, int64_t tokens) const {
   TORCH_CHECK_VALUE(!step_.appended[static_cast<std::size_t>(layer)], "layer ", layer, " received ",
                     tokens, " tokens without a call to KvCache::extend");
   TORCH_CHECK_VALUE(tokens == step_.tokens, "layer ", layer, " received ", tokens,
                     " tokens, but KvCache::extend was called with ", step_.tokens);
 }
 
-void KvCache::check_fits(const torch::Tensor& added) const {
-  TORCH_CHECK_VALUE(!keys_.empty(), "num_layers (0) of the KvCache must be positive");
-  const auto& cached = keys_.front();
+void KvCache::check_fits(const torch::Tensor& cached, const torch::Tensor& added) const {
   const bool batched = added.dim() == 4;
   const bool fits = (batched ? added.size(0) : 1) == cached.size(0) &&
                     added.size(-3) == cached.size(1) && added.size(-1) == cached.size(3);
   TORCH_CHECK_VALUE(fits, "the KvCache expects keys and values (B, G, T, D) = [", cached.size(0),
                     ", ", cached.size(1), ", ", step_.tokens, ", ", cached.size(3), "], found ",
                     added.sizes());
-  TORCH_CHECK_TYPE(added.scalar_type() == cached.scalar_type(),
-                   "the KvCache expects keys and "
-                   "values of dtype ",
-                   cached.scalar_type(), ", found ", added.scalar_type());
+  TORCH_CHECK_TYPE(added.scalar_type() == cached.scalar_type() || is_autocast(added),
+                   "the KvCache expects keys and values of dtype ", cached.scalar_type(),
+                   ", found ", added.scalar_type());
   TORCH_CHECK_VALUE(added.device() == cached.device(), "the KvCache expects keys and values on ",
                     cached.device(), ", found ", added.device());
   TORCH_CHECK_VALUE(!added.requires_grad(),
@@ -210,6 +315,10 @@ void KvCache::check_fits(const torch::Tensor& added) const {
 /// Writes `added` (B, G, T, D) to the slots of the step and returns the used slots of `cached`;
 /// without B if `added` is.
 torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) const {
+  if (cached.scalar_type() != added.scalar_type()) {  // autocast
+    const c10::InferenceMode no_inference_mode(false);
+    cached = cached.to(added.scalar_type());
+  }
   const bool batched = added.dim() == 4;
   const auto source = batched ? added : added.unsqueeze(0);
   const auto used = cached.narrow(2, 0, used_slots());  // (B, G, S, D)

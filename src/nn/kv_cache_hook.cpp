@@ -5,7 +5,8 @@
 namespace attend {
 
 void KvCacheHook::after_projection(AttentionContext& context) {
-  cache_.check_layer(context.state.layer, context.key.size(-2));
+  cache_.check_layer(context.state.layer);
+  cache_.check_tokens(context.state.layer, context.key.size(-2));
   auto& args = context.args;
   TORCH_CHECK_VALUE(!args.positions.defined() && !args.key_positions.defined(),
                     "positions (set) must not be set with a KvCache, which computes them");

@@ -99,14 +99,14 @@ void MixtureOfExpertsImpl::pretty_print(std::ostream& stream) const {
          << ", norm_topk_prob=" << options.experts().norm_topk_prob() << ")";
 }
 
-torch::Tensor router_aux_loss(const torch::nn::Module& module) {
+torch::Tensor router_aux_loss(ConstModuleRef module) {
   auto sum = torch::zeros({});
   const auto add = [&](const torch::nn::Module& each) {
     const auto* mixture = each.as<MixtureOfExperts>();
     if (mixture != nullptr && mixture->aux_loss.defined()) sum = sum + mixture->aux_loss;
   };
-  add(module);
-  for (const auto& child : module.modules(/*include_self=*/false)) add(*child);
+  add(*module);
+  for (const auto& child : module->modules(/*include_self=*/false)) add(*child);
   return sum;
 }
 

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <optional>
+#include <tuple>
 
 namespace attend {
 namespace {
@@ -172,11 +173,17 @@ AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
                            .args = args,
                            .state = state,
                            .cross = true};
-  context.state.cache = nullptr;  // a cache is for self-attention
+  context.state.cache = nullptr;  // its tokens are those of the self-attention
   if (key_input.is_same(value_input)) {
-    const auto key_value = project(key_input, 1, 2);
-    context.key = key_value[0];
-    context.value = key_value[1];
+    const auto project_memory = [&] {
+      const auto key_value = project(key_input, 1, 2);
+      return std::pair(key_value[0], key_value[1]);
+    };
+    std::tie(context.key, context.value) =
+        state.cache != nullptr
+            ? state.cache->memory_keys(state.layer, key_input, context.query.scalar_type(),
+                                       project_memory)
+            : project_memory();
   } else {
     context.key = project(key_input, 1, 1)[0];
     context.value = project(value_input, 2, 1)[0];

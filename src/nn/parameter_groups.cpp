@@ -4,7 +4,7 @@
 
 namespace attend {
 
-ParameterGroups parameter_groups(const torch::nn::Module& module) {
+ParameterGroups parameter_groups(ConstModuleRef module) {
   ParameterGroups groups;
   for (const auto& parameter : trainable_parameters(module)) {
     const bool decays = parameter.role != ParameterRole::no_decay;

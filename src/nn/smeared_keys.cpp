@@ -9,6 +9,7 @@ namespace {
 struct PreviousKeys {
   torch::Tensor index;  ///< (S) or (B, S)
   torch::Tensor exist;  ///< bool (B, S) or (S); undefined = all but the first, whose index is 0
+  torch::Tensor overwritten = {};  ///< bool (B, S) or (S): no longer in the cache; may be undefined
 };
 
 /// For keys in the order of their positions.
@@ -31,10 +32,21 @@ PreviousKeys previous_by_position(const AttentionContext& context) {
   const auto matches = (positions.unsqueeze(-1) - 1 == positions.unsqueeze(-2))  // (B, S, S)
                            .logical_and(mask.unsqueeze(-2));
   const auto exist = matches.any(-1);  // (B, S)
-  TORCH_CHECK_VALUE(!mask.logical_and(positions > 0).logical_and(~exist).any().item<bool>(),
-                    "smeared_keys requires a KvCache without overwritten tokens, found one that "
-                    "has overwritten the previous key of another");
-  return {matches.to(torch::kLong).argmax(-1), exist};
+  return {matches.to(torch::kLong).argmax(-1), exist,
+          mask.logical_and(positions > 0).logical_and(~exist)};
+}
+
+/// Throws c10::ValueError if a query may attend to a key whose previous key has been overwritten.
+void check_not_overwritten(const AttentionContext& context, const torch::Tensor& overwritten) {
+  const auto& args = context.args;
+  const auto window_begin = query_positions(context).amin(-1, /*keepdim=*/true) -
+                            args.sliding_window + 1;          // (B, 1) or (1)
+  const auto in_window = args.key_positions >= window_begin;  // (B, S) or (S)
+  TORCH_CHECK_VALUE(!overwritten.logical_and(in_window).any().item<bool>(),
+                    "smeared_keys requires a KvCache with room for one more token than the "
+                    "sliding_window of the attention (",
+                    args.sliding_window,
+                    "), found one that has overwritten the previous key of another");
 }
 
 PreviousKeys shared_previous_keys(const AttentionContext& context) {
@@ -59,7 +71,7 @@ void SmearedKeysImpl::reset() {
 }
 
 void SmearedKeysImpl::before_attention(AttentionContext& context) {
-  const auto [index, exist] = shared_previous_keys(context);
+  const auto [index, exist, _] = shared_previous_keys(context);
   const auto previous =
       index.dim() == 1
           ? context.key.index_select(-2, index)
@@ -69,6 +81,20 @@ void SmearedKeysImpl::before_attention(AttentionContext& context) {
     weight = weight * exist.unsqueeze(-1).unsqueeze(-3).type_as(context.key);  // (..., G, S, 1)
   }
   context.key = torch::lerp(context.key, previous, weight);  // (..., G, S, D)
+}
+
+torch::Tensor SmearedKeysImpl::after_attention(const AttentionContext& context,
+                                               const torch::Tensor& output) {
+  // Not earlier: another hook may set the window.
+  if (context.state.cache == nullptr || !context.args.key_positions.defined()) return output;
+  const auto& overwritten = shared_previous_keys(context).overwritten;
+  const SharedKey key("checked_previous_keys", context.key, {overwritten},
+                      context.args.sliding_window);
+  context.state.share(key, [&] {
+    check_not_overwritten(context, overwritten);
+    return true;
+  });
+  return output;
 }
 
 void SmearedKeysImpl::pretty_print(std::ostream& stream) const {

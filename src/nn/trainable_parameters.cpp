@@ -23,11 +23,10 @@ ParameterRole role_of(const torch::Tensor& parameter, const torch::nn::Module& s
 
 }  // namespace
 
-std::vector<TrainableParameter> trainable_parameters(const torch::nn::Module& module,
-                                                     bool include_frozen) {
+std::vector<TrainableParameter> trainable_parameters(ConstModuleRef module, bool include_frozen) {
   std::vector<TrainableParameter> result;
   std::unordered_map<const c10::TensorImpl*, std::size_t> index_of;
-  module.apply([&](const std::string& path, const torch::nn::Module& submodule) {
+  module->apply([&](const std::string& path, const torch::nn::Module& submodule) {
     for (const auto& item : submodule.named_parameters(/*recurse=*/false)) {
       const auto& parameter = item.value();
       if (!parameter.requires_grad() && !include_frozen) continue;

@@ -1,7 +1,7 @@
 #include "attend/train/answer.h"
 
 #include "attend/input_error.h"
-#include "attend/nn/eval_guard.h"
+#include "nn/check_eval.h"
 
 #include <fmt/format.h>
 
@@ -19,10 +19,10 @@ struct Answer {
   std::string operator()(LanguageModel& model) const {
     auto options = kGreedy;
     options.max_new_tokens = static_cast<int64_t>(tokenizer.encode(expected).size());
-    return tokenizer.decode(generate(model, prompt, options));
+    return tokenizer.decode(generate(model, prompt, options).tokens);
   }
   std::string operator()(SequenceClassifier& model) const {
-    const EvalGuard eval(*model);
+    check_eval("answer", *model);
     const torch::NoGradGuard no_grad;
     const auto device = model->head->weight.device();
     const auto tokens = torch::tensor(prompt, torch::kLong).to(device);  // (T)
@@ -31,7 +31,7 @@ struct Answer {
     return classes.at(static_cast<std::size_t>(logits.argmax().item<int64_t>()));
   }
   std::string operator()(Seq2Seq& model) const {
-    return tokenizer.decode(generate(model, prompt, answer_tokens(tokenizer), kGreedy));
+    return tokenizer.decode(generate(model, prompt, answer_tokens(tokenizer), kGreedy).tokens);
   }
 };
 

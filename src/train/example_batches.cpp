@@ -38,6 +38,12 @@ Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& l
   std::vector<Row> targets;
   for (const auto& example : examples) {
     const auto prompt = layout.tokenizer.encode(example.prompt);
+    if (prompt.empty()) {
+      throw InputError(
+          fmt::format("the prompt of the answer '{}' is empty, expected at least one "
+                      "token",
+                      example.answer));
+    }
     auto row = prompt;
     const auto answer = layout.tokenizer.encode(example.answer);
     row.insert(row.end(), answer.begin(), answer.end());

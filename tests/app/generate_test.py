@@ -101,6 +101,16 @@ class Sampling(GenerateTest):
         self.assertEqual(len(set(alone)), 3)
         self.assertEqual(three.stderr, "".join(f"--- sample {n} of 3 ---\n" for n in (1, 2, 3)))
 
+    def test_beam_search_is_deterministic_and_refuses_sampling_options(self):
+        beams = ("--prompt", "F", "--max-new-tokens", 20, "--num-beams", 3)
+        first = self.generate(*beams).stdout
+        self.assertEqual(self.generate(*beams).stdout, first)
+        self.assertEqual(self.generate(*beams, "--length-penalty", 1).stdout, first)
+        self.refuses(["generate", self.run_directory, *beams, "--top-k", 3],
+                     "--num-beams excludes --top-k")
+        self.refuses(["generate", self.run_directory, "--prompt", "F", "--length-penalty", 2],
+                     "--length-penalty requires --num-beams")
+
     def test_values_out_of_range(self):
         for flag, value, expected in (
                 ("--weights", "worst", "--weights: expected best|last, found 'worst'"),

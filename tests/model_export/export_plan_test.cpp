@@ -60,12 +60,14 @@ TEST_P(LanguageModelExportPlan, GeneratesAsTheModel) {
       const std::vector<int64_t> tokens(prompt.const_data_ptr<int64_t>(),
                                         prompt.const_data_ptr<int64_t>() + length);
       const auto greedy =
-          generate(model, tokens, {.max_new_tokens = 9, .sampling = {.temperature = 0.0}});
+          generate(model, tokens, {.max_new_tokens = 9, .sampling = {.temperature = 0.0}}).tokens;
       EXPECT_TRUE(
           call(file, "generate", {prompt, 9, 0.0}).equal(torch::tensor(greedy).view({1, -1})));
       torch::manual_seed(length);
-      const auto drawn = generate(
-          model, tokens, {.max_new_tokens = 9, .sampling = {.temperature = 0.7, .top_k = 4}});
+      const auto drawn =
+          generate(model, tokens,
+                   {.max_new_tokens = 9, .sampling = {.temperature = 0.7, .top_k = 4}})
+              .tokens;
       torch::manual_seed(length);
       EXPECT_TRUE(
           call(file, "generate", {prompt, 9, 0.7, 4}).equal(torch::tensor(drawn).view({1, -1})));
@@ -142,7 +144,7 @@ TEST(ExportPlan, SupportsShortContexts) {
     const auto file = exported(model);
     if (context == 1) continue;
     const auto tokens =
-        generate(model, {3}, {.max_new_tokens = 5, .sampling = {.temperature = 0.0}});
+        generate(model, {3}, {.max_new_tokens = 5, .sampling = {.temperature = 0.0}}).tokens;
     const auto prompt = torch::full({1, 1}, 3, torch::kLong);
     EXPECT_TRUE(
         call(file, "generate", {prompt, 5, 0.0}).equal(torch::tensor(tokens).view({1, -1})));
@@ -202,7 +204,8 @@ TEST(ExportPlan, GeneratesTargetsAsTheModel) {
                                         source.const_data_ptr<int64_t>() + length);
       for (const int64_t end : {1, 2, 3}) {
         const auto answer = generate(model, tokens, {.bos_token = 0, .eos_token = end},
-                                     {.max_new_tokens = 6, .sampling = {.temperature = 0.0}});
+                                     {.max_new_tokens = 6, .sampling = {.temperature = 0.0}})
+                                .tokens;
         EXPECT_TRUE(call(file, "generate", {source, 0, end, 6, 0.0})
                         .equal(torch::tensor(answer, torch::kLong).view({1, -1})));
       }

@@ -8,6 +8,14 @@
 namespace attend {
 namespace {
 
+/// A model in eval mode.
+template <typename Model, typename Config>
+Model eval_model(const Config& config) {
+  Model model(config);
+  model->eval();
+  return model;
+}
+
 constexpr int64_t kVocabSize = 11;
 constexpr int64_t kMaxSeqLen = 6;
 
@@ -34,7 +42,7 @@ class FlopsOfEachStack : public testing::TestWithParam<NamedStack> {};
 
 TEST_P(FlopsOfEachStack, MatchTheClosedForm) {
   const auto& stack = GetParam().config;
-  LanguageModel model(
+  const auto model = eval_model<LanguageModel>(
       LanguageModelConfig{.vocab_size = kVocabSize, .max_seq_len = kMaxSeqLen, .stack = stack});
   const int64_t block = expected_attention_flops(stack) + expected_feed_forward_flops(stack);
   const int64_t expected = stack.num_layers * block + 2 * stack.embed_dim * kVocabSize;
@@ -44,7 +52,7 @@ TEST_P(FlopsOfEachStack, MatchTheClosedForm) {
 INSTANTIATE_TEST_SUITE_P(All, FlopsOfEachStack, testing::ValuesIn(each_stack()), NameOfStack());
 
 TEST(Flops, LanguageModelUsesTwoPerWeightAndFourPerKeyAndChannel) {
-  LanguageModel model(
+  const auto model = eval_model<LanguageModel>(
       LanguageModelConfig{.vocab_size = 11,
                           .max_seq_len = 4,
                           .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
@@ -54,7 +62,7 @@ TEST(Flops, LanguageModelUsesTwoPerWeightAndFourPerKeyAndChannel) {
 }
 
 TEST(Flops, ClassifierCountsTheHeadOncePerSequence) {
-  SequenceClassifier model(
+  const auto model = eval_model<SequenceClassifier>(
       SequenceClassifierConfig{.vocab_size = 11,
                                .num_classes = 3,
                                .max_seq_len = 4,
@@ -63,25 +71,26 @@ TEST(Flops, ClassifierCountsTheHeadOncePerSequence) {
 }
 
 TEST(Flops, Seq2SeqCountsEncoderAndDecoder) {
-  Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 11,
-                              .target_vocab_size = 11,
-                              .max_seq_len = 4,
-                              .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
+  const auto model = eval_model<Seq2Seq>(
+      Seq2SeqConfig{.source_vocab_size = 11,
+                    .target_vocab_size = 11,
+                    .max_seq_len = 4,
+                    .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
   const int64_t attention = 2 * (192 + 64) + 4 * 4 * 8;
   const int64_t feed_forward = 2 * 512;
   EXPECT_DOUBLE_EQ(flops_per_token(model, 4),
                    (attention + feed_forward) + (2 * attention + feed_forward) + 2 * 88);
 }
 
-TEST(Flops, TrainingModeIsRestored) {
-  LanguageModel model(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 4});
-  model->train();
-  flops_per_token(model, 2);
-  EXPECT_TRUE(model->decoder->is_training());
+TEST(Flops, TrainingModeThrows) {
+  const LanguageModel model(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 4});
+  EXPECT_THAT([&] { flops_per_token(model, 2); },
+              throws<c10::ValueError>("flops_per_token requires eval mode, found a model"));
 }
 
 TEST(Flops, LengthBeyondMaxSeqLenThrows) {
-  LanguageModel model(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 4});
+  const auto model =
+      eval_model<LanguageModel>(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 4});
   EXPECT_THAT([&] { flops_per_token(model, 5); }, throws<c10::ValueError>("length (5)"));
   EXPECT_THAT([&] { flops_per_token(model, 0); }, throws<c10::ValueError>("max_seq_len (4)"));
 }

@@ -1,5 +1,6 @@
 #include "attend/models/generation.h"
-#include "attend/nn/eval_guard.h"
+#include "attend/ops/flop_counter.h"
+#include "nn/autocast_guard.h"
 #include "support/close.h"
 #include "support/seed.h"
 #include "support/stack_configs.h"
@@ -16,12 +17,13 @@ struct Seq2SeqGeneration : FixedSeed, testing::Test {
         .source_vocab_size = 11, .target_vocab_size = 7, .max_seq_len = 8, .stack = stack});
     const torch::NoGradGuard no_grad;
     for (auto& parameter : model->parameters()) parameter.add_(0.3 * torch::randn_like(parameter));
+    model->eval();
     return model;
   }
 
   std::vector<int64_t> run_generate(const SequenceTokens& special_tokens,
                                     const GenerationOptions& options) {
-    return generate(model, source, special_tokens, options);
+    return generate(model, source, special_tokens, options).tokens;
   }
 
   Seq2Seq model = randomized_model({.num_layers = 2, .num_heads = 2, .embed_dim = 8});
@@ -33,7 +35,6 @@ TEST_F(Seq2SeqGeneration, StepsWithKvCacheEqualForwardForEachStack) {
     if (stack.config.num_experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
     SCOPED_TRACE(stack.name);
     auto model = randomized_model(stack.config);
-    const EvalGuard eval(*model);
     const torch::NoGradGuard no_grad;
     const auto source = torch::randint(0, 11, {2, 5}, torch::kLong);
     const auto target = torch::randint(0, 7, {2, 8}, torch::kLong);
@@ -64,6 +65,83 @@ TEST_F(Seq2SeqGeneration, GreedyDecodingStopsAtEosToken) {
   }
 }
 
+TEST_F(Seq2SeqGeneration, EachSourceOfABatchEqualsTheSourceAlone) {
+  const std::vector<std::vector<int64_t>> sources{{3}, {1, 2, 10, 4}, {5, 5, 6, 7, 8, 9, 10}};
+  const SequenceTokens special_tokens{.bos_token = 0, .eos_token = 1};
+  for (const auto& stack : each_stack()) {
+    if (stack.config.num_experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
+    SCOPED_TRACE(stack.name);
+    auto model = randomized_model(stack.config);
+    const GenerationOptions options{.eos_tokens = {5}, .seed = 2, .return_log_probs = true};
+    const auto results = generate_batch(model, sources, special_tokens, options);
+    for (std::size_t b = 0; b < sources.size(); ++b) {
+      auto alone_options = options;
+      alone_options.seed = 2 + b;
+      const auto alone = generate(model, sources[b], special_tokens, alone_options);
+      EXPECT_EQ(results[b].tokens, alone.tokens) << b;
+      EXPECT_EQ(results[b].eos_token, alone.eos_token) << b;
+      EXPECT_TRUE(close(torch::tensor(results[b].log_probs, torch::kDouble),
+                        torch::tensor(alone.log_probs, torch::kDouble), 1e-4));
+    }
+  }
+}
+
+TEST_F(Seq2SeqGeneration, MemoryIsProjectedOnce) {
+  const torch::NoGradGuard no_grad;
+  const auto memory = model->encode(torch::randint(0, 11, {1, 8}, torch::kLong));
+  auto cache = model->make_cache(1);
+  const auto flops_of_step = [&](const torch::Tensor& m) {
+    const FlopCounter counter;
+    model->step(torch::zeros({1, 1}, torch::kLong), m, cache);
+    return counter.flops();
+  };
+  const auto first = flops_of_step(memory);
+  // Per layer, keys and values of 8 tokens: 2 FLOPs for each of 8 * 16 weights. The second step
+  // attends to one more token: 4 FLOPs for each of 8 channels.
+  EXPECT_EQ(first - flops_of_step(memory), 2 * (8 * 2 * 8 * 16 - 4 * 8));
+  const auto third = flops_of_step(memory);
+  EXPECT_EQ(flops_of_step(memory.clone()) - third, 2 * (8 * 2 * 8 * 16 + 4 * 8));
+}
+
+TEST_F(Seq2SeqGeneration, AnotherOrChangedMemoryIsProjectedAgain) {
+  const torch::NoGradGuard no_grad;
+  const auto target = torch::randint(0, 7, {1, 2}, torch::kLong);
+  const auto first = model->encode(torch::randint(0, 11, {1, 8}, torch::kLong));
+  const auto second = model->encode(torch::randint(0, 11, {1, 8}, torch::kLong));
+  const auto step = [&](int64_t t, const torch::Tensor& memory, KvCache& cache) {
+    return model->step(target.narrow(1, t, 1), memory, cache);
+  };
+  auto expected_cache = model->make_cache(1);
+  step(0, first, expected_cache);
+  const auto expected = step(1, second.clone(), expected_cache);
+
+  auto cache = model->make_cache(1);
+  step(0, first, cache);
+  EXPECT_TRUE(close(step(1, second, cache), expected, 0.0));
+  cache.clear();
+  const auto memory = first.clone();
+  step(0, memory, cache);
+  memory.copy_(second);
+  EXPECT_TRUE(close(step(1, memory, cache), expected, 0.0));
+}
+
+TEST_F(Seq2SeqGeneration, WorksUnderAutocast) {
+  for (const auto& stack : each_stack()) {
+    if (stack.config.num_experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
+    SCOPED_TRACE(stack.name);
+    auto model = randomized_model(stack.config);
+    const AutocastGuard autocast(torch::kCPU, {.enabled = true, .dtype = torch::kBFloat16});
+    EXPECT_LE(generate(model, source, {.bos_token = 0, .eos_token = 1}, {}).tokens.size(), 8U);
+  }
+}
+
+TEST_F(Seq2SeqGeneration, TrainingModeThrows) {
+  model->train();
+  EXPECT_THAT(
+      [&] { run_generate({}, {}); },
+      throws<c10::ValueError>("generate requires eval mode, found a model in training mode"));
+}
+
 TEST_F(Seq2SeqGeneration, LengthIsLimitedByMaxSeqLenAndMaxNewTokens) {
   EXPECT_EQ(run_generate({.bos_token = 0, .eos_token = -1}, {.max_new_tokens = 100}).size(), 8U);
   EXPECT_EQ(run_generate({.bos_token = 0, .eos_token = -1}, {.max_new_tokens = 3}).size(), 3U);
@@ -75,10 +153,11 @@ TEST_F(Seq2SeqGeneration, OnTokenReceivesEachTokenAndCanStop) {
   const SequenceTokens special_tokens{.bos_token = 2, .eos_token = -1};
   const auto whole = run_generate(special_tokens, greedy);
   std::vector<int64_t> received;
-  const auto stopped = generate(model, source, special_tokens, greedy, {}, [&](int64_t token) {
-    received.push_back(token);
-    return received.size() < 3;
-  });
+  const auto stopped = run_generate(
+      special_tokens, {.sampling = {.temperature = 0.0}, .on_token = [&](const auto& generated) {
+                         received.push_back(generated.token);
+                         return received.size() < 3;
+                       }});
   EXPECT_EQ(received, std::vector<int64_t>(whole.begin(), whole.begin() + 3));
   EXPECT_EQ(stopped, received);
 }

@@ -121,8 +121,8 @@ TEST_F(InitializationTest, ParametersRemainLeaves) {
 
 TEST_F(InitializationTest, PaddingRowIsZero) {
   torch::nn::Embedding table(torch::nn::EmbeddingOptions(5, 4).padding_idx(3));
-  for (const auto& initialize : std::initializer_list<void (*)(torch::nn::Module&)>{
-           [](torch::nn::Module& it) { initialize_gpt2(it, 1); }, initialize_bloem}) {
+  for (const auto& initialize : std::initializer_list<void (*)(ModuleRef)>{
+           [](ModuleRef it) { initialize_gpt2(it, 1); }, initialize_bloem}) {
     initialize(*table);
     EXPECT_TRUE(close(table->weight[3], torch::zeros({4}), 0.0));
     EXPECT_FALSE(close(table->weight[2], torch::zeros({4}), 0.0));

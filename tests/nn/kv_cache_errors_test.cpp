@@ -18,8 +18,8 @@ struct KvCacheErrors : testing::Test {
     return KvCacheOptions().num_layers(1).batch_size(2).num_kv_heads(2).head_dim(2).max_seq_len(6);
   }
 
-  auto attention_call(at::IntArrayRef sizes, AttentionArgs args = {.causal = true},
-                      int64_t layer = 0) {
+  auto attention_call(at::IntArrayRef sizes, AttentionArgs args = {}, int64_t layer = 0) {
+    args.causal = true;
     return [this, x = torch::zeros(sizes), args, layer] {
       attention->forward(x, args, {.cache = &cache, .layer = layer});
     };
@@ -168,6 +168,39 @@ TEST_F(KvCacheErrors, DifferentDtypesThrow) {
                            {.cache = &cache});
       },
       throws<c10::TypeError>("the KvCache expects keys and values of dtype Float, found Double"));
+}
+
+TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
+  const auto x = torch::zeros({2, 2, 8});
+  cache.extend(2);
+  EXPECT_THAT([&] { attention->forward(x, {}, {.cache = &cache}); },
+              throws<c10::ValueError>("causal (false) must be true with a KvCache"));
+  // A mask may say which of the keys so far are visible, e.g. all of a prefix.
+  EXPECT_NO_THROW(attention->forward(x, {.mask = bools({2, 2})}, {.cache = &cache}));
+}
+
+TEST_F(KvCacheErrors, MoreMemoryThanThereIsThrows) {
+  EXPECT_THAT(
+      [] { KvCache too_large(options().max_seq_len(1'000'000'000'000)); },
+      throws<c10::OutOfMemoryError>("the KvCache needs 2.98e+04 GiB for the keys and values of "
+                                    "num_layers (1), batch_size (2), num_kv_heads (2), max_seq_len "
+                                    "(1000000000000), head_dim (2) in Float; this machine has"));
+  EXPECT_THAT([] { KvCache too_large(options().num_layers(INT64_MAX).head_dim(INT64_MAX)); },
+              throws<c10::OutOfMemoryError>("num_layers (9223372036854775807)"));
+}
+
+TEST_F(KvCacheErrors, RowsThatDoNotExistThrow) {
+  feed(3);
+  EXPECT_THAT(
+      [&] {
+        cache.select_rows({0, 2});
+      },
+      throws<c10::ValueError>("row (2) must be in [0, 2)"));
+  EXPECT_THAT([&] { cache.select_rows({-1}); }, throws<c10::ValueError>("row (-1)"));
+  EXPECT_THAT(cache.lengths(), testing::ElementsAre(3, 3));
+  cache.extend(1);
+  EXPECT_THAT([&] { cache.select_rows({0}); },
+              throws<c10::ValueError>("layer 0 of 1 has not appended the 1 tokens"));
 }
 
 TEST_F(KvCacheErrors, GradModeIsNotSupported) {

@@ -114,6 +114,47 @@ TEST_P(RollingKvCacheRows, FarBeyondMaxSeqLen) {
   expect_what_each_gives_alone();
 }
 
+TEST_P(RollingKvCacheRows, SelectRowsAfterTokensHaveBeenOverwritten) {
+  const auto window = std::get<0>(GetParam()).window;
+  KvCache cache(options(window + 3).sliding_window(window));
+  for (int i = 0; i < 6; ++i) feed(cache, {draw(1, 4), draw(1, 4), draw(1, 4)}, 4);
+  cache.select_rows({2, 0, 1});
+  const auto permuted = [](const auto& all) { return std::vector{all[2], all[0], all[1]}; };
+  sequences = permuted(sequences);
+  outputs = permuted(outputs);
+  for (int i = 0; i < 4; ++i) feed(cache, {draw(1, 4), draw(1, 4), draw(1, 4)}, 4);
+  expect_what_each_gives_alone();
+}
+
+TEST_P(KvCacheRows, SelectRowsCopiesSequences) {
+  KvCache cache(options(40));
+  feed(cache, {5, 2, 0}, 5);
+  cache.select_rows({1, 1, 0});
+  const auto copies = [](const auto& all) { return std::vector{all[1], all[1], all[0]}; };
+  sequences = copies(sequences);
+  outputs = copies(outputs);
+  // The copies go on with different tokens.
+  sequences[1] = sequences[0].clone();
+  sequences[1].slice(0, 2).normal_();
+  EXPECT_THAT(cache.lengths(), testing::ElementsAre(2, 2, 5));
+  for (int i = 0; i < 4; ++i) feed(cache, {draw(0, 3), draw(0, 3), draw(0, 3)}, 4);
+  expect_what_each_gives_alone();
+}
+
+TEST_P(KvCacheRows, SelectRowsChangesTheBatchSize) {
+  KvCache cache(options(40));
+  feed(cache, {3, 1, 2}, 3);
+  cache.select_rows({2});
+  cache.select_rows({0, 0, 0});
+  for (std::size_t b = 0; b < 3; ++b) {
+    sequences[b].narrow(0, 0, 2).copy_(sequences[2].narrow(0, 0, 2));
+    outputs[b] = outputs[2];
+  }
+  EXPECT_EQ(cache.batch_size(), 3);
+  for (int i = 0; i < 4; ++i) feed(cache, {draw(0, 3), draw(0, 3), draw(0, 3)}, 4);
+  expect_what_each_gives_alone();
+}
+
 TEST_P(KvCacheRows, TruncateToDifferentLengths) {
   KvCache cache(options(30));
   feed(cache, {5, 2, 0}, 5);

@@ -124,7 +124,8 @@ TEST_F(SmearedKeysNeighbours, EvictedFromTheKvCacheThrow) {
   step(0);
   step(1);
   EXPECT_THAT([&] { step(2); },
-              throws<c10::ValueError>("requires a KvCache without overwritten tokens"));
+              throws<c10::ValueError>("requires a KvCache with room for one more token than the "
+                                      "sliding_window of the attention (2)"));
 }
 
 TEST(SmearedKeys, AreInitializedToOneHalfWithKeyLogits) {

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^[ \t]*#[^\n]*', re.DOTALL | re.MULTILINE)
 TYPE = re.compile(r"(?:class|struct)\s+(?P<name>\w+)\s*(?:final\s*)?(?::|$)")
 FUNCTION = re.compile(r"\)\s*(?:const\s*|noexcept\s*|override\s*|final\s*)*$")
-NO_FUNCTION = re.compile(r"using\b|typedef\b|static_assert\b|friend\b|inline\b|constexpr\b|TORCH_\w+\s*\(")
+NO_FUNCTION = re.compile(r"using\b|typedef\b|static_assert\b|friend\b|inline\b|constexpr\b|(?:TORCH|ATTEND)_\w+\s*\(")
 # Tokens that are allowed before ATTEND_API.
 PREFIX = re.compile(r"(?:template\s*<[^()]*?>\s*(?=\S)|\[\[\w+\]\]\s*)*")
 
@@ -166,7 +166,8 @@ class TheCheckItself(unittest.TestCase):
         for text in ("ATTEND_API int f();", "class ATTEND_API A { A(); };", "inline int f() { return 1; }",
                      "struct A { int x = f(); int g() { return x; } };", "using F = int (int);",
                      "class A;", "template <typename T> struct A { A(); };", "constexpr int x = f();",
-                     "TORCH_MODULE(A);", "struct A { TORCH_ARG(int64_t, x) = 0; };"):
+                     "TORCH_MODULE(A);", "ATTEND_MODULE(A, (int x), (x));",
+                     "struct A { TORCH_ARG(int64_t, x) = 0; };"):
             self.assertEqual(self.names(text), [], text)
 
 

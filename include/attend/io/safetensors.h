@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/module_ref.h"
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -22,7 +23,7 @@ struct Safetensors {
 /// file is replaced atomically. Throws c10::ValueError for a dtype that safetensors does not
 /// support.
 ///
-///     save_safetensors("model.safetensors", {.tensors = state_dict(*model)});
+///     save_safetensors("model.safetensors", {.tensors = state_dict(model)});
 ATTEND_API void save_safetensors(const std::filesystem::path& path, const Safetensors& content);
 
 /// Reads a safetensors file. Safe for untrusted files. Throws InputError if the file does not exist
@@ -32,7 +33,7 @@ ATTEND_API void save_safetensors(const std::filesystem::path& path, const Safete
 ATTEND_API Safetensors load_safetensors(const std::filesystem::path& path);
 
 /// Returns all parameters and buffers of a module by name, without copying them.
-ATTEND_API std::map<std::string, torch::Tensor> state_dict(const torch::nn::Module& module);
+ATTEND_API std::map<std::string, torch::Tensor> state_dict(ConstModuleRef module);
 
 /// Options of `load_state_dict`.
 struct LoadStateDictOptions {
@@ -50,9 +51,9 @@ struct IncompatibleKeys {
 /// listing all missing and unexpected names, all wrong shapes, and all dtypes that cannot be cast,
 /// such as float32 to int64; the module is then unchanged.
 ///
-///     load_state_dict(*model, load_safetensors("model.safetensors").tensors);
-///     auto keys = load_state_dict(*model, tensors, {.strict = false});
-ATTEND_API IncompatibleKeys load_state_dict(torch::nn::Module& module,
+///     load_state_dict(model, load_safetensors("model.safetensors").tensors);
+///     auto keys = load_state_dict(model, tensors, {.strict = false});
+ATTEND_API IncompatibleKeys load_state_dict(ModuleRef module,
                                             const std::map<std::string, torch::Tensor>& tensors,
                                             const LoadStateDictOptions& options = {});
 

@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/io/safetensors_header.h"
+#include "attend/module_ref.h"
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -60,7 +61,7 @@ class ATTEND_API TensorList {
 };
 
 /// Returns the parameters, then the buffers of a module, in the order of their registration.
-ATTEND_API std::vector<TensorInfo> tensors_of(const torch::nn::Module& module);
+ATTEND_API std::vector<TensorInfo> tensors_of(ConstModuleRef module);
 
 /// Returns the tensors of a safetensors file, in the order of their offsets.
 ATTEND_API std::vector<TensorInfo> tensors_of(const SafetensorsHeader& header);

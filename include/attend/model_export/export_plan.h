@@ -41,8 +41,8 @@ ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesyste
 ///
 /// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the new tokens
 ///   (B, max_new_tokens) for prompts (B, T). Temperature 0 is greedy, top_k 0 samples from all
-///   tokens. Uses a key-value cache until the text exceeds max_seq_len; then it recomputes the last
-///   max_seq_len tokens for each new token.
+///   tokens. Uses a key-value cache; beyond max_seq_len, drops tokens as `attend::generate` does,
+///   except that with a sliding window the cache grows.
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T).
 /// - `step(tokens, past)`: returns the logits of tokens (B, T) after the cached tokens, and the
 ///   updated cache. `past` (L, 2, B, G, S, D) has the keys and values of each layer; S may be 0.

@@ -10,16 +10,17 @@ namespace attend {
 /// Returns the forward floating-point operations per token of a sequence of `length` tokens, as
 /// counted by `FlopCounter` in eval mode. Of the experts, only those that a token is routed to are
 /// counted. A sliding window does not reduce the count: the scores are computed first and masked
-/// afterwards. Throws c10::ValueError if `length` is not in [1, config.max_seq_len].
+/// afterwards. Throws c10::ValueError if `length` is not in [1, config.max_seq_len] or the model is
+/// in training mode.
 ///
 ///     double flops = flops_per_token(model, model->config.max_seq_len);
-ATTEND_API double flops_per_token(LanguageModel& model, int64_t length);
+ATTEND_API double flops_per_token(const LanguageModel& model, int64_t length);
 
 /// Returns the forward floating-point operations per input token of a classifier; see above.
-ATTEND_API double flops_per_token(SequenceClassifier& model, int64_t length);
+ATTEND_API double flops_per_token(const SequenceClassifier& model, int64_t length);
 
 /// Returns the forward floating-point operations per target token; source and target have `length`
 /// tokens each. See above.
-ATTEND_API double flops_per_token(Seq2Seq& model, int64_t length);
+ATTEND_API double flops_per_token(const Seq2Seq& model, int64_t length);
 
 }  // namespace attend

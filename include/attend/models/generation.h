@@ -11,29 +11,72 @@
 
 namespace attend {
 
-/// Options of `generate`.
-///
-///     GenerationOptions{.max_new_tokens = 20, .sampling = {.temperature = 0.8, .top_k = 40}}
-struct GenerationOptions {
-  int64_t max_new_tokens = 200;   ///< maximum number of tokens to generate, >= 0
-  SamplingOptions sampling = {};  ///< how each token is sampled; temperature 0 = greedy decoding
+/// A new token, the argument of `GenerationOptions::on_token`.
+struct GeneratedToken {
+  int64_t token = 0;     ///< token id
+  int64_t sequence = 0;  ///< index of its prompt in the batch
 };
 
-/// Generates a continuation of `prompt` and returns the new tokens. Runs in eval mode, without
-/// gradients, with a KV cache. If the sequence is longer than `config.max_seq_len`, the model sees
-/// its last `max_seq_len` tokens only.
+/// Options of `generate` and `generate_batch`.
 ///
-/// `generator` is a CPU generator; by default LibTorch's global one is used. `on_token`, if given,
-/// is called with each new token; generation stops when it returns false, and the result includes
-/// that token. Throws c10::ValueError if `prompt` is empty or an option is out of range, and
-/// c10::Error if the logits are not finite.
+///     GenerationOptions{.max_new_tokens = 20, .sampling = {.temperature = 0.8, .top_k = 40}}
+///     GenerationOptions{.eos_tokens = {0}, .num_beams = 4}
+struct GenerationOptions {
+  int64_t max_new_tokens = 200;  ///< maximum number of tokens to generate, >= 0
+  /// Stop tokens: each ends its sequence and is not part of the result.
+  std::vector<int64_t> eos_tokens = {};
+  SamplingOptions sampling = {};  ///< how each token is sampled; temperature 0 = greedy decoding
+  /// Seed of the sampling: sequence b of a batch is sampled with `seed + b`. If not set, LibTorch's
+  /// global generator is used.
+  std::optional<uint64_t> seed = std::nullopt;
+  /// Number of beams, >= 1. More than 1: beam search for the sequence with the highest score; of
+  /// `sampling`, only `repetition_penalty` may then be set.
+  int64_t num_beams = 1;
+  /// Beam search: the score of a sequence is the sum of its log-probabilities divided by its length
+  /// to this power, both with the stop token. Positive values favor longer sequences.
+  double length_penalty = 1.0;
+  bool return_log_probs = false;  ///< return the log-probability of each token, too
+  /// Called with each new token, except stop tokens; ends the sequence, with this token, by
+  /// returning false. Not supported by beam search.
+  ///
+  ///     GenerationOptions{.on_token = [](const GeneratedToken& t) { return t.token != 0; }};
+  std::function<bool(const GeneratedToken&)> on_token = {};
+};
+
+/// A result of `generate`.
+struct GeneratedSequence {
+  std::vector<int64_t> tokens;  ///< new tokens, without the prompt and the stop token
+  /// With `return_log_probs`: natural logarithm of the model's probability, without the sampling
+  /// options, of each of `tokens` and, if there is one, of the stop token.
+  std::vector<double> log_probs = {};
+  /// Stop token that ended the sequence; not set if `max_new_tokens` or `on_token` ended it.
+  std::optional<int64_t> eos_token = std::nullopt;
+};
+
+/// Generates a continuation of `prompt`, without gradients, with a KV cache. Thread-safe: writes
+/// nothing to the model.
 ///
-///     auto tokens = generate(model, {7, 3}, {.max_new_tokens = 20});
-///     generate(model, {7, 3}, {}, {}, [](int64_t token) { return token != 0; });  // stop at 0
-ATTEND_API std::vector<int64_t> generate(
-    LanguageModel& model, std::vector<int64_t> prompt, const GenerationOptions& options = {},
-    const std::optional<torch::Generator>& generator = std::nullopt,
-    const std::function<bool(int64_t)>& on_token = {});
+/// If the sequence becomes longer than `config.max_seq_len`, the oldest quarter of the tokens in
+/// the context is dropped at once, and the model recomputes the rest, with positions from 0. A
+/// model with a sliding window of at most `max_seq_len` and without absolute positions drops no
+/// tokens: its KV cache overwrites those outside of the window.
+///
+/// Throws c10::ValueError if the model is in training mode, if `prompt` is empty, or if an option
+/// is out of range, and c10::Error if the logits are not finite.
+///
+///     model->eval();
+///     auto tokens = generate(model, {7, 3}, {.max_new_tokens = 20, .seed = 1}).tokens;
+ATTEND_API GeneratedSequence generate(const LanguageModel& model,
+                                      const std::vector<int64_t>& prompt,
+                                      const GenerationOptions& options = {});
+
+/// Generates a continuation of each prompt; prompts may differ in length. The result b equals that
+/// of `generate` for prompt b alone, with `seed + b`, up to rounding.
+///
+///     auto results = generate_batch(model, {{7, 3}, {1, 4, 2}}, {.max_new_tokens = 20});
+ATTEND_API std::vector<GeneratedSequence> generate_batch(
+    const LanguageModel& model, const std::vector<std::vector<int64_t>>& prompts,
+    const GenerationOptions& options = {});
 
 /// Special tokens of the target sequences of a `Seq2Seq`.
 struct SequenceTokens {
@@ -41,16 +84,21 @@ struct SequenceTokens {
   int64_t eos_token = 0;  ///< end of sequence; may equal bos_token
 };
 
-/// Generates the target sequence for `source` and returns it without `bos_token` and `eos_token`.
-/// Generation stops at `eos_token`, or after min(max_new_tokens, config.max_seq_len) tokens. The
-/// repetition penalty counts tokens of the target only. Otherwise like `generate` above.
+/// Generates the target sequence for `source`. It ends at `eos_token`, at one of
+/// `options.eos_tokens`, or after min(max_new_tokens, config.max_seq_len) tokens. The repetition
+/// penalty counts tokens of the target only. Otherwise like `generate` above.
 ///
 ///     auto target = generate(seq2seq, {4, 8, 2}, {.bos_token = 0, .eos_token = 1},
-///                            {.sampling = {.temperature = 0.0}});
-ATTEND_API std::vector<int64_t> generate(
-    Seq2Seq& model, const std::vector<int64_t>& source, const SequenceTokens& special_tokens,
-    const GenerationOptions& options = {},
-    const std::optional<torch::Generator>& generator = std::nullopt,
-    const std::function<bool(int64_t)>& on_token = {});
+///                            {.num_beams = 4}).tokens;
+ATTEND_API GeneratedSequence generate(const Seq2Seq& model, const std::vector<int64_t>& source,
+                                      const SequenceTokens& special_tokens,
+                                      const GenerationOptions& options = {});
+
+/// Generates the target sequence for each source; sources may differ in length. See above.
+///
+///     auto targets = generate_batch(seq2seq, {{4, 8, 2}, {1}}, {.bos_token = 0, .eos_token = 1});
+ATTEND_API std::vector<GeneratedSequence> generate_batch(
+    const Seq2Seq& model, const std::vector<std::vector<int64_t>>& sources,
+    const SequenceTokens& special_tokens, const GenerationOptions& options = {});
 
 }  // namespace attend

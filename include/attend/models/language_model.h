@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/models/stack_config.h"
+#include "attend/module_holder.h"
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/token_embedding.h"
 
@@ -10,6 +11,8 @@
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
+
+#include <optional>
 
 namespace attend {
 
@@ -33,6 +36,8 @@ struct LanguageModelConfig {
 /// mask: without cross-attention a decoder has the modules of an encoder) and, unless
 /// `tie_embeddings`, `head.weight` (V, E).
 ///
+/// In eval mode, any number of threads may call `forward`, `step` and `generate` at the same time.
+///
 ///     LanguageModel model(LanguageModelConfig{.vocab_size = 65});
 ///     auto logits = model(tokens);  // (B, T) -> (B, T, 65)
 class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelImpl> {
@@ -48,17 +53,20 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
 
   /// Decodes with a KV cache: appends `tokens` (B, T) to the sequences in `cache` and returns their
   /// logits (B, T, V), the same as those of `forward` on the whole sequences. `key_mask` (B, T),
-  /// bool, true = token, false = padding, allows rows of different lengths. Throws c10::ValueError
-  /// if the cache is full.
+  /// bool, true = token, false = padding, allows rows of different lengths. With `logits_to_keep`
+  /// N, returns only the logits of the last N positions, (B, N, V); 0 = all. If a call throws, the
+  /// cache is unchanged. Throws c10::ValueError if the cache is full or a token is out of range.
   ///
   ///     auto cache = model->make_cache(1);
   ///     auto logits = model->step(prompt, cache);   // (1, T, V)
   ///     logits = model->step(next_token, cache);    // (1, 1, V)
   torch::Tensor step(const torch::Tensor& tokens, KvCache& cache,
-                     const torch::Tensor& key_mask = {});
+                     const torch::Tensor& key_mask = {}, int64_t logits_to_keep = 0);
 
-  /// Returns an empty KV cache for `batch_size` sequences; see `cache_options` for its length.
-  KvCache make_cache(int64_t batch_size) const;
+  /// Returns an empty KV cache for `batch_size` sequences of `max_seq_len` tokens, by default
+  /// `config.max_seq_len`; see `cache_options`. Its dtype is that of the weights or, under
+  /// autocast, autocast's. Each thread needs its own cache.
+  KvCache make_cache(int64_t batch_size, std::optional<int64_t> max_seq_len = std::nullopt) const;
 
   /// Applies the output projection: hidden states (..., T, E) after the final norm to logits (...,
   /// T, V).
@@ -77,6 +85,7 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())})
 };
-TORCH_MODULE(LanguageModel);
+ATTEND_MODULE(LanguageModel, (const torch::Tensor& tokens, const AttentionArgs& args = {}),
+              (tokens, args));
 
 }  // namespace attend

@@ -12,6 +12,8 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
+#include <optional>
+
 namespace attend {
 
 /// Configuration of a `Seq2Seq` model.
@@ -33,6 +35,9 @@ struct Seq2SeqConfig {
 /// State dict: `source_embedding`, `target_embedding` (TokenEmbedding), `transformer`
 /// (EncoderDecoder) and, unless `tie_embeddings`, `head.weight` (V, E).
 ///
+/// In eval mode, any number of threads may call `forward`, `encode`, `step` and `generate` at the
+/// same time.
+///
 ///     Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 40, .target_vocab_size = 30});
 ///     auto logits = model->forward(source, target);  // (B, S), (B, T) -> (B, T, 30)
 class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
@@ -52,16 +57,21 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
 
   /// Decodes with a KV cache: appends `target` (B, T) to the sequences in `cache` and returns their
   /// logits (B, T, V), the same as those of `forward` on the whole targets. `memory` (B, S, E) is
-  /// the result of `encode`. Throws c10::ValueError if the cache is full.
+  /// the result of `encode`; its keys and values are computed at the first step and cached while
+  /// the same tensor is passed. With `logits_to_keep` N, returns only the logits of the last N
+  /// positions, (B, N, V); 0 = all. If a call throws, the cache is unchanged. Throws
+  /// c10::ValueError if the cache is full or a token is out of range.
   ///
   ///     auto cache = model->make_cache(1);
   ///     auto memory = model->encode(source);
   ///     auto logits = model->step(bos, memory, cache);  // (1, 1, V)
   torch::Tensor step(const torch::Tensor& target, const torch::Tensor& memory, KvCache& cache,
-                     const torch::Tensor& source_key_mask = {});
+                     const torch::Tensor& source_key_mask = {}, int64_t logits_to_keep = 0);
 
-  /// Returns an empty KV cache for `batch_size` target sequences; see `cache_options`.
-  KvCache make_cache(int64_t batch_size) const;
+  /// Returns an empty KV cache for `batch_size` target sequences of `max_seq_len` tokens, by
+  /// default `config.max_seq_len`; see `cache_options`. Its dtype is that of the weights or, under
+  /// autocast, autocast's. Each thread needs its own cache.
+  KvCache make_cache(int64_t batch_size, std::optional<int64_t> max_seq_len = std::nullopt) const;
 
   /// Applies the output projection: hidden states (..., T, E) after the final norm to logits (...,
   /// T, V).

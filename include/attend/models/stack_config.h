@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/enum_names.h"
+#include "attend/module_ref.h"
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/token_embedding.h"
 #include "attend/nn/transformer_decoder.h"
@@ -129,14 +130,14 @@ ATTEND_API TokenEmbeddingOptions embedding_options(const StackConfig& config, in
                                                    int64_t max_seq_len);
 
 /// Returns the options of a KV cache for the self-attention of `num_layers` such blocks and
-/// `batch_size` sequences of up to `max_seq_len` tokens. With a sliding window in all layers,
-/// unless positions are learned, the sequences may have any length and each call up to
-/// `max_seq_len` tokens.
+/// `batch_size` sequences of up to `max_seq_len` tokens. With a sliding window of at most
+/// `max_seq_len` in all layers, unless positions are learned, the sequences may have any length and
+/// each call up to `max_seq_len` tokens.
 ATTEND_API KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers,
                                         int64_t batch_size, int64_t max_seq_len);
 
 /// Initializes all weights of `model` in place with `config.initialization`.
-ATTEND_API void initialize(torch::nn::Module& model, const StackConfig& config);
+ATTEND_API void initialize(ModuleRef model, const StackConfig& config);
 
 /// Names of `PositionScheme` in recipes and flags.
 template <>

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/nn/module_factory.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
@@ -16,9 +16,9 @@ struct LayerScaleOptions {
   LayerScaleOptions(int64_t width) : width_(width) {}  // NOLINT: as in torch::nn
 
   /// Number of channels.
-  TORCH_ARG(int64_t, width);
+  ATTEND_ARG(int64_t, width);
   /// Initial weight: small, so that a block is initially close to the identity.
-  TORCH_ARG(double, init) = 1e-5;
+  ATTEND_ARG(double, init) = 1e-5;
 };
 
 /// Multiplies a residual branch by a learned weight per channel (LayerScale, Touvron et al. 2021).

@@ -39,8 +39,8 @@ ATTEND_API torch::Tensor checkpoint(
     const std::function<torch::Tensor(const std::vector<torch::Tensor>&)>& function,
     const std::vector<torch::Tensor>& arguments, const std::vector<torch::Tensor>& parameters);
 
-/// As above, for a function that returns several tensors, all defined, none of them a parameter, and
-/// the same number in both calls.
+/// As above, for a function that returns several tensors, all defined, none of them a parameter,
+/// and the same number in both calls.
 ///
 ///     const auto both = [](const std::vector<torch::Tensor>& in) {
 ///       return std::vector<torch::Tensor>{in[0].exp(), in[0].sin()};

@@ -1,13 +1,14 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
+#include "attend/module_holder.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/module_factory.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -40,19 +41,19 @@ struct DecoderBlockOptions {
   }
 
   /// Options of the self-attention.
-  TORCH_ARG(MultiheadAttentionOptions, attention);
+  ATTEND_NESTED_ARG(MultiheadAttentionOptions, attention);
   /// Options of the cross-attention; kdim and vdim, which must be equal, are the width of the
   /// memory.
-  TORCH_ARG(MultiheadAttentionOptions, cross_attention);
+  ATTEND_NESTED_ARG(MultiheadAttentionOptions, cross_attention);
   /// Options of the feed-forward or, with experts, of each expert.
-  TORCH_ARG(FeedForwardOptions, feed_forward);
+  ATTEND_NESTED_ARG(FeedForwardOptions, feed_forward);
   /// If set, the feed-forward is a mixture of experts with these options.
-  TORCH_ARG(std::optional<ExpertsOptions>, experts);
+  ATTEND_ARG(std::optional<ExpertsOptions>, experts);
   /// Factory of a module to use as the feed-forward; if set, `feed_forward` is ignored and
   /// `experts` must not be set.
-  TORCH_ARG(ModuleFactory, custom_feed_forward);
+  ATTEND_ARG(ModuleFactory, custom_feed_forward);
   /// Options of the three residual branches.
-  TORCH_ARG(ResidualOptions, residual);
+  ATTEND_NESTED_ARG(ResidualOptions, residual);
 };
 
 /// Transformer decoder block (Vaswani et al. 2017, section 3.1): self-attention, cross-attention
@@ -65,7 +66,7 @@ struct DecoderBlockOptions {
 /// dict names equal those of `TransformerBlock`, plus cross-attention.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
-///     auto y = block->forward(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
+///     auto y = block(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
 class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid or do not fit each other.
@@ -102,6 +103,10 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
   Residual residual_cross_;  // around cross_attention
   Residual residual2_;       // around the feed-forward
 };
-TORCH_MODULE(DecoderBlock);
+ATTEND_MODULE(DecoderBlock,
+              (const torch::Tensor& x, const torch::Tensor& memory,
+               const AttentionArgs& self_args = {}, const AttentionArgs& memory_args = {},
+               const ForwardState& state = {}),
+              (x, memory, self_args, memory_args, state));
 
 }  // namespace attend

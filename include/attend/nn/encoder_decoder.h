@@ -1,10 +1,11 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
+#include "attend/module_holder.h"
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -22,9 +23,9 @@ struct EncoderDecoderOptions {
       : encoder_(encoder), decoder_(decoder) {}
 
   /// Options of the encoder.
-  TORCH_ARG(TransformerEncoderOptions, encoder);
+  ATTEND_NESTED_ARG(TransformerEncoderOptions, encoder);
   /// Options of the decoder.
-  TORCH_ARG(TransformerDecoderOptions, decoder);
+  ATTEND_NESTED_ARG(TransformerDecoderOptions, decoder);
 };
 
 /// Encoder-decoder transformer (Vaswani et al. 2017): an encoder of the source, and a decoder of
@@ -33,7 +34,7 @@ struct EncoderDecoderOptions {
 /// State dict: `encoder` (TransformerEncoder), `decoder` (TransformerDecoder).
 ///
 ///     EncoderDecoder transformer(options);
-///     auto y = transformer->forward(source, target, {}, {.causal = true});  // (B, T, E)
+///     auto y = transformer(source, target, {}, {.causal = true});  // (B, T, E)
 class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoderImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid.
@@ -59,6 +60,9 @@ class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoder
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs())},
                            {3, torch::nn::AnyValue(AttentionArgs())})
 };
-TORCH_MODULE(EncoderDecoder);
+ATTEND_MODULE(EncoderDecoder,
+              (const torch::Tensor& source, const torch::Tensor& target,
+               const AttentionArgs& source_args = {}, const AttentionArgs& target_args = {}),
+              (source, target, source_args, target_args));
 
 }  // namespace attend

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <torch/nn/module.h>
+#include "attend/module_ref.h"
 
 #include <utility>
 #include <vector>
@@ -10,16 +10,16 @@ namespace attend {
 /// Sets a module to eval mode until the end of the scope, then restores the training mode of each
 /// submodule.
 ///
-///     const EvalGuard eval(*model);
+///     const EvalGuard eval(model);
 class EvalGuard {
  public:
   /// Sets `module` and its submodules to eval mode.
-  explicit EvalGuard(torch::nn::Module& module) {
-    modes_.emplace_back(&module, module.is_training());
-    for (const auto& child : module.modules(/*include_self=*/false)) {
+  explicit EvalGuard(ModuleRef module) {
+    modes_.emplace_back(&*module, module->is_training());
+    for (const auto& child : module->modules(/*include_self=*/false)) {
       modes_.emplace_back(child.get(), child->is_training());
     }
-    module.eval();
+    module->eval();
   }
   ~EvalGuard() {
     // Parents first: train() sets the children, too.

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/ops/activation.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
@@ -29,16 +29,16 @@ struct FeedForwardOptions {
   FeedForwardOptions(int64_t embed_dim) : embed_dim_(embed_dim) {}  // NOLINT: as in torch::nn
 
   /// Width E of input and output.
-  TORCH_ARG(int64_t, embed_dim);
+  ATTEND_ARG(int64_t, embed_dim);
   /// Hidden width F; 4*E if not set. Gated activations have a third matrix, so 2/3 of the width
   /// gives the same number of parameters (Shazeer 2020).
-  TORCH_ARG(std::optional<int64_t>, dim_feedforward);
+  ATTEND_ARG(std::optional<int64_t>, dim_feedforward);
   /// Activation between the projections.
-  TORCH_ARG(FeedForwardActivation, activation) = Activation::gelu;
+  ATTEND_ARG(FeedForwardActivation, activation) = Activation::gelu;
   /// If true, the projections have a bias.
-  TORCH_ARG(bool, bias) = true;
+  ATTEND_ARG(bool, bias) = true;
   /// Dropout probability after the activation.
-  TORCH_ARG(double, dropout) = 0.0;
+  ATTEND_ARG(double, dropout) = 0.0;
 };
 
 /// Position-wise feed-forward layer (Vaswani et al. 2017, section 3.3): two projections with an

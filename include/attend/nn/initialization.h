@@ -1,8 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
-
-#include <torch/nn/module.h>
+#include "attend/module_ref.h"
 
 #include <cstdint>
 
@@ -14,22 +13,22 @@ namespace attend {
 /// N(0, 0.02 / sqrt(2 num_layers)), so that the variance of the residual stream does not grow with
 /// depth. Other parameters are unchanged. Throws c10::ValueError if `num_layers` is negative.
 ///
-///     initialize_gpt2(*model, 12);
-ATTEND_API void initialize_gpt2(torch::nn::Module& module, int64_t num_layers);
+///     initialize_gpt2(model, 12);
+ATTEND_API void initialize_gpt2(ModuleRef module, int64_t num_layers);
 
 /// Initializes `module` as torch.nn.Transformer: parameters of two or more dimensions uniformly in
 /// +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010), where `qkv` counts as one matrix; zero
 /// biases in MultiheadAttention. Other parameters are unchanged, so the biases of other Linears
 /// have torch::nn's default.
 ///
-///     initialize_xavier(*block);
-ATTEND_API void initialize_xavier(torch::nn::Module& module);
+///     initialize_xavier(block);
+ATTEND_API void initialize_xavier(ModuleRef module);
 
 /// Initializes `module` as Bloem's 'Transformers from scratch' (peterbloem.nl), with torch::nn's
 /// defaults: weights and biases of Linear uniformly in +-1 / sqrt(columns), Embedding from N(0, 1).
 /// Other parameters are unchanged.
 ///
-///     initialize_bloem(*model);
-ATTEND_API void initialize_bloem(torch::nn::Module& module);
+///     initialize_bloem(model);
+ATTEND_API void initialize_bloem(ModuleRef module);
 
 }  // namespace attend

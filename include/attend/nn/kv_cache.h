@@ -1,10 +1,11 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 
-#include <torch/arg.h>
 #include <torch/types.h>
 
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,23 +17,23 @@ namespace attend {
 ///     KvCacheOptions().num_layers(12).batch_size(1).num_kv_heads(8).head_dim(64).max_seq_len(2048)
 struct KvCacheOptions {
   /// Number of attentions L that use the cache.
-  TORCH_ARG(std::optional<int64_t>, num_layers);
+  ATTEND_ARG(std::optional<int64_t>, num_layers);
   /// Number of sequences B.
-  TORCH_ARG(std::optional<int64_t>, batch_size);
+  ATTEND_ARG(std::optional<int64_t>, batch_size);
   /// Number of key-value heads G of each attention.
-  TORCH_ARG(std::optional<int64_t>, num_kv_heads);
+  ATTEND_ARG(std::optional<int64_t>, num_kv_heads);
   /// Width D of each head.
-  TORCH_ARG(std::optional<int64_t>, head_dim);
+  ATTEND_ARG(std::optional<int64_t>, head_dim);
   /// Number of tokens per sequence that memory is allocated for. With a `sliding_window` W, at
   /// least W + T - 1 for calls of up to T tokens.
-  TORCH_ARG(std::optional<int64_t>, max_seq_len);
+  ATTEND_ARG(std::optional<int64_t>, max_seq_len);
   /// Sliding window of the attentions, or a larger one, in tokens. New tokens then overwrite the
   /// oldest, and sequences may be of any length. 0 = none: tokens beyond `max_seq_len` are refused.
-  TORCH_ARG(int64_t, sliding_window) = 0;
+  ATTEND_ARG(int64_t, sliding_window) = 0;
   /// dtype of keys and values.
-  TORCH_ARG(torch::Dtype, dtype) = torch::kFloat;
+  ATTEND_ARG(torch::Dtype, dtype) = torch::kFloat;
   /// Device of keys and values.
-  TORCH_ARG(torch::Device, device) = torch::kCPU;
+  ATTEND_ARG(torch::Device, device) = torch::kCPU;
 };
 
 /// Key-value cache: the keys and values that the attentions of a model have computed so far, so
@@ -44,9 +45,12 @@ struct KvCacheOptions {
 /// batch may differ in length. The cache then sets the positions and the key mask of each
 /// attention, so the `AttentionArgs` of the call may set only `causal`, `sliding_window`,
 /// `need_weights`, `average_attn_weights` and, while all sequences have the same length and no
-/// token has been overwritten, a `mask` (..., T, S) over all S keys so far.
+/// token has been overwritten, a `mask` (..., T, S) over all S keys so far. `causal` is required
+/// unless there is a `mask`, which must then exclude the keys of later calls' queries.
 ///
-/// For inference only: keys and values that require a gradient are refused.
+/// For inference only: keys and values that require a gradient are refused. Under autocast, the
+/// keys and values are stored in the dtype in which the attention computes them. Not thread-safe:
+/// each thread needs its own cache.
 ///
 ///     KvCache cache(KvCacheOptions().num_layers(1).batch_size(2).num_kv_heads(4).head_dim(16)
 ///                       .max_seq_len(128));
@@ -56,7 +60,7 @@ struct KvCacheOptions {
 class ATTEND_API KvCache {
  public:
   /// Throws c10::ValueError if an option is missing or out of range, or if `sliding_window` exceeds
-  /// `max_seq_len`.
+  /// `max_seq_len`, and c10::OutOfMemoryError if the keys and values do not fit the memory.
   explicit KvCache(const KvCacheOptions& options);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
@@ -81,8 +85,14 @@ class ATTEND_API KvCache {
   /// Returns the length of each sequence in tokens, including the last `extend`.
   const std::vector<int64_t>& lengths() const { return lengths_; }
 
+  /// Returns the number of sequences B.
+  int64_t batch_size() const { return static_cast<int64_t>(lengths_.size()); }
+
   /// Returns the number of tokens per sequence that memory is allocated for.
   int64_t max_seq_len() const { return max_seq_len_; }
+
+  /// Returns the sliding window in tokens; 0 = none.
+  int64_t sliding_window() const { return sliding_window_; }
 
   /// Removes all tokens.
   void clear();
@@ -97,12 +107,27 @@ class ATTEND_API KvCache {
   ///     cache.truncate(lengths);
   void truncate(const std::vector<int64_t>& lengths);
 
+  /// Replaces the sequences: the new sequence n is a copy of the sequence rows[n]. Changes the
+  /// batch size to the number of rows. For beam search, and to remove sequences that have ended.
+  /// Throws c10::ValueError, and leaves the cache unchanged, if a row does not exist or if a layer
+  /// has not appended the tokens of the last `extend`.
+  ///
+  ///     cache.select_rows({0, 0, 2});
+  void select_rows(const std::vector<int64_t>& rows);
+
   /// Writes the keys and values (B, G, T, D) of the tokens of the last `extend` to `layer`, once
   /// per layer, and returns all keys and values of the layer (B, G, S, D); without B if the
   /// arguments are. `MultiheadAttention` calls it. Throws c10::ValueError or c10::TypeError if the
   /// arguments do not fit the cache.
   std::pair<torch::Tensor, torch::Tensor> append(int64_t layer, const torch::Tensor& key,
                                                  const torch::Tensor& value);
+
+  /// Returns the keys and values of a memory, such as an encoder's output, for the cross-attention
+  /// of `layer`. Calls `project` if `memory` is not the tensor of the last call, or has been
+  /// changed in place, or if the keys do not have `dtype`. `MultiheadAttention` calls it.
+  std::pair<torch::Tensor, torch::Tensor> memory_keys(
+      int64_t layer, const torch::Tensor& memory, torch::Dtype dtype,
+      const std::function<std::pair<torch::Tensor, torch::Tensor>()>& project);
 
  private:
   friend class KvCacheHook;
@@ -118,16 +143,24 @@ class ATTEND_API KvCache {
     std::vector<bool> appended = {};   // (L)
   };
 
+  /// Keys and values of a memory in one layer.
+  struct MemoryKeys {
+    torch::Tensor memory = {};  // owned, so that no other tensor gets the address
+    int64_t version = 0;
+    torch::Tensor key = {};    // (B, G, S, D)
+    torch::Tensor value = {};  // (B, G, S, D)
+  };
+
   Step empty_step() const;
   Step next_step(int64_t tokens, const torch::Tensor& key_mask, bool padded) const;
   std::vector<int64_t> count_tokens(int64_t tokens, const torch::Tensor& key_mask) const;
   void check_appended() const;
   void check_room(int64_t length, int64_t added) const;
-  void check_layer(int64_t layer, int64_t tokens) const;
-  void check_fits(const torch::Tensor& added) const;
+  void check_layer(int64_t layer) const;
+  void check_tokens(int64_t layer, int64_t tokens) const;
+  void check_fits(const torch::Tensor& cached, const torch::Tensor& added) const;
   torch::Tensor write(torch::Tensor& cached, const torch::Tensor& added) const;
   torch::Tensor without_single_batch(const torch::Tensor& x) const;
-  int64_t batch_size() const { return static_cast<int64_t>(lengths_.size()); }
   int64_t used_slots() const;
 
   int64_t max_seq_len_;
@@ -137,6 +170,7 @@ class ATTEND_API KvCache {
   torch::Tensor key_positions_;        // (B, max_seq_len + 1), -1 = empty
   std::vector<int64_t> lengths_;       // (B)
   std::vector<int64_t> overwritten_;   // (B): number of first tokens that have been overwritten
+  std::vector<MemoryKeys> memory_;     // per layer
   Step step_;
 };
 

@@ -1,9 +1,10 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
+#include "attend/module_ref.h"
 #include "attend/nn/feed_forward.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
@@ -22,13 +23,13 @@ struct ExpertsOptions {
   ExpertsOptions(int64_t num_experts) : num_experts_(num_experts) {}  // NOLINT: as in torch::nn
 
   /// Number of experts N.
-  TORCH_ARG(int64_t, num_experts);
+  ATTEND_ARG(int64_t, num_experts);
   /// Number of experts K per token.
-  TORCH_ARG(int64_t, num_experts_per_tok) = 2;
+  ATTEND_ARG(int64_t, num_experts_per_tok) = 2;
   /// If true, the router weights are a softmax over the K chosen experts and sum to 1 (Mixtral);
   /// otherwise over all N (Switch). With K = 1 the router gets a gradient from the output only if
   /// this is false.
-  TORCH_ARG(bool, norm_topk_prob) = true;
+  ATTEND_ARG(bool, norm_topk_prob) = true;
 };
 
 /// Options for `MixtureOfExperts`.
@@ -42,9 +43,9 @@ struct MixtureOfExpertsOptions {
       : expert_(std::move(expert)), experts_(std::move(experts)) {}
 
   /// Options of each expert.
-  TORCH_ARG(FeedForwardOptions, expert);
+  ATTEND_NESTED_ARG(FeedForwardOptions, expert);
   /// Options of the routing.
-  TORCH_ARG(ExpertsOptions, experts);
+  ATTEND_NESTED_ARG(ExpertsOptions, experts);
 };
 
 /// Sparse mixture of experts (Shazeer et al. 2017; Fedus et al. 2021; Jiang et al. 2024, Mixtral):
@@ -95,6 +96,6 @@ TORCH_MODULE(MixtureOfExperts);
 /// their last forward in training mode; 0 if there is none.
 ///
 ///     (loss + 0.01 * router_aux_loss(*model)).backward();
-ATTEND_API torch::Tensor router_aux_loss(const torch::nn::Module& module);
+ATTEND_API torch::Tensor router_aux_loss(ConstModuleRef module);
 
 }  // namespace attend

@@ -1,10 +1,11 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
+#include "attend/module_holder.h"
 #include "attend/nn/attention_hook.h"
 #include "attend/ops/attention.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -29,35 +30,40 @@ struct MultiheadAttentionOptions {
       : embed_dim_(embed_dim), num_heads_(num_heads) {}
 
   /// Adds a hook. Hooks are called in the order in which they are added.
-  MultiheadAttentionOptions& add(AttentionHookFactory hook) {
+  MultiheadAttentionOptions& add(AttentionHookFactory hook) & {
     hooks_.push_back(std::move(hook));
     return *this;
   }
+  /// Adds a hook.
+  MultiheadAttentionOptions add(AttentionHookFactory hook) && {
+    hooks_.push_back(std::move(hook));
+    return std::move(*this);
+  }
 
   /// Width E of input and output.
-  TORCH_ARG(int64_t, embed_dim);
+  ATTEND_ARG(int64_t, embed_dim);
   /// Number of heads H.
-  TORCH_ARG(int64_t, num_heads);
+  ATTEND_ARG(int64_t, num_heads);
   /// Number of key-value heads G, a divisor of H; H if not set. Each is used by H/G consecutive
   /// query heads: multi-query attention if G = 1 (Shazeer 2019), else grouped-query attention
   /// (Ainslie et al. 2023).
-  TORCH_ARG(std::optional<int64_t>, num_kv_heads);
+  ATTEND_ARG(std::optional<int64_t>, num_kv_heads);
   /// Width D of each head; E/H if not set, and H must then divide E.
-  TORCH_ARG(std::optional<int64_t>, head_dim);
+  ATTEND_ARG(std::optional<int64_t>, head_dim);
   /// Width of the key input of `cross`; E if not set.
-  TORCH_ARG(std::optional<int64_t>, kdim);
+  ATTEND_ARG(std::optional<int64_t>, kdim);
   /// Width of the value input of `cross`; E if not set.
-  TORCH_ARG(std::optional<int64_t>, vdim);
+  ATTEND_ARG(std::optional<int64_t>, vdim);
   /// If true, the projections have a bias.
-  TORCH_ARG(bool, bias) = true;
+  ATTEND_ARG(bool, bias) = true;
   /// If true, the query, key and value projections have a bias even if `bias` is false (Qwen2).
-  TORCH_ARG(bool, qkv_bias) = false;
+  ATTEND_ARG(bool, qkv_bias) = false;
   /// Dropout probability of the attention weights.
-  TORCH_ARG(double, dropout) = 0.0;
+  ATTEND_ARG(double, dropout) = 0.0;
   /// Factor of the scores; 1/sqrt(D) if not set.
-  TORCH_ARG(std::optional<double>, scale);
+  ATTEND_ARG(std::optional<double>, scale);
   /// Hooks, in the order in which they are called.
-  TORCH_ARG(std::vector<AttentionHookFactory>, hooks);
+  ATTEND_ARG(std::vector<AttentionHookFactory>, hooks);
 };
 
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2): self-attention with `forward`,
@@ -68,7 +74,7 @@ struct MultiheadAttentionOptions {
 /// a Linear. Hooks are registered under their own names.
 ///
 ///     MultiheadAttention attention(MultiheadAttentionOptions(64, 4));
-///     auto y = attention->forward(x, {.causal = true}).output;  // (B, T, 64)
+///     auto y = attention(x, {.causal = true}).output;  // (B, T, 64)
 ///     auto z = attention->cross(x, memory, memory).output;      // (B, T, 64)
 class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImpl> {
  public:
@@ -87,8 +93,9 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
                           const ForwardState& state = {});
 
   /// Cross-attention. `query` (B, T, E), `key` (B, S, kdim), `value` (B, S, vdim), or all without
-  /// B; the mask broadcasts to (B, H, T, S). Of `state` only `shared` and `hook` are used. Not an
-  /// overload of `forward`, which `AnyModule` could not call.
+  /// B; the mask broadcasts to (B, H, T, S). If `key` and `value` are the same tensor,
+  /// `state.cache` caches their projections: see `KvCache::memory_keys`. Not an overload of
+  /// `forward`, which `AnyModule` could not call.
   AttentionOutput cross(const torch::Tensor& query, const torch::Tensor& key,
                         const torch::Tensor& value, const AttentionArgs& args = {},
                         const ForwardState& state = {});
@@ -120,6 +127,9 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
   };
   std::vector<Hook> hooks_;  // as in options.hooks()
 };
-TORCH_MODULE(MultiheadAttention);
+ATTEND_MODULE(MultiheadAttention,
+              (const torch::Tensor& x, const AttentionArgs& args = {},
+               const ForwardState& state = {}),
+              (x, args, state));
 
 }  // namespace attend

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/nn/module_factory.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
@@ -19,11 +19,11 @@ struct LayerNormOptions {
   LayerNormOptions(int64_t width) : width_(width) {}  // NOLINT: as in torch::nn
 
   /// Number of channels.
-  TORCH_ARG(int64_t, width);
+  ATTEND_ARG(int64_t, width);
   /// Epsilon, added to the variance.
-  TORCH_ARG(double, eps) = 1e-5;
+  ATTEND_ARG(double, eps) = 1e-5;
   /// If true, the norm has a learned bias besides the weight.
-  TORCH_ARG(bool, bias) = true;
+  ATTEND_ARG(bool, bias) = true;
 };
 
 /// Layer normalization (Ba et al. 2016) over the last dimension, with a learned weight and,
@@ -58,9 +58,9 @@ struct RMSNormOptions {
   RMSNormOptions(int64_t width) : width_(width) {}  // NOLINT: as in torch::nn
 
   /// Number of channels.
-  TORCH_ARG(int64_t, width);
+  ATTEND_ARG(int64_t, width);
   /// Epsilon, added to the mean square; that of the dtype if not set, as in PyTorch.
-  TORCH_ARG(std::optional<double>, eps);
+  ATTEND_ARG(std::optional<double>, eps);
 };
 
 /// Root mean square normalization (Zhang and Sennrich 2019) over the last dimension, with a

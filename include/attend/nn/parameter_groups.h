@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/module_ref.h"
 
-#include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include <vector>
@@ -19,8 +19,8 @@ struct ParameterGroups {
 /// or more dimensions decay, except in norms. Shared parameters are included once, frozen ones not
 /// at all.
 ///
-///     const auto groups = parameter_groups(*model);
+///     const auto groups = parameter_groups(model);
 ///     torch::optim::OptimizerParamGroup no_decay(groups.no_decay);
-ATTEND_API ParameterGroups parameter_groups(const torch::nn::Module& module);
+ATTEND_API ParameterGroups parameter_groups(ConstModuleRef module);
 
 }  // namespace attend

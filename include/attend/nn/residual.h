@@ -1,11 +1,11 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/enum_names.h"
 #include "attend/nn/module_factory.h"
 #include "attend/nn/norms.h"
 
-#include <torch/arg.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/any.h>
 
@@ -39,17 +39,17 @@ inline bool is_parallel(NormOrder norm_order) {
 ///     ResidualOptions().norm(rms_norm()).norm_order(NormOrder::sandwich).stochastic_depth(0.1)
 struct ResidualOptions {
   /// Factory of the norms.
-  TORCH_ARG(ModuleFactory, norm) = layer_norm();
+  ATTEND_ARG(ModuleFactory, norm) = layer_norm();
   /// Placement of the norms.
-  TORCH_ARG(NormOrder, norm_order) = NormOrder::pre;
+  ATTEND_ARG(NormOrder, norm_order) = NormOrder::pre;
   /// Factory of a module that scales the output of the branch: `layer_scale()`, `rezero()` or
   /// `constant_scale(0.5)`; none if not set.
-  TORCH_ARG(ModuleFactory, scale);
+  ATTEND_ARG(ModuleFactory, scale);
   /// Dropout probability of the output of the branch.
-  TORCH_ARG(double, dropout) = 0.0;
+  ATTEND_ARG(double, dropout) = 0.0;
   /// Probability that a sequence skips the branch in training (stochastic depth, Huang et al.
   /// 2016).
-  TORCH_ARG(double, stochastic_depth) = 0.0;
+  ATTEND_ARG(double, stochastic_depth) = 0.0;
 };
 
 /// A residual branch, x + f(x) with norms, scale, dropout and stochastic depth. Its modules are

@@ -1,10 +1,11 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/enum_names.h"
+#include "attend/module_holder.h"
 #include "attend/ops/attention.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -35,15 +36,15 @@ struct SelfAttentionOptions {
   SelfAttentionOptions(int64_t embed_dim) : embed_dim_(embed_dim) {}  // NOLINT: as in torch::nn
 
   /// Width E of the input.
-  TORCH_ARG(int64_t, embed_dim);
+  ATTEND_ARG(int64_t, embed_dim);
   /// Width Dk of queries and keys; E if not set.
-  TORCH_ARG(std::optional<int64_t>, qk_dim);
+  ATTEND_ARG(std::optional<int64_t>, qk_dim);
   /// Width Dv of values and of the output; E if not set.
-  TORCH_ARG(std::optional<int64_t>, v_dim);
+  ATTEND_ARG(std::optional<int64_t>, v_dim);
   /// If true, the projections have a bias.
-  TORCH_ARG(bool, bias) = true;
+  ATTEND_ARG(bool, bias) = true;
   /// Divisor of the scores.
-  TORCH_ARG(ScoreScale, scale) = ScoreScale::key_width;
+  ATTEND_ARG(ScoreScale, scale) = ScoreScale::key_width;
 };
 
 /// Single-head self-attention as in introductory texts: three projections, scores, softmax,
@@ -52,7 +53,7 @@ struct SelfAttentionOptions {
 /// State dict: `query`, `key` (Dk, E), `value` (Dv, E), each a Linear.
 ///
 ///     SelfAttention attention(SelfAttentionOptions(4).v_dim(3));
-///     auto [y, weights] = attention->forward(x, {.need_weights = true});  // (B, T, 3), (B, T, T)
+///     auto [y, weights] = attention(x, {.need_weights = true});  // (B, T, 3), (B, T, T)
 class ATTEND_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionImpl> {
  public:
   /// Throws c10::ValueError if a width is not positive.
@@ -74,6 +75,6 @@ class ATTEND_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionIm
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())})
 };
-TORCH_MODULE(SelfAttention);
+ATTEND_MODULE(SelfAttention, (const torch::Tensor& x, const AttentionArgs& args = {}), (x, args));
 
 }  // namespace attend

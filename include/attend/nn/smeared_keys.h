@@ -13,7 +13,8 @@ namespace attend {
 /// one layer suffices for an induction head. The first key, and keys whose previous one is padding
 /// or of another segment, are unchanged. A sliding window thus reaches one key further.
 ///
-/// Throws c10::ValueError with a `KvCache` that has overwritten tokens.
+/// With a sliding window W, the `sliding_window` of a `KvCache` must be at least W + 1: throws
+/// c10::ValueError if the cache has overwritten the previous key of one in the window.
 ///
 /// State dict: `logits` (G), whose sigmoid is the weight of the previous key, initially 1/2.
 ///
@@ -26,6 +27,8 @@ class ATTEND_API SmearedKeysImpl : public torch::nn::Cloneable<SmearedKeysImpl>,
 
   /// Interpolates the keys.
   void before_attention(AttentionContext& context) override;
+  torch::Tensor after_attention(const AttentionContext& context,
+                                const torch::Tensor& output) override;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;

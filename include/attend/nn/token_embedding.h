@@ -1,10 +1,10 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
 #include "attend/enum_names.h"
 #include "attend/nn/module_factory.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -35,21 +35,21 @@ struct TokenEmbeddingOptions {
       : vocab_size_(vocab_size), embed_dim_(embed_dim), max_seq_len_(max_seq_len) {}
 
   /// Vocabulary size V.
-  TORCH_ARG(int64_t, vocab_size);
+  ATTEND_ARG(int64_t, vocab_size);
   /// Width E of the embeddings.
-  TORCH_ARG(int64_t, embed_dim);
+  ATTEND_ARG(int64_t, embed_dim);
   /// Longest sequence, in tokens.
-  TORCH_ARG(int64_t, max_seq_len);
+  ATTEND_ARG(int64_t, max_seq_len);
   /// Position embedding.
-  TORCH_ARG(PositionEmbedding, positions) = PositionEmbedding::learned;
+  ATTEND_ARG(PositionEmbedding, positions) = PositionEmbedding::learned;
   /// Number of token types (segments, BERT); 0 = no token type embedding.
-  TORCH_ARG(int64_t, type_vocab_size) = 0;
+  ATTEND_ARG(int64_t, type_vocab_size) = 0;
   /// Factor of the token embeddings, such as sqrt(E) (Vaswani et al. 2017, Gemma).
-  TORCH_ARG(double, embedding_scale) = 1.0;
+  ATTEND_ARG(double, embedding_scale) = 1.0;
   /// Factory of a norm of the sum (BERT); none if not set.
-  TORCH_ARG(ModuleFactory, embedding_norm);
+  ATTEND_ARG(ModuleFactory, embedding_norm);
   /// Dropout probability of the sum or, if there is a norm, of its output.
-  TORCH_ARG(double, dropout) = 0.0;
+  ATTEND_ARG(double, dropout) = 0.0;
 };
 
 /// Token embedding, times `embedding_scale`, plus position and token type embeddings, then a norm

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/module_ref.h"
 
-#include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include <string>
@@ -29,8 +29,8 @@ struct TrainableParameter {
 /// modules is included once, under its first name, and is a hidden matrix only if it is one in all
 /// of them. Joint matrices such as `attention.qkv` are one parameter.
 ///
-///     for (const auto& [name, tensor, role] : trainable_parameters(*model)) std::cout << name;
-ATTEND_API std::vector<TrainableParameter> trainable_parameters(const torch::nn::Module& module,
+///     for (const auto& [name, tensor, role] : trainable_parameters(model)) std::cout << name;
+ATTEND_API std::vector<TrainableParameter> trainable_parameters(ConstModuleRef module,
                                                                 bool include_frozen = false);
 
 }  // namespace attend

@@ -1,13 +1,14 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
+#include "attend/module_holder.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/module_factory.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -19,7 +20,9 @@ namespace attend {
 
 /// Options for `TransformerBlock`, nested: of attention, feed-forward and residual branches.
 ///
-///     auto options = TransformerBlockOptions(64, 4);
+///     auto options = TransformerBlockOptions(64, 4).feed_forward([](auto& feed_forward) {
+///       feed_forward.dropout(0.1);
+///     });
 ///     options.residual().norm(rms_norm()).norm_order(NormOrder::sandwich);
 ///     options.attention().num_kv_heads(2).add(rotary());
 ///     options.feed_forward().activation(Activation::swiglu);
@@ -42,16 +45,16 @@ struct TransformerBlockOptions {
   }
 
   /// Options of the attention.
-  TORCH_ARG(MultiheadAttentionOptions, attention);
+  ATTEND_NESTED_ARG(MultiheadAttentionOptions, attention);
   /// Options of the feed-forward or, with experts, of each expert.
-  TORCH_ARG(FeedForwardOptions, feed_forward);
+  ATTEND_NESTED_ARG(FeedForwardOptions, feed_forward);
   /// If set, the feed-forward is a mixture of experts with these options.
-  TORCH_ARG(std::optional<ExpertsOptions>, experts);
+  ATTEND_ARG(std::optional<ExpertsOptions>, experts);
   /// Factory of a module to use as the feed-forward; if set, `feed_forward` is ignored and
   /// `experts` must not be set.
-  TORCH_ARG(ModuleFactory, custom_feed_forward);
+  ATTEND_ARG(ModuleFactory, custom_feed_forward);
   /// Options of both residual branches.
-  TORCH_ARG(ResidualOptions, residual);
+  ATTEND_NESTED_ARG(ResidualOptions, residual);
 };
 
 /// Transformer block: attention and feed-forward, each in a residual branch with a norm.
@@ -61,7 +64,7 @@ struct TransformerBlockOptions {
 /// `norm2`; and the optional modules of `Residual`.
 ///
 ///     TransformerBlock block(TransformerBlockOptions(64, 4));
-///     auto y = block->forward(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)
+///     auto y = block(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)
 class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid or do not fit each other.
@@ -91,6 +94,9 @@ class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerB
   Residual residual1_;  // around attention; around both if they are parallel
   Residual residual2_;  // around the feed-forward
 };
-TORCH_MODULE(TransformerBlock);
+ATTEND_MODULE(TransformerBlock,
+              (const torch::Tensor& x, const AttentionArgs& args = {},
+               const ForwardState& state = {}),
+              (x, args, state));
 
 }  // namespace attend

@@ -1,9 +1,10 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
+#include "attend/module_holder.h"
 #include "attend/nn/decoder_block.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -24,17 +25,17 @@ struct TransformerDecoderOptions {
 
   /// Options of each block. `stochastic_depth` is that of the last block; it grows linearly with
   /// depth.
-  TORCH_ARG(DecoderBlockOptions, block);
+  ATTEND_NESTED_ARG(DecoderBlockOptions, block);
   /// Changes the options of single layers: called with the index of each layer and a copy of
   /// `block`; all layers are equal if not set.
-  TORCH_ARG(std::function<void(int64_t layer, DecoderBlockOptions& block)>, per_layer);
+  ATTEND_ARG(std::function<void(int64_t layer, DecoderBlockOptions& block)>, per_layer);
   /// Number of blocks L; with 0, only the final norm is applied.
-  TORCH_ARG(int64_t, num_layers);
+  ATTEND_ARG(int64_t, num_layers);
   /// If true, the last block is followed by a norm, made by `block.residual().norm()`.
-  TORCH_ARG(bool, final_norm) = true;
+  ATTEND_ARG(bool, final_norm) = true;
   /// If true, the backward pass recomputes each block instead of storing its activations. See
   /// `checkpoint`.
-  TORCH_ARG(bool, gradient_checkpointing) = false;
+  ATTEND_ARG(bool, gradient_checkpointing) = false;
 };
 
 /// Stack of decoder blocks with cross-attention to a memory: the decoder of Vaswani et al. 2017.
@@ -42,12 +43,15 @@ struct TransformerDecoderOptions {
 ///
 /// State dict: `blocks.0` .. `blocks.L-1` (DecoderBlock) and `norm`.
 ///
-///     TransformerDecoder decoder(TransformerDecoderOptions(DecoderBlockOptions(64, 4), 6));
-///     auto y = decoder->forward(x, memory, {.causal = true});  // (B, T, 64), (B, S, 64)
+///     TransformerDecoder decoder(DecoderBlockOptions(64, 4), 6);
+///     auto y = decoder(x, memory, {.causal = true});  // (B, T, 64), (B, S, 64)
 class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid.
   explicit TransformerDecoderImpl(const TransformerDecoderOptions& options);
+  /// A stack of L blocks with these options.
+  TransformerDecoderImpl(const DecoderBlockOptions& block, int64_t num_layers)
+      : TransformerDecoderImpl(TransformerDecoderOptions(block, num_layers)) {}
 
   /// `x` (B, T, E), `memory` (B, S, M), or both without B; returns the shape of `x`. `args`:
   /// arguments of the self-attention of each block, which is not causal unless `args.causal` is
@@ -70,6 +74,9 @@ class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<Transforme
                            {3, torch::nn::AnyValue(AttentionArgs())},
                            {4, torch::nn::AnyValue(ForwardState())})
 };
-TORCH_MODULE(TransformerDecoder);
+ATTEND_MODULE(TransformerDecoder,
+              (const torch::Tensor& x, const torch::Tensor& memory, const AttentionArgs& args = {},
+               const AttentionArgs& memory_args = {}, const ForwardState& state = {}),
+              (x, memory, args, memory_args, state));
 
 }  // namespace attend

@@ -1,9 +1,10 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/arg.h"
+#include "attend/module_holder.h"
 #include "attend/nn/transformer_block.h"
 
-#include <torch/arg.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -27,17 +28,17 @@ struct TransformerEncoderOptions {
 
   /// Options of each block. `stochastic_depth` is that of the last block; it grows linearly with
   /// depth (Huang et al. 2016).
-  TORCH_ARG(TransformerBlockOptions, block);
+  ATTEND_NESTED_ARG(TransformerBlockOptions, block);
   /// Changes the options of single layers: called with the index of each layer and a copy of
   /// `block`; all layers are equal if not set.
-  TORCH_ARG(std::function<void(int64_t layer, TransformerBlockOptions& block)>, per_layer);
+  ATTEND_ARG(std::function<void(int64_t layer, TransformerBlockOptions& block)>, per_layer);
   /// Number of blocks L; with 0, only the final norm is applied.
-  TORCH_ARG(int64_t, num_layers);
+  ATTEND_ARG(int64_t, num_layers);
   /// If true, the last block is followed by a norm, made by `block.residual().norm()`.
-  TORCH_ARG(bool, final_norm) = true;
+  ATTEND_ARG(bool, final_norm) = true;
   /// If true, the backward pass recomputes each block instead of storing its activations: less
   /// memory, about a third more time. See `checkpoint`.
-  TORCH_ARG(bool, gradient_checkpointing) = false;
+  ATTEND_ARG(bool, gradient_checkpointing) = false;
 };
 
 /// Stack of transformer blocks: an encoder (Vaswani et al. 2017) or, called with `.causal = true`,
@@ -46,12 +47,15 @@ struct TransformerEncoderOptions {
 ///
 /// State dict: `blocks.0` .. `blocks.L-1` (TransformerBlock) and `norm`.
 ///
-///     TransformerEncoder encoder(TransformerEncoderOptions(TransformerBlockOptions(64, 4), 6));
-///     auto y = encoder->forward(x, {.key_mask = key_mask});  // (B, T, 64) -> (B, T, 64)
+///     TransformerEncoder encoder(TransformerBlockOptions(64, 4), 6);
+///     auto y = encoder(x, {.key_mask = key_mask});  // (B, T, 64) -> (B, T, 64)
 class ATTEND_API TransformerEncoderImpl : public torch::nn::Cloneable<TransformerEncoderImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid.
   explicit TransformerEncoderImpl(const TransformerEncoderOptions& options);
+  /// A stack of L blocks with these options.
+  TransformerEncoderImpl(const TransformerBlockOptions& block, int64_t num_layers)
+      : TransformerEncoderImpl(TransformerEncoderOptions(block, num_layers)) {}
 
   /// `x` (B, T, E) or (T, E); returns the same shape. `args` are the arguments of the attention of
   /// each block. Of `state` only `cache` and `hook` are used; with either, gradient checkpointing
@@ -70,6 +74,9 @@ class ATTEND_API TransformerEncoderImpl : public torch::nn::Cloneable<Transforme
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},
                            {2, torch::nn::AnyValue(ForwardState())})
 };
-TORCH_MODULE(TransformerEncoder);
+ATTEND_MODULE(TransformerEncoder,
+              (const torch::Tensor& x, const AttentionArgs& args = {},
+               const ForwardState& state = {}),
+              (x, args, state));
 
 }  // namespace attend

@@ -25,7 +25,7 @@ ATTEND_API SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 /// Returns the model's most likely answer to the prompt of an example (greedy decoding): the name
 /// of a class (SequenceClassifier), the target (Seq2Seq), or as many tokens as the expected answer
 /// has (LanguageModel). Throws InputError if the prompt is empty or has a token that is not in the
-/// vocabulary.
+/// vocabulary, and c10::ValueError if the model is in training mode.
 ///
 ///     answer(run.model, *run.tokenizer, run.classes, {"12+34=", "64."}) == "64."
 ATTEND_API std::string answer(Model& model, const Tokenizer& tokenizer,

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+/// Declares an option with a setter and a getter of the same name, as TORCH_ARG does. On a
+/// temporary both return by value, so that a chain such as `BlockOptions(64, 4).dropout(0.1)` may
+/// be bound to a reference.
+///
+///     double p = options.dropout();
+#define ATTEND_ARG(T, name)                                                                 \
+ public:                                                                                    \
+  auto name(const T& new_##name)&->decltype(*this) { /* NOLINT */                           \
+    this->name##_ = new_##name;                                                             \
+    return *this;                                                                           \
+  }                                                                                         \
+  auto name(T&& new_##name)&->decltype(*this) { /* NOLINT */                                \
+    this->name##_ = std::move(new_##name);                                                  \
+    return *this;                                                                           \
+  }                                                                                         \
+  auto name(const T& new_##name)&&->std::remove_reference_t<decltype(*this)> { /* NOLINT */ \
+    this->name##_ = new_##name;                                                             \
+    return std::move(*this);                                                                \
+  }                                                                                         \
+  auto name(T&& new_##name)&&->std::remove_reference_t<decltype(*this)> { /* NOLINT */      \
+    this->name##_ = std::move(new_##name);                                                  \
+    return std::move(*this);                                                                \
+  }                                                                                         \
+  const T& name() const& noexcept {                                                         \
+    return this->name##_;                                                                   \
+  } /* NOLINT */                                                                            \
+  T& name()& noexcept {                                                                     \
+    return this->name##_;                                                                   \
+  } /* NOLINT */                                                                            \
+  T name()&& {                                                                              \
+    return std::move(this->name##_);                                                        \
+  } /* NOLINT */                                                                            \
+                                                                                            \
+ private:                                                                                   \
+  T name##_ /* NOLINT */
+
+/// As ATTEND_ARG, for options that contain options. The setter also takes a function that changes
+/// them, so that a chain goes on with the outer options.
+///
+///     TransformerBlockOptions(64, 4)
+///         .attention([](auto& attention) { attention.num_kv_heads(2).dropout(0.1); })
+///         .residual([](auto& residual) { residual.norm(rms_norm()); });
+#define ATTEND_NESTED_ARG(T, name)                                                           \
+ public:                                                                                     \
+  template <typename Change, std::enable_if_t<std::is_invocable_v<Change, T&>, int> = 0>     \
+  auto name(const Change& change)&->decltype(*this) { /* NOLINT */                           \
+    change(this->name##_);                                                                   \
+    return *this;                                                                            \
+  }                                                                                          \
+  template <typename Change, std::enable_if_t<std::is_invocable_v<Change, T&>, int> = 0>     \
+  auto name(const Change& change)&&->std::remove_reference_t<decltype(*this)> { /* NOLINT */ \
+    change(this->name##_);                                                                   \
+    return std::move(*this);                                                                 \
+  }                                                                                          \
+  ATTEND_ARG(T, name)

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <memory>
+
+namespace attend {
+
+/// Reference to a module: the parameter type of functions that take a torch::nn::Module, a holder
+/// such as `LanguageModel` or a std::shared_ptr, also a temporary or constant one.
+///
+///     void freeze(ModuleRef module);
+///     freeze(model);  // instead of freeze(*model)
+class ModuleRef {
+ public:
+  /// Refers to `module`.
+  ModuleRef(torch::nn::Module& module) : module_(&module) {}  // NOLINT: implicit
+  /// Refers to the module of `holder`. Throws c10::Error if it is empty.
+  template <typename Impl>
+  ModuleRef(const torch::nn::ModuleHolder<Impl>& holder)  // NOLINT: implicit
+      : module_(holder.ptr().get()) {}
+  /// Refers to the module of `pointer`, which must not be null.
+  template <typename Impl>
+  ModuleRef(const std::shared_ptr<Impl>& pointer) : module_(pointer.get()) {}  // NOLINT: implicit
+
+  /// Returns the module.
+  torch::nn::Module& operator*() const { return *module_; }
+  /// Returns the module.
+  torch::nn::Module* operator->() const { return module_; }
+
+ private:
+  torch::nn::Module* module_;
+};
+
+/// Reference to a module that is not changed; see `ModuleRef`.
+///
+///     int64_t parameter_count(ConstModuleRef module);
+class ConstModuleRef {
+ public:
+  /// Refers to `module`.
+  ConstModuleRef(const torch::nn::Module& module) : module_(&module) {}  // NOLINT: implicit
+  /// Refers to the module of `holder`. Throws c10::Error if it is empty.
+  template <typename Impl>
+  ConstModuleRef(const torch::nn::ModuleHolder<Impl>& holder)  // NOLINT: implicit
+      : module_(holder.ptr().get()) {}
+  /// Refers to the module of `pointer`, which must not be null.
+  template <typename Impl>
+  ConstModuleRef(const std::shared_ptr<Impl>& pointer)  // NOLINT: implicit
+      : module_(pointer.get()) {}
+  /// Refers to the same module.
+  ConstModuleRef(ModuleRef module) : module_(&*module) {}  // NOLINT: implicit
+
+  /// Returns the module.
+  const torch::nn::Module& operator*() const { return *module_; }
+  /// Returns the module.
+  const torch::nn::Module* operator->() const { return module_; }
+
+ private:
+  const torch::nn::Module* module_;
+};
+
+}  // namespace attend

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "attend/models/stack_config.h"
+#include "attend/nn/kv_cache.h"
+#include "models/largest_window.h"
+#include "nn/autocast_guard.h"
+#include "nn/checks.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attend {
+
+// Shared by the models that decode with a KV cache.
+
+/// Extends `cache` by `tokens` (B, T), calls `hidden()` for their hidden states (B, T, E) and
+/// returns `logits` of the last `logits_to_keep` ones; 0 = all. If a call throws, the cache is
+/// unchanged. `name`: that of `tokens` in messages.
+template <typename Hidden, typename Logits>
+torch::Tensor decode_step(const char* name, const torch::Tensor& tokens, KvCache& cache,
+                          const torch::Tensor& key_mask, int64_t logits_to_keep,
+                          const Hidden& hidden, const Logits& logits) {
+  TORCH_CHECK_VALUE(tokens.dim() == 2, name, " must have shape (B, T), found ", tokens.sizes());
+  check_not_negative("logits_to_keep", logits_to_keep);
+  const auto lengths = cache.lengths();
+  cache.extend(tokens.size(1), key_mask);
+  try {
+    const auto x = hidden();  // (B, T, E)
+    // A T shorter than logits_to_keep keeps all.
+    return logits(logits_to_keep == 0 ? x : x.slice(1, -logits_to_keep));  // (B, N, V)
+  } catch (...) {
+    cache.truncate(lengths);
+    throw;
+  }
+}
+
+/// Returns true if `generate` drops no tokens beyond `max_seq_len`: a rolling cache has those of
+/// the window. Not with absolute positions, whose numbers beyond max_seq_len have not been trained.
+inline bool rolls(const StackConfig& config, int64_t max_seq_len) {
+  const auto window = largest_window(config);
+  return window > 0 && window <= max_seq_len && config.positions != PositionScheme::learned &&
+         config.positions != PositionScheme::sinusoidal;
+}
+
+/// Returns the number of tokens that `generate` keeps when the context is full: 3/4.
+inline int64_t kept_context(int64_t max_seq_len) {
+  return std::max<int64_t>(1, max_seq_len - std::max<int64_t>(1, max_seq_len / 4));
+}
+
+/// Returns `logits` (V). Throws c10::Error if one is NaN or the largest is infinite.
+inline const torch::Tensor& checked_logits(const torch::Tensor& logits) {
+  const auto highest = logits.max().item<double>();
+  TORCH_CHECK(!std::isnan(highest), "the logits contain NaN; training may have diverged");
+  TORCH_CHECK(std::isfinite(highest), "the largest logit must be finite, found ", highest);
+  return logits;
+}
+
+/// Sets the dtype and device of a cache for a model with `weight`: under autocast, the dtype of the
+/// keys and values that its attentions compute.
+inline KvCacheOptions with_weight_type(KvCacheOptions options, const torch::Tensor& weight) {
+  const auto autocast = autocast_state(weight.device().type());
+  const bool is_cast = autocast.enabled && weight.scalar_type() != torch::kDouble;
+  return options.dtype(is_cast ? autocast.dtype : weight.scalar_type()).device(weight.device());
+}
+
+}  // namespace attend
