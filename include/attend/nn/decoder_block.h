@@ -15,6 +15,7 @@
 #include <torch/nn/pimpl.h>
 
 #include <optional>
+#include <utility>
 
 namespace attend {
 
@@ -32,13 +33,15 @@ struct DecoderBlockOptions {
 
   /// Sets one dropout probability for the weights of both attentions, the feed-forward and the
   /// outputs of the residual branches.
-  DecoderBlockOptions& dropout(double dropout) {
+  DecoderBlockOptions& dropout(double dropout) & {
     attention_.dropout(dropout);
     cross_attention_.dropout(dropout);
     feed_forward_.dropout(dropout);
     residual_.dropout(dropout);
     return *this;
   }
+  /// As above, on a temporary.
+  DecoderBlockOptions dropout(double dropout) && { return std::move(this->dropout(dropout)); }
 
   /// Options of the self-attention.
   ATTEND_NESTED_ARG(MultiheadAttentionOptions, attention);

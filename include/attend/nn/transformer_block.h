@@ -15,6 +15,7 @@
 #include <torch/nn/pimpl.h>
 
 #include <optional>
+#include <utility>
 
 namespace attend {
 
@@ -37,12 +38,14 @@ struct TransformerBlockOptions {
 
   /// Sets one dropout probability for the attention weights, the feed-forward and the outputs of
   /// the residual branches.
-  TransformerBlockOptions& dropout(double dropout) {
+  TransformerBlockOptions& dropout(double dropout) & {
     attention_.dropout(dropout);
     feed_forward_.dropout(dropout);
     residual_.dropout(dropout);
     return *this;
   }
+  /// As above, on a temporary.
+  TransformerBlockOptions dropout(double dropout) && { return std::move(this->dropout(dropout)); }
 
   /// Options of the attention.
   ATTEND_NESTED_ARG(MultiheadAttentionOptions, attention);
