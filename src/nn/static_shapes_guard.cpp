@@ -1,22 +1,19 @@
 #include "attend/nn/static_shapes_guard.h"
 
+#include "ops/thread_scope.h"
+
 namespace attend {
-namespace {
 
-thread_local bool enabled = false;
+struct StaticShapes {};
 
-}  // namespace
+struct StaticShapesGuard::Scope : ThreadScope<StaticShapes> {};
 
-StaticShapesGuard::StaticShapesGuard() : outer_(enabled) {
-  enabled = true;
-}
+StaticShapesGuard::StaticShapesGuard() : scope_(std::make_unique<Scope>()) {}
 
-StaticShapesGuard::~StaticShapesGuard() {
-  enabled = outer_;
-}
+StaticShapesGuard::~StaticShapesGuard() = default;
 
 bool StaticShapesGuard::is_enabled() {
-  return enabled;
+  return Scope::innermost() != nullptr;
 }
 
 }  // namespace attend

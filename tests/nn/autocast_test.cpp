@@ -1,6 +1,10 @@
 // Every option under bfloat16 autocast, with the policy of the CPU and with that of CUDA, whose
 // norms, softmax and sums return float32.
 #include "attend/models/stack_config.h"
+#include "attend/nn/output_gate.h"
+#include "attend/nn/qk_norm.h"
+#include "attend/nn/rotary.h"
+#include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"
 #include "attend/ops/attention_recorder.h"
 #include "nn/autocast_guard.h"
@@ -160,6 +164,26 @@ INSTANTIATE_TEST_SUITE_P(, AutocastPolicy,
                            return std::string(std::get<0>(info.param).name) +
                                   (std::get<1>(info.param) ? "_cuda" : "_cpu");
                          });
+
+TEST(AutocastOfADecoder, MatchesFloat32WithEitherPolicy) {
+  const FixedSeed seed;
+  DecoderBlockOptions block(16, 4);
+  block.attention().num_kv_heads(2).add(qk_norm()).add(rotary());
+  block.cross_attention().kdim(12).vdim(12).add(qk_norm(layer_norm())).add(output_gate());
+  block.residual().norm(rms_norm());
+  TransformerDecoder decoder(TransformerDecoderOptions(block, 2));
+  const auto x = torch::randn({2, 5, 16});
+  const auto memory = torch::randn({2, 7, 12});
+  const auto run = [&] { return decoder->forward(x, memory, {.causal = true}); };
+  const auto expected = run();
+  for (const bool cuda : {false, true}) {
+    std::optional<CudaPolicyOnCpu> cuda_policy;
+    if (cuda) cuda_policy.emplace();
+    const AutocastGuard autocast(torch::kCPU, {.enabled = true, .dtype = torch::kBFloat16});
+    const auto difference = (run() - expected).norm() / expected.norm();
+    EXPECT_LT(difference.item<double>(), 0.05);
+  }
+}
 
 }  // namespace
 }  // namespace attend

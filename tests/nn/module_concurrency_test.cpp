@@ -1,5 +1,5 @@
 // Modules in eval mode shared by several threads. Also run under the thread sanitizer.
-#include "attend/attend.h"
+#include "attend/nn.h"
 #include "support/close.h"
 #include "support/seed.h"
 

@@ -69,7 +69,7 @@ TEST(QKNormErrors, InvalidOptionsThrow) {
   EXPECT_THAT([] { QKNorm(0, rms_norm()); },
               throws<c10::ValueError>("head_dim (0) must be positive"));
   EXPECT_THAT([] { MultiheadAttention(MultiheadAttentionOptions(8, 2).add(qk_norm({}))); },
-              throws<c10::ValueError>("norm (empty) of qk_norm must be set, e.g. to rms_norm()"));
+              throws<c10::ValueError>("norm of qk_norm (an empty factory) must be set, e.g. to"));
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include "attend/nn/mixture_of_experts.h"
 #include "support/close.h"
 
+#include <memory>
+#include <thread>
+
 namespace attend {
 namespace {
 
@@ -14,6 +17,15 @@ TEST(StaticShapesGuard, IsActiveWithinItsScope) {
     { const StaticShapesGuard inner; }
     EXPECT_TRUE(StaticShapesGuard::is_enabled());
   }
+  EXPECT_FALSE(StaticShapesGuard::is_enabled());
+}
+
+TEST(StaticShapesGuard, GuardsMayEndInAnyOrderAndOnAnyThread) {
+  auto outer = std::make_unique<StaticShapesGuard>();
+  auto inner = std::make_unique<StaticShapesGuard>();
+  outer.reset();
+  EXPECT_TRUE(StaticShapesGuard::is_enabled());
+  std::thread([&] { inner.reset(); }).join();
   EXPECT_FALSE(StaticShapesGuard::is_enabled());
 }
 

@@ -1,5 +1,5 @@
 // Submodules that are replaced, modules of the user's own, and empty factories.
-#include "attend/attend.h"
+#include "attend/nn.h"
 #include "support/close.h"
 #include "support/modules.h"
 #include "support/seed.h"

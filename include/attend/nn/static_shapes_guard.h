@@ -2,11 +2,13 @@
 
 #include "attend/api.h"
 
+#include <memory>
+
 namespace attend {
 
 /// Until the end of the scope, modules on this thread make no tensors with data-dependent shapes,
 /// for export formats without them: `MixtureOfExperts` runs all experts on all tokens, with weight
-/// 0 for those not chosen.
+/// 0 for those not chosen. Guards may be destroyed in any order and on any thread.
 ///
 ///     const StaticShapesGuard static_shapes_guard;
 class ATTEND_API StaticShapesGuard {
@@ -20,7 +22,8 @@ class ATTEND_API StaticShapesGuard {
   static bool is_enabled();
 
  private:
-  bool outer_;
+  struct Scope;
+  std::unique_ptr<Scope> scope_;
 };
 
 }  // namespace attend
