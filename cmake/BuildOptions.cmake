@@ -5,6 +5,13 @@ target_compile_features(attend_build_options INTERFACE cxx_std_20)
 # Hidden: shared libraries export only what ATTEND_API marks.
 target_compile_options(attend_build_options INTERFACE -fPIC -fvisibility=hidden
                                                       -fvisibility-inlines-hidden)
+# From version 13 on, GCC reads a precompiled header only if these options are the same. On x86, -O2 sets
+# them and -O1, which the tests are compiled with, does not.
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-munroll-only-small-loops ATTEND_COMPILER_HAS_UNROLL_ONLY_SMALL_LOOPS)
+if(ATTEND_COMPILER_HAS_UNROLL_ONLY_SMALL_LOOPS)
+  target_compile_options(attend_build_options INTERFACE -munroll-only-small-loops -mvzeroupper)
+endif()
 if(PROJECT_IS_TOP_LEVEL)
   target_compile_options(attend_build_options INTERFACE -Wall -Wextra -Wconversion)
 endif()

@@ -21,9 +21,9 @@ bool all_equal(const std::vector<int64_t>& numbers) {
                      [&](int64_t number) { return number == numbers.front(); });
 }
 
-int64_t required(const char* option, const std::optional<int64_t>& value) {
-  TORCH_CHECK_VALUE(value.has_value(), "KvCacheOptions: ", option, " is required, but not set");
-  return *value;
+int64_t required(const char* option, int64_t value) {
+  TORCH_CHECK_VALUE(value != -1, "KvCacheOptions: ", option, " is required, but not set");
+  return value;
 }
 
 /// Returns the memory of this machine in bytes.
@@ -42,17 +42,17 @@ std::string gibibytes(double bytes) {
 std::string allocation_text(const KvCacheOptions& options, double bytes) {
   std::ostringstream text;
   text << "the KvCache needs " << gibibytes(bytes) << " for the keys and values of num_layers ("
-       << *options.num_layers() << "), batch_size (" << *options.batch_size() << "), num_kv_heads ("
-       << *options.num_kv_heads() << "), max_seq_len (" << *options.max_seq_len() << "), head_dim ("
-       << *options.head_dim() << ") in " << options.dtype();
+       << options.num_layers() << "), batch_size (" << options.batch_size() << "), num_kv_heads ("
+       << options.num_kv_heads() << "), max_seq_len (" << options.max_seq_len() << "), head_dim ("
+       << options.head_dim() << ") in " << options.dtype();
   return text.str();
 }
 
 /// Returns the number of bytes of the keys and values; in double, which does not overflow.
 double allocation_bytes(const KvCacheOptions& options) {
   double bytes = 2.0 * static_cast<double>(c10::elementSize(options.dtype()));
-  for (const auto size : {*options.num_layers(), *options.batch_size(), *options.num_kv_heads(),
-                          *options.max_seq_len(), *options.head_dim()}) {
+  for (const auto size : {options.num_layers(), options.batch_size(), options.num_kv_heads(),
+                          options.max_seq_len(), options.head_dim()}) {
     bytes *= static_cast<double>(size);
   }
   return bytes;

@@ -55,11 +55,13 @@ std::vector<ExportCase> norms() {
   with("norm_as_float64", [](T x) { return torch::norm(x, 2, torch::kDouble); });
   with("norm_over_length_as_float64",
        [](T x) { return torch::norm(x, 2, {1}, /*keepdim=*/false, torch::kDouble); });
-  with("vector_norm", [](T x) { return torch::linalg_vector_norm(x, 2, {{-1}}, true); });
-  with("vector_norm_0", [](T x) { return torch::linalg_vector_norm(x.relu(), 0, {{-1}}); });
-  with("vector_norm_inf", [](T x) { return torch::linalg_vector_norm(x, INFINITY, {{1}}); });
+  with("vector_norm", [](T x) { return torch::linalg_vector_norm(x, 2, Dimensions({-1}), true); });
+  with("vector_norm_0",
+       [](T x) { return torch::linalg_vector_norm(x.relu(), 0, Dimensions({-1})); });
+  with("vector_norm_inf",
+       [](T x) { return torch::linalg_vector_norm(x, INFINITY, Dimensions({1})); });
   with("vector_norm_negative_inf",
-       [](T x) { return torch::linalg_vector_norm(x, -INFINITY, {{1}}); });
+       [](T x) { return torch::linalg_vector_norm(x, -INFINITY, Dimensions({1})); });
   with("normalize", [](T x) { return F::normalize(x, F::NormalizeFuncOptions().dim(-1)); });
   with("cosine_similarity", [](T x) {
     return F::cosine_similarity(x, x.flip({-1}), F::CosineSimilarityFuncOptions().dim(-1));

@@ -145,9 +145,10 @@ std::vector<ExportCase> reductions_of_special_values() {
   with("all", [](T x) { return x.all(-1); });
   with("count_nonzero", [](T x) { return x.count_nonzero(); });
   with("norm", [](T x) { return x.norm(2, {-1}); });
-  with("vector_norm_inf", [](T x) { return torch::linalg_vector_norm(x, INFINITY, {{1}}); });
+  with("vector_norm_inf",
+       [](T x) { return torch::linalg_vector_norm(x, INFINITY, Dimensions({1})); });
   with("vector_norm_negative_inf",
-       [](T x) { return torch::linalg_vector_norm(x, -INFINITY, {{1}}); });
+       [](T x) { return torch::linalg_vector_norm(x, -INFINITY, Dimensions({1})); });
   with("var", [](T x) { return x.var(Dimensions({-1}), /*unbiased=*/true); });
   with("adaptive_max_pool1d", [](T x) { return std::get<0>(torch::adaptive_max_pool1d(x, 4)); });
   return with.take();

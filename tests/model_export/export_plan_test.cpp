@@ -63,12 +63,12 @@ TEST_P(LanguageModelExportPlan, GeneratesAsTheModel) {
           generate(model, tokens, {.max_new_tokens = 9, .sampling = {.temperature = 0.0}}).tokens;
       EXPECT_TRUE(
           call(file, "generate", {prompt, 9, 0.0}).equal(torch::tensor(greedy).view({1, -1})));
-      torch::manual_seed(length);
+      torch::manual_seed(static_cast<uint64_t>(length));
       const auto drawn =
           generate(model, tokens,
                    {.max_new_tokens = 9, .sampling = {.temperature = 0.7, .top_k = 4}})
               .tokens;
-      torch::manual_seed(length);
+      torch::manual_seed(static_cast<uint64_t>(length));
       EXPECT_TRUE(
           call(file, "generate", {prompt, 9, 0.7, 4}).equal(torch::tensor(drawn).view({1, -1})));
     }

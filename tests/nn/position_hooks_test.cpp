@@ -50,7 +50,7 @@ torch::Tensor expected_output(MultiheadAttention attention, const PositionCase& 
   auto heads = projected.split_with_sizes({6, 2, 2}, 1);  // (B, heads, T, D)
   if (scheme.part.name == "rotary") {
     const auto frequencies = rotary_frequencies(6, scheme.rotary);
-    for (size_t i : {0, 1}) {
+    for (const size_t i : {0U, 1U}) {
       heads[i] = rotate_in_loops(heads[i], positions, frequencies, scheme.rotary.interleaved);
     }
   }

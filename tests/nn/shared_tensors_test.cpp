@@ -327,7 +327,7 @@ TEST(SharedTensors, AHookThatReplacesASharedBiasGetsItsGradient) {
   }
   EXPECT_TRUE(close(plain->norm.forward(h), plain->forward(x, args), 1e-6));
   for (const auto& item : plain->named_parameters()) {
-    const auto& other = checkpointed->named_parameters()[item.key()];
+    const auto other = checkpointed->named_parameters()[item.key()];
     ASSERT_TRUE(other.grad().defined()) << item.key();
     EXPECT_TRUE(close(other.grad(), item.value().grad(), 1e-5)) << item.key();
   }

@@ -214,6 +214,16 @@ std::optional<Pair> autocast(const Subject& subject) {
   });
 }
 
+std::optional<Pair> autocast_cached(const Subject& subject) {
+  if (subject.has_experts || !subject.run_cached) return std::nullopt;
+  return compare(subject, draw_sizes(1), [&](auto& module, const Tensors& inputs) {
+    const auto copy = module.clone();
+    copy->to(torch::kFloat);
+    const CpuAutocast bf16;
+    return subject.run_cached(*copy, to_dtype(inputs, torch::kFloat)).to(torch::kDouble);
+  });
+}
+
 const std::vector<Route>& routes() {
   static const std::vector<Route> all{{"with_weights", with_weights},
                                       {"gradients_with_weights", gradients_with_weights},
@@ -228,7 +238,8 @@ const std::vector<Route>& routes() {
                                       {"padded", padded},
                                       {"checkpointed", checkpointed},
                                       {"traced", traced},
-                                      {"autocast", autocast, 0.15}};
+                                      {"autocast", autocast, 0.15},
+                                      {"autocast_cached", autocast_cached, 0.15}};
   return all;
 }
 

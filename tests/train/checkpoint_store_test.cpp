@@ -179,7 +179,7 @@ TEST_F(CheckpointStoreTest, FailedSaveKeepsOldCheckpoints) {
   auto large = checkpoint_at(3);
   large.weights["weight"] = torch::zeros({100, 100});
   // Fails before, within and after the weights.
-  for (const rlim_t bytes : {0, 20000}) {
+  for (const rlim_t bytes : {0U, 20000U}) {
     const FileSizeLimit full(bytes);
     EXPECT_THROW(store_.save(large), std::runtime_error) << bytes;
   }

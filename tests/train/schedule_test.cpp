@@ -56,14 +56,14 @@ TEST(Schedule, LinearDecay) {
 
 TEST(Schedule, ConstantStays) {
   const auto rates = course(config_of(ScheduleKind::constant));
-  for (int64_t step = 10; step < 111; ++step) EXPECT_EQ(rates[step], 1.0);
+  for (std::size_t step = 10; step < 111; ++step) EXPECT_EQ(rates[step], 1.0);
 }
 
 TEST(Schedule, WsdDecaysOverTheCooldown) {
   auto config = config_of(ScheduleKind::wsd);
   config.cooldown_fraction = 20.0 / 111.0;
   const auto rates = course(config);
-  for (int64_t step = 10; step <= 90; ++step) EXPECT_EQ(rates[step], 1.0) << step;
+  for (std::size_t step = 10; step <= 90; ++step) EXPECT_EQ(rates[step], 1.0) << step;
   EXPECT_LT(rates[91], 1.0);
   EXPECT_NEAR(rates[100], 0.55, 1e-12);
   EXPECT_EQ(rates[110], 0.1);

@@ -28,12 +28,13 @@ struct Run {
 
   std::pair<torch::Tensor, std::vector<int64_t>> operator()(LanguageModel& model) const {
     return {model->forward(tensors.at("tokens")),
-            generate(model, to_vector(tensors.at("prompt")), kGreedy)};
+            generate(model, to_vector(tensors.at("prompt")), kGreedy).tokens};
   }
   std::pair<torch::Tensor, std::vector<int64_t>> operator()(Seq2Seq& model) const {
-    return {model->forward(tensors.at("tokens"), tensors.at("target"), tensors.at("key_mask")),
-            generate(model, to_vector(tensors.at("prompt")), {.bos_token = 0, .eos_token = -1},
-                     kGreedy)};
+    return {
+        model->forward(tensors.at("tokens"), tensors.at("target"), tensors.at("key_mask")),
+        generate(model, to_vector(tensors.at("prompt")), {.bos_token = 0, .eos_token = -1}, kGreedy)
+            .tokens};
   }
   std::pair<torch::Tensor, std::vector<int64_t>> operator()(SequenceClassifier& model) const {
     return {model->forward(tensors.at("tokens"), tensors.at("key_mask"), tensors.at("token_types")),

@@ -6,27 +6,26 @@
 #include <torch/types.h>
 
 #include <functional>
-#include <optional>
 #include <utility>
 #include <vector>
 
 namespace attend {
 
-/// Options for `KvCache`. The first five are required.
+/// Options for `KvCache`. The first five are required; -1 = not set.
 ///
 ///     KvCacheOptions().num_layers(12).batch_size(1).num_kv_heads(8).head_dim(64).max_seq_len(2048)
 struct KvCacheOptions {
   /// Number of attentions L that use the cache.
-  ATTEND_ARG(std::optional<int64_t>, num_layers);
+  ATTEND_ARG(int64_t, num_layers) = -1;
   /// Number of sequences B.
-  ATTEND_ARG(std::optional<int64_t>, batch_size);
+  ATTEND_ARG(int64_t, batch_size) = -1;
   /// Number of key-value heads G of each attention.
-  ATTEND_ARG(std::optional<int64_t>, num_kv_heads);
+  ATTEND_ARG(int64_t, num_kv_heads) = -1;
   /// Width D of each head.
-  ATTEND_ARG(std::optional<int64_t>, head_dim);
+  ATTEND_ARG(int64_t, head_dim) = -1;
   /// Number of tokens per sequence that memory is allocated for. With a `sliding_window` W, at
   /// least W + T - 1 for calls of up to T tokens.
-  ATTEND_ARG(std::optional<int64_t>, max_seq_len);
+  ATTEND_ARG(int64_t, max_seq_len) = -1;
   /// Sliding window of the attentions, or a larger one, in tokens. New tokens then overwrite the
   /// oldest, and sequences may be of any length. 0 = none: tokens beyond `max_seq_len` are refused.
   ATTEND_ARG(int64_t, sliding_window) = 0;

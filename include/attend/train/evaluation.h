@@ -1,21 +1,26 @@
 #pragma once
 
-#include "attend/api.h"
-
 #include <cstdint>
 #include <optional>
 
 namespace attend::train {
 
 /// Counts of correct predictions: a sequence is correct if all its answers are predicted exactly.
-struct ATTEND_API ExactMatch {
+struct ExactMatch {
   int64_t correct = 0;  ///< correct sequences, or samples
   int64_t total = 0;    ///< sequences that have an answer, or samples
 
   /// Adds the counts of another batch.
-  ExactMatch& operator+=(const ExactMatch& other);
+  ExactMatch& operator+=(const ExactMatch& other) {
+    correct += other.correct;
+    total += other.total;
+    return *this;
+  }
   /// Returns correct / total, 0 to 1; none if total is 0.
-  std::optional<double> accuracy() const;
+  std::optional<double> accuracy() const {
+    if (total == 0) return std::nullopt;
+    return static_cast<double>(correct) / static_cast<double>(total);
+  }
 };
 
 /// Result of an evaluation on validation data.

@@ -93,7 +93,7 @@ Rule adaptive(Pool pool, std::size_t count) {
 }  // namespace
 
 void add_pooling_rules(Rules& rules) {
-  for (const std::size_t count : {1, 2, 3}) {
+  for (const std::size_t count : {1U, 2U, 3U}) {
     const auto kind = std::to_string(count) + "d.default";
     rules["max_pool" + kind] = max_pool(count);
     rules["avg_pool" + kind] = average_pool(count);
