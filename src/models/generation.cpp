@@ -360,13 +360,15 @@ class BeamSearch {
     if (!best_ || beam.score(length_penalty) > best_->score(length_penalty)) best_ = beam;
   }
 
-  /// Returns true if a live beam may still exceed the best score: its sum can only decrease.
+  /// Returns true if a live beam may still exceed the best score, or does at its maximum length:
+  /// its sum can only decrease.
   bool can_improve() const {
     if (!best_) return true;
     const auto length_penalty = task_.options.length_penalty;
     return std::any_of(live_.begin(), live_.end(), [&](const Beam& beam) {
+      const auto max_length = static_cast<std::size_t>(task_.max_new_tokens);
       const auto length =
-          length_penalty > 0.0 ? static_cast<std::size_t>(task_.max_new_tokens) : beam.length() + 1;
+          length_penalty > 0.0 ? max_length : std::min(beam.length() + 1, max_length);
       return beam.score(length_penalty, length) > best_->score(length_penalty);
     });
   }

@@ -170,11 +170,19 @@ TEST_F(BeamSearchOfLanguageModel, EachPromptOfABatchEqualsThePromptAlone) {
 }
 
 TEST_F(BeamSearchOfLanguageModel, RepetitionPenaltyApplies) {
-  const auto tokens =
-      generate(model, {1},
-               {.max_new_tokens = 3, .sampling = {.repetition_penalty = 1e6}, .num_beams = 2})
-          .tokens;
-  EXPECT_THAT(tokens, testing::UnorderedElementsAre(0, 2, 3));
+  const auto penalized = [&](const Tokens& generated) {
+    Tokens tokens{1};
+    tokens.insert(tokens.end(), generated.begin(), generated.end());
+    return last_log_probs(
+        penalize_repetition(model(torch::tensor(tokens))[-1], tokens, 1.5).unsqueeze(0));
+  };
+  EXPECT_EQ(generate(model, {1},
+                     {.max_new_tokens = 5,
+                      .eos_tokens = {kEos},
+                      .sampling = {.repetition_penalty = 1.5},
+                      .num_beams = 2})
+                .tokens,
+            plain_beam_search(2, 5, 1.0, penalized));
 }
 
 struct BeamSearchOfSeq2Seq : FreshSeed, testing::Test {

@@ -41,10 +41,10 @@ TEST_F(KvCacheErrors, OptionsOutOfRangeThrow) {
   const auto constructor_call = [](KvCacheOptions options) {
     return [options] { KvCache cache_under_test(options); };
   };
-  EXPECT_THAT(constructor_call(options().num_layers(-1)),
-              throws<c10::ValueError>("num_layers (-1) must not be negative"));
-  EXPECT_THAT(constructor_call(options().batch_size(-1)),
-              throws<c10::ValueError>("batch_size (-1) must not be negative"));
+  EXPECT_THAT(constructor_call(options().num_layers(-2)),
+              throws<c10::ValueError>("num_layers (-2) must not be negative"));
+  EXPECT_THAT(constructor_call(options().batch_size(-2)),
+              throws<c10::ValueError>("batch_size (-2) must not be negative"));
   EXPECT_THAT(constructor_call(options().num_kv_heads(0)),
               throws<c10::ValueError>("num_kv_heads (0)"));
   EXPECT_THAT(constructor_call(options().head_dim(-2)), throws<c10::ValueError>("head_dim (-2)"));
@@ -175,7 +175,7 @@ TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
 TEST_F(KvCacheErrors, MoreMemoryThanThereIsThrows) {
   EXPECT_THAT(
       [] { KvCache too_large(options().max_seq_len(1'000'000'000'000)); },
-      throws<c10::OutOfMemoryError>("the KvCache needs 2.98e+04 GiB for the keys and values of "
+      throws<c10::OutOfMemoryError>("the KvCache needs 5.96e+04 GiB for the keys and values of "
                                     "num_layers (1), batch_size (2), num_kv_heads (2), max_seq_len "
                                     "(1000000000000), head_dim (2) in Float; this machine has"));
   EXPECT_THAT([] { KvCache too_large(options().num_layers(INT64_MAX).head_dim(INT64_MAX)); },
