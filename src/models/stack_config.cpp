@@ -172,11 +172,12 @@ TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab
                                         int64_t max_seq_len) {
   auto options =
       TokenEmbeddingOptions(vocab_size, config.embed_dim, max_seq_len).dropout(config.dropout);
-  if (config.positions == PositionScheme::learned) return options.positions(Positions::learned);
+  if (config.positions == PositionScheme::learned)
+    return options.positions(PositionEmbedding::learned);
   if (config.positions == PositionScheme::sinusoidal) {
-    return options.positions(Positions::sinusoidal);
+    return options.positions(PositionEmbedding::sinusoidal);
   }
-  return options.positions(Positions::none);
+  return options.positions(PositionEmbedding::none);
 }
 
 KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int64_t batch_size,

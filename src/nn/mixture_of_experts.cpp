@@ -41,7 +41,7 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   const auto probabilities = logits.softmax(-1);                             // (B*T, N)
   const auto [best, chosen] = logits.topk(top_k, -1);                        // (B*T, K)
   const auto weights =
-      options.experts().normalize() ? best.softmax(-1) : probabilities.gather(-1, chosen);
+      options.experts().norm_topk_prob() ? best.softmax(-1) : probabilities.gather(-1, chosen);
 
   const auto zeros = torch::zeros_like(probabilities);
   const auto routed = zeros.scatter(-1, chosen, 1.0);  // (B*T, N)
@@ -85,7 +85,7 @@ torch::Tensor MixtureOfExpertsImpl::mix(const torch::Tensor& tokens, const torch
 void MixtureOfExpertsImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::MixtureOfExperts(num_experts=" << options.experts().num_experts()
          << ", num_experts_per_tok=" << options.experts().num_experts_per_tok() << std::boolalpha
-         << ", normalize=" << options.experts().normalize() << ")";
+         << ", norm_topk_prob=" << options.experts().norm_topk_prob() << ")";
 }
 
 torch::Tensor router_aux_loss(const torch::nn::Module& module) {

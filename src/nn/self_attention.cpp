@@ -45,8 +45,9 @@ void SelfAttentionImpl::reset() {
 AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {
   check_sequence("SelfAttention", x, options.embed_dim());
   TORCH_CHECK_VALUE(
-      !args.average_weights,
-      "average_weights (true) must be false: SelfAttention has one head, found input ", x.sizes());
+      !args.average_attn_weights,
+      "average_attn_weights (true) must be false: SelfAttention has one head, found input ",
+      x.sizes());
   const double factor = score_factor(options, query->options.out_features());
   const auto q = query(x), k = key(x), v = value(x);
   const ScoreOptions score_options{.scale = factor};

@@ -11,11 +11,11 @@ namespace {
 
 torch::nn::AnyModule make_position_embedding(const TokenEmbeddingOptions& options) {
   switch (options.positions()) {
-    case Positions::none:
+    case PositionEmbedding::none:
       return {};
-    case Positions::learned:
+    case PositionEmbedding::learned:
       return torch::nn::AnyModule(torch::nn::Embedding(options.max_seq_len(), options.embed_dim()));
-    case Positions::sinusoidal:
+    case PositionEmbedding::sinusoidal:
       return torch::nn::AnyModule(SinusoidalPositions(options.embed_dim()));
   }
   TORCH_CHECK_VALUE(false, "unknown positions ", static_cast<int>(options.positions()));
@@ -40,7 +40,7 @@ void check_positions(const torch::Tensor& positions, const torch::Tensor& tokens
   const bool one_row = positions.dim() == 1 && positions.size(0) == tokens.size(-1);
   TORCH_CHECK_VALUE(one_row || positions.sizes() == tokens.sizes(), "positions ", positions.sizes(),
                     " must be (T) or have the shape of tokens ", tokens.sizes());
-  if (options.positions() == Positions::learned) {
+  if (options.positions() == PositionEmbedding::learned) {
     check_range("position", positions, options.max_seq_len());
   }
 }

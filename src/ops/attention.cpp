@@ -74,7 +74,7 @@ AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Ten
   }
   if (auto* recorder = AttentionRecorder::current()) recorder->record(result.weights);
   if (!args.need_weights) result.weights.reset();
-  if (args.need_weights && args.average_weights) result.weights = result.weights.mean(-3);
+  if (args.need_weights && args.average_attn_weights) result.weights = result.weights.mean(-3);
   return result;
 }
 

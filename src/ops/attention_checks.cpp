@@ -92,8 +92,8 @@ void check_args(const AttentionArgs& args, const torch::Tensor& query, const tor
   check_number_per_token("positions", args.positions, args.key_positions, query, key);
   TORCH_CHECK_VALUE(args.sliding_window >= 0, "sliding_window (", args.sliding_window,
                     ") must not be negative");
-  TORCH_CHECK_VALUE(!args.average_weights || query.dim() >= 3,
-                    "average_weights needs a query (..., H, T, D) with heads, found ",
+  TORCH_CHECK_VALUE(!args.average_attn_weights || query.dim() >= 3,
+                    "average_attn_weights needs a query (..., H, T, D) with heads, found ",
                     query.sizes());
 }
 

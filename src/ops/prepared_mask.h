@@ -34,7 +34,7 @@ PreparedMask add_bias(const PreparedMask& prepared, const torch::Tensor& bias,
                       const torch::Tensor& query);
 
 /// Computes attention of inputs that `check_attention` accepts. Of `args` only `need_weights` and
-/// `average_weights` are used, and `options.bias` is ignored: the rest is in `mask`.
+/// `average_attn_weights` are used, and `options.bias` is ignored: the rest is in `mask`.
 AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Tensor& key,
                                     const torch::Tensor& value, const PreparedMask& mask,
                                     const AttentionArgs& args, const ScoreOptions& options);

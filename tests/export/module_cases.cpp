@@ -122,10 +122,10 @@ std::vector<ExportCase> multihead_attention_cases() {
   with_hook("output_gate_elementwise", output_gate(GateWidth::element));
   with_hook("attention_sinks", attention_sinks());
   with_hook("smeared_keys", smeared_keys());
-  cases.push_back(make_case(kName, "average_weights", MultiheadAttention(options), {rows()},
+  cases.push_back(make_case(kName, "average_attn_weights", MultiheadAttention(options), {rows()},
                             [](auto& module, const Tensors& in) {
                               const auto [output, weights] = module.forward(
-                                  in.at(0), {.need_weights = true, .average_weights = true});
+                                  in.at(0), {.need_weights = true, .average_attn_weights = true});
                               return Tensors{output, weights};
                             }));
   const auto cross = [](auto& module, const Tensors& in) {
@@ -227,7 +227,8 @@ std::vector<ExportCase> position_wise_cases() {
                 {non_decreasing("positions")}),
       experts("plain", ExpertsOptions(4)),
       experts("top_1", ExpertsOptions(4).num_experts_per_tok(1)),
-      experts("top_3_not_normalized", ExpertsOptions(4).num_experts_per_tok(3).normalize(false)),
+      experts("top_3_not_normalized",
+              ExpertsOptions(4).num_experts_per_tok(3).norm_topk_prob(false)),
       make_case("FeedForward", "no_bias",
                 FeedForward(FeedForwardOptions(kWidth).bias(false).dropout(0.5)), {rows()}),
       cast(make_case("FeedForward", "float64", FeedForward(FeedForwardOptions(kWidth)), {rows()}),
@@ -239,9 +240,10 @@ std::vector<ExportCase> position_wise_cases() {
     const auto options = FeedForwardOptions(kWidth).activation(*from_string<Activation>(name));
     cases.push_back(make_case("FeedForward", std::string(name), FeedForward(options), {rows()}));
   }
-  for (const auto name : EnumNames<Positions>::names) {
-    const auto options =
-        TokenEmbeddingOptions(11, kWidth, 16).positions(*from_string<Positions>(name)).dropout(0.5);
+  for (const auto name : EnumNames<PositionEmbedding>::names) {
+    const auto options = TokenEmbeddingOptions(11, kWidth, 16)
+                             .positions(*from_string<PositionEmbedding>(name))
+                             .dropout(0.5);
     cases.push_back(make_case("TokenEmbedding", std::string(name), TokenEmbedding(options),
                               {tokens("tokens", 11)}));
     if (name == "none") continue;

@@ -101,8 +101,9 @@ TEST_F(MixtureModule, TraceGeneralizesToExpertsUnusedInTheExample) {
 TEST_F(MixtureModule, PrettyPrintShowsOptionsAndExperts) {
   const auto text = printed(*mixture);
   EXPECT_THAT(
-      text, testing::StartsWith(
-                "attend::MixtureOfExperts(num_experts=4, num_experts_per_tok=2, normalize=true)"));
+      text,
+      testing::StartsWith(
+          "attend::MixtureOfExperts(num_experts=4, num_experts_per_tok=2, norm_topk_prob=true)"));
   EXPECT_THAT(text, testing::HasSubstr("(3): attend::FeedForward(embed_dim=8, dim_feedforward=5"));
 }
 

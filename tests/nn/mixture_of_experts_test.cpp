@@ -39,7 +39,7 @@ torch::Tensor one_token(MixtureOfExperts& mixture, const torch::Tensor& x) {
   auto y = torch::zeros_like(x);
   for (const auto i : chosen) {
     auto& expert = mixture->experts->at<FeedForwardImpl>(i);
-    const double weight = score[i] / (options.normalize() ? chosen_sum : sum);
+    const double weight = score[i] / (options.norm_topk_prob() ? chosen_sum : sum);
     y += weight * expert.forward(x.unsqueeze(0))[0];
   }
   return y;
@@ -50,8 +50,9 @@ TEST(MixtureOfExperts, MatchesReferenceInRandomCases) {
   const torch::NoGradGuard no_grad;
   for (int i = 0; i < 20; ++i) {
     const int64_t num_experts = draw(1, 5);
-    const auto experts =
-        ExpertsOptions(num_experts).num_experts_per_tok(draw(1, num_experts)).normalize(i % 2 == 0);
+    const auto experts = ExpertsOptions(num_experts)
+                             .num_experts_per_tok(draw(1, num_experts))
+                             .norm_topk_prob(i % 2 == 0);
     const int64_t embed_dim = draw(1, 4);
     MixtureOfExperts mixture(MixtureOptions(small_expert(embed_dim), experts));
     mixture->to(torch::kDouble);
@@ -83,7 +84,7 @@ TEST(MixtureOfExperts, EachTokenIsRoutedToItsTopExperts) {
   seed_afresh();
   for (const int64_t top_k : {1, 2, 6}) {
     auto mixture =
-        mixture_of_unit_vectors(ExpertsOptions(6).num_experts_per_tok(top_k).normalize(false));
+        mixture_of_unit_vectors(ExpertsOptions(6).num_experts_per_tok(top_k).norm_topk_prob(false));
     const auto x = torch::randn({4, 50, 6});
     const auto weights = mixture(x);  // (B, T, N)
     EXPECT_TRUE(close(weights.ne(0).sum(-1), torch::full({4, 50}, top_k), 0.0));
@@ -153,8 +154,9 @@ TEST_F(MixtureTest, SupportsStridedAndExpandedInputs) {
 }
 
 TEST_F(MixtureTest, GradientsEqualFiniteDifferences) {
-  for (const bool normalize : {true, false}) {
-    MixtureOfExperts small(MixtureOptions(small_expert(3), ExpertsOptions(3).normalize(normalize)));
+  for (const bool norm_topk_prob : {true, false}) {
+    MixtureOfExperts small(
+        MixtureOptions(small_expert(3), ExpertsOptions(3).norm_topk_prob(norm_topk_prob)));
     small->to(torch::kDouble);
     auto leaves = small->parameters();
     leaves.push_back(torch::randn({2, 2, 3}, torch::kDouble).requires_grad_());
@@ -163,11 +165,11 @@ TEST_F(MixtureTest, GradientsEqualFiniteDifferences) {
 }
 
 TEST_F(MixtureTest, RouterWithOneExpertPerTokenLearnsOnlyUnnormalized) {
-  for (const bool normalize : {true, false}) {
-    const auto experts = ExpertsOptions(4).num_experts_per_tok(1).normalize(normalize);
+  for (const bool norm_topk_prob : {true, false}) {
+    const auto experts = ExpertsOptions(4).num_experts_per_tok(1).norm_topk_prob(norm_topk_prob);
     MixtureOfExperts module(MixtureOptions(FeedForwardOptions(8), experts));
     module(x).sum().backward();
-    EXPECT_EQ(module->router->weight.grad().ne(0).any().item<bool>(), !normalize);
+    EXPECT_EQ(module->router->weight.grad().ne(0).any().item<bool>(), !norm_topk_prob);
   }
 }
 

@@ -113,12 +113,12 @@ TEST(SelfAttention, PrettyPrintShowsOptions) {
 
 TEST(SelfAttention, AverageWeightsThrows) {
   SelfAttention attention(SelfAttentionOptions(4));
-  const AttentionArgs args{.need_weights = true, .average_weights = true};
+  const AttentionArgs args{.need_weights = true, .average_attn_weights = true};
   EXPECT_THAT(
       [&] {
         attention->forward(torch::zeros({3, 5, 4}), args);
       },
-      throws<c10::ValueError>("average_weights (true) must be false"));
+      throws<c10::ValueError>("average_attn_weights (true) must be false"));
 }
 
 TEST(SelfAttention, ErrorMessagesNameTheValues) {

@@ -12,7 +12,7 @@ namespace {
 
 using TokenOptions = TokenEmbeddingOptions;
 
-struct TokenEmbeddingTest : FixedSeed, testing::TestWithParam<Positions> {
+struct TokenEmbeddingTest : FixedSeed, testing::TestWithParam<PositionEmbedding> {
   static TokenOptions options() { return TokenOptions(10, 6, 5).positions(GetParam()); }
   static torch::Tensor draw_tokens(at::IntArrayRef sizes) {
     return torch::randint(0, 10, sizes, torch::kLong);
@@ -23,17 +23,17 @@ struct TokenEmbeddingTest : FixedSeed, testing::TestWithParam<Positions> {
 };
 
 INSTANTIATE_TEST_SUITE_P(, TokenEmbeddingTest,
-                         testing::Values(Positions::none, Positions::learned,
-                                         Positions::sinusoidal),
+                         testing::Values(PositionEmbedding::none, PositionEmbedding::learned,
+                                         PositionEmbedding::sinusoidal),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 TEST_P(TokenEmbeddingTest, AddsTokenAndPositionEmbeddings) {
   const auto y = embedding(tokens);
   ASSERT_EQ(y.sizes(), at::IntArrayRef({3, 4, 6}));
   auto position = torch::zeros({4, 6});
-  if (GetParam() == Positions::learned) {
+  if (GetParam() == PositionEmbedding::learned) {
     position = embedding->position.get<torch::nn::Embedding>()->weight.narrow(0, 0, 4);
-  } else if (GetParam() == Positions::sinusoidal) {
+  } else if (GetParam() == PositionEmbedding::sinusoidal) {
     position = sinusoidal_positions(torch::arange(4), 6);
   }
   for (int64_t b = 0; b < 3; ++b) {
@@ -103,12 +103,13 @@ TEST_P(TokenEmbeddingTest, PrettyPrintShowsOptions) {
 }
 
 TEST(TokenEmbedding, StateDictHasDocumentedKeys) {
-  const auto names = [](Positions positions) {
+  const auto names = [](PositionEmbedding positions) {
     return state_names(*TokenEmbedding(TokenOptions(10, 6, 5).positions(positions)));
   };
-  EXPECT_THAT(names(Positions::learned), testing::ElementsAre("token.weight", "position.weight"));
-  EXPECT_THAT(names(Positions::sinusoidal), testing::ElementsAre("token.weight"));
-  EXPECT_THAT(names(Positions::none), testing::ElementsAre("token.weight"));
+  EXPECT_THAT(names(PositionEmbedding::learned),
+              testing::ElementsAre("token.weight", "position.weight"));
+  EXPECT_THAT(names(PositionEmbedding::sinusoidal), testing::ElementsAre("token.weight"));
+  EXPECT_THAT(names(PositionEmbedding::none), testing::ElementsAre("token.weight"));
 }
 
 TEST(TokenEmbeddingErrors, TokenOrPositionOutOfRangeThrows) {

@@ -82,10 +82,11 @@ TEST(AttentionArgsErrors, AverageWeightsWithoutHeadsThrows) {
   const auto x = torch::zeros({3, 5});
   EXPECT_THAT(
       [&] {
-        attend::dot_product_attention(x, x, x, {.need_weights = true, .average_weights = true});
+        attend::dot_product_attention(x, x, x,
+                                      {.need_weights = true, .average_attn_weights = true});
       },
       throws<c10::ValueError>(
-          "average_weights needs a query (..., H, T, D) with heads, found [3, 5]"));
+          "average_attn_weights needs a query (..., H, T, D) with heads, found [3, 5]"));
 }
 
 TEST(ScoreOptionsErrors, ValuesOutOfRangeThrow) {

@@ -145,7 +145,7 @@ TEST(AttentionSettings, WorkWithoutHeadDimension) {
 TEST(AttentionSettings, AverageWeightsIsTheMeanOverHeads) {
   torch::manual_seed(3);
   const auto call = draw_call({2, 4, 2, 3, 5});
-  const AttentionArgs args{.need_weights = true, .average_weights = true};
+  const AttentionArgs args{.need_weights = true, .average_attn_weights = true};
   const auto averaged = attend::dot_product_attention(call.query, call.key, call.value, args);
   EXPECT_EQ(averaged.weights.sizes(), at::IntArrayRef({2, 3, 5}));
   EXPECT_TRUE(close(averaged.weights, call.run(true).weights.mean(1), 1e-15));

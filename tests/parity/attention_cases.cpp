@@ -39,7 +39,7 @@ Computed run_mha(const Case& a_case) {
 
   auto args = module_args(a_case, "");
   args.need_weights = a_case.is("need_weights");
-  args.average_weights = a_case.is("average_weights");
+  args.average_attn_weights = a_case.is("average_attn_weights");
   const auto inputs = a_case.get<std::string>("inputs");
   const auto query = module_input(a_case, "query");
   AttentionOutput result;

@@ -205,7 +205,7 @@ def mha(case):
     case.set("key_width", key_width)
     case.set("value_width", value_width)
     need_weights = case.choose("need_weights", True, False)
-    average = case.choose("average_weights", True, False)
+    average = case.choose("average_attn_weights", True, False)
 
     query = sequence(case, "query", batch, queries, width)
     key = query if inputs == "self" else sequence(case, "key", batch, keys, key_width)

@@ -43,8 +43,8 @@ struct KvCacheOptions {
 /// Before each call of the model, `extend` sets the number of tokens that follow; sequences of a
 /// batch may differ in length. The cache then sets the positions and the key mask of each
 /// attention, so the `AttentionArgs` of the call may set only `causal`, `sliding_window`,
-/// `need_weights`, `average_weights` and, while all sequences have the same length and no token has
-/// been overwritten, a `mask` (..., T, S) over all S keys so far.
+/// `need_weights`, `average_attn_weights` and, while all sequences have the same length and no
+/// token has been overwritten, a `mask` (..., T, S) over all S keys so far.
 ///
 /// For inference only: keys and values that require a gradient are refused.
 ///

@@ -16,7 +16,7 @@ namespace attend {
 /// Options of the experts and their routing.
 ///
 ///     ExpertsOptions(8);                                           // 2 of 8, as in Mixtral
-///     ExpertsOptions(64).num_experts_per_tok(1).normalize(false);  // as in Switch
+///     ExpertsOptions(64).num_experts_per_tok(1).norm_topk_prob(false);  // as in Switch
 struct ExpertsOptions {
   /// Options for N experts.
   ExpertsOptions(int64_t num_experts) : num_experts_(num_experts) {}  // NOLINT: as in torch::nn
@@ -28,7 +28,7 @@ struct ExpertsOptions {
   /// If true, the router weights are a softmax over the K chosen experts and sum to 1 (Mixtral);
   /// otherwise over all N (Switch). With K = 1 the router gets a gradient from the output only if
   /// this is false.
-  TORCH_ARG(bool, normalize) = true;
+  TORCH_ARG(bool, norm_topk_prob) = true;
 };
 
 /// Options for `MixtureOfExperts`.

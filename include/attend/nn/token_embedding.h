@@ -14,20 +14,20 @@
 namespace attend {
 
 /// Position embedding of `TokenEmbedding`.
-enum class Positions {
+enum class PositionEmbedding {
   none,        ///< no position embedding
   learned,     ///< a learned vector per position, as in GPT-2
   sinusoidal,  ///< fixed sines and cosines (Vaswani et al. 2017, section 3.5)
 };
 
 template <>
-struct EnumNames<Positions> {
+struct EnumNames<PositionEmbedding> {
   static constexpr std::array<std::string_view, 3> names{"none", "learned", "sinusoidal"};
 };
 
 /// Options for `TokenEmbedding`.
 ///
-///     TokenEmbeddingOptions(65, 128, 64).positions(Positions::sinusoidal)
+///     TokenEmbeddingOptions(65, 128, 64).positions(PositionEmbedding::sinusoidal)
 struct TokenEmbeddingOptions {
   /// Options for V tokens, width E and sequences of up to `max_seq_len` tokens.
   TokenEmbeddingOptions(int64_t vocab_size, int64_t embed_dim, int64_t max_seq_len)
@@ -40,7 +40,7 @@ struct TokenEmbeddingOptions {
   /// Longest sequence, in tokens.
   TORCH_ARG(int64_t, max_seq_len);
   /// Position embedding.
-  TORCH_ARG(Positions, positions) = Positions::learned;
+  TORCH_ARG(PositionEmbedding, positions) = PositionEmbedding::learned;
   /// Dropout probability of the sum.
   TORCH_ARG(double, dropout) = 0.0;
 };
@@ -67,7 +67,7 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
 
   TokenEmbeddingOptions options;        ///< options of the constructor
   torch::nn::Embedding token{nullptr};  ///< token embedding
-  torch::nn::AnyModule position;        ///< (..., T) -> (..., T, E); empty for `Positions::none`
+  torch::nn::AnyModule position;  ///< (..., T) -> (..., T, E); empty for `PositionEmbedding::none`
   torch::nn::Dropout dropout{nullptr};  ///< of the sum
 
  protected:

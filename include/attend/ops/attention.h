@@ -44,7 +44,7 @@ struct AttentionArgs {
   bool need_weights = false;
   /// Return the weights averaged over the heads, (..., T, S) instead of (..., H, T, S). Ignored
   /// unless `need_weights` is set.
-  bool average_weights = false;
+  bool average_attn_weights = false;
 };
 
 /// Scale for unscaled scores, as in T5.

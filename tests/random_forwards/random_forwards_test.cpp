@@ -1,0 +1,304 @@
+// Compares the routes of a forward pass that must agree, on modules with random options, weights
+// and inputs. ATTEND_RANDOM_FORWARDS sets the number of comparisons.
+#include "attend/nn/freezing.h"
+#include "attend/ops/attention_recorder.h"
+#include "random_forwards/draw_config.h"
+#include "random_forwards/subject.h"
+#include "support/close.h"
+
+#include <ATen/autocast_mode.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace attend {
+namespace {
+
+/// Tensors that must agree; in `second` those of the plain forward pass.
+using Pair = std::pair<torch::Tensor, torch::Tensor>;
+
+InputSizes draw_sizes(int64_t min_batch, int64_t min_tokens = 1) {
+  return {draw(min_batch, 3), draw(min_tokens, 7), draw(min_tokens, 7)};
+}
+
+Tensors map(const Tensors& inputs,
+            const std::function<torch::Tensor(const torch::Tensor&)>& change) {
+  Tensors changed;
+  for (const auto& input : inputs) changed.push_back(input.defined() ? change(input) : input);
+  return changed;
+}
+
+Tensors to_dtype(const Tensors& inputs, torch::Dtype dtype) {
+  return map(inputs, [=](const auto& x) { return x.is_floating_point() ? x.to(dtype) : x; });
+}
+
+struct CpuAutocast {
+  CpuAutocast() { at::autocast::set_autocast_enabled(at::kCPU, true); }
+  ~CpuAutocast() {
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+  }
+};
+
+/// Returns the gradients of all parameters and of the input, flattened: of the output times fixed
+/// random weights.
+torch::Tensor gradients(const torch::Tensor& output, const Tensors& leaves) {
+  torch::manual_seed(7);
+  const auto loss = (output * torch::randn(output.sizes(), output.options())).sum();
+  if (!loss.requires_grad()) return torch::zeros({0}, torch::kDouble);
+  Tensors flat;
+  const auto grads =
+      torch::autograd::grad({loss}, leaves, {}, std::nullopt, false, /*allow_unused=*/true);
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    flat.push_back((grads[i].defined() ? grads[i] : torch::zeros_like(leaves[i])).flatten());
+  }
+  return torch::cat(flat);
+}
+
+/// A route: returns what must be equal, or nothing if the subject has no such route.
+struct Route {
+  const char* name;
+  std::function<std::optional<Pair>(const Subject&)> run;
+  double tolerance = 1e-9;  ///< relative to the norm
+};
+
+Pair compare(const Subject& subject, const InputSizes& sizes,
+             const std::function<torch::Tensor(torch::nn::Module&, const Tensors&)>& other) {
+  const auto module = subject.make(false);
+  const auto inputs = subject.draw_inputs(sizes);
+  const torch::NoGradGuard no_grad;
+  const auto expected = subject.run(*module, inputs);
+  return {other(*module, inputs), expected};
+}
+
+std::optional<Pair> with_weights(const Subject& subject) {
+  return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
+    const AttentionRecorder recorder;
+    return subject.run(module, inputs);
+  });
+}
+
+std::optional<Pair> gradients_with_weights(const Subject& subject) {
+  const auto module = subject.make(false);
+  const auto inputs = subject.draw_inputs(draw_sizes(0));
+  const auto leaves = module->parameters();
+  const auto expected = gradients(subject.run(*module, inputs), leaves);
+  const AttentionRecorder recorder;
+  return Pair{gradients(subject.run(*module, inputs), leaves), expected};
+}
+
+std::optional<Pair> strided(const Subject& subject) {
+  return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
+    return subject.run(module, map(inputs, [](const auto& x) {
+                         return torch::stack({x, x}, -1).select(-1, 0);  // last stride 2
+                       }));
+  });
+}
+
+std::optional<Pair> unbatched(const Subject& subject) {
+  auto sizes = draw_sizes(1);
+  sizes.batch = 1;
+  return compare(subject, sizes, [&](auto& module, const Tensors& inputs) {
+    return subject.run(module, map(inputs, [](const auto& x) { return x.squeeze(0); }))
+        .unsqueeze(0);
+  });
+}
+
+std::optional<Pair> row_by_row(const Subject& subject) {
+  return compare(subject, draw_sizes(1), [&](auto& module, const Tensors& inputs) {
+    Tensors rows;
+    for (int64_t i = 0; i < inputs[0].size(0); ++i) {
+      rows.push_back(
+          subject.run(module, map(inputs, [&](const auto& x) { return x.narrow(0, i, 1); })));
+    }
+    return torch::cat(rows);
+  });
+}
+
+std::optional<Pair> with_grad_mode(const Subject& subject) {
+  return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
+    const torch::AutoGradMode enable_grad(true);
+    return subject.run(module, inputs).detach();
+  });
+}
+
+std::optional<Pair> in_float32(const Subject& subject) {
+  if (subject.has_experts) return std::nullopt;
+  return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
+    const auto copy = module.clone();
+    copy->to(torch::kFloat);
+    return subject.run(*copy, to_dtype(inputs, torch::kFloat)).to(torch::kDouble);
+  });
+}
+
+std::optional<Pair> cloned(const Subject& subject) {
+  return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
+    return subject.run(*module.clone(), inputs);
+  });
+}
+
+std::optional<Pair> layer_by_layer(const Subject& subject) {
+  if (!subject.run_layers) return std::nullopt;
+  return compare(subject, draw_sizes(0), subject.run_layers);
+}
+
+std::optional<Pair> cached(const Subject& subject) {
+  if (!subject.run_cached) return std::nullopt;
+  return compare(subject, draw_sizes(1), subject.run_cached);
+}
+
+std::optional<Pair> padded(const Subject& subject) {
+  if (!subject.pad) return std::nullopt;
+  return compare(subject, draw_sizes(1), [&](auto& module, const Tensors& inputs) {
+    const auto y = subject.run(module, subject.pad(inputs, draw(1, 3)));
+    const bool per_token = y.dim() == 3;
+    return per_token ? y.narrow(1, 0, inputs[0].size(1)) : y;
+  });
+}
+
+std::optional<Pair> checkpointed(const Subject& subject) {
+  if (!subject.has_checkpointing) return std::nullopt;
+  const auto inputs = subject.draw_inputs(draw_sizes(1));
+  if (inputs.size() > 1 && inputs[1].defined() && inputs[1].is_floating_point())
+    return std::nullopt;
+  const auto train = [&](bool gradient_checkpointing) {
+    const auto module = subject.make(gradient_checkpointing);
+    module->train();
+    torch::manual_seed(3);  // of dropout
+    const auto output = subject.run(*module, inputs);
+    return torch::cat({output.detach().flatten(), gradients(output, module->parameters())});
+  };
+  return Pair{train(true), train(false)};
+}
+
+std::optional<Pair> traced(const Subject& subject) {
+  const auto example = subject.draw_inputs(draw_sizes(2, 2));
+  const auto module = subject.make(false);
+  freeze(*module);
+  // Undefined arguments are no inputs of the graph.
+  const auto defined = [](const Tensors& inputs) {
+    Tensors some;
+    for (const auto& input : inputs) {
+      if (input.defined()) some.push_back(input);
+    }
+    return some;
+  };
+  const auto function = trace(
+      [&](const Tensors& some) {
+        Tensors all = example;
+        auto next = some.begin();
+        for (auto& input : all) {
+          if (input.defined()) input = *next++;
+        }
+        return subject.run(*module, all);
+      },
+      defined(example));
+  const auto inputs = subject.draw_inputs(draw_sizes(1));
+  const torch::NoGradGuard no_grad;
+  return Pair{function(defined(inputs)), subject.run(*module, inputs)};
+}
+
+std::optional<Pair> autocast(const Subject& subject) {
+  if (subject.has_experts) return std::nullopt;
+  return compare(subject, draw_sizes(1), [&](auto& module, const Tensors& inputs) {
+    const auto copy = module.clone();
+    copy->to(torch::kFloat);
+    const CpuAutocast bf16;
+    return subject.run(*copy, to_dtype(inputs, torch::kFloat)).to(torch::kDouble);
+  });
+}
+
+const std::vector<Route>& routes() {
+  static const std::vector<Route> all{{"with_weights", with_weights},
+                                      {"gradients_with_weights", gradients_with_weights},
+                                      {"strided", strided},
+                                      {"unbatched", unbatched},
+                                      {"row_by_row", row_by_row},
+                                      {"with_grad_mode", with_grad_mode},
+                                      {"in_float32", in_float32, 1e-3},
+                                      {"cloned", cloned},
+                                      {"layer_by_layer", layer_by_layer},
+                                      {"cached", cached},
+                                      {"padded", padded},
+                                      {"checkpointed", checkpointed},
+                                      {"traced", traced},
+                                      {"autocast", autocast, 0.15}};
+  return all;
+}
+
+const Route& draw_route() {
+  return routes()[static_cast<std::size_t>(draw(0, static_cast<int64_t>(routes().size()) - 1))];
+}
+
+/// Succeeds if `pair` agrees within `tolerance` times the norm of the plain result.
+testing::AssertionResult agree(const Pair& pair, double tolerance) {
+  const auto& [actual, expected] = pair;
+  if (actual.sizes() != expected.sizes()) {
+    return testing::AssertionFailure() << "sizes " << actual.sizes() << " and " << expected.sizes();
+  }
+  const auto difference = (actual - expected).norm().item<double>();
+  const auto norm = expected.norm().item<double>();
+  if (difference <= tolerance * (norm + 1)) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "differ by " << difference << ", norm " << norm;
+}
+
+TEST(RandomForwards, RoutesAgree) {
+  const char* text = std::getenv("ATTEND_RANDOM_FORWARDS");
+  const int64_t count = text == nullptr ? 500 : std::atoll(text);
+  const auto seed = seed_afresh();
+  std::map<std::string, int64_t> compared, failed;
+  int64_t total = 0;
+  for (uint64_t i = 0; total < count; ++i) {
+    torch::manual_seed(seed + i);
+    const auto subject = draw_subject();
+    const auto& route = draw_route();
+    testing::AssertionResult result = testing::AssertionFailure();
+    try {
+      const auto pair = route.run(subject);
+      if (!pair) continue;
+      result = agree(*pair, route.tolerance);
+    } catch (const c10::Error& error) {
+      result << error.what_without_backtrace();
+    }
+    ++compared[route.name];
+    ++total;
+    if (result) continue;
+    // Of one mistake some examples are enough.
+    if (++failed[route.name] > 5) continue;
+    ADD_FAILURE() << route.name << " of " << subject.description << "\n  " << result.message()
+                  << "\n  repeat with ATTEND_RANDOM_FORWARDS=1 ATTEND_TEST_SEED=" << seed + i;
+  }
+  for (const auto& [name, times] : compared) {
+    std::cout << name << ": " << times << " compared, " << failed[name] << " failed\n";
+  }
+  std::cout << total << " forward passes compared\n";
+}
+
+/// Each option of the models is drawn, so that a new one cannot be forgotten here.
+TEST(RandomForwards, DrawEachOption) {
+  torch::manual_seed(1);
+  std::map<std::string, std::set<std::string>> values;
+  for (int i = 0; i < 500; ++i) {
+    train::Recipe recipe;
+    recipe.model = draw_model_config();
+    for (const auto& field : train::recipe_fields()) {
+      const auto text = value_text(field, recipe);
+      if (std::string(field.section) == "model" && !text.empty()) values[field.key].insert(text);
+    }
+  }
+  // Drawn per subject, or a route, or the same for all.
+  for (const char* key : {"dropout", "stochastic_depth", "gradient_checkpointing", "max_seq_len"}) {
+    values.erase(key);
+  }
+  for (const auto& [key, texts] : values)
+    EXPECT_GT(texts.size(), 1U) << key << " is always the same";
+}
+
+}  // namespace
+}  // namespace attend
