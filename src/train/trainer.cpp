@@ -4,12 +4,14 @@
 #include "attend/io/safetensors.h"
 #include "attend/nn/eval_guard.h"
 #include "attend/train/recipe.h"
-#include "nn/autocast_guard.h"
+#include "train/autocast_for.h"
 #include "train/cpu_copies.h"
+#include "train/fastest_num_threads.h"
 #include "train/process_memory.h"
 
 #include <fmt/format.h>
 #include <torch/nn/utils/clip_grad.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <chrono>
@@ -101,6 +103,8 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
     hooks.checkpoint_sink->save_best(best_weights_);
   TrainResult result;
   const auto done = [&] { return state_.step >= config_.max_steps || is_out_of_patience(); };
+  if (!done()) state_.threads = num_threads();
+  const NumThreadsGuard threads(done() ? torch::get_num_threads() : state_.threads);
   int64_t saved_step = state_.step;
   while (!done() && result.stop_reason != StopReason::stop_requested) {
     step(hooks);
@@ -108,12 +112,16 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
     if (is_evaluation_step()) evaluate(hooks);
     if (hooks.stop_requested && hooks.stop_requested())
       result.stop_reason = StopReason::stop_requested;
+    if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->check();
     if (hooks.checkpoint_sink != nullptr && state_.step % config_.checkpoint_every == 0) {
       save(hooks);
       saved_step = state_.step;
     }
   }
-  if (hooks.checkpoint_sink != nullptr && saved_step != state_.step) save(hooks);
+  if (hooks.checkpoint_sink != nullptr) {
+    if (saved_step != state_.step) save(hooks);
+    hooks.checkpoint_sink->finish();
+  }
   for (auto* observer : hooks.observers) observer->on_finish();
   if (done() && !state_.best) {
     throw std::runtime_error(fmt::format(
@@ -124,6 +132,20 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
   result.state = state_;
   result.tokens_per_second = static_cast<double>(state_.tokens) / state_.training_seconds;
   return result;
+}
+
+/// Returns the number of CPU threads to train with.
+int64_t Trainer::num_threads() {
+  const int64_t available = torch::get_num_threads();
+  if (config_.threads > 0) return config_.threads;
+  if (state_.threads > 0 && state_.threads <= available) return state_.threads;  // resumed
+  if (available == 1 || !device_.is_cpu()) return available;
+  const auto before = checkpoint();
+  ++state_.step;  // for error messages
+  const auto fastest = fastest_num_threads([this] { accumulate_gradients(); }, available);
+  optimizer_->zero_grad();
+  restore(before);
+  return fastest;
 }
 
 /// True if an evaluation follows the current step.
@@ -194,9 +216,7 @@ void Trainer::accumulate_gradients() {
       if (tensor.defined()) tensor = tensor.to(device_);
     }
     auto loss = [&] {
-      const AutocastGuard autocast(device_.type(), config_.precision == Precision::bf16
-                                                       ? AutocastState{true, torch::kBFloat16}
-                                                       : autocast_state(device_.type()));
+      const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
       return objective_->training_loss(batch);
     }();
     check_loss(loss);
@@ -228,6 +248,7 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
     const Stopwatch watch(state_.evaluation_seconds);
     const EvalGuard eval(module());
     const torch::NoGradGuard no_grad;
+    const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
     state_.last = objective_->evaluate();
   }
   ++state_.evaluations_without_improvement;
