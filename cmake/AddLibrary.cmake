@@ -5,17 +5,15 @@ target_link_libraries(attend_precompiled PRIVATE torch attend_build_options)
 target_precompile_headers(attend_precompiled PRIVATE precompiled.h)
 
 # attend_add_library(<component> SOURCES <folder or file>... [WITHOUT_SOURCES <file>...]
-#                    HEADERS <folder or file>... [WITHOUT_HEADERS <file>...]): adds attend::<component>.
+#                    HEADERS <folder or file>...): adds attend::<component>.
 # Sources are relative to src/, headers to include/attend/; a folder means all files in it.
 function(attend_add_library component)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;WITHOUT_SOURCES;HEADERS;WITHOUT_HEADERS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;WITHOUT_SOURCES;HEADERS")
   set(target attend_${component})
   _attend_files(sources ${PROJECT_SOURCE_DIR}/src *.cpp ${arg_SOURCES})
   _attend_files(headers ${PROJECT_SOURCE_DIR}/include/attend *.h ${arg_HEADERS})
   list(TRANSFORM arg_WITHOUT_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/src/)
   list(REMOVE_ITEM sources ${arg_WITHOUT_SOURCES})
-  list(TRANSFORM arg_WITHOUT_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/attend/)
-  list(REMOVE_ITEM headers ${arg_WITHOUT_HEADERS})
   add_library(${target} ${sources})
   add_library(attend::${component} ALIAS ${target})
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${headers})

@@ -1,7 +1,7 @@
-#include "attend/export/pt2_contents.h"
 #include "attend/export/torchscript_contents.h"
 #include "attend/input_error.h"
 #include "attend/io/file_kind.h"
+#include "attend/pt2/pt2_contents.h"
 #include "commands.h"
 #include "inspect_run.h"
 #include "io/utf8.h"

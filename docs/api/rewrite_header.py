@@ -17,7 +17,7 @@ GROUPS = [
     (r"nn/", "modules"),
     (r"models/", "models"),
     (r"io/", "io"),
-    (r"pt2/|export/pt2_(program|contents)\.h", "pt2"),
+    (r"pt2/", "pt2"),
     (r"(model_)?export/", "export"),
     (r"train/", "train"),
     (r"[^/]*$", "nn"),

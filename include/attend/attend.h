@@ -7,3 +7,4 @@
 #include "attend/input_error.h"
 #include "attend/io.h"
 #include "attend/nn.h"
+#include "attend/pt2.h"

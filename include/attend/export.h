@@ -1,12 +1,10 @@
 #pragma once
 
-/// All of attend::export: TorchScript, .pt2 and ONNX files, written and read.
+/// All of attend::export: TorchScript, .pt2 and ONNX exporters.
 
 #include "attend/export/export_options.h"
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
-#include "attend/export/pt2_contents.h"
-#include "attend/export/pt2_program.h"
 #include "attend/export/torchscript.h"
 #include "attend/export/torchscript_contents.h"
 #include "attend/model_export/export_plan.h"

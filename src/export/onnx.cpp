@@ -4,12 +4,12 @@
 #include "export/numbered_names.h"
 #include "export/onnx/serialize.h"
 #include "export/onnx/translate.h"
-#include "export/program/runner.h"
 #include "export/program/traced_program.h"
 #include "export/traced_calls.h"
 #include "export/verify.h"
 #include "io/files.h"
 #include "io/utf8.h"
+#include "pt2/program/runner.h"
 
 #include <tuple>
 

@@ -1,14 +1,14 @@
 #include "attend/export/pt2.h"
 
-#include "attend/export/pt2_program.h"
+#include "attend/pt2/pt2_program.h"
 #include "export/export_guard.h"
 #include "export/program/traced_program.h"
-#include "export/pt2/read_pt2.h"
 #include "export/pt2/write_archive.h"
 #include "export/verify.h"
 #include "io/files.h"
 #include "io/utf8.h"
 #include "io/zip_archive.h"
+#include "pt2/read_pt2.h"
 
 namespace attend {
 

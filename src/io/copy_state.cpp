@@ -14,35 +14,48 @@ std::string dtype_of(const torch::Tensor& tensor) {
   return std::string(c10::getDtypeNames(tensor.scalar_type()).first);
 }
 
+/// What is wrong with a tensor that is copied to another, "" for nothing.
+std::string mismatch(const torch::Tensor& source, const torch::Tensor& destination, bool cast) {
+  if (source.sizes() != destination.sizes()) {
+    return fmt::format("found shape ({}), expected ({})", fmt::join(source.sizes(), ", "),
+                       fmt::join(destination.sizes(), ", "));
+  }
+  const auto to = destination.scalar_type();
+  if (source.scalar_type() == to || (cast && c10::canCast(source.scalar_type(), to))) return "";
+  return fmt::format("found dtype {}, expected {}{}", dtype_of(source), dtype_of(destination),
+                     cast ? " or one that can be cast to it" : "");
+}
+
 }  // namespace
 
-void copy_state(std::map<std::string, torch::Tensor> destination,
-                const std::map<std::string, torch::Tensor>& source, const std::string& what) {
-  std::vector<std::string> differences;
+IncompatibleKeys copy_state(std::map<std::string, torch::Tensor> destination,
+                            const std::map<std::string, torch::Tensor>& source,
+                            const std::string& what, const CopyStateOptions& options) {
+  IncompatibleKeys keys;
+  std::vector<std::string> problems;
   for (const auto& [name, tensor] : destination) {
     const auto found = source.find(name);
     if (found == source.end()) {
-      differences.push_back(fmt::format("{}: missing", name));
-    } else if (found->second.scalar_type() != tensor.scalar_type()) {
-      differences.push_back(fmt::format("{}: found dtype {}, expected {}", name,
-                                        dtype_of(found->second), dtype_of(tensor)));
-    } else if (found->second.sizes() != tensor.sizes()) {
-      differences.push_back(fmt::format("{}: found shape ({}), expected ({})", name,
-                                        fmt::join(found->second.sizes(), ", "),
-                                        fmt::join(tensor.sizes(), ", ")));
+      keys.missing_keys.push_back(name);
+      if (options.strict) problems.push_back(name + ": missing");
+    } else if (const auto why = mismatch(found->second, tensor, options.cast); !why.empty()) {
+      problems.push_back(fmt::format("{}: {}", name, why));
     }
   }
   for (const auto& item : source) {
-    if (!destination.contains(item.first)) {
-      differences.push_back(fmt::format("{}: unknown", item.first));
-    }
+    if (destination.contains(item.first)) continue;
+    keys.unexpected_keys.push_back(item.first);
+    if (options.strict) problems.push_back(item.first + ": unexpected");
   }
-  if (!differences.empty()) {
+  if (!problems.empty()) {
     throw InputError(
-        fmt::format("the {} does not fit the model: {}", what, fmt::join(differences, "; ")));
+        fmt::format("the {} does not fit the model: {}", what, fmt::join(problems, "; ")));
   }
   const torch::NoGradGuard no_grad;
-  for (auto& [name, tensor] : destination) tensor.copy_(source.at(name));
+  for (auto& [name, tensor] : destination) {
+    if (const auto found = source.find(name); found != source.end()) tensor.copy_(found->second);
+  }
+  return keys;
 }
 
 }  // namespace attend

@@ -77,9 +77,11 @@ std::map<std::string, torch::Tensor> state_dict(const torch::nn::Module& module)
   return tensors;
 }
 
-void load_state_dict(torch::nn::Module& module,
-                     const std::map<std::string, torch::Tensor>& tensors) {
-  copy_state(state_dict(module), tensors, "state dict");
+IncompatibleKeys load_state_dict(torch::nn::Module& module,
+                                 const std::map<std::string, torch::Tensor>& tensors,
+                                 const LoadStateDictOptions& options) {
+  return copy_state(state_dict(module), tensors, "state dict",
+                    {.strict = options.strict, .cast = true});
 }
 
 }  // namespace attend

@@ -14,10 +14,12 @@ namespace {
   throw InputError(fmt::format("not a PyTorch zip archive: {}", why));
 }
 
-std::string text_of(zip_error_t& error) {
-  const std::string text = zip_error_strerror(&error);
+[[noreturn]] void refuse(zip_error_t& error) {
+  const std::string why = zip_error_strerror(&error);
+  const bool is_no_zip = zip_error_code_zip(&error) == ZIP_ER_NOZIP;
   zip_error_fini(&error);
-  return text;
+  if (is_no_zip) throw InputError("not a zip archive, or a truncated one");
+  refuse(why);
 }
 
 zip_t* open(const std::filesystem::path& path) {
@@ -26,18 +28,18 @@ zip_t* open(const std::filesystem::path& path) {
   if (archive != nullptr) return archive;
   zip_error_t error;
   zip_error_init_with_code(&error, code);
-  refuse(text_of(error));
+  refuse(error);
 }
 
 zip_t* open(std::string_view bytes) {
   zip_error_t error;
   zip_error_init(&error);
   auto* source = zip_source_buffer_create(bytes.data(), bytes.size(), /*freep=*/0, &error);
-  if (source == nullptr) refuse(text_of(error));
+  if (source == nullptr) refuse(error);
   auto* archive = zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
   if (archive != nullptr) return archive;
   zip_source_free(source);
-  refuse(text_of(error));
+  refuse(error);
 }
 
 /// Returns the validated metadata of an entry.

@@ -1,8 +1,8 @@
 #include "attend/export/pt2.h"
 
-#include "attend/export/pt2_program.h"
 #include "attend/input_error.h"
 #include "attend/model_export/export_plan.h"
+#include "attend/pt2/pt2_program.h"
 #include "io/files.h"
 #include "support/archive.h"
 #include "support/close.h"

@@ -2,10 +2,10 @@
 // accept.
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
-#include "attend/export/pt2_program.h"
 #include "attend/export/torchscript.h"
 #include "attend/input_error.h"
 #include "attend/model_export/export_plan.h"
+#include "attend/pt2/pt2_program.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 

@@ -60,7 +60,7 @@ TEST_F(FileKindTest, ErrorsNameOtherZipArchives) {
       [&] { file_kind(path); },
       throws<InputError>("found a zip archive without a TorchScript or torch.export model"));
   replace_file(path, read_bytes(path).substr(0, 40));
-  EXPECT_THAT([&] { file_kind(path); }, throws<InputError>("model.pt: not a PyTorch zip archive"));
+  EXPECT_THAT([&] { file_kind(path); }, throws<InputError>("model.pt: not a zip archive"));
 }
 
 TEST_F(FileKindTest, MissingFilesAndDirectoriesThrow) {

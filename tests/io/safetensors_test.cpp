@@ -5,6 +5,7 @@
 #include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
 namespace attend {
@@ -61,17 +62,50 @@ TEST(LoadStateDict, ErrorListsAllDifferencesAndLeavesTheModuleUnchanged) {
   };
   EXPECT_THAT(load, ThrowsMessage<InputError>(
                         AllOf(HasSubstr("weight: found shape (3, 3), expected (3, 2)"),
-                              HasSubstr("bias: missing"), HasSubstr("extra: unknown"))));
+                              HasSubstr("bias: missing"), HasSubstr("extra: unexpected"))));
   EXPECT_TRUE(linear->weight.equal(before));
 }
 
-TEST(LoadStateDict, WrongDtypeThrows) {
+TEST(LoadStateDict, CastsToTheDtypeOfTheModule) {
   torch::nn::Linear linear(torch::nn::LinearOptions(2, 3).bias(false));
+  for (const auto dtype : {torch::kBFloat16, torch::kDouble, torch::kInt}) {
+    const auto weight = torch::randn({3, 2}).mul(10).to(dtype);
+    load_state_dict(*linear, {{"weight", weight}});
+    EXPECT_EQ(linear->weight.scalar_type(), torch::kFloat);
+    EXPECT_TRUE(linear->weight.equal(weight.to(torch::kFloat))) << dtype;
+  }
+}
+
+TEST(LoadStateDict, DtypesThatCannotBeCastThrow) {
+  torch::nn::BatchNorm1d norm(2);  // num_batches_tracked is int64
+  auto tensors = state_dict(*norm);
+  tensors["num_batches_tracked"] = torch::tensor(2.5);
+  tensors["weight"] = torch::zeros({2}, torch::kComplexFloat);
+  EXPECT_THAT([&] { load_state_dict(*norm, tensors); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("num_batches_tracked: found dtype float32, expected int64"),
+                        HasSubstr("weight: found dtype complex64, expected float32"))));
+}
+
+TEST(LoadStateDict, NonStrictCopiesTheCommonNamesAndReturnsTheOthers) {
+  torch::nn::Linear linear(2, 3);
+  const auto bias = linear->bias.clone();
+  const auto keys = load_state_dict(
+      *linear, {{"weight", torch::ones({3, 2})}, {"extra", torch::zeros({1})}}, {.strict = false});
+  EXPECT_THAT(keys.missing_keys, testing::ElementsAre("bias"));
+  EXPECT_THAT(keys.unexpected_keys, testing::ElementsAre("extra"));
+  EXPECT_TRUE(linear->weight.equal(torch::ones({3, 2})));
+  EXPECT_TRUE(linear->bias.equal(bias));
+}
+
+TEST(LoadStateDict, NonStrictStillThrowsForWrongShapes) {
+  torch::nn::Linear linear(2, 3);
   EXPECT_THAT(
       [&] {
-        load_state_dict(*linear, {{"weight", torch::zeros({3, 2}, torch::kInt)}});
+        load_state_dict(*linear, {{"weight", torch::zeros({3, 3})}}, {.strict = false});
       },
-      ThrowsMessage<InputError>(HasSubstr("weight: found dtype int32, expected float32")));
+      ThrowsMessage<InputError>(testing::StrEq("the state dict does not fit the model: weight: "
+                                               "found shape (3, 3), expected (3, 2)")));
 }
 
 TEST(LoadStateDict, CopiesIntoTheExistingParameters) {

@@ -68,7 +68,8 @@ TEST_F(ZipArchiveTest, WrongChecksumThrows) {
 TEST_F(ZipArchiveTest, MissingFilesAndOtherFormatsThrow) {
   EXPECT_THAT([&] { ZipArchive archive(path); }, throws<InputError>("No such file"));
   replace_file(path, "not an archive");
-  EXPECT_THAT([&] { ZipArchive archive(path); }, throws<InputError>("not a PyTorch zip archive"));
+  EXPECT_THAT([&] { ZipArchive archive(path); },
+              testing::ThrowsMessage<InputError>("not a zip archive, or a truncated one"));
   replace_file(path, "");
   EXPECT_THROW(ZipArchive archive(path), InputError);
 }

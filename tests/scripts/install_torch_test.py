@@ -39,7 +39,7 @@ class FakePip(unittest.TestCase):
 
     def run_script(self, *arguments, configured="", index="", **environment):
         """Returns the result, and the arguments of each call of pip."""
-        clean = {k: v for k, v in os.environ.items() if k not in ("TORCH_CPU_INDEX", "LIBTORCH", "Torch_DIR")}
+        clean = {k: v for k, v in os.environ.items() if k not in ("TORCH_CPU_INDEX", "TORCH_VERSION", "LIBTORCH", "Torch_DIR")}
         result = subprocess.run([*map(str, arguments)], capture_output=True, text=True, timeout=60,
                                 env={**clean, "FAKE_LOG": str(self.log), "FAKE_CONFIGURED": configured,
                                      "FAKE_INDEX": index, **environment})
@@ -71,6 +71,10 @@ class InstallTorch(FakePip):
         _, installs, queries = self.install(index="2.13.0+cpu", TORCH_CPU_INDEX="https://example.org/cpu")
         self.assertIn("https://example.org/cpu", queries[1])
         self.assertIn("https://example.org/cpu", installs[0])
+
+    def test_installs_the_version_that_is_named(self):
+        _, installs, _ = self.install(configured="2.13.0+cpu, 2.11.0+cpu", TORCH_VERSION="2.11.0")
+        self.assertEqual([call[-1] for call in installs], ["torch==2.11.0+cpu"])
 
     def test_prints_the_size_before_the_download(self):
         output = self.install(configured="2.13.0+cpu")[0].stdout

@@ -121,23 +121,19 @@ def fix(header):
         header.write_text(text)
 
 
-def library_of(path, pt2_sources):
+def library_of(path):
     """The library that a file of src/ belongs to, or its first folder elsewhere."""
     if path.parts[0] != "src":
         return path.parts[0]
-    if path.relative_to("src").with_suffix(".cpp").as_posix() in pt2_sources:
-        return "pt2"
     return {"ops": "nn", "models": "nn", "model_export": "export"}.get(path.parts[1], path.parts[1])
 
 
 def exported_headers():
     """All public headers, and the private ones that several libraries, programs or tests include."""
-    cmake = (ROOT / "src/CMakeLists.txt").read_text()
-    pt2_sources = re.search(r"set\(pt2_sources\s+(.*?)\)", cmake, re.DOTALL).group(1).split()
     users = collections.defaultdict(set)
     for file in (f for top in ("src", "apps", "tests") for f in (ROOT / top).rglob("*")):
         if file.suffix in {".h", ".cpp"}:
-            library = library_of(file.relative_to(ROOT), pt2_sources)
+            library = library_of(file.relative_to(ROOT))
             for name in re.findall(r'#include "(.+)"', file.read_text()):
                 users[ROOT / "src" / name].add(library)
     private = [h for h in (ROOT / "src").rglob("*.h") if len(users[h]) > 1]

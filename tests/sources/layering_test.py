@@ -12,6 +12,7 @@ import unittest
 UMBRELLAS = {
     "nn.h": ("ops", "nn", "models"),
     "io.h": ("io",),
+    "pt2.h": ("pt2",),
     "export.h": ("export", "model_export"),
     "train.h": ("train",),
 }
@@ -22,15 +23,19 @@ ALLOWED = {
     "nn": ("ops",),
     "models": ("ops", "nn"),
     "io": (),
-    "export": ("ops", "nn", "io"),  # not models: any module can be exported
-    "model_export": ("ops", "nn", "models", "io", "export"),
+    "pt2": ("io",),
+    "export": ("ops", "nn", "io", "pt2"),  # not models: any module can be exported
+    "model_export": ("ops", "nn", "models", "io", "pt2", "export"),
     "train": ("ops", "nn", "models", "io"),
-    "apps": ("ops", "nn", "models", "io", "export", "model_export", "train"),
+    "apps": ("ops", "nn", "models", "io", "pt2", "export", "model_export", "train"),
 }
-# The folders that an umbrella header brings in; attend.h includes nn.h, io.h and export.h.
-BROUGHT_IN = {**UMBRELLAS, "attend.h": ("ops", "nn", "models", "io", "export", "model_export")}
+# The folders that an umbrella header brings in; attend.h includes nn.h, io.h, pt2.h and export.h.
+BROUGHT_IN = {**UMBRELLAS, "attend.h": ("ops", "nn", "models", "io", "pt2", "export", "model_export")}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
+# LibTorch's compiler and tracer, which the .pt2 reader does without.
+JIT = "torch/csrc/jit/"
+PT2 = re.compile(r"(include/attend|src)/pt2[./]")
 PRINTS_OR_PARSES = re.compile(
     r"\bstd::(cout|cerr|clog)\b|\b(fmt|std)::print(ln)?\(|\bprintf\("
     r"|#\s*include\s*[<\"](iostream|CLI/)"
@@ -77,6 +82,8 @@ def violations(root):
                 if folder not in allowed:
                     found.append(f"{path}:{number}: must not include {folder}/: {line.strip()}")
                     break
+            if include and include.group(1).startswith(JIT) and PT2.match(path.as_posix()):
+                found.append(f"{path}:{number}: the .pt2 reader must not include {JIT}: {line.strip()}")
             code = line.split("//")[0]
             if path.parts[0] != "apps" and PRINTS_OR_PARSES.search(code):
                 found.append(f"{path}:{number}: only apps/ may print or parse: {line.strip()}")
@@ -121,10 +128,13 @@ class SelfTest(unittest.TestCase):
                      '#include "../train/b.h"', '#include "train/b.h"'):
             self.assertEqual(len(self.violations_with("src/io/a.cpp", line)), 1, line)
 
-    def test_reports_models_in_the_exporters_and_export_in_io(self):
+    def test_reports_models_in_the_exporters_and_exporters_below_them(self):
         for path, line in (("src/export/a.cpp", '#include "attend/models/b.h"'),
                            ("src/export/onnx/a.h", '#include "models/b.h"'),
                            ("src/io/a.cpp", '#include "attend/export/b.h"'),
+                           ("src/pt2/a.cpp", '#include "export/program/b.h"'),
+                           ("src/pt2/a.cpp", '#include "attend/nn/b.h"'),
+                           ("src/pt2/a.cpp", "#include <torch/csrc/jit/ir/ir.h>"),
                            ("src/io/a.cpp", '#include "attend/nn/b.h"'),
                            ("src/train/a.cpp", '#include "attend/export/b.h"')):
             self.assertEqual(len(self.violations_with(path, line)), 1, line)

@@ -32,7 +32,7 @@ struct Outputs {
 
 /// The function to export: computes a module's outputs from inputs like the example inputs.
 ///
-///     Forward forward = [model](const auto& in) mutable { return model(in[0], in[1]); };
+///     Forward forward = [seq2seq](const auto& in) mutable { return seq2seq(in[0], in[1]); };
 using Forward = std::function<Outputs(const std::vector<torch::Tensor>&)>;
 
 /// Returns the forward of a module that takes one tensor.

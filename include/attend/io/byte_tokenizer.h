@@ -7,7 +7,7 @@ namespace attend {
 
 /// Tokenizer with one token per byte: encodes any text and any other bytes.
 ///
-///     ByteTokenizer().encode("é") returns 0xC3, 0xA9
+///     ByteTokenizer().encode("é");  // {0xC3, 0xA9}
 class ATTEND_API ByteTokenizer : public Tokenizer {
  public:
   /// Returns 256.

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace attend {
 
@@ -33,11 +34,26 @@ ATTEND_API Safetensors load_safetensors(const std::filesystem::path& path);
 /// Returns all parameters and buffers of a module by name, without copying them.
 ATTEND_API std::map<std::string, torch::Tensor> state_dict(const torch::nn::Module& module);
 
-/// Copies `tensors` into the parameters and buffers of a module. Throws InputError, listing every
-/// missing or unknown name and every wrong dtype or shape; the module is then unchanged.
+/// Options of `load_state_dict`.
+struct LoadStateDictOptions {
+  bool strict = true;  ///< whether missing and unexpected names are errors
+};
+
+/// Names in which a module and a state dict differ.
+struct IncompatibleKeys {
+  std::vector<std::string> missing_keys;     ///< in the module only; these tensors are unchanged
+  std::vector<std::string> unexpected_keys;  ///< in the state dict only
+};
+
+/// Copies `tensors` into the parameters and buffers of a module, cast to their dtypes and devices.
+/// Returns the missing and unexpected names, which only `strict = false` allows. Throws InputError,
+/// listing all missing and unexpected names, all wrong shapes, and all dtypes that cannot be cast,
+/// such as float32 to int64; the module is then unchanged.
 ///
 ///     load_state_dict(*model, load_safetensors("model.safetensors").tensors);
-ATTEND_API void load_state_dict(torch::nn::Module& module,
-                                const std::map<std::string, torch::Tensor>& tensors);
+///     auto keys = load_state_dict(*model, tensors, {.strict = false});
+ATTEND_API IncompatibleKeys load_state_dict(torch::nn::Module& module,
+                                            const std::map<std::string, torch::Tensor>& tensors,
+                                            const LoadStateDictOptions& options = {});
 
 }  // namespace attend

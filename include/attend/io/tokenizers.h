@@ -12,7 +12,7 @@ namespace attend {
 /// no limit, and the exact one for subwords; it is ignored otherwise. Throws InputError if `text`
 /// is not valid UTF-8 or the vocabulary size does not suit it.
 ///
-///     auto tokenizer = make_tokenizer(TokenizerKind::subword, read_text("corpus.txt"), 1000);
+///     auto tokenizer = make_tokenizer(TokenizerKind::subword, text, 1000);
 ATTEND_API std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text,
                                                      int64_t max_size);
 

@@ -32,7 +32,7 @@ class ATTEND_API Vocabulary : public Tokenizer {
   /// vocabulary has at most that many tokens and begins with "<unk>". Throws InputError if the text
   /// contains no words or `max_size` leaves no room for one.
   ///
-  ///     Vocabulary::of_words("b a\nb c", 4) has "<unk>", "\n", "b" and "a"
+  ///     Vocabulary::of_words("b a\nb c", 4);  // tokens "<unk>", "\n", "b", "a"
   static Vocabulary of_words(std::string_view text, int64_t max_size = 0);
 
   /// Parses the format of `to_json`. Throws InputError if `json` is invalid.

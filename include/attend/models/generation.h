@@ -45,7 +45,7 @@ struct SequenceTokens {
 /// Generation stops at `eos_token`, or after min(max_new_tokens, config.max_seq_len) tokens. The
 /// repetition penalty counts tokens of the target only. Otherwise like `generate` above.
 ///
-///     auto target = generate(model, {4, 8, 2}, {.bos_token = 0, .eos_token = 1},
+///     auto target = generate(seq2seq, {4, 8, 2}, {.bos_token = 0, .eos_token = 1},
 ///                            {.sampling = {.temperature = 0.0}});
 ATTEND_API std::vector<int64_t> generate(
     Seq2Seq& model, const std::vector<int64_t>& source, const SequenceTokens& special_tokens,

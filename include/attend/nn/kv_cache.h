@@ -93,7 +93,7 @@ class ATTEND_API KvCache {
   /// overwritten.
   ///
   ///     const auto lengths = cache.lengths();
-  ///     ...
+  ///     cache.extend(3);  // and steps with these tokens
   ///     cache.truncate(lengths);
   void truncate(const std::vector<int64_t>& lengths);
 

@@ -9,7 +9,7 @@ namespace attend {
 /// Returns the number of elements of all parameters of `module`. A parameter shared by several
 /// modules counts once.
 ///
-///     fmt::print("{} parameters", parameter_count(*model));
+///     std::cout << parameter_count(*model) << " parameters";
 inline int64_t parameter_count(const torch::nn::Module& module) {
   int64_t count = 0;
   std::unordered_set<const c10::TensorImpl*> counted;

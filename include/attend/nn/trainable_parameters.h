@@ -29,7 +29,7 @@ struct TrainableParameter {
 /// modules is included once, under its first name, and is a hidden matrix only if it is one in all
 /// of them. Joint matrices such as `attention.qkv` are one parameter.
 ///
-///     for (const auto& [name, tensor, role] : trainable_parameters(*model)) ...
+///     for (const auto& [name, tensor, role] : trainable_parameters(*model)) std::cout << name;
 ATTEND_API std::vector<TrainableParameter> trainable_parameters(const torch::nn::Module& module,
                                                                 bool include_frozen = false);
 

@@ -45,7 +45,7 @@ struct TrainingLoss {
 ///         const auto& x = batch.tensors[0];
 ///         return {(net(x + 0.1 * torch::randn_like(x)) - x).square().mean({1, 2, 3}).sum()};
 ///       }
-///       Evaluation evaluate() override { ... }
+///       Evaluation evaluate() override { return {.loss = validation_loss()}; }
 ///     };
 class ATTEND_API Objective {
  public:

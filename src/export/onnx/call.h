@@ -1,39 +1,13 @@
 #pragma once
 
-#include "export/onnx/graph.h"
-#include "export/program/exported_program.h"
+#include "export/onnx/translation.h"
+#include "pt2/program/exported_program.h"
 
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace attend::onnx {
-
-using Sizes = std::vector<program::Size>;
-
-inline bool is_fixed(const program::Size& size) {
-  return size.expression.empty();
-}
-/// Returns true if two sizes are equal for all sizes of the dynamic dimensions.
-inline bool same(const program::Size& one, const program::Size& other) {
-  return one.expression == other.expression && (!is_fixed(one) || one.value == other.value);
-}
-
-/// Returns the ONNX element type of a tensor. Throws UnsupportedOperatorError if ONNX lacks it.
-Type type_of(const program::TensorMeta& meta);
-
-/// State of a translation.
-struct Translation {
-  const program::ExportedProgram& program;
-  Graph graph;
-  std::map<std::string, Value> values = {};  // by name in the program
-  /// A value and dimension to read each dynamic size from, by expression.
-  std::map<std::string, std::pair<Value, int64_t>> dynamic_sizes = {};
-  std::map<std::string, Value> sizes_read = {};  // results of Shape, by expression
-
-  /// Adds the dynamic sizes of a value to `dynamic_sizes`.
-  void add_dynamic_sizes(Value value, const Sizes& sizes);
-};
 
 /// An operator call of a program, as seen by its translation rule.
 class Call {
@@ -89,14 +63,13 @@ class Call {
   /// Sets output `i` to `value`, cast to the output's type.
   void set_output(Value value, std::size_t i = 0);
 
-  // Sizes at run time.
+  // Sizes at run time, see Translation.
 
-  /// Returns a size as int64 (1). Throws UnsupportedOperatorError if no earlier tensor has it.
-  Value size(const program::Size& size);
-  /// Returns sizes as int64 (rank).
-  Value shape(const Sizes& sizes);
-  /// Reshapes `value` of shape `from` to shape `to`.
-  Value reshape(Value value, const Sizes& from, const Sizes& to);
+  Value size(const program::Size& size) { return translation_.size(size); }
+  Value shape(const Sizes& sizes) { return translation_.shape(sizes); }
+  Value reshape(Value value, const Sizes& from, const Sizes& to) {
+    return translation_.reshape(value, from, to);
+  }
 
   /// Throws UnsupportedOperatorError with the message `why`.
   [[noreturn]] void fail(const std::string& why) const;

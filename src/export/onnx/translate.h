@@ -1,7 +1,7 @@
 #pragma once
 
 #include "export/onnx/call.h"
-#include "export/program/exported_program.h"
+#include "pt2/program/exported_program.h"
 
 #include <stdexcept>
 #include <string>

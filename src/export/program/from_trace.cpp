@@ -1,8 +1,8 @@
 #include "export/program/from_trace.h"
 
-#include "export/program/schema_enums.h"
-#include "export/program/target.h"
 #include "export/trace.h"
+#include "pt2/program/schema_enums.h"
+#include "pt2/program/target.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>

@@ -1,18 +1,17 @@
 #include "export/program/infer_tensor_meta.h"
 
-#include "export/program/runner.h"
-#include "export/program/schema_enums.h"
+#include "export/program/sampled_sizes.h"
 #include "export/program/symbolic_shapes.h"
 #include "export/resize.h"
 #include "export/shape_text.h"
 #include "export/specialized_dimension.h"
+#include "pt2/program/runner.h"
+#include "pt2/program/schema_enums.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -20,128 +19,12 @@
 namespace attend::program {
 namespace {
 
-/// Sizes of a dynamic dimension in the runs, relative to its minimum. Small steps detect floor
-/// divisions, large ones detect large divisors.
-constexpr std::array<int64_t, 10> kOffsets{0, 1, 2, 3, 5, 8, 13, 21, 34, 55};
-
 /// Metadata of a tensor in all runs.
 struct Observation {
   TensorMeta meta;                            // of the first run
   std::vector<std::vector<int64_t>> sizes;    // by run, runs with sizes of 1 last
   std::vector<std::vector<int64_t>> strides;  // by run without sizes of 1; last the storage offset
 };
-
-/// A dynamic dimension with its symbol in the program and its sizes in the runs.
-struct SampledDimension {
-  std::string name;
-  std::string symbol;
-  Range range;
-  int64_t example = 0;
-  std::vector<int64_t> sizes;  // without the example's
-};
-
-std::vector<int64_t> sizes_to_try(const Range& range) {
-  std::vector<int64_t> sizes;
-  const auto add = [&](int64_t first) {
-    for (const auto offset : kOffsets) {
-      const auto size = first + offset;
-      if (!range.max || size <= *range.max) sizes.push_back(size);
-    }
-  };
-  const auto min = range.min.value_or(1);
-  // Without 1, whose strides are arbitrary, unless there are too few other sizes.
-  add(std::max<int64_t>(min, 2));
-  if (sizes.size() < 2) {
-    sizes.clear();
-    add(min);
-  }
-  return sizes;
-}
-
-/// A large size, so that min(T, 100) is not mistaken for T. Smaller if the input would be too
-/// large.
-int64_t large_size(const torch::Tensor& input, int64_t dimension, const Range& range) {
-  constexpr int64_t kLargeSize = 509;
-  constexpr int64_t kMaxElements = int64_t{1} << 20;
-  const auto slice = input.numel() / std::max<int64_t>(1, input.size(dimension));
-  const auto large = std::min(kLargeSize, kMaxElements / std::max<int64_t>(1, slice));
-  return std::min(large, range.max.value_or(large));
-}
-
-std::vector<SampledDimension> dimensions_of(const std::vector<torch::Tensor>& example,
-                                            const std::vector<DynamicDimension>& dynamic) {
-  std::vector<SampledDimension> all;
-  for (const auto& dimension : distinct(dynamic)) {
-    if (dimension.min == dimension.max) continue;  // static
-    Range range{.min = dimension.min, .max = {}};
-    if (dimension.max != std::numeric_limits<int64_t>::max()) {
-      range.max = dimension.max;
-    }
-    const auto& input = example.at(dimension.input);
-    auto sizes = sizes_to_try(range);
-    const auto large = large_size(input, dimension.dimension, range);
-    if (large > sizes.back()) sizes.push_back(large);
-    all.push_back({dimension.name, fmt::format("s{}", all.size()), range,
-                   input.size(dimension.dimension), sizes});
-  }
-  return all;
-}
-
-using Run = std::vector<int64_t>;  // sizes by dynamic dimension
-
-/// The example's sizes, then each dimension alone at all of its sizes, then pairs and triples at a
-/// few: enough to determine polynomials of degree 3.
-std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions) {
-  Run example;
-  Run base;
-  for (const auto& dimension : dimensions) {
-    example.push_back(dimension.example);
-    base.push_back(dimension.sizes.front());
-  }
-  std::vector<Run> runs{example, base};
-  const auto size = [&](std::size_t dimension, std::size_t index) {
-    const auto& sizes = dimensions[dimension].sizes;
-    return sizes[std::min(index, sizes.size() - 1)];
-  };
-  for (std::size_t a = 0; a < dimensions.size(); ++a) {
-    auto run = base;
-    for (const auto alone : dimensions[a].sizes) {
-      run[a] = alone;
-      runs.push_back(run);
-    }
-    for (std::size_t b = 0; b < a; ++b) {
-      for (const auto& [index_a, index_b] : {std::pair{1, 1}, {1, 3}, {3, 1}, {3, 4}}) {
-        run = base;
-        run[a] = size(a, static_cast<std::size_t>(index_a));
-        run[b] = size(b, static_cast<std::size_t>(index_b));
-        runs.push_back(run);
-        for (std::size_t c = 0; c < b && index_a == 1; ++c) {
-          auto three = run;
-          three[c] = size(c, 2);
-          runs.push_back(three);
-        }
-      }
-    }
-  }
-  return runs;
-}
-
-/// Runs with each dimension at 1 if its range contains it, then all at 1. There squeeze removes
-/// dimensions, slices are shorter and more tensors are contiguous. Strides of size-1 dimensions are
-/// arbitrary.
-std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
-                                const std::vector<Run>& runs) {
-  std::vector<Run> at_one;
-  auto all = runs.at(1);
-  for (std::size_t i = 0; i < dimensions.size(); ++i) {
-    if (dimensions[i].range.min.value_or(1) > 1) continue;
-    auto run = runs.at(1);
-    run[i] = all[i] = 1;
-    at_one.push_back(run);
-  }
-  if (at_one.size() > 1) at_one.push_back(all);
-  return at_one;
-}
 
 TensorMeta static_meta(const torch::Tensor& tensor) {
   TensorMeta meta{.dtype = schema_enum(tensor.scalar_type()),
@@ -198,7 +81,7 @@ class Observations {
       : program_(traced.program),
         example_(example),
         dynamic_(dynamic),
-        dimensions_(dimensions_of(example, dynamic)),
+        dimensions_(sampled_dimensions(example, dynamic)),
         runs_(runs_of(dimensions_)),
         runs_at_one_(runs_with_ones(dimensions_, runs_)),
         runner_(traced.program, traced.weights, example.front().device(), {"aten"}) {

@@ -1,7 +1,7 @@
 #include "export/pt2/write_archive.h"
 
-#include "export/pt2/archive_layout.h"
 #include "export/pt2/write_program.h"
+#include "pt2/archive_layout.h"
 
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>

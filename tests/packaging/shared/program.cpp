@@ -1,10 +1,10 @@
 // Checks that modules, casts and exceptions work across shared libraries.
 #include <attend/export/pt2.h>
-#include <attend/export/pt2_program.h>
 #include <attend/input_error.h>
 #include <attend/io/safetensors.h>
 #include <attend/io/tokenizers.h>
 #include <attend/nn/transformer_block.h>
+#include <attend/pt2/pt2_program.h>
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>

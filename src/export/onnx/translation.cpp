@@ -1,0 +1,95 @@
+#include "export/onnx/translation.h"
+
+#include "export/onnx/unsupported_operator_error.h"
+#include "io/dtypes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace attend::onnx {
+
+Type type_of(const program::TensorMeta& meta) {
+  const auto* dtype = find_dtype(&Dtype::schema, meta.dtype);
+  if (dtype == nullptr) {
+    throw UnsupportedOperatorError(
+        fmt::format("dtype {} of torch.export's schema is not supported", meta.dtype));
+  }
+  if (dtype->onnx == 0) {
+    throw UnsupportedOperatorError(
+        fmt::format("dtype {} is not supported", c10::getDtypeNames(dtype->type).first));
+  }
+  return static_cast<Type>(dtype->onnx);
+}
+
+void Translation::add_dynamic_sizes(Value value, const Sizes& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (is_fixed(sizes[i])) continue;
+    dynamic_sizes.emplace(sizes[i].expression, std::pair(value, static_cast<int64_t>(i)));
+  }
+}
+
+Value Translation::size(const program::Size& size) {
+  if (is_fixed(size)) return graph.list({size.value});
+  auto& read = sizes_read[size.expression];
+  if (read.id != 0) return read;
+  const auto found = dynamic_sizes.find(size.expression);
+  if (found == dynamic_sizes.end()) {
+    throw UnsupportedOperatorError(fmt::format(
+        "it needs an unknown size ({} for the example inputs) that no earlier tensor has",
+        size.value));
+  }
+  const auto& [value, dimension] = found->second;
+  read = graph.add("Shape", {value}, {{"start", dimension}, {"end", dimension + 1}}, Type::int64);
+  return read;
+}
+
+Value Translation::shape(const Sizes& sizes) {
+  std::vector<int64_t> fixed;
+  for (const auto& size : sizes) {
+    if (is_fixed(size)) fixed.push_back(size.value);
+  }
+  if (fixed.size() == sizes.size()) return graph.list(fixed);
+  std::vector<Value> parts;
+  for (const auto& each : sizes) parts.push_back(size(each));
+  return graph.add("Concat", parts, {{"axis", 0}});
+}
+
+Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
+  // Shape input of Reshape: 0 copies the input's size, -1 is inferred.
+  std::vector<int64_t> numbers;
+  std::size_t num_inferred = 0;
+  const auto is_empty = [](const program::Size& size) { return is_fixed(size) && size.value == 0; };
+  const bool has_zero = std::any_of(to.begin(), to.end(), is_empty);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    if (is_fixed(to[i])) {
+      numbers.push_back(to[i].value);
+    } else if (!has_zero && i < from.size() && same(from[i], to[i])) {
+      numbers.push_back(0);
+    } else {
+      numbers.push_back(-1);
+      ++num_inferred;
+    }
+  }
+  const auto is_readable = [&](const program::Size& size) {
+    return is_fixed(size) || dynamic_sizes.count(size.expression) > 0;
+  };
+  // With -1 beside a size of 0, Reshape is ambiguous. If not all sizes can be read, an empty tensor
+  // fails at run time.
+  const bool copies = std::find(numbers.begin(), numbers.end(), 0) != numbers.end();
+  const bool has_others = num_inferred > 1 || (num_inferred == 1 && copies);
+  if (has_zero || (has_others && std::all_of(to.begin(), to.end(), is_readable))) {
+    return graph.add("Reshape", {value, shape(to)}, {{"allowzero", 1}});
+  }
+  if (num_inferred <= 1) return graph.add("Reshape", {value, graph.list(numbers)});
+  std::vector<Value> parts;
+  bool inferred = false;  // -1 is used, for a size that cannot be read
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const bool stays = numbers[i] != -1 || (!inferred && !is_readable(to[i]));
+    inferred = inferred || (stays && numbers[i] == -1);
+    parts.push_back(stays ? graph.list({numbers[i]}) : size(to[i]));
+  }
+  return graph.add("Reshape", {value, graph.add("Concat", parts, {{"axis", 0}})});
+}
+
+}  // namespace attend::onnx

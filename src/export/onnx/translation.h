@@ -1,0 +1,46 @@
+#pragma once
+
+#include "export/onnx/graph.h"
+#include "pt2/program/exported_program.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attend::onnx {
+
+using Sizes = std::vector<program::Size>;
+
+inline bool is_fixed(const program::Size& size) {
+  return size.expression.empty();
+}
+/// Returns true if two sizes are equal for all sizes of the dynamic dimensions.
+inline bool same(const program::Size& one, const program::Size& other) {
+  return one.expression == other.expression && (!is_fixed(one) || one.value == other.value);
+}
+
+/// Returns the ONNX element type of a tensor. Throws UnsupportedOperatorError if ONNX lacks it.
+Type type_of(const program::TensorMeta& meta);
+
+/// State of a translation: the graph so far, the values in it, and where dynamic sizes can be read.
+struct Translation {
+  const program::ExportedProgram& program;
+  Graph graph;
+  std::map<std::string, Value> values = {};  // by name in the program
+  /// A value and dimension to read each dynamic size from, by expression.
+  std::map<std::string, std::pair<Value, int64_t>> dynamic_sizes = {};
+  std::map<std::string, Value> sizes_read = {};  // results of Shape, by expression
+
+  /// Adds the dynamic sizes of a value to `dynamic_sizes`.
+  void add_dynamic_sizes(Value value, const Sizes& sizes);
+  /// Returns a size as int64 (1). Throws UnsupportedOperatorError if no earlier tensor has it.
+  Value size(const program::Size& size);
+  /// Returns sizes as int64 (rank).
+  Value shape(const Sizes& sizes);
+  /// Reshapes `value` of shape `from` to shape `to`.
+  Value reshape(Value value, const Sizes& from, const Sizes& to);
+};
+
+}  // namespace attend::onnx

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "pt2/program/exported_program.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+/// Entries of a .pt2 archive of torch.export.
+namespace attend::pt2 {
+
+/// Version of torch.export's schema. Incompatible changes increase the major version.
+constexpr int64_t kSchemaMajor = 8;
+constexpr int64_t kSchemaMinor = 20;
+
+/// Entries that identify the format, with their contents.
+constexpr std::array<std::pair<const char*, const char*>, 3> kFormatEntries{
+    {{"archive_format", "pt2"}, {"archive_version", "0"}, {"byteorder", "little"}}};
+
+constexpr std::string_view kModels = "models/";  // programs
+constexpr std::string_view kExtraFiles = "extra/";
+constexpr const char* kSampleInputs = "data/sample_inputs/model.pt";
+
+/// A folder of tensors and its config, the entry that lists them.
+struct WeightsLayout {
+  const char* folder;
+  const char* config;
+};
+constexpr WeightsLayout kWeights{"data/weights/", "model_weights_config.json"};
+constexpr WeightsLayout kConstants{"data/constants/", "model_constants_config.json"};
+
+/// A weight as listed in a config.
+struct Weight {
+  std::string entry;  ///< entry with its bytes, relative to the folder
+  program::TensorMeta meta;
+  bool is_parameter = false;
+};
+
+}  // namespace attend::pt2

@@ -1,0 +1,108 @@
+#include "pt2/parse_argument.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+
+namespace attend::pt2 {
+namespace {
+
+using namespace program;
+
+OptionalTensor optional_tensor_of(const JsonValue& value) {
+  const auto [kind, content] = value.only();
+  if (kind == "as_none") return None{};
+  if (kind == "as_tensor") return tensor_of(content);
+  value.fail(fmt::format("expected as_tensor or as_none, found {}", kind));
+}
+
+/// Parses {literal: value} or {as_name: symbol}.
+template <typename T>
+ValueOrSymbol<T> value_or_symbol_of(const JsonValue& value, const char* literal,
+                                    const std::function<T(const JsonValue&)>& read) {
+  const auto [kind, content] = value.only();
+  if (kind == "as_name") return SymbolName{content.text()};
+  if (kind == literal) return read(content);
+  value.fail(fmt::format("expected as_name or {}, found {}", literal, kind));
+}
+ValueOrSymbol<int64_t> integer_or_symbol(const JsonValue& value) {
+  return value_or_symbol_of<int64_t>(value, "as_int", &JsonValue::integer);
+}
+ValueOrSymbol<double> real_or_symbol(const JsonValue& value) {
+  return value_or_symbol_of<double>(value, "as_float", &JsonValue::real);
+}
+ValueOrSymbol<bool> boolean_or_symbol(const JsonValue& value) {
+  return value_or_symbol_of<bool>(value, "as_bool", &JsonValue::boolean);
+}
+
+template <typename T>
+Argument argument_from(const ValueOrSymbol<T>& either) {
+  return std::visit([](const auto& value) { return Argument(value); }, either);
+}
+
+using ReadArgument = std::function<Argument(const JsonValue&)>;
+
+/// Parsers of the members of the schema's union Argument.
+const std::map<std::string, ReadArgument>& argument_readers() {
+  static const std::map<std::string, ReadArgument> all{
+      {"as_none", [](const JsonValue&) { return None{}; }},
+      {"as_tensor", tensor_of},
+      {"as_tensors", [](const auto& v) { return list_of<TensorName>(v, tensor_of); }},
+      {"as_optional_tensor",
+       [](const auto& v) {
+         return std::visit([](const auto& value) { return Argument(value); },
+                           optional_tensor_of(v));
+       }},
+      {"as_optional_tensors",
+       [](const auto& v) { return list_of<OptionalTensor>(v, optional_tensor_of); }},
+      {"as_int", &JsonValue::integer},
+      {"as_ints",
+       [](const auto& v) { return list_of<ValueOrSymbol<int64_t>>(v, &JsonValue::integer); }},
+      {"as_float", &JsonValue::real},
+      {"as_floats",
+       [](const auto& v) { return list_of<ValueOrSymbol<double>>(v, &JsonValue::real); }},
+      {"as_bool", &JsonValue::boolean},
+      {"as_bools",
+       [](const auto& v) { return list_of<ValueOrSymbol<bool>>(v, &JsonValue::boolean); }},
+      {"as_string", &JsonValue::text},
+      {"as_strings", [](const auto& v) { return list_of<std::string>(v, &JsonValue::text); }},
+      {"as_sym_int", [](const auto& v) { return argument_from(integer_or_symbol(v)); }},
+      {"as_sym_ints",
+       [](const auto& v) { return list_of<ValueOrSymbol<int64_t>>(v, integer_or_symbol); }},
+      {"as_sym_float", [](const auto& v) { return argument_from(real_or_symbol(v)); }},
+      {"as_sym_floats",
+       [](const auto& v) { return list_of<ValueOrSymbol<double>>(v, real_or_symbol); }},
+      {"as_sym_bool", [](const auto& v) { return argument_from(boolean_or_symbol(v)); }},
+      {"as_sym_bools",
+       [](const auto& v) { return list_of<ValueOrSymbol<bool>>(v, boolean_or_symbol); }},
+      {"as_scalar_type", [](const auto& v) { return SchemaDtype{v.integer()}; }},
+      {"as_layout", [](const auto& v) { return SchemaLayout{v.integer()}; }},
+      {"as_memory_format", [](const auto& v) { return SchemaMemoryFormat{v.integer()}; }},
+      {"as_device", device_of},
+  };
+  return all;
+}
+
+}  // namespace
+
+Argument argument_of(const JsonValue& value) {
+  const auto [kind, content] = value.only();
+  const auto reader = argument_readers().find(kind);
+  if (reader == argument_readers().end()) {
+    value.fail(fmt::format("arguments of kind '{}' are not supported", kind));
+  }
+  return reader->second(content);
+}
+
+TensorName tensor_of(const JsonValue& value) {
+  return {value.at("name").text()};
+}
+
+Device device_of(const JsonValue& value) {
+  Device device{.type = value.at("type").text(), .index = {}};
+  if (value.has("index")) device.index = value.at("index").integer();
+  return device;
+}
+
+}  // namespace attend::pt2

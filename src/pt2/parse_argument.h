@@ -1,0 +1,24 @@
+#pragma once
+
+#include "pt2/json_value.h"
+#include "pt2/program/exported_program.h"
+
+#include <functional>
+#include <vector>
+
+namespace attend::pt2 {
+
+/// Returns the argument of a node, or a value of the graph's signature: a member of the schema's
+/// union Argument. Throws InputError if its kind is not supported.
+program::Argument argument_of(const JsonValue& value);
+program::TensorName tensor_of(const JsonValue& value);
+program::Device device_of(const JsonValue& value);
+
+template <typename T, typename Read>
+std::vector<T> list_of(const JsonValue& list, const Read& read) {
+  std::vector<T> all;
+  for (const auto& item : list.items()) all.push_back(std::invoke(read, item));
+  return all;
+}
+
+}  // namespace attend::pt2

@@ -1,0 +1,203 @@
+#include "pt2/parse_program.h"
+
+#include "attend/input_error.h"
+#include "io/parse_json.h"
+#include "pt2/json_value.h"
+#include "pt2/parse_argument.h"
+#include "pt2/subgraph.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace attend::pt2 {
+namespace {
+
+using namespace program;
+
+Size size_of(const JsonValue& value) {
+  const auto [kind, content] = value.only();
+  if (kind == "as_int") return {.value = content.integer(), .expression = {}};
+  if (kind != "as_expr") value.fail(fmt::format("expected as_int or as_expr, found {}", kind));
+  Size size{.value = 0, .expression = content.at("expr_str").text()};
+  if (content.has("hint")) size.value = content.at("hint").at("as_int").integer();
+  return size;
+}
+
+TensorMeta meta_of(const JsonValue& value) {
+  return {.dtype = value.at("dtype").integer(),
+          .sizes = list_of<Size>(value.at("sizes"), size_of),
+          .strides = list_of<Size>(value.at("strides"), size_of),
+          .storage_offset = size_of(value.at("storage_offset")),
+          .requires_grad = value.at("requires_grad").boolean(),
+          .device = device_of(value.at("device")),
+          .layout = value.at("layout").integer()};
+}
+
+NamedArgument named_argument_of(const JsonValue& value) {
+  return {.name = value.at("name").text(), .value = argument_of(value.at("arg"))};
+}
+
+Node node_of(const JsonValue& value) {
+  return {.target = value.at("target").text(),
+          .inputs = list_of<NamedArgument>(value.at("inputs"), named_argument_of),
+          .outputs = list_of<Argument>(value.at("outputs"), argument_of)};
+}
+
+constexpr std::string_view kGradientMode = "torch.ops.higher_order.wrap_with_set_grad_enabled";
+constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocast";
+
+std::vector<Node> nodes_of(const JsonValue& graph);
+
+/// Call of a subgraph under torch.no_grad or torch.autocast. Inputs: flags, the graph, its
+/// arguments.
+Subgraph subgraph_of(const JsonValue& call) {
+  const bool is_autocast = call.at("target").text() == kAutocast;
+  const std::size_t flag = is_autocast ? 2 : 0;
+  const std::size_t graph_index = is_autocast ? 4 : 1;
+  const auto inputs = call.at("inputs").items();
+  if (inputs.size() <= graph_index)
+    call.fail(
+        fmt::format("expected a graph as input {}, found {} inputs", graph_index, inputs.size()));
+  const bool is_on = inputs[flag].at("arg").at("as_bool").boolean();
+  if (is_autocast && is_on) {
+    call.fail(
+        "torch.autocast is not supported: call run_decompositions() on the program in Python, "
+        "which "
+        "replaces it by casts");
+  }
+  const auto graph = inputs[graph_index].at("arg").at("as_graph").at("graph");
+  Subgraph subgraph{.inputs = list_of<Argument>(graph.at("inputs"), argument_of),
+                    .arguments = {},
+                    .nodes = nodes_of(graph),
+                    .outputs = list_of<Argument>(graph.at("outputs"), argument_of),
+                    .results = list_of<Argument>(call.at("outputs"), argument_of),
+                    .grad_enabled = is_autocast || is_on};
+  for (auto i = graph_index + 1; i < inputs.size(); ++i) {
+    subgraph.arguments.push_back(argument_of(inputs[i].at("arg")));
+  }
+  return subgraph;
+}
+
+std::vector<Node> nodes_of(const JsonValue& graph) {
+  std::vector<Node> nodes;
+  for (const auto& node : graph.at("nodes").items()) {
+    const auto target = node.at("target").text();
+    if (target == kGradientMode || target == kAutocast) {
+      with_source(target, [&] { inline_subgraph(subgraph_of(node), nodes); });
+    } else {
+      nodes.push_back(node_of(node));
+    }
+  }
+  return nodes;
+}
+
+Input input_of(const JsonValue& value) {
+  const auto [kind, content] = value.only();
+  const auto weight = [&, &spec = content](InputKind input, const char* target) {
+    return Input{.kind = input,
+                 .name = spec.at("arg").at("name").text(),
+                 .target = spec.at(target).text(),
+                 .persistent = true};
+  };
+  if (kind == "parameter") return weight(InputKind::parameter, "parameter_name");
+  if (kind == "tensor_constant") return weight(InputKind::constant, "tensor_constant_name");
+  if (kind == "buffer") {
+    auto buffer = weight(InputKind::buffer, "buffer_name");
+    buffer.persistent = content.at("persistent").boolean();
+    return buffer;
+  }
+  if (kind != "user_input") value.fail(fmt::format("inputs of kind '{}' are not supported", kind));
+  const auto argument = argument_of(content.at("arg"));
+  Input input{.kind = InputKind::user, .name = {}, .target = {}, .persistent = true};
+  if (const auto* tensor = std::get_if<TensorName>(&argument)) {
+    input.name = tensor->name;
+  } else if (content.at("arg").only().first == "as_sym_int" &&
+             std::holds_alternative<SymbolName>(argument)) {
+    input.name = std::get<SymbolName>(argument).name;
+    input.is_sym_int = true;
+  } else {
+    value.fail("expected a tensor or an int as input; other types are not supported");
+  }
+  return input;
+}
+
+/// Without constant inputs, whose values are in the graph.
+std::vector<Input> inputs_of(const JsonValue& value) {
+  std::vector<Input> inputs;
+  for (const auto& input : value.items()) {
+    if (input.only().first != "constant_input") inputs.push_back(input_of(input));
+  }
+  return inputs;
+}
+
+Output output_of(const JsonValue& value) {
+  const auto [kind, content] = value.only();
+  if (kind == "user_output") {
+    return {.kind = OutputKind::user, .value = argument_of(content.at("arg")), .target = {}};
+  }
+  const bool buffer = kind == "buffer_mutation";
+  if (!buffer && kind != "user_input_mutation") {
+    value.fail(fmt::format("outputs of kind '{}' are not supported", kind));
+  }
+  return {.kind = buffer ? OutputKind::buffer_mutation : OutputKind::input_mutation,
+          .value = tensor_of(content.at("arg")),
+          .target = content.at(buffer ? "buffer_name" : "user_input_name").text()};
+}
+
+Range range_of(const JsonValue& value) {
+  Range range;
+  if (value.has("min_val")) range.min = value.at("min_val").integer();
+  if (value.has("max_val")) range.max = value.at("max_val").integer();
+  return range;
+}
+
+Weight weight_of(const JsonValue& value) {
+  if (value.at("use_pickle").boolean()) {
+    value.fail("expected a tensor, found a Python pickle, which is not supported");
+  }
+  return {.entry = value.at("path_name").text(),
+          .meta = meta_of(value.at("tensor_meta")),
+          .is_parameter = value.at("is_param").boolean()};
+}
+
+}  // namespace
+
+ExportedProgram parse_program(const std::string& text) {
+  const auto json = parse_json(text);
+  const JsonValue root(json);
+  const auto version = root.at("schema_version").at("major");
+  if (version.integer() != kSchemaMajor) {
+    version.fail(fmt::format("expected {}, found {}", kSchemaMajor, version.integer()));
+  }
+  const auto module = root.at("graph_module");
+  const auto graph = module.at("graph");
+  ExportedProgram program{
+      .inputs = inputs_of(module.at("signature").at("input_specs")),
+      .outputs = list_of<Output>(module.at("signature").at("output_specs"), output_of),
+      .nodes = nodes_of(graph),
+      .tensors = {},
+      .sym_ints = {},
+      .ranges = {}};
+  for (const auto& [name, meta] : graph.at("tensor_values").entries()) {
+    program.tensors.emplace(name, meta_of(meta));
+  }
+  for (const auto& [name, size] : graph.at("sym_int_values").entries()) {
+    program.sym_ints.emplace(name, size_of(size));
+  }
+  for (const auto& [symbol, range] : root.at("range_constraints").entries()) {
+    program.ranges.emplace(symbol, range_of(range));
+  }
+  return program;
+}
+
+std::map<std::string, Weight> parse_weights(const std::string& text) {
+  const auto json = parse_json(text);
+  std::map<std::string, Weight> weights;
+  for (const auto& [name, weight] : JsonValue(json).at("config").entries()) {
+    weights.emplace(name, weight_of(weight));
+  }
+  return weights;
+}
+
+}  // namespace attend::pt2

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "pt2/archive_layout.h"
+#include "pt2/program/exported_program.h"
+
+#include <map>
+#include <string>
+
+namespace attend::pt2 {
+
+/// Parses models/NAME.json. Throws InputError, naming the path in the JSON document, if it does not
+/// follow the schema or uses unsupported features: control flow, custom objects.
+program::ExportedProgram parse_program(const std::string& json);
+
+/// Parses model_weights_config.json or model_constants_config.json. Returns the weights by name.
+std::map<std::string, Weight> parse_weights(const std::string& json);
+
+}  // namespace attend::pt2

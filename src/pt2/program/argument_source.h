@@ -1,0 +1,31 @@
+#pragma once
+
+#include "pt2/program/exported_program.h"
+#include "pt2/program/value_table.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <torch/types.h>
+
+#include <functional>
+#include <vector>
+
+namespace attend::program {
+
+using Values = std::vector<c10::IValue>;  // by slot
+
+/// Source of an argument of a step at run time.
+struct Source {
+  std::function<c10::IValue(const Values&)> read;
+  std::vector<std::size_t> slots;  ///< slots that it reads
+};
+
+/// Source of a constant.
+Source constant_source(const c10::IValue& value);
+
+/// Source of an argument that has type `type` in the operator's schema. Throws InputError if a name
+/// is used before its definition.
+Source source_of(const Argument& argument, const c10::TypePtr& type, torch::Device device,
+                 const ValueTable& table);
+
+}  // namespace attend::program

@@ -1,0 +1,134 @@
+#include "pt2/program/input_checks.h"
+
+#include "attend/input_error.h"
+#include "pt2/program/schema_enums.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <string_view>
+
+namespace attend::program {
+namespace {
+
+/// Name of the symbol if the expression is a single symbol.
+std::optional<std::string> symbol_of(const std::string& expression) {
+  constexpr std::string_view kBegin = "Symbol('";
+  if (!expression.starts_with(kBegin) || !expression.ends_with(")")) return std::nullopt;
+  const auto end = expression.find('\'', kBegin.size());
+  if (end == std::string::npos || expression.find(')') != expression.size() - 1)
+    return std::nullopt;
+  return expression.substr(kBegin.size(), end - kBegin.size());
+}
+
+template <typename Wanted, typename Found>
+[[noreturn]] void fail(const std::string& name, const std::string& what, const Wanted& wanted,
+                       const Found& found) {
+  throw InputError(fmt::format("input '{}': expected {}{}, found {}", name, what, wanted, found));
+}
+
+}  // namespace
+
+InputChecks::InputChecks(const ExportedProgram& program, torch::Device device) : device_(device) {
+  const auto known = [](const auto& all, const std::string& name) {
+    const auto found = all.find(name);
+    if (found == all.end()) {
+      throw InputError(fmt::format("input '{}' has no metadata", name));
+    }
+    return found->second;
+  };
+  for (const auto& input : program.inputs) {
+    if (input.kind != InputKind::user) continue;
+    auto& expected = inputs_.emplace_back(ExpectedInput{input.name, torch::kLong, {}, {}});
+    if (input.is_sym_int) {
+      expected.number = expected_of(known(program.sym_ints, input.name), program);
+      continue;
+    }
+    const auto meta = known(program.tensors, input.name);
+    expected.dtype = dtype_of(meta.dtype);
+    for (const auto& size : meta.sizes) expected.dimensions.push_back(expected_of(size, program));
+  }
+}
+
+InputChecks::Expected InputChecks::expected_of(const Size& size, const ExportedProgram& program) {
+  if (size.expression.empty()) return {.fixed = size.value, .symbol = {}, .range = {}};
+  Expected expected{.fixed = {}, .symbol = symbol_of(size.expression), .range = {}};
+  if (!expected.symbol) return expected;
+  const auto range = program.ranges.find(*expected.symbol);
+  if (range != program.ranges.end()) expected.range = range->second;
+  return expected;
+}
+
+std::vector<std::string> InputChecks::names() const {
+  std::vector<std::string> names;
+  for (const auto& input : inputs_) names.push_back(input.name);
+  return names;
+}
+
+std::string InputChecks::text_of(const Expected& expected) {
+  const auto bound = [](const std::optional<int64_t>& number) {
+    return number ? std::to_string(*number) : std::string();
+  };
+  if (expected.fixed) return std::to_string(*expected.fixed);
+  if (!expected.symbol) return "?";
+  const auto& [min, max] = expected.range;
+  return fmt::format("{} = {}..{}", *expected.symbol, bound(min), bound(max));
+}
+
+std::vector<std::string> InputChecks::signatures() const {
+  std::vector<std::string> signatures;
+  for (const auto& input : inputs_) {
+    if (input.number) {
+      signatures.push_back(fmt::format("{}: number {}", input.name, text_of(*input.number)));
+      continue;
+    }
+    std::vector<std::string> sizes;
+    for (const auto& dimension : input.dimensions) sizes.push_back(text_of(dimension));
+    signatures.push_back(fmt::format(
+        "{}: {} ({})", input.name, c10::getDtypeNames(input.dtype).first, fmt::join(sizes, ", ")));
+  }
+  return signatures;
+}
+
+void InputChecks::check(const std::vector<torch::Tensor>& inputs) const {
+  if (inputs.size() != inputs_.size()) {
+    throw InputError(fmt::format("expected {} inputs ({}), found {}", inputs_.size(),
+                                 fmt::join(names(), ", "), inputs.size()));
+  }
+  std::map<std::string, int64_t> symbols;  // values in these inputs
+  const auto check_number = [&](const std::string& name, const std::string& what, int64_t found,
+                                const Expected& expected) {
+    const auto& [fixed, symbol, range] = expected;
+    if (fixed && found != *fixed) fail(name, what, *fixed, found);
+    if (!symbol) return;
+    const auto [bound, is_first] = symbols.emplace(*symbol, found);
+    if (!is_first && bound->second != found) fail(name, what, bound->second, found);
+    if (range.min && found < *range.min) fail(name, what + "at least ", *range.min, found);
+    if (range.max && found > *range.max) {
+      fail(name, what + "at most ", *range.max, found);
+    }
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto& input = inputs[i];
+    const auto& [name, dtype, dimensions, number] = inputs_[i];
+    if (!input.defined()) fail(name, "a tensor", "", "an undefined tensor");
+    if (input.scalar_type() != dtype) {
+      fail(name, "dtype ", c10::toString(dtype), c10::toString(input.scalar_type()));
+    }
+    if (input.dim() != static_cast<int64_t>(dimensions.size())) {
+      fail(name, "number of dimensions ", dimensions.size(), input.dim());
+    }
+    if (number) {
+      check_number(name, "number ", input.item<int64_t>(), *number);
+      continue;
+    }
+    if (input.device() != device_) fail(name, "device ", device_.str(), input.device().str());
+    for (std::size_t d = 0; d < dimensions.size(); ++d) {
+      check_number(name, fmt::format("dimension {} to be ", d), input.size(static_cast<int64_t>(d)),
+                   dimensions[d]);
+    }
+  }
+}
+
+}  // namespace attend::program

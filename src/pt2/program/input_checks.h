@@ -1,0 +1,51 @@
+#pragma once
+
+#include "pt2/program/exported_program.h"
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attend::program {
+
+/// Checks user inputs against the program's metadata and range constraints. Derived sizes such as
+/// 2 * s0 are not checked.
+class InputChecks {
+ public:
+  /// Throws InputError if the program has no metadata of an input.
+  InputChecks(const ExportedProgram& program, torch::Device device);
+
+  std::vector<std::string> names() const;
+
+  /// Returns a description of each input: "tokens: int64 (s0 = 1.., 8)" or "count: number s1 =
+  /// 0..".
+  std::vector<std::string> signatures() const;
+
+  /// Throws InputError, naming the input, the dimension, the value found and the value expected.
+  void check(const std::vector<torch::Tensor>& inputs) const;
+
+ private:
+  /// Expected value of a dimension or SymInt.
+  struct Expected {
+    std::optional<int64_t> fixed;
+    std::optional<std::string> symbol;  // neither is set for derived sizes
+    Range range;
+  };
+  struct ExpectedInput {
+    std::string name;
+    torch::Dtype dtype;
+    std::vector<Expected> dimensions;
+    std::optional<Expected> number;  // a SymInt, passed as 0-dimensional tensor
+  };
+
+  static Expected expected_of(const Size& size, const ExportedProgram& program);
+  static std::string text_of(const Expected& expected);
+
+  torch::Device device_;
+  std::vector<ExpectedInput> inputs_;
+};
+
+}  // namespace attend::program

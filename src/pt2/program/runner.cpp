@@ -1,0 +1,156 @@
+#include "pt2/program/runner.h"
+
+#include "attend/input_error.h"
+#include "pt2/program/step.h"
+
+#include <ATen/ops/scalar_tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace attend::program {
+namespace {
+
+using c10::IValue;
+
+/// Converts an output: None to an undefined tensor, a number to a 0-dimensional tensor.
+torch::Tensor tensor_of(const IValue& value) {
+  if (value.isNone()) return {};
+  if (value.isTensor()) return value.toTensor();
+  if (value.isBool()) return at::scalar_tensor(value.toBool(), torch::kBool);
+  if (value.isInt()) return at::scalar_tensor(value.toInt(), torch::kLong);
+  if (value.isDouble()) return at::scalar_tensor(value.toDouble(), torch::kDouble);
+  throw InputError(
+      fmt::format("expected a tensor, a number or None as output, found {}", value.tagKind()));
+}
+
+void record(const Step& step, const Values& values, const std::vector<std::string>& names,
+            const Runner::Recorder& recorder) {
+  for (const auto& slots : step.outputs) {
+    for (const auto slot : slots) {
+      if (values[slot].isTensor()) recorder(names[slot], values[slot].toTensor());
+    }
+  }
+}
+
+using Mutations = std::vector<std::pair<std::size_t, std::size_t>>;  // source slot, target slot
+
+/// Assigns all mutations at once: outputs and sources have the values before any of them.
+void mutate(const Mutations& mutations, const Values& values, std::vector<torch::Tensor>& outputs) {
+  const auto is_target = [&](const torch::Tensor& tensor) {
+    return std::any_of(mutations.begin(), mutations.end(), [&](const auto& mutation) {
+      return tensor.is_alias_of(values[mutation.second].toTensor());
+    });
+  };
+  const auto copy_if_target = [&](const torch::Tensor& tensor) {
+    return tensor.defined() && is_target(tensor) ? tensor.clone() : tensor;
+  };
+  for (auto& output : outputs) output = copy_if_target(output);
+  std::vector<torch::Tensor> sources;
+  for (const auto& [from, to] : mutations)
+    sources.push_back(copy_if_target(values[from].toTensor()));
+  for (std::size_t i = 0; i < mutations.size(); ++i) {
+    values[mutations[i].second].toTensor().copy_(sources[i]);
+  }
+}
+
+}  // namespace
+
+struct Runner::Impl {
+  struct UserInput {
+    std::size_t slot;
+    bool is_sym_int;
+  };
+  Values start;  // the weights in their slots
+  std::vector<UserInput> inputs;
+  std::vector<Step> steps;
+  std::vector<Source> outputs;
+  std::vector<std::string> names;  // by slot
+  Mutations mutations;
+
+  /// Sets the steps after which slots are freed. Slots read by outputs and mutations are kept.
+  void set_last_uses(std::size_t slots) {
+    constexpr auto kNever = std::numeric_limits<std::size_t>::max();
+    std::vector<std::size_t> last_use(slots, kNever);  // index of the step
+    const auto read = [&](const Source& source, std::size_t step) {
+      for (const auto slot : source.slots) last_use[slot] = step;
+    };
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      for (const auto& result : steps[i].outputs) {
+        for (const auto slot : result) last_use[slot] = i;  // if it is never read
+      }
+      for (const auto& argument : steps[i].arguments) read(argument, i);
+    }
+    for (const auto& output : outputs) read(output, kNever);
+    for (const auto& [from, to] : mutations) last_use[from] = last_use[to] = kNever;
+    for (std::size_t slot = 0; slot < slots; ++slot) {
+      if (last_use[slot] != kNever) steps[last_use[slot]].last_used.push_back(slot);
+    }
+  }
+};
+
+Runner::Runner(const ExportedProgram& program, const std::map<std::string, torch::Tensor>& weights,
+               torch::Device device, const std::set<std::string>& namespaces)
+    : impl_(std::make_unique<Impl>()) {
+  Compiler compiler(device, namespaces);
+  std::map<std::string, std::size_t> targets;  // slots of mutation targets
+  std::vector<std::pair<std::size_t, torch::Tensor>> initial;
+  for (const auto& input : program.inputs) {
+    const auto slot = compiler.table().define(input.name);
+    if (input.kind == InputKind::user) {
+      impl_->inputs.push_back({slot, input.is_sym_int});
+      targets.emplace(input.name, slot);
+      continue;
+    }
+    const auto weight = weights.find(input.target);
+    if (weight == weights.end()) {
+      throw InputError(fmt::format("the archive has no weight '{}'", input.target));
+    }
+    initial.emplace_back(slot, weight->second);
+    targets.emplace(input.target, slot);
+  }
+  for (const auto& node : program.nodes) impl_->steps.push_back(compiler.compile(node));
+  for (const auto& output : program.outputs) {
+    if (output.kind == OutputKind::user) {
+      impl_->outputs.push_back(compiler.source(output.value, c10::AnyType::get()));
+      continue;
+    }
+    const auto* tensor = std::get_if<TensorName>(&output.value);
+    if (tensor == nullptr)
+      throw InputError(fmt::format("the mutation of '{}' must be a tensor", output.target));
+    const auto target = targets.find(output.target);
+    if (target == targets.end()) {
+      throw InputError(fmt::format("the mutated '{}' is not an input or buffer", output.target));
+    }
+    impl_->mutations.emplace_back(compiler.table().find(tensor->name), target->second);
+  }
+  impl_->set_last_uses(compiler.table().size());
+  impl_->names = compiler.table().names();
+  impl_->start.resize(compiler.table().size());
+  for (auto& [slot, weight] : initial) impl_->start[slot] = std::move(weight);
+}
+
+Runner::~Runner() = default;
+
+std::vector<torch::Tensor> Runner::run(const std::vector<torch::Tensor>& inputs,
+                                       const Recorder& recorder) const {
+  auto values = impl_->start;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto [slot, is_sym_int] = impl_->inputs[i];
+    values[slot] = is_sym_int ? IValue(inputs[i].item<int64_t>()) : IValue(inputs[i]);
+  }
+  for (const auto& step : impl_->steps) {
+    run_step(step, values);
+    if (recorder) record(step, values, impl_->names, recorder);
+    for (const auto slot : step.last_used) values[slot] = IValue();
+  }
+  std::vector<torch::Tensor> outputs;
+  for (const auto& output : impl_->outputs) outputs.push_back(tensor_of(output.read(values)));
+  if (!impl_->mutations.empty()) mutate(impl_->mutations, values, outputs);
+  return outputs;
+}
+
+}  // namespace attend::program

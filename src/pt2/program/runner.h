@@ -1,0 +1,40 @@
+#pragma once
+
+#include "attend/api.h"
+#include "pt2/program/exported_program.h"
+
+#include <torch/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace attend::program {
+
+/// Interpreter of a program. The constructor resolves names to slots and targets to operators and
+/// rejects programs that cannot run.
+class ATTEND_API Runner {
+ public:
+  /// `weights` has parameters, buffers and constants by target. Only operators of `namespaces` are
+  /// allowed. Throws InputError, naming the node, if the program is invalid.
+  Runner(const ExportedProgram& program, const std::map<std::string, torch::Tensor>& weights,
+         torch::Device device, const std::set<std::string>& namespaces);
+  ~Runner();
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
+  /// Called with each tensor when it is computed.
+  using Recorder = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
+
+  std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs,
+                                 const Recorder& recorder = {}) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace attend::program

@@ -1,0 +1,150 @@
+#include "pt2/program/step.h"
+
+#include "attend/input_error.h"
+#include "pt2/program/target.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+namespace attend::program {
+namespace {
+
+c10::OperatorHandle find_operator(const std::string& target,
+                                  const std::set<std::string>& namespaces) {
+  const auto parts = parse_target(target);
+  if (parts.name.empty()) throw InputError("expected torch.ops.NAMESPACE.NAME.OVERLOAD");
+  if (namespaces.count(parts.space) == 0) {
+    throw InputError(fmt::format("operators of namespace '{}' are not allowed", parts.space));
+  }
+  if (parts.qualified_name() == "aten::from_file") {
+    throw InputError("operators that access files are not allowed");
+  }
+  const auto found = c10::Dispatcher::singleton().findSchema(
+      {parts.qualified_name(), parts.dispatcher_overload()});
+  if (!found) throw InputError("the operator does not exist");
+  return *found;
+}
+
+/// Enum arguments are plain ints in the dispatcher, which does not validate them.
+void check_enumeration(const c10::Argument& argument, const Argument& value) {
+  auto type = argument.real_type();
+  if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  const auto kind = type->kind();
+  if (kind != c10::TypeKind::ScalarTypeType && kind != c10::TypeKind::LayoutType &&
+      kind != c10::TypeKind::MemoryFormatType) {
+    return;
+  }
+  if (std::holds_alternative<int64_t>(value) || std::holds_alternative<SymbolName>(value)) {
+    throw InputError(
+        fmt::format("argument '{}': expected {}, found an int", argument.name(), type->str()));
+  }
+}
+
+}  // namespace
+
+Step Compiler::compile(const Node& node) {
+  Step step;
+  step.target = node.target;
+  with_source(node.target, [&] {
+    if (is_operator(node.target)) {
+      step.handle = find_operator(node.target, namespaces_);
+      use_schema(node, step);
+    } else {
+      use_sym_operator(node, step);
+    }
+    for (const auto& output : node.outputs) add_output(output, step);
+  });
+  return step;
+}
+
+Source Compiler::source(const Argument& argument, const c10::TypePtr& type) {
+  return source_of(argument, type, device_, table_);
+}
+
+void Compiler::use_schema(const Node& node, Step& step) {
+  const auto& schema = step.handle->schema();
+  std::map<std::string, const Argument*> given;
+  for (const auto& input : node.inputs) {
+    if (!given.emplace(input.name, &input.value).second) {
+      throw InputError(fmt::format("argument '{}' is passed more than once", input.name));
+    }
+  }
+  for (const auto& argument : schema.arguments()) {
+    const auto found = given.find(argument.name());
+    if (found != given.end()) {
+      check_enumeration(argument, *found->second);
+      step.arguments.push_back(source(*found->second, argument.type()));
+      given.erase(found);
+    } else if (argument.default_value()) {
+      step.arguments.push_back(constant_source(*argument.default_value()));
+    } else {
+      throw InputError(fmt::format("argument '{}' is missing", argument.name()));
+    }
+  }
+  if (!given.empty()) {
+    throw InputError(fmt::format("unknown argument '{}'", given.begin()->first));
+  }
+  if (node.outputs.size() != schema.returns().size()) {
+    throw InputError(
+        fmt::format("expected {} outputs, found {}", schema.returns().size(), node.outputs.size()));
+  }
+}
+
+void Compiler::use_sym_operator(const Node& node, Step& step) {
+  step.sym_operator = find_sym_operator(node.target, node.inputs.size());
+  if (step.sym_operator == nullptr) throw InputError("the operator does not exist");
+  if (node.outputs.size() != 1) {
+    throw InputError(fmt::format("expected 1 output, found {}", node.outputs.size()));
+  }
+  for (const auto& input : node.inputs) {
+    step.arguments.push_back(source(input.value, c10::AnyType::get()));
+  }
+}
+
+void Compiler::add_output(const Argument& output, Step& step) {
+  std::vector<std::size_t> slots;
+  const auto* list = std::get_if<std::vector<TensorName>>(&output);
+  if (list != nullptr) {
+    for (const auto& tensor : *list) slots.push_back(table_.define(tensor.name));
+  } else if (const auto* tensor = std::get_if<TensorName>(&output)) {
+    slots.push_back(table_.define(tensor->name));
+  } else if (const auto* symbol = std::get_if<SymbolName>(&output)) {
+    slots.push_back(table_.define(symbol->name));
+  } else if (!std::holds_alternative<None>(output)) {
+    throw InputError("expected tensors or a SymInt as output");
+  }
+  step.outputs.push_back(std::move(slots));
+  step.is_list.push_back(list != nullptr);
+}
+
+void run_step(const Step& step, Values& values) {
+  torch::jit::Stack stack;
+  for (const auto& argument : step.arguments) stack.push_back(argument.read(values));
+  if (step.sym_operator != nullptr) {
+    auto result = step.sym_operator(stack);
+    stack.clear();
+    stack.push_back(std::move(result));
+  } else {
+    step.handle->callBoxed(stack);
+  }
+  for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+    const auto& slots = step.outputs[i];
+    if (!step.is_list[i]) {
+      if (!slots.empty()) values[slots[0]] = std::move(stack[i]);
+      continue;
+    }
+    const auto list = stack[i].toListRef();
+    if (list.size() != slots.size()) {
+      throw InputError(
+          fmt::format("{}: expected {} tensors, found {}", step.target, slots.size(), list.size()));
+    }
+    for (std::size_t j = 0; j < list.size(); ++j) {
+      auto tensor = list[j];
+      values[slots[j]].swap(tensor);
+    }
+  }
+}
+
+}  // namespace attend::program

@@ -1,0 +1,53 @@
+#include "attend/pt2/pt2_contents.h"
+
+#include "attend/input_error.h"
+#include "io/zip_archive.h"
+#include "pt2/archive_layout.h"
+#include "pt2/program/input_checks.h"
+#include "pt2/program/target.h"
+#include "pt2/read_archive.h"
+
+namespace attend {
+namespace {
+
+std::map<std::string, int64_t> operators_of(const program::ExportedProgram& program) {
+  std::map<std::string, int64_t> operators;
+  for (const auto& node : program.nodes) {
+    const bool is_operator = program::is_operator(node.target);
+    ++operators[is_operator ? program::parse_target(node.target).qualified_name() : node.target];
+  }
+  return operators;
+}
+
+std::vector<TensorInfo> tensors_of(const pt2::Archive& archive) {
+  TensorList list;
+  for (const auto kind : {program::InputKind::parameter, program::InputKind::buffer}) {
+    for (const auto& input : archive.program.inputs) {
+      const auto weight = archive.weights.find(input.target);
+      if (input.kind != kind || weight == archive.weights.end()) continue;
+      // TensorList reads requires_grad of the tensor.
+      auto tensor = weight->second.detach();
+      const auto meta = archive.program.tensors.find(input.name);
+      const bool requires_grad =
+          meta != archive.program.tensors.end() && meta->second.requires_grad;
+      if (requires_grad && tensor.is_floating_point()) tensor.requires_grad_();
+      list.add(input.target, tensor, /*is_buffer=*/kind == program::InputKind::buffer);
+    }
+  }
+  return list.tensors();
+}
+
+}  // namespace
+
+Pt2Contents pt2_contents(const std::filesystem::path& path) {
+  return with_source(path.string(), [&] {
+    const ZipArchive zip(path);
+    const auto archive = pt2::read_archive(zip, torch::kCPU);
+    return Pt2Contents{.tensors = tensors_of(archive),
+                       .inputs = program::InputChecks(archive.program, torch::kCPU).signatures(),
+                       .operators = operators_of(archive.program),
+                       .extra_files = zip.sizes_in(pt2::kExtraFiles)};
+  });
+}
+
+}  // namespace attend

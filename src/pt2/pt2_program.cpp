@@ -1,0 +1,54 @@
+#include "attend/pt2/pt2_program.h"
+
+#include "attend/input_error.h"
+#include "io/zip_archive.h"
+#include "pt2/program/input_checks.h"
+#include "pt2/program/runner.h"
+#include "pt2/read_archive.h"
+#include "pt2/read_pt2.h"
+
+#include <utility>
+
+namespace attend {
+
+struct Pt2Program::Impl {
+  program::InputChecks inputs;
+  program::Runner runner;
+  std::map<std::string, torch::Tensor> state;
+};
+
+std::vector<torch::Tensor> Pt2Program::forward(const std::vector<torch::Tensor>& inputs) const {
+  impl_->inputs.check(inputs);
+  return impl_->runner.run(inputs);
+}
+
+std::vector<std::string> Pt2Program::input_names() const {
+  return impl_->inputs.names();
+}
+
+std::map<std::string, torch::Tensor> Pt2Program::state_dict() const {
+  return impl_->state;
+}
+
+Pt2Program read_pt2(const ZipArchive& zip, const Pt2LoadOptions& options) {
+  const auto [model, program, weights] = pt2::read_archive(zip, options.device);
+  std::map<std::string, torch::Tensor> state;
+  for (const auto& input : program.inputs) {
+    if (!program::is_state(input)) continue;
+    const auto weight = weights.find(input.target);
+    if (weight != weights.end()) state.insert(*weight);
+  }
+  return with_source(model, [&, &program = program, &weights = weights] {
+    // Constructed in place: Runner is neither copyable nor movable.
+    return Pt2Program(std::shared_ptr<const Pt2Program::Impl>(
+        new Pt2Program::Impl{.inputs = {program, options.device},
+                             .runner = {program, weights, options.device, options.namespaces},
+                             .state = std::move(state)}));
+  });
+}
+
+Pt2Program load_pt2(const std::filesystem::path& path, const Pt2LoadOptions& options) {
+  return with_source(path.string(), [&] { return read_pt2(ZipArchive(path), options); });
+}
+
+}  // namespace attend

@@ -1,0 +1,57 @@
+#include "pt2/read_archive.h"
+
+#include "attend/input_error.h"
+#include "io/utf8.h"
+#include "pt2/archive_layout.h"
+#include "pt2/parse_program.h"
+#include "pt2/read_weights.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace attend::pt2 {
+namespace {
+
+/// Entry of the only program. Archives with several programs are not supported.
+std::string find_model(const ZipArchive& archive) {
+  std::vector<std::string> models;
+  for (const auto& entry : archive.names()) {
+    if (entry.starts_with(kModels) && entry.ends_with(".json")) models.push_back(entry);
+  }
+  if (models.size() != 1) {
+    throw InputError(
+        fmt::format("expected one program (*.json) in {}, found {}", kModels, models.size()));
+  }
+  return models.front();
+}
+
+/// Maximum number of bytes of an entry shown in a message.
+constexpr uint64_t kMaxShown = 60;
+
+void expect(const ZipArchive& archive, const std::string& entry, const std::string& content) {
+  if (archive.size(entry) > kMaxShown) {
+    throw InputError(
+        fmt::format("{}: expected '{}', found {} bytes", entry, content, archive.size(entry)));
+  }
+  const auto found = archive.read(entry);
+  if (found != content)
+    throw InputError(
+        fmt::format("{}: expected '{}', found '{}'", entry, content, printable(found)));
+}
+
+}  // namespace
+
+Archive read_archive(const ZipArchive& zip, torch::Device device) {
+  for (const auto& [entry, content] : kFormatEntries) expect(zip, entry, content);
+  Archive archive{.model = find_model(zip), .program = {}, .weights = {}};
+  archive.program =
+      with_source(archive.model, [&] { return parse_program(zip.read(archive.model)); });
+  for (const auto& layout : {kWeights, kConstants}) {
+    read_weights(zip, layout, device, archive.weights);
+  }
+  return archive;
+}
+
+}  // namespace attend::pt2

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "io/zip_archive.h"
+#include "pt2/program/exported_program.h"
+
+#include <torch/types.h>
+
+#include <map>
+#include <string>
+
+namespace attend::pt2 {
+
+/// Contents of a .pt2 archive.
+struct Archive {
+  std::string model;  ///< entry of the program
+  program::ExportedProgram program;
+  std::map<std::string, torch::Tensor> weights;  ///< weights and constants by target
+};
+
+/// Reads an archive. Throws InputError, naming the entry, if it is invalid.
+Archive read_archive(const ZipArchive& zip, torch::Device device);
+
+}  // namespace attend::pt2

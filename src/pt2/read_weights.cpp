@@ -1,0 +1,92 @@
+#include "pt2/read_weights.h"
+
+#include "attend/input_error.h"
+#include "pt2/parse_program.h"
+#include "pt2/program/schema_enums.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace attend::pt2 {
+namespace {
+
+using namespace program;
+
+std::vector<int64_t> static_sizes(const std::vector<Size>& sizes) {
+  std::vector<int64_t> numbers;
+  for (const auto& size : sizes) {
+    if (!size.expression.empty()) {
+      throw InputError(
+          fmt::format("expected an integer as size of a weight, found {}", size.expression));
+    }
+    numbers.push_back(size.value);
+  }
+  return numbers;
+}
+
+/// View of a weight's bytes, after checking that all of its elements are inside.
+torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
+  const auto sizes = static_sizes(meta.sizes);
+  const auto strides = static_sizes(meta.strides);
+  const auto offset = static_sizes({meta.storage_offset}).front();
+  const auto dtype = dtype_of(meta.dtype);
+  layout_of(meta.layout);
+  if (sizes.size() != strides.size() || offset < 0) {
+    throw InputError(fmt::format("sizes ({}), strides ({}) and offset {} do not match",
+                                 fmt::join(sizes, ", "), fmt::join(strides, ", "), offset));
+  }
+  int64_t last = offset;  // index of the last element
+  bool empty = false;
+  bool overflow = false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 0 || strides[i] < 0) throw InputError("sizes and strides must be 0 or more");
+    empty = empty || sizes[i] == 0;
+    int64_t span = 0;
+    overflow = overflow || __builtin_mul_overflow(sizes[i] - 1, strides[i], &span) ||
+               __builtin_add_overflow(last, sizes[i] > 0 ? span : 0, &last);
+  }
+  const auto element = static_cast<int64_t>(c10::elementSize(dtype));
+  const auto num_elements = bytes.numel() / element;
+  if (empty) return torch::empty_strided(sizes, strides, bytes.options().dtype(dtype));
+  if (overflow || last >= num_elements) {
+    throw InputError(
+        fmt::format("{} bytes are too few for a tensor of shape ({}), strides ({}) and offset {}",
+                    bytes.numel(), fmt::join(sizes, ", "), fmt::join(strides, ", "), offset));
+  }
+  try {
+    return bytes.narrow(0, 0, num_elements * element)
+        .view(dtype)
+        .as_strided(sizes, strides, offset);
+  } catch (const c10::Error& error) {  // the number of elements overflows
+    throw InputError(error.what_without_backtrace());
+  }
+}
+
+}  // namespace
+
+void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch::Device device,
+                  std::map<std::string, torch::Tensor>& weights) {
+  const std::string folder = layout.folder;
+  const auto entry = folder + layout.config;
+  if (!archive.has(entry)) return;
+  const auto listed = with_source(entry, [&] { return parse_weights(archive.read(entry)); });
+  std::map<std::string, torch::Tensor> bytes;
+  for (const auto& [name, weight] : listed) {
+    with_source(fmt::format("{}: {}", entry, name), [&, &name = name, &weight = weight] {
+      auto& content = bytes[weight.entry];
+      if (!content.defined()) {
+        const auto file = folder + weight.entry;
+        content = torch::empty({static_cast<int64_t>(archive.size(file))}, torch::kByte);
+        archive.read(file, content.mutable_data_ptr());
+        content = content.to(device);
+      }
+      if (!weights.emplace(name, view_of(weight.meta, content)).second) {
+        throw InputError("is listed more than once");
+      }
+    });
+  }
+}
+
+}  // namespace attend::pt2

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "io/zip_archive.h"
+#include "pt2/archive_layout.h"
+
+#include <torch/types.h>
+
+#include <map>
+#include <string>
+
+namespace attend::pt2 {
+
+/// Adds the weights listed in the config of a folder, if the archive has one, to `weights` by name.
+/// Weights with the same entry share memory. Throws InputError if a weight exceeds its bytes.
+void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch::Device device,
+                  std::map<std::string, torch::Tensor>& weights);
+
+}  // namespace attend::pt2

@@ -1,0 +1,294 @@
+// Invalid archives: load_pt2 throws InputError with a message of one line and never crashes.
+#include "attend/export/pt2.h"
+#include "attend/input_error.h"
+#include "attend/pt2/pt2_program.h"
+#include "io/files.h"
+#include "support/archive.h"
+#include "support/seed.h"
+#include "support/temporary_directory.h"
+#include "support/throws.h"
+
+#include <nlohmann/json.hpp>
+#include <torch/nn/modules/linear.h>
+
+#include <random>
+
+namespace attend {
+namespace {
+
+using nlohmann::json;
+
+struct Pt2InvalidArchive : testing::Test {
+  Pt2InvalidArchive() {
+    const torch::nn::Linear linear(3, 2);
+    export_pt2(linear, torch::ones({4, 3}), path,
+               {.input_names = {"x"}, .dynamic = {{0, 0, "batch", 1, 50}}});
+    entries = archive_entries(path);
+    program = json::parse(entries.at("models/model.json"));
+    weights = json::parse(entries.at("data/weights/model_weights_config.json"));
+  }
+
+  void write_and_load() {
+    entries["models/model.json"] = program.dump();
+    entries["data/weights/model_weights_config.json"] = weights.dump();
+    write_archive(path, entries);
+    load_pt2(path);
+  }
+
+  void expect_error(const char* message) {
+    EXPECT_THAT([&] { write_and_load(); },
+                testing::ThrowsMessage<InputError>(
+                    testing::AllOf(testing::HasSubstr("linear.pt2: "), testing::HasSubstr(message),
+                                   testing::Not(testing::HasSubstr("\n")))));
+  }
+
+  json& graph() { return program["graph_module"]["graph"]; }
+  json& node() { return graph()["nodes"][0]; }
+  json& weight() { return weights["config"]["weight"]; }
+
+  TemporaryDirectory directory;
+  std::filesystem::path path = directory / "linear.pt2";
+  std::map<std::string, std::string> entries;
+  json program;
+  json weights;
+};
+
+TEST_F(Pt2InvalidArchive, AcceptsAnUnchangedArchive) {
+  write_and_load();
+}
+
+TEST_F(Pt2InvalidArchive, RejectsOtherFormatsAndVersions) {
+  entries["archive_format"] = "pt3";
+  expect_error("archive_format: expected 'pt2', found 'pt3'");
+  entries["archive_format"] = "pt2";
+  entries["byteorder"] = "big";
+  expect_error("byteorder: expected 'little', found 'big'");
+  entries["byteorder"] = "little";
+  program["schema_version"]["major"] = 9;
+  expect_error("schema_version.major: expected 8, found 9");
+}
+
+TEST_F(Pt2InvalidArchive, RejectsMissingEntries) {
+  for (const char* entry : {"archive_format", "data/weights/weight_0"}) {
+    const auto content = entries.at(entry);
+    entries.erase(entry);
+    expect_error(entry);
+    entries[entry] = content;
+  }
+  entries["models/other.json"] = "{}";
+  expect_error("expected one program (*.json) in models/, found 2");
+}
+
+TEST_F(Pt2InvalidArchive, RejectsUnknownAndForbiddenOperators) {
+  const auto target = [&](const char* name, const char* message) {
+    node()["target"] = name;
+    expect_error(message);
+  };
+  target("torch.ops.quantized.linear.default",
+         "operators of namespace 'quantized' are not allowed");
+  target("torch.ops.aten.linear.other", "the operator does not exist");
+  target("torch.ops.aten.linear", "expected torch.ops.NAMESPACE.NAME.OVERLOAD");
+  target("torch.ops.aten.from_file.default", "operators that access files are not allowed");
+  target("torch.ops.higher_order.cond",
+         "higher_order.cond: expected torch.ops.NAMESPACE.NAME.OVERLOAD");
+  target("os.system", "os.system: the operator does not exist");
+}
+
+TEST_F(Pt2InvalidArchive, RejectsInvalidArguments) {
+  auto& inputs = node()["inputs"];
+  const auto whole = inputs;
+  inputs[0]["name"] = "nothing";
+  expect_error("argument 'self' is missing");
+  inputs = whole;
+  inputs.push_back(whole[0]);
+  expect_error("argument 'self' is passed more than once");
+  inputs = whole;
+  inputs[0]["arg"]["as_tensor"]["name"] = "later";
+  expect_error("'later' is used before its definition");
+  inputs = whole;
+  inputs[0]["arg"] = {{"as_custom_obj", {{"name", "x"}, {"class_fqn", "y"}}}};
+  expect_error("arguments of kind 'as_custom_obj' are not supported");
+  inputs = whole;
+  node()["outputs"].push_back(node()["outputs"][0]);
+  expect_error("expected 1 outputs, found 2");
+}
+
+/// The call in a subgraph under torch.set_grad_enabled.
+json in_subgraph(const json& call, const json& values, bool grad_enabled) {
+  json arguments = json::array();
+  for (const auto& input : call["inputs"]) {
+    if (input["arg"].contains("as_tensor")) arguments.push_back(input["arg"]);
+  }
+  const json graph{{"inputs", arguments},
+                   {"outputs", call["outputs"]},
+                   {"nodes", json::array({call})},
+                   {"tensor_values", values},
+                   {"sym_int_values", json::object()}};
+  const json part{{"as_graph", json{{"name", "part"}, {"graph", graph}}}};
+  json inputs = json::array();
+  const auto add = [&](const json& argument) {
+    inputs.push_back(json{{"name", ""}, {"arg", argument}});
+  };
+  add(json{{"as_bool", grad_enabled}});
+  add(part);
+  for (const auto& argument : arguments) add(argument);
+  return json{{"target", "torch.ops.higher_order.wrap_with_set_grad_enabled"},
+              {"inputs", inputs},
+              {"outputs", call["outputs"]},
+              {"metadata", json::object()}};
+}
+
+TEST_F(Pt2InvalidArchive, RunsSubgraphsUnderNoGrad) {
+  auto& last = graph()["nodes"].back();
+  const auto call = last;
+  for (const bool grad_enabled : {true, false}) {
+    last = in_subgraph(call, graph()["tensor_values"], grad_enabled);
+    write_and_load();
+    const auto x = torch::ones({2, 3}, torch::requires_grad());
+    EXPECT_EQ(load_pt2(path).forward({x}).at(0).requires_grad(), grad_enabled);
+  }
+}
+
+TEST_F(Pt2InvalidArchive, RejectsInvalidSubgraphs) {
+  auto& subgraph = graph()["nodes"].back();
+  const auto whole = in_subgraph(subgraph, graph()["tensor_values"], false);
+  subgraph = whole;
+  subgraph["inputs"].erase(4);
+  expect_error("wrap_with_set_grad_enabled: inputs of the subgraph do not match the call");
+  subgraph = whole;
+  subgraph["inputs"][2]["arg"] = {{"as_int", 3}};
+  expect_error("inputs of the subgraph do not match the call");
+  subgraph = whole;
+  subgraph["outputs"] = json::array();
+  expect_error("outputs of the subgraph do not match the call");
+  subgraph = whole;
+  subgraph["inputs"].erase(1);
+  expect_error("expected a key 'as_graph'");
+  subgraph = whole;
+  auto& inner = subgraph["inputs"][1]["arg"]["as_graph"]["graph"]["nodes"];
+  inner[0]["inputs"][0]["arg"]["as_tensor"]["name"] = "later";
+  expect_error("/later' is used before its definition");
+}
+
+TEST_F(Pt2InvalidArchive, RejectsNamesDefinedTwice) {
+  graph()["nodes"].push_back(node());
+  expect_error("is defined more than once");
+}
+
+TEST_F(Pt2InvalidArchive, RejectsWeightsThatExceedTheirBytes) {
+  const auto whole = weight();
+  auto& meta = weight()["tensor_meta"];
+  meta["sizes"][0]["as_int"] = 3;
+  expect_error("are too few for a tensor of shape (3, 3)");
+  meta = whole["tensor_meta"];
+  meta["strides"][0]["as_int"] = int64_t{1} << 62;
+  expect_error("are too few for a tensor");
+  meta = whole["tensor_meta"];
+  meta["storage_offset"]["as_int"] = 1;
+  expect_error("are too few for a tensor");
+  meta = whole["tensor_meta"];
+  meta["sizes"] = {{{"as_int", int64_t{1} << 40}}, {{"as_int", int64_t{1} << 40}}};
+  meta["strides"] = {{{"as_int", 0}}, {{"as_int", 0}}};
+  expect_error("overflow");
+  meta = whole["tensor_meta"];
+  meta["sizes"][0]["as_int"] = -2;
+  expect_error("sizes and strides must be 0 or more");
+  meta = whole["tensor_meta"];
+  meta["dtype"] = 99;
+  expect_error("dtype");
+  meta = whole["tensor_meta"];
+  weight()["use_pickle"] = true;
+  expect_error("found a Python pickle, which is not supported");
+  weights["config"].erase("weight");
+  expect_error("the archive has no weight 'weight'");
+}
+
+TEST_F(Pt2InvalidArchive, RejectsWeightsOutsideTheirFolder) {
+  for (const char* name : {"../../../etc/passwd", "/etc/passwd", "no_such"}) {
+    weight()["path_name"] = name;
+    expect_error("entry 'data/weights/");
+  }
+}
+
+TEST_F(Pt2InvalidArchive, RejectsInvalidJsonAndDuplicateKeys) {
+  const auto whole = entries.at("models/model.json");
+  const auto writes = [&](const std::string& text, const char* message) {
+    entries["models/model.json"] = text;
+    write_archive(path, entries);
+    EXPECT_THAT([&] { load_pt2(path); }, throws<InputError>(message));
+  };
+  writes(whole.substr(0, whole.size() / 2), "models/model.json: ");
+  writes("{\"graph_module\": {}, \"graph_module\": {}}", "graph_module");
+  writes("[]", "models/model.json: ");
+  writes(std::string(100000, '['), "models/model.json: ");
+}
+
+TEST_F(Pt2InvalidArchive, SurvivesRandomChangesOfBytes) {
+  const auto whole = read_bytes(path);
+  std::mt19937_64 random(seed_afresh());
+  int rejected = 0;
+  constexpr int kRounds = 1000;
+  for (int round = 0; round < kRounds; ++round) {
+    auto damaged = whole;
+    if (round % 4 == 0) {
+      damaged.resize(random() % whole.size());
+    } else {
+      for (uint64_t i = 0; i <= random() % 3; ++i) {
+        damaged[random() % damaged.size()] = static_cast<char>(random());
+      }
+    }
+    replace_file(path, damaged);
+    try {
+      load_pt2(path);
+    } catch (const InputError&) {
+      ++rejected;
+    }
+  }
+  // Fewer than kRounds: some bytes are padding or belong to entries that are not read.
+  EXPECT_GT(rejected, kRounds / 2);
+}
+
+/// Replaces a random value of the program or of the weights config by another value of any type.
+TEST_F(Pt2InvalidArchive, SurvivesRandomChangesOfValues) {
+  std::mt19937_64 random(seed_afresh());
+  const auto pick = [&](const json& values) {  // a random element of an object
+    auto at = values.begin();
+    std::advance(at, static_cast<std::ptrdiff_t>(random() % values.size()));
+    return at;
+  };
+  const auto whole_program = program;
+  const auto whole_weights = weights;
+  const json others{nullptr,
+                    0,
+                    -1,
+                    7,
+                    int64_t{1} << 62,
+                    0.5,
+                    true,
+                    "",
+                    "x",
+                    "weight",
+                    json::array(),
+                    json::object(),
+                    "p_weight",
+                    "torch.ops.aten.add.Tensor"};
+  int rejected = 0;
+  constexpr int kRounds = 1000;
+  for (int round = 0; round < kRounds; ++round) {
+    program = whole_program;
+    weights = whole_weights;
+    auto& changed = round % 2 == 0 ? program : weights;
+    const auto leaves = changed.flatten();
+    const json::json_pointer pointer(pick(leaves).key());
+    changed[pointer] = random() % 2 == 0 ? *pick(leaves) : *pick(others);
+    try {
+      write_and_load();
+    } catch (const InputError&) {
+      ++rejected;
+    }
+  }
+  EXPECT_GT(rejected, kRounds / 10);
+}
+
+}  // namespace
+}  // namespace attend

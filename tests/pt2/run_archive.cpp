@@ -1,0 +1,67 @@
+/// Runs an exported archive in C++.
+///
+///     run_archive program|package ARCHIVE [INPUTS OUTPUTS]...
+///
+/// `program`: ARCHIVE is a .pt2 archive of torch.export, run by load_pt2; `package`: an AOTInductor
+/// package. Each INPUTS is a file with a tuple of tensors written by torch.save; the outputs are
+/// written to OUTPUTS for torch.load. Exit status 2, with one line on standard error, if the
+/// archive is invalid.
+
+#include "attend/input_error.h"
+#include "attend/pt2/pt2_program.h"
+#include "export/export_case.h"
+#include "io/files.h"
+
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+#include <torch/csrc/jit/serialization/pickle.h>
+
+#include <iostream>
+
+namespace attend {
+namespace {
+
+Tensors read_tensors(const char* path) {
+  const auto bytes = read_bytes(path);
+  const auto value = torch::jit::pickle_load({bytes.begin(), bytes.end()});
+  Tensors tensors;
+  for (const auto& item : value.toTupleRef().elements()) tensors.push_back(item.toTensor());
+  return tensors;
+}
+
+void write_tensors(const char* path, const Tensors& tensors) {
+  const auto bytes = torch::jit::pickle_save(
+      c10::ivalue::Tuple::create(std::vector<c10::IValue>(tensors.begin(), tensors.end())));
+  replace_file(path, std::string_view(bytes.data(), bytes.size()));
+}
+
+std::function<Tensors(const Tensors&)> load(const std::string& kind, const char* archive) {
+  if (kind == "program") {
+    return [program = load_pt2(archive)](const Tensors& inputs) { return program.forward(inputs); };
+  }
+  const auto package = std::make_shared<torch::inductor::AOTIModelPackageLoader>(archive);
+  return [package](const Tensors& inputs) { return package->run(inputs); };
+}
+
+}  // namespace
+}  // namespace attend
+
+int main(int argc, char** argv) {
+  if (argc < 3 || argc % 2 == 0) {
+    std::cerr << "usage: run_archive program|package ARCHIVE [INPUTS OUTPUTS]...\n";
+    return 2;
+  }
+  try {
+    const torch::NoGradGuard no_grad;
+    const auto run = attend::load(argv[1], argv[2]);
+    for (int i = 3; i < argc; i += 2) {
+      attend::write_tensors(argv[i + 1], run(attend::read_tensors(argv[i])));
+    }
+    return 0;
+  } catch (const attend::InputError& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "run_archive: " << error.what() << "\n";
+    return 1;
+  }
+}
