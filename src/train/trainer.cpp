@@ -142,7 +142,7 @@ int64_t Trainer::num_threads() {
   if (available == 1 || !device_.is_cpu()) return available;
   const auto before = checkpoint();
   ++state_.step;  // for error messages
-  const auto fastest = fastest_num_threads([this] { accumulate_gradients(); }, available);
+  const auto fastest = fastest_num_threads([this] { accumulate_gradients(1); }, available);
   optimizer_->zero_grad();
   restore(before);
   return fastest;
@@ -162,7 +162,7 @@ void Trainer::step(const TrainerHooks& hooks) {
   const double max_norm = config_.max_grad_norm > 0 ? config_.max_grad_norm : INFINITY;
   progress_.lr = schedule_(state_.step);
   progress_.step = ++state_.step;
-  accumulate_gradients();
+  accumulate_gradients(config_.gradient_accumulation_steps);
   progress_.grad_norm = torch::nn::utils::clip_grad_norm_(parameters_, max_norm);
   state_.train_loss = progress_.train_loss;
   if (std::isfinite(progress_.train_loss) && std::isfinite(progress_.grad_norm)) {
@@ -187,7 +187,7 @@ void Trainer::throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite
       latest.empty() ? "none" : latest, weights_are_finite ? " or on_nonfinite = skip" : ""));
 }
 
-void Trainer::accumulate_gradients() {
+void Trainer::accumulate_gradients(int64_t count) {
   TORCH_CHECK_VALUE(
       std::any_of(parameters_.begin(), parameters_.end(),
                   [](const auto& parameter) { return parameter.requires_grad(); }),
@@ -196,7 +196,7 @@ void Trainer::accumulate_gradients() {
   optimizer_->zero_grad();
   std::vector<TrainingBatch> batches;
   int64_t targets = 0;
-  for (int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     batches.push_back(objective_->training_batch(config_.batch_size, sampler_));
     TORCH_CHECK_VALUE(batches.back().targets >= 0, "training_batch: found ", batches.back().targets,
                       " targets, expected 0 or more");
@@ -224,8 +224,7 @@ void Trainer::accumulate_gradients() {
     loss.exact_match = {};  // may own the logits, which the backward pass does not need
     auto scaled = loss.sum / static_cast<double>(targets);
     mean += scaled.detach();
-    if (loss.auxiliary.defined())
-      scaled = scaled + loss.auxiliary / static_cast<double>(config_.gradient_accumulation_steps);
+    if (loss.auxiliary.defined()) scaled = scaled + loss.auxiliary / static_cast<double>(count);
     scaled.backward();
   }
   progress_.train_loss = mean.item<double>();

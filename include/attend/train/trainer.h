@@ -98,11 +98,13 @@ class ATTEND_API Trainer {
   void restore(const Checkpoint& checkpoint);
 
  private:
+  /// Returns the number of CPU threads to train with; measures it if it is not known.
   int64_t num_threads();
   bool is_evaluation_step() const;
   bool is_report_step() const;
   void step(const TrainerHooks& hooks);
-  void accumulate_gradients();
+  /// Computes the gradients of the next `count` batches.
+  void accumulate_gradients(int64_t count);
   [[noreturn]] void throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const;
   void report(const TrainerHooks& hooks);
   void evaluate(const TrainerHooks& hooks);
