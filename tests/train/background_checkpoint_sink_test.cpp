@@ -32,7 +32,7 @@ struct SlowDisk : CheckpointSink {
   std::vector<std::string> calls;
 };
 
-Checkpoint checkpoint_at(int64_t step) {
+Checkpoint checkpoint_of_step(int64_t step) {
   Checkpoint checkpoint;
   checkpoint.trainer_state.step = step;
   return checkpoint;
@@ -42,10 +42,10 @@ TEST(BackgroundCheckpointSink, SavesInOrderWithoutWaiting) {
   const auto disk = std::make_shared<SlowDisk>();
   BackgroundCheckpointSink sink(disk);
   sink.save_best({{"weight", torch::tensor(1)}});
-  sink.save(checkpoint_at(1));  // returns although the first call has not
+  sink.save(checkpoint_of_step(1));  // returns although the first call has not
   disk->opens.set_value();
   sink.save_best({{"weight", torch::tensor(2)}});
-  sink.save(checkpoint_at(2));
+  sink.save(checkpoint_of_step(2));
   EXPECT_EQ(sink.latest_path(), "step 2") << "waits for pending checkpoints";
   sink.finish();
   EXPECT_THAT(disk->calls, ElementsAre("best 1", "step 1", "best 2", "step 2"));
@@ -56,8 +56,8 @@ TEST(BackgroundCheckpointSink, DestructorSavesWhatIsPending) {
   disk->opens.set_value();
   {
     BackgroundCheckpointSink sink(disk);
-    sink.save(checkpoint_at(1));
-    sink.save(checkpoint_at(2));
+    sink.save(checkpoint_of_step(1));
+    sink.save(checkpoint_of_step(2));
   }
   EXPECT_THAT(disk->calls, ElementsAre("step 1", "step 2"));
 }
@@ -65,9 +65,9 @@ TEST(BackgroundCheckpointSink, DestructorSavesWhatIsPending) {
 TEST(BackgroundCheckpointSink, AtMostTwoCallsArePending) {
   const auto disk = std::make_shared<SlowDisk>();
   BackgroundCheckpointSink sink(disk);
-  sink.save(checkpoint_at(1));
-  sink.save(checkpoint_at(2));
-  auto third = std::async(std::launch::async, [&] { sink.save(checkpoint_at(3)); });
+  sink.save(checkpoint_of_step(1));
+  sink.save(checkpoint_of_step(2));
+  auto third = std::async(std::launch::async, [&] { sink.save(checkpoint_of_step(3)); });
   EXPECT_EQ(third.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   disk->opens.set_value();
   third.get();
@@ -80,13 +80,14 @@ TEST(BackgroundCheckpointSink, RethrowsAFailure) {
   disk->opens.set_value();
   disk->fails_at = 2;
   BackgroundCheckpointSink sink(disk);
-  sink.save(checkpoint_at(1));
+  sink.save(checkpoint_of_step(1));
   sink.finish();
   EXPECT_NO_THROW(sink.check());
-  sink.save(checkpoint_at(2));
+  sink.save(checkpoint_of_step(2));
   EXPECT_THAT([&] { sink.finish(); }, throws<std::runtime_error>("no space at 2"));
   EXPECT_THAT([&] { sink.check(); }, throws<std::runtime_error>("no space at 2"));
-  EXPECT_THAT([&] { sink.save(checkpoint_at(3)); }, throws<std::runtime_error>("no space at 2"));
+  EXPECT_THAT([&] { sink.save(checkpoint_of_step(3)); },
+              throws<std::runtime_error>("no space at 2"));
   EXPECT_THAT(disk->calls, ElementsAre("step 1"));
 }
 
