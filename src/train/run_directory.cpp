@@ -27,6 +27,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kChecksum = "crc32c";  // in the metadata of the weights
 
+/// Returns a value of summary.json; null if there is none.
+Json read_summary(const RunDirectory& run, const char* key) {
+  const auto path = run.file(RunFiles::summary);
+  if (!fs::exists(path)) return nullptr;
+  const auto summary = Json::parse(read_bytes(path), nullptr, /*allow_exceptions=*/false);
+  return summary.is_object() && summary.contains(key) ? summary[key] : Json(nullptr);
+}
+
 /// Weights of a run and the file they were read from.
 struct FoundWeights {
   std::map<std::string, torch::Tensor> tensors;
@@ -172,11 +180,13 @@ Run RunDirectory::load(Weights weights) const {
           .model = std::move(model)};
 }
 
+int64_t RunDirectory::num_threads() const {
+  const auto threads = read_summary(*this, "threads");
+  return threads.is_number_integer() ? threads.get<int64_t>() : 0;
+}
+
 bool RunDirectory::is_finished(const TrainerState& state) const {
-  const auto path = file(RunFiles::summary);
-  if (!fs::exists(path)) return false;
-  const auto summary = Json::parse(read_bytes(path), nullptr, /*allow_exceptions=*/false);
-  return summary.is_object() && summary.contains("steps") && summary["steps"] == state.step;
+  return read_summary(*this, "steps") == state.step;
 }
 
 void RunDirectory::finish(const std::string& task, const torch::nn::Module& module,

@@ -116,6 +116,8 @@ class ATTEND_API RunDirectory {
   /// not fit.
   Run load(Weights weights = Weights::best) const;
 
+  /// Returns the number of CPU threads that a finished run was trained with; 0 if it is unknown.
+  int64_t num_threads() const;
   /// True if the run was finished after `state`; false if it was stopped before.
   bool is_finished(const TrainerState& state) const;
   /// Writes summary.json and deletes the run that was overwritten. `task` is the name of the task,
