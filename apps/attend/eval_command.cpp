@@ -54,7 +54,8 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
 
 void run_eval(const EvalArguments& arguments) {
   auto run = arguments.run.load();
-  const auto result = train::evaluate(run.model, evaluation_batches(arguments, run));
+  const auto result =
+      train::evaluate(run.model, evaluation_batches(arguments, run), run.recipe.training.precision);
   if (arguments.json) return print_json(arguments, run, result);
   const auto source = arguments.file.empty() ? "" : " of " + arguments.file;
   fmt::print("val loss    {:.4f} ({}{})\n", result.loss, targets_text(result, run.model), source);

@@ -95,6 +95,8 @@ void add_summary(const fs::path& path, InspectReport& report) {
     report.header += report_line(
         "trained", fmt::format("{} steps, {:.1f} s, {} tok/s", number("steps"), number("seconds"),
                                count_text(std::round(number("tokens_per_second")))));
+    if (summary.contains("threads"))
+      report.header += report_line("threads", fmt::format("{}", number("threads")));
     report.header += report_line("train loss", fmt::format("{:.4f}", number("train_loss")));
     report.header += report_line(
         "val loss", fmt::format("{:.4f} (best, step {})", number("val_loss"), number("best_step")));

@@ -7,7 +7,9 @@
 #include "number_option.h"
 
 #include <fmt/format.h>
+#include <torch/utils.h>
 
+#include <algorithm>
 #include <filesystem>
 
 namespace attend::app {
@@ -52,14 +54,15 @@ void RunOption::add_device_to(CLI::App& command, const std::string& device) {
       ->default_str(device_)
       ->group(kGroup);
   add_number(command, "--threads", threads_, kThreads,
-             "number of CPU threads; 0 = LibTorch's default", "THREADS")
+             "number of CPU threads; 0 = as in training, if the run is finished", "THREADS")
       ->group(kGroup);
 }
 
 train::Run RunOption::load() const {
-  train::set_num_threads(threads_);
   const auto device = train::resolve_device(device_);
   const auto directory = train::RunDirectory::open(directory_);
+  const int64_t available = torch::get_num_threads();
+  train::set_num_threads(threads_ > 0 ? threads_ : std::min(directory.num_threads(), available));
   if (weights_ == train::Weights::best) check_has_best_weights(directory);
   auto run = directory.load(weights_);
   train::module_of(run.model).to(device);

@@ -107,8 +107,9 @@ class Training {
     if (state.skipped_steps > 0) {
       fmt::print("skipped steps  {} (non-finite loss or gradient)\n", state.skipped_steps);
     }
-    fmt::print("time           {:.1f} s, {} tok/s\n", state.seconds(),
-               count_text(std::round(result.tokens_per_second)));
+    fmt::print("time           {:.1f} s, {} tok/s with {} CPU thread{}\n", state.seconds(),
+               count_text(std::round(result.tokens_per_second)), state.threads,
+               state.threads == 1 ? "" : "s");
     fmt::print("run            {}\n\nNext:\n", directory());
     fmt::print("  attend eval {}\n", directory());
     if (!std::holds_alternative<SequenceClassifier>(run_.model())) {

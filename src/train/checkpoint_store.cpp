@@ -30,13 +30,16 @@ constexpr const char* kReplaced = ".replaced";
 constexpr std::size_t kMaxCheckpoints = 2;
 constexpr std::array kFiles{kWeights, kState, kBest, kTrainerState};
 
+/// Returns size and checksum of a file.
+Json entry_of(const fs::path& file) {
+  const auto checksum = crc32c_of_file(file);  // throws with the name of a missing file
+  return {{"bytes", fs::file_size(file)}, {"crc32c", checksum}};
+}
+
 /// Returns size and checksum of each file of a checkpoint.
 Json manifest_of(const fs::path& folder) {
   Json files;
-  for (const char* name : kFiles) {
-    const auto checksum = crc32c_of_file(folder / name);  // throws with the name of a missing file
-    files[name] = {{"bytes", fs::file_size(folder / name)}, {"crc32c", checksum}};
-  }
+  for (const char* name : kFiles) files[name] = entry_of(folder / name);
   return {{"version", 1}, {"files", std::move(files)}};
 }
 
@@ -67,6 +70,15 @@ bool is_checkpoint(std::string_view name) {
          name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
 }
 
+/// True if both have the same tensors, not only equal ones.
+bool are_same(const std::map<std::string, torch::Tensor>& one,
+              const std::map<std::string, torch::Tensor>& other) {
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                    [](const auto& a, const auto& b) {
+                      return a.first == b.first && a.second.is_same(b.second);
+                    });
+}
+
 Checkpoint read(const fs::path& folder) {
   verify(folder);
   return {.trainer_state = trainer_state_from_json(read_bytes(folder / kTrainerState)),
@@ -89,7 +101,8 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   try {
     save_safetensors(partial / kWeights, {.tensors = checkpoint.weights, .metadata = {}});
     save_safetensors(partial / kState, {.tensors = checkpoint.state, .metadata = {}});
-    save_safetensors(partial / kBest, {.tensors = checkpoint.best, .metadata = {}});
+    if (!link_best(checkpoint, partial / kBest))
+      save_safetensors(partial / kBest, {.tensors = checkpoint.best, .metadata = {}});
     replace_file(partial / kTrainerState, to_json(checkpoint.trainer_state));
     replace_file(partial / kManifest, text_of(manifest_of(partial)));
   } catch (...) {
@@ -102,6 +115,8 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   fs::rename(partial, target);
   sync_to_disk(directory_);
   fs::remove_all(replaced);
+  written_best_ = {checkpoint.best, checksum_of(checkpoint.best), target / kBest,
+                   entry_of(target / kBest).dump()};
   // Newer checkpoints are damaged, because the run was resumed from an older one.
   std::size_t kept = 0;
   for (const auto& folder : newest_first()) {
@@ -112,6 +127,19 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
       ++kept;
     }
   }
+}
+
+bool CheckpointStore::link_best(const Checkpoint& checkpoint, const fs::path& file) const {
+  if (written_best_.file.empty() || !are_same(checkpoint.best, written_best_.weights) ||
+      checksum_of(checkpoint.best) != written_best_.checksum) {
+    return false;
+  }
+  std::error_code error;  // for example a file system without links
+  fs::create_hard_link(written_best_.file, file, error);
+  if (error) return false;
+  if (entry_of(file).dump() == written_best_.entry) return true;
+  fs::remove(file);  // damaged since
+  return false;
 }
 
 std::optional<LoadedCheckpoint> CheckpointStore::load_latest() const {

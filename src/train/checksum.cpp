@@ -2,6 +2,7 @@
 
 #include "io/files.h"
 
+#include <fmt/format.h>
 #include <isa-l/crc.h>
 
 #include <limits>
@@ -26,6 +27,15 @@ uint32_t crc32c_of_file(const std::filesystem::path& path) {
   uint32_t checksum = 0;
   read_in_pieces(path, [&](std::string_view piece) { checksum = crc32c(piece, checksum); });
   return checksum;
+}
+
+std::string checksum_of(const std::map<std::string, torch::Tensor>& tensors) {
+  uint32_t sum = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const auto bytes = tensor.detach().cpu().contiguous();
+    sum = crc32c({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}, sum);
+  }
+  return fmt::format("{:08x}", sum);
 }
 
 }  // namespace attend::train

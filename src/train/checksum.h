@@ -2,8 +2,12 @@
 
 #include "attend/api.h"
 
+#include <torch/types.h>
+
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <string_view>
 
 namespace attend::train {
@@ -17,5 +21,8 @@ ATTEND_API uint32_t crc32c(std::string_view bytes, uint32_t seed = 0);
 
 /// Returns the CRC-32C of a file. Throws InputError if it cannot be read.
 ATTEND_API uint32_t crc32c_of_file(const std::filesystem::path& path);
+
+/// Returns the checksum of all elements of tensors, in the order of their names, as 8 hex digits.
+ATTEND_API std::string checksum_of(const std::map<std::string, torch::Tensor>& tensors);
 
 }  // namespace attend::train

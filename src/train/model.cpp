@@ -1,6 +1,7 @@
 #include "attend/train/model.h"
 
 #include "attend/input_error.h"
+#include "train/unseeded_model.h"
 
 #include <fmt/format.h>
 
@@ -43,6 +44,10 @@ struct Logits {
 
 Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes) {
   torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
+  return make_unseeded_model(recipe, vocab_size, num_classes);
+}
+
+Model make_unseeded_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes) {
   return std::visit(MakeModel{vocab_size, static_cast<int64_t>(num_classes)}, recipe.model);
 }
 

@@ -62,7 +62,7 @@ std::string RecipeField::flag() const {
 std::string value_text(const RecipeField& field, const Recipe& recipe) {
   Recipe values = recipe;  // fields return mutable references
   return std::visit(
-      [](auto value) {
+      [&](auto value) {
         using T = std::remove_pointer_t<decltype(value)>;
         if constexpr (std::is_same_v<T, std::monostate>)
           return std::string();
@@ -72,6 +72,8 @@ std::string value_text(const RecipeField& field, const Recipe& recipe) {
           return std::string(*value ? "on" : "off");
         else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
           return value->empty() ? "none" : fmt::format("{}", fmt::join(*value, ","));
+        else if constexpr (std::is_same_v<T, int64_t>)
+          return *value == 0 && *field.zero != '\0' ? field.zero : fmt::format("{}", *value);
         else
           return fmt::format("{}", *value);
       },

@@ -244,8 +244,9 @@ const std::vector<RecipeField>& recipe_fields() {
                    kMaxInteger, "steps between progress reports"),
       ATTEND_FIELD("training", "seed", training.seed, "", "Training", 0, kMaxInteger,
                    "random seed of weights, batches and dropout"),
-      ATTEND_FIELD("training", "threads", training.threads, "THREADS", "Training", 0, 1024,
-                   "number of CPU threads; 0 = LibTorch\'s default"),
+      {"training", "threads", "THREADS", "Training",
+       "number of CPU threads; auto measures which is fastest when training starts", 0, 1024,
+       [](Recipe& r) -> FieldRef { return &r.training.threads; }, "auto"},
       ATTEND_FIELD("training", "device", training.device, "DEVICE", "Training", 0, 0,
                    "device: cpu, cuda, cuda:N, or auto = a GPU if there is one"),
   };

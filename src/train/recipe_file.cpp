@@ -161,12 +161,23 @@ toml::table parse_recipe(const std::filesystem::path& path) {
   return table;
 }
 
+/// True if the value of a field is 0 and has a name.
+bool is_named_zero(const RecipeField& field, Recipe& recipe) {
+  const auto value = field.ref(recipe);
+  const auto* number = std::get_if<int64_t*>(&value);
+  return *field.zero != '\0' && number != nullptr && **number == 0;
+}
+
 /// Inserts the value of a field in its section of `table`.
 void print(const RecipeField& field, Recipe& recipe, toml::table& table) {
   auto& section = field.section[0] == '\0'
                       ? table
                       : *table.insert(field.section, toml::table{}).first->second.as_table();
-  std::visit(Print{section, field.key}, field.ref(recipe));
+  if (is_named_zero(field, recipe)) {
+    section.insert(field.key, field.zero);
+  } else {
+    std::visit(Print{section, field.key}, field.ref(recipe));
+  }
 }
 
 std::string to_text(const toml::table& table) {
@@ -180,6 +191,10 @@ void assign(const RecipeField& field, const toml::table& table, const std::strin
             Recipe& recipe) {
   const auto key = full_key(field);
   if (const auto node = table.at_path(key)) {
+    if (*field.zero != '\0' && node.value_exact<std::string>() == field.zero) {
+      *std::get<int64_t*>(field.ref(recipe)) = 0;
+      return;
+    }
     std::visit(Assign{*node.node(), fmt::format("{}: {}", file, key), model_kind(recipe.model)},
                field.ref(recipe));
   }

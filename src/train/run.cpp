@@ -52,6 +52,19 @@ std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& n
   return differences;
 }
 
+void check_values(const std::filesystem::path& directory,
+                  const std::map<std::string, std::string>& fixed) {
+  const auto record = read_record(directory / RunFiles::data);
+  throw_if_different(directory, differences_of(record.fixed, fixed));
+}
+
+void throw_if_different(const std::filesystem::path& directory,
+                        const std::vector<std::string>& differences) {
+  if (differences.empty()) return;
+  throw InputError(fmt::format("{}: the run was created with other values: {}", directory.string(),
+                               fmt::join(differences, "; ")));
+}
+
 bool is_custom_kind(const std::map<std::string, std::string>& fixed) {
   const auto kind = fixed.find("kind");
   return kind != fixed.end() && kind->second == kCustomKind;
@@ -104,7 +117,7 @@ RunContent run_content(const TrainingConfig& config,
 }
 
 std::unique_ptr<Task> Run::make_task() const {
-  auto task = train::make_task(recipe);
+  auto task = train::make_task(recipe, tokenizer);
   const auto& data = recipe.text.empty() ? recipe.task : recipe.text;
   if (task->tokenizer().files() != tokenizer->files()) {
     throw InputError(fmt::format("{}: vocabulary differs from the run's ({} tokens, expected {})",

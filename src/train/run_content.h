@@ -23,6 +23,15 @@ std::string to_json(const RunRecord& record);
 /// Reads data.json. Throws InputError, naming the file, if it is missing or damaged.
 RunRecord read_record(const std::filesystem::path& path);
 
+/// Throws InputError with the differences, if there are any.
+void throw_if_different(const std::filesystem::path& directory,
+                        const std::vector<std::string>& differences);
+
+/// Throws InputError, listing the differences, if the run in `directory` was created with other
+/// fixed values.
+void check_values(const std::filesystem::path& directory,
+                  const std::map<std::string, std::string>& fixed);
+
 /// Returns a line for each value that differs between the run and now.
 std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);
 std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,

@@ -6,10 +6,12 @@
 #include "attend/io/tokenizers.h"
 #include "attend/nn/parameter_count.h"
 #include "io/files.h"
+#include "nn/rng_state.h"
 #include "train/checksum.h"
 #include "train/run_content.h"
 #include "train/run_files.h"
 #include "train/run_lock.h"
+#include "train/unseeded_model.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,14 +27,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kChecksum = "crc32c";  // in the metadata of the weights
 
-/// Returns the checksum of all elements, in the order of the names.
-std::string checksum_of(const std::map<std::string, torch::Tensor>& tensors) {
-  uint32_t sum = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const auto bytes = tensor.detach().cpu().contiguous();
-    sum = crc32c({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}, sum);
-  }
-  return fmt::format("{:08x}", sum);
+/// Returns a value of summary.json; null if there is none.
+Json read_summary(const RunDirectory& run, const char* key) {
+  const auto path = run.file(RunFiles::summary);
+  if (!fs::exists(path)) return nullptr;
+  const auto summary = Json::parse(read_bytes(path), nullptr, /*allow_exceptions=*/false);
+  return summary.is_object() && summary.contains(key) ? summary[key] : Json(nullptr);
 }
 
 /// Weights of a run and the file they were read from.
@@ -114,10 +114,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& conten
     throw InputError(fmt::format("{}: the run is finished and has no checkpoints to resume from",
                                  path.string()));
   }
-  if (!differences.empty()) {
-    throw InputError(fmt::format("{}: the run was created with other values: {}", path.string(),
-                                 fmt::join(differences, "; ")));
-  }
+  throw_if_different(path, differences);
   remove_fragments(path);
   return run;
 }
@@ -170,7 +167,10 @@ Run RunDirectory::load(Weights weights) const {
   auto recipe = this->recipe();
   std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path_);
   auto record = read_record(file(RunFiles::data));
-  auto model = make_model(recipe, tokenizer->size(), record.classes.size());
+  auto model = [&] {
+    const RngGuard rng(torch::kCPU, rng_state(torch::kCPU));  // the weights are replaced below
+    return make_unseeded_model(recipe, tokenizer->size(), record.classes.size());
+  }();
   load_weights(module_of(model), weights);
   module_of(model).eval();
   return {.recipe = std::move(recipe),
@@ -180,11 +180,13 @@ Run RunDirectory::load(Weights weights) const {
           .model = std::move(model)};
 }
 
+int64_t RunDirectory::num_threads() const {
+  const auto threads = read_summary(*this, "threads");
+  return threads.is_number_integer() ? threads.get<int64_t>() : 0;
+}
+
 bool RunDirectory::is_finished(const TrainerState& state) const {
-  const auto path = file(RunFiles::summary);
-  if (!fs::exists(path)) return false;
-  const auto summary = Json::parse(read_bytes(path), nullptr, /*allow_exceptions=*/false);
-  return summary.is_object() && summary.contains("steps") && summary["steps"] == state.step;
+  return read_summary(*this, "steps") == state.step;
 }
 
 void RunDirectory::finish(const std::string& task, const torch::nn::Module& module,
@@ -196,6 +198,7 @@ void RunDirectory::finish(const std::string& task, const torch::nn::Module& modu
   summary.update({{"parameters", parameter_count(module)},
                   {"steps", state.step},
                   {"best_step", state.best_step},
+                  {"threads", state.threads},
                   {"seconds", state.seconds()},
                   {"tokens_per_second", result.tokens_per_second},
                   {"train_loss", state.train_loss},

@@ -50,6 +50,15 @@ bool is_taken(const fs::path& directory) {
   return false;
 }
 
+/// Throws InputError if a directory is not a run. If `move_old_run` was interrupted before, the
+/// recipe may already be in `replaced`.
+void check_is_run(const fs::path& directory) {
+  if (RunDirectory::exists(directory) || RunDirectory::exists(directory / RunFiles::replaced))
+    return;
+  throw InputError(fmt::format("{}: not overwritten, since it is not a run: it has no {}",
+                               directory.string(), RunFiles::recipe));
+}
+
 }  // namespace
 
 void remove_fragments(const fs::path& directory) {
@@ -67,13 +76,16 @@ bool check_is_free(const fs::path& directory, bool overwrite) {
       "{} exists and is not empty: choose another directory, or overwrite it", directory.string()));
 }
 
+void check_can_create(const fs::path& directory, bool overwrite) {
+  if (!check_is_free(directory, overwrite)) return;
+  check_is_run(directory);
+  if (fs::exists(directory / RunLock::kFile))
+    RunLock{directory};  // throws if another process has it
+}
+
 void move_old_run(const fs::path& directory) {
   const auto replaced = directory / RunFiles::replaced;
-  // If a move was interrupted before, the recipe may already be in `replaced`.
-  if (!RunDirectory::exists(directory) && !RunDirectory::exists(replaced)) {
-    throw InputError(fmt::format("{}: not overwritten, since it is not a run: it has no {}",
-                                 directory.string(), RunFiles::recipe));
-  }
+  check_is_run(directory);
   // An unfinished run does not replace the finished one that it was to overwrite.
   const bool finished = fs::exists(directory / RunFiles::summary);
   if (finished) {

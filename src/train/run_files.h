@@ -8,6 +8,10 @@ namespace attend::train {
 /// `overwrite` is unset.
 bool check_is_free(const std::filesystem::path& directory, bool overwrite);
 
+/// Throws InputError if `RunDirectory::create` would throw for this directory now: before work that
+/// would be lost.
+void check_can_create(const std::filesystem::path& directory, bool overwrite);
+
 /// Moves the finished run in `directory` to its folder `replaced`, or removes an unfinished one.
 /// Throws InputError if the directory is not a run.
 void move_old_run(const std::filesystem::path& directory);

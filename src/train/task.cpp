@@ -67,7 +67,14 @@ void check_data_keys(const TaskInfo& task, const Recipe& recipe) {
 
 }  // namespace
 
-std::unique_ptr<Task> make_task(const Recipe& recipe) {
+std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string_view text,
+                                               std::shared_ptr<const Tokenizer> trained) {
+  const auto& data = recipe.data;
+  if (trained != nullptr && data.tokenizer == TokenizerKind::subword) return trained;
+  return make_tokenizer(data.tokenizer, text, data.vocab_size);
+}
+
+std::unique_ptr<Task> make_task(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer) {
   const auto& task = find_task(recipe.task);
   const auto wanted = model_kind(task.defaults.model);
   if (model_kind(recipe.model) != wanted) {
@@ -79,7 +86,7 @@ std::unique_ptr<Task> make_task(const Recipe& recipe) {
     throw InputError(
         fmt::format("the task {} does not read a file, found text '{}'", recipe.task, recipe.text));
   }
-  auto made = task.make(recipe);
+  auto made = task.make(recipe, std::move(tokenizer));
   made->samples();  // throws if there is no validation data, before training starts
   return made;
 }

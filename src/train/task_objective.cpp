@@ -3,6 +3,7 @@
 #include "attend/nn/eval_guard.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/train/loss.h"
+#include "train/autocast_for.h"
 
 namespace attend::train {
 namespace {
@@ -43,7 +44,14 @@ TrainingLoss TaskObjective::training_loss(const TrainingBatch& batch) {
 }
 
 Evaluation TaskObjective::evaluate() {
-  return train::evaluate(model_, *task_);
+  if (validation_.empty()) {
+    const auto device = module().parameters().front().device();
+    for (const auto& batch : task_->validation_batches(kRowsAtOnce)) {
+      validation_.push_back(
+          map_batch(batch, [&](const torch::Tensor& tensor) { return tensor.to(device); }));
+    }
+  }
+  return train::evaluate(model_, validation_);  // the trainer has set the precision
 }
 
 ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch) {
@@ -55,11 +63,12 @@ ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch) {
   return {.correct = correct.sum().item<int64_t>(), .total = total.sum().item<int64_t>()};
 }
 
-Evaluation evaluate(Model& model, const std::vector<Batch>& batches) {
+Evaluation evaluate(Model& model, const std::vector<Batch>& batches, Precision precision) {
   auto& module = module_of(model);
   const EvalGuard eval(module);
   const torch::NoGradGuard no_grad;
   const auto device = module.parameters().front().device();
+  const AutocastGuard autocast(device.type(), autocast_for(precision, device.type()));
   Evaluation result;
   for (const auto& rows : batches) {
     const auto batch =
@@ -73,8 +82,8 @@ Evaluation evaluate(Model& model, const std::vector<Batch>& batches) {
   return result;
 }
 
-Evaluation evaluate(Model& model, const Task& task) {
-  return evaluate(model, task.validation_batches(kRowsAtOnce));
+Evaluation evaluate(Model& model, const Task& task, Precision precision) {
+  return evaluate(model, task.validation_batches(kRowsAtOnce), precision);
 }
 
 }  // namespace attend::train

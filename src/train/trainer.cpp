@@ -4,12 +4,14 @@
 #include "attend/io/safetensors.h"
 #include "attend/nn/eval_guard.h"
 #include "attend/train/recipe.h"
-#include "nn/autocast_guard.h"
+#include "train/autocast_for.h"
 #include "train/cpu_copies.h"
+#include "train/fastest_num_threads.h"
 #include "train/process_memory.h"
 
 #include <fmt/format.h>
 #include <torch/nn/utils/clip_grad.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <chrono>
@@ -101,6 +103,8 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
     hooks.checkpoint_sink->save_best(best_weights_);
   TrainResult result;
   const auto done = [&] { return state_.step >= config_.max_steps || is_out_of_patience(); };
+  if (!done()) state_.threads = num_threads();
+  const NumThreadsGuard threads(done() ? torch::get_num_threads() : state_.threads);
   int64_t saved_step = state_.step;
   while (!done() && result.stop_reason != StopReason::stop_requested) {
     step(hooks);
@@ -108,12 +112,16 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
     if (is_evaluation_step()) evaluate(hooks);
     if (hooks.stop_requested && hooks.stop_requested())
       result.stop_reason = StopReason::stop_requested;
+    if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->check();
     if (hooks.checkpoint_sink != nullptr && state_.step % config_.checkpoint_every == 0) {
       save(hooks);
       saved_step = state_.step;
     }
   }
-  if (hooks.checkpoint_sink != nullptr && saved_step != state_.step) save(hooks);
+  if (hooks.checkpoint_sink != nullptr) {
+    if (saved_step != state_.step) save(hooks);
+    hooks.checkpoint_sink->finish();
+  }
   for (auto* observer : hooks.observers) observer->on_finish();
   if (done() && !state_.best) {
     throw std::runtime_error(fmt::format(
@@ -124,6 +132,20 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
   result.state = state_;
   result.tokens_per_second = static_cast<double>(state_.tokens) / state_.training_seconds;
   return result;
+}
+
+/// Returns the number of CPU threads to train with.
+int64_t Trainer::num_threads() {
+  const int64_t available = torch::get_num_threads();
+  if (config_.threads > 0) return config_.threads;
+  if (state_.threads > 0 && state_.threads <= available) return state_.threads;  // resumed
+  if (available == 1 || !device_.is_cpu()) return available;
+  const auto before = checkpoint();
+  ++state_.step;  // for error messages
+  const auto fastest = fastest_num_threads([this] { accumulate_gradients(1); }, available);
+  optimizer_->zero_grad();
+  restore(before);
+  return fastest;
 }
 
 /// True if an evaluation follows the current step.
@@ -140,7 +162,7 @@ void Trainer::step(const TrainerHooks& hooks) {
   const double max_norm = config_.max_grad_norm > 0 ? config_.max_grad_norm : INFINITY;
   progress_.lr = schedule_(state_.step);
   progress_.step = ++state_.step;
-  accumulate_gradients();
+  accumulate_gradients(config_.gradient_accumulation_steps);
   progress_.grad_norm = torch::nn::utils::clip_grad_norm_(parameters_, max_norm);
   state_.train_loss = progress_.train_loss;
   if (std::isfinite(progress_.train_loss) && std::isfinite(progress_.grad_norm)) {
@@ -165,7 +187,7 @@ void Trainer::throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite
       latest.empty() ? "none" : latest, weights_are_finite ? " or on_nonfinite = skip" : ""));
 }
 
-void Trainer::accumulate_gradients() {
+void Trainer::accumulate_gradients(int64_t count) {
   TORCH_CHECK_VALUE(
       std::any_of(parameters_.begin(), parameters_.end(),
                   [](const auto& parameter) { return parameter.requires_grad(); }),
@@ -174,7 +196,7 @@ void Trainer::accumulate_gradients() {
   optimizer_->zero_grad();
   std::vector<TrainingBatch> batches;
   int64_t targets = 0;
-  for (int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     batches.push_back(objective_->training_batch(config_.batch_size, sampler_));
     TORCH_CHECK_VALUE(batches.back().targets >= 0, "training_batch: found ", batches.back().targets,
                       " targets, expected 0 or more");
@@ -194,9 +216,7 @@ void Trainer::accumulate_gradients() {
       if (tensor.defined()) tensor = tensor.to(device_);
     }
     auto loss = [&] {
-      const AutocastGuard autocast(device_.type(), config_.precision == Precision::bf16
-                                                       ? AutocastState{true, torch::kBFloat16}
-                                                       : autocast_state(device_.type()));
+      const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
       return objective_->training_loss(batch);
     }();
     check_loss(loss);
@@ -204,8 +224,7 @@ void Trainer::accumulate_gradients() {
     loss.exact_match = {};  // may own the logits, which the backward pass does not need
     auto scaled = loss.sum / static_cast<double>(targets);
     mean += scaled.detach();
-    if (loss.auxiliary.defined())
-      scaled = scaled + loss.auxiliary / static_cast<double>(config_.gradient_accumulation_steps);
+    if (loss.auxiliary.defined()) scaled = scaled + loss.auxiliary / static_cast<double>(count);
     scaled.backward();
   }
   progress_.train_loss = mean.item<double>();
@@ -228,6 +247,7 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
     const Stopwatch watch(state_.evaluation_seconds);
     const EvalGuard eval(module());
     const torch::NoGradGuard no_grad;
+    const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
     state_.last = objective_->evaluate();
   }
   ++state_.evaluations_without_improvement;

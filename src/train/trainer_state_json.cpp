@@ -49,7 +49,8 @@ std::string to_json(const TrainerState& state) {
                   {"last", to_object(state.last)},
                   {"best", to_object(state.best)},
                   {"best_step", state.best_step},
-                  {"evaluations_without_improvement", state.evaluations_without_improvement}};
+                  {"evaluations_without_improvement", state.evaluations_without_improvement},
+                  {"threads", state.threads}};
   return json.dump(2) + "\n";
 }
 
@@ -67,6 +68,7 @@ TrainerState trainer_state_from_json(const std::string& text) {
     state.best = evaluation_from(json.at("best"));
     state.best_step = json.at("best_step");
     state.evaluations_without_improvement = json.at("evaluations_without_improvement");
+    state.threads = json.at("threads");
     return state;
   } catch (const Json::exception& error) {
     throw InputError(std::string("not the state of a trainer: ") + error.what());

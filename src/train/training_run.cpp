@@ -1,12 +1,16 @@
 #include "attend/train/training_run.h"
 
 #include "attend/input_error.h"
+#include "attend/io/tokenizers.h"
+#include "attend/train/background_checkpoint_sink.h"
 #include "attend/train/background_observer.h"
 #include "attend/train/device.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/metrics_log.h"
 #include "attend/train/task_objective.h"
 #include "attend/train/tensorboard_log.h"
+#include "train/run_content.h"
+#include "train/run_files.h"
 
 #include <fmt/format.h>
 
@@ -124,7 +128,7 @@ TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
   BackgroundObserver files(
       {std::make_shared<MetricsLog>(directory_.file(RunFiles::metrics), step),
        std::make_shared<TensorBoardLog>(directory_.file(RunFiles::tensorboard), step)});
-  RunCheckpointSink checkpoint_sink(directory_.path());
+  BackgroundCheckpointSink checkpoint_sink(std::make_shared<RunCheckpointSink>(directory_.path()));
   std::vector<Observer*> all{&files};
   all.insert(all.end(), observers.begin(), observers.end());
   return trainer_->run(
@@ -147,10 +151,11 @@ void TrainingRun::finish(const TrainResult& result) {
   write_summary("", result);
 }
 
-TrainingSetup make_training_setup(const Recipe& recipe) {
+TrainingSetup make_training_setup(const Recipe& recipe,
+                                  std::shared_ptr<const Tokenizer> tokenizer) {
   set_num_threads(recipe.training.threads);
   const auto device = resolve_device(recipe.training.device);
-  auto task = make_task(recipe);
+  auto task = make_task(recipe, std::move(tokenizer));
   auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
   module_of(model).to(device);
   return {device, std::move(task), std::move(model)};
@@ -165,13 +170,17 @@ RecipeRun::RecipeRun(RunDirectory directory, const Recipe& recipe, const Trainin
 
 RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
                            bool overwrite) {
+  check_can_create(directory, overwrite);  // before the task is made, which may take long
   const auto setup = make_training_setup(recipe);
   return {RunDirectory::create(directory, run_content(recipe, *setup.task), overwrite), recipe,
           setup};
 }
 
 RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& recipe) {
-  const auto setup = make_training_setup(recipe);
+  RunDirectory::open(directory);  // throws if it is not a run
+  check_values(directory, fixed_values(recipe));
+  const bool subwords = recipe.data.tokenizer == TokenizerKind::subword;
+  const auto setup = make_training_setup(recipe, subwords ? load_tokenizer(directory) : nullptr);
   const auto content = run_content(recipe, *setup.task);
   RecipeRun run(RunDirectory::resume(directory, content), recipe, setup);
   run.run_.restore_checkpoint(content.recipe);

@@ -47,7 +47,7 @@ class Train(SensesTest):
         self.assertRegex(self.training.stdout, (
             rf"\nbest val loss  {summary['val_loss']:.4f} \(step {summary['best_step']}, \d+ tokens\)\n"
             rf"accuracy       {summary['val_accuracy'] * 100:.1f}% \(\d+/\d+ sequences\)\n"
-            rf"time           \d+\.\d s, \S+ tok/s\nrun            {self.run_directory}\n"
+            rf"time           \d+\.\d s, \S+ tok/s with 1 CPU thread\nrun            {self.run_directory}\n"
             rf"\nNext:\n  attend eval {self.run_directory}\n"))
 
     def test_progress_without_a_terminal_is_plain_lines(self):

@@ -3,6 +3,10 @@
 #include "attend/nn/transformer_block.h"
 
 #include <gtest/gtest.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/linear.h>
+
+#include <stdexcept>
 
 namespace attend {
 namespace {
@@ -21,6 +25,20 @@ TEST(EvalGuard, RestoresTheModeOfEachModule) {
   EXPECT_TRUE(block->attention->is_training());
   EXPECT_FALSE(feed_forward->is_training());
   EXPECT_TRUE(feed_forward->dropout->is_training());
+}
+
+struct CannotTrain : torch::nn::Module {
+  void train(bool on) override {
+    if (on) throw std::runtime_error("cannot be trained");
+    torch::nn::Module::train(on);
+  }
+};
+
+TEST(EvalGuard, DestructorDoesNotThrow) {
+  torch::nn::ModuleList list(std::make_shared<CannotTrain>(), torch::nn::Linear(1, 1));
+  list[1]->train();
+  { const EvalGuard eval(*list); }
+  EXPECT_TRUE(list[1]->is_training()) << "the others are restored";
 }
 
 TEST(EvalGuard, AcceptsAModuleWithoutHolder) {

@@ -29,6 +29,7 @@ Recipe small_recipe(const std::string& task, int64_t steps) {
   recipe.training.warmup_steps = 2;
   recipe.training.eval_every = 4;
   recipe.training.log_every = 3;
+  recipe.training.threads = 1;
   recipe.training.device = "cpu";
   return recipe;
 }

@@ -3,11 +3,15 @@
 #include "support/throws.h"
 
 #include <gmock/gmock.h>
+#include <pthread.h>
 
 #include <atomic>
+#include <csignal>
 #include <future>
 #include <mutex>
 #include <string>
+#include <system_error>
+#include <thread>
 
 namespace attend::train {
 namespace {
@@ -147,6 +151,43 @@ TEST(BackgroundObserver, DestructorTimesOutOnAHangingObserver) {
   EXPECT_THAT(hanging->heard(), ElementsAre("step 1", "step 2"));
   hanging.reset();
   while (!left.expired()) std::this_thread::yield();
+}
+
+/// The default stack size of new threads, too large for any thread to start.
+class NoThreads {
+ public:
+  NoThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_getattr_default_np(&huge);
+    pthread_attr_setstacksize(&huge, std::size_t{1} << 47);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_{};
+};
+
+TEST(BackgroundObserver, SignalsAreNotBlockedIfTheThreadCannotStart) {
+  const auto blocked = [] {
+    sigset_t mask;
+    pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+    return std::pair(sigismember(&mask, SIGINT), sigismember(&mask, SIGTERM));
+  };
+  {
+    const NoThreads none;
+    EXPECT_THROW(BackgroundObserver({std::make_shared<Listener>()}), std::system_error);
+  }
+  EXPECT_EQ(blocked(), std::pair(0, 0));
+  EXPECT_NO_THROW(BackgroundObserver({std::make_shared<Listener>()}));
+  EXPECT_EQ(blocked(), std::pair(0, 0));
 }
 
 TEST(BackgroundObserver, DestructorOfAnUnusedObserverReturns) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <fstream>
 
 namespace attend::train {
 namespace {
@@ -55,7 +56,8 @@ TEST_F(CheckpointStoreTest, LoadsWhatWasSaved) {
                          .last = Evaluation{2.0 / 3.0, {}, 17},
                          .best = Evaluation{0.1, {7, 10}, 18},
                          .best_step = 8,
-                         .evaluations_without_improvement = 2};
+                         .evaluations_without_improvement = 2,
+                         .threads = 3};
   saved.weights = {{"a.weight", torch::randn({3, 4})}, {"b", torch::randn({2}, torch::kBFloat16)}};
   saved.state = {{"sampler.order", torch::empty({0}, torch::kLong)},
                  {"sampler.next", torch::tensor(0, torch::kLong)},
@@ -84,6 +86,7 @@ TEST_F(CheckpointStoreTest, LoadsWhatWasSaved) {
   EXPECT_EQ(state.best->exact_match.total, 10);
   EXPECT_EQ(state.best_step, 8);
   EXPECT_EQ(state.evaluations_without_improvement, 2);
+  EXPECT_EQ(state.threads, 3);
 }
 
 TEST_F(CheckpointStoreTest, NonFiniteLossesAreLoadedAsNaN) {
@@ -104,6 +107,28 @@ TEST_F(CheckpointStoreTest, KeepsTheLatestTwo) {
   EXPECT_THAT(folders(), ElementsAre("step-000000010", "step-000000020"));
   EXPECT_EQ(latest_step(), 20);
   EXPECT_EQ(store_.latest(), path_ / "step-000000020");
+}
+
+TEST_F(CheckpointStoreTest, UnchangedBestWeightsAreWrittenOnce) {
+  auto checkpoint = checkpoint_at(1);
+  checkpoint.best = {{"weight", torch::ones({3})}};
+  const auto save = [&](int64_t step) {
+    checkpoint.trainer_state.step = step;
+    store_.save(checkpoint);
+    const auto file = store_.latest() / "best.safetensors";
+    EXPECT_TRUE(equal_tensors(store_.load_latest()->checkpoint.best, checkpoint.best));
+    return fs::hard_link_count(file);
+  };
+  EXPECT_EQ(save(1), 1);
+  EXPECT_EQ(save(2), 2) << "shared with step 1";
+  EXPECT_EQ(save(3), 2) << "shared with step 2; step 1 is removed";
+  checkpoint.best["weight"].add_(1.0);
+  EXPECT_EQ(save(4), 1) << "changed in place";
+  checkpoint.best["weight"] = torch::zeros({3});
+  EXPECT_EQ(save(5), 1);
+  EXPECT_EQ(save(6), 2);
+  std::ofstream(store_.latest() / "best.safetensors") << "damaged";
+  EXPECT_EQ(save(7), 1) << "not linked to a damaged file";
 }
 
 TEST_F(CheckpointStoreTest, OrdersStepsNumerically) {

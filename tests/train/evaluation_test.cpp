@@ -14,6 +14,7 @@ class FiveRows : public Task {
   const Vocabulary& tokenizer() const override { return vocabulary_; }
   Batch training_batch(int64_t, Sampler&) const override { return {}; }
   std::vector<Batch> validation_batches(int64_t) const override {
+    ++calls;
     const auto tokens = torch::zeros({5, 2}, torch::kLong);
     const auto labels = torch::tensor({{0, 1}, {0, 1}, {0, 1}, {1, -1}, {0, -1}}, torch::kLong);
     const auto targets = labels.masked_fill(labels < 0, kIgnored);
@@ -24,6 +25,8 @@ class FiveRows : public Task {
     };
     return {rows(0, 3), rows(3, 2)};
   }
+
+  mutable int calls = 0;
 
  private:
   Vocabulary vocabulary_{TokenizerKind::word, {"zero", "one"}};
@@ -71,6 +74,17 @@ TEST(Evaluation, AccuracyOfAClassifier) {
   const auto result = evaluate(model, {batch});
   EXPECT_EQ(result.targets, 4);
   EXPECT_DOUBLE_EQ(*result.accuracy(), 0.75);
+}
+
+TEST(Evaluation, MakesTheValidationDataOnce) {
+  const auto task = std::make_shared<FiveRows>();
+  Model model = LanguageModel(LanguageModelConfig{
+      .vocab_size = 2, .max_seq_len = 2, .stack = {.num_layers = 0, .embed_dim = 4}});
+  TaskObjective objective(model, task, TrainingConfig{});
+  const auto first = objective.evaluate();
+  EXPECT_EQ(objective.evaluate().loss, first.loss);
+  EXPECT_EQ(first.loss, evaluate(model, *std::make_shared<FiveRows>()).loss);
+  EXPECT_EQ(task->calls, 1);
 }
 
 TEST(Evaluation, RestoresTrainMode) {

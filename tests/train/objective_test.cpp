@@ -68,6 +68,7 @@ TrainingConfig small_config(int64_t steps = 12) {
           .eval_every = 5,
           .checkpoint_every = 3,
           .log_every = 2,
+          .threads = 1,
           .device = "cpu"};
 }
 

@@ -121,6 +121,15 @@ TEST_F(RecipeFile, SuggestsTheNearestKey) {
   EXPECT_THAT(reading("tsk = 'senses'\n"), ThrowsMessage<InputError>(HasSubstr("'task'")));
 }
 
+TEST_F(RecipeFile, ZeroThreadsAreCalledAuto) {
+  EXPECT_EQ(read("[training]\nthreads = 'auto'\n").training.threads, 0);
+  EXPECT_EQ(read("[training]\nthreads = 0\n").training.threads, 0);
+  EXPECT_EQ(read("[training]\nthreads = 3\n").training.threads, 3);
+  EXPECT_THAT(to_toml(Recipe{}), HasSubstr("threads = 'auto'"));
+  EXPECT_THAT(reading("[training]\nthreads = 'all'\n"),
+              ThrowsMessage<InputError>(HasSubstr("threads: expected an integer")));
+}
+
 TEST_F(RecipeFile, SuggestsTheNearestTable) {
   EXPECT_THAT(reading("[modl]\nnum_layers = 2\n"),
               ThrowsMessage<InputError>(

@@ -24,6 +24,15 @@ TEST_F(RunDirectoryTest, LoadsWhatWasSaved) {
   EXPECT_EQ(evaluate(run.model, *run.make_task()).loss, result_.state.best->loss);
 }
 
+TEST_F(RunDirectoryTest, LoadKeepsTheRandomNumberGenerator) {
+  train_for(4);
+  torch::manual_seed(123);
+  const auto expected = torch::rand({3});
+  torch::manual_seed(123);
+  RunDirectory::open(path_).load();
+  EXPECT_TRUE(torch::rand({3}).equal(expected));
+}
+
 TEST_F(RunDirectoryTest, LoadsBestOrLastWeights) {
   train_for(6);  // the last evaluation is after 4 steps
   const auto of = [](const auto& run) { return state_dict(module_of(run.model)); };

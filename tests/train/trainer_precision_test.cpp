@@ -41,6 +41,18 @@ TEST(TrainerPrecision, Bf16IsCloseToFp32) {
   }
 }
 
+TEST(TrainerPrecision, EvaluationHasThePrecisionOfTheTraining) {
+  auto recipe = small_recipe("senses", 4);
+  recipe.training.precision = Precision::bf16;
+  SmallRun run(recipe);
+  const double loss = run.trainer.run().state.last->loss;
+  EXPECT_EQ(evaluate(run.model, *run.task, Precision::bf16).loss, loss);
+  const double exact = evaluate(run.model, *run.task).loss;
+  EXPECT_NE(exact, loss);
+  EXPECT_NEAR(exact, loss, 0.02);
+  EXPECT_FALSE(at::autocast::is_autocast_enabled(torch::kCPU));
+}
+
 TEST(TrainerPrecision, AutocastIsRestoredAfterARun) {
   auto recipe = small_recipe("senses", 2);
   recipe.training.precision = Precision::bf16;

@@ -1,10 +1,13 @@
 #include "attend/train/training_run.h"
 
 #include "attend/input_error.h"
+#include "attend/io/tokenizers.h"
 #include "io/files.h"
 #include "support/small_runs.h"
+#include "support/subwords.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
+#include "train/run_lock.h"
 
 #include <gmock/gmock.h>
 
@@ -44,6 +47,7 @@ TEST_F(RecipeRunTest, CanBeLoaded) {
   auto loaded = RunDirectory::open(directory_ / "run").load();
   EXPECT_EQ(evaluate(loaded.model, *loaded.make_task()).loss, result.state.best->loss);
   EXPECT_TRUE(RunDirectory::open(directory_ / "run").is_finished(result.state));
+  EXPECT_EQ(RunDirectory::open(directory_ / "run").num_threads(), 1);
 }
 
 TEST_F(RecipeRunTest, ResumedEqualsUninterrupted) {
@@ -105,6 +109,66 @@ TEST_F(RecipeRunTest, BeginOrResumeOpensAFinishedRun) {
     EXPECT_EQ(evaluate(run.model(), run.task()).loss,
               evaluate(loaded.model, *loaded.make_task()).loss);
   }
+}
+
+TEST_F(RecipeRunTest, FinishKeepsTheRandomNumberGenerator) {
+  auto run = RecipeRun::begin(directory_ / "run", recipe_);
+  const auto result = run.train();
+  torch::manual_seed(123);
+  const auto expected = torch::rand({3});
+  torch::manual_seed(123);
+  run.finish(result);
+  EXPECT_TRUE(torch::rand({3}).equal(expected));
+}
+
+/// Making the task may take minutes (subwords of a large text).
+TEST_F(RecipeRunTest, BeginChecksTheDirectoryBeforeTheTaskIsMade) {
+  train_for(directory_ / "run", 2);
+  fs::create_directory(directory_ / "mine");
+  replace_file(directory_ / "mine" / "notes.txt", "mine");
+  recipe_ = small_recipe("text");
+  recipe_.text = (directory_ / "missing.txt").string();
+  const auto beginning = [&](const char* name, bool overwrite) {
+    return [this, name, overwrite] { RecipeRun::begin(directory_ / name, recipe_, overwrite); };
+  };
+  EXPECT_THAT(beginning("run", false), throws<InputError>("exists and is not empty"));
+  EXPECT_THAT(beginning("mine", true),
+              throws<InputError>("not overwritten, since it is not a run"));
+  EXPECT_THAT(beginning("run", true), throws<InputError>("missing.txt: no such file"));
+  const RunLock lock(directory_ / "run");
+  EXPECT_THAT(beginning("run", true), throws<InputError>("is writing to this run"));
+}
+
+using SubwordRunTest = SubwordTest;
+
+/// The tokenizer of the run is used: one that was trained again would differ from it.
+TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
+  const TemporaryDirectory directory;
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "the fox and the hen sat by the river " + std::to_string(i);
+  replace_file(directory / "text", text);
+  auto recipe = small_recipe("text", 2);
+  recipe.text = (directory / "text").string();
+  recipe.max_seq_len() = 16;
+  recipe.data.tokenizer = TokenizerKind::subword;
+  recipe.data.vocab_size = 300;
+  {
+    auto run = RecipeRun::begin(directory / "run", recipe);
+    run.finish(run.train());
+  }
+  const auto other =
+      make_tokenizer(TokenizerKind::subword, text + " another text, other words", 300);
+  for (const auto& [name, content] : other->files()) {
+    ASSERT_EQ(name == kTokenizerFile, read_bytes(directory / "run" / name) == content);
+    replace_file(directory / "run" / name, content);
+  }
+  const auto run = RunDirectory::open(directory / "run").load();
+  EXPECT_EQ(run.make_task()->tokenizer().files(), other->files());
+  recipe.training.max_steps = 4;
+  const auto resumed = RecipeRun::resume(directory / "run", recipe);
+  EXPECT_EQ(resumed.task().tokenizer().files(), other->files());
+  replace_file(directory / "text", text + "!");
+  EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("changed since training"));
 }
 
 TEST_F(RecipeRunTest, LocksItsDirectory) {

@@ -8,7 +8,7 @@
 namespace attend {
 
 /// Sets a module to eval mode until the end of the scope, then restores the training mode of each
-/// submodule.
+/// submodule; one whose `train()` throws is left as it is.
 ///
 ///     const EvalGuard eval(model);
 class EvalGuard {
@@ -23,7 +23,12 @@ class EvalGuard {
   }
   ~EvalGuard() {
     // Parents first: train() sets the children, too.
-    for (const auto& [module, training] : modes_) module->train(training);
+    for (const auto& [module, training] : modes_) {
+      try {
+        module->train(training);
+      } catch (...) {  // a destructor must not throw, but an overridden train() may
+      }
+    }
   }
   EvalGuard(const EvalGuard&) = delete;
   EvalGuard& operator=(const EvalGuard&) = delete;

@@ -6,10 +6,11 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
 namespace attend::train {
+
+class BackgroundThread;
 
 /// Calls other observers, in order, on a background thread, so that a slow disk or a paused
 /// terminal does not slow down training.
@@ -23,7 +24,8 @@ namespace attend::train {
 ///     trainer.run({.observers = {&files}});
 class ATTEND_API BackgroundObserver : public Observer {
  public:
-  /// `timeout` limits how long the destructor waits for queued reports.
+  /// `timeout` limits how long the destructor waits for queued reports. Throws std::system_error if
+  /// the thread cannot be started.
   explicit BackgroundObserver(std::vector<std::shared_ptr<Observer>> observers,
                               std::chrono::milliseconds timeout = std::chrono::seconds(10));
   /// Delivers queued reports. After the timeout, leaves the thread running with an observer that
@@ -39,13 +41,13 @@ class ATTEND_API BackgroundObserver : public Observer {
 
  private:
   using Report = std::function<void(Observer&)>;
-  struct State;
+  using Observers = std::vector<std::shared_ptr<Observer>>;
 
-  void enqueue(Report report);
+  /// Calls the observers on the thread.
+  void add(Report report);
 
-  std::shared_ptr<State> state_;  // shared with the thread, which may outlive this object
-  std::chrono::milliseconds timeout_;
-  std::thread thread_;
+  std::shared_ptr<Observers> observers_;  // used by the thread only
+  std::unique_ptr<BackgroundThread> thread_;
 };
 
 }  // namespace attend::train

@@ -20,7 +20,8 @@ struct LoadedCheckpoint {
 /// Stores the two latest checkpoints of a run on disk, one folder each (`step-000000400`): weights,
 /// state and best weights as safetensors, the trainer state as JSON, and a manifest with size and
 /// CRC-32C of each file. A checkpoint is written to a temporary folder, synced, and renamed, so a
-/// crash never leaves the store without a complete checkpoint.
+/// crash never leaves the store without a complete checkpoint. Best weights that are those of the
+/// previous checkpoint are not written again: the file is a hard link to the previous one.
 ///
 ///     CheckpointStore store("runs/demo/checkpoint");
 ///     store.save(trainer.checkpoint());
@@ -45,9 +46,20 @@ class ATTEND_API CheckpointStore {
   std::optional<int64_t> latest_step() const;
 
  private:
+  /// The file of best weights that was written last.
+  struct WrittenBest {
+    std::map<std::string, torch::Tensor> weights;
+    std::string checksum;        // of `weights`, to notice changes in place
+    std::filesystem::path file;  // in its checkpoint
+    std::string entry;           // of the file in the manifest
+  };
+
   std::vector<std::filesystem::path> newest_first() const;
+  /// Links the best weights of the previous checkpoint; false if they have to be written.
+  bool link_best(const Checkpoint& checkpoint, const std::filesystem::path& file) const;
 
   std::filesystem::path directory_;
+  WrittenBest written_best_;
 };
 
 }  // namespace attend::train

@@ -65,8 +65,8 @@ class ATTEND_API Objective {
   /// in all batches of the step, so gradient accumulation weights all targets alike.
   virtual TrainingLoss training_loss(const TrainingBatch& batch) = 0;
 
-  /// Returns the loss on the validation data. Called in eval mode, without gradients, and without
-  /// autocast: in the dtype of the weights, also if the precision is bf16.
+  /// Returns the loss on the validation data. Called in eval mode, without gradients, and under
+  /// autocast if the precision is bf16.
   virtual Evaluation evaluate() = 0;
 
   /// Returns further state to save in checkpoints, by name. Empty by default.

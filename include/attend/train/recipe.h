@@ -74,6 +74,7 @@ struct ATTEND_API RecipeField {
   double min;                ///< minimum of a number
   double max;                ///< maximum of a number
   FieldRef (*ref)(Recipe&);  ///< returns a pointer to the value
+  const char* zero = "";     ///< name of the number 0, such as auto; empty if there is none
 
   /// The flag of the command, for example --embed-dim.
   std::string flag() const;

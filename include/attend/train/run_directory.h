@@ -111,11 +111,13 @@ class ATTEND_API RunDirectory {
   /// Copies the run's weights into `module`, which may be on any device. Throws InputError if there
   /// are none yet, if the file is damaged, or if the weights do not fit.
   void load_weights(torch::nn::Module& module, Weights weights = Weights::best) const;
-  /// Loads a run of a model of this library, finished or not, in eval mode. Seeds LibTorch's global
-  /// generators, as `make_model` does. Throws InputError, naming the file, if something is missing
-  /// or does not fit.
+  /// Loads a run of a model of this library, finished or not, in eval mode. Leaves LibTorch's
+  /// generators as they are. Throws InputError, naming the file, if something is missing or does
+  /// not fit.
   Run load(Weights weights = Weights::best) const;
 
+  /// Returns the number of CPU threads that a finished run was trained with; 0 if it is unknown.
+  int64_t num_threads() const;
   /// True if the run was finished after `state`; false if it was stopped before.
   bool is_finished(const TrainerState& state) const;
   /// Writes summary.json and deletes the run that was overwritten. `task` is the name of the task,

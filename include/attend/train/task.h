@@ -48,11 +48,12 @@ class ATTEND_API Task {
 
 /// A registered task.
 struct ATTEND_API TaskInfo {
-  const char* name;                              ///< as in recipes and flags
-  const char* summary;                           ///< one line: what the model predicts
-  Recipe defaults;                               ///< recipe that trains it well on a CPU
-  std::unique_ptr<Task> (*make)(const Recipe&);  ///< see `make_task`
-  std::vector<std::string> data_keys;            ///< fields of `DataConfig` that it reads
+  const char* name;     ///< as in recipes and flags
+  const char* summary;  ///< one line: what the model predicts
+  Recipe defaults;      ///< recipe that trains it well on a CPU
+  /// Makes the task; see `make_task`.
+  std::unique_ptr<Task> (*make)(const Recipe&, std::shared_ptr<const Tokenizer>);
+  std::vector<std::string> data_keys;  ///< fields of `DataConfig` that it reads
   /// For a task that reads `Recipe::text`: all data of another file in batches of at most `size`
   /// rows, encoded with the tokenizer and classes of a trained model, to evaluate it. Throws
   /// InputError if the file does not fit them.
@@ -70,9 +71,11 @@ ATTEND_API const std::vector<TaskInfo>& tasks();
 /// Returns the task of that name. Throws InputError, suggesting the nearest name, if there is none.
 ATTEND_API const TaskInfo& find_task(const std::string& name);
 
-/// Makes the task of a recipe. Throws InputError if the recipe's model is of another kind than the
-/// task requires, if it changes a value of `DataConfig` that the task does not read, or if a value
-/// does not fit the task.
-ATTEND_API std::unique_ptr<Task> make_task(const Recipe& recipe);
+/// Makes the task of a recipe. `tokenizer` is that of a run with the same recipe and data: a task
+/// that trains its tokenizer (subwords) uses it instead. Throws InputError if the recipe's model is
+/// of another kind than the task requires, if it changes a value of `DataConfig` that the task does
+/// not read, or if a value does not fit the task.
+ATTEND_API std::unique_ptr<Task> make_task(const Recipe& recipe,
+                                           std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 
 }  // namespace attend::train

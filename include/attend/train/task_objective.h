@@ -32,18 +32,22 @@ class ATTEND_API TaskObjective : public Objective {
   std::shared_ptr<const Task> task_;
   double label_smoothing_;
   double router_aux_loss_coef_;
+  std::vector<Batch> validation_;  // made by the first evaluation, on the model's device
 };
 
 /// Counts the sequences of a batch whose answers are all the argmax of `logits`.
 ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
 
-/// Evaluates `model` on batches, in eval mode and without gradients. Answers are predicted with
-/// teacher forcing, so an exact match is equivalent to greedy decoding of the right answer.
+/// Evaluates `model` on batches, in eval mode, without gradients, and with the precision of its
+/// training (bf16: under autocast, otherwise in the dtype of the weights). Answers are predicted
+/// with teacher forcing, so an exact match is equivalent to greedy decoding of the right answer.
 ///
 ///     auto evaluation = evaluate(model, task->validation_batches(kRowsAtOnce));
-ATTEND_API Evaluation evaluate(Model& model, const std::vector<Batch>& batches);
+ATTEND_API Evaluation evaluate(Model& model, const std::vector<Batch>& batches,
+                               Precision precision = Precision::fp32);
 
 /// Evaluates `model` on all validation data of a task.
-ATTEND_API Evaluation evaluate(Model& model, const Task& task);
+ATTEND_API Evaluation evaluate(Model& model, const Task& task,
+                               Precision precision = Precision::fp32);
 
 }  // namespace attend::train

@@ -26,6 +26,10 @@ class ATTEND_API CheckpointSink {
   virtual void save_best(const std::map<std::string, torch::Tensor>& weights) = 0;
   /// Called with a checkpoint every `checkpoint_every` steps and at the end.
   virtual void save(const Checkpoint& checkpoint) = 0;
+  /// Called after each step; a sink that saves in the background throws here if it failed.
+  virtual void check() {}
+  /// Called at the end; returns when everything is saved. Throws if something could not be saved.
+  virtual void finish() {}
   /// Returns the path of the latest checkpoint for error messages; empty if there is none.
   virtual std::string latest_path() const = 0;
 };
@@ -58,6 +62,11 @@ struct TrainerHooks {
 /// weights, however often training was interrupted and restored. The constructor seeds LibTorch's
 /// global generators, which dropout uses. The module stays on its device.
 ///
+/// With `config.threads` = 0 (auto), the first `run` times a few forward and backward passes with
+/// different numbers of CPU threads, restores the state, and uses the fastest number. Checkpoints
+/// contain it (`TrainerState::threads`), so a resumed run uses the same, unless fewer are
+/// available. LibTorch's number of threads is changed only during `run`.
+///
 /// Parameters that are unfrozen during training are optimized from the next step on, frozen ones
 /// are left unchanged from then on.
 ///
@@ -89,10 +98,13 @@ class ATTEND_API Trainer {
   void restore(const Checkpoint& checkpoint);
 
  private:
+  /// Returns the number of CPU threads to train with; measures it if it is not known.
+  int64_t num_threads();
   bool is_evaluation_step() const;
   bool is_report_step() const;
   void step(const TrainerHooks& hooks);
-  void accumulate_gradients();
+  /// Computes the gradients of the next `count` batches.
+  void accumulate_gradients(int64_t count);
   [[noreturn]] void throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const;
   void report(const TrainerHooks& hooks);
   void evaluate(const TrainerHooks& hooks);

@@ -37,9 +37,9 @@ struct TrainingRunOptions {
 class ATTEND_API TrainingRun {
  public:
   /// Creates the run directory; `overwrite` replaces a run in it, see `RunDirectory::create`. Moves
-  /// the module to `config.device` and sets `config.threads`. Throws InputError as
-  /// `RunDirectory::create`, for a device that does not exist, and for a value of `config` that is
-  /// out of range.
+  /// the module to `config.device` and sets `config.threads` if it is not auto. Throws InputError
+  /// as `RunDirectory::create`, for a device that does not exist, and for a value of `config` that
+  /// is out of range.
   static TrainingRun begin(const std::filesystem::path& directory,
                            std::shared_ptr<Objective> objective, const TrainingConfig& config,
                            const TrainingRunOptions& options = {}, bool overwrite = false);
@@ -117,9 +117,11 @@ struct TrainingSetup {
   Model model;                       ///< with new weights, on the device
 };
 
-/// Makes task and model of a recipe, and sets LibTorch's number of threads. Throws InputError for a
-/// device that does not exist, and as `make_task`.
-ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe);
+/// Makes task and model of a recipe, and sets LibTorch's number of threads if the recipe has one.
+/// `tokenizer` is passed to `make_task`. Throws InputError for a device that does not exist, and as
+/// `make_task`.
+ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
+                                             std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 
 /// A `TrainingRun` that trains the model of a recipe on its task.
 ///

@@ -41,7 +41,8 @@ class LabelledLinesTask : public ListedTask {
     return recipe;
   }
 
-  explicit LabelledLinesTask(const Recipe& recipe) : max_seq_len_(recipe.max_seq_len()) {
+  LabelledLinesTask(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer)
+      : max_seq_len_(recipe.max_seq_len()) {
     if (recipe.text.empty()) {
       throw InputError(
           "the task labelled-lines needs a .tsv or .csv file: set text in the recipe or pass "
@@ -56,7 +57,7 @@ class LabelledLinesTask : public ListedTask {
     checksum_ = fmt::format("{:08x}", crc32c_of_file(recipe.text));
     std::string all;
     for (const auto& text : lines.texts) all += text + "\n";
-    tokenizer_ = make_tokenizer(recipe.data.tokenizer, all, recipe.data.vocab_size);
+    tokenizer_ = tokenizer_for(recipe, all, std::move(tokenizer));
     with_source(recipe.text, [&] { set_examples(examples_of(lines), recipe.data.val_fraction); });
   }
 
@@ -71,7 +72,7 @@ class LabelledLinesTask : public ListedTask {
 
  private:
   int64_t max_seq_len_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> classes_;
   std::string checksum_;
 };

@@ -2,13 +2,26 @@
 
 #include "attend/train/task.h"
 
+#include <memory>
+#include <string_view>
+#include <type_traits>
+
 namespace attend::train {
 
-/// `TaskInfo::make` of a task class.
+/// `TaskInfo::make` of a task class, which is constructed from the recipe and, if it trains its
+/// tokenizer, from a trained one or null.
 template <typename Made>
-std::unique_ptr<Task> make(const Recipe& recipe) {
-  return std::make_unique<Made>(recipe);
+std::unique_ptr<Task> make(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer) {
+  if constexpr (std::is_constructible_v<Made, const Recipe&, std::shared_ptr<const Tokenizer>>)
+    return std::make_unique<Made>(recipe, std::move(tokenizer));
+  else
+    return std::make_unique<Made>(recipe);
 }
+
+/// Returns `trained`, a tokenizer of subwords, or null and other kinds: a new tokenizer for the
+/// text. Only subwords take long to train.
+std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string_view text,
+                                               std::shared_ptr<const Tokenizer> trained);
 
 // One per task in this folder.
 TaskInfo addition_task();

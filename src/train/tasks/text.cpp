@@ -66,7 +66,8 @@ class TextTask : public Task {
 
   /// Reads `recipe.text`. Throws InputError if the file is missing, empty or not UTF-8, or if
   /// training or validation data have fewer than max_seq_len + 1 tokens.
-  explicit TextTask(const Recipe& recipe) : TextTask(recipe, read_text_of(recipe)) {}
+  TextTask(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer)
+      : TextTask(recipe, read_text_of(recipe), std::move(tokenizer)) {}
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   Batch training_batch(int64_t size, Sampler& sampler) const override {
@@ -82,8 +83,9 @@ class TextTask : public Task {
   std::vector<Example> samples() const override { return {{prompt_, ""}}; }
 
  private:
-  TextTask(const Recipe& recipe, const std::string& text)
-      : tokenizer_(make_tokenizer(recipe.data.tokenizer, text, recipe.data.vocab_size)),
+  TextTask(const Recipe& recipe, const std::string& text,
+           std::shared_ptr<const Tokenizer> tokenizer)
+      : tokenizer_(tokenizer_for(recipe, text, std::move(tokenizer))),
         context_(recipe.max_seq_len()),
         checksum_(fmt::format("{:08x}", crc32c(text))) {
     const auto ids = tokenizer_->encode(text);
@@ -105,7 +107,7 @@ class TextTask : public Task {
         {ids.end() - validation_count, ids.end() - validation_count + context_}));
   }
 
-  std::unique_ptr<Tokenizer> tokenizer_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
   int64_t context_;
   std::string checksum_;
   torch::Tensor training_;    // (N) int64

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Compares `attend train --threads auto` with fixed numbers of CPU threads, on an idle and on a busy machine.
+
+    bench/threads.py [--attend PROGRAM] [--repeats N] [--spinners N] [-- TRAIN_ARGUMENTS...]
+
+Busy: N processes beside the training use all the time of a core that they get (default: 1). Prints
+the median seconds of each number of threads and the ratio of auto to the best; exits with status 1
+if auto takes more than 2.5 times as long. The time of a run of one step (loading LibTorch, making
+the data) is subtracted; measuring which number is fastest is included. Other processes distort the
+numbers of the idle machine.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+LIMIT = 2.5
+
+
+def spin():
+    return subprocess.Popen([sys.executable, "-c", "while True: pass"])
+
+
+def train(attend, threads, arguments):
+    """Returns the seconds of a run and its number of threads."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = pathlib.Path(folder, "run")
+        start = time.monotonic()
+        subprocess.run([attend, "train", "--out", run, "--threads", threads, *arguments], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        seconds = time.monotonic() - start
+        return seconds, json.loads((run / "summary.json").read_text())["threads"]
+
+
+def candidates():
+    cores = len(os.sched_getaffinity(0))
+    counts = []
+    while cores >= 1:
+        counts.append(str(cores))
+        cores //= 2
+    return counts
+
+
+def compare(options, label):
+    start = min(train(options.attend, "1", [*options.arguments, "--max-steps", "1"])[0] for _ in range(2))
+    medians = {}
+    for threads in [*candidates(), "auto"]:
+        runs = [train(options.attend, threads, options.arguments) for _ in range(options.repeats)]
+        medians[threads] = statistics.median(seconds - start for seconds, _ in runs)
+        used = ",".join(sorted({str(used) for _, used in runs}))
+        print(f"{label:<14} threads {threads:>4} (used {used}): {medians[threads]:8.2f} s", flush=True)
+    auto = medians.pop("auto")
+    ratio = auto / min(medians.values())
+    print(f"{label:<14} auto / best: {ratio:.2f} (limit {LIMIT})", flush=True)
+    return ratio
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--attend", default="build/release/bin/attend", help="program to run")
+    parser.add_argument("--repeats", type=int, default=3, help="runs per number of threads")
+    parser.add_argument("--spinners", type=int, default=1, help="processes that keep a core busy")
+    parser.add_argument("arguments", nargs="*", help="further arguments of attend train")
+    options = parser.parse_args()
+    ratios = [compare(options, "idle")]
+    spinners = [spin() for _ in range(options.spinners)]
+    try:
+        ratios.append(compare(options, f"{options.spinners} spinning"))
+    finally:
+        for process in spinners:
+            process.kill()
+    return 0 if max(ratios) <= LIMIT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

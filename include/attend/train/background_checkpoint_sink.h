@@ -1,0 +1,40 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/train/trainer.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace attend::train {
+
+class BackgroundThread;
+
+/// Saves checkpoints with another sink on a background thread, so that training does not wait for
+/// the disk. At most two calls are pending; a third one waits.
+///
+/// An exception of the sink is rethrown by the next call and every later one.
+///
+///     BackgroundCheckpointSink sink(std::make_shared<RunCheckpointSink>("runs/demo"));
+///     trainer.run({.checkpoint_sink = &sink});
+class ATTEND_API BackgroundCheckpointSink : public CheckpointSink {
+ public:
+  /// Throws std::system_error if the thread cannot be started.
+  explicit BackgroundCheckpointSink(std::shared_ptr<CheckpointSink> sink);
+  /// Returns when all checkpoints are saved.
+  ~BackgroundCheckpointSink() override;
+
+  void save_best(const std::map<std::string, torch::Tensor>& weights) override;
+  void save(const Checkpoint& checkpoint) override;
+  void check() override;
+  void finish() override;
+  /// Waits for pending checkpoints.
+  std::string latest_path() const override;
+
+ private:
+  std::shared_ptr<CheckpointSink> sink_;
+  std::unique_ptr<BackgroundThread> thread_;
+};
+
+}  // namespace attend::train

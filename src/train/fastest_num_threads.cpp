@@ -1,0 +1,59 @@
+#include "train/fastest_num_threads.h"
+
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace attend::train {
+namespace {
+
+// Longer than the time slices in which the system gives a core to several processes.
+constexpr double kMinSeconds = 0.06;
+constexpr double kMuchSlower = 1.5;   // relative to the best time: fewer threads are slower still
+constexpr double kAboutAsFast = 1.1;  // relative to the best time
+
+double seconds_of(const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// The mean, not the minimum: what waiting for a busy core costs is part of it.
+double mean_seconds_of(const std::function<void()>& work) {
+  work();  // starts the threads, fills caches
+  double sum = 0.0;
+  int64_t count = 0;
+  while (sum < kMinSeconds) {
+    sum += seconds_of(work);
+    ++count;
+  }
+  return sum / static_cast<double>(count);
+}
+
+}  // namespace
+
+NumThreadsGuard::NumThreadsGuard(int64_t threads) : before_(torch::get_num_threads()) {
+  torch::set_num_threads(static_cast<int>(threads));
+}
+
+NumThreadsGuard::~NumThreadsGuard() {
+  torch::set_num_threads(before_);
+}
+
+int64_t fastest_num_threads(const std::function<void()>& work, int64_t max_threads) {
+  int64_t fastest = max_threads;
+  double best = INFINITY;
+  for (int64_t threads = max_threads; threads >= 1; threads /= 2) {
+    const NumThreadsGuard guard(threads);
+    const double seconds = mean_seconds_of(work);
+    if (seconds > kMuchSlower * best) break;
+    if (seconds < kAboutAsFast * best) fastest = threads;
+    best = std::min(best, seconds);
+  }
+  return fastest;
+}
+
+}  // namespace attend::train

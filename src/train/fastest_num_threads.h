@@ -1,0 +1,30 @@
+#pragma once
+
+#include "attend/api.h"
+
+#include <cstdint>
+#include <functional>
+
+namespace attend::train {
+
+/// Returns the number of CPU threads, at most `max_threads`, with which `work` is fastest. Times it
+/// with `max_threads`, half of them and so on, down to 1 or until it gets slower. If several are
+/// about as fast, returns the lowest: fewer threads suffer less when another process needs a core.
+/// Leaves LibTorch's number of threads unchanged.
+ATTEND_API int64_t fastest_num_threads(const std::function<void()>& work, int64_t max_threads);
+
+/// Sets LibTorch's number of threads until the end of the scope.
+///
+///     const NumThreadsGuard threads(1);
+class ATTEND_API NumThreadsGuard {
+ public:
+  explicit NumThreadsGuard(int64_t threads);
+  ~NumThreadsGuard();
+  NumThreadsGuard(const NumThreadsGuard&) = delete;
+  NumThreadsGuard& operator=(const NumThreadsGuard&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace attend::train
