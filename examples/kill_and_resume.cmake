@@ -1,5 +1,6 @@
 # Trains with PROGRAM twice in FOLDER: once without interruption, once killed after step 25 and
-# started again. Both must give the same weights and the same exported model, byte for byte.
+# started again. Both must give the same weights and the same exported model, byte for byte. Started
+# once more after the run is finished, PROGRAM trains no further and exports the same model.
 file(REMOVE_RECURSE ${FOLDER})
 function(run expected)
   execute_process(COMMAND ${PROGRAM} ${ARGN} OUTPUT_VARIABLE output RESULT_VARIABLE status)
@@ -15,6 +16,8 @@ endfunction()
 run("resumed after step 0" ${FOLDER}/whole)
 run(killed ${FOLDER}/killed 25)
 run("resumed after step 18" ${FOLDER}/killed)
+file(REMOVE ${FOLDER}/killed/model.pt)
+run("resumed after step 60" ${FOLDER}/killed)
 foreach(file model.safetensors model.pt)
   execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${FOLDER}/whole/${file}
                           ${FOLDER}/killed/${file} RESULT_VARIABLE differ)

@@ -48,21 +48,18 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
   json["val_loss"] = result.loss;
   if (has_perplexity(run.model)) json["perplexity"] = std::exp(result.loss);
   json["val_targets"] = result.targets;
-  if (result.accuracy) json["val_accuracy"] = *result.accuracy;
+  if (const auto accuracy = result.accuracy()) json["val_accuracy"] = *accuracy;
   fmt::print("{}\n", json.dump());
 }
 
 void run_eval(const EvalArguments& arguments) {
   auto run = arguments.run.load();
-  const auto batches = evaluation_batches(arguments, run);
-  const auto result = train::evaluate(run.model, batches);
+  const auto result = train::evaluate(run.model, evaluation_batches(arguments, run));
   if (arguments.json) return print_json(arguments, run, result);
   const auto source = arguments.file.empty() ? "" : " of " + arguments.file;
   fmt::print("val loss    {:.4f} ({}{})\n", result.loss, targets_text(result, run.model), source);
   if (has_perplexity(run.model)) fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
-  if (result.accuracy) {
-    fmt::print("accuracy    {}\n", accuracy_text(*result.accuracy, count_answers(batches)));
-  }
+  if (result.accuracy()) fmt::print("accuracy    {}\n", accuracy_text(result.exact_match));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "inspect_run.h"
 
 #include "attend/input_error.h"
+#include "attend/io/tensor_info.h"
 #include "attend/models/flops.h"
 #include "attend/train/run_directory.h"
 #include "io/files.h"
@@ -17,14 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-using train::RecipeField;
 
-/// All values of a recipe by section and key.
-ordered_json config_json(train::Recipe recipe) {
-  ordered_json config;
-  config["model"]["kind"] = std::string(train::model_kind(recipe.model));
+/// Adds the values of a recipe to `config` by section and key; all, or those of one section.
+void add_values(train::Recipe recipe, const char* only_section, ordered_json& config) {
   for (const auto& field : train::recipe_fields()) {
     const std::string section = field.section;
+    if (only_section != nullptr && section != only_section) continue;
     auto& target = section.empty() ? config : config[section];
     const auto set = [&](auto value) {
       using T = std::remove_pointer_t<decltype(value)>;
@@ -35,19 +34,25 @@ ordered_json config_json(train::Recipe recipe) {
     };
     std::visit(set, field.ref(recipe));
   }
-  return config;
 }
 
-/// The fields that differ from the defaults of the recipe's task.
-std::vector<const RecipeField*> overridden_fields(const train::Recipe& recipe) {
-  const auto& defaults = train::find_task(recipe.task).defaults;
-  std::vector<const RecipeField*> overridden;
+/// Adds the values that differ from the defaults.
+void add_overrides(const train::Recipe& recipe, const train::Recipe& defaults,
+                   const char* source_of_defaults, InspectReport& report) {
+  auto overrides = ordered_json::array();
   for (const auto& field : train::recipe_fields()) {
     if (std::string_view(field.key) == "text") continue;  // has no default
-    if (train::value_text(field, recipe) != train::value_text(field, defaults))
-      overridden.push_back(&field);
+    const auto value = train::value_text(field, recipe);
+    const auto default_value = train::value_text(field, defaults);
+    if (value == default_value) continue;
+    report.header +=
+        report_line(overrides.empty() ? "overrides" : "",
+                    fmt::format("{} = {} (default {})", field.key, value, default_value));
+    overrides.push_back(field.key);
   }
-  return overridden;
+  if (overrides.empty())
+    report.header += report_line("overrides", fmt::format("none ({})", source_of_defaults));
+  report.json["overrides"] = std::move(overrides);
 }
 
 void add_config(const train::Recipe& recipe, InspectReport& report) {
@@ -56,19 +61,27 @@ void add_config(const train::Recipe& recipe, InspectReport& report) {
   report.header += report_line(
       "model",
       fmt::format("{}, max_seq_len {}", train::model_kind(recipe.model), recipe.max_seq_len()));
-  const auto& defaults = train::find_task(recipe.task).defaults;
-  auto overrides = ordered_json::array();
-  for (const auto* field : overridden_fields(recipe)) {
-    report.header += report_line(
-        overrides.empty() ? "overrides" : "",
-        fmt::format("{} = {} (default {})", field->key, train::value_text(*field, recipe),
-                    train::value_text(*field, defaults)));
-    overrides.push_back(field->key);
-  }
-  if (overrides.empty()) report.header += report_line("overrides", "none (defaults of the task)");
   report.json["task"] = recipe.task;
-  report.json["config"] = config_json(recipe);
-  report.json["overrides"] = std::move(overrides);
+  auto& config = report.json["config"];
+  config["model"]["kind"] = std::string(train::model_kind(recipe.model));
+  add_values(recipe, nullptr, config);
+  add_overrides(recipe, train::find_task(recipe.task).defaults, "defaults of the task", report);
+}
+
+/// Adds the configuration of a run of a user's own module.
+void add_custom_config(const train::CustomConfig& custom, InspectReport& report) {
+  report.header += report_line("model", "a module of your own");
+  std::string label = "values";
+  for (const auto& [key, value] : custom.values) {
+    report.header += report_line(label, printable(key) + " = " + printable(value));
+    label.clear();
+  }
+  train::Recipe recipe;
+  recipe.training = custom.training;
+  auto& config = report.json["config"];
+  add_values(recipe, "training", config);
+  config["values"] = custom.values;
+  add_overrides(recipe, train::Recipe{}, "defaults of TrainingConfig", report);
 }
 
 /// Adds the results of training.
@@ -93,6 +106,16 @@ void add_summary(const fs::path& path, InspectReport& report) {
   } catch (const nlohmann::json::exception& error) {
     throw InputError(fmt::format("{}: {}", path.string(), error.what()));
   }
+}
+
+/// Adds the tensors of a run of a user's own module, from the header of the file.
+void add_tensors(const fs::path& directory, train::Weights weights, InspectReport& report) {
+  const auto folder =
+      weights == train::Weights::best
+          ? directory
+          : train::CheckpointStore(directory / train::RunFiles::checkpoints).latest();
+  report.tensors = tensors_of(read_safetensors_header(folder / train::RunFiles::model));
+  report.json["weights"] = std::string(to_string(weights));
 }
 
 /// The weights available in an unfinished run.
@@ -122,17 +145,30 @@ void add_model(const fs::path& directory, train::Weights weights, InspectReport&
 }  // namespace
 
 InspectReport inspect_run(const fs::path& directory) {
-  const auto recipe = train::RunDirectory::open(directory).recipe();
+  const auto run = train::RunDirectory::open(directory);
+  const bool custom = run.is_custom();
   const auto summary = directory / train::RunFiles::summary;
   const bool finished = fs::exists(summary);
   InspectReport report;
   report.header = report_line("kind", finished ? "run" : "run (unfinished)");
   report.json = {{"kind", "run"}, {"path", directory.string()}, {"finished", finished}};
-  add_config(recipe, report);
+  if (custom) {
+    add_custom_config(run.custom_config(), report);
+  } else {
+    add_config(run.recipe(), report);
+  }
   if (finished) add_summary(summary, report);
+  const train::CheckpointStore checkpoints(run.file(train::RunFiles::checkpoints));
+  if (const auto step = checkpoints.latest_step()) {
+    report.header += report_line("checkpoint", fmt::format("step {}", *step));
+    report.json["checkpoint_step"] = *step;
+  }
   const auto weights = finished ? train::Weights::best : available_weights(directory);
   report.has_tensors = weights.has_value();
-  if (weights) add_model(directory, *weights, report);
+  if (weights) {
+    const auto add = custom ? add_tensors : add_model;
+    add(directory, *weights, report);
+  }
   return report;
 }
 

@@ -33,7 +33,8 @@ train::LearningRateSearch search(const train::Recipe& recipe,
       std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
       recipe.training, range, [] { return StopSignal::received() != 0; });
   if (StopSignal::received() != 0) {
-    write_error(fmt::format("stopped after {} of {} steps\n", found.trials.size(), range.steps));
+    write_error(
+        fmt::format("stopped after {} of {} steps\n", found.trials.size(), range.num_steps));
     throw Interrupted(StopSignal::received());
   }
   return found;
@@ -97,7 +98,7 @@ void add_lr_find_command(CLI::App& app) {
                       "learning rate of the first step"));
   in_group(add_number(*command, "--max-lr", arguments->range.max_lr, kPositive,
                       "learning rate of the last step; stops earlier if the loss diverges"));
-  in_group(add_number(*command, "--num-steps", arguments->range.steps, kAtLeastTwo,
+  in_group(add_number(*command, "--num-steps", arguments->range.num_steps, kAtLeastTwo,
                       "steps from --min-lr to --max-lr, spaced geometrically", "STEPS"));
   command
       ->add_flag("--json", arguments->json,

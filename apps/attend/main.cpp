@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 namespace {
@@ -24,6 +25,32 @@ enum ExitStatus { kDone = 0, kFailed = 1, kWrongInput = 2 };
 int print_error(ExitStatus status, const std::string& message) {
   attend::app::write_error(fmt::format("attend: {}\n", message));
   return status;
+}
+
+std::string switch_takes_no_value(const std::string& name) {
+  return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
+}
+
+/// Throws InputError for a value after a switch, such as "--bias false": CLI11 would take it for
+/// the next positional argument.
+void check_switches(const CLI::App& app, int argc, char** argv) {
+  const auto commands = app.get_subcommands(
+      [&](const CLI::App* each) { return argc > 1 && each->get_name() == argv[1]; });
+  if (commands.empty()) return;
+  const auto* command = commands.front();
+  for (int i = 3; i < argc; ++i) {
+    const std::string value = argv[i];
+    const std::string previous = argv[i - 1];
+    if ((value != "true" && value != "false" && value != "on" && value != "off") ||
+        !previous.starts_with("--") || std::filesystem::exists(value)) {
+      continue;
+    }
+    const auto name = previous.substr(previous.starts_with("--no-") ? 5 : 2);
+    const auto* option = command->get_option_no_throw("--" + name);
+    if (option != nullptr && option->get_items_expected_max() == 0 &&
+        option->check_lname("no-" + name))
+      throw attend::InputError(switch_takes_no_value(name));
+  }
 }
 
 /// The message for a command line error, with the nearest valid name.
@@ -48,7 +75,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   if (const std::string text = error.what(); text.ends_with(kFlagValue)) {
     auto name = text.substr(0, text.size() - kFlagValue.size());
     if (name.starts_with("no-")) name.erase(0, 3);
-    return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
+    return switch_takes_no_value(name);
   }
   if (unexpected.empty()) return error.what();
   std::vector<std::string> flags;
@@ -88,6 +115,7 @@ int main(int argc, char** argv) {
 
   try {
     try {
+      check_switches(app, argc, argv);
       app.parse(argc, argv);
     } catch (const CLI::Success& help) {
       app.exit(help);  // prints it

@@ -110,7 +110,8 @@ std::string evaluation_text(int64_t step, const train::Evaluation& evaluation,
   std::vector<std::string> fields{fmt::format("step {}/{}", step, max_steps),
                                   fmt::format("train loss {:.4f}", progress.train_loss),
                                   fmt::format("val loss {:.4f}", evaluation.loss)};
-  if (evaluation.accuracy) fields.push_back(fmt::format("acc {:.1f}%", *evaluation.accuracy * 100));
+  if (const auto accuracy = evaluation.accuracy())
+    fields.push_back(fmt::format("acc {:.1f}%", *accuracy * 100));
   fields.push_back(speed_text(progress));
   if (progress.step > 0) fields.push_back(eta_text(progress, max_steps));
   if (progress.skipped_steps > 0)

@@ -99,10 +99,7 @@ class Training {
     const auto& best = state.best.value();
     fmt::print("\nbest val loss  {:.4f} (step {}, {})\n", best.loss, state.best_step,
                targets_text(best, run_.model()));
-    if (best.accuracy) {
-      const auto total = count_answers(run_.task().validation_batches(train::kRowsAtOnce));
-      fmt::print("accuracy       {}\n", accuracy_text(*best.accuracy, total));
-    }
+    if (best.accuracy()) fmt::print("accuracy       {}\n", accuracy_text(best.exact_match));
     if (result.stop_reason == train::StopReason::patience) {
       fmt::print("early stop     step {}, after {} evaluations without improvement (patience)\n",
                  state.step, run_.recipe().training.patience);

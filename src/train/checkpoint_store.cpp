@@ -132,6 +132,12 @@ fs::path CheckpointStore::latest() const {
   return folders.empty() ? fs::path() : folders.front();
 }
 
+std::optional<int64_t> CheckpointStore::latest_step() const {
+  const auto folder = latest();
+  if (folder.empty()) return std::nullopt;
+  return std::stoll(folder.filename().string().substr(std::string_view(kPrefix).size()));
+}
+
 std::vector<fs::path> CheckpointStore::newest_first() const {
   std::vector<fs::path> folders;
   std::error_code missing;

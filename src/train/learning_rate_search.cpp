@@ -56,23 +56,24 @@ class TrialRecorder : public Observer {
 LearningRateSearch search_learning_rate(std::shared_ptr<Objective> objective, TrainingConfig config,
                                         const LearningRateRange& range,
                                         const std::function<bool()>& stop_requested) {
-  TORCH_CHECK_VALUE(range.min_lr > 0.0 && range.min_lr < range.max_lr && range.steps >= 2,
-                    "expected 0 < min_lr < max_lr and at least 2 steps, found ", range.min_lr, ", ",
-                    range.max_lr, " and ", range.steps);
-  // eval_every and max_steps > range.steps, where the search stops: the trainer never evaluates.
-  config.max_steps = config.eval_every = range.steps + 1;
+  TORCH_CHECK_VALUE(range.min_lr > 0.0 && range.min_lr < range.max_lr && range.num_steps >= 2,
+                    "expected 0 < min_lr < max_lr and num_steps >= 2, found ", range.min_lr, ", ",
+                    range.max_lr, " and ", range.num_steps);
+  // eval_every and max_steps > range.num_steps, where the search stops: the trainer never
+  // evaluates.
+  config.max_steps = config.eval_every = range.num_steps + 1;
   config.log_every = 1;
   config.on_nonfinite = OnNonFinite::skip;
   const double log_ratio = std::log(range.max_lr / range.min_lr);
   const auto schedule = [&](int64_t step) {
-    return range.min_lr *
-           std::exp(log_ratio * static_cast<double>(step) / static_cast<double>(range.steps - 1));
+    return range.min_lr * std::exp(log_ratio * static_cast<double>(step) /
+                                   static_cast<double>(range.num_steps - 1));
   };
   TrialRecorder recorder;
   int64_t step = 0;
   Trainer(std::move(objective), config, schedule)
       .run({.observers = {&recorder}, .stop_requested = [&] {
-              return ++step == range.steps || recorder.done() ||
+              return ++step == range.num_steps || recorder.done() ||
                      (stop_requested && stop_requested());
             }});
   LearningRateSearch result{recorder.trials(), smooth(recorder.trials()), {}};

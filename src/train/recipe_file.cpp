@@ -17,6 +17,8 @@ namespace {
 
 constexpr const char* kKindKey = "model.kind";
 constexpr const char* kCard = "expected";
+constexpr const char* kValues = "values";
+constexpr std::array kTables{"data", "model", "training", kCard};
 constexpr std::array kCardKeys{"summary", "device", "seconds", "val_loss", "val_accuracy"};
 
 std::string full_key(const RecipeField& field) {
@@ -94,9 +96,15 @@ void check_keys(const toml::table& table, const std::string& prefix, const std::
   for (const auto* key : kCardKeys) known.push_back(fmt::format("{}.{}", kCard, key));
   for (const auto& [key, node] : table) {
     const auto name = prefix + std::string(key.str());
-    if (node.is_table() && prefix.empty() &&
-        (name == "data" || name == "model" || name == "training" || name == kCard)) {
+    const bool is_table = node.is_table() && prefix.empty();
+    if (is_table && std::find(kTables.begin(), kTables.end(), name) != kTables.end()) {
       check_keys(*node.as_table(), name + ".", file);
+    } else if (is_table) {
+      std::vector<std::string> tables;
+      for (const auto* each : kTables) tables.push_back(fmt::format("[{}]", each));
+      const auto found = fmt::format("[{}]", name);
+      throw InputError(fmt::format("{}: unknown table {}, expected one of {}{}", file, found,
+                                   fmt::join(tables, ", "), did_you_mean(found, tables)));
     } else if (std::find(known.begin(), known.end(), name) == known.end()) {
       throw InputError(
           fmt::format("{}: unknown key '{}'{}", file, name, did_you_mean(name, known)));
@@ -126,16 +134,19 @@ void choose_kind(const toml::table& table, const std::string& file, Recipe& reci
 
 toml::table parse(const std::filesystem::path& path) {
   const auto file = path.string();
-  toml::table table;
   try {
-    table = toml::parse(read_text(path), file);
+    return toml::parse(read_text(path), file);
   } catch (const toml::parse_error& error) {
     std::ostringstream where;
     where << error.source().begin;
     throw InputError(
         fmt::format("{}: invalid TOML: {} ({})", file, error.description(), where.str()));
   }
-  check_keys(table, "", file);
+}
+
+toml::table parse_recipe(const std::filesystem::path& path) {
+  auto table = parse(path);
+  check_keys(table, "", path.string());
   return table;
 }
 
@@ -166,7 +177,7 @@ void assign(const RecipeField& field, const toml::table& table, const std::strin
 }  // namespace
 
 Recipe read_recipe(const std::filesystem::path& path, const Recipe& base) {
-  const auto table = parse(path);
+  const auto table = parse_recipe(path);
   Recipe recipe = base;
   choose_kind(table, path.string(), recipe);
   for (const auto& field : recipe_fields()) assign(field, table, path.string(), recipe);
@@ -174,7 +185,7 @@ Recipe read_recipe(const std::filesystem::path& path, const Recipe& base) {
 }
 
 Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base) {
-  const auto table = parse(path);
+  const auto table = parse_recipe(path);
   Recipe recipe = base;
   for (const auto& field : recipe_fields()) {
     if (field.section[0] == '\0') assign(field, table, path.string(), recipe);
@@ -183,7 +194,7 @@ Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base
 }
 
 RecipeCard read_recipe_card(const std::filesystem::path& path) {
-  const auto table = parse(path);
+  const auto table = parse_recipe(path);
   if (!table.contains(kCard)) {
     throw InputError(fmt::format("{}: the table [{}] is missing", path.string(), kCard));
   }
@@ -210,6 +221,24 @@ RecipeCard read_recipe_card(const std::filesystem::path& path) {
   return card;
 }
 
+CustomConfig read_custom_config(const std::filesystem::path& path) {
+  auto table = parse(path);
+  CustomConfig config;
+  if (const auto* values = table[kValues].as_table()) {
+    for (const auto& [key, value] : *values) {
+      const auto name = std::string(key.str());
+      Assign{value, fmt::format("{}: {}.{}", path.string(), kValues, name),
+             ""}(&config.values[name]);
+    }
+    table.erase(kValues);
+  }
+  check_keys(table, "", path.string());
+  Recipe recipe;
+  for (const auto& field : recipe_fields()) assign(field, table, path.string(), recipe);
+  config.training = recipe.training;
+  return config;
+}
+
 std::string to_toml(const Recipe& recipe) {
   Recipe values = recipe;  // fields return mutable references
   toml::table table;
@@ -226,7 +255,7 @@ std::string to_toml(const TrainingConfig& config,
   for (const auto& field : recipe_fields()) {
     if (std::string_view(field.section) == "training") print(field, recipe, table);
   }
-  auto& described = *table.insert("values", toml::table{}).first->second.as_table();
+  auto& described = *table.insert(kValues, toml::table{}).first->second.as_table();
   for (const auto& [key, value] : values) described.insert(key, value);
   return to_text(table);
 }

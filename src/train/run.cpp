@@ -1,15 +1,18 @@
-// The content of a run of a model of this library: what is recorded, and loading it.
+// What is recorded about a run, and whether it is still the same.
 #include "attend/train/run.h"
 
 #include "attend/input_error.h"
-#include "attend/train/run_directory.h"
+#include "io/files.h"
 #include "train/run_content.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 namespace attend::train {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 /// True if a value must be the same when a run is resumed; the text file may have moved.
 bool is_fixed(const RecipeField& field) {
@@ -18,7 +21,57 @@ bool is_fixed(const RecipeField& field) {
   return section != "training" ? key != "text" : key == "optimizer" || key == "seed";
 }
 
+/// Adds a line to `differences` if two values differ.
+void compare(const std::string& what, const std::string& run, const std::string& now,
+             std::vector<std::string>& differences) {
+  if (run != now)
+    differences.push_back(fmt::format("{}: '{}' in the run, now '{}'", what, run, now));
+}
+
 }  // namespace
+
+std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
+                                        const std::map<std::string, std::string>& now) {
+  std::vector<std::string> differences;
+  const auto find = [](const auto& values, const std::string& key) {
+    const auto found = values.find(key);
+    return found == values.end() ? std::string() : found->second;
+  };
+  for (const auto& [key, value] : now) compare(key, find(run, key), value, differences);
+  for (const auto& [key, value] : run) {
+    if (!now.contains(key)) compare(key, value, "", differences);
+  }
+  return differences;
+}
+
+std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now) {
+  auto differences = differences_of(run.fixed, now.fixed);
+  compare("checksum of the data", run.data_checksum, now.data_checksum, differences);
+  compare("classes", fmt::format("{}", fmt::join(run.classes, ", ")),
+          fmt::format("{}", fmt::join(now.classes, ", ")), differences);
+  return differences;
+}
+
+bool is_custom_kind(const std::map<std::string, std::string>& fixed) {
+  const auto kind = fixed.find("kind");
+  return kind != fixed.end() && kind->second == kCustomKind;
+}
+
+std::string to_json(const RunRecord& record) {
+  const Json json{
+      {"checksum", record.data_checksum}, {"classes", record.classes}, {"fixed", record.fixed}};
+  return json.dump(2) + "\n";
+}
+
+RunRecord read_record(const std::filesystem::path& path) {
+  const auto text = read_bytes(path);
+  try {
+    const auto json = Json::parse(text);
+    return {json.at("checksum"), json.at("classes"), json.at("fixed")};
+  } catch (const Json::exception& error) {
+    throw InputError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+}
 
 std::map<std::string, std::string> fixed_values(const Recipe& recipe) {
   std::map<std::string, std::string> values{{"kind", std::string(model_kind(recipe.model))}};

@@ -1,9 +1,11 @@
 #pragma once
 
-#include "attend/train/recipe.h"
+#include "attend/train/run_directory.h"
 
+#include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace attend::train {
 
@@ -12,5 +14,18 @@ inline constexpr const char* kCustomKind = "custom";
 
 /// Returns the values of a recipe that must be the same when a run is resumed, by key.
 std::map<std::string, std::string> fixed_values(const Recipe& recipe);
+
+/// True if these are the fixed values of a run of a user's own module.
+bool is_custom_kind(const std::map<std::string, std::string>& fixed);
+
+/// Returns the text of data.json.
+std::string to_json(const RunRecord& record);
+/// Reads data.json. Throws InputError, naming the file, if it is missing or damaged.
+RunRecord read_record(const std::filesystem::path& path);
+
+/// Returns a line for each value that differs between the run and now.
+std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);
+std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
+                                        const std::map<std::string, std::string>& now);
 
 }  // namespace attend::train

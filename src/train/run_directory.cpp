@@ -1,23 +1,20 @@
-// The files of a run directory.
+// Creating, resuming, loading and finishing a run.
 #include "attend/train/run_directory.h"
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
-#include "attend/io/subword_tokenizer.h"
 #include "attend/io/tokenizers.h"
 #include "attend/nn/parameter_count.h"
-#include "attend/train/embedding_files.h"
 #include "io/files.h"
 #include "train/checksum.h"
 #include "train/run_content.h"
+#include "train/run_files.h"
 #include "train/run_lock.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <array>
 #include <map>
 
 namespace attend::train {
@@ -25,13 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-/// The files of a finished run, in the order in which they are moved to `replaced`: without its
-/// recipe it is no longer a run, and the summary, moved last, marks the move as complete.
-constexpr std::array kFilesOfRun{
-    RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
-    EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile,
-    kSubwordFile,           RunFiles::data,         RunFiles::recipe,  RunFiles::summary};
 
 constexpr const char* kChecksum = "crc32c";  // in the metadata of the weights
 
@@ -43,91 +33,6 @@ std::string checksum_of(const std::map<std::string, torch::Tensor>& tensors) {
     sum = crc32c({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()}, sum);
   }
   return fmt::format("{:08x}", sum);
-}
-
-/// Adds a line to `differences` if two values differ.
-void compare(const std::string& what, const std::string& run, const std::string& now,
-             std::vector<std::string>& differences) {
-  if (run != now)
-    differences.push_back(fmt::format("{}: '{}' in the run, now '{}'", what, run, now));
-}
-
-std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
-                                        const std::map<std::string, std::string>& now) {
-  std::vector<std::string> differences;
-  const auto find = [](const auto& values, const std::string& key) {
-    const auto found = values.find(key);
-    return found == values.end() ? std::string() : found->second;
-  };
-  for (const auto& [key, value] : now) compare(key, find(run, key), value, differences);
-  for (const auto& [key, value] : run) {
-    if (!now.contains(key)) compare(key, value, "", differences);
-  }
-  return differences;
-}
-
-/// True if `file` is a temporary file that a killed process left of a file of a run.
-bool is_fragment(const fs::path& file) {
-  const auto name = file.filename().string();
-  return name.ends_with(".tmp") && std::ranges::any_of(kFilesOfRun, [&](const char* whole) {
-           return name.starts_with(fmt::format("{}.", whole));
-         });
-}
-
-void remove_fragments(const fs::path& directory) {
-  std::vector<fs::path> fragments;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    if (is_fragment(entry.path())) fragments.push_back(entry.path());
-  }
-  for (const auto& fragment : fragments) fs::remove(fragment);
-}
-
-/// True if a directory contains more than what a process killed in `create` leaves there.
-bool is_taken(const fs::path& directory) {
-  std::error_code missing;
-  if (!fs::exists(directory, missing)) return false;
-  // Such a process created the lock file first: without it, files of these names are the user's.
-  if (!fs::exists(directory / RunLock::kFile, missing)) return !fs::is_empty(directory, missing);
-  for (const auto& entry : fs::directory_iterator(directory, missing)) {
-    const auto name = entry.path().filename();
-    if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
-        name != kSubwordFile && name != RunFiles::replaced && !is_fragment(name)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/// True if there is a run to overwrite. Throws InputError if there is one and `overwrite` is unset.
-bool check_is_free(const fs::path& directory, bool overwrite) {
-  if (!is_taken(directory)) return false;
-  if (overwrite) return true;
-  throw InputError(fmt::format(
-      "{} exists and is not empty: choose another directory, or overwrite it", directory.string()));
-}
-
-void move_old_run(const fs::path& directory) {
-  const auto replaced = directory / RunFiles::replaced;
-  // If a move was interrupted before, the recipe may already be in `replaced`.
-  if (!RunDirectory::exists(directory) && !RunDirectory::exists(replaced)) {
-    throw InputError(fmt::format("{}: not overwritten, since it is not a run: it has no {}",
-                                 directory.string(), RunFiles::recipe));
-  }
-  // An unfinished run does not replace the finished one that it was to overwrite.
-  const bool finished = fs::exists(directory / RunFiles::summary);
-  if (finished) {
-    if (fs::exists(replaced / RunFiles::summary)) fs::remove_all(replaced);
-    fs::create_directories(replaced);
-  }
-  for (const auto* name : kFilesOfRun) {
-    if (!fs::exists(directory / name)) continue;
-    if (finished) {
-      fs::remove_all(replaced / name);
-      fs::rename(directory / name, replaced / name);
-    } else {
-      fs::remove_all(directory / name);
-    }
-  }
 }
 
 /// Weights of a run and the file they were read from.
@@ -190,10 +95,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
   // Again, since another process may have created a run in between.
   if (check_is_free(path, overwrite)) move_old_run(path);
   remove_fragments(path);
-  const Json data{{"checksum", content.record.data_checksum},
-                  {"classes", content.record.classes},
-                  {"fixed", content.record.fixed}};
-  replace_file(run.file(RunFiles::data), data.dump(2) + "\n");
+  replace_file(run.file(RunFiles::data), to_json(content.record));
   for (const auto& [name, text] : content.files) replace_file(path / name, text);
   run.save_recipe(content.recipe);  // last, since it makes the directory a run
   return run;
@@ -202,11 +104,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
 RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& content) {
   open(path);                                               // throws if it is not a run
   RunDirectory run(path, std::make_unique<RunLock>(path));  // before checking, so nothing changes
-  const auto record = run.record();
-  auto differences = differences_of(record.fixed, content.record.fixed);
-  compare("checksum of the data", record.data_checksum, content.record.data_checksum, differences);
-  compare("classes", fmt::format("{}", fmt::join(record.classes, ", ")),
-          fmt::format("{}", fmt::join(content.record.classes, ", ")), differences);
+  auto differences = differences_of(read_record(run.file(RunFiles::data)), content.record);
   for (const auto& [name, text] : content.files) {
     if (read_bytes(path / name) != text)
       differences.push_back(fmt::format("{}: another vocabulary than in the run", name));
@@ -228,29 +126,10 @@ bool RunDirectory::exists(const fs::path& path) {
   return fs::is_regular_file(path / RunFiles::recipe);
 }
 
-bool RunDirectory::owns(const fs::path& path, const fs::path& file) {
-  const auto inside = fs::weakly_canonical(fs::absolute(file))
-                          .lexically_relative(fs::weakly_canonical(fs::absolute(path)));
-  const auto name = inside.begin()->string();  // ".." if it is elsewhere
-  return name == RunLock::kFile || name == RunFiles::replaced || is_fragment(name) ||
-         std::ranges::any_of(kFilesOfRun, [&](const char* own) { return name == own; });
-}
-
-RunRecord RunDirectory::record() const {
-  const auto path = file(RunFiles::data);
-  const auto text = read_bytes(path);
-  try {
-    const auto json = Json::parse(text);
-    return {json.at("checksum"), json.at("classes"), json.at("fixed")};
-  } catch (const Json::exception& error) {
-    throw InputError(fmt::format("{}: {}", path.string(), error.what()));
-  }
-}
-
 Recipe RunDirectory::recipe() const {
   const auto path = file(RunFiles::recipe);
-  const auto fixed = record().fixed;
-  if (const auto kind = fixed.find("kind"); kind != fixed.end() && kind->second == kCustomKind) {
+  const auto fixed = read_record(file(RunFiles::data)).fixed;
+  if (is_custom_kind(fixed)) {
     throw InputError(fmt::format(
         "{}: not trained from a recipe; use RunDirectory::load_weights with your module",
         path_.string()));
@@ -264,6 +143,14 @@ Recipe RunDirectory::recipe() const {
         fmt::format("changed after the run was created: {}", fmt::join(differences, "; ")));
   });
   return recipe;
+}
+
+bool RunDirectory::is_custom() const {
+  return is_custom_kind(read_record(file(RunFiles::data)).fixed);
+}
+
+CustomConfig RunDirectory::custom_config() const {
+  return read_custom_config(file(RunFiles::recipe));
 }
 
 void RunDirectory::save_recipe(const std::string& toml) const {
@@ -282,7 +169,7 @@ void RunDirectory::load_weights(torch::nn::Module& module, Weights weights) cons
 Run RunDirectory::load(Weights weights) const {
   auto recipe = this->recipe();
   std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path_);
-  auto record = this->record();
+  auto record = read_record(file(RunFiles::data));
   auto model = make_model(recipe, tokenizer->size(), record.classes.size());
   load_weights(module_of(model), weights);
   module_of(model).eval();
@@ -313,7 +200,7 @@ void RunDirectory::finish(const std::string& task, const torch::nn::Module& modu
                   {"tokens_per_second", result.tokens_per_second},
                   {"train_loss", state.train_loss},
                   {"val_loss", best.loss}});
-  if (best.accuracy) summary["val_accuracy"] = *best.accuracy;
+  if (const auto accuracy = best.accuracy()) summary["val_accuracy"] = *accuracy;
   if (state.skipped_steps > 0) summary["skipped_steps"] = state.skipped_steps;
   replace_file(file(RunFiles::summary), summary.dump(2) + "\n");
   fs::remove_all(file(RunFiles::replaced));

@@ -26,7 +26,9 @@ TaskObjective::TaskObjective(Model model, std::shared_ptr<const Task> task,
     : model_(std::move(model)),
       task_(std::move(task)),
       label_smoothing_(config.label_smoothing),
-      router_aux_loss_coef_(config.router_aux_loss_coef) {}
+      router_aux_loss_coef_(config.router_aux_loss_coef) {
+  TORCH_CHECK_VALUE(task_ != nullptr, "TaskObjective requires a task, found null");
+}
 
 TrainingBatch TaskObjective::training_batch(int64_t size, Sampler& sampler) {
   return pack(task_->training_batch(size, sampler));
@@ -59,17 +61,15 @@ Evaluation evaluate(Model& model, const std::vector<Batch>& batches) {
   const torch::NoGradGuard no_grad;
   const auto device = module.parameters().front().device();
   Evaluation result;
-  ExactMatch matches;
   for (const auto& rows : batches) {
     const auto batch =
         map_batch(rows, [&](const torch::Tensor& tensor) { return tensor.to(device); });
     const auto logits = logits_of(model, batch);
     result.loss += summed_loss(logits, batch.targets).item<double>();
     result.targets += counted_targets(batch);
-    matches += exact_match(logits, batch);
+    result.exact_match += exact_match(logits, batch);
   }
   result.loss /= static_cast<double>(result.targets);
-  result.accuracy = matches.accuracy();
   return result;
 }
 

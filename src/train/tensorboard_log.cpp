@@ -135,7 +135,7 @@ void TensorBoardLog::on_progress(const Progress& progress) {
 
 void TensorBoardLog::on_evaluation(int64_t step, const Evaluation& evaluation) {
   std::vector<Scalar> scalars{{"val/loss", evaluation.loss}};
-  if (evaluation.accuracy) scalars.push_back({"val/accuracy", *evaluation.accuracy});
+  if (const auto accuracy = evaluation.accuracy()) scalars.push_back({"val/accuracy", *accuracy});
   file_->append(record(scalars_event(step, scalars)));
 }
 

@@ -1,11 +1,11 @@
+// The training loop. Checkpoints are in trainer_checkpoint.cpp.
 #include "attend/train/trainer.h"
 
-#include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/nn/eval_guard.h"
 #include "attend/train/recipe.h"
 #include "nn/autocast_guard.h"
-#include "ops/rng_state.h"
+#include "train/cpu_copies.h"
 #include "train/process_memory.h"
 
 #include <fmt/format.h>
@@ -34,26 +34,6 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-void add_with_prefix(Tensors& all, const std::string& prefix, const Tensors& tensors) {
-  for (const auto& [name, tensor] : tensors) all.emplace(prefix + name, tensor);
-}
-
-Tensors without_prefix(const Tensors& all, const std::string& prefix) {
-  Tensors selected;
-  for (const auto& [name, tensor] : all) {
-    if (name.starts_with(prefix)) selected.emplace(name.substr(prefix.size()), tensor);
-  }
-  return selected;
-}
-
-Tensors cpu_copies(const Tensors& tensors) {
-  Tensors copies;
-  for (const auto& [name, tensor] : tensors) {
-    copies.emplace(name, tensor.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true));
-  }
-  return copies;
-}
-
 bool all_finite(const Tensors& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const auto& item) {
     return torch::isfinite(item.second).all().template item<bool>();
@@ -70,6 +50,23 @@ std::shared_ptr<Objective> checked(std::shared_ptr<Objective> objective) {
   return objective;
 }
 
+/// Throws c10::ValueError unless `loss` is 0-dim. `name` is the member of `TrainingLoss`.
+void check_is_scalar(const torch::Tensor& loss, const char* name, const char* expected) {
+  TORCH_CHECK_VALUE(loss.defined(), "training_loss: `", name,
+                    "` is undefined, expected a 0-dim tensor: ", expected);
+  TORCH_CHECK_VALUE(loss.dim() == 0, "training_loss: `", name, "` has shape ", loss.sizes(),
+                    ", expected a 0-dim tensor: ", expected);
+}
+
+void check_loss(const TrainingLoss& loss) {
+  check_is_scalar(loss.sum, "sum", "the loss summed over the targets, for example with .sum()");
+  if (loss.auxiliary.defined()) check_is_scalar(loss.auxiliary, "auxiliary", "a term to add");
+  TORCH_CHECK_VALUE(
+      loss.sum.requires_grad() || (loss.auxiliary.defined() && loss.auxiliary.requires_grad()),
+      "training_loss: the loss requires no gradient, expected one that depends on the module's "
+      "parameters; compute it without detach() and NoGradGuard");
+}
+
 std::vector<torch::Tensor> checked_parameters(const torch::nn::Module& module) {
   std::vector<torch::Tensor> parameters;
   // Not module.parameters(), which lists a shared parameter several times: its gradient would be
@@ -80,13 +77,6 @@ std::vector<torch::Tensor> checked_parameters(const torch::nn::Module& module) {
                     " has no parameters to train");
   return parameters;
 }
-
-constexpr const char* kOptimizer = "optimizer.";
-constexpr const char* kSampler = "sampler.";
-constexpr const char* kRandom = "random.";
-constexpr const char* kObjective = "objective.";
-constexpr const char* kRequiresGrad =
-    "requires_grad";  // uint8, one per parameter, shared ones once
 
 }  // namespace
 
@@ -104,6 +94,8 @@ Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& con
 }
 
 TrainResult Trainer::run(const TrainerHooks& hooks) {
+  for (const auto* observer : hooks.observers)
+    TORCH_CHECK_VALUE(observer != nullptr, "Trainer requires observers that are not null");
   module().train();
   if (hooks.checkpoint_sink != nullptr && !best_weights_.empty())
     hooks.checkpoint_sink->save_best(best_weights_);
@@ -174,14 +166,25 @@ void Trainer::throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite
 }
 
 void Trainer::accumulate_gradients() {
+  TORCH_CHECK_VALUE(
+      std::any_of(parameters_.begin(), parameters_.end(),
+                  [](const auto& parameter) { return parameter.requires_grad(); }),
+      "all ", parameters_.size(), " parameters of the module ", module().name(),
+      " are frozen, expected at least one that requires a gradient; call attend::unfreeze");
   optimizer_->zero_grad();
   std::vector<TrainingBatch> batches;
   int64_t targets = 0;
   for (int64_t i = 0; i < config_.gradient_accumulation_steps; ++i) {
     batches.push_back(objective_->training_batch(config_.batch_size, sampler_));
+    TORCH_CHECK_VALUE(batches.back().targets >= 0, "training_batch: found ", batches.back().targets,
+                      " targets, expected 0 or more");
     targets += batches.back().targets;
     state_.tokens += batches.back().tokens;
   }
+  TORCH_CHECK_VALUE(targets > 0, "training_batch: found 0 targets in the ", batches.size(),
+                    " batches of step ", state_.step,
+                    ", expected at least 1; set TrainingBatch::targets to the number of terms that "
+                    "the loss sums up");
   // The sum of each batch is divided by the number of targets in all batches: a mean of the
   // batches' means would weight the targets of a batch with few of them more.
   auto mean = torch::zeros({}, torch::TensorOptions(device_).dtype(torch::kDouble));
@@ -196,6 +199,7 @@ void Trainer::accumulate_gradients() {
                                                        : autocast_state(device_.type()));
       return objective_->training_loss(batch);
     }();
+    check_loss(loss);
     if (is_report_step() && loss.exact_match) matches += loss.exact_match();
     loss.exact_match = {};  // may own the logits, which the backward pass does not need
     auto scaled = loss.sum / static_cast<double>(targets);
@@ -246,44 +250,6 @@ void Trainer::save(const TrainerHooks& hooks) const {
 
 bool Trainer::is_out_of_patience() const {
   return config_.patience > 0 && state_.evaluations_without_improvement >= config_.patience;
-}
-
-Checkpoint Trainer::checkpoint() const {
-  std::vector<uint8_t> requires_grad;
-  for (const auto& parameter : parameters_) requires_grad.push_back(parameter.requires_grad());
-  Checkpoint checkpoint{.trainer_state = state_,
-                        .weights = state_dict(module()),
-                        .state = {{kRequiresGrad, torch::tensor(requires_grad, torch::kByte)}},
-                        .best = best_weights_};
-  add_with_prefix(checkpoint.state, kOptimizer, optimizer_->state());
-  add_with_prefix(checkpoint.state, kSampler, sampler_.state());
-  add_with_prefix(checkpoint.state, kRandom, rng_state(device_));
-  add_with_prefix(checkpoint.state, kObjective, objective_->state());
-  return checkpoint;
-}
-
-void Trainer::restore(const Checkpoint& checkpoint) {
-  load_state_dict(module(), checkpoint.weights);
-  const auto requires_grad = checkpoint.state.find(kRequiresGrad);
-  const auto count = static_cast<int64_t>(parameters_.size());
-  if (requires_grad == checkpoint.state.end() || requires_grad->second.numel() != count) {
-    throw InputError(
-        fmt::format("the checkpoint's '{}' does not have an entry for each of the {} "
-                    "parameters",
-                    kRequiresGrad, count));
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    parameters_[static_cast<std::size_t>(i)].set_requires_grad(
-        requires_grad->second[i].item<bool>());
-  }
-  optimizer_->load_state(without_prefix(checkpoint.state, kOptimizer));
-  sampler_.load_state(without_prefix(checkpoint.state, kSampler));
-  set_rng_state(device_, without_prefix(checkpoint.state, kRandom));
-  objective_->load_state(without_prefix(checkpoint.state, kObjective));
-  state_ = checkpoint.trainer_state;
-  best_weights_ = checkpoint.best;
-  reported_seconds_ = state_.training_seconds;
-  reported_tokens_ = state_.tokens;
 }
 
 }  // namespace attend::train

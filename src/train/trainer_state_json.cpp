@@ -21,9 +21,10 @@ double number(const Json& json) {
 
 Json to_object(const std::optional<Evaluation>& evaluation) {
   if (!evaluation) return nullptr;
-  Json json{{"loss", number(evaluation->loss)}, {"targets", evaluation->targets}};
-  if (evaluation->accuracy) json["accuracy"] = *evaluation->accuracy;
-  return json;
+  const auto& [correct, total] = evaluation->exact_match;
+  return {{"loss", number(evaluation->loss)},
+          {"targets", evaluation->targets},
+          {"exact_match", {{"correct", correct}, {"total", total}}}};
 }
 
 std::optional<Evaluation> evaluation_from(const Json& json) {
@@ -31,7 +32,8 @@ std::optional<Evaluation> evaluation_from(const Json& json) {
   Evaluation evaluation;
   evaluation.loss = number(json.at("loss"));
   evaluation.targets = json.at("targets");
-  if (json.contains("accuracy")) evaluation.accuracy = json.at("accuracy").get<double>();
+  const auto& exact_match = json.at("exact_match");
+  evaluation.exact_match = {exact_match.at("correct"), exact_match.at("total")};
   return evaluation;
 }
 

@@ -20,12 +20,31 @@ std::vector<std::string> token_names(const Tokenizer& tokenizer) {
 }
 
 /// Checks the config, sets the number of threads, and moves the module to the device.
-torch::Device prepare(Objective& objective, const TrainingConfig& config) {
+torch::Device prepare(const std::shared_ptr<Objective>& objective, const TrainingConfig& config) {
+  TORCH_CHECK_VALUE(objective != nullptr, "TrainingRun requires an objective, found null");
   check_training_config(config);
   set_num_threads(config.threads);
   const auto device = resolve_device(config.device);
-  objective.module().to(device);
+  objective->module().to(device);
   return device;
+}
+
+/// True if nothing is left to train. A run that was killed between its last step and `finish` is
+/// not finished: resuming finishes it.
+bool is_finished(const RunDirectory& directory, const TrainerState& state,
+                 const TrainingConfig& config) {
+  const bool has_summary = directory.is_finished(state);
+  const bool out_of_patience =
+      config.patience > 0 && state.evaluations_without_improvement >= config.patience;
+  return (state.step == config.max_steps && (has_summary || !state.best)) ||
+         (has_summary && out_of_patience);
+}
+
+[[noreturn]] void throw_already_trained(const RunDirectory& directory, int64_t step,
+                                        int64_t max_steps) {
+  throw InputError(
+      fmt::format("{}: already trained for {}/{} steps; pass a larger max_steps to continue",
+                  directory.path().string(), step, max_steps));
 }
 
 }  // namespace
@@ -40,21 +59,29 @@ TrainingRun::TrainingRun(RunDirectory directory, std::shared_ptr<Objective> obje
 
 TrainingRun TrainingRun::begin(const std::filesystem::path& directory,
                                std::shared_ptr<Objective> objective, const TrainingConfig& config,
-                               const TrainingRunOptions& options) {
-  const auto device = prepare(*objective, config);
+                               const TrainingRunOptions& options, bool overwrite) {
+  const auto device = prepare(objective, config);
   const auto content = run_content(config, options.values);
-  return {RunDirectory::create(directory, content, options.overwrite), std::move(objective), config,
-          device, options.schedule};
+  return {RunDirectory::create(directory, content, overwrite), std::move(objective), config, device,
+          options.schedule};
+}
+
+TrainingRun TrainingRun::open(const std::filesystem::path& directory,
+                              std::shared_ptr<Objective> objective, const TrainingConfig& config,
+                              const TrainingRunOptions& options) {
+  const auto device = prepare(objective, config);
+  const auto content = run_content(config, options.values);
+  TrainingRun run(RunDirectory::resume(directory, content), std::move(objective), config, device,
+                  options.schedule);
+  run.restore_checkpoint(content.recipe);
+  return run;
 }
 
 TrainingRun TrainingRun::resume(const std::filesystem::path& directory,
                                 std::shared_ptr<Objective> objective, const TrainingConfig& config,
                                 const TrainingRunOptions& options) {
-  const auto device = prepare(*objective, config);
-  const auto content = run_content(config, options.values);
-  TrainingRun run(RunDirectory::resume(directory, content), std::move(objective), config, device,
-                  options.schedule);
-  run.resume_from_checkpoint(content.recipe);
+  auto run = open(directory, std::move(objective), config, options);
+  run.check_is_unfinished();
   return run;
 }
 
@@ -62,43 +89,38 @@ TrainingRun TrainingRun::begin_or_resume(const std::filesystem::path& directory,
                                          std::shared_ptr<Objective> objective,
                                          const TrainingConfig& config,
                                          const TrainingRunOptions& options) {
-  const auto& start = RunDirectory::exists(directory) ? resume : begin;
-  return start(directory, std::move(objective), config, options);
+  return RunDirectory::exists(directory) ? open(directory, std::move(objective), config, options)
+                                         : begin(directory, std::move(objective), config, options);
 }
 
-void TrainingRun::resume_from_checkpoint(const std::string& recipe) {
+void TrainingRun::restore_checkpoint(const std::string& recipe) {
   if (const auto found = directory_.latest_checkpoint()) {
-    check_is_unfinished(found->checkpoint.trainer_state);
-    trainer_->restore(found->checkpoint);
     resumed_state_ = found->checkpoint.trainer_state;
     damaged_ = found->damaged;
+    if (resumed_state_.step > config_.max_steps)
+      throw_already_trained(directory_, resumed_state_.step, config_.max_steps);
+    is_finished_ = train::is_finished(directory_, resumed_state_, config_);
+    trainer_->restore(found->checkpoint);
   }
-  directory_.save_recipe(recipe);
+  if (!is_finished_) directory_.save_recipe(recipe);
 }
 
-/// A run that was killed between its last step and `finish` is unfinished: resuming finishes it.
-void TrainingRun::check_is_unfinished(const TrainerState& state) const {
-  const bool finished = directory_.is_finished(state);
-  const auto path = directory_.path().string();
-  if (state.step > config_.max_steps ||
-      (state.step == config_.max_steps && (finished || !state.best))) {
-    throw InputError(
-        fmt::format("{}: already trained for {}/{} steps; pass a larger max_steps to continue",
-                    path, state.step, config_.max_steps));
-  }
-  if (finished && config_.patience > 0 &&
-      state.evaluations_without_improvement >= config_.patience) {
-    throw InputError(fmt::format(
-        "{}: stopped early at step {} after {} evaluations without improvement; pass a larger "
-        "patience to continue",
-        path, state.step, state.evaluations_without_improvement));
-  }
+void TrainingRun::check_is_unfinished() const {
+  if (!is_finished_) return;
+  const auto& state = resumed_state_;
+  if (state.step == config_.max_steps)
+    throw_already_trained(directory_, state.step, config_.max_steps);
+  throw InputError(fmt::format(
+      "{}: stopped early at step {} after {} evaluations without improvement; pass a larger "
+      "patience to continue",
+      directory_.path().string(), state.step, state.evaluations_without_improvement));
 }
 
 TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
                                const std::function<bool()>& stop_requested) {
+  if (is_finished_) return trainer_->run({.observers = observers});
   // In the background, so that a slow disk does not slow down training.
-  const auto step = resumed_state_.step;
+  const auto step = trainer_->state().step;
   BackgroundObserver files(
       {std::make_shared<MetricsLog>(directory_.file(RunFiles::metrics), step),
        std::make_shared<TensorBoardLog>(directory_.file(RunFiles::tensorboard), step)});
@@ -148,16 +170,22 @@ RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe&
           setup};
 }
 
-RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe& recipe) {
+RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& recipe) {
   const auto setup = make_training_setup(recipe);
   const auto content = run_content(recipe, *setup.task);
   RecipeRun run(RunDirectory::resume(directory, content), recipe, setup);
-  run.run_.resume_from_checkpoint(content.recipe);
+  run.run_.restore_checkpoint(content.recipe);
+  return run;
+}
+
+RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe& recipe) {
+  auto run = open(directory, recipe);
+  run.run_.check_is_unfinished();
   return run;
 }
 
 RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe) {
-  return RunDirectory::exists(directory) ? resume(directory, recipe) : begin(directory, recipe);
+  return RunDirectory::exists(directory) ? open(directory, recipe) : begin(directory, recipe);
 }
 
 TrainResult RecipeRun::train(const std::vector<Observer*>& observers,

@@ -151,6 +151,14 @@ class WrongInput(SensesTest):
             self.refuses(["train", "--out", self.folder / "wrong", *arguments], expected)
         self.assertFalse((self.folder / "wrong").exists(), "invalid input created files")
 
+    def test_switches_take_no_value(self):
+        for value in ("true", "false", "on", "off"):
+            self.refuses(["train", "--bias", value], "--bias takes no value; use --bias or --no-bias")
+        self.refuses(["lr-find", "--no-tie-embeddings", "false"],
+                     "--tie-embeddings takes no value; use --tie-embeddings or --no-tie-embeddings")
+        self.refuses(["train", "--num-layers", "false"], "--num-layers: ")
+        self.refuses(["train", "--bias", "senes"], "senes: no such file or recipe")
+
     def test_invalid_text_files(self):
         files = {"empty.txt": b"", "short.txt": b"abc" * 20, "latin1.txt": b"caf\xe9 " * 999}
         for name, content in files.items():

@@ -112,6 +112,35 @@ class Runs(InspectTest):
             self.assertEqual(found["tensors"], tensors)
         self.assertIn("qkv", self.inspect(self.folder / "with-last"))
 
+    def custom_run(self, name, *files):
+        """A run of a module that is not of this library, with these files of the finished run."""
+        directory = self.unfinished(name, *files)
+        (directory / "recipe.toml").write_text(
+            "[training]\nlr = 0.5\nmax_steps = 5\n\n[values]\nchannels = '4'\n")
+        (directory / "data.json").write_text(json.dumps(
+            {"checksum": "", "classes": [], "fixed": {"kind": "custom", "values.channels": "4"}}))
+        return directory
+
+    def test_run_of_a_custom_module(self):
+        finished = self.custom_run("custom", "summary.json", "model.safetensors", "checkpoint")
+        text = self.inspect(finished)
+        for expected in ("kind        run\n", "model       a module of your own\n", "values      channels = 4\n",
+                         "overrides   max_steps = 5 (default 400)\n            lr = 0.5 (default 0.003)\n",
+                         "trained     5 steps, ", "val loss", "checkpoint  step 5\n", "qkv", "(24, 8)"):
+            self.assertIn(expected, text)
+        found = self.inspect_json(finished)
+        self.assertTrue(found["finished"])
+        self.assertEqual(found["config"]["values"], {"channels": "4"})
+        self.assertEqual(found["config"]["training"]["lr"], 0.5)
+        self.assertEqual(found["overrides"], ["max_steps", "lr"])
+        self.assertNotIn("task", found)
+        unfinished = self.custom_run("custom-unfinished", "checkpoint")
+        self.assertIn("kind        run (unfinished)\n", self.inspect(unfinished))
+        last = self.inspect_json(unfinished)
+        self.assertEqual((last["weights"], last["checkpoint_step"]), ("last", 5))
+        self.assertEqual(last["tensors"], found["tensors"])
+        self.assertNotIn("tensors", self.inspect_json(self.custom_run("custom-empty")))
+
     def test_damaged_runs_and_other_directories(self):
         empty = self.folder / "empty-folder"
         empty.mkdir()

@@ -35,7 +35,7 @@ void show(attend::app::ProgressLine& line, const std::string& report) {
     progress.train_loss = number();
     line.on_progress(progress);
   } else if (kind == "evaluation") {
-    line.on_evaluation(step, Evaluation{.loss = number(), .accuracy = 0.5});
+    line.on_evaluation(step, Evaluation{.loss = number(), .exact_match = {1, 2}});
   } else if (kind == "columns") {
     const winsize size{
         .ws_row = 24, .ws_col = static_cast<unsigned short>(step), .ws_xpixel = 0, .ws_ypixel = 0};

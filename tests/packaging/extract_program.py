@@ -1,7 +1,8 @@
-"""Writes the program of README.md to a folder, once for each way of getting attend.
+"""Writes the programs of README.md to a folder.
 
 extract_program.py README.md FOLDER SOURCES
 
+FOLDER/train/train.cpp gets the code block marked ```cpp train.cpp.
 FOLDER/find_package gets the code blocks that README.md marks ```cpp main.cpp and
 ```cmake CMakeLists.txt. In FOLDER/add_subdirectory, find_package(attend ...) is replaced by
 add_subdirectory of the project in SOURCES, as README.md says.
@@ -21,9 +22,9 @@ def code_block(text, name):
     return blocks[0]
 
 
-def write(folder, program, cmake):
+def write(folder, texts):
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in (("main.cpp", program), ("CMakeLists.txt", cmake)):
+    for name, text in texts.items():
         file = folder / name
         if not file.exists() or file.read_text() != text:  # otherwise keep the time stamp
             file.write_text(text)
@@ -34,9 +35,10 @@ def main(readme, folder, sources):
     program, cmake = code_block(text, "main.cpp"), code_block(text, "CMakeLists.txt")
     if len(FIND.findall(cmake)) != 1:
         sys.exit("expected one line find_package(attend ...) in CMakeLists.txt")
-    write(pathlib.Path(folder, "find_package"), program, cmake)
-    write(pathlib.Path(folder, "add_subdirectory"), program,
-          FIND.sub(f'add_subdirectory("{sources}" attend)', cmake))
+    write(pathlib.Path(folder, "find_package"), {"main.cpp": program, "CMakeLists.txt": cmake})
+    write(pathlib.Path(folder, "add_subdirectory"),
+          {"main.cpp": program, "CMakeLists.txt": FIND.sub(f'add_subdirectory("{sources}" attend)', cmake)})
+    write(pathlib.Path(folder, "train"), {"train.cpp": code_block(text, "train.cpp")})
 
 
 if __name__ == "__main__":

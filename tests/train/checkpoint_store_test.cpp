@@ -52,8 +52,8 @@ TEST_F(CheckpointStoreTest, LoadsWhatWasSaved) {
                          .training_seconds = 0.1 + 0.2,
                          .evaluation_seconds = 1e-9,
                          .train_loss = 1.0 / 3.0,
-                         .last = Evaluation{2.0 / 3.0, std::nullopt, 17},
-                         .best = Evaluation{0.1, 0.7, 18},
+                         .last = Evaluation{2.0 / 3.0, {}, 17},
+                         .best = Evaluation{0.1, {7, 10}, 18},
                          .best_step = 8,
                          .evaluations_without_improvement = 2};
   saved.weights = {{"a.weight", torch::randn({3, 4})}, {"b", torch::randn({2}, torch::kBFloat16)}};
@@ -77,10 +77,11 @@ TEST_F(CheckpointStoreTest, LoadsWhatWasSaved) {
   EXPECT_EQ(state.evaluation_seconds, saved.trainer_state.evaluation_seconds);
   EXPECT_EQ(state.train_loss, saved.trainer_state.train_loss);
   EXPECT_EQ(state.last->loss, 2.0 / 3.0);
-  EXPECT_EQ(state.last->accuracy, std::nullopt);
+  EXPECT_EQ(state.last->accuracy(), std::nullopt);
   EXPECT_EQ(state.last->targets, 17);
   EXPECT_EQ(state.best->loss, 0.1);
-  EXPECT_EQ(state.best->accuracy, 0.7);
+  EXPECT_EQ(state.best->exact_match.correct, 7);
+  EXPECT_EQ(state.best->exact_match.total, 10);
   EXPECT_EQ(state.best_step, 8);
   EXPECT_EQ(state.evaluations_without_improvement, 2);
 }

@@ -47,9 +47,11 @@ TEST(Evaluation, LossIsTheMeanOverTargets) {
   const auto result = evaluate(model, FiveRows());
   EXPECT_EQ(result.targets, 8);
   EXPECT_NEAR(result.loss, (4 * std::log(4.0 / 3.0) + 4 * std::log(4.0)) / 8, 1e-6);
-  ASSERT_TRUE(result.accuracy);
+  ASSERT_TRUE(result.accuracy());
   // Of the four rows with answers only the last has all correct; the first has one of two.
-  EXPECT_DOUBLE_EQ(*result.accuracy, 0.25);
+  EXPECT_DOUBLE_EQ(*result.accuracy(), 0.25);
+  EXPECT_EQ(result.exact_match.correct, 1);
+  EXPECT_EQ(result.exact_match.total, 4);
 }
 
 TEST(Evaluation, AccuracyOfAClassifier) {
@@ -68,7 +70,7 @@ TEST(Evaluation, AccuracyOfAClassifier) {
   batch.answers = torch::ones({4}, torch::kBool);
   const auto result = evaluate(model, {batch});
   EXPECT_EQ(result.targets, 4);
-  EXPECT_DOUBLE_EQ(*result.accuracy, 0.75);
+  EXPECT_DOUBLE_EQ(*result.accuracy(), 0.75);
 }
 
 TEST(Evaluation, RestoresTrainMode) {

@@ -44,7 +44,7 @@ TEST(LearningRateSuggestion, IsNoneWithoutADecrease) {
 }
 
 TEST(LearningRateSearch, SpacesLearningRatesEvenlyOnALogScale) {
-  const auto trials = search_senses({.min_lr = 1e-4, .max_lr = 1e-2, .steps = 21}).trials;
+  const auto trials = search_senses({.min_lr = 1e-4, .max_lr = 1e-2, .num_steps = 21}).trials;
   ASSERT_EQ(trials.size(), 21);
   for (std::size_t i = 0; i < trials.size(); ++i) {
     EXPECT_NEAR(trials[i].lr, 1e-4 * std::pow(10.0, static_cast<double>(i) / 10), 1e-12);
@@ -52,7 +52,7 @@ TEST(LearningRateSearch, SpacesLearningRatesEvenlyOnALogScale) {
 }
 
 TEST(LearningRateSearch, StopsWhenTheLossDiverges) {
-  const auto found = search_senses({.min_lr = 1e-4, .max_lr = 1e6, .steps = 200});
+  const auto found = search_senses({.min_lr = 1e-4, .max_lr = 1e6, .num_steps = 200});
   EXPECT_LT(found.trials.size(), 200);
   ASSERT_TRUE(found.suggestion);
   EXPECT_LT(*found.suggestion, 1.0);
@@ -60,7 +60,7 @@ TEST(LearningRateSearch, StopsWhenTheLossDiverges) {
 }
 
 TEST(LearningRateSearch, IsReproducible) {
-  const LearningRateRange range{.min_lr = 1e-3, .max_lr = 1e-1, .steps = 10};
+  const LearningRateRange range{.min_lr = 1e-3, .max_lr = 1e-1, .num_steps = 10};
   EXPECT_EQ(search_senses(range).smoothed, search_senses(range).smoothed);
 }
 
@@ -83,9 +83,9 @@ TEST(LearningRateSearch, StopsOnRequest) {
 
 TEST(LearningRateSearchErrors, NameTheRange) {
   for (const auto& range : {LearningRateRange{.min_lr = 0.0}, LearningRateRange{.min_lr = 2.0},
-                            LearningRateRange{.steps = 1}}) {
+                            LearningRateRange{.num_steps = 1}}) {
     EXPECT_THAT([&] { search_senses(range); },
-                throws<c10::ValueError>("expected 0 < min_lr < max_lr and at least 2 steps"));
+                throws<c10::ValueError>("expected 0 < min_lr < max_lr and num_steps >= 2"));
   }
 }
 

@@ -47,7 +47,7 @@ TEST_F(MetricsLogTest, WritesEachReportAsALineImmediately) {
                                   {"skipped_steps", 1}}));
   log.on_progress(Progress{.step = 4, .accuracy = 0.75});
   EXPECT_EQ(lines().back().at("train_accuracy"), 0.75);
-  log.on_evaluation(3, Evaluation{0.25, 1.0, 7});
+  log.on_evaluation(3, Evaluation{0.25, {5, 5}, 7});
   EXPECT_EQ(lines().back(),
             (json{{"step", 3}, {"val_loss", 0.25}, {"val_targets", 7}, {"val_accuracy", 1.0}}));
   EXPECT_THAT(read_bytes(path_), testing::StartsWith("{\"step\":3,\"train_loss\":0.5,"));

@@ -3,7 +3,9 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
+#include "attend/nn/freezing.h"
 #include "attend/train/dataset_objective.h"
+#include "attend/train/task_objective.h"
 #include "attend/train/training_run.h"
 #include "io/files.h"
 #include "support/small_runs.h"
@@ -11,6 +13,7 @@
 #include "support/throws.h"
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 #include <torch/data/datasets/map.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/functional.h>
@@ -18,6 +21,9 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
+
+#include <filesystem>
+#include <sstream>
 
 namespace attend::train {
 namespace {
@@ -78,7 +84,7 @@ TEST(Objective, AnyModuleIsTrained) {
     Recorder recorder;
     const auto state =
         Trainer(make_objective(make_net()), config).run({.observers = {&recorder}}).state;
-    EXPECT_EQ(state.best->accuracy, 1.0);
+    EXPECT_EQ(state.best->accuracy(), 1.0);
     EXPECT_EQ(state.best->targets, 50);
     EXPECT_EQ(state.tokens, 150 * 8);
     EXPECT_LT(recorder.progress.front().accuracy.value(),
@@ -176,6 +182,92 @@ TEST(Objective, ConfigOutOfRangeThrows) {
               throws<InputError>("eval_every is 0, expected a value between 1 and"));
 }
 
+/// Returns a batch and a loss that the tests below make wrong.
+struct Faulty : Counting {
+  TrainingBatch training_batch(int64_t size, Sampler& sampler) override {
+    auto batch = Counting::training_batch(size, sampler);
+    batch.targets = targets;
+    return batch;
+  }
+  TrainingLoss training_loss(const TrainingBatch& batch) override {
+    auto loss = Counting::training_loss(batch);
+    change(loss);
+    return loss;
+  }
+
+  int64_t targets = 8;
+  std::function<void(TrainingLoss&)> change = [](TrainingLoss&) {};
+};
+
+TEST(Objective, BatchesWithoutTargetsThrow) {
+  auto config = small_config();
+  config.gradient_accumulation_steps = 3;
+  const auto training = [&](int64_t targets) {
+    return [&config, targets] {
+      const auto objective = std::make_shared<Faulty>();
+      objective->targets = targets;
+      Trainer(objective, config).run();
+    };
+  };
+  EXPECT_THAT(training(0),
+              throws<c10::ValueError>("found 0 targets in the 3 batches of step 1, expected at "
+                                      "least 1; set TrainingBatch::targets"));
+  EXPECT_THAT(training(-1), throws<c10::ValueError>("found -1 targets, expected 0 or more"));
+}
+
+TEST(Objective, LossesThatCannotBeTrainedOnThrow) {
+  const auto training = [](std::function<void(TrainingLoss&)> change) {
+    return [change] {
+      const auto objective = std::make_shared<Faulty>();
+      objective->change = change;
+      Trainer(objective, small_config()).run();
+    };
+  };
+  EXPECT_NO_THROW(training([](TrainingLoss&) {})());
+  EXPECT_THAT(training([](TrainingLoss& loss) { loss.sum = loss.sum.expand({8}); }),
+              throws<c10::ValueError>("`sum` has shape [8], expected a 0-dim tensor: the loss "
+                                      "summed over the targets, for example with .sum()"));
+  EXPECT_THAT(training([](TrainingLoss& loss) { loss.sum = loss.sum.view({1}); }),
+              throws<c10::ValueError>("`sum` has shape [1], expected a 0-dim tensor"));
+  EXPECT_THAT(training([](TrainingLoss& loss) { loss.sum = torch::Tensor(); }),
+              throws<c10::ValueError>("`sum` is undefined, expected a 0-dim tensor"));
+  EXPECT_THAT(training([](TrainingLoss& loss) { loss.auxiliary = torch::zeros({2}); }),
+              throws<c10::ValueError>("`auxiliary` has shape [2], expected a 0-dim tensor"));
+  EXPECT_THAT(training([](TrainingLoss& loss) {
+                loss.sum = loss.sum.detach();
+                loss.auxiliary = torch::Tensor();
+              }),
+              throws<c10::ValueError>("the loss requires no gradient"));
+}
+
+TEST(Objective, AllParametersFrozenThrows) {
+  const auto objective = std::make_shared<Counting>();
+  freeze(*objective->net);
+  EXPECT_THAT([&] { Trainer(objective, small_config()).run(); },
+              throws<c10::ValueError>("all 2 parameters of the module"));
+  EXPECT_THAT([&] { Trainer(objective, small_config()).run(); },
+              throws<c10::ValueError>("are frozen, expected at least one that requires a gradient; "
+                                      "call attend::unfreeze"));
+}
+
+TEST(Objective, NullThrows) {
+  EXPECT_THAT([] { Trainer(nullptr, small_config()); },
+              throws<c10::ValueError>("requires an objective, found null"));
+  EXPECT_THAT([] { TrainingRun::begin("unused", nullptr, small_config()); },
+              throws<c10::ValueError>("requires an objective, found null"));
+  EXPECT_THAT(
+      [] { Trainer(std::make_shared<Counting>(), small_config()).run({.observers = {nullptr}}); },
+      throws<c10::ValueError>("observers that are not null"));
+  using Images = DatasetObjective<Stripes>;
+  const auto loss = [](const auto& x, const auto& y) { return classification_loss(x, y); };
+  EXPECT_THAT([&] { Images(nullptr, Stripes(1), Stripes(2), loss); },
+              throws<c10::ValueError>("requires a module, found null"));
+  EXPECT_THAT([&] { Images(make_net().ptr(), Stripes(1), Stripes(2), {}); },
+              throws<c10::ValueError>("requires a loss function, found null"));
+  EXPECT_THAT([] { TaskObjective(LanguageModel(nullptr), nullptr, small_config()); },
+              throws<c10::ValueError>("requires a task, found null"));
+}
+
 TEST(DatasetObjective, AcceptsMappedDatasets) {
   auto mapped = Stripes(1).map(torch::data::transforms::Stack<>());
   const auto batch = get_batch(mapped, {0, 3, 2});
@@ -197,7 +289,7 @@ TEST(DatasetObjective, EvaluatesAllSamplesInEvalMode) {
   const auto batch = get_batch(data, all);
   const auto loss = classification_loss(net->forward(batch.data), batch.target);
   EXPECT_NEAR(evaluation.loss, loss.sum.item<double>() / 50, 1e-6);
-  EXPECT_EQ(evaluation.accuracy, loss.exact_match().accuracy());
+  EXPECT_EQ(evaluation.accuracy(), loss.exact_match().accuracy());
   EXPECT_EQ(evaluation.targets, 50);
 }
 
@@ -243,6 +335,96 @@ TEST_F(ModuleRun, FinishLoadsTheBestWeights) {
   RunDirectory::open(directory_ / "run").load_weights(*loaded);
   EXPECT_TRUE(equal_tensors(state_dict(*loaded), state_dict(*net)));
   EXPECT_FALSE(net->is_training());
+}
+
+TEST_F(ModuleRun, BeginOrResumeOpensAFinishedRun) {
+  const auto path = directory_ / "run";
+  const auto run_once = [&](const TrainingConfig& config) {
+    const auto net = make_net();
+    auto run = TrainingRun::begin_or_resume(path, make_objective(net), config);
+    Recorder recorder;
+    const auto result = run.train({&recorder});
+    run.finish(result);
+    EXPECT_FALSE(net->is_training());
+    auto best = make_net();
+    RunDirectory::open(path).load_weights(*best);
+    EXPECT_TRUE(equal_tensors(state_dict(*best), state_dict(*net)));
+    EXPECT_EQ(run.is_finished(), recorder.progress.empty());
+    EXPECT_EQ(recorder.finished, 1);
+    return result;
+  };
+  const auto files = [&] {
+    std::map<std::string, std::string> contents;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+      if (entry.is_regular_file()) contents[entry.path()] = read_bytes(entry.path());
+    }
+    return contents;
+  };
+  const auto first = run_once(small_config());
+  const auto written = files();
+  auto config = small_config();
+  config.eval_every = 3;  // recipe.toml keeps the values that the run was trained with
+  const auto again = run_once(config);
+  EXPECT_EQ(again.stop_reason, StopReason::max_steps);
+  EXPECT_EQ(again.state.step, 12);
+  EXPECT_EQ(again.state.best->loss, first.state.best->loss);
+  EXPECT_EQ(again.tokens_per_second, first.tokens_per_second);
+  EXPECT_EQ(files(), written);
+  EXPECT_EQ(run_once(small_config(20)).state.step, 20) << "more steps continue it";
+  EXPECT_THAT([&] { run_once(small_config(15)); },
+              throws<InputError>("already trained for 20/15 steps; pass a larger max_steps"));
+}
+
+TEST_F(ModuleRun, BeginOrResumeOpensARunThatStoppedEarly) {
+  auto config = small_config(1000);
+  config.patience = 2;
+  config.lr = 0.0;
+  for (const bool finished : {false, true}) {
+    auto run = TrainingRun::begin_or_resume(directory_ / "run", make_objective(make_net()), config);
+    const auto result = run.train();
+    run.finish(result);
+    EXPECT_EQ(run.is_finished(), finished);
+    EXPECT_EQ(result.stop_reason, StopReason::patience);
+    EXPECT_LT(result.state.step, 1000);
+  }
+  EXPECT_THAT(
+      [&] { TrainingRun::resume(directory_ / "run", make_objective(make_net()), config); },
+      throws<InputError>("evaluations without improvement; pass a larger patience to continue"));
+}
+
+TEST_F(ModuleRun, BeginReplacesARunWithOverwrite) {
+  begin("run").train({}, stopping_after(4));
+  EXPECT_THAT([&] { begin("run"); }, throws<InputError>("exists and is not empty"));
+  const auto run = TrainingRun::begin(directory_ / "run", make_objective(make_net()),
+                                      small_config(), {}, /*overwrite=*/true);
+  EXPECT_EQ(run.resumed_state().step, 0);
+}
+
+TEST_F(ModuleRun, TrainContinuesAfterAStop) {
+  auto whole = begin("whole");
+  whole.finish(whole.train());
+  auto run = begin("run");
+  EXPECT_EQ(run.train({}, stopping_after(7)).state.step, 7);
+  run.finish(run.train());
+  EXPECT_EQ(weights_of("run"), weights_of("whole"));
+  const auto steps = [&](const std::string& name) {
+    std::istringstream lines(read_bytes(directory_ / name / RunFiles::metrics));
+    std::vector<int64_t> found;
+    for (std::string line; std::getline(lines, line);)
+      found.push_back(nlohmann::json::parse(line).at("step"));
+    return found;
+  };
+  EXPECT_EQ(steps("run"), steps("whole"));
+}
+
+TEST_F(ModuleRun, HasItsConfigInTheDirectory) {
+  begin("run");
+  const auto directory = RunDirectory::open(directory_ / "run");
+  EXPECT_TRUE(directory.is_custom());
+  const auto config = directory.custom_config();
+  EXPECT_EQ(config.values, (std::map<std::string, std::string>{{"channels", "4"}}));
+  EXPECT_EQ(config.training.lr, 1e-2);
+  EXPECT_EQ(config.training.eval_every, 5);
 }
 
 TEST_F(ModuleRun, UsesTheScheduleOfItsOptions) {

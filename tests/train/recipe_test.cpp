@@ -119,6 +119,13 @@ TEST_F(RecipeFile, SuggestsTheNearestKey) {
   EXPECT_THAT(reading("tsk = 'senses'\n"), ThrowsMessage<InputError>(HasSubstr("'task'")));
 }
 
+TEST_F(RecipeFile, SuggestsTheNearestTable) {
+  EXPECT_THAT(reading("[modl]\nnum_layers = 2\n"),
+              ThrowsMessage<InputError>(
+                  HasSubstr("unknown table [modl], expected one of [data], [model], [training], "
+                            "[expected]; did you mean '[model]'?")));
+}
+
 TEST_F(RecipeFile, ErrorsNameFoundAndExpectedValue) {
   EXPECT_THAT(reading("[model]\nnum_layers = 'two'\n"),
               ThrowsMessage<InputError>(HasSubstr("model.num_layers: expected an integer")));

@@ -126,7 +126,7 @@ TEST_F(OverwrittenRun, FinishWritesTheSummary) {
   EXPECT_EQ(summary.at("steps"), 6);
   EXPECT_EQ(summary.at("best_step"), 4);
   EXPECT_EQ(summary.at("val_loss"), result_.state.best->loss);
-  EXPECT_EQ(summary.at("val_accuracy"), *result_.state.best->accuracy);
+  EXPECT_EQ(summary.at("val_accuracy"), result_.state.best->accuracy());
   EXPECT_FALSE(summary.contains("skipped_steps"));
 }
 

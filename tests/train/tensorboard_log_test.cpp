@@ -31,7 +31,7 @@ class TensorBoardLogTest : public testing::Test {
 TEST_F(TensorBoardLogTest, WritesEachReportImmediately) {
   TensorBoardLog log(log_directory_);
   log.on_progress(Progress{3, 0.5, 0.25, 2.0, 8.0, 1024.0, int64_t{1} << 40, 1});
-  log.on_evaluation(300, Evaluation{.loss = 0.125, .accuracy = 0.75});
+  log.on_evaluation(300, Evaluation{.loss = 0.125, .exact_match = {3, 4}});
   log.on_evaluation(int64_t{1} << 40, Evaluation{.loss = 4.0});
   const auto events = read_events(files().at(0));
   ASSERT_EQ(events.size(), 4);

@@ -99,6 +99,25 @@ TEST_P(ResumedTraining, ErrorNamesMissingState) {
               throws<InputError>("does not fit"));
 }
 
+TEST(TrainerCheckpoint, IsNotChangedByFurtherTraining) {
+  SmallRun run(small_recipe("senses", kSteps));
+  run.trainer.run({.stop_requested = [steps = 0]() mutable { return ++steps == 5; }});
+  const auto checkpoint = run.trainer.checkpoint();
+  const auto copies = [](const NamedTensors& tensors) {
+    NamedTensors all;
+    for (const auto& [name, tensor] : tensors) all.emplace(name, tensor.clone());
+    return all;
+  };
+  const auto weights = copies(checkpoint.weights);
+  const auto state = copies(checkpoint.state);
+  const auto best = copies(checkpoint.best);
+  run.trainer.run();
+  EXPECT_FALSE(equal_tensors(run.weights(), weights)) << "trained on";
+  EXPECT_TRUE(equal_tensors(checkpoint.weights, weights));
+  EXPECT_TRUE(equal_tensors(checkpoint.state, state));
+  EXPECT_TRUE(equal_tensors(checkpoint.best, best));
+}
+
 /// Best weights of later steps than the checkpoint are obsolete.
 TEST(ResumedCourse, SavesTheBestWeightsOfItsCheckpointFirst) {
   auto recipe = small_recipe("senses", kSteps);

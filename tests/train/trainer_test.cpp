@@ -124,12 +124,12 @@ TEST(Trainer, ReportsTheTrainingAccuracy) {
 TEST(Trainer, SensesAreLearnedWithAttentionOnly) {
   auto recipe = find_task("senses").defaults;
   const auto with_attention = SmallRun(recipe).trainer.run().state;
-  EXPECT_GE(*with_attention.last->accuracy, 0.99);
+  EXPECT_GE(*with_attention.last->accuracy(), 0.99);
 
   recipe.stack().num_layers = 0;
   const auto without = SmallRun(recipe).trainer.run().state;
-  EXPECT_LE(*without.last->accuracy, 0.5);
-  EXPECT_GE(*without.last->accuracy, 0.45) << "worse than guessing";
+  EXPECT_LE(*without.last->accuracy(), 0.5);
+  EXPECT_GE(*without.last->accuracy(), 0.45) << "worse than guessing";
 }
 
 }  // namespace

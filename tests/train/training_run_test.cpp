@@ -94,6 +94,19 @@ TEST_F(RecipeRunTest, FinishedRunSaysWhatToChange) {
       throws<InputError>("already trained for 10/10 steps; pass a larger max_steps to continue"));
 }
 
+TEST_F(RecipeRunTest, BeginOrResumeOpensAFinishedRun) {
+  for (const bool finished : {false, true}) {
+    auto run = RecipeRun::begin_or_resume(directory_ / "run", recipe_);
+    EXPECT_EQ(run.is_finished(), finished);
+    const auto result = run.train();
+    run.finish(result);
+    EXPECT_EQ(result.stop_reason, StopReason::max_steps);
+    auto loaded = RunDirectory::open(directory_ / "run").load();
+    EXPECT_EQ(evaluate(run.model(), run.task()).loss,
+              evaluate(loaded.model, *loaded.make_task()).loss);
+  }
+}
+
 TEST_F(RecipeRunTest, LocksItsDirectory) {
   const auto run = RecipeRun::begin(directory_ / "run", recipe_);
   EXPECT_THAT([&] { RecipeRun::begin(directory_ / "run", recipe_, true); },

@@ -41,6 +41,8 @@ class ATTEND_API CheckpointStore {
 
   /// Returns the folder of the newest checkpoint, unchecked; empty if there is none.
   std::filesystem::path latest() const;
+  /// Returns the step of the newest checkpoint, unchecked; none if there is none.
+  std::optional<int64_t> latest_step() const;
 
  private:
   std::vector<std::filesystem::path> newest_first() const;

@@ -45,14 +45,16 @@ class DatasetObjective : public Objective {
   using LossFunction =
       std::function<TrainingLoss(const torch::Tensor& data, const torch::Tensor& target)>;
 
-  /// `module` is the module that `loss` calls. Throws c10::ValueError if a dataset is empty or has
-  /// no size.
+  /// `module` is the module that `loss` calls. Throws c10::ValueError if `module` or `loss` is
+  /// null, or if a dataset is empty or has no size.
   DatasetObjective(std::shared_ptr<torch::nn::Module> module, Dataset training, Dataset validation,
                    LossFunction loss)
       : module_(std::move(module)),
         training_(std::move(training)),
         validation_(std::move(validation)),
         loss_(std::move(loss)) {
+    TORCH_CHECK_VALUE(module_ != nullptr, "DatasetObjective requires a module, found null");
+    TORCH_CHECK_VALUE(loss_ != nullptr, "DatasetObjective requires a loss function, found null");
     TORCH_CHECK_VALUE(training_.size().value_or(0) > 0, "the training dataset is empty");
     TORCH_CHECK_VALUE(validation_.size().value_or(0) > 0, "the validation dataset is empty");
   }
@@ -74,16 +76,14 @@ class DatasetObjective : public Objective {
     const auto device = module_->parameters().front().device();
     const auto count = *validation_.size();
     Evaluation result{.targets = static_cast<int64_t>(count)};
-    ExactMatch matches;
     for (std::size_t first = 0; first < count; first += kRowsAtOnce) {
       std::vector<std::size_t> indices(std::min<std::size_t>(kRowsAtOnce, count - first));
       std::iota(indices.begin(), indices.end(), first);
       const auto batch = get_batch(validation_, indices);
       const auto loss = loss_(batch.data.to(device), batch.target.to(device));
       result.loss += loss.sum.template item<double>() / static_cast<double>(count);
-      if (loss.exact_match) matches += loss.exact_match();
+      if (loss.exact_match) result.exact_match += loss.exact_match();
     }
-    result.accuracy = matches.accuracy();
     return result;
   }
 

@@ -20,10 +20,12 @@ struct ATTEND_API ExactMatch {
 
 /// Result of an evaluation on validation data.
 struct Evaluation {
-  double loss = 0.0;                    ///< mean over the targets
-  std::optional<double> accuracy = {};  ///< `ExactMatch::accuracy`, 0 to 1; none for data without
-                                        ///< answers
-  int64_t targets = 0;                  ///< number of targets
+  double loss = 0.0;            ///< mean over the targets
+  ExactMatch exact_match = {};  ///< correct predictions; total 0 for data without answers
+  int64_t targets = 0;          ///< number of targets
+
+  /// Returns `ExactMatch::accuracy`, 0 to 1; none for data without answers.
+  std::optional<double> accuracy() const { return exact_match.accuracy(); }
 };
 
 /// Batch size of evaluations; does not change the result.

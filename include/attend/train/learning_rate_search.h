@@ -11,12 +11,12 @@
 
 namespace attend::train {
 
-/// Learning rates that a search tries: `steps` values from `min_lr` to `max_lr`, spaced evenly on a
-/// log scale.
+/// Learning rates that a search tries: `num_steps` values from `min_lr` to `max_lr`, spaced evenly
+/// on a log scale.
 struct LearningRateRange {
-  double min_lr = 1e-5;  ///< first learning rate
-  double max_lr = 1.0;   ///< last learning rate
-  int64_t steps = 100;   ///< number of learning rates, one optimizer step each
+  double min_lr = 1e-5;     ///< first learning rate
+  double max_lr = 1.0;      ///< last learning rate
+  int64_t num_steps = 100;  ///< number of learning rates, one optimizer step each
 };
 
 /// One step of a learning rate search.
@@ -39,7 +39,7 @@ struct LearningRateSearch {
 /// Stops early at a non-finite loss, and after ten consecutive losses above the first one if the
 /// loss had fallen by 10 % before. Schedule, warm-up and intervals of `config` are ignored.
 /// `stop_requested` is called after each step. The module of `objective` is changed: train another
-/// one afterwards. Throws c10::ValueError unless 0 < min_lr < max_lr and steps >= 2.
+/// one afterwards. Throws c10::ValueError unless 0 < min_lr < max_lr and num_steps >= 2.
 ///
 ///     const auto search = search_learning_rate(objective, config);
 ///     if (search.suggestion) config.lr = *search.suggestion;

@@ -17,14 +17,15 @@ namespace attend::train {
 /// A batch to train on, as an `Objective` draws it.
 struct TrainingBatch {
   std::vector<torch::Tensor> tensors;  ///< inputs and targets; undefined tensors are allowed
-  int64_t targets = 0;                 ///< number of terms that the loss of the batch sums up
+  int64_t targets = 0;                 ///< number of terms that the loss of the batch sums up;
+                                       ///< at least 1 in all batches of a step
   int64_t tokens = 0;                  ///< what tokens_per_second counts; number of samples if the
                                        ///< data has no tokens
 };
 
 /// The loss of a `TrainingBatch`.
 struct TrainingLoss {
-  torch::Tensor sum;  ///< 0-dim: the sum of the loss over the batch's targets
+  torch::Tensor sum;  ///< 0-dim: the sum of the loss over the batch's targets, not the mean
   torch::Tensor auxiliary =
       {};  ///< 0-dim: added to the mean loss, for example a router's; optional
   /// Counts the correct predictions; called only on steps that are reported. Optional.

@@ -19,7 +19,7 @@ struct Progress {
   int64_t peak_memory = 0;              ///< peak resident memory of the process, in bytes
   int64_t skipped_steps = 0;            ///< steps skipped because loss or gradient was not finite
   std::optional<double> accuracy = {};  ///< accuracy on the training batches of the last step, in
-                                        ///< train mode (with dropout); see `Evaluation::accuracy`
+                                        ///< train mode (with dropout); see `ExactMatch::accuracy`
 };
 
 /// Base class for callbacks of a `Trainer`: progress every `log_every` steps and before each

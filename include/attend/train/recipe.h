@@ -70,8 +70,8 @@ struct ATTEND_API RecipeField {
   const char* unit;          ///< unit or placeholder, for example TOKENS; empty if there is none
   const char* group;         ///< heading in the help of the command, for example "Model, size"
   const char* help;          ///< description, without unit and default
-  double low;                ///< minimum of a number
-  double high;               ///< maximum of a number
+  double min;                ///< minimum of a number
+  double max;                ///< maximum of a number
   FieldRef (*ref)(Recipe&);  ///< returns a pointer to the value
 
   /// The flag of the command, for example --embed-dim.
@@ -113,6 +113,15 @@ ATTEND_API std::string to_toml(const Recipe& recipe);
 /// Returns a training configuration and further values as TOML: the tables `training` and `values`.
 ATTEND_API std::string to_toml(const TrainingConfig& config,
                                const std::map<std::string, std::string>& values);
+
+/// Configuration of a run that trains a module of your own.
+struct CustomConfig {
+  TrainingConfig training;                    ///< training configuration
+  std::map<std::string, std::string> values;  ///< `TrainingRunOptions::values`
+};
+
+/// Reads what `to_toml(config, values)` returned from a file. Throws InputError as `read_recipe`.
+ATTEND_API CustomConfig read_custom_config(const std::filesystem::path& path);
 
 /// Throws InputError, naming key, value and range, if a number is out of range or values of the
 /// model do not fit together.

@@ -98,6 +98,10 @@ class ATTEND_API RunDirectory {
   /// Reads the recipe. Throws InputError if it was changed after the run was created, or if the run
   /// is of a module of your own.
   Recipe recipe() const;
+  /// True if the run trains a module of your own (`TrainingRun`), so that it has no `Recipe`.
+  bool is_custom() const;
+  /// Reads the configuration of a run of a module of your own.
+  CustomConfig custom_config() const;
   /// Replaces recipe.toml, for a resumed run with other training values.
   void save_recipe(const std::string& toml) const;
 
@@ -122,7 +126,6 @@ class ATTEND_API RunDirectory {
  private:
   /// `lock` is null for a run that is only read.
   RunDirectory(std::filesystem::path path, std::unique_ptr<RunLock> lock);
-  RunRecord record() const;
 
   std::filesystem::path path_;
   std::unique_ptr<RunLock> lock_;

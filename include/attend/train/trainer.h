@@ -72,12 +72,16 @@ class ATTEND_API Trainer {
           Schedule schedule = {});
 
   /// Trains from the current state until `max_steps`, early stopping, or a requested stop. Throws
-  /// std::runtime_error, naming step, learning rate and latest checkpoint, if the loss or the
-  /// gradient norm is not finite and `on_nonfinite` is `stop`, or if weights are not finite; and
-  /// if training ends without any finite validation loss.
+  /// c10::ValueError if all parameters are frozen, or if the objective returns a batch without
+  /// targets or a loss that is not 0-dim. Throws std::runtime_error, naming step, learning rate and
+  /// latest checkpoint, if the loss or the gradient norm is not finite and `on_nonfinite` is
+  /// `stop`, or if weights are not finite; and if training ends without any finite validation loss.
   TrainResult run(const TrainerHooks& hooks = {});
 
-  /// Returns everything that `restore` needs; weights and optimizer state are views.
+  /// The progress so far.
+  const TrainerState& state() const { return state_; }
+  /// Returns everything that `restore` needs, as copies on the CPU; further training does not
+  /// change them.
   Checkpoint checkpoint() const;
   /// Continues from a checkpoint: weights, optimizer, random number generators, data position, and
   /// which parameters require a gradient. Throws InputError, listing the differences, if the

@@ -16,13 +16,11 @@
 
 namespace attend::train {
 
-/// Options of `TrainingRun::begin` and `TrainingRun::resume`.
+/// Options of a `TrainingRun`.
 struct TrainingRunOptions {
   /// Values that describe module and data, for example {"layers", "4"}; saved in recipe.toml. To
   /// resume, they must be the same.
   std::map<std::string, std::string> values = {};
-  bool overwrite =
-      false;  ///< `begin`: replace the run in the directory; see `RunDirectory::create`
   Schedule schedule = {};  ///< learning rate of each step; by default `lr_at` with the config
 };
 
@@ -32,36 +30,41 @@ struct TrainingRunOptions {
 /// against other processes as long as it exists.
 ///
 ///     auto run = TrainingRun::begin_or_resume("runs/vit", objective, config);
-///     const auto result = run.train();
-///     if (result.stop_reason != StopReason::stop_requested) run.finish(result);
+///     run.finish(run.train());
+///
+/// This program can be killed and started again at any time: it resumes an unfinished run, and of a
+/// finished one it loads the best weights.
 class ATTEND_API TrainingRun {
  public:
-  /// Creates the run directory. Moves the module to `config.device` and sets `config.threads`.
-  /// Throws InputError as `RunDirectory::create`, for a device that does not exist, and for a value
-  /// of `config` that is out of range.
+  /// Creates the run directory; `overwrite` replaces a run in it, see `RunDirectory::create`. Moves
+  /// the module to `config.device` and sets `config.threads`. Throws InputError as
+  /// `RunDirectory::create`, for a device that does not exist, and for a value of `config` that is
+  /// out of range.
   static TrainingRun begin(const std::filesystem::path& directory,
                            std::shared_ptr<Objective> objective, const TrainingConfig& config,
-                           const TrainingRunOptions& options = {});
+                           const TrainingRunOptions& options = {}, bool overwrite = false);
   /// Continues a run from its latest checkpoint, or from the start if it has none. Training values
   /// other than `optimizer` and `seed` may differ. Throws InputError as `begin` and
   /// `RunDirectory::resume`, and if the run is finished; then the message says what to change.
   static TrainingRun resume(const std::filesystem::path& directory,
                             std::shared_ptr<Objective> objective, const TrainingConfig& config,
                             const TrainingRunOptions& options = {});
-  /// Resumes the run in `directory` if there is one, otherwise begins it.
+  /// Begins a run in `directory`, or resumes the one that is there. A finished run is not an error:
+  /// `train` returns its result at once. Throws InputError as `begin` and `resume`.
   static TrainingRun begin_or_resume(const std::filesystem::path& directory,
                                      std::shared_ptr<Objective> objective,
                                      const TrainingConfig& config,
                                      const TrainingRunOptions& options = {});
 
   /// Trains, and writes the files. `observers` are called on this thread, `stop_requested` after
-  /// each step. Throws as `Trainer::run`.
+  /// each step. After a requested stop, call it again to continue. Returns at once if
+  /// `is_finished()`. Throws as `Trainer::run`.
   TrainResult train(const std::vector<Observer*>& observers = {},
                     const std::function<bool()>& stop_requested = {});
 
   /// Loads the best weights into the module, moves it to the CPU and to eval mode, and writes the
-  /// summary; deletes the run that was overwritten. Call it after training that was not stopped by
-  /// `stop_requested`.
+  /// summary; deletes the run that was overwritten. Do not call it after a requested stop
+  /// (`StopReason::stop_requested`).
   void finish(const TrainResult& result);
 
   /// The run directory.
@@ -72,8 +75,10 @@ class ATTEND_API TrainingRun {
   torch::Device device() const { return device_; }
   /// The state training continues from; step 0 for a new run.
   const TrainerState& resumed_state() const { return resumed_state_; }
-  /// Messages about damaged checkpoints that `resume` skipped.
+  /// Messages about damaged checkpoints that were skipped.
   const std::vector<std::string>& damaged() const { return damaged_; }
+  /// True if the run was finished before: nothing is left to train.
+  bool is_finished() const { return is_finished_; }
 
  private:
   friend class RecipeRun;  // its directory has further content
@@ -82,13 +87,18 @@ class ATTEND_API TrainingRun {
   TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
               const TrainingConfig& config, torch::Device device, Schedule schedule = {});
 
-  /// Restores the latest checkpoint, if there is one, and saves the recipe.
-  void resume_from_checkpoint(const std::string& recipe);
+  /// Opens an existing run, finished or not.
+  static TrainingRun open(const std::filesystem::path& directory,
+                          std::shared_ptr<Objective> objective, const TrainingConfig& config,
+                          const TrainingRunOptions& options);
+  /// Restores the latest checkpoint, if there is one, and saves the recipe of an unfinished run.
+  void restore_checkpoint(const std::string& recipe);
   /// Loads the best weights into the module, on the CPU and in eval mode.
   void load_best_weights();
   /// Writes the summary; `task` as in `RunDirectory::finish`.
   void write_summary(const std::string& task, const TrainResult& result);
-  void check_is_unfinished(const TrainerState& state) const;
+  /// Throws InputError, saying what to change, if the run is finished.
+  void check_is_unfinished() const;
 
   RunDirectory directory_;
   std::shared_ptr<Objective> objective_;
@@ -97,6 +107,7 @@ class ATTEND_API TrainingRun {
   std::unique_ptr<Trainer> trainer_;
   TrainerState resumed_state_;
   std::vector<std::string> damaged_;
+  bool is_finished_ = false;
 };
 
 /// Task, model and device of a recipe.
@@ -122,7 +133,7 @@ class ATTEND_API RecipeRun {
                          bool overwrite = false);
   /// Continues a run from its latest checkpoint; see `TrainingRun::resume`.
   static RecipeRun resume(const std::filesystem::path& directory, const Recipe& recipe);
-  /// Resumes the run in `directory` if there is one, otherwise begins it.
+  /// As `TrainingRun::begin_or_resume`.
   static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe);
 
   /// As `TrainingRun::train`.
@@ -139,8 +150,10 @@ class ATTEND_API RecipeRun {
   torch::Device device() const { return run_.device(); }
   /// The state training continues from; step 0 for a new run.
   const TrainerState& resumed_state() const { return run_.resumed_state(); }
-  /// Messages about damaged checkpoints that `resume` skipped.
+  /// Messages about damaged checkpoints that were skipped.
   const std::vector<std::string>& damaged() const { return run_.damaged(); }
+  /// True if the run was finished before: nothing is left to train.
+  bool is_finished() const { return run_.is_finished(); }
   /// All values of the run.
   const Recipe& recipe() const { return recipe_; }
   /// The task with its data.
@@ -150,6 +163,9 @@ class ATTEND_API RecipeRun {
 
  private:
   RecipeRun(RunDirectory directory, const Recipe& recipe, const TrainingSetup& setup);
+
+  /// Opens an existing run, finished or not.
+  static RecipeRun open(const std::filesystem::path& directory, const Recipe& recipe);
 
   Recipe recipe_;
   std::shared_ptr<const Task> task_;

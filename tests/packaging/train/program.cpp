@@ -1,8 +1,11 @@
 // Uses each package that attend::train links, a subword tokenizer, and trains as README.md shows.
+// Then runs readme_program twice: the second time it finds a finished run.
 #include <attend/io/tokenizers.h>
 #include <attend/train/read_labelled_lines.h>
 #include <attend/train/training_run.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -13,6 +16,13 @@ bool trains() {
   const auto result = run.train();
   run.finish(result);
   return result.state.best->loss > 0.0;
+}
+
+bool readme_program_runs() {
+  std::filesystem::remove_all("runs/images");
+  return std::system("./readme_program") == 0 &&
+         std::filesystem::exists("runs/images/summary.json") &&
+         std::system("./readme_program") == 0;
 }
 
 int main() {
@@ -26,5 +36,5 @@ int main() {
   const auto tokenizer = make_tokenizer(TokenizerKind::subword, "one two one two", 265);
   const bool round_trip = tokenizer->decode(tokenizer->encode(lines.texts[1])) == "two";
   const bool written = to_toml(find_task("senses").defaults).find("senses") != std::string::npos;
-  return trains() && round_trip && written ? 0 : 1;
+  return trains() && readme_program_runs() && round_trip && written ? 0 : 1;
 }

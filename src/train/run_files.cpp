@@ -1,0 +1,102 @@
+// Which files belong to a run, and which directories a run may be created in.
+#include "train/run_files.h"
+
+#include "attend/input_error.h"
+#include "attend/io/subword_tokenizer.h"
+#include "attend/io/tokenizers.h"
+#include "attend/train/embedding_files.h"
+#include "attend/train/run_directory.h"
+#include "train/run_lock.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace attend::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The files of a finished run, in the order in which they are moved to `replaced`: without its
+/// recipe it is no longer a run, and the summary, moved last, marks the move as complete.
+constexpr std::array kFilesOfRun{
+    RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
+    EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile,
+    kSubwordFile,           RunFiles::data,         RunFiles::recipe,  RunFiles::summary};
+
+/// True if `file` is a temporary file that a killed process left of a file of a run.
+bool is_fragment(const fs::path& file) {
+  const auto name = file.filename().string();
+  return name.ends_with(".tmp") && std::ranges::any_of(kFilesOfRun, [&](const char* whole) {
+           return name.starts_with(fmt::format("{}.", whole));
+         });
+}
+
+/// True if a directory contains more than what a process killed in `create` leaves there.
+bool is_taken(const fs::path& directory) {
+  std::error_code missing;
+  if (!fs::exists(directory, missing)) return false;
+  // Such a process created the lock file first: without it, files of these names are the user's.
+  if (!fs::exists(directory / RunLock::kFile, missing)) return !fs::is_empty(directory, missing);
+  for (const auto& entry : fs::directory_iterator(directory, missing)) {
+    const auto name = entry.path().filename();
+    if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
+        name != kSubwordFile && name != RunFiles::replaced && !is_fragment(name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void remove_fragments(const fs::path& directory) {
+  std::vector<fs::path> fragments;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (is_fragment(entry.path())) fragments.push_back(entry.path());
+  }
+  for (const auto& fragment : fragments) fs::remove(fragment);
+}
+
+bool check_is_free(const fs::path& directory, bool overwrite) {
+  if (!is_taken(directory)) return false;
+  if (overwrite) return true;
+  throw InputError(fmt::format(
+      "{} exists and is not empty: choose another directory, or overwrite it", directory.string()));
+}
+
+void move_old_run(const fs::path& directory) {
+  const auto replaced = directory / RunFiles::replaced;
+  // If a move was interrupted before, the recipe may already be in `replaced`.
+  if (!RunDirectory::exists(directory) && !RunDirectory::exists(replaced)) {
+    throw InputError(fmt::format("{}: not overwritten, since it is not a run: it has no {}",
+                                 directory.string(), RunFiles::recipe));
+  }
+  // An unfinished run does not replace the finished one that it was to overwrite.
+  const bool finished = fs::exists(directory / RunFiles::summary);
+  if (finished) {
+    if (fs::exists(replaced / RunFiles::summary)) fs::remove_all(replaced);
+    fs::create_directories(replaced);
+  }
+  for (const auto* name : kFilesOfRun) {
+    if (!fs::exists(directory / name)) continue;
+    if (finished) {
+      fs::remove_all(replaced / name);
+      fs::rename(directory / name, replaced / name);
+    } else {
+      fs::remove_all(directory / name);
+    }
+  }
+}
+
+bool RunDirectory::owns(const fs::path& path, const fs::path& file) {
+  const auto inside = fs::weakly_canonical(fs::absolute(file))
+                          .lexically_relative(fs::weakly_canonical(fs::absolute(path)));
+  const auto name = inside.begin()->string();  // ".." if it is elsewhere
+  return name == RunLock::kFile || name == RunFiles::replaced || is_fragment(name) ||
+         std::ranges::any_of(kFilesOfRun, [&](const char* own) { return name == own; });
+}
+
+}  // namespace attend::train
