@@ -16,9 +16,12 @@ namespace {
 
 [[noreturn]] void refuse(zip_error_t& error) {
   const std::string why = zip_error_strerror(&error);
-  const bool is_no_zip = zip_error_code_zip(&error) == ZIP_ER_NOZIP;
+  const int code = zip_error_code_zip(&error);
   zip_error_fini(&error);
-  if (is_no_zip) throw InputError("not a zip archive, or a truncated one");
+  if (code == ZIP_ER_NOENT) throw InputError("no such file");
+  if (code == ZIP_ER_OPNOTSUPP) throw InputError("not a regular file");
+  if (code == ZIP_ER_NOZIP) throw InputError("not a zip archive, or a truncated one");
+  if (code == ZIP_ER_OPEN || code == ZIP_ER_READ) throw InputError(why);
   refuse(why);
 }
 
