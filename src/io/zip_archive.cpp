@@ -19,8 +19,9 @@ namespace {
   const int code = zip_error_code_zip(&error);
   zip_error_fini(&error);
   if (code == ZIP_ER_NOENT) throw InputError("no such file");
+  if (code == ZIP_ER_OPNOTSUPP) throw InputError("not a regular file");
   if (code == ZIP_ER_NOZIP) throw InputError("not a zip archive, or a truncated one");
-  if (code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_OPNOTSUPP) throw InputError(why);
+  if (code == ZIP_ER_OPEN || code == ZIP_ER_READ) throw InputError(why);
   refuse(why);
 }
 

@@ -69,8 +69,7 @@ TEST_F(ZipArchiveTest, MissingFilesAndOtherFormatsThrow) {
   EXPECT_THAT([&] { ZipArchive archive(path); },
               testing::ThrowsMessage<InputError>("no such file"));
   EXPECT_THAT([&] { ZipArchive archive(directory.path()); },
-              testing::ThrowsMessage<InputError>(
-                  testing::Not(testing::HasSubstr("not a PyTorch zip archive"))));
+              testing::ThrowsMessage<InputError>("not a regular file"));
   replace_file(path, "not an archive");
   EXPECT_THAT([&] { ZipArchive archive(path); },
               testing::ThrowsMessage<InputError>("not a zip archive, or a truncated one"));
