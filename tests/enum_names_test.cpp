@@ -32,7 +32,7 @@ void expect_names_of(E last, std::string_view name_of_last) {
 
 TEST(EnumNames, EveryEnumeratorHasAName) {
   expect_names_of(Activation::swiglu, "swiglu");
-  expect_names_of(NormOrder::parallel, "parallel");
+  expect_names_of(NormOrder::parallel_separate_norms, "parallel_separate_norms");
   expect_names_of(PositionEmbedding::sinusoidal, "sinusoidal");
   expect_names_of(ScoreScale::model_width, "model_width");
   expect_names_of(TokenizerKind::subword, "subword");
