@@ -64,15 +64,15 @@ TEST_F(KvCacheErrors, MissingOptionsThrow) {
       KvCache cache_under_test(options);
     };
   };
-  EXPECT_THAT(missing([](auto& o) { o.num_layers(std::nullopt); }),
+  EXPECT_THAT(missing([](auto& o) { o.num_layers(-1); }),
               throws<c10::ValueError>("KvCacheOptions: num_layers is required, but not set"));
-  EXPECT_THAT(missing([](auto& o) { o.batch_size(std::nullopt); }),
+  EXPECT_THAT(missing([](auto& o) { o.batch_size(-1); }),
               throws<c10::ValueError>("batch_size is required"));
-  EXPECT_THAT(missing([](auto& o) { o.num_kv_heads(std::nullopt); }),
+  EXPECT_THAT(missing([](auto& o) { o.num_kv_heads(-1); }),
               throws<c10::ValueError>("num_kv_heads is required"));
-  EXPECT_THAT(missing([](auto& o) { o.head_dim(std::nullopt); }),
+  EXPECT_THAT(missing([](auto& o) { o.head_dim(-1); }),
               throws<c10::ValueError>("head_dim is required"));
-  EXPECT_THAT(missing([](auto& o) { o.max_seq_len(std::nullopt); }),
+  EXPECT_THAT(missing([](auto& o) { o.max_seq_len(-1); }),
               throws<c10::ValueError>("max_seq_len is required"));
 }
 
