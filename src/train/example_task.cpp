@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t kValidationExamples = 1000;
 constexpr uint64_t kValidationSeed = 20170612;
 constexpr std::size_t kSamples = 5;
-constexpr std::size_t kAttempts = 100;  // per example; one in ten is for validation
+constexpr std::size_t kAttempts =
+    100;  // to draw an example of the wanted split; one in ten is for validation
 
 bool is_validation(const Example& example) {
   return crc32c(example.prompt) % 10 == 0;

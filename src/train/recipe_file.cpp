@@ -1,4 +1,4 @@
-// Recipe files. Apart from recipe.cpp because toml++ is slow to compile.
+// Recipe files; in a file of their own because toml++ is slow to compile.
 #include "attend/input_error.h"
 #include "attend/train/recipe.h"
 #include "io/files.h"

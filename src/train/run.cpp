@@ -131,7 +131,7 @@ std::unique_ptr<Task> Run::make_task() const {
   if (task->data_checksum() != data_checksum) {
     throw InputError(
         fmt::format("{}: changed since training (checksum {}, expected {}), so the validation data "
-                    "cannot be told from the training data",
+                    "cannot be distinguished from the training data",
                     data, task->data_checksum(), data_checksum));
   }
   return task;

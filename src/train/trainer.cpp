@@ -262,7 +262,7 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
 }
 
 /// Skips checkpoints with non-finite weights, so that they do not replace good ones: the last
-/// optimizer step may have produced them, which the next loss would show.
+/// optimizer step may have produced them, and only the next loss would show it.
 void Trainer::save(const TrainerHooks& hooks) const {
   const auto now = checkpoint();
   if (all_finite(now.weights)) hooks.checkpoint_sink->save(now);

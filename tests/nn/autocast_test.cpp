@@ -134,18 +134,14 @@ TEST_P(AutocastPolicy, RecomputedGradientsEqualStoredOnes) {
   const auto gradients = [&](bool checkpointing) {
     config.gradient_checkpointing = checkpointing;
     auto encoder = randomized_encoder(config);
-    // The first layer does not use the weight of its value residual.
-    auto gradients = torch::autograd::grad({run(encoder, x).to(torch::kFloat).pow(2).sum()},
-                                           encoder->parameters(), {}, std::nullopt, false,
-                                           /*allow_unused=*/true);
-    for (auto& gradient : gradients) {
-      if (!gradient.defined()) gradient = torch::zeros({1});
-    }
-    return gradients;
+    return torch::autograd::grad({run(encoder, x).to(torch::kFloat).pow(2).sum()},
+                                 encoder->parameters(), {}, {}, {}, /*allow_unused=*/true);
   };
   const auto expected = gradients(false);
   const auto found = gradients(true);
   for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(found[i].defined(), expected[i].defined());
+    if (!found[i].defined()) continue;
     EXPECT_LT((found[i] - expected[i]).norm().item<double>(),
               0.02 * expected[i].norm().item<double>() + 1e-6);
   }

@@ -20,13 +20,18 @@ struct GatedFeedForward : FixedSeed, testing::TestWithParam<Activation> {
 };
 
 INSTANTIATE_TEST_SUITE_P(, GatedFeedForward,
-                         testing::Values(Activation::glu, Activation::geglu, Activation::swiglu),
+                         testing::Values(Activation::glu, Activation::geglu, Activation::geglu_tanh,
+                                         Activation::swiglu),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 double gate_of(double x, Activation activation) {
   const double sigmoid = 1 / (1 + std::exp(-x));
   if (activation == Activation::glu) return sigmoid;
   if (activation == Activation::swiglu) return x * sigmoid;
+  if (activation == Activation::geglu_tanh) {
+    // 0.79788... is sqrt(2 / pi).
+    return x / 2 * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+  }
   return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
 }
 

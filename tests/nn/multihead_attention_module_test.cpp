@@ -97,6 +97,8 @@ TEST(MultiheadAttentionModule, PrettyPrintShowsOptions) {
       printed(*MultiheadAttention(Options(8, 2).dropout(0.1))),
       testing::StartsWith("attend::MultiheadAttention(embed_dim=8, num_heads=2, num_kv_heads=2, "
                           "head_dim=4, bias=true, qkv_bias=true, dropout=0.1)"));
+  EXPECT_THAT(printed(*MultiheadAttention(Options(8, 2).scale(0.5))),
+              testing::HasSubstr("dropout=0, scale=0.5)"));
 }
 
 TEST(MultiheadAttentionErrors, OptionsOutOfRangeThrow) {

@@ -69,6 +69,7 @@ TEST(Activate, OnlyGatedActivationsHalveTheWidth) {
   }
   EXPECT_TRUE(is_gated(Activation::glu));
   EXPECT_TRUE(is_gated(Activation::geglu));
+  EXPECT_TRUE(is_gated(Activation::geglu_tanh));
   EXPECT_TRUE(is_gated(Activation::swiglu));
 }
 

@@ -20,8 +20,8 @@ class ATTEND_API Constant {
   /// A constant (N).
   explicit Constant(const std::vector<double>& values);
 
-  /// Returns the values (N) with the dtype and device of `x`; in a trace, those of its input. The
-  /// copy on an accelerator is cached. Thread-safe.
+  /// Returns the values (N) with the dtype and device of `x`; when traced, they follow the traced
+  /// `x`. The copy on an accelerator is cached. Thread-safe.
   torch::Tensor type_as(const torch::Tensor& x);
 
  private:

@@ -16,11 +16,11 @@
 
 namespace attend {
 
-/// Divisor of the scores of `SelfAttention`.
+/// Factor of the scores of `SelfAttention`.
 enum class ScoreScale {
   none,         ///< 1: unscaled dot products
-  key_width,    ///< sqrt(Dk), as in Vaswani et al. 2017
-  model_width,  ///< sqrt(E)
+  key_width,    ///< 1/sqrt(Dk), as in Vaswani et al. 2017
+  model_width,  ///< 1/sqrt(E)
 };
 
 template <>
@@ -43,7 +43,7 @@ struct SelfAttentionOptions {
   ATTEND_ARG(std::optional<int64_t>, v_dim);
   /// If true, the projections have a bias.
   ATTEND_ARG(bool, bias) = true;
-  /// Divisor of the scores.
+  /// Factor of the scores.
   ATTEND_ARG(ScoreScale, scale) = ScoreScale::key_width;
 };
 

@@ -208,7 +208,7 @@ void Functionalization::recompute_views(const std::vector<std::string>& group,
 /// with updated values.
 std::set<std::string> Functionalization::propagate_to_base(std::string name) {
   std::set<std::string> updated{name};
-  // Back to the name that the view was created with.
+  // Follows the aliases to the view's first name.
   for (auto alias = aliases_.find(name); alias != aliases_.end(); alias = aliases_.find(name)) {
     translation_.values[alias->second] = translation_.values.at(name);
     name = alias->second;

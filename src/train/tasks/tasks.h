@@ -8,8 +8,8 @@
 
 namespace attend::train {
 
-/// `TaskInfo::make` of a task class, which is constructed from the recipe and, if it trains its
-/// tokenizer, from a trained one or null.
+/// Factory of a task, for `TaskInfo::make`: the class is constructed from the recipe and, if it
+/// trains its tokenizer, from a trained one or null.
 template <typename Made>
 std::unique_ptr<Task> make(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer) {
   if constexpr (std::is_constructible_v<Made, const Recipe&, std::shared_ptr<const Tokenizer>>)
