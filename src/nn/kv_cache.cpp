@@ -34,7 +34,7 @@ double physical_memory() {
 /// Returns e.g. "1.5 GiB".
 std::string gibibytes(double bytes) {
   std::ostringstream text;
-  text << std::setprecision(4) << bytes / (1 << 30) << " GiB";
+  text << std::fixed << std::setprecision(1) << bytes / (1 << 30) << " GiB";
   return text.str();
 }
 
@@ -58,8 +58,8 @@ double allocation_bytes(const KvCacheOptions& options) {
   return bytes;
 }
 
-/// Returns whether `tensor` may differ from what it was at another call that returned another
-/// number; tensors of inference mode have no version.
+/// Returns the number of changes in place of `tensor`; 0 for tensors of inference mode, which do
+/// not count them.
 int64_t version_of(const torch::Tensor& tensor) {
   return tensor.is_inference() ? 0 : static_cast<int64_t>(tensor._version());
 }

@@ -107,7 +107,7 @@ class Sampling(GenerateTest):
         self.assertEqual(self.generate(*beams).stdout, first)
         self.assertEqual(self.generate(*beams, "--length-penalty", 1).stdout, first)
         self.refuses(["generate", self.run_directory, *beams, "--top-k", 3],
-                     "--num-beams excludes --top-k")
+                     "--top-k excludes --num-beams")
         self.refuses(["generate", self.run_directory, "--prompt", "F", "--length-penalty", 2],
                      "--length-penalty requires --num-beams")
 

@@ -32,7 +32,6 @@ struct Seq2SeqGeneration : FixedSeed, testing::Test {
 
 TEST_F(Seq2SeqGeneration, StepsWithKvCacheEqualForwardForEachStack) {
   for (const auto& stack : each_stack()) {
-    if (stack.config.num_experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
     SCOPED_TRACE(stack.name);
     auto model = randomized_model(stack.config);
     const torch::NoGradGuard no_grad;
@@ -69,7 +68,6 @@ TEST_F(Seq2SeqGeneration, EachSourceOfABatchEqualsTheSourceAlone) {
   const std::vector<std::vector<int64_t>> sources{{3}, {1, 2, 10, 4}, {5, 5, 6, 7, 8, 9, 10}};
   const SequenceTokens special_tokens{.bos_token = 0, .eos_token = 1};
   for (const auto& stack : each_stack()) {
-    if (stack.config.num_experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
     SCOPED_TRACE(stack.name);
     auto model = randomized_model(stack.config);
     const GenerationOptions options{.eos_tokens = {5}, .seed = 2, .return_log_probs = true};
@@ -127,7 +125,6 @@ TEST_F(Seq2SeqGeneration, AnotherOrChangedMemoryIsProjectedAgain) {
 
 TEST_F(Seq2SeqGeneration, WorksUnderAutocast) {
   for (const auto& stack : each_stack()) {
-    if (stack.config.num_experts > 0 || stack.config.norm_order == NormOrder::parallel) continue;
     SCOPED_TRACE(stack.name);
     auto model = randomized_model(stack.config);
     const AutocastGuard autocast(torch::kCPU, {.enabled = true, .dtype = torch::kBFloat16});

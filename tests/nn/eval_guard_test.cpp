@@ -41,6 +41,26 @@ TEST(EvalGuard, DestructorDoesNotThrow) {
   EXPECT_TRUE(list[1]->is_training()) << "the others are restored";
 }
 
+struct CountsCalls : torch::nn::Module {
+  void train(bool on) override {
+    ++calls;
+    torch::nn::Module::train(on);
+  }
+  int calls = 0;
+};
+
+TEST(EvalGuard, WritesNothingToAModuleInEvalMode) {
+  CountsCalls module;
+  module.eval();
+  ASSERT_EQ(module.calls, 1);
+  { const EvalGuard eval(module); }
+  EXPECT_EQ(module.calls, 1);
+  module.train(true);
+  { const EvalGuard eval(module); }
+  EXPECT_EQ(module.calls, 4);
+  EXPECT_TRUE(module.is_training());
+}
+
 TEST(EvalGuard, AcceptsAModuleWithoutHolder) {
   TransformerBlockImpl block(8, 2);
   {

@@ -175,7 +175,7 @@ TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
 TEST_F(KvCacheErrors, MoreMemoryThanThereIsThrows) {
   EXPECT_THAT(
       [] { KvCache too_large(options().max_seq_len(1'000'000'000'000)); },
-      throws<c10::OutOfMemoryError>("the KvCache needs 5.96e+04 GiB for the keys and values of "
+      throws<c10::OutOfMemoryError>("the KvCache needs 59604.6 GiB for the keys and values of "
                                     "num_layers (1), batch_size (2), num_kv_heads (2), max_seq_len "
                                     "(1000000000000), head_dim (2) in Float; this machine has"));
   EXPECT_THAT([] { KvCache too_large(options().num_layers(INT64_MAX).head_dim(INT64_MAX)); },

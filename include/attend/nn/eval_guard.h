@@ -2,13 +2,15 @@
 
 #include "attend/module_ref.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 namespace attend {
 
 /// Sets a module to eval mode until the end of the scope, then restores the training mode of each
-/// submodule; one whose `train()` throws is left as it is.
+/// submodule; one whose `train()` throws is left as it is. Writes nothing to a module in eval mode,
+/// which other threads may be using.
 ///
 ///     const EvalGuard eval(model);
 class EvalGuard {
@@ -19,7 +21,13 @@ class EvalGuard {
     for (const auto& child : module->modules(/*include_self=*/false)) {
       modes_.emplace_back(child.get(), child->is_training());
     }
-    module->eval();
+    const bool is_eval =
+        std::none_of(modes_.begin(), modes_.end(), [](const auto& mode) { return mode.second; });
+    if (is_eval) {
+      modes_.clear();
+    } else {
+      module->eval();
+    }
   }
   ~EvalGuard() {
     // Parents first: train() sets the children, too.

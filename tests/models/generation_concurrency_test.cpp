@@ -69,9 +69,6 @@ TEST_P(ModelConcurrency, ClassifierEqualsThatOfOneThread) {
 }
 
 TEST_P(ModelConcurrency, TargetsEqualThoseOfOneThread) {
-  if (stack().num_experts > 0 || stack().norm_order == NormOrder::parallel) {
-    GTEST_SKIP() << "not supported by decoder blocks";
-  }
   Seq2Seq model(Seq2SeqConfig{
       .source_vocab_size = 11, .target_vocab_size = 7, .max_seq_len = 6, .stack = stack()});
   model->eval();
