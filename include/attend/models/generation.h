@@ -19,8 +19,8 @@ struct GeneratedToken {
 
 /// Options of `generate` and `generate_batch`.
 ///
-///     GenerationOptions{.max_new_tokens = 20, .sampling = {.temperature = 0.8, .top_k = 40}}
-///     GenerationOptions{.eos_tokens = {0}, .num_beams = 4}
+///     GenerationOptions{.max_new_tokens = 20, .sampling = {.temperature = 0.8, .top_k = 40}};
+///     GenerationOptions{.eos_tokens = {0}, .num_beams = 4};
 struct GenerationOptions {
   int64_t max_new_tokens = 200;  ///< maximum number of tokens to generate, >= 0
   /// Stop tokens: each ends its sequence and is not part of the result.
