@@ -8,7 +8,7 @@
 namespace attend {
 
 /// Sets a module to eval mode until the end of the scope, then restores the training mode of each
-/// submodule; one whose `train()` throws is left as it is.
+/// submodule; a submodule whose `train()` throws is not restored.
 ///
 ///     const EvalGuard eval(model);
 class EvalGuard {
