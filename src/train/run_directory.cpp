@@ -6,7 +6,7 @@
 #include "attend/io/tokenizers.h"
 #include "attend/nn/parameter_count.h"
 #include "io/files.h"
-#include "nn/rng_state.h"
+#include "ops/rng_state.h"
 #include "train/checksum.h"
 #include "train/run_content.h"
 #include "train/run_files.h"
@@ -168,7 +168,8 @@ Run RunDirectory::load(Weights weights) const {
   std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path_);
   auto record = read_record(file(RunFiles::data));
   auto model = [&] {
-    const RngGuard rng(torch::kCPU, rng_state(torch::kCPU));  // the weights are replaced below
+    // The weights are replaced below.
+    const RngGuard rng(generator_states({torch::kCPU}));
     return make_unseeded_model(recipe, tokenizer->size(), record.classes.size());
   }();
   load_weights(module_of(model), weights);

@@ -4,6 +4,7 @@
 #include "io/files.h"
 #include "support/small_runs.h"
 #include "support/task_examples.h"
+#include "support/temporary_directory.h"
 #include "support/throws.h"
 
 #include <fmt/format.h>
