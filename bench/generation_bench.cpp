@@ -65,8 +65,8 @@ void GenerateBatch(benchmark::State& state) {
 }
 BENCHMARK(GenerateBatch)->Arg(1)->Arg(8)->Arg(32)->Unit(benchmark::kMillisecond);
 
-/// Prefill of 1,024 tokens with a vocabulary of 32,000, for the logits of `state.range(0)`
-/// positions; 0 = all.
+/// Prefill of 1,024 tokens with a vocabulary of 32,000. Computes the logits of the last
+/// `state.range(0)` positions; 0 = all.
 void Prefill(benchmark::State& state) {
   LanguageModel model(LanguageModelConfig{
       .vocab_size = 32000, .max_seq_len = 1024, .stack = small_stack(/*sliding_window=*/0)});

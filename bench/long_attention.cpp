@@ -30,7 +30,7 @@ struct Cost {
   double mebibytes;
 };
 
-/// Returns the shortest time of three calls after one to warm up, and the peak memory of a call.
+/// Returns the shortest time of three calls, after a warm-up call, and the peak memory of a call.
 Cost cost_of(attend::MultiheadAttention& attention, const torch::Tensor& x, bool with_gradients) {
   const torch::AutoGradMode grad_mode(with_gradients);
   Cost cost{1e9, 0.0};

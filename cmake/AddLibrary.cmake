@@ -6,7 +6,7 @@ target_precompile_headers(attend_precompiled PRIVATE precompiled.h)
 
 # attend_add_library(<component> SOURCES <folder or file>... [WITHOUT_SOURCES <file>...]
 #                    HEADERS <folder or file>...): adds attend::<component>.
-# Sources are relative to src/, headers to include/attend/; a folder means all files in it.
+# Paths of sources are relative to src/, paths of headers to include/attend/. A folder adds all its files.
 function(attend_add_library component)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;WITHOUT_SOURCES;HEADERS")
   set(target attend_${component})

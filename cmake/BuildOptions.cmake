@@ -1,12 +1,12 @@
-# attend_build_options: how this project compiles its own files. Never exported.
+# attend_build_options: compile options for the files of this project. Never exported.
 add_library(attend_build_options INTERFACE)
 target_compile_features(attend_build_options INTERFACE cxx_std_20)
-# The same flags for libraries and programs, so that all of them can share one precompiled header.
-# Hidden: shared libraries export only what ATTEND_API marks.
+# Libraries and programs have the same flags, so that they can share one precompiled header. Visibility
+# is hidden, so shared libraries export only symbols marked ATTEND_API.
 target_compile_options(attend_build_options INTERFACE -fPIC -fvisibility=hidden
                                                       -fvisibility-inlines-hidden)
-# From version 13 on, GCC reads a precompiled header only if these options are the same. On x86, -O2 sets
-# them and -O1, which the tests are compiled with, does not.
+# From version 13 on, GCC uses a precompiled header only if these options are the same as when it was
+# compiled. On x86, -O2 sets them, but -O1, with which the tests are compiled, does not.
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-munroll-only-small-loops ATTEND_COMPILER_HAS_UNROLL_ONLY_SMALL_LOOPS)
 if(ATTEND_COMPILER_HAS_UNROLL_ONLY_SMALL_LOOPS)

@@ -1,5 +1,6 @@
-# attend_require_packages(<component>...): finds all that is needed to build the components. What is
-# header-only, or used by a module of its own, is not needed by those who link an installed attend.
+# attend_require_packages(<component>...): finds the packages needed to build the components. Projects
+# that link an installed attend do not need the header-only packages, nor SentencePiece, which is loaded
+# at run time.
 function(attend_require_packages)
   set(missing)
   foreach(component IN LISTS ARGN)
@@ -14,7 +15,7 @@ function(attend_require_packages)
     find_package(utf8cpp QUIET GLOBAL)
     if(NOT utf8cpp_FOUND)
       list(APPEND missing libutfcpp-dev)
-    elseif(NOT TARGET utf8cpp::utf8cpp) # before its version 4
+    elseif(NOT TARGET utf8cpp::utf8cpp) # utf8cpp before version 4
       add_library(utf8cpp::utf8cpp INTERFACE IMPORTED GLOBAL)
       set_target_properties(utf8cpp::utf8cpp PROPERTIES INTERFACE_LINK_LIBRARIES utf8cpp)
     endif()
@@ -51,9 +52,9 @@ function(attend_require_packages)
   endif()
 endfunction()
 
-# attend_fmt: fmt for this project's own files. Not header-only, which would compile fmt with each
-# source. LibTorch ships headers of another fmt version. These wrapper headers are found first (-I) and
-# mark fmt's headers as system headers, which silences their warnings.
+# attend_fmt: fmt for the files of this project. Uses the compiled library, since header-only fmt would
+# be compiled with each source. LibTorch ships headers of another fmt version. These wrapper headers are
+# found first (-I) and mark fmt's headers as system headers, which silences their warnings.
 function(_attend_add_fmt)
   set(folder ${PROJECT_BINARY_DIR}/fmt_headers)
   file(GLOB headers RELATIVE ${ATTEND_fmt_INCLUDE_DIR} ${ATTEND_fmt_INCLUDE_DIR}/fmt/*.h)

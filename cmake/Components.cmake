@@ -1,14 +1,14 @@
-# The components of attend, and the packages that each needs. For this project and, installed beside
-# attendConfig.cmake, for projects that find attend.
-set(ATTEND_ALL_COMPONENTS nn io pt2 export train) # each after those that it requires
+# The components of attend, and the packages that each component needs. Used by this project and,
+# installed next to attendConfig.cmake, by projects that find attend.
+set(ATTEND_ALL_COMPONENTS nn io pt2 export train) # each after the components that it requires
 set(ATTEND_nn_REQUIRES)
 set(ATTEND_io_REQUIRES)
 set(ATTEND_pt2_REQUIRES io)
 set(ATTEND_export_REQUIRES nn io pt2)
 set(ATTEND_train_REQUIRES nn io)
 
-# attend_resolve_components(<variable> <component>...): the components and those that they require, in
-# the order of ATTEND_ALL_COMPONENTS. Unknown names are passed on at the end.
+# attend_resolve_components(<variable> <component>...): sets the variable to the components and the
+# components that they require, in the order of ATTEND_ALL_COMPONENTS, followed by unknown names.
 function(attend_resolve_components variable)
   set(wanted ${ARGN})
   set(resolved)
@@ -24,9 +24,9 @@ function(attend_resolve_components variable)
   set(${variable} ${resolved} ${wanted} PARENT_SCOPE)
 endfunction()
 
-# attend_find_component_libraries(<variable> <component>): finds the libraries that a component links
-# and makes a target attend::<library> for each that has none; the variable gets the Debian packages of
-# those that are missing.
+# attend_find_component_libraries(<variable> <component>): finds the libraries that a component links and
+# adds a target attend::<library> for each library without a target. Sets the variable to the Debian
+# packages of the missing libraries.
 function(attend_find_component_libraries variable component)
   set(missing)
   if(component MATCHES "^(io|pt2|export|train)$")

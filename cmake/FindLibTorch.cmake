@@ -2,7 +2,8 @@
 include(${CMAKE_CURRENT_LIST_DIR}/LinkLibTorch.cmake)
 set(ATTEND_TORCH_MINIMUM 2.11)
 
-# attend_run_find_torch(<variable> <argument>...): the output of scripts/find-torch; empty if it fails.
+# attend_run_find_torch(<variable> <argument>...): sets the variable to the output of scripts/find-torch,
+# empty if it fails.
 function(attend_run_find_torch variable)
   execute_process(
     COMMAND ${PROJECT_SOURCE_DIR}/scripts/find-torch ${ARGN}
@@ -11,8 +12,8 @@ function(attend_run_find_torch variable)
   set(${variable} "${found}" PARENT_SCOPE)
 endfunction()
 
-# At the top level, without a Torch_DIR from the user, scripts/find-torch looks for LibTorch; a project
-# that has attend as a subproject sets its own.
+# If attend is the top-level project and the user has not set Torch_DIR, scripts/find-torch finds
+# LibTorch. A project that adds attend as a subproject sets its own Torch_DIR.
 if(PROJECT_IS_TOP_LEVEL AND (NOT Torch_DIR OR Torch_DIR STREQUAL ATTEND_FOUND_TORCH_DIR))
   attend_run_find_torch(found)
   if(found AND NOT found STREQUAL Torch_DIR)

@@ -2,10 +2,10 @@
 include(CMakePackageConfigHelpers)
 set(attend_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
 
-# Installed programs find LibTorch by an RPATH. INSTALL_RPATH_USE_LINK_PATH would omit .venv, because it is
-# inside the project.
+# Installed programs find LibTorch by an RPATH. INSTALL_RPATH_USE_LINK_PATH would omit .venv, because it
+# is inside the project.
 get_filename_component(torch_lib_dir ${Torch_DIR}/../../../lib ABSOLUTE)
-# Each component has its own export set, so that a project sees only the targets that it asks for.
+# Each component has its own export set, so that a project gets only the targets that it requests.
 # `attend` is the interface library attend::attend.
 set(attend_installed ${ATTEND_COMPONENTS})
 if(TARGET attend)
@@ -42,7 +42,7 @@ endif()
 
 configure_package_config_file(cmake/attendConfig.cmake.in attendConfig.cmake
                               INSTALL_DESTINATION ${attend_package_dir})
-# Before 1.0 a new minor version may break what uses the old one.
+# Before 1.0, a new minor version may be incompatible with the previous one.
 write_basic_package_version_file(attendConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(
   FILES ${PROJECT_BINARY_DIR}/attendConfig.cmake ${PROJECT_BINARY_DIR}/attendConfigVersion.cmake

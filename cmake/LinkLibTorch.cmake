@@ -1,9 +1,9 @@
-# attend_find_torch(<folder>...): finds LibTorch as find_package(Torch) does, in the folders last, and
-# sets Torch_FOUND, Torch_DIR and Torch_VERSION. For this project and, installed beside
-# attendConfig.cmake, for projects that find attend.
+# attend_find_torch(<folder>...): finds LibTorch where find_package(Torch) does, then in the folders, and
+# sets Torch_FOUND, Torch_DIR and Torch_VERSION. Used by this project and, installed next to
+# attendConfig.cmake, by projects that find attend.
 #
-# find_package(Torch) of a CUDA build of LibTorch requires nvcc. attend compiles no kernels: without nvcc
-# the libraries are linked directly.
+# For a CUDA build of LibTorch, find_package(Torch) requires nvcc. attend compiles no kernels, so without
+# nvcc the libraries are linked directly.
 macro(attend_find_torch)
   find_path(
     Torch_DIR TorchConfig.cmake
@@ -37,8 +37,8 @@ function(_attend_link_torch_with_cuda root)
   target_link_libraries(
     torch INTERFACE ${root}/lib/libtorch.so ${root}/lib/libtorch_cpu.so ${root}/lib/libtorch_cuda.so
                     ${root}/lib/libc10_cuda.so ${root}/lib/libc10.so Threads::Threads)
-  # The devices register themselves when the libraries are loaded, so libraries without a symbol in use
-  # must be linked, too. Their own dependencies are found at run time.
+  # Devices register themselves when their library is loaded, so libraries must be linked even if no
+  # symbol of them is used. Their own dependencies are found at run time.
   target_link_options(torch INTERFACE -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
 endfunction()
 

@@ -1,5 +1,5 @@
-// A convolution net that removes noise from images: training with an `Objective` of your own. When
-// killed and started again, it resumes exactly. Arguments as in vision_transformer.cpp.
+// Trains a convolution net with a custom `Objective` to remove noise from images. When killed and
+// started again, it resumes exactly. Has the arguments of vision_transformer.cpp.
 #include "attend/export/torchscript.h"
 #include "attend/train/training_run.h"
 

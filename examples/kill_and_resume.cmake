@@ -1,6 +1,6 @@
 # Trains with PROGRAM twice in FOLDER: once without interruption, once killed after step 25 and
-# started again. Both must give the same weights and the same exported model, byte for byte. Started
-# once more after the run is finished, PROGRAM trains no further and exports the same model.
+# started again. Both runs must write the same weights and the same exported model, byte for byte. If
+# PROGRAM is started once more after the run is finished, it only exports the same model again.
 file(REMOVE_RECURSE ${FOLDER})
 function(run expected)
   execute_process(COMMAND ${PROGRAM} ${ARGN} OUTPUT_VARIABLE output RESULT_VARIABLE status)

@@ -1,6 +1,6 @@
-// A Vision Transformer (Dosovitskiy et al. 2021) on generated images. When killed and started
-// again, it resumes exactly. Arguments: run directory; for the test, the step after which it is
-// killed.
+// Trains a Vision Transformer (Dosovitskiy et al. 2021) on generated images. When killed and
+// started again, it resumes exactly. Arguments: the run directory and, in the test, the number of
+// steps after which the program is killed.
 #include "attend/export/torchscript.h"
 #include "attend/nn/transformer_encoder.h"
 #include "attend/train/dataset_objective.h"

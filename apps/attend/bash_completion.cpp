@@ -14,8 +14,8 @@
 namespace attend::app {
 namespace {
 
-/// The part that does not depend on the app; it calls the generated functions `_attend_value` and
-/// `_attend_words`.
+/// The part of the script that does not depend on the app. Calls the generated functions
+/// `_attend_value` and `_attend_words`.
 constexpr const char* kScript = R"bash(_attend_complete() {
   mapfile -t COMPREPLY < <(compgen "${@:2}" -- "$1")
 }
@@ -95,7 +95,7 @@ std::string words_case(const std::string& command, const std::vector<std::string
 std::string value_cases(const CLI::App& command) {
   std::string text;
   for (const auto* option : command.get_options()) {
-    if (option->get_items_expected_max() == 0) continue;  // a switch
+    if (option->get_items_expected_max() == 0) continue;  // a flag without a value
     std::vector<std::string> patterns;
     for (const auto& flag : flags_of(*option)) {
       patterns.push_back(fmt::format("'{} {}'", command.get_name(), flag));

@@ -63,7 +63,7 @@ std::map<std::string, std::string> extra_files(const train::Run& run) {
   return files;
 }
 
-/// The files that are UTF-8 text; .pt2 and ONNX can store no others.
+/// Returns the files that are UTF-8 text; .pt2 and ONNX files cannot store other files.
 std::map<std::string, std::string> texts_of(const std::map<std::string, std::string>& files) {
   std::map<std::string, std::string> texts;
   for (const auto& [name, content] : files) {

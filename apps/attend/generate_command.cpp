@@ -93,7 +93,7 @@ class TextGenerator {
 void print_samples(TextGenerator& generator, const Prompt& prompt,
                    const GenerateArguments& arguments) {
   for (int64_t n = 0; n < arguments.samples; ++n) {
-    // To standard error: standard output contains only generated text.
+    // Headings go to standard error, since standard output contains only generated text.
     if (arguments.samples > 1) {
       write_error(fmt::format("--- sample {} of {} ---\n", n + 1, arguments.samples));
     }

@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// Adds the values of a recipe to `config` by section and key; all, or those of one section.
+/// Adds the values of a recipe to `config` by section and key. Adds only `only_section` if it is
+/// set.
 void add_values(train::Recipe recipe, const char* only_section, ordered_json& config) {
   for (const auto& field : train::recipe_fields()) {
     const std::string section = field.section;
@@ -110,7 +111,7 @@ void add_summary(const fs::path& path, InspectReport& report) {
   }
 }
 
-/// Adds the tensors of a run of a user's own module, from the header of the file.
+/// Adds the tensors of a run of a user's own module. Reads only the header of the weights file.
 void add_tensors(const fs::path& directory, train::Weights weights, InspectReport& report) {
   const auto folder =
       weights == train::Weights::best

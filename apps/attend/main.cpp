@@ -31,8 +31,8 @@ std::string switch_takes_no_value(const std::string& name) {
   return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
 }
 
-/// Throws InputError for a value after a switch, such as "--bias false": CLI11 would take it for
-/// the next positional argument.
+/// Throws InputError for a value after a flag that takes none, such as "--bias false". CLI11 would
+/// parse the value as the next positional argument.
 void check_switches(const CLI::App& app, int argc, char** argv) {
   const auto commands = app.get_subcommands(
       [&](const CLI::App* each) { return argc > 1 && each->get_name() == argv[1]; });
@@ -53,7 +53,7 @@ void check_switches(const CLI::App& app, int argc, char** argv) {
   }
 }
 
-/// The message for a command line error, with the nearest valid name.
+/// Returns the message for a command line error, with the most similar valid name.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   std::vector<std::string> commands;
   for (const auto* command : app.get_subcommands({})) commands.push_back(command->get_name());

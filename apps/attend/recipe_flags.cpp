@@ -19,8 +19,8 @@ namespace {
 using train::Recipe;
 using train::RecipeField;
 
-/// Default of the first task that has the field, in brackets: "[2]", or "[2, depends on the task]"
-/// if tasks differ.
+/// Returns the default of the first task that has the field, in brackets: "[2]", or
+/// "[2, depends on the task]" if the defaults of the tasks differ.
 std::string default_of(const RecipeField& field) {
   std::vector<std::string> values;
   for (const auto& task : train::tasks()) {

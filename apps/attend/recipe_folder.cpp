@@ -17,7 +17,8 @@ fs::path recipe_folder() {
   if (const char* given = std::getenv("ATTEND_MODELS")) return given;
   std::error_code unknown;
   const auto program = fs::read_symlink("/proc/self/exe", unknown).parent_path();
-  // Installed: PREFIX/bin and PREFIX/share. Built: build/PRESET/bin and models/.
+  // Installed: the program is in PREFIX/bin, the recipes are in PREFIX/share. In the source tree:
+  // the program is in build/PRESET/bin, the recipes are in models/.
   const auto installed = program.parent_path() / "share" / "attend" / "models";
   if (fs::is_directory(installed, unknown)) return installed;
   return program.parent_path().parent_path().parent_path() / "models";
@@ -43,7 +44,7 @@ std::vector<std::string> names_of_shipped_recipes() {
 
 fs::path find_recipe(const std::string& name_or_path) {
   std::error_code missing;
-  // A directory with the name of a recipe does not hide it; a pipe is accepted.
+  // Accepts a pipe, but not a directory, which may have the name of a shipped recipe.
   const bool is_file =
       fs::exists(name_or_path, missing) && !fs::is_directory(name_or_path, missing);
   if (is_file || fs::path(name_or_path).has_extension()) {

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kGroup = "Model";
 
-/// Throws InputError, naming the flags that help, if an unfinished run has no best weights.
+/// Throws InputError if an unfinished run has no best weights. The message names flags to use.
 void check_has_best_weights(const train::RunDirectory& run) {
   if (fs::exists(run.file(train::RunFiles::model)) ||
       fs::exists(run.file(train::RunFiles::summary)))

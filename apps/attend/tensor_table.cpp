@@ -33,7 +33,7 @@ std::string shape_of(const TensorTree& node) {
   return fmt::format("({})", fmt::join(node.tensor->shape, ", "));
 }
 
-/// Suffix of the name: alias, buffer or frozen.
+/// Returns the text after the name of a tensor: the tensor it is an alias of, buffer or frozen.
 std::string suffix_of(const TensorTree& node) {
   if (!node.tensor) return {};
   if (!node.tensor->alias_of.empty()) return " = " + printable(node.tensor->alias_of);

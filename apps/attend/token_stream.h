@@ -10,10 +10,10 @@
 
 namespace attend::app {
 
-/// Decodes tokens to text as they are generated; holds back text that may begin a stop text.
+/// Decodes tokens to text as they are generated. Buffers text that may be the start of a stop text.
 class TokenStream {
  public:
-  /// Decodes a sequence of tokens. The text of a longer sequence must start with that of a prefix.
+  /// Decodes a sequence of tokens. Appending tokens must only append to the text.
   using Decode = std::function<std::string(const std::vector<int64_t>&)>;
   using Print = std::function<void(const std::string&)>;
 
@@ -23,7 +23,7 @@ class TokenStream {
 
   /// Adds a token; returns false once a stop text was found.
   bool add(int64_t token);
-  /// Prints the text that was held back.
+  /// Prints the buffered text.
   void finish();
 
   int64_t tokens() const { return tokens_; }

@@ -34,7 +34,7 @@ struct TrainArguments {
   bool print_config = false;
 };
 
-/// runs/senses, or runs/senses-2 and so on if it exists.
+/// Returns runs/senses or, if it exists, the first free of runs/senses-2, runs/senses-3, ...
 fs::path unused_directory(const train::Recipe& recipe) {
   const auto name = recipe.text.empty() ? recipe.task : fs::path(recipe.text).stem().string();
   fs::path directory = fs::path("runs") / name;
@@ -88,7 +88,7 @@ class Training {
   train::TrainResult train() {
     const StopSignal stop;
     const auto& resumed = run_.resumed_state();
-    // In a background thread, so that a paused terminal does not block training.
+    // Printed by a background thread, so that a paused terminal does not block training.
     train::BackgroundObserver terminal({std::make_shared<ProgressLine>(
         run_.recipe().training.max_steps, resumed.best ? resumed.best->loss : INFINITY)});
     return run_.train({&terminal}, [] { return StopSignal::received() != 0; });

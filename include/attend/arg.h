@@ -3,9 +3,9 @@
 #include <type_traits>
 #include <utility>
 
-/// Declares an option with a setter and a getter of the same name, as TORCH_ARG does. On a
-/// temporary both return by value, so that a chain such as `BlockOptions(64, 4).dropout(0.1)` may
-/// be bound to a reference.
+/// Declares an option with a setter and a getter of the same name, as TORCH_ARG does. Called on a
+/// temporary, both return by value, so a reference can be bound to the result of a chain such as
+/// `BlockOptions(64, 4).dropout(0.1)`.
 ///
 ///     double p = options.dropout();
 #define ATTEND_ARG(T, name)                                                                 \
@@ -39,8 +39,8 @@
  private:                                                                                   \
   T name##_ /* NOLINT */
 
-/// As ATTEND_ARG, for options that contain options. The setter also takes a function that changes
-/// them, so that a chain goes on with the outer options.
+/// As ATTEND_ARG, for nested options. The setter also accepts a function that changes the nested
+/// options; it returns the outer options, so calls can be chained.
 ///
 ///     TransformerBlockOptions(64, 4)
 ///         .attention([](auto& attention) { attention.num_kv_heads(2).dropout(0.1); })

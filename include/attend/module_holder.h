@@ -3,8 +3,8 @@
 #include <torch/nn/pimpl.h>
 
 /// Declares the holder `name` of the module `name##Impl`, as TORCH_MODULE does, with an operator()
-/// of the given parameters that calls `forward`. Arguments may then be braced, which LibTorch's
-/// variadic operator() does not allow. `arguments` are the names of the parameters.
+/// that has the given `parameters` and calls `forward`. Unlike LibTorch's variadic operator(), it
+/// accepts braced arguments. `arguments` are the names of the parameters.
 ///
 ///     block(x, {.causal = true});
 #define ATTEND_MODULE(name, parameters, arguments)                              \

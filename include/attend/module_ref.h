@@ -7,8 +7,8 @@
 
 namespace attend {
 
-/// Reference to a module: the parameter type of functions that take a torch::nn::Module, a holder
-/// such as `LanguageModel` or a std::shared_ptr, also a temporary or constant one.
+/// Reference to a module. As a parameter type it accepts a torch::nn::Module, a holder such as
+/// `LanguageModel` or a std::shared_ptr; holders and pointers may be temporary or const.
 ///
 ///     void freeze(ModuleRef module);
 ///     freeze(model);  // instead of freeze(*model)
@@ -33,7 +33,7 @@ class ModuleRef {
   torch::nn::Module* module_;
 };
 
-/// Reference to a module that is not changed; see `ModuleRef`.
+/// Reference to a const module; see `ModuleRef`.
 ///
 ///     int64_t parameter_count(ConstModuleRef module);
 class ConstModuleRef {

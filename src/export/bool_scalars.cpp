@@ -14,7 +14,7 @@ namespace {
 namespace jit = torch::jit;
 
 /// True for operators that cast the Scalar to the dtype of another argument, so that an int has the
-/// same effect as a bool. For others, such as aten::add, the Scalar takes part in type promotion.
+/// same effect as a bool. In other operators, such as aten::add, its type affects type promotion.
 bool only_fills(const jit::Node& node) {
   static const std::set<std::string_view> names{
       "aten::constant_pad_nd", "aten::fill",       "aten::fill_",       "aten::full",
@@ -29,8 +29,8 @@ std::optional<bool> flag_of(const jit::Value* value) {
   return constant->toBool();
 }
 
-/// Repositions the inputs at `positions` by ints or tensors. Returns false, and leaves the node as
-/// it is, if no operator overload matches.
+/// Replaces the bool inputs at `positions` by ints or tensors. Returns false and leaves the node
+/// unchanged if no operator overload matches.
 bool try_replace(jit::Graph& graph, jit::Node& node, const std::vector<std::size_t>& positions,
                  bool as_number) {
   const jit::WithInsertPoint before(&node);
@@ -63,7 +63,7 @@ void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
   }
 }
 
-/// aten::full of a bool without dtype returns a bool tensor, so set the dtype explicitly.
+/// Sets the dtype of aten::full explicitly: with a bool and no dtype it returns a bool tensor.
 void keep_type_of_full(jit::Graph& graph, jit::Node& node) {
   constexpr std::size_t kValue = 1;
   constexpr std::size_t kDtype = 2;

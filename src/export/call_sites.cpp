@@ -33,11 +33,12 @@ bool is_library(std::string_view function) {
   return function.empty() || std::any_of(kLibraries.begin(), kLibraries.end(), begins);
 }
 
-/// Function name without its parameters. For a std::function's handler: the function that it calls.
+/// Returns a function name without its parameters. For the handler of a std::function, returns the
+/// name of the function that it calls.
 std::string name_of(std::string function) {
   constexpr std::string_view kCaller = "std::_Function_handler<";
   if (function.starts_with(kCaller)) {
-    const auto called = function.find("), ");  // behind return and parameter types
+    const auto called = function.find("), ");  // after return and parameter types
     if (called != std::string::npos) function = function.substr(called + 3);
   }
   constexpr std::string_view kLambda = "{lambda";
@@ -58,7 +59,7 @@ bool is_torch_library(void* address) {
   return file.starts_with("libtorch") || file.starts_with("libc10");
 }
 
-/// Empty if addr2line (binutils) is not installed.
+/// Returns the source locations of frames. Empty if addr2line (binutils) is not installed.
 std::vector<torch::unwind::Frame> symbolize(const std::vector<void*>& frames) {
   try {
     return torch::unwind::symbolize(frames, torch::unwind::Mode::addr2line);
@@ -85,7 +86,8 @@ std::string CallSites::text_of(const torch::jit::Node& node) const {
       found += fmt::format(" ({}:{})", file, frame.lineno);
     }
     if (!is_library(frame.funcname)) break;
-    // Else go on with its caller. The last library frame may have inlined all others.
+    // For a library function, continue with its caller. The last library frame may have
+    // inlined all others.
   }
   return found;
 }

@@ -12,7 +12,7 @@ namespace attend {
 class CallSites {
  public:
   /// Returns ", called from FUNCTION (FILE:LINE)" with the innermost function outside LibTorch.
-  /// Without file and line if the program has no debug information; empty if there is no stack.
+  /// Omits (FILE:LINE) if the program has no debug information. Returns "" if there is no stack.
   std::string text_of(const torch::jit::Node& node) const;
 
   /// Returns true if `node` and `other`, a node of another trace, have the same call stack.
@@ -25,8 +25,8 @@ class CallSites {
 };
 
 /// RAII guard: while it exists, traces on this thread record their call sites. Installs a
-/// process-wide callback in LibTorch's tracer and leaves it installed, since LibTorch has no getter
-/// for the previous one.
+/// process-wide callback in LibTorch's tracer. The callback stays installed, since LibTorch has no
+/// function that returns the previous one.
 class RecordCallSites {
  public:
   explicit RecordCallSites(CallSites& sites);

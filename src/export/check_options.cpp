@@ -17,7 +17,7 @@ bool is_word(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), fits);
 }
 
-/// Python generates source code with these names when it loads a file.
+/// True for names that are invalid in the code that Python generates when it loads a file.
 bool is_reserved(const std::string& name) {
   static const std::set<std::string> all{
       "False",   "None",     "True",     "and",    "as",       "assert", "async",  "await",
@@ -95,7 +95,7 @@ void check_name(const char* what, const std::string& name) {
 }
 
 void check_options(const ExportOptions& options, const std::vector<torch::Tensor>& example_inputs) {
-  // NaN fails, too.
+  // The comparison is false for NaN.
   TORCH_CHECK_VALUE(options.tolerance >= 0.0, "tolerance (", options.tolerance,
                     ") must be 0 or more");
   const auto count = example_inputs.size();

@@ -11,8 +11,8 @@
 namespace attend {
 namespace {
 
-/// Bitwise comparison (NaN equals NaN). Tensor versions are no substitute: writes through `data()`
-/// and data pointers do not increase them.
+/// Compares bitwise (NaN equals NaN). Does not compare tensor versions, since writes through
+/// `data()` and data pointers do not increment them.
 bool is_same(const torch::Tensor& one, const torch::Tensor& other) {
   if (one.sizes() != other.sizes() || one.scalar_type() != other.scalar_type()) return false;
   if (c10::isFloat8Type(one.scalar_type())) {

@@ -16,7 +16,7 @@
 namespace attend {
 namespace {
 
-/// Tied weights: maps the target of each to the target of the first with the same tensor.
+/// Maps the target of each tied weight to the target of the first weight with the same tensor.
 std::map<std::string, std::string> tied_weights(const program::TracedProgram& traced) {
   using Identity = std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>, int>;
   std::map<Identity, std::string> first;
@@ -49,7 +49,8 @@ std::map<std::string, std::string> dimension_names(const program::ExportedProgra
   return names;
 }
 
-/// Names must be unique in an ONNX graph. Numbers are the names of intermediate values.
+/// Checks that names are unique, as ONNX requires, and are not numbers, which name intermediate
+/// values.
 void check_names(const onnx::Model& model) {
   std::map<std::string, const char*> seen;
   const auto check = [&](const std::vector<onnx::ValueInfo>& infos, const char* what) {
@@ -68,8 +69,8 @@ void check_names(const onnx::Model& model) {
   check(model.weights, "initializer");
 }
 
-/// Message with the call sites of the operators, found by a second trace, since recording them is
-/// slow.
+/// Returns a message with the call sites of the operators. Traces again, since call sites are not
+/// recorded in the first trace (recording is slow).
 std::string message_of(const onnx::UnsupportedOperatorsError& error,
                        const torch::nn::Module& module, const Forward& forward,
                        const std::vector<torch::Tensor>& inputs) {

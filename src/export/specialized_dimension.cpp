@@ -70,7 +70,7 @@ std::size_t num_outputs(const jit::Node& node) {
   return node.outputs().size();
 }
 
-/// A trace, and the inputs it was made with as shown in messages.
+/// A trace, and a description of its inputs for messages.
 struct Trace {
   std::string inputs;
   const TracedCalls& calls;
@@ -117,7 +117,8 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
                                                const std::vector<torch::Tensor>& others) {
-  std::vector<TracedCalls> traces;  // in a loop, so that both traces have the same call site
+  // Both traces are made by the call in the loop, so that their call stacks are equal.
+  std::vector<TracedCalls> traces;
   for (const auto* some : {&inputs, &others}) {
     traces.push_back(trace_calls(module, function, *some));
   }
@@ -148,7 +149,7 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
   for (const auto& dimension : distinct(dynamic)) {
     auto sizes = sizes_of(inputs, dynamic);
     const auto size = sizes.at(dimension.name);
-    // Twice the size as well, since size / 2 is equal for some neighbours.
+    // 2 * size is compared, too, since size / 2 may be the same for size and size + 1.
     for (const auto other : {size + 1, 2 * size, dimension.min}) {
       if (other > dimension.max) continue;
       sizes[dimension.name] = other;

@@ -13,9 +13,9 @@
 namespace attend {
 
 /// Compares traces of `function` for two sets of inputs and describes the first operator that is
-/// called with different constants, which a trace specializes to the example's. Returns "a size was
-/// specialized: ..." or, for inputs of the same shapes, "a value was specialized: ...", with the
-/// operator, the constants and the call site; nullopt if the traces are equal.
+/// called with different constants, which a trace specializes. Returns "a size was specialized:
+/// ..." or, for inputs of the same shapes, "a value was specialized: ...", with the operator, the
+/// constants and the call site. Returns nullopt if the traces are equal.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
@@ -35,8 +35,8 @@ std::runtime_error with_specialization(const std::exception& error,
                                        const std::string& specialization);
 
 /// Throws std::runtime_error if a traced method has recurrent layers and specializes a dimension.
-/// On the CPU, recurrent layers read out of bounds if the state is too small; other operators
-/// throw.
+/// Checked before the method is run: on the CPU, recurrent layers read out of bounds if the state
+/// is too small, whereas other operators throw.
 void check_recurrent_layers(const torch::jit::Module& scripted, const std::string& method,
                             const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& inputs,

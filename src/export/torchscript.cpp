@@ -98,12 +98,12 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
   if (!methods.source.empty()) scripted.define(methods.source);
 
   guard.restore();
-  // In memory first: saved to a file, the archive's root folder would have the file's name.
+  // Saved to memory first, since save(file) names the archive's root folder after the file.
   std::stringstream bytes;
   scripted.save(bytes, {options.extra_files.begin(), options.extra_files.end()});
   auto file = jit::load(bytes);
   file.eval();
-  // Without the graph optimizer, which is slow for a few runs.
+  // The graph optimizer is disabled, since it takes longer than the few runs.
   const jit::GraphOptimizerEnabledGuard not_optimized(false);
   ExportReport report;
   for (const auto& method : traced) {

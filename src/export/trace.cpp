@@ -37,7 +37,7 @@ jit::Module to_script_module(const torch::nn::Module& module, const std::string&
   return scripted;
 }
 
-/// The tracer records dropout in eval mode, too, where it returns its input.
+/// Removes dropout, which the tracer records even in eval mode, where it is the identity.
 void remove_dropout(jit::Graph& graph) {
   const std::set<std::string> names{"aten::dropout",
                                     "aten::dropout_",

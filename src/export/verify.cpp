@@ -29,10 +29,10 @@ double compare(const torch::Tensor& found, const torch::Tensor& expected, double
   }
   if (found.numel() == 0) return 0.0;
   const auto exact = expected.to(torch::kDouble);
-  // Equal infinities and two NaN are no difference.
+  // The difference of equal infinities is 0, and of two NaN as well.
   const auto equal = (found == expected).logical_or(found.isnan().logical_and(expected.isnan()));
   const auto difference = (found.to(torch::kDouble) - exact).abs().masked_fill(equal, 0.0);
-  // A NaN in only one of them fails, too.
+  // Also fails if only one of them is NaN.
   if (!(difference <= tolerance * (1 + exact.abs())).logical_or(equal).all().item<bool>()) {
     throw std::runtime_error(fmt::format(
         "for {} the exported program differs from the module by {:.3g}, expected at most "
@@ -44,27 +44,27 @@ double compare(const torch::Tensor& found, const torch::Tensor& expected, double
 
 enum class Values { as_in_example, mirrored, one_more, one_less };
 
-/// Inputs of one comparison, derived from the example inputs as `resize` does, with other values.
+/// Inputs of one comparison: the example inputs resized by `resize`, with the given kind of values.
 struct TrialInputs {
   std::map<std::string, int64_t> sizes = {};
   int64_t shift = 0;
   Values values = Values::as_in_example;
 };
 
-/// Increments of the example's sizes. Dimensions get different increments, so that two of them are
-/// not mixed up, and each gets all three over the comparisons.
+/// Increments of the example's sizes. Within a comparison, dimensions have different increments, so
+/// that swapped dimensions are detected. Over the comparisons, each dimension has all increments.
 constexpr std::array<int64_t, 3> kIncrements{1, 2, 3};
 constexpr int64_t kLargeIncrement = 100;
-constexpr int64_t kLargestSize = 4096;  // larger sizes are slow and find nothing more
+constexpr int64_t kLargestSize = 4096;  // larger sizes are slow and detect no further errors
 
 int64_t increased(int64_t size, int64_t increment, const DynamicDimension& dynamic) {
   const bool fits = increment <= dynamic.max - size;
   return fits ? size + increment : std::max(dynamic.min, size - increment);
 }
 
-/// The example inputs, the example with other values (finds values that forward reads with item()),
-/// the minimum sizes, three sets of larger sizes, and each dimension alone at its maximum, so that
-/// the inputs fit into memory.
+/// Returns the inputs to compare: the example inputs, other values (to detect values that forward
+/// reads with item()), the minimum sizes, three sets of larger sizes, and one dimension at a time
+/// at its maximum, since inputs with all dimensions at their maximum may not fit into memory.
 std::vector<TrialInputs> trial_inputs(const std::vector<torch::Tensor>& example_inputs,
                                       const ExportOptions& options) {
   const TrialInputs example{.sizes = sizes_of(example_inputs, options.dynamic)};
@@ -94,13 +94,14 @@ std::vector<TrialInputs> trial_inputs(const std::vector<torch::Tensor>& example_
   return trials;
 }
 
-/// False for dtypes with few arithmetic operators, which keep the example's values.
+/// False for dtypes whose inputs always have the example's values, as few operators support them.
 bool has_arithmetic(const torch::Tensor& input) {
   const auto dtype = input.scalar_type();
   return !input.is_complex() && !c10::isFloat8Type(dtype) && !c10::isBarebonesUnsignedType(dtype);
 }
 
-/// Mirrored integers stay within the example's range, which the module may require.
+/// Returns other values of the same shape. Mirrored integers are within the range of the example's,
+/// which the module may require.
 torch::Tensor with_other_values(const torch::Tensor& input, Values values) {
   if (input.numel() == 0 || !has_arithmetic(input)) return input;
   if (input.scalar_type() == torch::kBool) return input.logical_not();
@@ -109,7 +110,7 @@ torch::Tensor with_other_values(const torch::Tensor& input, Values values) {
     return has_room ? input - 1 : input;
   }
   if (values == Values::one_more) {
-    // On a GPU, an index out of range breaks the CUDA context for the rest of the process.
+    // On a GPU, an index out of range makes the CUDA context unusable for the rest of the process.
     return input.is_cuda() && !input.is_floating_point() ? input : input + 1;
   }
   return input.is_floating_point() ? -input : input.max() + input.min() - input;

@@ -14,7 +14,7 @@ std::string dtype_of(const torch::Tensor& tensor) {
   return std::string(c10::getDtypeNames(tensor.scalar_type()).first);
 }
 
-/// What is wrong with a tensor that is copied to another, "" for nothing.
+/// Returns an error message if `source` cannot be copied to `destination`, else "".
 std::string mismatch(const torch::Tensor& source, const torch::Tensor& destination, bool cast) {
   if (source.sizes() != destination.sizes()) {
     return fmt::format("found shape ({}), expected ({})", fmt::join(source.sizes(), ", "),

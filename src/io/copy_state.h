@@ -16,8 +16,8 @@ struct CopyStateOptions {
 };
 
 /// Copies each tensor of `source` into the tensor of the same name in `destination`, without
-/// recording gradients. Throws InputError, listing all that does not fit; `destination` is then
-/// unchanged. The message begins with "the `what` does not fit the model".
+/// recording gradients. Throws InputError, listing all missing, unexpected and mismatched tensors;
+/// `destination` is then unchanged. The message begins with "the `what` does not fit the model".
 ATTEND_API IncompatibleKeys copy_state(std::map<std::string, torch::Tensor> destination,
                                        const std::map<std::string, torch::Tensor>& source,
                                        const std::string& what,

@@ -35,7 +35,7 @@ inline constexpr std::array<Dtype, 15> kDtypes{{
     {c10::ScalarType::Float8_e5m2, "", 30, 0},
 }};
 
-/// Returns the dtype of which `field` is `value`, or null.
+/// Returns the dtype whose `field` equals `value`, or null.
 ///
 ///     find_dtype(&Dtype::safetensors, "F32")->type == torch::kFloat
 template <typename Field, typename Value>

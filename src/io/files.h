@@ -29,8 +29,8 @@ ATTEND_API void read_in_pieces(const std::filesystem::path& path,
 ///     read_start("model.pt", 2) == "PK"
 ATTEND_API std::string read_start(const std::filesystem::path& path, std::size_t bytes);
 
-/// Throws std::runtime_error that `path` cannot be written, with the reason given by `error`, an
-/// errno.
+/// Throws std::runtime_error with the message that `path` cannot be written, and the reason
+/// `error`, an errno.
 [[noreturn]] ATTEND_API void throw_unwritable(const std::filesystem::path& path, int error);
 
 /// Flushes a file, or a directory's entries, to disk (fsync). Throws std::runtime_error, naming the

@@ -12,7 +12,7 @@ namespace attend {
 
 namespace {
 
-/// Limits the recursion of the code that reads the values.
+/// Maximum nesting depth: limits the recursion of code that reads the values.
 constexpr int kDepth = 100;
 
 }  // namespace

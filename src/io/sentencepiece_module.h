@@ -23,7 +23,7 @@ struct TokensSink {
 
 struct SentencePieceModel;  // defined in the module
 
-/// Functions of the module. If one returns false or null, `error` has received the reason.
+/// Functions of the module. If one returns false or null, it has written the reason to `error`.
 struct SentencePieceModule {
   /// Trains a model with `vocab_size` tokens on a UTF-8 text.
   bool (*train)(const char* text, std::size_t size, int vocab_size, BytesSink model,

@@ -12,7 +12,7 @@ namespace attend {
 inline constexpr std::array<std::string_view, 4> kReservedCharacters{"\n", "\u2581", "\u2585",
                                                                      std::string_view("\0", 1)};
 
-/// SentencePiece silently ignores longer sentences in training.
+/// Maximum length of a sentence in bytes: SentencePiece silently ignores longer ones in training.
 inline constexpr std::size_t kLongestSentence = 4192;
 
 /// Returns the reserved character at the start of `text`, or an empty string.
@@ -23,9 +23,10 @@ inline std::string_view reserved_at_start(std::string_view text) {
   return {};
 }
 
-/// Returns the first sentence of a text that begins with no reserved character: up to the next
-/// reserved character and at most kLongestSentence bytes. Longer ones are split before a space,
-/// which no token crosses, or else between two characters.
+/// Returns the first sentence of `text`, which must not begin with a reserved character. The
+/// sentence ends before the next reserved character and has at most kLongestSentence bytes: a
+/// longer one is split before a space, which no token crosses, or, without spaces, between two
+/// characters.
 inline std::string_view first_sentence(std::string_view text) {
   auto sentence = text.substr(0, kLongestSentence);
   for (const auto reserved : kReservedCharacters) {

@@ -40,8 +40,8 @@ std::string explain(const std::string& reason) {
   return reason;
 }
 
-/// Clamps the vocabulary size to SentencePiece's int and to more than any text of this size
-/// supports: a token per byte and one per merge.
+/// Clamps the vocabulary size to the range of int and to an upper bound for texts of this size: one
+/// token per byte and one per merge.
 int clamp_vocab_size(std::string_view text, int64_t size) {
   const auto most = 1000 + 2 * static_cast<int64_t>(text.size());
   return static_cast<int>(

@@ -20,12 +20,12 @@ using Inputs = std::vector<torch::Tensor>;
 
 constexpr int64_t kBatch = 2;
 
-/// Half of max_seq_len, so that shorter and longer inputs are verified.
+/// Returns half of max_seq_len, so that the export is verified with shorter and longer inputs.
 int64_t example_length(int64_t max_seq_len) {
   return std::max<int64_t>(1, max_seq_len / 2);
 }
 
-/// Number of cached tokens, so that at least one more fits.
+/// Returns a number of cached tokens for which at least one more token fits.
 int64_t example_past_length(int64_t max_seq_len) {
   return std::clamp<int64_t>(max_seq_len - 1, 1, 3);
 }

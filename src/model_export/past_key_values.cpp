@@ -28,7 +28,7 @@ void PastKeyValues::before_attention(AttentionContext& context) {
   context.key = at::cat({past.select(0, 0), context.key}, -2);      // (B, G, S + T, D)
   context.value = at::cat({past.select(0, 1), context.value}, -2);  // (B, G, S + T, D)
   layers_.push_back(at::stack({context.key, context.value}));
-  // The causal mask is aligned at the end of queries and keys, so positions are not needed.
+  // Positions are not needed: the causal mask is aligned at the last query and the last key.
   context.args.positions.reset();
 }
 

@@ -6,7 +6,7 @@
 
 namespace attend {
 
-/// Key-value cache as an input and output tensor, as Hugging Face's past_key_values. Unlike
+/// KV cache as an input and output tensor, like Hugging Face's past_key_values. Unlike
 /// `KvCache`, which has preallocated memory and counts tokens in C++, it can be traced.
 class PastKeyValues : public AttentionHook {
  public:

@@ -11,7 +11,7 @@ struct CacheSizes {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t max_seq_len = 0;
-  int64_t kept_context = 0;  ///< number of tokens that a full context keeps
+  int64_t kept_context = 0;  ///< number of tokens that remain when a full context is truncated
   bool unlimited = false;    ///< the context may exceed max_seq_len
 };
 

@@ -13,9 +13,9 @@ namespace attend {
 
 // Shared by the models that decode with a KV cache.
 
-/// Extends `cache` by `tokens` (B, T), calls `hidden()` for their hidden states (B, T, E) and
-/// returns `logits` of the last `logits_to_keep` ones; 0 = all. If a call throws, the cache is
-/// unchanged. `name`: that of `tokens` in messages.
+/// Extends `cache` by `tokens` (B, T) and returns the logits of the last `logits_to_keep`
+/// positions; 0 = all. `hidden()` returns the hidden states (B, T, E), `logits(x)` their logits. If
+/// a call throws, the cache is unchanged. `name`: name of `tokens` in error messages.
 template <typename Hidden, typename Logits>
 torch::Tensor decode_step(const char* name, const torch::Tensor& tokens, KvCache& cache,
                           const torch::Tensor& key_mask, int64_t logits_to_keep,
@@ -26,7 +26,7 @@ torch::Tensor decode_step(const char* name, const torch::Tensor& tokens, KvCache
   cache.extend(tokens.size(1), key_mask);
   try {
     const auto x = hidden();  // (B, T, E)
-    // A T shorter than logits_to_keep keeps all.
+    // If T is less than logits_to_keep, slice keeps all positions.
     return logits(logits_to_keep == 0 ? x : x.slice(1, -logits_to_keep));  // (B, N, V)
   } catch (...) {
     cache.truncate(lengths);
@@ -34,8 +34,9 @@ torch::Tensor decode_step(const char* name, const torch::Tensor& tokens, KvCache
   }
 }
 
-/// Returns true if `generate` drops no tokens beyond `max_seq_len`: a rolling cache has those of
-/// the window. Not with absolute positions, whose numbers beyond max_seq_len have not been trained.
+/// Returns true if `generate` can exceed `max_seq_len` without dropping tokens, because the cache
+/// overwrites tokens outside of the sliding window. False with absolute positions: training has
+/// none beyond max_seq_len.
 inline bool rolls(const StackConfig& config, int64_t max_seq_len) {
   const auto window = largest_window(config);
   return window > 0 && window <= max_seq_len && config.positions != PositionScheme::learned &&

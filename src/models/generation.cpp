@@ -64,7 +64,7 @@ class NextTokenModel {
   /// (B, T) is undefined if there is no padding.
   virtual torch::Tensor step(const torch::Tensor& tokens, KvCache& cache,
                              const torch::Tensor& key_mask) = 0;
-  /// The new row n is a copy of the row rows[n].
+  /// Replaces the rows: the new row n is a copy of the row rows[n].
   virtual void select_rows(const std::vector<int64_t>& rows) = 0;
 };
 
@@ -86,7 +86,7 @@ class NextTokenOfSeq2Seq : public NextTokenModel {
  public:
   NextTokenOfSeq2Seq(const Seq2Seq& model, const std::vector<Tokens>& sources) : model_(model) {
     const auto device = model_->source_embedding->token->weight.device();
-    // Padded at the end, so that the positions of each source are those of the source alone.
+    // Padded at the end, so that each source has the same positions as without a batch.
     std::vector<Tokens> reversed(sources);
     for (auto& row : reversed) std::reverse(row.begin(), row.end());
     const auto [tokens, mask] = padded_in_front({reversed.begin(), reversed.end()}, device);
@@ -104,7 +104,7 @@ class NextTokenOfSeq2Seq : public NextTokenModel {
   void select_rows(const std::vector<int64_t>& rows) override {
     std::vector<int64_t> selected;
     for (const auto row : rows) selected.push_back(sources_[static_cast<std::size_t>(row)]);
-    // The same tensor has its keys and values in the cache.
+    // Unchanged: keep the tensor, whose keys and values are in the cache.
     if (selected == sources_) return;
     sources_ = std::move(selected);
     const auto index = torch::tensor(rows, torch::kLong).to(memory_.device());
@@ -119,7 +119,7 @@ class NextTokenOfSeq2Seq : public NextTokenModel {
   std::vector<int64_t> sources_;  // (B): index of the source of each row
 };
 
-/// The rows of a batch during generation: their tokens, and a cache with those of the context.
+/// The rows of a batch during generation: all tokens of each row, and a KV cache of its context.
 class Rows {
  public:
   /// `max_seq_len`: maximum number of tokens of the context and of one call. `rolls`: the cache
@@ -142,7 +142,7 @@ class Rows {
   /// Returns the logits (B, V) of the next token of each row, float64 on the CPU.
   torch::Tensor next_logits() {
     if (!rolls_) shorten_contexts();
-    // All but the last max_seq_len tokens of long prompts.
+    // First, all but the last max_seq_len tokens of long prompts.
     while (longest_pending() > max_seq_len_) {
       feed([this](std::size_t tokens) {
         return tokens > max_seq_len_ ? std::min(tokens - max_seq_len_, max_seq_len_) : 0;
@@ -152,7 +152,7 @@ class Rows {
     return logits.select(1, -1).to(torch::kCPU, torch::kDouble);
   }
 
-  /// The new row n is a copy of the row rows[n].
+  /// Replaces the rows: the new row n is a copy of the row rows[n].
   void select(const std::vector<int64_t>& rows) {
     std::vector<int64_t> all(tokens_.size());
     std::iota(all.begin(), all.end(), 0);
@@ -183,9 +183,9 @@ class Rows {
     return longest;
   }
 
-  /// Drops the oldest tokens of the rows whose context exceeds max_seq_len. That shifts all
-  /// positions, so the cached keys and values become invalid. A quarter at once, since recomputing
-  /// the context for each token would be slow.
+  /// Drops the oldest tokens of the rows whose context exceeds max_seq_len. This shifts all
+  /// positions, so the cached keys and values become invalid. Drops a quarter at once, since
+  /// recomputing the context for each token would be slow.
   void shorten_contexts() {
     auto lengths = cache_.lengths();
     for (std::size_t row = 0; row < size(); ++row) {
@@ -223,7 +223,7 @@ class Rows {
   torch::Device device_;
 };
 
-/// What the two ways of generation share.
+/// Arguments of both sampling and beam search.
 struct Task {
   const GenerationOptions& options;
   Tokens eos_tokens;
@@ -308,8 +308,8 @@ class BeamSearch {
   const std::vector<Beam>& live() const { return live_; }
   bool is_done() const { return live_.empty(); }
 
-  /// Extends the live beams, whose next tokens have `log_probs` (beams, V). Returns the index of
-  /// the beam that each new live beam extends.
+  /// Extends the live beams, whose next tokens have `log_probs` (beams, V). Returns, for each new
+  /// live beam, the index of the beam that it extends.
   std::vector<int64_t> extend(const torch::Tensor& log_probs) {
     const auto vocab_size = log_probs.size(1);
     auto sums = log_probs.clone();  // (beams, V)
@@ -317,7 +317,7 @@ class BeamSearch {
       sums[static_cast<int64_t>(beam)] += live_[beam].sum;
     }
     const auto num_beams = task_.options.num_beams;
-    // Enough for num_beams that do not end here.
+    // Enough candidates for num_beams beams without a stop token.
     const auto num_eos = static_cast<int64_t>(task_.eos_tokens.size());
     const auto count = std::min(sums.numel(), num_beams * (1 + num_eos));
     const auto candidates = std::get<1>(sums.flatten().topk(count));
@@ -360,8 +360,8 @@ class BeamSearch {
     if (!best_ || beam.score(length_penalty) > best_->score(length_penalty)) best_ = beam;
   }
 
-  /// Returns true if a live beam may still exceed the best score, or does at its maximum length:
-  /// its sum can only decrease.
+  /// Returns true if a live beam may still exceed the best score. Its sum can only decrease, so the
+  /// upper bound is the score of the current sum at the most favorable length.
   bool can_improve() const {
     if (!best_) return true;
     const auto length_penalty = task_.options.length_penalty;

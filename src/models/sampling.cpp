@@ -21,7 +21,7 @@ torch::Tensor ranking(const torch::Tensor& logits) {
   return logits.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/true);
 }
 
-/// Returns `logits` with all but those of `tokens` set to -inf.
+/// Returns `logits` with all tokens except `tokens` set to -inf.
 torch::Tensor keep(const torch::Tensor& logits, const torch::Tensor& tokens) {
   return torch::full_like(logits, kFilteredOut)
       .index_copy(0, tokens, logits.index_select(0, tokens));

@@ -137,8 +137,8 @@ struct DependentField {
       member;
 };
 
-/// Throws c10::ValueError if one of `fields` differs from its default although `required`, without
-/// which it has no effect, is not set.
+/// Throws c10::ValueError if one of `fields` differs from its default although `required` is not
+/// set: the field then has no effect.
 void check_dependent_fields(const char* required, bool is_set, const StackConfig& config,
                             std::initializer_list<DependentField> fields) {
   if (is_set) return;

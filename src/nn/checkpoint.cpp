@@ -49,7 +49,7 @@ class RngAutocastState {
    public:
     explicit Guard(const RngAutocastState& state) : rng_(state.rng_) {
       for (const auto& [type, autocast] : state.autocast_) autocast_.emplace_back(type, autocast);
-      // A weight cast in the forward pass has no graph here, and must not be reused.
+      // Weights that autocast cached in the forward pass are not part of this graph.
       at::autocast::set_autocast_cache_enabled(false);
     }
     ~Guard() { at::autocast::set_autocast_cache_enabled(cache_enabled_); }
@@ -100,7 +100,7 @@ struct Recomputation : torch::CustomClassHolder {
   RngAutocastState state;
 };
 
-/// Its inputs are the defined arguments, then the parameters: autograd then tracks both.
+/// Inputs: the defined arguments, then the parameters, so that autograd tracks both.
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
   static variable_list forward(AutogradContext* context, at::TensorList inputs,
                                const c10::intrusive_ptr<Recomputation>& recomputation) {
@@ -119,7 +119,8 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
         context->saved_data["recomputation"].toCapsule());
     for (std::size_t i = 0; i < recomputation->num_defined(); ++i) {
       // Detached: the argument's own graph, which may contain the parameters, is not recomputed.
-      // Others stay the same tensor, which is a key of SharedTensors.
+      // Arguments without a gradient stay the same tensors, since they may be keys of
+      // SharedTensors.
       if (!inputs[i].requires_grad()) continue;
       inputs[i] = inputs[i].detach().requires_grad_(context->needs_input_grad(i));
     }

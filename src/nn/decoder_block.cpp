@@ -65,7 +65,7 @@ torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Ten
   switch (options.residual().norm_order()) {
     case NormOrder::parallel:
       return residual1_(x, [&](const torch::Tensor& h) {
-        // A statement for each branch: C++ does not define the order within an expression.
+        // Separate statements: C++ does not define the order within an expression.
         auto sum = attend(h);
         sum = sum + attend_memory(h);
         return sum + feed(h);

@@ -58,8 +58,8 @@ double allocation_bytes(const KvCacheOptions& options) {
   return bytes;
 }
 
-/// Returns the number of changes in place of `tensor`; 0 for tensors of inference mode, which do
-/// not count them.
+/// Returns the version counter of `tensor`, which in-place changes increase; 0 for inference
+/// tensors, which have none.
 int64_t version_of(const torch::Tensor& tensor) {
   return tensor.is_inference() ? 0 : static_cast<int64_t>(tensor._version());
 }
@@ -88,19 +88,19 @@ KvCache::KvCache(const KvCacheOptions& options)
                     ") must be at most max_seq_len (", max_seq_len_, ")");
 
   const auto bytes = allocation_bytes(options);
-  // Checked before: the system may promise more memory than it has.
+  // Checked before the allocation, since the system may overcommit memory.
   TORCH_CHECK_WITH(OutOfMemoryError, !options.device().is_cpu() || bytes <= physical_memory(),
                    allocation_text(options, bytes), "; this machine has ",
                    gibibytes(physical_memory()));
 
-  // Tensors made in inference mode could not be written to outside of it.
+  // Tensors created in inference mode could not be changed in place outside of it.
   const c10::InferenceMode no_inference_mode(false);
   const auto slots = max_seq_len_ + 1;
   const auto tensor_options = torch::TensorOptions(options.dtype()).device(options.device());
   try {
     for (int64_t layer = 0; layer < num_layers; ++layer) {
       for (auto* tensors : {&keys_, &values_}) {
-        // Zeros: a NaN in uninitialized memory would get past a weight of zero.
+        // Zeros: uninitialized memory may contain NaN, and 0 * NaN is NaN.
         tensors->push_back(
             torch::zeros({batch_size, num_kv_heads, slots, head_dim}, tensor_options));
       }

@@ -29,7 +29,8 @@ void KvCacheHook::before_attention(AttentionContext& context) {
       cache_.append(context.state.layer, context.key, context.value);
   auto& args = context.args;
   if (cache_.step_.aligned) {
-    // Queries and keys end at the same token: no positions, and no mask for a single query.
+    // Queries and keys end at the same token, so no positions are needed; a single query then needs
+    // no mask.
     args.positions.reset();
     return;
   }
@@ -39,7 +40,7 @@ void KvCacheHook::before_attention(AttentionContext& context) {
 
 torch::Tensor KvCacheHook::after_attention(const AttentionContext& context,
                                            const torch::Tensor& output) {
-  // Not earlier: another hook may set the window.
+  // Checked last, since another hook may set the window.
   const auto window = context.args.sliding_window;
   TORCH_CHECK_VALUE(cache_.sliding_window_ == 0 || (window > 0 && window <= cache_.sliding_window_),
                     "sliding_window of the attention (", window, window == 0 ? ", none" : "",

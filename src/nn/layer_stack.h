@@ -19,8 +19,8 @@ namespace attend {
 
 // Shared by TransformerEncoder and TransformerDecoder.
 
-/// Returns the blocks of a stack. The stochastic depth grows linearly with the layer, up to that of
-/// `options.block()` in the last one.
+/// Returns the blocks of a stack. The probability of stochastic depth grows linearly with the
+/// layer, up to the value in `options.block()` for the last one.
 template <typename Block, typename StackOptions>
 torch::nn::ModuleList make_blocks(const StackOptions& options) {
   const int64_t num_layers = options.num_layers();
@@ -59,7 +59,7 @@ inline std::vector<MixtureOfExpertsImpl*> training_mixtures(const torch::nn::Mod
 
 /// Returns `forward(block, x, memory, args, memory_args, state)` with gradient checkpointing. All
 /// tensors that the block reads are arguments of `checkpoint`, so that they get gradients and
-/// changes of them in place are detected; all that it computes are outputs. `shared` and the module
+/// in-place changes are detected; all tensors that it computes are outputs. `shared` and the module
 /// `block` are kept alive until the backward pass.
 template <typename Block, typename Forward>
 torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
@@ -73,7 +73,7 @@ torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
   for (const auto* each : {&args, &memory_args}) {
     for (const auto tensor : kArgsTensors) inputs.push_back(each->*tensor);
   }
-  // Which of the aux_loss and the tensors of kFirstTensors the block has computed.
+  // For each aux_loss and each tensor of kFirstTensors: true if the block has computed it.
   const auto computed = std::make_shared<std::vector<bool>>();
   const auto run = [=](const std::vector<torch::Tensor>& tensors) {
     auto next = tensors.begin() + 2;
@@ -131,7 +131,7 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
                          const torch::Tensor& memory, const AttentionArgs& args,
                          const AttentionArgs& memory_args, const ForwardState& outer,
                          bool gradient_checkpointing, const Forward& forward) {
-  // A cache and the caller's hook need not exist in the backward pass.
+  // A cache and the caller's hook may no longer exist in the backward pass.
   const bool recompute = gradient_checkpointing && torch::GradMode::is_enabled() &&
                          outer.cache == nullptr && outer.hook == nullptr;
   // On the heap: recomputed blocks use it in the backward pass.

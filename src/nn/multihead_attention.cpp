@@ -77,7 +77,8 @@ AttentionOutput attend_after_hooks(AttentionContext& context) {
   return attention_with_mask(query, key, value, mask, args, options);
 }
 
-/// Under autocast, a hook's norm may return float32: casts queries, keys and values to `dtype`.
+/// Casts queries, keys and values back to `dtype`: under autocast, a hook's norm may return
+/// float32.
 void undo_autocast(AttentionContext& context, torch::ScalarType dtype) {
   for (auto* heads : {&context.query, &context.key, &context.value}) {
     if (heads->scalar_type() == dtype) continue;
@@ -173,7 +174,7 @@ AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
                            .args = args,
                            .state = state,
                            .cross = true};
-  context.state.cache = nullptr;  // its tokens are those of the self-attention
+  context.state.cache = nullptr;  // contains the tokens of the self-attention
   if (key_input.is_same(value_input)) {
     const auto project_memory = [&] {
       const auto key_value = project(key_input, 1, 2);

@@ -7,7 +7,8 @@
 
 namespace attend {
 
-/// Throws c10::ValueError in cross-attention, where queries and keys have no common positions.
+/// Throws c10::ValueError in cross-attention, because queries and keys come from different
+/// sequences.
 inline void check_self_attention(const char* module, const AttentionContext& context) {
   TORCH_CHECK_VALUE(!context.cross, module,
                     " requires self-attention: the two sequences of cross-attention have no common "

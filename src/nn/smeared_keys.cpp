@@ -12,7 +12,7 @@ struct PreviousKeys {
   torch::Tensor overwritten = {};  ///< bool (B, S) or (S): no longer in the cache; may be undefined
 };
 
-/// For keys in the order of their positions.
+/// Returns the previous keys of keys in the order of their positions.
 PreviousKeys previous_in_order(const AttentionContext& context) {
   PreviousKeys previous{(positions_like(context.key, -2) - 1).clamp_min(0), {}};  // (S)
   const auto& args = context.args;
@@ -25,7 +25,8 @@ PreviousKeys previous_in_order(const AttentionContext& context) {
   return previous;
 }
 
-/// For the slots of a cache whose sequences differ in length or that has overwritten tokens.
+/// Returns the previous keys in a cache whose sequences differ in length or that has overwritten
+/// tokens.
 PreviousKeys previous_by_position(const AttentionContext& context) {
   const auto& positions = context.args.key_positions;  // (B, S)
   const auto& mask = context.args.key_mask;
@@ -85,7 +86,7 @@ void SmearedKeysImpl::before_attention(AttentionContext& context) {
 
 torch::Tensor SmearedKeysImpl::after_attention(const AttentionContext& context,
                                                const torch::Tensor& output) {
-  // Not earlier: another hook may set the window.
+  // Checked last, since another hook may set the window.
   if (context.state.cache == nullptr || !context.args.key_positions.defined()) return output;
   const auto& overwritten = shared_previous_keys(context).overwritten;
   const SharedKey key("checked_previous_keys", context.key, {overwritten},

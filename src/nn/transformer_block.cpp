@@ -34,7 +34,7 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const Attent
 
   if (options.residual().norm_order() == NormOrder::parallel) {
     return residual1_(x, [&](const torch::Tensor& h) {
-      // Two statements: C++ does not define the order within an expression.
+      // Separate statements: C++ does not define the order within an expression.
       const auto attended = attend(h);
       return attended + feed(h);
     });

@@ -28,7 +28,7 @@ torch::Tensor softmax_with_sinks(const torch::Tensor& scores, const torch::Tenso
   return torch::softmax(torch::cat({scores, sink}, -1), -1).slice(-1, 0, -1);
 }
 
-/// Attention that computes its weights, for what the fused kernels cannot do or do not return.
+/// Attention that computes the weights explicitly, for features that the fused kernels do not have.
 AttentionOutput attend_with_weights(const torch::Tensor& input_query,
                                     const torch::Tensor& input_key,
                                     const torch::Tensor& input_value, const torch::Tensor& mask,
@@ -59,7 +59,7 @@ AttentionOutput attend_with_weights(const torch::Tensor& input_query,
 AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor& key,
                                  const torch::Tensor& value, const PreparedMask& mask,
                                  const ScoreOptions& options) {
-  // LibTorch takes an undefined tensor for a mask.
+  // LibTorch would treat an undefined tensor as a mask.
   const auto optional_mask = mask.mask.defined() ? std::make_optional(mask.mask) : std::nullopt;
   const auto output =
       at::scaled_dot_product_attention(query, key, value, optional_mask, options.dropout,

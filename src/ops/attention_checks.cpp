@@ -63,7 +63,7 @@ void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const tor
                    "mask must be bool (true = may attend) or float (added), found ",
                    mask.scalar_type());
   check_broadcast("mask", mask, query, key);
-  // Broadcast from the right, dimension 0 is the head, but many callers mean the batch.
+  // A mask of three dimensions broadcasts as (H, T, S), but many callers mean (B, T, S).
   TORCH_CHECK_VALUE(mask.dim() != 3 || query.dim() <= 3 || mask.size(0) == 1, "mask ", mask.sizes(),
                     " of three dimensions is ambiguous: pass mask.unsqueeze(1), (B, 1, T, S), for "
                     "one per sequence or mask.unsqueeze(0), (1, H, T, S), for one per head");

@@ -25,7 +25,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Number of queries from which on blocks save time if each has a window of keys, and memory else.
+/// Minimum number of queries: with a sliding window, blocks then save time; else they save memory.
 constexpr int64_t kMinQueriesWithWindow = 512;
 constexpr int64_t kMinQueries = 2048;
 
@@ -130,7 +130,7 @@ torch::Tensor attend_block(const BlockInputs& block, const PreparedMask& mask,
   return output;
 }
 
-/// What the blocks of a call have in common.
+/// Arguments of a call, shared by its blocks.
 struct BlockAttention : torch::CustomClassHolder {
   AttentionArgs args;
   ScoreOptions options;  // without sinks
@@ -138,8 +138,8 @@ struct BlockAttention : torch::CustomClassHolder {
   bool may_mask_rows = false;  // a row may have no key
   std::optional<std::pair<torch::Device, torch::Tensor>> rng;
 
-  /// Returns the mask by offset (H or 1, S + T - 1), bias included, if the masks depend on the
-  /// offset alone; else undefined.
+  /// Returns the mask by offset (H or 1, S + T - 1), bias included, if the masks depend only on the
+  /// offset; else undefined.
   torch::Tensor mask_by_offset(const BlockInputs& inputs) const {
     const bool any = args.causal || args.sliding_window > 0 || inputs.offset_bias.defined();
     if (!any || has_token_masks(args) || may_mask_rows) return {};
@@ -155,8 +155,9 @@ struct BlockAttention : torch::CustomClassHolder {
     return bias.masked_fill(excluded, -INFINITY).to(inputs.query.scalar_type());
   }
 
-  /// Returns the output (..., rows, Dv) of a block. `sliced`: its queries, keys and values, all
-  /// sinks and biases; `inputs`: those of the call; `by_offset`: its `mask_by_offset`.
+  /// Returns the output (..., rows, Dv) of a block. `sliced`: the block's queries, keys and values,
+  /// with all sinks and biases. `inputs`: the inputs of the call. `by_offset`:
+  /// `mask_by_offset(inputs)`.
   torch::Tensor run(BlockInputs sliced, const Block& block, const BlockInputs& inputs,
                     const torch::Tensor& by_offset) const {
     if (block.keys == 0) {
@@ -206,7 +207,7 @@ torch::Tensor forward_blocks(const BlockAttention& attention, const BlockInputs&
   return torch::cat(outputs, -2);
 }
 
-/// Tensors that have no gradient, saved so that changes of them in place are detected.
+/// Tensors without a gradient, saved so that in-place changes are detected.
 variable_list saved_args(const AttentionArgs& args) {
   return {args.mask,         args.key_mask,  args.segments,
           args.key_segments, args.positions, args.key_positions};
@@ -241,13 +242,13 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
     const auto attention = c10::static_intrusive_pointer_cast<BlockAttention>(
         context->saved_data["attention"].toCapsule());
     std::array<torch::Tensor, kInputs> detached;
-    variable_list sums(kInputs + 1);  // none for `attention`
-    std::size_t edge = 0;             // inputs that are undefined have none
+    variable_list sums(kInputs + 1);  // the last, of `attention`, is undefined
+    std::size_t edge = 0;             // undefined inputs have no edge
     for (std::size_t i = 0; i < kInputs; ++i) {
       if (!saved[i].defined()) continue;
       detached[i] = saved[i].detach();
       if (!context->needs_input_grad(edge++)) continue;
-      // Sums over blocks: half types lack the precision.
+      // Half types lack the precision for sums over blocks.
       sums[i] = torch::zeros_like(detached[i], at::toOpMathType(detached[i].scalar_type()));
     }
     const BlockInputs inputs{detached[0], detached[1], detached[2], detached[3], detached[4]};
@@ -298,8 +299,8 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
   }
 };
 
-/// Number of queries per block: fewer where the weights (rows, keys) are stored, or where the keys
-/// of a window are few.
+/// Returns the number of queries per block: fewer if the weights (rows, keys) are stored or the
+/// sliding window is small.
 int64_t choose_rows(const AttentionArgs& args, const ScoreOptions& options,
                     const torch::Tensor& offset_bias) {
   const bool learned = offset_bias.defined() && offset_bias.requires_grad();
@@ -326,7 +327,7 @@ bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
       (has_offset_bias && args.positions.defined())) {
     return false;
   }
-  // Else the fused kernel needs no mask.
+  // Otherwise the fused kernel needs no mask, and blocks save nothing.
   return has_offset_bias || needs_mask(query, key, args, options) ||
          computes_weights(args, options);
 }

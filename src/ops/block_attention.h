@@ -7,12 +7,12 @@
 
 namespace attend {
 
-// Attention in blocks of queries, each with the keys that it may attend to. The masks, biases and
-// weights of one block exist at a time, so memory grows linearly in T. The backward pass computes
-// each block again.
+// Attention in blocks of queries, each with the keys that it may attend to. Only one block has its
+// masks, biases and weights in memory at a time, so memory grows linearly in T. The backward pass
+// recomputes each block.
 
 /// Returns whether `attend_in_blocks` saves time or memory and supports the call.
-/// `has_offset_bias`: the call has a bias that depends on the offset alone.
+/// `has_offset_bias`: the call has a bias that depends only on the offset.
 ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                    const torch::Tensor& value, const AttentionArgs& args,
                                    const ScoreOptions& options, bool has_offset_bias);
@@ -22,8 +22,9 @@ ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tens
 ATTEND_API torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key);
 
 /// Returns the output (..., T, Dv) of attention, computed in blocks of `rows` queries; 0 = choose.
-/// For calls that `computes_in_blocks` accepts, and of any length. `offset_bias` (H, S + T - 1):
-/// the bias of `all_offsets`; undefined = none. `self_attention`: as in `prepare_mask`.
+/// Supports the calls that `computes_in_blocks` accepts, of any length. `offset_bias`
+/// (H, S + T - 1): the bias of `all_offsets`; undefined = none. `self_attention`: as in
+/// `prepare_mask`.
 ATTEND_API torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                           const torch::Tensor& value, const AttentionArgs& args,
                                           const ScoreOptions& options,

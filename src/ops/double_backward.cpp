@@ -10,7 +10,7 @@ namespace {
 
 using torch::autograd::variable_list;
 
-/// The identity, whose backward pass throws.
+/// Identity function whose backward pass throws.
 struct Refusal : torch::autograd::Function<Refusal> {
   static torch::Tensor forward(torch::autograd::AutogradContext* /*context*/,
                                const torch::Tensor& gradient) {
@@ -23,7 +23,7 @@ struct Refusal : torch::autograd::Function<Refusal> {
   }
 };
 
-/// Wraps the gradients that a fused kernel computes with create_graph = true.
+/// Makes backward through the gradients of a fused kernel (create_graph = true) throw.
 struct RefuseInGradients : torch::autograd::FunctionPostHook {
   variable_list operator()(const variable_list& gradients, const variable_list&) override {
     auto result = gradients;

@@ -8,7 +8,7 @@ namespace attend {
 /// c10::NotImplementedError with a message that says what to do, if a fused kernel computed it.
 void refuse_double_backward(const torch::Tensor& output);
 
-/// What to do instead, the end of an error message.
+/// Advice at the end of the error messages.
 inline constexpr const char* kUseRecorder =
     "run the forward pass with an AttentionRecorder or need_weights, whose operators support it";
 

@@ -19,7 +19,8 @@ namespace {
 
 /// The callback of this thread, which updates all its counters.
 thread_local at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
-/// Number of counted operators that are running. Those called by another are part of it.
+/// Nesting depth of counted operators: an operator called by another counted one is not counted
+/// again.
 thread_local int running_operators = 0;
 
 using Inputs = c10::ArrayRef<const c10::IValue>;

@@ -14,34 +14,36 @@ bool only_causal(const AttentionArgs& args) {
          !args.segments.defined() && !args.positions.defined() && args.sliding_window == 0;
 }
 
-/// The fused kernels align `is_causal` at the top left: right if T = S, which a trace cannot rely
-/// on. They also scale the scores after masking, so a scale of 0 or less would give NaN.
+/// The fused kernels align `is_causal` at the top left, which is correct only if T = S; a trace may
+/// be run with other sizes. They also scale the scores after masking, so a scale of 0 or less would
+/// give NaN.
 bool kernel_can_mask_causally(const torch::Tensor& query, const torch::Tensor& key,
                               const ScoreOptions& options) {
   return query.size(-2) == key.size(-2) && options.scale.value_or(1.0) > 0.0 &&
          !torch::jit::tracer::isTracing();
 }
 
-/// The kernel applies the causal mask itself.
+/// Returns true if the fused kernel applies the causal mask itself.
 bool kernel_masks_causally(const torch::Tensor& query, const torch::Tensor& key,
                            const AttentionArgs& args, const ScoreOptions& options) {
   return only_causal(args) && !computes_weights(args, options) && !options.bias.defined() &&
          kernel_can_mask_causally(query, key, options);
 }
 
-/// A single query, the last token, may attend to all keys. Not in a trace, whose T may vary.
+/// Returns true for a single query: it is the last token and may attend to all keys. False in a
+/// trace, whose T may vary.
 bool is_single_step(const torch::Tensor& query) {
   return query.size(-2) == 1 && !torch::jit::tracer::isTracing();
 }
 
-/// `mask` with all keys allowed in `rows`. The softmax of a fully masked row is NaN, forward and
-/// backward: the row attends to all keys instead, and its output is replaced by zeros, which stops
-/// its gradient too.
+/// Returns `mask` with all keys allowed in the fully masked `rows`, whose softmax would be NaN in
+/// the forward and backward pass. Their output is later replaced by zeros, so their gradient is
+/// zero, too.
 torch::Tensor unmask_rows(const torch::Tensor& mask, const torch::Tensor& rows) {
   return mask.scalar_type() == torch::kBool ? mask.logical_or(rows) : mask.masked_fill(rows, 0.0);
 }
 
-/// Float masks in the query's dtype.
+/// Casts float masks to the query's dtype.
 torch::Tensor as_kernel_mask(const torch::Tensor& mask, const torch::Tensor& query) {
   return mask.scalar_type() == torch::kBool ? mask : mask.to(query.scalar_type());
 }
@@ -59,7 +61,8 @@ bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor&
       args.key_positions.defined()) {
     return true;
   }
-  // Queries and keys share these, so each query may attend to its own token.
+  // Queries and keys have the same segments and positions, so each query may attend to its own
+  // token.
   if (args.segments.defined() || args.positions.defined()) return false;
   // Aligned at the ends: if S >= T, each query has a key at its own position.
   const bool sizes_may_change = torch::jit::tracer::isTracing() && !self_attention;
@@ -77,7 +80,7 @@ PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool ma
   if (!mask.defined()) return {};
   // The fused kernels take masks of two or four dimensions.
   while (mask.dim() < query.dim()) mask = mask.unsqueeze(0);
-  // Before the search for fully masked rows: the lowest float32 is -infinity in the half types.
+  // Cast before the search for fully masked rows: the lowest float32 is -infinity in half types.
   mask = as_kernel_mask(mask, query);
   if (!may_mask_rows) return {.mask = mask};
   const auto rows = fully_masked_rows(mask);  // (..., T, 1)

@@ -27,7 +27,8 @@ bool computes_weights(const AttentionArgs& args, const ScoreOptions& options);
 bool needs_mask(const torch::Tensor& query, const torch::Tensor& key, const AttentionArgs& args,
                 const ScoreOptions& options);
 
-/// Returns whether a row of the mask of `args` may exclude all keys. `self_attention`: as below.
+/// Returns whether a row of the mask of `args` may exclude all keys. `self_attention`: as in
+/// `prepare_mask`.
 bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor& key,
                                 const AttentionArgs& args, bool self_attention);
 
@@ -36,7 +37,7 @@ bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor&
 PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool may_mask_rows);
 
 /// Returns the mask of `args`. `self_attention`: each query's own token is among the keys, so
-/// S >= T at every size that a trace may be run at. `options.bias` is not added; `add_bias` does.
+/// S >= T at all sizes that a trace may be run with. `options.bias` is not added; `add_bias` does.
 PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
                           const AttentionArgs& args, const ScoreOptions& options,
                           bool self_attention);
@@ -45,8 +46,9 @@ PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
 PreparedMask add_bias(const PreparedMask& prepared, const torch::Tensor& bias,
                       const torch::Tensor& query);
 
-/// Computes attention of inputs that `check_attention` accepts. Of `args` only `need_weights` and
-/// `average_attn_weights` are used, and `options.bias` is ignored: the rest is in `mask`.
+/// Computes attention of inputs that `check_attention` accepts. Of `args`, only `need_weights` and
+/// `average_attn_weights` are used; `options.bias` is ignored. `mask` contains all masks and the
+/// bias.
 AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Tensor& key,
                                     const torch::Tensor& value, const PreparedMask& mask,
                                     const AttentionArgs& args, const ScoreOptions& options);

@@ -46,8 +46,8 @@ inline RngState rng_state(torch::Device device) {
   return state;
 }
 
-/// Restores what `rng_state` returned. A generator without an entry in `state` is left unchanged,
-/// e.g. that of the GPU when a run started on the CPU is resumed on a GPU.
+/// Restores the states returned by `rng_state`. A generator without an entry in `state` is left
+/// unchanged, e.g. the GPU's generator when a run started on the CPU is resumed on a GPU.
 inline void set_rng_state(torch::Device device, const RngState& state) {
   for (const auto& each : rng_devices(device)) {
     const auto saved = state.find(c10::DeviceTypeName(each.type(), /*lower_case=*/true));
@@ -65,7 +65,7 @@ inline GeneratorStates generator_states(const std::vector<torch::Device>& device
   return states;
 }
 
-/// Sets the states of generators until the end of the scope, then restores those from before.
+/// Sets the states of generators until the end of the scope, then restores the previous states.
 ///
 ///     const RngGuard rng(saved_states);
 class RngGuard {

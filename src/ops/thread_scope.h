@@ -8,9 +8,9 @@
 
 namespace attend {
 
-/// An entry in the calling thread's stack of scopes with `State`, until its end. Scopes may end in
-/// any order and on any thread; one that ends on another thread is only marked, and removed by its
-/// own thread.
+/// A scope with a `State`: an entry in the calling thread's stack of scopes, from construction to
+/// destruction. Scopes may be destroyed in any order and on any thread; on another thread, the
+/// entry is only marked, and its own thread removes it later.
 ///
 ///     ThreadScope<Counter> scope;
 ///     if (auto* counter = ThreadScope<Counter>::innermost()) ++counter->calls;

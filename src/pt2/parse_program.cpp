@@ -49,8 +49,8 @@ constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocas
 
 std::vector<Node> nodes_of(const JsonValue& graph);
 
-/// Call of a subgraph under torch.no_grad or torch.autocast. Inputs: flags, the graph, its
-/// arguments.
+/// Parses the call of a subgraph under torch.no_grad or torch.autocast. Its inputs are flags, the
+/// graph and the arguments of the graph.
 Subgraph subgraph_of(const JsonValue& call) {
   const bool is_autocast = call.at("target").text() == kAutocast;
   const std::size_t flag = is_autocast ? 2 : 0;
@@ -122,7 +122,7 @@ Input input_of(const JsonValue& value) {
   return input;
 }
 
-/// Without constant inputs, whose values are in the graph.
+/// Parses the inputs, except for constant inputs, whose values are in the graph.
 std::vector<Input> inputs_of(const JsonValue& value) {
   std::vector<Input> inputs;
   for (const auto& input : value.items()) {

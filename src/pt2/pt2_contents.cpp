@@ -25,7 +25,7 @@ std::vector<TensorInfo> tensors_of(const pt2::Archive& archive) {
     for (const auto& input : archive.program.inputs) {
       const auto weight = archive.weights.find(input.target);
       if (input.kind != kind || weight == archive.weights.end()) continue;
-      // TensorList reads requires_grad of the tensor.
+      // Detached, since TensorList reads the tensor's requires_grad.
       auto tensor = weight->second.detach();
       const auto meta = archive.program.tensors.find(input.name);
       const bool requires_grad =

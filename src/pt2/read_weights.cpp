@@ -26,7 +26,7 @@ std::vector<int64_t> static_sizes(const std::vector<Size>& sizes) {
   return numbers;
 }
 
-/// View of a weight's bytes, after checking that all of its elements are inside.
+/// Returns a view of a weight's bytes. Checks that all elements are within the bytes.
 torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
   const auto sizes = static_sizes(meta.sizes);
   const auto strides = static_sizes(meta.strides);

@@ -7,7 +7,7 @@
 
 namespace attend::train {
 
-/// A file for appending, unbuffered: written bytes survive a kill of the process.
+/// A file opened for appending. Writes are unbuffered, so they survive a kill of the process.
 ///
 ///     AppendFile file("metrics.jsonl", "a");
 ///     file.append("{}\n");

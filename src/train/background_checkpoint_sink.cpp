@@ -5,7 +5,7 @@
 namespace attend::train {
 namespace {
 
-constexpr std::size_t kMaxPending = 1;  // before another one is added
+constexpr std::size_t kMaxPending = 1;  // calls that may be pending when another is added
 
 }  // namespace
 

@@ -7,7 +7,8 @@
 namespace attend::train {
 namespace {
 
-/// Removes the observers that throw, then throws the first exception.
+/// Calls `report` for each observer. Removes observers that throw, then rethrows the first
+/// exception.
 void deliver(const std::function<void(Observer&)>& report,
              std::vector<std::shared_ptr<Observer>>& observers) {
   std::exception_ptr failure;

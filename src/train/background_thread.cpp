@@ -32,8 +32,8 @@ class BlockedSignals {
 struct BackgroundThread::State {
   mutable std::mutex mutex;  // guards the members below
   std::condition_variable changed;
-  std::deque<std::function<void()>> functions;  // the first one is being run
-  std::exception_ptr failure;                   // the first one
+  std::deque<std::function<void()>> functions;  // the first is running
+  std::exception_ptr failure;                   // the first exception of a function
   bool closed = false;                          // no further functions
   bool ended = false;                           // the thread has returned
 
@@ -45,7 +45,7 @@ void BackgroundThread::State::run() {
   while (true) {
     changed.wait(lock, [&] { return closed || !functions.empty(); });
     if (functions.empty()) break;
-    const auto& function = functions.front();  // a deque keeps references valid when adding
+    const auto& function = functions.front();  // adding to a deque does not invalidate references
     lock.unlock();
     std::exception_ptr thrown;
     try {
@@ -77,7 +77,7 @@ BackgroundThread::~BackgroundThread() {
     lock.unlock();
     if (ended) thread_.join();
   } catch (const std::system_error&) {
-    // The thread is left running.
+    // The thread is detached below and continues to run.
   }
   if (thread_.joinable()) thread_.detach();
 }

@@ -8,26 +8,26 @@
 
 namespace attend::train {
 
-/// Runs functions in order on a thread of its own, which receives no signals. The first exception
-/// of a function is kept for `rethrow`; the functions after it are still run.
+/// Runs functions in order on a separate thread that receives no signals. Stores the first
+/// exception of a function for `rethrow` and continues with the next function.
 class BackgroundThread {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts the thread. `timeout` limits how long the destructor waits. Throws std::system_error if
-  /// the thread cannot be started; the signals of the calling thread are unchanged then.
+  /// Starts the thread. The destructor waits for at most `timeout`. Throws std::system_error, and
+  /// leaves the signal mask of the calling thread unchanged, if the thread cannot be started.
   explicit BackgroundThread(std::chrono::milliseconds timeout);
-  /// Runs the functions that were added. After the timeout, leaves the thread running. Does not
-  /// throw.
+  /// Waits until all added functions have returned. After the timeout, detaches the thread. Does
+  /// not throw.
   ~BackgroundThread();
   BackgroundThread(const BackgroundThread&) = delete;
   BackgroundThread& operator=(const BackgroundThread&) = delete;
 
   /// Adds a function.
   void add(std::function<void()> function);
-  /// Returns when at most `count` functions have not returned.
+  /// Waits until at most `count` functions are pending or running.
   void wait_for_at_most(std::size_t count);
-  /// Throws the first exception of a function, if there is one.
+  /// Rethrows the first exception of a function, if there is one.
   void rethrow() const;
 
  private:

@@ -30,13 +30,13 @@ constexpr const char* kReplaced = ".replaced";
 constexpr std::size_t kMaxCheckpoints = 2;
 constexpr std::array kFiles{kWeights, kState, kBest, kTrainerState};
 
-/// Returns size and checksum of a file.
+/// Returns the size and checksum of a file.
 Json entry_of(const fs::path& file) {
-  const auto checksum = crc32c_of_file(file);  // throws with the name of a missing file
+  const auto checksum = crc32c_of_file(file);  // throws if the file is missing
   return {{"bytes", fs::file_size(file)}, {"crc32c", checksum}};
 }
 
-/// Returns size and checksum of each file of a checkpoint.
+/// Returns the size and checksum of each file of a checkpoint.
 Json manifest_of(const fs::path& folder) {
   Json files;
   for (const char* name : kFiles) files[name] = entry_of(folder / name);
@@ -47,7 +47,7 @@ std::string text_of(const Json& manifest) {
   return manifest.dump(2) + "\n";
 }
 
-/// Throws InputError, naming the file, unless all files are as they were written.
+/// Throws InputError, naming the file, if a size or checksum differs from the manifest.
 void verify(const fs::path& folder) {
   const auto text = read_bytes(folder / kManifest);
   const auto found = manifest_of(folder);
@@ -63,14 +63,14 @@ void verify(const fs::path& folder) {
   throw InputError(fmt::format("{}: damaged", (folder / kManifest).string()));
 }
 
-/// True for the folder name of a checkpoint; other folders are never touched.
+/// True for the folder name of a checkpoint. Other folders are never modified or deleted.
 bool is_checkpoint(std::string_view name) {
   const std::string_view prefix = kPrefix;
   return name.size() > prefix.size() && name.starts_with(prefix) &&
          name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
 }
 
-/// True if both have the same tensors, not only equal ones.
+/// True if both maps contain the same tensor objects (equal values are not enough).
 bool are_same(const std::map<std::string, torch::Tensor>& one,
               const std::map<std::string, torch::Tensor>& other) {
   return std::equal(one.begin(), one.end(), other.begin(), other.end(),
@@ -117,7 +117,8 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   fs::remove_all(replaced);
   written_best_ = {checkpoint.best, checksum_of(checkpoint.best), target / kBest,
                    entry_of(target / kBest).dump()};
-  // Newer checkpoints are damaged, because the run was resumed from an older one.
+  // Checkpoints newer than `target` are damaged: load_latest() skipped them when the run was
+  // resumed.
   std::size_t kept = 0;
   for (const auto& folder : newest_first()) {
     const bool newer = kept == 0 && folder.filename() != target.filename();
@@ -134,11 +135,11 @@ bool CheckpointStore::link_best(const Checkpoint& checkpoint, const fs::path& fi
       checksum_of(checkpoint.best) != written_best_.checksum) {
     return false;
   }
-  std::error_code error;  // for example a file system without links
+  std::error_code error;  // for example, the file system has no hard links
   fs::create_hard_link(written_best_.file, file, error);
   if (error) return false;
   if (entry_of(file).dump() == written_best_.entry) return true;
-  fs::remove(file);  // damaged since
+  fs::remove(file);  // damaged after it was written
   return false;
 }
 
@@ -172,7 +173,7 @@ std::vector<fs::path> CheckpointStore::newest_first() const {
   for (const auto& entry : fs::directory_iterator(directory_, missing)) {
     if (is_checkpoint(entry.path().filename().string())) folders.push_back(entry.path());
   }
-  // Numeric order: the step has more than nine digits after a billion steps.
+  // Numeric order, since steps from 1e9 on have more than nine digits.
   std::sort(folders.begin(), folders.end(), [](const fs::path& one, const fs::path& other) {
     const auto& a = one.native();
     const auto& b = other.native();

@@ -12,8 +12,8 @@
 
 namespace attend::train {
 
-/// Returns the CRC-32C (Castagnoli, RFC 3720) of `bytes`, as in TFRecord files. `seed` is the
-/// checksum of the preceding bytes, for data in parts:
+/// Returns the CRC-32C (Castagnoli, RFC 3720) of `bytes`, as in TFRecord files. To compute it in
+/// parts, pass the checksum of the preceding bytes as `seed`:
 ///
 ///     crc32c("123456789") == 0xE3069283
 ///     crc32c("6789", crc32c("12345")) == 0xE3069283
@@ -22,7 +22,8 @@ ATTEND_API uint32_t crc32c(std::string_view bytes, uint32_t seed = 0);
 /// Returns the CRC-32C of a file. Throws InputError if it cannot be read.
 ATTEND_API uint32_t crc32c_of_file(const std::filesystem::path& path);
 
-/// Returns the checksum of all elements of tensors, in the order of their names, as 8 hex digits.
+/// Returns the checksum of the elements of all tensors, in the order of the names, as 8 hex
+/// digits.
 ATTEND_API std::string checksum_of(const std::map<std::string, torch::Tensor>& tensors);
 
 }  // namespace attend::train

@@ -13,7 +13,7 @@ namespace attend::train {
 
 namespace {
 
-/// Returns the device of a name; none if models do not run on such a device.
+/// Parses the name of a device. Returns nullopt if models cannot run on it.
 std::optional<torch::Device> device_of(const std::string& name) {
   if (name != "cpu" && name != "cuda" && !name.starts_with("cuda:")) return std::nullopt;
   try {

@@ -9,9 +9,9 @@
 namespace attend::train {
 namespace {
 
-// Longer than the time slices in which the system gives a core to several processes.
+// Longer than a time slice of the scheduler, so that processes on a shared core take turns.
 constexpr double kMinSeconds = 0.06;
-constexpr double kMuchSlower = 1.5;   // relative to the best time: fewer threads are slower still
+constexpr double kMuchSlower = 1.5;   // relative to the best time; ends the search
 constexpr double kAboutAsFast = 1.1;  // relative to the best time
 
 double seconds_of(const std::function<void()>& work) {
@@ -21,7 +21,7 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// The mean, not the minimum: what waiting for a busy core costs is part of it.
+/// The mean, not the minimum, so that it includes time spent waiting for a busy core.
 double mean_seconds_of(const std::function<void()>& work) {
   work();  // starts the threads, fills caches
   double sum = 0.0;

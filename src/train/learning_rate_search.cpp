@@ -59,8 +59,7 @@ LearningRateSearch search_learning_rate(std::shared_ptr<Objective> objective, Tr
   TORCH_CHECK_VALUE(range.min_lr > 0.0 && range.min_lr < range.max_lr && range.num_steps >= 2,
                     "expected 0 < min_lr < max_lr and num_steps >= 2, found ", range.min_lr, ", ",
                     range.max_lr, " and ", range.num_steps);
-  // eval_every and max_steps > range.num_steps, where the search stops: the trainer never
-  // evaluates.
+  // The search stops at step range.num_steps, before the first evaluation.
   config.max_steps = config.eval_every = range.num_steps + 1;
   config.log_every = 1;
   config.on_nonfinite = OnNonFinite::skip;

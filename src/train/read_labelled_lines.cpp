@@ -32,7 +32,7 @@ Format format_of(const fs::path& path) {
       fmt::format("{}: unknown table format, expected a .tsv or .csv file", path.string()));
 }
 
-/// Parses a table with libcsv, line by line, to know the line of each row.
+/// Parses a table with libcsv, line by line, so that errors can name the line of a row.
 class TableReader {
  public:
   TableReader(const fs::path& path, std::function<void(const Fields&, const std::string&)> use_row)

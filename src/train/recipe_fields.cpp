@@ -27,7 +27,7 @@ bool has_value(const FieldRef& field) {
   return !std::holds_alternative<std::monostate>(field);
 }
 
-/// Returns the member, of `members`, that the recipe's kind of model has.
+/// Returns the one of `members` that belongs to the recipe's model config.
 template <auto... members>
 FieldRef model_field(Recipe& recipe) {
   FieldRef found;
@@ -38,7 +38,7 @@ FieldRef model_field(Recipe& recipe) {
 }  // namespace
 
 const std::vector<RecipeField>& recipe_fields() {
-// A field that all recipes have; its reference is a function without captures.
+// A field of all recipes. `ref` is a lambda without captures.
 #define ATTEND_FIELD(section, key, member, unit, group, min, max, help)                        \
   {                                                                                            \
     section, key, unit, group, help, min, max, [](Recipe& r) -> FieldRef { return &r.member; } \

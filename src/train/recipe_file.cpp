@@ -123,8 +123,8 @@ void check_keys(const toml::table& table, const std::string& prefix, const std::
   }
 }
 
-/// Changes the recipe's kind of model to that of the file, if the file has one. Values that all
-/// kinds have are copied.
+/// Changes the recipe's model kind to the kind given in the file, if any. Copies the values that
+/// all kinds have.
 void choose_kind(const toml::table& table, const std::string& file, Recipe& recipe) {
   const auto node = table.at_path(kKindKey);
   if (!node) return;
@@ -161,7 +161,7 @@ toml::table parse_recipe(const std::filesystem::path& path) {
   return table;
 }
 
-/// True if the value of a field is 0 and has a name.
+/// True if the value of a field is 0 and 0 is written as a name.
 bool is_named_zero(const RecipeField& field, Recipe& recipe) {
   const auto value = field.ref(recipe);
   const auto* number = std::get_if<int64_t*>(&value);

@@ -1,4 +1,4 @@
-// What is recorded about a run, and whether it is still the same.
+// The record of a run (data.json) and its comparison with the current recipe and data.
 #include "attend/train/run.h"
 
 #include "attend/input_error.h"

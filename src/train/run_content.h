@@ -15,7 +15,7 @@ inline constexpr const char* kCustomKind = "custom";
 /// Returns the values of a recipe that must be the same when a run is resumed, by key.
 std::map<std::string, std::string> fixed_values(const Recipe& recipe);
 
-/// True if these are the fixed values of a run of a user's own module.
+/// True if `fixed` belongs to a run of a user's own module.
 bool is_custom_kind(const std::map<std::string, std::string>& fixed);
 
 /// Returns the text of data.json.

@@ -1,4 +1,4 @@
-// Creating, resuming, loading and finishing a run.
+// Creates, resumes, loads and finishes runs.
 #include "attend/train/run_directory.h"
 
 #include "attend/input_error.h"
@@ -35,7 +35,7 @@ Json read_summary(const RunDirectory& run, const char* key) {
   return summary.is_object() && summary.contains(key) ? summary[key] : Json(nullptr);
 }
 
-/// Weights of a run and the file they were read from.
+/// Weights of a run and the path of their file.
 struct FoundWeights {
   std::map<std::string, torch::Tensor> tensors;
   fs::path path;
@@ -92,18 +92,19 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
                                  error ? error.message() : "a file of that name exists"));
   }
   RunDirectory run(path, std::make_unique<RunLock>(path));
-  // Again, since another process may have created a run in between.
+  // Checked again under the lock, since another process may have created a run in the meantime.
   if (check_is_free(path, overwrite)) move_old_run(path);
   remove_fragments(path);
   replace_file(run.file(RunFiles::data), to_json(content.record));
   for (const auto& [name, text] : content.files) replace_file(path / name, text);
-  run.save_recipe(content.recipe);  // last, since it makes the directory a run
+  run.save_recipe(content.recipe);  // last: a directory with a recipe is a run
   return run;
 }
 
 RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& content) {
-  open(path);                                               // throws if it is not a run
-  RunDirectory run(path, std::make_unique<RunLock>(path));  // before checking, so nothing changes
+  open(path);  // throws if it is not a run
+  // Locked before the checks, so that the files do not change afterwards.
+  RunDirectory run(path, std::make_unique<RunLock>(path));
   auto differences = differences_of(read_record(run.file(RunFiles::data)), content.record);
   for (const auto& [name, text] : content.files) {
     if (read_bytes(path / name) != text)

@@ -1,4 +1,4 @@
-// Which files belong to a run, and which directories a run may be created in.
+// The files of a run, and the checks of a directory before a run is created in it.
 #include "train/run_files.h"
 
 #include "attend/input_error.h"
@@ -19,14 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files of a finished run, in the order in which they are moved to `replaced`: without its
-/// recipe it is no longer a run, and the summary, moved last, marks the move as complete.
+/// The files of a finished run, in the order in which they are moved to `replaced`. The recipe is
+/// moved near the end, since a directory without it is not a run; the summary is moved last and
+/// marks the move as complete.
 constexpr std::array kFilesOfRun{
     RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
     EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile,
     kSubwordFile,           RunFiles::data,         RunFiles::recipe,  RunFiles::summary};
 
-/// True if `file` is a temporary file that a killed process left of a file of a run.
+/// True if `file` is a temporary copy of a run's file, left by a killed process.
 bool is_fragment(const fs::path& file) {
   const auto name = file.filename().string();
   return name.ends_with(".tmp") && std::ranges::any_of(kFilesOfRun, [&](const char* whole) {
@@ -34,11 +35,11 @@ bool is_fragment(const fs::path& file) {
          });
 }
 
-/// True if a directory contains more than what a process killed in `create` leaves there.
+/// True if a directory contains other files than those of an interrupted `create`.
 bool is_taken(const fs::path& directory) {
   std::error_code missing;
   if (!fs::exists(directory, missing)) return false;
-  // Such a process created the lock file first: without it, files of these names are the user's.
+  // `create` writes the lock file first. Without it, all files are the user's.
   if (!fs::exists(directory / RunLock::kFile, missing)) return !fs::is_empty(directory, missing);
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
@@ -50,8 +51,8 @@ bool is_taken(const fs::path& directory) {
   return false;
 }
 
-/// Throws InputError if a directory is not a run. If `move_old_run` was interrupted before, the
-/// recipe may already be in `replaced`.
+/// Throws InputError if a directory is not a run. The recipe may already be in `replaced` if an
+/// earlier `move_old_run` was interrupted.
 void check_is_run(const fs::path& directory) {
   if (RunDirectory::exists(directory) || RunDirectory::exists(directory / RunFiles::replaced))
     return;
@@ -86,7 +87,7 @@ void check_can_create(const fs::path& directory, bool overwrite) {
 void move_old_run(const fs::path& directory) {
   const auto replaced = directory / RunFiles::replaced;
   check_is_run(directory);
-  // An unfinished run does not replace the finished one that it was to overwrite.
+  // If the run in `directory` is unfinished, `replaced` may contain a finished run. Keep that one.
   const bool finished = fs::exists(directory / RunFiles::summary);
   if (finished) {
     if (fs::exists(replaced / RunFiles::summary)) fs::remove_all(replaced);

@@ -4,12 +4,12 @@
 
 namespace attend::train {
 
-/// True if there is a run to overwrite in `directory`. Throws InputError if there is one and
-/// `overwrite` is unset.
+/// Returns false if `directory` is missing or free, true if it must be overwritten. Throws
+/// InputError if it must be overwritten but `overwrite` is false.
 bool check_is_free(const std::filesystem::path& directory, bool overwrite);
 
-/// Throws InputError if `RunDirectory::create` would throw for this directory now: before work that
-/// would be lost.
+/// Throws InputError if `RunDirectory::create` would fail for this directory. Call it before long
+/// computations whose results the run needs.
 void check_can_create(const std::filesystem::path& directory, bool overwrite);
 
 /// Moves the finished run in `directory` to its folder `replaced`, or removes an unfinished one.

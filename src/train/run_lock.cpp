@@ -36,7 +36,7 @@ RunLock::RunLock(const std::filesystem::path& directory)
         fmt::format("{}: process {} is writing to this run", directory.string(), holder));
   }
   const auto process = std::to_string(::getpid());
-  // Only for the message above, so a failed write is ignored.
+  // The process id is used only in the message above, so a failed write is ignored.
   [[maybe_unused]] const bool noted = ::ftruncate(descriptor_, 0) == 0 &&
                                       ::pwrite(descriptor_, process.data(), process.size(), 0) > 0;
 }

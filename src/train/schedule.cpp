@@ -9,8 +9,8 @@
 namespace attend::train {
 namespace {
 
-/// Returns how far `step` is from step `first` to the last one, 0 to 1; 0 if there is nothing
-/// between.
+/// Returns the progress of `step` from step `first` (0) to the last step (1). Returns 0 if `first`
+/// is the last step or later.
 double progress_from(const TrainingConfig& config, int64_t step, int64_t first) {
   const int64_t last = config.max_steps - 1;
   if (last <= first) return 0.0;

@@ -18,7 +18,7 @@ struct Sense {
   Words actions;  // verbs of the sense
 };
 
-/// The two senses of a word are adjacent.
+/// All senses. The two senses of a word are adjacent.
 const std::vector<Sense>& senses() {
   static const std::vector<Sense> all{
       {"bank", "shore", {"river", "boat", "mud", "stream", "fish"}, {"drifted", "flowed"}},
@@ -41,8 +41,8 @@ const std::vector<Sense>& senses() {
   return all;
 }
 
-// W = the ambiguous word; C, D = nouns and A = a verb of its sense; N, J, V = a noun, an adjective
-// and a verb that do not depend on the sense.
+// W: the ambiguous word. C, D: nouns of its sense. A: a verb of its sense. N, J, V: a noun, an
+// adjective and a verb that do not depend on the sense.
 const std::array<const char*, 10> kPatterns{
     "the J C A near the W",
     "the W was near the C and the J D",

@@ -13,15 +13,15 @@ struct SenseSentence {
   std::string sense;  ///< the token to predict next, for example bank=shore
 };
 
-/// All sentences of the task, without duplicates, in pairs that differ only in the words that
-/// determine the sense: a model that ignores those words has an accuracy of at most 50 %.
+/// All sentences of the task, without duplicates. They form pairs that differ only in the words
+/// that determine the sense, so a model that ignores these words has an accuracy of at most 50 %.
 struct SenseSentences {
   std::vector<SenseSentence> training;
   std::vector<SenseSentence> validation;
   std::vector<std::string> tokens;  ///< all words and senses, sorted
 };
 
-/// Generates the sentences; always the same.
+/// Generates the sentences. The result is always the same.
 ATTEND_API SenseSentences make_sense_sentences();
 
 }  // namespace attend::train

@@ -50,7 +50,7 @@ const TaskInfo& find_task(const std::string& name) {
 
 namespace {
 
-/// Throws InputError for a value without effect, so that it is not silently ignored.
+/// Throws InputError if the recipe sets a data value that the task does not read.
 void check_data_keys(const TaskInfo& task, const Recipe& recipe) {
   for (const auto& field : recipe_fields()) {
     const auto& read = task.data_keys;

@@ -67,7 +67,7 @@ std::string version_event() {
   return data;
 }
 
-/// An event that makes readers drop `step` and later steps.
+/// An event that makes readers discard `step` and later steps.
 std::string restart_event(int64_t step) {
   std::string data;
   protozero::pbf_builder<Event> event(data);
@@ -92,8 +92,8 @@ std::string scalars_event(int64_t step, const std::vector<Scalar>& scalars) {
   return data;
 }
 
-/// Returns the path of a new file. Readers order the files of a directory by name, so a second file
-/// of the same second is named one second later.
+/// Returns the path of a new file. The name contains the time in seconds, since readers order the
+/// files of a directory by name. If the name is taken, the next free second is used.
 fs::path new_event_file(const fs::path& directory) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);

@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Tensors = std::map<std::string, torch::Tensor>;
 
-/// Adds its lifetime to a number of seconds.
+/// Adds the seconds of its lifetime to a counter.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
@@ -168,7 +168,7 @@ void Trainer::step(const TrainerHooks& hooks) {
   if (std::isfinite(progress_.train_loss) && std::isfinite(progress_.grad_norm)) {
     optimizer_->step(progress_.lr);
   } else {
-    // Skipping the step does not repair weights that are not finite.
+    // Skipping the step does not help if the weights themselves are not finite.
     const bool weights_are_finite = all_finite(state_dict(module()));
     if (!weights_are_finite || config_.on_nonfinite == OnNonFinite::stop)
       throw_nonfinite(hooks, weights_are_finite);
@@ -207,8 +207,8 @@ void Trainer::accumulate_gradients(int64_t count) {
                     " batches of step ", state_.step,
                     ", expected at least 1; set TrainingBatch::targets to the number of terms that "
                     "the loss sums up");
-  // The sum of each batch is divided by the number of targets in all batches: a mean of the
-  // batches' means would weight the targets of a batch with few of them more.
+  // Each loss sum is divided by the number of targets in all batches, so that all targets have the
+  // same weight. A mean of the batches' means would overweight batches with few targets.
   auto mean = torch::zeros({}, torch::TensorOptions(device_).dtype(torch::kDouble));
   ExactMatch matches;
   for (auto batch : batches) {
@@ -261,8 +261,9 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
   for (auto* observer : hooks.observers) observer->on_evaluation(state_.step, *state_.last);
 }
 
-/// Skips checkpoints with non-finite weights, so that they do not replace good ones: the last
-/// optimizer step may have produced them, and only the next loss would show it.
+/// Saves a checkpoint if all weights are finite, so that a good checkpoint is not replaced by a bad
+/// one. The last optimizer step may have produced non-finite weights, which only the next loss
+/// would show.
 void Trainer::save(const TrainerHooks& hooks) const {
   const auto now = checkpoint();
   if (all_finite(now.weights)) hooks.checkpoint_sink->save(now);

@@ -17,7 +17,7 @@ constexpr const char* kSampler = "sampler.";
 constexpr const char* kRandom = "random.";
 constexpr const char* kObjective = "objective.";
 constexpr const char* kRequiresGrad =
-    "requires_grad";  // uint8, one per parameter, shared ones once
+    "requires_grad";  // uint8, one per parameter, counting shared parameters once
 
 void add_with_prefix(Tensors& all, const std::string& prefix, const Tensors& tensors) {
   for (const auto& [name, tensor] : tensors) all.emplace(prefix + name, tensor);

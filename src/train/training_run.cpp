@@ -33,8 +33,8 @@ torch::Device prepare(const std::shared_ptr<Objective>& objective, const Trainin
   return device;
 }
 
-/// True if nothing is left to train. A run that was killed between its last step and `finish` is
-/// not finished: resuming finishes it.
+/// True if nothing is left to train. Returns false for a run that was killed between its last step
+/// and `finish`, so that resuming calls `finish`.
 bool is_finished(const RunDirectory& directory, const TrainerState& state,
                  const TrainingConfig& config) {
   const bool has_summary = directory.is_finished(state);
@@ -170,7 +170,7 @@ RecipeRun::RecipeRun(RunDirectory directory, const Recipe& recipe, const Trainin
 
 RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
                            bool overwrite) {
-  check_can_create(directory, overwrite);  // before the task is made, which may take long
+  check_can_create(directory, overwrite);  // first, since making the task may take long
   const auto setup = make_training_setup(recipe);
   return {RunDirectory::create(directory, run_content(recipe, *setup.task), overwrite), recipe,
           setup};

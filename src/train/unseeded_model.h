@@ -4,7 +4,7 @@
 
 namespace attend::train {
 
-/// As `make_model`, without seeding LibTorch's generators.
+/// Like `make_model`, but does not seed LibTorch's generators.
 Model make_unseeded_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes);
 
 }  // namespace attend::train

@@ -40,11 +40,11 @@ struct FooOptions {
   FooOptions(int64_t width) : width_(width) {}
   /// Width (Vaswani et al.
   /// 2017).
-  TORCH_ARG(int64_t, width);
+  ATTEND_ARG(int64_t, width);
   /// Whether to add a bias.
-  TORCH_ARG(bool, bias) = true;
+  ATTEND_ARG(bool, bias) = true;
   /// A long type.
-  TORCH_ARG(std::function<double(const std::map<std::string, torch::Tensor>&)>,
+  ATTEND_ARG(std::function<double(const std::map<std::string, torch::Tensor>&)>,
             score) = nullptr;
 };
 
@@ -121,8 +121,8 @@ struct Plain {
 };
 
 struct BarOptions {
-  TORCH_ARG(bool, bias) = true;
-  TORCH_ARG(int64_t, width);
+  ATTEND_ARG(bool, bias) = true;
+  ATTEND_ARG(int64_t, width);
 };
 
 class ATTEND_API BarImpl : public torch::nn::Cloneable<BarImpl> {

@@ -69,6 +69,7 @@ NAMES = {
 }
 # Where a name has another type.
 NAMES_IN = {
+    "attend/arg.h": {"options": "FeedForwardOptions"},
     "attend/models/seq2seq.h": {"model": "Seq2Seq"},
     "attend/nn/encoder_decoder.h": {"options": "EncoderDecoderOptions"},
     "attend/nn/residual.h": {"options": "ResidualOptions"},

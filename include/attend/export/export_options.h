@@ -75,8 +75,9 @@ struct ExportOptions {
 struct ExportReport {
   double max_abs_diff = 0.0;  ///< largest absolute difference over all verified inputs
   std::vector<std::vector<int64_t>> verified_shapes;  ///< distinct shapes of the first input
-  /// True if the module accepted inputs with values other than the example's. If false, a value
-  /// that forward reads with `item()` may be specialized (constant in the file) unnoticed.
+  /// True if the module accepted inputs with values other than the example's. If false,
+  /// verification cannot detect values that forward reads with `item()` and that are therefore
+  /// constants in the file.
   bool verified_other_values = false;
 };
 

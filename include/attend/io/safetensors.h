@@ -47,7 +47,7 @@ struct IncompatibleKeys {
 };
 
 /// Copies `tensors` into the parameters and buffers of a module, cast to their dtypes and devices.
-/// Returns the missing and unexpected names, which only `strict = false` allows. Throws InputError,
+/// With `strict = false`, names may be missing or unexpected; they are returned. Throws InputError,
 /// listing all missing and unexpected names, all wrong shapes, and all dtypes that cannot be cast,
 /// such as float32 to int64; the module is then unchanged.
 ///

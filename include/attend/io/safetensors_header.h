@@ -17,7 +17,7 @@ struct SafetensorsEntry {
   std::string dtype;           ///< as in the file: "F32", "BF16", "I64", ...
   std::vector<int64_t> shape;  ///< sizes >= 0; their product matches the number of bytes
   uint64_t begin = 0;          ///< offset of the first byte, from the end of the header
-  uint64_t end = 0;            ///< offset behind the last byte
+  uint64_t end = 0;            ///< offset after the last byte
 };
 
 /// Header of a safetensors file.

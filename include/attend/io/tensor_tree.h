@@ -14,7 +14,7 @@ namespace attend {
 struct TensorTree {
   std::string name;                  ///< relative to its parent; empty at the root
   std::optional<TensorInfo> tensor;  ///< set if the node is a tensor
-  std::vector<TensorTree> children;  ///< in the order of the tensors; numbers in ascending order
+  std::vector<TensorTree> children;  ///< in tensor order; numeric names in ascending order
   TensorTotals totals;               ///< over all tensors below
 };
 

@@ -21,14 +21,14 @@ class ATTEND_API TextStream {
   /// Throws InputError if a stop sequence is empty.
   explicit TextStream(std::vector<std::string> stops = {});
 
-  /// Appends a piece and returns the text that is now complete. Of overlapping stop sequences, the
-  /// one that ends first applies; of those that end at the same byte, the longest.
+  /// Appends a piece and returns the text that is now complete. If several stop sequences match,
+  /// the one that ends first applies; if they end at the same byte, the longest.
   std::string add(std::string_view piece);
 
   /// Returns the remaining text at the end of the input.
   std::string finish();
 
-  /// Returns the stop sequence found, if any; `add` returns nothing after it.
+  /// Returns the stop sequence that was found, if any; from then on `add` returns an empty string.
   const std::optional<std::string>& stopped_by() const { return stopped_by_; }
 
  private:

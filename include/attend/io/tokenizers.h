@@ -8,9 +8,10 @@
 
 namespace attend {
 
-/// Creates a tokenizer for a UTF-8 text. `max_size` is the maximum vocabulary size for words, 0 =
-/// no limit, and the exact one for subwords; it is ignored otherwise. Throws InputError if `text`
-/// is not valid UTF-8 or the vocabulary size does not suit it.
+/// Creates a tokenizer for a UTF-8 text. `max_size`: the maximum vocabulary size of a word
+/// tokenizer, 0 = no limit, or the exact vocabulary size of a subword tokenizer; other kinds ignore
+/// it. Throws InputError if `text` is not valid UTF-8, or if the vocabulary size is too small or
+/// too large for it.
 ///
 ///     auto tokenizer = make_tokenizer(TokenizerKind::subword, text, 1000);
 ATTEND_API std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text,

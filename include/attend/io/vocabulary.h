@@ -30,7 +30,7 @@ class ATTEND_API Vocabulary : public Tokenizer {
   /// Returns a vocabulary of the words of a UTF-8 text in order of descending frequency, then of
   /// code points. If the text contains line breaks, "\n" comes first. With `max_size` > 0, the
   /// vocabulary has at most that many tokens and begins with "<unk>". Throws InputError if the text
-  /// contains no words or `max_size` leaves no room for one.
+  /// contains no words or `max_size` is too small for one word.
   ///
   ///     Vocabulary::of_words("b a\nb c", 4);  // tokens "<unk>", "\n", "b", "a"
   static Vocabulary of_words(std::string_view text, int64_t max_size = 0);
@@ -47,10 +47,10 @@ class ATTEND_API Vocabulary : public Tokenizer {
 
   /// Returns the number of tokens.
   int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
-  /// Returns the token ids of `text`. Throws InputError if it is not valid UTF-8 or contains an
-  /// unknown token (naming it) and there is no "<unk>".
+  /// Returns the token ids of `text`. Throws InputError if it is not valid UTF-8 or, naming the
+  /// token, if a token is unknown and the vocabulary has no "<unk>".
   std::vector<int64_t> encode(std::string_view text) const override;
-  /// Joins characters directly and words with spaces, except at line breaks.
+  /// Returns the concatenated characters, or the words joined with spaces, except at line breaks.
   std::string decode(const std::vector<int64_t>& ids) const override;
   /// Returns one token in printable form.
   std::string token(int64_t id) const override;

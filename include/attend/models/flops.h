@@ -8,10 +8,10 @@
 namespace attend {
 
 /// Returns the forward floating-point operations per token of a sequence of `length` tokens, as
-/// counted by `FlopCounter` in eval mode. Of the experts, only those that a token is routed to are
-/// counted. A sliding window does not reduce the count: the scores are computed first and masked
-/// afterwards. Throws c10::ValueError if `length` is not in [1, config.max_seq_len] or the model is
-/// in training mode.
+/// counted by `FlopCounter` in eval mode. Only the experts that a token is routed to are counted. A
+/// sliding window does not reduce the count: the scores are computed first and masked afterwards.
+/// Throws c10::ValueError if `length` is not in [1, config.max_seq_len] or the model is in training
+/// mode.
 ///
 ///     double flops = flops_per_token(model, model->config.max_seq_len);
 ATTEND_API double flops_per_token(const LanguageModel& model, int64_t length);

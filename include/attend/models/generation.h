@@ -19,8 +19,8 @@ struct GeneratedToken {
 
 /// Options of `generate` and `generate_batch`.
 ///
-///     GenerationOptions{.max_new_tokens = 20, .sampling = {.temperature = 0.8, .top_k = 40}}
-///     GenerationOptions{.eos_tokens = {0}, .num_beams = 4}
+///     GenerationOptions{.max_new_tokens = 20, .sampling = {.temperature = 0.8, .top_k = 40}};
+///     GenerationOptions{.eos_tokens = {0}, .num_beams = 4};
 struct GenerationOptions {
   int64_t max_new_tokens = 200;  ///< maximum number of tokens to generate, >= 0
   /// Stop tokens: each ends its sequence and is not part of the result.
@@ -33,11 +33,11 @@ struct GenerationOptions {
   /// `sampling`, only `repetition_penalty` may then be set.
   int64_t num_beams = 1;
   /// Beam search: the score of a sequence is the sum of its log-probabilities divided by its length
-  /// to this power, both with the stop token. Positive values favor longer sequences.
+  /// to this power; both include the stop token. Positive values favor longer sequences.
   double length_penalty = 1.0;
   bool return_log_probs = false;  ///< return the log-probability of each token, too
-  /// Called with each new token, except stop tokens; ends the sequence, with this token, by
-  /// returning false. Not supported by beam search.
+  /// Called with each new token except stop tokens. If it returns false, the sequence ends with
+  /// this token. Not supported by beam search.
   ///
   ///     GenerationOptions{.on_token = [](const GeneratedToken& t) { return t.token != 0; }};
   std::function<bool(const GeneratedToken&)> on_token = {};
@@ -46,8 +46,8 @@ struct GenerationOptions {
 /// A result of `generate`.
 struct GeneratedSequence {
   std::vector<int64_t> tokens;  ///< new tokens, without the prompt and the stop token
-  /// With `return_log_probs`: natural logarithm of the model's probability, without the sampling
-  /// options, of each of `tokens` and, if there is one, of the stop token.
+  /// With `return_log_probs`: log-probability (natural logarithm) of each of `tokens` and, if there
+  /// is one, of the stop token; computed from the logits before the sampling options are applied.
   std::vector<double> log_probs = {};
   /// Stop token that ended the sequence; not set if `max_new_tokens` or `on_token` ended it.
   std::optional<int64_t> eos_token = std::nullopt;
@@ -56,10 +56,10 @@ struct GeneratedSequence {
 /// Generates a continuation of `prompt`, without gradients, with a KV cache. Thread-safe: writes
 /// nothing to the model.
 ///
-/// If the sequence becomes longer than `config.max_seq_len`, the oldest quarter of the tokens in
-/// the context is dropped at once, and the model recomputes the rest, with positions from 0. A
-/// model with a sliding window of at most `max_seq_len` and without absolute positions drops no
-/// tokens: its KV cache overwrites those outside of the window.
+/// If the sequence becomes longer than `config.max_seq_len`, the oldest quarter of the context is
+/// dropped, and the rest is recomputed with positions from 0. This is not needed for a model with a
+/// sliding window of at most `max_seq_len` and without absolute positions: its KV cache overwrites
+/// the tokens outside of the window.
 ///
 /// Throws c10::ValueError if the model is in training mode, if `prompt` is empty, or if an option
 /// is out of range, and c10::Error if the logits are not finite.
@@ -70,8 +70,8 @@ ATTEND_API GeneratedSequence generate(const LanguageModel& model,
                                       const std::vector<int64_t>& prompt,
                                       const GenerationOptions& options = {});
 
-/// Generates a continuation of each prompt; prompts may differ in length. The result b equals that
-/// of `generate` for prompt b alone, with `seed + b`, up to rounding.
+/// Generates a continuation of each prompt; prompts may differ in length. Up to rounding, result b
+/// equals the result of `generate` for prompt b alone with `seed + b`.
 ///
 ///     auto results = generate_batch(model, {{7, 3}, {1, 4, 2}}, {.max_new_tokens = 20});
 ATTEND_API std::vector<GeneratedSequence> generate_batch(

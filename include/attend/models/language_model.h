@@ -33,7 +33,7 @@ struct LanguageModelConfig {
 /// transformer blocks, a final norm, and an output projection to the vocabulary.
 ///
 /// State dict: `embedding` (TokenEmbedding), `decoder` (TransformerEncoder, called with a causal
-/// mask: without cross-attention a decoder has the modules of an encoder) and, unless
+/// mask: a decoder without cross-attention has the same modules as an encoder) and, unless
 /// `tie_embeddings`, `head.weight` (V, E).
 ///
 /// In eval mode, any number of threads may call `forward`, `step` and `generate` at the same time.
@@ -52,7 +52,7 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
   torch::Tensor forward(const torch::Tensor& tokens, const AttentionArgs& args = {});
 
   /// Decodes with a KV cache: appends `tokens` (B, T) to the sequences in `cache` and returns their
-  /// logits (B, T, V), the same as those of `forward` on the whole sequences. `key_mask` (B, T),
+  /// logits (B, T, V): the same logits as `forward` on the whole sequences. `key_mask` (B, T),
   /// bool, true = token, false = padding, allows rows of different lengths. With `logits_to_keep`
   /// N, returns only the logits of the last N positions, (B, N, V); 0 = all. If a call throws, the
   /// cache is unchanged. Throws c10::ValueError if the cache is full or a token is out of range.
@@ -64,20 +64,20 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
                      const torch::Tensor& key_mask = {}, int64_t logits_to_keep = 0);
 
   /// Returns an empty KV cache for `batch_size` sequences of `max_seq_len` tokens, by default
-  /// `config.max_seq_len`; see `cache_options`. Its dtype is that of the weights or, under
-  /// autocast, autocast's. Each thread needs its own cache.
+  /// `config.max_seq_len`; see `cache_options`. Its dtype is the dtype of the weights or, under
+  /// autocast, the autocast dtype. Each thread needs its own cache.
   KvCache make_cache(int64_t batch_size, std::optional<int64_t> max_seq_len = std::nullopt) const;
 
-  /// Applies the output projection: hidden states (..., T, E) after the final norm to logits (...,
-  /// T, V).
+  /// Applies the output projection to hidden states (..., T, E) after the final norm; returns
+  /// logits (..., T, V).
   torch::Tensor logits(const torch::Tensor& x) const;
 
-  /// Creates the submodules anew, with newly initialized weights.
+  /// Recreates the submodules with newly initialized weights.
   void reset() override;
   /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 
-  LanguageModelConfig config;           ///< as given to the constructor
+  LanguageModelConfig config;           ///< config of the constructor
   TokenEmbedding embedding{nullptr};    ///< tokens and positions to hidden states
   TransformerEncoder decoder{nullptr};  ///< transformer blocks and the final norm
   torch::nn::Linear head{nullptr};      ///< output projection; empty if tie_embeddings

@@ -8,8 +8,7 @@
 
 namespace attend {
 
-/// Options of `sample`, applied in the order of the fields, which is that of Hugging Face's
-/// `generate`.
+/// Options of `sample`, applied in the order of the fields, as in Hugging Face's `generate`.
 ///
 ///     SamplingOptions{.temperature = 0.8, .top_p = 0.95}
 struct SamplingOptions {
@@ -34,26 +33,26 @@ ATTEND_API torch::Tensor penalize_repetition(const torch::Tensor& logits, at::In
 /// the probabilities unchanged and prevents overflow at very low temperatures.
 ATTEND_API torch::Tensor with_temperature(const torch::Tensor& logits, double temperature);
 
-/// Returns `logits` (V) with all but the `k` largest set to -inf; unchanged if `k` is 0 or >= V. Of
-/// tokens with equal logits, those with the lower ids are kept.
+/// Returns `logits` (V) with all but the `k` largest set to -inf; unchanged if `k` is 0 or >= V.
+/// Among equal logits, the lower token ids are kept.
 ATTEND_API torch::Tensor keep_top_k(const torch::Tensor& logits, int64_t k);
 
 /// Returns `logits` (V) with all tokens outside of the nucleus set to -inf. The nucleus is the
 /// smallest set of most likely tokens whose total probability is at least `p`; it has at least one
-/// token. Of tokens with equal logits, those with the lower ids are kept. Source: Holtzman et al.
-/// 2020, The Curious Case of Neural Text Degeneration.
+/// token. Among equal logits, the lower token ids are kept. Source: Holtzman et al. 2020, The
+/// Curious Case of Neural Text Degeneration.
 ATTEND_API torch::Tensor keep_top_p(const torch::Tensor& logits, double p);
 
-/// Returns `logits` (V) with the tokens set to -inf whose probability is less than `p` times that
-/// of the most likely token. Source: Nguyen et al. 2024, min-p sampling.
+/// Returns `logits` (V) with all tokens set to -inf whose probability is less than `p` times the
+/// probability of the most likely token. Source: Nguyen et al. 2024, min-p sampling.
 ATTEND_API torch::Tensor keep_min_p(const torch::Tensor& logits, double p);
 
 /// Samples a token id from `logits` (V), of any floating dtype and device: the highest logit if
 /// `temperature` is 0 (greedy decoding), otherwise multinomial sampling after the filters of
 /// `options`. Logits may contain -inf. `previous` contains the token ids of the sequence so far,
-/// for the repetition penalty. `generator` is a CPU generator; by default LibTorch's global one is
-/// used. Throws c10::ValueError if an option is out of range, and c10::Error if the largest logit
-/// is not finite, as after a diverged training.
+/// for the repetition penalty. `generator` is a CPU generator; by default LibTorch's global
+/// generator. Throws c10::ValueError if an option is out of range, and c10::Error if the largest
+/// logit is not finite, for example because training diverged.
 ///
 ///     auto token = sample(logits[0][-1], {.temperature = 0.8, .top_k = 40}, previous);
 ATTEND_API int64_t sample(const torch::Tensor& logits, const SamplingOptions& options = {},

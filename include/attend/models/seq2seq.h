@@ -56,9 +56,9 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   torch::Tensor encode(const torch::Tensor& source, const torch::Tensor& source_key_mask = {});
 
   /// Decodes with a KV cache: appends `target` (B, T) to the sequences in `cache` and returns their
-  /// logits (B, T, V), the same as those of `forward` on the whole targets. `memory` (B, S, E) is
-  /// the result of `encode`; its keys and values are computed at the first step and cached while
-  /// the same tensor is passed. With `logits_to_keep` N, returns only the logits of the last N
+  /// logits (B, T, V): the same logits as `forward` on the whole targets. `memory` (B, S, E) is the
+  /// result of `encode`; its keys and values are computed at the first step and cached while the
+  /// same tensor is passed. With `logits_to_keep` N, returns only the logits of the last N
   /// positions, (B, N, V); 0 = all. If a call throws, the cache is unchanged. Throws
   /// c10::ValueError if the cache is full or a token is out of range.
   ///
@@ -69,20 +69,20 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
                      const torch::Tensor& source_key_mask = {}, int64_t logits_to_keep = 0);
 
   /// Returns an empty KV cache for `batch_size` target sequences of `max_seq_len` tokens, by
-  /// default `config.max_seq_len`; see `cache_options`. Its dtype is that of the weights or, under
-  /// autocast, autocast's. Each thread needs its own cache.
+  /// default `config.max_seq_len`; see `cache_options`. Its dtype is the dtype of the weights or,
+  /// under autocast, the autocast dtype. Each thread needs its own cache.
   KvCache make_cache(int64_t batch_size, std::optional<int64_t> max_seq_len = std::nullopt) const;
 
-  /// Applies the output projection: hidden states (..., T, E) after the final norm to logits (...,
-  /// T, V).
+  /// Applies the output projection to hidden states (..., T, E) after the final norm; returns
+  /// logits (..., T, V).
   torch::Tensor logits(const torch::Tensor& x) const;
 
-  /// Creates the submodules anew, with newly initialized weights.
+  /// Recreates the submodules with newly initialized weights.
   void reset() override;
   /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 
-  Seq2SeqConfig config;                      ///< as given to the constructor
+  Seq2SeqConfig config;                      ///< config of the constructor
   TokenEmbedding source_embedding{nullptr};  ///< source tokens and positions to hidden states
   TokenEmbedding target_embedding{nullptr};  ///< target tokens and positions to hidden states
   EncoderDecoder transformer{nullptr};       ///< encoder and decoder blocks

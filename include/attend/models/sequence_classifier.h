@@ -27,7 +27,7 @@ struct SequenceClassifierConfig {
   int64_t num_classes = 0;          ///< number of classes C; required
   int64_t max_seq_len = 64;         ///< maximum sequence length, in tokens
   int64_t type_vocab_size = 0;      ///< number of token types (segments, BERT); 0 = none
-  Pooling pooling = Pooling::mean;  ///< token vectors to one vector
+  Pooling pooling = Pooling::mean;  ///< pooling of the token vectors
   bool pooler = false;              ///< linear layer with tanh after pooling, as in BERT
   StackConfig stack = {};           ///< transformer blocks
 };
@@ -36,8 +36,8 @@ struct SequenceClassifierConfig {
 /// transformer blocks, a final norm, pooling, optionally a linear layer with tanh, and a linear
 /// layer to C classes.
 ///
-/// State dict: `embedding` (TokenEmbedding), `encoder` (TransformerEncoder), with `pooler` `pooler`
-/// (E, E), and `head` (C, E), each a Linear.
+/// State dict: `embedding` (TokenEmbedding), `encoder` (TransformerEncoder), `pooler` (E, E), only
+/// if enabled, and `head` (C, E), each a Linear.
 ///
 ///     SequenceClassifier model(SequenceClassifierConfig{.vocab_size = 65, .num_classes = 2});
 ///     auto logits = model->forward(tokens, tokens != kPad);  // (B, T) -> (B, 2)
@@ -54,12 +54,12 @@ class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceCl
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& key_mask = {},
                         const torch::Tensor& token_types = {});
 
-  /// Creates the submodules anew, with newly initialized weights.
+  /// Recreates the submodules with newly initialized weights.
   void reset() override;
   /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 
-  SequenceClassifierConfig config;      ///< as given to the constructor
+  SequenceClassifierConfig config;      ///< config of the constructor
   TokenEmbedding embedding{nullptr};    ///< tokens and positions to hidden states
   TransformerEncoder encoder{nullptr};  ///< transformer blocks and the final norm
   torch::nn::Linear pooler{nullptr};    ///< applied to the pooled vector; empty unless `pooler`

@@ -75,7 +75,7 @@ struct StackConfig {
   RotaryScaling rotary_scaling =
       RotaryScaling::none;     ///< RoPE scaling for sequences longer than in training
   double rotary_factor = 1.0;  ///< RoPE scaling factor
-  /// max_seq_len of the original training; required by yarn and llama3.
+  /// yarn, llama3: max_seq_len that the model was trained with before scaling; required.
   int64_t rotary_original_max_seq_len = 0;
   double rotary_beta_fast = 32.0;        ///< yarn: see `RotaryOptions::beta_fast`
   double rotary_beta_slow = 1.0;         ///< yarn: see `RotaryOptions::beta_slow`
@@ -85,7 +85,7 @@ struct StackConfig {
   double rotary_high_freq_factor = 4.0;  ///< llama3: see `RotaryOptions::high_freq_factor`
 
   int64_t relative_attention_num_buckets = 32;    ///< buckets of relative positions
-  int64_t relative_attention_max_distance = 128;  ///< distances from here on share one bucket
+  int64_t relative_attention_max_distance = 128;  ///< keys from this distance on share one bucket
   bool relative_attention_shared = false;  ///< all layers use the first one's relative bias (T5)
 
   double embedding_scale = 1.0;  ///< factor of the token embeddings, such as sqrt(embed_dim)
@@ -100,8 +100,8 @@ struct StackConfig {
   QKNormKind qk_norm = QKNormKind::none;  ///< normalization of queries and keys
   bool output_gate = false;               ///< sigmoid gate on the output of each head
   bool attention_sinks = false;           ///< learned extra logit in each head's softmax
-  bool value_residual = false;            ///< values are mixed with those of the first layer
-  bool smeared_keys = false;              ///< each key is mixed with the previous key
+  bool value_residual = false;            ///< mix values with the first layer's values
+  bool smeared_keys = false;              ///< mix each key with the previous key
 
   NormKind norm = NormKind::layer;  ///< normalization layer
   double norm_eps = 1e-5;  ///< epsilon of the norms, also of queries and keys (`qk_norm` rms)
@@ -115,8 +115,8 @@ struct StackConfig {
   Initialization initialization = Initialization::gpt2;  ///< weight initialization
 };
 
-/// Returns the options of `config.num_layers` blocks with self-attention and a final norm.
-/// `causal`: the blocks will always be called with a causal mask; makes T5's relative positions
+/// Returns the options of `config.num_layers` blocks with self-attention and a final norm. Set
+/// `causal` if the blocks are always called with a causal mask; T5's relative positions are then
 /// unidirectional. Throws c10::ValueError if a field is out of range or has no effect.
 ATTEND_API TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
 
@@ -130,9 +130,9 @@ ATTEND_API TokenEmbeddingOptions embedding_options(const StackConfig& config, in
                                                    int64_t max_seq_len);
 
 /// Returns the options of a KV cache for the self-attention of `num_layers` such blocks and
-/// `batch_size` sequences of up to `max_seq_len` tokens. With a sliding window of at most
-/// `max_seq_len` in all layers, unless positions are learned, the sequences may have any length and
-/// each call up to `max_seq_len` tokens.
+/// `batch_size` sequences of up to `max_seq_len` tokens. If all layers have a sliding window of at
+/// most `max_seq_len` and positions are not learned, sequences may have any length, and one call
+/// may have up to `max_seq_len` tokens.
 ATTEND_API KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers,
                                         int64_t batch_size, int64_t max_seq_len);
 

@@ -11,9 +11,10 @@ namespace attend {
 
 /// Attention hook for ALiBi, attention with linear biases (Press et al. 2022): adds
 /// -slope * |distance| to the scores, with a fixed slope per head (`alibi_slopes`). Models
-/// extrapolate to longer sequences than those of the training. No parameters.
+/// extrapolate to sequences longer than in training. No parameters.
 ///
-/// Throws c10::ValueError in cross-attention, where queries and keys have no common positions.
+/// Throws c10::ValueError in cross-attention, because queries and keys come from different
+/// sequences.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(alibi());
 class ATTEND_API AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionHook {

@@ -18,17 +18,17 @@ namespace attend {
 class AttentionHook;
 class KvCache;
 
-/// State of one forward pass that an attention needs besides its input: the cache, the index of its
-/// layer, and what the layers of a stack share. Stacks set all but `cache` and `hook`.
+/// State of one forward pass, passed to each attention: the KV cache, the index of the layer, and
+/// tensors that the layers of a stack share. A stack sets all fields except `cache` and `hook`.
 ///
 ///     attention->forward(x, {.causal = true}, {.cache = &cache, .layer = 0});
 struct ForwardState {
-  /// Keys and values of earlier calls, which the call's own are appended to; null = none.
+  /// KV cache that the keys and values of this call are appended to; null = none.
   KvCache* cache = nullptr;
   /// Index of this attention's layer in the cache.
   int64_t layer = 0;
-  /// A hook of the call that runs before the attention's own, e.g. another kind of cache; null =
-  /// none.
+  /// Additional hook for this call, called before the attention's own hooks, e.g. another kind of
+  /// cache; null = none.
   AttentionHook* hook = nullptr;
   /// Masks, rotary tables and biases that the layers of a stack share; null = not in a stack.
   SharedTensors* shared = nullptr;
@@ -40,9 +40,10 @@ struct ForwardState {
   /// read by `shared_relative_bias`; null = not in a stack.
   torch::Tensor* first_relative_bias = nullptr;
 
-  /// Returns `compute()`, which in a stack is called once per key and forward pass. The self- and
-  /// cross-attention of a decoder share it, too: where both are possible, `context.cross` belongs
-  /// to the key, since sizes that are equal in a trace may differ later.
+  /// Returns the result of `compute()`. In a stack, `compute` is called once per key and forward
+  /// pass, and all layers share the result. The self- and cross-attention of a decoder share it,
+  /// too: in a hook that supports both, make `context.cross` part of the key, since sizes that are
+  /// equal in a trace may differ later.
   ///
   ///     const SharedKey key("decay", context.query, {positions}, rate);
   ///     const auto decay = context.state.share(key, [&] { return decay_at(positions, rate); });
@@ -60,9 +61,9 @@ struct AttentionDims {
   int64_t head_dim;      ///< width D of each head
 };
 
-/// A position bias that depends on the offset, key position - query position, alone, such as
-/// ALiBi's: attention of long sequences computes it in blocks, without the biases of all (T, S)
-/// pairs. Tensors that require a gradient may be read by `of_offsets`.
+/// A position bias that depends only on the offset, key position - query position, such as ALiBi.
+/// For long sequences, attention computes it in blocks and does not store the biases of all (T, S)
+/// pairs. `of_offsets` may read tensors that require a gradient.
 struct OffsetBias {
   /// Returns the bias (H, 1, N) of `offsets` (1, N), int64.
   std::function<torch::Tensor(const torch::Tensor& offsets)> of_offsets;
@@ -71,7 +72,7 @@ struct OffsetBias {
 };
 
 /// The tensors and options of one attention call. Hooks may replace them, but must not change
-/// tensors in place: other layers can share them.
+/// tensors in place, since other layers may share them.
 struct AttentionContext {
   torch::Tensor input = {};   ///< (..., T, E): input of the query projection
   torch::Tensor query = {};   ///< (..., H, T, D)
@@ -81,23 +82,24 @@ struct AttentionContext {
   ScoreOptions options = {};  ///< options of the layer
   ForwardState state = {};    ///< state of the forward pass
   bool cross = false;         ///< cross-attention: keys and values come from another sequence
-  /// `options.bias` if it comes from `state.share`, so that its sum with the mask can be shared
-  /// too; a hook that replaces the bias ends this.
+  /// Same tensor as `options.bias` if the bias comes from `state.share`: its sum with the mask is
+  /// then shared, too. Has no effect once a hook replaces `options.bias`.
   torch::Tensor shared_bias = {};
-  /// Biases that depend on the offset alone, added to `options.bias` after all hooks.
+  /// Biases that depend only on the offset, added to `options.bias` after all hooks.
   std::vector<OffsetBias> offset_biases = {};
 };
 
-/// Returns the positions of the queries in tokens, (B, T) or (T): those of the call, or 0 .. T-1.
+/// Returns the positions of the queries in tokens, (B, T) or (T): `args.positions`
+/// or, if not set, 0 .. T-1.
 inline torch::Tensor query_positions(const AttentionContext& context) {
   return context.args.positions.defined() ? context.args.positions
                                           : positions_like(context.query, -2);
 }
 
-/// Base class of the features of multi-head attention: position schemes, query-key norms, gates...
-/// A hook is a module, called at up to three points of the forward pass; the hooks of an attention
-/// are called in the order in which they were added. Subclasses override what they need and also
-/// derive from `torch::nn::Cloneable`.
+/// Base class of features of multi-head attention, such as position encodings, query-key norms and
+/// gates. A hook is a module with methods that are called at three points of the forward pass. The
+/// hooks of an attention are called in the order in which they were added. Subclasses override the
+/// methods that they need and also derive from `torch::nn::Cloneable`.
 class ATTEND_API AttentionHook {
  public:
   virtual ~AttentionHook() = default;
@@ -106,8 +108,8 @@ class ATTEND_API AttentionHook {
   /// prepended.
   virtual void after_projection(AttentionContext& /*context*/) {}
 
-  /// Called when all keys and values are present, before the scores are computed: to change masks,
-  /// biases and options.
+  /// Called after cached keys and values are prepended, before the scores are computed. May change
+  /// masks, biases and options.
   virtual void before_attention(AttentionContext& /*context*/) {}
 
   /// Called with the attention output (..., H, T, D) before the output projection; returns the
@@ -118,7 +120,7 @@ class ATTEND_API AttentionHook {
   }
 };
 
-/// Makes a hook; options contain factories, since each attention makes its own hooks.
+/// Factory of a hook. Options contain factories because each attention creates its own hooks.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(rotary()).add(output_gate());
 struct AttentionHookFactory {

@@ -14,12 +14,12 @@ namespace attend {
 /// at the cost of a second forward pass.
 ///
 /// `parameters`: the leaf tensors that `function` reads besides `x`; frozen, repeated and unused
-/// ones are allowed. Other tensors that it reads get no gradient, and changes of them in place are
-/// not noticed: pass them as arguments. The second call runs with the RNG state (of the CPU and the
-/// devices of the arguments and parameters) and the autocast state of the first. Until the backward
-/// pass, objects that `function` refers to must exist, so capture modules by value, and modules
-/// keep their training mode. Hooks on parameters are called twice. Without grad mode, only calls
-/// `function`.
+/// ones are allowed. Pass all other tensors that it reads as arguments: otherwise they get no
+/// gradient, and in-place changes of them are not detected. The second call runs with the autocast
+/// state and the RNG state of the first (RNG of the CPU and of the devices of the arguments and
+/// parameters). Objects that `function` refers to must exist until the backward pass, so capture
+/// modules by value; do not change their training mode before then. Hooks on parameters are called
+/// twice. If grad mode is disabled, `function` is only called once.
 ///
 /// Throws c10::ValueError if a parameter is not a leaf. The backward pass throws
 /// c10::NotImplementedError for create_graph = true (double backward), and c10::Error if an
@@ -39,8 +39,8 @@ ATTEND_API torch::Tensor checkpoint(
     const std::function<torch::Tensor(const std::vector<torch::Tensor>&)>& function,
     const std::vector<torch::Tensor>& arguments, const std::vector<torch::Tensor>& parameters);
 
-/// As above, for a function that returns several tensors, all defined, none of them a parameter,
-/// and the same number in both calls.
+/// As above, for a function that returns several tensors. All must be defined, none may be a
+/// parameter, and both calls must return the same number of tensors.
 ///
 ///     const auto both = [](const std::vector<torch::Tensor>& in) {
 ///       return std::vector<torch::Tensor>{in[0].exp(), in[0].sin()};

@@ -19,7 +19,8 @@
 
 namespace attend {
 
-/// Options for `DecoderBlock`, nested: of both attentions, feed-forward and residual branches.
+/// Options for `DecoderBlock`, with nested options for both attentions, the feed-forward and the
+/// residual branches.
 ///
 ///     auto options = DecoderBlockOptions(64, 4);
 ///     options.attention().add(rotary());
@@ -63,10 +64,10 @@ struct DecoderBlockOptions {
 /// to a memory such as the encoder's output, and feed-forward, each in a residual branch with a
 /// norm.
 ///
-/// State dict: `attention` (MultiheadAttention), `norm1`, `cross_attention` (MultiheadAttention),
-/// `feed_forward` (FeedForward, MixtureOfExperts or a custom module), unless the branches are
-/// parallel with one norm `norm_cross` and `norm2`, and the optional modules of `Residual`. State
-/// dict names equal those of `TransformerBlock`, plus cross-attention.
+/// State dict: `attention` and `cross_attention` (MultiheadAttention), `feed_forward` (FeedForward,
+/// MixtureOfExperts or a custom module), `norm1` and, unless the branches are parallel with one
+/// norm, `norm_cross` and `norm2`; and the optional modules of `Residual`. Modules that
+/// `TransformerBlock` also has are named alike.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
 ///     auto y = block(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
@@ -79,11 +80,12 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
       : DecoderBlockImpl(DecoderBlockOptions(embed_dim, num_heads)) {}
 
   /// `x` (B, T, E) and `memory` (B, S, M), where M is E unless kdim is set, or both without B;
-  /// returns the shape of `x`. `self_args`: arguments of the self-attention, which is not causal
-  /// unless `self_args.causal` is set. `memory_args`: arguments of the cross-attention. Their masks
+  /// returns the shape of `x`. `self_args`: arguments of the self-attention, which is causal only
+  /// if `self_args.causal` is set. `memory_args`: arguments of the cross-attention. Their masks
   /// broadcast to (B, H, T, T) and (B, H, T, S): bool (true = may attend) or float (added).
   /// `need_weights` is ignored; use an `AttentionRecorder`, which records the self-attention first.
-  /// `state.cache` is that of the self-attention. Throws c10::ValueError if a width does not fit.
+  /// `state.cache` caches the keys and values of the self-attention and of the memory. Throws
+  /// c10::ValueError if a width does not fit.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& self_args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});

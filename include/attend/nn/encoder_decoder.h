@@ -42,9 +42,9 @@ class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoder
 
   /// `source` (B, S, E), `target` (B, T, E), or both without B; returns the shape of `target`.
   /// `source_args` are the arguments of the encoder; its `key_mask` (B, S), true = token, also
-  /// applies to the cross-attention, and so do the `segments` if both arguments have them.
-  /// `target_args` are the arguments of the decoder's self-attention, which is not causal unless
-  /// `target_args.causal` is set.
+  /// applies to the cross-attention, and so do `segments` if `source_args` and `target_args` both
+  /// have them. `target_args` are the arguments of the decoder's self-attention, which is causal
+  /// only if `target_args.causal` is set.
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
                         const AttentionArgs& source_args = {},
                         const AttentionArgs& target_args = {});

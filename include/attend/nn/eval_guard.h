@@ -9,8 +9,8 @@
 namespace attend {
 
 /// Sets a module to eval mode until the end of the scope, then restores the training mode of each
-/// submodule; one whose `train()` throws is left as it is. Writes nothing to a module in eval mode,
-/// which other threads may be using.
+/// submodule; a submodule whose `train()` throws is not restored. Writes nothing to a module in
+/// eval mode, which other threads may be using.
 ///
 ///     const EvalGuard eval(model);
 class EvalGuard {

@@ -15,7 +15,7 @@ namespace attend {
 ///
 ///     KvCacheOptions().num_layers(12).batch_size(1).num_kv_heads(8).head_dim(64).max_seq_len(2048)
 struct KvCacheOptions {
-  /// Number of attentions L that use the cache.
+  /// Number of attention layers L that use the cache.
   ATTEND_ARG(int64_t, num_layers) = -1;
   /// Number of sequences B.
   ATTEND_ARG(int64_t, batch_size) = -1;
@@ -26,8 +26,9 @@ struct KvCacheOptions {
   /// Number of tokens per sequence that memory is allocated for. With a `sliding_window` W, at
   /// least W + T - 1 for calls of up to T tokens.
   ATTEND_ARG(int64_t, max_seq_len) = -1;
-  /// Sliding window of the attentions, or a larger one, in tokens. New tokens then overwrite the
-  /// oldest, and sequences may be of any length. 0 = none: tokens beyond `max_seq_len` are refused.
+  /// Sliding window in tokens, at least as large as the sliding window of the attention layers. New
+  /// tokens overwrite the oldest, so sequences may have any length. 0 = none: a sequence cannot
+  /// exceed `max_seq_len`.
   ATTEND_ARG(int64_t, sliding_window) = 0;
   /// dtype of keys and values.
   ATTEND_ARG(torch::Dtype, dtype) = torch::kFloat;
@@ -35,21 +36,21 @@ struct KvCacheOptions {
   ATTEND_ARG(torch::Device, device) = torch::kCPU;
 };
 
-/// Key-value cache: the keys and values that the attentions of a model have computed so far, so
-/// that a sequence can be processed in several calls, each token once. For causal attention the
-/// results equal those of the whole sequence in one call. All memory is allocated by the
+/// Key-value cache: stores the keys and values of all attention layers, so that a sequence can be
+/// processed in several calls without recomputing earlier tokens. For causal attention, the results
+/// equal the results of one call with the whole sequence. All memory is allocated by the
 /// constructor.
 ///
-/// Before each call of the model, `extend` sets the number of tokens that follow; sequences of a
+/// Before each call of the model, call `extend` with the number of new tokens; the sequences of a
 /// batch may differ in length. The cache then sets the positions and the key mask of each
 /// attention, so the `AttentionArgs` of the call may set only `causal`, `sliding_window`,
 /// `need_weights`, `average_attn_weights` and, while all sequences have the same length and no
 /// token has been overwritten, a `mask` (..., T, S) over all S keys so far. `causal` is required
-/// unless there is a `mask`, which must then exclude the keys of later calls' queries.
+/// unless there is a `mask`; queries can never attend to the keys of later calls.
 ///
-/// For inference only: keys and values that require a gradient are refused. Under autocast, the
-/// keys and values are stored in the dtype in which the attention computes them. Not thread-safe:
-/// each thread needs its own cache.
+/// For inference only: throws if keys or values require a gradient. Under autocast, the keys and
+/// values are stored in the dtype in which the attention computes them. Not thread-safe: each
+/// thread needs its own cache.
 ///
 ///     KvCache cache(KvCacheOptions().num_layers(1).batch_size(2).num_kv_heads(4).head_dim(16)
 ///                       .max_seq_len(128));
@@ -59,7 +60,7 @@ struct KvCacheOptions {
 class ATTEND_API KvCache {
  public:
   /// Throws c10::ValueError if an option is missing or out of range, or if `sliding_window` exceeds
-  /// `max_seq_len`, and c10::OutOfMemoryError if the keys and values do not fit the memory.
+  /// `max_seq_len`, and c10::OutOfMemoryError if the keys and values do not fit into memory.
   explicit KvCache(const KvCacheOptions& options);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
@@ -96,9 +97,9 @@ class ATTEND_API KvCache {
   /// Removes all tokens.
   void clear();
 
-  /// Shortens each sequence b to its first lengths[b] tokens and undoes an `extend` that layers
-  /// have not appended yet, e.g. after an exception. Throws c10::ValueError, and leaves the cache
-  /// unchanged, if a length exceeds the current one, or if a token of the window has been
+  /// Shortens each sequence b to its first lengths[b] tokens and undoes an `extend` whose tokens
+  /// the layers have not appended yet, e.g. after an exception. Throws c10::ValueError, and leaves
+  /// the cache unchanged, if a length exceeds the current one, or if a token of the window has been
   /// overwritten.
   ///
   ///     const auto lengths = cache.lengths();
@@ -114,16 +115,17 @@ class ATTEND_API KvCache {
   ///     cache.select_rows({0, 0, 2});
   void select_rows(const std::vector<int64_t>& rows);
 
-  /// Writes the keys and values (B, G, T, D) of the tokens of the last `extend` to `layer`, once
-  /// per layer, and returns all keys and values of the layer (B, G, S, D); without B if the
-  /// arguments are. `MultiheadAttention` calls it. Throws c10::ValueError or c10::TypeError if the
+  /// Writes the keys and values (B, G, T, D) of the tokens of the last `extend` to `layer`, and
+  /// returns all keys and values of the layer (B, G, S, D); without B if the arguments have no B.
+  /// `MultiheadAttention` calls it once per layer. Throws c10::ValueError or c10::TypeError if the
   /// arguments do not fit the cache.
   std::pair<torch::Tensor, torch::Tensor> append(int64_t layer, const torch::Tensor& key,
                                                  const torch::Tensor& value);
 
   /// Returns the keys and values of a memory, such as an encoder's output, for the cross-attention
-  /// of `layer`. Calls `project` if `memory` is not the tensor of the last call, or has been
-  /// changed in place, or if the keys do not have `dtype`. `MultiheadAttention` calls it.
+  /// of `layer`. They are cached: `project` is called only if `memory` is another tensor than in
+  /// the last call or was changed in place, or if the cached keys do not have `dtype`.
+  /// `MultiheadAttention` calls it.
   std::pair<torch::Tensor, torch::Tensor> memory_keys(
       int64_t layer, const torch::Tensor& memory, torch::Dtype dtype,
       const std::function<std::pair<torch::Tensor, torch::Tensor>()>& project);

@@ -6,8 +6,8 @@
 
 namespace attend {
 
-/// Returns a new module that maps (..., width) to the same shape, e.g. a norm. Options contain
-/// factories, since each layer makes its own modules; any module can be used.
+/// Creates a module that maps (..., width) to the same shape, e.g. a norm. Options contain
+/// factories because each layer creates its own modules. Any module can be used.
 ///
 ///     options.residual().norm(rms_norm());
 ///     options.residual().norm([](int64_t width) {

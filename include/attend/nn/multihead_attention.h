@@ -95,7 +95,7 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
   /// Cross-attention. `query` (B, T, E), `key` (B, S, kdim), `value` (B, S, vdim), or all without
   /// B; the mask broadcasts to (B, H, T, S). If `key` and `value` are the same tensor,
   /// `state.cache` caches their projections: see `KvCache::memory_keys`. Not an overload of
-  /// `forward`, which `AnyModule` could not call.
+  /// `forward`, because `AnyModule` does not support overloads.
   AttentionOutput cross(const torch::Tensor& query, const torch::Tensor& key,
                         const torch::Tensor& value, const AttentionArgs& args = {},
                         const ForwardState& state = {});
@@ -105,9 +105,9 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
 
   MultiheadAttentionOptions options;  ///< options of the constructor
   torch::nn::Linear qkv{nullptr};     ///< joint projection; empty if kdim or vdim differ from E
-  torch::nn::Linear query{nullptr};   ///< query projection; empty if `qkv` is not
-  torch::nn::Linear key{nullptr};     ///< key projection; empty if `qkv` is not
-  torch::nn::Linear value{nullptr};   ///< value projection; empty if `qkv` is not
+  torch::nn::Linear query{nullptr};   ///< query projection; empty if `qkv` is used
+  torch::nn::Linear key{nullptr};     ///< key projection; empty if `qkv` is used
+  torch::nn::Linear value{nullptr};   ///< value projection; empty if `qkv` is used
   torch::nn::Linear out{nullptr};     ///< output projection
 
  protected:

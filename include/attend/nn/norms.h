@@ -59,7 +59,8 @@ struct RMSNormOptions {
 
   /// Number of channels.
   ATTEND_ARG(int64_t, width);
-  /// Epsilon, added to the mean square; that of the dtype if not set, as in PyTorch.
+  /// Epsilon, added to the mean square; if not set, the machine epsilon of the dtype, as in
+  /// PyTorch.
   ATTEND_ARG(std::optional<double>, eps);
 };
 
@@ -86,9 +87,9 @@ class ATTEND_API RMSNormImpl : public torch::nn::Cloneable<RMSNormImpl> {
 };
 TORCH_MODULE(RMSNorm);
 
-/// L2 normalization over the last dimension, times one learned scale, initially sqrt(width). On
-/// queries and keys, the scores are cosine similarities with a learned temperature (Henry et al.
-/// 2020).
+/// L2 normalization over the last dimension, times one learned scale, initially sqrt(width).
+/// Applied to queries and keys, it makes the scores cosine similarities with a learned temperature
+/// (Henry et al. 2020).
 ///
 /// State dict: `scale` ().
 ///
@@ -99,8 +100,8 @@ class ATTEND_API L2NormImpl : public torch::nn::Cloneable<L2NormImpl> {
   /// Throws c10::ValueError if the width is not positive.
   explicit L2NormImpl(int64_t width);
 
-  /// `x` (..., width); returns the same shape, zeros for zeros. Throws c10::ValueError if the width
-  /// differs.
+  /// `x` (..., width); returns the same shape. Zero vectors stay zero. Throws c10::ValueError if
+  /// the width differs.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;

@@ -41,7 +41,7 @@ class ATTEND_API OutputGateImpl : public torch::nn::Cloneable<OutputGateImpl>,
   void pretty_print(std::ostream& stream) const override;
 
   AttentionDims dims;                     ///< dimensions of the attention
-  GateWidth width;                        ///< what each gate multiplies
+  GateWidth width;                        ///< elements that share a gate
   torch::nn::Linear projection{nullptr};  ///< logits of the gates
 };
 TORCH_MODULE(OutputGate);

@@ -16,14 +16,15 @@ namespace attend {
 using RelativeBiasOptions = RelativeBucketOptions;
 
 /// Attention hook for T5's relative position bias (Raffel et al. 2020): adds a learned bias per
-/// head and bucket of relative positions to the scores. Each layer has its own table; in T5 all
-/// layers share the first one's, see `shared_relative_bias`. T5 does not scale the scores: use
-/// `.scale(kUnscaled)`.
+/// head and bucket of relative positions to the scores. Each layer has its own table; in T5, all
+/// layers share the first layer's table: see `shared_relative_bias`. T5 does not scale the scores:
+/// use `.scale(kUnscaled)`.
 ///
 /// State dict: `bias.weight` (num_buckets, H), initialized from N(0, 1/sqrt(E)) as in Hugging Face
-/// transformers; none if the table is the first layer's.
+/// transformers; no entry if the layer uses the first layer's table.
 ///
-/// Throws c10::ValueError in cross-attention, where queries and keys have no common positions.
+/// Throws c10::ValueError in cross-attention, because queries and keys come from different
+/// sequences.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(relative_bias()).scale(kUnscaled);
 class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>,
@@ -55,8 +56,8 @@ TORCH_MODULE(RelativeBias);
 ///     options.attention().add(relative_bias({.bidirectional = false}));
 ATTEND_API AttentionHookFactory relative_bias(const RelativeBiasOptions& options = {});
 
-/// Returns a factory of `RelativeBias` without a table of its own, for all layers of a stack but
-/// the first, which must have a `relative_bias` with the same options (T5).
+/// Returns a factory of `RelativeBias` that uses the first layer's table (T5). Add it to all layers
+/// of a stack except the first, which must have `relative_bias` with the same options.
 ///
 ///     TransformerEncoderOptions stack(TransformerBlockOptions(64, 4), 6);
 ///     stack.per_layer([](int64_t layer, TransformerBlockOptions& block) {

@@ -62,26 +62,26 @@ class ATTEND_API Residual {
   /// An empty branch, to be assigned to.
   Residual() = default;
 
-  /// Registers in `owner` `norm<name>` and, depending on the options, `norm<name>_out`,
-  /// `scale<name>`, `dropout<name>` and `stochastic_depth<name>`. Throws c10::ValueError if an
-  /// option is out of range or a factory empty.
+  /// Registers these submodules in `owner`: `norm<name>` and, depending on the options,
+  /// `norm<name>_out`, `scale<name>`, `dropout<name>` and `stochastic_depth<name>`. Throws
+  /// c10::ValueError if an option is out of range or a factory empty.
   Residual(torch::nn::Module& owner, const std::string& name, int64_t width,
            const ResidualOptions& options);
 
-  /// Returns the output of the branch around `function`, for `x` (..., T, E); the same shape.
+  /// Applies the residual branch to `x` (..., T, E), with `function` as f; returns the same shape.
   template <typename Function>
   torch::Tensor operator()(const torch::Tensor& x, const Function& function) {
     return run(after_, x + branch(x, function));
   }
 
-  /// Returns what the branch adds to `x`, for parallel branches: the same shape.
+  /// Returns only the term that the branch adds to `x`, in the same shape; for parallel branches.
   template <typename Function>
   torch::Tensor branch(const torch::Tensor& x, const Function& function) {
     return run(inside_, function(run(before_, x)));
   }
 
-  /// Throws c10::ValueError if a module of the branch has been replaced in `owner`, where they are
-  /// registered: the branch would still call the old one.
+  /// Throws c10::ValueError if a module of the branch has been replaced in `owner`
+  /// (`replace_module`): the branch would still call the old module.
   void check_registered(const torch::nn::Module& owner) const;
 
  private:

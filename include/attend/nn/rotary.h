@@ -14,9 +14,10 @@ namespace attend {
 
 /// Attention hook for rotary position embeddings, RoPE (Su et al. 2021): rotates queries and keys
 /// by angles proportional to their positions, so that a score depends on the relative position.
-/// The positions are those of the call, or 0, 1, ... No parameters.
+/// Positions are `AttentionArgs::positions`; 0, 1, ... if not set. No parameters.
 ///
-/// Throws c10::ValueError in cross-attention, where queries and keys have no common positions.
+/// Throws c10::ValueError in cross-attention, because queries and keys come from different
+/// sequences.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(rotary());
 ///     MultiheadAttentionOptions(64, 4).add(rotary({.theta = 500000.0, .rotary_dim = 8}));
@@ -38,7 +39,7 @@ class ATTEND_API RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public At
                              const torch::Tensor& x);
 
   Constant frequencies_;
-  std::vector<double> key_numbers_;  // identify the tables among those of other layers
+  std::vector<double> key_numbers_;  // numbers of the tables' SharedKey
 };
 TORCH_MODULE(Rotary);
 

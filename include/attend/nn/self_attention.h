@@ -48,7 +48,7 @@ struct SelfAttentionOptions {
 };
 
 /// Single-head self-attention as in introductory texts: three projections, scores, softmax,
-/// weighted sum. Without output projection and dropout, which `MultiheadAttention` has.
+/// weighted sum. Unlike `MultiheadAttention`, it has no output projection and no dropout.
 ///
 /// State dict: `query`, `key` (Dk, E), `value` (Dv, E), each a Linear.
 ///

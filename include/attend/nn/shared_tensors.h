@@ -18,9 +18,9 @@ namespace attend {
 /// Identifies an entry of `SharedTensors`: entries with equal keys have equal values.
 class ATTEND_API SharedKey {
  public:
-  /// `name`: what is computed, a string literal. `like`: a tensor of the dtype and device that the
-  /// value depends on. `tensors`: what it is computed from, compared by identity; undefined ones
-  /// are equal. `numbers`: the options and sizes that it is computed from.
+  /// `name`: name of the value, a string literal. `like`: a tensor with the dtype and device of the
+  /// computation. `tensors`: input tensors of the computation, compared by identity; undefined
+  /// tensors are equal. `numbers`: options and sizes that the value depends on.
   template <typename... Numbers>
   SharedKey(std::string_view name, const torch::Tensor& like,
             std::initializer_list<torch::Tensor> tensors, Numbers... numbers)
@@ -48,15 +48,15 @@ class ATTEND_API SharedKey {
 /// Tensors that the layers of a stack share within one forward pass, such as masks, rotary tables
 /// and biases: the first layer that needs one computes it, the others get the same tensor.
 ///
-/// A value must depend on its key alone, and not on parameters: with gradient checkpointing it is
-/// computed without a graph. Not thread-safe; each forward pass has its own.
+/// A value must depend only on its key, not on parameters: with gradient checkpointing it is
+/// computed without an autograd graph. Not thread-safe; each forward pass has its own instance.
 ///
 ///     const SharedKey key("decay", query, {positions}, rate);
 ///     const auto decay = shared.get(key, [&] { return torch::exp(-rate * positions); });
 class ATTEND_API SharedTensors {
  public:
-  /// Returns the value of `key`, calling `compute()` if there is none yet. Values are of any
-  /// copyable type, the same whenever keys are equal.
+  /// Returns the value of `key`, calling `compute()` if there is none yet. Values may have any
+  /// copyable type; values of equal keys must have the same type.
   template <typename Compute>
   auto get(const SharedKey& key, const Compute& compute) -> std::invoke_result_t<Compute> {
     using Value = std::invoke_result_t<Compute>;
@@ -67,14 +67,14 @@ class ATTEND_API SharedTensors {
   }
 
  private:
-  /// The oldest entry is dropped beyond this number: layers that differ in everything cost no more
-  /// memory than this.
+  /// Maximum number of entries; beyond it, the oldest entry is dropped. Bounds the memory if layers
+  /// have no tensors in common.
   static constexpr std::size_t kMaxEntries = 16;
 
   const std::any* find(const SharedKey& key) const;
   void add(const SharedKey& key, std::any value);
-  /// Drops entries that cannot be requested again, because a tensor of their key exists in keys
-  /// only, such as a mask that the hook of one layer has made.
+  /// Drops entries that cannot be requested again, because a tensor of their key is referenced only
+  /// by keys, e.g. a mask that the hook of one layer has made.
   void drop_unreachable();
 
   std::deque<std::pair<SharedKey, std::any>> entries_;

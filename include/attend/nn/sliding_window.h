@@ -12,7 +12,8 @@ namespace attend {
 /// only to keys at a distance below `sliding_window` tokens, its own included. If the call also has
 /// a window, the smaller one applies.
 ///
-/// Throws c10::ValueError in cross-attention, where queries and keys have no common positions.
+/// Throws c10::ValueError in cross-attention, because queries and keys come from different
+/// sequences.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(sliding_window(128));
 class ATTEND_API SlidingWindowImpl : public torch::nn::Cloneable<SlidingWindowImpl>,

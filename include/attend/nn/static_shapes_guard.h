@@ -6,9 +6,10 @@
 
 namespace attend {
 
-/// Until the end of the scope, modules on this thread make no tensors with data-dependent shapes,
-/// for export formats without them: `MixtureOfExperts` runs all experts on all tokens, with weight
-/// 0 for those not chosen. Guards may be destroyed in any order and on any thread.
+/// Until the end of the scope, modules on this thread create no tensors with data-dependent shapes,
+/// which some export formats do not support: `MixtureOfExperts` runs all experts on all tokens and
+/// gives weight 0 to experts that are not chosen. Guards may be destroyed in any order and on any
+/// thread.
 ///
 ///     const StaticShapesGuard static_shapes_guard;
 class ATTEND_API StaticShapesGuard {

@@ -23,7 +23,7 @@ class ATTEND_API StochasticDepthImpl : public torch::nn::Cloneable<StochasticDep
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  double probability;  ///< of a sequence to be zeroed
+  double probability;  ///< probability that a sequence is zeroed
 };
 TORCH_MODULE(StochasticDepth);
 

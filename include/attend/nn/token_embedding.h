@@ -68,7 +68,7 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
   /// `tokens` (B, T) or (T), int64 or int32 in [0, V); returns (..., T, E). `positions` (B, T) or
   /// (T), integers; 0 .. T-1 if undefined. `token_types`, of the shape of `tokens`, integers in
   /// [0, type_vocab_size); all 0 if undefined. Throws c10::ValueError if T exceeds `max_seq_len`,
-  /// if there are `token_types` but no embedding of them or, on the CPU, if a token, a token type
+  /// if `token_types` is passed but `type_vocab_size` is 0 or, on the CPU, if a token, a token type
   /// or a learned position is out of range; c10::TypeError for other dtypes.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {},
                         const torch::Tensor& token_types = {});

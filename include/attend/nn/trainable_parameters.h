@@ -24,10 +24,10 @@ struct TrainableParameter {
   ParameterRole role;    ///< role for an optimizer
 };
 
-/// Returns the parameters of `module` that require a gradient or, with `include_frozen`, all, in
-/// the order of the state dict. The head is the submodule `head`. A parameter shared by several
-/// modules is included once, under its first name, and is a hidden matrix only if it is one in all
-/// of them. Joint matrices such as `attention.qkv` are one parameter.
+/// Returns the parameters of `module` that require a gradient or, with `include_frozen`, all
+/// parameters, in the order of the state dict. The head is the submodule `head`. A parameter shared
+/// by several modules is included once, under its first name, and is a hidden matrix only if it is
+/// one in all of them. Joint matrices such as `attention.qkv` are one parameter.
 ///
 ///     for (const auto& [name, tensor, role] : trainable_parameters(model)) std::cout << name;
 ATTEND_API std::vector<TrainableParameter> trainable_parameters(ConstModuleRef module,

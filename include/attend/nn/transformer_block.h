@@ -19,7 +19,8 @@
 
 namespace attend {
 
-/// Options for `TransformerBlock`, nested: of attention, feed-forward and residual branches.
+/// Options for `TransformerBlock`, with nested options for attention, feed-forward and residual
+/// branches.
 ///
 ///     auto options = TransformerBlockOptions(64, 4).feed_forward([](auto& feed_forward) {
 ///       feed_forward.dropout(0.1);

@@ -23,11 +23,11 @@ struct TransformerDecoderOptions {
   TransformerDecoderOptions(const DecoderBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
 
-  /// Options of each block. `stochastic_depth` is that of the last block; it grows linearly with
-  /// depth.
+  /// Options of each block. `stochastic_depth` is the probability of the last block; it grows
+  /// linearly with depth.
   ATTEND_NESTED_ARG(DecoderBlockOptions, block);
-  /// Changes the options of single layers: called with the index of each layer and a copy of
-  /// `block`; all layers are equal if not set.
+  /// Function that changes the options of single layers: called with the index of each layer and a
+  /// copy of `block`. If not set, all layers have the same options.
   ATTEND_ARG(std::function<void(int64_t layer, DecoderBlockOptions& block)>, per_layer);
   /// Number of blocks L; with 0, only the final norm is applied.
   ATTEND_ARG(int64_t, num_layers);
@@ -54,9 +54,9 @@ class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<Transforme
       : TransformerDecoderImpl(TransformerDecoderOptions(block, num_layers)) {}
 
   /// `x` (B, T, E), `memory` (B, S, M), or both without B; returns the shape of `x`. `args`:
-  /// arguments of the self-attention of each block, which is not causal unless `args.causal` is
-  /// set. `memory_args`: arguments of the cross-attention. Of `state` only `cache` and `hook` are
-  /// used; with either, gradient checkpointing is off. Throws c10::ValueError if a width does not
+  /// arguments of the self-attention of each block, which is causal only if `args.causal` is set.
+  /// `memory_args`: arguments of the cross-attention. Only `state.cache` and `state.hook` are used;
+  /// gradient checkpointing is off if either is set. Throws c10::ValueError if a width does not
   /// fit.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& args = {}, const AttentionArgs& memory_args = {},

@@ -26,11 +26,11 @@ struct TransformerEncoderOptions {
   TransformerEncoderOptions(const TransformerBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
 
-  /// Options of each block. `stochastic_depth` is that of the last block; it grows linearly with
-  /// depth (Huang et al. 2016).
+  /// Options of each block. `stochastic_depth` is the probability of the last block; it grows
+  /// linearly with depth (Huang et al. 2016).
   ATTEND_NESTED_ARG(TransformerBlockOptions, block);
-  /// Changes the options of single layers: called with the index of each layer and a copy of
-  /// `block`; all layers are equal if not set.
+  /// Function that changes the options of single layers: called with the index of each layer and a
+  /// copy of `block`. If not set, all layers have the same options.
   ATTEND_ARG(std::function<void(int64_t layer, TransformerBlockOptions& block)>, per_layer);
   /// Number of blocks L; with 0, only the final norm is applied.
   ATTEND_ARG(int64_t, num_layers);
@@ -58,8 +58,8 @@ class ATTEND_API TransformerEncoderImpl : public torch::nn::Cloneable<Transforme
       : TransformerEncoderImpl(TransformerEncoderOptions(block, num_layers)) {}
 
   /// `x` (B, T, E) or (T, E); returns the same shape. `args` are the arguments of the attention of
-  /// each block. Of `state` only `cache` and `hook` are used; with either, gradient checkpointing
-  /// is off. Throws c10::ValueError if the width is not E.
+  /// each block. Only `state.cache` and `state.hook` are used; gradient checkpointing is off if
+  /// either is set. Throws c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x, const AttentionArgs& args = {},
                         const ForwardState& state = {});
 

@@ -9,7 +9,7 @@
 namespace attend {
 
 /// Attention hook for value residual learning (Zhou et al. 2024): interpolates the values of each
-/// layer with those of the stack's first layer, value + mix * (first - value), with a learned
+/// layer with the values of the stack's first layer, value + mix * (first - value), with a learned
 /// `mix`, initially 1/2. The first layer sets `ForwardState::first_values`.
 ///
 /// State dict: `mix` ().

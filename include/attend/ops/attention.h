@@ -75,8 +75,9 @@ struct ScoreOptions {
 /// Ainslie et al. 2023). The head dimension may be absent. Returns the output (..., H, T, Dv) and,
 /// if `args.need_weights`, the weights (..., H, T, S).
 ///
-/// Fully masked rows have zero output and zero gradients. The name differs from LibTorch's
-/// `scaled_dot_product_attention`, which argument-dependent lookup finds for any tensor argument.
+/// Fully masked rows have zero output and zero gradients. Not named `scaled_dot_product_attention`:
+/// calls would be ambiguous, since argument-dependent lookup finds LibTorch's function of that name
+/// for any tensor argument.
 ///
 /// Throws c10::ValueError or c10::TypeError if shapes, masks or dtypes do not fit.
 ///

@@ -9,10 +9,10 @@
 
 namespace attend {
 
-/// Records the weights of every attention computed on this thread until the end of the scope,
-/// without `need_weights`: of this library's modules and of any other caller of
-/// `dot_product_attention`. If recorders are nested, the innermost one records. They may be
-/// destroyed in any order and on any thread.
+/// Records the attention weights of this library's modules and of all other calls of
+/// `dot_product_attention` on this thread until the end of the scope. `need_weights` is not
+/// required. If recorders are nested, the innermost one records. They may be destroyed in any order
+/// and on any thread.
 ///
 ///     AttentionRecorder recorder;
 ///     model->forward(tokens);

@@ -31,17 +31,16 @@ ATTEND_API torch::Tensor causal_mask(const torch::Tensor& query, const torch::Te
 ATTEND_API torch::Tensor attention_mask(const torch::Tensor& query, const torch::Tensor& key,
                                         const AttentionArgs& args);
 
-/// Returns the mask that allows what both masks allow. Each may be bool (true = may attend), float
-/// (added to the scores) or undefined (all allowed); shapes broadcast. The result is bool for two
-/// bool masks, else float, with -infinity where a bool mask is false. Throws c10::TypeError if a
-/// mask has another dtype.
+/// Combines two masks: a query may attend to the keys that both allow. Each may be bool (true = may
+/// attend), float (added to the scores) or undefined (all allowed); shapes broadcast. The result is
+/// bool for two bool masks, else float, with -infinity where a bool mask is false. Throws
+/// c10::TypeError if a mask has another dtype.
 ///
 ///     auto mask = combine_masks(causal_mask(q, k), key_mask.unsqueeze(-2));
 ATTEND_API torch::Tensor combine_masks(const torch::Tensor& first, const torch::Tensor& second);
 
-/// Returns the rows of `mask` (..., T, S) without a key that may be attended to: bool (..., T, 1),
-/// true = fully masked. In a float mask, -infinity excludes a key. If S = 0, all rows are fully
-/// masked.
+/// Returns which rows of `mask` (..., T, S) allow no key: bool (..., T, 1), true = fully masked. In
+/// a float mask, -infinity excludes a key. If S = 0, all rows are fully masked.
 ///
 ///     output = output.masked_fill(fully_masked_rows(mask), 0.0);
 ATTEND_API torch::Tensor fully_masked_rows(const torch::Tensor& mask);

@@ -6,22 +6,22 @@
 
 namespace attend {
 
-/// Options for `relative_buckets`. The defaults are those of T5.
+/// Options for `relative_buckets`. The defaults are the values of T5.
 ///
 ///     RelativeBucketOptions{.bidirectional = false}  // for a causal decoder
 struct RelativeBucketOptions {
   /// Number of buckets. In each direction the first half are exact (one distance each); the rest
   /// cover logarithmically growing ranges.
   int64_t num_buckets = 32;
-  /// Distance from which on all keys are in the last bucket.
+  /// Keys at this distance or farther are in the last bucket.
   int64_t max_distance = 128;
   /// If true, keys after the query have separate buckets, the upper half; `num_buckets` must
   /// then be even. Otherwise they share bucket 0 with distance 0.
   bool bidirectional = true;
 };
 
-/// Throws c10::ValueError if `num_buckets` or `max_distance` is too small, or `num_buckets` odd
-/// although bidirectional.
+/// Throws c10::ValueError if `num_buckets` or `max_distance` is too small, or if `num_buckets` is
+/// odd and `bidirectional` is set.
 ATTEND_API void check_buckets(const RelativeBucketOptions& options);
 
 /// Returns the bucket of each offset, key position - query position, as in T5 (Raffel et al. 2020,

@@ -9,13 +9,13 @@
 
 namespace attend {
 
-/// Scaling of the rotary frequencies, for sequences longer than those of the training.
+/// Scaling of the rotary frequencies, for sequences longer than in training.
 enum class RotaryScaling {
   none,    ///< no scaling
   linear,  ///< position interpolation: all frequencies / factor (Chen et al. 2023)
-  ntk,   ///< NTK-aware: theta grows, so the lowest frequency is divided by factor, the highest by 1
-  yarn,  ///< low frequencies / factor, high ones unchanged, a linear ramp between (Peng et al.
-         ///< 2023)
+  ntk,     ///< NTK-aware: larger theta; lowest frequency / factor, highest unchanged
+  yarn,    ///< low frequencies / factor, high ones unchanged, a linear ramp between (Peng et al.
+           ///< 2023)
   llama3,  ///< as yarn, with the ramp of Llama 3.1
 };
 
@@ -31,8 +31,8 @@ struct EnumNames<RotaryScaling> {
 struct RotaryOptions {
   /// Base of the frequencies: pair i rotates by theta^(-2i / rotary_dim) radians per token.
   double theta = 10000.0;
-  /// Number of channels of a head that are rotated, the first ones, an even number; the others are
-  /// unchanged (GPT-NeoX, Phi). 0 = all.
+  /// Number of channels per head that are rotated, even; the remaining channels are unchanged
+  /// (GPT-NeoX, Phi). 0 = all.
   int64_t rotary_dim = 0;
   /// Pairs of channels: false = i and i + rotary_dim / 2 (GPT-NeoX, Llama), true = 2i and 2i + 1
   /// (the paper, GPT-J).
@@ -59,8 +59,8 @@ struct RotaryOptions {
 };
 
 /// Returns the frequency of each pair of channels in radians per token: rotary_dim / 2 numbers in
-/// descending order, without scaling theta^(-2i / rotary_dim). Throws c10::ValueError if the
-/// options do not fit `head_dim` or each other.
+/// descending order. Without scaling they are theta^(-2i / rotary_dim). Throws c10::ValueError if
+/// the options do not fit `head_dim` or each other.
 ///
 ///     rotary_frequencies(4);  // {1, 0.01}
 ATTEND_API std::vector<double> rotary_frequencies(int64_t head_dim,

@@ -7,8 +7,8 @@
 
 namespace attend::train {
 
-/// AdamW (Loshchilov and Hutter 2019) with LibTorch's fused kernel, which makes one pass over
-/// parameter, gradient and both moments where torch::optim::AdamW makes about ten. Parameters with
+/// AdamW (Loshchilov and Hutter 2019) with LibTorch's fused kernel, which reads parameter, gradient
+/// and both moments in one pass; torch::optim::AdamW needs about ten. Parameters with
 /// `ParameterRole::no_decay` have no weight decay.
 ///
 /// State per parameter, named as in torch.optim: `exp_avg` and `exp_avg_sq`, moving averages of the

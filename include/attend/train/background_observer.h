@@ -16,7 +16,7 @@ class BackgroundThread;
 /// terminal does not slow down training.
 ///
 /// An exception of an observer is rethrown by the next call and every later one, so that training
-/// stops on a full disk. That observer is not called again; the others are.
+/// stops on a full disk. That observer is not called again; the other observers are.
 ///
 /// The queue of reports is unbounded; a million reports take about 100 MB.
 ///
@@ -28,8 +28,7 @@ class ATTEND_API BackgroundObserver : public Observer {
   /// the thread cannot be started.
   explicit BackgroundObserver(std::vector<std::shared_ptr<Observer>> observers,
                               std::chrono::milliseconds timeout = std::chrono::seconds(10));
-  /// Delivers queued reports. After the timeout, leaves the thread running with an observer that
-  /// hangs.
+  /// Delivers queued reports. If an observer hangs, the thread is left running after the timeout.
   ~BackgroundObserver() override;
   BackgroundObserver(const BackgroundObserver&) = delete;
   BackgroundObserver& operator=(const BackgroundObserver&) = delete;

@@ -14,14 +14,14 @@ namespace attend::train {
 struct LoadedCheckpoint {
   Checkpoint checkpoint;             ///< its content
   std::filesystem::path path;        ///< its folder
-  std::vector<std::string> damaged;  ///< errors of newer checkpoints, which are damaged
+  std::vector<std::string> damaged;  ///< errors of newer, damaged checkpoints
 };
 
 /// Stores the two latest checkpoints of a run on disk, one folder each (`step-000000400`): weights,
 /// state and best weights as safetensors, the trainer state as JSON, and a manifest with size and
 /// CRC-32C of each file. A checkpoint is written to a temporary folder, synced, and renamed, so a
-/// crash never leaves the store without a complete checkpoint. Best weights that are those of the
-/// previous checkpoint are not written again: the file is a hard link to the previous one.
+/// crash never leaves the store without a complete checkpoint. If the best weights have not changed
+/// since the previous checkpoint, their file is a hard link to the previous one.
 ///
 ///     CheckpointStore store("runs/demo/checkpoint");
 ///     store.save(trainer.checkpoint());
@@ -31,9 +31,10 @@ class ATTEND_API CheckpointStore {
   /// Sets the directory; it is created by the first `save`.
   explicit CheckpointStore(std::filesystem::path directory);
 
-  /// Saves a checkpoint and removes all but the two latest. Also removes those of later steps: they
-  /// are damaged if the run was resumed from an earlier one. Throws std::runtime_error, naming the
-  /// file, if it cannot be written; earlier checkpoints are kept then.
+  /// Saves a checkpoint and removes all but the two latest. Also removes checkpoints of later
+  /// steps: these are damaged if the run was resumed from an earlier checkpoint. Throws
+  /// std::runtime_error, naming the file, if it cannot be written; earlier checkpoints are kept
+  /// then.
   void save(const Checkpoint& checkpoint);
 
   /// Loads the newest checkpoint that is not damaged; none if the store is empty. Throws InputError
@@ -46,16 +47,17 @@ class ATTEND_API CheckpointStore {
   std::optional<int64_t> latest_step() const;
 
  private:
-  /// The file of best weights that was written last.
+  /// The most recently written file of best weights.
   struct WrittenBest {
     std::map<std::string, torch::Tensor> weights;
-    std::string checksum;        // of `weights`, to notice changes in place
-    std::filesystem::path file;  // in its checkpoint
-    std::string entry;           // of the file in the manifest
+    std::string checksum;        // of `weights`, to detect in-place changes
+    std::filesystem::path file;  // path of the file
+    std::string entry;           // the file's entry in the manifest
   };
 
   std::vector<std::filesystem::path> newest_first() const;
-  /// Links the best weights of the previous checkpoint; false if they have to be written.
+  /// Creates a hard link to the best weights of the previous checkpoint. Returns false if they must
+  /// be written instead.
   bool link_best(const Checkpoint& checkpoint, const std::filesystem::path& file) const;
 
   std::filesystem::path directory_;

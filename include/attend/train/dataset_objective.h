@@ -31,8 +31,8 @@ torch::data::Example<> get_batch(Dataset& dataset, const std::vector<std::size_t
 }
 
 /// Trains any module on map-style datasets of torch::data (`torch::data::datasets::MNIST`, your own
-/// subclass of `torch::data::datasets::Dataset`, either of them mapped). Each epoch visits every
-/// training sample once, in an order that is exactly resumed.
+/// subclass of `torch::data::datasets::Dataset`), with or without transforms (`map`). Each epoch
+/// visits every training sample once, in a random order that checkpoints contain.
 ///
 ///     auto objective = std::make_shared<DatasetObjective<Images>>(
 ///         net.ptr(), Images(0), Images(1),
@@ -41,7 +41,7 @@ torch::data::Example<> get_batch(Dataset& dataset, const std::vector<std::size_t
 template <typename Dataset>
 class DatasetObjective : public Objective {
  public:
-  /// Computes the loss of data (B, ...) and target (B, ...): the sum over the B samples.
+  /// Returns the loss of data (B, ...) and target (B, ...), summed over the B samples.
   using LossFunction =
       std::function<TrainingLoss(const torch::Tensor& data, const torch::Tensor& target)>;
 

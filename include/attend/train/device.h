@@ -9,7 +9,7 @@
 namespace attend::train {
 
 /// Returns the device of a name: "cpu", "cuda", "cuda:1", or "auto" = a GPU if there is one, else
-/// the CPU. Throws InputError for another name and for a GPU that does not exist.
+/// the CPU. Throws InputError for an invalid name and for a GPU that does not exist.
 ATTEND_API torch::Device resolve_device(const std::string& name);
 
 /// Sets LibTorch's number of CPU threads; 0 leaves it unchanged.

@@ -14,7 +14,7 @@ namespace attend::train {
 struct RowLayout {
   const Tokenizer& tokenizer;  ///< encodes prompts and answers
   int64_t padding;             ///< id of the padding token
-  int64_t length;              ///< length of each row; of a Seq2Seq, of source and target
+  int64_t length;              ///< length of each row; for a Seq2Seq, of source and target
   bool truncate = false;       ///< truncate longer prompts instead of throwing
 };
 

@@ -19,10 +19,10 @@ class ATTEND_API ExampleTask : public Task {
  protected:
   /// Generates one example.
   virtual Example draw(Sampler& sampler) const = 0;
-  /// Generates one example for validation, for tasks that test generalization to other examples
-  /// than those of `draw`.
+  /// Generates one example for validation, for tasks that test generalization to examples that
+  /// `draw` does not generate.
   virtual Example draw_validation(Sampler& sampler) const { return draw(sampler); }
-  /// Returns examples as a batch; see example_batches.h.
+  /// Converts examples to a batch; see example_batches.h.
   virtual Batch rows(const std::vector<Example>& examples) const = 0;
 
  private:
@@ -40,11 +40,11 @@ class ATTEND_API ListedTask : public Task {
   std::vector<Example> samples() const override { return samples_; }
 
  protected:
-  /// Splits the examples into training and validation data: `val_fraction` of the distinct prompts,
-  /// at least one, with all their examples. The split depends only on the number of prompts. Throws
-  /// InputError if there are fewer than two.
+  /// Splits the examples by prompt: all examples of `val_fraction` of the distinct prompts (at
+  /// least one) are validation data, the others training data. The split depends only on the number
+  /// of prompts. Throws InputError if there are fewer than two distinct prompts.
   void set_examples(const std::vector<Example>& examples, double val_fraction);
-  /// Returns examples as a batch; see example_batches.h.
+  /// Converts examples to a batch; see example_batches.h.
   virtual Batch rows(const std::vector<Example>& examples) const = 0;
 
  private:

@@ -38,8 +38,9 @@ struct LearningRateSearch {
 ///
 /// Stops early at a non-finite loss, and after ten consecutive losses above the first one if the
 /// loss had fallen by 10 % before. Schedule, warm-up and intervals of `config` are ignored.
-/// `stop_requested` is called after each step. The module of `objective` is changed: train another
-/// one afterwards. Throws c10::ValueError unless 0 < min_lr < max_lr and num_steps >= 2.
+/// `stop_requested` is called after each step. The search trains the module of `objective`: use a
+/// new module for the actual training. Throws c10::ValueError unless 0 < min_lr < max_lr and
+/// num_steps >= 2.
 ///
 ///     const auto search = search_learning_rate(objective, config);
 ///     if (search.suggestion) config.lr = *search.suggestion;

@@ -19,8 +19,8 @@ class AppendFile;
 class ATTEND_API MetricsLog : public Observer {
  public:
   /// Creates the file; for a run resumed after `resumed_step` > 0, appends to it after removing
-  /// incomplete lines and those of later steps. This and each report throw std::runtime_error,
-  /// naming the file, if it cannot be written.
+  /// incomplete lines and lines of later steps. The constructor and each report throw
+  /// std::runtime_error, naming the file, if it cannot be written.
   explicit MetricsLog(const std::filesystem::path& path, int64_t resumed_step = 0);
 
   void on_progress(const Progress& progress) override;

@@ -23,15 +23,15 @@ ATTEND_API Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_
 /// Returns the model as a module.
 ATTEND_API torch::nn::Module& module_of(const Model& model);
 
-/// Returns the logits of a batch: the shape of its targets and V (vocabulary size), or C (number of
-/// classes) for a classifier.
+/// Returns the logits of a batch: (B, T, V) for a LanguageModel, (B, U, V) for a Seq2Seq, (B, C)
+/// for a SequenceClassifier.
 ATTEND_API torch::Tensor logits_of(Model& model, const Batch& batch);
 
-/// Returns the weight of the token embedding (V, E); of a Seq2Seq, that of the source.
+/// Returns the weight of the token embedding (V, E); for a Seq2Seq, of the source embedding.
 ATTEND_API torch::Tensor token_embedding_weight(const Model& model);
 
-/// Returns the model as one kind. Throws InputError, naming `wanted_by`, for a model of another
-/// kind.
+/// Returns the model as a `Kind`. Throws InputError, naming `wanted_by`, if it is a model of
+/// another kind.
 ///
 ///     auto& language_model = model_as<LanguageModel>(run.model, "generate");
 template <typename Kind>

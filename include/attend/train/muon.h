@@ -10,9 +10,9 @@ namespace attend::train {
 /// Approximates the orthogonal factor U V^T of `matrix` = U S V^T by five Newton-Schulz iterations
 /// in bfloat16 (Jordan et al. 2024).
 ///
-/// `matrix` (M, N) of any floating-point dtype; returns (M, N), bfloat16. Its singular values are
-/// between 0.6 and 1.3, except those that were below 0.002 of the Frobenius norm, which grow by a
-/// factor of at most 485. Zeros give zeros.
+/// `matrix` (M, N) of any floating-point dtype; returns (M, N), bfloat16. The singular values of
+/// the result are between 0.6 and 1.3. Exceptions are singular values of `matrix` below 0.002 of
+/// its Frobenius norm; they grow by a factor of at most 485. Zeros give zeros.
 ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrix);
 
 /// Muon (Jordan et al. 2024): the update of a matrix (M, N) is its Nesterov momentum,

@@ -14,27 +14,27 @@
 
 namespace attend::train {
 
-/// A batch to train on, as an `Objective` draws it.
+/// A training batch, drawn by an `Objective`.
 struct TrainingBatch {
   std::vector<torch::Tensor> tensors;  ///< inputs and targets; undefined tensors are allowed
-  int64_t targets = 0;                 ///< number of terms that the loss of the batch sums up;
+  int64_t targets = 0;                 ///< number of terms in the sum of the loss;
                                        ///< at least 1 in all batches of a step
-  int64_t tokens = 0;                  ///< what tokens_per_second counts; number of samples if the
-                                       ///< data has no tokens
+  int64_t tokens = 0;                  ///< number of tokens, or of samples if the data has no
+                                       ///< tokens; for tokens_per_second
 };
 
 /// The loss of a `TrainingBatch`.
 struct TrainingLoss {
   torch::Tensor sum;  ///< 0-dim: the sum of the loss over the batch's targets, not the mean
   torch::Tensor auxiliary =
-      {};  ///< 0-dim: added to the mean loss, for example a router's; optional
+      {};  ///< 0-dim: added to the mean loss, e.g. a load-balancing loss; optional
   /// Counts the correct predictions; called only on steps that are reported. Optional.
   std::function<ExactMatch()> exact_match = {};
 };
 
-/// Base class of what a `Trainer` trains: module, training data, loss and evaluation. Derive from
-/// it to train your own module (as from a LightningModule). `TaskObjective` implements it for the
-/// models of this library, `DatasetObjective` for any module with datasets of torch::data.
+/// Base class of training objectives for a `Trainer`: module, training data, loss and evaluation,
+/// as in a LightningModule. Derive from it to train your own module. `TaskObjective` implements it
+/// for the models of this library, `DatasetObjective` for any module with datasets of torch::data.
 ///
 ///     struct Denoising : Objective {
 ///       torch::nn::Module& module() override { return *net; }
@@ -52,7 +52,7 @@ class ATTEND_API Objective {
   virtual ~Objective() = default;
 
   /// The module that is trained. It must have at least one parameter; batches are moved to the
-  /// device of its first one.
+  /// device of the first parameter.
   virtual torch::nn::Module& module() = 0;
 
   /// Returns the next batch of `size` samples. Exact resuming requires that it draws all its random
@@ -62,7 +62,7 @@ class ATTEND_API Objective {
 
   /// Returns the loss of a batch whose tensors are on the module's device. Called in train mode,
   /// under autocast if the precision is bf16. The trainer divides the sum by the number of targets
-  /// in all batches of the step, so gradient accumulation weights all targets alike.
+  /// in all batches of the step, so gradient accumulation weights all targets equally.
   virtual TrainingLoss training_loss(const TrainingBatch& batch) = 0;
 
   /// Returns the loss on the validation data. Called in eval mode, without gradients, and under
@@ -71,7 +71,7 @@ class ATTEND_API Objective {
 
   /// Returns further state to save in checkpoints, by name. Empty by default.
   virtual std::map<std::string, torch::Tensor> state() const { return {}; }
-  /// Restores what `state()` returned.
+  /// Restores the state returned by `state()`.
   virtual void load_state(const std::map<std::string, torch::Tensor>& /*state*/) {}
 };
 

@@ -17,8 +17,8 @@ namespace attend::train {
 /// Base class of the optimizers.
 ///
 /// An optimizer is constructed with all parameters of a module, frozen ones included. A step
-/// updates those that require a gradient at that time: a parameter that is unfrozen later is
-/// optimized from then on, one that is frozen later is left unchanged (no weight decay).
+/// updates only the parameters that require a gradient at that time: a parameter unfrozen later is
+/// optimized from then on, and a parameter frozen later is no longer changed (no weight decay).
 class ATTEND_API Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -32,8 +32,8 @@ class ATTEND_API Optimizer {
   /// `decoder.norm.weight/exp_avg`: one entry per state of each parameter that requires a gradient
   /// or was optimized before.
   std::map<std::string, torch::Tensor> state();
-  /// Copies `state`, which another optimizer's `state()` returned. Throws InputError, listing each
-  /// entry that is missing, unknown, or of another dtype or shape, before anything is changed.
+  /// Copies the state returned by another optimizer's `state()`. Throws InputError, listing each
+  /// entry that is missing, unknown, or of another dtype or shape; the optimizer is then unchanged.
   void load_state(const std::map<std::string, torch::Tensor>& state);
 
  protected:
@@ -41,7 +41,7 @@ class ATTEND_API Optimizer {
   struct Slot {
     std::string name;         ///< as in the state dict
     torch::Tensor parameter;  ///< frozen or not
-    ParameterRole role;       ///< decides about weight decay
+    ParameterRole role;       ///< determines weight decay
     /// Returns the state before the first update.
     std::map<std::string, torch::Tensor> (*initial_state)(const torch::Tensor& parameter);
     std::map<std::string, torch::Tensor> state = {};  ///< empty until it is needed
@@ -56,7 +56,7 @@ class ATTEND_API Optimizer {
     std::map<std::string, torch::Tensor>& ensure_state();
   };
 
-  /// Returns the slots of all parameters: those in `slots_` unless overridden.
+  /// Returns the slots of all parameters; `slots_` unless overridden.
   virtual std::vector<Slot*> slots();
   /// Returns the slots of another optimizer, for an optimizer composed of several.
   static std::vector<Slot*> slots_of(Optimizer& optimizer) { return optimizer.slots(); }
@@ -64,7 +64,7 @@ class ATTEND_API Optimizer {
   std::vector<Slot> slots_;  ///< one per parameter
 };
 
-/// Returns the optimizer that `config` names for all parameters of `module`: AdamW, or Muon for the
+/// Creates the optimizer `config.optimizer` for all parameters of `module`: AdamW, or Muon for the
 /// hidden matrices (`ParameterRole::hidden_matrix`) and AdamW for the rest, both with the same
 /// learning rate.
 ///

@@ -80,18 +80,20 @@ struct ATTEND_API RecipeField {
   std::string flag() const;
 };
 
-/// All values of a recipe: the one table that files, flags, help and checks are made from.
+/// All fields of a recipe. Recipe files, flags, help and range checks are generated from this
+/// table.
 ATTEND_API const std::vector<RecipeField>& recipe_fields();
 
 /// Returns the value of a field as text, booleans as on and off, a list as 1,2 or none; empty if
 /// the kind of model has no such value.
 ATTEND_API std::string value_text(const RecipeField& field, const Recipe& recipe);
 
-/// Reads a recipe file (TOML) over `base`. Throws InputError if the file is missing or not TOML,
-/// for a value of the wrong type, and for an unknown key, suggesting the nearest one.
+/// Reads a recipe file (TOML); values that it does not set are taken from `base`. Throws InputError
+/// if the file is missing or not TOML, for a value of the wrong type, and for an unknown key,
+/// suggesting the nearest one.
 ATTEND_API Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
 
-/// Reads only `task` and `text` of a recipe file over `base`: the defaults of the other values
+/// Reads only `task` and `text` of a recipe file, and the other values from `base`: their defaults
 /// depend on the task. Throws InputError as `read_recipe`.
 ATTEND_API Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
 
@@ -122,11 +124,11 @@ struct CustomConfig {
   std::map<std::string, std::string> values;  ///< `TrainingRunOptions::values`
 };
 
-/// Reads what `to_toml(config, values)` returned from a file. Throws InputError as `read_recipe`.
+/// Reads a file with the output of `to_toml(config, values)`. Throws InputError as `read_recipe`.
 ATTEND_API CustomConfig read_custom_config(const std::filesystem::path& path);
 
-/// Throws InputError, naming key, value and range, if a number is out of range or values of the
-/// model do not fit together.
+/// Throws InputError, naming key, value and range, if a number is out of range or the values of the
+/// model contradict each other.
 ATTEND_API void check_recipe(const Recipe& recipe);
 
 /// As `check_recipe`, for the training values alone.

@@ -15,13 +15,14 @@
 
 namespace attend::train {
 
-/// Which weights of a run to load.
+/// Weights of a run to load.
 enum class Weights {
   best,  ///< of the best validation loss
   last,  ///< of the latest checkpoint
 };
 
-/// A trained model of this library with what is needed to use it; see `RunDirectory::load`.
+/// A trained model of this library with its recipe, tokenizer and classes; see
+/// `RunDirectory::load`.
 struct ATTEND_API Run {
   Recipe recipe;                               ///< all values it was trained with
   std::shared_ptr<const Tokenizer> tokenizer;  ///< as saved with the run
@@ -30,7 +31,7 @@ struct ATTEND_API Run {
   Model model;                                 ///< in eval mode
 
   /// Returns the task of the run with its data. Throws InputError if vocabulary, classes or data
-  /// are no longer those the model was trained with, for example after the text file was edited.
+  /// have changed since training, for example because the text file was edited.
   std::unique_ptr<Task> make_task() const;
 };
 

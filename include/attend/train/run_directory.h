@@ -18,8 +18,8 @@ namespace attend::train {
 
 class RunLock;
 
-/// Names of the files in a run directory, besides those of the tokenizer (`Tokenizer::files`) and
-/// of the embedding projector (`EmbeddingFiles`).
+/// Names of the files in a run directory, except the files of the tokenizer (`Tokenizer::files`)
+/// and of the embedding projector (`EmbeddingFiles`).
 struct RunFiles {
   static constexpr const char* recipe = "recipe.toml";  ///< all configuration values
   static constexpr const char* data = "data.json";      ///< `RunRecord`
@@ -67,14 +67,14 @@ class ATTEND_API RunDirectory {
   /// Opens an existing run for reading. Throws InputError if `path` has no recipe.toml.
   static RunDirectory open(const std::filesystem::path& path);
   /// Creates the directory of a new run. Throws InputError if another process writes to it, or if
-  /// it is not empty, unless `overwrite` is set: then the files of the run in it, and no others,
-  /// are moved to its folder `replaced`, where they stay until `finish`. A directory without
-  /// recipe.toml is not a run and is never overwritten.
+  /// it is not empty. With `overwrite`, it may contain a run: the files of that run, and no others,
+  /// are moved to its folder `replaced`, which `finish` deletes. A directory without recipe.toml is
+  /// not a run and is never overwritten.
   static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
                              bool overwrite = false);
-  /// Opens a run to continue it; changes nothing. Throws InputError, listing each difference, if
-  /// it was created with another task, model, optimizer, seed, vocabulary or data; other training
-  /// values may differ.
+  /// Opens a run to continue it, without changing any file. Throws InputError, listing each
+  /// difference, if it was created with another task, model, optimizer, seed, vocabulary or data;
+  /// other training values may differ.
   static RunDirectory resume(const std::filesystem::path& path, const RunContent& content);
 
   ~RunDirectory();
@@ -84,8 +84,8 @@ class ATTEND_API RunDirectory {
 
   /// True if `path` contains a run.
   static bool exists(const std::filesystem::path& path);
-  /// True if writing to `file` would damage the run in `path`: it is one of its files, or in one of
-  /// its folders. Neither has to exist.
+  /// True if writing to `file` would damage the run in `path`: `file` is one of the files of the
+  /// run, or in one of its folders. Neither path has to exist.
   ///
   ///     RunDirectory::owns("runs/demo", "runs/demo/data.json") == true
   static bool owns(const std::filesystem::path& path, const std::filesystem::path& file);
@@ -96,7 +96,7 @@ class ATTEND_API RunDirectory {
   std::filesystem::path file(const char* name) const { return path_ / name; }
 
   /// Reads the recipe. Throws InputError if it was changed after the run was created, or if the run
-  /// is of a module of your own.
+  /// trains a module of your own.
   Recipe recipe() const;
   /// True if the run trains a module of your own (`TrainingRun`), so that it has no `Recipe`.
   bool is_custom() const;
@@ -111,9 +111,9 @@ class ATTEND_API RunDirectory {
   /// Copies the run's weights into `module`, which may be on any device. Throws InputError if there
   /// are none yet, if the file is damaged, or if the weights do not fit.
   void load_weights(torch::nn::Module& module, Weights weights = Weights::best) const;
-  /// Loads a run of a model of this library, finished or not, in eval mode. Leaves LibTorch's
-  /// generators as they are. Throws InputError, naming the file, if something is missing or does
-  /// not fit.
+  /// Loads a run of a model of this library, finished or not, in eval mode. Does not change
+  /// LibTorch's random number generators. Throws InputError, naming the file, if something is
+  /// missing or does not fit.
   Run load(Weights weights = Weights::best) const;
 
   /// Returns the number of CPU threads that a finished run was trained with; 0 if it is unknown.

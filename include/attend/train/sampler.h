@@ -9,8 +9,8 @@
 
 namespace attend::train {
 
-/// Source of the random numbers that training batches are drawn with, and of the shuffled order of
-/// a dataset. Its state is part of every checkpoint, so a resumed run sees the same batches.
+/// Random number generator for training batches and for the shuffled order of a dataset. Its state
+/// is part of every checkpoint, so a resumed run sees the same batches.
 ///
 ///     Sampler sampler(seed);
 ///     auto batch = select_rows(examples, sampler.rows(examples.tokens.size(0), 64));
@@ -25,13 +25,13 @@ class ATTEND_API Sampler {
   int64_t below(int64_t bound);
 
   /// Returns the next `size` row indices of a dataset with `count` rows, int64 (size): every epoch
-  /// visits all rows once, in a new random order. Throws c10::ValueError if `count` is not that of
+  /// visits all rows once, in a new random order. Throws c10::ValueError if `count` differs from
   /// the previous calls.
   torch::Tensor rows(int64_t count, int64_t size);
 
   /// Returns the state by name, as copies.
   std::map<std::string, torch::Tensor> state() const;
-  /// Restores what `state()` returned. Throws InputError for an invalid state.
+  /// Restores the state returned by `state()`. Throws InputError for an invalid state.
   void load_state(const std::map<std::string, torch::Tensor>& state);
 
  private:

@@ -17,7 +17,7 @@ using Schedule = std::function<double(int64_t step)>;
 /// - linear: linear down to the last step
 /// - constant: `lr`
 /// - wsd: `lr`, then linear decay over the last `cooldown_fraction * max_steps` steps
-///   (at most those after the warm-up; Hu et al. 2024, MiniCPM)
+///   (at most the steps after the warm-up; Hu et al. 2024, MiniCPM)
 ///
 /// A decaying schedule ends at `min_lr_ratio * lr`; it needs at least two steps after the warm-up.
 ///

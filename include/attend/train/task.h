@@ -35,7 +35,7 @@ class ATTEND_API Task {
   virtual Batch training_batch(int64_t size, Sampler& sampler) const = 0;
   /// Returns all validation data in batches of at most `size` rows.
   virtual std::vector<Batch> validation_batches(int64_t size) const = 0;
-  /// Checksum of the data, such as that of a file; empty if the recipe determines the data.
+  /// Checksum of the data, e.g. of a text file; empty if the data depends only on the recipe.
   virtual std::string data_checksum() const { return {}; }
 
   /// Validation examples that show what the model learned; may be empty.
@@ -54,9 +54,9 @@ struct ATTEND_API TaskInfo {
   /// Makes the task; see `make_task`.
   std::unique_ptr<Task> (*make)(const Recipe&, std::shared_ptr<const Tokenizer>);
   std::vector<std::string> data_keys;  ///< fields of `DataConfig` that it reads
-  /// For a task that reads `Recipe::text`: all data of another file in batches of at most `size`
-  /// rows, encoded with the tokenizer and classes of a trained model, to evaluate it. Throws
-  /// InputError if the file does not fit them.
+  /// Returns all data of another file in batches of at most `size` rows, encoded with the tokenizer
+  /// and classes of a trained model, to evaluate the model. Throws InputError if the file does not
+  /// fit them. Null unless the task reads `Recipe::text`.
   std::vector<Batch> (*batches_of_file)(const std::filesystem::path&, const Recipe&,
                                         const Tokenizer&, const std::vector<std::string>& classes,
                                         int64_t size) = nullptr;
@@ -71,10 +71,10 @@ ATTEND_API const std::vector<TaskInfo>& tasks();
 /// Returns the task of that name. Throws InputError, suggesting the nearest name, if there is none.
 ATTEND_API const TaskInfo& find_task(const std::string& name);
 
-/// Makes the task of a recipe. `tokenizer` is that of a run with the same recipe and data: a task
-/// that trains its tokenizer (subwords) uses it instead. Throws InputError if the recipe's model is
-/// of another kind than the task requires, if it changes a value of `DataConfig` that the task does
-/// not read, or if a value does not fit the task.
+/// Makes the task of a recipe. `tokenizer`: tokenizer of a run with the same recipe and data; a
+/// task with a subword tokenizer uses it instead of training one. Throws InputError if the recipe's
+/// model is of another kind than the task requires, if the recipe changes a value of `DataConfig`
+/// that the task does not read, or if a value does not fit the task.
 ATTEND_API std::unique_ptr<Task> make_task(const Recipe& recipe,
                                            std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 

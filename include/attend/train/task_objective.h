@@ -35,12 +35,12 @@ class ATTEND_API TaskObjective : public Objective {
   std::vector<Batch> validation_;  // made by the first evaluation, on the model's device
 };
 
-/// Counts the sequences of a batch whose answers are all the argmax of `logits`.
+/// Counts the sequences of a batch whose answer tokens all equal the argmax of `logits`.
 ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
 
-/// Evaluates `model` on batches, in eval mode, without gradients, and with the precision of its
-/// training (bf16: under autocast, otherwise in the dtype of the weights). Answers are predicted
-/// with teacher forcing, so an exact match is equivalent to greedy decoding of the right answer.
+/// Evaluates `model` on batches, in eval mode, without gradients, and with the precision of
+/// training (bf16: under autocast; fp32: in the dtype of the weights). Answers are predicted with
+/// teacher forcing, so an exact match is equivalent to greedy decoding of the right answer.
 ///
 ///     auto evaluation = evaluate(model, task->validation_batches(kRowsAtOnce));
 ATTEND_API Evaluation evaluate(Model& model, const std::vector<Batch>& batches,

@@ -22,7 +22,7 @@ class ATTEND_API CheckpointSink {
  public:
   virtual ~CheckpointSink() = default;
   /// Called with the weights whenever the validation loss improves. A resumed run calls it first
-  /// with the best weights of its checkpoint, because saved ones may be of later steps.
+  /// with the best weights of its checkpoint, because the saved weights may be from a later step.
   virtual void save_best(const std::map<std::string, torch::Tensor>& weights) = 0;
   /// Called with a checkpoint every `checkpoint_every` steps and at the end.
   virtual void save(const Checkpoint& checkpoint) = 0;
@@ -34,7 +34,7 @@ class ATTEND_API CheckpointSink {
   virtual std::string latest_path() const = 0;
 };
 
-/// Why training stopped.
+/// Reason why training stopped.
 enum class StopReason {
   max_steps,       ///< the configured number of steps is done
   patience,        ///< early stopping: `patience` evaluations without improvement
@@ -44,7 +44,7 @@ enum class StopReason {
 /// Result of `Trainer::run`.
 struct TrainResult {
   TrainerState state;                              ///< state after the last step
-  StopReason stop_reason = StopReason::max_steps;  ///< why training stopped
+  StopReason stop_reason = StopReason::max_steps;  ///< reason why training stopped
   double tokens_per_second = 0.0;                  ///< over all steps, evaluations excluded
 };
 
@@ -58,17 +58,16 @@ struct TrainerHooks {
 /// Training loop for any `Objective`: gradient accumulation, clipping by norm, learning rate
 /// schedule, mixed precision, evaluation, early stopping, checkpoints and exact resuming.
 ///
-/// The same seed, thread count and machine give bitwise the same weights from the same initial
-/// weights, however often training was interrupted and restored. The constructor seeds LibTorch's
-/// global generators, which dropout uses. The module stays on its device.
+/// With the same seed, thread count, machine and initial weights, training gives bitwise the same
+/// weights, even if it is interrupted and resumed. The constructor seeds LibTorch's global
+/// generators, which dropout uses. The module stays on its device.
 ///
 /// With `config.threads` = 0 (auto), the first `run` times a few forward and backward passes with
 /// different numbers of CPU threads, restores the state, and uses the fastest number. Checkpoints
 /// contain it (`TrainerState::threads`), so a resumed run uses the same, unless fewer are
 /// available. LibTorch's number of threads is changed only during `run`.
 ///
-/// Parameters that are unfrozen during training are optimized from the next step on, frozen ones
-/// are left unchanged from then on.
+/// Parameters may be frozen and unfrozen during training, with effect from the next step.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 ///     const auto result = trainer.run({.observers = {&progress_line}});

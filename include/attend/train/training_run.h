@@ -18,8 +18,8 @@ namespace attend::train {
 
 /// Options of a `TrainingRun`.
 struct TrainingRunOptions {
-  /// Values that describe module and data, for example {"layers", "4"}; saved in recipe.toml. To
-  /// resume, they must be the same.
+  /// Values that describe module and data, for example {"layers", "4"}; saved in recipe.toml. A run
+  /// is resumed only with the same values.
   std::map<std::string, std::string> values = {};
   Schedule schedule = {};  ///< learning rate of each step; by default `lr_at` with the config
 };
@@ -32,8 +32,8 @@ struct TrainingRunOptions {
 ///     auto run = TrainingRun::begin_or_resume("runs/vit", objective, config);
 ///     run.finish(run.train());
 ///
-/// This program can be killed and started again at any time: it resumes an unfinished run, and of a
-/// finished one it loads the best weights.
+/// This program can be killed and started again at any time: it resumes an unfinished run, and
+/// loads the best weights of a finished run.
 class ATTEND_API TrainingRun {
  public:
   /// Creates the run directory; `overwrite` replaces a run in it, see `RunDirectory::create`. Moves
@@ -45,11 +45,11 @@ class ATTEND_API TrainingRun {
                            const TrainingRunOptions& options = {}, bool overwrite = false);
   /// Continues a run from its latest checkpoint, or from the start if it has none. Training values
   /// other than `optimizer` and `seed` may differ. Throws InputError as `begin` and
-  /// `RunDirectory::resume`, and if the run is finished; then the message says what to change.
+  /// `RunDirectory::resume`, and, with advice in the message, if the run is finished.
   static TrainingRun resume(const std::filesystem::path& directory,
                             std::shared_ptr<Objective> objective, const TrainingConfig& config,
                             const TrainingRunOptions& options = {});
-  /// Begins a run in `directory`, or resumes the one that is there. A finished run is not an error:
+  /// Begins a run in `directory`, or resumes the existing one. A finished run is not an error:
   /// `train` returns its result at once. Throws InputError as `begin` and `resume`.
   static TrainingRun begin_or_resume(const std::filesystem::path& directory,
                                      std::shared_ptr<Objective> objective,
@@ -81,9 +81,9 @@ class ATTEND_API TrainingRun {
   bool is_finished() const { return is_finished_; }
 
  private:
-  friend class RecipeRun;  // its directory has further content
+  friend class RecipeRun;  // saves further content in the directory
 
-  /// Makes the run of an open directory, whose module is on `device`.
+  /// Creates a run in an open directory; the module is already on `device`.
   TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
               const TrainingConfig& config, torch::Device device, Schedule schedule = {});
 
@@ -97,7 +97,7 @@ class ATTEND_API TrainingRun {
   void load_best_weights();
   /// Writes the summary; `task` as in `RunDirectory::finish`.
   void write_summary(const std::string& task, const TrainResult& result);
-  /// Throws InputError, saying what to change, if the run is finished.
+  /// Throws InputError, with advice in the message, if the run is finished.
   void check_is_unfinished() const;
 
   RunDirectory directory_;

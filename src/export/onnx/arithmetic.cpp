@@ -55,7 +55,7 @@ void power(Call& call) {
     if (exponent == 2.0 || (is_whole && !is_floating_point(type))) {
       return call.set_output(product_of(call, base, static_cast<int64_t>(exponent)));
     }
-    // As LibTorch, for signed zeros and infinities.
+    // LibTorch uses sqrt for 0.5, too; Pow differs for signed zeros and infinities.
     if (exponent == 0.5) return call.set_output(graph.add("Sqrt", {base}));
     if (exponent == -0.5) {
       return call.set_output(graph.add("Reciprocal", {graph.add("Sqrt", {base})}));
@@ -75,7 +75,8 @@ Rule add_binary(const char* kind) {
   };
 }
 
-/// self + weight * (end - self), computed from the nearer end, so that the ends are exact.
+/// lerp: self + weight * (end - self). Starts at the nearer of self and end, so that the results
+/// at weights 0 and 1 are exact.
 void interpolate(Call& call) {
   const auto type = call.result_type();
   auto& graph = call.graph();

@@ -192,8 +192,8 @@ std::vector<int64_t> Call::dimensions(const std::string& name, const std::string
 }
 
 Type Call::common_type(const std::string& one, const std::string& other) const {
-  // Type promotion: in a category, tensors with dimensions have priority over 0-dimensional
-  // tensors, and these over numbers.
+  // Type promotion. Within a category, tensors with dimensions have priority over 0-dimensional
+  // tensors, which have priority over numbers.
   std::array<std::optional<Type>, 3> types;
   for (const auto& name : {one, other}) {
     std::size_t place = 2;

@@ -9,7 +9,7 @@
 
 namespace attend::onnx {
 
-/// An operator call of a program, as seen by its translation rule.
+/// An operator call in a program; the argument of a translation rule.
 class Call {
  public:
   Call(const program::Node& node, Translation& translation);
@@ -45,7 +45,7 @@ class Call {
   const Sizes& sizes(const std::string& name) const;
   const Sizes& sizes_of_tensor(const std::string& name_in_program) const;
   int64_t rank(const std::string& name) const { return static_cast<int64_t>(sizes(name).size()); }
-  /// Returns a dimension argument as a non-negative dimension of the tensor argument `of`.
+  /// Returns the dimension argument `name` of the tensor argument `of`, wrapped to be non-negative.
   int64_t dimension(const std::string& name, const std::string& of = "self") const;
   /// As above, for a list.
   std::vector<int64_t> dimensions(const std::string& name, const std::string& of = "self") const;

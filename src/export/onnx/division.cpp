@@ -9,7 +9,7 @@ struct Operands {
   Value b;
 };
 
-/// Operands of rounding divisions in LibTorch's compute type.
+/// Operands of a rounding division, cast to the type in which LibTorch computes it.
 Operands operands(Call& call) {
   const auto type = at_least_float32(call.result_type());
   return {call.operand("self", type), call.operand("other", type)};
@@ -42,8 +42,8 @@ Value modulo(Call& call, const Operands& of) {
                      remainder);
 }
 
-/// floor(a / b) of floating point numbers by the remainder, since a / b may be rounded up to an
-/// integer: 1 / 0.1 is 10 in floating point, but float(0.1) is larger than 0.1.
+/// floor(a / b) of floating point numbers. Computed from the remainder, since a / b may be rounded
+/// up to an integer: 1 / 0.1 is 10 in floating point, although float(0.1) is larger than 0.1.
 Value floor_divide_float(Call& call, const Operands& of) {
   auto& graph = call.graph();
   const auto number = [&](double value) { return graph.number(of.a.type, value); };
@@ -51,13 +51,13 @@ Value floor_divide_float(Call& call, const Operands& of) {
   const auto whole = graph.add("Div", {graph.add("Sub", {of.a, remainder}), of.b});
   const auto below = graph.where(has_other_sign(call, remainder, of.b),
                                  graph.add("Sub", {whole, number(1)}), whole);
-  // An integer up to rounding errors.
+  // `below` is an integer up to rounding errors.
   const auto floor = graph.add("Floor", {below});
   const auto fraction = graph.add("Sub", {below, floor});
   const auto rounded = graph.where(graph.compare("Greater", fraction, number(0.5)),
                                    graph.add("Add", {floor, number(1)}), floor);
-  // Zeros get the sign of the quotient, and division by zero is infinite. onnxruntime's Where drops
-  // the sign of zeros in its second input, so they are the third.
+  // A zero result has the sign of the quotient, and division by zero is infinite. onnxruntime's
+  // Where drops the sign of zeros in its second input, so zeros are its third input.
   const auto quotient = graph.add("Div", {of.a, of.b});
   const auto zero = graph.add("Mul", {quotient, number(0)});
   const auto is_more = graph.compare("Greater", graph.add("Abs", {below}), number(0));
@@ -68,7 +68,8 @@ Value floor_divide_float(Call& call, const Operands& of) {
 Value floor_divide_of(Call& call, const Operands& of) {
   auto& graph = call.graph();
   if (is_floating_point(of.a.type)) return floor_divide_float(call, of);
-  // Integer Div rounds towards zero; here the dividend is a multiple of the divisor.
+  // The integer operator Div rounds towards zero. Exact here: the dividend is a multiple of the
+  // divisor.
   return graph.add("Div", {graph.add("Sub", {of.a, modulo(call, of)}), of.b});
 }
 

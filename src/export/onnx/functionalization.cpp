@@ -37,7 +37,7 @@ bool is_reshape(const std::string& key) {
 /// Alias annotation of the first argument in the operator's schema.
 AliasInfo alias_info_of(const std::string& target) {
   if (!program::is_operator(target)) return {};
-  // Returns the tensor itself if the dtype is the same, but its schema has no alias annotation.
+  // type_as returns the tensor itself if the dtype is the same. Its schema lacks the annotation.
   if (key_of(target) == "type_as.default") return {.argument = "self", .is_alias = true};
   const auto parts = program::parse_target(target);
   const auto found = c10::Dispatcher::singleton().findSchema(
@@ -49,7 +49,7 @@ AliasInfo alias_info_of(const std::string& target) {
   return {.argument = first.name(), .is_alias = true, .is_mutated = alias->isWrite()};
 }
 
-/// In-place operators that change the shape only; they behave as views.
+/// Returns true for in-place operators that change only the shape. They behave as views.
 bool is_inplace_view(const std::string& key) {
   constexpr std::array<std::string_view, 6> kOperators{"detach_.default",    "squeeze_.default",
                                                        "squeeze_.dim",       "t_.default",
@@ -65,7 +65,7 @@ const T* find_argument(const program::Node& node, std::string_view name) {
   return nullptr;
 }
 
-/// Returns true if a memory_format argument decides whether the call copies.
+/// Returns true if the call may copy because of its memory_format argument.
 bool has_memory_format(const program::Node& node) {
   const auto* format = find_argument<program::SchemaMemoryFormat>(node, "memory_format");
   if (format == nullptr) return false;
@@ -113,7 +113,7 @@ void Functionalization::record(const program::Node& node) {
   for (const auto& other : group) {
     if (updated.count(other) == 0) stale_[other] = operator_name(node.target);
   }
-  // From now on the tensor has this name.
+  // From here on, nodes refer to the tensor as `result`.
   join(result, base);
   aliases_[result] = base;
 }
@@ -126,14 +126,15 @@ void Functionalization::record_views(const program::Node& node, const std::strin
   }
 }
 
-/// Each output is a view of one element of `tensors`; its schema has no alias annotation.
+/// Records aten::broadcast_tensors: each output is a view of one element of `tensors`, which the
+/// schema does not annotate.
 void Functionalization::record_broadcast(const program::Node& node) {
   const auto results = results_of(node);
   const auto tensors = names_in(node.inputs.at(0).value);
   for (std::size_t i = 0; i < results.size(); ++i) join(results[i], tensors.at(i));
 }
 
-/// Returns true if an operator that may return a view or a copy returns a copy at all sizes.
+/// For an operator that returns a view or a copy: returns true if it returns a copy at all sizes.
 bool Functionalization::is_copy(const program::Node& node, const std::string& result,
                                 const std::string& base) const {
   const auto& output = translation_.program.tensors.at(result);
@@ -144,8 +145,8 @@ bool Functionalization::is_copy(const program::Node& node, const std::string& re
   return key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
 }
 
-/// Returns true if the view is a view of the same elements at all sizes. Otherwise mutations cannot
-/// be propagated.
+/// Returns true if mutations of the view can be propagated to its base: it is a view at all sizes,
+/// and always of the same elements.
 bool Functionalization::is_propagated(const program::Node& node, const std::string& base) const {
   constexpr std::array<std::string_view, 5> kViewsWherePossible{
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
@@ -180,7 +181,7 @@ void Functionalization::join(const std::string& name, const std::string& base) {
   groups_[name] = group;
 }
 
-/// Recomputes views of updated tensors until none is left.
+/// Recomputes the views of updated tensors, then the views of these, and so on.
 void Functionalization::recompute_views(const std::vector<std::string>& group,
                                         std::set<std::string>& updated) {
   for (bool more = true; more;) {

@@ -14,10 +14,10 @@ namespace attend::onnx {
 /// other views are new values.
 ///
 /// Mutations are propagated to the base through select, slice, chunk, split, unbind and views that
-/// only reshape (view, unsqueeze, flatten, ...). Other views (transpose, permute, expand, diagonal,
-/// as_strided) and `contiguous`, `reshape` and `flatten` that are a view at some sizes and a copy
-/// at others are not supported: a later read of their base or of another view of it throws, and so
-/// does a mutation of a parameter or buffer.
+/// only reshape (view, unsqueeze, flatten, ...). Not supported are mutations through other views
+/// (transpose, permute, expand, diagonal, as_strided), and through `contiguous`, `reshape` and
+/// `flatten` if these return a view at some sizes and a copy at others: a later read of the base,
+/// or of another view of it, throws. A mutation of a parameter or buffer throws, too.
 class Functionalization {
  public:
   explicit Functionalization(Translation& translation) : translation_(translation) {}

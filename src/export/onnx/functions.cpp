@@ -24,7 +24,7 @@ Value truncated(Call& call, Value x) {
   return graph.where(is_positive, graph.add("Floor", {x}), graph.add("Ceil", {x}));
 }
 
-// 1 + x loses digits of a small x. Kahan's formulas for log1p and expm1 correct the rounding error.
+// For a small x, 1 + x loses digits of x. Kahan's formulas for log1p and expm1 correct this error.
 
 Value log1p_of_fraction(Call& call, Value x) {
   auto& graph = call.graph();
@@ -96,8 +96,8 @@ void square(Call& call) {
   call.set_output(call.graph().add("Mul", {self, self}));
 }
 
-/// log(x) / `base`, the natural logarithm of the base. In float64, so that powers of the base are
-/// exact.
+/// log(x) / `base`; `base` is the natural logarithm of the base. Computed in float64, so that
+/// powers of the base have exact results.
 Rule logarithm(double base) {
   return [=](Call& call) {
     auto& graph = call.graph();

@@ -56,7 +56,7 @@ Indices read_indices(Call& call) {
       read.order.push_back(i);
     }
   }
-  // Broadcast to one shape and concatenated along a new last dimension.
+  // The indices are broadcast to one shape and concatenated along a new last dimension.
   std::vector<Value> columns;
   auto sum = indices.front().value;
   for (std::size_t i = 1; i < indices.size(); ++i) {
@@ -161,7 +161,7 @@ void masked_select(Call& call) {
     const auto shape = graph.shape_of(other);
     return graph.add("Expand", {value, shape});
   };
-  // Expanding each to the other's shape broadcasts both.
+  // Broadcast both: each is expanded to the shape of the other.
   const auto values = expanded(self, mask);
   const auto condition = expanded(mask, values);
   const auto flat = graph.add("Reshape", {condition, graph.list({-1})});

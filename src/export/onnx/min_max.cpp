@@ -8,7 +8,7 @@
 namespace attend::onnx {
 namespace {
 
-/// NaN mask as int32; an empty Value for integers.
+/// Returns the NaN mask as int32. Returns an empty Value for integers.
 Value nan_mask(Call& call, Value value) {
   if (!is_floating_point(value.type)) return {};
   auto& graph = call.graph();

@@ -35,8 +35,8 @@ void argsort(Call& call) {
   call.set_output(sorted(call)[1]);
 }
 
-/// Number of boundaries less than the element (less or equal if `right`); all of them for NaN, as
-/// in LibTorch.
+/// Counts the boundaries less than each element (less than or equal if `right`). For NaN, returns
+/// the number of boundaries, as LibTorch does.
 void bucketize(Call& call) {
   auto& graph = call.graph();
   const auto type = call.common_type("self", "boundaries");

@@ -4,7 +4,8 @@
 namespace attend::onnx {
 namespace {
 
-/// LibTorch has (begin, end) pairs from the last dimension on; ONNX has all begins, then all ends.
+/// Converts the padding. LibTorch has (begin, end) pairs starting with the last dimension; ONNX has
+/// all begins, then all ends.
 void pad_with(Call& call, const char* argument, const std::string& mode,
               std::optional<Number> value) {
   auto& graph = call.graph();
@@ -25,7 +26,7 @@ void pad_constant(Call& call) {
   pad_with(call, "pad", "constant", call.has("value") ? call.number("value") : Number(0));
 }
 
-/// Circular padding by slices and Concat; mode wrap of Pad needs opset 19.
+/// Circular padding by slices and Concat, since Pad has mode wrap only from opset 19 on.
 void pad_circularly(Call& call) {
   auto& graph = call.graph();
   const auto given = call.integers("pad");

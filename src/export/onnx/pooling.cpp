@@ -21,7 +21,7 @@ Attributes windows(Call& call, std::size_t count) {
   auto pads = for_each_dimension(call, "padding", count, {0});
   const bool padded = std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; });
   if (call.boolean("ceil_mode") && padded) {
-    // ONNX keeps windows that start in the padding, LibTorch drops them.
+    // ONNX includes windows that start in the padding; LibTorch does not.
     call.fail("ceil_mode with padding is not supported");
   }
   const auto ends = pads;
@@ -56,7 +56,7 @@ Value pool_to_one(Call& call, Pool pool, Value value, int64_t dimension) {
   return reduce_min_max(call, "ReduceMax", value, {dimension}, true);
 }
 
-/// Reduces a dimension to `windows` elements with windows that may overlap.
+/// Pools a dimension to `windows` elements. The windows may overlap.
 Value pool_dimension(Call& call, Pool pool, Value value, int64_t dimension, int64_t size,
                      int64_t windows) {
   std::vector<Value> parts;

@@ -36,8 +36,8 @@ Value joined(Call& call, const std::vector<Value>& directions, int64_t dimension
   return call.graph().add("Concat", directions, {{"axis", dimension}});
 }
 
-/// Runs one layer: `x` (T, B, I), `states` (directions, B, H) each; returns (T, B, directions * H)
-/// and the new states.
+/// Runs one layer. `x` is (T, B, I), each of `states` is (directions, B, H). Returns the output
+/// (T, B, directions * H) and the new states.
 std::vector<Value> run_layer(Call& call, const Kind& kind, Value x,
                              const std::vector<Value>& states, const std::vector<Value>& weights,
                              std::size_t directions) {

@@ -51,7 +51,7 @@ namespace {
 
 using Dimensions = std::vector<int64_t>;
 
-/// Returns true if an empty dimension is reduced, where ONNX runtimes differ.
+/// Returns true if an empty dimension is reduced. ONNX runtimes differ in this case.
 bool is_empty(Call& call, const Dimensions& dimensions) {
   const auto& sizes = call.sizes("self");
   return std::any_of(dimensions.begin(), dimensions.end(), [&](int64_t dimension) {
@@ -80,7 +80,7 @@ Rule reduction(const char* kind) {
   };
 }
 
-/// A sum instead of a maximum, since ReduceMax fails on empty dimensions.
+/// Implemented with a sum, since ReduceMax fails on empty dimensions.
 Value any_of(Call& call, Value value) {
   const auto sum =
       sum_of(call, call.graph().cast(value, Type::int32), reduced_dimensions(call), keepdim(call));

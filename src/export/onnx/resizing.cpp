@@ -3,7 +3,7 @@
 namespace attend::onnx {
 namespace {
 
-/// Scale factors of the spatial dimensions; they override sizes.
+/// Returns the scale factors of the spatial dimensions. They have priority over sizes.
 std::vector<double> factors_of(Call& call) {
   if (call.has("scale_factors")) return call.reals("scale_factors");
   std::vector<double> factors;

@@ -14,9 +14,9 @@ namespace attend::onnx {
 /// Adds the ONNX nodes of an operator call and sets its outputs.
 using Rule = std::function<void(Call&)>;
 
-/// Rules by operator and overload, such as "add.Tensor". In-place operators such as add_ use the
-/// rule of the functional one. The tracer normalizes aliases: subtract is recorded as sub, and all
-/// convolutions as _convolution.
+/// Rules by operator and overload, such as "add.Tensor". An in-place operator such as add_ uses the
+/// rule of the functional operator. The tracer normalizes aliases: it records subtract as sub and
+/// all convolutions as _convolution.
 using Rules = std::map<std::string, Rule>;
 
 /// Operators that return the same elements in another, known shape.

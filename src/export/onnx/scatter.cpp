@@ -8,7 +8,7 @@
 namespace attend::onnx {
 namespace {
 
-/// onnxruntime's scatter reductions do not support 16-bit types.
+/// Returns the type to scatter in, since onnxruntime's scatter reductions lack 16-bit types.
 Type scattered_as(Type type, const std::string& reduction) {
   return reduction == "none" ? type : at_least_float32(type);
 }
@@ -31,7 +31,7 @@ std::string reduction_of(Call& call) {
   call.fail("expected sum, prod, amax or amin as reduction, found '" + reduce + "'");
 }
 
-/// LibTorch uses only the part of `source` that has the shape of `index`.
+/// Slices `source` to the shape of `index`, since LibTorch ignores the rest of `source`.
 Value sliced_to_index(Call& call, Value source, Value index) {
   const auto& have = call.sizes("src");
   const auto& want = call.sizes("index");

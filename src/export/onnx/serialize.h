@@ -8,8 +8,9 @@
 
 namespace attend::onnx {
 
-/// Serializes a model to ModelProto. `weights` are by the names of the model's initializers,
-/// `dimension_names` maps expressions of dynamic dimensions to names; others get a generic name.
+/// Serializes a model to ModelProto. `weights` maps the names of the initializers to tensors,
+/// `dimension_names` maps expressions of dynamic dimensions to names. Other dynamic dimensions get
+/// generic names.
 /// Throws std::runtime_error if the weights exceed the 2 GiB limit of protobuf.
 std::string serialize(const Model& model, const std::map<std::string, torch::Tensor>& weights,
                       const std::map<std::string, std::string>& dimension_names,

@@ -39,7 +39,7 @@ void same_tensor(Call& call) {
 void expand(Call& call) {
   auto& graph = call.graph();
   auto sizes = call.integers("size");
-  // -1 keeps the size; Expand uses 1 for that.
+  // LibTorch's -1 keeps the size. In ONNX's Expand, 1 does.
   std::replace(sizes.begin(), sizes.end(), int64_t{-1}, int64_t{1});
   call.set_output(graph.add("Expand", {call.tensor("self"), graph.list(sizes)}));
 }
@@ -178,7 +178,7 @@ void repeat_interleave(Call& call) {
   times.at(static_cast<std::size_t>(dimension) + 1) = call.integer("repeats");
   const auto repeated =
       graph.add("Expand", {unsqueeze(call, self, {dimension + 1}), graph.list(times)});
-  // Later dimensions have moved by one, so Reshape must not copy their sizes.
+  // The index of later dimensions is now one higher, so Reshape must not copy their sizes.
   sizes.resize(static_cast<std::size_t>(dimension));
   call.set_output(call.reshape(repeated, sizes, call.result_sizes()));
 }

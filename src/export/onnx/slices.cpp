@@ -32,7 +32,7 @@ void narrow(Call& call) {
   const auto length = call.integer("length");
   if (!call.is_tensor("start")) {
     const auto start = call.integer("start");
-    // A negative start whose slice reaches the end.
+    // start + length is 0 if the start is negative and the slice ends at the last element.
     const auto end = start < 0 && start + length == 0 ? kEnd : start + length;
     return call.set_output(slice(call, call.tensor("self"), dimension, start, end));
   }
@@ -104,7 +104,7 @@ void roll(Call& call) {
   if (dimensions.empty()) call.fail("dims must be specified");
   auto value = call.tensor("self");
   for (std::size_t i = 0; i < shifts.size(); ++i) {
-    // The part from `start` on moves to the front. The shift may exceed the size.
+    // The elements from `start` on become the first ones. The shift may exceed the size.
     auto size = call.size(size_of(call, dimensions[i]));
     size = graph.add("Max", {size, graph.list({1})});
     const auto start = graph.add("Mod", {graph.list({-shifts[i]}), size});
@@ -132,7 +132,7 @@ void add_slice_rules(Rules& rules) {
   rules["select.int"] = select;
   rules["split.Tensor"] = rules["split.sizes"] = rules["split_with_sizes.default"] = split;
   rules["chunk.default"] = chunk;
-  // Called by the cells of recurrent layers.
+  // LibTorch's recurrent cells call unsafe_chunk.
   rules["unsafe_chunk.default"] = chunk;
   rules["unsafe_split.Tensor"] = rules["unsafe_split_with_sizes.default"] = split;
   rules["unbind.int"] = unbind;

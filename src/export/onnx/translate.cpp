@@ -11,7 +11,7 @@
 namespace attend::onnx {
 namespace {
 
-/// Throws UnsupportedOperatorsError if operators have no rule, naming each once.
+/// Throws UnsupportedOperatorsError, naming each operator without a rule once.
 void check_rules(const program::ExportedProgram& program) {
   std::vector<UnsupportedOperatorsError::Reason> reasons;
   std::set<std::string> seen;
@@ -94,7 +94,7 @@ class Translator {
     }
   }
 
-  /// Rules may leave out rarely used outputs.
+  /// Checks that the inputs of a node are defined, since rules may omit rarely used outputs.
   void check_defined(const program::Node& node) const {
     for (const auto& input : node.inputs) {
       for (const auto& name : names_in(input.value)) {
@@ -115,7 +115,7 @@ class Translator {
     } catch (const UnsupportedOperatorError& why) {
       throw std::runtime_error(text_of("the output " + name, why));
     }
-    // Identity, so that an input or a value returned twice has the output's name.
+    // Identity gives the value the output's name, also if it is an input or is returned twice.
     const auto value = translation_.graph.add("Identity", {found->second});
     model_.outputs.push_back({name, value, program_.tensors.at(tensor)});
   }

@@ -37,9 +37,9 @@ class UnsupportedOperatorsError : public std::runtime_error {
   std::vector<Reason> reasons;
 };
 
-/// Translates a program to ONNX. `tied_weights` maps targets of tied weights to the target of the
-/// first. Throws UnsupportedOperatorsError, or std::runtime_error for an input, weight or output of
-/// an unsupported dtype.
+/// Translates a program to ONNX. `tied_weights` maps the target of each tied weight to the target
+/// of the first one. Throws UnsupportedOperatorsError, or std::runtime_error for an input, weight
+/// or output of an unsupported dtype.
 Model translate(const program::ExportedProgram& program,
                 const std::map<std::string, std::string>& tied_weights,
                 const std::vector<std::string>& output_names);

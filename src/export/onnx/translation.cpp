@@ -74,8 +74,8 @@ Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
   const auto is_readable = [&](const program::Size& size) {
     return is_fixed(size) || dynamic_sizes.count(size.expression) > 0;
   };
-  // With -1 beside a size of 0, Reshape is ambiguous. If not all sizes can be read, an empty tensor
-  // fails at run time.
+  // Reshape cannot infer -1 if another size is 0 at run time. If some sizes cannot be read, -1 is
+  // used nevertheless, and Reshape fails for an empty tensor.
   const bool copies = std::find(numbers.begin(), numbers.end(), 0) != numbers.end();
   const bool has_others = num_inferred > 1 || (num_inferred == 1 && copies);
   if (has_zero || (has_others && std::all_of(to.begin(), to.end(), is_readable))) {
@@ -83,7 +83,7 @@ Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
   }
   if (num_inferred <= 1) return graph.add("Reshape", {value, graph.list(numbers)});
   std::vector<Value> parts;
-  bool inferred = false;  // -1 is used, for a size that cannot be read
+  bool inferred = false;  // -1 has been used for a size that cannot be read
   for (std::size_t i = 0; i < to.size(); ++i) {
     const bool stays = numbers[i] != -1 || (!inferred && !is_readable(to[i]));
     inferred = inferred || (stays && numbers[i] == -1);

@@ -24,12 +24,12 @@ inline bool same(const program::Size& one, const program::Size& other) {
 /// Returns the ONNX element type of a tensor. Throws UnsupportedOperatorError if ONNX lacks it.
 Type type_of(const program::TensorMeta& meta);
 
-/// State of a translation: the graph so far, the values in it, and where dynamic sizes can be read.
+/// State of a translation: the graph, its values, and the sources of dynamic sizes.
 struct Translation {
   const program::ExportedProgram& program;
   Graph graph;
   std::map<std::string, Value> values = {};  // by name in the program
-  /// A value and dimension to read each dynamic size from, by expression.
+  /// Source of each dynamic size, by expression: a value and one of its dimensions.
   std::map<std::string, std::pair<Value, int64_t>> dynamic_sizes = {};
   std::map<std::string, Value> sizes_read = {};  // results of Shape, by expression
 

@@ -17,8 +17,8 @@ inline Numbers for_each_dimension(Call& call, const char* name, std::size_t coun
   return numbers;
 }
 
-/// Returns `compute(input)`. Adds and removes a batch dimension for unbatched inputs, (C, ...) with
-/// `count` spatial dimensions, which LibTorch supports and ONNX does not.
+/// Returns `compute(input)`. For an unbatched input (C, ...) with `count` spatial dimensions, which
+/// ONNX does not support, adds a batch dimension before the call and removes it afterwards.
 template <typename Compute>
 Value in_batch(Call& call, Value input, int64_t rank, std::size_t count, const Compute& compute) {
   const bool is_single = rank == static_cast<int64_t>(count) + 1;

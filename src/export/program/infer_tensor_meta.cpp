@@ -164,8 +164,8 @@ SymbolicShapes symbolic_shapes(const std::vector<SampledDimension>& dimensions,
   return {symbols, values};
 }
 
-/// Metadata with symbolic expressions: sizes fitted to the values of all runs (`sizes`), strides to
-/// runs without sizes of 1 (`strides`).
+/// Returns metadata with symbolic expressions. `sizes` finds the expressions of sizes from all
+/// runs, `strides` the expressions of strides from the runs without sizes of 1.
 TensorMeta symbolic_meta(const std::string& name, const Observation& observation,
                          SymbolicShapes& sizes, SymbolicShapes& strides,
                          UnknownDimensions unknown_dimensions) {
@@ -177,7 +177,7 @@ TensorMeta symbolic_meta(const std::string& name, const Observation& observation
       meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions);
       continue;
     }
-    // Adds the quotients among the sizes as variables of the strides.
+    // find() also adds a size that is a quotient to the variables of the strides.
     const auto without_ones =
         strides.find({values.begin(), values.begin() + num_runs_without_ones});
     meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions,

@@ -25,7 +25,7 @@ std::vector<int64_t> sizes_to_try(const Range& range) {
     }
   };
   const auto min = range.min.value_or(1);
-  // Without 1, whose strides are arbitrary, unless there are too few other sizes.
+  // 1 is used only if there are too few other sizes, since the stride of a size of 1 is arbitrary.
   add(std::max<int64_t>(min, 2));
   if (sizes.size() < 2) {
     sizes.clear();

@@ -23,17 +23,18 @@ struct SampledDimension {
 /// Sizes of the dynamic dimensions in a run of the program.
 using Run = std::vector<int64_t>;
 
-/// Returns the dynamic dimensions, each name once, without those of a single size.
+/// Returns the dynamic dimensions, each name once. Omits dimensions with min == max.
 std::vector<SampledDimension> sampled_dimensions(const std::vector<torch::Tensor>& example,
                                                  const std::vector<DynamicDimension>& dynamic);
 
-/// Returns the example's sizes, then each dimension alone at all of its sizes, then pairs and
-/// triples at a few: enough to determine polynomials of degree 3.
+/// Returns runs with the example's sizes, then with all sizes of one dimension at a time, then with
+/// a few sizes of pairs and triples of dimensions. These determine polynomials of degree 3.
 std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 
-/// Returns runs with each dimension at 1 if its range contains it, then with all at 1. There
-/// squeeze removes dimensions, slices are shorter and more tensors are contiguous. Strides of
-/// size-1 dimensions are arbitrary. The other sizes are those of `runs`, the result of `runs_of`.
+/// Returns runs with one dimension at a time of size 1, if its range contains 1, then with all of
+/// them. At size 1, squeeze removes dimensions, slices are shorter, more tensors are contiguous,
+/// and strides are arbitrary. The other dimensions have the sizes of `runs`, the result of
+/// `runs_of`.
 std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
                                 const std::vector<Run>& runs);
 

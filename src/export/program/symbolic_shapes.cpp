@@ -32,7 +32,8 @@ struct Monomial {
 template <typename Variable>
 std::vector<Monomial> monomials(const std::vector<const Variable*>& variables, std::size_t degree) {
   std::vector<Monomial> all{{{}, RunValues(variables.front()->values.size(), 1)}};
-  std::vector<std::size_t> last{0};  // index of the last factor, for products in one order only
+  // Index of the last factor of each product, so that each product occurs in one order only.
+  std::vector<std::size_t> last{0};
   std::size_t begin = 0;
   for (std::size_t factors = 1; factors <= degree; ++factors) {
     const auto end = all.size();
@@ -74,7 +75,7 @@ std::optional<std::string> fit(const std::vector<Monomial>& products, const RunV
   const auto right = torch::tensor(RunValues(values), torch::kDouble).view({runs, 1});
   const auto [solution, residuals, rank, singular] =
       at::linalg_lstsq(matrix, right, std::nullopt, "gelsd");
-  // Underdetermined: the runs do not distinguish these monomials.
+  // Rank deficient: the runs do not determine the coefficients of these monomials.
   if (rank.item<int64_t>() < matrix.size(1)) return std::nullopt;
   std::vector<std::pair<int64_t, const Monomial*>> terms;
   RunValues sums(values.size(), 0);

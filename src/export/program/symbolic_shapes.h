@@ -11,9 +11,9 @@
 
 namespace attend::program {
 
-/// Finds symbolic expressions of sizes from their values in several runs: polynomials of degree 3
-/// or less with integer coefficients in the dynamic sizes and in floor divisions of them, as the
-/// output sizes of strided convolutions.
+/// Finds symbolic expressions of sizes from their values in several runs. Expressions are
+/// polynomials of degree 3 or less, with integer coefficients, of the dynamic sizes and of floor
+/// divisions of them, such as the output sizes of strided convolutions.
 ///
 ///     SymbolicShapes sizes({"s0"}, {{2, 3, 5, 7}});
 ///     sizes.find({17, 25, 41, 57});  // 1 + 8 s0
@@ -24,7 +24,7 @@ class ATTEND_API SymbolicShapes {
   SymbolicShapes(const std::vector<std::string>& symbols,
                  const std::vector<std::vector<int64_t>>& values);
 
-  /// Returns the expression of a size that was `values` by run, with the first as its hint, or
+  /// Returns an expression that equals `values[i]` in run i, with `values[0]` as its hint. Returns
   /// nullopt if there is none.
   std::optional<Size> find(const std::vector<int64_t>& values);
 

@@ -62,7 +62,7 @@ void write_weights(Writer& writer, const WeightsLayout& layout, const char* pref
 /// Pickles (args, kwargs) with empty kwargs for torch.load.
 std::string pickle_call(const std::vector<torch::Tensor>& inputs) {
   std::string pickle;
-  // Without type tags of dictionaries, which torch.load(weights_only=True) rejects.
+  // Does not write type tags of dictionaries, which torch.load(weights_only=True) rejects.
   torch::jit::Pickler pickler(
       [&](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr, nullptr,
       nullptr, nullptr, /*tag_aggregates=*/false);

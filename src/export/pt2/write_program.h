@@ -8,7 +8,7 @@
 
 namespace attend::pt2 {
 
-/// Serializes a traced program, whose outputs are all user outputs, to models/NAME.json.
+/// Serializes a traced program to the JSON of models/NAME.json. All outputs must be user outputs.
 /// `torch_version` is the LibTorch version that traced it.
 std::string program_json(const program::ExportedProgram& program, const std::string& torch_version);
 

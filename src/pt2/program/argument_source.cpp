@@ -25,7 +25,8 @@ struct MakeSource {
     const auto at = table.find(name);
     return {.read = [at](const Values& values) { return values[at]; }, .slots = {at}};
   }
-  /// Python accepts numbers for tensor arguments, as in mul.Tensor(x, 2).
+  /// Converts a number to a tensor: Python accepts numbers for tensor arguments, as in
+  /// mul.Tensor(x, 2).
   static IValue as_tensor(const IValue& number) {
     return at::native::wrapped_scalar_tensor(number.toScalar());
   }
@@ -69,7 +70,7 @@ struct MakeSource {
   Source operator()(SchemaMemoryFormat format) const {
     return constant(static_cast<int64_t>(memory_format_of(format.value)));
   }
-  /// The device that the program was loaded to, not the one it was exported on.
+  /// Returns the device that the program is loaded to, not the device that it was exported on.
   Source operator()(const Device&) const { return constant(device); }
 
   Source operator()(const std::vector<TensorName>& tensors) const {

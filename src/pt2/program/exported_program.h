@@ -32,7 +32,7 @@ struct TensorMeta {
   bool requires_grad = false;
   Device device;
   int64_t layout = 0;  ///< schema enum
-  /// Not in the schema: true if contiguous at all sizes, false if at none, nullopt if that depends
+  /// Not in the schema. True if contiguous at all sizes, false if at no size, nullopt if it depends
   /// on the sizes or is unknown.
   std::optional<bool> is_contiguous = {};
 };

@@ -15,7 +15,7 @@ namespace attend::program {
 /// 2 * s0 are not checked.
 class InputChecks {
  public:
-  /// Throws InputError if the program has no metadata of an input.
+  /// Throws InputError if the program lacks the metadata of an input.
   InputChecks(const ExportedProgram& program, torch::Device device);
 
   std::vector<std::string> names() const;

@@ -38,7 +38,7 @@ void record(const Step& step, const Values& values, const std::vector<std::strin
 
 using Mutations = std::vector<std::pair<std::size_t, std::size_t>>;  // source slot, target slot
 
-/// Assigns all mutations at once: outputs and sources have the values before any of them.
+/// Applies all mutations at once. Outputs and sources have their values from before the mutations.
 void mutate(const Mutations& mutations, const Values& values, std::vector<torch::Tensor>& outputs) {
   const auto is_target = [&](const torch::Tensor& tensor) {
     return std::any_of(mutations.begin(), mutations.end(), [&](const auto& mutation) {
@@ -71,7 +71,8 @@ struct Runner::Impl {
   std::vector<std::string> names;  // by slot
   Mutations mutations;
 
-  /// Sets the steps after which slots are freed. Slots read by outputs and mutations are kept.
+  /// Sets for each slot the step after which it is freed. Slots that outputs and mutations read are
+  /// not freed.
   void set_last_uses(std::size_t slots) {
     constexpr auto kNever = std::numeric_limits<std::size_t>::max();
     std::vector<std::size_t> last_use(slots, kNever);  // index of the step
@@ -80,7 +81,7 @@ struct Runner::Impl {
     };
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (const auto& result : steps[i].outputs) {
-        for (const auto slot : result) last_use[slot] = i;  // if it is never read
+        for (const auto slot : result) last_use[slot] = i;  // unless a later step reads it
       }
       for (const auto& argument : steps[i].arguments) read(argument, i);
     }

@@ -18,8 +18,8 @@ namespace attend::program {
 /// rejects programs that cannot run.
 class ATTEND_API Runner {
  public:
-  /// `weights` has parameters, buffers and constants by target. Only operators of `namespaces` are
-  /// allowed. Throws InputError, naming the node, if the program is invalid.
+  /// `weights` maps targets to parameters, buffers and constants. Only operators of `namespaces`
+  /// are allowed. Throws InputError, naming the node, if the program is invalid.
   Runner(const ExportedProgram& program, const std::map<std::string, torch::Tensor>& weights,
          torch::Device device, const std::set<std::string>& namespaces);
   ~Runner();

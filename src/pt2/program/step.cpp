@@ -27,7 +27,7 @@ c10::OperatorHandle find_operator(const std::string& target,
   return *found;
 }
 
-/// Enum arguments are plain ints in the dispatcher, which does not validate them.
+/// Validates enum arguments. For the dispatcher they are plain ints, which it does not validate.
 void check_enumeration(const c10::Argument& argument, const Argument& value) {
   auto type = argument.real_type();
   if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();

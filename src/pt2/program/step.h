@@ -35,7 +35,8 @@ class Compiler {
   /// Throws InputError, naming the node, if it is invalid.
   Step compile(const Node& node);
 
-  /// Source of an argument of type `type`; call it after compiling the nodes that define its names.
+  /// Returns the source of an argument of type `type`. Call it after the nodes that define its
+  /// names are compiled.
   Source source(const Argument& argument, const c10::TypePtr& type);
 
   ValueTable& table() { return table_; }

@@ -32,7 +32,7 @@ double real(const IValue& value) {
 
 using CheckedOperator = bool (*)(int64_t, int64_t, int64_t*);  // returns true on overflow
 
-/// An int if bitwise_and numbers are ints, as in Python.
+/// Returns an int if both numbers are ints, as Python does.
 IValue arithmetic(const Numbers& numbers, CheckedOperator ints, double (*reals)(double, double)) {
   if (!is_int(numbers[0]) || !is_int(numbers[1])) return reals(real(numbers[0]), real(numbers[1]));
   int64_t result = 0;

@@ -9,8 +9,9 @@
 namespace attend::train {
 namespace {
 
-/// Up to `length` distinct letters, each followed by a digit, then one of the letters again; the
-/// answer is its digit. A minimal task for induction heads (Olsson et al. 2022).
+/// Associative recall: up to `length` distinct letters, each followed by a digit, then one of the
+/// letters again. The answer is the digit of that letter. A minimal task for induction heads
+/// (Olsson et al. 2022).
 class AssociativeRecallTask : public QuestionTask {
  public:
   /// Uses smeared keys: without them, two layers did not learn the task in 5000 steps.

@@ -15,14 +15,14 @@ const std::string kUnbalanced = "unbalanced";
 const std::string kBrackets = "([)]";  // an opening bracket and its closing one are two apart
 
 /// Classifies strings of brackets as balanced or unbalanced. Training strings have up to `length`
-/// brackets, validation strings more, up to twice as many. Half of the strings are balanced; the
-/// others differ from a balanced one in one bracket or two swapped ones.
+/// brackets; validation strings have more, up to 2 * `length`. Half of the strings are balanced. An
+/// unbalanced string is a balanced one with one bracket changed or two brackets swapped.
 class BalancedBracketsTask : public ExampleTask {
  public:
   static Recipe defaults() {
     Recipe recipe;
     recipe.data.length = 16;
-    // Max pooling: a single unmatched bracket decides, which mean pooling would average out.
+    // Max pooling, since mean pooling would average out a single unmatched bracket.
     recipe.model = SequenceClassifierConfig{.pooling = Pooling::max};
     recipe.max_seq_len() = 32;
     recipe.stack().num_layers = 4;

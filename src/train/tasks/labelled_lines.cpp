@@ -27,7 +27,7 @@ Batch rows_of(const std::vector<Example>& examples, int64_t length, const Tokeni
       classes);
 }
 
-/// Text classification with the data of a table.
+/// Text classification with texts and labels from a table.
 class LabelledLinesTask : public ListedTask {
  public:
   static Recipe defaults() {

@@ -10,7 +10,7 @@ class LetterTask : public QuestionTask {
  public:
   explicit LetterTask(const Recipe& recipe);
 
-  /// Up to 12 letters of the whole alphabet.
+  /// Default recipe: up to 12 letters of the whole alphabet.
   static Recipe defaults();
 
  protected:

@@ -26,7 +26,7 @@ class QuestionTask : public ExampleTask {
 /// Returns the first `count` lowercase letters. Throws InputError if count > 26.
 std::string first_letters(int64_t count);
 
-/// Base of these tasks' recipes: two layers of width 64.
+/// Base recipe of question answering tasks: two layers of width 64.
 Recipe question_recipe();
 
 }  // namespace attend::train

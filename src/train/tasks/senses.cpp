@@ -8,7 +8,8 @@
 namespace attend::train {
 namespace {
 
-/// Rows of equal length; padding follows the last token, so causal attention never sees it.
+/// Pads the sentences to equal length. Padding follows the last token, so causal attention masks
+/// it.
 Batch to_batch(const std::vector<SenseSentence>& sentences, const Vocabulary& vocabulary,
                int64_t length) {
   const auto rows = static_cast<int64_t>(sentences.size());
@@ -48,8 +49,8 @@ Vocabulary make_vocabulary(std::vector<std::string> tokens) {
 ///     the old boat drifted near the bank . bank   ->   bank=shore
 ///     the old clerk paid near the bank . bank     ->   bank=money
 ///
-/// The model predicts each next token and, after the full stop and the word itself, its sense. Both
-/// senses of a word are equally frequent, so a model without attention has an accuracy of 50 %.
+/// The model predicts each next token. After the full stop and the word, it predicts the sense.
+/// Both senses of a word are equally frequent, so a model without attention reaches only 50 %.
 /// Training and validation sentences never overlap, and are the same for all seeds.
 class SensesTask : public Task {
  public:

@@ -10,7 +10,8 @@ class SortTask : public LetterTask {
  public:
   using LetterTask::LetterTask;
 
-  /// One layer more than the other letter tasks: the position of a letter depends on all others.
+  /// Default recipe: one more layer than the other letter tasks, since the position of each letter
+  /// depends on all other letters.
   static Recipe defaults() {
     auto recipe = LetterTask::defaults();
     recipe.stack().num_layers = 3;

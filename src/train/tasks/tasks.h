@@ -8,8 +8,8 @@
 
 namespace attend::train {
 
-/// Factory of a task, for `TaskInfo::make`: the class is constructed from the recipe and, if it
-/// trains its tokenizer, from a trained one or null.
+/// Factory of a task, for `TaskInfo::make`. Constructs `Made` from the recipe and, if its
+/// constructor accepts one, a tokenizer (null: the task makes its own).
 template <typename Made>
 std::unique_ptr<Task> make(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer) {
   if constexpr (std::is_constructible_v<Made, const Recipe&, std::shared_ptr<const Tokenizer>>)
@@ -18,8 +18,8 @@ std::unique_ptr<Task> make(const Recipe& recipe, std::shared_ptr<const Tokenizer
     return std::make_unique<Made>(recipe);
 }
 
-/// Returns `trained`, a tokenizer of subwords, or null and other kinds: a new tokenizer for the
-/// text. Only subwords take long to train.
+/// Returns `trained` if it is set and the recipe uses subwords, whose training takes long.
+/// Otherwise makes a tokenizer from the text.
 std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string_view text,
                                                std::shared_ptr<const Tokenizer> trained);
 

@@ -15,16 +15,16 @@ std::string read_text_of(const Recipe& recipe) {
   return read_text(recipe.text);
 }
 
-/// Returns the first complete line of a text that may start within a line; the whole text if there
-/// is none.
+/// Returns the first complete line of a text, which may begin in the middle of a line. Returns the
+/// whole text if it has no complete line.
 std::string first_line(const std::string& text) {
   const auto begin = text.find_first_not_of('\n', text.find('\n'));
   const auto end = text.find('\n', begin);
   return end == std::string::npos ? text : text.substr(begin, end + 1 - begin);
 }
 
-/// Splits tokens (N) into non-overlapping windows of `context` tokens, the last one shorter, so
-/// that every token but the first is a target once. Returns batches of at most `size` windows.
+/// Splits tokens (N) into non-overlapping windows of `context` tokens; the last one may be shorter.
+/// Each token except the first is a target exactly once. Returns batches of at most `size` windows.
 /// Throws InputError for fewer than two tokens.
 std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, int64_t size) {
   if (tokens.size(0) < 2) {
@@ -45,9 +45,9 @@ std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, in
   return batches;
 }
 
-/// Language modelling of a text file. Its last tokens are the validation data, evaluated in
-/// non-overlapping windows; training sequences start at random positions of the rest. The
-/// vocabulary is made from the whole text.
+/// Language modelling of a text file. The last tokens of the file are the validation data, which is
+/// evaluated in non-overlapping windows. Training sequences start at random positions in the other
+/// tokens. The vocabulary is built from the whole text.
 class TextTask : public Task {
  public:
   /// Four layers of width 128; trains on a megabyte of English in minutes on a CPU.

@@ -46,8 +46,8 @@ constexpr std::array<Word, 6> kVerbs{{{"sees", "vidi"},
                                       {"fears", "timi"}}};
 
 /// Translation of English sentences into a toy language with another grammar: adjectives follow
-/// their noun, article and adjectives agree with its gender, the verb comes last, and a negation
-/// surrounds it ("ne" verb "pa").
+/// the noun, articles and adjectives agree with the noun's gender, and the verb comes last. A
+/// negated verb is written "ne" verb "pa".
 class TranslationTask : public ExampleTask {
  public:
   static Recipe defaults() {
