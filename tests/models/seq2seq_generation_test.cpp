@@ -132,6 +132,23 @@ TEST_F(Seq2SeqGeneration, WorksUnderAutocast) {
   }
 }
 
+TEST_F(Seq2SeqGeneration, CacheIsUnchangedAfterAFailedStep) {
+  const torch::NoGradGuard no_grad;
+  const auto memory = model->encode(torch::randint(0, 11, {1, 5}, torch::kLong));
+  const auto target = torch::randint(0, 7, {1, 4}, torch::kLong);
+  auto undisturbed = model->make_cache(1);
+  auto cache = model->make_cache(1);
+  for (int64_t t = 0; t < 4; ++t) {
+    const auto token = target.narrow(1, t, 1);
+    EXPECT_THROW(model->step(torch::full_like(token, 7), memory, cache), c10::ValueError);
+    EXPECT_THROW(model->step(token, memory.slice(-1, 1), cache), c10::ValueError);
+    EXPECT_ANY_THROW(model->step(token, memory, cache, torch::ones({1, 9}, torch::kBool)));
+    EXPECT_EQ(cache.lengths(), std::vector<int64_t>{t});
+    EXPECT_TRUE(
+        close(model->step(token, memory, cache), model->step(token, memory, undisturbed), 0.0));
+  }
+}
+
 TEST_F(Seq2SeqGeneration, TrainingModeThrows) {
   model->train();
   EXPECT_THAT(

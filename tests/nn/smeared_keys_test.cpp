@@ -6,6 +6,7 @@
 #include "support/reference.h"
 #include "support/seed.h"
 #include "support/throws.h"
+#include "support/trace.h"
 
 #include <cmath>
 

@@ -164,7 +164,10 @@ Subject self_attention_subject() {
   config.value_residual = false;  // needs a stack
   bool cacheable = false;
   const auto args = draw_args(config, cacheable);
-  const auto options = encoder_options(config, args.causal).block().attention();
+  const auto stack = encoder_options(config, args.causal);
+  auto block = stack.block();
+  stack.per_layer()(0, block);  // adds the hooks of the first layer, such as its window
+  const auto options = block.attention();
   const auto seed = draw(0, 1 << 30);
   Subject subject{.description =
                       "MultiheadAttention" + describe(LanguageModelConfig{.stack = config})};
