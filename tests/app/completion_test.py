@@ -12,7 +12,7 @@ import unittest
 from attend_command import CommandTest, attend
 
 # Numbers without a unit.
-PURE_NUMBERS = {"--router-aux-loss-coef", "--beta1", "--beta2", "--max-grad-norm", "--max-lr", "--min-lr", "--lr",
+PURE_NUMBERS = {"--router-aux-loss-coef", "--beta1", "--beta2", "--final-logit-soft-cap", "--length-penalty", "--max-grad-norm", "--max-lr", "--min-lr", "--lr",
                 "--momentum", "--norm-eps", "--rotary-theta", "--seed", "--soft-cap", "--temperature",
                 "--weight-decay"}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -70,7 +70,7 @@ class Completion(CommandTest):
                              set(self.complete("attend ")))
 
     def test_completes_flags_of_the_subcommand(self):
-        self.assertEqual(self.complete("attend train --embed"), ["--embed-dim"])
+        self.assertEqual(self.complete("attend train --embed-"), ["--embed-dim"])
         self.assertEqual(self.complete("attend train --no-ti"), ["--no-tie-embeddings"])
         self.assertEqual(self.complete("attend generate --embed"), [])
         self.assertEqual(self.complete("attend export -"),
