@@ -5,6 +5,10 @@ target_compile_features(attend_build_options INTERFACE cxx_std_20)
 # is hidden, so shared libraries export only symbols marked ATTEND_API.
 target_compile_options(attend_build_options INTERFACE -fPIC -fvisibility=hidden
                                                       -fvisibility-inlines-hidden)
+# LibTorch's release builds: without NDEBUG, at::RecordFunction has a member more, which reads beyond
+# the objects that LibTorch makes. The other configurations define it anyway.
+target_compile_definitions(attend_build_options INTERFACE
+                           $<$<NOT:$<CONFIG:Release,RelWithDebInfo,MinSizeRel>>:NDEBUG>)
 # From version 13 on, GCC uses a precompiled header only if these options are the same as when it was
 # compiled. On x86, -O2 sets them, but -O1, with which the tests are compiled, does not.
 include(CheckCXXCompilerFlag)
