@@ -2,7 +2,7 @@
 
 #include "attend/models/stack_config.h"
 #include "attend/nn/kv_cache.h"
-#include "models/largest_window.h"
+#include "models/rolling_window.h"
 #include "nn/autocast_guard.h"
 #include "nn/checks.h"
 
@@ -38,9 +38,7 @@ torch::Tensor decode_step(const char* name, const torch::Tensor& tokens, KvCache
 /// overwrites tokens outside of the sliding window. False with absolute positions: training has
 /// none beyond max_seq_len.
 inline bool rolls(const StackConfig& config, int64_t max_seq_len) {
-  const auto window = largest_window(config);
-  return window > 0 && window <= max_seq_len && config.positions != PositionScheme::learned &&
-         config.positions != PositionScheme::sinusoidal;
+  return rolling_window(config, max_seq_len) > 0 && config.positions != PositionScheme::sinusoidal;
 }
 
 /// Returns the number of tokens that `generate` keeps when the context is full: 3/4.

@@ -12,7 +12,7 @@
 #include "attend/nn/smeared_keys.h"
 #include "attend/nn/soft_cap.h"
 #include "attend/nn/value_residual.h"
-#include "models/largest_window.h"
+#include "models/rolling_window.h"
 #include "nn/checks.h"
 
 #include <cmath>
@@ -259,11 +259,8 @@ KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int6
                      .num_kv_heads(num_kv_heads)
                      .head_dim(head_dim)
                      .max_seq_len(max_seq_len);
-  const auto window = largest_window(config);
-  // A larger window has no effect within max_seq_len.
-  const bool rolls =
-      window > 0 && window <= max_seq_len && config.positions != PositionScheme::learned;
-  if (!rolls) return options;
+  const auto window = rolling_window(config, max_seq_len);
+  if (window == 0) return options;
   // The window of the queries; smeared keys also need the key before it.
   const auto sliding_window = window + (config.smeared_keys ? 1 : 0);
   // Room for a call with max_seq_len tokens and the window before its first one.

@@ -14,4 +14,11 @@ inline int64_t largest_window(const StackConfig& config) {
   return *smallest == 0 ? 0 : *largest;
 }
 
+/// Returns the window of a KV cache that overwrites old tokens; 0 = the cache does not: the window
+/// has no effect within `max_seq_len`, or positions are learned up to max_seq_len.
+inline int64_t rolling_window(const StackConfig& config, int64_t max_seq_len) {
+  const auto window = largest_window(config);
+  return window <= max_seq_len && config.positions != PositionScheme::learned ? window : 0;
+}
+
 }  // namespace attend
