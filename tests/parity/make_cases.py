@@ -137,6 +137,8 @@ def sdpa(case):
     if masking in ("bool", "float"):
         shape = [size if random.random() < 0.6 else 1 for size in (*query_leading, queries, keys)]
         may_attend = allowed(shape[random.randint(0, len(query_leading)):])
+        if may_attend.dim() == 3 < len(shape):
+            may_attend = may_attend.unsqueeze(0)  # this library refuses (H, T, S): it may be meant as (B, T, S)
         mask = (case.input("mask", may_attend, leaf=False) if masking == "bool"
                 else float_mask(case, "mask", may_attend))
     case.finish(output=F.scaled_dot_product_attention(

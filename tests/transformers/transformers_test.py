@@ -44,7 +44,8 @@ def greedy(case, prompt):
     logits."""
     model = case.model
     model.generation_config.eos_token_id = None
-    result = model.generate(prompt, max_new_tokens=NEW_TOKENS, do_sample=False, output_scores=True,
+    # Without a cache: the cache of T5 has too few layers if the decoder has more than the encoder.
+    result = model.generate(prompt, max_new_tokens=NEW_TOKENS, do_sample=False, use_cache=False, output_scores=True,
                             attention_mask=torch.ones_like(prompt), return_dict_in_generate=True)
     best = torch.stack(result.scores)[:, 0].topk(2).values  # (NEW_TOKENS, 2)
     return result.sequences[0, -NEW_TOKENS:], (best[:, 0] - best[:, 1]).min().item()
