@@ -288,6 +288,10 @@ def t5_like(rng, activation, theirs_activation, tie_embeddings):
         relative_attention_max_distance=recipe["relative_attention_max_distance"],
         layer_norm_epsilon=recipe["norm_eps"], feed_forward_proj=theirs_activation,
         tie_word_embeddings=tie_embeddings, pad_token_id=0, eos_token_id=None, decoder_start_token_id=0)))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(".q.weight"):  # instead of scaling the scores, as T5's initialization
+                parameter.mul_(recipe["head_dim"]**-0.5)
     weights = Weights(model)
     weights.copy("source_embedding.token", "shared")
     weights.copy("target_embedding.token", "shared")
