@@ -2,11 +2,9 @@
 
 #include "attend/models/stack_config.h"
 #include "attend/nn/kv_cache.h"
-#include "models/rolling_window.h"
 #include "nn/autocast_guard.h"
 #include "nn/checks.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace attend {
@@ -32,18 +30,6 @@ torch::Tensor decode_step(const char* name, const torch::Tensor& tokens, KvCache
     cache.truncate(lengths);
     throw;
   }
-}
-
-/// Returns true if `generate` can exceed `max_seq_len` without dropping tokens, because the cache
-/// overwrites tokens outside of the sliding window. False with absolute positions: training has
-/// none beyond max_seq_len.
-inline bool rolls(const StackConfig& config, int64_t max_seq_len) {
-  return rolling_window(config, max_seq_len) > 0 && config.positions != PositionScheme::sinusoidal;
-}
-
-/// Returns the number of tokens that `generate` keeps when the context is full: 3/4.
-inline int64_t kept_context(int64_t max_seq_len) {
-  return std::max<int64_t>(1, max_seq_len - std::max<int64_t>(1, max_seq_len / 4));
 }
 
 /// Returns `logits` (V). Throws c10::Error if one is NaN or the largest is infinite.

@@ -1,0 +1,146 @@
+#include "models/beam_search.h"
+
+#include "models/decoding.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace attend {
+namespace {
+
+/// A sequence of a beam search.
+struct Beam {
+  GeneratedSequence sequence = {};
+  double sum = 0.0;  ///< of the log-probabilities
+
+  Beam with(int64_t token, double log_prob, bool is_eos) const {
+    auto next = *this;
+    next.sum += log_prob;
+    next.sequence.log_probs.push_back(log_prob);
+    if (is_eos) {
+      next.sequence.eos_token = token;
+    } else {
+      next.sequence.tokens.push_back(token);
+    }
+    return next;
+  }
+  double score(double length_penalty) const { return score(length_penalty, length()); }
+  double score(double length_penalty, std::size_t length) const {
+    return length == 0 ? 0.0 : sum / std::pow(static_cast<double>(length), length_penalty);
+  }
+  std::size_t length() const { return sequence.log_probs.size(); }
+};
+
+/// The beam search of one prompt.
+class BeamSearch {
+ public:
+  explicit BeamSearch(const GenerationTask& task) : task_(task), live_(1) {}
+
+  const std::vector<Beam>& live() const { return live_; }
+
+  /// Extends the live beams, whose next tokens have `log_probs` (beams, V). Returns, for each new
+  /// live beam, the index of the beam that it extends.
+  std::vector<int64_t> extend(const torch::Tensor& log_probs) {
+    const auto vocab_size = log_probs.size(1);
+    auto sums = log_probs.clone();  // (beams, V)
+    for (std::size_t beam = 0; beam < live_.size(); ++beam) {
+      sums[static_cast<int64_t>(beam)] += live_[beam].sum;
+    }
+    const auto num_beams = task_.options.num_beams;
+    // Enough candidates for num_beams beams without a stop token.
+    const auto num_eos = static_cast<int64_t>(task_.eos_tokens.size());
+    const auto count = std::min(sums.numel(), num_beams * (1 + num_eos));
+    const auto candidates = std::get<1>(sums.flatten().topk(count));
+    std::vector<Beam> next;
+    std::vector<int64_t> parents;
+    for (int64_t rank = 0; rank < count && static_cast<int64_t>(next.size()) < num_beams; ++rank) {
+      const auto index = candidates[rank].item<int64_t>();
+      const auto parent = index / vocab_size;
+      const auto token = index % vocab_size;
+      const auto log_prob = log_probs[parent][token].item<double>();
+      if (!std::isfinite(log_prob)) break;
+      const auto beam =
+          live_[static_cast<std::size_t>(parent)].with(token, log_prob, task_.is_eos(token));
+      if (!task_.is_eos(token)) {
+        next.push_back(beam);
+        parents.push_back(parent);
+      } else if (rank < num_beams) {
+        finish(beam);
+      }
+    }
+    live_ = std::move(next);
+    if (!can_improve()) {
+      live_.clear();
+      parents.clear();
+    }
+    return parents;
+  }
+
+  /// Returns the best sequence.
+  GeneratedSequence best() {
+    for (const auto& beam : live_) finish(beam);
+    auto sequence = std::move(best_->sequence);
+    if (!task_.options.return_log_probs) sequence.log_probs.clear();
+    return sequence;
+  }
+
+ private:
+  void finish(const Beam& beam) {
+    const auto length_penalty = task_.options.length_penalty;
+    if (!best_ || beam.score(length_penalty) > best_->score(length_penalty)) best_ = beam;
+  }
+
+  /// Returns true if a live beam may still exceed the best score. Its sum can only decrease, so the
+  /// upper bound is the score of the current sum at the most favorable length.
+  bool can_improve() const {
+    if (!best_) return true;
+    const auto length_penalty = task_.options.length_penalty;
+    return std::any_of(live_.begin(), live_.end(), [&](const Beam& beam) {
+      const auto max_length = static_cast<std::size_t>(task_.max_new_tokens);
+      const auto length =
+          length_penalty > 0.0 ? max_length : std::min(beam.length() + 1, max_length);
+      return beam.score(length_penalty, length) > best_->score(length_penalty);
+    });
+  }
+
+  const GenerationTask& task_;
+  std::vector<Beam> live_;
+  std::optional<Beam> best_;
+};
+
+}  // namespace
+
+std::vector<GeneratedSequence> beam_search(DecodingBatch& batch, const GenerationTask& task) {
+  std::vector<BeamSearch> searches(batch.size(), BeamSearch(task));
+  for (int64_t step = 0; step < task.max_new_tokens && batch.size() > 0; ++step) {
+    const auto logits = batch.next_logits();  // (B, V), in the order of searches and beams
+    std::vector<int64_t> parents;
+    std::vector<int64_t> tokens;
+    int64_t begin = 0;  // first row of the search
+    for (auto& search : searches) {
+      const auto beams = static_cast<int64_t>(search.live().size());
+      if (beams == 0) continue;
+      std::vector<torch::Tensor> log_probs;
+      for (auto row = begin; row < begin + beams; ++row) {
+        log_probs.push_back(
+            penalize_repetition(checked_logits(logits[row]),
+                                task.penalized(batch.tokens(static_cast<std::size_t>(row))),
+                                task.options.sampling.repetition_penalty)
+                .log_softmax(0));  // (V)
+      }
+      for (const auto parent : search.extend(torch::stack(log_probs))) {
+        parents.push_back(begin + parent);
+      }
+      for (const auto& beam : search.live()) tokens.push_back(beam.sequence.tokens.back());
+      begin += beams;
+    }
+    batch.select(parents);
+    for (std::size_t row = 0; row < tokens.size(); ++row) batch.append(row, tokens[row]);
+  }
+  std::vector<GeneratedSequence> results;
+  for (auto& search : searches) results.push_back(search.best());
+  return results;
+}
+
+}  // namespace attend

@@ -1,0 +1,107 @@
+#include "models/decoding_batch.h"
+
+#include "models/rolling_window.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace attend {
+
+std::pair<torch::Tensor, torch::Tensor> padded_in_front(const std::vector<at::IntArrayRef>& rows,
+                                                        const torch::Device& device) {
+  std::size_t length = 0;
+  for (const auto& row : rows) length = std::max(length, row.size());
+  const std::vector<int64_t> shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(length)};
+  const auto tokens = torch::zeros(shape, torch::kLong);
+  const auto key_mask = torch::zeros(shape, torch::kBool);
+  for (std::size_t b = 0; b < rows.size(); ++b) {
+    auto* const end = tokens.data_ptr<int64_t>() + (b + 1) * length;
+    std::copy(rows[b].begin(), rows[b].end(), end - rows[b].size());
+    std::fill_n(key_mask.data_ptr<bool>() + (b + 1) * length - rows[b].size(), rows[b].size(),
+                true);
+  }
+  return {tokens.to(device), key_mask.to(device)};
+}
+
+DecodingBatch::DecodingBatch(NextTokenModel& model, KvCache cache, std::vector<Tokens> tokens,
+                             int64_t max_seq_len, bool rolls, torch::Device device)
+    : model_(model),
+      cache_(std::move(cache)),
+      tokens_(std::move(tokens)),
+      begins_(tokens_.size(), 0),
+      max_seq_len_(static_cast<std::size_t>(max_seq_len)),
+      kept_(static_cast<std::size_t>(kept_context(max_seq_len))),
+      rolls_(rolls),
+      device_(device) {}
+
+torch::Tensor DecodingBatch::next_logits() {
+  if (!rolls_) shorten_contexts();
+  // First, all but the last max_seq_len tokens of long prompts.
+  while (longest_pending() > max_seq_len_) {
+    feed([this](std::size_t tokens) {
+      return tokens > max_seq_len_ ? std::min(tokens - max_seq_len_, max_seq_len_) : 0;
+    });
+  }
+  const auto logits = feed([](std::size_t tokens) { return tokens; });  // (B, 1, V)
+  return logits.select(1, -1).to(torch::kCPU, torch::kDouble);
+}
+
+void DecodingBatch::select(const std::vector<int64_t>& rows) {
+  std::vector<int64_t> all(tokens_.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (rows == all) return;
+  std::vector<Tokens> tokens;
+  std::vector<std::size_t> begins;
+  for (const auto row : rows) {
+    tokens.push_back(tokens_[static_cast<std::size_t>(row)]);
+    begins.push_back(begins_[static_cast<std::size_t>(row)]);
+  }
+  tokens_ = std::move(tokens);
+  begins_ = std::move(begins);
+  cache_.select_rows(rows);
+  model_.select_rows(rows);
+}
+
+std::size_t DecodingBatch::cached(std::size_t row) const {
+  return static_cast<std::size_t>(cache_.lengths()[row]);
+}
+/// Number of tokens that are not in the cache.
+std::size_t DecodingBatch::pending(std::size_t row) const {
+  return tokens_[row].size() - begins_[row] - cached(row);
+}
+std::size_t DecodingBatch::longest_pending() const {
+  std::size_t longest = 0;
+  for (std::size_t row = 0; row < size(); ++row) longest = std::max(longest, pending(row));
+  return longest;
+}
+
+/// Drops the oldest tokens of the rows whose context exceeds max_seq_len. This shifts all
+/// positions, so the cached keys and values become invalid. Drops a quarter at once, since
+/// recomputing the context for each token would be slow.
+void DecodingBatch::shorten_contexts() {
+  auto lengths = cache_.lengths();
+  for (std::size_t row = 0; row < size(); ++row) {
+    const auto end = tokens_[row].size();
+    if (end - begins_[row] <= max_seq_len_) continue;
+    const auto kept = cached(row) == 0 ? max_seq_len_ : kept_;
+    begins_[row] = end - kept;
+    lengths[row] = 0;
+  }
+  if (lengths != cache_.lengths()) cache_.truncate(lengths);
+}
+
+/// Feeds the next count(pending tokens) of each row to the model.
+template <typename Count>
+torch::Tensor DecodingBatch::feed(const Count& count) {
+  std::vector<at::IntArrayRef> rows;
+  for (std::size_t row = 0; row < size(); ++row) {
+    const auto begin = begins_[row] + cached(row);
+    rows.emplace_back(tokens_[row].data() + begin, count(pending(row)));
+  }
+  const bool is_padded = std::any_of(
+      rows.begin(), rows.end(), [&](const auto& row) { return row.size() != rows.front().size(); });
+  const auto [tokens, key_mask] = padded_in_front(rows, device_);
+  return model_.step(tokens, cache_, is_padded ? key_mask : torch::Tensor());
+}
+
+}  // namespace attend

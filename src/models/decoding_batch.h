@@ -1,0 +1,64 @@
+#pragma once
+
+#include "attend/nn/kv_cache.h"
+
+#include <torch/types.h>
+
+#include <utility>
+#include <vector>
+
+namespace attend {
+
+using Tokens = std::vector<int64_t>;
+
+/// Returns `rows` as tensors (B, T) of tokens and key mask, padded in front.
+std::pair<torch::Tensor, torch::Tensor> padded_in_front(const std::vector<at::IntArrayRef>& rows,
+                                                        const torch::Device& device);
+
+/// A model that decodes the next token of each row of a batch.
+class NextTokenModel {
+ public:
+  virtual ~NextTokenModel() = default;
+  /// Appends `tokens` (B, T) and returns the logits (B, 1, V) of the last position. `key_mask`
+  /// (B, T) is undefined if there is no padding.
+  virtual torch::Tensor step(const torch::Tensor& tokens, KvCache& cache,
+                             const torch::Tensor& key_mask) = 0;
+  /// Replaces the rows: the new row n is a copy of the row rows[n].
+  virtual void select_rows(const std::vector<int64_t>& rows) = 0;
+};
+
+/// The rows of a batch during generation: all tokens of each row, and a KV cache of its context.
+class DecodingBatch {
+ public:
+  /// `max_seq_len`: maximum number of tokens of the context and of one call. `rolls`: the cache
+  /// overwrites tokens outside of the window; else the context is shortened when it is full.
+  DecodingBatch(NextTokenModel& model, KvCache cache, std::vector<Tokens> tokens,
+                int64_t max_seq_len, bool rolls, torch::Device device);
+
+  std::size_t size() const { return tokens_.size(); }
+  const Tokens& tokens(std::size_t row) const { return tokens_[row]; }
+  void append(std::size_t row, int64_t token) { tokens_[row].push_back(token); }
+  /// Returns the logits (B, V) of the next token of each row, float64 on the CPU.
+  torch::Tensor next_logits();
+  /// Replaces the rows: the new row n is a copy of the row rows[n].
+  void select(const std::vector<int64_t>& rows);
+
+ private:
+  std::size_t cached(std::size_t row) const;
+  std::size_t pending(std::size_t row) const;
+  std::size_t longest_pending() const;
+  void shorten_contexts();
+  template <typename Count>
+  torch::Tensor feed(const Count& count);
+
+  NextTokenModel& model_;
+  KvCache cache_;
+  std::vector<Tokens> tokens_;
+  std::vector<std::size_t> begins_;  // index of the first token of each row's context
+  std::size_t max_seq_len_;
+  std::size_t kept_;  // number of tokens of a shortened context
+  bool rolls_;
+  torch::Device device_;
+};
+
+}  // namespace attend
