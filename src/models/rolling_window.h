@@ -6,7 +6,7 @@
 
 namespace attend {
 
-/// Returns the largest window of all layers; 0 if one of them attends to all keys.
+/// Returns the largest sliding window of all layers; 0 if a layer has no window.
 inline int64_t largest_window(const StackConfig& config) {
   const auto& windows = config.sliding_window_pattern;
   if (windows.empty()) return config.sliding_window;
@@ -14,8 +14,9 @@ inline int64_t largest_window(const StackConfig& config) {
   return *smallest == 0 ? 0 : *largest;
 }
 
-/// Returns the window of a KV cache that overwrites old tokens; 0 = the cache does not: the window
-/// has no effect within `max_seq_len`, or positions are learned up to max_seq_len.
+/// Returns the sliding window of a KV cache that overwrites old tokens. Returns 0 if the cache must
+/// keep all tokens: if a layer has no window, if the window is larger than `max_seq_len`, or if
+/// positions are learned, which do not exist beyond `max_seq_len`.
 inline int64_t rolling_window(const StackConfig& config, int64_t max_seq_len) {
   const auto window = largest_window(config);
   return window <= max_seq_len && config.positions != PositionScheme::learned ? window : 0;
