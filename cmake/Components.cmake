@@ -1,6 +1,6 @@
 # The components of attend, and the packages that each component needs. Used by this project and,
 # installed next to attendConfig.cmake, by projects that find attend.
-set(ATTEND_ALL_COMPONENTS nn io pt2 export train) # each after the components that it requires
+set(ATTEND_ALL_COMPONENTS nn io pt2 export train) # a component follows the components that it requires
 set(ATTEND_nn_REQUIRES)
 set(ATTEND_io_REQUIRES)
 set(ATTEND_pt2_REQUIRES io)
