@@ -9,7 +9,8 @@
 
 namespace attend {
 
-/// Counts the bytes of tensors allocated and not yet freed by this thread, during its scope.
+/// Counts the bytes of the tensors that this thread has allocated and not freed, from the
+/// construction of the counter on.
 class LiveBytes {
  public:
   int64_t count() const { return counter_->bytes; }
