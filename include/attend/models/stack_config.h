@@ -62,8 +62,9 @@ struct StackConfig {
   int64_t embed_dim = 64;       ///< model width E
   int64_t dim_feedforward = 0;  ///< feed-forward width F; 0 = 4 * embed_dim
   Activation activation = Activation::gelu;  ///< activation of the feed-forward layers
-  int64_t num_experts = 0;  ///< experts of a mixture-of-experts layer; 0 = one feed-forward layer
-  int64_t num_experts_per_tok = 2;  ///< experts that each token is routed to
+  /// Number of experts of each mixture of experts; 0 = one feed-forward layer instead.
+  int64_t num_experts = 0;
+  int64_t num_experts_per_tok = 2;  ///< number of experts that each token is routed to
   bool bias = true;                 ///< biases in linear layers and norms
   bool qkv_bias = false;  ///< biases in the query, key and value projections even without `bias`
 
@@ -111,7 +112,9 @@ struct StackConfig {
   double residual_scale = 1.0;                         ///< constant scale of residual branches
   /// Dropout probability of attention weights, feed-forward, residual branches and embeddings.
   double dropout = 0.0;
-  double stochastic_depth = 0.0;  ///< drop probability of the last block's branches (LayerDrop)
+  /// Probability of dropping the last block's branches in training (stochastic depth). It increases
+  /// linearly from block to block.
+  double stochastic_depth = 0.0;
   bool gradient_checkpointing = false;  ///< recompute activations in backward to save memory
   Initialization initialization = Initialization::gpt2;  ///< weight initialization
 };
