@@ -52,7 +52,7 @@ macro(_attend_find_library name header package)
   if(NOT ATTEND_${name}_LIBRARY OR NOT ATTEND_${name}_INCLUDE_DIR)
     list(APPEND missing ${package})
   elseif(NOT TARGET attend::${name})
-    # GLOBAL: targets that link attend refer to it by name, and may be in a folder above.
+    # GLOBAL, because targets that link attend refer to it by name and may be in a parent folder.
     add_library(attend::${name} UNKNOWN IMPORTED GLOBAL)
     set_target_properties(
       attend::${name} PROPERTIES IMPORTED_LOCATION ${ATTEND_${name}_LIBRARY}

@@ -45,7 +45,7 @@ struct Denoising : Objective {
 int main(int argc, char** argv) {
   const std::filesystem::path dir = argc > 1 ? argv[1] : "runs/convolution_net";
   int64_t steps_left =
-      argc > 2 ? std::stoll(argv[2]) : 0;  // steps until it kills itself; 0 = never
+      argc > 2 ? std::stoll(argv[2]) : 0;  // steps until the program kills itself; 0 = never
   torch::manual_seed(0);
   const auto objective = std::make_shared<Denoising>();
   const TrainingConfig config{.max_steps = 60, .lr = 1e-2, .checkpoint_every = 9};

@@ -44,7 +44,7 @@ TORCH_MODULE(VisionTransformer);
 int main(int argc, char** argv) {
   const std::filesystem::path dir = argc > 1 ? argv[1] : "runs/vision_transformer";
   int64_t steps_left =
-      argc > 2 ? std::stoll(argv[2]) : 0;  // steps until it kills itself; 0 = never
+      argc > 2 ? std::stoll(argv[2]) : 0;  // steps until the program kills itself; 0 = never
   torch::manual_seed(0);
   VisionTransformer model;
   const auto objective = std::make_shared<DatasetObjective<Stripes>>(

@@ -44,8 +44,7 @@ inline std::size_t name_distance(std::string_view unknown, std::string_view name
 /// Returns "; did you mean 'NAME'?" with the name nearest to `unknown`, or an empty string if none
 /// is within a `name_distance` of 3.
 ///
-///     did_you_mean("--num-layer", {"--num-layers", "--num-heads"}) == "; did you mean
-///     '--num-layers'?"
+///     did_you_mean("--lrr", {"--lr", "--seed"}) == "; did you mean '--lr'?"
 inline std::string did_you_mean(std::string_view unknown, const std::vector<std::string>& names) {
   constexpr std::size_t kMaxDistance = 3;
   const auto nearest =

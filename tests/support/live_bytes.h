@@ -9,8 +9,8 @@
 
 namespace attend {
 
-/// Counts the bytes of the tensors that this thread has allocated and not freed, from the
-/// construction of the counter on.
+/// Counts the bytes of tensors that this thread has allocated since the construction of the counter
+/// and not freed.
 class LiveBytes {
  public:
   int64_t count() const { return counter_->bytes; }

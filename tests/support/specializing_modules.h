@@ -19,7 +19,7 @@ struct ReshapesToLengthImpl : torch::nn::Module {
 };
 TORCH_MODULE(ReshapesToLength);
 
-/// An LSTM, which creates an initial state of the example's batch size.
+/// An LSTM whose initial state is created in `forward`: a trace specializes its batch size.
 struct SpecializesBatchImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
   torch::nn::LSTM lstm = register_module("lstm", torch::nn::LSTM(3, 4));
