@@ -1,4 +1,4 @@
-// Time per token of generation and decoding with a KV cache, on the CPU.
+// Benchmarks of generation and of decoding with a KV cache, on the CPU.
 #include "attend/models/generation.h"
 
 #include <benchmark/benchmark.h>

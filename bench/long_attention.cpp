@@ -1,8 +1,9 @@
-// Time and memory of attention over long sequences, against plain causal attention.
+// Compares time and memory of attention over long sequences with causal attention.
 //
 //     bench_long_attention [LENGTH...]        default: 1024 2048 4096 8192
 //
-// B = 1, E = 512, H = 8, float32. Memory is the peak of the tensors allocated in the call.
+// B = 1, E = 512, H = 8, float32. Memory is the peak memory of the tensors allocated during the
+// call.
 #include "attend/nn/alibi.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/relative_bias.h"
@@ -30,7 +31,8 @@ struct Cost {
   double mebibytes;
 };
 
-/// Returns the shortest time of three calls, after a warm-up call, and the peak memory of a call.
+/// Returns the shortest time of three calls after a warm-up call, and the peak memory of the last
+/// call.
 Cost cost_of(attend::MultiheadAttention& attention, const torch::Tensor& x, bool with_gradients) {
   const torch::AutoGradMode grad_mode(with_gradients);
   Cost cost{1e9, 0.0};

@@ -3,11 +3,11 @@
 
     bench/threads.py [--attend PROGRAM] [--repeats N] [--spinners N] [-- TRAIN_ARGUMENTS...]
 
-Busy: N processes beside the training use all the time of a core that they get (default: 1). Prints
-the median seconds of each number of threads and the ratio of auto to the best; exits with status 1
-if auto takes more than 2.5 times as long. The time of a run of one step (loading LibTorch, making
-the data) is subtracted; measuring which number is fastest is included. Other processes distort the
-numbers of the idle machine.
+On the busy machine, N other processes (--spinners, default: 1) use a core each while training runs.
+Prints the median seconds for each number of threads, and the ratio of auto to the fastest number.
+Exits with status 1 if the ratio is greater than 2.5. The time of a run with one step (loading LibTorch,
+creating the data) is subtracted. The time in which auto measures which number is fastest is included.
+Run it on a machine without other load.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--attend", default="build/release/bin/attend", help="program to run")
     parser.add_argument("--repeats", type=int, default=3, help="runs per number of threads")
-    parser.add_argument("--spinners", type=int, default=1, help="processes that keep a core busy")
+    parser.add_argument("--spinners", type=int, default=1, help="number of processes that each keep a core busy")
     parser.add_argument("arguments", nargs="*", help="further arguments of attend train")
     options = parser.parse_args()
     ratios = [compare(options, "idle")]

@@ -1,4 +1,4 @@
-# attend_precompiled: the one precompiled header, which all targets of this project reuse.
+# attend_precompiled: the precompiled header that all targets of this project reuse.
 file(CONFIGURE OUTPUT precompiled.cpp CONTENT "// precompiled.h is compiled with this file.\n")
 add_library(attend_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
 target_link_libraries(attend_precompiled PRIVATE torch attend_build_options)

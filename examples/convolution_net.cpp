@@ -1,5 +1,5 @@
-// Trains a convolution net with a custom `Objective` to remove noise from images. When killed and
-// started again, it resumes exactly. Has the arguments of vision_transformer.cpp.
+// Trains a convolution net with a custom `Objective` to remove noise from images. If the program is
+// killed and started again, it resumes exactly. Arguments: see vision_transformer.cpp.
 #include "attend/export/torchscript.h"
 #include "attend/train/training_run.h"
 
@@ -29,7 +29,7 @@ struct Denoising : Objective {
   TrainingLoss training_loss(const TrainingBatch& batch) override {
     const auto& clean = batch.tensors[0];
     const auto denoised = net->forward(clean + 0.5 * torch::randn_like(clean));
-    return {.sum = (denoised - clean).square().mean({1, 2, 3}).sum()};  // over the images
+    return {.sum = (denoised - clean).square().mean({1, 2, 3}).sum()};  // sum over the images
   }
   Evaluation evaluate() override {
     auto generator = torch::make_generator<torch::CPUGeneratorImpl>(0);
@@ -44,7 +44,8 @@ struct Denoising : Objective {
 
 int main(int argc, char** argv) {
   const std::filesystem::path dir = argc > 1 ? argv[1] : "runs/convolution_net";
-  int64_t steps_left = argc > 2 ? std::stoll(argv[2]) : 0;  // until it is killed
+  int64_t steps_left =
+      argc > 2 ? std::stoll(argv[2]) : 0;  // steps until the program kills itself; 0 = never
   torch::manual_seed(0);
   const auto objective = std::make_shared<Denoising>();
   const TrainingConfig config{.max_steps = 60, .lr = 1e-2, .checkpoint_every = 9};

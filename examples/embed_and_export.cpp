@@ -1,6 +1,5 @@
-// Uses a TransformerBlock inside a custom module, trains it, and exports it to TorchScript. The
-// file can be loaded with torch.jit.load in Python or torch::jit::load in C++, without this
-// library.
+// Trains a custom module that contains a TransformerBlock, and exports it to TorchScript. The file
+// can be loaded without this library, with torch.jit.load in Python or torch::jit::load in C++.
 #include "attend/export/torchscript.h"
 #include "attend/nn/transformer_block.h"
 

@@ -1,6 +1,7 @@
-# Trains with PROGRAM twice in FOLDER: once without interruption, once killed after step 25 and
-# started again. Both runs must write the same weights and the same exported model, byte for byte. If
-# PROGRAM is started once more after the run is finished, it only exports the same model again.
+# Runs the training program PROGRAM twice, in folders of FOLDER: once without interruption; once it is
+# killed after step 25 and started again. Both must write the same weights and the same exported model,
+# byte for byte. If PROGRAM is started again after training has finished, it must not train, only export
+# the same model again.
 file(REMOVE_RECURSE ${FOLDER})
 function(run expected)
   execute_process(COMMAND ${PROGRAM} ${ARGN} OUTPUT_VARIABLE output RESULT_VARIABLE status)
@@ -22,7 +23,7 @@ foreach(file model.safetensors model.pt)
   execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${FOLDER}/whole/${file}
                           ${FOLDER}/killed/${file} RESULT_VARIABLE differ)
   if(differ)
-    message(FATAL_ERROR "${file} differs from that of the run that was not interrupted")
+    message(FATAL_ERROR "${file} differs between the resumed and the uninterrupted run")
   endif()
 endforeach()
-message("killed and resumed: equal to the run that was not interrupted")
+message("the resumed run equals the uninterrupted run")

@@ -1,5 +1,5 @@
-// Trains a SequenceClassifier with a mixture of experts to classify sequences by whether they
-// contain more ones than twos. Uses parameter groups for weight decay, the router's auxiliary loss,
+// Trains a SequenceClassifier with a mixture of experts. Class 1: sequences with more ones than
+// twos; class 0: all others. Uses parameter groups for weight decay, the router's auxiliary loss,
 // and a padding mask.
 #include "attend/models/sequence_classifier.h"
 #include "attend/nn/mixture_of_experts.h"

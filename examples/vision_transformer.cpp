@@ -1,6 +1,6 @@
-// Trains a Vision Transformer (Dosovitskiy et al. 2021) on generated images. When killed and
-// started again, it resumes exactly. Arguments: the run directory and, in the test, the number of
-// steps after which the program is killed.
+// Trains a Vision Transformer (Dosovitskiy et al. 2021) on generated images. If the program is
+// killed and started again, it resumes exactly. Arguments: the run directory and, for the test, the
+// number of steps after which the program kills itself.
 #include "attend/export/torchscript.h"
 #include "attend/nn/transformer_encoder.h"
 #include "attend/train/dataset_objective.h"
@@ -43,7 +43,8 @@ TORCH_MODULE(VisionTransformer);
 
 int main(int argc, char** argv) {
   const std::filesystem::path dir = argc > 1 ? argv[1] : "runs/vision_transformer";
-  int64_t steps_left = argc > 2 ? std::stoll(argv[2]) : 0;  // until it is killed
+  int64_t steps_left =
+      argc > 2 ? std::stoll(argv[2]) : 0;  // steps until the program kills itself; 0 = never
   torch::manual_seed(0);
   VisionTransformer model;
   const auto objective = std::make_shared<DatasetObjective<Stripes>>(

@@ -24,8 +24,9 @@ inline std::size_t edit_distance(std::string_view from, std::string_view to) {
   return row.back();
 }
 
-/// Returns the edit distance of two names, or that of the last word of `unknown` to a word of
-/// `name` plus 1 if they differ by at most one letter: "--layers" is near "--num-layers".
+/// Returns the edit distance of two names. If the last word of `unknown` has at least 3 letters and
+/// an edit distance of at most 1 to a word of `name`, returns at most that distance plus 1:
+/// "--layers" has a distance of 1 from "--num-layers".
 inline std::size_t name_distance(std::string_view unknown, std::string_view name) {
   constexpr const char* kSeparators = "-_.";
   auto distance = edit_distance(unknown, name);
@@ -43,8 +44,7 @@ inline std::size_t name_distance(std::string_view unknown, std::string_view name
 /// Returns "; did you mean 'NAME'?" with the name nearest to `unknown`, or an empty string if none
 /// is within a `name_distance` of 3.
 ///
-///     did_you_mean("--num-layer", {"--num-layers", "--num-heads"}) == "; did you mean
-///     '--num-layers'?"
+///     did_you_mean("--lrr", {"--lr", "--seed"}) == "; did you mean '--lr'?"
 inline std::string did_you_mean(std::string_view unknown, const std::vector<std::string>& names) {
   constexpr std::size_t kMaxDistance = 3;
   const auto nearest =

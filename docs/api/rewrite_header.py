@@ -4,9 +4,9 @@
 - `TORCH_MODULE(Foo);` and `ATTEND_MODULE(Foo, ...);` become the class Foo, with the documentation of FooImpl.
 - `reset()` and `pretty_print()`, which every module overrides, are removed.
 - The field `options` of a module gets a doc comment, which is the same for all modules.
-- A comment between `#pragma once` and the includes becomes that of the file.
+- A comment between `#pragma once` and the includes becomes the documentation of the file.
 - An indented example becomes a block of C++ code.
-- The contents of each namespace become part of a group of overview.dox, by the header's folder.
+- The contents of each namespace are added to a group of overview.dox, chosen by the header's folder.
 """
 
 import re
@@ -33,7 +33,7 @@ OPTIONS_FIELD = re.compile(r"^( *)(\w+Options options;)$", re.MULTILINE)
 FILE_COMMENT = re.compile(r"(?<=^#pragma once\n\n)/// (.*)(?=\n\n#include)")
 NAMESPACE = re.compile(r"^(namespace attend[\w: ]*\{)$", re.MULTILINE)
 END_OF_NAMESPACE = re.compile(r"^\}(?=  // namespace attend)", re.MULTILINE)
-# Doxygen would end the brief description after these.
+# Doxygen would end the brief description after these abbreviations.
 ABBREVIATION = re.compile(r"(?<=/// )(.*)\b(et al\.|e\.g\.|i\.e\.)(?: |$)", re.MULTILINE)
 EMPTY_COMMENT = re.compile(r"( *)///$")
 EXAMPLE = re.compile(r" */// {5,}\S")
@@ -78,7 +78,7 @@ def with_code_blocks(text):
 
 
 def rewrite_header(text, name):
-    """The text of the header include/attend/`name`, rewritten."""
+    """Returns `text`, the content of the header include/attend/`name`, rewritten."""
     text = OPTION.sub(setter, text)
     text = MODULE.sub(holder, text)
     if left := OTHER_MACRO.search(text):

@@ -1,5 +1,5 @@
 // Continues a sequence of numbers with the TorchScript model of train_and_export. Needs only
-// LibTorch: serve MODEL.pt NUMBER...
+// LibTorch. Usage: serve MODEL.pt NUMBER...
 #include <torch/script.h>
 
 #include <iostream>

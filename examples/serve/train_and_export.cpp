@@ -1,12 +1,12 @@
 // Trains a language model on arithmetic progressions modulo 10 and exports it for serve.cpp and
-// serve.py: train_and_export FOLDER
+// serve.py. Usage: train_and_export FOLDER
 #include <attend/attend.h>
 
 #include <torch/torch.h>
 
 #include <iostream>
 
-// Sequences with a random start and a step of 1 to 4, modulo 10, e.g. 8, 1, 4, 7, 0, ...
+// Returns sequences with a random start and a random step of 1 to 4, modulo 10: 8, 1, 4, 7, 0, ...
 torch::Tensor draw_sequences(int64_t batch_size) {
   const auto starts = torch::randint(10, {batch_size, 1});
   const auto steps = torch::randint(1, 5, {batch_size, 1});

@@ -40,7 +40,7 @@
   T name##_ /* NOLINT */
 
 /// As ATTEND_ARG, for nested options. The setter also accepts a function that changes the nested
-/// options; it returns the outer options, so calls can be chained.
+/// options. The setter returns the outer options, so calls can be chained.
 ///
 ///     TransformerBlockOptions(64, 4)
 ///         .attention([](auto& attention) { attention.num_kv_heads(2).dropout(0.1); })

@@ -8,14 +8,14 @@
 namespace attend {
 
 /// Thrown for an invalid file, recipe or value given by the user. The message names the value found
-/// and what was expected. The command line exits with status 2.
+/// and the value expected. The command `attend` then exits with status 2.
 class ATTEND_API InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Returns `function()`. If it throws an InputError, its message is prefixed with `source`, e.g. a
-/// file name.
+/// Returns `function()`. If it throws an InputError, adds `source`, e.g. a file name, to the start
+/// of the message.
 ///
 ///     with_source("model.safetensors", [&] { return parse_safetensors_header(bytes); });
 template <typename Function>

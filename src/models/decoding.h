@@ -12,8 +12,9 @@ namespace attend {
 // Shared by the models that decode with a KV cache.
 
 /// Extends `cache` by `tokens` (B, T) and returns the logits of the last `logits_to_keep`
-/// positions; 0 = all. `hidden()` returns the hidden states (B, T, E), `logits(x)` their logits. If
-/// a call throws, the cache is unchanged. `name`: name of `tokens` in error messages.
+/// positions; 0 = all. `hidden()` returns the hidden states (B, T, E), `logits(x)` the logits of
+/// hidden states x. If one of them throws, the cache is unchanged. `name`: name of `tokens` in
+/// error messages.
 template <typename Hidden, typename Logits>
 torch::Tensor decode_step(const char* name, const torch::Tensor& tokens, KvCache& cache,
                           const torch::Tensor& key_mask, int64_t logits_to_keep,
@@ -40,8 +41,8 @@ inline const torch::Tensor& checked_logits(const torch::Tensor& logits) {
   return logits;
 }
 
-/// Sets the dtype and device of a cache for a model with `weight`: under autocast, the dtype of the
-/// keys and values that its attentions compute.
+/// Returns `options` with the dtype and device of `weight`, a parameter of the model. Under
+/// autocast, the dtype is the autocast dtype, in which attention computes keys and values.
 inline KvCacheOptions with_weight_type(KvCacheOptions options, const torch::Tensor& weight) {
   const auto autocast = autocast_state(weight.device().type());
   const bool is_cast = autocast.enabled && weight.scalar_type() != torch::kDouble;

@@ -27,7 +27,7 @@ void check(const GenerationOptions& options) {
                     "temperature ", sampling.temperature, ", top_k ", sampling.top_k, ", top_p ",
                     sampling.top_p, ", min_p ", sampling.min_p);
   TORCH_CHECK_VALUE(!options.on_token, "num_beams (", options.num_beams,
-                    ") must be 1 with on_token: beam search has no tokens before its end");
+                    ") must be 1 with on_token: beam search returns no tokens before it ends");
 }
 
 void check_prompts(const char* name, const std::vector<Tokens>& prompts) {

@@ -6,7 +6,7 @@
 
 namespace attend {
 
-/// Returns the largest window of all layers; 0 if one of them attends to all keys.
+/// Returns the largest sliding window of all layers; 0 if a layer has no window.
 inline int64_t largest_window(const StackConfig& config) {
   const auto& windows = config.sliding_window_pattern;
   if (windows.empty()) return config.sliding_window;
@@ -14,22 +14,22 @@ inline int64_t largest_window(const StackConfig& config) {
   return *smallest == 0 ? 0 : *largest;
 }
 
-/// Returns the window of a KV cache that overwrites old tokens. Returns 0 if the cache never
-/// overwrites tokens, because no window is smaller than the context or because positions are
-/// learned.
+/// Returns the sliding window of a KV cache that overwrites old tokens. Returns 0 if the cache must
+/// keep all tokens: if a layer has no window, if the window is larger than `max_seq_len`, or if
+/// positions are learned, which do not exist beyond `max_seq_len`.
 inline int64_t rolling_window(const StackConfig& config, int64_t max_seq_len) {
   const auto window = largest_window(config);
   return window <= max_seq_len && config.positions != PositionScheme::learned ? window : 0;
 }
 
 /// Returns true if `generate` can exceed `max_seq_len` without dropping tokens, because the cache
-/// overwrites tokens outside of the sliding window. False with absolute positions: training has
-/// none beyond max_seq_len.
+/// overwrites tokens outside of the sliding window. False with absolute positions: the model is not
+/// trained with positions beyond `max_seq_len`.
 inline bool rolls(const StackConfig& config, int64_t max_seq_len) {
   return rolling_window(config, max_seq_len) > 0 && config.positions != PositionScheme::sinusoidal;
 }
 
-/// Returns the number of tokens that `generate` keeps when the context is full: 3/4.
+/// Returns the number of tokens that `generate` keeps when the context is full: 3/4 of it.
 inline int64_t kept_context(int64_t max_seq_len) {
   return std::max<int64_t>(1, max_seq_len - std::max<int64_t>(1, max_seq_len / 4));
 }

@@ -12,7 +12,7 @@ torch::Tensor pool(const torch::Tensor& x, const torch::Tensor& key_mask, Poolin
     case Pooling::mean:
       return (x * key_mask).sum(-2) / count.clamp_min(1);  // (..., E)
     case Pooling::max: {
-      // An additional row of -inf, so that amax works for sequences of length 0.
+      // An additional row of -inf, because amax throws for sequences of length 0.
       const auto padding =
           torch::full_like(x.narrow(-2, 0, 0).sum(-2, /*keepdim=*/true), -INFINITY);
       const auto candidates =
@@ -54,8 +54,9 @@ void SequenceClassifierImpl::reset() {
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
                                               const torch::Tensor& key_mask,
                                               const torch::Tensor& token_types) {
-  TORCH_CHECK_VALUE(!key_mask.defined() || key_mask.sizes() == tokens.sizes(), "key_mask ",
-                    key_mask.sizes(), " must have the shape of the tokens ", tokens.sizes());
+  TORCH_CHECK_VALUE(!key_mask.defined() || key_mask.sizes() == tokens.sizes(),
+                    "key_mask must have the shape of the tokens ", tokens.sizes(), ", found ",
+                    key_mask.sizes());
   TORCH_CHECK_TYPE(!key_mask.defined() || key_mask.scalar_type() == torch::kBool,
                    "key_mask must be bool (true = token, false = padding), found ",
                    key_mask.scalar_type());

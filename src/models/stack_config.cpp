@@ -137,8 +137,8 @@ struct DependentField {
       member;
 };
 
-/// Throws c10::ValueError if one of `fields` differs from its default although `required` is not
-/// set: the field then has no effect.
+/// If `required` is not set, throws c10::ValueError if one of `fields`, which then have no effect,
+/// differs from its default.
 void check_dependent_fields(const char* required, bool is_set, const StackConfig& config,
                             std::initializer_list<DependentField> fields) {
   if (is_set) return;
@@ -261,9 +261,9 @@ KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int6
                      .max_seq_len(max_seq_len);
   const auto window = rolling_window(config, max_seq_len);
   if (window == 0) return options;
-  // The window of the queries; smeared keys also need the key before it.
+  // A query attends to `window` keys; with smeared keys, it also needs the key before them.
   const auto sliding_window = window + (config.smeared_keys ? 1 : 0);
-  // Room for a call with max_seq_len tokens and the window before its first one.
+  // A call with max_seq_len tokens also needs the window before its first token.
   return options.sliding_window(sliding_window).max_seq_len(max_seq_len + sliding_window - 1);
 }
 

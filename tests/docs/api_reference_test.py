@@ -1,6 +1,6 @@
-"""Every public name has a doc comment that Doxygen can read (scripts/api-reference --check).
+"""Checks that every public name has a doc comment that Doxygen can read (scripts/api-reference --check).
 
-Skips without Doxygen; scripts/test installs it.
+Skipped without Doxygen, which scripts/test installs.
 """
 
 import pathlib
@@ -206,7 +206,7 @@ class ApiReference(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stdout)
         found = re.findall(r"sample\.h:\d+: (\w+ \S+) has no doc comment", result.stdout)
         self.assertEqual(set(found), EXPECTED, result.stdout)
-        # Lines are those of the header, not of what Doxygen reads.
+        # The reported line numbers are those of the header, not those of the rewritten copy.
         for name in ("forward", "nested"):
             line = 1 + next(i for i, text in enumerate(UNDOCUMENTED.splitlines()) if f" {name}(" in text)
             self.assertRegex(result.stdout, rf"sample\.h:{line}: function \S+::{name} ")
@@ -214,7 +214,7 @@ class ApiReference(unittest.TestCase):
     def test_unreadable_comment_is_reported(self):
         self.assertIn("unknown command '\\x0a'", check_header(UNDOCUMENTED).stdout)
 
-    def test_unknown_macro_form_is_refused(self):
+    def test_unknown_macro_form_is_an_error(self):
         result = check_header(DOCUMENTED + "TORCH_MODULE_IMPL(Foo, OtherImpl);\n")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("cannot read: TORCH_MODULE_IMPL", result.stdout)

@@ -1,8 +1,8 @@
-"""Compiles the C++ examples of the documentation: those in doc comments, in Markdown pages and in
-docs/api/overview.dox, and the column "in attend" of docs/features.md.
+"""Compiles the C++ examples in doc comments, in Markdown pages, in docs/api/overview.dox and in the column
+"in attend" of docs/features.md.
 
 CTest sets ATTEND_BUILD to the build tree. By hand: ATTEND_BUILD=build/release python3 tests/docs/examples_test.py
-The compiler checks everything, template instantiations included, and generates no code. Each example is
+The compiler checks the code, including template instantiations, and generates no machine code. Each example is
 the body of a function whose parameters are the names in NAMES that it uses.
 """
 
@@ -17,7 +17,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDES = ("attend/attend.h", "attend/train.h", "torch/torch.h", "torch/csrc/inductor/aoti_package/model_package_loader.h",
             "iostream")
-FOLDERS = ("docs", "examples", "models", "src")  # whose Markdown pages are read, besides those in the root
+FOLDERS = ("docs", "examples", "models", "src")  # folders with Markdown pages, besides the root
 
 TENSORS = """x y q k v tokens target source prompt next_token bos memory memory_key_mask key_mask segments mask bias allowed
     documents positions p query branch logits output loss cross_entropy tensor""".split()
@@ -48,7 +48,7 @@ NAMES = {
     "forward": "std::function<torch::Tensor(const std::vector<torch::Tensor>&)>",
     "function": "std::function<torch::Tensor(const torch::Tensor&)>",
     "decay_at": "std::function<torch::Tensor(const torch::Tensor&, double)>",
-    # Of the trainer.
+    # Names in the examples of the trainer.
     "task": "std::shared_ptr<train::Task>",
     "recipe": "train::Recipe",
     "config": "train::TrainingConfig",
@@ -67,7 +67,7 @@ NAMES = {
     "step": "int64_t",
     "seed": "uint64_t",
 }
-# Where a name has another type.
+# Names whose type differs in one file.
 NAMES_IN = {
     "attend/arg.h": {"options": "FeedForwardOptions"},
     "attend/models/seq2seq.h": {"model": "Seq2Seq"},
@@ -104,11 +104,11 @@ CODE_BLOCK = re.compile(r"^@code\{\.cpp\}\n(.*?)^@endcode$", re.MULTILINE | re.D
 
 class Example:
     def __init__(self, file, line, code):
-        self.file, self.line, self.code = file, line, code  # the file relative to the root
+        self.file, self.line, self.code = file, line, code  # the path relative to the root
 
 
 def examples_of_header(text, file):
-    """The indented examples of doc comments, as docs/api/rewrite_header.py finds them."""
+    """Returns the indented examples in doc comments, as docs/api/rewrite_header.py finds them."""
     lines = text.splitlines()
     found = []
     number = 0
@@ -133,7 +133,7 @@ def examples_of_page(text, file, pattern=FENCE):
 
 
 def examples_of_features(text, file):
-    """The code in the column "in attend" of each table, without mere names such as `AttentionArgs`."""
+    """Returns the code in the column "in attend" of each table, except names alone such as `AttentionArgs`."""
     found, has_column = [], False
     for number, line in enumerate(text.splitlines(), start=1):
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
@@ -148,7 +148,7 @@ def examples_of_features(text, file):
 
 
 def wrapped(example, number):
-    """C++ that contains the example, with its own file name and line numbers."""
+    """Returns C++ code that contains the example. #line sets the example's file name and line numbers."""
     place = f'#line {example.line} "{example.file}"\n'
     code = re.sub(r"^#include .*", "", example.code, flags=re.MULTILINE)  # INCLUDES has them all
     is_header = example.file.startswith("include/")
@@ -202,7 +202,7 @@ class ThisProject(unittest.TestCase):
         examples = all_examples()
         self.assertGreater(len(examples), 250)
         if errors := compiler_errors(examples):
-            self.fail(f"examples do not compile; what they use without declaring it is in NAMES:\n{errors}")
+            self.fail(f"examples do not compile; NAMES lists the names that they may use without a declaration:\n{errors}")
 
 
 class SelfTest(unittest.TestCase):

@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/features.md"
-# Heading of the last column of the tables to check.
+# Heading of the last column of the tables that are checked.
 CHECKED_BY = "checked by"
 
 CELL_BORDER = re.compile(r"(?<!\\)\|")
@@ -29,7 +29,7 @@ def cells(line):
 def checked_rows(page):
     """Returns (line number, feature, names in the last cell) of each row of the feature tables."""
     found = []
-    columns = 0  # of the current table; 0 outside of the tables to check
+    columns = 0  # number of columns of the current table; 0 outside of the tables to check
     previous = []
     for number, line in enumerate(page.splitlines(), start=1):
         row = cells(line)
@@ -58,7 +58,7 @@ def listed_tests(listing):
 
 
 def matches(pattern, tests):
-    """Returns True if one of `tests` matches; * stands for anything."""
+    """Returns True if one of `tests` matches `pattern`; * matches any characters."""
     expression = re.compile(".*".join(map(re.escape, pattern.split("*"))))
     return any(expression.fullmatch(test) for test in tests)
 

@@ -1,4 +1,4 @@
-// Beam search, compared with a search of all sequences and with a plain implementation.
+// Compares beam search with an exhaustive search and with a simple implementation.
 #include "attend/models/generation.h"
 #include "support/seed.h"
 
@@ -12,14 +12,14 @@ namespace attend {
 namespace {
 
 using Tokens = std::vector<int64_t>;
-/// Returns the log-probabilities of the next token.
+/// Returns the log-probabilities of the token after `generated`.
 using NextLogProbs = std::function<std::vector<double>(const Tokens& generated)>;
 
 constexpr int64_t kNumTokens = 4;
 constexpr int64_t kEos = 3;
 
 struct Hypothesis {
-  Tokens tokens = {};  ///< with the stop token
+  Tokens tokens = {};  ///< including the stop token
   double sum = 0.0;
 
   bool ended() const { return !tokens.empty() && tokens.back() == kEos; }
@@ -47,7 +47,7 @@ Tokens best_of(const std::vector<Hypothesis>& all, double length_penalty) {
   return best.tokens;
 }
 
-/// Scores all sequences.
+/// Returns the best of all sequences with up to `max_tokens` tokens.
 Tokens exhaustive_search(int64_t max_tokens, double length_penalty, const NextLogProbs& next) {
   std::vector<Hypothesis> finished;
   std::vector<Hypothesis> live(1);
@@ -64,7 +64,7 @@ Tokens exhaustive_search(int64_t max_tokens, double length_penalty, const NextLo
   return best_of(finished, length_penalty);
 }
 
-/// Beam search without early end.
+/// Beam search that always runs for `max_tokens` steps.
 Tokens plain_beam_search(std::size_t num_beams, int64_t max_tokens, double length_penalty,
                          const NextLogProbs& next) {
   std::vector<Hypothesis> finished;
@@ -103,7 +103,7 @@ std::vector<double> last_log_probs(const torch::Tensor& logits) {
   return {last.const_data_ptr<double>(), last.const_data_ptr<double>() + last.numel()};
 }
 
-/// Seeds before the members of the fixture are drawn.
+/// Base class that seeds the generator before the members of the fixture are drawn.
 struct FreshSeed {
   FreshSeed() { seed_afresh(); }
 };

@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-/// A model in eval mode.
+/// Returns a model in eval mode.
 template <typename Model, typename Config>
 Model eval_model(const Config& config) {
   Model model(config);
@@ -19,8 +19,8 @@ Model eval_model(const Config& config) {
 constexpr int64_t kVocabSize = 11;
 constexpr int64_t kMaxSeqLen = 6;
 
-/// Returns the expected FLOPs per token of one block's attention: 2 per projection weight, and per
-/// head and key D multiply-adds for the scores and D for the weighted sum.
+/// Returns the expected FLOPs per token of one block's attention: 2 for each projection weight and,
+/// for each head and key, 2 * D for the scores and 2 * D for the weighted sum.
 int64_t expected_attention_flops(const StackConfig& c) {
   const int64_t head = c.head_dim != 0 ? c.head_dim : c.embed_dim / c.num_heads;
   const int64_t num_kv_heads = c.num_kv_heads != 0 ? c.num_kv_heads : c.num_heads;

@@ -1,4 +1,4 @@
-// Models in eval mode, used by several threads at once. Run under the thread sanitizer, too.
+// Several threads call the same model in eval mode. The preset tsan also runs these tests.
 #include "attend/models/generation.h"
 #include "attend/models/sequence_classifier.h"
 #include "support/close.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kThreads = 4;
 
-/// Calls `work(thread)` in several threads at once.
+/// Calls `work(i)` in kThreads threads i at once.
 template <typename Work>
 void in_threads(const Work& work) {
   std::vector<std::thread> threads;
@@ -32,7 +32,7 @@ class ModelConcurrency : public testing::TestWithParam<NamedStack> {
   const torch::NoGradGuard no_grad_;
 };
 
-TEST_P(ModelConcurrency, GenerateEqualsThatOfOneThread) {
+TEST_P(ModelConcurrency, GenerateEqualsASingleThread) {
   LanguageModel model(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 6, .stack = stack()});
   model->eval();
   const GenerationOptions options{.max_new_tokens = 9, .seed = 3};
@@ -43,7 +43,7 @@ TEST_P(ModelConcurrency, GenerateEqualsThatOfOneThread) {
   for (const auto& module : model->modules()) EXPECT_FALSE(module->is_training());
 }
 
-TEST_P(ModelConcurrency, ForwardAndStepsEqualThoseOfOneThread) {
+TEST_P(ModelConcurrency, ForwardAndStepsEqualASingleThread) {
   LanguageModel model(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 6, .stack = stack()});
   model->eval();
   const auto tokens = torch::randint(0, 11, {2, 6}, torch::kLong);
@@ -56,7 +56,7 @@ TEST_P(ModelConcurrency, ForwardAndStepsEqualThoseOfOneThread) {
   });
 }
 
-TEST_P(ModelConcurrency, ClassifierEqualsThatOfOneThread) {
+TEST_P(ModelConcurrency, ClassifierEqualsASingleThread) {
   SequenceClassifier model(SequenceClassifierConfig{
       .vocab_size = 11, .num_classes = 3, .max_seq_len = 6, .stack = stack()});
   model->eval();
@@ -68,7 +68,7 @@ TEST_P(ModelConcurrency, ClassifierEqualsThatOfOneThread) {
   });
 }
 
-TEST_P(ModelConcurrency, TargetsEqualThoseOfOneThread) {
+TEST_P(ModelConcurrency, Seq2SeqGenerateEqualsASingleThread) {
   Seq2Seq model(Seq2SeqConfig{
       .source_vocab_size = 11, .target_vocab_size = 7, .max_seq_len = 6, .stack = stack()});
   model->eval();

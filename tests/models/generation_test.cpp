@@ -15,7 +15,8 @@ namespace {
 
 using Tokens = std::vector<int64_t>;
 
-/// Adds noise to the parameters: the small initial values would hide differences.
+/// Returns a model with noise added to its parameters: the small initial values would hide
+/// differences.
 LanguageModel random_model(const LanguageModelConfig& config) {
   LanguageModel model(config);
   const torch::NoGradGuard no_grad;
@@ -97,7 +98,7 @@ TEST_F(Generation, StopsBeforeEosTokens) {
   EXPECT_FALSE(generate(model_, {1, 2}, {.max_new_tokens = 2, .eos_tokens = {99}}).eos_token);
 }
 
-TEST_F(Generation, LogProbsAreThoseOfTheModel) {
+TEST_F(Generation, LogProbsMatchTheModel) {
   const auto result = generate(model_, {1},
                                {.max_new_tokens = 3,
                                 .sampling = {.repetition_penalty = 2.0, .top_k = 3},
@@ -111,7 +112,7 @@ TEST_F(Generation, LogProbsAreThoseOfTheModel) {
     sequence.push_back(result.tokens[i]);
   }
   EXPECT_TRUE(generate(model_, {1}, {.max_new_tokens = 3}).log_probs.empty());
-  // That of the stop token is the last.
+  // The log-probability of the stop token is the last one.
   const auto ended = generate(model_, {1},
                               {.max_new_tokens = 3,
                                .eos_tokens = {most_likely(model_, {1})},

@@ -31,7 +31,7 @@ std::vector<std::string> join(std::initializer_list<std::vector<std::string>> li
   return all;
 }
 
-// Keys of saved models: changing one breaks existing files.
+// If a key changes, files of saved models can no longer be loaded.
 TEST(LanguageModelState, KeysWithTiedEmbeddings) {
   auto config = one_layer();
   config.stack.num_layers = 2;
@@ -69,7 +69,7 @@ TEST(LanguageModelState, KeysWithoutLayersBiasAndLearnedPositions) {
                            "decoder.blocks.0.norm2.weight", "decoder.norm.weight"));
 }
 
-TEST(LanguageModelState, InitializationIsThatOfGpt2) {
+TEST(LanguageModelState, InitializationMatchesGpt2) {
   torch::manual_seed(1);
   LanguageModel model(
       LanguageModelConfig{.vocab_size = 200,
@@ -86,7 +86,7 @@ TEST(LanguageModelState, InitializationIsThatOfGpt2) {
     } else {
       const bool ends_branch = name.ends_with("out.weight") || name.ends_with("down.weight");
       const double expected = ends_branch ? 0.02 / std::sqrt(2 * 3.0) : 0.02;
-      // The standard error of the standard deviation of n samples is its value / sqrt(2n).
+      // Standard error of a standard deviation s estimated from n samples: s / sqrt(2n).
       const double error = expected / std::sqrt(2.0 * static_cast<double>(value.numel()));
       EXPECT_NEAR(value.std().item<double>(), expected, 5 * error) << name;
       EXPECT_NEAR(value.mean().item<double>(), 0.0, 7 * error) << name;

@@ -39,7 +39,7 @@ TEST_P(LanguageModelStep, LogitsToKeepReturnsTheLastPositions) {
   }
 }
 
-/// A failed step must not change what later steps return.
+// A failed step must not change the results of later steps.
 TEST_P(LanguageModelStep, CacheIsUnchangedAfterAnInvalidToken) {
   const auto tokens = torch::randint(0, 11, {2, 6}, torch::kLong);
   auto cache = model->make_cache(2);
@@ -55,8 +55,8 @@ TEST_P(LanguageModelStep, CacheIsUnchangedAfterAnInvalidToken) {
 }
 
 TEST_P(LanguageModelStep, CacheIsUnchangedAfterAnExceptionInALayer) {
-  if (GetParam().config.num_layers == 0) GTEST_SKIP() << "has no layer";
-  // A window lets the cache overwrite tokens.
+  if (GetParam().config.num_layers == 0) GTEST_SKIP() << "the model has no layers";
+  // With a sliding window, the cache overwrites tokens.
   const bool rolls = GetParam().config.sliding_window > 0 &&
                      GetParam().config.positions != PositionScheme::learned;
   const int64_t length = rolls ? 40 : 6;
@@ -67,7 +67,7 @@ TEST_P(LanguageModelStep, CacheIsUnchangedAfterAnExceptionInALayer) {
   auto& feed_forward = model->decoder->blocks[last]->as<TransformerBlock>()->feed_forward;
   for (int64_t t = 0; t < length; ++t) {
     const auto working = feed_forward;
-    feed_forward = torch::nn::AnyModule(torch::nn::Linear(3, 3));  // of another width
+    feed_forward = torch::nn::AnyModule(torch::nn::Linear(3, 3));  // throws: wrong width
     EXPECT_ANY_THROW(model->step(tokens.narrow(1, t, 1).repeat({1, rolls ? 3 : 1}), cache));
     feed_forward = working;
     EXPECT_THAT(cache.lengths(), testing::ElementsAre(t));
@@ -88,7 +88,7 @@ TEST_P(LanguageModelStep, CacheHasTheDtypeOfAutocast) {
   EXPECT_TRUE(close(torch::cat(logits, 1), whole, 0.25));
 }
 
-TEST(LanguageModelCache, MadeBeforeAutocastAdoptsItsDtype) {
+TEST(LanguageModelCache, CreatedBeforeAutocastAdoptsItsDtype) {
   torch::manual_seed(4);
   const torch::NoGradGuard no_grad;
   LanguageModel model(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 6});
@@ -101,7 +101,7 @@ TEST(LanguageModelCache, MadeBeforeAutocastAdoptsItsDtype) {
   EXPECT_TRUE(close(torch::cat({before.to(after.scalar_type()), after}, 1), model(tokens), 0.1));
 }
 
-TEST(LanguageModelCache, PrefillComputesTheLogitsThatAreKept) {
+TEST(LanguageModelCache, PrefillComputesOnlyTheLogitsToKeep) {
   const torch::NoGradGuard no_grad;
   LanguageModel model(LanguageModelConfig{.vocab_size = 1000, .max_seq_len = 64});
   const auto flops = [&](int64_t logits_to_keep) {

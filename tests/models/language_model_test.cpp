@@ -43,7 +43,8 @@ void for_each_config(const Check& check) {
   }
 }
 
-/// Adds noise to the parameters: the small initial values would hide differences.
+/// Returns a model with noise added to its parameters: the small initial values would hide
+/// differences.
 LanguageModel randomized_model(const LanguageModelConfig& config) {
   LanguageModel model(config);
   const torch::NoGradGuard no_grad;
@@ -95,7 +96,7 @@ TEST_F(LanguageModelTest, LaterTokensDoNotChangeEarlierLogits) {
   });
 }
 
-TEST_F(LanguageModelTest, LogitsOfAPrefixEqualThoseOfTheWholeSequence) {
+TEST_F(LanguageModelTest, LogitsOfAPrefixEqualTheFirstLogitsOfTheSequence) {
   auto model = randomized_model(config);
   EXPECT_TRUE(close(model(tokens.narrow(1, 0, 2)), model(tokens).narrow(1, 0, 2), 1e-5));
 }

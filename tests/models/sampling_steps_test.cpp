@@ -1,4 +1,4 @@
-// Each filter of sampling.h against a plain loop.
+// Compares each filter of sampling.h with a plain loop.
 #include "attend/models/sampling.h"
 #include "models/token_scores.h"
 #include "support/close.h"
@@ -26,8 +26,8 @@ Numbers softmax(const Numbers& logits) {
   return probabilities;
 }
 
-/// Sums `add` over the tokens ranked ranked_before `token`: higher logit, or equal logit and lower
-/// id.
+/// Returns the sum of `add(other)` over the tokens that rank before `token`: those with a higher
+/// logit, or with the same logit and a lower id.
 template <typename Add>
 auto sum_over_higher_ranked(const Numbers& logits, std::size_t token, Add add) {
   double sum = 0.0;
@@ -39,7 +39,7 @@ auto sum_over_higher_ranked(const Numbers& logits, std::size_t token, Add add) {
   return sum;
 }
 
-/// Returns `logits` with all tokens but those where `kept(token)` set to -inf.
+/// Returns `logits` with the logits of all tokens for which `kept(token)` is false set to -inf.
 template <typename Kept>
 torch::Tensor where(const Numbers& logits, Kept kept) {
   Numbers filtered;

@@ -24,8 +24,9 @@ Numbers frequencies(const Numbers& logits, const SamplingOptions& options,
   return frequency;
 }
 
-// The standard deviation of a frequency over 20000 samples is at most 0.0035; another order
-// of the filters would change some frequency by more than 0.03.
+// The tolerance 0.02 lies between two bounds: the standard deviation of a frequency over 20000
+// samples is at most 0.0035, and another order of the filters changes a frequency by more than
+// 0.03.
 TEST(Sampling, FrequenciesMatchTheProbabilities) {
   const Numbers p{0.4, 0.3, 0.15, 0.1, 0.05};
   Numbers logits;
@@ -41,10 +42,11 @@ TEST(Sampling, FrequenciesMatchTheProbabilities) {
     torch::Tensor expected;
   };
   const std::vector<Case> cases{
-      // At temperature 0.5 the first two reach 0.8, and the last two are below 0.1 of the first.
+      // At temperature 0.5, the first two tokens have a total probability of at least 0.8, and the
+      // last two a probability of less than 0.1 times the first.
       {{.temperature = 0.5, .top_p = 0.8}, normalized({squared(0), squared(1), 0, 0, 0})},
       {{.temperature = 0.5, .min_p = 0.1}, normalized({squared(0), squared(1), squared(2), 0, 0})},
-      // With top_k = 3 two tokens reach 0.82; without, three do.
+      // With top_k = 3, two tokens have a total probability of 0.82; without top_k, it takes three.
       {{.top_k = 3, .top_p = 0.82}, normalized({0.4, 0.3, 0, 0, 0})},
       {{.top_p = 0.82, .min_p = 0.3}, normalized({0.4, 0.3, 0.15, 0, 0})},
   };

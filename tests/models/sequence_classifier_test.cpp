@@ -128,7 +128,7 @@ TEST(SequenceClassifier, ErrorMessagesNameTheValues) {
       [&] {
         model->forward(tokens, torch::ones({2, 4}, torch::kBool));
       },
-      throws<c10::ValueError>("key_mask [2, 4] must have the shape of the tokens [2, 5]"));
+      throws<c10::ValueError>("key_mask must have the shape of the tokens [2, 5], found [2, 4]"));
   EXPECT_THAT(
       [&] {
         model(torch::zeros({2, 9}, torch::kLong));

@@ -1,4 +1,4 @@
-// Properties that every option of a stack must have, alone and combined.
+// Tests that run with every option of a stack, alone and in combinations.
 #include "attend/models/stack_config.h"
 
 #include "attend/models/language_model.h"
@@ -16,7 +16,7 @@ namespace attend {
 namespace {
 
 struct EachStack : FixedSeed, testing::TestWithParam<NamedStack> {
-  /// Returns an encoder with noise added to its parameters, some of which are initially 0 or 1.
+  /// Returns an encoder with noise added to its parameters: some are initially 0 or 1.
   TransformerEncoder randomized_encoder() const {
     TransformerEncoder encoder(encoder_options(GetParam().config, true));
     initialize(*encoder, GetParam().config);
@@ -162,7 +162,7 @@ TEST_P(EachStack, PackedDocumentsDoNotAttendToEachOther) {
   auto other = x.clone();
   other.slice(1, 3).normal_();
   const auto with_other = encoder->forward(other, {.segments = segments, .causal = true});
-  // Rounding of an expert's matmul depends on the number of tokens routed to it.
+  // Rounding errors of an expert depend on the number of tokens that are routed to it.
   const double tolerance = GetParam().config.num_experts > 0 ? 1e-5 : 0.0;
   EXPECT_TRUE(close(with_other.slice(1, 0, 3), y.slice(1, 0, 3), tolerance));
 }
@@ -190,7 +190,7 @@ TEST_P(EachStack, StepsWithRowsOfDifferentLengthsEqualSingleRows) {
   model->eval();
   const torch::NoGradGuard no_grad;
   const auto tokens = torch::randint(0, 11, {2, 7}, torch::kLong);
-  // The second prompt has two tokens, padded on the right; then both rows continue.
+  // Row 0 has four tokens, row 1 has two tokens and two padding tokens. Then both get two tokens.
   const auto key_mask = torch::tensor({{true, true, true, true}, {true, true, false, false}});
   auto cache = model->make_cache(2);
   model->step(tokens.slice(1, 0, 4), cache, key_mask);
@@ -285,7 +285,7 @@ TEST(StackConfigErrors, MessagesNameOptionAndValue) {
       "sliding_window (5) must be 0 with a sliding_window_pattern");
 }
 
-TEST(StackConfigErrors, FieldsWithoutEffectAreRejected) {
+TEST(StackConfigErrors, FieldsWithoutEffectThrow) {
   using C = StackConfig;
   const auto rotary_with = [](RotaryScaling scaling) {
     C config;

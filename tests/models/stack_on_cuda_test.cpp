@@ -1,4 +1,4 @@
-// Every option of a stack on a GPU; skipped without a CUDA device.
+// Tests every option of a stack on a GPU; skipped without a CUDA device.
 #include "attend/models/stack_config.h"
 #include "support/close.h"
 #include "support/seed.h"

@@ -2,10 +2,10 @@
 
 extract_program.py README.md FOLDER SOURCES
 
-FOLDER/train/train.cpp gets the code block marked ```cpp train.cpp.
-FOLDER/find_package gets the code blocks that README.md marks ```cpp main.cpp and
-```cmake CMakeLists.txt. In FOLDER/add_subdirectory, find_package(attend ...) is replaced by
-add_subdirectory of the project in SOURCES, as README.md says.
+FOLDER/train/train.cpp: the code block marked ```cpp train.cpp.
+FOLDER/find_package: the code blocks marked ```cpp main.cpp and ```cmake CMakeLists.txt.
+FOLDER/add_subdirectory: the same files, with find_package(attend ...) replaced by add_subdirectory of the
+project in SOURCES, as README.md says.
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-// Runs cases of scaled_dot_product_attention and MultiheadAttention.
+// Computes cases of scaled_dot_product_attention and MultiheadAttention with attend.
 #include "parity/case.h"
 #include "parity/module_inputs.h"
 
@@ -7,7 +7,7 @@
 namespace attend::parity {
 namespace {
 
-/// Returns a tensor with equal elements and the strides of `layout`.
+/// Returns a copy of `x` with the strides of `layout`.
 torch::Tensor with_layout(const torch::Tensor& x, const std::string& layout) {
   if (layout == "heads_inside") return x.transpose(-3, -2).contiguous().transpose(-3, -2);
   if (layout == "width_outside") return x.transpose(-2, -1).contiguous().transpose(-2, -1);
@@ -20,7 +20,7 @@ Computed run_sdpa(const Case& a_case) {
   const auto layout = a_case.get<std::string>("layout");
   const auto scale = a_case.options.at("scale");
   auto mask = a_case.input("mask");
-  // PyTorch broadcasts three dimensions to (H, T, S).
+  // In PyTorch, a mask of three dimensions is (H, T, S).
   if (mask.defined() && mask.dim() == 3 && a_case.input("query").dim() == 4) {
     mask = mask.unsqueeze(0);
   }

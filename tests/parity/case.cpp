@@ -14,7 +14,8 @@ struct Rename {
   std::string_view attend_name;
 };
 
-// Renames of parameter name components. At most one entry of each table matches a name.
+// Parts of parameter names in PyTorch and in attend. At most one entry of each table matches a
+// name.
 constexpr std::array kModules{
     Rename{"self_attn.", "attention."},
     Rename{"multihead_attn.", "cross_attention."},
@@ -25,7 +26,7 @@ constexpr std::array kProjections{
     Rename{"in_proj_", "qkv."}, Rename{"out_proj.", "out."}, Rename{"q_proj_", "query."},
     Rename{"k_proj_", "key."},  Rename{"v_proj_", "value."},
 };
-// Norms of the decoder only: the encoder's have the same names in both libraries.
+// Norms of the decoder layer. The norms of the encoder layer have the same names in both libraries.
 constexpr std::array kDecoderNorms{
     Rename{"norm2.", "norm_cross."},
     Rename{"norm3.", "norm2."},

@@ -14,8 +14,8 @@ namespace attend::parity {
 
 using TensorsByName = std::map<std::string, torch::Tensor>;
 
-/// Inputs and results of one PyTorch call, read from a file by make_cases.py or
-/// make_optimizer_cases.py, which describe the tensors' names.
+/// Inputs and results of one PyTorch call, read from a file that make_cases.py or
+/// make_optimizer_cases.py has written. The docstrings of these scripts describe the tensors.
 struct Case {
   std::string name;
   nlohmann::json options;
@@ -36,7 +36,7 @@ struct Case {
   torch::ScalarType dtype() const;
 };
 
-/// Results of this library for a case.
+/// Results of attend for a case.
 struct Computed {
   TensorsByName outputs;
   std::shared_ptr<torch::nn::Module> module = nullptr;  ///< null for a function
@@ -44,14 +44,14 @@ struct Computed {
 
 std::vector<Case> load_cases(const std::filesystem::path& path);
 
-/// Renames PyTorch's parameters or gradients to this library's names.
-TensorsByName renamed(const Case& a_case, const TensorsByName& theirs);
+/// Returns parameters or gradients with PyTorch's names replaced by attend's names.
+TensorsByName renamed(const Case& a_case, const TensorsByName& pytorch_name);
 
-/// Sets the module's dtype and parameters to those of the case. Throws InputError if the names do
-/// not match.
+/// Sets the dtype and the parameters of `module` to the values of the case. Throws InputError if
+/// the names do not match.
 void copy_parameters(const Case& a_case, torch::nn::Module& module);
 
-// Each runs a case of one kind with this library.
+// Each function computes cases of one kind with attend.
 Computed run_sdpa(const Case& a_case);
 Computed run_mha(const Case& a_case);
 Computed run_encoder(const Case& a_case);

@@ -1,4 +1,4 @@
-// Runs cases of TransformerEncoderLayer, TransformerDecoderLayer and RMSNorm.
+// Computes cases of TransformerEncoderLayer, TransformerDecoderLayer and RMSNorm with attend.
 #include "attend/nn/decoder_block.h"
 #include "attend/nn/norms.h"
 #include "attend/nn/transformer_block.h"

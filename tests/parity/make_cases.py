@@ -2,7 +2,7 @@
 
     python tests/parity/make_cases.py --out FILE [--cases N] [--seed N]
 
-Without --seed each run creates other cases and prints its seed. All cases are written to one
+Without --seed, each run creates different cases. The seed is printed. All cases are written to one
 safetensors file. The options of case 17 are JSON under the metadata key "17"; its tensors are
 
     17/input.NAME                           inputs of the reference, including masks
@@ -10,8 +10,8 @@ safetensors file. The options of case 17 are JSON under the metadata key "17"; i
     17/output.NAME, 17/upstream.NAME        an output and its incoming gradient
     17/grad.input.NAME, 17/grad.param.NAME  the resulting gradients
 
-Masks have the polarity of the reference: for modules, true = may not attend.
-No query is fully masked, since PyTorch gives NaN for it.
+Masks have PyTorch's polarity: for modules, true = may not attend. No query is fully masked, because
+PyTorch's modules return NaN for it.
 """
 
 import argparse
@@ -26,10 +26,10 @@ import torch
 import torch.nn.functional as F
 
 MASKED = 0.3  # probability that a mask hides a key
-# Ill-conditioned cases are drawn again: near 0 the gradient of relu is 0 or 1, and
-# a narrow layer norm of nearly equal numbers amplifies rounding errors.
+# Ill-conditioned cases are drawn again: near 0, rounding errors decide whether the gradient of relu is 0
+# or 1, and a layer norm of few, nearly equal numbers amplifies rounding errors.
 NEAR_CORNER = 1e-4
-ROUNDING = 2e-6  # maximum error of PyTorch's float32: a fifth of the test's tolerance
+ROUNDING = 2e-6  # maximum rounding error of PyTorch in float32: a fifth of the test's tolerance
 
 
 class Case:
@@ -63,7 +63,7 @@ class Case:
         return self.input(name, self.normal(*shape))
 
     def module(self, module):
-        """Randomizes all parameters: initial biases are 0 and initial norms 1, which hides errors."""
+        """Randomizes all parameters: initial biases of 0 and norm weights of 1 would hide errors."""
         for parameter in module.parameters():
             with torch.no_grad():
                 if parameter.dim() == 1:
@@ -120,7 +120,7 @@ def sdpa(case):
     queries, keys = random.randint(1, 6), random.randint(1, 6)
     masking = case.choose("masking", "none", "causal", "bool", "float")
     if masking == "causal":
-        keys = queries  # is_causal is aligned top-left, here bottom-right
+        keys = queries  # otherwise PyTorch aligns the causal mask at the top left, attend at the bottom right
     case.set("causal", masking == "causal")
     leading = tuple(random.randint(1, 3) for _ in range(random.randint(0, 3)))
     grouped = case.set("grouped", bool(leading) and random.random() < 0.5)
@@ -138,7 +138,7 @@ def sdpa(case):
         shape = [size if random.random() < 0.6 else 1 for size in (*query_leading, queries, keys)]
         may_attend = allowed(shape[random.randint(0, len(query_leading)):])
         if may_attend.dim() == 3 < len(shape):
-            may_attend = may_attend.unsqueeze(0)  # this library refuses (H, T, S): it may be meant as (B, T, S)
+            may_attend = may_attend.unsqueeze(0)  # attend throws for (H, T, S), which could be meant as (B, T, S)
         mask = (case.input("mask", may_attend, leaf=False) if masking == "bool"
                 else float_mask(case, "mask", may_attend))
     case.finish(output=F.scaled_dot_product_attention(
@@ -149,7 +149,7 @@ def sdpa(case):
 
 
 def sequence(case, name, batch, length, width):
-    """(B, N, width), (N, B, width) or, without a batch, (N, width)."""
+    """Draws an input of shape (B, N, width), (N, B, width) or, without a batch, (N, width)."""
     if batch is None:
         return case.normal_input(name, length, width)
     leading = (batch, length) if case.options["batch_first"] else (length, batch)
@@ -169,7 +169,7 @@ def draw_masks(case, prefix, batch, heads, queries, keys, may_be_causal):
         padding = case.input(f"{prefix}key_padding_mask", ~allowed(shape, open_key), leaf=False)
 
     mask = None
-    if causal:  # in this library an option, not a mask
+    if causal:  # in attend, an option instead of a mask
         mask = torch.ones(queries, queries, dtype=torch.bool).triu(1)
         if random.random() < 0.5:
             mask = torch.zeros(mask.shape, dtype=case.dtype).masked_fill(mask, -torch.inf)

@@ -2,17 +2,17 @@
 
     python tests/parity/make_optimizer_cases.py --out FILE [--cases N] [--seed N]
 
-Without --seed each run creates other cases and prints its seed. For the file format see
-make_cases.py. The options of case 17 are JSON under the metadata key "17"; its tensors are
+Without --seed, each run creates different cases. The seed is printed. See make_cases.py for the file
+format. The options of case 17 are JSON under the metadata key "17"; its tensors are
 
     17/input.lr                learning rate of each step (S), float64
     17/begin.NAME              a parameter before the first step
-    17/gradient.NAME           its gradients (S, shape), float32
+    17/gradient.NAME           its gradient in each step (S, ...), float32
     17/has_gradient.NAME       bool (S): false = no gradient in this step
     17/end.NAME                the parameter after the last step
-    17/state.NAME/KEY          optimizer state of the parameter, with this library's names
+    17/state.NAME/KEY          optimizer state of the parameter, with attend's names
 
-Weight decay applies to matrices only. With kind "muon", Muon updates matrices, AdamW vectors.
+Weight decay applies to matrices only. With kind "muon", Muon updates matrices and AdamW vectors.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def draw_parameters(dtype):
 
 
 def draw_learning_rates():
-    """Draws a schedule with warmup, decay and one jump, as after a resumed run."""
+    """Draws a schedule with warmup and decay, and a learning rate of 0 in one step."""
     highest = 10 ** random.uniform(-4, -1)
     rates = [highest * min((step + 1) / 10, (STEPS - step) / 40) for step in range(STEPS)]
     rates[random.randrange(STEPS)] = 0.0
@@ -72,7 +72,7 @@ def draw_case(kind):
     rates = draw_learning_rates()
     tensors = {"input.lr": torch.tensor(rates, dtype=torch.float64)}
     for name, parameter in parameters.items():
-        # From so small that epsilon matters to so large that clipping would.
+        # Gradients range from so small that epsilon matters to very large.
         size = 10.0 ** random.uniform(-8, 2)
         tensors[f"begin.{name}"] = parameter.detach().clone()
         tensors[f"gradient.{name}"] = size * torch.randn(STEPS, *parameter.shape)

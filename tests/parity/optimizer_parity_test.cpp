@@ -1,5 +1,5 @@
-// Compares the optimizers with those of PyTorch in Python: the same 50 gradients and learning
-// rates. The goldens are tested without Python; parity_test.py generates new cases in each run.
+// Compares 50 steps of each optimizer with PyTorch in Python, for the same gradients and learning
+// rates. MatchesGoldens needs no Python. parity_test.py creates new cases and runs MatchesNewCases.
 #include "attend/train/optimizer.h"
 #include "parity/case.h"
 #include "support/close.h"
@@ -13,13 +13,14 @@
 namespace attend::parity {
 namespace {
 
-/// Relative to the largest element: 1e-6 in float32, 1e-12 in float64.
+/// Succeeds within a tolerance of 1e-6 (float32) or 1e-12 (float64) times the largest element.
 testing::AssertionResult agrees(const torch::Tensor& found, const torch::Tensor& expected) {
   const double tolerance = expected.scalar_type() == torch::kDouble ? 1e-12 : 1e-6;
   return close(found, expected, tolerance * expected.abs().max().item<double>());
 }
 
-/// Succeeds if the distance to `expected` is at most 2 % of that from `begin` to `expected`.
+/// Succeeds if the distance from `found` to `expected` is at most 2 % of the distance from `begin`
+/// to `expected`.
 testing::AssertionResult ends_near(const torch::Tensor& found, const torch::Tensor& expected,
                                    const torch::Tensor& begin) {
   const double distance = (expected - begin).norm().item<double>();
@@ -52,9 +53,9 @@ void apply_steps(const Case& a_case, torch::nn::Module& module, train::Optimizer
   }
 }
 
-/// `same_library`: the case was computed with the LibTorch in use. Muon's bfloat16 products are
-/// then bit-identical; on another CPU they may be summed in another order or precision, so only
-/// ends_near is required.
+/// `same_library`: the expected results were computed with this LibTorch on this CPU, so Muon's
+/// bfloat16 products are bit-identical. Otherwise they may be summed in another order or precision,
+/// so only `ends_near` is required.
 void expect_parity(const Case& a_case, bool same_library) {
   SCOPED_TRACE("case " + a_case.name + ": " + a_case.options.dump());
   const auto begin = a_case.with_prefix("begin.");
@@ -87,8 +88,8 @@ void expect_parity_in(const std::filesystem::path& path, bool same_library) {
     expect_parity(a_case, same_library);
   }
   EXPECT_EQ(kinds.size(), EnumNames<train::OptimizerKind>::names.size())
-      << "an optimizer without cases in " << path;
-  // Checked by parity_test.py, so that no case is silently skipped.
+      << "an optimizer has no cases in " << path;
+  // parity_test.py checks this number, so that no case is silently skipped.
   std::cout << "parity: compared " << cases.size() << " cases" << std::endl;
 }
 

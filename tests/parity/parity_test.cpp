@@ -1,5 +1,5 @@
-// Compares the modules with those of PyTorch in Python: outputs and all gradients. The goldens are
-// tested without Python; parity_test.py generates new cases in each run.
+// Compares outputs and all gradients with PyTorch in Python. MatchesGoldens needs no Python.
+// parity_test.py creates new cases and runs MatchesNewCases.
 #include "parity/case.h"
 #include "support/close.h"
 
@@ -18,7 +18,8 @@ const std::map<std::string, Computed (*)(const Case&)> kRunners{
     {"decoder", run_decoder}, {"rms_norm", run_rms_norm},
 };
 
-/// Absolute and relative tolerance 1e-5 in float32, 1e-10 in float64. A missing gradient is zero.
+/// Succeeds within an absolute or relative tolerance of 1e-5 (float32) or 1e-10 (float64). An
+/// undefined gradient counts as zero.
 testing::AssertionResult agree(const torch::Tensor& found, const torch::Tensor& expected) {
   const double tolerance = expected.scalar_type() == torch::kDouble ? 1e-10 : 1e-5;
   const auto unit = expected.abs().clamp_min(1.0);
@@ -77,8 +78,8 @@ void expect_parity_in(const std::filesystem::path& path) {
     kinds.insert(a_case.get<std::string>("kind"));
     expect_parity(a_case);
   }
-  EXPECT_EQ(kinds.size(), kRunners.size()) << "a kind without cases in " << path;
-  // Checked by parity_test.py, so that no case is silently skipped.
+  EXPECT_EQ(kinds.size(), kRunners.size()) << "a kind has no cases in " << path;
+  // parity_test.py checks this number, so that no case is silently skipped.
   std::cout << "parity: compared " << cases.size() << " cases" << std::endl;
 }
 

@@ -1,5 +1,5 @@
-"""Compares this library with PyTorch in Python on new random cases: creates them and runs
-attend_tests on them.
+"""Compares attend with PyTorch in Python on new random cases: creates the cases, then runs attend_tests
+on them.
 
 Run by CTest with ATTEND_TESTS set to the path of attend_tests. If Python has no torch, it exits with
 status 77, which CTest reports as skipped. ATTEND_TEST_SEED repeats a run.
@@ -41,7 +41,7 @@ class Parity(unittest.TestCase):
                 env=os.environ | {"ATTEND_PARITY_CASES": str(path)}, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(result.returncode, 0, result.stdout)
-        # No case was silently skipped.
+        # Fails if a case was silently skipped.
         self.assertEqual(re.findall(r"parity: compared (\d+) cases", result.stdout), [str(cases)])
 
 

@@ -7,28 +7,28 @@
 
 namespace attend {
 
-/// Returns true with probability `percent` / 100.
+/// Returns true with a probability of `percent` / 100.
 inline bool draw_chance(int64_t percent) {
   return draw(1, 100) <= percent;
 }
 
-/// Returns one of `values`.
+/// Draws one of `values`.
 template <typename T>
 T draw_one_of(std::initializer_list<T> values) {
   return values.begin()[draw(0, static_cast<int64_t>(values.size()) - 1)];
 }
 
-/// Returns one of the enumerators of `E`.
+/// Draws an enumerator of `E`.
 template <typename E>
 E draw_enum() {
   return static_cast<E>(draw(0, static_cast<int64_t>(EnumNames<E>::names.size()) - 1));
 }
 
-/// Draws a small stack: each option is the default in about half of all stacks, and any two options
-/// that fit together meet. Dropout and gradient checkpointing are off.
+/// Draws the config of a small stack. Many options keep their defaults, and any two compatible
+/// options can be drawn together. Dropout and gradient checkpointing are off.
 StackConfig draw_stack_config();
 
-/// Draws a config of a small model of any kind.
+/// Draws the config of a small language model, classifier or encoder-decoder model.
 train::ModelConfig draw_model_config();
 
 }  // namespace attend

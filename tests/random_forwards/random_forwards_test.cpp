@@ -1,5 +1,6 @@
-// Compares the routes of a forward pass that must agree, on modules with random options, weights
-// and inputs. ATTEND_RANDOM_FORWARDS sets the number of comparisons.
+// Compares different ways to compute the same forward pass ("routes", such as with a cache or
+// traced), on modules with random options, weights and inputs. The environment variable
+// ATTEND_RANDOM_FORWARDS sets the number of comparisons.
 #include "attend/nn/freezing.h"
 #include "attend/ops/attention_recorder.h"
 #include "random_forwards/draw_config.h"
@@ -20,7 +21,7 @@
 namespace attend {
 namespace {
 
-/// Tensors that must agree; in `second` those of the plain forward pass.
+/// The result of a route, and the result of the plain forward pass, which it must equal.
 using Pair = std::pair<torch::Tensor, torch::Tensor>;
 
 InputSizes draw_sizes(int64_t min_batch, int64_t min_tokens = 1) {
@@ -46,8 +47,8 @@ struct CpuAutocast {
   }
 };
 
-/// Returns the gradients of all parameters and of the input, flattened: of the output times fixed
-/// random weights.
+/// Returns the gradients of `leaves`, flattened and concatenated. The loss is the sum of `output`,
+/// weighted with fixed random numbers.
 torch::Tensor gradients(const torch::Tensor& output, const Tensors& leaves) {
   torch::manual_seed(7);
   const auto loss = (output * torch::randn(output.sizes(), output.options())).sum();
@@ -61,11 +62,12 @@ torch::Tensor gradients(const torch::Tensor& output, const Tensors& leaves) {
   return torch::cat(flat);
 }
 
-/// A route: returns what must be equal, or nothing if the subject has no such route.
+/// A way to compute a forward pass. `run` returns std::nullopt if it is not possible for the
+/// subject.
 struct Route {
   const char* name;
   std::function<std::optional<Pair>(const Subject&)> run;
-  double tolerance = 1e-9;  ///< relative to the norm
+  double tolerance = 1e-9;  ///< relative to the norm of the plain result
 };
 
 Pair compare(const Subject& subject, const InputSizes& sizes,
@@ -95,9 +97,10 @@ std::optional<Pair> gradients_with_weights(const Subject& subject) {
 
 std::optional<Pair> strided(const Subject& subject) {
   return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
-    return subject.run(module, map(inputs, [](const auto& x) {
-                         return torch::stack({x, x}, -1).select(-1, 0);  // last stride 2
-                       }));
+    return subject.run(
+        module, map(inputs, [](const auto& x) {
+          return torch::stack({x, x}, -1).select(-1, 0);  // the last dimension has stride 2
+        }));
   });
 }
 
@@ -170,7 +173,7 @@ std::optional<Pair> checkpointed(const Subject& subject) {
   const auto train = [&](bool gradient_checkpointing) {
     const auto module = subject.make(gradient_checkpointing);
     module->train();
-    torch::manual_seed(3);  // of dropout
+    torch::manual_seed(3);  // for dropout
     const auto output = subject.run(*module, inputs);
     return torch::cat({output.detach().flatten(), gradients(output, module->parameters())});
   };
@@ -181,7 +184,7 @@ std::optional<Pair> traced(const Subject& subject) {
   const auto example = subject.draw_inputs(draw_sizes(2, 2));
   const auto module = subject.make(false);
   freeze(*module);
-  // Undefined arguments are no inputs of the graph.
+  // Undefined arguments are not inputs of the graph.
   const auto defined = [](const Tensors& inputs) {
     Tensors some;
     for (const auto& input : inputs) {
@@ -251,12 +254,14 @@ const Route& draw_route() {
 testing::AssertionResult agree(const Pair& pair, double tolerance) {
   const auto& [actual, expected] = pair;
   if (actual.sizes() != expected.sizes()) {
-    return testing::AssertionFailure() << "sizes " << actual.sizes() << " and " << expected.sizes();
+    return testing::AssertionFailure()
+           << "found sizes " << actual.sizes() << ", expected " << expected.sizes();
   }
   const auto difference = (actual - expected).norm().item<double>();
   const auto norm = expected.norm().item<double>();
   if (difference <= tolerance * (norm + 1)) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "differ by " << difference << ", norm " << norm;
+  return testing::AssertionFailure()
+         << "norm of the difference " << difference << ", norm of the plain result " << norm;
 }
 
 TEST(RandomForwards, RoutesAgree) {
@@ -280,7 +285,7 @@ TEST(RandomForwards, RoutesAgree) {
     ++compared[route.name];
     ++total;
     if (result) continue;
-    // Of one mistake some examples are enough.
+    // Reports at most 5 failures per route.
     if (++failed[route.name] > 5) continue;
     ADD_FAILURE() << route.name << " of " << subject.description << "\n  " << result.message()
                   << "\n  repeat with ATTEND_RANDOM_FORWARDS=1 ATTEND_TEST_SEED=" << seed + i;
@@ -291,7 +296,7 @@ TEST(RandomForwards, RoutesAgree) {
   std::cout << total << " forward passes compared\n";
 }
 
-/// Each option of the models is drawn, so that a new one cannot be forgotten here.
+// Fails if a new option of a model is never drawn.
 TEST(RandomForwards, DrawEachOption) {
   torch::manual_seed(1);
   std::map<std::string, std::set<std::string>> values;
@@ -303,7 +308,7 @@ TEST(RandomForwards, DrawEachOption) {
       if (std::string(field.section) == "model" && !text.empty()) values[field.key].insert(text);
     }
   }
-  // Drawn per subject, or a route, or the same for all.
+  // These are drawn with the subject, tested by a route, or the same for all models.
   for (const char* key : {"dropout", "stochastic_depth", "gradient_checkpointing", "max_seq_len"}) {
     values.erase(key);
   }

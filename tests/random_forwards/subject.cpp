@@ -30,8 +30,8 @@ std::string describe(const train::ModelConfig& config) {
   return text;
 }
 
-/// Makes `Holder(options)` in float64 and eval mode. The weights are drawn with `seed`; none is 0
-/// or 1, so that no branch is switched off.
+/// Creates `Holder(options)` in float64 and eval mode. The weights are drawn with `seed`. Noise is
+/// added to them, because initial values of 0 or 1 would hide errors.
 template <typename Holder, typename Options>
 std::shared_ptr<torch::nn::Module> make_module(const Options& options, int64_t seed) {
   torch::manual_seed(static_cast<uint64_t>(seed));
@@ -51,13 +51,14 @@ torch::Tensor draw_bools(at::IntArrayRef sizes) {
   return torch::rand(sizes) > 0.3;
 }
 
-/// The arguments of the attention that are drawn once per subject; their tensors are inputs.
+/// Arguments of attention, drawn once per subject. Their tensors are drawn with the inputs.
 struct DrawnArgs {
-  static constexpr std::size_t kCount = 4;  ///< mask, key_mask, segments, positions
+  static constexpr std::size_t kCount =
+      4;  ///< number of tensors: mask, key_mask, segments, positions
 
   bool causal = draw_chance(50);
   int64_t sliding_window = draw_chance(15) ? draw(1, 4) : 0;
-  int64_t mask_kind = draw_chance(50) ? 0 : draw(1, 2);  ///< none, bool, float
+  int64_t mask_kind = draw_chance(50) ? 0 : draw(1, 2);  ///< 0 = none, 1 = bool, 2 = float
   int64_t mask_heads = 1;
   bool key_mask = draw_chance(25);
   bool segments = draw_chance(15);
@@ -95,7 +96,7 @@ Tensors concatenate(Tensors a, const Tensors& b) {
   return a;
 }
 
-/// Appends `count` positions to dimension 1: of a key mask false, else repetitions of the last.
+/// Appends `count` copies of the last token of x (B, T, ...).
 torch::Tensor pad_tokens(const torch::Tensor& x, int64_t count) {
   if (!x.defined()) return x;
   const auto last = x.narrow(1, x.size(1) - 1, 1);
@@ -110,7 +111,7 @@ torch::Tensor pad_key_mask(const torch::Tensor& key_mask, const torch::Tensor& x
   return torch::cat({real, torch::zeros({x.size(0), count}, torch::kBool)}, 1);
 }
 
-/// For inputs (x, mask, key_mask, segments, positions) without a mask.
+/// Pads the inputs (x, mask, key_mask, segments, positions). The mask must be undefined.
 Tensors pad_self_attention(const Tensors& inputs, int64_t count) {
   return {pad_tokens(inputs[0], count),
           {},
@@ -119,7 +120,8 @@ Tensors pad_self_attention(const Tensors& inputs, int64_t count) {
           pad_tokens(inputs[4], count)};
 }
 
-/// Calls `step` with pieces of 1 to 4 of the T tokens and concatenates its outputs (B, t, ...).
+/// Calls `step(begin, count)` for successive pieces of 1 to 4 tokens and concatenates the outputs
+/// (B, count, ...).
 template <typename Step>
 torch::Tensor in_pieces(int64_t tokens, const Step& step) {
   Tensors outputs;
@@ -135,7 +137,7 @@ KvCache make_cache(const StackConfig& config, int64_t num_layers, const torch::T
   return KvCache(cache_options(config, num_layers, x.size(0), kMaxSeqLen).dtype(x.scalar_type()));
 }
 
-/// Removes what a KvCache cannot be used with: it needs causal attention without own masks.
+/// Resets the arguments to causal attention without masks, which a KvCache requires.
 void make_cacheable(DrawnArgs& args) {
   args = {};
   args.causal = true;
@@ -146,7 +148,7 @@ void make_cacheable(DrawnArgs& args) {
 DrawnArgs draw_args(const StackConfig& config, bool& cacheable) {
   DrawnArgs args;
   args.mask_heads = draw_one_of({int64_t{1}, config.num_heads});
-  // The hook of the config sets the window.
+  // The sliding_window hook of the config sets the window.
   if (config.sliding_window > 0) args.sliding_window = 0;
   cacheable = draw_chance(40);
   if (cacheable) make_cacheable(args);
@@ -354,7 +356,7 @@ Subject seq2seq_subject(Seq2SeqConfig config) {
       return model.step(inputs[0].narrow(1, begin, count), memory, cache, inputs[2]);
     });
   };
-  // The targets are causal, so that padding tokens behind them need no mask.
+  // Attention to the targets is causal, so padding tokens at their end need no mask.
   subject.pad = [](const Tensors& inputs, int64_t count) -> Tensors {
     return {pad_tokens(inputs[0], count), pad_tokens(inputs[1], count),
             pad_key_mask(inputs[2], inputs[1], count)};

@@ -11,7 +11,7 @@
 
 namespace attend {
 
-/// Sizes of the inputs of a subject: batch B, tokens T, source or memory tokens S.
+/// Sizes of the inputs of a subject: batch size B, tokens T, tokens of source or memory S.
 struct InputSizes {
   int64_t batch;
   int64_t tokens;
@@ -23,22 +23,22 @@ struct Subject {
   using Module = torch::nn::Module;
 
   std::string description = {};  ///< class and options
-  /// Makes the module, with the same weights each time: float64, in eval mode.
+  /// Creates the module in float64 and eval mode, with the same weights in each call.
   std::function<std::shared_ptr<Module>(bool gradient_checkpointing)> make = {};
   /// Draws inputs of `run`, batch first; arguments that the subject does not use are undefined.
   std::function<Tensors(const InputSizes&)> draw_inputs = {};
   std::function<torch::Tensor(Module&, const Tensors&)> run = {};
-  /// As `run`, token by token or in pieces with a KvCache; empty if the subject cannot.
+  /// As `run`, but in pieces of one or more tokens with a KvCache; empty if not supported.
   std::function<torch::Tensor(Module&, const Tensors&)> run_cached = {};
-  /// As `run`, calling each layer of the stack alone; empty if it is no stack.
+  /// As `run`, but calls each layer of the stack separately; empty if not supported.
   std::function<torch::Tensor(Module&, const Tensors&)> run_layers = {};
-  /// Appends `count` padding tokens to the inputs, masked by a key mask; empty if it cannot.
+  /// Appends `count` padding tokens to the inputs, hidden by a key mask; empty if not supported.
   std::function<Tensors(const Tensors&, int64_t count)> pad = {};
   bool has_checkpointing = false;  ///< `make(true)` differs from `make(false)`
   bool has_experts = false;        ///< rounding can change the choice of experts
 };
 
-/// Draws one of: attention, cross-attention, encoder, decoder, and the models.
+/// Draws attention, cross-attention, an encoder or a model.
 Subject draw_subject();
 
 }  // namespace attend

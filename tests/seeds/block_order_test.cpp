@@ -13,7 +13,7 @@ namespace {
 /// A block with the given norm order, with access to its submodules by name.
 struct OrderedBlock {
   explicit OrderedBlock(NormOrder order) : block(options(order)) {
-    // Distinct weights, so that no norm can stand in for another one.
+    // Each norm gets different weights, so that a norm in the wrong place changes the result.
     for (const auto& module : block->modules()) {
       auto* norm = module->as<LayerNorm>();
       if (norm == nullptr) continue;

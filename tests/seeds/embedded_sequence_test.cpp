@@ -1,5 +1,5 @@
-// The text "Self attention": fifty embedded tokens through three Linear layers, unscaled and
-// scaled. Its numbers come from an unseeded generator, so the tests check properties.
+// The text "Self attention": attention over fifty embedded tokens, with unscaled and scaled scores.
+// Its numbers are drawn without a seed, so the tests check properties.
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
 #include "support/seed.h"

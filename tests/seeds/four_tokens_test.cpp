@@ -1,5 +1,5 @@
-// The text "Attention in Transformers": a NumPy class applied to 4 x 8 query, key and value, with
-// and without a mask; checks each printed number.
+// The text "Attention in Transformers" applies a NumPy class to query, key and value of shape (4,
+// 8), with and without a mask. The tests check each printed number.
 #include "seeds/four_tokens.h"
 
 #include "attend/ops/attention.h"
@@ -15,8 +15,8 @@ namespace attend {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// The text computes with unrounded inputs but prints 8 decimals of them, so the tolerances below
-// bound the effect of rounding the inputs on each derived number.
+// The text computes with unrounded inputs and prints 8 decimals of them. The tolerances below bound
+// the effect of this rounding on each derived number.
 constexpr double kRounding = 0.5e-8;
 
 struct FourTokens : testing::Test {
@@ -139,7 +139,7 @@ TEST_F(FourTokens, MaskedWeightsAndOutputMatchForAllKindsOfMasks) {
   }
 }
 
-// The text prints no unmasked weights and outputs: the reference is computed in loops.
+// The text prints no weights and outputs without a mask. The reference is computed in loops.
 TEST_F(FourTokens, UnmaskedWeightsAndOutputMatchReference) {
   const auto expected = attention_in_loops(query, key, value);
   const auto [output, weights] =
@@ -154,7 +154,7 @@ TEST_F(FourTokens, UnmaskedRowsAreProbabilities) {
   const auto weights =
       attend::dot_product_attention(query, key, value, {.need_weights = true}).weights;
   EXPECT_TRUE(close(weights.sum(-1), torch::ones({4}), 1e-14));
-  EXPECT_GT(weights.min().item<double>(), 0.0);  // each token attends to later ones too
+  EXPECT_GT(weights.min().item<double>(), 0.0);  // each token also attends to later tokens
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The text "Self-Attention from First Principles": 'bank' by the river and 'bank' with money;
-// checks each printed number.
+// The text "Self-Attention from First Principles": the word 'bank' in a sentence about a river and
+// in one about money. The tests check each printed number.
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
 #include "support/scores.h"

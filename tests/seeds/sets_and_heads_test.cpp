@@ -1,5 +1,5 @@
 // The text "Basic Self-Attention": attention without parameters, then queries, keys and values,
-// scaling and multiple heads. It prints no numbers; the tests check its claims as properties.
+// scaling and multiple heads. It prints no numbers; the tests check its statements.
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
@@ -100,7 +100,8 @@ TEST_F(SetsAndHeads, ScalingMakesScoresIndependentOfTheWidth) {
 TEST_F(SetsAndHeads, ScalingPreventsVanishingGradients) {
   const torch::AutoGradMode with_gradient(true);
   const auto k = torch::randn({8, 1024});
-  // Median over queries of the gradient norm of one weight with respect to the scores.
+  // Returns the median over the queries of the norm of the gradient of one weight with respect to
+  // the scores.
   const auto gradient = [&](std::optional<double> scale) {
     auto q = torch::randn({101, 1024}).requires_grad_();
     const AttentionArgs args{.need_weights = true};

@@ -1,5 +1,5 @@
-// The text "Self Attention - Basics": 'sky is blue', three tokens of width 2; checks each printed
-// number.
+// The text "Self Attention - Basics": 'sky is blue', three tokens of width 2. The tests check each
+// printed number.
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
 #include "support/scores.h"
@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kPrinted = printed_to(4);
 
-/// The text's sentence and a module with its three matrices, transposed: the text computes x @ W, a
-/// Linear x @ W^T.
+/// The sentence of the text and a module with the text's three matrices. The matrices are
+/// transposed: the text computes x @ W, a Linear computes x @ W^T.
 struct SkyIsBlue : testing::Test {
   SkyIsBlue() {
     const torch::NoGradGuard no_grad;

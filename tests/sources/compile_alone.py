@@ -1,15 +1,15 @@
-"""Checks that each header or source compiles by itself, without a neighbour's includes.
+"""Checks that each header or source compiles by itself, without the includes of other files.
 
-compile_alone.py BUILD_DIR headers INCLUDE_DIR   every header below INCLUDE_DIR, each in a file of its own
+compile_alone.py BUILD_DIR headers INCLUDE_DIR   every header below INCLUDE_DIR, in a separate file
 compile_alone.py BUILD_DIR sources FOLDER...     every source below the FOLDERs, as BUILD_DIR compiles it,
                                                  but without the other sources of its unity file
 
-Flags come from BUILD_DIR/compile_commands.json; those of headers are the flags of its headers_alone.cpp.
-Set JOBS to the number of compilers to run at a time (default: one per core).
+The flags are read from BUILD_DIR/compile_commands.json. Headers are compiled with the flags of
+headers_alone.cpp. Set JOBS to the number of compilers to run at a time (default: one per core).
 
-The compiler stops at the end of the file, at a failing static_assert. By then it has parsed every line
-and reported each missing include or declaration. Left out is the instantiation of the function templates
-that LibTorch's headers use, which takes 95 % of the time; the build itself does it.
+A static_assert that fails stops the compiler at the end of the file. By then it has parsed every line and
+reported each missing include or declaration. It has not instantiated the function templates of LibTorch's
+headers, which would take 95 % of the time; the build does this.
 """
 
 import collections
@@ -28,7 +28,7 @@ END = "attend: end of file"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 ERROR = re.compile(r"^.*\berror:", re.MULTILINE)
 UNITY_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
-LEAST_HEADERS = 12  # that share a precompiled header; making one takes as long as compiling five headers
+MIN_HEADERS = 12  # minimum number of users of a precompiled header; creating one takes as long as compiling five headers
 
 
 def compile_commands(build):
@@ -88,14 +88,14 @@ def include_dirs(flags):
 
 
 def check_headers(build, include_dir):
-    """Headers with LibTorch headers in common share a precompiled header of exactly these: it makes
-    visible only what each of them includes anyway."""
+    """Headers share precompiled headers. A precompiled header contains only LibTorch headers that all its
+    users include, so it does not hide a missing include."""
     flags = next(flags for file, flags in compile_commands(build) if file.name == "headers_alone.cpp")
     names = sorted(str(f.relative_to(include_dir)) for f in include_dir.rglob("*.h"))
     includes = Includes(list(include_dirs(flags)))
     torch = {name: frozenset(i for i in includes.of(name) if not i.startswith("attend/")) for name in names}
     sizes = collections.Counter(torch.values())
-    shared = sorted((s for s, n in sizes.items() if s and n >= LEAST_HEADERS), key=len)
+    shared = sorted((s for s, n in sizes.items() if s and n >= MIN_HEADERS), key=len)
 
     with tempfile.TemporaryDirectory(dir=build) as folder:
         def precompile(number, headers):

@@ -1,4 +1,4 @@
-"""Tests compile_alone.py: it must find a missing include that a neighbour hides.
+"""Tests that compile_alone.py finds a missing include that another file hides.
 
 Run by CTest with CXX set to the compiler.
 """
@@ -71,7 +71,7 @@ class CompileAlone(unittest.TestCase):
         self.assertEqual((status, output.count("error:")), (1, 1), output)
         self.assertIn("attend/a.h, attend/b.h", output)
 
-    def test_a_source_that_needs_its_neighbour_in_the_unity_file_fails(self):
+    def test_a_source_that_needs_another_source_of_its_unity_file_fails(self):
         a, b = "#include <vector>\n", "std::vector<int> v;\n"
         status, output = self.check_unity(a=a, b=b)
         self.assertEqual(status, 1)

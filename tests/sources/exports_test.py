@@ -1,5 +1,5 @@
-"""ATTEND_API marks every name that a header declares and a source defines, if the header is public or
-another library, a program or a test includes it: shared libraries export nothing else.
+"""Checks that ATTEND_API marks every name that a header declares and a source defines, if the header is
+public or if another library, a program or a test includes it. Shared libraries export only marked names.
 
 Needs no build: python3 tests/sources/exports_test.py
 python3 tests/sources/exports_test.py --fix adds ATTEND_API where it is missing.
@@ -21,7 +21,7 @@ PREFIX = re.compile(r"(?:template\s*<[^()]*?>\s*(?=\S)|\[\[\w+\]\]\s*)*")
 
 
 def blanked(text):
-    """The text with comments, strings and preprocessor lines replaced by blanks."""
+    """Returns the text with comments, strings and preprocessor lines replaced by blanks."""
     return COMMENT_OR_STRING.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
 
 
@@ -69,7 +69,7 @@ def is_function(declaration):
 
 
 def has_definitions_elsewhere(code, body):
-    """Whether a class has a virtual function or a function that is declared and not defined in it."""
+    """Returns True if a class has a virtual function, or declares a function without defining it."""
     for begin, end, _ in statements(code, body):
         text = re.sub(r"^(?:\s*(?:public|private|protected)\s*:)*", "", code[begin:end]).strip()
         if re.match(r"virtual\b", text):
@@ -80,7 +80,7 @@ def has_definitions_elsewhere(code, body):
 
 
 def unmarked(text):
-    """(place, name) for each declaration in a header that needs ATTEND_API there and lacks it."""
+    """Returns (place, name) for each declaration in a header that needs ATTEND_API at `place` and lacks it."""
     code = blanked(text)
     found = []
 
@@ -122,14 +122,14 @@ def fix(header):
 
 
 def library_of(path):
-    """The library that a file of src/ belongs to, or its first folder elsewhere."""
+    """Returns the library that a file of src/ belongs to; for other files, their first folder."""
     if path.parts[0] != "src":
         return path.parts[0]
     return {"ops": "nn", "models": "nn", "model_export": "export"}.get(path.parts[1], path.parts[1])
 
 
 def exported_headers():
-    """All public headers, and the private ones that several libraries, programs or tests include."""
+    """Returns all public headers, and the private headers that several libraries, programs or tests include."""
     users = collections.defaultdict(set)
     for file in (f for top in ("src", "apps", "tests") for f in (ROOT / top).rglob("*")):
         if file.suffix in {".h", ".cpp"}:
@@ -147,7 +147,7 @@ class ThisProject(unittest.TestCase):
             for header in exported_headers()
             for _, name in unmarked(header.read_text())
         ]
-        self.assertEqual(missing, [], "lack ATTEND_API; exports_test.py --fix adds it")
+        self.assertEqual(missing, [], "these names lack ATTEND_API; exports_test.py --fix adds it")
 
 
 class TheCheckItself(unittest.TestCase):
@@ -162,7 +162,7 @@ class TheCheckItself(unittest.TestCase):
         self.assertEqual(self.names("class E : public std::runtime_error {};"), ["E"])
         self.assertEqual(self.names("template <typename T>\nT& f(int x);"), ["f"])
 
-    def test_leaves_what_is_marked_or_defined_in_the_header(self):
+    def test_ignores_names_that_are_marked_or_defined_in_the_header(self):
         for text in ("ATTEND_API int f();", "class ATTEND_API A { A(); };", "inline int f() { return 1; }",
                      "struct A { int x = f(); int g() { return x; } };", "using F = int (int);",
                      "class A;", "template <typename T> struct A { A(); };", "constexpr int x = f();",

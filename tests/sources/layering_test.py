@@ -1,4 +1,4 @@
-"""Checks which folders a file may include headers of, and that only the command prints.
+"""Checks that files include only headers of the folders in ALLOWED, and that only the command prints.
 
 Needs no build: python3 tests/sources/layering_test.py
 """
@@ -29,11 +29,11 @@ ALLOWED = {
     "train": ("ops", "nn", "models", "io"),
     "apps": ("ops", "nn", "models", "io", "pt2", "export", "model_export", "train"),
 }
-# The folders that an umbrella header brings in; attend.h includes nn.h, io.h, pt2.h and export.h.
+# The folders whose headers an umbrella header includes; attend.h includes nn.h, io.h, pt2.h and export.h.
 BROUGHT_IN = {**UMBRELLAS, "attend.h": ("ops", "nn", "models", "io", "pt2", "export", "model_export")}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
-# LibTorch's compiler and tracer, which the .pt2 reader does without.
+# LibTorch's compiler and tracer, which the .pt2 reader must not include.
 JIT = "torch/csrc/jit/"
 PT2 = re.compile(r"(include/attend|src)/pt2[./]")
 PRINTS_OR_PARSES = re.compile(
@@ -57,7 +57,7 @@ def allowed_folders(path):
 
 
 def included_folders(included, path):
-    """Returns the folders of the project that an include in the file `path` brings in."""
+    """Returns the folders of the project whose headers the file `path` includes with `included`."""
     parts = pathlib.PurePosixPath(included).parts
     if parts[0] == "attend":
         return BROUGHT_IN.get(parts[1], ()) if len(parts) == 2 else (parts[1],)
@@ -75,7 +75,7 @@ def violations(root):
     for file in (f for f in files if f.suffix in {".h", ".cpp"}):
         path = file.relative_to(root)
         allowed = allowed_folders(path)
-        # src/precompiled.h and its kind include no folder of the project.
+        # For files directly in src/, such as precompiled.h, `allowed` is empty.
         for number, line in enumerate(file.read_text().splitlines(), start=1):
             include = INCLUDE.match(line)
             for folder in included_folders(include.group(1), path) if include else ():

@@ -18,7 +18,7 @@ void write_archive(const std::filesystem::path& path,
                    const std::map<std::string, std::string>& entries) {
   caffe2::serialize::PyTorchStreamWriter writer(path.string());
   for (const auto& [name, content] : entries) {
-    if (name == "version" || name.starts_with(".data/")) continue;  // it writes these itself
+    if (name == "version" || name.starts_with(".data/")) continue;  // the writer adds these itself
     writer.writeRecord(name, content.data(), content.size());
   }
   writer.writeEndOfFile();

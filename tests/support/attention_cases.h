@@ -9,8 +9,7 @@
 
 namespace attend {
 
-/// Sizes of attention inputs: query (B, H, T, D), key (B, G, S, D), value (B, G, S, Dv), with D =
-/// 5.
+/// Sizes of attention inputs with D = 5: query (B, H, T, D), key (B, G, S, D), value (B, G, S, Dv).
 struct AttentionSizes {
   int64_t batch, heads, groups, queries, keys;
   int64_t value_width = 5;  ///< Dv; LibTorch's fused CPU kernel requires Dv = D
@@ -25,7 +24,7 @@ struct AttentionCall {
   AttentionOutput run(bool need_weights) const;
 };
 
-/// One argument or option of attention, and a function that sets it to a random value that fits the
+/// An argument or option of attention, and a function that sets it to a random value for the given
 /// sizes.
 struct AttentionSetting {
   std::string name;
@@ -39,13 +38,13 @@ struct AttentionSetting {
 /// Returns all arguments and options that affect masking or scores.
 const std::vector<AttentionSetting>& attention_settings();
 
-/// Draws compatible sizes: up to 3 rows, 4 heads and 6 tokens.
+/// Draws compatible sizes: up to 3 sequences, 4 heads and 6 tokens.
 AttentionSizes draw_sizes();
 
 /// Draws float64 query, key and value; no arguments or options are set.
 AttentionCall draw_call(const AttentionSizes& sizes);
 
-/// Sets each setting with probability 1/2.
+/// Sets each of `attention_settings` with a probability of 1/2.
 void draw_settings(AttentionCall& call, const AttentionSizes& sizes);
 
 }  // namespace attend

@@ -9,8 +9,8 @@ namespace attend {
 /// Draws small random widths and head counts, with or without grouped key-value heads.
 MultiheadAttentionOptions draw_attention_options();
 
-/// Returns a float64 attention with all parameters, including those of its hooks, drawn from N(0,
-/// 0.25): the initial values would hide unused parameters.
+/// Returns a float64 attention. All parameters, including the parameters of its hooks, are normal
+/// with standard deviation 0.5: the initial values would hide unused parameters.
 MultiheadAttention randomized_attention(const MultiheadAttentionOptions& options);
 
 /// Queries, keys and values after the projection, before any hook.

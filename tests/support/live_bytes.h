@@ -9,7 +9,8 @@
 
 namespace attend {
 
-/// Counts the bytes of tensors allocated and not yet freed by this thread, during its scope.
+/// Counts the bytes of tensors that this thread has allocated since the construction of the counter
+/// and not freed.
 class LiveBytes {
  public:
   int64_t count() const { return counter_->bytes; }

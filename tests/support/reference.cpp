@@ -11,7 +11,7 @@
 namespace attend {
 namespace {
 
-/// (..., N, D) -> (leading, N, D) in float64.
+/// Returns `x` (..., N, D) in float64 with shape (leading, N, D).
 torch::Tensor flat_doubles(const torch::Tensor& x) {
   const auto batch = c10::multiply_integers(x.sizes().slice(0, static_cast<size_t>(x.dim()) - 2));
   return x.detach().to(torch::kDouble).reshape({batch, x.size(-2), x.size(-1)}).contiguous();
@@ -23,7 +23,7 @@ int64_t entry(const torch::Tensor& tokens, int64_t row, int64_t i) {
   return tokens[tokens.size(0) == 1 ? 0 : row][i].item<int64_t>();
 }
 
-/// Returns true if query t of T may attend to key s of S by all of `args` except the mask.
+/// Returns true if all arguments except the mask allow query t of T to attend to key s of S.
 bool is_visible(const AttentionArgs& args, int64_t row, int64_t t, int64_t queries, int64_t s,
                 int64_t keys) {
   if (args.key_mask.defined() && entry(args.key_mask, row, s) == 0) return false;

@@ -6,8 +6,8 @@ namespace attend {
 
 /// Reference implementation of attention in plain float64 loops. Takes the arguments of
 /// `dot_product_attention`, except that the leading dimensions of `query`, `key` and `value` must
-/// be equal (but for grouped heads). Fully masked rows give zeros. Always returns the weights of
-/// each head; no dropout.
+/// be equal, except for grouped heads. Fully masked rows give zeros. Always returns the weights of
+/// each head. Without dropout.
 AttentionOutput attention_in_loops(const torch::Tensor& query, const torch::Tensor& key,
                                    const torch::Tensor& value, const AttentionArgs& args = {},
                                    const ScoreOptions& options = {});

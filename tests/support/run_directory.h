@@ -23,7 +23,7 @@ class RunDirectoryTest : public testing::Test {
     run_.emplace(RunDirectory::create(path_, run_content(recipe_, *task_), overwrite));
   }
 
-  /// Overwrites it with a run that trains on the file `text`.
+  /// Overwrites the run with one that trains on a text file with the content `text`.
   void create_with_text(const std::string& text) {
     replace_file(directory_ / "text", text);
     auto recipe = small_recipe("text");
@@ -47,7 +47,7 @@ class RunDirectoryTest : public testing::Test {
   std::filesystem::path path_ = directory_ / "deep" / "run";
   Recipe recipe_;
   std::unique_ptr<Task> task_;
-  std::optional<RunDirectory> run_;  // holds the lock
+  std::optional<RunDirectory> run_;  // locks the directory
   TrainResult result_;
   std::optional<Checkpoint> checkpoint_;
   std::optional<Model> model_;

@@ -9,8 +9,7 @@ namespace attend::train {
 
 using NamedTensors = std::map<std::string, torch::Tensor>;
 
-/// The recipe of a task with few steps and a small model that has every kind of layer, dropout
-/// included.
+/// Returns the recipe of a task with few steps and a small model with dropout.
 Recipe small_recipe(const std::string& task, int64_t steps = 10);
 
 /// A task, a new model for it, and a trainer.
@@ -24,7 +23,7 @@ struct SmallRun {
   Trainer trainer;
 };
 
-/// True if both have the same names, and tensors with equal elements.
+/// Returns true if both have the same names and equal tensors.
 bool equal_tensors(const NamedTensors& one, const NamedTensors& other);
 
 /// Records all calls.

@@ -19,14 +19,14 @@ struct ReshapesToLengthImpl : torch::nn::Module {
 };
 TORCH_MODULE(ReshapesToLength);
 
-/// An LSTM that creates its initial state, which has the batch size.
+/// An LSTM whose initial state is created in `forward`: a trace specializes its batch size.
 struct SpecializesBatchImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
   torch::nn::LSTM lstm = register_module("lstm", torch::nn::LSTM(3, 4));
 };
 TORCH_MODULE(SpecializesBatch);
 
-/// Calls more operators for long inputs.
+/// Calls additional operators for long inputs.
 struct DoublesLongInputsImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
 };

@@ -8,7 +8,7 @@
 
 namespace attend {
 
-/// A small stack with one option that is not the default.
+/// The config of a small stack with one or more options that are not the default.
 struct NamedStack {
   const char* name;
   StackConfig config;

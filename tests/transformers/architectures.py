@@ -1,8 +1,8 @@
-"""Small models of Hugging Face transformers with random sizes and weights, and the same models for this
-library: a recipe and the weights under our names.
+"""Small Hugging Face transformers models with random sizes and weights, and the same models for attend: a
+recipe, and the weights with attend's names.
 
-Each function of `ARCHITECTURES` takes a `random.Random` and returns a `Case`. torch's global generator must
-have been seeded: it draws the weights.
+Each function of `ARCHITECTURES` takes a `random.Random` and returns a `Case`. The weights are drawn with
+torch's global generator: seed it before the call.
 """
 
 import dataclasses
@@ -16,14 +16,14 @@ MAX_SEQ_LEN = 64
 
 @dataclasses.dataclass
 class Case:
-    kind: str  # of the model, as in a recipe
+    kind: str  # kind of the model, as in a recipe
     recipe: dict  # the table "model" of the recipe
     model: transformers.PreTrainedModel
-    weights: dict  # names of this library -> tensors
+    weights: dict  # state dict of the model in attend
 
 
 def randomize(model):
-    """Gives every parameter random values: a bias of 0 or a norm's weight of 1 would hide mistakes."""
+    """Gives every parameter random values: a bias of 0 or a norm weight of 1 would hide errors."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() < 2:
@@ -31,13 +31,13 @@ def randomize(model):
             else:
                 parameter.normal_(0.0, 1.2 / math.sqrt(parameter.size(-1)))
     if model._can_set_experts_implementation():
-        model.set_experts_implementation("eager")  # others need sizes that are multiples of 16 bytes
+        model.set_experts_implementation("eager")  # the others need sizes that are multiples of 16 bytes
     model.set_attn_implementation("eager")
     return model.eval()
 
 
 def sizes(rng):
-    """Sizes that all architectures have; embed_dim is num_heads * head_dim."""
+    """Draws the sizes that all architectures have; embed_dim is num_heads * head_dim."""
     num_heads = rng.choice([2, 4])
     head_dim = 2 * rng.randint(3, 8)
     return {"num_layers": rng.randint(2, 4), "num_heads": num_heads, "embed_dim": num_heads * head_dim,
@@ -46,14 +46,14 @@ def sizes(rng):
 
 
 def grouped_query_sizes(rng):
-    """As `sizes`, with key-value heads and, sometimes, another head_dim."""
+    """As `sizes`, with num_kv_heads and a head_dim that may differ from embed_dim / num_heads."""
     common = sizes(rng)
     head_dim = rng.choice([common["embed_dim"] // common["num_heads"], 6, 10, 16])
     return common | {"num_kv_heads": rng.choice([1, 2, common["num_heads"]]), "head_dim": head_dim}
 
 
 def hf_sizes(recipe):
-    """Arguments that the configs of Llama's relatives have in common."""
+    """Arguments of the Hugging Face configs of Llama and similar models."""
     return {"hidden_size": recipe["embed_dim"], "num_hidden_layers": recipe["num_layers"],
             "num_attention_heads": recipe["num_heads"], "intermediate_size": recipe["dim_feedforward"],
             "max_position_embeddings": MAX_SEQ_LEN, "tie_word_embeddings": recipe["tie_embeddings"],
@@ -61,7 +61,7 @@ def hf_sizes(recipe):
 
 
 class Weights:
-    """The weights of a transformers model, renamed."""
+    """Copies the weights of a Hugging Face model (`theirs`) to attend's names (`ours`)."""
 
     def __init__(self, model):
         self.theirs = model.state_dict()
@@ -102,8 +102,9 @@ def gpt2(rng):
 
 
 def llama_weights(model, recipe, norms=("input_layernorm", "post_attention_layernorm"), unit_offset=False):
-    """Renames the weights of Llama and its relatives. `norms`: theirs for norm1, norm2 and, with sandwich
-    norms, norm1_out and norm2_out. `unit_offset`: norms multiply by 1 + weight."""
+    """Returns the weights of Llama or a similar model with attend's names. `norms`: Hugging Face's names of
+    norm1, norm2 and, with sandwich norms, norm1_out and norm2_out. `unit_offset`: norms multiply by
+    1 + weight."""
     weights = Weights(model)
     weights.copy("embedding.token", "model.embed_tokens")
     for i in range(recipe["num_layers"]):
@@ -133,7 +134,7 @@ def llama_weights(model, recipe, norms=("input_layernorm", "post_attention_layer
 
 
 def llama_recipe(rng):
-    """What Llama and its relatives have in common."""
+    """Draws the recipe values that Llama and similar models share."""
     return grouped_query_sizes(rng) | {
         "bias": False, "norm": "rms", "activation": "swiglu", "positions": "rotary",
         "rotary_theta": rng.choice([1e4, 5e5]), "tie_embeddings": rng.random() < 0.5}
@@ -163,7 +164,7 @@ def llama3(rng):
 
 def qwen2(rng):
     recipe = llama_recipe(rng) | {"qkv_bias": True}
-    del recipe["head_dim"]  # Qwen2 has none
+    del recipe["head_dim"]  # Qwen2's config has no head_dim
     model = randomize(transformers.Qwen2ForCausalLM(transformers.Qwen2Config(
         vocab_size=rng.randint(40, 200), num_key_value_heads=recipe["num_kv_heads"],
         rms_norm_eps=recipe["norm_eps"], rope_parameters=rope(recipe), **hf_sizes(recipe))))
@@ -213,7 +214,7 @@ def gpt_neox(rng):
         ours, theirs = f"decoder.blocks.{i}", f"gpt_neox.layers.{i}"
         weights.copy(f"{ours}.norm1", f"{theirs}.input_layernorm")
         weights.copy(f"{ours}.norm2", f"{theirs}.post_attention_layernorm")
-        for part in ("weight", "bias"):  # rows are (H, 3, D), ours (3, H, D)
+        for part in ("weight", "bias"):  # rows (H, 3, D), in attend (3, H, D)
             rows = weights.theirs[f"{theirs}.attention.query_key_value.{part}"].unflatten(0, (num_heads, 3, -1))
             weights.set(f"{ours}.attention.qkv.{part}", rows.transpose(0, 1).flatten(0, 2))
         weights.copy(f"{ours}.attention.out", f"{theirs}.attention.dense")
@@ -290,7 +291,7 @@ def t5_like(rng, activation, theirs_activation, tie_embeddings):
         tie_word_embeddings=tie_embeddings, pad_token_id=0, eos_token_id=None, decoder_start_token_id=0)))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name.endswith(".q.weight"):  # instead of scaling the scores, as T5's initialization
+            if name.endswith(".q.weight"):  # T5's initialization scales the queries, as T5 does not scale the scores
                 parameter.mul_(recipe["head_dim"]**-0.5)
     weights = Weights(model)
     weights.copy("source_embedding.token", "shared")

@@ -1,5 +1,5 @@
-// Compares models built from a recipe with those of Hugging Face transformers. The cases are
-// written by transformers_test.py, which runs this test.
+// Compares models built from a recipe with Hugging Face transformers. transformers_test.py writes
+// the cases and runs this test.
 #include "attend/io/safetensors.h"
 #include "attend/models/generation.h"
 #include "attend/train/model.h"
@@ -22,7 +22,7 @@ std::vector<int64_t> to_vector(const torch::Tensor& tokens) {
   return {data, data + tokens.numel()};
 }
 
-/// The logits of a model and the tokens that it generates, if it does.
+/// Returns the logits of a model and the tokens that it generates; none for a classifier.
 struct Run {
   const std::map<std::string, torch::Tensor>& tensors;
 
@@ -61,7 +61,10 @@ void expect_equal(const std::filesystem::path& folder) {
 
 TEST(Transformers, MatchesHuggingFace) {
   const char* cases = std::getenv("ATTEND_TRANSFORMERS_CASES");
-  if (cases == nullptr) GTEST_SKIP() << "run by tests/transformers/transformers_test.py";
+  if (cases == nullptr) {
+    GTEST_SKIP() << "ATTEND_TRANSFORMERS_CASES is not set; run transformers_test.py, which creates "
+                    "the cases";
+  }
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(cases)) {
     SCOPED_TRACE(entry.path().filename().string());

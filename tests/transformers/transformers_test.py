@@ -1,5 +1,5 @@
-"""Compares models built from a recipe with those of Hugging Face transformers, with random sizes and weights:
-logits within 1e-4 and 20 greedily generated tokens.
+"""Compares models built from a recipe with Hugging Face transformers, with random sizes and weights: the
+logits must be equal within 1e-4, and 20 greedily generated tokens must be the same.
 
 Run by CTest with ATTEND_TESTS set to the path of attend_tests. If Python has no transformers, it exits with
 status 77, which CTest reports as skipped. ATTEND_TEST_SEED repeats a run, and `transformers_test.py
@@ -27,9 +27,10 @@ except ImportError as error:
 from architectures import ARCHITECTURES, MAX_SEQ_LEN
 
 SEED = int(os.environ.get("ATTEND_TEST_SEED") or random.SystemRandom().randrange(2**32))
-CASES = 4  # of each architecture
+CASES = 4  # per architecture
 NEW_TOKENS = 20
-# Between the two largest logits of a greedy step: rounding errors are a thousand times smaller.
+# Minimum difference between the two largest logits of a greedy step. Rounding errors are a thousand times
+# smaller, so they cannot change the token.
 MIN_GAP = 1e-3
 
 
@@ -44,7 +45,7 @@ def greedy(case, prompt):
     logits."""
     model = case.model
     model.generation_config.eos_token_id = None
-    # Without a cache: the cache of T5 has too few layers if the decoder has more than the encoder.
+    # Without a cache: the cache of T5 has too few layers if the decoder has more layers than the encoder.
     result = model.generate(prompt, max_new_tokens=NEW_TOKENS, do_sample=False, use_cache=False, output_scores=True,
                             attention_mask=torch.ones_like(prompt), return_dict_in_generate=True)
     best = torch.stack(result.scores)[:, 0].topk(2).values  # (NEW_TOKENS, 2)
@@ -108,7 +109,7 @@ class Transformers(unittest.TestCase):
                 env=os.environ | {"ATTEND_TRANSFORMERS_CASES": folder}, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(result.returncode, 0, result.stdout)
-        # No case was silently skipped.
+        # Fails if a case was silently skipped.
         self.assertEqual(re.findall(r"transformers: compared (\d+) models", result.stdout), [str(CASES)])
 
 

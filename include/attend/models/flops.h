@@ -7,20 +7,22 @@
 
 namespace attend {
 
-/// Returns the forward floating-point operations per token of a sequence of `length` tokens, as
-/// counted by `FlopCounter` in eval mode. Only the experts that a token is routed to are counted. A
-/// sliding window does not reduce the count: the scores are computed first and masked afterwards.
-/// Throws c10::ValueError if `length` is not in [1, config.max_seq_len] or the model is in training
-/// mode.
+/// Returns the floating-point operations per token of a forward pass over a sequence of `length`
+/// tokens, as counted by `FlopCounter` in eval mode. Only the experts that a token is routed to are
+/// counted. Scores that are computed and then masked are counted. A sliding window therefore
+/// reduces the count only if attention is computed in blocks: from 2048 tokens on, or from 512
+/// tokens on if `length` is more than twice the window. Throws c10::ValueError if `length` is not
+/// in [1, config.max_seq_len] or if the model is in training mode.
 ///
 ///     double flops = flops_per_token(model, model->config.max_seq_len);
 ATTEND_API double flops_per_token(const LanguageModel& model, int64_t length);
 
-/// Returns the forward floating-point operations per input token of a classifier; see above.
+/// Returns the floating-point operations per input token of a forward pass of a classifier; see
+/// above.
 ATTEND_API double flops_per_token(const SequenceClassifier& model, int64_t length);
 
-/// Returns the forward floating-point operations per target token; source and target have `length`
-/// tokens each. See above.
+/// Returns the floating-point operations per target token of a forward pass with `length` source
+/// and `length` target tokens; see above.
 ATTEND_API double flops_per_token(const Seq2Seq& model, int64_t length);
 
 }  // namespace attend

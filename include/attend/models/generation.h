@@ -29,13 +29,13 @@ struct GenerationOptions {
   /// Seed of the sampling: sequence b of a batch is sampled with `seed + b`. If not set, LibTorch's
   /// global generator is used.
   std::optional<uint64_t> seed = std::nullopt;
-  /// Number of beams, >= 1. More than 1: beam search for the sequence with the highest score; of
-  /// `sampling`, only `repetition_penalty` may then be set.
+  /// Number of beams, >= 1. 1 = sampling. If greater than 1, beam search returns the sequence with
+  /// the highest score; only `sampling.repetition_penalty` may then be set.
   int64_t num_beams = 1;
-  /// Beam search: the score of a sequence is the sum of its log-probabilities divided by its length
-  /// to this power; both include the stop token. Positive values favor longer sequences.
+  /// Beam search: the score of a sequence is the sum of its log-probabilities, divided by
+  /// length^length_penalty. Both include the stop token. Positive values favor longer sequences.
   double length_penalty = 1.0;
-  bool return_log_probs = false;  ///< return the log-probability of each token, too
+  bool return_log_probs = false;  ///< also return the log-probability of each token
   /// Called with each new token except stop tokens. If it returns false, the sequence ends with
   /// this token. Not supported by beam search.
   ///
@@ -46,20 +46,21 @@ struct GenerationOptions {
 /// A result of `generate`.
 struct GeneratedSequence {
   std::vector<int64_t> tokens;  ///< new tokens, without the prompt and the stop token
-  /// With `return_log_probs`: log-probability (natural logarithm) of each of `tokens` and, if there
-  /// is one, of the stop token; computed from the logits before the sampling options are applied.
+  /// Log-probability (natural logarithm) of each of `tokens` and, if there is one, of the stop
+  /// token. Computed from the model's logits, before the sampling options are applied. Empty unless
+  /// `return_log_probs` is set.
   std::vector<double> log_probs = {};
   /// Stop token that ended the sequence; not set if `max_new_tokens` or `on_token` ended it.
   std::optional<int64_t> eos_token = std::nullopt;
 };
 
-/// Generates a continuation of `prompt`, without gradients, with a KV cache. Thread-safe: writes
-/// nothing to the model.
+/// Generates a continuation of `prompt`, without gradients, with a KV cache. Thread-safe: does not
+/// change the model.
 ///
 /// If the sequence becomes longer than `config.max_seq_len`, the oldest quarter of the context is
-/// dropped, and the rest is recomputed with positions from 0. This is not needed for a model with a
-/// sliding window of at most `max_seq_len` and without absolute positions: its KV cache overwrites
-/// the tokens outside of the window.
+/// dropped, and the keys and values of the rest are recomputed with positions from 0. For a model
+/// with a sliding window of at most `max_seq_len` and without absolute positions, nothing is
+/// dropped: its KV cache overwrites the tokens outside of the window.
 ///
 /// Throws c10::ValueError if the model is in training mode, if `prompt` is empty, or if an option
 /// is out of range, and c10::Error if the logits are not finite.
@@ -71,7 +72,7 @@ ATTEND_API GeneratedSequence generate(const LanguageModel& model,
                                       const GenerationOptions& options = {});
 
 /// Generates a continuation of each prompt; prompts may differ in length. Up to rounding, result b
-/// equals the result of `generate` for prompt b alone with `seed + b`.
+/// equals the result of `generate` for prompt b with the seed `seed + b`.
 ///
 ///     auto results = generate_batch(model, {{7, 3}, {1, 4, 2}}, {.max_new_tokens = 20});
 ATTEND_API std::vector<GeneratedSequence> generate_batch(
@@ -86,7 +87,7 @@ struct SequenceTokens {
 
 /// Generates the target sequence for `source`. It ends at `eos_token`, at one of
 /// `options.eos_tokens`, or after min(max_new_tokens, config.max_seq_len) tokens. The repetition
-/// penalty counts tokens of the target only. Otherwise like `generate` above.
+/// penalty applies to tokens of the target only. Otherwise like `generate` above.
 ///
 ///     auto target = generate(seq2seq, {4, 8, 2}, {.bos_token = 0, .eos_token = 1},
 ///                            {.num_beams = 4}).tokens;

@@ -47,15 +47,16 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
   explicit LanguageModelImpl(const LanguageModelConfig& config);
 
   /// Returns the logits (..., T, V) of the next token at each position. `tokens` (B, T) or (T):
-  /// int64 in [0, V), T <= config.max_seq_len. `args` may add a mask, a key mask or segments
-  /// (packed documents); attention is always causal.
+  /// int64 in [0, V), T <= config.max_seq_len. `args` may set a mask, a key mask or segments
+  /// (packed documents). Attention is always causal.
   torch::Tensor forward(const torch::Tensor& tokens, const AttentionArgs& args = {});
 
-  /// Decodes with a KV cache: appends `tokens` (B, T) to the sequences in `cache` and returns their
-  /// logits (B, T, V): the same logits as `forward` on the whole sequences. `key_mask` (B, T),
-  /// bool, true = token, false = padding, allows rows of different lengths. With `logits_to_keep`
-  /// N, returns only the logits of the last N positions, (B, N, V); 0 = all. If a call throws, the
-  /// cache is unchanged. Throws c10::ValueError if the cache is full or a token is out of range.
+  /// Decodes with a KV cache: appends `tokens` (B, T), int64, to the sequences in `cache` and
+  /// returns their logits (B, T, V). Up to rounding, these equal the logits that `forward` returns
+  /// for the whole sequences. `key_mask` (B, T): bool, true = token, false = padding; required if
+  /// the rows have different lengths. If `logits_to_keep` is N > 0, returns only the logits of the
+  /// last N positions, (B, N, V). Throws c10::ValueError if the cache is full or a token is out of
+  /// range. If a call throws, the cache is unchanged.
   ///
   ///     auto cache = model->make_cache(1);
   ///     auto logits = model->step(prompt, cache);   // (1, T, V)
@@ -63,13 +64,13 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
   torch::Tensor step(const torch::Tensor& tokens, KvCache& cache,
                      const torch::Tensor& key_mask = {}, int64_t logits_to_keep = 0);
 
-  /// Returns an empty KV cache for `batch_size` sequences of `max_seq_len` tokens, by default
-  /// `config.max_seq_len`; see `cache_options`. Its dtype is the dtype of the weights or, under
+  /// Returns an empty KV cache for `batch_size` sequences of up to `max_seq_len` tokens, by default
+  /// `config.max_seq_len`; see `cache_options`. The cache has the dtype of the weights or, under
   /// autocast, the autocast dtype. Each thread needs its own cache.
   KvCache make_cache(int64_t batch_size, std::optional<int64_t> max_seq_len = std::nullopt) const;
 
-  /// Applies the output projection to hidden states (..., T, E) after the final norm; returns
-  /// logits (..., T, V).
+  /// Returns the logits (..., T, V) of hidden states `x` (..., T, E), the output of the final norm:
+  /// applies the output projection, `logit_scale` and `final_logit_soft_cap`.
   torch::Tensor logits(const torch::Tensor& x) const;
 
   /// Recreates the submodules with newly initialized weights.

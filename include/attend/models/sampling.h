@@ -15,44 +15,46 @@ struct SamplingOptions {
   double repetition_penalty = 1.0;  ///< > 0; above 1 makes previous tokens less likely
   double temperature = 1.0;         ///< divides the logits, >= 0; 0 = greedy decoding
   int64_t top_k = 0;                ///< sample from the k most likely tokens; 0 = off
-  double top_p = 1.0;  ///< nucleus sampling: smallest set of tokens with this total probability
-  double min_p = 0.0;  ///< minimum probability relative to the most likely token, in [0, 1]
+  double top_p = 1.0;  ///< sample from the smallest set of tokens with this total probability
+                       ///< (nucleus sampling), in [0, 1]; 1 = off
+  double min_p = 0.0;  ///< minimum probability as a fraction of the probability of the most likely
+                       ///< token, in [0, 1]; 0 = off
 };
 
-/// Throws c10::ValueError, naming the option and its value, if an option is out of range.
+/// Throws c10::ValueError if an option is out of range. The message names the option and its value.
 ATTEND_API void check_sampling(const SamplingOptions& options);
 
-/// Applies a repetition penalty to `logits` (V): positive logits of the tokens in `previous` are
-/// divided by `penalty`, negative ones multiplied by it. Each token is penalized once, however
-/// often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; negative logits as in Hugging
-/// Face.
+/// Returns `logits` (V) with a repetition penalty: positive logits of the tokens in `previous` are
+/// divided by `penalty`, negative logits multiplied by it. Each token is penalized once, however
+/// often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; for negative logits, Hugging
+/// Face transformers.
 ATTEND_API torch::Tensor penalize_repetition(const torch::Tensor& logits, at::IntArrayRef previous,
                                              double penalty);
 
-/// Divides `logits` (V) by `temperature` > 0. The largest logit is shifted to 0 first, which leaves
-/// the probabilities unchanged and prevents overflow at very low temperatures.
+/// Returns `logits` (V) minus the largest logit, divided by `temperature` > 0. The subtraction does
+/// not change the probabilities and prevents overflow at very low temperatures.
 ATTEND_API torch::Tensor with_temperature(const torch::Tensor& logits, double temperature);
 
 /// Returns `logits` (V) with all but the `k` largest set to -inf; unchanged if `k` is 0 or >= V.
 /// Among equal logits, the lower token ids are kept.
 ATTEND_API torch::Tensor keep_top_k(const torch::Tensor& logits, int64_t k);
 
-/// Returns `logits` (V) with all tokens outside of the nucleus set to -inf. The nucleus is the
-/// smallest set of most likely tokens whose total probability is at least `p`; it has at least one
-/// token. Among equal logits, the lower token ids are kept. Source: Holtzman et al. 2020, The
-/// Curious Case of Neural Text Degeneration.
+/// Returns `logits` (V) with the logits of all tokens outside of the nucleus set to -inf. The
+/// nucleus is the smallest set of most likely tokens whose total probability is at least `p`; it
+/// has at least one token. Among equal logits, the lower token ids are kept. Source: Holtzman et
+/// al. 2020, The Curious Case of Neural Text Degeneration.
 ATTEND_API torch::Tensor keep_top_p(const torch::Tensor& logits, double p);
 
-/// Returns `logits` (V) with all tokens set to -inf whose probability is less than `p` times the
-/// probability of the most likely token. Source: Nguyen et al. 2024, min-p sampling.
+/// Returns `logits` (V) with a logit set to -inf if the token's probability is less than `p` times
+/// the probability of the most likely token. Source: Nguyen et al. 2024, min-p sampling.
 ATTEND_API torch::Tensor keep_min_p(const torch::Tensor& logits, double p);
 
-/// Samples a token id from `logits` (V), of any floating dtype and device: the highest logit if
-/// `temperature` is 0 (greedy decoding), otherwise multinomial sampling after the filters of
-/// `options`. Logits may contain -inf. `previous` contains the token ids of the sequence so far,
-/// for the repetition penalty. `generator` is a CPU generator; by default LibTorch's global
-/// generator. Throws c10::ValueError if an option is out of range, and c10::Error if the largest
-/// logit is not finite, for example because training diverged.
+/// Returns a token id sampled from `logits` (V), of any floating dtype and device. If `temperature`
+/// is 0, returns the token with the highest logit (greedy decoding). Otherwise applies the filters
+/// of `options` and samples from the remaining tokens. Logits may contain -inf. `previous` contains
+/// the token ids of the sequence so far, for the repetition penalty. `generator` is a CPU
+/// generator; by default LibTorch's global generator. Throws c10::ValueError if an option is out of
+/// range, and c10::Error if the largest logit is not finite, for example because training diverged.
 ///
 ///     auto token = sample(logits[0][-1], {.temperature = 0.8, .top_k = 40}, previous);
 ATTEND_API int64_t sample(const torch::Tensor& logits, const SamplingOptions& options = {},

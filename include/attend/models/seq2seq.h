@@ -27,7 +27,7 @@ struct Seq2SeqConfig {
   bool tie_embeddings = true;       ///< the output projection shares the target embedding's weight
   double logit_scale = 1.0;         ///< factor of the logits
   double final_logit_soft_cap = 0.0;  ///< logits are cap * tanh(logit / cap) (Gemma 2); 0 = off
-  StackConfig stack = {};             ///< transformer blocks; num_layers is the encoder's
+  StackConfig stack = {};             ///< transformer blocks; num_layers applies to the encoder
 };
 
 /// Encoder-decoder (sequence-to-sequence) transformer (Vaswani et al. 2017).
@@ -55,12 +55,13 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   /// Runs the encoder: `source` (B, S) to memory (B, S, E). `source_key_mask` as in `forward`.
   torch::Tensor encode(const torch::Tensor& source, const torch::Tensor& source_key_mask = {});
 
-  /// Decodes with a KV cache: appends `target` (B, T) to the sequences in `cache` and returns their
-  /// logits (B, T, V): the same logits as `forward` on the whole targets. `memory` (B, S, E) is the
-  /// result of `encode`; its keys and values are computed at the first step and cached while the
-  /// same tensor is passed. With `logits_to_keep` N, returns only the logits of the last N
-  /// positions, (B, N, V); 0 = all. If a call throws, the cache is unchanged. Throws
-  /// c10::ValueError if the cache is full or a token is out of range.
+  /// Decodes with a KV cache: appends `target` (B, T), int64, to the sequences in `cache` and
+  /// returns their logits (B, T, V). Up to rounding, these equal the logits that `forward` returns
+  /// for the whole targets. `memory` (B, S, E) is the result of `encode`. Its keys and values are
+  /// computed in the first step and cached as long as the same tensor is passed. `source_key_mask`
+  /// as in `forward`. If `logits_to_keep` is N > 0, returns only the logits of the last N
+  /// positions, (B, N, V). Throws c10::ValueError if the cache is full or a token is out of range.
+  /// If a call throws, the cache is unchanged.
   ///
   ///     auto cache = model->make_cache(1);
   ///     auto memory = model->encode(source);
@@ -68,13 +69,13 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   torch::Tensor step(const torch::Tensor& target, const torch::Tensor& memory, KvCache& cache,
                      const torch::Tensor& source_key_mask = {}, int64_t logits_to_keep = 0);
 
-  /// Returns an empty KV cache for `batch_size` target sequences of `max_seq_len` tokens, by
-  /// default `config.max_seq_len`; see `cache_options`. Its dtype is the dtype of the weights or,
+  /// Returns an empty KV cache for `batch_size` target sequences of up to `max_seq_len` tokens, by
+  /// default `config.max_seq_len`; see `cache_options`. The cache has the dtype of the weights or,
   /// under autocast, the autocast dtype. Each thread needs its own cache.
   KvCache make_cache(int64_t batch_size, std::optional<int64_t> max_seq_len = std::nullopt) const;
 
-  /// Applies the output projection to hidden states (..., T, E) after the final norm; returns
-  /// logits (..., T, V).
+  /// Returns the logits (..., T, V) of hidden states `x` (..., T, E), the output of the final norm:
+  /// applies the output projection, `logit_scale` and `final_logit_soft_cap`.
   torch::Tensor logits(const torch::Tensor& x) const;
 
   /// Recreates the submodules with newly initialized weights.

@@ -36,8 +36,8 @@ struct SequenceClassifierConfig {
 /// transformer blocks, a final norm, pooling, optionally a linear layer with tanh, and a linear
 /// layer to C classes.
 ///
-/// State dict: `embedding` (TokenEmbedding), `encoder` (TransformerEncoder), `pooler` (E, E), only
-/// if enabled, and `head` (C, E), each a Linear.
+/// State dict: `embedding` (TokenEmbedding), `encoder` (TransformerEncoder), `head` (Linear, E to
+/// C) and, if `config.pooler` is set, `pooler` (Linear, E to E).
 ///
 ///     SequenceClassifier model(SequenceClassifierConfig{.vocab_size = 65, .num_classes = 2});
 ///     auto logits = model->forward(tokens, tokens != kPad);  // (B, T) -> (B, 2)
@@ -48,9 +48,10 @@ class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceCl
   explicit SequenceClassifierImpl(const SequenceClassifierConfig& config);
 
   /// Returns the logits (B, C), or (C) without a batch dimension. `tokens` (B, T) or (T): int64 in
-  /// [0, V). `key_mask`: bool, the shape of `tokens`, true = token, false = padding, which has no
-  /// effect on the result; by default all are tokens. A sequence of padding only is pooled to
-  /// zeros. `token_types`: integers in [0, type_vocab_size), the shape of `tokens`; by default 0.
+  /// [0, V). `key_mask`: bool, the shape of `tokens`, true = token, false = padding; by default all
+  /// are tokens. Padding has no effect on the result; a sequence that contains only padding is
+  /// pooled to zeros. `token_types`: integers in [0, type_vocab_size), the shape of `tokens`; by
+  /// default 0.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& key_mask = {},
                         const torch::Tensor& token_types = {});
 

@@ -47,7 +47,7 @@ enum class BranchScaling {
 enum class Initialization {
   gpt2,    ///< normal, residual branches scaled by 1/sqrt(2*num_layers) (Radford et al. 2019)
   xavier,  ///< Xavier uniform, as in PyTorch's Transformer
-  bloem,   ///< LibTorch's defaults of each layer, as in Bloem's "Transformers from scratch"
+  bloem,   ///< LibTorch's default of each layer, as in Bloem's "Transformers from scratch"
 };
 
 /// Configuration of the transformer blocks of a model; the field `stack` of each model's config.
@@ -62,8 +62,9 @@ struct StackConfig {
   int64_t embed_dim = 64;       ///< model width E
   int64_t dim_feedforward = 0;  ///< feed-forward width F; 0 = 4 * embed_dim
   Activation activation = Activation::gelu;  ///< activation of the feed-forward layers
-  int64_t num_experts = 0;  ///< experts of a mixture-of-experts layer; 0 = one feed-forward layer
-  int64_t num_experts_per_tok = 2;  ///< experts that each token is routed to
+  /// Number of experts of each mixture of experts; 0 = one feed-forward layer instead.
+  int64_t num_experts = 0;
+  int64_t num_experts_per_tok = 2;  ///< number of experts that each token is routed to
   bool bias = true;                 ///< biases in linear layers and norms
   bool qkv_bias = false;  ///< biases in the query, key and value projections even without `bias`
 
@@ -86,7 +87,7 @@ struct StackConfig {
 
   int64_t relative_attention_num_buckets = 32;    ///< buckets of relative positions
   int64_t relative_attention_max_distance = 128;  ///< keys from this distance on share one bucket
-  bool relative_attention_shared = false;  ///< all layers use the first one's relative bias (T5)
+  bool relative_attention_shared = false;         ///< all layers use the first layer's bias (T5)
 
   double embedding_scale = 1.0;  ///< factor of the token embeddings, such as sqrt(embed_dim)
   bool embedding_norm = false;   ///< norm of the sum of all embeddings (BERT)
@@ -109,30 +110,33 @@ struct StackConfig {
   bool final_norm = true;                              ///< norm after the last block
   BranchScaling branch_scaling = BranchScaling::none;  ///< learned scale of residual branches
   double residual_scale = 1.0;                         ///< constant scale of residual branches
-  double dropout = 0.0;  ///< of attention weights, feed-forward, residual branches and embedding
-  double stochastic_depth = 0.0;  ///< drop probability of the last block's branches (LayerDrop)
+  /// Dropout probability of attention weights, feed-forward, residual branches and embeddings.
+  double dropout = 0.0;
+  /// Probability of dropping the last block's branches in training (stochastic depth). It increases
+  /// linearly from block to block.
+  double stochastic_depth = 0.0;
   bool gradient_checkpointing = false;  ///< recompute activations in backward to save memory
   Initialization initialization = Initialization::gpt2;  ///< weight initialization
 };
 
 /// Returns the options of `config.num_layers` blocks with self-attention and a final norm. Set
-/// `causal` if the blocks are always called with a causal mask; T5's relative positions are then
-/// unidirectional. Throws c10::ValueError if a field is out of range or has no effect.
+/// `causal` if the blocks are always called with a causal mask; T5's relative bias is then
+/// unidirectional. Throws c10::ValueError if a field is out of range, or is set and has no effect.
 ATTEND_API TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
 
 /// Returns the options of `num_layers` causal blocks with cross-attention and a final norm. Throws
-/// c10::ValueError as `encoder_options` does.
+/// c10::ValueError in the same cases as `encoder_options`.
 ATTEND_API TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t num_layers);
 
 /// Returns the options of the token embedding, including learned or sinusoidal positions and the
-/// norm.
+/// embedding norm.
 ATTEND_API TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,
                                                    int64_t max_seq_len);
 
-/// Returns the options of a KV cache for the self-attention of `num_layers` such blocks and
-/// `batch_size` sequences of up to `max_seq_len` tokens. If all layers have a sliding window of at
-/// most `max_seq_len` and positions are not learned, sequences may have any length, and one call
-/// may have up to `max_seq_len` tokens.
+/// Returns the options of a KV cache for the self-attention of `num_layers` blocks and `batch_size`
+/// sequences of up to `max_seq_len` tokens. If all layers have a sliding window of at most
+/// `max_seq_len` and positions are not learned, the cache overwrites old tokens: sequences may then
+/// have any length, and one call may have up to `max_seq_len` tokens.
 ATTEND_API KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers,
                                         int64_t batch_size, int64_t max_seq_len);
 

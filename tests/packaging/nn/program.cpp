@@ -1,5 +1,5 @@
-// attend::nn beside `using namespace torch::nn`: names that both have are qualified, as README.md
-// says.
+// Uses attend::nn and `using namespace torch::nn`. Names that exist in both are qualified, as
+// README.md says.
 #include <attend/nn.h>
 
 #include <torch/torch.h>
@@ -32,7 +32,7 @@ struct ClassifierImpl : Module {
 };
 TORCH_MODULE(Classifier);
 
-// Or chosen once, by a using-declaration in a namespace of its own.
+// A using-declaration in a separate namespace also resolves the ambiguity.
 namespace application {
 using attend::MultiheadAttention;
 using attend::MultiheadAttentionOptions;

@@ -1,4 +1,4 @@
-// attend::io alone.
+// Uses only attend::io.
 #include <attend/io/safetensors.h>
 #include <attend/io/tokenizers.h>
 

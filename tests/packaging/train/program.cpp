@@ -1,5 +1,5 @@
-// Uses each package that attend::train links, a subword tokenizer, and trains as README.md shows.
-// Then runs readme_program twice: the second time it finds a finished run.
+// Uses each package that attend::train links and a subword tokenizer, and trains as in README.md.
+// Then runs readme_program twice; the second time, the run is already finished.
 #include <attend/io/tokenizers.h>
 #include <attend/train/read_labelled_lines.h>
 #include <attend/train/training_run.h>
@@ -26,8 +26,8 @@ bool readme_program_runs() {
 }
 
 int main() {
-  // Puts std::cout into the program, which the SentencePiece module must not use instead of its
-  // own.
+  // Makes the program contain std::cout. The SentencePiece module must use its own std::cout, not
+  // this one.
   std::cout << "subwords, tables and recipes\n";
   using namespace attend;
   using namespace attend::train;
