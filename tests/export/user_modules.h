@@ -11,7 +11,7 @@
 
 #include <tuple>
 
-/// Modules as users write them, without transformers.
+/// Custom modules that use no module of attend.
 namespace attend::user {
 
 /// Images (B, 3, 8, 8) to scores (B, 5).

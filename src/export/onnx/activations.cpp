@@ -27,7 +27,7 @@ void gelu(Call& call) {
   call.set_output(graph.add("Mul", {half, graph.add("Add", {inner, number(1.0)})}));
 }
 
-/// max(0, x) + log(1 + exp(-|x|)), free of overflow.
+/// Returns log(1 + exp(x)) as max(0, x) + log(1 + exp(-|x|)), which does not overflow.
 Value soft_plus(Call& call, Value x) {
   auto& graph = call.graph();
   const auto small = graph.add("Exp", {graph.add("Neg", {graph.add("Abs", {x})})});
@@ -60,7 +60,7 @@ void leaky_relu(Call& call) {
                                    {{"alpha", call.real("negative_slope")}}));
 }
 
-/// exp(scale * min(x, 0)) - 1
+/// Returns exp(scale * min(x, 0)) - 1.
 Value exp_below_zero(Call& call, Value x, const Number& scale) {
   auto& graph = call.graph();
   const auto below = graph.add("Min", {x, graph.number(x.type, 0)});
@@ -88,7 +88,7 @@ void selu(Call& call) {
   call.set_output(call.graph().add("Selu", {call.tensor("self")}));
 }
 
-/// clip(x/6 + 1/2, 0, 1)
+/// Returns clip(x/6 + 1/2, 0, 1).
 Value hard_sigmoid(Call& call, Value x) {
   return call.graph().add("HardSigmoid", {x}, {{"alpha", 1.0 / 6.0}, {"beta", 0.5}});
 }
