@@ -14,7 +14,8 @@ macro(attend_find_torch)
     find_program(ATTEND_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
     mark_as_advanced(ATTEND_NVCC)
     get_filename_component(attend_torch_root ${Torch_DIR}/../../.. ABSOLUTE)
-    # GLOBAL: targets that link attend refer to these by name, and may be in a folder above.
+    # The targets are GLOBAL, since targets that link attend refer to them by name and may be in a parent
+    # folder.
     if(ATTEND_NVCC OR NOT EXISTS ${attend_torch_root}/lib/libtorch_cuda.so)
       find_package(Torch QUIET GLOBAL PATHS ${Torch_DIR} NO_DEFAULT_PATH)
     else()
