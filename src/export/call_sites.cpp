@@ -97,7 +97,8 @@ bool CallSites::same(const torch::jit::Node& node, const CallSites& others,
                      const torch::jit::Node& other) const {
   const auto one = stacks_.find(&node);
   const auto two = others.stacks_.find(&other);
-  if (one == stacks_.end() || two == others.stacks_.end()) return true;  // not recorded
+  if (one == stacks_.end() || two == others.stacks_.end())
+    return true;  // no call stacks to compare
   return one->second == two->second;
 }
 

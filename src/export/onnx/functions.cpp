@@ -76,7 +76,7 @@ void frac(Call& call) {
   call.set_output(call.graph().add("Sub", {self, truncated(call, self)}));
 }
 
-/// sign(NaN) is 0 in LibTorch.
+/// Rule of sign. In LibTorch, sign(NaN) is 0.
 void sign(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
@@ -135,7 +135,7 @@ void erfc(Call& call) {
   call.set_output(graph.add("Sub", {graph.number(self.type, 1), graph.add("Erf", {self})}));
 }
 
-/// log(x / (1 - x))
+/// Rule of logit: log(x / (1 - x)).
 void logit(Call& call) {
   auto& graph = call.graph();
   auto x = call.operand("self", call.result_type());

@@ -9,7 +9,7 @@ namespace attend::onnx {
 struct Indices {
   std::vector<int64_t> order;  ///< permutation with the indexed dimensions first
   std::size_t indexed = 0;     ///< number of indexed dimensions
-  bool is_adjacent = true;     ///< true if the index's dimensions replace the indexed ones in place
+  bool is_adjacent = true;     ///< true if the indexed dimensions of `self` are adjacent
   Value indices;               ///< (..., indexed), int64
   int64_t rank = 0;            ///< rank of `indices` without the last dimension
 };

@@ -69,7 +69,7 @@ void inner(Call& call) {
   call.set_output(call.graph().add("MatMul", {call.operand("self", type), other}));
 }
 
-/// sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps))
+/// Rule of cosine_similarity: sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps)).
 void cosine_similarity(Call& call) {
   auto& graph = call.graph();
   const auto type = call.result_type();

@@ -48,7 +48,7 @@ ATTEND_API void add_slice_rules(Rules& rules);
 
 ATTEND_API const Rules& all_rules();
 
-/// Returns "add.Tensor" for torch.ops.aten.add.Tensor; empty for other namespaces.
+/// Returns "add.Tensor" for torch.ops.aten.add.Tensor, and an empty string for other namespaces.
 ATTEND_API std::string key_of(const std::string& target);
 
 /// Returns the rule for a target, or nullptr if there is none. If an in-place operator such as

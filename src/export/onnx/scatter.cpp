@@ -103,7 +103,7 @@ void index_put(Call& call) {
   auto self = call.tensor("self");
   const bool sorted = std::is_sorted(read.order.begin(), read.order.end());
   if (!sorted) self = transpose(call, self, read.order);
-  // Expand values to the shape of the elements that they replace.
+  // The values are expanded to the shape of the elements that they replace.
   auto values = call.operand("values", self.type);
   const auto before = read.order.front();
   auto rest = graph.shape_of(self);

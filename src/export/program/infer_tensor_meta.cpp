@@ -72,8 +72,8 @@ Size symbolic_size(const std::vector<int64_t>& values, const std::string& name,
                                   [&](int64_t value) { return value != values.front(); });
   throw std::runtime_error(
       fmt::format("each size and stride of the traced tensor '{}' must be a polynomial of the "
-                  "dynamic sizes and of floor divisions "
-                  "of them, found one that is {} at the example's sizes and {} at other sizes{}",
+                  "dynamic sizes and of floor divisions of them, found one that is {} at the "
+                  "example's sizes and {} at other sizes{}",
                   name, values.front(), *other, advice));
 }
 

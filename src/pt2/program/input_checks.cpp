@@ -120,7 +120,7 @@ void InputChecks::check(const std::vector<torch::Tensor>& inputs) const {
       fail(name, "number of dimensions ", dimensions.size(), input.dim());
     }
     if (number) {
-      check_number(name, "number ", input.item<int64_t>(), *number);
+      check_number(name, "the number to be ", input.item<int64_t>(), *number);
       continue;
     }
     if (input.device() != device_) fail(name, "device ", device_.str(), input.device().str());
