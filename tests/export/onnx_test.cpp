@@ -59,7 +59,8 @@ void export_function(const std::function<Outputs(const torch::Tensor&)>& functio
 }
 
 struct CallsUnsupportedOperatorsImpl : torch::nn::Module {
-  // Not inlined: without debug information, the name of an inlined function is lost.
+  // The function must not be inlined: without debug information, the name of an inlined function is
+  // lost.
   [[gnu::noinline]] torch::Tensor forward(const torch::Tensor& x) {
     const auto one = torch::digamma(x);
     return one + torch::erfinv(x);
@@ -252,7 +253,7 @@ TEST(Onnx, RejectsMutationsOfViewsThatAreCopiesAtOtherSizes) {
       };
   expect_error([](const torch::Tensor& x) {
     const auto transposed = (x * 1).transpose(0, 1);
-    transposed.reshape({-1}).add_(1.0);  // a view only if there is one row
+    transposed.reshape({-1}).add_(1.0);  // reshape returns a view only if there is one row
     return transposed;
   });
   expect_error([](const torch::Tensor& x) {

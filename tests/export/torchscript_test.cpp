@@ -110,7 +110,8 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
                                  "(specializing_modules.cpp:24) for inputs of shape (2, 5), but "
                                  "aten::mul, called from attend::DoublesLongInputsImpl::forward "
                                  "(specializing_modules.cpp:22) for (2, 64)"));
-  // Rejected before running at another size, where the LSTM would read out of bounds on the CPU.
+  // The module is rejected before it is run at another size, where the LSTM would read out of
+  // bounds on the CPU.
   EXPECT_THAT(
       [&] {
         export_torchscript(SpecializesBatch(), torch::randn({5, 2, 3}), directory / "m",

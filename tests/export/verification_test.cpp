@@ -162,7 +162,7 @@ TEST_P(EachFormat, RejectsMutationOfAnUnregisteredTensor) {
                "shape (1) that is neither an input nor a buffer");
 }
 
-/// TorchScript files store arbitrary bytes.
+/// In contrast, extra files in TorchScript may contain arbitrary bytes.
 TEST(Export, RejectsExtraFilesThatAreNotUtf8InPt2AndOnnx) {
   const TemporaryDirectory directory;
   const torch::nn::Linear module(2, 2);

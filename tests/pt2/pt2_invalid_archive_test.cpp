@@ -113,7 +113,7 @@ TEST_F(Pt2InvalidArchive, RejectsInvalidArguments) {
   expect_error("expected 1 outputs, found 2");
 }
 
-/// The call in a subgraph under torch.set_grad_enabled.
+/// Returns the call, moved into a subgraph under torch.set_grad_enabled.
 json in_subgraph(const json& call, const json& values, bool grad_enabled) {
   json arguments = json::array();
   for (const auto& input : call["inputs"]) {
@@ -245,7 +245,7 @@ TEST_F(Pt2InvalidArchive, SurvivesRandomChangesOfBytes) {
       ++rejected;
     }
   }
-  // Fewer than kRounds: some bytes are padding or belong to entries that are not read.
+  // Not all changes are rejected: some bytes are padding or belong to entries that are not read.
   EXPECT_GT(rejected, kRounds / 2);
 }
 
