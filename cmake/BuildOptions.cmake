@@ -1,16 +1,17 @@
 # attend_build_options: compile options for the files of this project. Never exported.
 add_library(attend_build_options INTERFACE)
 target_compile_features(attend_build_options INTERFACE cxx_std_20)
-# Libraries and programs are compiled with the same flags, so that they can share one precompiled header.
-# Visibility is hidden, so that shared libraries export only symbols marked ATTEND_API.
+# Libraries and programs have the same flags, so that they can share one precompiled header. Visibility
+# is hidden, so shared libraries export only symbols marked ATTEND_API.
 target_compile_options(attend_build_options INTERFACE -fPIC -fvisibility=hidden
                                                       -fvisibility-inlines-hidden)
-# LibTorch is compiled with NDEBUG. Without NDEBUG, at::RecordFunction has an additional member, which
-# does not exist in the objects that LibTorch creates. The excluded configurations define NDEBUG anyway.
+# Release builds of LibTorch are compiled with NDEBUG. Without it, at::RecordFunction has an additional
+# member, so code of attend would read beyond the end of objects that LibTorch creates. The three
+# configurations in the condition define NDEBUG themselves.
 target_compile_definitions(attend_build_options INTERFACE
                            $<$<NOT:$<CONFIG:Release,RelWithDebInfo,MinSizeRel>>:NDEBUG>)
-# GCC 13 and newer use a precompiled header only if the options below are the same as when it was
-# compiled. On x86, -O2 sets them. -O1, which the tests are compiled with, does not.
+# GCC 13 and newer use a precompiled header only if these options are the same as when the header was
+# compiled. On x86, -O2 sets them, but -O1, which the tests are compiled with, does not.
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-munroll-only-small-loops ATTEND_COMPILER_HAS_UNROLL_ONLY_SMALL_LOOPS)
 if(ATTEND_COMPILER_HAS_UNROLL_ONLY_SMALL_LOOPS)
@@ -40,8 +41,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # ccache can cache files that use a precompiled header only if it ignores the header's time stamp and,
-  # with GCC, if the preprocessor keeps the include of the header.
+  # ccache can cache files that include a precompiled header only if GCC's preprocessor does not expand
+  # the include (-fpch-preprocess) and ccache ignores the time stamp of the header.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -7,7 +7,7 @@ function(attend_require_packages)
     attend_find_component_libraries(missing_of_component ${component})
     list(APPEND missing ${missing_of_component})
   endforeach()
-  if(io IN_LIST ARGN) # required by all but nn
+  if(io IN_LIST ARGN) # required by all components except nn
     find_package(nlohmann_json QUIET GLOBAL)
     if(NOT nlohmann_json_FOUND)
       list(APPEND missing nlohmann-json3-dev)

@@ -1,6 +1,6 @@
 # The components of attend, and the packages that each component needs. Used by this project and,
 # installed next to attendConfig.cmake, by projects that find attend.
-set(ATTEND_ALL_COMPONENTS nn io pt2 export train) # a component follows the components that it requires
+set(ATTEND_ALL_COMPONENTS nn io pt2 export train) # each component follows the components that it requires
 set(ATTEND_nn_REQUIRES)
 set(ATTEND_io_REQUIRES)
 set(ATTEND_pt2_REQUIRES io)
@@ -52,7 +52,7 @@ macro(_attend_find_library name header package)
   if(NOT ATTEND_${name}_LIBRARY OR NOT ATTEND_${name}_INCLUDE_DIR)
     list(APPEND missing ${package})
   elseif(NOT TARGET attend::${name})
-    # GLOBAL, because targets that link attend refer to it by name and may be in a parent folder.
+    # The target is GLOBAL, since targets that link attend refer to it by name and may be in a parent folder.
     add_library(attend::${name} UNKNOWN IMPORTED GLOBAL)
     set_target_properties(
       attend::${name} PROPERTIES IMPORTED_LOCATION ${ATTEND_${name}_LIBRARY}

@@ -14,7 +14,8 @@ macro(attend_find_torch)
     find_program(ATTEND_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
     mark_as_advanced(ATTEND_NVCC)
     get_filename_component(attend_torch_root ${Torch_DIR}/../../.. ABSOLUTE)
-    # GLOBAL, because targets that link attend refer to LibTorch's targets by name and may be in a parent folder.
+    # The targets are GLOBAL, since targets that link attend refer to them by name and may be in a parent
+    # folder.
     if(ATTEND_NVCC OR NOT EXISTS ${attend_torch_root}/lib/libtorch_cuda.so)
       find_package(Torch QUIET GLOBAL PATHS ${Torch_DIR} NO_DEFAULT_PATH)
     else()
@@ -37,8 +38,8 @@ function(_attend_link_torch_with_cuda root)
   target_link_libraries(
     torch INTERFACE ${root}/lib/libtorch.so ${root}/lib/libtorch_cpu.so ${root}/lib/libtorch_cuda.so
                     ${root}/lib/libc10_cuda.so ${root}/lib/libc10.so Threads::Threads)
-  # A device registers itself when its library is loaded, so the libraries must be linked even if none of
-  # their symbols is used. Their own dependencies are found at run time.
+  # Devices register themselves when their library is loaded, so libraries must be linked even if no
+  # symbol of them is used. Their own dependencies are found at run time.
   target_link_options(torch INTERFACE -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
 endfunction()
 

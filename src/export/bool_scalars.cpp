@@ -13,8 +13,9 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// True for operators that cast the Scalar to the dtype of another argument, so that an int has the
-/// same effect as a bool. In other operators, such as aten::add, its type affects type promotion.
+/// Returns true for operators that cast the Scalar to the output's dtype, so that an int has the
+/// same effect as a bool. In other operators, such as aten::add, the type of the Scalar affects
+/// type promotion.
 bool only_fills(const jit::Node& node) {
   static const std::set<std::string_view> names{
       "aten::constant_pad_nd", "aten::fill",       "aten::fill_",       "aten::full",
@@ -29,8 +30,8 @@ std::optional<bool> flag_of(const jit::Value* value) {
   return constant->toBool();
 }
 
-/// Replaces the bool inputs at `positions` by ints or tensors. Returns false and leaves the node
-/// unchanged if no operator overload matches.
+/// Replaces the bool inputs at `positions` by ints if `as_number` is set, else by 0-dimensional
+/// tensors. Returns false and leaves the node unchanged if no operator overload accepts them.
 bool try_replace(jit::Graph& graph, jit::Node& node, const std::vector<std::size_t>& positions,
                  bool as_number) {
   const jit::WithInsertPoint before(&node);
@@ -51,7 +52,8 @@ void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
   for (std::size_t i = 0; i < node.inputs().size(); ++i) {
     if (flag_of(node.input(i))) all.push_back(i);
   }
-  // Some may be real bool arguments, such as keepdim.
+  // Some of these inputs may be real bool arguments, such as keepdim, so each input is first
+  // replaced alone.
   std::vector<std::vector<std::size_t>> choices;
   for (const auto i : all) choices.push_back({i});
   choices.push_back(all);
@@ -63,7 +65,8 @@ void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
   }
 }
 
-/// Sets the dtype of aten::full explicitly: with a bool and no dtype it returns a bool tensor.
+/// Sets the dtype argument of aten::full to bool if the value is a bool and the dtype is None.
+/// Otherwise the int that replaces the value would change the output's dtype.
 void keep_type_of_full(jit::Graph& graph, jit::Node& node) {
   constexpr std::size_t kValue = 1;
   constexpr std::size_t kDtype = 2;

@@ -18,7 +18,7 @@ void record(torch::jit::Node* node) {
   if (recording != nullptr) (*recording)[node] = torch::unwind::unwind();
 }
 
-/// Function from which the exporters call the traced function.
+/// Function in which the exporters call the traced function.
 constexpr std::string_view kTracing = "attend::add_traced_method";
 
 bool is_library(std::string_view function) {
@@ -38,7 +38,7 @@ bool is_library(std::string_view function) {
 std::string name_of(std::string function) {
   constexpr std::string_view kCaller = "std::_Function_handler<";
   if (function.starts_with(kCaller)) {
-    const auto called = function.find("), ");  // after return and parameter types
+    const auto called = function.find("), ");  // end of the function's signature
     if (called != std::string::npos) function = function.substr(called + 3);
   }
   constexpr std::string_view kLambda = "{lambda";
@@ -59,7 +59,8 @@ bool is_torch_library(void* address) {
   return file.starts_with("libtorch") || file.starts_with("libc10");
 }
 
-/// Returns the source locations of frames. Empty if addr2line (binutils) is not installed.
+/// Returns the source locations of frames, or an empty list if addr2line (binutils) is not
+/// installed.
 std::vector<torch::unwind::Frame> symbolize(const std::vector<void*>& frames) {
   try {
     return torch::unwind::symbolize(frames, torch::unwind::Mode::addr2line);
@@ -86,8 +87,8 @@ std::string CallSites::text_of(const torch::jit::Node& node) const {
       found += fmt::format(" ({}:{})", file, frame.lineno);
     }
     if (!is_library(frame.funcname)) break;
-    // For a library function, continue with its caller. The last library frame may have
-    // inlined all others.
+    // If the frame is a library function, its caller is used. If all frames are library functions,
+    // the outermost one is used, since the functions that call it may be inlined.
   }
   return found;
 }
@@ -96,7 +97,8 @@ bool CallSites::same(const torch::jit::Node& node, const CallSites& others,
                      const torch::jit::Node& other) const {
   const auto one = stacks_.find(&node);
   const auto two = others.stacks_.find(&other);
-  if (one == stacks_.end() || two == others.stacks_.end()) return true;  // unknown
+  if (one == stacks_.end() || two == others.stacks_.end())
+    return true;  // no call stacks to compare
   return one->second == two->second;
 }
 

@@ -12,10 +12,12 @@ namespace attend {
 class CallSites {
  public:
   /// Returns ", called from FUNCTION (FILE:LINE)" with the innermost function outside LibTorch.
-  /// Omits (FILE:LINE) if the program has no debug information. Returns "" if there is no stack.
+  /// Omits (FILE:LINE) if the program has no debug information. Returns "" if no call stack was
+  /// recorded for the node.
   std::string text_of(const torch::jit::Node& node) const;
 
-  /// Returns true if `node` and `other`, a node of another trace, have the same call stack.
+  /// Returns true if `node` and `other`, a node of the trace of `others`, have the same call stack,
+  /// or if one of the call stacks was not recorded.
   bool same(const torch::jit::Node& node, const CallSites& others,
             const torch::jit::Node& other) const;
 

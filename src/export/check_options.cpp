@@ -17,7 +17,7 @@ bool is_word(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), fits);
 }
 
-/// True for names that are invalid in the code that Python generates when it loads a file.
+/// Returns true for names that are invalid in the code that Python generates when it loads a file.
 bool is_reserved(const std::string& name) {
   static const std::set<std::string> all{
       "False",   "None",     "True",     "and",    "as",       "assert", "async",  "await",
@@ -64,14 +64,13 @@ void check_dimension(const DynamicDimension& dynamic, const std::vector<torch::T
                     dynamic.min, ") and max (", dynamic.max, ")");
   const auto [first, is_new] = seen.emplace(dynamic.name, dynamic);
   const auto& other = first->second;
-  TORCH_CHECK_VALUE(is_new || inputs[other.input].size(other.dimension) == size,
-                    "dynamic dimension '", dynamic.name,
-                    "': all dimensions of this name must have the same size, the example inputs "
-                    "have ",
-                    inputs[other.input].size(other.dimension), " and ", size);
+  TORCH_CHECK_VALUE(
+      is_new || inputs[other.input].size(other.dimension) == size, "dynamic dimension '",
+      dynamic.name, "': all dimensions with this name must have the same size, found ",
+      inputs[other.input].size(other.dimension), " and ", size, " in the example inputs");
   TORCH_CHECK_VALUE(other.min == dynamic.min && other.max == dynamic.max, "dynamic dimension '",
                     dynamic.name,
-                    "': all dimensions of this name must have the same min and max, found ",
+                    "': all dimensions with this name must have the same min and max, found ",
                     other.min, "..", other.max, " and ", dynamic.min, "..", dynamic.max);
 }
 
@@ -83,8 +82,8 @@ void check_extra_file(const std::string& name) {
   const bool is_plain = name.find_first_of(std::string_view("\0\\", 2)) == std::string::npos &&
                         replace_invalid_utf8(name) == name;
   TORCH_CHECK_VALUE(!name.empty() && path.is_relative() && !leaves && is_plain,
-                    "the name of an extra file must be a relative path without '.' and '..', found "
-                    "'",
+                    "the name of an extra file must be a relative path in UTF-8 without "
+                    "backslashes and without '.' and '..' as components, found '",
                     name, "'");
 }
 
@@ -95,7 +94,7 @@ void check_name(const char* what, const std::string& name) {
 }
 
 void check_options(const ExportOptions& options, const std::vector<torch::Tensor>& example_inputs) {
-  // The comparison is false for NaN.
+  // The comparison also rejects NaN.
   TORCH_CHECK_VALUE(options.tolerance >= 0.0, "tolerance (", options.tolerance,
                     ") must be 0 or more");
   const auto count = example_inputs.size();
@@ -104,9 +103,8 @@ void check_options(const ExportOptions& options, const std::vector<torch::Tensor
     TORCH_CHECK_VALUE(example_inputs[i].defined(), "example input ", i,
                       " must be a defined tensor, found an undefined one");
   }
-  TORCH_CHECK_VALUE(options.input_names.size() <= count, "input_names (",
-                    options.input_names.size(),
-                    ") must not have more elements than the module has inputs (", count, ")");
+  TORCH_CHECK_VALUE(options.input_names.size() <= count, "found ", options.input_names.size(),
+                    " input_names, expected at most ", count, ", the number of inputs");
   check_names("input_names", numbered_names(options.input_names, count, "input"));
   check_names("output_names", options.output_names);
   for (const auto& [name, content] : options.extra_files) check_extra_file(name);

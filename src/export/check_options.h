@@ -9,11 +9,12 @@
 
 namespace attend {
 
-/// Throws c10::ValueError, naming the value found and the value expected, if the options are
-/// invalid or do not match the example inputs.
+/// Throws c10::ValueError if the options are invalid or do not match the example inputs. The
+/// message names the value found and the value expected.
 void check_options(const ExportOptions& options, const std::vector<torch::Tensor>& example_inputs);
 
-/// Throws c10::ValueError if `name` is not a valid identifier in Python and TorchScript.
+/// Throws c10::ValueError if `name` is not a valid identifier in Python and TorchScript. The
+/// message begins with `what`.
 void check_name(const char* what, const std::string& name);
 
 /// Throws c10::ValueError if a parameter, buffer or submodule has a name that the formats do not

@@ -11,8 +11,8 @@
 namespace attend {
 namespace {
 
-/// Compares bitwise (NaN equals NaN). Does not compare tensor versions, since writes through
-/// `data()` and data pointers do not increment them.
+/// Returns true if shapes, dtypes and values are equal; NaN equals NaN. Does not compare tensor
+/// versions, since writes through `data()` and data pointers do not increment them.
 bool is_same(const torch::Tensor& one, const torch::Tensor& other) {
   if (one.sizes() != other.sizes() || one.scalar_type() != other.scalar_type()) return false;
   if (c10::isFloat8Type(one.scalar_type())) {
@@ -44,7 +44,7 @@ ExportGuard::~ExportGuard() {
     for (const auto* all : {&parameters_, &buffers_}) {
       for (const auto& saved : *all) restore(saved);
     }
-  } catch (const c10::Error&) {  // destructors must not throw
+  } catch (const c10::Error&) {  // ignored, since destructors must not throw
   }
 }
 
@@ -61,22 +61,21 @@ void ExportGuard::restore() {
     if (restore(saved)) mutated = saved.name;
   }
   if (!mutated.empty()) {
-    throw std::runtime_error(fmt::format(
-        "forward mutates the parameter '{}', expected only buffers to be mutated: register it as a "
-        "buffer",
-        mutated));
+    throw std::runtime_error(
+        fmt::format("forward mutates the parameter '{}', but only buffers may be mutated; register "
+                    "it as a buffer",
+                    mutated));
   }
   for (const auto& saved : constants_) {
     if (!restore(saved)) continue;
     throw std::runtime_error(
-        fmt::format("forward mutates a tensor of shape {} that is neither an input nor a buffer: "
-                    "register it as "
-                    "a buffer",
+        fmt::format("forward mutates a tensor of shape {} that is neither an input nor a buffer; "
+                    "register it as a buffer",
                     shape_text(saved.tensor)));
   }
 }
 
-/// Writes only to mutated tensors, since expanded ones cannot be written to.
+/// Writes only to mutated tensors, since expanded tensors cannot be written to.
 bool ExportGuard::restore(const SavedTensor& saved) {
   if (is_same(saved.tensor, saved.copy)) return false;
   if (saved.tensor.sizes() != saved.copy.sizes()) saved.tensor.resize_(saved.copy.sizes());

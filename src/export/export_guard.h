@@ -22,7 +22,8 @@ class ATTEND_API ExportGuard {
   ExportGuard(const ExportGuard&) = delete;
   ExportGuard& operator=(const ExportGuard&) = delete;
 
-  /// Adds a constant of the graph: a tensor that is neither a parameter nor a buffer.
+  /// Adds a constant of the graph: a tensor that is neither a parameter nor a buffer. `restore`
+  /// checks that forward did not mutate it.
   void add_constant(const torch::Tensor& tensor);
 
   /// Restores buffers to their values before the export. Throws std::runtime_error if forward

@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// Extends `names` to `count` elements by `prefix` and the index: input0, input1, ...
+/// Returns `names`, extended to `count` elements with `prefix` and the index: input0, input1, ...
 inline std::vector<std::string> numbered_names(std::vector<std::string> names, std::size_t count,
                                                const char* prefix) {
   for (auto i = names.size(); i < count; ++i) names.push_back(fmt::format("{}{}", prefix, i));

@@ -16,7 +16,8 @@
 namespace attend {
 namespace {
 
-/// Maps the target of each tied weight to the target of the first weight with the same tensor.
+/// Returns a map from the target of each tied weight to the target of the first weight with the
+/// same data. The first one is not in the map.
 std::map<std::string, std::string> tied_weights(const program::TracedProgram& traced) {
   using Identity = std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>, int>;
   std::map<Identity, std::string> first;
@@ -24,7 +25,7 @@ std::map<std::string, std::string> tied_weights(const program::TracedProgram& tr
   for (const auto& input : traced.program.inputs) {
     if (input.kind == program::InputKind::user) continue;
     const auto& tensor = traced.weights.at(input.target);
-    if (tensor.numel() == 0) continue;  // without data pointer
+    if (tensor.numel() == 0) continue;  // empty tensors have no data pointer
     const Identity identity(tensor.const_data_ptr(), tensor.sizes().vec(), tensor.strides().vec(),
                             static_cast<int>(tensor.scalar_type()));
     const auto [found, is_first] = first.emplace(identity, input.target);
@@ -33,7 +34,7 @@ std::map<std::string, std::string> tied_weights(const program::TracedProgram& tr
   return tied;
 }
 
-/// Names of the dynamic dimensions by their expressions in the program.
+/// Returns the names of the dynamic dimensions by their symbolic expressions in the program.
 std::map<std::string, std::string> dimension_names(const program::ExportedProgram& program,
                                                    const ExportOptions& options) {
   std::vector<const program::Input*> inputs;
@@ -49,8 +50,8 @@ std::map<std::string, std::string> dimension_names(const program::ExportedProgra
   return names;
 }
 
-/// Checks that names are unique, as ONNX requires, and are not numbers, which name intermediate
-/// values.
+/// Checks that names are unique, as ONNX requires, and are not numbers, since the names of
+/// intermediate values are numbers.
 void check_names(const onnx::Model& model) {
   std::map<std::string, const char*> seen;
   const auto check = [&](const std::vector<onnx::ValueInfo>& infos, const char* what) {
@@ -59,8 +60,7 @@ void check_names(const onnx::Model& model) {
                         "the name of an ", what, " must not be a number, found '", info.name, "'");
       const auto [other, is_new] = seen.emplace(info.name, what);
       TORCH_CHECK_VALUE(is_new,
-                        "the names of inputs, outputs and initializers must be unique, found "
-                        "'",
+                        "the names of inputs, outputs and initializers must be unique, found '",
                         info.name, "' as ", other->second, " and ", what);
     }
   };
@@ -69,8 +69,8 @@ void check_names(const onnx::Model& model) {
   check(model.weights, "initializer");
 }
 
-/// Returns a message with the call sites of the operators. Traces again, since call sites are not
-/// recorded in the first trace (recording is slow).
+/// Returns the error message with the call site of each operator. Traces again, since the first
+/// trace does not record call sites (recording is slow).
 std::string message_of(const onnx::UnsupportedOperatorsError& error,
                        const torch::nn::Module& module, const Forward& forward,
                        const std::vector<torch::Tensor>& inputs) {
@@ -97,10 +97,9 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
                     "forward must return at least one output, found 0");
   const auto output_names =
       numbered_names(options.output_names, traced.program.outputs.size(), "output");
-  TORCH_CHECK_VALUE(output_names.size() == traced.program.outputs.size(), "output_names (",
-                    output_names.size(),
-                    ") must not have more elements than the module has outputs (",
-                    traced.program.outputs.size(), ")");
+  TORCH_CHECK_VALUE(output_names.size() == traced.program.outputs.size(), "found ",
+                    output_names.size(), " output_names, expected at most ",
+                    traced.program.outputs.size(), ", the number of outputs");
   onnx::Model model;
   try {
     model = onnx::translate(traced.program, tied_weights(traced), output_names);
@@ -109,7 +108,7 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   }
   check_names(model);
   guard.restore();
-  // Copies, so that mutations by forward do not affect them.
+  // The weights are copied, since `verify` runs forward, which may mutate them.
   std::map<std::string, torch::Tensor> weights;
   for (const auto& [name, weight] : traced.weights) weights.emplace(name, weight.clone());
   const program::Runner runner(traced.program, weights, example_inputs.front().device(), {"aten"});

@@ -35,7 +35,7 @@ bool same(const c10::IValue& one, const c10::IValue& other) {
   return one == other;
 }
 
-/// Constant arguments of a call, including elements of lists.
+/// Returns the constant arguments of a call, including elements of lists.
 std::vector<c10::IValue> constants_of(const jit::Node& node) {
   std::vector<c10::IValue> constants;
   for (const auto* input : node.inputs()) {
@@ -49,7 +49,7 @@ std::vector<c10::IValue> constants_of(const jit::Node& node) {
   return constants;
 }
 
-/// The first constants in which two calls of the same call site differ.
+/// Returns the first pair of constants in which two calls from the same call site differ.
 std::optional<std::pair<c10::IValue, c10::IValue>> find_difference(const jit::Node& one,
                                                                    const jit::Node& other) {
   const auto left = constants_of(one);
@@ -60,7 +60,7 @@ std::optional<std::pair<c10::IValue, c10::IValue>> find_difference(const jit::No
   return std::nullopt;
 }
 
-/// Number of output tensors of a call, with lists unpacked.
+/// Returns the number of output tensors of a call, with lists unpacked.
 std::size_t num_outputs(const jit::Node& node) {
   for (const auto* output : node.outputs()) {
     for (const auto& use : output->uses()) {
@@ -89,7 +89,7 @@ std::optional<std::string> find_difference(const Trace& one, const Trace& other)
     return fmt::format("forward calls {} for {}, but {} for {}", one.text_of(i), one.inputs,
                        other.text_of(i), other.inputs);
   };
-  std::optional<std::size_t> diverged;  // first call with a different call site
+  std::optional<std::size_t> diverged;  // index of the first call whose call sites differ
   const auto count = std::min(left.size(), right.size());
   for (std::size_t i = 0; i < count; ++i) {
     if (!diverged && !one.calls.sites.same(*left[i], other.calls.sites, *right[i])) diverged = i;
@@ -99,11 +99,11 @@ std::optional<std::string> find_difference(const Trace& one, const Trace& other)
     if (!values && outputs.first == outputs.second) continue;
     if (diverged) return diverges_at(*diverged);
     if (!values) {
-      return fmt::format("{} returns {} tensors for {}, {} for {}{}",
+      return fmt::format("{} returns {} tensors for {}, but {} for {}{}",
                          left[i]->kind().toQualString(), outputs.first, one.inputs, outputs.second,
                          other.inputs, one.calls.sites.text_of(*left[i]));
     }
-    return fmt::format("{} is called with {} for {}, with {} for {}{}",
+    return fmt::format("{} is called with {} for {}, but with {} for {}{}",
                        left[i]->kind().toQualString(), text_of(values->first), one.inputs,
                        text_of(values->second), other.inputs, one.calls.sites.text_of(*left[i]));
   }
@@ -132,8 +132,7 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
   if (sizes_differ) {
     return fmt::format(
         "a size was specialized: {}; in forward, use operators such as unflatten and flatten "
-        "instead "
-        "of sizes read into C++ numbers",
+        "instead of sizes read into C++ numbers",
         *difference);
   }
   return fmt::format(
@@ -149,7 +148,7 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
   for (const auto& dimension : distinct(dynamic)) {
     auto sizes = sizes_of(inputs, dynamic);
     const auto size = sizes.at(dimension.name);
-    // 2 * size is compared, too, since size / 2 may be the same for size and size + 1.
+    // 2 * size is also compared, since size / 2 may be the same for size and size + 1.
     for (const auto other : {size + 1, 2 * size, dimension.min}) {
       if (other > dimension.max) continue;
       sizes[dimension.name] = other;

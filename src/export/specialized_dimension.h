@@ -12,16 +12,16 @@
 
 namespace attend {
 
-/// Compares traces of `function` for two sets of inputs and describes the first operator that is
-/// called with different constants, which a trace specializes. Returns "a size was specialized:
-/// ..." or, for inputs of the same shapes, "a value was specialized: ...", with the operator, the
-/// constants and the call site. Returns nullopt if the traces are equal.
+/// Compares traces of `function` for two sets of inputs and describes the first operator call whose
+/// constants differ: a trace specializes them. Returns "a size was specialized: ..." or, for inputs
+/// of the same shapes, "a value was specialized: ...", with the operator, the constants and the
+/// call site. Returns nullopt if the traces are equal.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
                                                const std::vector<torch::Tensor>& others);
 
-/// Compares `inputs` with inputs of other sizes, for one dynamic dimension after the other.
+/// As above, for `inputs` and inputs of other sizes. Changes one dynamic dimension at a time.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
@@ -30,13 +30,14 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
 /// Returns the message in one line, without the stack trace of LibTorch and TorchScript errors.
 std::string short_message(const std::exception& error);
 
-/// Returns an error with the short message and the result of `find_specialization` as its cause.
+/// Returns an error whose message is the short message of `error` and `specialization`, a result of
+/// `find_specialization`.
 std::runtime_error with_specialization(const std::exception& error,
                                        const std::string& specialization);
 
 /// Throws std::runtime_error if a traced method has recurrent layers and specializes a dimension.
-/// Checked before the method is run: on the CPU, recurrent layers read out of bounds if the state
-/// is too small, whereas other operators throw.
+/// Must be called before the method is run: on the CPU, recurrent layers read out of bounds if the
+/// state is too small, whereas other operators throw.
 void check_recurrent_layers(const torch::jit::Module& scripted, const std::string& method,
                             const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& inputs,

@@ -36,7 +36,7 @@ Forward function_of(const jit::Method& method) {
   };
 }
 
-/// Constant tensors of a graph.
+/// Returns the constant tensors of a graph.
 std::vector<torch::Tensor> constants_of(const jit::Graph& graph) {
   std::vector<torch::Tensor> all;
   for (const auto* node : graph.nodes()) {
@@ -62,7 +62,7 @@ void check_methods(const TorchScriptMethods& methods) {
   }
 }
 
-/// Adds the method name to errors of `action`, except for forward.
+/// Calls `action` and adds the method name to its errors, except for forward.
 void with_method_name(const TorchScriptMethod& method, const std::function<void()>& action) {
   try {
     action();
@@ -98,7 +98,8 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
   if (!methods.source.empty()) scripted.define(methods.source);
 
   guard.restore();
-  // Saved to memory first, since save(file) names the archive's root folder after the file.
+  // The module is saved to memory first, since save(file) names the archive's root folder after the
+  // file.
   std::stringstream bytes;
   scripted.save(bytes, {options.extra_files.begin(), options.extra_files.end()});
   auto file = jit::load(bytes);

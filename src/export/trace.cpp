@@ -92,14 +92,14 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
       throw std::runtime_error(
           fmt::format("output {} of {} must be a defined tensor, found an undefined one", i, name));
     }
-    // A graph must not return an attribute of the module itself.
+    // A graph must not return a parameter or buffer of the module itself.
     for (auto& output : outputs) {
       if (owned.count(output.unsafeGetTensorImpl()) > 0) output = at::alias(output);
     }
     if (outputs.size() == 1) return {outputs.front()};
     return {c10::ivalue::Tuple::create({outputs.begin(), outputs.end()})};
   };
-  // Copies, since forward may mutate its inputs.
+  // The inputs are copied, since `function` may mutate them.
   std::vector<torch::Tensor> copies;
   for (const auto& input : inputs) copies.push_back(input.clone());
   const auto no_variable_names = [](const torch::Tensor&) { return std::string(); };
@@ -115,9 +115,8 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
     const std::string_view what = error.what_without_backtrace();
     if (what.find("Tensor that requires grad as a constant") == std::string_view::npos) throw;
     throw std::runtime_error(
-        fmt::format("{} uses a tensor that requires grad and is not a parameter of the module: "
-                    "register it as a "
-                    "parameter",
+        fmt::format("{} uses a tensor that requires grad and is not a parameter of the module; "
+                    "register it as a parameter",
                     name));
   }
   remove_dropout(*state->graph);

@@ -17,7 +17,7 @@ struct TracedCalls {
   std::vector<const torch::jit::Node*> nodes;
 };
 
-/// Traces `function` with call sites, which is slower than a trace without.
+/// Traces `function` and records call sites, which is slower than a trace without them.
 TracedCalls trace_calls(const torch::nn::Module& module, const Forward& function,
                         const std::vector<torch::Tensor>& inputs);
 

@@ -14,28 +14,29 @@
 namespace attend {
 namespace {
 
-/// Returns the largest absolute difference. Throws std::runtime_error if it exceeds the tolerance.
+/// Returns the largest absolute difference of two outputs. Throws std::runtime_error if they differ
+/// by more than the tolerance.
 double compare(const torch::Tensor& found, const torch::Tensor& expected, double tolerance,
                const std::string& inputs) {
   if (found.sizes() != expected.sizes()) {
     throw std::runtime_error(
-        fmt::format("for {} the exported program returns shape {}, expected {} as the module",
+        fmt::format("for {}, the exported program returns shape {}, expected the module's shape {}",
                     inputs, shape_text(found), shape_text(expected)));
   }
   if (found.scalar_type() != expected.scalar_type()) {
-    throw std::runtime_error(
-        fmt::format("for {} the exported program returns {}, expected {} as the module", inputs,
-                    c10::toString(found.scalar_type()), c10::toString(expected.scalar_type())));
+    throw std::runtime_error(fmt::format(
+        "for {}, the exported program returns dtype {}, expected the module's dtype {}", inputs,
+        c10::toString(found.scalar_type()), c10::toString(expected.scalar_type())));
   }
   if (found.numel() == 0) return 0.0;
   const auto exact = expected.to(torch::kDouble);
-  // The difference of equal infinities is 0, and of two NaN as well.
+  // The difference is 0 for equal infinities and for two NaNs.
   const auto equal = (found == expected).logical_or(found.isnan().logical_and(expected.isnan()));
   const auto difference = (found.to(torch::kDouble) - exact).abs().masked_fill(equal, 0.0);
-  // Also fails if only one of them is NaN.
+  // The comparison is also false if only one of the values is NaN.
   if (!(difference <= tolerance * (1 + exact.abs())).logical_or(equal).all().item<bool>()) {
     throw std::runtime_error(fmt::format(
-        "for {} the exported program differs from the module by {:.3g}, expected at most "
+        "for {}, the exported program differs from the module by {:.3g}, expected at most "
         "{:.3g} (ExportOptions::tolerance)",
         inputs, difference.max().item<double>(), tolerance));
   }
@@ -51,8 +52,8 @@ struct TrialInputs {
   Values values = Values::as_in_example;
 };
 
-/// Increments of the example's sizes. Within a comparison, dimensions have different increments, so
-/// that swapped dimensions are detected. Over the comparisons, each dimension has all increments.
+/// Increments of the example's sizes. In each comparison, dimensions have different increments, so
+/// that swapped dimensions are detected. Over all comparisons, each dimension has each increment.
 constexpr std::array<int64_t, 3> kIncrements{1, 2, 3};
 constexpr int64_t kLargeIncrement = 100;
 constexpr int64_t kLargestSize = 4096;  // larger sizes are slow and detect no further errors
@@ -94,14 +95,15 @@ std::vector<TrialInputs> trial_inputs(const std::vector<torch::Tensor>& example_
   return trials;
 }
 
-/// False for dtypes whose inputs always have the example's values, as few operators support them.
+/// Returns false for dtypes that few operators support. Inputs of these dtypes always have the
+/// values of the example.
 bool has_arithmetic(const torch::Tensor& input) {
   const auto dtype = input.scalar_type();
   return !input.is_complex() && !c10::isFloat8Type(dtype) && !c10::isBarebonesUnsignedType(dtype);
 }
 
-/// Returns other values of the same shape. Mirrored integers are within the range of the example's,
-/// which the module may require.
+/// Returns a tensor of the same shape with other values. Mirrored integers are in the range of the
+/// example's values, since the module may reject others.
 torch::Tensor with_other_values(const torch::Tensor& input, Values values) {
   if (input.numel() == 0 || !has_arithmetic(input)) return input;
   if (input.scalar_type() == torch::kBool) return input.logical_not();
@@ -125,7 +127,7 @@ std::vector<torch::Tensor> inputs_of(const TrialInputs& trial,
   return inputs;
 }
 
-/// Returns true if some value differs from the example's, which has the same sizes.
+/// Returns true if a value of `inputs` differs from `example`, which has the same shapes.
 bool has_other_values(const std::vector<torch::Tensor>& inputs,
                       const std::vector<torch::Tensor>& example) {
   return !std::equal(inputs.begin(), inputs.end(), example.begin(),
@@ -134,14 +136,14 @@ bool has_other_values(const std::vector<torch::Tensor>& inputs,
                      });
 }
 
-/// Copies, since a call may mutate its inputs.
+/// Returns copies of the inputs, since a call may mutate its inputs.
 std::vector<torch::Tensor> copies_of(const std::vector<torch::Tensor>& inputs) {
   std::vector<torch::Tensor> copies;
   for (const auto& input : inputs) copies.push_back(input.clone());
   return copies;
 }
 
-/// Outputs of the module; nullopt if it rejects the values.
+/// Returns the outputs of the module, or nullopt if it rejects the values.
 std::optional<std::vector<torch::Tensor>> expected_of(const Forward& forward,
                                                       const TrialInputs& trial,
                                                       const std::vector<torch::Tensor>& inputs,
@@ -150,13 +152,15 @@ std::optional<std::vector<torch::Tensor>> expected_of(const Forward& forward,
     return forward(inputs).tensors;
   } catch (const std::exception& error) {
     if (trial.values != Values::as_in_example) return std::nullopt;
-    throw std::runtime_error(fmt::format(
-        "the module rejects {}, which are within min and max of the dynamic dimensions: {}", shapes,
-        short_message(error)));
+    throw std::runtime_error(
+        fmt::format("the module rejects {}, although all sizes are within min and max of the "
+                    "dynamic dimensions: {}",
+                    shapes, short_message(error)));
   }
 }
 
-/// Returns a message if two calls of the module with the same inputs differ.
+/// Returns a message if two calls of the module with the same inputs return different outputs, else
+/// an empty string.
 std::string nondeterminism_message(ExportGuard& guard, const Forward& forward,
                                    const std::vector<torch::Tensor>& inputs) {
   const auto one = forward(copies_of(inputs)).tensors;
@@ -167,8 +171,7 @@ std::string nondeterminism_message(ExportGuard& guard, const Forward& forward,
     try {
       compare(one[i], other[i], /*tolerance=*/0.0, "");
     } catch (const std::runtime_error&) {
-      return "; the module is not deterministic: it draws random numbers or keeps state that is "
-             "not "
+      return "; the module is not deterministic: it draws random numbers or has state that is not "
              "a buffer";
     }
   }
@@ -186,10 +189,9 @@ ExportReport verify(ExportGuard& guard, const torch::nn::Module& module, const F
     const auto shapes = shapes_text(inputs);
     const auto expected = expected_of(forward, trial, copies_of(inputs), shapes);
     if (!expected) continue;
-    TORCH_CHECK_VALUE(options.output_names.size() <= expected->size(), "output_names (",
-                      options.output_names.size(),
-                      ") must not have more elements than the module has outputs (",
-                      expected->size(), ")");
+    TORCH_CHECK_VALUE(options.output_names.size() <= expected->size(), "found ",
+                      options.output_names.size(), " output_names, expected at most ",
+                      expected->size(), ", the number of outputs");
     try {
       const auto found = exported(copies_of(inputs)).tensors;
       if (found.size() != expected->size()) {

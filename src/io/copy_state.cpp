@@ -14,7 +14,7 @@ std::string dtype_of(const torch::Tensor& tensor) {
   return std::string(c10::getDtypeNames(tensor.scalar_type()).first);
 }
 
-/// Returns an error message if `source` cannot be copied to `destination`, else "".
+/// Returns an error message if `source` cannot be copied to `destination`, else an empty string.
 std::string mismatch(const torch::Tensor& source, const torch::Tensor& destination, bool cast) {
   if (source.sizes() != destination.sizes()) {
     return fmt::format("found shape ({}), expected ({})", fmt::join(source.sizes(), ", "),
@@ -49,7 +49,7 @@ IncompatibleKeys copy_state(std::map<std::string, torch::Tensor> destination,
   }
   if (!problems.empty()) {
     throw InputError(
-        fmt::format("the {} does not fit the model: {}", what, fmt::join(problems, "; ")));
+        fmt::format("the {} does not match the model: {}", what, fmt::join(problems, "; ")));
   }
   const torch::NoGradGuard no_grad;
   for (auto& [name, tensor] : destination) {

@@ -10,14 +10,16 @@
 
 namespace attend {
 
+/// Options of `copy_state`.
 struct CopyStateOptions {
-  bool strict = true;  ///< whether missing and unexpected names are errors
-  bool cast = false;   ///< whether dtypes may differ
+  bool strict = true;  ///< true: missing and unexpected names are errors
+  bool cast = false;   ///< true: tensors are cast to the dtype of the destination
 };
 
-/// Copies each tensor of `source` into the tensor of the same name in `destination`, without
-/// recording gradients. Throws InputError, listing all missing, unexpected and mismatched tensors;
-/// `destination` is then unchanged. The message begins with "the `what` does not fit the model".
+/// Copies each tensor of `source` into the tensor with the same name in `destination`, without
+/// recording gradients. Throws InputError if tensors are missing, unexpected or of the wrong shape
+/// or dtype; `destination` is then unchanged. The message lists all of them and begins with "the
+/// `what` does not match the model".
 ATTEND_API IncompatibleKeys copy_state(std::map<std::string, torch::Tensor> destination,
                                        const std::map<std::string, torch::Tensor>& source,
                                        const std::string& what,

@@ -12,9 +12,9 @@ namespace attend {
 /// `c10::getDtypeNames(type).first`.
 struct Dtype {
   c10::ScalarType type;
-  std::string_view safetensors;  ///< empty: not supported
-  int64_t schema;                ///< in torch.export's schema, torch/_export/serde/schema.py
-  int32_t onnx;                  ///< in ONNX's TensorProto.DataType; 0: not supported
+  std::string_view safetensors;  ///< name in safetensors; empty if not supported
+  int64_t schema;                ///< value in torch.export's schema, torch/_export/serde/schema.py
+  int32_t onnx;                  ///< value in ONNX's TensorProto.DataType; 0 if not supported
 };
 
 inline constexpr std::array<Dtype, 15> kDtypes{{

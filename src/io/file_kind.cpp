@@ -38,7 +38,8 @@ constexpr std::array<Signature, 9> kOthers{{
     {"version https://"sv, "a Git LFS pointer; fetch the file with `git lfs pull`"},
 }};
 
-/// Checks the header length as well: the first eight bytes of a text file would be a huge length.
+/// Returns true for a plausible header length followed by '{'. The length is checked because the
+/// ninth byte of a text file may also be '{'; its first eight bytes are then a huge number.
 bool begins_as_safetensors(std::string_view start) {
   if (start.size() <= kLengthBytes || start[kLengthBytes] != '{') return false;
   return stated_header_length(start) <= kMaxHeaderBytes;
@@ -50,7 +51,7 @@ bool looks_like_text(std::string_view start) {
   };
   if (std::any_of(start.begin(), start.end(), is_control)) return false;
   const auto invalid = utf8::find_invalid(start.begin(), start.end());
-  // If the file is longer than `start`, the last character of up to 4 bytes may be cut off.
+  // If the file may be longer than `start`, its last character, of up to 4 bytes, may be cut off.
   return start.end() - invalid <= (start.size() == kStartBytes ? 3 : 0);
 }
 

@@ -83,9 +83,9 @@ void sync_to_disk(const fs::path& path) {
 }
 
 void replace_file(const fs::path& path, const std::function<void(const fs::path&)>& write) {
-  // Renaming onto a device would replace it by a file.
+  // Renaming the temporary file to the name of a device would replace the device by a file.
   if (path.empty() || (fs::exists(path) && !fs::is_regular_file(path))) {
-    throw InputError(fmt::format("'{}' is not a file", path.string()));
+    throw InputError(fmt::format("'{}' is not a regular file", path.string()));
   }
   auto temporary = path;
   temporary += fmt::format(".{}.tmp", ::getpid());

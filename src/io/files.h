@@ -11,7 +11,8 @@
 namespace attend {
 
 /// Returns the content of a UTF-8 text file. Throws InputError if the file does not exist, is a
-/// directory, is empty, or is not valid UTF-8 (naming the offset of the first invalid byte).
+/// directory, is empty, or is not valid UTF-8. For invalid UTF-8, the message names the offset of
+/// the first invalid byte.
 ///
 ///     auto text = read_text("corpus.txt");
 ATTEND_API std::string read_text(const std::filesystem::path& path);
@@ -20,21 +21,22 @@ ATTEND_API std::string read_text(const std::filesystem::path& path);
 ATTEND_API std::string read_bytes(const std::filesystem::path& path);
 
 /// Calls `use` with consecutive chunks of a file of any size; the last chunk may be empty. Throws
-/// InputError as `read_bytes` does.
+/// InputError if the file does not exist or cannot be read.
 ATTEND_API void read_in_pieces(const std::filesystem::path& path,
                                const std::function<void(std::string_view)>& use);
 
-/// Returns the first `bytes` bytes of a file, or all if it has fewer. Throws as `read_bytes` does.
+/// Returns the first `bytes` bytes of a file, or the whole file if it is shorter. Throws InputError
+/// if the file does not exist or cannot be read.
 ///
 ///     read_start("model.pt", 2) == "PK"
 ATTEND_API std::string read_start(const std::filesystem::path& path, std::size_t bytes);
 
-/// Throws std::runtime_error with the message that `path` cannot be written, and the reason
+/// Throws std::runtime_error with the message that `path` cannot be written and the text of
 /// `error`, an errno.
 [[noreturn]] ATTEND_API void throw_unwritable(const std::filesystem::path& path, int error);
 
-/// Flushes a file, or a directory's entries, to disk (fsync). Throws std::runtime_error, naming the
-/// path, on failure.
+/// Flushes a file, or the entries of a directory, to disk (fsync). Throws std::runtime_error on
+/// failure. The message names the path.
 ATTEND_API void sync_to_disk(const std::filesystem::path& path);
 
 /// Writes a file atomically: `write` fills a temporary file in the same directory, which is flushed

@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-/// File name only: programs have its folder in their library search path.
+/// File name of the module without its folder, which is in the library search path of programs.
 constexpr const char* kFile = "libattend_sentencepiece.so";
 
 [[noreturn]] void throw_unavailable(const char* reason) {
@@ -22,7 +22,8 @@ const SentencePieceModule* open_module() {
 #ifdef __SANITIZE_ADDRESS__
   throw_unavailable("not supported in programs built with AddressSanitizer");
 #endif
-  // DEEPBIND: the module and its libraries use their own FLAGS_minloglevel, not LibTorch's.
+  // With RTLD_DEEPBIND, the module and its libraries use their own FLAGS_minloglevel, not that of
+  // LibTorch.
   auto* module = dlopen(kFile, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (module == nullptr) throw_unavailable(dlerror());
   auto* function = dlsym(module, kSentencePieceFunction);

@@ -4,8 +4,9 @@
 
 namespace attend {
 
-/// Returns the module, loaded at the first call and never unloaded. Throws std::runtime_error if
-/// the module or SentencePiece is missing, or if the program is built with AddressSanitizer.
+/// Returns the SentencePiece module, which is loaded at the first call and never unloaded. Throws
+/// std::runtime_error if the module or SentencePiece is missing, or if the program is built with
+/// AddressSanitizer.
 const SentencePieceModule& load_sentencepiece();
 
 }  // namespace attend

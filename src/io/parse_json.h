@@ -8,9 +8,9 @@
 
 namespace attend {
 
-/// Parses JSON strictly. Throws InputError if the text is not valid JSON (with the position), for
-/// duplicate keys in an object (plain JSON parsers silently keep the last one), and for more than
-/// 100 levels of nesting.
+/// Parses JSON strictly. Throws InputError if the text is not valid JSON (the message names the
+/// position), if an object has duplicate keys, of which other parsers use the last, or if values
+/// are nested deeper than 100 levels.
 ATTEND_API nlohmann::json parse_json(std::string_view text);
 
 }  // namespace attend

@@ -38,7 +38,7 @@ void save_safetensors(const std::filesystem::path& path, const Safetensors& cont
     offset = end;
   }
   auto text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // aligns the tensors
+  text.append((8 - text.size() % 8) % 8, ' ');  // aligns the tensor data to 8 bytes
 
   replace_file(path, [&](const std::filesystem::path& temporary) {
     errno = 0;

@@ -21,7 +21,7 @@ using nlohmann::json;
   throw InputError("not a safetensors file: " + what);
 }
 
-/// Accepts unsigned integers only: nlohmann would convert -1, 1.5 and true silently.
+/// Accepts only unsigned integers: nlohmann::json would silently convert -1, 1.5 and true.
 uint64_t to_unsigned(const json& value, const std::string& name) {
   if (!value.is_number_unsigned()) {
     fail(fmt::format("'{}': expected a non-negative integer, found {}", name, value.dump()));

@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace sentencepiece::logging {
-void SetMinLogLevel(int level);  // exported by the library, but in no header
+void SetMinLogLevel(int level);  // exported by the library, but declared in no header
 }  // namespace sentencepiece::logging
 
 namespace attend {
@@ -31,7 +31,7 @@ using sentencepiece::SentencePieceTrainer;
 using sentencepiece::util::Status;
 using sentencepiece::util::StatusCode;
 
-/// Disables SentencePiece's logging: errors are in the status.
+/// Disables SentencePiece's logging, since errors are returned as a Status.
 void disable_logging() {
   constexpr int kAboveFatal = 4;
   sentencepiece::logging::SetMinLogLevel(kAboveFatal);
@@ -49,7 +49,8 @@ std::string reason(const Status& status) {
   return message.substr(location + 2);
 }
 
-/// Runs a function that may throw; returns false, with the reason in `error`, if it fails.
+/// Calls a function that returns a Status and may throw. On failure, writes the reason to `error`
+/// and returns false.
 template <typename Function>
 bool guarded(BytesSink error, const Function& function) noexcept {
   try {
@@ -98,20 +99,20 @@ bool train(const char* text, std::size_t size, int vocab_size, BytesSink model,
     }
     std::string bytes;
     const auto status = SentencePieceTrainer::Train(
-        // BPE: ten times as fast as unigram, the default, and fewer tokens per text.
+        // BPE is ten times as fast as unigram, the default, and encodes texts with fewer tokens.
         {{"model_type", "bpe"},
          {"vocab_size", std::to_string(vocab_size)},
-         // Lossless encoding of any text.
+         // These options make the encoding of any text lossless.
          {"byte_fallback", "true"},
          {"normalization_rule_name", "identity"},
          {"remove_extra_whitespaces", "false"},
          {"add_dummy_prefix", "false"},
-         // Not needed by language models trained on windows of a text.
+         // Language models trained on windows of a text need no tokens for its begin and end.
          {"bos_id", "-1"},
          {"eos_id", "-1"},
          {"max_sentence_length", std::to_string(kLongestSentence)},
          {"train_extremely_large_corpus", is_large ? "true" : "false"},
-         // One thread, since the summation order affects the result.
+         // Training uses one thread, since the summation order affects the result.
          {"num_threads", "1"},
          {"minloglevel", "4"}},
         &sentences, &bytes);

@@ -23,7 +23,8 @@ struct TokensSink {
 
 struct SentencePieceModel;  // defined in the module
 
-/// Functions of the module. If one returns false or null, it has written the reason to `error`.
+/// Functions of the module. A function that returns false or null has written the reason to
+/// `error`.
 struct SentencePieceModule {
   /// Trains a model with `vocab_size` tokens on a UTF-8 text.
   bool (*train)(const char* text, std::size_t size, int vocab_size, BytesSink model,

@@ -7,8 +7,8 @@
 // Splits text into the sentences that SentencePiece is trained on and encodes. Private to src/io.
 namespace attend {
 
-/// Characters that SentencePiece treats specially: line break, its space, its unknown character and
-/// NUL. They are always encoded as bytes.
+/// Characters that SentencePiece treats specially: line break, U+2581 (its space), U+2585 (its
+/// unknown character) and NUL. They are always encoded as bytes.
 inline constexpr std::array<std::string_view, 4> kReservedCharacters{"\n", "\u2581", "\u2585",
                                                                      std::string_view("\0", 1)};
 

@@ -31,17 +31,17 @@ std::string explain(const std::string& reason) {
   int bound = 0;
   if (std::sscanf(reason.c_str(), "Vocabulary size is smaller than required_chars. %*d vs %d",
                   &bound) == 1) {
-    return fmt::format("too few for this text: expected at least {}", bound);
+    return fmt::format("too few for this text, expected at least {}", bound);
   }
   if (std::sscanf(reason.c_str(), "Vocabulary size too high (%*d). Please set it to a value <= %d",
                   &bound) == 1) {
-    return fmt::format("too many for this text: expected at most {}", bound);
+    return fmt::format("too many for this text, expected at most {}", bound);
   }
   return reason;
 }
 
-/// Clamps the vocabulary size to the range of int and to an upper bound for texts of this size: one
-/// token per byte and one per merge.
+/// Clamps the vocabulary size to the range of int and to an upper bound for a text of this size,
+/// which has at most one token per byte and one per merge.
 int clamp_vocab_size(std::string_view text, int64_t size) {
   const auto most = 1000 + 2 * static_cast<int64_t>(text.size());
   return static_cast<int>(

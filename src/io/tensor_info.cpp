@@ -5,7 +5,7 @@
 namespace attend {
 namespace {
 
-/// Returns PyTorch's name of a safetensors dtype.
+/// Returns the Python name of a safetensors dtype, or `name` itself if the dtype is unknown.
 std::string dtype_in_python(const std::string& name) {
   const auto* dtype = find_dtype(&Dtype::safetensors, name);
   return dtype == nullptr ? name : std::string(c10::getDtypeNames(dtype->type).first);

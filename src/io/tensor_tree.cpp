@@ -7,7 +7,7 @@
 namespace attend {
 namespace {
 
-/// Limits the recursion: a malicious file may contain a name with a million dots.
+/// Limit of the recursion, since a malicious file may contain a name with a million dots.
 constexpr int kMaxLevels = 64;
 
 /// A tensor, and the part of its name below the current node.
@@ -20,7 +20,7 @@ bool is_number(const std::string& name) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// Orders numeric names: 2 before 10.
+/// Orders numeric names by their value: 2 before 10.
 bool is_less(const TensorTree& a, const TensorTree& b) {
   return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);
 }

@@ -8,8 +8,8 @@
 
 namespace attend {
 
-/// Throws InputError, naming the first invalid byte and its offset, unless `text` is valid UTF-8.
-/// `source`, e.g. a file name, is put in front of the message.
+/// Throws InputError unless `text` is valid UTF-8. The message begins with `source`, e.g. a file
+/// name, and names the first invalid byte and its offset.
 ATTEND_API void check_utf8(std::string_view text, std::string_view source = {});
 
 /// Splits UTF-8 text into code points. Throws InputError if it is not valid UTF-8.
@@ -17,7 +17,7 @@ ATTEND_API void check_utf8(std::string_view text, std::string_view source = {});
 ///     split_characters("né") returns "n" and "é"
 ATTEND_API std::vector<std::string_view> split_characters(std::string_view text);
 
-/// Returns `bytes` with control characters and invalid UTF-8 escaped as \x0a.
+/// Returns `bytes` with control characters and invalid UTF-8 escaped in hexadecimal: \x0a.
 ATTEND_API std::string printable(std::string_view bytes);
 
 /// Returns `bytes` with invalid UTF-8 replaced by U+FFFD.

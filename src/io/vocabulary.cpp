@@ -25,7 +25,7 @@ std::vector<std::string_view> split_words(std::string_view text, LineBreaks line
   std::vector<std::string_view> words;
   for (auto from = text.find_first_not_of(separators); from != std::string_view::npos;) {
     auto to = std::min(text.find_first_of(kEndOfWord, from), text.size());
-    if (to == from) ++to;  // a line break
+    if (to == from) ++to;  // the word is a line break
     words.push_back(text.substr(from, to - from));
     from = text.find_first_not_of(separators, to);
   }
@@ -94,7 +94,7 @@ Vocabulary Vocabulary::from_json(std::string_view json) {
     const auto parsed = nlohmann::json::parse(json);
     const auto kind = from_string<TokenizerKind>(parsed.at("tokenizer").get<std::string>());
     if (!kind) throw InputError("unknown tokenizer " + parsed.at("tokenizer").dump());
-    if (parsed.size() != 2) throw InputError("expected the keys tokenizer and tokens only");
+    if (parsed.size() != 2) throw InputError("expected only the keys 'tokenizer' and 'tokens'");
     return {*kind, parsed.at("tokens").get<std::vector<std::string>>()};
   } catch (const nlohmann::json::exception& error) {
     throw InputError(fmt::format("not a vocabulary file: {}", error.what()));

@@ -54,7 +54,8 @@ zip_stat_t stat_of(zip_t* archive, uint64_t number) {
   }
   constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
                                    ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
-  if ((stat.valid & kNeeded) != kNeeded) refuse(fmt::format("entry {} is incomplete", number));
+  if ((stat.valid & kNeeded) != kNeeded)
+    refuse(fmt::format("the metadata of entry {} is incomplete", number));
   return stat;
 }
 
@@ -78,7 +79,8 @@ ZipArchive::ZipArchive(zip* archive) : archive_(archive) {
     if (slash == std::string_view::npos) refuse(fmt::format("entry '{}' is not in a folder", name));
     if (number == 0) folder = name.substr(0, slash);
     if (name.substr(0, slash) != folder) {
-      refuse(fmt::format("entry '{}' is not in folder '{}'", name, folder));
+      refuse(fmt::format("entry '{}' is outside folder '{}', expected all entries in one folder",
+                         name, folder));
     }
     const bool is_stored = stat.comp_method == ZIP_CM_STORE &&
                            stat.encryption_method == ZIP_EM_NONE && stat.size == stat.comp_size;
@@ -107,7 +109,7 @@ const ZipArchive::Entry& ZipArchive::find(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) refuse(fmt::format("entry '{}' not found", name));
   if (!found->second.is_stored) {
-    refuse(fmt::format("entry '{}' is compressed or encrypted, expected it uncompressed", name));
+    refuse(fmt::format("entry '{}' is compressed or encrypted, expected neither", name));
   }
   return found->second;
 }
@@ -132,7 +134,7 @@ void ZipArchive::read(const std::string& entry, void* bytes) const {
     if (got <= 0) refuse(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));
     done += static_cast<uint64_t>(got);
   }
-  // libzip verifies the checksum on reading the end of the entry.
+  // libzip verifies the checksum when the end of the entry is read.
   char more = 0;
   if (zip_fread(file.get(), &more, 1) != 0) {
     refuse(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));

@@ -21,8 +21,8 @@ namespace attend {
 ///     archive.read("models/model.json");
 class ATTEND_API ZipArchive {
  public:
-  /// Throws InputError, without the file's name, if the file is not such an archive or is
-  /// inconsistent.
+  /// Throws InputError if the file does not exist, is corrupt, or is not an archive in this format.
+  /// The message does not contain the path; see `with_source`.
   explicit ZipArchive(const std::filesystem::path& path);
   /// Reads an archive from memory, which must outlive this object. Throws InputError as above.
   explicit ZipArchive(std::string_view bytes);
@@ -31,14 +31,15 @@ class ATTEND_API ZipArchive {
   bool has(const std::string& entry) const { return entries_.count(entry) > 0; }
   /// Returns the size in bytes. Throws InputError if the entry does not exist or is compressed.
   uint64_t size(const std::string& entry) const { return find(entry).size; }
-  /// Returns the content. Throws InputError as `size` does, and if the checksum is wrong.
+  /// Returns the content. Throws InputError if the entry does not exist, is compressed, or has a
+  /// wrong checksum.
   std::string read(const std::string& entry) const;
   /// Reads the content into a buffer of `size(entry)` bytes. Throws InputError as above.
   void read(const std::string& entry, void* bytes) const;
   /// Returns the names of all entries without the folder, sorted.
   std::vector<std::string> names() const;
-  /// Returns the sizes in bytes of the entries whose names begin with `folder`, by the rest of the
-  /// name.
+  /// Returns the sizes in bytes of the entries whose names begin with `folder`, by name without
+  /// `folder`.
   std::map<std::string, uint64_t> sizes_in(std::string_view folder) const;
 
  private:

@@ -32,9 +32,7 @@ void check(const GenerationOptions& options) {
 
 void check_prompts(const char* name, const std::vector<Tokens>& prompts) {
   for (std::size_t b = 0; b < prompts.size(); ++b) {
-    TORCH_CHECK_VALUE(!prompts[b].empty(), "the ", name, prompts.size() == 1 ? "" : " ",
-                      prompts.size() == 1 ? "" : std::to_string(b),
-                      " is empty, expected at least one token");
+    TORCH_CHECK_VALUE(!prompts[b].empty(), name, " ", b, " is empty, expected at least one token");
   }
 }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-/// Entries of a .pt2 archive of torch.export.
+/// Layout of a .pt2 archive of torch.export.
 namespace attend::pt2 {
 
 /// Version of torch.export's schema. Incompatible changes increase the major version.
@@ -19,11 +19,11 @@ constexpr int64_t kSchemaMinor = 20;
 constexpr std::array<std::pair<const char*, const char*>, 3> kFormatEntries{
     {{"archive_format", "pt2"}, {"archive_version", "0"}, {"byteorder", "little"}}};
 
-constexpr std::string_view kModels = "models/";  // programs
+constexpr std::string_view kModels = "models/";  // folder of the programs
 constexpr std::string_view kExtraFiles = "extra/";
 constexpr const char* kSampleInputs = "data/sample_inputs/model.pt";
 
-/// A folder of tensors and its config, the entry that lists them.
+/// A folder of tensors, and the file in it that lists them.
 struct WeightsLayout {
   const char* folder;
   const char* config;
@@ -33,7 +33,7 @@ constexpr WeightsLayout kConstants{"data/constants/", "model_constants_config.js
 
 /// A weight as listed in a config.
 struct Weight {
-  std::string entry;  ///< entry with its bytes, relative to the folder
+  std::string entry;  ///< name of the entry with its bytes, without the folder
   program::TensorMeta meta;
   bool is_parameter = false;
 };

@@ -7,7 +7,7 @@
 namespace attend::pt2 {
 
 void JsonValue::fail(const std::string& why) const {
-  throw InputError(fmt::format("{}: {}", path_.empty() ? "the document" : path_, why));
+  throw InputError(fmt::format("{}: {}", path_.empty() ? "the JSON document" : path_, why));
 }
 
 void JsonValue::expected(const char* what) const {
@@ -61,7 +61,7 @@ int64_t JsonValue::integer() const {
 }
 
 double JsonValue::real() const {
-  // The schema encodes these as strings.
+  // The schema encodes infinities and NaN as strings.
   if (json_->is_string()) {
     const auto text = json_->get<std::string>();
     if (text == "Infinity") return INFINITY;

@@ -8,8 +8,8 @@
 
 namespace attend::pt2 {
 
-/// A JSON value with its path in the document. Accessors throw InputError, naming the path, the
-/// type expected and the value found, if the value has another type.
+/// A JSON value with its path in the document. Accessors throw InputError if the value has another
+/// type. The message names the path, the type expected and the value found.
 ///
 ///     JsonValue(json).at("graph").at("nodes").items()
 class JsonValue {
@@ -18,10 +18,11 @@ class JsonValue {
       : json_(&json), path_(std::move(path)) {}
 
   JsonValue at(const std::string& key) const;
-  bool has(const std::string& key) const;  ///< false if the value is null
+  bool has(const std::string& key) const;  ///< false if the key is missing or the value is null
   std::vector<JsonValue> items() const;
   std::vector<std::pair<std::string, JsonValue>> entries() const;
-  /// Key and value of an object with one key, the schema's encoding of unions.
+  /// Returns the key and value of an object with exactly one key, which is how the schema encodes
+  /// unions.
   std::pair<std::string, JsonValue> only() const;
 
   int64_t integer() const;

@@ -49,8 +49,8 @@ constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocas
 
 std::vector<Node> nodes_of(const JsonValue& graph);
 
-/// Parses the call of a subgraph under torch.no_grad or torch.autocast. Its inputs are flags, the
-/// graph and the arguments of the graph.
+/// Parses the call of a subgraph under torch.no_grad or torch.autocast. The inputs of the call are
+/// flags, the graph, and the arguments of the graph.
 Subgraph subgraph_of(const JsonValue& call) {
   const bool is_autocast = call.at("target").text() == kAutocast;
   const std::size_t flag = is_autocast ? 2 : 0;
@@ -63,8 +63,7 @@ Subgraph subgraph_of(const JsonValue& call) {
   if (is_autocast && is_on) {
     call.fail(
         "torch.autocast is not supported: call run_decompositions() on the program in Python, "
-        "which "
-        "replaces it by casts");
+        "which replaces it by casts");
   }
   const auto graph = inputs[graph_index].at("arg").at("as_graph").at("graph");
   Subgraph subgraph{.inputs = list_of<Argument>(graph.at("inputs"), argument_of),

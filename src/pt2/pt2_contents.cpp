@@ -25,7 +25,8 @@ std::vector<TensorInfo> tensors_of(const pt2::Archive& archive) {
     for (const auto& input : archive.program.inputs) {
       const auto weight = archive.weights.find(input.target);
       if (input.kind != kind || weight == archive.weights.end()) continue;
-      // Detached, since TensorList reads the tensor's requires_grad.
+      // TensorList reads requires_grad, which is set on a detached tensor, not on the weight
+      // itself.
       auto tensor = weight->second.detach();
       const auto meta = archive.program.tensors.find(input.name);
       const bool requires_grad =

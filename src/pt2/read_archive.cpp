@@ -14,7 +14,8 @@
 namespace attend::pt2 {
 namespace {
 
-/// Entry of the only program. Archives with several programs are not supported.
+/// Returns the entry of the program. Throws InputError unless the archive contains exactly one
+/// program.
 std::string find_model(const ZipArchive& archive) {
   std::vector<std::string> models;
   for (const auto& entry : archive.names()) {

@@ -12,12 +12,12 @@ namespace attend::pt2 {
 
 /// Contents of a .pt2 archive.
 struct Archive {
-  std::string model;  ///< entry of the program
+  std::string model;  ///< name of the entry that contains the program
   program::ExportedProgram program;
   std::map<std::string, torch::Tensor> weights;  ///< weights and constants by target
 };
 
-/// Reads an archive. Throws InputError, naming the entry, if it is invalid.
+/// Reads an archive. Throws InputError if it is invalid. The message names the entry.
 Archive read_archive(const ZipArchive& zip, torch::Device device);
 
 }  // namespace attend::pt2

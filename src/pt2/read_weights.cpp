@@ -26,7 +26,8 @@ std::vector<int64_t> static_sizes(const std::vector<Size>& sizes) {
   return numbers;
 }
 
-/// Returns a view of a weight's bytes. Checks that all elements are within the bytes.
+/// Returns a weight as a view of its bytes. Throws InputError if an element is outside of the
+/// bytes.
 torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
   const auto sizes = static_sizes(meta.sizes);
   const auto strides = static_sizes(meta.strides);
@@ -34,8 +35,10 @@ torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
   const auto dtype = dtype_of(meta.dtype);
   layout_of(meta.layout);
   if (sizes.size() != strides.size() || offset < 0) {
-    throw InputError(fmt::format("sizes ({}), strides ({}) and offset {} do not match",
-                                 fmt::join(sizes, ", "), fmt::join(strides, ", "), offset));
+    throw InputError(
+        fmt::format("expected as many strides as sizes and an offset of 0 or more, found sizes "
+                    "({}), strides ({}) and offset {}",
+                    fmt::join(sizes, ", "), fmt::join(strides, ", "), offset));
   }
   int64_t last = offset;  // index of the last element
   bool empty = false;

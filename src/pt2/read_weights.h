@@ -10,8 +10,9 @@
 
 namespace attend::pt2 {
 
-/// Adds the weights listed in the config of a folder, if the archive has one, to `weights` by name.
-/// Weights with the same entry share memory. Throws InputError if a weight exceeds its bytes.
+/// Adds the weights that are listed in the config of a folder to `weights`, by name. Does nothing
+/// if the archive has no such config. Weights with the same entry share memory. Throws InputError
+/// if a weight has more elements than its bytes contain.
 void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch::Device device,
                   std::map<std::string, torch::Tensor>& weights);
 

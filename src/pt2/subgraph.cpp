@@ -13,7 +13,7 @@ namespace {
 
 using namespace program;
 
-/// Renames values of a subgraph to their names in the outer graph.
+/// Renames the values of a subgraph to their names in the outer graph.
 class Renaming {
  public:
   explicit Renaming(std::string prefix) : prefix_(std::move(prefix)) {}
@@ -32,7 +32,7 @@ class Renaming {
 
   template <typename T>
   T renamed(const T& value) const {
-    return value;  // without names
+    return value;  // T contains no names
   }
   TensorName renamed(const TensorName& tensor) const { return {name(tensor.name)}; }
   SymbolName renamed(const SymbolName& symbol) const { return {name(symbol.name)}; }
@@ -49,10 +49,10 @@ class Renaming {
   }
 
   std::string prefix_;
-  std::map<std::string, std::string> names_;  // inputs
+  std::map<std::string, std::string> names_;  // outer names of the subgraph's inputs
 };
 
-/// Identity node that defines `to` with the value of `from`.
+/// Returns an identity node that defines `to` with the value of `from`.
 Node identity(const Argument& from, const Argument& to, bool grad_enabled) {
   if (std::holds_alternative<SymbolName>(from)) {
     return {.target = "torch.sym_int", .inputs = {{"a", from}}, .outputs = {to}};
@@ -62,11 +62,12 @@ Node identity(const Argument& from, const Argument& to, bool grad_enabled) {
           .outputs = {to}};
 }
 
-/// Checks that both lists have the same names of tensors and SymInts.
+/// Throws InputError unless both lists have the same length and types, and contain only names of
+/// tensors and SymInts.
 void check_same_types(const std::vector<Argument>& some, const std::vector<Argument>& others,
                       const char* what) {
   const auto fail = [&] {
-    throw InputError(fmt::format("{} of the subgraph do not match the call", what));
+    throw InputError(fmt::format("the {} of the subgraph do not match those of its call", what));
   };
   if (some.size() != others.size()) fail();
   for (std::size_t i = 0; i < some.size(); ++i) {
@@ -86,7 +87,7 @@ std::string name_of(const Argument& argument) {
 void inline_subgraph(const Subgraph& subgraph, std::vector<Node>& nodes) {
   check_same_types(subgraph.inputs, subgraph.arguments, "inputs");
   check_same_types(subgraph.outputs, subgraph.results, "outputs");
-  Renaming renaming(fmt::format("{}/", nodes.size()));  // unique per subgraph
+  Renaming renaming(fmt::format("{}/", nodes.size()));  // the prefix is unique per subgraph
   for (std::size_t i = 0; i < subgraph.inputs.size(); ++i) {
     renaming.add(name_of(subgraph.inputs[i]), name_of(subgraph.arguments[i]));
   }

@@ -96,9 +96,9 @@ class BestOrLast(CommandTest):
             text = (other / name).read_text()
             self.assertIn(width % 16, text)
             (other / name).write_text(text.replace(width % 16, width % 32))
-        self.refuses(["eval", other], f"{other}/model.safetensors: the state dict does not fit")
+        self.refuses(["eval", other], f"{other}/model.safetensors: the state dict does not match")
         self.refuses(["eval", other, "--weights", "last"],
-                     f"{other}/checkpoint/step-000000040: the state dict does not fit")
+                     f"{other}/checkpoint/step-000000040: the state dict does not match")
 
     def test_last_weights_of_a_run_without_an_evaluation(self):
         run = self.folder / "stopped"

@@ -31,7 +31,7 @@ struct DynamicSizeSpec {
   std::array<int64_t, 3> others;  ///< sizes at which the file is compared
 };
 
-/// Indexed by -DynamicSize - 1.
+/// Specifications of the dynamic sizes, indexed by -DynamicSize - 1.
 inline constexpr std::array<DynamicSizeSpec, 3> kDynamicSizes{{
     {"batch", 1, 64, 2, {1, 3, 4}},
     {"length", 1, 16, 5, {1, 16, 9}},
@@ -62,13 +62,13 @@ CaseInput non_decreasing(const char* name, std::vector<int64_t> shape = {kBatch,
 /// A module to export, and its inputs.
 struct ExportCase {
   std::string group;   ///< the module's class
-  std::string option;  ///< what differs from the default: letters, digits and _
+  std::string option;  ///< name of the options that differ from the default: letters, digits and _
   std::shared_ptr<torch::nn::Module> module;
   Forward forward;
   std::vector<CaseInput> inputs;
   torch::Dtype dtype = torch::kFloat;  ///< dtype of parameters and float inputs
   std::set<std::string> formats = {"torchscript", "pt2", "onnx"};
-  std::string allowed_error = {};  ///< an export error that contains this is not a failure
+  std::string allowed_error = {};  ///< export errors that contain this text are not failures
 
   std::string name() const { return group + "." + option; }
 };
@@ -93,7 +93,7 @@ ExportCase make_case(const char* group, const std::string& option, const Holder&
                    [](auto& module, const Tensors& in) { return module.forward(in.at(0)); });
 }
 
-/// Forward with the second input as key_mask.
+/// Returns a forward that passes the second input as key_mask.
 inline constexpr auto kPadded = [](auto& module, const Tensors& in) {
   return module.forward(in.at(0), {.key_mask = in.at(1)});
 };
@@ -128,7 +128,7 @@ std::vector<ExportCase> joined(const std::vector<std::vector<ExportCase>>& lists
 
 std::vector<ExportCase> model_cases();     ///< modules of include/attend/models
 std::vector<ExportCase> module_cases();    ///< modules of include/attend/nn
-std::vector<ExportCase> user_cases();      ///< modules as users write them
+std::vector<ExportCase> user_cases();      ///< custom modules
 std::vector<ExportCase> operator_cases();  ///< single operators
 /// Random sequences of views and in-place operators, which ONNX lacks.
 std::vector<ExportCase> random_cases();

@@ -88,7 +88,7 @@ Tensors write_values(const ExportCase& any, const std::filesystem::path& path) {
   Tensors inputs;
   for (std::size_t i = 0; i < 3; ++i) {
     inputs = draw(any, [&](const DynamicSizeSpec& size) { return size.others.at(i); });
-    Tensors copies;  // forward may mutate its inputs
+    Tensors copies;  // the calls use copies, since forward may mutate its inputs
     for (const auto& input : inputs) copies.push_back(input.clone());
     const auto outputs = any.forward(copies).tensors;
     calls.emplace_back(c10::ivalue::Tuple::create({tuple_of(inputs), tuple_of(outputs)}));
@@ -137,7 +137,7 @@ int64_t bytes_of(const Tensors& tensors) {
   return sum;
 }
 
-/// Groups of names of tied parameters.
+/// Returns the groups of names of tied parameters.
 Json tied_names(const torch::nn::Module& module) {
   std::map<const void*, std::vector<std::string>> names;
   for (const auto& item : module.named_parameters()) {
@@ -194,7 +194,7 @@ Json write_case(const ExportCase& any, uint64_t seed, const std::filesystem::pat
   add_noise(*any.module);
   const auto example = draw_example(any);
   auto described = describe(any);
-  // In training mode; the exporters must switch to eval mode.
+  // The module is in training mode: the exporters must switch to eval mode.
   for (const auto& format : kFormats) {
     if (any.formats.count(format.name) == 0) continue;
     described["formats"][format.name] = write_format(any, format, example, folder);
@@ -219,7 +219,7 @@ std::vector<ExportCase> fixed_cases() {
   return joined({model_cases(), module_cases(), user_cases(), operator_cases()});
 }
 
-/// Supported types of ONNX operators that do not support all types.
+/// Returns the supported types of the ONNX operators that do not support all types.
 Json types_of_onnx_nodes() {
   auto all = Json::object();
   for (const auto& [kind, types] : onnx::types_of_nodes()) {

@@ -42,7 +42,7 @@ class Case:
 
 
 def cases(format):
-    """Returns the cases exported in that format, of this part."""
+    """Returns the cases of this part (see CASES_PART) that were exported in that format."""
     described = json.loads((FOLDER / "cases.json").read_text())
     part, parts = map(int, os.environ.get("CASES_PART", "0/1").split("/"))
     found = [Case(any_case, described["learning_rate"]) for any_case in described["cases"]]
@@ -52,7 +52,7 @@ def cases(format):
 
 
 def find(format, *names):
-    """Returns the cases of these names, in any part."""
+    """Returns the cases with these names, in any part."""
     described = json.loads((FOLDER / "cases.json").read_text())
     found = {any_case["name"]: any_case for any_case in described["cases"]}
     for name in names:
@@ -87,7 +87,7 @@ def assert_same_at_other_shapes(test, run, case):
 
 
 def assert_tied(test, case, parameters):
-    """Parameters share storage exactly if they are tied in C++."""
+    """Checks that parameters share storage if and only if they are tied in C++."""
     addresses = {}
     for name in case.parameters:
         addresses.setdefault(parameters[name].untyped_storage().data_ptr(), []).append(name)
@@ -96,6 +96,6 @@ def assert_tied(test, case, parameters):
 
 
 def assert_small(test, case, format, nodes):
-    """The file is not much larger than its tensors."""
+    """Checks that the file is not much larger than its tensors."""
     per_file, per_node = OVERHEAD[format]
     test.assertLess(case.path(format).stat().st_size, case.bytes + per_file + per_node * nodes)

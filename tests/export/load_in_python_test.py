@@ -143,7 +143,7 @@ class LoadInPython(unittest.TestCase):
                 model = torch.jit.load(io.BytesIO(archive))
                 tokens = torch.randint(len(vocabulary), (3, 16))
                 whole = model(tokens)
-                # Causal: outputs of a prefix are equal to those of the whole.
+                # The model is causal: outputs of a prefix equal those of the whole input.
                 for batch, length in ((3, 1), (1, 9), (2, 16)):
                     part = model(tokens[:batch, :length])
                     torch.testing.assert_close(part, whole[:batch, :length], rtol=1e-4, atol=1e-5)

@@ -13,7 +13,8 @@ constexpr int64_t kVocab = 11;
 constexpr int64_t kSourceVocab = 13;
 constexpr int64_t kContext = 16;
 
-/// `each_stack` and the remaining activations, all with dropout.
+/// Returns the stacks of `each_stack`, one for each other activation, and one with a single active
+/// expert, all with dropout.
 std::vector<NamedStack> all_stacks() {
   auto stacks = each_stack();
   const auto plain = stacks.front().config;
@@ -127,7 +128,7 @@ std::vector<ExportCase> classifier_cases() {
     cases.push_back(make_case(kName, name + "_padded", classifier("plain", pooling),
                               {row, bools("key_mask")}, kForwardTwo));
   }
-  // Options that behave differently without causal masking.
+  // These options behave differently without causal masking.
   for (const auto* stack : {"rotary", "alibi", "relative", "sliding_window", "attention_sinks",
                             "smeared_keys", "value_residual", "experts", "all_together"}) {
     cases.push_back(

@@ -132,7 +132,7 @@ class Onnx(unittest.TestCase):
         def check(case, model):
             state = set(case.parameters) | set(case.buffers)
             found = {weight.name for weight in model.graph.initializer}
-            # One of each group of tied weights; others are lifted constants.
+            # The file contains one weight of each group of tied weights. Its other initializers are lifted constants.
             duplicates = {name for names in case.tied for name in names[1:]}
             used = set(case.parameters) - duplicates - set(case.unused)
             self.assertEqual(found & set(case.parameters) - set(case.unused), used)

@@ -7,7 +7,7 @@ namespace {
 
 using T = torch::Tensor;
 
-/// A tensor of the same shape and dtype without zeros.
+/// Returns a tensor of the same shape and dtype without zeros.
 T other(const T& x) {
   const auto flipped = x.flip({-1});
   return torch::where(flipped.abs() > 0.1, flipped, 2);

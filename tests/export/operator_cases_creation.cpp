@@ -7,7 +7,7 @@ namespace {
 
 using T = torch::Tensor;
 
-/// Tensors that depend on the input's shape only, or are constant.
+/// Tensors that depend only on the shape of the input, or are constant.
 std::vector<ExportCase> filled() {
   OperatorTable with(floats());
   with("ones_like", [](T x) { return torch::ones_like(x); });

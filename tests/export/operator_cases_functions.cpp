@@ -8,7 +8,7 @@ namespace {
 namespace F = torch::nn::functional;
 using T = torch::Tensor;
 
-/// Functions of any float.
+/// Functions that are defined for all floats.
 std::vector<ExportCase> functions() {
   OperatorTable with(floats());
   with("exp", [](T x) { return x.exp(); });
@@ -103,7 +103,7 @@ std::vector<ExportCase> activations() {
   return with.take();
 }
 
-/// Identity in eval mode.
+/// Dropout operators, which return their input in eval mode.
 std::vector<ExportCase> dropouts() {
   OperatorTable with(floats());
   with("dropout", [](T x) { return torch::dropout(x, 0.5, false); });
@@ -132,7 +132,7 @@ std::vector<ExportCase> functions_of_integers() {
   return with.take();
 }
 
-/// Fails if onnxruntime computes in a narrower type than LibTorch.
+/// Cases that fail if onnxruntime computes in a narrower type than LibTorch.
 std::vector<ExportCase> functions_in_float64() {
   OperatorTable with(floats(), "_in_float64", torch::kDouble);
   with("exp", [](T x) { return x.exp(); });

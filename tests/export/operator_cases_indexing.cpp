@@ -15,7 +15,7 @@ T indices_of(std::vector<int64_t> values) {
   return torch::tensor(values, torch::kLong);
 }
 
-/// Permutation that sorts each row.
+/// Returns the permutation that sorts each row.
 T order(const T& x) {
   return x.argsort(int64_t{-1});
 }

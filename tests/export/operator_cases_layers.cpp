@@ -19,7 +19,7 @@ CaseInput volumes() {
   return reals("volumes", {kBatch, 2, 3, 4, 4});
 }
 
-/// Distinct floats of a shape.
+/// Returns distinct floats of a shape.
 T weights(torch::IntArrayRef shape) {
   return torch::linspace(-1, 1, c10::multiply_integers(shape)).view(shape);
 }

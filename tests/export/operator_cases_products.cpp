@@ -7,15 +7,15 @@ namespace {
 
 using T = torch::Tensor;
 
-/// x as (B*T, 6).
+/// Returns x reshaped to (B*T, 6).
 T rows(const T& x) {
   return x.flatten(0, 1);
 }
-/// Means of the features, (6). Sums would amplify rounding errors by cancellation.
+/// Returns the means of the features, (6). Sums would amplify rounding errors by cancellation.
 T means(const T& x) {
   return x.mean({0, 1});
 }
-/// (6, 6)
+/// Returns a matrix (6, 6).
 T matrix(const T& x) {
   return means(x).unsqueeze(0) + torch::eye(6, x.options());
 }

@@ -22,7 +22,7 @@ CaseInput special_values() {
           }};
 }
 
-/// The same values in another order.
+/// Returns the values of `x` in another order.
 T other(const T& x) {
   return x.flip({0, 1, 2});
 }

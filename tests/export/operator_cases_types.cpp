@@ -10,12 +10,12 @@ namespace {
 namespace F = torch::nn::functional;
 using T = torch::Tensor;
 
-/// Distinct floats of a shape, with the dtype of `x`.
+/// Returns distinct floats of a shape, with the dtype of `x`.
 T weights(const T& x, torch::IntArrayRef shape) {
   return torch::linspace(-1, 1, c10::multiply_integers(shape)).view(shape).to(x.scalar_type());
 }
 
-/// Floating point operators. Several per case, since only the types of the nodes are tested.
+/// Floating point operators. Each case has several, since only the types of the nodes are tested.
 void add_functions(OperatorTable& with) {
   with("functions", [](T x) {
     return Tensors{x.exp(),  x.exp2(),    x.expm1(), x.sin(),  x.cos(),   (x * 0.3).tan(),

@@ -95,7 +95,7 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
   EXPECT_THAT(
       [&] { export_torchscript(SpecializesLength(), x, directory / "m", other_lengths); },
       throws<std::runtime_error>(
-          "aten::div is called with 5. for inputs of shape (2, 5), with 1. for (2, 1), "
+          "aten::div is called with 5. for inputs of shape (2, 5), but with 1. for (2, 1), "
           "called from attend::SpecializesLengthImpl::forward (specializing_modules.cpp:8)"));
   EXPECT_THAT([&] { export_torchscript(ReshapesToLength(), x, directory / "m", other_lengths); },
               throws<std::runtime_error>(
@@ -110,7 +110,8 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
                                  "(specializing_modules.cpp:24) for inputs of shape (2, 5), but "
                                  "aten::mul, called from attend::DoublesLongInputsImpl::forward "
                                  "(specializing_modules.cpp:22) for (2, 64)"));
-  // Rejected before running at another size, where the LSTM would read out of bounds on the CPU.
+  // The module is rejected before it is run at another size, where the LSTM would read out of
+  // bounds on the CPU.
   EXPECT_THAT(
       [&] {
         export_torchscript(SpecializesBatch(), torch::randn({5, 2, 3}), directory / "m",
@@ -127,7 +128,7 @@ TEST(TorchScript, RejectsOptionsThatDoNotMatchTheExample) {
                 throws<c10::ValueError>(message));
   };
   expect_error({.input_names = {"a", "b"}},
-               "input_names (2) must not have more elements than the module has inputs (1)");
+               "found 2 input_names, expected at most 1, the number of inputs");
   expect_error({.input_names = {"two words"}}, "found 'two words'");
   expect_error({.output_names = {"y", "y"}},
                "output_names must be unique, found 'y' more than once");

@@ -11,10 +11,10 @@
 
 #include <tuple>
 
-/// Modules as users write them, without transformers.
+/// Custom modules that use no module of attend.
 namespace attend::user {
 
-/// Images (B, 3, 8, 8) to scores (B, 5).
+/// Maps images (B, 3, 8, 8) to scores (B, 5).
 struct ConvolutionNetImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& images) {
     auto x = pool(norm1(conv1(images)).relu());  // (B, 6, 4, 4)
@@ -34,7 +34,7 @@ struct ConvolutionNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ConvolutionNet);
 
-/// Images (B, 3, H, W) of any size to scores (B, 5).
+/// Maps images (B, 3, H, W) of any size to scores (B, 5).
 struct ImageNetImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& images) {
     auto x = conv1(images).relu();       // (B, 4, (H + 1) / 2, (W + 1) / 2)
@@ -51,7 +51,7 @@ struct ImageNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ImageNet);
 
-/// Signals (B, 2, T) of any length to scores (B, 3).
+/// Maps signals (B, 2, T) of any length to scores (B, 3).
 struct SignalNetImpl : torch::nn::Module {
   explicit SignalNetImpl(int64_t stride = 1) {
     const auto options = torch::nn::Conv1dOptions(2, 4, 3).padding(1).stride(stride);
@@ -68,7 +68,7 @@ struct SignalNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(SignalNet);
 
-/// One step of an LSTM: (B, 4) and the state, (B, 6) twice, to the next state.
+/// One step of an LSTM: maps (B, 4) and the state, (B, 6) twice, to the next state.
 struct LstmStepImpl : torch::nn::Module {
   std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x,
                                                    const torch::Tensor& hidden,
@@ -108,7 +108,8 @@ struct TiedAutoencoderImpl : torch::nn::Module {
   torch::Tensor decoder = register_parameter("decoder", encoder);
   torch::Tensor bias = register_parameter("bias", torch::zeros({8}));
   torch::Tensor mean = register_buffer("mean", torch::randn({8}));
-  torch::Tensor seen = register_buffer("seen", torch::tensor(7, torch::kLong));  // unused
+  torch::Tensor seen =
+      register_buffer("seen", torch::tensor(7, torch::kLong));  // not used by forward
 };
 TORCH_MODULE(TiedAutoencoder);
 

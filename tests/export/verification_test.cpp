@@ -1,5 +1,5 @@
-// Verification: what all exporters reject because the file would differ from the module, and
-// accept.
+// Verification: modules that all exporters reject, because the file would differ from the module,
+// and modules that they accept.
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
 #include "attend/export/torchscript.h"
@@ -98,7 +98,7 @@ TEST_P(EachFormat, ErrorNamesTheShapesOfAllInputs) {
       },
       throws<std::runtime_error>(
           "a size was specialized: aten::mul is called with 6. for inputs of "
-          "shape (4) and (6), with 1. for (4) and (1)"));
+          "shape (4) and (6), but with 1. for (4) and (1)"));
 }
 
 TEST_P(EachFormat, RejectsValuesAtTheMaximumThatTheModuleAccepts) {
@@ -162,7 +162,7 @@ TEST_P(EachFormat, RejectsMutationOfAnUnregisteredTensor) {
                "shape (1) that is neither an input nor a buffer");
 }
 
-/// TorchScript files store arbitrary bytes.
+/// In contrast, extra files in TorchScript may contain arbitrary bytes.
 TEST(Export, RejectsExtraFilesThatAreNotUtf8InPt2AndOnnx) {
   const TemporaryDirectory directory;
   const torch::nn::Linear module(2, 2);
@@ -226,7 +226,7 @@ TEST_P(EachFormat, AcceptsBoolScalars) {
 TEST_P(EachFormat, RejectsADirectoryAsPath) {
   path = directory.path();
   EXPECT_THAT([&] { write([](const auto& x) { return x + 1; }); },
-              throws<InputError>("is not a file"));
+              throws<InputError>("is not a regular file"));
 }
 
 TEST_P(EachFormat, RejectsValuesReadThroughDataPointers) {
@@ -259,7 +259,7 @@ TEST_P(EachFormat, RejectsRangesThatTheModuleRejects) {
       [&](const auto& x) {
         return x + table.index({torch::ones_like(x[0]).cumsum(0).to(torch::kLong) - 1});
       },
-      "which are within min and max of the dynamic dimensions");
+      "although all sizes are within min and max of the dynamic dimensions");
 }
 
 TEST_P(EachFormat, RejectsBranchesOnValues) {

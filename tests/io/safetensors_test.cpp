@@ -104,7 +104,7 @@ TEST(LoadStateDict, NonStrictStillThrowsForWrongShapes) {
       [&] {
         load_state_dict(*linear, {{"weight", torch::zeros({3, 3})}}, {.strict = false});
       },
-      ThrowsMessage<InputError>(testing::StrEq("the state dict does not fit the model: weight: "
+      ThrowsMessage<InputError>(testing::StrEq("the state dict does not match the model: weight: "
                                                "found shape (3, 3), expected (3, 2)")));
 }
 

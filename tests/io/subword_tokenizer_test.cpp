@@ -127,13 +127,13 @@ TEST_F(SubwordTokenizerTest, VocabularySizeOutOfRangeThrows) {
     EXPECT_THAT(
         train(kText, size),
         ThrowsMessage<InputError>(HasSubstr(
-            std::to_string(size) + " subwords: too few for this text: expected at least 271")));
+            std::to_string(size) + " subwords: too few for this text, expected at least 271")));
   }
   for (const auto size : {int64_t{312}, int64_t{100'000}, int64_t{1} << 60}) {
     EXPECT_THAT(
         train(kText, size),
         ThrowsMessage<InputError>(HasSubstr(
-            std::to_string(size) + " subwords: too many for this text: expected at most 311")));
+            std::to_string(size) + " subwords: too many for this text, expected at most 311")));
   }
   EXPECT_EQ(SubwordTokenizer::train(kText, 271).size(), 271);
   EXPECT_EQ(SubwordTokenizer::train(kText, 311).size(), 311);

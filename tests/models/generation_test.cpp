@@ -276,12 +276,12 @@ TEST_F(Generation, InvalidOptionsThrow) {
 
 TEST_F(Generation, EmptyPromptsThrow) {
   EXPECT_THAT([&] { generate(model_, {}); },
-              throws<c10::ValueError>("the prompt is empty, expected at least one token"));
+              throws<c10::ValueError>("prompt 0 is empty, expected at least one token"));
   EXPECT_THAT(
       [&] {
         generate_batch(model_, {{1}, {}});
       },
-      throws<c10::ValueError>("the prompt 1 is empty"));
+      throws<c10::ValueError>("prompt 1 is empty"));
 }
 
 TEST_F(Generation, NonFiniteLogitsThrow) {

@@ -334,4 +334,4 @@ class Rejected(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(warnings="ignore")  # of torch about itself
+    unittest.main(warnings="ignore")  # deprecation warnings in torch

@@ -104,7 +104,7 @@ TEST_F(Pt2InvalidArchive, RejectsInvalidArguments) {
   expect_error("argument 'self' is passed more than once");
   inputs = whole;
   inputs[0]["arg"]["as_tensor"]["name"] = "later";
-  expect_error("'later' is used before its definition");
+  expect_error("'later' is undefined or used before its definition");
   inputs = whole;
   inputs[0]["arg"] = {{"as_custom_obj", {{"name", "x"}, {"class_fqn", "y"}}}};
   expect_error("arguments of kind 'as_custom_obj' are not supported");
@@ -113,7 +113,7 @@ TEST_F(Pt2InvalidArchive, RejectsInvalidArguments) {
   expect_error("expected 1 outputs, found 2");
 }
 
-/// The call in a subgraph under torch.set_grad_enabled.
+/// Returns the call, moved into a subgraph under torch.set_grad_enabled.
 json in_subgraph(const json& call, const json& values, bool grad_enabled) {
   json arguments = json::array();
   for (const auto& input : call["inputs"]) {
@@ -154,20 +154,21 @@ TEST_F(Pt2InvalidArchive, RejectsInvalidSubgraphs) {
   const auto whole = in_subgraph(subgraph, graph()["tensor_values"], false);
   subgraph = whole;
   subgraph["inputs"].erase(4);
-  expect_error("wrap_with_set_grad_enabled: inputs of the subgraph do not match the call");
+  expect_error(
+      "wrap_with_set_grad_enabled: the inputs of the subgraph do not match those of its call");
   subgraph = whole;
   subgraph["inputs"][2]["arg"] = {{"as_int", 3}};
-  expect_error("inputs of the subgraph do not match the call");
+  expect_error("the inputs of the subgraph do not match those of its call");
   subgraph = whole;
   subgraph["outputs"] = json::array();
-  expect_error("outputs of the subgraph do not match the call");
+  expect_error("the outputs of the subgraph do not match those of its call");
   subgraph = whole;
   subgraph["inputs"].erase(1);
   expect_error("expected a key 'as_graph'");
   subgraph = whole;
   auto& inner = subgraph["inputs"][1]["arg"]["as_graph"]["graph"]["nodes"];
   inner[0]["inputs"][0]["arg"]["as_tensor"]["name"] = "later";
-  expect_error("/later' is used before its definition");
+  expect_error("/later' is undefined or used before its definition");
 }
 
 TEST_F(Pt2InvalidArchive, RejectsNamesDefinedTwice) {
@@ -244,7 +245,7 @@ TEST_F(Pt2InvalidArchive, SurvivesRandomChangesOfBytes) {
       ++rejected;
     }
   }
-  // Fewer than kRounds: some bytes are padding or belong to entries that are not read.
+  // Not all changes are rejected: some bytes are padding or belong to entries that are not read.
   EXPECT_GT(rejected, kRounds / 2);
 }
 

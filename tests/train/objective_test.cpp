@@ -456,7 +456,7 @@ TEST_F(ModuleRun, ResumeChecksConfigValuesAndModule) {
         TrainingRun::resume(directory_ / "run", std::make_shared<Counting>(), small_config(),
                             {.values = {{"channels", "4"}}});
       },
-      throws<InputError>("the state dict does not fit"));
+      throws<InputError>("the state dict does not match"));
   EXPECT_NO_THROW(resume("run", small_config(20)));
 }
 

@@ -139,10 +139,10 @@ TEST_F(RunDirectoryTest, LoadThrowsForWeightsOfAnotherModel) {
     replace_file(path_ / name, read_bytes(fs::path(run + "-wider") / name));
   }
   EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
-              throws<InputError>("model.safetensors: the state dict does not fit"));
+              throws<InputError>("model.safetensors: the state dict does not match"));
   RunCheckpointSink(path_).save(*checkpoint_);
   EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); },
-              throws<InputError>("checkpoint/step-000000004: the state dict does not fit"));
+              throws<InputError>("checkpoint/step-000000004: the state dict does not match"));
 }
 
 }  // namespace

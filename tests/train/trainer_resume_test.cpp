@@ -96,7 +96,7 @@ TEST_P(ResumedTraining, ErrorNamesMissingState) {
   auto other = recipe_;
   other.stack().num_layers = 2;
   EXPECT_THAT([&] { SmallRun(other).trainer.restore(stopped); },
-              throws<InputError>("does not fit"));
+              throws<InputError>("does not match the model"));
 }
 
 TEST(TrainerCheckpoint, IsNotChangedByFurtherTraining) {

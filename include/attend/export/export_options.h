@@ -43,13 +43,13 @@ Forward forward_of(torch::nn::ModuleHolder<Contained> module) {
   };
 }
 
-/// A dimension of an input whose size may vary between calls, as `torch.export.Dim`. Dimensions of
-/// the same name always have the same size.
+/// A dimension of an input whose size may vary between calls, as `torch.export.Dim`. Dimensions
+/// with the same name always have the same size.
 ///
 ///     DynamicDimension{.input = 0, .dimension = 1, .name = "length", .max = 64}
 struct DynamicDimension {
   std::size_t input = 0;  ///< index of the input
-  int64_t dimension = 0;  ///< dimension of that input, 0 or more
+  int64_t dimension = 0;  ///< index of the dimension, not negative
   std::string name;       ///< a Python identifier (letters, digits, _) that is not a keyword
   int64_t min = 1;        ///< smallest size, 1 or more
   int64_t max = std::numeric_limits<int64_t>::max();  ///< largest size

@@ -13,12 +13,14 @@ namespace attend {
 ///
 /// The traced program is verified before the file is written: it is run and compared with the
 /// module on the example inputs, on other values and at other sizes of the dynamic dimensions. The
-/// ONNX file itself is not run, since LibTorch has no ONNX runtime. Extra files become metadata
-/// properties and must be UTF-8. docs/export.md lists the operators that compute in another dtype.
+/// ONNX file itself is not run, since LibTorch has no ONNX runtime. Extra files are written as
+/// metadata properties and must be UTF-8. docs/export.md lists the operators that compute in
+/// another dtype.
 ///
-/// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if the
-/// program differs from the module (names the operator that specialized a dimension and its call
-/// site), or if an operator is not supported (names it and its call site).
+/// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if an
+/// operator is not supported (the message names it and its call site), or if the traced program
+/// differs from the module; if a dimension was specialized, the message names the operator that
+/// specialized it and its call site.
 ///
 ///     export_onnx(*model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.onnx",
 ///                 {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});

@@ -11,13 +11,13 @@ namespace attend {
 /// `forward` is traced with `example_inputs` in eval mode. Parameters and buffers keep their state
 /// dict names.
 ///
-/// The archive is verified before `path` is written: it is loaded, run and compared with the module
-/// on the example inputs, on other values and at other sizes of the dynamic dimensions. Extra files
-/// must be UTF-8; `torch.export.load(extra_files=...)` returns them.
+/// The archive is verified before it is written to `path`: it is loaded, run and compared with the
+/// module on the example inputs, on other values and at other sizes of the dynamic dimensions.
+/// Extra files must be UTF-8; `torch.export.load(extra_files=...)` returns them.
 ///
-/// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if the
-/// archive differs from the module (names the operator that specialized a dimension and its call
-/// site), or if an operator cannot be represented in an archive.
+/// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if an
+/// operator cannot be represented in an archive, or if the archive differs from the module; if a
+/// dimension was specialized, the message names the operator that specialized it and its call site.
 ///
 ///     export_pt2(*model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.pt2",
 ///                {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});

@@ -27,13 +27,13 @@ struct TorchScriptMethods {
 /// Exports a module to TorchScript. `forward` is traced with `example_inputs` in eval mode.
 /// Parameters and buffers keep their state dict names.
 ///
-/// The file is verified before `path` is written: it is loaded, run and compared with the module on
-/// the example inputs, on other values and at other sizes of the dynamic dimensions.
+/// The file is verified before it is written to `path`: it is loaded, run and compared with the
+/// module on the example inputs, on other values and at other sizes of the dynamic dimensions.
 /// `torch.jit.load(_extra_files=...)` returns the extra files.
 ///
 /// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if the
-/// file differs from the module (names the operator that specialized a dimension and its call
-/// site).
+/// file differs from the module; if a dimension was specialized, the message names the operator
+/// that specialized it and its call site.
 ///
 ///     export_torchscript(*model, [&](const auto& in) { return model(in[0]); }, {tokens},
 ///                        "model.pt", {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});

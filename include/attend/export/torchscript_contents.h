@@ -19,8 +19,8 @@ struct TorchScriptContents {
 };
 
 /// Returns the contents of a TorchScript file. Loading may run code from the file: use only files
-/// from a trusted source. Throws InputError if the file does not exist, is corrupt or has another
-/// format.
+/// from a trusted source. Throws InputError if the file does not exist, is corrupt, or is not a
+/// TorchScript file.
 ///
 ///     torchscript_contents("model.pt").methods
 ATTEND_API TorchScriptContents torchscript_contents(const std::filesystem::path& path);

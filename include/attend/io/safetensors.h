@@ -37,7 +37,7 @@ ATTEND_API std::map<std::string, torch::Tensor> state_dict(ConstModuleRef module
 
 /// Options of `load_state_dict`.
 struct LoadStateDictOptions {
-  bool strict = true;  ///< whether missing and unexpected names are errors
+  bool strict = true;  ///< true: missing and unexpected names are errors
 };
 
 /// Names in which a module and a state dict differ.
@@ -47,9 +47,9 @@ struct IncompatibleKeys {
 };
 
 /// Copies `tensors` into the parameters and buffers of a module, cast to their dtypes and devices.
-/// With `strict = false`, names may be missing or unexpected; they are returned. Throws InputError,
-/// listing all missing and unexpected names, all wrong shapes, and all dtypes that cannot be cast,
-/// such as float32 to int64; the module is then unchanged.
+/// With `strict = false`, names may be missing or unexpected; they are returned. Throws InputError
+/// for missing and unexpected names, wrong shapes, and dtypes that cannot be cast, such as float32
+/// to int64. The message lists all of them, and the module is unchanged.
 ///
 ///     load_state_dict(model, load_safetensors("model.safetensors").tensors);
 ///     auto keys = load_state_dict(model, tensors, {.strict = false});

@@ -27,7 +27,7 @@ struct SafetensorsHeader {
   uint64_t data_offset = 0;                     ///< offset of the tensor data in the file
 };
 
-/// Returns the size of one element in bytes, or 0 if safetensors has no such dtype.
+/// Returns the size of one element in bytes, or 0 if the dtype is unknown.
 ATTEND_API uint64_t safetensors_element_size(std::string_view dtype);
 
 /// Parses and validates the header of `file`, the content of a whole safetensors file. Safe for
@@ -36,8 +36,8 @@ ATTEND_API uint64_t safetensors_element_size(std::string_view dtype);
 /// file. Source: github.com/huggingface/safetensors, section Format.
 ATTEND_API SafetensorsHeader parse_safetensors_header(std::string_view file);
 
-/// Reads the header of a file, but not its tensors. Throws InputError as `parse_safetensors_header`
-/// does, naming the file, and if the file does not exist.
+/// Reads the header of a file, but not its tensors. Throws InputError if the file does not exist or
+/// is not a valid safetensors file. The message names the file.
 ///
 ///     read_safetensors_header("model.safetensors").entries.at(0).name
 ATTEND_API SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);

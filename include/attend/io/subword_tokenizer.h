@@ -14,8 +14,8 @@ inline constexpr const char* kSubwordFile = "tokenizer.model";
 /// https://arxiv.org/abs/1808.06226) with byte fallback, so that every UTF-8 text is encoded
 /// without loss. A token contains no line break, and a space only at its beginning.
 ///
-/// Requires the SentencePiece library at run time. Without it, and in programs built with
-/// AddressSanitizer, training and loading throw std::runtime_error that names the missing package.
+/// Requires the SentencePiece library at run time. Training and loading throw std::runtime_error
+/// without it, and in programs built with AddressSanitizer. The message names the missing package.
 ///
 ///     auto tokenizer = SubwordTokenizer::train(text, 1000);
 ///     tokenizer.decode(tokenizer.encode("any text")) == "any text";
@@ -25,8 +25,8 @@ class ATTEND_API SubwordTokenizer : public Tokenizer {
   static constexpr std::size_t kMaxModelBytes = 256 << 20;
 
   /// Trains a vocabulary of exactly `size` tokens: `<unk>`, the 256 bytes, the characters that
-  /// cover 99.95 % of the text, and merges. Deterministic. Throws InputError, naming the bound, if
-  /// `size` is too small or too large for `text`.
+  /// cover 99.95 % of the text, and merges. Deterministic. Throws InputError if `size` is too small
+  /// or too large for `text`. The message names the bound.
   static SubwordTokenizer train(std::string_view text, int64_t size);
 
   /// Loads a model returned by `model()`. Throws InputError if it is invalid.

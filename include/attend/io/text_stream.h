@@ -28,7 +28,8 @@ class ATTEND_API TextStream {
   /// Returns the remaining text at the end of the input.
   std::string finish();
 
-  /// Returns the stop sequence that was found, if any; from then on `add` returns an empty string.
+  /// Returns the stop sequence that was found, or nullopt. After a stop sequence, `add` returns
+  /// empty strings.
   const std::optional<std::string>& stopped_by() const { return stopped_by_; }
 
  private:

@@ -38,13 +38,13 @@ class ATTEND_API Tokenizer {
 
   /// Returns the vocabulary size.
   virtual int64_t size() const = 0;
-  /// Returns the token ids of `text`. Throws InputError, naming the token, if it is not in the
-  /// vocabulary.
+  /// Returns the token ids of `text`. Throws InputError if a token is not in the vocabulary. The
+  /// message names the token.
   virtual std::vector<int64_t> encode(std::string_view text) const = 0;
   /// Returns the text of the tokens. Throws std::out_of_range if an id is not in [0, size).
   virtual std::string decode(const std::vector<int64_t>& ids) const = 0;
   /// Returns one token in printable form, with control characters escaped in hexadecimal. Throws
-  /// std::out_of_range as `decode` does.
+  /// std::out_of_range if `id` is not in [0, size).
   virtual std::string token(int64_t id) const = 0;
   /// Returns the files that `load_tokenizer` reads: content by file name, including kTokenizerFile.
   virtual std::map<std::string, std::string> files() const = 0;

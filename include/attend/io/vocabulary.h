@@ -42,15 +42,16 @@ class ATTEND_API Vocabulary : public Tokenizer {
 
   /// Returns TokenizerKind::character or word.
   TokenizerKind kind() const { return kind_; }
-  /// Returns the id of a token. Throws InputError, naming the token, if it is unknown.
+  /// Returns the id of a token. Throws InputError if it is unknown. The message names the token.
   int64_t id(const std::string& token) const;
 
   /// Returns the number of tokens.
   int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
-  /// Returns the token ids of `text`. Throws InputError if it is not valid UTF-8 or, naming the
-  /// token, if a token is unknown and the vocabulary has no "<unk>".
+  /// Returns the token ids of `text`. Throws InputError if `text` is not valid UTF-8, or if a token
+  /// is unknown and the vocabulary has no "<unk>".
   std::vector<int64_t> encode(std::string_view text) const override;
-  /// Returns the concatenated characters, or the words joined with spaces, except at line breaks.
+  /// Returns the concatenated characters, or the words joined with spaces. Line breaks have no
+  /// spaces around them.
   std::string decode(const std::vector<int64_t>& ids) const override;
   /// Returns one token in printable form.
   std::string token(int64_t id) const override;

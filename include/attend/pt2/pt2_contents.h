@@ -19,9 +19,9 @@ struct Pt2Contents {
   std::map<std::string, uint64_t> extra_files;  ///< size in bytes by name
 };
 
-/// Returns the contents of an archive written by any exporter, including operators that `load_pt2`
-/// does not allow. Runs no code. Throws InputError, naming the file and the position in it, if the
-/// archive is invalid.
+/// Returns the contents of an archive written by any exporter. The archive may contain operators
+/// that `load_pt2` does not allow. Runs no code. Throws InputError if the archive is invalid. The
+/// message names the file and the position in it.
 ///
 ///     pt2_contents("model.pt2").operators.at("aten::addmm")
 ATTEND_API Pt2Contents pt2_contents(const std::filesystem::path& path);

@@ -35,15 +35,16 @@ struct Pt2LoadOptions {
 class ATTEND_API Pt2Program {
  public:
   /// Runs the program and returns its outputs. Python numbers among inputs and outputs are
-  /// 0-dimensional tensors, None among the outputs is an undefined tensor. Other non-tensor inputs
-  /// are constants of the program and must not be passed. Throws InputError, naming the input, the
-  /// dimension, the value found and the value expected, if dtypes, devices or shapes do not match.
-  /// Derived sizes such as 2 * s0 are not checked. Throws c10::Error if an operator fails.
+  /// 0-dimensional tensors, and None among the outputs is an undefined tensor. Other non-tensor
+  /// inputs are constants of the program and must not be passed. Throws InputError if dtypes,
+  /// devices or shapes do not match; the message names the input, the dimension, the value found
+  /// and the value expected. Derived sizes such as 2 * s0 are not checked. Throws c10::Error if an
+  /// operator fails.
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs) const;
 
-  /// Names of the inputs, in order.
+  /// Returns the names of the inputs, in order.
   std::vector<std::string> input_names() const;
-  /// Parameters and persistent buffers by name. They share memory with the program.
+  /// Returns the parameters and persistent buffers by name. They share memory with the program.
   std::map<std::string, torch::Tensor> state_dict() const;
 
   struct Impl;  ///< private
@@ -58,9 +59,10 @@ class ATTEND_API Pt2Program {
 /// Loads an archive written by `export_pt2` or Python's `torch.export.save`. Archives of any origin
 /// are safe to load: zip, JSON, weights and names are validated, and no code runs. Running a
 /// program calls LibTorch's operators, a few of which do not check sizes (recurrent layers on the
-/// CPU), so run untrusted programs in a separate process. Throws InputError, naming the file and
-/// the position in it, if the archive is invalid, if an operator does not exist or is not allowed,
-/// and for unsupported features: control flow, autocast, custom objects and complex constants.
+/// CPU), so run untrusted programs in a separate process. Throws InputError if the archive is
+/// invalid, if an operator does not exist or is not allowed, and for unsupported features: control
+/// flow, autocast, custom objects and complex constants. The message names the file and the
+/// position in it.
 ///
 ///     auto program = load_pt2("model.pt2", {.device = torch::kCUDA});
 ATTEND_API Pt2Program load_pt2(const std::filesystem::path& path,

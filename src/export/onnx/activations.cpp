@@ -27,7 +27,7 @@ void gelu(Call& call) {
   call.set_output(graph.add("Mul", {half, graph.add("Add", {inner, number(1.0)})}));
 }
 
-/// max(0, x) + log(1 + exp(-|x|)), free of overflow.
+/// Returns log(1 + exp(x)) as max(0, x) + log(1 + exp(-|x|)), which does not overflow.
 Value soft_plus(Call& call, Value x) {
   auto& graph = call.graph();
   const auto small = graph.add("Exp", {graph.add("Neg", {graph.add("Abs", {x})})});
@@ -60,7 +60,7 @@ void leaky_relu(Call& call) {
                                    {{"alpha", call.real("negative_slope")}}));
 }
 
-/// exp(scale * min(x, 0)) - 1
+/// Returns exp(scale * min(x, 0)) - 1.
 Value exp_below_zero(Call& call, Value x, const Number& scale) {
   auto& graph = call.graph();
   const auto below = graph.add("Min", {x, graph.number(x.type, 0)});
@@ -68,7 +68,7 @@ Value exp_below_zero(Call& call, Value x, const Number& scale) {
   return graph.add("Sub", {graph.add("Exp", {scaled}), graph.number(x.type, 1)});
 }
 
-/// scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1))
+/// Rule of elu: scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1)).
 void elu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
@@ -76,7 +76,7 @@ void elu(Call& call) {
   call.set_output(call.times(graph.add("Add", {graph.add("Relu", {self}), below}), "scale"));
 }
 
-/// x > 0 ? x : alpha * (exp(x / alpha) - 1)
+/// Rule of celu: x > 0 ? x : alpha * (exp(x / alpha) - 1).
 void celu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
@@ -88,7 +88,7 @@ void selu(Call& call) {
   call.set_output(call.graph().add("Selu", {call.tensor("self")}));
 }
 
-/// clip(x/6 + 1/2, 0, 1)
+/// Returns clip(x/6 + 1/2, 0, 1).
 Value hard_sigmoid(Call& call, Value x) {
   return call.graph().add("HardSigmoid", {x}, {{"alpha", 1.0 / 6.0}, {"beta", 0.5}});
 }
@@ -119,7 +119,7 @@ void prelu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
   auto weight = call.tensor("weight");
-  // One weight per channel (dimension 1).
+  // The weight has one element per channel (dimension 1).
   if (call.rank("self") > 2 && call.sizes("weight").front().value > 1) {
     std::vector<int64_t> shape(static_cast<std::size_t>(call.rank("self")) - 1, 1);
     shape.front() = -1;
@@ -128,7 +128,7 @@ void prelu(Call& call) {
   call.set_output(graph.add("PRelu", {self, weight}));
 }
 
-/// first half * sigmoid(second half)
+/// Rule of glu: first half * sigmoid(second half).
 void glu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");

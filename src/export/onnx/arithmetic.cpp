@@ -24,7 +24,7 @@ void subtract_from(Call& call) {
   call.set_output(call.graph().add("Sub", {call.operand("other", type), self}));
 }
 
-/// Binary operator in the output's type.
+/// Returns the rule of a binary operator that computes in the output's type.
 Rule binary(const char* kind) {
   return [kind](Call& call) {
     const auto type = call.result_type();
@@ -33,7 +33,7 @@ Rule binary(const char* kind) {
   };
 }
 
-/// base^exponent by repeated multiplication, exact for integers.
+/// Returns base^exponent by repeated squaring, which is exact for integers.
 Value product_of(Call& call, Value base, int64_t exponent) {
   auto& graph = call.graph();
   Value product;
@@ -50,12 +50,12 @@ void power(Call& call) {
   const auto base = call.operand("self", type);
   if (!call.is_tensor("exponent")) {
     const auto exponent = call.number("exponent").real;
-    // Pow computes integer powers in floating point.
+    // Pow computes integer powers in floating point, which is not exact.
     const bool is_whole = exponent >= 1.0 && exponent == std::floor(exponent);
     if (exponent == 2.0 || (is_whole && !is_floating_point(type))) {
       return call.set_output(product_of(call, base, static_cast<int64_t>(exponent)));
     }
-    // LibTorch uses sqrt for 0.5, too; Pow differs for signed zeros and infinities.
+    // LibTorch also computes x^0.5 as sqrt(x), which differs from Pow for -0 and -infinity.
     if (exponent == 0.5) return call.set_output(graph.add("Sqrt", {base}));
     if (exponent == -0.5) {
       return call.set_output(graph.add("Reciprocal", {graph.add("Sqrt", {base})}));
@@ -64,7 +64,7 @@ void power(Call& call) {
   call.set_output(graph.add("Pow", {base, call.operand("exponent", type)}));
 }
 
-/// self + value * (tensor1 op tensor2)
+/// Returns the rule of self + value * (tensor1 op tensor2).
 Rule add_binary(const char* kind) {
   return [kind](Call& call) {
     const auto type = call.result_type();
@@ -75,8 +75,8 @@ Rule add_binary(const char* kind) {
   };
 }
 
-/// lerp: self + weight * (end - self). Starts at the nearer of self and end, so that the results
-/// at weights 0 and 1 are exact.
+/// Rule of lerp: self + weight * (end - self). Starts at the nearer of self and end, so that the
+/// results at weights 0 and 1 are exact.
 void interpolate(Call& call) {
   const auto type = call.result_type();
   auto& graph = call.graph();
@@ -111,8 +111,8 @@ void hard_tanh(Call& call) {
   call.set_output(graph.add("Min", {value, call.operand("max_val", type)}));
 }
 
-/// log(base^a + base^b) = max(a, b) + log(1 + base^-|a - b|), free of overflow. `log_of_base` is
-/// the natural logarithm.
+/// Returns the rule of log(base^a + base^b), where `log_of_base` is the natural logarithm of the
+/// base. Computed as max(a, b) + log(1 + base^-|a - b|), which does not overflow.
 Rule logaddexp(double log_of_base) {
   return [=](Call& call) {
     const auto type = call.result_type();
@@ -122,7 +122,7 @@ Rule logaddexp(double log_of_base) {
     const auto times = [&](Value value, double factor) {
       return factor == 1.0 ? value : graph.add("Mul", {value, graph.number(type, factor)});
     };
-    // The difference of equal infinities is NaN.
+    // For equal infinities, a - b is NaN, but the distance must be 0.
     const auto distance = graph.where(graph.compare("Equal", a, b), graph.number(type, 0),
                                       graph.add("Abs", {graph.add("Sub", {a, b})}));
     const auto small = graph.add("Exp", {times(graph.add("Neg", {distance}), log_of_base)});

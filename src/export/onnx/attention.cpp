@@ -13,7 +13,7 @@ const program::Size& size_from_end(Call& call, const char* name, std::size_t ind
   return sizes.at(sizes.size() - index);
 }
 
-/// Repeats key or value heads for grouped query attention: (..., G, S, D) -> (..., H, S, D).
+/// Repeats key or value heads for grouped-query attention: (..., G, S, D) -> (..., H, S, D).
 Value repeat_heads(Call& call, const char* name) {
   auto& graph = call.graph();
   const auto value = call.tensor(name);
@@ -32,7 +32,7 @@ Value repeat_heads(Call& call, const char* name) {
   return call.reshape(repeated, before, sizes);
 }
 
-/// (T, S) bool, aligned at the top left, as LibTorch's is_causal.
+/// Returns the mask of `is_causal` (T, S): bool, aligned to the top left corner as in LibTorch.
 Value causal_mask(Call& call) {
   auto& graph = call.graph();
   const auto shape = call.shape({size_from_end(call, "query", 2), size_from_end(call, "key", 2)});

@@ -136,7 +136,7 @@ std::vector<int64_t> Call::integers(const std::string& name) const {
   std::vector<int64_t> numbers;
   for (const auto& item : *list) {
     const auto* number = std::get_if<int64_t>(&item);
-    if (number == nullptr) fail(fmt::format("argument '{}' must be constant", name));
+    if (number == nullptr) fail(fmt::format("argument '{}' must be a list of constants", name));
     numbers.push_back(*number);
   }
   return numbers;
@@ -148,7 +148,7 @@ std::vector<double> Call::reals(const std::string& name) const {
   std::vector<double> numbers;
   for (const auto& item : *list) {
     const auto* number = std::get_if<double>(&item);
-    if (number == nullptr) fail(fmt::format("argument '{}' must be constant", name));
+    if (number == nullptr) fail(fmt::format("argument '{}' must be a list of constants", name));
     numbers.push_back(*number);
   }
   return numbers;
@@ -192,8 +192,8 @@ std::vector<int64_t> Call::dimensions(const std::string& name, const std::string
 }
 
 Type Call::common_type(const std::string& one, const std::string& other) const {
-  // Type promotion. Within a category, tensors with dimensions have priority over 0-dimensional
-  // tensors, which have priority over numbers.
+  // PyTorch's type promotion: within a category (bool, integer or floating point), tensors with
+  // dimensions have priority over 0-dimensional tensors, which have priority over numbers.
   std::array<std::optional<Type>, 3> types;
   for (const auto& name : {one, other}) {
     std::size_t place = 2;

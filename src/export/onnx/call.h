@@ -26,7 +26,7 @@ class Call {
   std::vector<Value> tensors(const std::string& name);
   /// Returns the tensor, or an empty Value for None.
   Value optional_tensor(const std::string& name) { return has(name) ? tensor(name) : Value{}; }
-  /// Returns the names of a list of tensors, nullopt for None.
+  /// Returns the names of the tensors in a list argument, nullopt for each None.
   std::vector<std::optional<std::string>> optional_tensors(const std::string& name) const;
   int64_t integer(const std::string& name) const;
   double real(const std::string& name) const;
@@ -35,7 +35,7 @@ class Call {
   std::vector<int64_t> integers(const std::string& name) const;
   std::vector<double> reals(const std::string& name) const;
   Number number(const std::string& name) const;
-  /// Returns a tensor or number cast to `type`.
+  /// Returns a tensor or number argument, cast to `type`.
   Value operand(const std::string& name, Type type);
   /// Returns `value` times a numeric argument; `value` itself if the argument is None or 1.
   Value times(Value value, const std::string& name);
@@ -85,11 +85,12 @@ class Call {
   std::vector<std::string> results_;
 };
 
-/// Returns the names of the tensors of an argument or output.
+/// Returns the names of the tensors in an argument or output.
 std::vector<std::string> names_in(const program::Argument& argument);
+/// Returns the names of the tensors that a node returns.
 std::vector<std::string> results_of(const program::Node& node);
 
-/// Returns "aten::add" for the target torch.ops.aten.add.Tensor.
+/// Returns "aten::add" for the target torch.ops.aten.add.Tensor, and other targets unchanged.
 std::string operator_name(const std::string& target);
 
 }  // namespace attend::onnx

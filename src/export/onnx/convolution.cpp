@@ -4,7 +4,7 @@
 namespace attend::onnx {
 namespace {
 
-/// ONNX pads: begins of all dimensions, then ends.
+/// Returns the padding in ONNX's order: the begins of all dimensions, then the ends.
 Numbers pads_of(Call& call, const Numbers& kernel, const Numbers& dilation) {
   const auto count = kernel.size();
   Numbers pads;
@@ -55,7 +55,7 @@ void convolve(Call& call) {
 }  // namespace
 
 void add_convolution_rules(Rules& rules) {
-  // The tracer records all convolutions as these.
+  // The tracer records every convolution as one of these two operators.
   rules["_convolution.default"] = rules["_convolution_mode.default"] = convolve;
 }
 

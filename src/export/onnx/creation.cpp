@@ -3,7 +3,7 @@
 namespace attend::onnx {
 namespace {
 
-/// A tensor of the output's shape filled with a number.
+/// Returns a tensor of the output's shape, filled with a number.
 Value filled(Call& call, const Number& number) {
   auto& graph = call.graph();
   const auto one = graph.number(call.result_type(), number);
@@ -19,7 +19,8 @@ Rule fill_with(const char* argument) {
   return [=](Call& call) { call.set_output(filled(call, call.number(argument))); };
 }
 
-/// A tensor of the shape of `self` filled with `number`, or with the fill value argument.
+/// Returns the rule of a tensor of the shape of `self`, filled with `number`, or with the argument
+/// `fill_value` or `value` if `number` is nullopt.
 Rule fill_like(std::optional<int64_t> number) {
   return [=](Call& call) {
     auto& graph = call.graph();
@@ -37,7 +38,7 @@ void copy(Call& call) {
   call.set_output(graph.add("Expand", {call.operand("src", call.result_type()), shape}));
 }
 
-/// Sets the output to a 1-dimensional constant.
+/// Sets the output to a 1-dimensional constant. Element i is `number_at(i)`.
 void set_constant(Call& call, const std::function<Number(int64_t)>& number_at) {
   const auto count = call.result_sizes().at(0).value;
   std::vector<Number> numbers;
@@ -78,7 +79,7 @@ void eye(Call& call) {
 
 void add_creation_rules(Rules& rules) {
   rules["zeros.default"] = rules["new_zeros.default"] = fill_with(int64_t{0});
-  // Uninitialized in LibTorch, zeros here.
+  // empty returns uninitialized memory in LibTorch, but zeros in ONNX.
   rules["empty.memory_format"] = rules["new_empty.default"] = fill_with(int64_t{0});
   rules["ones.default"] = rules["new_ones.default"] = fill_with(int64_t{1});
   rules["full.default"] = rules["new_full.default"] = fill_with("fill_value");

@@ -9,13 +9,13 @@ struct Operands {
   Value b;
 };
 
-/// Operands of a rounding division, cast to the type in which LibTorch computes it.
+/// Returns the operands of a division with rounding, cast to the type in which LibTorch computes.
 Operands operands(Call& call) {
   const auto type = at_least_float32(call.result_type());
   return {call.operand("self", type), call.operand("other", type)};
 }
 
-/// a - b * trunc(a / b), with the sign of the dividend.
+/// Returns a - b * trunc(a / b), which has the sign of the dividend `a`.
 Value fmod_of(Call& call, const Operands& of) {
   auto& graph = call.graph();
   if (is_floating_point(of.a.type)) return graph.add("Mod", {of.a, of.b}, {{"fmod", 1}});
@@ -23,7 +23,8 @@ Value fmod_of(Call& call, const Operands& of) {
   return graph.add("Sub", {of.a, graph.add("Mul", {graph.add("Div", {of.a, of.b}), of.b})});
 }
 
-/// True where a floating point remainder is nonzero and differs in sign from the divisor.
+/// Returns true where a floating point remainder is not 0 and its sign differs from that of the
+/// divisor.
 Value has_other_sign(Call& call, Value remainder, Value divisor) {
   auto& graph = call.graph();
   const auto zero = graph.number(remainder.type, 0);
@@ -33,7 +34,7 @@ Value has_other_sign(Call& call, Value remainder, Value divisor) {
   return graph.add("And", {graph.add("Not", {is_zero}), differs});
 }
 
-/// The remainder with the sign of the divisor.
+/// Returns the remainder that has the sign of the divisor, as Python's `%`.
 Value modulo(Call& call, const Operands& of) {
   auto& graph = call.graph();
   if (!is_floating_point(of.a.type)) return graph.add("Mod", {of.a, of.b});
@@ -42,8 +43,9 @@ Value modulo(Call& call, const Operands& of) {
                      remainder);
 }
 
-/// floor(a / b) of floating point numbers. Computed from the remainder, since a / b may be rounded
-/// up to an integer: 1 / 0.1 is 10 in floating point, although float(0.1) is larger than 0.1.
+/// Returns floor(a / b) of floating point numbers, computed from the remainder, since a / b may be
+/// rounded up to an integer. Example: 1 / 0.1 is rounded to 10, but floor(1 / 0.1) is 9, since the
+/// floating point number 0.1 is larger than 1/10.
 Value floor_divide_float(Call& call, const Operands& of) {
   auto& graph = call.graph();
   const auto number = [&](double value) { return graph.number(of.a.type, value); };
@@ -56,8 +58,9 @@ Value floor_divide_float(Call& call, const Operands& of) {
   const auto fraction = graph.add("Sub", {below, floor});
   const auto rounded = graph.where(graph.compare("Greater", fraction, number(0.5)),
                                    graph.add("Add", {floor, number(1)}), floor);
-  // A zero result has the sign of the quotient, and division by zero is infinite. onnxruntime's
-  // Where drops the sign of zeros in its second input, so zeros are its third input.
+  // A zero result has the sign of the quotient, and division by zero returns the quotient (infinite
+  // or NaN). Zeros are the third input of Where, since onnxruntime drops the sign of zeros in the
+  // second.
   const auto quotient = graph.add("Div", {of.a, of.b});
   const auto zero = graph.add("Mul", {quotient, number(0)});
   const auto is_more = graph.compare("Greater", graph.add("Abs", {below}), number(0));
@@ -68,8 +71,8 @@ Value floor_divide_float(Call& call, const Operands& of) {
 Value floor_divide_of(Call& call, const Operands& of) {
   auto& graph = call.graph();
   if (is_floating_point(of.a.type)) return floor_divide_float(call, of);
-  // The integer operator Div rounds towards zero. Exact here: the dividend is a multiple of the
-  // divisor.
+  // For integers, Div rounds towards zero. Subtracting the remainder first makes the division
+  // exact.
   return graph.add("Div", {graph.add("Sub", {of.a, modulo(call, of)}), of.b});
 }
 

@@ -15,9 +15,9 @@ namespace attend::onnx {
 namespace {
 
 struct AliasInfo {
-  std::string argument;
+  std::string argument;     // name of the first argument
   bool is_alias = false;    // the results are views of the argument, or the argument itself
-  bool is_mutated = false;  // in-place operator
+  bool is_mutated = false;  // the operator mutates the argument in place
 };
 
 template <std::size_t N>
@@ -25,7 +25,7 @@ bool is_among(const std::array<std::string_view, N>& keys, const std::string& ke
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-/// Returns true if views by the operator have the same elements in the same order.
+/// Returns true if the operator returns a view with the same elements in the same order.
 bool is_reshape(const std::string& key) {
   constexpr std::array<std::string_view, 11> kOthers{
       "alias.default",   "contiguous.default", "detach.default",    "detach_.default",
@@ -34,7 +34,7 @@ bool is_reshape(const std::string& key) {
   return is_among(kReshapings, key) || is_among(kOthers, key);
 }
 
-/// Alias annotation of the first argument in the operator's schema.
+/// Returns the alias annotation of the first argument in the operator's schema.
 AliasInfo alias_info_of(const std::string& target) {
   if (!program::is_operator(target)) return {};
   // type_as returns the tensor itself if the dtype is the same. Its schema lacks the annotation.
@@ -49,7 +49,7 @@ AliasInfo alias_info_of(const std::string& target) {
   return {.argument = first.name(), .is_alias = true, .is_mutated = alias->isWrite()};
 }
 
-/// Returns true for in-place operators that change only the shape. They behave as views.
+/// Returns true for in-place operators that change only the shape. They are treated as views.
 bool is_inplace_view(const std::string& key) {
   constexpr std::array<std::string_view, 6> kOperators{"detach_.default",    "squeeze_.default",
                                                        "squeeze_.dim",       "t_.default",
@@ -86,7 +86,8 @@ void Functionalization::check_read(const std::string& name) const {
   const auto stale = stale_.find(name);
   if (stale == stale_.end()) return;
   throw UnsupportedOperatorError(fmt::format(
-      "a read of memory that {} mutated through another view is not supported", stale->second));
+      "reading a tensor after {} mutated its memory through another view is not supported",
+      stale->second));
 }
 
 void Functionalization::record(const program::Node& node) {
@@ -103,8 +104,7 @@ void Functionalization::record(const program::Node& node) {
   if (std::any_of(group.begin(), group.end(), [&](const auto& any) { return is_weight(any); })) {
     throw UnsupportedOperatorError(
         "mutation of a parameter or buffer is not supported; pass the tensor as an input and "
-        "return "
-        "it instead");
+        "return its new value as an output");
   }
   const auto result = results_of(node).front();
   translation_.values[base] = translation_.values.at(result);
@@ -113,7 +113,7 @@ void Functionalization::record(const program::Node& node) {
   for (const auto& other : group) {
     if (updated.count(other) == 0) stale_[other] = operator_name(node.target);
   }
-  // From here on, nodes refer to the tensor as `result`.
+  // Later nodes refer to the tensor as `result`.
   join(result, base);
   aliases_[result] = base;
 }
@@ -134,7 +134,7 @@ void Functionalization::record_broadcast(const program::Node& node) {
   for (std::size_t i = 0; i < results.size(); ++i) join(results[i], tensors.at(i));
 }
 
-/// For an operator that returns a view or a copy: returns true if it returns a copy at all sizes.
+/// Returns true if the operator, which may return a view or a copy, returns a copy at all sizes.
 bool Functionalization::is_copy(const program::Node& node, const std::string& result,
                                 const std::string& base) const {
   const auto& output = translation_.program.tensors.at(result);
@@ -145,14 +145,14 @@ bool Functionalization::is_copy(const program::Node& node, const std::string& re
   return key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
 }
 
-/// Returns true if mutations of the view can be propagated to its base: it is a view at all sizes,
-/// and always of the same elements.
+/// Returns true if the result is a view at all sizes, and always of the same elements. Mutations of
+/// such a view can be propagated to its base.
 bool Functionalization::is_propagated(const program::Node& node, const std::string& base) const {
   constexpr std::array<std::string_view, 5> kViewsWherePossible{
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
       "reshape_as.default"};
   const auto key = key_of(node.target);
-  // narrow.Tensor starts at the value of a tensor, which may be mutated.
+  // The start of narrow.Tensor is the value of a tensor, which may change later.
   if (has_memory_format(node) || key == "narrow.Tensor") return false;
   return !is_among(kViewsWherePossible, key) ||
          translation_.program.tensors.at(base).is_contiguous == true;
@@ -205,8 +205,8 @@ void Functionalization::recompute_views(const std::vector<std::string>& group,
   }
 }
 
-/// Propagates the new value of a view to its base, and on to the base's base. Returns the tensors
-/// with updated values.
+/// Propagates the new value of a view to its base, then to the base of the base, and so on. Returns
+/// the names of the updated tensors.
 std::set<std::string> Functionalization::propagate_to_base(std::string name) {
   std::set<std::string> updated{name};
   // Follows the aliases to the view's first name.
@@ -218,7 +218,7 @@ std::set<std::string> Functionalization::propagate_to_base(std::string name) {
   const auto view = views_.find(name);
   if (view == views_.end()) return updated;
   const auto base = view->second.base;
-  // Outputs of split, chunk and unbind do not overlap.
+  // The outputs of split, chunk and unbind do not overlap, so the other outputs are up to date.
   for (const auto& part : results_of(*view->second.node)) {
     if (stale_.count(part) == 0) updated.insert(part);
   }
@@ -226,7 +226,8 @@ std::set<std::string> Functionalization::propagate_to_base(std::string name) {
   return updated;
 }
 
-/// Returns true if the value of `base` was updated.
+/// Writes the new value of `part`, an output of the node `view`, to `base`. Returns false if this
+/// is not supported.
 bool Functionalization::update_base(const program::Node& view, const std::string& part,
                                     const std::string& base) {
   const auto& meta = translation_.program.tensors;

@@ -10,14 +10,15 @@
 namespace attend::onnx {
 
 /// Functionalization: replaces in-place operators by functional ones, since ONNX values are
-/// immutable. Tracks which tensors share memory; after a mutation, the tensor, its base and its
-/// other views are new values.
+/// immutable. Tracks which tensors share memory. After a mutation, the tensor, its base and its
+/// other views have new values.
 ///
 /// Mutations are propagated to the base through select, slice, chunk, split, unbind and views that
-/// only reshape (view, unsqueeze, flatten, ...). Not supported are mutations through other views
-/// (transpose, permute, expand, diagonal, as_strided), and through `contiguous`, `reshape` and
-/// `flatten` if these return a view at some sizes and a copy at others: a later read of the base,
-/// or of another view of it, throws. A mutation of a parameter or buffer throws, too.
+/// only reshape (view, unsqueeze, flatten, ...). They are not propagated through other views
+/// (transpose, permute, expand, diagonal, as_strided), nor through `contiguous`, `reshape` and
+/// `flatten` if these return a view at some sizes and a copy at others. After such a mutation,
+/// reading the base or another view of it is not supported. Mutating a parameter or buffer is never
+/// supported.
 class Functionalization {
  public:
   explicit Functionalization(Translation& translation) : translation_(translation) {}
@@ -51,10 +52,13 @@ class Functionalization {
   bool update_base(const program::Node& view, const std::string& part, const std::string& base);
 
   Translation& translation_;
-  std::map<std::string, std::size_t> groups_;  // tensors that share memory
-  std::map<std::string, View> views_;
-  std::map<std::string, std::string> aliases_;  // output of an in-place operator to its input
-  std::map<std::string, std::string> stale_;    // the operator that mutated their memory
+  /// Number of the group of tensors that share memory, by tensor.
+  std::map<std::string, std::size_t> groups_;
+  std::map<std::string, View> views_;  // by output
+  /// Maps the output of an in-place operator to its input.
+  std::map<std::string, std::string> aliases_;
+  /// Maps a tensor with an outdated value to the operator that mutated its memory.
+  std::map<std::string, std::string> stale_;
 };
 
 }  // namespace attend::onnx

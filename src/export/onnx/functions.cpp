@@ -8,7 +8,7 @@
 namespace attend::onnx {
 namespace {
 
-/// `near` where |x| < 1, else `far`.
+/// Returns `near` where |x| < 1, else `far`.
 Value by_magnitude(Call& call, Value x, Value near, Value far) {
   auto& graph = call.graph();
   const auto is_near = graph.compare("Less", graph.add("Abs", {x}), graph.number(x.type, 1));
@@ -19,7 +19,8 @@ Value by_magnitude(Call& call, Value x, Value near, Value far) {
 
 Value truncated(Call& call, Value x) {
   auto& graph = call.graph();
-  // Ceil returns -0; onnxruntime's Where drops the sign of zeros in its second input.
+  // Ceil may return -0. It is the third input of Where, since onnxruntime drops the sign of zeros
+  // in the second.
   const auto is_positive = graph.compare("Greater", x, graph.number(x.type, 0));
   return graph.where(is_positive, graph.add("Floor", {x}), graph.add("Ceil", {x}));
 }
@@ -43,14 +44,14 @@ Value log1p(Call& call, Value x) {
 
 namespace {
 
-/// Unary operator in the output's type.
+/// Returns the rule of a unary operator that computes in the output's type.
 Rule unary(const char* kind, const Attributes& attributes = {}) {
   return [=](Call& call) {
     call.set_output(call.graph().add(kind, {call.operand("self", call.result_type())}, attributes));
   };
 }
 
-/// Rounding; identity for integers.
+/// Returns the rule of a rounding operator. It does not change integers.
 Rule rounded(const char* kind) {
   return [=](Call& call) {
     const auto self = call.tensor("self");
@@ -75,7 +76,7 @@ void frac(Call& call) {
   call.set_output(call.graph().add("Sub", {self, truncated(call, self)}));
 }
 
-/// sign(NaN) is 0 in LibTorch.
+/// Rule of sign. In LibTorch, sign(NaN) is 0.
 void sign(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
@@ -96,8 +97,8 @@ void square(Call& call) {
   call.set_output(call.graph().add("Mul", {self, self}));
 }
 
-/// log(x) / `base`; `base` is the natural logarithm of the base. Computed in float64, so that
-/// powers of the base have exact results.
+/// Returns the rule of a logarithm: log(x) / `base`, where `base` is the natural logarithm of the
+/// logarithm's base. Computed in float64, so that powers of the base have exact results.
 Rule logarithm(double base) {
   return [=](Call& call) {
     auto& graph = call.graph();
@@ -134,7 +135,7 @@ void erfc(Call& call) {
   call.set_output(graph.add("Sub", {graph.number(self.type, 1), graph.add("Erf", {self})}));
 }
 
-/// log(x / (1 - x))
+/// Rule of logit: log(x / (1 - x)).
 void logit(Call& call) {
   auto& graph = call.graph();
   auto x = call.operand("self", call.result_type());

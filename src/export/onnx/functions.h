@@ -8,9 +8,9 @@ namespace attend::onnx {
 
 /// Rounds towards zero.
 Value truncated(Call& call, Value x);
-/// log(1 + x), accurate for small x.
+/// Returns log(1 + x), accurate for small x.
 Value log1p(Call& call, Value x);
-/// log(1 + x) for x in [0, 1].
+/// Returns log(1 + x) for x in [0, 1].
 Value log1p_of_fraction(Call& call, Value x);
 
 }  // namespace attend::onnx

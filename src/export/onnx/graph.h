@@ -30,14 +30,15 @@ enum class Type : int32_t {
 bool is_floating_point(Type type);
 /// Category for type promotion: 0 for bool, 1 for integers, 2 for floating point.
 int category_of(Type type);
-/// LibTorch's accumulation type: float32 for 16-bit floating point types.
+/// Returns the type in which LibTorch accumulates: float32 for 16-bit floating point types, else
+/// `type`.
 Type at_least_float32(Type type);
-/// Promoted type of two tensors, as torch::promote_types.
+/// Returns the promoted type of two tensors, as torch::promote_types.
 Type promote(Type one, Type other);
 
 /// An output of a node, or an input of the graph.
 struct Value {
-  std::size_t id = 0;  ///< 0 for none: an optional input that is omitted
+  std::size_t id = 0;  ///< 0 = an omitted optional input
   Type type = Type::float32;
 };
 
@@ -83,17 +84,17 @@ class Graph {
   ///     graph.add("Softmax", {scores}, {{"axis", -1}})
   Value add(const std::string& op_type, const std::vector<Value>& inputs,
             const Attributes& attributes = {}, std::optional<Type> type = {});
-  /// Adds a node with an output of each of `types`. Outputs of the first input's type are computed
-  /// in the same fallback type as the inputs.
+  /// Adds a node with one output for each element of `types`. Outputs of the first input's type are
+  /// computed in the same fallback type as the inputs.
   std::vector<Value> add(const std::string& op_type, const std::vector<Value>& inputs,
                          const Attributes& attributes, const std::vector<Type>& types);
 
   /// Adds a constant. Equal constants share a node.
   Value constant(const Constant& constant);
-  Value list(const std::vector<int64_t>& numbers);  ///< int64, 1-dimensional
-  Value number(Type type, const Number& number);    ///< 0-dimensional
+  Value list(const std::vector<int64_t>& numbers);  ///< adds a 1-dimensional int64 constant
+  Value number(Type type, const Number& number);    ///< adds a 0-dimensional constant
 
-  /// Returns `value` itself if it has the type.
+  /// Casts `value` to `type`. Returns `value` itself if it has this type.
   Value cast(Value value, Type type);
   /// Adds a comparison (Less, Equal, ...), which returns bool.
   Value compare(const std::string& op_type, Value one, Value other);
@@ -115,7 +116,7 @@ class Graph {
 
   std::size_t values_ = 0;
   std::vector<Node> nodes_;
-  std::map<std::string, Value> constants_;  // by contents
+  std::map<std::string, Value> constants_;  // constants by their type, shape and numbers as text
 };
 
 }  // namespace attend::onnx

@@ -9,7 +9,7 @@ namespace attend::onnx {
 struct Indices {
   std::vector<int64_t> order;  ///< permutation with the indexed dimensions first
   std::size_t indexed = 0;     ///< number of indexed dimensions
-  bool is_adjacent = true;     ///< indexed dimensions are adjacent, so the result's stay there
+  bool is_adjacent = true;     ///< true if the indexed dimensions of `self` are adjacent
   Value indices;               ///< (..., indexed), int64
   int64_t rank = 0;            ///< rank of `indices` without the last dimension
 };
@@ -17,7 +17,8 @@ struct Indices {
 /// Reads the indices of a call. Bool masks are converted to the indices of their true elements.
 Indices read_indices(Call& call);
 
-/// Reshapes `index` (n) to (1, ..., n, ..., 1), n at `dimension`, for broadcasting.
+/// Reshapes `index` (n) to (1, ..., n, ..., 1) for broadcasting: `rank` dimensions, n at
+/// `dimension`.
 Value along(Call& call, Value index, int64_t dimension, int64_t rank);
 
 }  // namespace attend::onnx

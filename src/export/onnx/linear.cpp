@@ -23,7 +23,7 @@ void linear(Call& call) {
   call.set_output(bias.id == 0 ? product : graph.add("Add", {product, bias}));
 }
 
-/// MatMul of two arguments.
+/// Returns the rule of the matrix product of two arguments.
 Rule product(const char* one, const char* other) {
   return [=](Call& call) {
     const auto type = call.result_type();
@@ -32,7 +32,7 @@ Rule product(const char* one, const char* other) {
   };
 }
 
-/// beta * self + alpha * (one @ other)
+/// Returns the rule of beta * self + alpha * (one @ other).
 Rule add_product(const char* one, const char* other) {
   return [=](Call& call) {
     auto& graph = call.graph();
@@ -62,14 +62,14 @@ void inner(Call& call) {
   const auto type = call.result_type();
   const auto rank = call.rank("other");
   if (rank > 2 || call.rank("self") == 0 || rank == 0)
-    call.fail("expected inputs with 1 or more dimensions and other with at most 2, found " +
+    call.fail("expected self with at least 1 dimension and other with 1 or 2, found " +
               std::to_string(call.rank("self")) + " and " + std::to_string(rank));
   auto other = call.operand("other", type);
   if (rank == 2) other = transpose(call, other, {1, 0});
   call.set_output(call.graph().add("MatMul", {call.operand("self", type), other}));
 }
 
-/// sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps))
+/// Rule of cosine_similarity: sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps)).
 void cosine_similarity(Call& call) {
   auto& graph = call.graph();
   const auto type = call.result_type();

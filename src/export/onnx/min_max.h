@@ -7,7 +7,8 @@
 
 namespace attend::onnx {
 
-/// `reduce` with ReduceMax or ReduceMin. Propagates NaN as LibTorch does; ONNX runtimes differ.
+/// As `reduce` with ReduceMax or ReduceMin, but propagates NaN as LibTorch does, whereas ONNX
+/// runtimes differ.
 Value reduce_min_max(Call& call, const char* kind, Value value,
                      const std::vector<int64_t>& dimensions, bool keep);
 

@@ -24,7 +24,8 @@ Types without(Types types, const std::vector<Type>& left_out) {
   return types;
 }
 
-/// Types that represent all values of `type`, narrowest first; float32 for float64.
+/// Returns the types in which an operator that does not support `type` can compute, narrowest
+/// first. They represent all values of `type`, except that float64 falls back to float32.
 std::vector<Type> fallback_types(Type type) {
   switch (type) {
     case Type::boolean:

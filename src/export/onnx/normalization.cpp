@@ -6,14 +6,14 @@
 namespace attend::onnx {
 namespace {
 
-/// The last `count` dimensions.
+/// Returns the last `count` dimensions.
 std::vector<int64_t> last(int64_t rank, std::size_t count) {
   std::vector<int64_t> dimensions(count);
   std::iota(dimensions.begin(), dimensions.end(), rank - static_cast<int64_t>(count));
   return dimensions;
 }
 
-/// x / sqrt(mean(x^2) + eps)
+/// Returns x / sqrt(mean(x^2) + eps).
 Value normalize_rms(Call& call, Value x, const std::vector<int64_t>& dimensions, double eps) {
   auto& graph = call.graph();
   const auto square = reduce(call, "ReduceMean", graph.add("Mul", {x, x}), dimensions, true);
@@ -21,7 +21,7 @@ Value normalize_rms(Call& call, Value x, const std::vector<int64_t>& dimensions,
   return graph.add("Div", {x, root});
 }
 
-/// (x - mean(x)) / sqrt(var(x) + eps)
+/// Returns (x - mean(x)) / sqrt(var(x) + eps).
 Value normalize(Call& call, Value x, const std::vector<int64_t>& dimensions, double eps) {
   const auto mean = reduce(call, "ReduceMean", x, dimensions, true);
   return normalize_rms(call, call.graph().add("Sub", {x, mean}), dimensions, eps);
@@ -46,7 +46,7 @@ void layer_norm(Call& call) {
                 {{"axis", -static_cast<int64_t>(shape.size())}, {"epsilon", call.real("eps")}}));
 }
 
-/// LibTorch's default eps: the machine epsilon of the type.
+/// Returns LibTorch's default eps: the machine epsilon of the type.
 double epsilon(Type type) {
   switch (type) {
     case Type::float64:
@@ -73,7 +73,7 @@ void rms_norm(Call& call) {
   call.set_output(result);
 }
 
-/// x * weight + bias, per channel (dimension 1).
+/// Returns x * weight + bias, per channel (dimension 1).
 Value scale_channels(Call& call, Value x, int64_t rank) {
   auto& graph = call.graph();
   std::vector<int64_t> shape(static_cast<std::size_t>(rank) - 1, 1);
@@ -86,7 +86,7 @@ Value scale_channels(Call& call, Value x, int64_t rank) {
   return x;
 }
 
-/// Uses the running mean and variance.
+/// Normalizes with the running mean and variance.
 void with_running_stats(Call& call) {
   auto& graph = call.graph();
   const auto input = call.tensor("input");
@@ -101,14 +101,14 @@ void with_running_stats(Call& call) {
                             {{"epsilon", call.real("eps")}}));
 }
 
-/// Uses the mean and variance of the input.
+/// Normalizes with the mean and variance of the input.
 void with_input_stats(Call& call, const std::vector<int64_t>& dimensions) {
   const auto input = call.operand("input", at_least_float32(call.tensor("input").type));
   const auto normal = normalize(call, input, dimensions, call.real("eps"));
   call.set_output(scale_channels(call, normal, call.rank("input")));
 }
 
-/// All dimensions except batch and channels.
+/// Returns all dimensions except batch and channels.
 std::vector<int64_t> spatial_dimensions(Call& call) {
   const auto rank = call.rank("input");
   return last(rank, static_cast<std::size_t>(rank) - 2);
@@ -116,7 +116,7 @@ std::vector<int64_t> spatial_dimensions(Call& call) {
 
 void batch_norm(Call& call) {
   if (!call.boolean("training")) return with_running_stats(call);
-  if (call.has("running_mean")) call.fail("training mode is not supported");
+  if (call.has("running_mean")) call.fail("training mode with running statistics is not supported");
   auto dimensions = spatial_dimensions(call);
   dimensions.insert(dimensions.begin(), 0);
   with_input_stats(call, dimensions);

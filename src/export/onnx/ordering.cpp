@@ -5,7 +5,7 @@
 namespace attend::onnx {
 namespace {
 
-/// The `k` largest or smallest elements along `dim`, and their indices.
+/// Returns the `k` largest or smallest elements along `dim`, and their indices.
 std::vector<Value> top(Call& call, Value k, bool largest) {
   const auto self = call.tensor("self");
   return call.graph().add(

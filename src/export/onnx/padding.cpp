@@ -4,8 +4,9 @@
 namespace attend::onnx {
 namespace {
 
-/// Converts the padding. LibTorch has (begin, end) pairs starting with the last dimension; ONNX has
-/// all begins, then all ends.
+/// Adds Pad, with the padding converted to ONNX's order. LibTorch's order is one (begin, end) pair
+/// per dimension, starting with the last dimension; ONNX's is the begins of all dimensions, then
+/// the ends.
 void pad_with(Call& call, const char* argument, const std::string& mode,
               std::optional<Number> value) {
   auto& graph = call.graph();
@@ -26,7 +27,7 @@ void pad_constant(Call& call) {
   pad_with(call, "pad", "constant", call.has("value") ? call.number("value") : Number(0));
 }
 
-/// Circular padding by slices and Concat, since Pad has mode wrap only from opset 19 on.
+/// Pads circularly with Slice and Concat, since Pad has the mode wrap only since opset 19.
 void pad_circularly(Call& call) {
   auto& graph = call.graph();
   const auto given = call.integers("pad");
@@ -53,7 +54,7 @@ void pad(Call& call) {
   pad_circularly(call);
 }
 
-/// aten::_pad_enum, with a value of at::padding_mode.
+/// Rule of aten::_pad_enum, whose mode is a value of at::padding_mode.
 void pad_numbered(Call& call) {
   switch (call.integer("mode")) {
     case 0:

@@ -10,7 +10,7 @@
 namespace attend::onnx {
 namespace {
 
-/// Pooling of batched and unbatched inputs.
+/// Adds a pooling operator with `count` spatial dimensions for a batched or unbatched input.
 Value over_windows(Call& call, const char* kind, std::size_t count, const Attributes& attributes) {
   return in_batch(call, call.tensor("self"), call.rank("self"), count,
                   [&](Value input) { return call.graph().add(kind, {input}, attributes); });
@@ -56,7 +56,7 @@ Value pool_to_one(Call& call, Pool pool, Value value, int64_t dimension) {
   return reduce_min_max(call, "ReduceMax", value, {dimension}, true);
 }
 
-/// Pools a dimension to `windows` elements. The windows may overlap.
+/// Pools a dimension of size `size` to `windows` elements. The windows may overlap.
 Value pool_dimension(Call& call, Pool pool, Value value, int64_t dimension, int64_t size,
                      int64_t windows) {
   std::vector<Value> parts;
@@ -68,7 +68,7 @@ Value pool_dimension(Call& call, Pool pool, Value value, int64_t dimension, int6
   return call.graph().add("Concat", parts, {{"axis", dimension}});
 }
 
-/// Adaptive pooling.
+/// Returns the rule of adaptive pooling with `count` spatial dimensions.
 Rule adaptive(Pool pool, std::size_t count) {
   return [=](Call& call) {
     const auto wanted = for_each_dimension(call, "output_size", count, {});

@@ -15,7 +15,7 @@ struct Kind {
   Attributes attributes;
 };
 
-/// Reorders the gates of a weight or bias and adds the leading dimension of directions.
+/// Reorders the gates of a weight or bias and adds a leading dimension for the direction.
 Value reorder_gates(Call& call, Value weight, const Kind& kind) {
   auto& graph = call.graph();
   auto result = weight;
@@ -42,7 +42,7 @@ std::vector<Value> run_layer(Call& call, const Kind& kind, Value x,
                              const std::vector<Value>& states, const std::vector<Value>& weights,
                              std::size_t directions) {
   auto& graph = call.graph();
-  const auto each = weights.size() / directions;  // 4 with biases, 2 without
+  const auto each = weights.size() / directions;  // weights per direction: 4 with biases, 2 without
   std::vector<Value> inputs;
   std::vector<Value> hidden;
   std::vector<Value> biases;
@@ -90,7 +90,8 @@ Rule recurrent(const Kind& kind) {
     }
     auto x = call.tensor("input");
     if (call.boolean("batch_first")) x = transpose(call, x, {1, 0, 2});
-    std::vector<std::vector<Value>> states(kind.states);  // by layer
+    // states[j]: the new values of state tensor j, by layer.
+    std::vector<std::vector<Value>> states(kind.states);
     for (std::size_t i = 0; i < layers; ++i) {
       const auto start = static_cast<int64_t>(i * directions);
       std::vector<Value> before;

@@ -80,7 +80,8 @@ Rule reduction(const char* kind) {
   };
 }
 
-/// Implemented with a sum, since ReduceMax fails on empty dimensions.
+/// Returns true if any element of the reduced dimensions is true. Uses a sum, since ReduceMax fails
+/// on empty dimensions.
 Value any_of(Call& call, Value value) {
   const auto sum =
       sum_of(call, call.graph().cast(value, Type::int32), reduced_dimensions(call), keepdim(call));
@@ -97,7 +98,7 @@ void all(Call& call) {
   call.set_output(graph.add("Not", {any_of(call, wrong)}));
 }
 
-/// var, std, var_mean and std_mean.
+/// Returns the rule of var, std, var_mean or std_mean.
 Rule variance(bool root, bool with_mean) {
   return [=](Call& call) {
     auto& graph = call.graph();
@@ -124,7 +125,7 @@ Rule variance(bool root, bool with_mean) {
   };
 }
 
-/// (sum of |x|^p)^(1/p)
+/// Returns (sum of |x|^p)^(1/p).
 Value norm_of(Call& call, Value value, double p, const Dimensions& dimensions, bool keep) {
   auto& graph = call.graph();
   if (p == 2.0) {

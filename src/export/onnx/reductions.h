@@ -9,7 +9,8 @@ std::vector<int64_t> reduced_dimensions(Call& call);
 /// Returns the argument keepdim.
 bool keepdim(Call& call);
 
-/// Adds a reduction such as ReduceSum over `dimensions`; returns `value` itself if there are none.
+/// Adds a reduction such as ReduceSum over `dimensions`. Returns `value` itself if `dimensions` is
+/// empty.
 Value reduce(Call& call, const char* kind, Value value, const std::vector<int64_t>& dimensions,
              bool keep);
 

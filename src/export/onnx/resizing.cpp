@@ -3,7 +3,8 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns the scale factors of the spatial dimensions. They have priority over sizes.
+/// Returns the scale factors of the spatial dimensions. If a call has both scale factors and sizes,
+/// the scale factors are used.
 std::vector<double> factors_of(Call& call) {
   if (call.has("scale_factors")) return call.reals("scale_factors");
   std::vector<double> factors;

@@ -8,7 +8,8 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns the type to scatter in, since onnxruntime's scatter reductions lack 16-bit types.
+/// Returns the type in which to scatter: float32 for 16-bit floating point types with a reduction,
+/// since onnxruntime does not support them.
 Type scattered_as(Type type, const std::string& reduction) {
   return reduction == "none" ? type : at_least_float32(type);
 }
@@ -28,7 +29,7 @@ std::string reduction_of(Call& call) {
   if (reduce == "multiply" || reduce == "prod") return "mul";
   if (reduce == "amax") return "max";
   if (reduce == "amin") return "min";
-  call.fail("expected sum, prod, amax or amin as reduction, found '" + reduce + "'");
+  call.fail("reduce must be add, multiply, sum, prod, amax or amin, found '" + reduce + "'");
 }
 
 /// Slices `source` to the shape of `index`, since LibTorch ignores the rest of `source`.
@@ -102,7 +103,7 @@ void index_put(Call& call) {
   auto self = call.tensor("self");
   const bool sorted = std::is_sorted(read.order.begin(), read.order.end());
   if (!sorted) self = transpose(call, self, read.order);
-  // Expand values to the shape of the elements that they replace.
+  // The values are expanded to the shape of the elements that they replace.
   auto values = call.operand("values", self.type);
   const auto before = read.order.front();
   auto rest = graph.shape_of(self);

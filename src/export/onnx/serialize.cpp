@@ -5,7 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <protozero/pbf_builder.hpp>
-// The namespace that LibTorch is built with; its headers leave it undefined.
+// LibTorch is built with this namespace, but its headers do not define it.
 #define ONNX_NAMESPACE onnx_torch
 #include <torch/csrc/jit/serialization/export.h>
 #undef ONNX_NAMESPACE
@@ -18,7 +18,7 @@ namespace jit = torch::jit;
 
 constexpr int64_t kOpset = 18;
 
-// Fields of the messages of onnx.proto that are written here.
+// Fields of onnx.proto's messages that this file writes.
 enum class ModelProto : protozero::pbf_tag_type {
   string_producer_name = 2,
   string_producer_version = 3,
@@ -31,7 +31,7 @@ c10::ScalarType dtype_of(Type type) {
 }
 
 torch::Tensor tensor_of(const Constant& constant) {
-  // Created in the widest type, then cast.
+  // The tensor is created in the widest type, then cast.
   const bool real = is_floating_point(constant.type);
   auto wide = at::empty({static_cast<int64_t>(constant.numbers.size())},
                         real ? torch::kDouble : torch::kLong);
@@ -124,7 +124,7 @@ class ToJit {
 
   const std::map<std::string, std::string>& dimension_names_;
   std::shared_ptr<jit::Graph> graph_ = std::make_shared<jit::Graph>();
-  std::unordered_map<std::size_t, jit::Value*> values_;  // by id
+  std::unordered_map<std::size_t, jit::Value*> values_;  // by Value::id
   jit::Value* none_ = nullptr;
   DynamicAxes dynamic_axes_;
 };

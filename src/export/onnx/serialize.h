@@ -8,10 +8,10 @@
 
 namespace attend::onnx {
 
-/// Serializes a model to ModelProto. `weights` maps the names of the initializers to tensors,
-/// `dimension_names` maps expressions of dynamic dimensions to names. Other dynamic dimensions get
-/// generic names.
-/// Throws std::runtime_error if the weights exceed the 2 GiB limit of protobuf.
+/// Serializes a model to the bytes of a ModelProto. `weights` maps the names of the initializers to
+/// tensors. `dimension_names` maps expressions of dynamic dimensions to names; other dynamic
+/// dimensions get generated names. `metadata` is written as metadata properties. Throws
+/// std::runtime_error if the weights exceed protobuf's limit of 2 GiB.
 std::string serialize(const Model& model, const std::map<std::string, torch::Tensor>& weights,
                       const std::map<std::string, std::string>& dimension_names,
                       const std::map<std::string, std::string>& metadata);

@@ -26,12 +26,13 @@ Value squeeze(Call& call, Value value, const std::vector<int64_t>& dimensions) {
 
 namespace {
 
-/// Operators in kReshapings.
+/// Rule of the operators in kReshapings.
 void reshape(Call& call) {
   call.set_output(call.reshape(call.tensor("self"), call.sizes("self"), call.result_sizes()));
 }
 
-/// Identity or cast.
+/// Rule of the operators that return `self`, unchanged or cast to the dtype of the output
+/// (`set_output` casts).
 void same_tensor(Call& call) {
   call.set_output(call.tensor("self"));
 }
@@ -39,7 +40,7 @@ void same_tensor(Call& call) {
 void expand(Call& call) {
   auto& graph = call.graph();
   auto sizes = call.integers("size");
-  // LibTorch's -1 keeps the size. In ONNX's Expand, 1 does.
+  // -1 in LibTorch's expand, and 1 in ONNX's Expand, leave the size of a dimension unchanged.
   std::replace(sizes.begin(), sizes.end(), int64_t{-1}, int64_t{1});
   call.set_output(graph.add("Expand", {call.tensor("self"), graph.list(sizes)}));
 }
@@ -115,7 +116,7 @@ void move_dimensions(Call& call) {
   call.set_output(transpose(call, call.tensor("self"), order));
 }
 
-/// `dim` of cat and stack as a non-negative dimension of the output.
+/// Returns `dim` of cat and stack as a non-negative dimension of the output.
 int64_t joined_dimension(Call& call) {
   const auto dimension = call.has("dim") ? call.integer("dim") : 0;
   return dimension < 0 ? dimension + call.result_rank() : dimension;
@@ -146,7 +147,7 @@ void stack(Call& call) {
   call.set_output(graph.add("Concat", parts, {{"axis", dimension}}));
 }
 
-/// Adds leading dimensions of size 1 up to `rank`.
+/// Adds leading dimensions of size 1 to a value with `from` dimensions until it has `rank`.
 Value with_rank(Call& call, Value value, int64_t from, int64_t rank) {
   return from >= rank ? value : unsqueeze(call, value, all_dimensions(rank - from));
 }
@@ -178,7 +179,8 @@ void repeat_interleave(Call& call) {
   times.at(static_cast<std::size_t>(dimension) + 1) = call.integer("repeats");
   const auto repeated =
       graph.add("Expand", {unsqueeze(call, self, {dimension + 1}), graph.list(times)});
-  // The index of later dimensions is now one higher, so Reshape must not copy their sizes.
+  // Unsqueeze has moved the dimensions after `dimension` by one, so Reshape must not copy their
+  // sizes.
   sizes.resize(static_cast<std::size_t>(dimension));
   call.set_output(call.reshape(repeated, sizes, call.result_sizes()));
 }

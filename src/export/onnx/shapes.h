@@ -7,14 +7,14 @@
 
 namespace attend::onnx {
 
-/// 0, 1, ... rank - 1.
+/// Returns 0, 1, ..., rank - 1.
 inline std::vector<int64_t> all_dimensions(int64_t rank) {
   std::vector<int64_t> all(static_cast<std::size_t>(rank));
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
 
-// Dimensions are 0 or more, except in `squeeze`.
+// Dimension arguments must be 0 or more, except in `squeeze`, which also accepts negative ones.
 
 Value transpose(Call& call, Value value, const std::vector<int64_t>& order);
 /// Swaps two dimensions of a value with `rank` dimensions.

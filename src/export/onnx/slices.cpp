@@ -48,7 +48,7 @@ void select(Call& call) {
                             {{"axis", call.dimension("dim")}}));
 }
 
-/// Splits a dimension into parts of these lengths.
+/// Splits `dimension` of `self` into parts of the given lengths.
 std::vector<Value> split_into(Call& call, const std::vector<int64_t>& lengths, int64_t dimension) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
@@ -73,7 +73,7 @@ void split(Call& call) {
 void chunk(Call& call) {
   const auto dimension = call.dimension("dim");
   if (is_fixed(size_of(call, dimension)) || call.num_outputs() == 1) return split(call);
-  // Both LibTorch and ONNX make the last part smaller.
+  // If the size is not divisible, the last part is smaller, both in LibTorch and in ONNX.
   const auto self = call.tensor("self");
   const auto parts = call.graph().add(
       "Split", {self},
@@ -101,10 +101,11 @@ void roll(Call& call) {
   auto& graph = call.graph();
   const auto shifts = call.integers("shifts");
   const auto dimensions = call.dimensions("dims");
-  if (dimensions.empty()) call.fail("dims must be specified");
+  if (dimensions.empty()) call.fail("dims must be specified, found an empty list");
   auto value = call.tensor("self");
   for (std::size_t i = 0; i < shifts.size(); ++i) {
-    // The elements from `start` on become the first ones. The shift may exceed the size.
+    // The elements from `start` on become the first ones. The modulo is needed since the shift may
+    // exceed the size.
     auto size = call.size(size_of(call, dimensions[i]));
     size = graph.add("Max", {size, graph.list({1})});
     const auto start = graph.add("Mod", {graph.list({-shifts[i]}), size});

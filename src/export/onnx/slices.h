@@ -7,7 +7,8 @@
 
 namespace attend::onnx {
 
-// Ends of slices up to the last element, with positive and negative step.
+// Values of `end` for slices that include the last element (positive step) or the first element
+// (negative step).
 constexpr auto kEnd = std::numeric_limits<int64_t>::max();
 constexpr auto kBeforeBegin = std::numeric_limits<int64_t>::min();
 

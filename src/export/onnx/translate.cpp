@@ -11,7 +11,8 @@
 namespace attend::onnx {
 namespace {
 
-/// Throws UnsupportedOperatorsError, naming each operator without a rule once.
+/// Throws UnsupportedOperatorsError if operators have no rule. The error lists each of these
+/// operators once.
 void check_rules(const program::ExportedProgram& program) {
   std::vector<UnsupportedOperatorsError::Reason> reasons;
   std::set<std::string> seen;
@@ -94,13 +95,14 @@ class Translator {
     }
   }
 
-  /// Checks that the inputs of a node are defined, since rules may omit rarely used outputs.
+  /// Throws UnsupportedOperatorError if an input of a node is undefined: rules may omit rarely used
+  /// outputs.
   void check_defined(const program::Node& node) const {
     for (const auto& input : node.inputs) {
       for (const auto& name : names_in(input.value)) {
         if (translation_.values.count(name) > 0) continue;
         throw UnsupportedOperatorError(
-            fmt::format("its input '{}' is an output that the exporter does not support", name));
+            fmt::format("its input '{}' is an unsupported output of an earlier operator", name));
       }
     }
   }
@@ -111,16 +113,17 @@ class Translator {
     try {
       functionalization_.check_read(tensor);
       if (found == translation_.values.end())
-        throw UnsupportedOperatorError("this output of the operator is not supported");
+        throw UnsupportedOperatorError("it is an unsupported output of an operator");
     } catch (const UnsupportedOperatorError& why) {
       throw std::runtime_error(text_of("the output " + name, why));
     }
-    // Identity gives the value the output's name, also if it is an input or is returned twice.
+    // An Identity node gives the value the output's name, even if the value is an input or is
+    // returned twice.
     const auto value = translation_.graph.add("Identity", {found->second});
     model_.outputs.push_back({name, value, program_.tensors.at(tensor)});
   }
 
-  /// Removes weights that no node reads, such as tables that are unused in eval mode.
+  /// Removes weights that no node reads, such as those that forward uses only in training.
   void drop_unused_weights() {
     std::set<std::size_t> used;
     for (const auto& node : model_.graph.nodes()) {

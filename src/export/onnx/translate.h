@@ -20,15 +20,15 @@ struct ValueInfo {
 struct Model {
   Graph graph;
   std::vector<ValueInfo> inputs;
-  std::vector<ValueInfo> weights;  ///< initializers that are used, by state dict name
+  std::vector<ValueInfo> weights;  ///< used initializers, named as in the state dict
   std::vector<ValueInfo> outputs;
 };
 
-/// Thrown for a program with unsupported operators; names all operators without a rule.
+/// Error for a program with unsupported operators. `reasons` lists all operators without a rule.
 class UnsupportedOperatorsError : public std::runtime_error {
  public:
   struct Reason {
-    std::size_t node;  ///< index in the program, equal to the index of the call in a trace
+    std::size_t node;  ///< index in ExportedProgram::nodes, equal to that in TracedCalls::nodes
     std::string text;
   };
   explicit UnsupportedOperatorsError(std::vector<Reason> all)
@@ -38,8 +38,8 @@ class UnsupportedOperatorsError : public std::runtime_error {
 };
 
 /// Translates a program to ONNX. `tied_weights` maps the target of each tied weight to the target
-/// of the first one. Throws UnsupportedOperatorsError, or std::runtime_error for an input, weight
-/// or output of an unsupported dtype.
+/// of the first one. Throws UnsupportedOperatorsError if an operator is not supported, and
+/// std::runtime_error if the dtype of an input, weight or output is not supported.
 Model translate(const program::ExportedProgram& program,
                 const std::map<std::string, std::string>& tied_weights,
                 const std::vector<std::string>& output_names);

@@ -36,7 +36,7 @@ Value Translation::size(const program::Size& size) {
   const auto found = dynamic_sizes.find(size.expression);
   if (found == dynamic_sizes.end()) {
     throw UnsupportedOperatorError(fmt::format(
-        "it needs an unknown size ({} for the example inputs) that no earlier tensor has",
+        "it needs a dynamic size ({} for the example inputs) that no input or earlier result has",
         size.value));
   }
   const auto& [value, dimension] = found->second;
@@ -56,7 +56,7 @@ Value Translation::shape(const Sizes& sizes) {
 }
 
 Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
-  // Shape input of Reshape: 0 copies the input's size, -1 is inferred.
+  // Elements of Reshape's shape input: 0 copies the size of `value`, -1 infers the size.
   std::vector<int64_t> numbers;
   std::size_t num_inferred = 0;
   const auto is_empty = [](const program::Size& size) { return is_fixed(size) && size.value == 0; };
@@ -74,8 +74,8 @@ Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
   const auto is_readable = [&](const program::Size& size) {
     return is_fixed(size) || dynamic_sizes.count(size.expression) > 0;
   };
-  // Reshape cannot infer -1 if another size is 0 at run time. If some sizes cannot be read, -1 is
-  // used nevertheless, and Reshape fails for an empty tensor.
+  // Reshape cannot infer -1 if another size is 0 at run time, so all sizes are read from earlier
+  // tensors if possible. Otherwise -1 is used, and Reshape fails for empty tensors.
   const bool copies = std::find(numbers.begin(), numbers.end(), 0) != numbers.end();
   const bool has_others = num_inferred > 1 || (num_inferred == 1 && copies);
   if (has_zero || (has_others && std::all_of(to.begin(), to.end(), is_readable))) {

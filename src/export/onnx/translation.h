@@ -28,14 +28,15 @@ Type type_of(const program::TensorMeta& meta);
 struct Translation {
   const program::ExportedProgram& program;
   Graph graph;
-  std::map<std::string, Value> values = {};  // by name in the program
+  std::map<std::string, Value> values = {};  // ONNX values by name in the program
   /// Source of each dynamic size, by expression: a value and one of its dimensions.
   std::map<std::string, std::pair<Value, int64_t>> dynamic_sizes = {};
-  std::map<std::string, Value> sizes_read = {};  // results of Shape, by expression
+  std::map<std::string, Value> sizes_read = {};  // sizes read with Shape, by expression
 
   /// Adds the dynamic sizes of a value to `dynamic_sizes`.
   void add_dynamic_sizes(Value value, const Sizes& sizes);
-  /// Returns a size as int64 (1). Throws UnsupportedOperatorError if no earlier tensor has it.
+  /// Returns a size as int64 (1). Throws UnsupportedOperatorError if the size is dynamic and no
+  /// earlier tensor has it.
   Value size(const program::Size& size);
   /// Returns sizes as int64 (rank).
   Value shape(const Sizes& sizes);

@@ -4,8 +4,8 @@
 
 namespace attend::onnx {
 
-/// An operator, dtype or argument that has no ONNX equivalent. The message does not name the
-/// operator; the catcher adds it.
+/// Error for an operator, dtype or argument without an ONNX equivalent. The message does not name
+/// the operator; the code that catches the error adds the name.
 class UnsupportedOperatorError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };

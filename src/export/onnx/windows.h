@@ -7,8 +7,8 @@ namespace attend::onnx {
 
 using Numbers = std::vector<int64_t>;
 
-/// Returns an argument with one number per spatial dimension. A single number is used for all, an
-/// absent argument is `default_value`.
+/// Returns argument `name` as one number per spatial dimension. A single number is repeated. If the
+/// argument is absent, returns `default_value` in the same form.
 inline Numbers for_each_dimension(Call& call, const char* name, std::size_t count,
                                   const Numbers& default_value) {
   auto numbers = call.has(name) ? call.integers(name) : Numbers();

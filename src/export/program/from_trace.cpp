@@ -88,12 +88,12 @@ class Converter {
   void add(const jit::Node& node) {
     if (node.kind() == c10::prim::GetAttr) {
       add_attribute(node);
-    } else if (is_call(node)) {  // constants and lists are converted as arguments
+    } else if (is_call(node)) {  // constants and lists are converted with the calls that use them
       add_call(node);
     }
   }
 
-  /// GetAttr of a submodule or of a weight.
+  /// Records the path of the submodule, or the name of the weight, that GetAttr returns.
   void add_attribute(const jit::Node& node) {
     const auto& parent = modules_.at(node.input());
     const auto path =
@@ -139,7 +139,7 @@ class Converter {
     return {tensors_.at(value)};
   }
 
-  /// The argument for a value of type `type` in the schema.
+  /// Returns the argument for a value whose type in the operator's schema is `type`.
   Argument argument_of(const jit::Node& node, const jit::Value* value, const c10::TypePtr& type) {
     if (const auto optional = type->cast<c10::OptionalType>()) {
       const auto constant = jit::toIValue(value);
@@ -240,8 +240,8 @@ class Converter {
   std::shared_ptr<jit::Graph> graph_;
   UniqueNames names_;
   std::map<const jit::Value*, std::string> modules_;  // paths of submodules
-  std::map<const jit::Value*, std::string> tensors_;  // names in the program
-  std::map<std::string, std::string> weights_;        // names in the program, by target
+  std::map<const jit::Value*, std::string> tensors_;  // names of tensors in the program
+  std::map<std::string, std::string> weights_;        // names of weights in the program, by target
   std::vector<Input> constants_;
   std::vector<Input> user_inputs_;
   TracedProgram traced_;

@@ -6,9 +6,9 @@
 
 namespace attend::program {
 
-/// Converts a traced `forward` to a program without tensor metadata. All parameters and buffers are
-/// lifted as inputs, used or not; constant tensors of the trace are lifted as constants. Throws
-/// std::runtime_error, naming the operator, if it cannot be represented.
+/// Converts a traced `forward` to a program without tensor metadata. All parameters and buffers,
+/// used or not, are lifted as inputs, and constant tensors of the trace as constants. Throws
+/// std::runtime_error if an operator cannot be represented. The message names the operator.
 TracedProgram program_from_trace(const torch::jit::Module& module);
 
 }  // namespace attend::program

@@ -21,9 +21,10 @@ namespace {
 
 /// Metadata of a tensor in all runs.
 struct Observation {
-  TensorMeta meta;                            // of the first run
-  std::vector<std::vector<int64_t>> sizes;    // by run, runs with sizes of 1 last
-  std::vector<std::vector<int64_t>> strides;  // by run without sizes of 1; last the storage offset
+  TensorMeta meta;                          // metadata in the first run
+  std::vector<std::vector<int64_t>> sizes;  // sizes in each run; runs with sizes of 1 are last
+  /// Strides, then the storage offset, in each run without sizes of 1.
+  std::vector<std::vector<int64_t>> strides;
 };
 
 TensorMeta static_meta(const torch::Tensor& tensor) {
@@ -42,20 +43,22 @@ TensorMeta static_meta(const torch::Tensor& tensor) {
 
 void check_rank(const std::string& name, const torch::Tensor& tensor, const TensorMeta& meta) {
   if (static_cast<int64_t>(meta.sizes.size()) == tensor.dim()) return;
-  throw std::runtime_error(fmt::format(
-      "{} has {} dimensions at the example's sizes and {} at others, expected a constant "
-      "number of dimensions",
-      name, meta.sizes.size(), tensor.dim()));
+  throw std::runtime_error(
+      fmt::format("the number of dimensions of the traced tensor '{}' must be constant, found {} "
+                  "at the example's "
+                  "sizes and {} at other sizes",
+                  name, meta.sizes.size(), tensor.dim()));
 }
 
-/// The values at `index` by run.
+/// Returns the value at `index` in each run.
 std::vector<int64_t> column(const std::vector<std::vector<int64_t>>& runs, std::size_t index) {
   std::vector<int64_t> values;
   for (const auto& run : runs) values.push_back(run.at(index));
   return values;
 }
 
-/// Symbolic expression of a size that was `values` in the runs.
+/// Returns the symbolic expression of a size that has the value `values[i]` in run i. Appends
+/// `advice` to the error message.
 Size symbolic_size(const std::vector<int64_t>& values, const std::string& name,
                    SymbolicShapes& sizes, UnknownDimensions unknown_dimensions,
                    const char* advice = "") {
@@ -67,10 +70,11 @@ Size symbolic_size(const std::vector<int64_t>& values, const std::string& name,
   }
   const auto other = std::find_if(values.begin(), values.end(),
                                   [&](int64_t value) { return value != values.front(); });
-  throw std::runtime_error(fmt::format(
-      "a size or stride of the traced {} must be a polynomial of the dynamic sizes and of their "
-      "quotients, found {} at the example's sizes and {} at others{}",
-      name, values.front(), *other, advice));
+  throw std::runtime_error(
+      fmt::format("each size and stride of the traced tensor '{}' must be a polynomial of the "
+                  "dynamic sizes and of floor divisions of them, found one that is {} at the "
+                  "example's sizes and {} at other sizes{}",
+                  name, values.front(), *other, advice));
 }
 
 /// Runs the program at several sizes and records the metadata of its tensors.
@@ -116,8 +120,8 @@ class Observations {
       runner_.run(inputs, recorder);
     } catch (const c10::Error& error) {
       throw std::runtime_error(
-          fmt::format("the traced program rejects {}, which are within min and max of the dynamic "
-                      "dimensions: {}",
+          fmt::format("the traced program rejects {}, although all sizes are within min and max of "
+                      "the dynamic dimensions: {}",
                       shapes_text(inputs), short_message(error)));
     }
   }
@@ -177,7 +181,8 @@ TensorMeta symbolic_meta(const std::string& name, const Observation& observation
       meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions);
       continue;
     }
-    // find() also adds a size that is a quotient to the variables of the strides.
+    // strides.find() is called even if its result is not needed: it makes a size that is a quotient
+    // available to the expressions of strides.
     const auto without_ones =
         strides.find({values.begin(), values.begin() + num_runs_without_ones});
     meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions,

@@ -9,8 +9,8 @@ namespace attend::program {
 
 /// Fills in the tensor metadata of a traced program: dtypes, and sizes and strides as expressions
 /// of the dynamic dimensions, found by running the program at several sizes. Throws
-/// std::runtime_error, naming the tensor, if there is no such expression and unknown dimensions are
-/// rejected.
+/// std::runtime_error if there is no such expression and `unknown_dimensions` is `reject`. The
+/// message names the tensor.
 void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& example_inputs,
                        const std::vector<DynamicDimension>& dynamic,
                        UnknownDimensions unknown_dimensions);

@@ -12,8 +12,8 @@
 namespace attend::program {
 namespace {
 
-/// Sizes of a dynamic dimension in the runs, relative to its minimum. Small steps detect floor
-/// divisions, large ones detect large divisors.
+/// Sizes of a dynamic dimension in the runs, relative to the smallest of them. Small steps detect
+/// floor divisions, large steps detect large divisors.
 constexpr std::array<int64_t, 10> kOffsets{0, 1, 2, 3, 5, 8, 13, 21, 34, 55};
 
 std::vector<int64_t> sizes_to_try(const Range& range) {
@@ -25,7 +25,8 @@ std::vector<int64_t> sizes_to_try(const Range& range) {
     }
   };
   const auto min = range.min.value_or(1);
-  // 1 is used only if there are too few other sizes, since the stride of a size of 1 is arbitrary.
+  // Size 1 is used only if there are too few other sizes, since the stride of a dimension of size 1
+  // is arbitrary.
   add(std::max<int64_t>(min, 2));
   if (sizes.size() < 2) {
     sizes.clear();
@@ -34,8 +35,8 @@ std::vector<int64_t> sizes_to_try(const Range& range) {
   return sizes;
 }
 
-/// A large size, so that min(T, 100) is not mistaken for T. Smaller if the input would be too
-/// large.
+/// Returns a large size, so that min(T, 100) is not mistaken for T. The size is reduced if the
+/// input would have too many elements.
 int64_t large_size(const torch::Tensor& input, int64_t dimension, const Range& range) {
   constexpr int64_t kLargeSize = 509;
   constexpr int64_t kMaxElements = int64_t{1} << 20;
@@ -50,7 +51,7 @@ std::vector<SampledDimension> sampled_dimensions(const std::vector<torch::Tensor
                                                  const std::vector<DynamicDimension>& dynamic) {
   std::vector<SampledDimension> all;
   for (const auto& dimension : distinct(dynamic)) {
-    if (dimension.min == dimension.max) continue;  // static
+    if (dimension.min == dimension.max) continue;  // not dynamic
     Range range{.min = dimension.min, .max = {}};
     if (dimension.max != std::numeric_limits<int64_t>::max()) {
       range.max = dimension.max;

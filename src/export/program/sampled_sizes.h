@@ -16,8 +16,8 @@ struct SampledDimension {
   std::string name;
   std::string symbol;
   Range range;
-  int64_t example = 0;
-  std::vector<int64_t> sizes;  // without the example's
+  int64_t example = 0;         // size in the example inputs
+  std::vector<int64_t> sizes;  // sizes in the other runs
 };
 
 /// Sizes of the dynamic dimensions in a run of the program.
@@ -31,10 +31,10 @@ std::vector<SampledDimension> sampled_dimensions(const std::vector<torch::Tensor
 /// a few sizes of pairs and triples of dimensions. These determine polynomials of degree 3.
 std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 
-/// Returns runs with one dimension at a time of size 1, if its range contains 1, then with all of
-/// them. At size 1, squeeze removes dimensions, slices are shorter, more tensors are contiguous,
-/// and strides are arbitrary. The other dimensions have the sizes of `runs`, the result of
-/// `runs_of`.
+/// Returns runs in which one dimension at a time has size 1, then a run in which all have size 1.
+/// Uses only dimensions whose range contains 1. At size 1, squeeze removes dimensions, slices are
+/// shorter, more tensors are contiguous, and strides are arbitrary. The other dimensions have the
+/// sizes of `runs[1]`, where `runs` is the result of `runs_of`.
 std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
                                 const std::vector<Run>& runs);
 

@@ -13,26 +13,28 @@
 namespace attend::program {
 namespace {
 
-using RunValues = std::vector<int64_t>;  // values of a size by run
+using RunValues = std::vector<int64_t>;  // value of a size in each run
 
 constexpr std::size_t kMaxDegree = 3;
 /// Maximum number of variables in an expression, since the number of monomials grows quickly.
 constexpr std::size_t kMaxVariables = 3;
-/// Limits of quotients (factor * variable + added) / divisor. Image patches are up to 64 wide.
+/// Limits of the quotients (factor * variable + added) / divisor. The divisor 64 covers the strides
+/// of image patches.
 constexpr int64_t kMaxDivisor = 64;
 constexpr int64_t kMaxFactor = 4;
 
-/// A product of variables; empty for the constant.
+/// A product of variables. The constant 1 has no factors.
 struct Monomial {
   std::vector<std::string> factors;
   RunValues values;
 };
 
-/// All monomials up to `degree`, by increasing degree.
+/// Returns all monomials up to `degree`, by increasing degree.
 template <typename Variable>
 std::vector<Monomial> monomials(const std::vector<const Variable*>& variables, std::size_t degree) {
   std::vector<Monomial> all{{{}, RunValues(variables.front()->values.size(), 1)}};
-  // Index of the last factor of each product, so that each product occurs in one order only.
+  // Index of the last variable in each product. Only this and later variables are multiplied to the
+  // product, so that each product occurs in one order only.
   std::vector<std::size_t> last{0};
   std::size_t begin = 0;
   for (std::size_t factors = 1; factors <= degree; ++factors) {
@@ -64,7 +66,8 @@ std::string text_of(const std::vector<std::pair<int64_t, const Monomial*>>& term
   return texts.size() == 1 ? texts.front() : fmt::format("Add({})", fmt::join(texts, ", "));
 }
 
-/// The polynomial with integer coefficients that equals `values` in every run.
+/// Returns the linear combination of `products` with integer coefficients that equals `values` in
+/// every run, or nullopt if there is none.
 std::optional<std::string> fit(const std::vector<Monomial>& products, const RunValues& values) {
   std::vector<double> numbers;
   for (const auto& product : products) {
@@ -75,7 +78,7 @@ std::optional<std::string> fit(const std::vector<Monomial>& products, const RunV
   const auto right = torch::tensor(RunValues(values), torch::kDouble).view({runs, 1});
   const auto [solution, residuals, rank, singular] =
       at::linalg_lstsq(matrix, right, std::nullopt, "gelsd");
-  // Rank deficient: the runs do not determine the coefficients of these monomials.
+  // If the rank is deficient, the runs do not determine the coefficients of these monomials.
   if (rank.item<int64_t>() < matrix.size(1)) return std::nullopt;
   std::vector<std::pair<int64_t, const Monomial*>> terms;
   RunValues sums(values.size(), 0);
@@ -107,7 +110,7 @@ struct Line {
   int64_t begin;
 };
 
-/// Integers with slope * x + begin = y in every run.
+/// Returns integers with slope * x + begin = y in every run, or nullopt if there are none.
 std::optional<Line> line_through(const RunValues& x, const RunValues& y) {
   const auto other = std::find_if(x.begin(), x.end(), [&](int64_t v) { return v != x.front(); });
   if (other == x.end()) return std::nullopt;
@@ -143,7 +146,7 @@ std::optional<std::string> SymbolicShapes::find_expression(const RunValues& valu
   return found ? found : find_quotient(values);
 }
 
-/// The polynomial with the fewest variables and the lowest degree.
+/// Returns the polynomial with the fewest variables and the lowest degree.
 std::optional<std::string> SymbolicShapes::find_polynomial(const RunValues& values) const {
   std::vector<const Variable*> chosen;
   std::optional<std::string> found;
@@ -168,7 +171,8 @@ std::optional<std::string> SymbolicShapes::find_polynomial(const RunValues& valu
   return found;
 }
 
-/// Adds the quotient as a variable, so that later sizes can be polynomials of it.
+/// Returns a linear expression of a quotient. Adds the quotient to the variables, so that later
+/// sizes can be polynomials of it.
 std::optional<std::string> SymbolicShapes::find_quotient(const RunValues& values) {
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {

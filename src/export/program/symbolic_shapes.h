@@ -20,7 +20,7 @@ namespace attend::program {
 ///     sizes.find({1, 1, 2, 3});      // s0 // 2
 class ATTEND_API SymbolicShapes {
  public:
-  /// `values[i]` are the values of `symbols[i]` by run.
+  /// `values[i][j]` is the value of `symbols[i]` in run j.
   SymbolicShapes(const std::vector<std::string>& symbols,
                  const std::vector<std::vector<int64_t>>& values);
 
@@ -32,7 +32,7 @@ class ATTEND_API SymbolicShapes {
   /// A variable of the polynomials.
   struct Variable {
     std::string text;             // SymPy expression
-    std::vector<int64_t> values;  // by run
+    std::vector<int64_t> values;  // value in each run
   };
 
   std::optional<std::string> find_expression(const std::vector<int64_t>& values);

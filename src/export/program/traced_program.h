@@ -18,13 +18,13 @@ struct ATTEND_API TracedProgram {
   ExportedProgram program;
   std::map<std::string, torch::Tensor> weights;
 
-  /// Weights that are neither parameters nor buffers.
+  /// Returns the weights that are neither parameters nor buffers.
   std::vector<torch::Tensor> constants() const;
 };
 
 /// Traces `function` of a module as a program with tensor metadata. Throws std::runtime_error if an
-/// operator cannot be represented or a dimension is specialized, naming the operator and its call
-/// site.
+/// operator cannot be represented or a dimension is specialized. The message names the operator and
+/// its call site.
 ATTEND_API TracedProgram
 trace_program(const torch::nn::Module& module, const Forward& function,
               const std::vector<torch::Tensor>& example_inputs, const ExportOptions& options,

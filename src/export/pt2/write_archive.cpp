@@ -18,7 +18,7 @@ using namespace program;
 
 using Writer = caffe2::serialize::PyTorchStreamWriter;
 
-/// Returns the bytes of an archive.
+/// Returns the bytes of an archive whose entries `write` writes.
 std::string archive_bytes(const std::function<void(Writer&)>& write) {
   std::string bytes;
   Writer writer([&](const void* data, std::size_t size) {
@@ -30,7 +30,7 @@ std::string archive_bytes(const std::function<void(Writer&)>& write) {
   return bytes;
 }
 
-/// Writes the whole storage of a tensor, from any device.
+/// Writes the whole storage of a tensor on any device.
 void write_storage(Writer& writer, const std::string& entry, const torch::Tensor& tensor) {
   const auto on_cpu = torch::jit::getWriteableTensorData(tensor);
   writer.writeRecord(entry, on_cpu.data(), on_cpu.sizeInBytes());
@@ -62,7 +62,8 @@ void write_weights(Writer& writer, const WeightsLayout& layout, const char* pref
 /// Pickles (args, kwargs) with empty kwargs for torch.load.
 std::string pickle_call(const std::vector<torch::Tensor>& inputs) {
   std::string pickle;
-  // Does not write type tags of dictionaries, which torch.load(weights_only=True) rejects.
+  // tag_aggregates=false omits the type tags of dictionaries, which torch.load(weights_only=True)
+  // rejects.
   torch::jit::Pickler pickler(
       [&](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr, nullptr,
       nullptr, nullptr, /*tag_aggregates=*/false);

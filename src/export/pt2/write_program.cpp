@@ -117,7 +117,7 @@ Json spec_of(const Input& input) {
   }
 }
 
-/// Module call signature: tensor arguments, no keyword arguments.
+/// Returns the module call signature: tensor arguments and no keyword arguments.
 Json call_of(const ExportedProgram& program) {
   const auto leaf = Json{{"type", nullptr}, {"context", nullptr}, {"children_spec", Json::array()}};
   const auto tuple = [](const Json& children) {

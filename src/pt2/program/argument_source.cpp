@@ -14,7 +14,7 @@ namespace {
 
 using c10::IValue;
 
-/// Converts an argument to the type in the operator's schema.
+/// Makes the source of an argument, converted to its type in the operator's schema.
 struct MakeSource {
   const ValueTable& table;
   const c10::TypePtr& type;
@@ -33,7 +33,7 @@ struct MakeSource {
   Source number(const IValue& value) const {
     return constant(is_type(c10::TypeKind::TensorType) ? as_tensor(value) : value);
   }
-  /// The argument's type without Optional.
+  /// Returns the argument's type without Optional.
   c10::TypePtr plain_type() const {
     const auto optional = type->cast<c10::OptionalType>();
     return optional ? optional->getElementType() : type;
@@ -96,7 +96,7 @@ struct MakeSource {
       return {.read = read, .slots = defined};
     }
     if (defined.size() != from.size())
-      throw InputError("expected a list of tensors, found None in it");
+      throw InputError("expected a list of tensors, found a list that contains None");
     const auto read = [defined](const Values& values) {
       c10::List<torch::Tensor> list;
       for (const auto at : defined) list.push_back(values[at].toTensor());

@@ -12,19 +12,19 @@
 
 namespace attend::program {
 
-using Values = std::vector<c10::IValue>;  // by slot
+using Values = std::vector<c10::IValue>;  // values at run time, indexed by slot
 
-/// Source of an argument of a step at run time.
+/// Reads the value of an argument of a step at run time.
 struct Source {
   std::function<c10::IValue(const Values&)> read;
-  std::vector<std::size_t> slots;  ///< slots that it reads
+  std::vector<std::size_t> slots;  ///< slots that `read` reads
 };
 
-/// Source of a constant.
+/// Returns the source of a constant.
 Source constant_source(const c10::IValue& value);
 
-/// Source of an argument that has type `type` in the operator's schema. Throws InputError if a name
-/// is used before its definition.
+/// Returns the source of an argument that has type `type` in the operator's schema. Throws
+/// InputError if a name is undefined or used before its definition.
 Source source_of(const Argument& argument, const c10::TypePtr& type, torch::Device device,
                  const ValueTable& table);
 

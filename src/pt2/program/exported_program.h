@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-/// torch.export's ExportedProgram as plain data, with the names and enum values of its schema
-/// (torch/_export/serde/schema.py). Does not use LibTorch, so parsing an untrusted file runs none
-/// of its code.
+/// torch.export's ExportedProgram as plain data, with the names and enum values of torch.export's
+/// schema (torch/_export/serde/schema.py). Does not use LibTorch, so parsing an untrusted file runs
+/// no code of LibTorch.
 namespace attend::program {
 
 struct Device {
@@ -19,21 +19,21 @@ struct Device {
 
 /// A size or stride: an integer, or a symbolic expression in SymPy's syntax.
 struct Size {
-  int64_t value = 0;       ///< the integer, or the expression's hint: its value for the example
+  int64_t value = 0;       ///< the integer, or the expression's value for the example inputs
   std::string expression;  ///< empty for an integer
 };
 
 /// Metadata of a tensor.
 struct TensorMeta {
-  int64_t dtype = 0;  ///< schema enum
+  int64_t dtype = 0;  ///< enum value in the schema
   std::vector<Size> sizes;
   std::vector<Size> strides;
   Size storage_offset;
   bool requires_grad = false;
   Device device;
-  int64_t layout = 0;  ///< schema enum
-  /// Not in the schema. True if contiguous at all sizes, false if at no size, nullopt if it depends
-  /// on the sizes or is unknown.
+  int64_t layout = 0;  ///< enum value in the schema
+  /// Not in the schema. True if contiguous at all sizes, false if contiguous at no size, nullopt if
+  /// it depends on the sizes or is unknown.
   std::optional<bool> is_contiguous = {};
 };
 
@@ -41,7 +41,7 @@ struct None {};
 struct TensorName {
   std::string name;
 };
-/// Name of a SymInt, SymFloat or SymBool that a node computes.
+/// Name of a SymInt, SymFloat or SymBool.
 struct SymbolName {
   std::string name;
 };
@@ -66,24 +66,24 @@ using Argument =
                  std::vector<std::string>, SchemaDtype, SchemaLayout, SchemaMemoryFormat, Device>;
 
 struct NamedArgument {
-  std::string name;  ///< in the operator's schema
+  std::string name;  ///< name in the operator's schema
   Argument value;
-  bool is_keyword_only = false;  ///< in Python
+  bool is_keyword_only = false;  ///< true if it is passed by keyword in Python
 };
 
 /// Call of an operator.
 struct Node {
   std::string target;  ///< "torch.ops.aten.add.Tensor", or "_operator.mul" for SymInts
   std::vector<NamedArgument> inputs;
-  std::vector<Argument> outputs;  ///< names
+  std::vector<Argument> outputs;  ///< names of tensors and SymInts
 };
 
 enum class InputKind { parameter, buffer, constant, user };
 struct Input {
   InputKind kind = InputKind::user;
-  std::string name;    ///< name in the graph
-  std::string target;  ///< parameters, buffers and constants: name in the state dict
-  bool persistent = true;
+  std::string name;         ///< name in the graph
+  std::string target;       ///< name of the parameter, buffer or constant; empty for user inputs
+  bool persistent = true;   ///< false for buffers that are not in the state dict
   bool is_sym_int = false;  ///< user input that is a SymInt, not a tensor
 };
 
@@ -97,7 +97,7 @@ enum class OutputKind { user, buffer_mutation, input_mutation };
 struct Output {
   OutputKind kind = OutputKind::user;
   Argument value;
-  std::string target;  ///< mutations: the buffer or input that is assigned the value
+  std::string target;  ///< name of the mutated buffer or input; empty for user outputs
 };
 
 /// Range constraint of a symbol.

@@ -12,7 +12,7 @@
 namespace attend::program {
 namespace {
 
-/// Name of the symbol if the expression is a single symbol.
+/// Returns the name of the symbol if the expression is a single symbol, else nullopt.
 std::optional<std::string> symbol_of(const std::string& expression) {
   constexpr std::string_view kBegin = "Symbol('";
   if (!expression.starts_with(kBegin) || !expression.ends_with(")")) return std::nullopt;
@@ -96,7 +96,7 @@ void InputChecks::check(const std::vector<torch::Tensor>& inputs) const {
     throw InputError(fmt::format("expected {} inputs ({}), found {}", inputs_.size(),
                                  fmt::join(names(), ", "), inputs.size()));
   }
-  std::map<std::string, int64_t> symbols;  // values in these inputs
+  std::map<std::string, int64_t> symbols;  // value of each symbol in `inputs`
   const auto check_number = [&](const std::string& name, const std::string& what, int64_t found,
                                 const Expected& expected) {
     const auto& [fixed, symbol, range] = expected;
@@ -120,7 +120,7 @@ void InputChecks::check(const std::vector<torch::Tensor>& inputs) const {
       fail(name, "number of dimensions ", dimensions.size(), input.dim());
     }
     if (number) {
-      check_number(name, "number ", input.item<int64_t>(), *number);
+      check_number(name, "the number to be ", input.item<int64_t>(), *number);
       continue;
     }
     if (input.device() != device_) fail(name, "device ", device_.str(), input.device().str());

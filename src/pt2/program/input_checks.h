@@ -24,21 +24,22 @@ class InputChecks {
   /// 0..".
   std::vector<std::string> signatures() const;
 
-  /// Throws InputError, naming the input, the dimension, the value found and the value expected.
+  /// Throws InputError if the inputs do not match. The message names the input, the dimension, the
+  /// value found and the value expected.
   void check(const std::vector<torch::Tensor>& inputs) const;
 
  private:
   /// Expected value of a dimension or SymInt.
   struct Expected {
     std::optional<int64_t> fixed;
-    std::optional<std::string> symbol;  // neither is set for derived sizes
+    std::optional<std::string> symbol;  // `fixed` and `symbol` are not set for derived sizes
     Range range;
   };
   struct ExpectedInput {
     std::string name;
     torch::Dtype dtype;
     std::vector<Expected> dimensions;
-    std::optional<Expected> number;  // a SymInt, passed as 0-dimensional tensor
+    std::optional<Expected> number;  // set for a SymInt, which is passed as a 0-dimensional tensor
   };
 
   static Expected expected_of(const Size& size, const ExportedProgram& program);

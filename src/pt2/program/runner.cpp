@@ -36,9 +36,11 @@ void record(const Step& step, const Values& values, const std::vector<std::strin
   }
 }
 
-using Mutations = std::vector<std::pair<std::size_t, std::size_t>>;  // source slot, target slot
+/// Pairs of source slot and target slot.
+using Mutations = std::vector<std::pair<std::size_t, std::size_t>>;
 
-/// Applies all mutations at once. Outputs and sources have their values from before the mutations.
+/// Applies all mutations at once. Outputs and sources that share memory with a target are copied
+/// first, so that they have their values from before the mutations.
 void mutate(const Mutations& mutations, const Values& values, std::vector<torch::Tensor>& outputs) {
   const auto is_target = [&](const torch::Tensor& tensor) {
     return std::any_of(mutations.begin(), mutations.end(), [&](const auto& mutation) {
@@ -64,24 +66,24 @@ struct Runner::Impl {
     std::size_t slot;
     bool is_sym_int;
   };
-  Values start;  // the weights in their slots
+  Values start;  // values before the first step: the weights in their slots
   std::vector<UserInput> inputs;
   std::vector<Step> steps;
   std::vector<Source> outputs;
-  std::vector<std::string> names;  // by slot
+  std::vector<std::string> names;  // names of the values, indexed by slot
   Mutations mutations;
 
   /// Sets for each slot the step after which it is freed. Slots that outputs and mutations read are
   /// not freed.
   void set_last_uses(std::size_t slots) {
     constexpr auto kNever = std::numeric_limits<std::size_t>::max();
-    std::vector<std::size_t> last_use(slots, kNever);  // index of the step
+    std::vector<std::size_t> last_use(slots, kNever);  // index of the last step that uses each slot
     const auto read = [&](const Source& source, std::size_t step) {
       for (const auto slot : source.slots) last_use[slot] = step;
     };
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (const auto& result : steps[i].outputs) {
-        for (const auto slot : result) last_use[slot] = i;  // unless a later step reads it
+        for (const auto slot : result) last_use[slot] = i;  // increased by steps that read the slot
       }
       for (const auto& argument : steps[i].arguments) read(argument, i);
     }
@@ -121,10 +123,11 @@ Runner::Runner(const ExportedProgram& program, const std::map<std::string, torch
     }
     const auto* tensor = std::get_if<TensorName>(&output.value);
     if (tensor == nullptr)
-      throw InputError(fmt::format("the mutation of '{}' must be a tensor", output.target));
+      throw InputError(fmt::format("the new value of '{}' must be a tensor", output.target));
     const auto target = targets.find(output.target);
     if (target == targets.end()) {
-      throw InputError(fmt::format("the mutated '{}' is not an input or buffer", output.target));
+      throw InputError(
+          fmt::format("the mutation target '{}' is not an input or buffer", output.target));
     }
     impl_->mutations.emplace_back(compiler.table().find(tensor->name), target->second);
   }

@@ -18,17 +18,19 @@ namespace attend::program {
 /// rejects programs that cannot run.
 class ATTEND_API Runner {
  public:
-  /// `weights` maps targets to parameters, buffers and constants. Only operators of `namespaces`
-  /// are allowed. Throws InputError, naming the node, if the program is invalid.
+  /// `weights` maps targets to parameters, buffers and constants. The program may call only
+  /// operators of `namespaces`. Throws InputError if the program is invalid. The message names the
+  /// node.
   Runner(const ExportedProgram& program, const std::map<std::string, torch::Tensor>& weights,
          torch::Device device, const std::set<std::string>& namespaces);
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  /// Called with each tensor when it is computed.
+  /// Called with the name and value of each tensor when it is computed.
   using Recorder = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
 
+  /// Runs the program and returns its outputs. Does not check the inputs; see InputChecks.
   std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs,
                                  const Recorder& recorder = {}) const;
 

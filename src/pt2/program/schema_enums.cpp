@@ -30,7 +30,7 @@ Value find(const EnumTable<Value, N>& table, int64_t number, const char* what) {
   for (const auto& [schema_enum, value] : table) {
     if (schema_enum == number) return value;
   }
-  throw InputError(fmt::format("{} {} is not supported", what, number));
+  throw InputError(fmt::format("{} {} of torch.export's schema is not supported", what, number));
 }
 
 template <typename Value, std::size_t N>
@@ -47,7 +47,8 @@ int64_t find_enum(const EnumTable<Value, N>& table, Value wanted) {
 
 ScalarType dtype_of(int64_t number) {
   const auto* dtype = find_dtype(&Dtype::schema, number);
-  if (dtype == nullptr) throw InputError(fmt::format("dtype {} is not supported", number));
+  if (dtype == nullptr)
+    throw InputError(fmt::format("dtype {} of torch.export's schema is not supported", number));
   return dtype->type;
 }
 

@@ -10,18 +10,19 @@
 
 namespace attend::program {
 
-// Convert enum values of torch.export's schema, which differ from LibTorch's. Throw InputError for
-// unsupported values.
+// These functions return the LibTorch value of an enum value of torch.export's schema, which
+// differs from it. They throw InputError for unsupported values.
 ATTEND_API c10::ScalarType dtype_of(int64_t value);
 ATTEND_API c10::Layout layout_of(int64_t value);
 ATTEND_API c10::MemoryFormat memory_format_of(int64_t value);
 
-// Return the schema's enum values. Throw InputError for values that the schema lacks.
+// These functions return the enum value of the schema. They throw InputError for values that the
+// schema lacks.
 ATTEND_API int64_t schema_enum(c10::ScalarType dtype);
 ATTEND_API int64_t schema_enum(c10::Layout layout);
 ATTEND_API int64_t schema_enum(c10::MemoryFormat format);
 
-/// Returns the device as in the schema.
+/// Returns the device in the form of the schema.
 ATTEND_API Device device_of(const c10::Device& device);
 
 }  // namespace attend::program

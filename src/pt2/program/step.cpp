@@ -27,7 +27,8 @@ c10::OperatorHandle find_operator(const std::string& target,
   return *found;
 }
 
-/// Validates enum arguments. For the dispatcher they are plain ints, which it does not validate.
+/// Throws InputError if an argument is an int but its type in the schema is an enum. The dispatcher
+/// passes enums as ints and does not validate them.
 void check_enumeration(const c10::Argument& argument, const Argument& value) {
   auto type = argument.real_type();
   if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();

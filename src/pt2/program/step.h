@@ -17,26 +17,28 @@ namespace attend::program {
 /// A node with its operator and slots resolved.
 struct Step {
   std::string target;
-  std::optional<c10::OperatorHandle> handle;  // nullopt: an operator on SymInts
+  std::optional<c10::OperatorHandle> handle;  // nullopt for an operator on SymInts
   SymOperator sym_operator = nullptr;
   std::vector<Source> arguments;
-  std::vector<std::vector<std::size_t>> outputs;  // slots of each, several for a list
-  std::vector<bool> is_list;                      // by output
-  std::vector<std::size_t> last_used;             // slots to free after this step
+  /// Slots of each output. An output that is a list of tensors has several.
+  std::vector<std::vector<std::size_t>> outputs;
+  std::vector<bool> is_list;           // true for each output that is a list of tensors
+  std::vector<std::size_t> last_used;  // slots to free after this step
 };
 
 /// Compiles the nodes of a program in order.
 class Compiler {
  public:
-  /// Only operators of `namespaces` are allowed.
+  /// Nodes may call only operators of `namespaces`.
   Compiler(torch::Device device, const std::set<std::string>& namespaces)
       : device_(device), namespaces_(namespaces) {}
 
-  /// Throws InputError, naming the node, if it is invalid.
+  /// Resolves the operator and the slots of a node. Throws InputError if the node is invalid. The
+  /// message names the node.
   Step compile(const Node& node);
 
-  /// Returns the source of an argument of type `type`. Call it after the nodes that define its
-  /// names are compiled.
+  /// Returns the source of an argument of type `type`. The nodes that define the names in the
+  /// argument must be compiled before.
   Source source(const Argument& argument, const c10::TypePtr& type);
 
   ValueTable& table() { return table_; }

@@ -26,7 +26,7 @@ inline bool is_operator(std::string_view target) {
   return target.starts_with(kOperators);
 }
 
-/// Parses an operator's target. All parts are empty if it does not have three.
+/// Parses the target of an operator. Returns empty parts if the target has fewer than three.
 inline Target parse_target(std::string_view target) {
   const auto rest = target.substr(kOperators.size());
   const auto first = rest.find('.');

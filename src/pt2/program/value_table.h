@@ -11,7 +11,8 @@
 
 namespace attend::program {
 
-/// Maps names of a graph to slots 0, 1, ... Throws InputError for invalid use of a name.
+/// Maps names of a graph to slots 0, 1, ... Throws InputError if a name is defined more than once,
+/// undefined, or used before its definition.
 class ValueTable {
  public:
   /// Adds a name and returns its slot.
@@ -24,11 +25,11 @@ class ValueTable {
   std::size_t find(const std::string& name) const {
     const auto found = slots_.find(name);
     if (found == slots_.end())
-      throw InputError(fmt::format("'{}' is used before its definition", name));
+      throw InputError(fmt::format("'{}' is undefined or used before its definition", name));
     return found->second;
   }
   std::size_t size() const { return slots_.size(); }
-  /// Names by slot.
+  /// Returns the names, indexed by slot.
   std::vector<std::string> names() const {
     std::vector<std::string> names(slots_.size());
     for (const auto& [name, slot] : slots_) names[slot] = name;
