@@ -193,7 +193,7 @@ TEST_F(Seq2SeqGeneration, RepetitionPenaltyCountsTargetTokens) {
 }
 
 TEST_F(Seq2SeqGeneration, InvalidArgumentsThrow) {
-  EXPECT_THAT([&] { generate(model, {}, {}); }, throws<c10::ValueError>("the source is empty"));
+  EXPECT_THAT([&] { generate(model, {}, {}); }, throws<c10::ValueError>("source 0 is empty"));
   EXPECT_THAT([&] { run_generate({}, {.max_new_tokens = -1}); },
               throws<c10::ValueError>("max_new_tokens (-1)"));
   EXPECT_THAT([&] { run_generate({}, {.sampling = {.top_p = 2.0}}); },
