@@ -3,7 +3,7 @@
 #include "attend/models/stack_config.h"
 #include "attend/nn/kv_cache.h"
 #include "models/rolling_window.h"
-#include "nn/autocast_guard.h"
+#include "ops/autocast.h"
 #include "nn/checks.h"
 
 #include <algorithm>
@@ -57,9 +57,9 @@ inline const torch::Tensor& checked_logits(const torch::Tensor& logits) {
 /// Sets the dtype and device of a cache for a model with `weight`: under autocast, the dtype of the
 /// keys and values that its attentions compute.
 inline KvCacheOptions with_weight_type(KvCacheOptions options, const torch::Tensor& weight) {
-  const auto autocast = autocast_state(weight.device().type());
-  const bool is_cast = autocast.enabled && weight.scalar_type() != torch::kDouble;
-  return options.dtype(is_cast ? autocast.dtype : weight.scalar_type()).device(weight.device());
+  const auto dtype = weight.scalar_type();
+  const auto cast = autocast_dtype(weight.device().type());
+  return options.dtype(cast && dtype != torch::kDouble ? *cast : dtype).device(weight.device());
 }
 
 }  // namespace attend

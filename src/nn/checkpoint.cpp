@@ -1,7 +1,7 @@
 #include "attend/nn/checkpoint.h"
 
 #include "attend/ops/attention_recorder.h"
-#include "nn/autocast_guard.h"
+#include "ops/autocast.h"
 #include "ops/rng_state.h"
 
 #include <torch/csrc/autograd/autograd.h>
@@ -37,7 +37,7 @@ std::vector<torch::Device> devices_of(const variable_list& tensors) {
 class RngAutocastState {
  public:
   explicit RngAutocastState(const std::vector<torch::Device>& devices)
-      : rng_(generator_states(devices)) {
+      : rng_(rng_state(devices)) {
     for (const auto& device : devices) {
       const auto type = device.type();
       if (at::autocast::is_autocast_available(type)) autocast_[type] = autocast_state(type);
@@ -63,7 +63,7 @@ class RngAutocastState {
   };
 
  private:
-  GeneratorStates rng_;
+  RngState rng_;
   std::map<torch::DeviceType, AutocastState> autocast_;
 };
 

@@ -1,6 +1,6 @@
 #include "attend/nn/kv_cache.h"
 
-#include "nn/autocast_guard.h"
+#include "ops/autocast.h"
 #include "nn/checks.h"
 
 #include <c10/core/InferenceMode.h>
@@ -62,11 +62,6 @@ double allocation_bytes(const KvCacheOptions& options) {
 /// tensors, which have none.
 int64_t version_of(const torch::Tensor& tensor) {
   return tensor.is_inference() ? 0 : static_cast<int64_t>(tensor._version());
-}
-
-/// Returns true if autocast is enabled for the device of `tensor`.
-bool is_autocast(const torch::Tensor& tensor) {
-  return autocast_state(tensor.device().type()).enabled;
 }
 
 }  // namespace
@@ -302,7 +297,8 @@ void KvCache::check_fits(const torch::Tensor& cached, const torch::Tensor& added
   TORCH_CHECK_VALUE(fits, "the KvCache expects keys and values (B, G, T, D) = [", cached.size(0),
                     ", ", cached.size(1), ", ", step_.tokens, ", ", cached.size(3), "], found ",
                     added.sizes());
-  TORCH_CHECK_TYPE(added.scalar_type() == cached.scalar_type() || is_autocast(added),
+  TORCH_CHECK_TYPE(added.scalar_type() == cached.scalar_type() ||
+                       autocast_dtype(added.device().type()),
                    "the KvCache expects keys and values of dtype ", cached.scalar_type(),
                    ", found ", added.scalar_type());
   TORCH_CHECK_VALUE(added.device() == cached.device(), "the KvCache expects keys and values on ",

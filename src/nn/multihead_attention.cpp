@@ -4,10 +4,10 @@
 #include "nn/kv_cache_hook.h"
 #include "nn/submodules.h"
 #include "ops/attention_checks.h"
+#include "ops/autocast.h"
 #include "ops/block_attention.h"
 #include "ops/prepared_mask.h"
 
-#include <ATen/autocast_mode.h>
 #include <torch/nn/functional/linear.h>
 
 #include <array>
@@ -82,10 +82,7 @@ AttentionOutput attend_after_hooks(AttentionContext& context) {
 void undo_autocast(AttentionContext& context, torch::ScalarType dtype) {
   for (auto* heads : {&context.query, &context.key, &context.value}) {
     if (heads->scalar_type() == dtype) continue;
-    const auto device = heads->device().type();
-    if (at::autocast::is_autocast_available(device) && at::autocast::is_autocast_enabled(device)) {
-      *heads = heads->to(dtype);
-    }
+    if (autocast_dtype(heads->device().type())) *heads = heads->to(dtype);
   }
 }
 

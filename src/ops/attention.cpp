@@ -2,11 +2,11 @@
 
 #include "attend/ops/attention_recorder.h"
 #include "ops/attention_checks.h"
+#include "ops/autocast.h"
 #include "ops/block_attention.h"
 #include "ops/double_backward.h"
 #include "ops/prepared_mask.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <cmath>
@@ -72,10 +72,8 @@ AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor
 
 torch::Tensor cast_for_kernel(const torch::Tensor& x) {
   const auto device = x.device().type();
-  if (!at::autocast::is_autocast_available(device) || !at::autocast::is_autocast_enabled(device)) {
-    return x;
-  }
-  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), x, device);
+  const auto dtype = autocast_dtype(device);
+  return dtype ? at::autocast::cached_cast(*dtype, x, device) : x;
 }
 
 AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Tensor& key,

@@ -136,7 +136,7 @@ struct BlockAttention : torch::CustomClassHolder {
   ScoreOptions options;  // without sinks
   int64_t rows = 0;
   bool may_mask_rows = false;  // a row may have no key
-  std::optional<std::pair<torch::Device, torch::Tensor>> rng;
+  RngState rng;  // before dropout; empty = no dropout
 
   /// Returns the mask by offset (H or 1, S + T - 1), bias included, if the masks depend only on the
   /// offset; else undefined.
@@ -253,8 +253,7 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
     }
     const BlockInputs inputs{detached[0], detached[1], detached[2], detached[3], detached[4]};
     const AttentionRecorderPause recorder_pause;
-    std::optional<RngGuard> rng;
-    if (attention->rng) rng.emplace(GeneratorStates{*attention->rng});
+    const RngGuard rng(attention->rng);
     const bool learned_bias = sums[4].defined();
     const auto by_offset = learned_bias ? torch::Tensor() : attention->mask_by_offset(inputs);
 
@@ -349,8 +348,7 @@ torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& 
   attention->rows = rows > 0 ? rows : choose_rows(args, options, offset_bias);
   attention->may_mask_rows = can_have_fully_masked_rows(query, key, args, self_attention);
   if (!torch::GradMode::is_enabled()) return forward_blocks(*attention, inputs);
-  if (options.dropout > 0.0)
-    attention->rng.emplace(query.device(), generator_state(query.device()));
+  if (options.dropout > 0.0) attention->rng = rng_state({query.device()});
   const auto optional = [](const torch::Tensor& x) {
     return x.defined() ? std::make_optional(x) : std::nullopt;
   };

@@ -7,7 +7,7 @@
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"
 #include "attend/ops/attention_recorder.h"
-#include "nn/autocast_guard.h"
+#include "ops/autocast.h"
 #include "support/close.h"
 #include "support/seed.h"
 #include "support/stack_configs.h"
