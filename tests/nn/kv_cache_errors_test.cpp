@@ -136,7 +136,7 @@ TEST_F(KvCacheErrors, TokensNotMatchingExtendThrow) {
 TEST_F(KvCacheErrors, LayerOutOfRangeThrows) {
   cache.extend(3);
   EXPECT_THAT(attention_call({2, 3, 8}, {}, 1),
-              throws<c10::ValueError>("layer (1) must be in [0, 1)"));
+              throws<c10::ValueError>("layer (1) must be in [0, 1): the KvCache has 1 layers"));
   EXPECT_THAT(attention_call({2, 3, 8}, {}, -1), throws<c10::ValueError>("layer (-1)"));
 }
 
@@ -161,6 +161,15 @@ TEST_F(KvCacheErrors, DifferentDtypesThrow) {
                            {.cache = &cache});
       },
       throws<c10::TypeError>("the KvCache expects keys and values of dtype Float, found Double"));
+}
+
+TEST_F(KvCacheErrors, DifferentDtypesThrowOnADeviceWithoutAutocast) {
+  attention->to(torch::kMeta, torch::kDouble);
+  KvCache meta(options().device(torch::kMeta));
+  meta.extend(3);
+  const auto x = torch::zeros({2, 3, 8}, torch::TensorOptions(torch::kMeta).dtype(torch::kDouble));
+  EXPECT_THAT([&] { attention->forward(x, {.causal = true}, {.cache = &meta}); },
+              throws<c10::TypeError>("keys and values of dtype Float, found Double"));
 }
 
 TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
@@ -188,7 +197,7 @@ TEST_F(KvCacheErrors, RowsThatDoNotExistThrow) {
       [&] {
         cache.select_rows({0, 2});
       },
-      throws<c10::ValueError>("row (2) must be in [0, 2)"));
+      throws<c10::ValueError>("row (2) must be in [0, 2): the KvCache has 2 sequences"));
   EXPECT_THAT([&] { cache.select_rows({-1}); }, throws<c10::ValueError>("row (-1)"));
   EXPECT_THAT(cache.lengths(), testing::ElementsAre(3, 3));
   cache.extend(1);
@@ -206,11 +215,11 @@ TEST_F(KvCacheErrors, ArgumentsSuppliedByTheCacheThrow) {
   cache.extend(3);
   const auto integers = torch::zeros({2, 3}, torch::kLong);
   EXPECT_THAT(attention_call({2, 3, 8}, {.positions = integers}),
-              throws<c10::ValueError>("positions (set) must not be set with a KvCache"));
+              throws<c10::ValueError>("positions must not be set with a KvCache"));
   EXPECT_THAT(attention_call({2, 3, 8}, {.key_mask = bools({2, 3})}),
-              throws<c10::ValueError>("key_mask (set) must not be set with a KvCache"));
+              throws<c10::ValueError>("key_mask must not be set with a KvCache"));
   EXPECT_THAT(attention_call({2, 3, 8}, {.segments = integers}),
-              throws<c10::ValueError>("segments (set) must not be set with a KvCache"));
+              throws<c10::ValueError>("segments must not be set with a KvCache"));
 }
 
 TEST_F(KvCacheErrors, WrongMaskShapeThrows) {

@@ -124,7 +124,7 @@ TEST_F(Submodules, CustomFeedForwardWithExpertsThrows) {
   options.custom_feed_forward(make_doubling);
   EXPECT_THAT(
       [&] { TransformerBlock{options}; },
-      throws<c10::ValueError>("custom_feed_forward (set) and experts (4) must not both be set"));
+      throws<c10::ValueError>("custom_feed_forward and experts (4) must not both be set"));
 }
 
 TEST_F(Submodules, EmptyFactoriesThrow) {
