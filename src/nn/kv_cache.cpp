@@ -190,7 +190,7 @@ std::pair<torch::Tensor, torch::Tensor> KvCache::append(int64_t layer, const tor
 void KvCache::check_layer(int64_t layer) const {
   const auto num_layers = static_cast<int64_t>(keys_.size());
   TORCH_CHECK_VALUE(layer >= 0 && layer < num_layers, "layer (", layer, ") must be in [0, ",
-                    num_layers, "): the KvCache has ", num_layers, " layers");
+                    num_layers, "), num_layers of the KvCache");
 }
 
 void KvCache::check_append(int64_t layer, int64_t tokens) const {
@@ -204,14 +204,14 @@ void KvCache::check_append(int64_t layer, int64_t tokens) const {
 void KvCache::check_match(const torch::Tensor& cached, const torch::Tensor& added) const {
   const bool batched = added.dim() == 4;
   const bool matches = (batched ? added.size(0) : 1) == cached.size(0) &&
-                    added.size(-3) == cached.size(1) && added.size(-1) == cached.size(3);
+                       added.size(-3) == cached.size(1) && added.size(-1) == cached.size(3);
   TORCH_CHECK_VALUE(matches, "the KvCache expects keys and values (B, G, T, D) = [", cached.size(0),
                     ", ", cached.size(1), ", ", step_.tokens, ", ", cached.size(3), "], found ",
                     added.sizes());
-  TORCH_CHECK_TYPE(added.scalar_type() == cached.scalar_type() ||
-                       autocast_dtype(added.device().type()),
-                   "the KvCache expects keys and values of dtype ", cached.scalar_type(),
-                   ", found ", added.scalar_type());
+  TORCH_CHECK_TYPE(
+      added.scalar_type() == cached.scalar_type() || autocast_dtype(added.device().type()),
+      "the KvCache expects keys and values of dtype ", cached.scalar_type(), ", found ",
+      added.scalar_type());
   TORCH_CHECK_VALUE(added.device() == cached.device(), "the KvCache expects keys and values on ",
                     cached.device(), ", found ", added.device());
   TORCH_CHECK_VALUE(!added.requires_grad(),

@@ -32,10 +32,12 @@ Residual::Residual(torch::nn::Module& owner, const std::string& name, int64_t wi
   }
 }
 
-void Residual::check_registered(const torch::nn::Module& owner) const {
+void Residual::check_registered(
+    const torch::nn::Module& owner,
+    const std::vector<std::shared_ptr<torch::nn::Module>>& children) const {
   for (const auto* modules : {&before_, &inside_, &after_}) {
     for (const auto& each : *modules) {
-      check_submodules(owner, {{each.name, each.module}});
+      check_submodules(owner, children, {{each.name, each.module}});
     }
   }
 }

@@ -136,7 +136,7 @@ TEST_F(KvCacheErrors, TokensNotMatchingExtendThrow) {
 TEST_F(KvCacheErrors, LayerOutOfRangeThrows) {
   cache.extend(3);
   EXPECT_THAT(attention_call({2, 3, 8}, {}, 1),
-              throws<c10::ValueError>("layer (1) must be in [0, 1): the KvCache has 1 layers"));
+              throws<c10::ValueError>("layer (1) must be in [0, 1), num_layers of the KvCache"));
   EXPECT_THAT(attention_call({2, 3, 8}, {}, -1), throws<c10::ValueError>("layer (-1)"));
 }
 

@@ -31,7 +31,7 @@ struct Submodules : FixedSeed, testing::Test {
 
 template <typename Call>
 void expect_refused(const char* submodule, const Call& call) {
-  EXPECT_THAT(call, throws<c10::ValueError>("is not the one that forward calls"));
+  EXPECT_THAT(call, throws<c10::ValueError>("is not the module that forward calls"));
   EXPECT_THAT(call, throws<c10::ValueError>(submodule));
 }
 
@@ -122,19 +122,19 @@ TEST_F(Submodules, CustomFeedForwardOfADecoderBlockIsUsedAndCloned) {
 TEST_F(Submodules, CustomFeedForwardWithExpertsThrows) {
   auto options = TransformerBlockOptions(8, 2).experts(ExpertsOptions(4));
   options.custom_feed_forward(make_doubling);
-  EXPECT_THAT(
-      [&] { TransformerBlock{options}; },
-      throws<c10::ValueError>("custom_feed_forward and experts (4) must not both be set"));
+  EXPECT_THAT([&] { TransformerBlock{options}; },
+              throws<c10::ValueError>("custom_feed_forward and experts (4) must not both be set"));
 }
 
 TEST_F(Submodules, EmptyFactoriesThrow) {
   const auto empty_module = [](int64_t) { return torch::nn::AnyModule(); };
   TransformerBlockOptions options(8, 2);
   options.residual().norm(nullptr);
-  EXPECT_THAT([&] { TransformerBlock{options}; },
-              throws<c10::ValueError>("norm (an empty factory) must be set, e.g. to rms_norm()"));
+  EXPECT_THAT(
+      [&] { TransformerBlock{options}; },
+      throws<c10::ValueError>("norm must not be an empty factory: set it, e.g. to rms_norm()"));
   EXPECT_THAT([&] { TransformerEncoder(TransformerEncoderOptions(options, 0)); },
-              throws<c10::ValueError>("norm (an empty factory) must be set"));
+              throws<c10::ValueError>("norm must not be an empty factory"));
   options.residual().norm(empty_module);
   EXPECT_THAT([&] { TransformerBlock{options}; },
               throws<c10::ValueError>("norm must return a module, found an empty AnyModule"));
@@ -147,7 +147,7 @@ TEST_F(Submodules, EmptyFactoriesThrow) {
       },
       throws<c10::ValueError>("hook mine has an empty factory"));
   EXPECT_THAT([&] { QKNorm(4, nullptr); },
-              throws<c10::ValueError>("norm of qk_norm (an empty factory) must be set"));
+              throws<c10::ValueError>("norm of qk_norm must not be an empty factory"));
   EXPECT_THAT(
       [&] { TransformerBlock(TransformerBlockOptions(8, 2).custom_feed_forward(empty_module)); },
       throws<c10::ValueError>("custom_feed_forward must return a module"));

@@ -9,6 +9,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/any.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -81,8 +82,10 @@ class ATTEND_API Residual {
   }
 
   /// Throws c10::ValueError if a module of the branch has been replaced in `owner`
-  /// (`replace_module`): the branch would still call the old module.
-  void check_registered(const torch::nn::Module& owner) const;
+  /// (`replace_module`): the branch would still call the old module. `children`:
+  /// `owner.children()`, a copy that the branches of a block can share.
+  void check_registered(const torch::nn::Module& owner,
+                        const std::vector<std::shared_ptr<torch::nn::Module>>& children) const;
 
  private:
   struct Named {
