@@ -138,9 +138,9 @@ TEST_F(Submodules, EmptyFactoriesThrow) {
   options.residual().norm(empty_module);
   EXPECT_THAT([&] { TransformerBlock{options}; },
               throws<c10::ValueError>("norm must return a module, found an empty AnyModule"));
-  options.residual().norm(rms_norm()).scale(empty_module);
+  options.residual().norm(rms_norm()).branch_scale(empty_module);
   EXPECT_THAT([&] { TransformerBlock{options}; },
-              throws<c10::ValueError>("scale must return a module"));
+              throws<c10::ValueError>("branch_scale must return a module"));
   EXPECT_THAT(
       [&] {
         MultiheadAttention(MultiheadAttentionOptions(8, 2).add({"mine", nullptr}));

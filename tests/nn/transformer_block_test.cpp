@@ -180,7 +180,7 @@ TEST(TransformerBlock, DropoutSetsAllProbabilities) {
 
 TEST(TransformerBlock, NestedOptionsAreAppliedToSubmodules) {
   auto options = TransformerBlockOptions(8, 2);
-  options.residual().norm(layer_norm(0.5)).scale(layer_scale()).stochastic_depth(0.25);
+  options.residual().norm(layer_norm(0.5)).branch_scale(layer_scale()).stochastic_depth(0.25);
   options.attention().head_dim(3).bias(false);
   options.feed_forward().dim_feedforward(5).activation(Activation::relu);
   TransformerBlock block(options);

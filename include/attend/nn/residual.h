@@ -30,11 +30,6 @@ struct EnumNames<NormOrder> {
                                                          "parallel_separate_norms"};
 };
 
-/// Returns whether the branches of a block are parallel: `parallel` or `parallel_separate_norms`.
-inline bool is_parallel(NormOrder norm_order) {
-  return norm_order == NormOrder::parallel || norm_order == NormOrder::parallel_separate_norms;
-}
-
 /// Options for a residual branch.
 ///
 ///     ResidualOptions().norm(rms_norm()).norm_order(NormOrder::sandwich).stochastic_depth(0.1)
@@ -45,7 +40,7 @@ struct ResidualOptions {
   ATTEND_ARG(NormOrder, norm_order) = NormOrder::pre;
   /// Factory of a module that scales the output of the branch: `layer_scale()`, `rezero()` or
   /// `constant_scale(0.5)`; none if not set.
-  ATTEND_ARG(ModuleFactory, scale);
+  ATTEND_ARG(ModuleFactory, branch_scale);
   /// Dropout probability of the output of the branch.
   ATTEND_ARG(double, dropout) = 0.0;
   /// Probability that a sequence skips the branch in training (stochastic depth, Huang et al.
