@@ -64,7 +64,7 @@ AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor
   const auto output =
       at::scaled_dot_product_attention(query, key, value, optional_mask, options.dropout,
                                        mask.is_causal, options.scale, is_grouped(query, key));
-  if (output.requires_grad()) refuse_double_backward(output);
+  if (output.requires_grad()) forbid_double_backward(output);
   return {output, {}};
 }
 

@@ -20,8 +20,8 @@ inline AutocastState autocast_state(torch::DeviceType device) {
   return {at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)};
 }
 
-/// Returns the dtype that autocast casts to on `device`; std::nullopt if autocast is disabled or the
-/// device does not support it.
+/// Returns the dtype that autocast casts to on `device`; std::nullopt if autocast is disabled or
+/// the device does not support it.
 inline std::optional<torch::ScalarType> autocast_dtype(torch::DeviceType device) {
   if (!at::autocast::is_autocast_available(device)) return std::nullopt;
   const auto state = autocast_state(device);
