@@ -99,8 +99,8 @@ std::vector<int64_t> KvCache::count_tokens(int64_t tokens, const torch::Tensor& 
                    "key_mask must be bool (true = token, false = padding), found ",
                    key_mask.scalar_type());
   const std::vector<int64_t> expected{batch_size(), tokens};
-  TORCH_CHECK_VALUE(key_mask.sizes() == expected, "key_mask ", key_mask.sizes(), " must be ",
-                    c10::IntArrayRef(expected), ", (batch_size, tokens)");
+  TORCH_CHECK_VALUE(key_mask.sizes() == expected, "key_mask must have shape ",
+                    c10::IntArrayRef(expected), ", (batch_size, tokens), found ", key_mask.sizes());
   const auto counts = key_mask.sum(1).cpu();  // (B)
   return {counts.const_data_ptr<int64_t>(), counts.const_data_ptr<int64_t>() + counts.numel()};
 }

@@ -16,10 +16,9 @@ void KvCacheHook::after_projection(AttentionContext& context) {
   TORCH_CHECK_VALUE(!args.mask.defined() || cache_.is_aligned(), "mask ", args.mask.sizes(),
                     " requires a KvCache whose sequences have equal lengths and no overwritten "
                     "tokens");
-  TORCH_CHECK_VALUE(
-      args.causal || args.mask.defined(),
-      "causal (false) must be true with a KvCache: earlier tokens cannot attend to later "
-      "ones; for other patterns pass a mask (T, S)");
+  TORCH_CHECK_VALUE(args.causal || args.mask.defined(),
+                    "causal must be true with a KvCache: earlier tokens cannot attend to later "
+                    "ones; for other patterns pass a mask (T, S)");
   args.positions = cache_.query_positions();
 }
 
@@ -41,10 +40,10 @@ torch::Tensor KvCacheHook::after_attention(const AttentionContext& context,
                                            const torch::Tensor& output) {
   // The window is checked here because another hook may set it in before_attention.
   const auto window = context.args.sliding_window;
-  TORCH_CHECK_VALUE(cache_.sliding_window() == 0 || (window > 0 && window <= cache_.sliding_window()),
-                    "sliding_window of the attention (", window, window == 0 ? ", none" : "",
-                    ") must be positive and at most that of the KvCache (", cache_.sliding_window(),
-                    ")");
+  TORCH_CHECK_VALUE(
+      cache_.sliding_window() == 0 || (window > 0 && window <= cache_.sliding_window()),
+      "sliding_window of the attention (", window, window == 0 ? ", none" : "",
+      ") must be positive and at most that of the KvCache (", cache_.sliding_window(), ")");
   return output;
 }
 

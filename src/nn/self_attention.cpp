@@ -30,10 +30,8 @@ void SelfAttentionImpl::reset() {
 AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {
   check_sequence("SelfAttention", x, options.embed_dim());
   check_submodules(*this, {{"query", query}, {"key", key}, {"value", value}});
-  TORCH_CHECK_VALUE(
-      !args.average_attn_weights,
-      "average_attn_weights (true) must be false: SelfAttention has one head, found input ",
-      x.sizes());
+  TORCH_CHECK_VALUE(!args.average_attn_weights,
+                    "average_attn_weights must be false: SelfAttention has only one head");
   const auto q = query(x), k = key(x), v = value(x);
   const ScoreOptions score_options{.scale = options.scale()};
   check_attention(q, k, v, args, score_options);

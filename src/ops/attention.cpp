@@ -39,7 +39,8 @@ AttentionOutput attend_with_weights(const torch::Tensor& input_query,
   // Autocast would compute the scores in its lower precision.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
-  // As in the fused kernels: half types lack the range and precision for scores plus mask.
+  // Computed in float32 as in the fused kernels, because half types lack the range and precision
+  // for scores plus mask.
   const bool narrow = at::isReducedFloatingType(query.scalar_type());
   const auto type = narrow ? torch::kFloat : query.scalar_type();
   auto scores =

@@ -120,7 +120,8 @@ TEST(SelfAttention, AverageWeightsThrows) {
       [&] {
         attention->forward(torch::zeros({3, 5, 4}), args);
       },
-      throws<c10::ValueError>("average_attn_weights (true) must be false"));
+      throws<c10::ValueError>(
+          "average_attn_weights must be false: SelfAttention has only one head"));
 }
 
 TEST(SelfAttention, ErrorMessagesNameTheValues) {

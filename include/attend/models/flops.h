@@ -8,8 +8,9 @@
 namespace attend {
 
 /// Returns the forward floating-point operations per token of a sequence of `length` tokens, as
-/// counted by `FlopCounter` in eval mode. Only the experts that a token is routed to are counted. A
-/// sliding window does not reduce the count: the scores are computed first and masked afterwards.
+/// counted by `FlopCounter` in eval mode. Only the experts that a token is routed to are counted.
+/// All computed pairs of query and key are counted, masked or not, so a sliding window reduces the
+/// count only for sequences so long that attention is computed in blocks (docs/long_sequences.md).
 /// Throws c10::ValueError if `length` is not in [1, config.max_seq_len] or the model is in training
 /// mode.
 ///
