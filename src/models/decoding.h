@@ -3,8 +3,8 @@
 #include "attend/models/stack_config.h"
 #include "attend/nn/kv_cache.h"
 #include "models/rolling_window.h"
-#include "ops/autocast.h"
 #include "nn/checks.h"
+#include "ops/autocast.h"
 
 #include <algorithm>
 #include <cmath>

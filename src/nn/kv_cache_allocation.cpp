@@ -79,7 +79,8 @@ void allocate(const KvCacheOptions& options, std::vector<torch::Tensor>& keys,
   try {
     for (int64_t layer = 0; layer < options.num_layers(); ++layer) {
       // Not torch::empty, because uninitialized memory may contain NaN, and 0 * NaN is NaN.
-      for (auto* tensors : {&keys, &values}) tensors->push_back(torch::zeros(shape, tensor_options));
+      keys.push_back(torch::zeros(shape, tensor_options));
+      values.push_back(torch::zeros(shape, tensor_options));
     }
   } catch (c10::Error& error) {
     error.add_context(allocation_text(options, bytes));

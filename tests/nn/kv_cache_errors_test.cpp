@@ -179,7 +179,7 @@ TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
   cache.extend(2);
   EXPECT_THAT([&] { attention->forward(x, {}, {.cache = &cache}); },
               throws<c10::ValueError>("causal must be true with a KvCache"));
-  // A mask may say which of the keys so far are visible, e.g. all of a prefix.
+  // A mask may allow other patterns, e.g. full attention within a prefix.
   EXPECT_NO_THROW(attention->forward(x, {.mask = bools({2, 2})}, {.cache = &cache}));
 }
 

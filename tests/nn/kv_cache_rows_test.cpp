@@ -133,7 +133,7 @@ TEST_P(KvCacheRows, SelectRowsCopiesSequences) {
   const auto copies = [](const auto& all) { return std::vector{all[1], all[1], all[0]}; };
   sequences = copies(sequences);
   outputs = copies(outputs);
-  // The copies go on with different tokens.
+  // The copies continue with different tokens.
   sequences[1] = sequences[0].clone();
   sequences[1].slice(0, 2).normal_();
   EXPECT_THAT(cache.lengths(), testing::ElementsAre(2, 2, 5));

@@ -215,7 +215,7 @@ TEST(TransformerBlock, ErrorMessagesNameTheValues) {
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
 }
 
-// All orders: with pre-norm the block must throw before its layer norm does.
+// Tests all orders, because with pre-norm the block must throw before its layer norm does.
 TEST_P(TransformerBlockTest, WrongWidthThrows) {
   EXPECT_THAT(
       [&] {
