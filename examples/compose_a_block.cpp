@@ -50,7 +50,7 @@ int main() {
   options.residual()
       .norm(attend::rms_norm())
       .norm_order(attend::NormOrder::sandwich)
-      .scale(attend::layer_scale(0.1));
+      .branch_scale(attend::layer_scale(0.1));
   attend::TransformerBlock block(options);
   for (const auto& item : block->named_parameters()) fmt::print("{}\n", item.key());
 

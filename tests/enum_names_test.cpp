@@ -1,7 +1,6 @@
 #include "attend/enum_names.h"
 
 #include "attend/io/vocabulary.h"
-#include "attend/nn/self_attention.h"
 #include "attend/nn/token_embedding.h"
 #include "attend/nn/transformer_block.h"
 #include "attend/ops/activation.h"
@@ -34,7 +33,6 @@ TEST(EnumNames, EveryEnumeratorHasAName) {
   expect_names_of(Activation::swiglu, "swiglu");
   expect_names_of(NormOrder::parallel_separate_norms, "parallel_separate_norms");
   expect_names_of(PositionEmbedding::sinusoidal, "sinusoidal");
-  expect_names_of(ScoreScale::model_width, "model_width");
   expect_names_of(TokenizerKind::subword, "subword");
   expect_names_of(train::OptimizerKind::muon, "muon");
   expect_names_of(train::ScheduleKind::wsd, "wsd");

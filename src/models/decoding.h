@@ -2,8 +2,8 @@
 
 #include "attend/models/stack_config.h"
 #include "attend/nn/kv_cache.h"
-#include "nn/autocast_guard.h"
 #include "nn/checks.h"
+#include "ops/autocast.h"
 
 #include <cmath>
 
@@ -44,9 +44,9 @@ inline const torch::Tensor& checked_logits(const torch::Tensor& logits) {
 /// Returns `options` with the dtype and device of `weight`, a parameter of the model. Under
 /// autocast, the dtype is the autocast dtype, in which attention computes keys and values.
 inline KvCacheOptions with_weight_type(KvCacheOptions options, const torch::Tensor& weight) {
-  const auto autocast = autocast_state(weight.device().type());
-  const bool is_cast = autocast.enabled && weight.scalar_type() != torch::kDouble;
-  return options.dtype(is_cast ? autocast.dtype : weight.scalar_type()).device(weight.device());
+  const auto dtype = weight.scalar_type();
+  const auto cast = autocast_dtype(weight.device().type());
+  return options.dtype(cast && dtype != torch::kDouble ? *cast : dtype).device(weight.device());
 }
 
 }  // namespace attend

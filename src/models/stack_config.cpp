@@ -100,16 +100,16 @@ std::optional<ExpertsOptions> experts_options(const StackConfig& config) {
   return ExpertsOptions(config.num_experts).num_experts_per_tok(config.num_experts_per_tok);
 }
 
-ModuleFactory branch_scale(const StackConfig& config) {
-  switch (config.branch_scaling) {
-    case BranchScaling::none:
+ModuleFactory make_branch_scale(const StackConfig& config) {
+  switch (config.branch_scale) {
+    case BranchScale::none:
       return config.residual_scale == 1.0 ? ModuleFactory() : constant_scale(config.residual_scale);
-    case BranchScaling::layer_scale:
+    case BranchScale::layer_scale:
       return layer_scale();
-    case BranchScaling::rezero:
+    case BranchScale::rezero:
       return rezero();
   }
-  TORCH_CHECK_VALUE(false, "unknown branch_scaling ", static_cast<int>(config.branch_scaling));
+  TORCH_CHECK_VALUE(false, "unknown branch_scale ", static_cast<int>(config.branch_scale));
 }
 
 ModuleFactory norm(const StackConfig& config) {
@@ -118,13 +118,13 @@ ModuleFactory norm(const StackConfig& config) {
 }
 
 ResidualOptions residual_options(const StackConfig& config) {
-  TORCH_CHECK_VALUE(config.residual_scale == 1.0 || config.branch_scaling == BranchScaling::none,
-                    "residual_scale (", config.residual_scale, ") must be 1 with branch_scaling ",
-                    to_string(config.branch_scaling));
+  TORCH_CHECK_VALUE(config.residual_scale == 1.0 || config.branch_scale == BranchScale::none,
+                    "residual_scale (", config.residual_scale, ") must be 1 with branch_scale ",
+                    to_string(config.branch_scale));
   return ResidualOptions()
       .norm(norm(config))
       .norm_order(config.norm_order)
-      .scale(branch_scale(config))
+      .branch_scale(make_branch_scale(config))
       .dropout(config.dropout)
       .stochastic_depth(config.stochastic_depth);
 }

@@ -17,18 +17,19 @@ void AlibiImpl::reset() {
 
 void AlibiImpl::before_attention(AttentionContext& context) {
   check_self_attention("Alibi", context);
-  const auto bias_of =
-      [this, dtype = at::toOpMathType(context.query.scalar_type())](const torch::Tensor& offsets) {
-        const auto exact = offsets.to(dtype);
-        return alibi_bias(exact, slopes_.type_as(exact));  // (..., H, T, S)
-      };
-  const auto add_all = [this, bias_of](AttentionContext& each) {
-    const auto key = offsets_key("alibi_bias", each, num_heads);
-    const auto bias = each.state.share(
-        key, [&] { return bias_of(key_offsets(each.query, each.key, each.args)); });
-    add_to_scores(bias, /*shared=*/true, each);
-  };
-  context.offset_biases.push_back({bias_of, add_all});
+  context.offset_biases.push_back(this);
+}
+
+torch::Tensor AlibiImpl::bias_of(const torch::Tensor& offsets, const AttentionContext& context) {
+  const auto exact = offsets.to(at::toOpMathType(context.query.scalar_type()));
+  return alibi_bias(exact, slopes_.type_as(exact));  // (..., H, T, S)
+}
+
+void AlibiImpl::add_bias(AttentionContext& context) {
+  const auto key = offsets_key("alibi_bias", context, num_heads);
+  const auto bias = context.state.share(
+      key, [&] { return bias_of(key_offsets(context.query, context.key, context.args), context); });
+  add_to_scores(bias, /*shared=*/true, context);
 }
 
 void AlibiImpl::pretty_print(std::ostream& stream) const {

@@ -1,7 +1,7 @@
 #include "attend/nn/checkpoint.h"
 
 #include "attend/ops/attention_recorder.h"
-#include "nn/autocast_guard.h"
+#include "ops/autocast.h"
 #include "ops/rng_state.h"
 
 #include <torch/csrc/autograd/autograd.h>
@@ -36,8 +36,7 @@ std::vector<torch::Device> devices_of(const variable_list& tensors) {
 /// RNG and autocast state at the time of the forward pass.
 class RngAutocastState {
  public:
-  explicit RngAutocastState(const std::vector<torch::Device>& devices)
-      : rng_(generator_states(devices)) {
+  explicit RngAutocastState(const std::vector<torch::Device>& devices) : rng_(rng_state(devices)) {
     for (const auto& device : devices) {
       const auto type = device.type();
       if (at::autocast::is_autocast_available(type)) autocast_[type] = autocast_state(type);
@@ -63,18 +62,18 @@ class RngAutocastState {
   };
 
  private:
-  GeneratorStates rng_;
+  RngState rng_;
   std::map<torch::DeviceType, AutocastState> autocast_;
 };
 
-/// Everything that the backward pass needs to run the function again.
+/// The function, and the state that the backward pass needs to call it again.
 struct Recomputation : torch::CustomClassHolder {
   Recomputation(Function function, const variable_list& arguments, const variable_list& inputs)
       : function(std::move(function)), state(devices_of(inputs)) {
     for (const auto& argument : arguments) is_defined.push_back(argument.defined());
   }
 
-  /// Calls the function; `inputs` begins with the arguments that are defined.
+  /// Calls the function. `inputs`: the defined arguments, then the parameters (unused here).
   variable_list call(at::TensorList inputs) const {
     variable_list arguments;
     std::size_t next = 0;
@@ -100,11 +99,12 @@ struct Recomputation : torch::CustomClassHolder {
   RngAutocastState state;
 };
 
-/// Inputs: the defined arguments, then the parameters, so that autograd tracks both.
+/// The autograd function. `inputs`: the defined arguments, then the parameters, so that autograd
+/// tracks both.
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
   static variable_list forward(AutogradContext* context, at::TensorList inputs,
                                const c10::intrusive_ptr<Recomputation>& recomputation) {
-    context->save_for_backward(inputs.vec());  // detects changes in place, too
+    context->save_for_backward(inputs.vec());  // also detects in-place changes
     context->saved_data["recomputation"] = c10::IValue::make_capsule(recomputation);
     return recomputation->call(inputs);
   }
@@ -118,8 +118,8 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
     const auto recomputation = c10::static_intrusive_pointer_cast<Recomputation>(
         context->saved_data["recomputation"].toCapsule());
     for (std::size_t i = 0; i < recomputation->num_defined(); ++i) {
-      // Detached: the argument's own graph, which may contain the parameters, is not recomputed.
-      // Arguments without a gradient stay the same tensors, since they may be keys of
+      // Detached from the argument's own graph, which may contain the parameters and is not
+      // recomputed. Arguments without a gradient stay the same tensors, because they may be keys of
       // SharedTensors.
       if (!inputs[i].requires_grad()) continue;
       inputs[i] = inputs[i].detach().requires_grad_(context->needs_input_grad(i));
@@ -136,7 +136,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       outer_gradients.push_back(output_gradients[i]);
     }
 
-    variable_list gradients(inputs.size() + 1);  // none for the recomputation
+    variable_list gradients(inputs.size() + 1);  // the last, of `recomputation`, is undefined
     if (outputs.empty()) return gradients;
     variable_list targets;
     std::vector<std::size_t> indices;
@@ -172,8 +172,8 @@ variable_list trainable(const std::vector<torch::Tensor>& parameters) {
 std::vector<torch::Tensor> checkpoint(const Function& function,
                                       const std::vector<torch::Tensor>& arguments,
                                       const std::vector<torch::Tensor>& parameters) {
-  TORCH_CHECK_VALUE(function, "function (empty) must be set");
-  TORCH_CHECK_VALUE(!arguments.empty(), "arguments (0) must contain at least one tensor");
+  TORCH_CHECK_VALUE(function, "function must not be empty");
+  TORCH_CHECK_VALUE(!arguments.empty(), "arguments must not be empty: pass at least one tensor");
   if (!torch::GradMode::is_enabled()) return function(arguments);
   variable_list inputs;
   std::copy_if(arguments.begin(), arguments.end(), std::back_inserter(inputs),
@@ -186,7 +186,7 @@ std::vector<torch::Tensor> checkpoint(const Function& function,
 torch::Tensor checkpoint(const std::function<torch::Tensor(const variable_list&)>& function,
                          const std::vector<torch::Tensor>& arguments,
                          const std::vector<torch::Tensor>& parameters) {
-  TORCH_CHECK_VALUE(function, "function (empty) must be set");
+  TORCH_CHECK_VALUE(function, "function must not be empty");
   const Function list_function = [function](const variable_list& inputs) {
     return variable_list{function(inputs)};
   };
@@ -195,7 +195,7 @@ torch::Tensor checkpoint(const std::function<torch::Tensor(const variable_list&)
 
 torch::Tensor checkpoint(const std::function<torch::Tensor(const torch::Tensor&)>& function,
                          const torch::Tensor& x, const std::vector<torch::Tensor>& parameters) {
-  TORCH_CHECK_VALUE(function, "function (empty) must be set");
+  TORCH_CHECK_VALUE(function, "function must not be empty");
   const Function list_function = [function](const variable_list& inputs) {
     return variable_list{function(inputs[0])};
   };

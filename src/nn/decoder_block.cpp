@@ -43,11 +43,13 @@ torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Ten
                                         const AttentionArgs& memory_args,
                                         const ForwardState& state) {
   check_sequence("DecoderBlock", x, options.attention().embed_dim());
-  check_submodules(*this, {{"attention", attention},
-                           {"cross_attention", cross_attention},
-                           {"feed_forward", feed_forward}});
+  const auto submodules = children();
+  check_submodules(*this, submodules,
+                   {{"attention", attention},
+                    {"cross_attention", cross_attention},
+                    {"feed_forward", feed_forward}});
   for (const auto* residual : {&residual1_, &residual_cross_, &residual2_}) {
-    residual->check_registered(*this);
+    residual->check_registered(*this, submodules);
   }
   const int64_t width = options.cross_attention().kdim().value_or(options.attention().embed_dim());
   TORCH_CHECK_VALUE(memory.dim() >= 2 && memory.size(-1) == width, "memory must be (B, S, ", width,

@@ -35,7 +35,7 @@ void FeedForwardImpl::reset() {
   check_probability("dropout", options.dropout());
   const auto* function = std::get_if<1>(&options.activation());
   TORCH_CHECK_VALUE(function == nullptr || *function,
-                    "activation (an empty function) must be set, e.g. to Activation::gelu");
+                    "activation must not be an empty function: set it, e.g. to Activation::gelu");
 
   using torch::nn::LinearOptions;
   const bool bias = options.bias();

@@ -1,13 +1,12 @@
 #include "attend/nn/kv_cache.h"
 
-#include "nn/autocast_guard.h"
 #include "nn/checks.h"
+#include "nn/kv_cache_allocation.h"
+#include "ops/autocast.h"
 
 #include <c10/core/InferenceMode.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <sstream>
 
 namespace attend {
 namespace {
@@ -21,97 +20,18 @@ bool all_equal(const std::vector<int64_t>& numbers) {
                      [&](int64_t number) { return number == numbers.front(); });
 }
 
-int64_t required(const char* option, int64_t value) {
-  TORCH_CHECK_VALUE(value != -1, "KvCacheOptions: ", option, " is required, but not set");
-  return value;
-}
-
-/// Returns the memory of this machine in bytes.
-double physical_memory() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
-
-/// Returns e.g. "1.5 GiB".
-std::string gibibytes(double bytes) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(1) << bytes / (1 << 30) << " GiB";
-  return text.str();
-}
-
-/// Returns the shapes and size of the keys and values, for error messages.
-std::string allocation_text(const KvCacheOptions& options, double bytes) {
-  std::ostringstream text;
-  text << "the KvCache needs " << gibibytes(bytes) << " for the keys and values of num_layers ("
-       << options.num_layers() << "), batch_size (" << options.batch_size() << "), num_kv_heads ("
-       << options.num_kv_heads() << "), max_seq_len (" << options.max_seq_len() << "), head_dim ("
-       << options.head_dim() << ") in " << options.dtype();
-  return text.str();
-}
-
-/// Returns the number of bytes of the keys and values; in double, which does not overflow.
-double allocation_bytes(const KvCacheOptions& options) {
-  double bytes = 2.0 * static_cast<double>(c10::elementSize(options.dtype()));
-  for (const auto size : {options.num_layers(), options.batch_size(), options.num_kv_heads(),
-                          options.max_seq_len(), options.head_dim()}) {
-    bytes *= static_cast<double>(size);
-  }
-  return bytes;
-}
-
-/// Returns the version counter of `tensor`, which in-place changes increase; 0 for inference
-/// tensors, which have none.
-int64_t version_of(const torch::Tensor& tensor) {
-  return tensor.is_inference() ? 0 : static_cast<int64_t>(tensor._version());
-}
-
-/// Returns true if autocast is enabled for the device of `tensor`.
-bool is_autocast(const torch::Tensor& tensor) {
-  return autocast_state(tensor.device().type()).enabled;
-}
-
 }  // namespace
 
 KvCache::KvCache(const KvCacheOptions& options)
-    : max_seq_len_(required("max_seq_len", options.max_seq_len())),
-      sliding_window_(options.sliding_window()) {
-  const auto num_layers = required("num_layers", options.num_layers());
-  const auto batch_size = required("batch_size", options.batch_size());
-  const auto num_kv_heads = required("num_kv_heads", options.num_kv_heads());
-  const auto head_dim = required("head_dim", options.head_dim());
-  check_not_negative("num_layers", num_layers);
-  check_not_negative("batch_size", batch_size);
-  check_positive("num_kv_heads", num_kv_heads);
-  check_positive("head_dim", head_dim);
-  check_positive("max_seq_len", max_seq_len_);
-  check_not_negative("sliding_window", sliding_window_);
-  TORCH_CHECK_VALUE(sliding_window_ <= max_seq_len_, "sliding_window (", sliding_window_,
-                    ") must be at most max_seq_len (", max_seq_len_, ")");
-
-  const auto bytes = allocation_bytes(options);
-  // Checked before the allocation, since the system may overcommit memory.
-  TORCH_CHECK_WITH(OutOfMemoryError, !options.device().is_cpu() || bytes <= physical_memory(),
-                   allocation_text(options, bytes), "; this machine has ",
-                   gibibytes(physical_memory()));
-
+    : max_seq_len_(options.max_seq_len()), sliding_window_(options.sliding_window()) {
+  check_options(options);
   // Tensors created in inference mode could not be changed in place outside of it.
   const c10::InferenceMode no_inference_mode(false);
-  const auto slots = max_seq_len_ + 1;
-  const auto tensor_options = torch::TensorOptions(options.dtype()).device(options.device());
-  try {
-    for (int64_t layer = 0; layer < num_layers; ++layer) {
-      for (auto* tensors : {&keys_, &values_}) {
-        // Zeros: uninitialized memory may contain NaN, and 0 * NaN is NaN.
-        tensors->push_back(
-            torch::zeros({batch_size, num_kv_heads, slots, head_dim}, tensor_options));
-      }
-    }
-  } catch (c10::Error& error) {
-    error.add_context(allocation_text(options, bytes));
-    throw;
-  }
+  allocate(options, keys_, values_);
   memory_.resize(keys_.size());
-  key_positions_ = torch::full({batch_size, slots}, -1, tensor_options.dtype(torch::kLong));
-  lengths_.assign(static_cast<std::size_t>(batch_size), 0);
+  key_positions_ = torch::full({options.batch_size(), max_seq_len_ + 1}, -1,
+                               torch::TensorOptions(torch::kLong).device(options.device()));
+  lengths_.assign(static_cast<std::size_t>(options.batch_size()), 0);
   overwritten_ = lengths_;
   step_ = empty_step();
 }
@@ -179,8 +99,8 @@ std::vector<int64_t> KvCache::count_tokens(int64_t tokens, const torch::Tensor& 
                    "key_mask must be bool (true = token, false = padding), found ",
                    key_mask.scalar_type());
   const std::vector<int64_t> expected{batch_size(), tokens};
-  TORCH_CHECK_VALUE(key_mask.sizes() == expected, "key_mask ", key_mask.sizes(), " must be ",
-                    c10::IntArrayRef(expected), ", (batch_size, tokens)");
+  TORCH_CHECK_VALUE(key_mask.sizes() == expected, "key_mask must have shape ",
+                    c10::IntArrayRef(expected), ", (batch_size, tokens), found ", key_mask.sizes());
   const auto counts = key_mask.sum(1).cpu();  // (B)
   return {counts.const_data_ptr<int64_t>(), counts.const_data_ptr<int64_t>() + counts.numel()};
 }
@@ -231,7 +151,7 @@ void KvCache::select_rows(const std::vector<int64_t>& rows) {
   check_appended();
   for (const auto row : rows) {
     TORCH_CHECK_VALUE(row >= 0 && row < batch_size(), "row (", row, ") must be in [0, ",
-                      batch_size(), "), the sequences of the KvCache");
+                      batch_size(), "): the KvCache has ", batch_size(), " sequences");
   }
   const c10::InferenceMode no_inference_mode(false);
   const auto index = torch::tensor(rows, torch::kLong).to(key_positions_.device());
@@ -260,51 +180,38 @@ std::pair<torch::Tensor, torch::Tensor> KvCache::append(int64_t layer, const tor
   check_layer(layer);
   auto& keys = keys_[static_cast<std::size_t>(layer)];
   auto& values = values_[static_cast<std::size_t>(layer)];
-  check_fits(keys, key);
-  check_fits(values, value);
-  check_tokens(layer, key.size(-2));
+  check_match(keys, key);
+  check_match(values, value);
+  check_append(layer, key.size(-2));
   step_.appended[static_cast<std::size_t>(layer)] = true;
   return {write(keys, key), write(values, value)};
-}
-
-std::pair<torch::Tensor, torch::Tensor> KvCache::memory_keys(
-    int64_t layer, const torch::Tensor& memory, torch::Dtype dtype,
-    const std::function<std::pair<torch::Tensor, torch::Tensor>()>& project) {
-  check_layer(layer);
-  auto& cached = memory_[static_cast<std::size_t>(layer)];
-  const bool is_current = cached.memory.is_same(memory) && cached.version == version_of(memory) &&
-                          cached.key.scalar_type() == dtype;
-  if (!is_current) {
-    const auto [key, value] = project();
-    // Contiguous, since they are read at each step.
-    cached = {memory, version_of(memory), key.contiguous(), value.contiguous()};
-  }
-  return {cached.key, cached.value};
 }
 
 void KvCache::check_layer(int64_t layer) const {
   const auto num_layers = static_cast<int64_t>(keys_.size());
   TORCH_CHECK_VALUE(layer >= 0 && layer < num_layers, "layer (", layer, ") must be in [0, ",
-                    num_layers, "), the layers of the KvCache");
+                    num_layers, "), num_layers of the KvCache");
 }
 
-void KvCache::check_tokens(int64_t layer, int64_t tokens) const {
+void KvCache::check_append(int64_t layer, int64_t tokens) const {
+  check_layer(layer);
   TORCH_CHECK_VALUE(!step_.appended[static_cast<std::size_t>(layer)], "layer ", layer, " received ",
                     tokens, " tokens without a call to KvCache::extend");
   TORCH_CHECK_VALUE(tokens == step_.tokens, "layer ", layer, " received ", tokens,
                     " tokens, but KvCache::extend was called with ", step_.tokens);
 }
 
-void KvCache::check_fits(const torch::Tensor& cached, const torch::Tensor& added) const {
+void KvCache::check_match(const torch::Tensor& cached, const torch::Tensor& added) const {
   const bool batched = added.dim() == 4;
-  const bool fits = (batched ? added.size(0) : 1) == cached.size(0) &&
-                    added.size(-3) == cached.size(1) && added.size(-1) == cached.size(3);
-  TORCH_CHECK_VALUE(fits, "the KvCache expects keys and values (B, G, T, D) = [", cached.size(0),
+  const bool matches = (batched ? added.size(0) : 1) == cached.size(0) &&
+                       added.size(-3) == cached.size(1) && added.size(-1) == cached.size(3);
+  TORCH_CHECK_VALUE(matches, "the KvCache expects keys and values (B, G, T, D) = [", cached.size(0),
                     ", ", cached.size(1), ", ", step_.tokens, ", ", cached.size(3), "], found ",
                     added.sizes());
-  TORCH_CHECK_TYPE(added.scalar_type() == cached.scalar_type() || is_autocast(added),
-                   "the KvCache expects keys and values of dtype ", cached.scalar_type(),
-                   ", found ", added.scalar_type());
+  TORCH_CHECK_TYPE(
+      added.scalar_type() == cached.scalar_type() || autocast_dtype(added.device().type()),
+      "the KvCache expects keys and values of dtype ", cached.scalar_type(), ", found ",
+      added.scalar_type());
   TORCH_CHECK_VALUE(added.device() == cached.device(), "the KvCache expects keys and values on ",
                     cached.device(), ", found ", added.device());
   TORCH_CHECK_VALUE(!added.requires_grad(),
@@ -313,9 +220,9 @@ void KvCache::check_fits(const torch::Tensor& cached, const torch::Tensor& added
 }
 
 /// Writes `added` (B, G, T, D) to the slots of the step and returns the used slots of `cached`;
-/// without B if `added` is.
+/// without B if `added` has no B.
 torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) const {
-  if (cached.scalar_type() != added.scalar_type()) {  // autocast
+  if (cached.scalar_type() != added.scalar_type()) {  // only under autocast
     const c10::InferenceMode no_inference_mode(false);
     cached = cached.to(added.scalar_type());
   }
@@ -331,7 +238,7 @@ torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) 
   return batched ? used : used.squeeze(0);
 }
 
-/// (1, N) -> (N), so that it fits inputs with and without a batch.
+/// (1, N) -> (N), which broadcasts to inputs with and without a batch.
 torch::Tensor KvCache::without_single_batch(const torch::Tensor& x) const {
   return batch_size() == 1 ? x.squeeze(0) : x;
 }

@@ -5,47 +5,45 @@
 namespace attend {
 
 void KvCacheHook::after_projection(AttentionContext& context) {
-  cache_.check_layer(context.state.layer);
-  cache_.check_tokens(context.state.layer, context.key.size(-2));
+  cache_.check_append(context.state.layer, context.key.size(-2));
   auto& args = context.args;
   TORCH_CHECK_VALUE(!args.positions.defined() && !args.key_positions.defined(),
-                    "positions (set) must not be set with a KvCache, which computes them");
+                    "positions must not be set with a KvCache, which computes them");
   TORCH_CHECK_VALUE(!args.key_mask.defined(),
-                    "key_mask (set) must not be set with a KvCache: pass it to KvCache::extend");
+                    "key_mask must not be set with a KvCache: pass it to KvCache::extend");
   TORCH_CHECK_VALUE(!args.segments.defined() && !args.key_segments.defined(),
-                    "segments (set) must not be set with a KvCache: each row is one sequence");
-  TORCH_CHECK_VALUE(!args.mask.defined() || cache_.step_.aligned, "mask ", args.mask.sizes(),
+                    "segments must not be set with a KvCache: each row is one sequence");
+  TORCH_CHECK_VALUE(!args.mask.defined() || cache_.is_aligned(), "mask ", args.mask.sizes(),
                     " requires a KvCache whose sequences have equal lengths and no overwritten "
                     "tokens");
-  TORCH_CHECK_VALUE(
-      args.causal || args.mask.defined(),
-      "causal (false) must be true with a KvCache, whose earlier tokens cannot attend "
-      "to later ones; for other patterns pass a mask (T, S)");
-  args.positions = cache_.step_.positions;
+  TORCH_CHECK_VALUE(args.causal || args.mask.defined(),
+                    "causal must be true with a KvCache: earlier tokens cannot attend to later "
+                    "ones; for other patterns pass a mask (T, S)");
+  args.positions = cache_.query_positions();
 }
 
 void KvCacheHook::before_attention(AttentionContext& context) {
   std::tie(context.key, context.value) =
       cache_.append(context.state.layer, context.key, context.value);
   auto& args = context.args;
-  if (cache_.step_.aligned) {
+  if (cache_.is_aligned()) {
     // Queries and keys end at the same token, so no positions are needed; a single query then needs
     // no mask.
     args.positions.reset();
     return;
   }
-  args.key_positions = cache_.step_.key_positions;
-  args.key_mask = cache_.step_.key_mask;
+  args.key_positions = cache_.key_positions();
+  args.key_mask = cache_.key_mask();
 }
 
 torch::Tensor KvCacheHook::after_attention(const AttentionContext& context,
                                            const torch::Tensor& output) {
-  // Checked last, since another hook may set the window.
+  // The window is checked here because another hook may set it in before_attention.
   const auto window = context.args.sliding_window;
-  TORCH_CHECK_VALUE(cache_.sliding_window_ == 0 || (window > 0 && window <= cache_.sliding_window_),
-                    "sliding_window of the attention (", window, window == 0 ? ", none" : "",
-                    ") must be positive and at most that of the KvCache (", cache_.sliding_window_,
-                    ")");
+  TORCH_CHECK_VALUE(
+      cache_.sliding_window() == 0 || (window > 0 && window <= cache_.sliding_window()),
+      "sliding_window of the attention (", window, window == 0 ? ", none" : "",
+      ") must be positive and at most that of the KvCache (", cache_.sliding_window(), ")");
   return output;
 }
 

@@ -12,7 +12,7 @@ template <typename BlockOptions>
 torch::nn::AnyModule make_feed_forward(const BlockOptions& options) {
   const int64_t embed_dim = options.attention().embed_dim();
   if (options.custom_feed_forward()) {
-    TORCH_CHECK_VALUE(!options.experts(), "custom_feed_forward (set) and experts (",
+    TORCH_CHECK_VALUE(!options.experts(), "custom_feed_forward and experts (",
                       options.experts()->num_experts(), ") must not both be set");
     return make_module("custom_feed_forward", options.custom_feed_forward(), embed_dim);
   }

@@ -80,7 +80,7 @@ torch::Tensor MixtureOfExpertsImpl::mix(const torch::Tensor& tokens, const torch
   std::vector<torch::Tensor> rows;
   std::vector<torch::Tensor> results;
   int64_t i = 0;
-  // Includes experts without tokens: a trace must be valid for other routings.
+  // Experts without tokens are included, because a trace must be valid for other routings.
   for (const auto& expert : *experts) {
     const auto token_index = routed.select(-1, i).nonzero().squeeze(-1);                   // (n)
     const auto weight = weights.select(-1, i).index_select(0, token_index).unsqueeze(-1);  // (n, 1)

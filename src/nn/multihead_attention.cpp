@@ -4,10 +4,10 @@
 #include "nn/kv_cache_hook.h"
 #include "nn/submodules.h"
 #include "ops/attention_checks.h"
+#include "ops/autocast.h"
 #include "ops/block_attention.h"
 #include "ops/prepared_mask.h"
 
-#include <ATen/autocast_mode.h>
 #include <torch/nn/functional/linear.h>
 
 #include <array>
@@ -51,9 +51,9 @@ PreparedMask shared_mask(const AttentionContext& context) {
 /// Returns the sum (H, S + T - 1) of the biases of all offsets; undefined if there are none.
 torch::Tensor sum_offset_biases(const AttentionContext& context) {
   torch::Tensor sum;
-  for (const auto& bias : context.offset_biases) {
+  for (auto* bias : context.offset_biases) {
     const auto offsets = all_offsets(context.query, context.key).unsqueeze(0);
-    const auto values = bias.of_offsets(offsets).squeeze(-2);  // (H, S + T - 1)
+    const auto values = bias->bias_of(offsets, context).squeeze(-2);  // (H, S + T - 1)
     sum = sum.defined() ? sum + values : values;
   }
   return sum;
@@ -72,7 +72,7 @@ AttentionOutput attend_after_hooks(AttentionContext& context) {
                              !context.cross),
             {}};
   }
-  for (const auto& bias : context.offset_biases) bias.add_all(context);
+  for (auto* bias : context.offset_biases) bias->add_bias(context);
   const auto mask = shared_mask(context);
   return attention_with_mask(query, key, value, mask, args, options);
 }
@@ -82,10 +82,7 @@ AttentionOutput attend_after_hooks(AttentionContext& context) {
 void undo_autocast(AttentionContext& context, torch::ScalarType dtype) {
   for (auto* heads : {&context.query, &context.key, &context.value}) {
     if (heads->scalar_type() == dtype) continue;
-    const auto device = heads->device().type();
-    if (at::autocast::is_autocast_available(device) && at::autocast::is_autocast_enabled(device)) {
-      *heads = heads->to(dtype);
-    }
+    if (autocast_dtype(heads->device().type())) *heads = heads->to(dtype);
   }
 }
 
@@ -221,10 +218,11 @@ std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& 
 }
 
 AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
-  check_submodules(*this,
+  const auto submodules = children();
+  check_submodules(*this, submodules,
                    {{"qkv", qkv}, {"query", query}, {"key", key}, {"value", value}, {"out", out}});
   for (std::size_t i = 0; i < hooks_.size(); ++i) {
-    check_submodules(*this, {{options.hooks()[i].name, hooks_[i].module}});
+    check_submodules(*this, submodules, {{options.hooks()[i].name, hooks_[i].module}});
   }
   context.options.scale = options.scale();
   context.options.dropout = is_training() ? options.dropout() : 0.0;

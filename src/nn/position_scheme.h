@@ -24,7 +24,7 @@ SharedKey offsets_key(std::string_view name, const AttentionContext& context, Nu
 }
 
 /// Adds `bias`, which broadcasts to (..., H, T, S), to the scores. `shared`: it comes from
-/// `ForwardState::share`, so its sum with the mask can be shared too.
+/// `ForwardState::share`, so its sum with the mask can also be shared.
 inline void add_to_scores(const torch::Tensor& bias, bool shared, AttentionContext& context) {
   auto& sum = context.options.bias;
   context.shared_bias = shared && !sum.defined() ? bias : torch::Tensor();

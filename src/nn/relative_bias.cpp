@@ -8,6 +8,20 @@
 #include <cmath>
 
 namespace attend {
+namespace {
+
+/// Returns the buckets (..., 1, T, S) of `offsets` (T, S) or (B, 1, T, S).
+torch::Tensor buckets_of(const torch::Tensor& offsets, const RelativeBiasOptions& options) {
+  const auto buckets = relative_buckets(offsets, options);
+  return buckets.dim() == 2 ? buckets.unsqueeze(0) : buckets;
+}
+
+/// Returns the bias (..., H, T, S) of `buckets` (..., 1, T, S); `table` (num_buckets, H).
+torch::Tensor look_up(const torch::Tensor& table, const torch::Tensor& buckets) {
+  return torch::embedding(table, buckets).transpose(-4, -1).squeeze(-1);
+}
+
+}  // namespace
 
 RelativeBiasImpl::RelativeBiasImpl(const AttentionDims& dims, const RelativeBiasOptions& options,
                                    bool use_first)
@@ -25,22 +39,21 @@ void RelativeBiasImpl::reset() {
 void RelativeBiasImpl::before_attention(AttentionContext& context) {
   check_self_attention("RelativeBias", context);
   check_submodules(*this, {{"bias", bias}});
-  const auto buckets_of = [this](const torch::Tensor& offsets) {
-    const auto buckets = relative_buckets(offsets, options);
-    return buckets.dim() == 2 ? buckets.unsqueeze(0) : buckets;  // (..., 1, T, S)
-  };
-  const auto bias_of = [weight = table(context.state)](const torch::Tensor& buckets) {
-    return torch::embedding(weight, buckets).transpose(-4, -1).squeeze(-1);  // (..., H, T, S)
-  };
-  const auto add_all = [this, buckets_of, bias_of](AttentionContext& each) {
-    const auto key = offsets_key("relative_buckets", each, options.num_buckets,
-                                 options.max_distance, options.bidirectional);
-    const auto buckets = each.state.share(
-        key, [&] { return buckets_of(key_offsets(each.query, each.key, each.args)); });
-    add_to_scores(bias_of(buckets), /*shared=*/false, each);
-  };
-  context.offset_biases.push_back(
-      {[=](const torch::Tensor& offsets) { return bias_of(buckets_of(offsets)); }, add_all});
+  context.offset_biases.push_back(this);
+}
+
+torch::Tensor RelativeBiasImpl::bias_of(const torch::Tensor& offsets,
+                                        const AttentionContext& context) {
+  return look_up(table(context.state), buckets_of(offsets, options));
+}
+
+void RelativeBiasImpl::add_bias(AttentionContext& context) {
+  const auto key = offsets_key("relative_buckets", context, options.num_buckets,
+                               options.max_distance, options.bidirectional);
+  const auto buckets = context.state.share(key, [&] {
+    return buckets_of(key_offsets(context.query, context.key, context.args), options);
+  });
+  add_to_scores(look_up(table(context.state), buckets), /*shared=*/false, context);
 }
 
 torch::Tensor RelativeBiasImpl::table(const ForwardState& state) const {

@@ -22,7 +22,9 @@ Residual::Residual(torch::nn::Module& owner, const std::string& name, int64_t wi
   if (options.norm_order() == NormOrder::sandwich) {
     add(inside_, "norm" + name + "_out", make_module("norm", options.norm(), width));
   }
-  if (options.scale()) add(inside_, "scale" + name, make_module("scale", options.scale(), width));
+  if (options.branch_scale()) {
+    add(inside_, "scale" + name, make_module("branch_scale", options.branch_scale(), width));
+  }
   if (options.dropout() > 0) {
     add(inside_, "dropout" + name, torch::nn::AnyModule(torch::nn::Dropout(options.dropout())));
   }
@@ -32,10 +34,12 @@ Residual::Residual(torch::nn::Module& owner, const std::string& name, int64_t wi
   }
 }
 
-void Residual::check_registered(const torch::nn::Module& owner) const {
+void Residual::check_registered(
+    const torch::nn::Module& owner,
+    const std::vector<std::shared_ptr<torch::nn::Module>>& children) const {
   for (const auto* modules : {&before_, &inside_, &after_}) {
     for (const auto& each : *modules) {
-      check_submodules(owner, {{each.name, each.module}});
+      check_submodules(owner, children, {{each.name, each.module}});
     }
   }
 }

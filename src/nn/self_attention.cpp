@@ -5,24 +5,7 @@
 #include "ops/attention_checks.h"
 #include "ops/prepared_mask.h"
 
-#include <cmath>
-
 namespace attend {
-namespace {
-
-double score_factor(const SelfAttentionOptions& options, int64_t qk_dim) {
-  switch (options.scale()) {
-    case ScoreScale::none:
-      return kUnscaled;
-    case ScoreScale::key_width:
-      return 1.0 / std::sqrt(static_cast<double>(qk_dim));
-    case ScoreScale::model_width:
-      return 1.0 / std::sqrt(static_cast<double>(options.embed_dim()));
-  }
-  TORCH_CHECK_VALUE(false, "unknown scale ", static_cast<int>(options.scale()));
-}
-
-}  // namespace
 
 SelfAttentionImpl::SelfAttentionImpl(const SelfAttentionOptions& options) : options(options) {
   reset();
@@ -35,6 +18,7 @@ void SelfAttentionImpl::reset() {
   check_positive("embed_dim", embed_dim);
   check_positive("qk_dim", qk_dim);
   check_positive("v_dim", v_dim);
+  if (options.scale()) check_finite("scale", *options.scale());
 
   using torch::nn::LinearOptions;
   const bool bias = options.bias();
@@ -46,13 +30,10 @@ void SelfAttentionImpl::reset() {
 AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {
   check_sequence("SelfAttention", x, options.embed_dim());
   check_submodules(*this, {{"query", query}, {"key", key}, {"value", value}});
-  TORCH_CHECK_VALUE(
-      !args.average_attn_weights,
-      "average_attn_weights (true) must be false: SelfAttention has one head, found input ",
-      x.sizes());
-  const double factor = score_factor(options, query->options.out_features());
+  TORCH_CHECK_VALUE(!args.average_attn_weights,
+                    "average_attn_weights must be false: SelfAttention has only one head");
   const auto q = query(x), k = key(x), v = value(x);
-  const ScoreOptions score_options{.scale = factor};
+  const ScoreOptions score_options{.scale = options.scale()};
   check_attention(q, k, v, args, score_options);
   return checked_attention(q, k, v, args, score_options, /*self_attention=*/true);
 }
@@ -61,7 +42,9 @@ void SelfAttentionImpl::pretty_print(std::ostream& stream) const {
   stream << "attend::SelfAttention(embed_dim=" << options.embed_dim()
          << ", qk_dim=" << query->options.out_features()
          << ", v_dim=" << value->options.out_features() << std::boolalpha
-         << ", bias=" << options.bias() << ", scale=" << to_string(options.scale()) << ")";
+         << ", bias=" << options.bias();
+  if (options.scale()) stream << ", scale=" << *options.scale();
+  stream << ")";
 }
 
 }  // namespace attend

@@ -8,8 +8,10 @@ namespace {
 /// Indices of the previous keys.
 struct PreviousKeys {
   torch::Tensor index;  ///< (S) or (B, S)
-  torch::Tensor exist;  ///< bool (B, S) or (S); undefined = all but the first, whose index is 0
-  torch::Tensor overwritten = {};  ///< bool (B, S) or (S): no longer in the cache; may be undefined
+  torch::Tensor exist;  ///< bool (B, S) or (S): true if the key has a previous key; undefined
+                        ///< = all except the first, whose index is 0
+  torch::Tensor overwritten = {};  ///< bool (B, S) or (S): true if the previous key was overwritten
+                                   ///< in the cache; may be undefined
 };
 
 /// Returns the previous keys of keys in the order of their positions.
@@ -43,11 +45,14 @@ void check_not_overwritten(const AttentionContext& context, const torch::Tensor&
   const auto window_begin = query_positions(context).amin(-1, /*keepdim=*/true) -
                             args.sliding_window + 1;          // (B, 1) or (1)
   const auto in_window = args.key_positions >= window_begin;  // (B, S) or (S)
-  TORCH_CHECK_VALUE(!overwritten.logical_and(in_window).any().item<bool>(),
-                    "smeared_keys requires a KvCache with room for one more token than the "
-                    "sliding_window of the attention (",
-                    args.sliding_window,
-                    "), found one that has overwritten the previous key of another");
+  TORCH_CHECK_VALUE(
+      !overwritten.logical_and(in_window).any().item<bool>(),
+      "smeared_keys needs the key before each key in the sliding_window of the "
+      "attention (",
+      args.sliding_window,
+      "), but the KvCache has overwritten one: set the KvCache's sliding_window to at "
+      "least ",
+      args.sliding_window + 1);
 }
 
 PreviousKeys shared_previous_keys(const AttentionContext& context) {
@@ -86,7 +91,7 @@ void SmearedKeysImpl::before_attention(AttentionContext& context) {
 
 torch::Tensor SmearedKeysImpl::after_attention(const AttentionContext& context,
                                                const torch::Tensor& output) {
-  // Checked last, since another hook may set the window.
+  // Checked here because another hook may set the window in before_attention.
   if (context.state.cache == nullptr || !context.args.key_positions.defined()) return output;
   const auto& overwritten = shared_previous_keys(context).overwritten;
   const SharedKey key("checked_previous_keys", context.key, {overwritten},

@@ -30,22 +30,29 @@ template <typename Name>
 void check_submodule(bool registered, const torch::nn::Module& owner, const Name& name) {
   TORCH_CHECK_VALUE(
       registered, "submodule ", name, " of ", owner.name(),
-      " is not the one that forward calls: choose the module by the options, or set the member as "
-      "well as the submodule, e.g. block->attention = block->replace_module(\"attention\", "
+      " is not the module that forward calls: choose the module by the options, or set the member "
+      "and the submodule, e.g. block->attention = block->replace_module(\"attention\", "
       "attention)");
 }
 
 /// Throws c10::ValueError unless `used` are submodules of `owner`: `replace_module` of LibTorch
-/// changes the registered submodules, but not the members that forward calls.
+/// changes the registered submodules, but not the members that forward calls. `children`:
+/// `owner.children()`, which returns a copy; a forward calls it only once.
 inline void check_submodules(const torch::nn::Module& owner,
+                             const std::vector<std::shared_ptr<torch::nn::Module>>& children,
                              std::initializer_list<UsedSubmodule> used) {
-  const auto children = owner.children();
   for (const auto& each : used) {
     const auto is_used = [&](const auto& child) { return child.get() == each.module; };
     check_submodule(
         each.module == nullptr || std::any_of(children.begin(), children.end(), is_used), owner,
         each.name);
   }
+}
+
+/// As above, for a forward that makes no other check.
+inline void check_submodules(const torch::nn::Module& owner,
+                             std::initializer_list<UsedSubmodule> used) {
+  check_submodules(owner, owner.children(), used);
 }
 
 /// As above, for the modules of `list`.
@@ -56,11 +63,11 @@ inline void check_submodules(const torch::nn::ModuleList& list) {
   }
 }
 
-/// Returns `factory(width)`. Throws c10::ValueError if `factory`, the option of this name, is empty
-/// or returns no module.
+/// Returns `factory(width)`; `option` is the name of the option that contains `factory`. Throws
+/// c10::ValueError if `factory` is empty or returns no module.
 inline torch::nn::AnyModule make_module(const char* option, const ModuleFactory& factory,
                                         int64_t width) {
-  TORCH_CHECK_VALUE(factory, option, " (an empty factory) must be set, e.g. to rms_norm()");
+  TORCH_CHECK_VALUE(factory, option, " must not be an empty factory: set it, e.g. to rms_norm()");
   auto module = factory(width);
   TORCH_CHECK_VALUE(!module.is_empty(), option, " must return a module, found an empty AnyModule");
   return module;

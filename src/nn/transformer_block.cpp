@@ -25,8 +25,11 @@ void TransformerBlockImpl::reset() {
 torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                             const ForwardState& state) {
   check_sequence("TransformerBlock", x, options.attention().embed_dim());
-  check_submodules(*this, {{"attention", attention}, {"feed_forward", feed_forward}});
-  for (const auto* residual : {&residual1_, &residual2_}) residual->check_registered(*this);
+  const auto submodules = children();
+  check_submodules(*this, submodules, {{"attention", attention}, {"feed_forward", feed_forward}});
+  for (const auto* residual : {&residual1_, &residual2_}) {
+    residual->check_registered(*this, submodules);
+  }
   const auto attend = [&](const torch::Tensor& h) {
     return attention->forward(h, args, state).output;
   };

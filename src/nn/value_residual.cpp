@@ -21,7 +21,7 @@ void ValueResidualImpl::after_projection(AttentionContext& context) {
   }
   TORCH_CHECK_VALUE(first->sizes() == context.value.sizes(), "the values of the first layer ",
                     first->sizes(), " must have the shape of this layer's ", context.value.sizes());
-  // type_as, since lerp is not autocast.
+  // type_as is needed because autocast does not cast the arguments of lerp.
   context.value = torch::lerp(context.value, *first, mix.type_as(context.value));
 }
 

@@ -2,11 +2,11 @@
 
 #include "attend/ops/attention_recorder.h"
 #include "ops/attention_checks.h"
+#include "ops/autocast.h"
 #include "ops/block_attention.h"
 #include "ops/double_backward.h"
 #include "ops/prepared_mask.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <cmath>
@@ -39,7 +39,8 @@ AttentionOutput attend_with_weights(const torch::Tensor& input_query,
   // Autocast would compute the scores in its lower precision.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
-  // As in the fused kernels: half types lack the range and precision for scores plus mask.
+  // Computed in float32 as in the fused kernels, because half types lack the range and precision
+  // for scores plus mask.
   const bool narrow = at::isReducedFloatingType(query.scalar_type());
   const auto type = narrow ? torch::kFloat : query.scalar_type();
   auto scores =
@@ -64,7 +65,7 @@ AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor
   const auto output =
       at::scaled_dot_product_attention(query, key, value, optional_mask, options.dropout,
                                        mask.is_causal, options.scale, is_grouped(query, key));
-  if (output.requires_grad()) refuse_double_backward(output);
+  if (output.requires_grad()) forbid_double_backward(output);
   return {output, {}};
 }
 
@@ -72,10 +73,8 @@ AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor
 
 torch::Tensor cast_for_kernel(const torch::Tensor& x) {
   const auto device = x.device().type();
-  if (!at::autocast::is_autocast_available(device) || !at::autocast::is_autocast_enabled(device)) {
-    return x;
-  }
-  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), x, device);
+  const auto dtype = autocast_dtype(device);
+  return dtype ? at::autocast::cached_cast(*dtype, x, device) : x;
 }
 
 AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Tensor& key,

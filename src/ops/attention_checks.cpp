@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-/// Sizes without the last `count` dimensions.
+/// Returns the sizes without the last `count` dimensions.
 at::IntArrayRef leading(const torch::Tensor& x, int64_t count) {
   return x.sizes().slice(0, static_cast<std::size_t>(x.dim() - count));
 }
@@ -64,12 +64,13 @@ void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const tor
                    mask.scalar_type());
   check_broadcast("mask", mask, query, key);
   // A mask of three dimensions broadcasts as (H, T, S), but many callers mean (B, T, S).
-  TORCH_CHECK_VALUE(mask.dim() != 3 || query.dim() <= 3 || mask.size(0) == 1, "mask ", mask.sizes(),
-                    " of three dimensions is ambiguous: pass mask.unsqueeze(1), (B, 1, T, S), for "
-                    "one per sequence or mask.unsqueeze(0), (1, H, T, S), for one per head");
+  TORCH_CHECK_VALUE(
+      mask.dim() != 3 || query.dim() <= 3 || mask.size(0) == 1, "mask ", mask.sizes(),
+      " is ambiguous for batched input: pass mask.unsqueeze(1) (one mask per sequence) "
+      "or mask.unsqueeze(0) (one per head)");
 }
 
-/// Checks `segments` or `positions`; the keys' default to the queries'.
+/// Checks `segments` or `positions`. `of_keys` defaults to `of_queries`.
 void check_number_per_token(const std::string& name, const torch::Tensor& of_queries,
                             const torch::Tensor& of_keys, const torch::Tensor& query,
                             const torch::Tensor& key) {

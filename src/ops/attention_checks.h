@@ -14,8 +14,8 @@ bool is_grouped(const torch::Tensor& query, const torch::Tensor& key);
 /// (..., N, D): (N) or, if `x` has a batch, (B, N).
 void check_per_token(const char* name, const torch::Tensor& tokens, const torch::Tensor& x);
 
-/// Throws c10::ValueError or c10::TypeError unless the arguments of `dot_product_attention` fit
-/// together.
+/// Throws c10::ValueError or c10::TypeError unless the shapes, dtypes and masks of the arguments of
+/// `dot_product_attention` match.
 void check_attention(const torch::Tensor& query, const torch::Tensor& key,
                      const torch::Tensor& value, const AttentionArgs& args,
                      const ScoreOptions& options);

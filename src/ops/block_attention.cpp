@@ -2,8 +2,10 @@
 
 #include "attend/ops/attention_recorder.h"
 #include "attend/ops/masks.h"
+#include "ops/args_tensors.h"
 #include "ops/double_backward.h"
 #include "ops/prepared_mask.h"
+#include "ops/query_blocks.h"
 #include "ops/rng_state.h"
 
 #include <ATen/OpMathType.h>
@@ -13,7 +15,6 @@
 #include <torch/custom_class.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -25,90 +26,15 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Minimum number of queries: with a sliding window, blocks then save time; else they save memory.
+/// Minimum number of queries for attention in blocks. kMinQueriesWithWindow applies to sliding
+/// windows smaller than half the number of keys, where blocks save time; kMinQueries to all other
+/// calls, where they save memory.
 constexpr int64_t kMinQueriesWithWindow = 512;
 constexpr int64_t kMinQueries = 2048;
-
-/// A block of queries and the keys that they may attend to.
-struct Block {
-  int64_t row;
-  int64_t rows;
-  int64_t key;
-  int64_t keys;
-};
-
-/// The inputs of a call that the blocks slice.
-struct BlockInputs {
-  torch::Tensor query = {};
-  torch::Tensor key = {};
-  torch::Tensor value = {};
-  torch::Tensor sinks = {};
-  torch::Tensor offset_bias = {};  // (H, S + T - 1)
-};
 
 bool has_token_masks(const AttentionArgs& args) {
   return args.mask.defined() || args.key_mask.defined() || args.segments.defined() ||
          args.positions.defined();
-}
-
-std::vector<Block> blocks_of(const BlockInputs& inputs, const AttentionArgs& args, int64_t rows) {
-  const int64_t queries = inputs.query.size(-2);
-  const int64_t keys = inputs.key.size(-2);
-  const int64_t offset = keys - queries;  // position of query 0
-  const bool aligned = !args.positions.defined();
-  std::vector<Block> blocks;
-  for (int64_t row = 0; row < queries; row += rows) {
-    const int64_t row_end = std::min(row + rows, queries);
-    int64_t begin = 0;
-    int64_t end = keys;
-    if (aligned && args.sliding_window > 0) {
-      const int64_t window = std::min(args.sliding_window, keys + queries);
-      begin = std::clamp<int64_t>(row + offset - window + 1, 0, keys);
-      end = std::clamp<int64_t>(row_end + offset + window - 1, begin, keys);
-    }
-    if (aligned && args.causal) end = std::clamp<int64_t>(row_end + offset, begin, end);
-    blocks.push_back({row, row_end - row, begin, end - begin});
-  }
-  return blocks;
-}
-
-torch::Tensor slice_tokens(const torch::Tensor& tokens, int64_t begin, int64_t count) {
-  return tokens.defined() ? tokens.narrow(-1, begin, count) : tokens;
-}
-
-/// `mask` (..., T or 1, S or 1) for the queries and keys of `block`.
-torch::Tensor slice_mask(torch::Tensor mask, const Block& block) {
-  if (!mask.defined()) return mask;
-  if (mask.dim() >= 2 && mask.size(-2) != 1) mask = mask.narrow(-2, block.row, block.rows);
-  if (mask.dim() >= 1 && mask.size(-1) != 1) mask = mask.narrow(-1, block.key, block.keys);
-  return mask;
-}
-
-AttentionArgs slice_args(const AttentionArgs& args, const Block& block, const BlockInputs& inputs) {
-  auto result = args;
-  result.mask = slice_mask(args.mask, block);
-  result.key_mask = slice_tokens(args.key_mask, block.key, block.keys);
-  const auto slice_both = [&](torch::Tensor& of_queries, torch::Tensor& of_keys) {
-    const auto keys = of_keys.defined() ? of_keys : of_queries;
-    of_queries = slice_tokens(of_queries, block.row, block.rows);
-    of_keys = slice_tokens(keys, block.key, block.keys);
-  };
-  slice_both(result.segments, result.key_segments);
-  slice_both(result.positions, result.key_positions);
-  if (!args.positions.defined() && (args.causal || args.sliding_window > 0)) {
-    const auto integers = inputs.query.options().dtype(torch::kLong);
-    const int64_t first = block.row + inputs.key.size(-2) - inputs.query.size(-2);
-    result.positions = torch::arange(first, first + block.rows, integers);
-    result.key_positions = torch::arange(block.key, block.key + block.keys, integers);
-  }
-  return result;
-}
-
-/// Returns the biases (H, rows, keys) of a block as a view of `by_offset` (H, S + T - 1), with the
-/// queries in reverse order: each row then starts one offset later.
-torch::Tensor reversed_biases(const torch::Tensor& by_offset, const Block& block, int64_t queries) {
-  const int64_t begin = block.key - (block.row + block.rows) + queries;
-  return by_offset.narrow(-1, begin, block.rows + block.keys - 1).unfold(-1, block.keys, 1);
 }
 
 torch::Tensor with_four_dimensions(torch::Tensor x) {
@@ -135,11 +61,11 @@ struct BlockAttention : torch::CustomClassHolder {
   AttentionArgs args;
   ScoreOptions options;  // without sinks
   int64_t rows = 0;
-  bool may_mask_rows = false;  // a row may have no key
-  std::optional<std::pair<torch::Device, torch::Tensor>> rng;
+  bool may_mask_rows = false;  // the mask may have fully masked rows
+  RngState rng;                // before dropout; empty = no dropout
 
   /// Returns the mask by offset (H or 1, S + T - 1), bias included, if the masks depend only on the
-  /// offset; else undefined.
+  /// offset; otherwise undefined.
   torch::Tensor mask_by_offset(const BlockInputs& inputs) const {
     const bool any = args.causal || args.sliding_window > 0 || inputs.offset_bias.defined();
     if (!any || has_token_masks(args) || may_mask_rows) return {};
@@ -158,7 +84,7 @@ struct BlockAttention : torch::CustomClassHolder {
   /// Returns the output (..., rows, Dv) of a block. `sliced`: the block's queries, keys and values,
   /// with all sinks and biases. `inputs`: the inputs of the call. `by_offset`:
   /// `mask_by_offset(inputs)`.
-  torch::Tensor run(BlockInputs sliced, const Block& block, const BlockInputs& inputs,
+  torch::Tensor run(BlockInputs sliced, const QueryBlock& block, const BlockInputs& inputs,
                     const torch::Tensor& by_offset) const {
     if (block.keys == 0) {
       auto shape = sliced.query.sizes().vec();
@@ -186,34 +112,18 @@ struct BlockAttention : torch::CustomClassHolder {
   template <typename Function>
   void for_each_block(const BlockInputs& inputs, const Function& function) const {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    for (const auto& block : blocks_of(inputs, args, rows)) function(block);
+    for (const auto& block : query_blocks(inputs, args, rows)) function(block);
   }
 };
-
-BlockInputs slice_inputs(const BlockInputs& inputs, const Block& block) {
-  return {.query = inputs.query.narrow(-2, block.row, block.rows),
-          .key = inputs.key.narrow(-2, block.key, block.keys),
-          .value = inputs.value.narrow(-2, block.key, block.keys),
-          .sinks = inputs.sinks,
-          .offset_bias = inputs.offset_bias};
-}
 
 torch::Tensor forward_blocks(const BlockAttention& attention, const BlockInputs& inputs) {
   std::vector<torch::Tensor> outputs;
   const auto by_offset = attention.mask_by_offset(inputs);
-  attention.for_each_block(inputs, [&](const Block& block) {
+  attention.for_each_block(inputs, [&](const QueryBlock& block) {
     outputs.push_back(attention.run(slice_inputs(inputs, block), block, inputs, by_offset));
   });
   return torch::cat(outputs, -2);
 }
-
-/// Tensors without a gradient, saved so that in-place changes are detected.
-variable_list saved_args(const AttentionArgs& args) {
-  return {args.mask,         args.key_mask,  args.segments,
-          args.key_segments, args.positions, args.key_positions};
-}
-
-constexpr std::size_t kInputs = 5;  // of BlockInputs
 
 struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& query,
@@ -221,12 +131,16 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
                                const std::optional<torch::Tensor>& sinks,
                                const std::optional<torch::Tensor>& offset_bias,
                                const c10::intrusive_ptr<BlockAttention>& attention) {
-    const auto or_undefined = [](const auto& x) { return x ? *x : torch::Tensor(); };
-    variable_list saved{query, key, value, or_undefined(sinks), or_undefined(offset_bias)};
-    const BlockInputs inputs{saved[0].detach(), saved[1].detach(), saved[2].detach(),
-                             sinks ? saved[3].detach() : saved[3],
-                             offset_bias ? saved[4].detach() : saved[4]};
-    for (const auto& tensor : saved_args(attention->args)) saved.push_back(tensor);
+    BlockInputs inputs{query, key, value, sinks.value_or(torch::Tensor()),
+                       offset_bias.value_or(torch::Tensor())};
+    variable_list saved;
+    for (const auto member : kBlockInputs) {
+      auto& input = inputs.*member;
+      saved.push_back(input);
+      if (input.defined()) input = input.detach();
+    }
+    // Saved, although they get no gradient, so that autograd detects in-place changes.
+    for (const auto tensor : kArgsTensors) saved.push_back(attention->args.*tensor);
     context->save_for_backward(saved);
     context->saved_data["attention"] = c10::IValue::make_capsule(attention);
     return forward_blocks(*attention, inputs);
@@ -241,34 +155,32 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
     const auto saved = context->get_saved_variables();
     const auto attention = c10::static_intrusive_pointer_cast<BlockAttention>(
         context->saved_data["attention"].toCapsule());
-    std::array<torch::Tensor, kInputs> detached;
-    variable_list sums(kInputs + 1);  // the last, of `attention`, is undefined
-    std::size_t edge = 0;             // undefined inputs have no edge
-    for (std::size_t i = 0; i < kInputs; ++i) {
+    BlockInputs inputs;
+    BlockInputs sums;      // gradients; undefined = not required
+    std::size_t edge = 0;  // undefined inputs have no edge
+    for (std::size_t i = 0; i < kBlockInputs.size(); ++i) {
       if (!saved[i].defined()) continue;
-      detached[i] = saved[i].detach();
+      auto& input = inputs.*kBlockInputs[i];
+      input = saved[i].detach();
       if (!context->needs_input_grad(edge++)) continue;
       // Half types lack the precision for sums over blocks.
-      sums[i] = torch::zeros_like(detached[i], at::toOpMathType(detached[i].scalar_type()));
+      sums.*kBlockInputs[i] = torch::zeros_like(input, at::toOpMathType(input.scalar_type()));
     }
-    const BlockInputs inputs{detached[0], detached[1], detached[2], detached[3], detached[4]};
     const AttentionRecorderPause recorder_pause;
-    std::optional<RngGuard> rng;
-    if (attention->rng) rng.emplace(GeneratorStates{*attention->rng});
-    const bool learned_bias = sums[4].defined();
+    const RngGuard rng(attention->rng);
+    const bool learned_bias = sums.offset_bias.defined();
     const auto by_offset = learned_bias ? torch::Tensor() : attention->mask_by_offset(inputs);
 
-    attention->for_each_block(inputs, [&](const Block& block) {
+    attention->for_each_block(inputs, [&](const QueryBlock& block) {
       auto sliced = slice_inputs(inputs, block);
-      const std::array<torch::Tensor*, kInputs> members{&sliced.query, &sliced.key, &sliced.value,
-                                                        &sliced.sinks, &sliced.offset_bias};
+      const auto sliced_sums = slice_inputs(sums, block);
       variable_list leaves;
-      std::vector<std::size_t> indices;
-      for (std::size_t i = 0; i < kInputs; ++i) {
-        if (!sums[i].defined()) continue;
-        *members[i] = members[i]->detach().requires_grad_();
-        leaves.push_back(*members[i]);
-        indices.push_back(i);
+      variable_list targets;
+      for (const auto member : kBlockInputs) {
+        if (!(sums.*member).defined()) continue;
+        sliced.*member = (sliced.*member).detach().requires_grad_();
+        leaves.push_back(sliced.*member);
+        targets.push_back(sliced_sums.*member);
       }
       torch::Tensor output;
       {
@@ -284,18 +196,17 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
       const auto gradient = output_gradients[0].narrow(-2, block.row, block.rows);
       const auto computed = torch::autograd::grad({output}, leaves, {gradient}, {}, false,
                                                   /*allow_unused=*/true);
-      for (std::size_t i = 0; i < indices.size(); ++i) {
-        if (!computed[i].defined()) continue;
-        auto sum = sums[indices[i]];
-        if (indices[i] == 0) sum = sum.narrow(-2, block.row, block.rows);
-        if (indices[i] == 1 || indices[i] == 2) sum = sum.narrow(-2, block.key, block.keys);
-        sum.add_(computed[i]);
+      for (std::size_t i = 0; i < targets.size(); ++i) {
+        if (computed[i].defined()) targets[i].add_(computed[i]);
       }
     });
-    for (std::size_t i = 0; i < kInputs; ++i) {
-      if (sums[i].defined()) sums[i] = sums[i].to(saved[i].scalar_type());
+    variable_list gradients;
+    for (const auto member : kBlockInputs) {
+      const auto& sum = sums.*member;
+      gradients.push_back(sum.defined() ? sum.to((inputs.*member).scalar_type()) : sum);
     }
-    return sums;
+    gradients.emplace_back();  // of `attention`
+    return gradients;
   }
 };
 
@@ -327,7 +238,7 @@ bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
       (has_offset_bias && args.positions.defined())) {
     return false;
   }
-  // Otherwise the fused kernel needs no mask, and blocks save nothing.
+  // Blocks save nothing if the fused kernel needs no mask.
   return has_offset_bias || needs_mask(query, key, args, options) ||
          computes_weights(args, options);
 }
@@ -349,8 +260,7 @@ torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& 
   attention->rows = rows > 0 ? rows : choose_rows(args, options, offset_bias);
   attention->may_mask_rows = can_have_fully_masked_rows(query, key, args, self_attention);
   if (!torch::GradMode::is_enabled()) return forward_blocks(*attention, inputs);
-  if (options.dropout > 0.0)
-    attention->rng.emplace(query.device(), generator_state(query.device()));
+  if (options.dropout > 0.0) attention->rng = rng_state({query.device()});
   const auto optional = [](const torch::Tensor& x) {
     return x.defined() ? std::make_optional(x) : std::nullopt;
   };

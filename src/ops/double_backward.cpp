@@ -11,7 +11,7 @@ namespace {
 using torch::autograd::variable_list;
 
 /// Identity function whose backward pass throws.
-struct Refusal : torch::autograd::Function<Refusal> {
+struct ThrowInBackward : torch::autograd::Function<ThrowInBackward> {
   static torch::Tensor forward(torch::autograd::AutogradContext* /*context*/,
                                const torch::Tensor& gradient) {
     return gradient.view_as(gradient);
@@ -23,12 +23,14 @@ struct Refusal : torch::autograd::Function<Refusal> {
   }
 };
 
-/// Makes backward through the gradients of a fused kernel (create_graph = true) throw.
-struct RefuseInGradients : torch::autograd::FunctionPostHook {
+/// Hook of a fused kernel's backward function: makes backward through its gradients (create_graph =
+/// true) throw.
+struct ForbidDoubleBackward : torch::autograd::FunctionPostHook {
   variable_list operator()(const variable_list& gradients, const variable_list&) override {
     auto result = gradients;
     for (auto& gradient : result) {
-      if (gradient.defined() && gradient.requires_grad()) gradient = Refusal::apply(gradient);
+      if (gradient.defined() && gradient.requires_grad())
+        gradient = ThrowInBackward::apply(gradient);
     }
     return result;
   }
@@ -36,12 +38,12 @@ struct RefuseInGradients : torch::autograd::FunctionPostHook {
 
 }  // namespace
 
-void refuse_double_backward(const torch::Tensor& output) {
+void forbid_double_backward(const torch::Tensor& output) {
   // On CUDA the kernel's output may be sliced.
   auto node = output.grad_fn();
   for (int i = 0; i < 2 && node != nullptr; ++i) {
     if (node->name().rfind("ScaledDotProduct", 0) == 0) {
-      node->add_post_hook(std::make_unique<RefuseInGradients>());
+      node->add_post_hook(std::make_unique<ForbidDoubleBackward>());
       return;
     }
     node = node->num_outputs() > 0 ? node->next_edge(0).function : nullptr;

@@ -6,9 +6,9 @@ namespace attend {
 
 /// Makes double backward through `output`, the result of `scaled_dot_product_attention`, throw
 /// c10::NotImplementedError with a message that says what to do, if a fused kernel computed it.
-void refuse_double_backward(const torch::Tensor& output);
+void forbid_double_backward(const torch::Tensor& output);
 
-/// Advice at the end of the error messages.
+/// End of the error messages: what to do.
 inline constexpr const char* kUseRecorder =
     "run the forward pass with an AttentionRecorder or need_weights, whose operators support it";
 

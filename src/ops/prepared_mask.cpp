@@ -38,7 +38,7 @@ bool is_single_step(const torch::Tensor& query) {
 
 /// Returns `mask` with all keys allowed in the fully masked `rows`, whose softmax would be NaN in
 /// the forward and backward pass. Their output is later replaced by zeros, so their gradient is
-/// zero, too.
+/// also zero.
 torch::Tensor unmask_rows(const torch::Tensor& mask, const torch::Tensor& rows) {
   return mask.scalar_type() == torch::kBool ? mask.logical_or(rows) : mask.masked_fill(rows, 0.0);
 }
@@ -64,7 +64,8 @@ bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor&
   // Queries and keys have the same segments and positions, so each query may attend to its own
   // token.
   if (args.segments.defined() || args.positions.defined()) return false;
-  // Aligned at the ends: if S >= T, each query has a key at its own position.
+  // The last query and the last key have the same position, so if S >= T, each query has a key at
+  // its own position.
   const bool sizes_may_change = torch::jit::tracer::isTracing() && !self_attention;
   return sizes_may_change || key.size(-2) < query.size(-2);
 }
@@ -80,7 +81,8 @@ PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool ma
   if (!mask.defined()) return {};
   // The fused kernels take masks of two or four dimensions.
   while (mask.dim() < query.dim()) mask = mask.unsqueeze(0);
-  // Cast before the search for fully masked rows: the lowest float32 is -infinity in half types.
+  // Cast before the search for fully masked rows, because the lowest float32 is -infinity in half
+  // types.
   mask = as_kernel_mask(mask, query);
   if (!may_mask_rows) return {.mask = mask};
   const auto rows = fully_masked_rows(mask);  // (..., T, 1)

@@ -36,8 +36,9 @@ bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor&
 /// fully masked rows.
 PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool may_mask_rows);
 
-/// Returns the mask of `args`. `self_attention`: each query's own token is among the keys, so
-/// S >= T at all sizes that a trace may be run with. `options.bias` is not added; `add_bias` does.
+/// Returns the mask of `args`. `self_attention`: true if each query's own token is among the keys.
+/// Then S >= T at all sizes that a trace may be run with. `options.bias` is not added; `add_bias`
+/// does.
 PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
                           const AttentionArgs& args, const ScoreOptions& options,
                           bool self_attention);

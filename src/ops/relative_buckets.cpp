@@ -10,7 +10,7 @@ torch::Tensor bucket_distances(const torch::Tensor& distances, int64_t num_bucke
                                int64_t max_distance) {
   const int64_t exact = num_buckets / 2;
   const auto ratio = static_cast<double>(max_distance) / static_cast<double>(exact);
-  // float32 and this order of operations, as in T5's code: otherwise distances at the edge of a
+  // Uses float32 and the order of operations of T5's code; otherwise distances at the edge of a
   // bucket may be rounded to the next one.
   const auto log_steps = (distances.clamp_min(exact).to(torch::kFloat) / exact).log() /
                          std::log(ratio) * (num_buckets - exact);
@@ -23,8 +23,9 @@ torch::Tensor bucket_distances(const torch::Tensor& distances, int64_t num_bucke
 void check_buckets(const RelativeBucketOptions& options) {
   const int64_t directions = options.bidirectional ? 2 : 1;
   TORCH_CHECK_VALUE(options.num_buckets >= 2 * directions && options.num_buckets % directions == 0,
-                    "num_buckets (", options.num_buckets, ") must be at least ", 2 * directions,
-                    options.bidirectional ? " and even when bidirectional" : "");
+                    "num_buckets (", options.num_buckets, ") must be ",
+                    options.bidirectional ? "an even number of at least 4 if bidirectional is set"
+                                          : "at least 2");
   const int64_t exact = options.num_buckets / directions / 2;
   TORCH_CHECK_VALUE(options.max_distance > exact, "max_distance (", options.max_distance,
                     ") must be greater than ", exact, ", the number of exact buckets");

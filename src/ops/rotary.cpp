@@ -52,7 +52,7 @@ double pair_with_rotations(double rotations, double rotary_dim, const RotaryOpti
   return rotary_dim * std::log(context / (rotations * kTwoPi)) / (2.0 * std::log(options.theta));
 }
 
-/// YaRN: weight of the interpolated frequency of a pair.
+/// YaRN: weight, in [0, 1], of the interpolated frequency of channel pair `pair`.
 double yarn_interpolation(double pair, double rotary_dim, const RotaryOptions& options) {
   double low = pair_with_rotations(options.beta_fast, rotary_dim, options);
   double high = pair_with_rotations(options.beta_slow, rotary_dim, options);
@@ -67,13 +67,15 @@ double yarn_interpolation(double pair, double rotary_dim, const RotaryOptions& o
   return linear_ramp(pair, low, high);
 }
 
-/// Llama 3.1: weight of the interpolated frequency of a pair.
+/// Llama 3.1: weight, in [0, 1], of the interpolated frequency of the channel pair with
+/// `frequency`.
 double llama3_interpolation(double frequency, const RotaryOptions& options) {
   const double rotations = static_cast<double>(options.original_max_seq_len) * frequency / kTwoPi;
   return 1.0 - linear_ramp(rotations, options.low_freq_factor, options.high_freq_factor);
 }
 
-/// Returns the weight, in [0, 1], of the interpolated frequency (divided by `factor`) of a pair.
+/// Returns the weight, in [0, 1], of the interpolated frequency, frequency / factor, of channel
+/// pair `pair`.
 double interpolation_weight(double pair, double frequency, double rotary_dim,
                             const RotaryOptions& options) {
   switch (options.scaling) {
@@ -97,11 +99,11 @@ void check_tables(const RotaryTables& tables, const torch::Tensor& x) {
                     "apply_rotary expects (..., T, D) with D of at least ", 2 * tables.cos.size(-1),
                     ", found ", x.sizes());
   const auto positions = tables.cos.sizes().slice(0, tables.cos.sizes().size() - 1);
-  const bool fits =
+  const bool match =
       !positions.empty() && positions.back() == x.size(-2) &&
       (positions.size() == 1 || (positions.size() == 2 && x.dim() >= 3 &&
                                  (positions.front() == x.size(0) || positions.front() == 1)));
-  TORCH_CHECK_VALUE(fits, "positions ", positions, " must be (T) or (B, T) of the input ",
+  TORCH_CHECK_VALUE(match, "positions ", positions, " must be (T) or (B, T) of the input ",
                     x.sizes());
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attend/train/training_config.h"
-#include "nn/autocast_guard.h"
+#include "ops/autocast.h"
 
 namespace attend::train {
 

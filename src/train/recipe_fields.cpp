@@ -186,7 +186,7 @@ const std::vector<RecipeField>& recipe_fields() {
                    "placement of the normalization layers"),
       ATTEND_FIELD("model", "final_norm", stack().final_norm, "", kResidualGroup, 0, 1,
                    "normalization layer after the last block"),
-      ATTEND_FIELD("model", "branch_scaling", stack().branch_scaling, "", kResidualGroup, 0, 0,
+      ATTEND_FIELD("model", "branch_scale", stack().branch_scale, "", kResidualGroup, 0, 0,
                    "learned scale of the residual branches"),
       ATTEND_FIELD("model", "residual_scale", stack().residual_scale, "FACTOR", kResidualGroup, 0,
                    1e6, "constant scale of the residual branches"),

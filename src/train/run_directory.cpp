@@ -170,7 +170,7 @@ Run RunDirectory::load(Weights weights) const {
   auto record = read_record(file(RunFiles::data));
   auto model = [&] {
     // The weights are replaced below.
-    const RngGuard rng(generator_states({torch::kCPU}));
+    const RngGuard rng(rng_state({torch::kCPU}));
     return make_unseeded_model(recipe, tokenizer->size(), record.classes.size());
   }();
   load_weights(module_of(model), weights);

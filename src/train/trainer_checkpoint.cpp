@@ -14,10 +14,16 @@ using Tensors = std::map<std::string, torch::Tensor>;
 
 constexpr const char* kOptimizer = "optimizer.";
 constexpr const char* kSampler = "sampler.";
-constexpr const char* kRandom = "random.";
+const std::string kRandom = "random.";
 constexpr const char* kObjective = "objective.";
 constexpr const char* kRequiresGrad =
     "requires_grad";  // uint8, one per parameter, counting shared parameters once
+
+/// Returns the name of the state of `device`'s generator. It contains only the device's type, since
+/// a run may be resumed on another GPU.
+std::string rng_name(torch::Device device) {
+  return kRandom + c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+}
 
 void add_with_prefix(Tensors& all, const std::string& prefix, const Tensors& tensors) {
   for (const auto& [name, tensor] : tensors) all.emplace(prefix + name, tensor);
@@ -42,7 +48,9 @@ Checkpoint Trainer::checkpoint() const {
                         .best = best_weights_};
   add_with_prefix(checkpoint.state, kOptimizer, cpu_copies(optimizer_->state()));
   add_with_prefix(checkpoint.state, kSampler, sampler_.state());  // copies
-  add_with_prefix(checkpoint.state, kRandom, rng_state(device_));
+  for (const auto& [device, state] : rng_state(rng_devices(device_))) {
+    checkpoint.state.emplace(rng_name(device), state);
+  }
   add_with_prefix(checkpoint.state, kObjective, cpu_copies(objective_->state()));
   return checkpoint;
 }
@@ -63,7 +71,11 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   }
   optimizer_->load_state(without_prefix(checkpoint.state, kOptimizer));
   sampler_.load_state(without_prefix(checkpoint.state, kSampler));
-  set_rng_state(device_, without_prefix(checkpoint.state, kRandom));
+  for (const auto& device : rng_devices(device_)) {
+    const auto saved = checkpoint.state.find(rng_name(device));
+    // A run that was started on the CPU has no state for a GPU's generator.
+    if (saved != checkpoint.state.end()) set_generator_state(device, saved->second);
+  }
   objective_->load_state(without_prefix(checkpoint.state, kObjective));
   state_ = checkpoint.trainer_state;
   best_weights_ = cpu_copies(checkpoint.best);

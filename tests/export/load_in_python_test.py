@@ -134,9 +134,9 @@ class LoadInPython(unittest.TestCase):
                 "--positions rotary --rotary-scaling yarn --rotary-factor 2 --rotary-original-max-seq-len 8 "
                 "--num-kv-heads 2 --norm rms --norm-order sandwich --activation swiglu --qk-norm rms "
                 "--sliding-window 6 --attention-sinks --soft-cap 10 --output-gate --value-residual",
-                "--positions alibi --num-experts 4 --norm-order parallel --branch-scaling layer_scale "
+                "--positions alibi --num-experts 4 --norm-order parallel --branch-scale layer_scale "
                 "--activation geglu --qk-norm l2",
-                "--positions relative --branch-scaling rezero --head-dim 12 --activation relu2 "
+                "--positions relative --branch-scale rezero --head-dim 12 --activation relu2 "
                 "--stochastic-depth 0.1 --gradient-checkpointing"):
             with self.subTest(flags):
                 archive, _, vocabulary = self.export(*flags.split())

@@ -81,9 +81,8 @@ std::vector<ExportCase> self_attention_cases() {
   auto cases = calls_of<SelfAttention>(kName, Options(kWidth));
   cases.push_back(with("qk_dim_and_v_dim", Options(kWidth).qk_dim(8).v_dim(4)));
   cases.push_back(with("no_bias", Options(kWidth).bias(false)));
-  cases.push_back(with("unscaled", Options(kWidth).scale(ScoreScale::none)));
-  cases.push_back(
-      with("model_width_scale", Options(kWidth).qk_dim(8).scale(ScoreScale::model_width)));
+  cases.push_back(with("unscaled", Options(kWidth).scale(kUnscaled)));
+  cases.push_back(with("scale", Options(kWidth).qk_dim(8).scale(0.3)));
   return cases;
 }
 
@@ -155,7 +154,7 @@ std::vector<ExportCase> block_cases() {
     return make_case(kName, option, TransformerBlock(options), {rows()}, kCausal);
   };
   const auto with_scale = [&](const char* option, const ModuleFactory& scale) {
-    return with(option, [&](auto& options) { options.residual().scale(scale); });
+    return with(option, [&](auto& options) { options.residual().branch_scale(scale); });
   };
   std::vector<ExportCase> cases{
       with("rms_norm", [](auto& options) { options.residual().norm(rms_norm()); }),

@@ -70,6 +70,18 @@ TEST(Flops, ClassifierCountsTheHeadOncePerSequence) {
   EXPECT_DOUBLE_EQ(flops_per_token(model, 4), 2 * (192 + 64 + 512) + 4 * 4 * 8 + 2 * 8 * 3 / 4.0);
 }
 
+TEST(Flops, SlidingWindowReducesTheCountOnlyInBlocks) {
+  const auto count = [](int64_t length, int64_t window) {
+    LanguageModelConfig config{.vocab_size = 11,
+                               .max_seq_len = 1024,
+                               .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}};
+    config.stack.sliding_window = window;
+    return flops_per_token(eval_model<LanguageModel>(config), length);
+  };
+  EXPECT_EQ(count(256, 16), count(256, 0));
+  EXPECT_LT(count(1024, 16), count(1024, 0));
+}
+
 TEST(Flops, Seq2SeqCountsEncoderAndDecoder) {
   const auto model = eval_model<Seq2Seq>(
       Seq2SeqConfig{.source_vocab_size = 11,

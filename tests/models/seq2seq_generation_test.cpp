@@ -1,6 +1,6 @@
 #include "attend/models/generation.h"
 #include "attend/ops/flop_counter.h"
-#include "nn/autocast_guard.h"
+#include "ops/autocast.h"
 #include "support/close.h"
 #include "support/seed.h"
 #include "support/stack_configs.h"

@@ -265,9 +265,9 @@ TEST(StackConfigErrors, MessagesNameOptionAndValue) {
   expect_rejected(
       [](C& c) {
         c.residual_scale = 0.5;
-        c.branch_scaling = BranchScaling::rezero;
+        c.branch_scale = BranchScale::rezero;
       },
-      "residual_scale (0.5) must be 1 with branch_scaling rezero");
+      "residual_scale (0.5) must be 1 with branch_scale rezero");
   expect_rejected([](C& c) { c.rotary_scaling = RotaryScaling::ntk; },
                   "rotary_scaling is set but has no effect without positions rotary");
   expect_rejected([](C& c) { c.attention_scale = -1; }, "attention_scale (-1) must be positive");

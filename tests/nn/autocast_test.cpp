@@ -1,5 +1,7 @@
 // Every option under bfloat16 autocast, with the policy of the CPU and with that of CUDA, whose
 // norms, softmax and sums return float32.
+#include "ops/autocast.h"
+
 #include "attend/models/stack_config.h"
 #include "attend/nn/output_gate.h"
 #include "attend/nn/qk_norm.h"
@@ -7,7 +9,6 @@
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"
 #include "attend/ops/attention_recorder.h"
-#include "nn/autocast_guard.h"
 #include "support/close.h"
 #include "support/seed.h"
 #include "support/stack_configs.h"
@@ -22,8 +23,8 @@
 namespace attend {
 namespace {
 
-/// Gives the CPU's autocast the float32 operators of CUDA's that this library calls, until the end
-/// of the scope.
+/// Registers those float32 operators of CUDA's autocast that this library calls for the CPU's,
+/// until the end of the scope.
 class CudaPolicyOnCpu {
  public:
   CudaPolicyOnCpu() {

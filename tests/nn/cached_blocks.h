@@ -15,7 +15,7 @@
 
 namespace attend {
 
-/// Hook with a sliding window of its own.
+/// Hook that sets a sliding window.
 struct LocalWindow : torch::nn::Cloneable<LocalWindow>, AttentionHook {
   explicit LocalWindow(int64_t window) : window(window) {}
   void reset() override {}

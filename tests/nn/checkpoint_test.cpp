@@ -185,7 +185,7 @@ TEST(Checkpoint, FunctionMayReturnSeveralTensors) {
   int calls = 0;
   const auto function = [&](const std::vector<torch::Tensor>& in) {
     ++calls;
-    // A copy of the weight, a view, and a tensor without a gradient are outputs, too.
+    // A copy of the weight, a view, and a tensor without a gradient are also outputs.
     return std::vector<torch::Tensor>{in[0].sin() * weight, weight.clone(),
                                       (in[0] * weight).narrow(0, 1, 2), in[0].detach().exp()};
   };

@@ -82,7 +82,7 @@ TEST(DecoderBlock, InvalidOptionsThrow) {
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
 }
 
-// Both orders: with pre-norm the block must throw before its layer norm does.
+// Tests both orders, because with pre-norm the block must throw before its layer norm does.
 TEST(DecoderBlock, WrongWidthsThrow) {
   for (const auto order : {NormOrder::pre, NormOrder::post}) {
     auto options = DecoderBlockOptions(8, 2);

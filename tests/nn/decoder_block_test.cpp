@@ -52,8 +52,8 @@ TEST_P(DecoderBlockTest, EqualsItsBranches) {
   };
   const auto feed = [&](const torch::Tensor& h) { return block->feed_forward.forward(h); };
   torch::Tensor expected;
-  if (is_parallel(GetParam())) {
-    const bool one = GetParam() == NormOrder::parallel;
+  const bool one = GetParam() == NormOrder::parallel;
+  if (one || GetParam() == NormOrder::parallel_separate_norms) {
     expected = x + attend(norm("norm1", x)) + attend_memory(norm(one ? "norm1" : "norm_cross", x)) +
                feed(norm(one ? "norm1" : "norm2", x));
   } else {

@@ -1,4 +1,4 @@
-// Double backward works with operators that support it, and is refused with advice elsewhere.
+// Double backward works with operators that support it, and throws with advice elsewhere.
 #include "attend/models/stack_config.h"
 #include "attend/nn/transformer_encoder.h"
 #include "attend/ops/attention_recorder.h"
@@ -38,7 +38,7 @@ TEST_P(DoubleBackward, EqualsFiniteDifferencesWithARecorder) {
   EXPECT_TRUE(gradients_match([&] { return gradient(encoder, x); }, {x}));
 }
 
-TEST_P(DoubleBackward, WithoutARecorderEqualsItOrIsRefused) {
+TEST_P(DoubleBackward, WithoutARecorderMatchesItOrThrows) {
   TransformerEncoder encoder(encoder_options(config, true));
   const auto x = torch::randn({2, 3, 16}).requires_grad_();
   const auto second = [&] { return torch::autograd::grad({gradient(encoder, x).sum()}, {x})[0]; };

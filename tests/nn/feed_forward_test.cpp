@@ -117,7 +117,7 @@ TEST(FeedForward, EmptyActivationThrows) {
         FeedForward(
             FeedForwardOptions(8).activation(FeedForwardActivation(std::in_place_index<1>)));
       },
-      throws<c10::ValueError>("activation (an empty function) must be set"));
+      throws<c10::ValueError>("activation must not be an empty function"));
 }
 
 }  // namespace

@@ -79,8 +79,10 @@ TEST_F(KvCacheErrors, MissingOptionsThrow) {
 TEST_F(KvCacheErrors, InvalidArgumentsOfExtendThrow) {
   EXPECT_THAT(extend_call(-1), throws<c10::ValueError>("tokens (-1) must not be negative"));
   EXPECT_THAT(extend_call(3, bools({2, 4})),
-              throws<c10::ValueError>("key_mask [2, 4] must be [2, 3]"));
-  EXPECT_THAT(extend_call(3, bools({3})), throws<c10::ValueError>("key_mask [3] must be [2, 3]"));
+              throws<c10::ValueError>(
+                  "key_mask must have shape [2, 3], (batch_size, tokens), found [2, 4]"));
+  EXPECT_THAT(extend_call(3, bools({3})),
+              throws<c10::ValueError>("(batch_size, tokens), found [3]"));
   EXPECT_THAT(extend_call(3, torch::ones({2, 3})),
               throws<c10::TypeError>("key_mask must be bool (true = token, false = padding), found "
                                      "Float"));
@@ -136,7 +138,7 @@ TEST_F(KvCacheErrors, TokensNotMatchingExtendThrow) {
 TEST_F(KvCacheErrors, LayerOutOfRangeThrows) {
   cache.extend(3);
   EXPECT_THAT(attention_call({2, 3, 8}, {}, 1),
-              throws<c10::ValueError>("layer (1) must be in [0, 1)"));
+              throws<c10::ValueError>("layer (1) must be in [0, 1), num_layers of the KvCache"));
   EXPECT_THAT(attention_call({2, 3, 8}, {}, -1), throws<c10::ValueError>("layer (-1)"));
 }
 
@@ -163,12 +165,21 @@ TEST_F(KvCacheErrors, DifferentDtypesThrow) {
       throws<c10::TypeError>("the KvCache expects keys and values of dtype Float, found Double"));
 }
 
+TEST_F(KvCacheErrors, DifferentDtypesThrowOnADeviceWithoutAutocast) {
+  attention->to(torch::kMeta, torch::kDouble);
+  KvCache meta(options().device(torch::kMeta));
+  meta.extend(3);
+  const auto x = torch::zeros({2, 3, 8}, torch::TensorOptions(torch::kMeta).dtype(torch::kDouble));
+  EXPECT_THAT([&] { attention->forward(x, {.causal = true}, {.cache = &meta}); },
+              throws<c10::TypeError>("keys and values of dtype Float, found Double"));
+}
+
 TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
   const auto x = torch::zeros({2, 2, 8});
   cache.extend(2);
   EXPECT_THAT([&] { attention->forward(x, {}, {.cache = &cache}); },
-              throws<c10::ValueError>("causal (false) must be true with a KvCache"));
-  // A mask may say which of the keys so far are visible, e.g. all of a prefix.
+              throws<c10::ValueError>("causal must be true with a KvCache"));
+  // A mask may allow other patterns, e.g. full attention within a prefix.
   EXPECT_NO_THROW(attention->forward(x, {.mask = bools({2, 2})}, {.cache = &cache}));
 }
 
@@ -188,7 +199,7 @@ TEST_F(KvCacheErrors, RowsThatDoNotExistThrow) {
       [&] {
         cache.select_rows({0, 2});
       },
-      throws<c10::ValueError>("row (2) must be in [0, 2)"));
+      throws<c10::ValueError>("row (2) must be in [0, 2): the KvCache has 2 sequences"));
   EXPECT_THAT([&] { cache.select_rows({-1}); }, throws<c10::ValueError>("row (-1)"));
   EXPECT_THAT(cache.lengths(), testing::ElementsAre(3, 3));
   cache.extend(1);
@@ -206,11 +217,11 @@ TEST_F(KvCacheErrors, ArgumentsSuppliedByTheCacheThrow) {
   cache.extend(3);
   const auto integers = torch::zeros({2, 3}, torch::kLong);
   EXPECT_THAT(attention_call({2, 3, 8}, {.positions = integers}),
-              throws<c10::ValueError>("positions (set) must not be set with a KvCache"));
+              throws<c10::ValueError>("positions must not be set with a KvCache"));
   EXPECT_THAT(attention_call({2, 3, 8}, {.key_mask = bools({2, 3})}),
-              throws<c10::ValueError>("key_mask (set) must not be set with a KvCache"));
+              throws<c10::ValueError>("key_mask must not be set with a KvCache"));
   EXPECT_THAT(attention_call({2, 3, 8}, {.segments = integers}),
-              throws<c10::ValueError>("segments (set) must not be set with a KvCache"));
+              throws<c10::ValueError>("segments must not be set with a KvCache"));
 }
 
 TEST_F(KvCacheErrors, WrongMaskShapeThrows) {

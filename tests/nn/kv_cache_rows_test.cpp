@@ -1,4 +1,4 @@
-// A KV cache with sequences of different lengths: each must give the same as alone.
+// A KV cache with sequences of different lengths: the outputs equal those of the single sequences.
 #include "attend/nn/kv_cache.h"
 #include "nn/cached_blocks.h"
 #include "support/close.h"
@@ -45,7 +45,7 @@ struct KvCacheRows : testing::TestWithParam<RowsCase> {
     }
   }
 
-  void expect_what_each_gives_alone() {
+  void expect_outputs_of_single_sequences() {
     for (std::size_t b = 0; b < 3; ++b) {
       const auto found = torch::cat(outputs[b]);
       const auto alone = model(sequences[b].narrow(0, 0, found.size(0)).unsqueeze(0))[0];
@@ -89,13 +89,13 @@ TEST_P(KvCacheRows, PromptsOfDifferentLengthsThenSingleSteps) {
   feed(cache, {5, 2, 0}, 5);
   for (int step = 0; step < 7; ++step) feed(cache, {1, 1, 1}, 1);
   EXPECT_THAT(cache.lengths(), testing::ElementsAre(12, 9, 7));
-  expect_what_each_gives_alone();
+  expect_outputs_of_single_sequences();
 }
 
 TEST_P(KvCacheRows, PiecesOfRandomSizes) {
   KvCache cache(options(40));
   for (int i = 0; i < 8; ++i) feed(cache, {draw(0, 4), draw(0, 4), draw(0, 4)}, 5);
-  expect_what_each_gives_alone();
+  expect_outputs_of_single_sequences();
 }
 
 TEST_P(KvCacheRows, LengthsThatBecomeEqual) {
@@ -104,14 +104,14 @@ TEST_P(KvCacheRows, LengthsThatBecomeEqual) {
   feed(cache, {0, 2, 1}, 2);
   for (int step = 0; step < 3; ++step) feed(cache, {2, 2, 2}, 2);
   EXPECT_THAT(cache.lengths(), testing::ElementsAre(10, 10, 10));
-  expect_what_each_gives_alone();
+  expect_outputs_of_single_sequences();
 }
 
 TEST_P(RollingKvCacheRows, FarBeyondMaxSeqLen) {
   const auto window = std::get<0>(GetParam()).window;
   KvCache cache(options(window + 3).sliding_window(window));
   for (int i = 0; i < 10; ++i) feed(cache, {draw(0, 4), draw(0, 4), draw(0, 4)}, 6);
-  expect_what_each_gives_alone();
+  expect_outputs_of_single_sequences();
 }
 
 TEST_P(RollingKvCacheRows, SelectRowsAfterTokensHaveBeenOverwritten) {
@@ -123,7 +123,7 @@ TEST_P(RollingKvCacheRows, SelectRowsAfterTokensHaveBeenOverwritten) {
   sequences = permuted(sequences);
   outputs = permuted(outputs);
   for (int i = 0; i < 4; ++i) feed(cache, {draw(1, 4), draw(1, 4), draw(1, 4)}, 4);
-  expect_what_each_gives_alone();
+  expect_outputs_of_single_sequences();
 }
 
 TEST_P(KvCacheRows, SelectRowsCopiesSequences) {
@@ -133,12 +133,12 @@ TEST_P(KvCacheRows, SelectRowsCopiesSequences) {
   const auto copies = [](const auto& all) { return std::vector{all[1], all[1], all[0]}; };
   sequences = copies(sequences);
   outputs = copies(outputs);
-  // The copies go on with different tokens.
+  // The copies continue with different tokens.
   sequences[1] = sequences[0].clone();
   sequences[1].slice(0, 2).normal_();
   EXPECT_THAT(cache.lengths(), testing::ElementsAre(2, 2, 5));
   for (int i = 0; i < 4; ++i) feed(cache, {draw(0, 3), draw(0, 3), draw(0, 3)}, 4);
-  expect_what_each_gives_alone();
+  expect_outputs_of_single_sequences();
 }
 
 TEST_P(KvCacheRows, SelectRowsChangesTheBatchSize) {
@@ -152,7 +152,7 @@ TEST_P(KvCacheRows, SelectRowsChangesTheBatchSize) {
   }
   EXPECT_EQ(cache.batch_size(), 3);
   for (int i = 0; i < 4; ++i) feed(cache, {draw(0, 3), draw(0, 3), draw(0, 3)}, 4);
-  expect_what_each_gives_alone();
+  expect_outputs_of_single_sequences();
 }
 
 TEST_P(KvCacheRows, TruncateToDifferentLengths) {
@@ -164,7 +164,7 @@ TEST_P(KvCacheRows, TruncateToDifferentLengths) {
   cache.truncate(before);
   EXPECT_EQ(cache.lengths(), before);
   feed(cache, {1, 4, 2}, 4);
-  expect_what_each_gives_alone();
+  expect_outputs_of_single_sequences();
 }
 
 }  // namespace

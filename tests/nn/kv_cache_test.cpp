@@ -89,6 +89,21 @@ TEST_P(KvCacheOfAttention, SupportsUnbatchedSequences) {
   EXPECT_TRUE(close(model.in_pieces(x, rolling, 4), model(x), 1e-12));
 }
 
+TEST(KvCache, AccessorsDescribeTheKeysOfTheLastExtend) {
+  KvCache cache(options_for(2, 3).num_layers(0));
+  cache.extend(2);
+  EXPECT_TRUE(cache.is_aligned());
+  EXPECT_TRUE(torch::equal(cache.query_positions(), torch::tensor({0, 1})));
+  EXPECT_FALSE(cache.key_positions().defined());
+  EXPECT_FALSE(cache.key_mask().defined());
+  cache.extend(1, torch::tensor({{true}, {false}}));
+  EXPECT_FALSE(cache.is_aligned());
+  EXPECT_TRUE(torch::equal(cache.query_positions(), torch::tensor({{2}, {1}})));
+  EXPECT_TRUE(torch::equal(cache.key_positions(), torch::tensor({{0, 1, 2}, {0, 1, -1}})));
+  EXPECT_TRUE(
+      torch::equal(cache.key_mask(), torch::tensor({{true, true, true}, {true, true, false}})));
+}
+
 TEST_P(KvCacheOfAttention, ClearAllowsNewSequences) {
   seed_afresh();
   CachedBlocks model(GetParam().parts);

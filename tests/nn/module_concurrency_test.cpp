@@ -65,7 +65,7 @@ std::vector<SharedModule> shared_modules() {
                      block.residual()
                          .norm(rms_norm())
                          .norm_order(NormOrder::sandwich)
-                         .scale(layer_scale())
+                         .branch_scale(layer_scale())
                          .stochastic_depth(0.2);
                      block.feed_forward().activation(Activation::swiglu).dropout(0.1);
                    }),

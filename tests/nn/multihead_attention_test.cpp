@@ -105,8 +105,8 @@ TEST_F(MultiheadAttentionTest, MaskOfThreeDimensionsThrows) {
   for (const auto& mask : {torch::ones({2, 5, 5}, torch::kBool), torch::zeros({2, 5, 5})}) {
     for (const auto& input : {square, x}) {
       EXPECT_THAT([&] { attention->forward(input, {.mask = mask}); },
-                  throws<c10::ValueError>("mask [2, 5, 5] of three dimensions is ambiguous: pass "
-                                          "mask.unsqueeze(1), (B, 1, T, S)"));
+                  throws<c10::ValueError>("mask [2, 5, 5] is ambiguous for batched input: pass "
+                                          "mask.unsqueeze(1) (one mask per sequence)"));
     }
   }
   const auto per_head = torch::rand({2, 5, 5}) > 0.3;

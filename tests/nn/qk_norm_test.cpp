@@ -68,8 +68,9 @@ TEST(QKNorm, PrettyPrintShowsHeadDim) {
 TEST(QKNormErrors, InvalidOptionsThrow) {
   EXPECT_THAT([] { QKNorm(0, rms_norm()); },
               throws<c10::ValueError>("head_dim (0) must be positive"));
-  EXPECT_THAT([] { MultiheadAttention(MultiheadAttentionOptions(8, 2).add(qk_norm({}))); },
-              throws<c10::ValueError>("norm of qk_norm (an empty factory) must be set, e.g. to"));
+  EXPECT_THAT(
+      [] { MultiheadAttention(MultiheadAttentionOptions(8, 2).add(qk_norm({}))); },
+      throws<c10::ValueError>("norm of qk_norm must not be an empty factory: set it, e.g. to"));
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(RelativeBias, PrettyPrintShowsOptions) {
 TEST(RelativeBiasErrors, InvalidNumBucketsThrows) {
   const auto options = MultiheadAttentionOptions(8, 2).add(relative_bias({.num_buckets = 3}));
   EXPECT_THAT([&] { MultiheadAttention attention(options); },
-              throws<c10::ValueError>("num_buckets (3) must be at least 4 and even"));
+              throws<c10::ValueError>("num_buckets (3) must be an even number of at least 4"));
 }
 
 TEST(SharedRelativeBias, UsesTheTableOfTheFirstLayer) {

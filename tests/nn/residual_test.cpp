@@ -59,7 +59,7 @@ TEST_F(ResidualTest, ScaleAppliesToTheBranchOnly) {
   for (const auto order : {NormOrder::pre, NormOrder::sandwich, NormOrder::parallel}) {
     auto options = ResidualOptions().norm_order(order);
     BranchOwner plain(options);
-    BranchOwner scaled(options.scale(constant_scale(0.5)));
+    BranchOwner scaled(options.branch_scale(constant_scale(0.5)));
     EXPECT_THAT(scaled.named_children().keys().back(), "scale1");
     for (const auto& item : plain.named_parameters()) {
       scaled.named_parameters()[item.key()].copy_(item.value());
@@ -70,12 +70,13 @@ TEST_F(ResidualTest, ScaleAppliesToTheBranchOnly) {
 }
 
 TEST_F(ResidualTest, PostNormNormalizesTheSumWithTheScaledBranch) {
-  BranchOwner owner(ResidualOptions().norm_order(NormOrder::post).scale(constant_scale(0.5)));
+  BranchOwner owner(
+      ResidualOptions().norm_order(NormOrder::post).branch_scale(constant_scale(0.5)));
   EXPECT_TRUE(close(owner.residual(x, squared), owner.norm("norm1", x + squared(x) / 2), 1e-5));
 }
 
 TEST_F(ResidualTest, ScaleHasTheWidthOfTheBranch) {
-  BranchOwner owner(ResidualOptions().scale(layer_scale(0.5)));
+  BranchOwner owner(ResidualOptions().branch_scale(layer_scale(0.5)));
   EXPECT_THAT(state_names(owner), ElementsAre("norm1.weight", "norm1.bias", "scale1.weight"));
   const auto weight = owner.named_parameters()["scale1.weight"];
   EXPECT_TRUE(
@@ -83,7 +84,7 @@ TEST_F(ResidualTest, ScaleHasTheWidthOfTheBranch) {
 }
 
 TEST_F(ResidualTest, ReZeroIsInitiallyTheIdentity) {
-  BranchOwner owner(ResidualOptions().scale(rezero()));
+  BranchOwner owner(ResidualOptions().branch_scale(rezero()));
   owner.named_parameters()["scale1.weight"].zero_();
   EXPECT_TRUE(close(owner.residual(x, squared), x, 0.0));
 }

@@ -37,14 +37,14 @@ TEST(SelfAttention, ScaleSetsTheDivisorOfTheScores) {
   const auto x = torch::randn({3, 9});
   SelfAttention attention(SelfAttentionOptions(9).qk_dim(4));
   const auto scores = torch::matmul(attention->query(x), attention->key(x).t());
-  const auto expect_divisor = [&](ScoreScale scale, double divisor) {
+  const auto expect_divisor = [&](std::optional<double> scale, double divisor) {
     attention->options.scale(scale);
     const auto weights = attention->forward(x, {.need_weights = true}).weights;
-    EXPECT_TRUE(close(weights, torch::softmax(scores / divisor, -1), 1e-6)) << to_string(scale);
+    EXPECT_TRUE(close(weights, torch::softmax(scores / divisor, -1), 1e-6)) << divisor;
   };
-  expect_divisor(ScoreScale::none, 1.0);
-  expect_divisor(ScoreScale::key_width, 2.0);
-  expect_divisor(ScoreScale::model_width, 3.0);
+  expect_divisor(kUnscaled, 1.0);
+  expect_divisor(std::nullopt, 2.0);
+  expect_divisor(1.0 / 3.0, 3.0);
 }
 
 TEST(SelfAttention, UnbatchedEqualsBatched) {
@@ -72,7 +72,7 @@ TEST(SelfAttention, StateDictHasDocumentedKeys) {
 }
 
 TEST(SelfAttention, CloneAndSaveLoadRoundTrip) {
-  const auto options = SelfAttentionOptions(4).qk_dim(2).v_dim(3).scale(ScoreScale::none);
+  const auto options = SelfAttentionOptions(4).qk_dim(2).v_dim(3).scale(kUnscaled);
   const auto x = torch::randn({2, 3, 4});
   expect_clone_and_save_load_work(
       SelfAttention(options), SelfAttention(options),
@@ -108,7 +108,9 @@ TEST(SelfAttention, TraceGeneralizesToOtherSizes) {
 TEST(SelfAttention, PrettyPrintShowsOptions) {
   EXPECT_THAT(printed(*SelfAttention(SelfAttentionOptions(4).v_dim(3).bias(false))),
               testing::StartsWith("attend::SelfAttention(embed_dim=4, qk_dim=4, v_dim=3, "
-                                  "bias=false, scale=key_width)"));
+                                  "bias=false)"));
+  EXPECT_THAT(printed(*SelfAttention(SelfAttentionOptions(4).scale(0.5))),
+              testing::HasSubstr("bias=true, scale=0.5)"));
 }
 
 TEST(SelfAttention, AverageWeightsThrows) {
@@ -118,7 +120,8 @@ TEST(SelfAttention, AverageWeightsThrows) {
       [&] {
         attention->forward(torch::zeros({3, 5, 4}), args);
       },
-      throws<c10::ValueError>("average_attn_weights (true) must be false"));
+      throws<c10::ValueError>(
+          "average_attn_weights must be false: SelfAttention has only one head"));
 }
 
 TEST(SelfAttention, ErrorMessagesNameTheValues) {
@@ -136,6 +139,8 @@ TEST(SelfAttention, ErrorMessagesNameTheValues) {
               throws<c10::ValueError>("qk_dim (-1) must be positive"));
   EXPECT_THAT([] { SelfAttention(SelfAttentionOptions(4).v_dim(0)); },
               throws<c10::ValueError>("v_dim (0) must be positive"));
+  EXPECT_THAT([] { SelfAttention(SelfAttentionOptions(4).scale(NAN)); },
+              throws<c10::ValueError>("scale (nan) must be finite"));
 }
 
 }  // namespace

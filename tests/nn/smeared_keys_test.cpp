@@ -125,8 +125,9 @@ TEST_F(SmearedKeysNeighbours, EvictedFromTheKvCacheThrow) {
   step(0);
   step(1);
   EXPECT_THAT([&] { step(2); },
-              throws<c10::ValueError>("requires a KvCache with room for one more token than the "
-                                      "sliding_window of the attention (2)"));
+              throws<c10::ValueError>("in the sliding_window of the attention (2), but the "
+                                      "KvCache has overwritten one: set the KvCache's "
+                                      "sliding_window to at least 3"));
 }
 
 TEST(SmearedKeys, AreInitializedToOneHalfWithKeyLogits) {

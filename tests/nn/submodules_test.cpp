@@ -1,4 +1,4 @@
-// Submodules that are replaced, modules of the user's own, and empty factories.
+// Replaced submodules, custom modules, and empty factories.
 #include "attend/nn.h"
 #include "support/close.h"
 #include "support/modules.h"
@@ -10,7 +10,7 @@
 namespace attend {
 namespace {
 
-/// A feed-forward of the user's own.
+/// A custom feed-forward.
 struct DoublingImpl : torch::nn::Cloneable<DoublingImpl> {
   explicit DoublingImpl(int64_t width) : width(width) { reset(); }
   void reset() override { weight = register_parameter("weight", torch::full({width}, 2.0)); }
@@ -30,55 +30,56 @@ struct Submodules : FixedSeed, testing::Test {
 };
 
 template <typename Call>
-void expect_refused(const char* submodule, const Call& call) {
-  EXPECT_THAT(call, throws<c10::ValueError>("is not the one that forward calls"));
+void expect_submodule_error(const char* submodule, const Call& call) {
+  EXPECT_THAT(call, throws<c10::ValueError>("is not the module that forward calls"));
   EXPECT_THAT(call, throws<c10::ValueError>(submodule));
 }
 
 TEST_F(Submodules, ReplacedWithoutTheMemberThrow) {
   TransformerBlock block(8, 2);
   block->replace_module("attention", MultiheadAttention(8, 2));
-  expect_refused("submodule attention of attend::TransformerBlockImpl", [&] { block->forward(x); });
+  expect_submodule_error("submodule attention of attend::TransformerBlockImpl",
+                         [&] { block->forward(x); });
 
   block = TransformerBlock(8, 2);
   block->replace_module("norm2", RMSNorm(8));
-  expect_refused("norm2", [&] { block->forward(x); });
+  expect_submodule_error("norm2", [&] { block->forward(x); });
 
   block = TransformerBlock(8, 2);
   block->attention->replace_module("qkv", torch::nn::Linear(8, 24));
-  expect_refused("qkv", [&] { block->forward(x); });
+  expect_submodule_error("qkv", [&] { block->forward(x); });
 
   block = TransformerBlock(8, 2);
   block->feed_forward.get<FeedForward>()->replace_module("up", torch::nn::Linear(8, 32));
-  expect_refused("up", [&] { block->forward(x); });
+  expect_submodule_error("up", [&] { block->forward(x); });
 
   DecoderBlock decoder(8, 2);
   decoder->replace_module("cross_attention", MultiheadAttention(8, 2));
-  expect_refused("cross_attention", [&] { decoder->forward(x, memory); });
+  expect_submodule_error("cross_attention", [&] { decoder->forward(x, memory); });
 
   MultiheadAttention attention(
       MultiheadAttentionOptions(8, 2).add(rotary()).add(qk_norm()).add(output_gate()));
   attention->replace_module("rotary", RotaryImpl(4, {}).clone());
-  expect_refused("rotary", [&] { attention->forward(x); });
+  expect_submodule_error("rotary", [&] { attention->forward(x); });
 
   TransformerEncoder encoder(TransformerEncoderOptions(TransformerBlockOptions(8, 2), 2));
   encoder->blocks->replace_module("1", TransformerBlock(8, 2));
-  expect_refused("submodule 1", [&] { encoder->forward(x); });
+  expect_submodule_error("submodule 1", [&] { encoder->forward(x); });
   encoder = TransformerEncoder(TransformerEncoderOptions(TransformerBlockOptions(8, 2), 2));
   encoder->replace_module("norm", LayerNorm(8));
-  expect_refused("norm", [&] { encoder->forward(x); });
+  expect_submodule_error("norm", [&] { encoder->forward(x); });
 
   MixtureOfExperts mixture(MixtureOfExpertsOptions(8, 3));
   mixture->experts->replace_module("2", FeedForward(8));
-  expect_refused("submodule 2", [&] { mixture->forward(x); });
+  expect_submodule_error("submodule 2", [&] { mixture->forward(x); });
 
   TokenEmbedding embedding(TokenEmbeddingOptions(11, 8, 8));
   embedding->replace_module("token", torch::nn::Embedding(11, 8));
-  expect_refused("token", [&] { embedding->forward(torch::zeros({1, 3}, torch::kLong)); });
+  expect_submodule_error("token", [&] { embedding->forward(torch::zeros({1, 3}, torch::kLong)); });
 
   SelfAttention single(8);
   single->replace_module("value", torch::nn::Linear(8, 8));
-  expect_refused("value", [&] { single->forward(x); });
+  expect_submodule_error("value", [&] { single->forward(x); });
 }
 
 TEST_F(Submodules, ReplacedWithTheMemberAreCalled) {
@@ -95,7 +96,7 @@ TEST_F(Submodules, ReplacedWithTheMemberAreCalled) {
 TEST_F(Submodules, MemberThatIsNotRegisteredThrows) {
   TransformerBlock block(8, 2);
   block->feed_forward = torch::nn::AnyModule(Doubling(8));
-  expect_refused("feed_forward", [&] { block->forward(x); });
+  expect_submodule_error("feed_forward", [&] { block->forward(x); });
 }
 
 TEST_F(Submodules, CustomFeedForwardIsUsedAndCloned) {
@@ -122,32 +123,32 @@ TEST_F(Submodules, CustomFeedForwardOfADecoderBlockIsUsedAndCloned) {
 TEST_F(Submodules, CustomFeedForwardWithExpertsThrows) {
   auto options = TransformerBlockOptions(8, 2).experts(ExpertsOptions(4));
   options.custom_feed_forward(make_doubling);
-  EXPECT_THAT(
-      [&] { TransformerBlock{options}; },
-      throws<c10::ValueError>("custom_feed_forward (set) and experts (4) must not both be set"));
+  EXPECT_THAT([&] { TransformerBlock{options}; },
+              throws<c10::ValueError>("custom_feed_forward and experts (4) must not both be set"));
 }
 
 TEST_F(Submodules, EmptyFactoriesThrow) {
   const auto empty_module = [](int64_t) { return torch::nn::AnyModule(); };
   TransformerBlockOptions options(8, 2);
   options.residual().norm(nullptr);
-  EXPECT_THAT([&] { TransformerBlock{options}; },
-              throws<c10::ValueError>("norm (an empty factory) must be set, e.g. to rms_norm()"));
+  EXPECT_THAT(
+      [&] { TransformerBlock{options}; },
+      throws<c10::ValueError>("norm must not be an empty factory: set it, e.g. to rms_norm()"));
   EXPECT_THAT([&] { TransformerEncoder(TransformerEncoderOptions(options, 0)); },
-              throws<c10::ValueError>("norm (an empty factory) must be set"));
+              throws<c10::ValueError>("norm must not be an empty factory"));
   options.residual().norm(empty_module);
   EXPECT_THAT([&] { TransformerBlock{options}; },
               throws<c10::ValueError>("norm must return a module, found an empty AnyModule"));
-  options.residual().norm(rms_norm()).scale(empty_module);
+  options.residual().norm(rms_norm()).branch_scale(empty_module);
   EXPECT_THAT([&] { TransformerBlock{options}; },
-              throws<c10::ValueError>("scale must return a module"));
+              throws<c10::ValueError>("branch_scale must return a module"));
   EXPECT_THAT(
       [&] {
         MultiheadAttention(MultiheadAttentionOptions(8, 2).add({"mine", nullptr}));
       },
       throws<c10::ValueError>("hook mine has an empty factory"));
   EXPECT_THAT([&] { QKNorm(4, nullptr); },
-              throws<c10::ValueError>("norm of qk_norm (an empty factory) must be set"));
+              throws<c10::ValueError>("norm of qk_norm must not be an empty factory"));
   EXPECT_THAT(
       [&] { TransformerBlock(TransformerBlockOptions(8, 2).custom_feed_forward(empty_module)); },
       throws<c10::ValueError>("custom_feed_forward must return a module"));

@@ -180,7 +180,7 @@ TEST(TransformerBlock, DropoutSetsAllProbabilities) {
 
 TEST(TransformerBlock, NestedOptionsAreAppliedToSubmodules) {
   auto options = TransformerBlockOptions(8, 2);
-  options.residual().norm(layer_norm(0.5)).scale(layer_scale()).stochastic_depth(0.25);
+  options.residual().norm(layer_norm(0.5)).branch_scale(layer_scale()).stochastic_depth(0.25);
   options.attention().head_dim(3).bias(false);
   options.feed_forward().dim_feedforward(5).activation(Activation::relu);
   TransformerBlock block(options);
@@ -215,7 +215,7 @@ TEST(TransformerBlock, ErrorMessagesNameTheValues) {
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
 }
 
-// All orders: with pre-norm the block must throw before its layer norm does.
+// Tests all orders, because with pre-norm the block must throw before its layer norm does.
 TEST_P(TransformerBlockTest, WrongWidthThrows) {
   EXPECT_THAT(
       [&] {

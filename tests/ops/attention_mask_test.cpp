@@ -1,4 +1,4 @@
-// Visibility: padding, packed documents, positions, sliding windows.
+// Masks: padding, packed documents, positions, sliding windows.
 #include "attend/ops/attention.h"
 #include "support/attention_cases.h"
 #include "support/close.h"

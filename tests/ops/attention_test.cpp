@@ -9,8 +9,6 @@
 #include <optional>
 #include <vector>
 
-// The tests call attend::dot_product_attention with its namespace: argument-dependent lookup of an
-// unqualified call also finds LibTorch's function of the same name in namespace at.
 namespace attend {
 namespace {
 

@@ -151,7 +151,7 @@ TEST(BlockAttention, FrozenInputsGetNoGradient) {
   EXPECT_EQ(only_bias[0].sizes(), bias.sizes());
 }
 
-TEST(BlockAttention, DropoutOfBackwardIsThatOfForward) {
+TEST(BlockAttention, ForwardAndBackwardDropTheSameWeights) {
   const FixedSeed seed;
   const auto value = torch::randn({1, 2, 40, 4}, torch::kDouble).requires_grad_();
   const auto query = torch::randn({1, 2, 40, 4}, torch::kDouble);
@@ -179,7 +179,7 @@ TEST(BlockAttention, MasksChangedInPlaceBeforeBackwardThrow) {
   EXPECT_THAT([&] { y.sum().backward(); }, throws<c10::Error>("modified by an inplace operation"));
 }
 
-TEST(BlockAttention, DoubleBackwardIsRefused) {
+TEST(BlockAttention, DoubleBackwardThrows) {
   const auto x = torch::randn({1, 2, 9, 4}).requires_grad_();
   const auto y = attend_in_blocks(x, x, x, {.causal = true}, {}, {}, true, 4).sum();
   EXPECT_THAT([&] { torch::autograd::grad({y}, {x}, {}, {}, /*create_graph=*/true); },

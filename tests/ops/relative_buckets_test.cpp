@@ -95,7 +95,7 @@ TEST(RelativeBucketsErrors, ValuesOutOfRangeThrow) {
     return [options] { relative_buckets(torch::zeros({1}), options); };
   };
   EXPECT_THAT(with({.num_buckets = 2}),
-              throws<c10::ValueError>("num_buckets (2) must be at least 4 and even when "
+              throws<c10::ValueError>("num_buckets (2) must be an even number of at least 4 if "
                                       "bidirectional"));
   EXPECT_THAT(with({.num_buckets = 5}), throws<c10::ValueError>("num_buckets (5) must be"));
   EXPECT_THAT(with({.num_buckets = 1, .bidirectional = false}),

@@ -78,7 +78,7 @@ void draw_residual(StackConfig& c) {
   if (draw_chance(20)) {
     c.residual_scale = 0.5;
   } else {
-    c.branch_scaling = draw_enum<BranchScaling>();
+    c.branch_scale = draw_enum<BranchScale>();
   }
 }
 

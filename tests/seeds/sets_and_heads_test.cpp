@@ -64,7 +64,7 @@ TEST_F(SetsAndHeads, CausalAttentionIsNotPermutationEquivariant) {
 }
 
 TEST_F(SetsAndHeads, SelfAttentionHasThreeSquareMatrices) {
-  SelfAttention attention(SelfAttentionOptions(6).bias(false).scale(ScoreScale::none));
+  SelfAttention attention(SelfAttentionOptions(6).bias(false).scale(kUnscaled));
   attention->to(torch::kDouble);
   EXPECT_EQ(count_parameters(*attention), 3 * 6 * 6);
   const auto x = torch::randn({4, 6}, torch::kDouble);

@@ -37,7 +37,7 @@ enum class QKNormKind {
 };
 
 /// Learned scale of the output of each residual branch.
-enum class BranchScaling {
+enum class BranchScale {
   none,         ///< off
   layer_scale,  ///< one per channel, initially 1e-5 (LayerScale)
   rezero,       ///< one per branch, initially 0 (ReZero)
@@ -106,10 +106,10 @@ struct StackConfig {
 
   NormKind norm = NormKind::layer;  ///< normalization layer
   double norm_eps = 1e-5;  ///< epsilon of the norms, also of queries and keys (`qk_norm` rms)
-  NormOrder norm_order = NormOrder::pre;               ///< position of the norms in a block
-  bool final_norm = true;                              ///< norm after the last block
-  BranchScaling branch_scaling = BranchScaling::none;  ///< learned scale of residual branches
-  double residual_scale = 1.0;                         ///< constant scale of residual branches
+  NormOrder norm_order = NormOrder::pre;         ///< position of the norms in a block
+  bool final_norm = true;                        ///< norm after the last block
+  BranchScale branch_scale = BranchScale::none;  ///< learned scale of residual branches
+  double residual_scale = 1.0;                   ///< constant scale of residual branches
   /// Dropout probability of attention weights, feed-forward, residual branches and embeddings.
   double dropout = 0.0;
   /// Probability of dropping the last block's branches in training (stochastic depth). It increases
@@ -159,9 +159,9 @@ template <>
 struct EnumNames<QKNormKind> {
   static constexpr std::array<std::string_view, 3> names{"none", "rms", "l2"};
 };
-/// Names of `BranchScaling` in recipes and flags.
+/// Names of `BranchScale` in recipes and flags.
 template <>
-struct EnumNames<BranchScaling> {
+struct EnumNames<BranchScale> {
   static constexpr std::array<std::string_view, 3> names{"none", "layer_scale", "rezero"};
 };
 /// Names of `Initialization` in recipes and flags.

@@ -17,13 +17,17 @@ namespace attend {
 /// sequences.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(alibi());
-class ATTEND_API AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionHook {
+class ATTEND_API AlibiImpl : public torch::nn::Cloneable<AlibiImpl>,
+                             public AttentionHook,
+                             public OffsetBias {
  public:
   /// Throws c10::ValueError if `num_heads` is not positive.
   explicit AlibiImpl(int64_t num_heads);
 
   /// Adds the bias to the scores.
   void before_attention(AttentionContext& context) override;
+  torch::Tensor bias_of(const torch::Tensor& offsets, const AttentionContext& context) override;
+  void add_bias(AttentionContext& context) override;
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 

@@ -5,18 +5,19 @@
 #include "attend/ops/attention.h"
 #include "attend/ops/positions.h"
 
+#include <c10/util/SmallVector.h>
 #include <torch/nn/module.h>
 
 #include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 namespace attend {
 
 class AttentionHook;
 class KvCache;
+class OffsetBias;
 
 /// State of one forward pass, passed to each attention: the KV cache, the index of the layer, and
 /// tensors that the layers of a stack share. A stack sets all fields except `cache` and `hook`.
@@ -41,8 +42,8 @@ struct ForwardState {
   torch::Tensor* first_relative_bias = nullptr;
 
   /// Returns the result of `compute()`. In a stack, `compute` is called once per key and forward
-  /// pass, and all layers share the result. The self- and cross-attention of a decoder share it,
-  /// too: in a hook that supports both, make `context.cross` part of the key, since sizes that are
+  /// pass, and all layers share the result. The self- and cross-attention of a decoder also share
+  /// it: in a hook that supports both, make `context.cross` part of the key, since sizes that are
   /// equal in a trace may differ later.
   ///
   ///     const SharedKey key("decay", context.query, {positions}, rate);
@@ -61,16 +62,6 @@ struct AttentionDims {
   int64_t head_dim;      ///< width D of each head
 };
 
-/// A position bias that depends only on the offset, key position - query position, such as ALiBi.
-/// For long sequences, attention computes it in blocks and does not store the biases of all (T, S)
-/// pairs. `of_offsets` may read tensors that require a gradient.
-struct OffsetBias {
-  /// Returns the bias (H, 1, N) of `offsets` (1, N), int64.
-  std::function<torch::Tensor(const torch::Tensor& offsets)> of_offsets;
-  /// Adds the bias (..., H, T, S) of all pairs to `context.options.bias`.
-  std::function<void(struct AttentionContext& context)> add_all;
-};
-
 /// The tensors and options of one attention call. Hooks may replace them, but must not change
 /// tensors in place, since other layers may share them.
 struct AttentionContext {
@@ -83,10 +74,29 @@ struct AttentionContext {
   ForwardState state = {};    ///< state of the forward pass
   bool cross = false;         ///< cross-attention: keys and values come from another sequence
   /// Same tensor as `options.bias` if the bias comes from `state.share`: its sum with the mask is
-  /// then shared, too. Has no effect once a hook replaces `options.bias`.
+  /// then also shared. Has no effect once a hook replaces `options.bias`.
   torch::Tensor shared_bias = {};
-  /// Biases that depend only on the offset, added to `options.bias` after all hooks.
-  std::vector<OffsetBias> offset_biases = {};
+  /// Biases that depend only on the offset, applied after `before_attention` of all hooks. Not
+  /// owned: must exist until the end of the call.
+  c10::SmallVector<OffsetBias*, 2> offset_biases = {};
+};
+
+/// A position bias that depends only on the offset, key position - query position, such as ALiBi.
+/// For long sequences, attention computes it in blocks and does not store the biases of all (T, S)
+/// pairs. Implemented by hooks that add themselves to `AttentionContext::offset_biases`.
+///
+///     void before_attention(AttentionContext& context) override {
+///       context.offset_biases.push_back(this);
+///     }
+class ATTEND_API OffsetBias {
+ public:
+  virtual ~OffsetBias() = default;
+
+  /// Returns the bias (H, 1, N) of `offsets` (1, N), int64. May require a gradient.
+  virtual torch::Tensor bias_of(const torch::Tensor& offsets, const AttentionContext& context) = 0;
+
+  /// Adds the bias (..., H, T, S) of all queries and keys to `context.options.bias`.
+  virtual void add_bias(AttentionContext& context) = 0;
 };
 
 /// Returns the positions of the queries in tokens, (B, T) or (T): `args.positions`

@@ -86,17 +86,17 @@ TORCH_MODULE(ConstantScale);
 
 /// Returns a factory of `LayerScale`.
 ///
-///     options.residual().scale(layer_scale(1e-4));
+///     options.residual().branch_scale(layer_scale(1e-4));
 ATTEND_API ModuleFactory layer_scale(double init = 1e-5);
 
 /// Returns a factory of `ReZero`.
 ///
-///     options.residual().scale(rezero());
+///     options.residual().branch_scale(rezero());
 ATTEND_API ModuleFactory rezero();
 
 /// Returns a factory of `ConstantScale`.
 ///
-///     options.residual().scale(constant_scale(0.5));
+///     options.residual().branch_scale(constant_scale(0.5));
 ATTEND_API ModuleFactory constant_scale(double factor);
 
 }  // namespace attend

@@ -73,7 +73,7 @@ struct DecoderBlockOptions {
 ///     auto y = block(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
 class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl> {
  public:
-  /// Throws c10::ValueError if the options are invalid or do not fit each other.
+  /// Throws c10::ValueError if the options are invalid or contradict each other.
   explicit DecoderBlockImpl(const DecoderBlockOptions& options);
   /// A block with default options.
   DecoderBlockImpl(int64_t embed_dim, int64_t num_heads)
@@ -85,7 +85,7 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
   /// broadcast to (B, H, T, T) and (B, H, T, S): bool (true = may attend) or float (added).
   /// `need_weights` is ignored; use an `AttentionRecorder`, which records the self-attention first.
   /// `state.cache` caches the keys and values of the self-attention and of the memory. Throws
-  /// c10::ValueError if a width does not fit.
+  /// c10::ValueError if a width differs.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& self_args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});
@@ -104,9 +104,9 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
                            {4, torch::nn::AnyValue(ForwardState())})
 
  private:
-  Residual residual1_;       // around attention; around all if they are parallel with one norm
-  Residual residual_cross_;  // around cross_attention
-  Residual residual2_;       // around the feed-forward
+  Residual residual1_;       // branch of attention; the only one with NormOrder::parallel
+  Residual residual_cross_;  // branch of cross_attention
+  Residual residual2_;       // branch of feed_forward
 };
 ATTEND_MODULE(DecoderBlock,
               (const torch::Tensor& x, const torch::Tensor& memory,

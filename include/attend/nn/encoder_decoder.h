@@ -53,8 +53,8 @@ class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoder
   void pretty_print(std::ostream& stream) const override;
 
   EncoderDecoderOptions options;        ///< options of the constructor
-  TransformerEncoder encoder{nullptr};  ///< of the source
-  TransformerDecoder decoder{nullptr};  ///< of the target
+  TransformerEncoder encoder{nullptr};  ///< encoder of the source
+  TransformerDecoder decoder{nullptr};  ///< decoder of the target
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(AttentionArgs())},

@@ -30,7 +30,7 @@ class EvalGuard {
     }
   }
   ~EvalGuard() {
-    // Parents first: train() sets the children, too.
+    // Parents come first, because train() also sets the children.
     for (const auto& [module, training] : modes_) {
       try {
         module->train(training);

@@ -8,10 +8,11 @@
 namespace attend {
 
 /// Initializes `module`, a model with `num_layers` blocks, as GPT-2 (Radford et al. 2019, section
-/// 2.3): Linear and Embedding weights from N(0, 0.02), zero biases. The last projections of the
-/// residual branches (`out` of each MultiheadAttention, `down` of each FeedForward) are drawn from
-/// N(0, 0.02 / sqrt(2 num_layers)), so that the variance of the residual stream does not grow with
-/// depth. Other parameters are unchanged. Throws c10::ValueError if `num_layers` is negative.
+/// 2.3): Linear and Embedding weights are normal with standard deviation 0.02, biases zero. The
+/// last projections of the residual branches (`out` of each MultiheadAttention, `down` of each
+/// FeedForward) have standard deviation 0.02 / sqrt(2 num_layers), so that the variance of the
+/// residual stream does not grow with depth. Other parameters are unchanged. Throws c10::ValueError
+/// if `num_layers` is negative.
 ///
 ///     initialize_gpt2(model, 12);
 ATTEND_API void initialize_gpt2(ModuleRef module, int64_t num_layers);
@@ -25,7 +26,8 @@ ATTEND_API void initialize_gpt2(ModuleRef module, int64_t num_layers);
 ATTEND_API void initialize_xavier(ModuleRef module);
 
 /// Initializes `module` as Bloem's 'Transformers from scratch' (peterbloem.nl), with torch::nn's
-/// defaults: weights and biases of Linear uniformly in +-1 / sqrt(columns), Embedding from N(0, 1).
+/// defaults: weights and biases of Linear uniformly in +-1 / sqrt(columns), Embedding normal with
+/// standard deviation 1.
 /// Other parameters are unchanged.
 ///
 ///     initialize_bloem(model);

@@ -3,9 +3,9 @@
 #include "attend/api.h"
 #include "attend/arg.h"
 
+#include <c10/util/FunctionRef.h>
 #include <torch/types.h>
 
-#include <functional>
 #include <utility>
 #include <vector>
 
@@ -73,14 +73,30 @@ class ATTEND_API KvCache {
   /// (B, tokens), bool: true = token, false = padding, on either side; all are tokens if undefined.
   /// The model's output for padding is unspecified.
   ///
-  /// Throws c10::ValueError or c10::TypeError, and leaves the cache unchanged, if `key_mask` does
-  /// not fit, if `max_seq_len` is exceeded, or if a layer has not appended the tokens of the last
-  /// call.
+  /// Throws c10::ValueError or c10::TypeError, and leaves the cache unchanged, if `key_mask` is not
+  /// bool (B, tokens), if `max_seq_len` is exceeded, or if a layer has not appended the tokens of
+  /// the last call.
   void extend(int64_t tokens, const torch::Tensor& key_mask = {});
 
   /// Returns the positions of the tokens of the last `extend` in their sequences: (B, tokens),
   /// int64; 0 for padding in front. For position embeddings.
   torch::Tensor positions() const;
+
+  /// Returns `positions()` for `AttentionArgs::positions`: (tokens) if all sequences have the same
+  /// length or B = 1, otherwise (B, tokens).
+  const torch::Tensor& query_positions() const { return step_.positions; }
+
+  /// Returns true if all sequences have the same length, the last `extend` had no padding, and no
+  /// token has been overwritten. Key s then has position s.
+  bool is_aligned() const { return step_.aligned; }
+
+  /// Returns the positions of all keys of a layer, for `AttentionArgs::key_positions`: (B, S), or
+  /// (S) if B = 1; int64; -1 = no token. Undefined if `is_aligned()`.
+  const torch::Tensor& key_positions() const { return step_.key_positions; }
+
+  /// Returns the mask of all keys of a layer, for `AttentionArgs::key_mask`: as `key_positions`,
+  /// bool; true = may attend. Undefined if `is_aligned()`.
+  const torch::Tensor& key_mask() const { return step_.key_mask; }
 
   /// Returns the length of each sequence in tokens, including the last `extend`.
   const std::vector<int64_t>& lengths() const { return lengths_; }
@@ -115,10 +131,14 @@ class ATTEND_API KvCache {
   ///     cache.select_rows({0, 0, 2});
   void select_rows(const std::vector<int64_t>& rows);
 
+  /// Throws c10::ValueError if `layer` cannot append `tokens` tokens now: if it does not exist, if
+  /// it has already appended the tokens of the last `extend`, or if their number differs.
+  void check_append(int64_t layer, int64_t tokens) const;
+
   /// Writes the keys and values (B, G, T, D) of the tokens of the last `extend` to `layer`, and
   /// returns all keys and values of the layer (B, G, S, D); without B if the arguments have no B.
-  /// `MultiheadAttention` calls it once per layer. Throws c10::ValueError or c10::TypeError if the
-  /// arguments do not fit the cache.
+  /// `MultiheadAttention` calls it once per layer. Throws c10::ValueError or c10::TypeError if
+  /// `check_append` does, or if the shape, dtype or device differ from the cache's.
   std::pair<torch::Tensor, torch::Tensor> append(int64_t layer, const torch::Tensor& key,
                                                  const torch::Tensor& value);
 
@@ -128,11 +148,9 @@ class ATTEND_API KvCache {
   /// `MultiheadAttention` calls it.
   std::pair<torch::Tensor, torch::Tensor> memory_keys(
       int64_t layer, const torch::Tensor& memory, torch::Dtype dtype,
-      const std::function<std::pair<torch::Tensor, torch::Tensor>()>& project);
+      c10::function_ref<std::pair<torch::Tensor, torch::Tensor>()> project);
 
  private:
-  friend class KvCacheHook;
-
   /// The tokens of the last `extend`. Without a batch dimension if B = 1.
   struct Step {
     int64_t tokens = 0;
@@ -158,8 +176,7 @@ class ATTEND_API KvCache {
   void check_appended() const;
   void check_room(int64_t length, int64_t added) const;
   void check_layer(int64_t layer) const;
-  void check_tokens(int64_t layer, int64_t tokens) const;
-  void check_fits(const torch::Tensor& cached, const torch::Tensor& added) const;
+  void check_match(const torch::Tensor& cached, const torch::Tensor& added) const;
   torch::Tensor write(torch::Tensor& cached, const torch::Tensor& added) const;
   torch::Tensor without_single_batch(const torch::Tensor& x) const;
   int64_t used_slots() const;

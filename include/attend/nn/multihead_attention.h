@@ -78,7 +78,7 @@ struct MultiheadAttentionOptions {
 ///     auto z = attention->cross(x, memory, memory).output;      // (B, T, 64)
 class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImpl> {
  public:
-  /// Throws c10::ValueError if an option is out of range or does not fit another, c10::TypeError if
+  /// Throws c10::ValueError if an option is out of range or contradicts another, c10::TypeError if
   /// a hook is not an `AttentionHook`.
   explicit MultiheadAttentionImpl(const MultiheadAttentionOptions& options);
   /// An attention with default options.
@@ -88,14 +88,18 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
   /// Self-attention. `x` (B, T, E) or (T, E). The mask in `args` broadcasts to (B, H, T, S): bool
   /// (true = may attend) or float (added to the scores); S is T plus the number of cached keys.
   /// Returns the output (..., T, E) and, if `args.need_weights`, the weights (..., H, T, S). Throws
-  /// c10::ValueError if the width of `x` is not E.
+  /// c10::ValueError if `kdim` or `vdim` differ from E, if the width of `x` is not E, or if
+  /// `dot_product_attention` or the `KvCache` throws it.
   AttentionOutput forward(const torch::Tensor& x, const AttentionArgs& args = {},
                           const ForwardState& state = {});
 
   /// Cross-attention. `query` (B, T, E), `key` (B, S, kdim), `value` (B, S, vdim), or all without
-  /// B; the mask broadcasts to (B, H, T, S). If `key` and `value` are the same tensor,
-  /// `state.cache` caches their projections: see `KvCache::memory_keys`. Not an overload of
-  /// `forward`, because `AnyModule` does not support overloads.
+  /// B; the mask broadcasts to (B, H, T, S). Returns the output (..., T, E) and, if
+  /// `args.need_weights`, the weights (..., H, T, S). If `key` and `value` are the same tensor,
+  /// `state.cache` caches their projections: see `KvCache::memory_keys`. Throws c10::ValueError if
+  /// a width differs, if a hook does not support cross-attention, or if `dot_product_attention` or
+  /// the `KvCache` throws it. Not an overload of `forward`, because `AnyModule` does not support
+  /// overloads.
   AttentionOutput cross(const torch::Tensor& query, const torch::Tensor& key,
                         const torch::Tensor& value, const AttentionArgs& args = {},
                         const ForwardState& state = {});

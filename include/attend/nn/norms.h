@@ -22,7 +22,7 @@ struct LayerNormOptions {
   ATTEND_ARG(int64_t, width);
   /// Epsilon, added to the variance.
   ATTEND_ARG(double, eps) = 1e-5;
-  /// If true, the norm has a learned bias besides the weight.
+  /// If true, the norm has a learned bias in addition to the weight.
   ATTEND_ARG(bool, bias) = true;
 };
 

@@ -20,15 +20,16 @@ using RelativeBiasOptions = RelativeBucketOptions;
 /// layers share the first layer's table: see `shared_relative_bias`. T5 does not scale the scores:
 /// use `.scale(kUnscaled)`.
 ///
-/// State dict: `bias.weight` (num_buckets, H), initialized from N(0, 1/sqrt(E)) as in Hugging Face
-/// transformers; no entry if the layer uses the first layer's table.
+/// State dict: `bias.weight` (num_buckets, H), initialized from a normal distribution with std
+/// 1/sqrt(E) as in Hugging Face transformers; no entry if the layer uses the first layer's table.
 ///
 /// Throws c10::ValueError in cross-attention, because queries and keys come from different
 /// sequences.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(relative_bias()).scale(kUnscaled);
 class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>,
-                                    public AttentionHook {
+                                    public AttentionHook,
+                                    public OffsetBias {
  public:
   /// `use_first`: use the table of the stack's first layer. Throws c10::ValueError if the options
   /// are out of range.
@@ -38,6 +39,8 @@ class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl
   /// Adds the bias to the scores. Throws c10::ValueError if the first layer's table is needed but
   /// missing or of another shape.
   void before_attention(AttentionContext& context) override;
+  torch::Tensor bias_of(const torch::Tensor& offsets, const AttentionContext& context) override;
+  void add_bias(AttentionContext& context) override;
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 

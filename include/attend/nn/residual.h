@@ -9,6 +9,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/any.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,6 @@ struct EnumNames<NormOrder> {
                                                          "parallel_separate_norms"};
 };
 
-/// Returns whether the branches of a block are parallel: `parallel` or `parallel_separate_norms`.
-inline bool is_parallel(NormOrder norm_order) {
-  return norm_order == NormOrder::parallel || norm_order == NormOrder::parallel_separate_norms;
-}
-
 /// Options for a residual branch.
 ///
 ///     ResidualOptions().norm(rms_norm()).norm_order(NormOrder::sandwich).stochastic_depth(0.1)
@@ -44,7 +40,7 @@ struct ResidualOptions {
   ATTEND_ARG(NormOrder, norm_order) = NormOrder::pre;
   /// Factory of a module that scales the output of the branch: `layer_scale()`, `rezero()` or
   /// `constant_scale(0.5)`; none if not set.
-  ATTEND_ARG(ModuleFactory, scale);
+  ATTEND_ARG(ModuleFactory, branch_scale);
   /// Dropout probability of the output of the branch.
   ATTEND_ARG(double, dropout) = 0.0;
   /// Probability that a sequence skips the branch in training (stochastic depth, Huang et al.
@@ -81,8 +77,10 @@ class ATTEND_API Residual {
   }
 
   /// Throws c10::ValueError if a module of the branch has been replaced in `owner`
-  /// (`replace_module`): the branch would still call the old module.
-  void check_registered(const torch::nn::Module& owner) const;
+  /// (`replace_module`): the branch would still call the old module. `children`:
+  /// `owner.children()`, a copy that the branches of a block can share.
+  void check_registered(const torch::nn::Module& owner,
+                        const std::vector<std::shared_ptr<torch::nn::Module>>& children) const;
 
  private:
   struct Named {

@@ -23,7 +23,7 @@ namespace attend {
 ///     MultiheadAttentionOptions(64, 4).add(rotary({.theta = 500000.0, .rotary_dim = 8}));
 class ATTEND_API RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionHook {
  public:
-  /// Throws c10::ValueError if the options do not fit `head_dim` or each other.
+  /// Throws c10::ValueError if the options are invalid for `head_dim` or contradict each other.
   explicit RotaryImpl(int64_t head_dim, const RotaryOptions& options = {});
 
   /// Rotates queries and keys.

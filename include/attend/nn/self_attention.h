@@ -2,7 +2,6 @@
 
 #include "attend/api.h"
 #include "attend/arg.h"
-#include "attend/enum_names.h"
 #include "attend/module_holder.h"
 #include "attend/ops/attention.h"
 
@@ -15,18 +14,6 @@
 #include <optional>
 
 namespace attend {
-
-/// Factor of the scores of `SelfAttention`.
-enum class ScoreScale {
-  none,         ///< 1: unscaled dot products
-  key_width,    ///< 1/sqrt(Dk), as in Vaswani et al. 2017
-  model_width,  ///< 1/sqrt(E)
-};
-
-template <>
-struct EnumNames<ScoreScale> {
-  static constexpr std::array<std::string_view, 3> names{"none", "key_width", "model_width"};
-};
 
 /// Options for `SelfAttention`.
 ///
@@ -43,8 +30,8 @@ struct SelfAttentionOptions {
   ATTEND_ARG(std::optional<int64_t>, v_dim);
   /// If true, the projections have a bias.
   ATTEND_ARG(bool, bias) = true;
-  /// Factor of the scores.
-  ATTEND_ARG(ScoreScale, scale) = ScoreScale::key_width;
+  /// Factor of the scores; 1/sqrt(Dk) if not set. `kUnscaled` for plain dot products.
+  ATTEND_ARG(std::optional<double>, scale);
 };
 
 /// Single-head self-attention as in introductory texts: three projections, scores, softmax,
@@ -56,7 +43,7 @@ struct SelfAttentionOptions {
 ///     auto [y, weights] = attention(x, {.need_weights = true});  // (B, T, 3), (B, T, T)
 class ATTEND_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionImpl> {
  public:
-  /// Throws c10::ValueError if a width is not positive.
+  /// Throws c10::ValueError if a width is not positive or `scale` is not finite.
   explicit SelfAttentionImpl(const SelfAttentionOptions& options);
 
   /// `x` (B, T, E) or (T, E); returns the output (..., T, Dv) and, if `args.need_weights`, the

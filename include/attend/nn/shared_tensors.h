@@ -46,7 +46,7 @@ class ATTEND_API SharedKey {
 };
 
 /// Tensors that the layers of a stack share within one forward pass, such as masks, rotary tables
-/// and biases: the first layer that needs one computes it, the others get the same tensor.
+/// and biases: the first layer that needs one computes it, the other layers get the same tensor.
 ///
 /// A value must depend only on its key, not on parameters: with gradient checkpointing it is
 /// computed without an autograd graph. Not thread-safe; each forward pass has its own instance.

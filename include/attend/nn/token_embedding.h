@@ -81,7 +81,7 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
   torch::nn::AnyModule position;  ///< (..., T) -> (..., T, E); empty for `PositionEmbedding::none`
   torch::nn::Embedding token_type{nullptr};  ///< token type embedding; empty if there are no types
   torch::nn::AnyModule norm;                 ///< norm of the sum; empty if not set
-  torch::nn::Dropout dropout{nullptr};       ///< of the sum or of the norm's output
+  torch::nn::Dropout dropout{nullptr};       ///< dropout of the sum, or of the norm's output
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())},

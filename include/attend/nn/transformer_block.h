@@ -71,7 +71,7 @@ struct TransformerBlockOptions {
 ///     auto y = block(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)
 class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
  public:
-  /// Throws c10::ValueError if the options are invalid or do not fit each other.
+  /// Throws c10::ValueError if the options are invalid or contradict each other.
   explicit TransformerBlockImpl(const TransformerBlockOptions& options);
   /// A block with default options.
   TransformerBlockImpl(int64_t embed_dim, int64_t num_heads)
@@ -95,8 +95,8 @@ class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerB
                            {2, torch::nn::AnyValue(ForwardState())})
 
  private:
-  Residual residual1_;  // around attention; around both if they are parallel
-  Residual residual2_;  // around the feed-forward
+  Residual residual1_;  // branch of attention; the only one with NormOrder::parallel
+  Residual residual2_;  // branch of feed_forward
 };
 ATTEND_MODULE(TransformerBlock,
               (const torch::Tensor& x, const AttentionArgs& args = {},

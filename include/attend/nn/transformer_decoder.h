@@ -56,8 +56,8 @@ class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<Transforme
   /// `x` (B, T, E), `memory` (B, S, M), or both without B; returns the shape of `x`. `args`:
   /// arguments of the self-attention of each block, which is causal only if `args.causal` is set.
   /// `memory_args`: arguments of the cross-attention. Only `state.cache` and `state.hook` are used;
-  /// gradient checkpointing is off if either is set. Throws c10::ValueError if a width does not
-  /// fit.
+  /// gradient checkpointing is off if either is set. Throws c10::ValueError if a width
+  /// differs.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});

@@ -39,7 +39,7 @@ struct AttentionArgs {
   /// Sliding window W in tokens: a query may attend only to keys at a distance below W, its own
   /// included; 0 = no window.
   int64_t sliding_window = 0;
-  /// Return the attention weights, too. Needs memory for all (T, S) weights, which the fused
+  /// Also return the attention weights. Needs memory for all (T, S) weights, which the fused
   /// kernels avoid.
   bool need_weights = false;
   /// Return the weights averaged over the heads, (..., T, S) instead of (..., H, T, S). Ignored
@@ -79,7 +79,7 @@ struct ScoreOptions {
 /// calls would be ambiguous, since argument-dependent lookup finds LibTorch's function of that name
 /// for any tensor argument.
 ///
-/// Throws c10::ValueError or c10::TypeError if shapes, masks or dtypes do not fit.
+/// Throws c10::ValueError or c10::TypeError if shapes, masks or dtypes do not match.
 ///
 ///     auto y = dot_product_attention(q, k, v, {.causal = true}).output;
 ATTEND_API AttentionOutput dot_product_attention(const torch::Tensor& query,

@@ -60,7 +60,7 @@ struct RotaryOptions {
 
 /// Returns the frequency of each pair of channels in radians per token: rotary_dim / 2 numbers in
 /// descending order. Without scaling they are theta^(-2i / rotary_dim). Throws c10::ValueError if
-/// the options do not fit `head_dim` or each other.
+/// the options are invalid for `head_dim` or contradict each other.
 ///
 ///     rotary_frequencies(4);  // {1, 0.01}
 ATTEND_API std::vector<double> rotary_frequencies(int64_t head_dim,
@@ -88,7 +88,7 @@ ATTEND_API RotaryTables rotary_tables(const torch::Tensor& positions,
 
 /// Rotates the first R channels of `x` (..., T, D), or (B, ..., T, D) if the tables have a batch
 /// dimension, and returns the shape and dtype of `x`. Throws c10::ValueError or c10::TypeError if
-/// shapes or dtypes do not fit.
+/// shapes or dtypes do not match.
 ///
 ///     q = apply_rotary(q, tables);
 ATTEND_API torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables,
@@ -98,7 +98,8 @@ ATTEND_API torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables
 /// angles proportional to `positions` (T) or (B, T), in tokens, so that the dot product of two
 /// rotated vectors depends on their relative position only. Returns the shape and dtype of `x`.
 ///
-/// Throws c10::ValueError or c10::TypeError if shapes, dtypes or options do not fit.
+/// Throws c10::ValueError or c10::TypeError if shapes or dtypes do not match or an option is
+/// invalid.
 ///
 ///     auto q = apply_rotary(query, positions_like(query, -2));  // (B, H, T, D)
 ATTEND_API torch::Tensor apply_rotary(const torch::Tensor& x, const torch::Tensor& positions,

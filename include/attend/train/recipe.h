@@ -61,8 +61,8 @@ struct ATTEND_API Recipe {
 using FieldRef =
     std::variant<std::monostate, int64_t*, double*, bool*, std::string*, std::vector<int64_t>*,
                  PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*, QKNormKind*,
-                 BranchScaling*, Initialization*, Pooling*, Precision*, OnNonFinite*,
-                 OptimizerKind*, ScheduleKind*, TokenizerKind*>;
+                 BranchScale*, Initialization*, Pooling*, Precision*, OnNonFinite*, OptimizerKind*,
+                 ScheduleKind*, TokenizerKind*>;
 
 /// A value of a recipe: its place in the file, its flag, and its help.
 struct ATTEND_API RecipeField {

@@ -3,9 +3,11 @@
 #include <ATen/autocast_mode.h>
 #include <torch/types.h>
 
+#include <optional>
+
 namespace attend {
 
-// Inline: the trainer, a library of its own, uses these too.
+// These functions are inline because attend::train uses them too and they are not exported.
 
 /// The autocast settings of a device type.
 struct AutocastState {
@@ -16,6 +18,14 @@ struct AutocastState {
 /// Returns the current autocast settings of `device`.
 inline AutocastState autocast_state(torch::DeviceType device) {
   return {at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)};
+}
+
+/// Returns the dtype that autocast casts to on `device`; std::nullopt if autocast is disabled or
+/// the device does not support it.
+inline std::optional<torch::ScalarType> autocast_dtype(torch::DeviceType device) {
+  if (!at::autocast::is_autocast_available(device)) return std::nullopt;
+  const auto state = autocast_state(device);
+  return state.enabled ? std::make_optional(state.dtype) : std::nullopt;
 }
 
 /// Sets the autocast settings of a device type.

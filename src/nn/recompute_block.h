@@ -1,0 +1,98 @@
+#pragma once
+
+#include "attend/nn/attention_hook.h"
+#include "attend/nn/checkpoint.h"
+#include "attend/nn/mixture_of_experts.h"
+#include "ops/args_tensors.h"
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace attend {
+
+/// The tensors of `ForwardState` that the first block sets and later ones read.
+inline constexpr std::array kFirstTensors{&ForwardState::first_values,
+                                          &ForwardState::first_relative_bias};
+
+/// Returns the mixtures of experts of a block in training mode, which set their `aux_loss`.
+inline std::vector<MixtureOfExpertsImpl*> training_mixtures(const torch::nn::Module& block) {
+  std::vector<MixtureOfExpertsImpl*> mixtures;
+  for (const auto& module : block.modules(/*include_self=*/false)) {
+    auto* mixture = module->as<MixtureOfExperts>();
+    if (mixture != nullptr && mixture->is_training()) mixtures.push_back(mixture);
+  }
+  return mixtures;
+}
+
+/// Returns `forward(block, x, memory, args, memory_args, state)` with gradient checkpointing. All
+/// tensors that the block reads are arguments of `checkpoint`, so that they get gradients and
+/// in-place changes are detected; all tensors that it computes are outputs. `shared` and the module
+/// `block` are kept alive until the backward pass.
+template <typename Block, typename Forward>
+torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
+                              const torch::Tensor& x, const torch::Tensor& memory,
+                              const AttentionArgs& args, const AttentionArgs& memory_args,
+                              const ForwardState& state,
+                              const std::shared_ptr<SharedTensors>& shared,
+                              const Forward& forward) {
+  std::vector<torch::Tensor> inputs{x, memory};
+  for (const auto tensor : kFirstTensors) inputs.push_back(*(state.*tensor));
+  for (const auto* each : {&args, &memory_args}) {
+    for (const auto tensor : kArgsTensors) inputs.push_back(each->*tensor);
+  }
+  // For each aux_loss and each tensor of kFirstTensors: true if the block has computed it.
+  const auto computed = std::make_shared<std::vector<bool>>();
+  const auto run = [=](const std::vector<torch::Tensor>& tensors) {
+    auto next = tensors.begin() + 2;
+    auto run_state = state;
+    run_state.shared = shared.get();
+    std::array<torch::Tensor, kFirstTensors.size()> first;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      first[i] = *next++;
+      run_state.*kFirstTensors[i] = &first[i];
+    }
+    const auto given = first;
+    auto run_args = args;
+    auto run_memory_args = memory_args;
+    for (auto* each : {&run_args, &run_memory_args}) {
+      for (const auto tensor : kArgsTensors) each->*tensor = *next++;
+    }
+    std::vector<torch::Tensor> outputs;
+    computed->clear();
+    const auto add = [&](const torch::Tensor& tensor) {
+      computed->push_back(tensor.defined());
+      if (tensor.defined()) outputs.push_back(tensor);
+    };
+
+    const auto mixtures = training_mixtures(*block);
+    std::vector<torch::Tensor> losses_before;
+    for (auto* mixture : mixtures) losses_before.push_back(std::exchange(mixture->aux_loss, {}));
+    outputs.push_back(
+        forward(*block->as<Block>(), tensors[0], tensors[1], run_args, run_memory_args, run_state));
+    for (std::size_t i = 0; i < mixtures.size(); ++i) {
+      add(std::exchange(mixtures[i]->aux_loss, losses_before[i]));
+    }
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      // Cloned because the values are a view of a larger tensor, and a parameter must not be an
+      // output.
+      const bool is_new = first[i].defined() && !given[i].defined();
+      add(is_new ? first[i].clone() : torch::Tensor());
+    }
+    return outputs;
+  };
+
+  const auto outputs = checkpoint(run, inputs, block->parameters());
+  std::vector<torch::Tensor*> targets;
+  for (auto* mixture : training_mixtures(*block)) targets.push_back(&mixture->aux_loss);
+  for (const auto tensor : kFirstTensors) targets.push_back(state.*tensor);
+  auto next = outputs.begin() + 1;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if ((*computed)[i]) *targets[i] = *next++;
+  }
+  return outputs.front();
+}
+
+}  // namespace attend
