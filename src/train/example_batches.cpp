@@ -25,8 +25,8 @@ Row encode(const std::string& text, const Example& example, const RowLayout& lay
   auto row = layout.tokenizer.encode(text);
   if (layout.truncate) row.resize(std::min(row.size(), static_cast<std::size_t>(layout.length)));
   if (static_cast<int64_t>(row.size()) > layout.length) {
-    throw InputError(fmt::format("'{}' has {} tokens, expected at most {}", example.prompt,
-                                 row.size(), layout.length));
+    throw InputError(fmt::format("example '{}': '{}' has {} tokens, expected at most {}",
+                                 example.prompt, text, row.size(), layout.length));
   }
   return row;
 }

@@ -32,5 +32,20 @@ TEST_F(ExampleBatches, EmptyPromptsThrow) {
   EXPECT_NO_THROW(continuation_call({"abc", ""})());
 }
 
+TEST_F(ExampleBatches, TooLongErrorsQuoteTheTextThatIsTooLong) {
+  const auto translation_call = [this](const Example& example) {
+    return [this, example] { translation_rows({example}, layout, 1, 2); };
+  };
+  EXPECT_THAT(
+      translation_call({"ab", "abcabc"}),
+      throws<InputError>("example 'ab': 'abcabc' has 6 tokens, expected at most 5"));  // and an end
+  EXPECT_THAT(
+      translation_call({"abcabca", "c"}),
+      throws<InputError>("example 'abcabca': 'abcabca' has 7 tokens, expected at most 6"));
+  EXPECT_NO_THROW(translation_call({"abcabc", "abcab"})());
+  EXPECT_THAT(continuation_call({"abcabc=", "c"}),
+              throws<InputError>("'abcabc=c' has 8 tokens, expected at most 7"));
+}
+
 }  // namespace
 }  // namespace attend::train
