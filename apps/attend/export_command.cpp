@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 struct ExportArguments {
   RunOption run;
   std::string out;
-  std::string format;  ///< empty: from the file extension
+  std::string format;  ///< name of the format; empty = chosen by the file extension
   bool overwrite = false;
 };
 
@@ -104,7 +104,7 @@ std::string verification_text(ExportFormat format, const ExportReport& report) {
     shapes.push_back(fmt::format("({})", fmt::join(shape, ", ")));
   }
   return fmt::format("{} with token shapes {}, max difference {:.2g}{}",
-                     format == ExportFormat::onnx ? "captured graph verified" : "file verified",
+                     format == ExportFormat::onnx ? "traced program verified" : "file verified",
                      fmt::join(shapes, ", "), report.max_abs_diff,
                      report.verified_other_values ? "" : "; only one input could be tried");
 }
@@ -144,7 +144,7 @@ void add_export_command(CLI::App& app) {
       "Except for safetensors, the file contains tokenizer.json and recipe.toml as extra files;\n"
       "TorchScript also contains tokenizer.model of a subword tokenizer. TorchScript and .pt2\n"
       "files are loaded and compared with the model at several input shapes before they are\n"
-      "written to their final name; for ONNX, the captured graph is compared.\n\n"
+      "written to their final name; for ONNX, the traced program is compared.\n\n"
       "Examples:\n"
       "  attend export runs/first -o model.pt\n"
       "  attend export runs/first -o model.onnx\n"

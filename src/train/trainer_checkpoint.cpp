@@ -41,7 +41,7 @@ Checkpoint Trainer::checkpoint() const {
                         .state = {{kRequiresGrad, torch::tensor(requires_grad, torch::kByte)}},
                         .best = best_weights_};
   add_with_prefix(checkpoint.state, kOptimizer, cpu_copies(optimizer_->state()));
-  add_with_prefix(checkpoint.state, kSampler, sampler_.state());  // copies
+  add_with_prefix(checkpoint.state, kSampler, sampler_.state());  // returns copies
   add_with_prefix(checkpoint.state, kRandom, rng_state(device_));
   add_with_prefix(checkpoint.state, kObjective, cpu_copies(objective_->state()));
   return checkpoint;

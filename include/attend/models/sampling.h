@@ -19,9 +19,6 @@ struct SamplingOptions {
   double min_p = 0.0;  ///< minimum probability relative to the most likely token, in [0, 1]
 };
 
-/// Throws c10::ValueError, naming the option and its value, if an option is out of range.
-ATTEND_API void check_sampling(const SamplingOptions& options);
-
 /// Applies a repetition penalty to `logits` (V): positive logits of the tokens in `previous` are
 /// divided by `penalty`, negative ones multiplied by it. Each token is penalized once, however
 /// often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; negative logits as in Hugging
