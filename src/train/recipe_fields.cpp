@@ -316,7 +316,8 @@ FieldValue field_value(const RecipeField& field, const Recipe& recipe) {
         else if constexpr (std::is_enum_v<T>)
           return std::string(to_string(*value));
         else if constexpr (std::is_same_v<T, int64_t>)
-          return *value == 0 && *field.zero != '\0' ? FieldValue(field.zero) : FieldValue(*value);
+          return *value == 0 && *field.zero != '\0' ? FieldValue(std::string(field.zero))
+                                                    : FieldValue(*value);
         else
           return *value;
       },
