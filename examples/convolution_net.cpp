@@ -24,7 +24,7 @@ torch::Tensor rectangles(int64_t count, torch::Generator generator) {
 struct Denoising : Objective {
   torch::nn::Module& module() override { return *net; }
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override {
-    return {{rectangles(size, sampler.generator())}, /*targets=*/size, /*tokens=*/size};
+    return {{rectangles(size, sampler.generator())}, /*num_targets=*/size, /*num_tokens=*/size};
   }
   TrainingLoss training_loss(const TrainingBatch& batch) override {
     const auto& clean = batch.tensors[0];
@@ -35,7 +35,7 @@ struct Denoising : Objective {
     auto generator = torch::make_generator<torch::CPUGeneratorImpl>(0);
     const auto clean = rectangles(100, generator);
     const auto denoised = net->forward(clean + 0.5 * torch::randn(clean.sizes(), generator));
-    return {.loss = (denoised - clean).square().mean().item<double>(), .targets = 100};
+    return {.loss = (denoised - clean).square().mean().item<double>(), .num_targets = 100};
   }
   torch::nn::Sequential net{torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 16, 5).padding(2)),
                             torch::nn::BatchNorm2d(16), torch::nn::Functional(torch::relu),

@@ -22,12 +22,12 @@ struct EvalArguments {
 std::vector<train::Batch> evaluation_batches(const EvalArguments& arguments,
                                              const train::Run& run) {
   if (arguments.file.empty()) {
-    return run.make_task()->validation_batches(train::kRowsAtOnce);
+    return run.make_task()->validation_batches(train::kEvalBatchSize);
   }
   const auto& task = train::find_task(run.recipe.task);
   if (task.reads_file()) {
     return task.batches_of_file(arguments.file, run.recipe, *run.tokenizer, run.classes,
-                                train::kRowsAtOnce);
+                                train::kEvalBatchSize);
   }
   throw InputError(
       fmt::format("{}: cannot evaluate {}, which was trained on the task '{}': the task reads no "
@@ -47,7 +47,7 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
   json["num_layers"] = run.recipe.stack().num_layers;
   json["val_loss"] = result.loss;
   if (has_perplexity(run.model)) json["perplexity"] = std::exp(result.loss);
-  json["val_targets"] = result.targets;
+  json["val_targets"] = result.num_targets;
   if (const auto accuracy = result.accuracy()) json["val_accuracy"] = *accuracy;
   fmt::print("{}\n", json.dump());
 }
@@ -77,8 +77,8 @@ void add_eval_command(CLI::App& app) {
   arguments->run.add_device_to(*command);
   command
       ->add_flag("--json", arguments->json,
-                 "print one JSON object: task, file, num_layers, val_loss, perplexity, targets "
-                 "(tokens, or sequences of a classifier), accuracy (0 to 1)")
+                 "print one JSON object: task, file, num_layers, val_loss, perplexity, "
+                 "val_targets (tokens, or sequences of a classifier), val_accuracy (0 to 1)")
       ->group("Output");
   command->footer(
       "Examples:\n"

@@ -6,7 +6,7 @@ namespace attend::app {
 
 std::string targets_text(const train::Evaluation& evaluation, const train::Model& model) {
   const bool classifier = std::holds_alternative<SequenceClassifier>(model);
-  return fmt::format("{} {}", evaluation.targets, classifier ? "sequences" : "tokens");
+  return fmt::format("{} {}", evaluation.num_targets, classifier ? "sequences" : "tokens");
 }
 
 std::string accuracy_text(const train::ExactMatch& matches) {

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 struct ExportArguments {
   RunOption run;
   std::string out;
-  std::string format;  ///< empty: from the file extension
+  std::string format;  ///< name of the format; empty = chosen by the file extension
   bool overwrite = false;
 };
 

@@ -21,7 +21,7 @@ struct GenerateArguments {
   RunOption run;
   PromptOptions prompt;
   GenerationOptions options{.max_new_tokens = 200, .sampling = {.temperature = 0.8}};
-  uint64_t seed = 1;  ///< of the first sample
+  uint64_t seed = 1;  ///< seed of the first sample
   std::vector<std::string> stops;
   int64_t samples = 1;
   bool no_echo = false;
@@ -40,7 +40,9 @@ struct GenerateVisitor {
   GeneratedSequence operator()(const Seq2Seq& model) const {
     return generate(model, prompt, train::answer_tokens(*run.tokenizer), options);
   }
-  GeneratedSequence operator()(const SequenceClassifier&) const { return {}; }  // rejected before
+  GeneratedSequence operator()(const SequenceClassifier&) const {
+    return {};
+  }  // the constructor of TextGenerator threw
 };
 
 /// Generates samples for a prompt, each with its own seed.
@@ -68,7 +70,7 @@ class TextGenerator {
     }
     const auto result = std::visit(GenerateVisitor{run_, prompt_, options}, run_.model);
     for (const auto token : result.tokens) {
-      if (options.num_beams == 1 || !stream.add(token)) break;  // streamed, or a stop text
+      if (options.num_beams == 1 || !stream.add(token)) break;  // already streamed, or stopped
     }
     stream.finish();
     return stream;
@@ -122,7 +124,8 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
 }
 
 void run_generate(GenerateArguments& arguments) {
-  if (arguments.options.num_beams > 1) arguments.options.sampling.temperature = 0.0;  // the default
+  if (arguments.options.num_beams > 1)
+    arguments.options.sampling.temperature = 0.0;  // greedy, as the default
   auto run = arguments.run.load();
   const auto prompt = arguments.prompt.read();
   TextGenerator generator(std::move(run), prompt, arguments);

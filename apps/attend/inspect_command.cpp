@@ -23,7 +23,7 @@ struct InspectArguments {
   std::string path;
   bool json = false;
   bool trust = false;
-  int64_t depth = 0;  ///< 0 = deepest that fits in kMaxRows
+  int64_t depth = 0;  ///< levels to print; 0 = as many as fit in kMaxRows
 };
 
 InspectReport inspect_safetensors(const std::string& path) {
@@ -103,7 +103,7 @@ InspectReport inspect(const InspectArguments& arguments) {
 std::string totals_text(const TensorTotals& totals) {
   const auto count = [](int64_t number) { return count_text(static_cast<double>(number)); };
   const auto bytes = bytes_text(static_cast<double>(totals.bytes));
-  if (totals.trainable + totals.frozen + totals.buffers == 0) {  // unknown roles
+  if (totals.trainable + totals.frozen + totals.buffers == 0) {  // the roles are unknown
     return report_line("total", fmt::format("{} elements in {} tensors, {}", count(totals.elements),
                                             totals.tensors, bytes));
   }

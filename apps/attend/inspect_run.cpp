@@ -7,6 +7,7 @@
 #include "io/files.h"
 #include "io/utf8.h"
 #include "number_text.h"
+#include "train/recipe_fields.h"
 
 #include <fmt/format.h>
 
@@ -19,21 +20,17 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// Adds the values of a recipe to `config` by section and key. Adds only `only_section` if it is
-/// set.
-void add_values(train::Recipe recipe, const char* only_section, ordered_json& config) {
+/// Adds the values of a recipe, or only those of `only_section`, to `config` by section and key.
+void add_values(const train::Recipe& recipe, const char* only_section, ordered_json& config) {
   for (const auto& field : train::recipe_fields()) {
     const std::string section = field.section;
     if (only_section != nullptr && section != only_section) continue;
     auto& target = section.empty() ? config : config[section];
-    const auto set = [&](auto value) {
-      using T = std::remove_pointer_t<decltype(value)>;
-      if constexpr (std::is_enum_v<T>)
-        target[field.key] = std::string(to_string(*value));
-      else if constexpr (!std::is_same_v<decltype(value), std::monostate>)
-        target[field.key] = *value;
+    const auto set = [&](const auto& value) {
+      if constexpr (!std::is_same_v<std::decay_t<decltype(value)>, std::monostate>)
+        target[field.key] = value;
     };
-    std::visit(set, field.ref(recipe));
+    std::visit(set, train::field_value(field, recipe));
   }
 }
 
@@ -69,9 +66,9 @@ void add_config(const train::Recipe& recipe, InspectReport& report) {
   add_overrides(recipe, train::find_task(recipe.task).defaults, "defaults of the task", report);
 }
 
-/// Adds the configuration of a run of a user's own module.
+/// Adds the configuration of a run of a custom module.
 void add_custom_config(const train::CustomConfig& custom, InspectReport& report) {
-  report.header += report_line("model", "a module of your own");
+  report.header += report_line("model", "custom module");
   std::string label = "values";
   for (const auto& [key, value] : custom.values) {
     report.header += report_line(label, printable(key) + " = " + printable(value));
@@ -111,7 +108,7 @@ void add_summary(const fs::path& path, InspectReport& report) {
   }
 }
 
-/// Adds the tensors of a run of a user's own module. Reads only the header of the weights file.
+/// Adds the tensors of a run of a custom module. Reads only the header of the weights file.
 void add_tensors(const fs::path& directory, train::Weights weights, InspectReport& report) {
   const auto folder =
       weights == train::Weights::best

@@ -1,7 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/train/learning_rate_search.h"
+#include "attend/train/recipe_run.h"
 #include "attend/train/task_objective.h"
-#include "attend/train/training_run.h"
 #include "commands.h"
 #include "interrupted.h"
 #include "number_option.h"
@@ -33,8 +33,7 @@ train::LearningRateSearch search(const train::Recipe& recipe,
       std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
       recipe.training, range, [] { return StopSignal::received() != 0; });
   if (StopSignal::received() != 0) {
-    write_error(
-        fmt::format("stopped after {} of {} steps\n", found.trials.size(), range.num_steps));
+    write_error(fmt::format("stopped after {} of {} steps\n", found.steps.size(), range.num_steps));
     throw Interrupted(StopSignal::received());
   }
   return found;
@@ -44,9 +43,9 @@ void print_json(const train::LearningRateSearch& found) {
   nlohmann::ordered_json json{{"suggestion", nullptr}};
   if (found.suggestion) json["suggestion"] = *found.suggestion;
   json["steps"] = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < found.trials.size(); ++i) {
-    json["steps"].push_back({{"lr", found.trials[i].lr},
-                             {"loss", found.trials[i].loss},
+  for (std::size_t i = 0; i < found.steps.size(); ++i) {
+    json["steps"].push_back({{"lr", found.steps[i].lr},
+                             {"loss", found.steps[i].loss},
                              {"smoothed_loss", found.smoothed[i]}});
   }
   fmt::print("{}\n", json.dump());
@@ -56,12 +55,12 @@ void print_json(const train::LearningRateSearch& found) {
 void print_chart(const train::LearningRateSearch& found) {
   constexpr std::size_t kLines = 25;
   constexpr double kWidth = 50.0;
-  const auto every = (found.trials.size() + kLines - 1) / kLines;
+  const auto every = (found.steps.size() + kLines - 1) / kLines;
   const double highest = *std::max_element(found.smoothed.begin(), found.smoothed.end());
   fmt::print("{:>10}  {:>9}\n", "lr", "loss");
-  for (std::size_t i = 0; i < found.trials.size(); i += every) {
+  for (std::size_t i = 0; i < found.steps.size(); i += every) {
     const auto width = static_cast<std::size_t>(kWidth * found.smoothed[i] / highest);
-    fmt::print("{:>10.2g}  {:>9.4f}  {:#<{}}\n", found.trials[i].lr, found.smoothed[i], "", width);
+    fmt::print("{:>10.2g}  {:>9.4f}  {:#<{}}\n", found.steps[i].lr, found.smoothed[i], "", width);
   }
 }
 
@@ -74,13 +73,13 @@ void run_lr_find(const LrFindArguments& arguments, const RecipeFlags& flags) {
   }
   const auto found = search(recipe, range);
   if (arguments.json) return print_json(found);
-  if (!found.trials.empty()) print_chart(found);
+  if (!found.steps.empty()) print_chart(found);
   if (found.suggestion) {
     fmt::print("\nsuggested: --lr {:.2g} (steepest descent of the loss)\n", *found.suggestion);
   } else {
     fmt::print(
         "\nno suggestion: the loss fell by less than 10% in {} steps; try more --num-steps\n",
-        found.trials.size());
+        found.steps.size());
   }
 }
 

@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
       check_switches(app, argc, argv);
       app.parse(argc, argv);
     } catch (const CLI::Success& help) {
-      app.exit(help);  // prints it
+      app.exit(help);  // prints the help
     }
     if (attend::app::flush_output()) return kDone;
     return print_error(kFailed, "standard output cannot be written");

@@ -1,6 +1,6 @@
-#include "attend/train/recipe.h"
 #include "commands.h"
 #include "recipe_folder.h"
+#include "train/recipe_card.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 std::string expected_text(const train::RecipeCard& card) {
   std::string text;
-  if (card.accuracy) text += fmt::format("acc {:.1f}%", *card.accuracy * 100);
+  if (card.val_accuracy) text += fmt::format("acc {:.1f}%", *card.val_accuracy * 100);
   if (card.val_loss) {
     text += fmt::format("{}val loss {:.3g}", text.empty() ? "" : ", ", *card.val_loss);
   }
@@ -25,7 +25,7 @@ Json to_json(const std::filesystem::path& path, const train::RecipeCard& card) {
   Json json{{"name", path.stem().string()}, {"path", path.string()}, {"task", card.task},
             {"summary", card.summary},      {"device", card.device}, {"seconds", card.seconds}};
   if (card.val_loss) json["val_loss"] = *card.val_loss;
-  if (card.accuracy) json["val_accuracy"] = *card.accuracy;
+  if (card.val_accuracy) json["val_accuracy"] = *card.val_accuracy;
   return json;
 }
 
@@ -52,7 +52,7 @@ void add_models_command(CLI::App& app) {
   command
       ->add_flag("--json", *json,
                  "print a JSON array: name, path, task, summary, device, seconds, val_loss, "
-                 "accuracy (0 to 1)")
+                 "val_accuracy (0 to 1)")
       ->group("Output");
   command->footer(
       "The environment variable ATTEND_MODELS names another folder of recipes.\n\n"

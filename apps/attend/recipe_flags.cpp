@@ -5,6 +5,7 @@
 #include "choice.h"
 #include "parse_number.h"
 #include "recipe_folder.h"
+#include "train/recipe_fields.h"
 
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>

@@ -17,8 +17,8 @@ class RecipeFlags {
   /// Adds a flag for each value of a recipe.
   explicit RecipeFlags(CLI::App& command);
 
-  /// Loads the recipe of this name or path (empty: none) over the defaults of its task and applies
-  /// the flags.
+  /// Loads a recipe, given by name or path, over the defaults of its task and applies the flags.
+  /// Without a recipe (empty), applies them to the defaults of the task.
   train::Recipe resolve(const std::string& name_or_path) const;
   /// Returns `base` with the flags applied.
   train::Recipe over(train::Recipe base) const;

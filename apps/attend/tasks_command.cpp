@@ -16,7 +16,7 @@ void list_tasks(bool json) {
     if (json) {
       all.push_back({{"name", task.name},
                      {"summary", task.summary},
-                     {"model", kind},
+                     {"model_kind", kind},
                      {"reads_file", task.reads_file()}});
     } else {
       fmt::print("{:<20}{:<20}{}\n", task.name, kind, task.summary);
@@ -30,7 +30,7 @@ void list_tasks(bool json) {
 void add_tasks_command(CLI::App& app) {
   auto* command = app.add_subcommand("tasks", "List the built-in tasks");
   auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "print a JSON array: name, summary, model, reads_file")
+  command->add_flag("--json", *json, "print a JSON array: name, summary, model_kind, reads_file")
       ->group("Output");
   command->footer(
       "Examples:\n"

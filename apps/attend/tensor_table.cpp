@@ -33,7 +33,8 @@ std::string shape_of(const TensorTree& node) {
   return fmt::format("({})", fmt::join(node.tensor->shape, ", "));
 }
 
-/// Returns the text after the name of a tensor: the tensor it is an alias of, buffer or frozen.
+/// Returns the text after a tensor's name: " = NAME" for an alias, " [buffer]" or " [frozen]";
+/// otherwise empty.
 std::string suffix_of(const TensorTree& node) {
   if (!node.tensor) return {};
   if (!node.tensor->alias_of.empty()) return " = " + printable(node.tensor->alias_of);
@@ -95,7 +96,8 @@ nlohmann::ordered_json totals_json(const TensorTotals& totals) {
   nlohmann::ordered_json json{
       {"tensors", totals.tensors}, {"elements", totals.elements}, {"bytes", totals.bytes}};
   const auto parameters = totals.trainable + totals.frozen;
-  if (parameters + totals.buffers == 0 && totals.elements > 0) return json;  // unknown roles
+  if (parameters + totals.buffers == 0 && totals.elements > 0)
+    return json;  // the roles are unknown
   json["parameters"] = parameters;
   json["trainable"] = totals.trainable;
   json["buffers"] = totals.buffers;

@@ -1,7 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/train/background_observer.h"
-#include "attend/train/training_run.h"
+#include "attend/train/recipe_run.h"
 #include "attention_report.h"
 #include "commands.h"
 #include "evaluation_text.h"

@@ -25,6 +25,7 @@
 #include "attend/train/optimizer.h"
 #include "attend/train/read_labelled_lines.h"
 #include "attend/train/recipe.h"
+#include "attend/train/recipe_run.h"
 #include "attend/train/run.h"
 #include "attend/train/run_directory.h"
 #include "attend/train/sampler.h"

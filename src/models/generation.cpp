@@ -1,6 +1,7 @@
 #include "attend/models/generation.h"
 
 #include "models/beam_search.h"
+#include "models/check_sampling.h"
 #include "models/rolling_window.h"
 #include "nn/check_eval.h"
 #include "nn/checks.h"

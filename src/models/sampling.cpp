@@ -1,5 +1,6 @@
 #include "attend/models/sampling.h"
 
+#include "models/check_sampling.h"
 #include "models/decoding.h"
 #include "nn/checks.h"
 

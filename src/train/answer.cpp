@@ -39,7 +39,7 @@ struct Answer {
 
 SequenceTokens answer_tokens(const Tokenizer& tokenizer) {
   const auto id_of = [&](const char* token) { return tokenizer.encode(token).at(0); };
-  return {.bos_token = id_of(kBegin), .eos_token = id_of(kEnd)};
+  return {.bos_token = id_of(kBosToken), .eos_token = id_of(kEosToken)};
 }
 
 std::string answer(Model& model, const Tokenizer& tokenizer,

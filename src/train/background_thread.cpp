@@ -32,10 +32,10 @@ class BlockedSignals {
 struct BackgroundThread::State {
   mutable std::mutex mutex;  // guards the members below
   std::condition_variable changed;
-  std::deque<std::function<void()>> functions;  // the first is running
+  std::deque<std::function<void()>> functions;  // queue; the first one is running
   std::exception_ptr failure;                   // the first exception of a function
-  bool closed = false;                          // no further functions
-  bool ended = false;                           // the thread has returned
+  bool closed = false;                          // true: no function is added any more
+  bool ended = false;                           // true: the thread has returned
 
   void run();
 };

@@ -47,7 +47,7 @@ std::string text_of(const Json& manifest) {
   return manifest.dump(2) + "\n";
 }
 
-/// Throws InputError, naming the file, if a size or checksum differs from the manifest.
+/// Throws InputError with the name of the file if a size or checksum differs from the manifest.
 void verify(const fs::path& folder) {
   const auto text = read_bytes(folder / kManifest);
   const auto found = manifest_of(folder);
@@ -95,7 +95,7 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   const auto partial = directory_ / kPartial;
   const auto replaced = directory_ / kReplaced;
   const auto target = directory_ / fmt::format("{}{:09}", kPrefix, checkpoint.trainer_state.step);
-  fs::remove_all(partial);  // left by a killed process
+  fs::remove_all(partial);  // a killed process may have left it
   fs::remove_all(replaced);
   fs::create_directories(partial);
   try {

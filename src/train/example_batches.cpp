@@ -25,8 +25,8 @@ Row encode(const std::string& text, const Example& example, const RowLayout& lay
   auto row = layout.tokenizer.encode(text);
   if (layout.truncate) row.resize(std::min(row.size(), static_cast<std::size_t>(layout.length)));
   if (static_cast<int64_t>(row.size()) > layout.length) {
-    throw InputError(fmt::format("'{}' has {} tokens, expected at most {}", example.prompt,
-                                 row.size(), layout.length));
+    throw InputError(fmt::format("example '{}': '{}' has {} tokens, expected at most {}",
+                                 example.prompt, text, row.size(), layout.length));
   }
   return row;
 }
@@ -52,14 +52,14 @@ Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& l
                                    example.answer, row.size(), layout.length + 1));
     }
     Row target(row.begin() + 1, row.end());
-    std::fill_n(target.begin(), prompt.size() - 1, kIgnored);
+    std::fill_n(target.begin(), prompt.size() - 1, kIgnoreIndex);
     row.pop_back();  // the last token has no next one
     tokens.push_back(std::move(row));
     targets.push_back(std::move(target));
   }
   Batch batch{to_tensor(tokens, layout.length, layout.padding),
-              to_tensor(targets, layout.length, kIgnored)};
-  batch.answers = batch.targets.ne(kIgnored);
+              to_tensor(targets, layout.length, kIgnoreIndex)};
+  batch.answers = batch.targets.ne(kIgnoreIndex);
   return batch;
 }
 
@@ -84,25 +84,25 @@ Batch classification_rows(const std::vector<Example>& examples, const RowLayout&
   return batch;
 }
 
-Batch translation_rows(const std::vector<Example>& examples, const RowLayout& layout, int64_t begin,
-                       int64_t end) {
+Batch translation_rows(const std::vector<Example>& examples, const RowLayout& layout,
+                       int64_t bos_token, int64_t eos_token) {
   std::vector<Row> sources;
   std::vector<Row> mask;
   std::vector<Row> inputs;
   std::vector<Row> targets;
   RowLayout shorter = layout;
-  --shorter.length;  // one position is for `begin` or `end`
+  --shorter.length;  // one position is for `bos_token` or `eos_token`
   for (const auto& example : examples) {
     sources.push_back(encode(example.prompt, example, layout));
     mask.emplace_back(sources.back().size(), 1);
     targets.push_back(encode(example.answer, example, shorter));
     inputs.push_back(targets.back());
-    inputs.back().insert(inputs.back().begin(), begin);
-    targets.back().push_back(end);
+    inputs.back().insert(inputs.back().begin(), bos_token);
+    targets.back().push_back(eos_token);
   }
   Batch batch{to_tensor(sources, layout.length, layout.padding),
-              to_tensor(targets, layout.length, kIgnored)};
-  batch.answers = batch.targets.ne(kIgnored);
+              to_tensor(targets, layout.length, kIgnoreIndex)};
+  batch.answers = batch.targets.ne(kIgnoreIndex);
   batch.key_mask = to_tensor(mask, layout.length, 0).to(torch::kBool);
   batch.decoder_tokens = to_tensor(inputs, layout.length, layout.padding);
   return batch;

@@ -11,8 +11,8 @@ namespace {
 
 // Longer than a time slice of the scheduler, so that processes on a shared core take turns.
 constexpr double kMinSeconds = 0.06;
-constexpr double kMuchSlower = 1.5;   // relative to the best time; ends the search
-constexpr double kAboutAsFast = 1.1;  // relative to the best time
+constexpr double kMuchSlower = 1.5;   // time over the best time that ends the search
+constexpr double kAboutAsFast = 1.1;  // time over the best time that counts as equal
 
 double seconds_of(const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;

@@ -8,44 +8,42 @@
 namespace attend::train {
 namespace {
 
-constexpr std::size_t kNeighbours = 4;  // on each side of the moving average
-constexpr std::size_t kMaxWorse =
-    10;                               // consecutive trials above the first loss that end the search
-constexpr double kMinDecrease = 0.1;  // fraction of the first loss; a smaller decrease is noise
+constexpr std::size_t kNeighbours = 4;  // losses on each side of the one that is smoothed
+constexpr std::size_t kMaxWorse = 10;  // consecutive steps above the first loss that end the search
+constexpr double kMinDecrease = 0.1;   // fraction of the first loss; a smaller decrease is noise
 
-std::vector<double> smooth(const std::vector<LearningRateTrial>& trials) {
+std::vector<double> smooth(const std::vector<LearningRateStep>& steps) {
   std::vector<double> means;
-  for (std::size_t i = 0; i < trials.size(); ++i) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
     // A symmetric window: a one-sided one would bias the curve near its ends.
-    const auto radius = std::min({kNeighbours, i, trials.size() - 1 - i});
+    const auto radius = std::min({kNeighbours, i, steps.size() - 1 - i});
     double sum = 0.0;
-    for (std::size_t j = i - radius; j <= i + radius; ++j) sum += trials[j].loss;
+    for (std::size_t j = i - radius; j <= i + radius; ++j) sum += steps[j].loss;
     means.push_back(sum / static_cast<double>(2 * radius + 1));
   }
   return means;
 }
 
-/// Collects the trials and decides when the search ends.
-class TrialRecorder : public Observer {
+/// Records the steps and decides when the search ends.
+class StepRecorder : public Observer {
  public:
   void on_progress(const Progress& progress) override {
     if (!std::isfinite(progress.train_loss) || !std::isfinite(progress.grad_norm)) {
       done_ = true;
       return;
     }
-    trials_.push_back({progress.lr, progress.train_loss});
+    steps_.push_back({progress.lr, progress.train_loss});
     min_loss_ = std::min(min_loss_, progress.train_loss);
     // A loss above the first one means that training has diverged.
-    worse_ = progress.train_loss > trials_.front().loss ? worse_ + 1 : 0;
-    if (min_loss_ < (1.0 - kMinDecrease) * trials_.front().loss && worse_ >= kMaxWorse)
-      done_ = true;
+    worse_ = progress.train_loss > steps_.front().loss ? worse_ + 1 : 0;
+    if (min_loss_ < (1.0 - kMinDecrease) * steps_.front().loss && worse_ >= kMaxWorse) done_ = true;
   }
 
   bool done() const { return done_; }
-  std::vector<LearningRateTrial> trials() const { return trials_; }
+  const std::vector<LearningRateStep>& steps() const { return steps_; }
 
  private:
-  std::vector<LearningRateTrial> trials_;
+  std::vector<LearningRateStep> steps_;
   double min_loss_ = INFINITY;
   std::size_t worse_ = 0;
   bool done_ = false;
@@ -68,21 +66,21 @@ LearningRateSearch search_learning_rate(std::shared_ptr<Objective> objective, Tr
     return range.min_lr * std::exp(log_ratio * static_cast<double>(step) /
                                    static_cast<double>(range.num_steps - 1));
   };
-  TrialRecorder recorder;
+  StepRecorder recorder;
   int64_t step = 0;
   Trainer(std::move(objective), config, schedule)
       .run({.observers = {&recorder}, .stop_requested = [&] {
               return ++step == range.num_steps || recorder.done() ||
                      (stop_requested && stop_requested());
             }});
-  LearningRateSearch result{recorder.trials(), smooth(recorder.trials()), {}};
-  result.suggestion = suggest_learning_rate(result.trials, result.smoothed);
+  LearningRateSearch result{recorder.steps(), smooth(recorder.steps()), {}};
+  result.suggestion = suggest_learning_rate(result.steps, result.smoothed);
   return result;
 }
 
-std::optional<double> suggest_learning_rate(const std::vector<LearningRateTrial>& trials,
+std::optional<double> suggest_learning_rate(const std::vector<LearningRateStep>& steps,
                                             const std::vector<double>& smoothed) {
-  if (trials.size() < 3) return std::nullopt;
+  if (steps.size() < 3) return std::nullopt;
   const auto minimum = std::min_element(smoothed.begin(), smoothed.end());
   if (*minimum > (1.0 - kMinDecrease) * smoothed.front()) return std::nullopt;
   std::size_t steepest = 0;
@@ -95,7 +93,7 @@ std::optional<double> suggest_learning_rate(const std::vector<LearningRateTrial>
       steepest = i;
     }
   }
-  return trials[steepest].lr;
+  return steps[steepest].lr;
 }
 
 }  // namespace attend::train

@@ -7,7 +7,7 @@ namespace attend::train {
 torch::Tensor summed_loss(const torch::Tensor& logits, const torch::Tensor& targets,
                           double label_smoothing) {
   const auto options = torch::nn::functional::CrossEntropyFuncOptions()
-                           .ignore_index(kIgnored)
+                           .ignore_index(kIgnoreIndex)
                            .reduction(torch::kSum)
                            .label_smoothing(label_smoothing);
   const auto rows = logits.flatten(0, -2).to(  // (targets, V); summed in float32 at least
@@ -15,8 +15,8 @@ torch::Tensor summed_loss(const torch::Tensor& logits, const torch::Tensor& targ
   return torch::nn::functional::cross_entropy(rows, targets.flatten(), options);
 }
 
-int64_t counted_targets(const Batch& batch) {
-  return batch.targets.ne(kIgnored).sum().item<int64_t>();
+int64_t num_targets(const Batch& batch) {
+  return batch.targets.ne(kIgnoreIndex).sum().item<int64_t>();
 }
 
 TrainingLoss classification_loss(const torch::Tensor& logits, const torch::Tensor& targets) {

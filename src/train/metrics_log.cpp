@@ -51,7 +51,7 @@ void MetricsLog::on_progress(const Progress& progress) {
 
 void MetricsLog::on_evaluation(int64_t step, const Evaluation& evaluation) {
   nlohmann::ordered_json line{
-      {"step", step}, {"val_loss", evaluation.loss}, {"val_targets", evaluation.targets}};
+      {"step", step}, {"val_loss", evaluation.loss}, {"val_targets", evaluation.num_targets}};
   if (const auto accuracy = evaluation.accuracy()) line["val_accuracy"] = *accuracy;
   file_->append(line.dump() + "\n");
 }

@@ -1,7 +1,6 @@
 #include "attend/train/model.h"
 
 #include "attend/input_error.h"
-#include "train/unseeded_model.h"
 
 #include <fmt/format.h>
 
@@ -43,11 +42,6 @@ struct Logits {
 }  // namespace
 
 Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes) {
-  torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
-  return make_unseeded_model(recipe, vocab_size, num_classes);
-}
-
-Model make_unseeded_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes) {
   return std::visit(MakeModel{vocab_size, static_cast<int64_t>(num_classes)}, recipe.model);
 }
 

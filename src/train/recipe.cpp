@@ -1,13 +1,9 @@
-// Recipes: their parts, their values as text, and checks. The table of the values is in
-// recipe_fields.cpp.
 #include "attend/train/recipe.h"
 
 #include "attend/input_error.h"
+#include "train/recipe_fields.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
 
 namespace attend::train {
 namespace {
@@ -51,33 +47,6 @@ int64_t& Recipe::max_seq_len() {
 
 int64_t Recipe::max_seq_len() const {
   return std::visit([](const auto& config) { return config.max_seq_len; }, model);
-}
-
-std::string RecipeField::flag() const {
-  std::string flag = std::string("--") + key;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
-
-std::string value_text(const RecipeField& field, const Recipe& recipe) {
-  Recipe values = recipe;  // fields return mutable references
-  return std::visit(
-      [&](auto value) {
-        using T = std::remove_pointer_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::monostate>)
-          return std::string();
-        else if constexpr (std::is_enum_v<T>)
-          return std::string(to_string(*value));
-        else if constexpr (std::is_same_v<T, bool>)
-          return std::string(*value ? "on" : "off");
-        else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
-          return value->empty() ? "none" : fmt::format("{}", fmt::join(*value, ","));
-        else if constexpr (std::is_same_v<T, int64_t>)
-          return *value == 0 && *field.zero != '\0' ? field.zero : fmt::format("{}", *value);
-        else
-          return fmt::format("{}", *value);
-      },
-      field.ref(values));
 }
 
 void check_recipe(const Recipe& recipe) {

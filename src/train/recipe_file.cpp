@@ -1,127 +1,16 @@
-// Recipe files; in a file of their own because toml++ is slow to compile.
+// Reads and writes recipe files.
 #include "attend/input_error.h"
 #include "attend/train/recipe.h"
-#include "io/files.h"
-#include "nearest_name.h"
+#include "train/recipe_fields.h"
+#include "train/recipe_toml.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
-
-#include <array>
-#include <cmath>
-#include <sstream>
 
 namespace attend::train {
 namespace {
 
-constexpr const char* kKindKey = "model.kind";
-constexpr const char* kCard = "expected";
-constexpr const char* kValues = "values";
-constexpr std::array kTables{"data", "model", "training", kCard};
-constexpr std::array kCardKeys{"summary", "device", "seconds", "val_loss", "val_accuracy"};
-
-std::string full_key(const RecipeField& field) {
-  return field.section[0] == '\0' ? field.key : fmt::format("{}.{}", field.section, field.key);
-}
-
-/// Assigns a TOML value to a field. Integers are accepted for floats; nothing else is converted.
-struct Assign {
-  const toml::node& node;
-  const std::string& where;
-  std::string_view kind;
-
-  template <typename T>
-  void expect(const T& value, const char* type) const {
-    if (value) return;
-    std::ostringstream found;
-    node.visit([&](const auto& n) {
-      if constexpr (toml::is_value<decltype(n)>)
-        found << n;
-      else
-        found << "a table or an array";
-    });
-    throw InputError(fmt::format("{}: expected {}, found {}", where, type, found.str()));
-  }
-  void operator()(std::monostate) const {
-    throw InputError(fmt::format("{}: a {} has no such option", where, kind));
-  }
-  void operator()(int64_t* target) const {
-    const auto value = node.value_exact<int64_t>();
-    expect(value, "an integer");
-    *target = *value;
-  }
-  void operator()(double* target) const {
-    const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-    expect(value, "a number");
-    *target = *value;
-  }
-  void operator()(bool* target) const {
-    const auto value = node.value_exact<bool>();
-    expect(value, "true or false");
-    *target = *value;
-  }
-  void operator()(std::string* target) const {
-    const auto value = node.value_exact<std::string>();
-    expect(value, "a string");
-    *target = *value;
-  }
-  void operator()(std::vector<int64_t>* target) const {
-    const auto* array = node.as_array();
-    const bool integers = array != nullptr && (array->empty() || array->is_homogeneous<int64_t>());
-    expect(integers, "a list of integers");
-    target->clear();
-    for (const auto& element : *array) target->push_back(*element.value<int64_t>());
-  }
-  template <typename Enum>
-  void operator()(Enum* target) const {
-    const auto value = from_string<Enum>(node.value_exact<std::string>().value_or(""));
-    const auto names = fmt::format("one of {}", fmt::join(EnumNames<Enum>::names, ", "));
-    expect(value, names.c_str());
-    *target = *value;
-  }
-};
-
-struct Print {
-  toml::table& table;
-  const char* key;
-
-  void operator()(std::monostate) const {}
-  template <typename T>
-  void operator()(const T* value) const {
-    if constexpr (std::is_enum_v<T>) {
-      table.insert(key, std::string(to_string(*value)));
-    } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
-      toml::array array;
-      for (const auto element : *value) array.push_back(element);
-      table.insert(key, std::move(array));
-    } else {
-      table.insert(key, *value);
-    }
-  }
-};
-
-void check_keys(const toml::table& table, const std::string& prefix, const std::string& file) {
-  std::vector<std::string> known{kKindKey};
-  for (const auto& field : recipe_fields()) known.push_back(full_key(field));
-  for (const auto* key : kCardKeys) known.push_back(fmt::format("{}.{}", kCard, key));
-  for (const auto& [key, node] : table) {
-    const auto name = prefix + std::string(key.str());
-    const bool is_table = node.is_table() && prefix.empty();
-    if (is_table && std::find(kTables.begin(), kTables.end(), name) != kTables.end()) {
-      check_keys(*node.as_table(), name + ".", file);
-    } else if (is_table) {
-      std::vector<std::string> tables;
-      for (const auto* each : kTables) tables.push_back(fmt::format("[{}]", each));
-      const auto found = fmt::format("[{}]", name);
-      throw InputError(fmt::format("{}: unknown table {}, expected one of {}{}", file, found,
-                                   fmt::join(tables, ", "), did_you_mean(found, tables)));
-    } else if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InputError(
-          fmt::format("{}: unknown key '{}'{}", file, name, did_you_mean(name, known)));
-    }
-  }
-}
+constexpr const char* kValues = "values";  // table of `CustomConfig::values`
 
 /// Changes the recipe's model kind to the kind given in the file, if any. Copies the values that
 /// all kinds have.
@@ -143,70 +32,13 @@ void choose_kind(const toml::table& table, const std::string& file, Recipe& reci
                                fmt::join(kModelKinds, ", "), name));
 }
 
-toml::table parse(const std::filesystem::path& path) {
-  const auto file = path.string();
-  try {
-    return toml::parse(read_text(path), file);
-  } catch (const toml::parse_error& error) {
-    std::ostringstream where;
-    where << error.source().begin;
-    throw InputError(
-        fmt::format("{}: invalid TOML: {} ({})", file, error.description(), where.str()));
-  }
-}
-
-toml::table parse_recipe(const std::filesystem::path& path) {
-  auto table = parse(path);
-  check_keys(table, "", path.string());
-  return table;
-}
-
-/// True if the value of a field is 0 and 0 is written as a name.
-bool is_named_zero(const RecipeField& field, Recipe& recipe) {
-  const auto value = field.ref(recipe);
-  const auto* number = std::get_if<int64_t*>(&value);
-  return *field.zero != '\0' && number != nullptr && **number == 0;
-}
-
-/// Inserts the value of a field in its section of `table`.
-void print(const RecipeField& field, Recipe& recipe, toml::table& table) {
-  auto& section = field.section[0] == '\0'
-                      ? table
-                      : *table.insert(field.section, toml::table{}).first->second.as_table();
-  if (is_named_zero(field, recipe)) {
-    section.insert(field.key, field.zero);
-  } else {
-    std::visit(Print{section, field.key}, field.ref(recipe));
-  }
-}
-
-std::string to_text(const toml::table& table) {
-  std::ostringstream text;
-  text << table << "\n";
-  return text.str();
-}
-
-/// Assigns the field if the file has a value for it.
-void assign(const RecipeField& field, const toml::table& table, const std::string& file,
-            Recipe& recipe) {
-  const auto key = full_key(field);
-  if (const auto node = table.at_path(key)) {
-    if (*field.zero != '\0' && node.value_exact<std::string>() == field.zero) {
-      *std::get<int64_t*>(field.ref(recipe)) = 0;
-      return;
-    }
-    std::visit(Assign{*node.node(), fmt::format("{}: {}", file, key), model_kind(recipe.model)},
-               field.ref(recipe));
-  }
-}
-
 }  // namespace
 
 Recipe read_recipe(const std::filesystem::path& path, const Recipe& base) {
   const auto table = parse_recipe(path);
   Recipe recipe = base;
   choose_kind(table, path.string(), recipe);
-  for (const auto& field : recipe_fields()) assign(field, table, path.string(), recipe);
+  for (const auto& field : recipe_fields()) assign_field(field, table, path.string(), recipe);
   return recipe;
 }
 
@@ -214,62 +46,32 @@ Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base
   const auto table = parse_recipe(path);
   Recipe recipe = base;
   for (const auto& field : recipe_fields()) {
-    if (field.section[0] == '\0') assign(field, table, path.string(), recipe);
+    if (field.section[0] == '\0') assign_field(field, table, path.string(), recipe);
   }
   return recipe;
 }
 
-RecipeCard read_recipe_card(const std::filesystem::path& path) {
-  const auto table = parse_recipe(path);
-  if (!table.contains(kCard)) {
-    throw InputError(fmt::format("{}: the table [{}] is missing", path.string(), kCard));
-  }
-  RecipeCard card;
-  const auto read_at = [&](const std::string& name, auto& target) {
-    if (const auto node = table.at_path(name)) {
-      Assign{*node.node(), fmt::format("{}: {}", path.string(), name), ""}(&target);
-    }
-  };
-  const auto read = [&](const char* key, auto& target) {
-    read_at(fmt::format("{}.{}", kCard, key), target);
-  };
-  const auto read_optional = [&](const char* key, std::optional<double>& target) {
-    double value = NAN;
-    read(key, value);
-    if (!std::isnan(value)) target = value;
-  };
-  read_at("task", card.task);
-  read("summary", card.summary);
-  read("device", card.device);
-  read("seconds", card.seconds);
-  read_optional("val_loss", card.val_loss);
-  read_optional("val_accuracy", card.accuracy);
-  return card;
-}
-
 CustomConfig read_custom_config(const std::filesystem::path& path) {
-  auto table = parse(path);
+  auto table = parse_toml(path);
   CustomConfig config;
   if (const auto* values = table[kValues].as_table()) {
     for (const auto& [key, value] : *values) {
       const auto name = std::string(key.str());
-      Assign{value, fmt::format("{}: {}.{}", path.string(), kValues, name),
-             ""}(&config.values[name]);
+      assign(value, fmt::format("{}: {}.{}", path.string(), kValues, name), &config.values[name]);
     }
     table.erase(kValues);
   }
-  check_keys(table, "", path.string());
+  check_keys(table, path.string());
   Recipe recipe;
-  for (const auto& field : recipe_fields()) assign(field, table, path.string(), recipe);
+  for (const auto& field : recipe_fields()) assign_field(field, table, path.string(), recipe);
   config.training = recipe.training;
   return config;
 }
 
 std::string to_toml(const Recipe& recipe) {
-  Recipe values = recipe;  // fields return mutable references
   toml::table table;
   table.insert("model", toml::table{{"kind", std::string(model_kind(recipe.model))}});
-  for (const auto& field : recipe_fields()) print(field, values, table);
+  for (const auto& field : recipe_fields()) insert_field(field, recipe, table);
   return to_text(table);
 }
 
@@ -279,7 +81,7 @@ std::string to_toml(const TrainingConfig& config,
   recipe.training = config;
   toml::table table;
   for (const auto& field : recipe_fields()) {
-    if (std::string_view(field.section) == "training") print(field, recipe, table);
+    if (std::string_view(field.section) == "training") insert_field(field, recipe, table);
   }
   auto& described = *table.insert(kValues, toml::table{}).first->second.as_table();
   for (const auto& [key, value] : values) described.insert(key, value);

@@ -1,40 +1,35 @@
 #pragma once
 
-#include "attend/train/run_directory.h"
+#include "attend/api.h"
+#include "attend/train/recipe.h"
+#include "attend/train/task.h"
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace attend::train {
 
-/// Value of `kind` in data.json for a user's own module; otherwise `model_kind`.
-inline constexpr const char* kCustomKind = "custom";
+/// Values that must be the same when a run is resumed; saved as data.json.
+struct RunRecord {
+  std::string data_checksum;                 ///< `Task::data_checksum`
+  std::vector<std::string> classes;          ///< class names of a classifier
+  std::map<std::string, std::string> fixed;  ///< configuration values that must not change, by key
+};
 
-/// Returns the values of a recipe that must be the same when a run is resumed, by key.
-std::map<std::string, std::string> fixed_values(const Recipe& recipe);
+/// Content of a run directory before training.
+struct RunContent {
+  std::string recipe;                             ///< text of recipe.toml
+  RunRecord record;                               ///< content of data.json
+  std::map<std::string, std::string> files = {};  ///< contents of further files, by name
+};
 
-/// True if `fixed` belongs to a run of a user's own module.
-bool is_custom_kind(const std::map<std::string, std::string>& fixed);
+/// Content of a run that trains a model of this library.
+ATTEND_API RunContent run_content(const Recipe& recipe, const Task& task);
 
-/// Returns the text of data.json.
-std::string to_json(const RunRecord& record);
-/// Reads data.json. Throws InputError, naming the file, if it is missing or damaged.
-RunRecord read_record(const std::filesystem::path& path);
-
-/// Throws InputError with the differences, if there are any.
-void throw_if_different(const std::filesystem::path& directory,
-                        const std::vector<std::string>& differences);
-
-/// Throws InputError, listing the differences, if the run in `directory` was created with other
-/// fixed values.
-void check_values(const std::filesystem::path& directory,
-                  const std::map<std::string, std::string>& fixed);
-
-/// Returns a line for each value that differs between the run and now.
-std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);
-std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
-                                        const std::map<std::string, std::string>& now);
+/// Content of a run that trains a custom module: `values` describe it, and must be the same
+/// whenever the run is resumed.
+ATTEND_API RunContent run_content(const TrainingConfig& config,
+                                  const std::map<std::string, std::string>& values);
 
 }  // namespace attend::train

@@ -8,10 +8,10 @@
 #include "io/files.h"
 #include "ops/rng_state.h"
 #include "train/checksum.h"
-#include "train/run_content.h"
+#include "train/run_checkpoint_sink.h"
 #include "train/run_files.h"
 #include "train/run_lock.h"
-#include "train/unseeded_model.h"
+#include "train/run_record.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,8 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-constexpr const char* kChecksum = "crc32c";  // in the metadata of the weights
 
 /// Returns a value of summary.json; null if there is none.
 Json read_summary(const RunDirectory& run, const char* key) {
@@ -58,7 +56,7 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
                     directory));
   }
   auto content = load_safetensors(file);
-  const auto checksum = content.metadata.find(kChecksum);
+  const auto checksum = content.metadata.find(kWeightsChecksum);
   if (checksum != content.metadata.end() && checksum->second != checksum_of(content.tensors)) {
     throw InputError(fmt::format("{}: damaged: checksum {}, expected {}", file.string(),
                                  checksum_of(content.tensors), checksum->second));
@@ -89,7 +87,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
   fs::create_directories(path, error);
   if (error || !fs::is_directory(path)) {
     throw InputError(fmt::format("{} cannot be created: {}", path.string(),
-                                 error ? error.message() : "a file of that name exists"));
+                                 error ? error.message() : "a file with this name exists"));
   }
   RunDirectory run(path, std::make_unique<RunLock>(path));
   // Checked again under the lock, since another process may have created a run in the meantime.
@@ -108,7 +106,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& conten
   auto differences = differences_of(read_record(run.file(RunFiles::data)), content.record);
   for (const auto& [name, text] : content.files) {
     if (read_bytes(path / name) != text)
-      differences.push_back(fmt::format("{}: another vocabulary than in the run", name));
+      differences.push_back(fmt::format("{}: differs from the vocabulary of the run", name));
   }
   if (fs::exists(run.file(RunFiles::summary)) &&
       CheckpointStore(run.file(RunFiles::checkpoints)).latest().empty()) {
@@ -122,6 +120,12 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& conten
 
 bool RunDirectory::exists(const fs::path& path) {
   return fs::is_regular_file(path / RunFiles::recipe);
+}
+
+bool RunDirectory::owns(const fs::path& path, const fs::path& file) {
+  const auto inside = fs::weakly_canonical(fs::absolute(file))
+                          .lexically_relative(fs::weakly_canonical(fs::absolute(path)));
+  return is_file_of_run(inside.begin()->string());  // ".." if it is elsewhere
 }
 
 Recipe RunDirectory::recipe() const {
@@ -171,7 +175,7 @@ Run RunDirectory::load(Weights weights) const {
   auto model = [&] {
     // The weights are replaced below.
     const RngGuard rng(rng_state({torch::kCPU}));
-    return make_unseeded_model(recipe, tokenizer->size(), record.classes.size());
+    return make_model(recipe, tokenizer->size(), record.classes.size());
   }();
   load_weights(module_of(model), weights);
   module_of(model).eval();
@@ -209,23 +213,6 @@ void RunDirectory::finish(const std::string& task, const torch::nn::Module& modu
   if (state.skipped_steps > 0) summary["skipped_steps"] = state.skipped_steps;
   replace_file(file(RunFiles::summary), summary.dump(2) + "\n");
   fs::remove_all(file(RunFiles::replaced));
-}
-
-RunCheckpointSink::RunCheckpointSink(const fs::path& directory)
-    : directory_(directory), checkpoints_(directory / RunFiles::checkpoints) {}
-
-void RunCheckpointSink::save_best(const std::map<std::string, torch::Tensor>& weights) {
-  save_safetensors(
-      directory_ / RunFiles::model,
-      {.tensors = weights, .metadata = {{"format", "pt"}, {kChecksum, checksum_of(weights)}}});
-}
-
-void RunCheckpointSink::save(const Checkpoint& checkpoint) {
-  checkpoints_.save(checkpoint);
-}
-
-std::string RunCheckpointSink::latest_path() const {
-  return checkpoints_.latest().string();
 }
 
 }  // namespace attend::train

@@ -104,10 +104,7 @@ void move_old_run(const fs::path& directory) {
   }
 }
 
-bool RunDirectory::owns(const fs::path& path, const fs::path& file) {
-  const auto inside = fs::weakly_canonical(fs::absolute(file))
-                          .lexically_relative(fs::weakly_canonical(fs::absolute(path)));
-  const auto name = inside.begin()->string();  // ".." if it is elsewhere
+bool is_file_of_run(const std::string& name) {
   return name == RunLock::kFile || name == RunFiles::replaced || is_fragment(name) ||
          std::ranges::any_of(kFilesOfRun, [&](const char* own) { return name == own; });
 }

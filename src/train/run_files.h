@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace attend::train {
 
@@ -15,6 +16,9 @@ void check_can_create(const std::filesystem::path& directory, bool overwrite);
 /// Moves the finished run in `directory` to its folder `replaced`, or removes an unfinished one.
 /// Throws InputError if the directory is not a run.
 void move_old_run(const std::filesystem::path& directory);
+
+/// True if `name` is the name of a file or folder of a run, or of a temporary copy of one.
+bool is_file_of_run(const std::string& name);
 
 /// Removes temporary files that killed processes left.
 void remove_fragments(const std::filesystem::path& directory);

@@ -12,8 +12,8 @@ class ATTEND_API RunLock {
  public:
   static constexpr const char* kFile = ".lock";  ///< in the directory; never deleted
 
-  /// Throws InputError if another process has the lock, naming it, or if the directory cannot be
-  /// written.
+  /// Throws InputError if another process has the lock, or if the directory cannot be written. The
+  /// message contains the id of that process.
   explicit RunLock(const std::filesystem::path& directory);
   ~RunLock();
   RunLock(const RunLock&) = delete;

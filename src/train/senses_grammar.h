@@ -9,7 +9,7 @@ namespace attend::train {
 
 /// A sentence of the task `senses`, followed by a full stop and the ambiguous word again.
 struct SenseSentence {
-  std::string words;  ///< separated by spaces
+  std::string words;  ///< words separated by spaces
   std::string sense;  ///< the token to predict next, for example bank=shore
 };
 

@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "nearest_name.h"
+#include "train/recipe_fields.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>

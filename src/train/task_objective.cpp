@@ -11,13 +11,36 @@ namespace {
 TrainingBatch pack(const Batch& batch) {
   const auto decoder_tokens = batch.decoder_tokens.defined() ? batch.decoder_tokens.numel() : 0;
   return {{batch.tokens, batch.targets, batch.answers, batch.key_mask, batch.decoder_tokens},
-          counted_targets(batch),
+          num_targets(batch),
           batch.tokens.numel() + decoder_tokens};
 }
 
 Batch unpack(const TrainingBatch& batch) {
   const auto& tensors = batch.tensors;
   return {tensors[0], tensors[1], tensors[2], tensors[3], tensors[4]};
+}
+
+torch::Device device_of(const torch::nn::Module& module) {
+  return module.parameters().front().device();
+}
+
+Batch to_device(const Batch& batch, torch::Device device) {
+  return map_batch(batch, [&](const torch::Tensor& tensor) { return tensor.to(device); });
+}
+
+/// Evaluates a model in eval mode, without gradients.
+Evaluation evaluate_batches(Model& model, const std::vector<Batch>& batches) {
+  const auto device = device_of(module_of(model));
+  Evaluation result;
+  for (const auto& rows : batches) {
+    const auto batch = to_device(rows, device);
+    const auto logits = logits_of(model, batch);
+    result.loss += summed_loss(logits, batch.targets).item<double>();
+    result.num_targets += num_targets(batch);
+    result.exact_match += exact_match(logits, batch);
+  }
+  result.loss /= static_cast<double>(result.num_targets);
+  return result;
 }
 
 }  // namespace
@@ -45,13 +68,11 @@ TrainingLoss TaskObjective::training_loss(const TrainingBatch& batch) {
 
 Evaluation TaskObjective::evaluate() {
   if (validation_.empty()) {
-    const auto device = module().parameters().front().device();
-    for (const auto& batch : task_->validation_batches(kRowsAtOnce)) {
-      validation_.push_back(
-          map_batch(batch, [&](const torch::Tensor& tensor) { return tensor.to(device); }));
-    }
+    const auto device = device_of(module());
+    for (const auto& batch : task_->validation_batches(kEvalBatchSize))
+      validation_.push_back(to_device(batch, device));
   }
-  return train::evaluate(model_, validation_);  // the trainer has set the precision
+  return evaluate_batches(model_, validation_);
 }
 
 ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch) {
@@ -67,23 +88,13 @@ Evaluation evaluate(Model& model, const std::vector<Batch>& batches, Precision p
   auto& module = module_of(model);
   const EvalGuard eval(module);
   const torch::NoGradGuard no_grad;
-  const auto device = module.parameters().front().device();
-  const AutocastGuard autocast(device.type(), autocast_for(precision, device.type()));
-  Evaluation result;
-  for (const auto& rows : batches) {
-    const auto batch =
-        map_batch(rows, [&](const torch::Tensor& tensor) { return tensor.to(device); });
-    const auto logits = logits_of(model, batch);
-    result.loss += summed_loss(logits, batch.targets).item<double>();
-    result.targets += counted_targets(batch);
-    result.exact_match += exact_match(logits, batch);
-  }
-  result.loss /= static_cast<double>(result.targets);
-  return result;
+  const auto device = device_of(module).type();
+  const AutocastGuard autocast(device, autocast_for(precision, device));
+  return evaluate_batches(model, batches);
 }
 
 Evaluation evaluate(Model& model, const Task& task, Precision precision) {
-  return evaluate(model, task.validation_batches(kRowsAtOnce), precision);
+  return evaluate(model, task.validation_batches(kEvalBatchSize), precision);
 }
 
 }  // namespace attend::train

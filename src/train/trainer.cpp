@@ -108,8 +108,8 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
   int64_t saved_step = state_.step;
   while (!done() && result.stop_reason != StopReason::stop_requested) {
     step(hooks);
-    if (is_report_step()) report(hooks);
-    if (is_evaluation_step()) evaluate(hooks);
+    if (is_report_step(state_.step)) report(hooks);
+    if (is_evaluation_step(state_.step)) evaluate(hooks);
     if (hooks.stop_requested && hooks.stop_requested())
       result.stop_reason = StopReason::stop_requested;
     if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->check();
@@ -134,35 +134,33 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
   return result;
 }
 
-/// Returns the number of CPU threads to train with.
 int64_t Trainer::num_threads() {
   const int64_t available = torch::get_num_threads();
   if (config_.threads > 0) return config_.threads;
-  if (state_.threads > 0 && state_.threads <= available) return state_.threads;  // resumed
+  if (state_.threads > 0 && state_.threads <= available) return state_.threads;  // as recorded
   if (available == 1 || !device_.is_cpu()) return available;
   const auto before = checkpoint();
-  ++state_.step;  // for error messages
-  const auto fastest = fastest_num_threads([this] { accumulate_gradients(1); }, available);
+  const auto next = state_.step + 1;
+  const auto fastest = fastest_num_threads([&] { accumulate_gradients(next, 1); }, available);
   optimizer_->zero_grad();
   restore(before);
   return fastest;
 }
 
-/// True if an evaluation follows the current step.
-bool Trainer::is_evaluation_step() const {
-  return state_.step % config_.eval_every == 0 || state_.step == config_.max_steps;
+bool Trainer::is_evaluation_step(int64_t step) const {
+  return step % config_.eval_every == 0 || step == config_.max_steps;
 }
 
-bool Trainer::is_report_step() const {
-  return is_evaluation_step() || state_.step % config_.log_every == 0;
+bool Trainer::is_report_step(int64_t step) const {
+  return is_evaluation_step(step) || step % config_.log_every == 0;
 }
 
 void Trainer::step(const TrainerHooks& hooks) {
   const Stopwatch watch(state_.training_seconds);
   const double max_norm = config_.max_grad_norm > 0 ? config_.max_grad_norm : INFINITY;
   progress_.lr = schedule_(state_.step);
-  progress_.step = ++state_.step;
-  accumulate_gradients(config_.gradient_accumulation_steps);
+  progress_.step = state_.step + 1;
+  accumulate_gradients(progress_.step, config_.gradient_accumulation_steps);
   progress_.grad_norm = torch::nn::utils::clip_grad_norm_(parameters_, max_norm);
   state_.train_loss = progress_.train_loss;
   if (std::isfinite(progress_.train_loss) && std::isfinite(progress_.grad_norm)) {
@@ -174,6 +172,7 @@ void Trainer::step(const TrainerHooks& hooks) {
       throw_nonfinite(hooks, weights_are_finite);
     ++state_.skipped_steps;
   }
+  state_.step = progress_.step;
 }
 
 void Trainer::throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const {
@@ -187,7 +186,7 @@ void Trainer::throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite
       latest.empty() ? "none" : latest, weights_are_finite ? " or on_nonfinite = skip" : ""));
 }
 
-void Trainer::accumulate_gradients(int64_t count) {
+void Trainer::accumulate_gradients(int64_t step, int64_t count) {
   TORCH_CHECK_VALUE(
       std::any_of(parameters_.begin(), parameters_.end(),
                   [](const auto& parameter) { return parameter.requires_grad(); }),
@@ -198,15 +197,16 @@ void Trainer::accumulate_gradients(int64_t count) {
   int64_t targets = 0;
   for (int64_t i = 0; i < count; ++i) {
     batches.push_back(objective_->training_batch(config_.batch_size, sampler_));
-    TORCH_CHECK_VALUE(batches.back().targets >= 0, "training_batch: found ", batches.back().targets,
-                      " targets, expected 0 or more");
-    targets += batches.back().targets;
-    state_.tokens += batches.back().tokens;
+    TORCH_CHECK_VALUE(batches.back().num_targets >= 0, "training_batch: found ",
+                      batches.back().num_targets, " targets, expected 0 or more");
+    targets += batches.back().num_targets;
+    state_.tokens += batches.back().num_tokens;
   }
-  TORCH_CHECK_VALUE(targets > 0, "training_batch: found 0 targets in the ", batches.size(),
-                    " batches of step ", state_.step,
-                    ", expected at least 1; set TrainingBatch::targets to the number of terms that "
-                    "the loss sums up");
+  TORCH_CHECK_VALUE(
+      targets > 0, "training_batch: found 0 targets in the ", batches.size(), " batches of step ",
+      step,
+      ", expected at least 1; set TrainingBatch::num_targets to the number of terms that "
+      "the loss sums up");
   // Each loss sum is divided by the number of targets in all batches, so that all targets have the
   // same weight. A mean of the batches' means would overweight batches with few targets.
   auto mean = torch::zeros({}, torch::TensorOptions(device_).dtype(torch::kDouble));
@@ -220,7 +220,7 @@ void Trainer::accumulate_gradients(int64_t count) {
       return objective_->training_loss(batch);
     }();
     check_loss(loss);
-    if (is_report_step() && loss.exact_match) matches += loss.exact_match();
+    if (is_report_step(step) && loss.exact_match) matches += loss.exact_match();
     loss.exact_match = {};  // may own the logits, which the backward pass does not need
     auto scaled = loss.sum / static_cast<double>(targets);
     mean += scaled.detach();

@@ -16,8 +16,8 @@ constexpr const char* kOptimizer = "optimizer.";
 constexpr const char* kSampler = "sampler.";
 const std::string kRandom = "random.";
 constexpr const char* kObjective = "objective.";
-constexpr const char* kRequiresGrad =
-    "requires_grad";  // uint8, one per parameter, counting shared parameters once
+// uint8, one per parameter; a shared parameter counts once
+constexpr const char* kRequiresGrad = "requires_grad";
 
 /// Returns the name of the state of `device`'s generator. It contains only the device's type, since
 /// a run may be resumed on another GPU.
@@ -47,7 +47,7 @@ Checkpoint Trainer::checkpoint() const {
                         .state = {{kRequiresGrad, torch::tensor(requires_grad, torch::kByte)}},
                         .best = best_weights_};
   add_with_prefix(checkpoint.state, kOptimizer, cpu_copies(optimizer_->state()));
-  add_with_prefix(checkpoint.state, kSampler, sampler_.state());  // copies
+  add_with_prefix(checkpoint.state, kSampler, sampler_.state());  // returns copies
   for (const auto& [device, state] : rng_state(rng_devices(device_))) {
     checkpoint.state.emplace(rng_name(device), state);
   }

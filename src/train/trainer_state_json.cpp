@@ -23,7 +23,7 @@ Json to_object(const std::optional<Evaluation>& evaluation) {
   if (!evaluation) return nullptr;
   const auto& [correct, total] = evaluation->exact_match;
   return {{"loss", number(evaluation->loss)},
-          {"targets", evaluation->targets},
+          {"targets", evaluation->num_targets},
           {"exact_match", {{"correct", correct}, {"total", total}}}};
 }
 
@@ -31,7 +31,7 @@ std::optional<Evaluation> evaluation_from(const Json& json) {
   if (json.is_null()) return std::nullopt;
   Evaluation evaluation;
   evaluation.loss = number(json.at("loss"));
-  evaluation.targets = json.at("targets");
+  evaluation.num_targets = json.at("targets");
   const auto& exact_match = json.at("exact_match");
   evaluation.exact_match = {exact_match.at("correct"), exact_match.at("total")};
   return evaluation;

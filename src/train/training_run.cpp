@@ -1,27 +1,19 @@
 #include "attend/train/training_run.h"
 
 #include "attend/input_error.h"
-#include "attend/io/tokenizers.h"
 #include "attend/train/background_checkpoint_sink.h"
 #include "attend/train/background_observer.h"
 #include "attend/train/device.h"
-#include "attend/train/embedding_files.h"
 #include "attend/train/metrics_log.h"
-#include "attend/train/task_objective.h"
+#include "attend/train/recipe.h"
 #include "attend/train/tensorboard_log.h"
+#include "train/run_checkpoint_sink.h"
 #include "train/run_content.h"
-#include "train/run_files.h"
 
 #include <fmt/format.h>
 
 namespace attend::train {
 namespace {
-
-std::vector<std::string> token_names(const Tokenizer& tokenizer) {
-  std::vector<std::string> names;
-  for (int64_t id = 0; id < tokenizer.size(); ++id) names.push_back(tokenizer.token(id));
-  return names;
-}
 
 /// Checks the config, sets the number of threads, and moves the module to the device.
 torch::Device prepare(const std::shared_ptr<Objective>& objective, const TrainingConfig& config) {
@@ -149,64 +141,6 @@ void TrainingRun::write_summary(const std::string& task, const TrainResult& resu
 void TrainingRun::finish(const TrainResult& result) {
   load_best_weights();
   write_summary("", result);
-}
-
-TrainingSetup make_training_setup(const Recipe& recipe,
-                                  std::shared_ptr<const Tokenizer> tokenizer) {
-  set_num_threads(recipe.training.threads);
-  const auto device = resolve_device(recipe.training.device);
-  auto task = make_task(recipe, std::move(tokenizer));
-  auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
-  module_of(model).to(device);
-  return {device, std::move(task), std::move(model)};
-}
-
-RecipeRun::RecipeRun(RunDirectory directory, const Recipe& recipe, const TrainingSetup& setup)
-    : recipe_(recipe),
-      task_(setup.task),
-      model_(setup.model),
-      run_(std::move(directory), std::make_shared<TaskObjective>(model_, task_, recipe.training),
-           recipe.training, setup.device) {}
-
-RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
-                           bool overwrite) {
-  check_can_create(directory, overwrite);  // first, since making the task may take long
-  const auto setup = make_training_setup(recipe);
-  return {RunDirectory::create(directory, run_content(recipe, *setup.task), overwrite), recipe,
-          setup};
-}
-
-RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& recipe) {
-  RunDirectory::open(directory);  // throws if it is not a run
-  check_values(directory, fixed_values(recipe));
-  const bool subwords = recipe.data.tokenizer == TokenizerKind::subword;
-  const auto setup = make_training_setup(recipe, subwords ? load_tokenizer(directory) : nullptr);
-  const auto content = run_content(recipe, *setup.task);
-  RecipeRun run(RunDirectory::resume(directory, content), recipe, setup);
-  run.run_.restore_checkpoint(content.recipe);
-  return run;
-}
-
-RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe& recipe) {
-  auto run = open(directory, recipe);
-  run.run_.check_is_unfinished();
-  return run;
-}
-
-RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe) {
-  return RunDirectory::exists(directory) ? open(directory, recipe) : begin(directory, recipe);
-}
-
-TrainResult RecipeRun::train(const std::vector<Observer*>& observers,
-                             const std::function<bool()>& stop_requested) {
-  return run_.train(observers, stop_requested);
-}
-
-void RecipeRun::finish(const TrainResult& result) {
-  run_.load_best_weights();
-  write_embeddings(directory().path(), token_embedding_weight(model_),
-                   token_names(task_->tokenizer()));
-  run_.write_summary(recipe_.task, result);
 }
 
 }  // namespace attend::train

@@ -89,7 +89,7 @@ class BestOrLast(CommandTest):
         self.assertNotEqual(text("best"), text("last"))
         self.assertNotEqual(exported("best"), exported("last"))
 
-    def test_weights_that_do_not_fit(self):
+    def test_weights_of_another_model(self):
         other = self.folder / "other"
         shutil.copytree(self.run_directory, other)
         for name, width in (("recipe.toml", "embed_dim = %d"), ("data.json", '"embed_dim": "%d"')):

@@ -101,7 +101,7 @@ class Sampling(GenerateTest):
         self.assertEqual(len(set(alone)), 3)
         self.assertEqual(three.stderr, "".join(f"--- sample {n} of 3 ---\n" for n in (1, 2, 3)))
 
-    def test_beam_search_is_deterministic_and_refuses_sampling_options(self):
+    def test_beam_search_is_deterministic_and_rejects_sampling_options(self):
         beams = ("--prompt", "F", "--max-new-tokens", 20, "--num-beams", 3)
         first = self.generate(*beams).stdout
         self.assertEqual(self.generate(*beams).stdout, first)

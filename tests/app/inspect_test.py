@@ -71,6 +71,7 @@ class Runs(InspectTest):
         self.assertEqual(found["config"]["model"]["embed_dim"], 8)
         self.assertEqual(found["config"]["model"]["positions"], "learned")
         self.assertIn("lr", found["config"]["training"])
+        self.assertEqual(found["config"]["training"]["threads"], "auto")
         self.assertIn("embed_dim", found["overrides"])
         weight = next(t for t in found["tensors"] if t["name"] == "decoder.blocks.0.attention.qkv.weight")
         self.assertEqual(weight, {"name": "decoder.blocks.0.attention.qkv.weight", "shape": [24, 8],
@@ -124,7 +125,7 @@ class Runs(InspectTest):
     def test_run_of_a_custom_module(self):
         finished = self.custom_run("custom", "summary.json", "model.safetensors", "checkpoint")
         text = self.inspect(finished)
-        for expected in ("kind        run\n", "model       a module of your own\n", "values      channels = 4\n",
+        for expected in ("kind        run\n", "model       custom module\n", "values      channels = 4\n",
                          "overrides   max_steps = 5 (default 400)\n            lr = 0.5 (default 0.003)\n",
                          "trained     5 steps, ", "val loss", "checkpoint  step 5\n", "qkv", "(24, 8)"):
             self.assertIn(expected, text)

@@ -31,7 +31,7 @@ class Tasks(CommandTest):
         for line, task in zip(lines, tasks):
             self.assertTrue(line.startswith(task["name"] + " "), line)
             self.assertIn(task["summary"], line)
-            self.assertIn(task["model"], line)
+            self.assertIn(task["model_kind"], line)
 
     def test_each_trains_and_evaluates(self):
         table = self.write("table.tsv", TABLE)

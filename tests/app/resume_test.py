@@ -166,7 +166,7 @@ class Endings(RunsTest):
         self.assertEqual(last_step(run), step - 1)
         self.assertFalse((run / "summary.json").exists())
 
-    def test_or_its_steps_are_skipped_and_counted(self):
+    def test_steps_with_a_non_finite_loss_are_skipped_and_counted(self):
         run = self.folder / "run"
         result = self.train("--out", run, *self.DIVERGING, "--on-nonfinite", "skip")
         summary = json.loads((run / "summary.json").read_text())

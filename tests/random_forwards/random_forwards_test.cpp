@@ -6,6 +6,7 @@
 #include "random_forwards/draw_config.h"
 #include "random_forwards/subject.h"
 #include "support/close.h"
+#include "train/recipe_fields.h"
 
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>

@@ -6,6 +6,7 @@
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/value_residual.h"
 #include "random_forwards/draw_config.h"
+#include "train/recipe_fields.h"
 
 #include <algorithm>
 #include <limits>

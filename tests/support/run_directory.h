@@ -4,6 +4,8 @@
 #include "io/files.h"
 #include "support/small_runs.h"
 #include "support/temporary_directory.h"
+#include "train/run_checkpoint_sink.h"
+#include "train/run_content.h"
 
 #include <gtest/gtest.h>
 

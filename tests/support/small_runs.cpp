@@ -15,6 +15,11 @@ NamedTensors copies(const NamedTensors& tensors) {
   return all;
 }
 
+Model seeded_model(const Recipe& recipe, const Task& task) {
+  torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
+  return make_model(recipe, task.tokenizer().size(), task.classes().size());
+}
+
 }  // namespace
 
 Recipe small_recipe(const std::string& task, int64_t steps) {
@@ -36,7 +41,7 @@ Recipe small_recipe(const std::string& task, int64_t steps) {
 
 SmallRun::SmallRun(const Recipe& recipe)
     : task(make_task(recipe)),
-      model(make_model(recipe, task->tokenizer().size(), task->classes().size())),
+      model(seeded_model(recipe, *task)),
       trainer(std::make_shared<TaskObjective>(model, task, recipe.training), recipe.training) {}
 
 NamedTensors SmallRun::weights() const {

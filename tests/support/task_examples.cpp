@@ -14,7 +14,7 @@ std::vector<int64_t> selected_tokens(const torch::Tensor& row, const torch::Tens
 }
 
 Example continuation(const torch::Tensor& tokens, const torch::Tensor& targets, const Task& task) {
-  const auto counted = targets.ne(kIgnored);
+  const auto counted = targets.ne(kIgnoreIndex);
   const auto length = counted.to(torch::kLong).argmax().item<int64_t>() + 1;
   return {
       task.tokenizer().decode(selected_tokens(tokens, torch::arange(tokens.size(0)).lt(length))),
@@ -22,8 +22,8 @@ Example continuation(const torch::Tensor& tokens, const torch::Tensor& targets, 
 }
 
 Example translation(const Batch& batch, int64_t row, const Task& task) {
-  auto answer = selected_tokens(batch.targets[row], batch.targets[row].ne(kIgnored));
-  if (answer.back() == task.tokenizer().encode(kEnd).at(0)) answer.pop_back();
+  auto answer = selected_tokens(batch.targets[row], batch.targets[row].ne(kIgnoreIndex));
+  if (answer.back() == task.tokenizer().encode(kEosToken).at(0)) answer.pop_back();
   return {task.tokenizer().decode(selected_tokens(batch.tokens[row], batch.key_mask[row])),
           task.tokenizer().decode(answer)};
 }

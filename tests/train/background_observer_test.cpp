@@ -28,7 +28,7 @@ class Listener : public Observer {
     note("step " + std::to_string(progress.step));
   }
   void on_evaluation(int64_t step, const Evaluation& evaluation) override {
-    note("evaluation " + std::to_string(step) + " " + std::to_string(evaluation.targets));
+    note("evaluation " + std::to_string(step) + " " + std::to_string(evaluation.num_targets));
   }
   void on_finish() override { note("finish"); }
 
@@ -69,7 +69,7 @@ TEST(BackgroundObserver, DeliversReportsInOrderOnAnotherThread) {
   const auto second = std::make_shared<Listener>();
   BackgroundObserver background({first, second});
   background.on_progress(Progress{.step = 1});
-  background.on_evaluation(1, Evaluation{.targets = 7});
+  background.on_evaluation(1, Evaluation{.num_targets = 7});
   background.on_progress(Progress{.step = 2});
   background.on_finish();
   for (const auto& listener : {first, second}) {

@@ -80,7 +80,7 @@ TEST_F(CheckpointStoreTest, LoadsWhatWasSaved) {
   EXPECT_EQ(state.train_loss, saved.trainer_state.train_loss);
   EXPECT_EQ(state.last->loss, 2.0 / 3.0);
   EXPECT_EQ(state.last->accuracy(), std::nullopt);
-  EXPECT_EQ(state.last->targets, 17);
+  EXPECT_EQ(state.last->num_targets, 17);
   EXPECT_EQ(state.best->loss, 0.1);
   EXPECT_EQ(state.best->exact_match.correct, 7);
   EXPECT_EQ(state.best->exact_match.total, 10);

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TEST(Checksum, IsThatOfTheStandard) {
+TEST(Checksum, MatchesTheStandard) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
   // Test vectors of RFC 3720, B.4.
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
@@ -22,7 +22,7 @@ TEST(Checksum, IsThatOfTheStandard) {
   EXPECT_EQ(crc32c(""), 0u);
 }
 
-TEST(Checksum, OfPartsIsThatOfTheWhole) {
+TEST(Checksum, OfPartsEqualsTheWhole) {
   seed_afresh();
   for (int i = 0; i < 50; ++i) {
     const auto first = random_bytes(200);
@@ -31,7 +31,7 @@ TEST(Checksum, OfPartsIsThatOfTheWhole) {
   }
 }
 
-TEST(Checksum, OfAFileIsThatOfItsContent) {
+TEST(Checksum, OfAFileEqualsItsContent) {
   const TemporaryDirectory directory;
   std::string content;
   while (content.size() < 2'500'000) content += "larger than what is read at a time, ";

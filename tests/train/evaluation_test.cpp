@@ -17,7 +17,7 @@ class FiveRows : public Task {
     ++calls;
     const auto tokens = torch::zeros({5, 2}, torch::kLong);
     const auto labels = torch::tensor({{0, 1}, {0, 1}, {0, 1}, {1, -1}, {0, -1}}, torch::kLong);
-    const auto targets = labels.masked_fill(labels < 0, kIgnored);
+    const auto targets = labels.masked_fill(labels < 0, kIgnoreIndex);
     const auto answers = torch::tensor({{1, 1}, {0, 1}, {0, 0}, {1, 0}, {1, 0}}).to(torch::kBool);
     const auto rows = [&](int64_t from, int64_t count) {
       return Batch{tokens.narrow(0, from, count), targets.narrow(0, from, count),
@@ -48,7 +48,7 @@ TEST(Evaluation, LossIsTheMeanOverTargets) {
     language_model->embedding->token->weight[1].zero_();
   }
   const auto result = evaluate(model, FiveRows());
-  EXPECT_EQ(result.targets, 8);
+  EXPECT_EQ(result.num_targets, 8);
   EXPECT_NEAR(result.loss, (4 * std::log(4.0 / 3.0) + 4 * std::log(4.0)) / 8, 1e-6);
   ASSERT_TRUE(result.accuracy());
   // Of the four rows with answers only the last has all correct; the first has one of two.
@@ -72,7 +72,7 @@ TEST(Evaluation, AccuracyOfAClassifier) {
   Batch batch{torch::zeros({4, 2}, torch::kLong), torch::tensor({1, 0, 1, 1}, torch::kLong)};
   batch.answers = torch::ones({4}, torch::kBool);
   const auto result = evaluate(model, {batch});
-  EXPECT_EQ(result.targets, 4);
+  EXPECT_EQ(result.num_targets, 4);
   EXPECT_DOUBLE_EQ(*result.accuracy(), 0.75);
 }
 
@@ -81,6 +81,7 @@ TEST(Evaluation, MakesTheValidationDataOnce) {
   Model model = LanguageModel(LanguageModelConfig{
       .vocab_size = 2, .max_seq_len = 2, .stack = {.num_layers = 0, .embed_dim = 4}});
   TaskObjective objective(model, task, TrainingConfig{});
+  objective.module().eval();
   const auto first = objective.evaluate();
   EXPECT_EQ(objective.evaluate().loss, first.loss);
   EXPECT_EQ(first.loss, evaluate(model, *std::make_shared<FiveRows>()).loss);

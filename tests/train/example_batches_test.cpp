@@ -21,8 +21,8 @@ TEST_F(ExampleBatches, ContinuationTargetsAreTheAnswers) {
   const auto batch = continuation_rows({{"ab=", "c."}}, layout);
   const auto ids = tokenizer->encode("ab=c.");
   EXPECT_TRUE(torch::equal(batch.tokens[0].narrow(0, 0, 4), torch::tensor(ids).narrow(0, 0, 4)));
-  EXPECT_TRUE(torch::equal(
-      batch.targets[0], torch::tensor({kIgnored, kIgnored, ids[3], ids[4], kIgnored, kIgnored})));
+  EXPECT_TRUE(torch::equal(batch.targets[0], torch::tensor({kIgnoreIndex, kIgnoreIndex, ids[3],
+                                                            ids[4], kIgnoreIndex, kIgnoreIndex})));
 }
 
 TEST_F(ExampleBatches, EmptyPromptsThrow) {
@@ -30,6 +30,20 @@ TEST_F(ExampleBatches, EmptyPromptsThrow) {
               throws<InputError>("the prompt of the answer 'abc' is empty"));
   EXPECT_THAT(continuation_call({"", ""}), throws<InputError>("the prompt of the answer ''"));
   EXPECT_NO_THROW(continuation_call({"abc", ""})());
+}
+
+TEST_F(ExampleBatches, TooLongErrorsQuoteTheTextThatIsTooLong) {
+  const auto translation_call = [this](const Example& example) {
+    return [this, example] { translation_rows({example}, layout, 1, 2); };
+  };
+  EXPECT_THAT(
+      translation_call({"ab", "abcabc"}),
+      throws<InputError>("example 'ab': 'abcabc' has 6 tokens, expected at most 5"));  // and an end
+  EXPECT_THAT(translation_call({"abcabca", "c"}),
+              throws<InputError>("example 'abcabca': 'abcabca' has 7 tokens, expected at most 6"));
+  EXPECT_NO_THROW(translation_call({"abcabc", "abcab"})());
+  EXPECT_THAT(continuation_call({"abcabc=", "c"}),
+              throws<InputError>("'abcabc=c' has 8 tokens, expected at most 7"));
 }
 
 }  // namespace

@@ -20,12 +20,11 @@ LearningRateSearch search_senses(const LearningRateRange& range,
 
 /// The suggestion for unsmoothed losses at learning rates 1e-4, 1e-3, ...
 std::optional<double> suggestion_for(const std::vector<double>& losses) {
-  std::vector<LearningRateTrial> trials;
+  std::vector<LearningRateStep> steps;
   for (const double loss : losses) {
-    trials.push_back(
-        {.lr = std::pow(10.0, static_cast<double>(trials.size()) - 4.0), .loss = loss});
+    steps.push_back({.lr = std::pow(10.0, static_cast<double>(steps.size()) - 4.0), .loss = loss});
   }
-  return suggest_learning_rate(trials, losses);
+  return suggest_learning_rate(steps, losses);
 }
 
 TEST(LearningRateSuggestion, IsWhereTheLossFallsFastest) {
@@ -44,19 +43,19 @@ TEST(LearningRateSuggestion, IsNoneWithoutADecrease) {
 }
 
 TEST(LearningRateSearch, SpacesLearningRatesEvenlyOnALogScale) {
-  const auto trials = search_senses({.min_lr = 1e-4, .max_lr = 1e-2, .num_steps = 21}).trials;
-  ASSERT_EQ(trials.size(), 21);
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    EXPECT_NEAR(trials[i].lr, 1e-4 * std::pow(10.0, static_cast<double>(i) / 10), 1e-12);
+  const auto steps = search_senses({.min_lr = 1e-4, .max_lr = 1e-2, .num_steps = 21}).steps;
+  ASSERT_EQ(steps.size(), 21);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_NEAR(steps[i].lr, 1e-4 * std::pow(10.0, static_cast<double>(i) / 10), 1e-12);
   }
 }
 
 TEST(LearningRateSearch, StopsWhenTheLossDiverges) {
   const auto found = search_senses({.min_lr = 1e-4, .max_lr = 1e6, .num_steps = 200});
-  EXPECT_LT(found.trials.size(), 200);
+  EXPECT_LT(found.steps.size(), 200);
   ASSERT_TRUE(found.suggestion);
   EXPECT_LT(*found.suggestion, 1.0);
-  for (const auto& trial : found.trials) EXPECT_TRUE(std::isfinite(trial.loss));
+  for (const auto& step : found.steps) EXPECT_TRUE(std::isfinite(step.loss));
 }
 
 TEST(LearningRateSearch, IsReproducible) {
@@ -78,7 +77,7 @@ TEST(LearningRateSearch, SuggestionBeatsMuchLowerAndHigherLearningRates) {
 
 TEST(LearningRateSearch, StopsOnRequest) {
   int calls = 0;
-  EXPECT_EQ(search_senses({}, [&] { return ++calls == 5; }).trials.size(), 5);
+  EXPECT_EQ(search_senses({}, [&] { return ++calls == 5; }).steps.size(), 5);
 }
 
 TEST(LearningRateSearchErrors, NameTheRange) {

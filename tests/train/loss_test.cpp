@@ -18,7 +18,7 @@ double loss_by_loop(const torch::Tensor& logits, const torch::Tensor& targets, d
   double loss = 0.0;
   for (int64_t i = 0; i < flat.size(0); ++i) {
     const auto target = flat[i].item<int64_t>();
-    if (target == kIgnored) continue;
+    if (target == kIgnoreIndex) continue;
     const auto nll = -(scores[i] - scores[i].logsumexp(0));  // (V)
     loss += (1 - smoothing) * nll[target].item<double>();
     loss += smoothing / choices * nll.sum().item<double>();
@@ -34,7 +34,7 @@ TEST(Loss, EqualsALoopWithAndWithoutLabelSmoothing) {
       logits_shape.push_back(draw(2, 9));
       const auto logits = torch::randn(logits_shape) * 3;
       auto targets = torch::randint(logits_shape.back(), shape, torch::kLong);
-      targets.flatten()[1] = kIgnored;
+      targets.flatten()[1] = kIgnoreIndex;
       EXPECT_NEAR(summed_loss(logits, targets, smoothing).item<double>(),
                   loss_by_loop(logits, targets, smoothing), 1e-4);
     }
@@ -52,8 +52,8 @@ TEST(Loss, IsSummedInFloat32ForAllDtypes) {
 
 TEST(Loss, CountsTargetsThatAreNotIgnored) {
   const auto targets = torch::tensor({1, 0, 3, 2}, torch::kLong).view({2, 2});
-  targets[1][0] = kIgnored;
-  EXPECT_EQ(counted_targets(Batch{targets, targets}), 3);
+  targets[1][0] = kIgnoreIndex;
+  EXPECT_EQ(num_targets(Batch{targets, targets}), 3);
 }
 
 }  // namespace

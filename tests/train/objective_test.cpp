@@ -1,4 +1,4 @@
-// Training a user's own module: a convolution net on a dataset of torch::data.
+// Training a custom module: a convolution net on a dataset of torch::data.
 #include "attend/train/objective.h"
 
 #include "attend/input_error.h"
@@ -86,7 +86,7 @@ TEST(Objective, AnyModuleIsTrained) {
     const auto state =
         Trainer(make_objective(make_net()), config).run({.observers = {&recorder}}).state;
     EXPECT_EQ(state.best->accuracy(), 1.0);
-    EXPECT_EQ(state.best->targets, 50);
+    EXPECT_EQ(state.best->num_targets, 50);
     EXPECT_EQ(state.tokens, 150 * 8);
     EXPECT_LT(recorder.progress.front().accuracy.value(),
               recorder.progress.back().accuracy.value());
@@ -126,7 +126,7 @@ struct Counting : Objective {
   Evaluation evaluate() override {
     EXPECT_FALSE(net->is_training());
     EXPECT_FALSE(torch::GradMode::is_enabled());
-    return {.loss = net->weight.square().sum().item<double>(), .targets = 1};
+    return {.loss = net->weight.square().sum().item<double>(), .num_targets = 1};
   }
   std::map<std::string, torch::Tensor> state() const override {
     return {{"batches", torch::tensor(batches)}};
@@ -187,7 +187,7 @@ TEST(Objective, ConfigOutOfRangeThrows) {
 struct Faulty : Counting {
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override {
     auto batch = Counting::training_batch(size, sampler);
-    batch.targets = targets;
+    batch.num_targets = num_targets;
     return batch;
   }
   TrainingLoss training_loss(const TrainingBatch& batch) override {
@@ -196,23 +196,23 @@ struct Faulty : Counting {
     return loss;
   }
 
-  int64_t targets = 8;
+  int64_t num_targets = 8;
   std::function<void(TrainingLoss&)> change = [](TrainingLoss&) {};
 };
 
 TEST(Objective, BatchesWithoutTargetsThrow) {
   auto config = small_config();
   config.gradient_accumulation_steps = 3;
-  const auto training = [&](int64_t targets) {
-    return [&config, targets] {
+  const auto training = [&](int64_t num_targets) {
+    return [&config, num_targets] {
       const auto objective = std::make_shared<Faulty>();
-      objective->targets = targets;
+      objective->num_targets = num_targets;
       Trainer(objective, config).run();
     };
   };
   EXPECT_THAT(training(0),
               throws<c10::ValueError>("found 0 targets in the 3 batches of step 1, expected at "
-                                      "least 1; set TrainingBatch::targets"));
+                                      "least 1; set TrainingBatch::num_targets"));
   EXPECT_THAT(training(-1), throws<c10::ValueError>("found -1 targets, expected 0 or more"));
 }
 
@@ -291,7 +291,7 @@ TEST(DatasetObjective, EvaluatesAllSamplesInEvalMode) {
   const auto loss = classification_loss(net->forward(batch.data), batch.target);
   EXPECT_NEAR(evaluation.loss, loss.sum.item<double>() / 50, 1e-6);
   EXPECT_EQ(evaluation.accuracy(), loss.exact_match().accuracy());
-  EXPECT_EQ(evaluation.targets, 50);
+  EXPECT_EQ(evaluation.num_targets, 50);
 }
 
 class ModuleRun : public testing::Test {

@@ -114,7 +114,7 @@ TEST_P(OptimizerState, LoadStateListsAllDifferencesAndChangesNothing) {
   }
 }
 
-TEST(OptimizerStateOfAnother, IsRefused) {
+TEST(OptimizerStateOfAnother, Throws) {
   const auto model = make_model(/*tied=*/true);
   TrainingConfig config;
   const auto adamw = make_optimizer(*model, config);

@@ -4,6 +4,7 @@
 #include "attend/train/task.h"
 #include "io/files.h"
 #include "support/temporary_directory.h"
+#include "train/recipe_fields.h"
 
 #include <gmock/gmock.h>
 

@@ -5,6 +5,8 @@
 #include "io/files.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
+#include "train/run_checkpoint_sink.h"
+#include "train/run_content.h"
 
 #include <gmock/gmock.h>
 

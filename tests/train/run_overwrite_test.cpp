@@ -3,6 +3,7 @@
 #include "io/files.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
+#include "train/run_content.h"
 #include "train/run_lock.h"
 
 #include <gmock/gmock.h>

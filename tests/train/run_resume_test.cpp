@@ -3,6 +3,8 @@
 #include "io/files.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
+#include "train/recipe_fields.h"
+#include "train/run_content.h"
 #include "train/run_lock.h"
 
 #include <gmock/gmock.h>
@@ -65,7 +67,7 @@ TEST_F(ResumedRun, ErrorNamesAnotherTask) {
                   AllOf(HasSubstr("task: 'senses' in the run, now 'balanced-brackets'"),
                         HasSubstr("kind: 'language_model'"),
                         HasSubstr("classes: '' in the run, now 'balanced, unbalanced'"),
-                        HasSubstr("tokenizer.json: another vocabulary"))));
+                        HasSubstr("tokenizer.json: differs from the vocabulary of the run"))));
 }
 
 TEST_F(ResumedRun, MustNotChangeAnyModelValue) {

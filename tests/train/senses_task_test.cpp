@@ -15,7 +15,7 @@ TEST(SensesTask, TargetsAreTheNextTokensAndTheSense) {
   const auto task = make_task(kDefaults);
   const auto& tokenizer = task->tokenizer();
   const auto batch = task->validation_batches(3).front();
-  const auto length = batch.targets[0].ne(kIgnored).sum().item<int64_t>();
+  const auto length = batch.targets[0].ne(kIgnoreIndex).sum().item<int64_t>();
   EXPECT_TRUE(
       batch.targets[0].narrow(0, 0, length - 1).equal(batch.tokens[0].narrow(0, 1, length - 1)));
   EXPECT_THAT(tokenizer.token(batch.targets[0][length - 1].item<int64_t>()), HasSubstr("="));

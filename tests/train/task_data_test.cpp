@@ -83,7 +83,7 @@ TEST_P(EveryTask, ValidationDoesNotDependOnTheBatchSize) {
     int64_t targets = 0;
     for (const auto& batch : task_->validation_batches(size)) {
       EXPECT_LE(batch.tokens.size(0), size);
-      targets += counted_targets(batch);
+      targets += num_targets(batch);
     }
     return targets;
   };
@@ -100,9 +100,9 @@ TEST_P(EveryTask, ModelAcceptsBatches) {
     const auto logits = logits_of(model, batch);
     EXPECT_EQ(logits.sizes().slice(0, logits.sizes().size() - 1), batch.targets.sizes());
     EXPECT_LT(batch.targets.max().item<int64_t>(), logits.size(-1));
-    EXPECT_GE(batch.targets.masked_select(batch.targets.ne(kIgnored)).min().item<int64_t>(), 0);
+    EXPECT_GE(batch.targets.masked_select(batch.targets.ne(kIgnoreIndex)).min().item<int64_t>(), 0);
     if (batch.answers.defined()) {
-      EXPECT_FALSE(batch.answers.logical_and(batch.targets.eq(kIgnored)).any().item<bool>())
+      EXPECT_FALSE(batch.answers.logical_and(batch.targets.eq(kIgnoreIndex)).any().item<bool>())
           << "every answer has a target";
     }
   }

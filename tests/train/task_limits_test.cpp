@@ -37,7 +37,7 @@ bool works(Recipe recipe, const Extreme& extreme) {
   }
   Sampler sampler(2);
   EXPECT_EQ(task->training_batch(3, sampler).tokens.size(0), 3);
-  EXPECT_GT(counted_targets(task->validation_batches(3).front()), 0);
+  EXPECT_GT(num_targets(task->validation_batches(3).front()), 0);
   return true;
 }
 
@@ -55,7 +55,7 @@ TEST(TaskLimits, ExtremeDataValuesWorkOrThrowBeforeTraining) {
   }
 }
 
-TEST(TaskLimits, LengthLimitsAreThoseOfTheMessages) {
+TEST(TaskLimits, LengthLimitsMatchTheMessages) {
   const auto at = [](const char* task, const Extreme& extreme) {
     return works(find_task(task).defaults, extreme);
   };

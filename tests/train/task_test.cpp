@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "support/throws.h"
+#include "train/recipe_fields.h"
 
 #include <gmock/gmock.h>
 

@@ -46,8 +46,8 @@ TEST(TrainerAccumulation, LossIsTheMeanOverAllTargets) {
     const auto batch = run.task->training_batch(4, sampler);
     const auto loss = summed_loss(logits_of(run.model, batch), batch.targets).item<double>();
     sum += loss;
-    targets += counted_targets(batch);
-    means += loss / static_cast<double>(counted_targets(batch)) / 3;
+    targets += num_targets(batch);
+    means += loss / static_cast<double>(num_targets(batch)) / 3;
   }
   const double mean = sum / static_cast<double>(targets);
   const double found = run.trainer.run().state.train_loss;

@@ -2,6 +2,7 @@
 
 #include "support/small_runs.h"
 #include "support/throws.h"
+#include "train/fastest_num_threads.h"
 
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
@@ -88,12 +89,12 @@ struct Tied : Objective {
   }
   torch::nn::Module& module() override { return tied; }
   TrainingBatch training_batch(int64_t size, Sampler& /*sampler*/) override {
-    return {{}, /*targets=*/1, /*tokens=*/size};
+    return {{}, /*num_targets=*/1, /*num_tokens=*/size};
   }
   TrainingLoss training_loss(const TrainingBatch& /*batch*/) override {
     return {.sum = (linear->weight * torch::tensor({12.0F, 16.0F})).sum()};
   }
-  Evaluation evaluate() override { return {.loss = 1.0, .targets = 1}; }
+  Evaluation evaluate() override { return {.loss = 1.0, .num_targets = 1}; }
 
   torch::nn::Linear linear{torch::nn::LinearOptions(2, 1).bias(false)};
   torch::nn::Module tied;
@@ -108,6 +109,23 @@ TEST(Trainer, ClipsTheGradientOfATiedWeightOnce) {
   EXPECT_NEAR(recorder.progress.back().grad_norm, 20.0, 1e-4);  // sqrt(12^2 + 16^2)
   const auto gradient = objective->linear->weight.grad();
   EXPECT_TRUE(torch::allclose(gradient, torch::tensor({{0.6F, 0.8F}}), 1e-5)) << gradient;
+}
+
+/// Throws in `training_loss`.
+struct Throwing : Tied {
+  TrainingLoss training_loss(const TrainingBatch& /*batch*/) override {
+    throw std::runtime_error("no loss");
+  }
+};
+
+TEST(Trainer, ExceptionsDoNotCountTheStep) {
+  const NumThreadsGuard available(2);
+  for (const int64_t threads : {0, 1}) {  // 0: thrown while the number of threads is measured
+    Trainer trainer(std::make_shared<Throwing>(),
+                    {.max_steps = 1, .warmup_steps = 0, .threads = threads, .device = "cpu"});
+    EXPECT_THROW(trainer.run(), std::runtime_error);
+    EXPECT_EQ(trainer.state().step, 0);
+  }
 }
 
 TEST(Trainer, ReportsTheTrainingAccuracy) {

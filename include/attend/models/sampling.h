@@ -21,9 +21,6 @@ struct SamplingOptions {
                        ///< token, in [0, 1]; 0 = off
 };
 
-/// Throws c10::ValueError if an option is out of range. The message names the option and its value.
-ATTEND_API void check_sampling(const SamplingOptions& options);
-
 /// Returns `logits` (V) with a repetition penalty: positive logits of the tokens in `previous` are
 /// divided by `penalty`, negative logits multiplied by it. Each token is penalized once, however
 /// often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; for negative logits, Hugging

@@ -12,14 +12,14 @@
 namespace attend::train {
 
 /// Padding token of the tasks' vocabularies.
-inline constexpr const char* kPadding = "<pad>";
+inline constexpr const char* kPadToken = "<pad>";
 /// Start token of a Seq2Seq's target.
-inline constexpr const char* kBegin = "<begin>";
+inline constexpr const char* kBosToken = "<begin>";
 /// End token of a Seq2Seq's target.
-inline constexpr const char* kEnd = "<end>";
+inline constexpr const char* kEosToken = "<end>";
 
 /// Returns the ids of the start and end token of a Seq2Seq's target. Throws InputError if the
-/// tokenizer has no such tokens.
+/// tokenizer does not have these tokens.
 ATTEND_API SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 
 /// Returns the model's most likely answer to the prompt of an example (greedy decoding): the name

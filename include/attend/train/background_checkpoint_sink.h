@@ -16,7 +16,7 @@ class BackgroundThread;
 ///
 /// An exception of the sink is rethrown by the next call and every later one.
 ///
-///     BackgroundCheckpointSink sink(std::make_shared<RunCheckpointSink>("runs/demo"));
+///     BackgroundCheckpointSink sink(std::make_shared<MySink>());
 ///     trainer.run({.checkpoint_sink = &sink});
 class ATTEND_API BackgroundCheckpointSink : public CheckpointSink {
  public:

@@ -5,12 +5,12 @@
 namespace attend::train {
 
 /// Target that the loss ignores (ignore_index), for example at padding.
-inline constexpr int64_t kIgnored = -100;
+inline constexpr int64_t kIgnoreIndex = -100;
 
 /// Sequences and targets for a model of this library.
 struct Batch {
   torch::Tensor tokens;   ///< (B, T) int64: input; source of a Seq2Seq
-  torch::Tensor targets;  ///< int64, class or next token, or `kIgnored`: (B, T) for a
+  torch::Tensor targets;  ///< int64, class or next token, or `kIgnoreIndex`: (B, T) for a
                           ///< LanguageModel, (B, U) for a Seq2Seq, (B) for a SequenceClassifier
   torch::Tensor answers = {};  ///< bool, shape of `targets`: targets used for accuracy;
                                ///< undefined if the task has no accuracy

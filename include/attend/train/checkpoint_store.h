@@ -33,24 +33,24 @@ class ATTEND_API CheckpointStore {
 
   /// Saves a checkpoint and removes all but the two latest. Also removes checkpoints of later
   /// steps: these are damaged if the run was resumed from an earlier checkpoint. Throws
-  /// std::runtime_error, naming the file, if it cannot be written; earlier checkpoints are kept
-  /// then.
+  /// std::runtime_error with the name of the file if it cannot be written; earlier checkpoints are
+  /// kept then.
   void save(const Checkpoint& checkpoint);
 
-  /// Loads the newest checkpoint that is not damaged; none if the store is empty. Throws InputError
-  /// with all errors if every checkpoint is damaged.
+  /// Loads the newest checkpoint that is not damaged; std::nullopt if the store is empty. Throws
+  /// InputError with all errors if every checkpoint is damaged.
   std::optional<LoadedCheckpoint> load_latest() const;
 
   /// Returns the folder of the newest checkpoint, unchecked; empty if there is none.
   std::filesystem::path latest() const;
-  /// Returns the step of the newest checkpoint, unchecked; none if there is none.
+  /// Returns the step of the newest checkpoint, unchecked; std::nullopt if there is none.
   std::optional<int64_t> latest_step() const;
 
  private:
   /// The most recently written file of best weights.
   struct WrittenBest {
     std::map<std::string, torch::Tensor> weights;
-    std::string checksum;        // of `weights`, to detect in-place changes
+    std::string checksum;        // checksum of `weights`, to detect in-place changes
     std::filesystem::path file;  // path of the file
     std::string entry;           // the file's entry in the manifest
   };

@@ -75,9 +75,9 @@ class DatasetObjective : public Objective {
   Evaluation evaluate() override {
     const auto device = module_->parameters().front().device();
     const auto count = *validation_.size();
-    Evaluation result{.targets = static_cast<int64_t>(count)};
-    for (std::size_t first = 0; first < count; first += kRowsAtOnce) {
-      std::vector<std::size_t> indices(std::min<std::size_t>(kRowsAtOnce, count - first));
+    Evaluation result{.num_targets = static_cast<int64_t>(count)};
+    for (std::size_t first = 0; first < count; first += kEvalBatchSize) {
+      std::vector<std::size_t> indices(std::min<std::size_t>(kEvalBatchSize, count - first));
       std::iota(indices.begin(), indices.end(), first);
       const auto batch = get_batch(validation_, indices);
       const auto loss = loss_(batch.data.to(device), batch.target.to(device));

@@ -16,7 +16,7 @@ struct ExactMatch {
     total += other.total;
     return *this;
   }
-  /// Returns correct / total, 0 to 1; none if total is 0.
+  /// Returns correct / total, 0 to 1; std::nullopt if total is 0.
   std::optional<double> accuracy() const {
     if (total == 0) return std::nullopt;
     return static_cast<double>(correct) / static_cast<double>(total);
@@ -27,13 +27,13 @@ struct ExactMatch {
 struct Evaluation {
   double loss = 0.0;            ///< mean over the targets
   ExactMatch exact_match = {};  ///< correct predictions; total 0 for data without answers
-  int64_t targets = 0;          ///< number of targets
+  int64_t num_targets = 0;      ///< number of targets
 
-  /// Returns `ExactMatch::accuracy`, 0 to 1; none for data without answers.
+  /// Returns `ExactMatch::accuracy`, 0 to 1; std::nullopt for data without answers.
   std::optional<double> accuracy() const { return exact_match.accuracy(); }
 };
 
 /// Batch size of evaluations; does not change the result.
-inline constexpr int64_t kRowsAtOnce = 64;
+inline constexpr int64_t kEvalBatchSize = 64;
 
 }  // namespace attend::train

@@ -9,8 +9,8 @@
 namespace attend::train {
 
 /// Layout of examples as rows of a batch. Shorter rows are padded at the end. The functions below
-/// throw InputError, naming the example, if one is longer than `length` or has tokens that are not
-/// in the vocabulary.
+/// throw InputError if an example is longer than `length` or has tokens that are not in the
+/// vocabulary; the message quotes the example.
 struct RowLayout {
   const Tokenizer& tokenizer;  ///< encodes prompts and answers
   int64_t padding;             ///< id of the padding token
@@ -25,9 +25,9 @@ ATTEND_API Batch continuation_rows(const std::vector<Example>& examples, const R
 ATTEND_API Batch classification_rows(const std::vector<Example>& examples, const RowLayout& layout,
                                      const std::vector<std::string>& classes);
 
-/// Batch for a Seq2Seq: the prompt is the source, the token `begin` and the answer are the
-/// decoder's input, the answer and the token `end` are the targets.
+/// Batch for a Seq2Seq: the prompt is the source, `bos_token` and the answer are the decoder's
+/// input, the answer and `eos_token` are the targets.
 ATTEND_API Batch translation_rows(const std::vector<Example>& examples, const RowLayout& layout,
-                                  int64_t begin, int64_t end);
+                                  int64_t bos_token, int64_t eos_token);
 
 }  // namespace attend::train

@@ -20,16 +20,17 @@ struct LearningRateRange {
 };
 
 /// One step of a learning rate search.
-struct LearningRateTrial {
+struct LearningRateStep {
   double lr = 0.0;    ///< learning rate of the step
   double loss = 0.0;  ///< training loss before the step, mean over the targets
 };
 
 /// Result of `search_learning_rate`.
 struct LearningRateSearch {
-  std::vector<LearningRateTrial> trials;  ///< in increasing order of the learning rate
-  std::vector<double> smoothed;           ///< centered moving average of the losses
-  std::optional<double> suggestion;       ///< suggested learning rate; none if the loss never fell
+  std::vector<LearningRateStep> steps;  ///< in increasing order of the learning rate
+  std::vector<double> smoothed;         ///< centered moving average of the losses
+  std::optional<double> suggestion;     ///< suggested learning rate; std::nullopt if the loss
+                                        ///< never fell
 };
 
 /// Learning rate range test (Smith 2017, "Cyclical Learning Rates for Training Neural Networks"):
@@ -48,9 +49,9 @@ ATTEND_API LearningRateSearch search_learning_rate(
     std::shared_ptr<Objective> objective, TrainingConfig config,
     const LearningRateRange& range = {}, const std::function<bool()>& stop_requested = {});
 
-/// Returns the learning rate at which the curve of smoothed losses falls fastest; none if it never
-/// falls by 10 % of its first value.
-ATTEND_API std::optional<double> suggest_learning_rate(const std::vector<LearningRateTrial>& trials,
+/// Returns the learning rate at which the curve of smoothed losses falls fastest; std::nullopt if
+/// it never falls by 10 % of its first value.
+ATTEND_API std::optional<double> suggest_learning_rate(const std::vector<LearningRateStep>& steps,
                                                        const std::vector<double>& smoothed);
 
 }  // namespace attend::train

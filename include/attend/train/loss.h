@@ -6,15 +6,15 @@
 
 namespace attend::train {
 
-/// Returns the cross-entropy summed over all targets that are not `kIgnored` (0-dim).
+/// Returns the cross-entropy summed over all targets that are not `kIgnoreIndex` (0-dim).
 ///
 /// `logits` (..., V), `targets` (...) int64. Logits in half precision are converted to float32.
 /// `label_smoothing` as in torch's cross_entropy (Szegedy et al. 2016).
 ATTEND_API torch::Tensor summed_loss(const torch::Tensor& logits, const torch::Tensor& targets,
                                      double label_smoothing = 0.0);
 
-/// Returns the number of targets that are not `kIgnored`.
-ATTEND_API int64_t counted_targets(const Batch& batch);
+/// Returns the number of targets that are not `kIgnoreIndex`.
+ATTEND_API int64_t num_targets(const Batch& batch);
 
 /// Returns the summed cross-entropy and the exact matches of a classifier: `logits` (B, C),
 /// `targets` (B) int64.

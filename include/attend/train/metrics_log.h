@@ -20,7 +20,7 @@ class ATTEND_API MetricsLog : public Observer {
  public:
   /// Creates the file; for a run resumed after `resumed_step` > 0, appends to it after removing
   /// incomplete lines and lines of later steps. The constructor and each report throw
-  /// std::runtime_error, naming the file, if it cannot be written.
+  /// std::runtime_error if the file cannot be written; the message names it.
   explicit MetricsLog(const std::filesystem::path& path, int64_t resumed_step = 0);
 
   void on_progress(const Progress& progress) override;

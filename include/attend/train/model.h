@@ -15,7 +15,7 @@ namespace attend::train {
 using Model = std::variant<LanguageModel, SequenceClassifier, Seq2Seq>;
 
 /// Makes the model of a recipe with new weights, for a vocabulary of `vocab_size` tokens and, for a
-/// classifier, `num_classes` classes. Seeds LibTorch's global generators with the recipe's seed.
+/// classifier, `num_classes` classes.
 ///
 ///     auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
 ATTEND_API Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes = 0);
@@ -30,8 +30,8 @@ ATTEND_API torch::Tensor logits_of(Model& model, const Batch& batch);
 /// Returns the weight of the token embedding (V, E); for a Seq2Seq, of the source embedding.
 ATTEND_API torch::Tensor token_embedding_weight(const Model& model);
 
-/// Returns the model as a `Kind`. Throws InputError, naming `wanted_by`, if it is a model of
-/// another kind.
+/// Returns the model as a `Kind`. Throws InputError if it is a model of another kind; the message
+/// starts with `wanted_by`.
 ///
 ///     auto& language_model = model_as<LanguageModel>(run.model, "generate");
 template <typename Kind>

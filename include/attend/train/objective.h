@@ -17,9 +17,9 @@ namespace attend::train {
 /// A training batch, drawn by an `Objective`.
 struct TrainingBatch {
   std::vector<torch::Tensor> tensors;  ///< inputs and targets; undefined tensors are allowed
-  int64_t targets = 0;                 ///< number of terms in the sum of the loss;
+  int64_t num_targets = 0;             ///< number of terms in the sum of the loss;
                                        ///< at least 1 in all batches of a step
-  int64_t tokens = 0;                  ///< number of tokens, or of samples if the data has no
+  int64_t num_tokens = 0;              ///< number of tokens, or of samples if the data has no
                                        ///< tokens; for tokens_per_second
 };
 
@@ -33,7 +33,7 @@ struct TrainingLoss {
 };
 
 /// Base class of training objectives for a `Trainer`: module, training data, loss and evaluation,
-/// as in a LightningModule. Derive from it to train your own module. `TaskObjective` implements it
+/// as in a LightningModule. Derive from it to train a custom module. `TaskObjective` implements it
 /// for the models of this library, `DatasetObjective` for any module with datasets of torch::data.
 ///
 ///     struct Denoising : Objective {
@@ -61,12 +61,13 @@ class ATTEND_API Objective {
   virtual TrainingBatch training_batch(int64_t size, Sampler& sampler) = 0;
 
   /// Returns the loss of a batch whose tensors are on the module's device. Called in train mode,
-  /// under autocast if the precision is bf16. The trainer divides the sum by the number of targets
-  /// in all batches of the step, so gradient accumulation weights all targets equally.
+  /// under autocast if the precision is bf16, and under the caller's autocast state if it is fp32.
+  /// The trainer divides the sum by the number of targets in all batches of the step, so gradient
+  /// accumulation weights all targets equally.
   virtual TrainingLoss training_loss(const TrainingBatch& batch) = 0;
 
   /// Returns the loss on the validation data. Called in eval mode, without gradients, and under
-  /// autocast if the precision is bf16.
+  /// autocast as `training_loss`.
   virtual Evaluation evaluate() = 0;
 
   /// Returns further state to save in checkpoints, by name. Empty by default.

@@ -32,8 +32,9 @@ class ATTEND_API Optimizer {
   /// `decoder.norm.weight/exp_avg`: one entry per state of each parameter that requires a gradient
   /// or was optimized before.
   std::map<std::string, torch::Tensor> state();
-  /// Copies the state returned by another optimizer's `state()`. Throws InputError, listing each
-  /// entry that is missing, unknown, or of another dtype or shape; the optimizer is then unchanged.
+  /// Copies the state returned by another optimizer's `state()`. Throws InputError if an
+  /// entry is missing, unknown, or of another dtype or shape; the message lists each such entry,
+  /// and the optimizer is unchanged.
   void load_state(const std::map<std::string, torch::Tensor>& state);
 
  protected:
@@ -41,7 +42,7 @@ class ATTEND_API Optimizer {
   struct Slot {
     std::string name;         ///< as in the state dict
     torch::Tensor parameter;  ///< frozen or not
-    ParameterRole role;       ///< determines weight decay
+    ParameterRole role;       ///< determines whether weight decay applies
     /// Returns the state before the first update.
     std::map<std::string, torch::Tensor> (*initial_state)(const torch::Tensor& parameter);
     std::map<std::string, torch::Tensor> state = {};  ///< empty until it is needed

@@ -21,8 +21,8 @@ struct LabelledLines {
 /// - .csv: comma-separated, quotes as in RFC 4180, so a field may contain line breaks
 /// - .tsv: tab-separated, quotes have no special meaning
 ///
-/// Throws InputError, naming file and line, for any other extension, a row with another number of
-/// fields than the first line, a misplaced quote, an empty text or label, or no rows.
+/// Throws InputError for any other extension, a row with another number of fields than the first
+/// line, a misplaced quote, an empty text or label, or no rows. The message names file and line.
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
 ///     lines.classes[lines.labels[0]] == "positive";

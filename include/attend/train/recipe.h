@@ -10,11 +10,9 @@
 #include <array>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 namespace attend::train {
 
@@ -57,59 +55,10 @@ struct ATTEND_API Recipe {
   int64_t max_seq_len() const;
 };
 
-/// Pointer to a value of a recipe; monostate if its kind of model has no such value.
-using FieldRef =
-    std::variant<std::monostate, int64_t*, double*, bool*, std::string*, std::vector<int64_t>*,
-                 PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*, QKNormKind*,
-                 BranchScale*, Initialization*, Pooling*, Precision*, OnNonFinite*, OptimizerKind*,
-                 ScheduleKind*, TokenizerKind*>;
-
-/// A value of a recipe: its place in the file, its flag, and its help.
-struct ATTEND_API RecipeField {
-  const char* section;       ///< table in the file: "", "data", "model" or "training"
-  const char* key;           ///< key in the table, for example embed_dim
-  const char* unit;          ///< unit or placeholder, for example TOKENS; empty if there is none
-  const char* group;         ///< heading in the help of the command, for example "Model, size"
-  const char* help;          ///< description, without unit and default
-  double min;                ///< minimum of a number
-  double max;                ///< maximum of a number
-  FieldRef (*ref)(Recipe&);  ///< returns a pointer to the value
-  const char* zero = "";     ///< name of the number 0, such as auto; empty if there is none
-
-  /// The flag of the command, for example --embed-dim.
-  std::string flag() const;
-};
-
-/// All fields of a recipe. Recipe files, flags, help and range checks are generated from this
-/// table.
-ATTEND_API const std::vector<RecipeField>& recipe_fields();
-
-/// Returns the value of a field as text, booleans as on and off, a list as 1,2 or none; empty if
-/// the kind of model has no such value.
-ATTEND_API std::string value_text(const RecipeField& field, const Recipe& recipe);
-
 /// Reads a recipe file (TOML); values that it does not set are taken from `base`. Throws InputError
-/// if the file is missing or not TOML, for a value of the wrong type, and for an unknown key,
-/// suggesting the nearest one.
+/// if the file is missing or not TOML, for a value of the wrong type, and for an unknown key; the
+/// message suggests the nearest key.
 ATTEND_API Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
-
-/// Reads only `task` and `text` of a recipe file, and the other values from `base`: their defaults
-/// depend on the task. Throws InputError as `read_recipe`.
-ATTEND_API Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
-
-/// The table `expected` of a recipe file, and its task.
-struct RecipeCard {
-  std::string task = Recipe{}.task;  ///< name of the task
-  std::string summary;               ///< one line: what the model learns
-  std::string device;                ///< hardware of the results below
-  double seconds = 0.0;              ///< training time in seconds
-  std::optional<double> val_loss;    ///< validation loss, mean over the targets
-  std::optional<double> accuracy;    ///< fraction of exact matches, 0 to 1
-};
-
-/// Reads the card of a recipe file. Throws InputError as `read_recipe`, and if the table `expected`
-/// is missing.
-ATTEND_API RecipeCard read_recipe_card(const std::filesystem::path& path);
 
 /// Returns the recipe as TOML with all values.
 ATTEND_API std::string to_toml(const Recipe& recipe);
@@ -118,7 +67,7 @@ ATTEND_API std::string to_toml(const Recipe& recipe);
 ATTEND_API std::string to_toml(const TrainingConfig& config,
                                const std::map<std::string, std::string>& values);
 
-/// Configuration of a run that trains a module of your own.
+/// Configuration of a run that trains a custom module.
 struct CustomConfig {
   TrainingConfig training;                    ///< training configuration
   std::map<std::string, std::string> values;  ///< `TrainingRunOptions::values`
@@ -127,8 +76,8 @@ struct CustomConfig {
 /// Reads a file with the output of `to_toml(config, values)`. Throws InputError as `read_recipe`.
 ATTEND_API CustomConfig read_custom_config(const std::filesystem::path& path);
 
-/// Throws InputError, naming key, value and range, if a number is out of range or the values of the
-/// model contradict each other.
+/// Throws InputError if a number is out of range or the values of the model contradict each other.
+/// The message contains key, value and range.
 ATTEND_API void check_recipe(const Recipe& recipe);
 
 /// As `check_recipe`, for the training values alone.

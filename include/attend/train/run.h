@@ -17,8 +17,8 @@ namespace attend::train {
 
 /// Weights of a run to load.
 enum class Weights {
-  best,  ///< of the best validation loss
-  last,  ///< of the latest checkpoint
+  best,  ///< weights with the best validation loss
+  last,  ///< weights of the latest checkpoint
 };
 
 /// A trained model of this library with its recipe, tokenizer and classes; see

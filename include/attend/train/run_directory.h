@@ -4,7 +4,6 @@
 #include "attend/train/checkpoint_store.h"
 #include "attend/train/recipe.h"
 #include "attend/train/run.h"
-#include "attend/train/task.h"
 #include "attend/train/trainer.h"
 
 #include <filesystem>
@@ -17,12 +16,14 @@
 namespace attend::train {
 
 class RunLock;
+struct RunContent;
 
 /// Names of the files in a run directory, except the files of the tokenizer (`Tokenizer::files`)
 /// and of the embedding projector (`EmbeddingFiles`).
 struct RunFiles {
   static constexpr const char* recipe = "recipe.toml";  ///< all configuration values
-  static constexpr const char* data = "data.json";      ///< `RunRecord`
+  static constexpr const char* data = "data.json";      ///< values that must be the same
+                                                        ///< when the run is resumed
   static constexpr const char* model =
       "model.safetensors";                                  ///< weights of the best validation loss
   static constexpr const char* metrics = "metrics.jsonl";   ///< written by `MetricsLog`
@@ -33,28 +34,6 @@ struct RunFiles {
       "replaced";  ///< folder: the run that this one overwrites,
                    ///< deleted when this one is finished
 };
-
-/// Values that must be the same when a run is resumed; saved as data.json.
-struct RunRecord {
-  std::string data_checksum;                 ///< `Task::data_checksum`
-  std::vector<std::string> classes;          ///< class names of a classifier
-  std::map<std::string, std::string> fixed;  ///< configuration values that must not change, by key
-};
-
-/// Content of a run directory before training.
-struct RunContent {
-  std::string recipe;                             ///< text of recipe.toml
-  RunRecord record;                               ///< content of data.json
-  std::map<std::string, std::string> files = {};  ///< contents of further files, by name
-};
-
-/// Content of a run that trains a model of this library.
-ATTEND_API RunContent run_content(const Recipe& recipe, const Task& task);
-
-/// Content of a run that trains a module of your own: `values` describe it, and must be the same
-/// whenever the run is resumed.
-ATTEND_API RunContent run_content(const TrainingConfig& config,
-                                  const std::map<std::string, std::string>& values);
 
 /// The directory of a run: its configuration, checkpoints, weights and results. All files are
 /// replaced atomically, so they survive a crash or a kill. Objects made by `create` and `resume`
@@ -72,9 +51,9 @@ class ATTEND_API RunDirectory {
   /// not a run and is never overwritten.
   static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
                              bool overwrite = false);
-  /// Opens a run to continue it, without changing any file. Throws InputError, listing each
-  /// difference, if it was created with another task, model, optimizer, seed, vocabulary or data;
-  /// other training values may differ.
+  /// Opens a run to continue it, without changing any file. Throws InputError if it was
+  /// created with another task, model, optimizer, seed, vocabulary or data; the message lists each
+  /// difference. Other training values may differ.
   static RunDirectory resume(const std::filesystem::path& path, const RunContent& content);
 
   ~RunDirectory();
@@ -96,24 +75,24 @@ class ATTEND_API RunDirectory {
   std::filesystem::path file(const char* name) const { return path_ / name; }
 
   /// Reads the recipe. Throws InputError if it was changed after the run was created, or if the run
-  /// trains a module of your own.
+  /// trains a custom module.
   Recipe recipe() const;
-  /// True if the run trains a module of your own (`TrainingRun`), so that it has no `Recipe`.
+  /// True if the run trains a custom module (`TrainingRun`), so that it has no `Recipe`.
   bool is_custom() const;
-  /// Reads the configuration of a run of a module of your own.
+  /// Reads the configuration of a run of a custom module.
   CustomConfig custom_config() const;
   /// Replaces recipe.toml, for a resumed run with other training values.
   void save_recipe(const std::string& toml) const;
 
-  /// Loads the newest checkpoint that is not damaged; none if there are no checkpoints. Throws
-  /// InputError if all are damaged.
+  /// Loads the newest checkpoint that is not damaged; std::nullopt if there are no checkpoints.
+  /// Throws InputError if all are damaged.
   std::optional<LoadedCheckpoint> latest_checkpoint() const;
   /// Copies the run's weights into `module`, which may be on any device. Throws InputError if there
-  /// are none yet, if the file is damaged, or if the weights do not fit.
+  /// are none yet, if the file is damaged, or if the weights do not match the module.
   void load_weights(torch::nn::Module& module, Weights weights = Weights::best) const;
   /// Loads a run of a model of this library, finished or not, in eval mode. Does not change
-  /// LibTorch's random number generators. Throws InputError, naming the file, if something is
-  /// missing or does not fit.
+  /// LibTorch's random number generators. Throws InputError if a file is missing, damaged, or
+  /// inconsistent with the recipe; the message names the file.
   Run load(Weights weights = Weights::best) const;
 
   /// Returns the number of CPU threads that a finished run was trained with; 0 if it is unknown.
@@ -121,7 +100,7 @@ class ATTEND_API RunDirectory {
   /// True if the run was finished after `state`; false if it was stopped before.
   bool is_finished(const TrainerState& state) const;
   /// Writes summary.json and deletes the run that was overwritten. `task` is the name of the task,
-  /// empty for a module of your own.
+  /// empty for a custom module.
   void finish(const std::string& task, const torch::nn::Module& module,
               const TrainResult& result) const;
 
@@ -131,20 +110,6 @@ class ATTEND_API RunDirectory {
 
   std::filesystem::path path_;
   std::unique_ptr<RunLock> lock_;
-};
-
-/// Saves checkpoints and best weights in a run directory.
-class ATTEND_API RunCheckpointSink : public CheckpointSink {
- public:
-  /// `directory` is the path of the run.
-  explicit RunCheckpointSink(const std::filesystem::path& directory);
-  void save_best(const std::map<std::string, torch::Tensor>& weights) override;
-  void save(const Checkpoint& checkpoint) override;
-  std::string latest_path() const override;
-
- private:
-  std::filesystem::path directory_;
-  CheckpointStore checkpoints_;
 };
 
 }  // namespace attend::train

@@ -55,8 +55,8 @@ struct ATTEND_API TaskInfo {
   std::unique_ptr<Task> (*make)(const Recipe&, std::shared_ptr<const Tokenizer>);
   std::vector<std::string> data_keys;  ///< fields of `DataConfig` that it reads
   /// Returns all data of another file in batches of at most `size` rows, encoded with the tokenizer
-  /// and classes of a trained model, to evaluate the model. Throws InputError if the file does not
-  /// fit them. Null unless the task reads `Recipe::text`.
+  /// and classes of a trained model, to evaluate the model. Throws InputError if the file has
+  /// other tokens or classes. Null unless the task reads `Recipe::text`.
   std::vector<Batch> (*batches_of_file)(const std::filesystem::path&, const Recipe&,
                                         const Tokenizer&, const std::vector<std::string>& classes,
                                         int64_t size) = nullptr;
@@ -68,13 +68,13 @@ struct ATTEND_API TaskInfo {
 /// All registered tasks, in the order in which the command lists them.
 ATTEND_API const std::vector<TaskInfo>& tasks();
 
-/// Returns the task of that name. Throws InputError, suggesting the nearest name, if there is none.
+/// Returns the task with this name. Throws InputError with the nearest name if there is none.
 ATTEND_API const TaskInfo& find_task(const std::string& name);
 
 /// Makes the task of a recipe. `tokenizer`: tokenizer of a run with the same recipe and data; a
-/// task with a subword tokenizer uses it instead of training one. Throws InputError if the recipe's
-/// model is of another kind than the task requires, if the recipe changes a value of `DataConfig`
-/// that the task does not read, or if a value does not fit the task.
+/// task with a subword tokenizer uses it instead of training one. Throws InputError if the kind of
+/// model is not the one that the task requires, if the recipe changes a value of `DataConfig` that
+/// the task does not read, or if a value is out of the task's range.
 ATTEND_API std::unique_ptr<Task> make_task(const Recipe& recipe,
                                            std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 

@@ -14,7 +14,7 @@
 namespace attend::train {
 
 /// Trains a model of this library on a task: cross-entropy with `label_smoothing`, plus
-/// `router_aux_loss_coef` times the load-balancing loss of its experts.
+/// `router_aux_loss_coef` times the load-balancing loss of the model's experts.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 class ATTEND_API TaskObjective : public Objective {
@@ -39,10 +39,11 @@ class ATTEND_API TaskObjective : public Objective {
 ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
 
 /// Evaluates `model` on batches, in eval mode, without gradients, and with the precision of
-/// training (bf16: under autocast; fp32: in the dtype of the weights). Answers are predicted with
-/// teacher forcing, so an exact match is equivalent to greedy decoding of the right answer.
+/// training (bf16: under autocast to bfloat16; fp32: under the caller's autocast state). Answers
+/// are predicted with teacher forcing, so an exact match is equivalent to greedy decoding of the
+/// right answer.
 ///
-///     auto evaluation = evaluate(model, task->validation_batches(kRowsAtOnce));
+///     auto evaluation = evaluate(model, task->validation_batches(kEvalBatchSize));
 ATTEND_API Evaluation evaluate(Model& model, const std::vector<Batch>& batches,
                                Precision precision = Precision::fp32);
 

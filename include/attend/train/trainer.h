@@ -67,6 +67,9 @@ struct TrainerHooks {
 /// contain it (`TrainerState::threads`), so a resumed run uses the same, unless fewer are
 /// available. LibTorch's number of threads is changed only during `run`.
 ///
+/// With the precision bf16, losses and evaluations are computed under autocast to bfloat16, with
+/// fp32 under the caller's autocast state.
+///
 /// Parameters may be frozen and unfrozen during training, with effect from the next step.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
@@ -81,9 +84,10 @@ class ATTEND_API Trainer {
 
   /// Trains from the current state until `max_steps`, early stopping, or a requested stop. Throws
   /// c10::ValueError if all parameters are frozen, or if the objective returns a batch without
-  /// targets or a loss that is not 0-dim. Throws std::runtime_error, naming step, learning rate and
-  /// latest checkpoint, if the loss or the gradient norm is not finite and `on_nonfinite` is
-  /// `stop`, or if weights are not finite; and if training ends without any finite validation loss.
+  /// targets or a loss that is not 0-dim. Throws std::runtime_error if the loss or the gradient
+  /// norm is not finite and `on_nonfinite` is `stop`, or if weights are not finite; the message
+  /// contains step, learning rate and latest checkpoint. Throws std::runtime_error if training ends
+  /// without a finite validation loss.
   TrainResult run(const TrainerHooks& hooks = {});
 
   /// The progress so far.
@@ -92,18 +96,19 @@ class ATTEND_API Trainer {
   /// change them.
   Checkpoint checkpoint() const;
   /// Continues from a checkpoint: weights, optimizer, random number generators, data position, and
-  /// which parameters require a gradient. Throws InputError, listing the differences, if the
-  /// checkpoint is of another module or optimizer.
+  /// which parameters require a gradient. Throws InputError with the differences if the checkpoint
+  /// is of another module or optimizer.
   void restore(const Checkpoint& checkpoint);
 
  private:
   /// Returns the number of CPU threads to train with; measures it if it is not known.
   int64_t num_threads();
-  bool is_evaluation_step() const;
-  bool is_report_step() const;
+  /// True if an evaluation follows `step`.
+  bool is_evaluation_step(int64_t step) const;
+  bool is_report_step(int64_t step) const;
   void step(const TrainerHooks& hooks);
-  /// Computes the gradients of the next `count` batches.
-  void accumulate_gradients(int64_t count);
+  /// Computes the gradients of the next `count` batches, for `step`.
+  void accumulate_gradients(int64_t step, int64_t count);
   [[noreturn]] void throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const;
   void report(const TrainerHooks& hooks);
   void evaluate(const TrainerHooks& hooks);

@@ -46,11 +46,12 @@ struct TrainingConfig {
   int64_t warmup_steps = 50;                       ///< steps of linear warm-up
   double cooldown_fraction = 0.2;                  ///< wsd: fraction of the steps that decay
   OptimizerKind optimizer = OptimizerKind::adamw;  ///< optimizer
-  double weight_decay = 0.1;                       ///< decoupled; none for biases and norms
+  double weight_decay = 0.1;                       ///< decoupled; biases and norms have none
   double beta1 = 0.9;                              ///< AdamW beta1
   double beta2 = 0.99;                             ///< AdamW beta2
   double momentum = 0.95;                          ///< Muon momentum
-  double max_grad_norm = 1.0;                      ///< gradient clipping by norm; 0 = none
+  double max_grad_norm = 1.0;                      ///< maximum gradient norm, for clipping; 0 = no
+                                                   ///< clipping
   double label_smoothing = 0.0;                    ///< label smoothing, for models of this library
   double router_aux_loss_coef = 0.01;              ///< coefficient of the load-balancing loss of a
                                                    ///< mixture of experts

@@ -45,7 +45,7 @@ class ATTEND_API TrainingRun {
                            const TrainingRunOptions& options = {}, bool overwrite = false);
   /// Continues a run from its latest checkpoint, or from the start if it has none. Training values
   /// other than `optimizer` and `seed` may differ. Throws InputError as `begin` and
-  /// `RunDirectory::resume`, and, with advice in the message, if the run is finished.
+  /// `RunDirectory::resume`, and if the run is finished; the message then says what to change.
   static TrainingRun resume(const std::filesystem::path& directory,
                             std::shared_ptr<Objective> objective, const TrainingConfig& config,
                             const TrainingRunOptions& options = {});
@@ -80,25 +80,25 @@ class ATTEND_API TrainingRun {
   /// True if the run was finished before: nothing is left to train.
   bool is_finished() const { return is_finished_; }
 
- private:
-  friend class RecipeRun;  // saves further content in the directory
-
-  /// Creates a run in an open directory; the module is already on `device`.
+ protected:
+  /// Uses an open directory; the module is already on `device`.
   TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
               const TrainingConfig& config, torch::Device device, Schedule schedule = {});
 
-  /// Opens an existing run, finished or not.
-  static TrainingRun open(const std::filesystem::path& directory,
-                          std::shared_ptr<Objective> objective, const TrainingConfig& config,
-                          const TrainingRunOptions& options);
   /// Restores the latest checkpoint, if there is one, and saves the recipe of an unfinished run.
   void restore_checkpoint(const std::string& recipe);
   /// Loads the best weights into the module, on the CPU and in eval mode.
   void load_best_weights();
   /// Writes the summary; `task` as in `RunDirectory::finish`.
   void write_summary(const std::string& task, const TrainResult& result);
-  /// Throws InputError, with advice in the message, if the run is finished.
+  /// Throws InputError if the run is finished; the message says what to change.
   void check_is_unfinished() const;
+
+ private:
+  /// Opens an existing run, finished or not.
+  static TrainingRun open(const std::filesystem::path& directory,
+                          std::shared_ptr<Objective> objective, const TrainingConfig& config,
+                          const TrainingRunOptions& options);
 
   RunDirectory directory_;
   std::shared_ptr<Objective> objective_;
@@ -108,71 +108,6 @@ class ATTEND_API TrainingRun {
   TrainerState resumed_state_;
   std::vector<std::string> damaged_;
   bool is_finished_ = false;
-};
-
-/// Task, model and device of a recipe.
-struct TrainingSetup {
-  torch::Device device;              ///< resolved from the recipe
-  std::shared_ptr<const Task> task;  ///< with its data
-  Model model;                       ///< with new weights, on the device
-};
-
-/// Makes task and model of a recipe, and sets LibTorch's number of threads if the recipe has one.
-/// `tokenizer` is passed to `make_task`. Throws InputError for a device that does not exist, and as
-/// `make_task`.
-ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
-                                             std::shared_ptr<const Tokenizer> tokenizer = nullptr);
-
-/// A `TrainingRun` that trains the model of a recipe on its task.
-///
-///     auto run = RecipeRun::begin("runs/sort", find_task("sort").defaults);
-///     run.finish(run.train());
-///     auto model = RunDirectory::open("runs/sort").load().model;
-class ATTEND_API RecipeRun {
- public:
-  /// Creates the run directory. Throws as `make_training_setup` and `RunDirectory::create`.
-  static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
-                         bool overwrite = false);
-  /// Continues a run from its latest checkpoint; see `TrainingRun::resume`.
-  static RecipeRun resume(const std::filesystem::path& directory, const Recipe& recipe);
-  /// As `TrainingRun::begin_or_resume`.
-  static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe);
-
-  /// As `TrainingRun::train`.
-  TrainResult train(const std::vector<Observer*>& observers = {},
-                    const std::function<bool()>& stop_requested = {});
-  /// As `TrainingRun::finish`; also writes the token embeddings.
-  void finish(const TrainResult& result);
-
-  /// The run directory.
-  const RunDirectory& directory() const { return run_.directory(); }
-  /// The training configuration.
-  const TrainingConfig& config() const { return run_.config(); }
-  /// The device of the model.
-  torch::Device device() const { return run_.device(); }
-  /// The state training continues from; step 0 for a new run.
-  const TrainerState& resumed_state() const { return run_.resumed_state(); }
-  /// Messages about damaged checkpoints that were skipped.
-  const std::vector<std::string>& damaged() const { return run_.damaged(); }
-  /// True if the run was finished before: nothing is left to train.
-  bool is_finished() const { return run_.is_finished(); }
-  /// All values of the run.
-  const Recipe& recipe() const { return recipe_; }
-  /// The task with its data.
-  const Task& task() const { return *task_; }
-  /// The model that is trained.
-  Model& model() { return model_; }
-
- private:
-  RecipeRun(RunDirectory directory, const Recipe& recipe, const TrainingSetup& setup);
-
-  /// Opens an existing run, finished or not.
-  static RecipeRun open(const std::filesystem::path& directory, const Recipe& recipe);
-
-  Recipe recipe_;
-  std::shared_ptr<const Task> task_;
-  Model model_;
-  TrainingRun run_;
 };
 
 }  // namespace attend::train

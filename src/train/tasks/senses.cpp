@@ -13,8 +13,8 @@ namespace {
 Batch to_batch(const std::vector<SenseSentence>& sentences, const Vocabulary& vocabulary,
                int64_t length) {
   const auto rows = static_cast<int64_t>(sentences.size());
-  auto tokens = torch::full({rows, length}, vocabulary.id(kPadding), torch::kLong);
-  auto targets = torch::full({rows, length}, kIgnored, torch::kLong);
+  auto tokens = torch::full({rows, length}, vocabulary.id(kPadToken), torch::kLong);
+  auto targets = torch::full({rows, length}, kIgnoreIndex, torch::kLong);
   auto answers = torch::zeros({rows, length}, torch::kBool);
   for (int64_t row = 0; row < rows; ++row) {
     const auto& sentence = sentences[static_cast<std::size_t>(row)];
@@ -39,7 +39,7 @@ int64_t max_length(const SenseSentences& sentences, const Vocabulary& vocabulary
 }
 
 Vocabulary make_vocabulary(std::vector<std::string> tokens) {
-  tokens.insert(tokens.begin(), kPadding);
+  tokens.insert(tokens.begin(), kPadToken);
   return {TokenizerKind::word, std::move(tokens)};
 }
 
@@ -63,7 +63,7 @@ class SensesTask : public Task {
     return recipe;
   }
 
-  explicit SensesTask(const Recipe& recipe) : vocabulary_(TokenizerKind::word, {kPadding}) {
+  explicit SensesTask(const Recipe& recipe) : vocabulary_(TokenizerKind::word, {kPadToken}) {
     const auto sentences = make_sense_sentences();
     vocabulary_ = make_vocabulary(sentences.tokens);
     const int64_t length = max_length(sentences, vocabulary_);

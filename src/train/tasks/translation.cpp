@@ -81,8 +81,8 @@ class TranslationTask : public ExampleTask {
   Batch rows(const std::vector<Example>& examples) const override {
     return translation_rows(
         examples,
-        {.tokenizer = vocabulary_, .padding = vocabulary_.id(kPadding), .length = kMaxLength},
-        vocabulary_.id(kBegin), vocabulary_.id(kEnd));
+        {.tokenizer = vocabulary_, .padding = vocabulary_.id(kPadToken), .length = kMaxLength},
+        vocabulary_.id(kBosToken), vocabulary_.id(kEosToken));
   }
 
  private:
@@ -115,7 +115,7 @@ class TranslationTask : public ExampleTask {
       all.insert(
           {adjective.english, adjective.toy + std::string("o"), adjective.toy + std::string("a")});
     }
-    std::vector<std::string> tokens{kPadding, kBegin, kEnd};
+    std::vector<std::string> tokens{kPadToken, kBosToken, kEosToken};
     tokens.insert(tokens.end(), all.begin(), all.end());
     return tokens;
   }

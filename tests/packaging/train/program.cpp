@@ -2,7 +2,7 @@
 // Then runs readme_program twice; the second time, the run is already finished.
 #include <attend/io/tokenizers.h>
 #include <attend/train/read_labelled_lines.h>
-#include <attend/train/training_run.h>
+#include <attend/train/recipe_run.h>
 
 #include <cstdlib>
 #include <filesystem>

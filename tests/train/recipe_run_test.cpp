@@ -1,4 +1,4 @@
-#include "attend/train/training_run.h"
+#include "attend/train/recipe_run.h"
 
 #include "attend/input_error.h"
 #include "attend/io/tokenizers.h"

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/train/model.h"
+#include "attend/train/recipe.h"
+#include "attend/train/task.h"
+#include "attend/train/training_run.h"
+
+#include <torch/types.h>
+
+#include <filesystem>
+#include <memory>
+
+namespace attend::train {
+
+/// Task, model and device of a recipe.
+struct TrainingSetup {
+  torch::Device device;              ///< resolved from the recipe
+  std::shared_ptr<const Task> task;  ///< with its data
+  Model model;                       ///< with new weights, on the device
+};
+
+/// Makes task and model of a recipe. Seeds LibTorch's global generators with the recipe's seed, and
+/// sets LibTorch's number of threads if the recipe has one.
+/// `tokenizer` is passed to `make_task`. Throws InputError for a device that does not exist, and as
+/// `make_task`.
+ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
+                                             std::shared_ptr<const Tokenizer> tokenizer = nullptr);
+
+/// A `TrainingRun` that trains the model of a recipe on its task.
+///
+///     auto run = RecipeRun::begin("runs/sort", find_task("sort").defaults);
+///     run.finish(run.train());
+///     auto model = RunDirectory::open("runs/sort").load().model;
+class ATTEND_API RecipeRun : private TrainingRun {
+  // Private, because TrainingRun::finish would not write the token embeddings.
+ public:
+  /// Creates the run directory. Throws as `make_training_setup` and `RunDirectory::create`.
+  static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
+                         bool overwrite = false);
+  /// Continues a run from its latest checkpoint; see `TrainingRun::resume`.
+  static RecipeRun resume(const std::filesystem::path& directory, const Recipe& recipe);
+  /// As `TrainingRun::begin_or_resume`.
+  static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe);
+
+  using TrainingRun::config;
+  using TrainingRun::damaged;
+  using TrainingRun::device;
+  using TrainingRun::directory;
+  using TrainingRun::is_finished;
+  using TrainingRun::resumed_state;
+  using TrainingRun::train;
+
+  /// As `TrainingRun::finish`; also writes the token embeddings.
+  void finish(const TrainResult& result);
+
+  /// All values of the run.
+  const Recipe& recipe() const { return recipe_; }
+  /// The task with its data.
+  const Task& task() const { return *task_; }
+  /// The model that is trained.
+  Model& model() { return model_; }
+
+ private:
+  RecipeRun(RunDirectory directory, const Recipe& recipe, const TrainingSetup& setup);
+
+  /// Opens an existing run, finished or not.
+  static RecipeRun open(const std::filesystem::path& directory, const Recipe& recipe);
+
+  Recipe recipe_;
+  std::shared_ptr<const Task> task_;
+  Model model_;
+};
+
+}  // namespace attend::train

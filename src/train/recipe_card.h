@@ -1,0 +1,26 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/train/recipe.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace attend::train {
+
+/// The table `expected` of a recipe file, and its task.
+struct RecipeCard {
+  std::string task = Recipe{}.task;    ///< name of the task
+  std::string summary;                 ///< one line: what the model learns
+  std::string device;                  ///< hardware of the results below
+  double seconds = 0.0;                ///< training time in seconds
+  std::optional<double> val_loss;      ///< validation loss, mean over the targets
+  std::optional<double> val_accuracy;  ///< fraction of exact matches, 0 to 1
+};
+
+/// Reads the card of a recipe file. Throws InputError as `read_recipe`, and if the table `expected`
+/// is missing.
+ATTEND_API RecipeCard read_recipe_card(const std::filesystem::path& path);
+
+}  // namespace attend::train

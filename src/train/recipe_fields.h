@@ -1,0 +1,55 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/train/recipe.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace attend::train {
+
+/// Pointer to a value of a recipe; monostate if its kind of model does not have it.
+using FieldRef =
+    std::variant<std::monostate, int64_t*, double*, bool*, std::string*, std::vector<int64_t>*,
+                 PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*, QKNormKind*,
+                 BranchScale*, Initialization*, Pooling*, Precision*, OnNonFinite*, OptimizerKind*,
+                 ScheduleKind*, TokenizerKind*>;
+
+/// A value as written in recipe files: an enum by its name, the number 0 as `RecipeField::zero` if
+/// that is set. monostate if the kind of model does not have it.
+using FieldValue =
+    std::variant<std::monostate, int64_t, double, bool, std::string, std::vector<int64_t>>;
+
+/// A value of a recipe: its place in the file, its flag, and its help.
+struct ATTEND_API RecipeField {
+  const char* section;       ///< table in the file: "", "data", "model" or "training"
+  const char* key;           ///< key in the table, for example embed_dim
+  const char* unit;          ///< unit or placeholder, for example TOKENS; empty if there is none
+  const char* group;         ///< heading in the help of the command, for example "Model, size"
+  const char* help;          ///< description, without unit and default
+  double min;                ///< minimum of a number
+  double max;                ///< maximum of a number
+  FieldRef (*ref)(Recipe&);  ///< returns a pointer to the value
+  const char* zero = "";     ///< name of the number 0, such as auto; empty if there is none
+
+  /// The flag of the command, for example --embed-dim.
+  std::string flag() const;
+};
+
+/// All fields of a recipe. Recipe files, flags, help and range checks are generated from this
+/// table.
+ATTEND_API const std::vector<RecipeField>& recipe_fields();
+
+/// Returns the value of a field.
+ATTEND_API FieldValue field_value(const RecipeField& field, const Recipe& recipe);
+
+/// Returns the value of a field as text, booleans as on and off, a list as 1,2 or none; empty if
+/// the kind of model does not have it.
+ATTEND_API std::string value_text(const RecipeField& field, const Recipe& recipe);
+
+/// Reads only `task` and `text` of a recipe file, and takes the other values from `base`: their
+/// defaults depend on the task. Throws InputError as `read_recipe`.
+ATTEND_API Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
+
+}  // namespace attend::train

@@ -1,0 +1,76 @@
+#include "attend/train/recipe_run.h"
+
+#include "attend/io/tokenizers.h"
+#include "attend/train/device.h"
+#include "attend/train/embedding_files.h"
+#include "attend/train/task_objective.h"
+#include "train/run_files.h"
+#include "train/run_record.h"
+
+namespace attend::train {
+namespace {
+
+std::vector<std::string> token_names(const Tokenizer& tokenizer) {
+  std::vector<std::string> names;
+  for (int64_t id = 0; id < tokenizer.size(); ++id) names.push_back(tokenizer.token(id));
+  return names;
+}
+
+}  // namespace
+
+TrainingSetup make_training_setup(const Recipe& recipe,
+                                  std::shared_ptr<const Tokenizer> tokenizer) {
+  set_num_threads(recipe.training.threads);
+  const auto device = resolve_device(recipe.training.device);
+  auto task = make_task(recipe, std::move(tokenizer));
+  torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
+  auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
+  module_of(model).to(device);
+  return {device, std::move(task), std::move(model)};
+}
+
+RecipeRun::RecipeRun(RunDirectory directory, const Recipe& recipe, const TrainingSetup& setup)
+    : TrainingRun(std::move(directory),
+                  std::make_shared<TaskObjective>(setup.model, setup.task, recipe.training),
+                  recipe.training, setup.device),
+      recipe_(recipe),
+      task_(setup.task),
+      model_(setup.model) {}
+
+RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
+                           bool overwrite) {
+  check_can_create(directory, overwrite);  // first, since making the task may take long
+  const auto setup = make_training_setup(recipe);
+  return {RunDirectory::create(directory, run_content(recipe, *setup.task), overwrite), recipe,
+          setup};
+}
+
+RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& recipe) {
+  RunDirectory::open(directory);  // throws if it is not a run
+  check_values(directory, fixed_values(recipe));
+  const bool subwords = recipe.data.tokenizer == TokenizerKind::subword;
+  const auto setup = make_training_setup(recipe, subwords ? load_tokenizer(directory) : nullptr);
+  const auto content = run_content(recipe, *setup.task);
+  RecipeRun run(RunDirectory::resume(directory, content), recipe, setup);
+  run.restore_checkpoint(content.recipe);
+  return run;
+}
+
+RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe& recipe) {
+  auto run = open(directory, recipe);
+  run.check_is_unfinished();
+  return run;
+}
+
+RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe) {
+  return RunDirectory::exists(directory) ? open(directory, recipe) : begin(directory, recipe);
+}
+
+void RecipeRun::finish(const TrainResult& result) {
+  load_best_weights();
+  write_embeddings(directory().path(), token_embedding_weight(model_),
+                   token_names(task_->tokenizer()));
+  write_summary(recipe_.task, result);
+}
+
+}  // namespace attend::train

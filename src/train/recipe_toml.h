@@ -1,0 +1,44 @@
+#pragma once
+
+#include "train/recipe_fields.h"
+
+#include <toml++/toml.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace attend::train {
+
+/// Key of the kind of model.
+inline constexpr const char* kKindKey = "model.kind";
+/// Table of a `RecipeCard`.
+inline constexpr const char* kCard = "expected";
+
+/// Parses a TOML file. Throws InputError if it is missing or not TOML.
+toml::table parse_toml(const std::filesystem::path& path);
+
+/// Throws InputError if `table` has a key or a table that recipe files do not have. `file` is its
+/// name in the message.
+void check_keys(const toml::table& table, const std::string& file);
+
+/// Parses a recipe file. Throws InputError as `parse_toml` and `check_keys`.
+toml::table parse_recipe(const std::filesystem::path& path);
+
+/// Assigns a TOML value to `target`. Converts integers to floating-point numbers and nothing else.
+/// Throws InputError for any other type. `where` (file and key) and `kind` (kind of model) are used
+/// in the message.
+void assign(const toml::node& node, const std::string& where, FieldRef target,
+            std::string_view kind = {});
+
+/// Assigns the field if the file has a value for it. Throws InputError as `assign`.
+void assign_field(const RecipeField& field, const toml::table& table, const std::string& file,
+                  Recipe& recipe);
+
+/// Inserts the value of a field in its section of `table`.
+void insert_field(const RecipeField& field, const Recipe& recipe, toml::table& table);
+
+/// Returns the text of a file with `table`.
+std::string to_text(const toml::table& table);
+
+}  // namespace attend::train

@@ -1,0 +1,119 @@
+#include "train/run_record.h"
+
+#include "attend/input_error.h"
+#include "attend/train/run_directory.h"
+#include "io/files.h"
+#include "train/recipe_fields.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace attend::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// True if a value must be the same when a run is resumed; the text file may have moved.
+bool is_fixed(const RecipeField& field) {
+  const std::string_view section = field.section;
+  const std::string_view key = field.key;
+  return section != "training" ? key != "text" : key == "optimizer" || key == "seed";
+}
+
+/// Adds a line to `differences` if two values differ.
+void compare(const std::string& what, const std::string& run, const std::string& now,
+             std::vector<std::string>& differences) {
+  if (run != now)
+    differences.push_back(fmt::format("{}: '{}' in the run, now '{}'", what, run, now));
+}
+
+}  // namespace
+
+std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
+                                        const std::map<std::string, std::string>& now) {
+  std::vector<std::string> differences;
+  const auto find = [](const auto& values, const std::string& key) {
+    const auto found = values.find(key);
+    return found == values.end() ? std::string() : found->second;
+  };
+  for (const auto& [key, value] : now) compare(key, find(run, key), value, differences);
+  for (const auto& [key, value] : run) {
+    if (!now.contains(key)) compare(key, value, "", differences);
+  }
+  return differences;
+}
+
+std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now) {
+  auto differences = differences_of(run.fixed, now.fixed);
+  compare("checksum of the data", run.data_checksum, now.data_checksum, differences);
+  compare("classes", fmt::format("{}", fmt::join(run.classes, ", ")),
+          fmt::format("{}", fmt::join(now.classes, ", ")), differences);
+  return differences;
+}
+
+void check_values(const std::filesystem::path& directory,
+                  const std::map<std::string, std::string>& fixed) {
+  const auto record = read_record(directory / RunFiles::data);
+  throw_if_different(directory, differences_of(record.fixed, fixed));
+}
+
+void throw_if_different(const std::filesystem::path& directory,
+                        const std::vector<std::string>& differences) {
+  if (differences.empty()) return;
+  throw InputError(fmt::format("{}: the run was created with other values: {}", directory.string(),
+                               fmt::join(differences, "; ")));
+}
+
+bool is_custom_kind(const std::map<std::string, std::string>& fixed) {
+  const auto kind = fixed.find("kind");
+  return kind != fixed.end() && kind->second == kCustomKind;
+}
+
+std::string to_json(const RunRecord& record) {
+  const Json json{
+      {"checksum", record.data_checksum}, {"classes", record.classes}, {"fixed", record.fixed}};
+  return json.dump(2) + "\n";
+}
+
+RunRecord read_record(const std::filesystem::path& path) {
+  const auto text = read_bytes(path);
+  try {
+    const auto json = Json::parse(text);
+    return {json.at("checksum"), json.at("classes"), json.at("fixed")};
+  } catch (const Json::exception& error) {
+    throw InputError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+}
+
+std::map<std::string, std::string> fixed_values(const Recipe& recipe) {
+  std::map<std::string, std::string> values{{"kind", std::string(model_kind(recipe.model))}};
+  for (const auto& field : recipe_fields()) {
+    if (is_fixed(field)) values[field.key] = value_text(field, recipe);
+  }
+  return values;
+}
+
+RunContent run_content(const Recipe& recipe, const Task& task) {
+  return {.recipe = to_toml(recipe),
+          .record = {.data_checksum = task.data_checksum(),
+                     .classes = task.classes(),
+                     .fixed = fixed_values(recipe)},
+          .files = task.tokenizer().files()};
+}
+
+RunContent run_content(const TrainingConfig& config,
+                       const std::map<std::string, std::string>& values) {
+  Recipe recipe;
+  recipe.training = config;
+  std::map<std::string, std::string> fixed{{"kind", kCustomKind}};
+  for (const auto& field : recipe_fields()) {
+    if (std::string_view(field.section) == "training" && is_fixed(field))
+      fixed[field.key] = value_text(field, recipe);
+  }
+  for (const auto& [key, value] : values) fixed["values." + key] = value;
+  return {.recipe = to_toml(config, values),
+          .record = {.data_checksum = {}, .classes = {}, .fixed = std::move(fixed)}};
+}
+
+}  // namespace attend::train

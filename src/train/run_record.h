@@ -1,0 +1,40 @@
+#pragma once
+
+#include "train/run_content.h"
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace attend::train {
+
+/// Value of `kind` in data.json for a custom module; otherwise it is `model_kind`.
+inline constexpr const char* kCustomKind = "custom";
+
+/// Returns the values of a recipe that must be the same when a run is resumed, by key.
+std::map<std::string, std::string> fixed_values(const Recipe& recipe);
+
+/// True if `fixed` belongs to a run of a custom module.
+bool is_custom_kind(const std::map<std::string, std::string>& fixed);
+
+/// Returns the text of data.json.
+std::string to_json(const RunRecord& record);
+/// Reads data.json. Throws InputError with the name of the file if it is missing or damaged.
+RunRecord read_record(const std::filesystem::path& path);
+
+/// Throws InputError with the differences, if there are any.
+void throw_if_different(const std::filesystem::path& directory,
+                        const std::vector<std::string>& differences);
+
+/// Throws InputError with the differences if the run in `directory` was created with other fixed
+/// values.
+void check_values(const std::filesystem::path& directory,
+                  const std::map<std::string, std::string>& fixed);
+
+/// Returns a line for each value that differs between the run and now.
+std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);
+std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
+                                        const std::map<std::string, std::string>& now);
+
+}  // namespace attend::train
