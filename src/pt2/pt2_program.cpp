@@ -39,7 +39,7 @@ Pt2Program read_pt2(const ZipArchive& zip, const Pt2LoadOptions& options) {
     if (weight != weights.end()) state.insert(*weight);
   }
   return with_source(model, [&, &program = program, &weights = weights] {
-    // Constructed in place: Runner is neither copyable nor movable.
+    // The Impl is constructed in place, since Runner is neither copyable nor movable.
     return Pt2Program(std::shared_ptr<const Pt2Program::Impl>(
         new Pt2Program::Impl{.inputs = {program, options.device},
                              .runner = {program, weights, options.device, options.namespaces},

@@ -62,7 +62,7 @@ torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
     return bytes.narrow(0, 0, num_elements * element)
         .view(dtype)
         .as_strided(sizes, strides, offset);
-  } catch (const c10::Error& error) {  // the number of elements overflows
+  } catch (const c10::Error& error) {  // thrown if the number of elements overflows
     throw InputError(error.what_without_backtrace());
   }
 }

@@ -32,8 +32,8 @@ struct TensorMeta {
   bool requires_grad = false;
   Device device;
   int64_t layout = 0;  ///< enum value in the schema
-  /// Not in the schema. True if contiguous at all sizes, false if contiguous at no size, nullopt if
-  /// it depends on the sizes or is unknown.
+  /// This field is not in the schema. True if the tensor is contiguous at all sizes, false if at no
+  /// size, nullopt if it depends on the sizes or is unknown.
   std::optional<bool> is_contiguous = {};
 };
 

@@ -38,7 +38,7 @@ class Compiler {
   Step compile(const Node& node);
 
   /// Returns the source of an argument of type `type`. The nodes that define the names in the
-  /// argument must be compiled before.
+  /// argument must be compiled first.
   Source source(const Argument& argument, const c10::TypePtr& type);
 
   ValueTable& table() { return table_; }
