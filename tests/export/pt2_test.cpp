@@ -75,7 +75,8 @@ TEST_F(Pt2, RejectsSizesWithoutASymbolicExpression) {
         export_pt2(*model, first, {torch::randn({2, 6})}, path,
                    {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
       },
-      throws<std::runtime_error>("the traced slice must be a polynomial of the dynamic sizes"));
+      throws<std::runtime_error>(
+          "the traced tensor 'slice' must be a polynomial of the dynamic sizes"));
 }
 
 TEST_F(Pt2, KeepsNamesBuffersAndTiedWeights) {
