@@ -5,7 +5,7 @@
 #include "attend/ops/attention_recorder.h"
 #include "model_export/past_key_values.h"
 #include "model_export/torchscript_source.h"
-#include "models/decoding.h"
+#include "models/rolling_window.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones_like.h>
