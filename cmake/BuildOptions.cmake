@@ -24,7 +24,8 @@ if(ATTEND_WERROR)
   target_compile_options(attend_build_options INTERFACE -Werror)
 endif()
 if(ATTEND_SANITIZE)
-  target_compile_options(attend_build_options INTERFACE -fsanitize=${ATTEND_SANITIZE}
+  # Without vptr, because LibTorch hides the typeinfo that its check needs.
+  target_compile_options(attend_build_options INTERFACE -fsanitize=${ATTEND_SANITIZE} -fno-sanitize=vptr
                                                         -fno-omit-frame-pointer)
   target_link_options(attend_build_options INTERFACE -fsanitize=${ATTEND_SANITIZE})
 endif()

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <set>
 #include <vector>
 
 namespace attend {
@@ -16,6 +17,11 @@ std::string dtype_of(const torch::Tensor& tensor) {
 
 /// Returns an error message if `source` cannot be copied to `destination`, else an empty string.
 std::string mismatch(const torch::Tensor& source, const torch::Tensor& destination, bool cast) {
+  if (!source.defined()) return "found an undefined tensor";
+  if (source.layout() != torch::kStrided || source.is_meta()) {
+    return fmt::format("found a {} tensor, expected a dense tensor with data",
+                       source.is_meta() ? "meta" : "sparse");
+  }
   if (source.sizes() != destination.sizes()) {
     return fmt::format("found shape ({}), expected ({})", fmt::join(source.sizes(), ", "),
                        fmt::join(destination.sizes(), ", "));
@@ -24,6 +30,10 @@ std::string mismatch(const torch::Tensor& source, const torch::Tensor& destinati
   if (source.scalar_type() == to || (cast && c10::canCast(source.scalar_type(), to))) return "";
   return fmt::format("found dtype {}, expected {}{}", dtype_of(source), dtype_of(destination),
                      cast ? " or one that can be cast to it" : "");
+}
+
+const void* storage_of(const torch::Tensor& tensor) {
+  return tensor.storage().unsafeGetStorageImpl();
 }
 
 }  // namespace
@@ -52,9 +62,17 @@ IncompatibleKeys copy_state(std::map<std::string, torch::Tensor> destination,
         fmt::format("the {} does not match the model: {}", what, fmt::join(problems, "; ")));
   }
   const torch::NoGradGuard no_grad;
-  for (auto& [name, tensor] : destination) {
-    if (const auto found = source.find(name); found != source.end()) tensor.copy_(found->second);
+  std::set<const void*> overwritten;  // storages
+  for (const auto& item : destination) overwritten.insert(storage_of(item.second));
+  std::map<std::string, torch::Tensor> values;
+  for (const auto& item : destination) {
+    const auto found = source.find(item.first);
+    if (found == source.end()) continue;
+    const auto& value = found->second;
+    // Cloned before the first copy, which may overwrite it.
+    values[item.first] = overwritten.contains(storage_of(value)) ? value.clone() : value;
   }
+  for (const auto& [name, value] : values) destination.at(name).copy_(value);
   return keys;
 }
 

@@ -12,11 +12,12 @@ namespace {
 /// A sequence of a beam search.
 struct Beam {
   GeneratedSequence sequence = {};
-  double sum = 0.0;  ///< of the log-probabilities
+  double sum = 0.0;  ///< sum of the scores of the tokens
 
-  Beam with(int64_t token, double log_prob, bool is_eos) const {
+  /// `score`: the log-probability with the repetition penalty; `log_prob`: without it.
+  Beam with(int64_t token, double score, double log_prob, bool is_eos) const {
     auto next = *this;
-    next.sum += log_prob;
+    next.sum += score;
     next.sequence.log_probs.push_back(log_prob);
     if (is_eos) {
       next.sequence.eos_token = token;
@@ -39,15 +40,17 @@ class BeamSearch {
 
   const std::vector<Beam>& live() const { return live_; }
 
-  /// Extends the live beams, whose next tokens have `log_probs` (beams, V). Returns, for each new
-  /// live beam, the index of the beam that it extends.
-  std::vector<int64_t> extend(const torch::Tensor& log_probs) {
-    const auto vocab_size = log_probs.size(1);
-    auto sums = log_probs.clone();  // (beams, V)
+  /// Extends the live beams, whose next tokens have `scores` (beams, V), log-probabilities with the
+  /// repetition penalty, and `log_probs` (beams, V) without it. Returns, for each new live beam,
+  /// the index of the beam that it extends.
+  std::vector<int64_t> extend(const torch::Tensor& scores, const torch::Tensor& log_probs) {
+    const auto vocab_size = scores.size(1);
+    auto sums = scores.clone();  // (beams, V)
     for (std::size_t beam = 0; beam < live_.size(); ++beam) {
       sums[static_cast<int64_t>(beam)] += live_[beam].sum;
     }
-    const auto num_beams = task_.options.num_beams;
+    // At most one beam per candidate.
+    const auto num_beams = std::min(task_.options.num_beams, sums.numel());
     // Enough candidates for num_beams beams without a stop token.
     const auto num_eos = static_cast<int64_t>(task_.eos_tokens.size());
     const auto count = std::min(sums.numel(), num_beams * (1 + num_eos));
@@ -58,10 +61,10 @@ class BeamSearch {
       const auto index = candidates[rank].item<int64_t>();
       const auto parent = index / vocab_size;
       const auto token = index % vocab_size;
-      const auto log_prob = log_probs[parent][token].item<double>();
-      if (!std::isfinite(log_prob)) break;
-      const auto beam =
-          live_[static_cast<std::size_t>(parent)].with(token, log_prob, task_.is_eos(token));
+      const auto score = scores[parent][token].item<double>();
+      if (!std::isfinite(score)) break;
+      const auto beam = live_[static_cast<std::size_t>(parent)].with(
+          token, score, log_probs[parent][token].item<double>(), task_.is_eos(token));
       if (!task_.is_eos(token)) {
         next.push_back(beam);
         parents.push_back(parent);
@@ -121,15 +124,16 @@ std::vector<GeneratedSequence> beam_search(DecodingBatch& batch, const Generatio
     for (auto& search : searches) {
       const auto beams = static_cast<int64_t>(search.live().size());
       if (beams == 0) continue;
-      std::vector<torch::Tensor> log_probs;
+      std::vector<torch::Tensor> scores;
       for (auto row = begin; row < begin + beams; ++row) {
-        log_probs.push_back(
+        scores.push_back(
             penalize_repetition(checked_logits(logits[row]),
                                 task.penalized(batch.tokens(static_cast<std::size_t>(row))),
                                 task.options.sampling.repetition_penalty)
                 .log_softmax(0));  // (V)
       }
-      for (const auto parent : search.extend(torch::stack(log_probs))) {
+      const auto log_probs = logits.narrow(0, begin, beams).log_softmax(1);  // (beams, V)
+      for (const auto parent : search.extend(torch::stack(scores), log_probs)) {
         parents.push_back(begin + parent);
       }
       for (const auto& beam : search.live()) tokens.push_back(beam.sequence.tokens.back());

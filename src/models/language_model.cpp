@@ -2,6 +2,7 @@
 
 #include "models/decoding.h"
 #include "models/output_logits.h"
+#include "nn/submodules.h"
 
 namespace attend {
 
@@ -47,6 +48,7 @@ KvCache LanguageModelImpl::make_cache(int64_t batch_size,
 }
 
 torch::Tensor LanguageModelImpl::logits(const torch::Tensor& x) const {
+  check_submodules(*this, {{"embedding", embedding}, {"decoder", decoder}, {"head", head}});
   const auto& weight = config.tie_embeddings ? embedding->token->weight : head->weight;
   return output_logits(x, weight, config);  // (..., T, V)
 }

@@ -2,6 +2,7 @@
 
 #include "models/decoding.h"
 #include "models/output_logits.h"
+#include "nn/submodules.h"
 
 namespace attend {
 
@@ -45,6 +46,7 @@ torch::Tensor Seq2SeqImpl::forward(const torch::Tensor& source, const torch::Ten
 
 torch::Tensor Seq2SeqImpl::encode(const torch::Tensor& source,
                                   const torch::Tensor& source_key_mask) {
+  check_submodules(*this, {{"source_embedding", source_embedding}, {"transformer", transformer}});
   return transformer->encoder->forward(source_embedding(source), {.key_mask = source_key_mask});
 }
 
@@ -69,6 +71,10 @@ KvCache Seq2SeqImpl::make_cache(int64_t batch_size, std::optional<int64_t> max_s
 }
 
 torch::Tensor Seq2SeqImpl::logits(const torch::Tensor& x) const {
+  check_submodules(*this, {{"source_embedding", source_embedding},
+                           {"target_embedding", target_embedding},
+                           {"transformer", transformer},
+                           {"head", head}});
   const auto& weight = config.tie_embeddings ? target_embedding->token->weight : head->weight;
   return output_logits(x, weight, config);  // (..., T, V)
 }

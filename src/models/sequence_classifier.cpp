@@ -1,6 +1,7 @@
 #include "attend/models/sequence_classifier.h"
 
 #include "nn/checks.h"
+#include "nn/submodules.h"
 
 namespace attend {
 namespace {
@@ -54,6 +55,8 @@ void SequenceClassifierImpl::reset() {
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
                                               const torch::Tensor& key_mask,
                                               const torch::Tensor& token_types) {
+  check_submodules(
+      *this, {{"embedding", embedding}, {"encoder", encoder}, {"pooler", pooler}, {"head", head}});
   TORCH_CHECK_VALUE(!key_mask.defined() || key_mask.sizes() == tokens.sizes(),
                     "key_mask must have the shape of the tokens ", tokens.sizes(), ", found ",
                     key_mask.sizes());

@@ -17,6 +17,7 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 #include <variant>
 
 namespace attend {
@@ -261,6 +262,8 @@ KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int6
                      .max_seq_len(max_seq_len);
   const auto window = rolling_window(config, max_seq_len);
   if (window == 0) return options;
+  constexpr auto kMax = std::numeric_limits<int64_t>::max() / 4;
+  TORCH_CHECK_VALUE(max_seq_len <= kMax, "max_seq_len (", max_seq_len, ") must be at most ", kMax);
   // A query attends to `window` keys; with smeared keys, it also needs the key before them.
   const auto sliding_window = window + (config.smeared_keys ? 1 : 0);
   // A call with max_seq_len tokens also needs the window before its first token.

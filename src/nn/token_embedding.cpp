@@ -87,7 +87,7 @@ void TokenEmbeddingImpl::reset() {
   }
   norm = {};
   if (options.embedding_norm()) {
-    norm = options.embedding_norm()(options.embed_dim());
+    norm = make_module("embedding_norm", options.embedding_norm(), options.embed_dim());
     register_module("norm", norm.ptr());
   }
   dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));

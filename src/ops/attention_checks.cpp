@@ -41,15 +41,6 @@ void check_batch_and_heads(const torch::Tensor& query, const torch::Tensor& key,
       " must have the same batch and heads; the query's heads may be a multiple of the key's");
 }
 
-std::vector<int64_t> scores_shape(const torch::Tensor& query, const torch::Tensor& key) {
-  const bool grouped = is_grouped(query, key);
-  const int64_t inner = grouped ? 3 : 2;
-  auto shape = at::infer_size(leading(query, inner), leading(key, inner));
-  if (grouped) shape.push_back(query.size(-3));
-  shape.insert(shape.end(), {query.size(-2), key.size(-2)});
-  return shape;  // (..., H, T, S)
-}
-
 void check_broadcast(const char* name, const torch::Tensor& x, const torch::Tensor& query,
                      const torch::Tensor& key) {
   const auto shape = scores_shape(query, key);
@@ -138,6 +129,15 @@ void check_per_token(const char* name, const torch::Tensor& tokens, const torch:
                     tokens.sizes(), " must be (", length, ")",
                     batched ? " or (" + std::to_string(x.size(0)) + ", " + length + ")" : "",
                     ", one entry per token");
+}
+
+std::vector<int64_t> scores_shape(const torch::Tensor& query, const torch::Tensor& key) {
+  const bool grouped = is_grouped(query, key);
+  const int64_t inner = grouped ? 3 : 2;
+  auto shape = at::infer_size(leading(query, inner), leading(key, inner));
+  if (grouped) shape.push_back(query.size(-3));
+  shape.insert(shape.end(), {query.size(-2), key.size(-2)});
+  return shape;  // (..., H, T, S)
 }
 
 bool is_grouped(const torch::Tensor& query, const torch::Tensor& key) {

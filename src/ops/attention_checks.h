@@ -4,11 +4,16 @@
 
 #include <torch/types.h>
 
+#include <vector>
+
 namespace attend {
 
 /// Returns whether several query heads (..., H, T, D) share a key head (..., G, S, D):
 /// grouped-query attention, or multi-query attention if G = 1.
 bool is_grouped(const torch::Tensor& query, const torch::Tensor& key);
+
+/// Returns the shape (..., H, T, S) of the scores, whose batch is the broadcast batch.
+std::vector<int64_t> scores_shape(const torch::Tensor& query, const torch::Tensor& key);
 
 /// Throws c10::ValueError unless `tokens` is undefined or has one entry per token of `x`
 /// (..., N, D): (N) or, if `x` has a batch, (B, N).

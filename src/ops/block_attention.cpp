@@ -3,6 +3,7 @@
 #include "attend/ops/attention_recorder.h"
 #include "attend/ops/masks.h"
 #include "ops/args_tensors.h"
+#include "ops/attention_checks.h"
 #include "ops/double_backward.h"
 #include "ops/prepared_mask.h"
 #include "ops/query_blocks.h"
@@ -87,7 +88,8 @@ struct BlockAttention : torch::CustomClassHolder {
   torch::Tensor run(BlockInputs sliced, const QueryBlock& block, const BlockInputs& inputs,
                     const torch::Tensor& by_offset) const {
     if (block.keys == 0) {
-      auto shape = sliced.query.sizes().vec();
+      auto shape = at::infer_size(scores_shape(sliced.query, sliced.key),
+                                  scores_shape(sliced.query, sliced.value));
       shape.back() = sliced.value.size(-1);
       return torch::zeros(shape, sliced.query.options());
     }

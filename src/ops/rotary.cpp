@@ -27,16 +27,20 @@ void check_scaling(const RotaryOptions& options) {
                       options.original_max_seq_len);
   }
   if (options.scaling == RotaryScaling::yarn) {
-    TORCH_CHECK_VALUE(options.beta_slow > 0.0 && options.beta_fast > options.beta_slow,
+    TORCH_CHECK_VALUE(options.beta_slow > 0.0 && options.beta_fast > options.beta_slow &&
+                          std::isfinite(options.beta_fast),
                       "beta_fast (", options.beta_fast, ") must be greater than beta_slow (",
-                      options.beta_slow, "), and both must be positive");
-    TORCH_CHECK_VALUE(options.attention_factor >= 0.0, "attention_factor (",
-                      options.attention_factor, ") must not be negative");
+                      options.beta_slow, "), and both must be positive and finite");
+    TORCH_CHECK_VALUE(options.attention_factor >= 0.0 && std::isfinite(options.attention_factor),
+                      "attention_factor (", options.attention_factor,
+                      ") must be finite and not negative");
   }
   if (options.scaling == RotaryScaling::llama3) {
-    TORCH_CHECK_VALUE(options.high_freq_factor > options.low_freq_factor, "high_freq_factor (",
-                      options.high_freq_factor, ") must be greater than low_freq_factor (",
-                      options.low_freq_factor, ")");
+    TORCH_CHECK_VALUE(
+        options.low_freq_factor >= 0.0 && options.high_freq_factor > options.low_freq_factor &&
+            std::isfinite(options.high_freq_factor),
+        "high_freq_factor (", options.high_freq_factor, ") must be greater than low_freq_factor (",
+        options.low_freq_factor, "), which must not be negative; both must be finite");
   }
 }
 

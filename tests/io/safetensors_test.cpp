@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 
 namespace attend {
@@ -85,6 +86,35 @@ TEST(LoadStateDict, DtypesThatCannotBeCastThrow) {
               ThrowsMessage<InputError>(
                   AllOf(HasSubstr("num_batches_tracked: found dtype float32, expected int64"),
                         HasSubstr("weight: found dtype complex64, expected float32"))));
+}
+
+TEST(LoadStateDict, TensorsThatCannotBeCopiedLeaveTheModuleUnchanged) {
+  torch::nn::Linear linear(2, 2);
+  const auto weight = linear->weight.clone();
+  const std::pair<torch::Tensor, const char*> cases[] = {
+      {torch::zeros({2}, torch::kMeta), "bias: found a meta tensor"},
+      {torch::zeros({2}).to_sparse(), "bias: found a sparse tensor"},
+      {torch::Tensor(), "bias: found an undefined tensor"}};
+  for (const auto& [bias, message] : cases) {
+    EXPECT_THAT(
+        [&] {
+          load_state_dict(*linear, {{"weight", torch::zeros({2, 2})}, {"bias", bias}});
+        },
+        ThrowsMessage<InputError>(HasSubstr(message)));
+    EXPECT_TRUE(linear->weight.equal(weight));
+  }
+}
+
+TEST(LoadStateDict, TensorsOfTheModuleItselfAreCopiedAsTheyWereBefore) {
+  torch::nn::Sequential modules(torch::nn::Linear(2, 2), torch::nn::Linear(2, 2));
+  auto tensors = state_dict(*modules);
+  const auto first = tensors["0.weight"].clone();
+  const auto second = tensors["1.weight"].clone();
+  tensors["0.weight"] = state_dict(*modules)["1.weight"];
+  tensors["1.weight"] = state_dict(*modules)["0.weight"].t();
+  load_state_dict(*modules, tensors);
+  EXPECT_TRUE(state_dict(*modules)["0.weight"].equal(second));
+  EXPECT_TRUE(state_dict(*modules)["1.weight"].equal(first.t()));
 }
 
 TEST(LoadStateDict, NonStrictCopiesTheCommonNamesAndReturnsTheOthers) {

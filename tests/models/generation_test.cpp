@@ -99,17 +99,23 @@ TEST_F(Generation, StopsBeforeEosTokens) {
 }
 
 TEST_F(Generation, LogProbsMatchTheModel) {
-  const auto result = generate(model_, {1},
-                               {.max_new_tokens = 3,
-                                .sampling = {.repetition_penalty = 2.0, .top_k = 3},
-                                .seed = 2,
-                                .return_log_probs = true});
-  Tokens sequence{1};
-  ASSERT_EQ(result.log_probs.size(), 3U);
-  for (std::size_t i = 0; i < 3; ++i) {
-    const auto expected = model_(torch::tensor(sequence))[-1].log_softmax(0)[result.tokens[i]];
-    EXPECT_NEAR(result.log_probs[i], expected.item<double>(), 1e-5);
-    sequence.push_back(result.tokens[i]);
+  const GenerationOptions sampled{.max_new_tokens = 3,
+                                  .sampling = {.repetition_penalty = 2.0, .top_k = 3},
+                                  .seed = 2,
+                                  .return_log_probs = true};
+  const GenerationOptions beams{.max_new_tokens = 3,
+                                .sampling = {.repetition_penalty = 2.0},
+                                .num_beams = 2,
+                                .return_log_probs = true};
+  for (const auto& options : {sampled, beams}) {
+    const auto result = generate(model_, {1}, options);
+    Tokens sequence{1};
+    ASSERT_EQ(result.log_probs.size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto expected = model_(torch::tensor(sequence))[-1].log_softmax(0)[result.tokens[i]];
+      EXPECT_NEAR(result.log_probs[i], expected.item<double>(), 1e-5);
+      sequence.push_back(result.tokens[i]);
+    }
   }
   EXPECT_TRUE(generate(model_, {1}, {.max_new_tokens = 3}).log_probs.empty());
   // The log-probability of the stop token is the last one.

@@ -12,6 +12,8 @@
 #include "support/throws.h"
 #include "support/trace.h"
 
+#include <limits>
+
 namespace attend {
 namespace {
 
@@ -200,6 +202,13 @@ TEST_P(EachStack, StepsWithRowsOfDifferentLengthsEqualSingleRows) {
       model(torch::cat({tokens[1].slice(0, 0, 2), tokens[1].slice(0, 4, 6)})).slice(0, 2);
   EXPECT_TRUE(close(next[0], first, 1e-10));
   EXPECT_TRUE(close(next[1], second, 1e-10));
+}
+
+TEST(StackConfig, CacheOfARollingWindowChecksMaxSeqLen) {
+  LanguageModel model(LanguageModelConfig{
+      .vocab_size = 11, .max_seq_len = 8, .stack = {.embed_dim = 16, .sliding_window = 3}});
+  EXPECT_THAT([&] { model->make_cache(1, std::numeric_limits<int64_t>::max()); },
+              throws<c10::ValueError>("max_seq_len (9223372036854775807) must be at most"));
 }
 
 TEST(StackConfig, SlidingWindowModelStepsBeyondMaxSeqLen) {

@@ -41,6 +41,24 @@ TEST(RelativeBias, LargeBiasSelectsItsRelativePosition) {
   }
 }
 
+TEST(RelativeBias, GradientOfBFloat16IsASumInFloat32) {
+  const FixedSeed seed;
+  MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(relative_bias()));
+  attention->to(torch::kBFloat16);
+  const auto x = torch::randn({1000, 8}, torch::kBFloat16);
+  const auto weight = torch::randn({1000, 8}, torch::kBFloat16);
+  const auto gradient = [&](torch::Dtype dtype) {
+    attention->to(dtype);
+    attention->zero_grad();
+    const auto y = attention->forward(x.to(dtype), {.causal = true}).output;
+    (y * weight.to(dtype)).sum().backward();
+    return attention->named_parameters()["relative_bias.bias.weight"].grad().to(torch::kDouble);
+  };
+  const auto found = gradient(torch::kBFloat16);
+  const auto expected = gradient(torch::kDouble);
+  EXPECT_LT((found - expected).norm().item<double>(), 0.05 * expected.norm().item<double>());
+}
+
 TEST(RelativeBias, PrettyPrintShowsOptions) {
   const RelativeBias bias(AttentionDims{8, 2, 2, 4}, RelativeBiasOptions{.bidirectional = false});
   EXPECT_THAT(printed(*bias),

@@ -137,6 +137,14 @@ TEST(BlockAttention, EqualsThePlainPathInRandomCases) {
   }
 }
 
+TEST(BlockAttention, QueriesWithoutKeysHaveTheBatchOfTheKeys) {
+  const Call call{.query = leaf({1, 2, 14, 4}),
+                  .key = leaf({3, 2, 5, 4}),
+                  .value = leaf({3, 2, 5, 4}),
+                  .args = {.causal = true, .sliding_window = 1}};
+  EXPECT_TRUE(close(call.in_blocks(/*rows=*/4), call.plainly(), 1e-10));
+}
+
 TEST(BlockAttention, FrozenInputsGetNoGradient) {
   const FixedSeed seed;
   const auto x = torch::randn({1, 2, 9, 4});

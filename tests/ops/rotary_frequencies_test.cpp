@@ -188,7 +188,15 @@ TEST(RotaryOptionsErrors, ValuesOutOfRangeThrow) {
   EXPECT_THAT(with({.scaling = yarn, .original_max_seq_len = 64, .beta_fast = 1.0}),
               throws<c10::ValueError>("beta_fast (1) must be greater than beta_slow (1)"));
   EXPECT_THAT(with({.scaling = yarn, .original_max_seq_len = 64, .attention_factor = -1.0}),
-              throws<c10::ValueError>("attention_factor (-1) must not be negative"));
+              throws<c10::ValueError>("attention_factor (-1) must be finite and not negative"));
+  EXPECT_THAT(with({.scaling = yarn, .original_max_seq_len = 64, .attention_factor = INFINITY}),
+              throws<c10::ValueError>("attention_factor (inf) must be finite and not negative"));
+  EXPECT_THAT(with({.scaling = yarn, .original_max_seq_len = 64, .beta_fast = INFINITY}),
+              throws<c10::ValueError>("beta_fast (inf)"));
+  EXPECT_THAT(with({.scaling = llama3, .original_max_seq_len = 64, .low_freq_factor = -1.0}),
+              throws<c10::ValueError>("low_freq_factor (-1), which must not be negative"));
+  EXPECT_THAT(with({.scaling = llama3, .original_max_seq_len = 64, .high_freq_factor = INFINITY}),
+              throws<c10::ValueError>("high_freq_factor (inf)"));
   EXPECT_THAT(with({.scaling = llama3, .original_max_seq_len = 64, .low_freq_factor = 4.0}),
               throws<c10::ValueError>("high_freq_factor (4) must be greater than low_freq_factor "
                                       "(4)"));

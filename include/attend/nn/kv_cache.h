@@ -144,7 +144,8 @@ class ATTEND_API KvCache {
 
   /// Returns the keys and values of a memory, such as an encoder's output, for the cross-attention
   /// of `layer`. They are cached: `project` is called only if `memory` is another tensor than in
-  /// the last call or was changed in place, or if the cached keys do not have `dtype`.
+  /// the last call or was changed in place (which is not noticed if it was created in
+  /// inference mode), or if the cached keys do not have `dtype`.
   /// `MultiheadAttention` calls it.
   std::pair<torch::Tensor, torch::Tensor> memory_keys(
       int64_t layer, const torch::Tensor& memory, torch::Dtype dtype,
