@@ -166,11 +166,11 @@ TEST_F(KvCacheErrors, DifferentDtypesThrow) {
 }
 
 TEST_F(KvCacheErrors, DifferentDtypesThrowOnADeviceWithoutAutocast) {
-  attention->to(torch::kMeta, torch::kDouble);
   KvCache meta(options().device(torch::kMeta));
   meta.extend(3);
-  const auto x = torch::zeros({2, 3, 8}, torch::TensorOptions(torch::kMeta).dtype(torch::kDouble));
-  EXPECT_THAT([&] { attention->forward(x, {.causal = true}, {.cache = &meta}); },
+  const auto doubles = torch::TensorOptions(torch::kMeta).dtype(torch::kDouble);
+  const auto keys = torch::zeros({2, 2, 3, 2}, doubles);
+  EXPECT_THAT([&] { meta.append(0, keys, keys); },
               throws<c10::TypeError>("keys and values of dtype Float, found Double"));
 }
 
