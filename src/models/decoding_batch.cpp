@@ -6,6 +6,12 @@
 #include <numeric>
 
 namespace attend {
+namespace {
+
+/// Maximum number of tokens of a call for rows of different lengths, if their prompts are long.
+constexpr std::size_t kMaxPaddedTokens = 512;
+
+}  // namespace
 
 std::pair<torch::Tensor, torch::Tensor> padded_in_front(const std::vector<at::IntArrayRef>& rows,
                                                         const torch::Device& device) {
@@ -36,10 +42,21 @@ DecodingBatch::DecodingBatch(NextTokenModel& model, KvCache cache, std::vector<T
 
 torch::Tensor DecodingBatch::next_logits() {
   if (!rolls_) shorten_contexts();
-  // First, all but the last max_seq_len tokens of long prompts.
-  while (longest_pending() > max_seq_len_) {
-    feed([this](std::size_t tokens) {
-      return tokens > max_seq_len_ ? std::min(tokens - max_seq_len_, max_seq_len_) : 0;
+  auto max_tokens = max_seq_len_;  // maximum number of tokens per call
+  if (const auto [shortest, longest] = pending_range();
+      longest > std::max(shortest, kMaxPaddedTokens)) {
+    // Padded calls need masks and biases of all pairs of tokens. So first the tokens that all rows
+    // have, without padding, then the other tokens in short calls.
+    for (auto left = shortest - 1; left > 0;) {
+      const auto count = std::min(left, max_seq_len_);
+      feed([count](std::size_t /*tokens*/) { return count; });
+      left -= count;
+    }
+    max_tokens = std::min(max_seq_len_, kMaxPaddedTokens);
+  }
+  while (pending_range().second > max_tokens) {
+    feed([max_tokens](std::size_t tokens) {
+      return tokens > max_tokens ? std::min(tokens - max_tokens, max_tokens) : 0;
     });
   }
   const auto logits = feed([](std::size_t tokens) { return tokens; });  // (B, 1, V)
@@ -69,10 +86,14 @@ std::size_t DecodingBatch::cached(std::size_t row) const {
 std::size_t DecodingBatch::pending(std::size_t row) const {
   return tokens_[row].size() - begins_[row] - cached(row);
 }
-std::size_t DecodingBatch::longest_pending() const {
-  std::size_t longest = 0;
-  for (std::size_t row = 0; row < size(); ++row) longest = std::max(longest, pending(row));
-  return longest;
+/// The smallest and the largest number of pending tokens of a row.
+std::pair<std::size_t, std::size_t> DecodingBatch::pending_range() const {
+  auto [shortest, longest] = std::pair(pending(0), pending(0));
+  for (std::size_t row = 1; row < size(); ++row) {
+    shortest = std::min(shortest, pending(row));
+    longest = std::max(longest, pending(row));
+  }
+  return {shortest, longest};
 }
 
 /// Drops the oldest tokens of the rows whose context exceeds max_seq_len. This shifts all

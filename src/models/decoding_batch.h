@@ -30,8 +30,9 @@ class NextTokenModel {
 /// The rows of a batch during generation: all tokens of each row, and a KV cache of its context.
 class DecodingBatch {
  public:
-  /// `max_seq_len`: maximum number of tokens of the context and of one call. `rolls`: the cache
-  /// overwrites tokens outside of the window; else the context is shortened when it is full.
+  /// `max_seq_len`: maximum number of tokens per call of `NextTokenModel::step` and, unless
+  /// `rolls`, of the context. `rolls`: true if the cache overwrites tokens outside of the sliding
+  /// window; false if the oldest tokens of a context longer than `max_seq_len` are dropped.
   DecodingBatch(NextTokenModel& model, KvCache cache, std::vector<Tokens> tokens,
                 int64_t max_seq_len, bool rolls, torch::Device device);
 
@@ -46,7 +47,7 @@ class DecodingBatch {
  private:
   std::size_t cached(std::size_t row) const;
   std::size_t pending(std::size_t row) const;
-  std::size_t longest_pending() const;
+  std::pair<std::size_t, std::size_t> pending_range() const;
   void shorten_contexts();
   template <typename Count>
   torch::Tensor feed(const Count& count);

@@ -30,13 +30,15 @@ PreviousKeys previous_in_order(const AttentionContext& context) {
 /// Returns the previous keys in a cache whose sequences differ in length or that has overwritten
 /// tokens.
 PreviousKeys previous_by_position(const AttentionContext& context) {
-  const auto& positions = context.args.key_positions;  // (B, S)
   const auto& mask = context.args.key_mask;
-  const auto matches = (positions.unsqueeze(-1) - 1 == positions.unsqueeze(-2))  // (B, S, S)
-                           .logical_and(mask.unsqueeze(-2));
-  const auto exist = matches.any(-1);  // (B, S)
-  return {matches.to(torch::kLong).argmax(-1), exist,
-          mask.logical_and(positions > 0).logical_and(~exist)};
+  // -2, so that no key is before or after a masked key.
+  const auto positions = torch::where(mask, context.args.key_positions, -2);  // (B, S) or (S)
+  const auto wanted = torch::where(positions > 0, positions - 1, -1);
+  // A binary search needs no (S, S) matrix of all pairs.
+  const auto [sorted, order] = positions.sort(-1);
+  const auto found = torch::searchsorted(sorted, wanted).clamp_max(positions.size(-1) - 1);
+  const auto exist = sorted.gather(-1, found) == wanted;
+  return {order.gather(-1, found), exist, (positions > 0).logical_and(~exist)};
 }
 
 /// Throws c10::ValueError if a query may attend to a key whose previous key has been overwritten.

@@ -85,6 +85,11 @@ struct MyNormImpl : torch::nn::Cloneable<MyNormImpl> {
 };
 TORCH_MODULE(MyNorm);
 using MyFeedForward = MyNorm;
+struct MySink : train::CheckpointSink {
+  void save_best(const std::map<std::string, torch::Tensor>&) override {}
+  void save(const train::Checkpoint&) override {}
+  std::string latest_path() const override { return ""; }
+};
 struct Images : torch::data::datasets::Dataset<Images> {
   explicit Images(int64_t) {}
   torch::data::Example<> get(size_t) override { return {}; }

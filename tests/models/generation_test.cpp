@@ -212,6 +212,36 @@ TEST_F(Generation, EachPromptOfABatchEqualsThePromptAlone) {
   EXPECT_TRUE(generate_batch(model_, {}).empty());
 }
 
+TEST_F(Generation, LongPromptsOfDifferentLengthsEqualThePromptsAlone) {
+  for (const auto positions :
+       {PositionScheme::learned, PositionScheme::rotary, PositionScheme::alibi}) {
+    for (const int64_t window : {0, 40}) {
+      SCOPED_TRACE(testing::Message() << to_string(positions) << ", sliding window " << window);
+      auto model = random_model({.vocab_size = 9,
+                                 .max_seq_len = window == 0 ? 1200 : 300,
+                                 .stack = {.num_layers = 1,
+                                           .num_heads = 2,
+                                           .embed_dim = 8,
+                                           .positions = positions,
+                                           .sliding_window = window}});
+      std::vector<Tokens> prompts;
+      for (const int64_t length : {1100, 700, 3, 1101}) {
+        const auto tokens = torch::randint(9, {length});
+        prompts.emplace_back(tokens.data_ptr<int64_t>(), tokens.data_ptr<int64_t>() + length);
+      }
+      const GenerationOptions options{
+          .max_new_tokens = 4, .sampling = kGreedy, .return_log_probs = true};
+      const auto results = generate_batch(model, prompts, options);
+      for (std::size_t b = 0; b < prompts.size(); ++b) {
+        const auto alone = generate(model, prompts[b], options);
+        EXPECT_TRUE(close(torch::tensor(results[b].log_probs, torch::kDouble),
+                          torch::tensor(alone.log_probs, torch::kDouble), 1e-3))
+            << b;
+      }
+    }
+  }
+}
+
 TEST_F(Generation, OnTokenEndsOnlyItsSequence) {
   std::vector<Tokens> received(3);
   const auto results = generate_batch(

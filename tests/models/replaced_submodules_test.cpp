@@ -15,6 +15,7 @@ void expect_submodule_error(const std::string& submodule, const Call& call) {
 }
 
 TEST(ModelSubmodules, ReplacedWithoutTheMemberThrow) {
+  const torch::NoGradGuard no_grad;  // a KvCache requires it
   const auto tokens = torch::zeros({1, 3}, torch::kLong);
   const StackConfig stack{.num_layers = 1, .num_heads = 2, .embed_dim = 8};
   for (const auto* name : {"embedding", "decoder", "head"}) {

@@ -206,7 +206,9 @@ TEST_P(EachStack, StepsWithRowsOfDifferentLengthsEqualSingleRows) {
 
 TEST(StackConfig, CacheOfARollingWindowChecksMaxSeqLen) {
   LanguageModel model(LanguageModelConfig{
-      .vocab_size = 11, .max_seq_len = 8, .stack = {.embed_dim = 16, .sliding_window = 3}});
+      .vocab_size = 11,
+      .max_seq_len = 8,
+      .stack = {.embed_dim = 16, .positions = PositionScheme::rotary, .sliding_window = 3}});
   EXPECT_THAT([&] { model->make_cache(1, std::numeric_limits<int64_t>::max()); },
               throws<c10::ValueError>("max_seq_len (9223372036854775807) must be at most"));
 }

@@ -83,11 +83,8 @@ struct AttentionContext {
 
 /// A position bias that depends only on the offset, key position - query position, such as ALiBi.
 /// For long sequences, attention computes it in blocks and does not store the biases of all (T, S)
-/// pairs. Implemented by hooks that add themselves to `AttentionContext::offset_biases`.
-///
-///     void before_attention(AttentionContext& context) override {
-///       context.offset_biases.push_back(this);
-///     }
+/// pairs. Implemented by hooks whose `before_attention` calls
+/// `context.offset_biases.push_back(this)`.
 class ATTEND_API OffsetBias {
  public:
   virtual ~OffsetBias() = default;
