@@ -16,7 +16,7 @@ class ModuleRef {
  public:
   /// Refers to `module`.
   ModuleRef(torch::nn::Module& module) : module_(&module) {}  // NOLINT: implicit
-  /// Refers to the module of `holder`. Throws c10::Error if it is empty.
+  /// Refers to the module of `holder`. Throws c10::Error if `holder` is empty.
   template <typename Impl>
   ModuleRef(const torch::nn::ModuleHolder<Impl>& holder)  // NOLINT: implicit
       : module_(holder.ptr().get()) {}
@@ -40,7 +40,7 @@ class ConstModuleRef {
  public:
   /// Refers to `module`.
   ConstModuleRef(const torch::nn::Module& module) : module_(&module) {}  // NOLINT: implicit
-  /// Refers to the module of `holder`. Throws c10::Error if it is empty.
+  /// Refers to the module of `holder`. Throws c10::Error if `holder` is empty.
   template <typename Impl>
   ConstModuleRef(const torch::nn::ModuleHolder<Impl>& holder)  // NOLINT: implicit
       : module_(holder.ptr().get()) {}

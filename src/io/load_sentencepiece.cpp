@@ -8,7 +8,8 @@
 namespace attend {
 namespace {
 
-/// File name of the module without its folder, which is in the library search path of programs.
+/// File name of the shared library that wraps SentencePiece. It contains no folder, so that dlopen
+/// looks it up in the library search path.
 constexpr const char* kFile = "libattend_sentencepiece.so";
 
 [[noreturn]] void throw_unavailable(const char* reason) {

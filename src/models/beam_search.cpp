@@ -40,9 +40,9 @@ class BeamSearch {
 
   const std::vector<Beam>& live() const { return live_; }
 
-  /// Extends the live beams, whose next tokens have `scores` (beams, V), log-probabilities with the
-  /// repetition penalty, and `log_probs` (beams, V) without it. Returns, for each new live beam,
-  /// the index of the beam that it extends.
+  /// Extends the live beams by their next tokens. `scores` (beams, V): log-probabilities of the
+  /// tokens with the repetition penalty; `log_probs` (beams, V): without it. Returns, for each new
+  /// live beam, the index of the beam that it extends.
   std::vector<int64_t> extend(const torch::Tensor& scores, const torch::Tensor& log_probs) {
     const auto vocab_size = scores.size(1);
     auto sums = scores.clone();  // (beams, V)

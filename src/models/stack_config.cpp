@@ -138,8 +138,8 @@ struct DependentField {
       member;
 };
 
-/// If `required` is not set, throws c10::ValueError if one of `fields`, which then have no effect,
-/// differs from its default.
+/// If `is_set` is false, the `fields` have no effect: throws c10::ValueError if one of them differs
+/// from its default. `required`: the condition, for the message.
 void check_dependent_fields(const char* required, bool is_set, const StackConfig& config,
                             std::initializer_list<DependentField> fields) {
   if (is_set) return;

@@ -42,8 +42,9 @@ torch::Tensor KvCacheHook::after_attention(const AttentionContext& context,
   const auto window = context.args.sliding_window;
   TORCH_CHECK_VALUE(
       cache_.sliding_window() == 0 || (window > 0 && window <= cache_.sliding_window()),
-      "sliding_window of the attention (", window, window == 0 ? ", none" : "",
-      ") must be positive and at most that of the KvCache (", cache_.sliding_window(), ")");
+      "the attention's sliding_window (", window, window == 0 ? ", none" : "",
+      ") must be positive and at most the KvCache's sliding_window (", cache_.sliding_window(),
+      ")");
   return output;
 }
 

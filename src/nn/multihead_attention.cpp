@@ -144,9 +144,9 @@ void MultiheadAttentionImpl::reset() {
 AttentionOutput MultiheadAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                                 const ForwardState& state) {
   check_sequence("MultiheadAttention", x, dims_.embed_dim);
-  TORCH_CHECK_VALUE(qkv, "MultiheadAttention with kdim (", key->options.in_features(),
-                    ") and vdim (", value->options.in_features(),
-                    ") supports cross-attention only: call cross");
+  TORCH_CHECK_VALUE(qkv, "forward requires kdim (", key->options.in_features(), ") and vdim (",
+                    value->options.in_features(), ") to equal embed_dim (", dims_.embed_dim,
+                    "); for cross-attention, call cross(query, key, value)");
   check_tokens(args, x, x);
   const auto qkv_heads = project(x, 0, 3);
   return attend_heads({.input = x,

@@ -17,7 +17,8 @@ namespace attend {
 inline constexpr std::array kFirstTensors{&ForwardState::first_values,
                                           &ForwardState::first_relative_bias};
 
-/// Returns the mixtures of experts of a block in training mode, which set their `aux_loss`.
+/// Returns the mixtures of experts of a block that are in training mode and therefore set their
+/// `aux_loss`.
 inline std::vector<MixtureOfExpertsImpl*> training_mixtures(const torch::nn::Module& block) {
   std::vector<MixtureOfExpertsImpl*> mixtures;
   for (const auto& module : block.modules(/*include_self=*/false)) {

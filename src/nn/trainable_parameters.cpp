@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-/// Returns the role of a parameter of `submodule`, whose name is `path`.
+/// Returns the role of a parameter of `submodule`. `path` is the name of the submodule.
 ParameterRole role_of(const torch::Tensor& parameter, const torch::nn::Module& submodule,
                       const std::string& path) {
   // LayerNorm is the only norm whose parameters may have two or more dimensions.

@@ -51,7 +51,7 @@ void check_broadcast(const char* name, const torch::Tensor& x, const torch::Tens
 void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const torch::Tensor& key) {
   if (!mask.defined()) return;
   TORCH_CHECK_TYPE(mask.scalar_type() == torch::kBool || mask.is_floating_point(),
-                   "mask must be bool (true = may attend) or float (added), found ",
+                   "mask must be bool (true = may attend) or float (added to the scores), found ",
                    mask.scalar_type());
   check_broadcast("mask", mask, query, key);
   // A mask of three dimensions broadcasts as (H, T, S), but many callers mean (B, T, S).

@@ -12,7 +12,7 @@ namespace attend {
 /// grouped-query attention, or multi-query attention if G = 1.
 bool is_grouped(const torch::Tensor& query, const torch::Tensor& key);
 
-/// Returns the shape (..., H, T, S) of the scores, whose batch is the broadcast batch.
+/// Returns the shape (..., H, T, S) of the scores. Batch dimensions are broadcast.
 std::vector<int64_t> scores_shape(const torch::Tensor& query, const torch::Tensor& key);
 
 /// Throws c10::ValueError unless `tokens` is undefined or has one entry per token of `x`

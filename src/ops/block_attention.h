@@ -17,8 +17,8 @@ ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tens
                                    const torch::Tensor& value, const AttentionArgs& args,
                                    const ScoreOptions& options, bool has_offset_bias);
 
-/// Returns all offsets (S + T - 1), key position - query position, in ascending order, of `query`
-/// (..., T, D) and `key` (..., S, D) without positions.
+/// Returns all offsets (key position - query position) in ascending order, (S + T - 1), of `query`
+/// (..., T, D) and `key` (..., S, D) without explicit positions.
 ATTEND_API torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key);
 
 /// Returns the output (..., T, Dv) of attention, computed in blocks of `rows` queries; 0 = choose.

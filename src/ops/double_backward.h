@@ -5,7 +5,7 @@
 namespace attend {
 
 /// Makes double backward through `output`, the result of `scaled_dot_product_attention`, throw
-/// c10::NotImplementedError with a message that says what to do, if a fused kernel computed it.
+/// c10::NotImplementedError if a fused kernel computed `output`. The message says what to do.
 void forbid_double_backward(const torch::Tensor& output);
 
 /// End of the error messages: what to do.

@@ -81,7 +81,8 @@ torch::Tensor combine_masks(const torch::Tensor& first, const torch::Tensor& sec
   for (const auto& mask : {first, second}) {
     TORCH_CHECK_TYPE(
         !mask.defined() || mask.scalar_type() == torch::kBool || mask.is_floating_point(),
-        "mask must be bool (true = may attend) or float (added), found ", mask.scalar_type());
+        "mask must be bool (true = may attend) or float (added to the scores), found ",
+        mask.scalar_type());
   }
   if (!first.defined()) return second;
   if (!second.defined()) return first;

@@ -19,8 +19,8 @@ struct PreparedMask {
   bool is_causal = false;
 };
 
-/// Returns whether attention must compute the (T, S) weights, which the fused kernels do not
-/// return: for `need_weights`, an `AttentionRecorder`, soft caps and sinks.
+/// Returns true if the fused kernels cannot be used because the (T, S) weights must be computed:
+/// `need_weights` is set, an `AttentionRecorder` is recording, or there is a soft cap or sinks.
 bool computes_weights(const AttentionArgs& args, const ScoreOptions& options);
 
 /// Returns whether `args` have a mask that the fused kernel does not apply by itself.
@@ -37,8 +37,8 @@ bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor&
 PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool may_mask_rows);
 
 /// Returns the mask of `args`. `self_attention`: true if each query's own token is among the keys.
-/// Then S >= T at all sizes that a trace may be run with. `options.bias` is not added; `add_bias`
-/// does.
+/// Then S >= T at all sizes that a trace may be run with. Does not add `options.bias`; see
+/// `add_bias`.
 PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
                           const AttentionArgs& args, const ScoreOptions& options,
                           bool self_attention);

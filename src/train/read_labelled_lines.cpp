@@ -79,8 +79,8 @@ class TableReader {
     }
     if (csv_parse(&parser_, line.data(), line.size(), &add_field, &end_row, this) != line.size()) {
       throw InputError(
-          fmt::format("{}: misplaced quote: expected fields that contain quotes to be "
-                      "quoted, and their quotes doubled",
+          fmt::format("{}: misplaced quote: enclose a field that contains quotes in quotes and "
+                      "double the quotes inside it, e.g. \"a \"\"b\"\" c\"",
                       here));
     }
     use_rows();

@@ -53,7 +53,8 @@ FieldRef training_field(Recipe& recipe) {
   return &(recipe.training.*member);
 }
 
-/// Returns the one of `members` that belongs to the recipe's model config.
+/// Returns a pointer to the member that belongs to the recipe's model config; monostate if none
+/// does.
 template <auto... members>
 FieldRef model_field(Recipe& recipe) {
   FieldRef found;

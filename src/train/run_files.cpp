@@ -56,8 +56,9 @@ bool is_taken(const fs::path& directory) {
 void check_is_run(const fs::path& directory) {
   if (RunDirectory::exists(directory) || RunDirectory::exists(directory / RunFiles::replaced))
     return;
-  throw InputError(fmt::format("{}: not overwritten, since it is not a run: it has no {}",
-                               directory.string(), RunFiles::recipe));
+  throw InputError(fmt::format(
+      "{} cannot be overwritten: not a run directory, it has no {}; choose another directory",
+      directory.string(), RunFiles::recipe));
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ class ATTEND_API RunLock {
  public:
   static constexpr const char* kFile = ".lock";  ///< in the directory; never deleted
 
-  /// Throws InputError if another process has the lock, or if the directory cannot be written. The
-  /// message contains the id of that process.
+  /// Throws InputError if another process has the lock (the message contains its process id), or if
+  /// the directory cannot be written.
   explicit RunLock(const std::filesystem::path& directory);
   ~RunLock();
   RunLock(const RunLock&) = delete;

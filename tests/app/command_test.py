@@ -179,7 +179,7 @@ class WrongInput(SensesTest):
         foreign = self.folder / "foreign"
         foreign.mkdir()
         (foreign / "thesis.txt").write_text("mine")
-        self.refuses(["train", "--out", foreign, "--overwrite"], "not overwritten, since it is not a run")
+        self.refuses(["train", "--out", foreign, "--overwrite"], "cannot be overwritten: not a run directory")
         self.refuses(["train", "--out", "/proc/runs/x"], "cannot be created")
 
     def test_directories_that_are_not_runs(self):

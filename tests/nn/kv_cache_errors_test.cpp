@@ -239,9 +239,9 @@ TEST_F(KvCacheErrors, WrongMaskShapeThrows) {
 TEST_F(KvCacheErrors, AttentionWindowLargerThanTheCachesWindowThrows) {
   KvCache rolling(options().sliding_window(3));
   for (const int64_t window : {0, 4}) {
-    const auto message = "sliding_window of the attention (" +
+    const auto message = "the attention's sliding_window (" +
                          std::string(window == 0 ? "0, none" : "4") +
-                         ") must be positive and at most that of the KvCache (3)";
+                         ") must be positive and at most the KvCache's sliding_window (3)";
     rolling.clear();
     rolling.extend(2);
     EXPECT_THAT(

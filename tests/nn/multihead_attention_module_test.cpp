@@ -169,7 +169,8 @@ TEST(MultiheadAttentionErrors, WrongShapesThrow) {
       [&] {
         attention->forward(x, {.mask = torch::ones({2, 3, 3}).to(torch::kLong)});
       },
-      throws<c10::TypeError>("mask must be bool (true = may attend) or float (added)"));
+      throws<c10::TypeError>(
+          "mask must be bool (true = may attend) or float (added to the scores)"));
 }
 
 TEST(MultiheadAttention, QkvBiasIsIndependentOfTheOutputBias) {

@@ -129,8 +129,9 @@ TEST_P(PositionHook, RespectsABoolMask) {
   const auto masked = attention->forward(x, {.mask = mask}).output;
   EXPECT_TRUE(close(masked, attention->forward(x, {.causal = true}).output, 1e-6));
   EXPECT_THAT([&] { attention->forward(x, {.mask = mask.to(torch::kLong)}); },
-              throws<c10::TypeError>("mask must be bool (true = may attend) or float (added), "
-                                     "found Long"));
+              throws<c10::TypeError>(
+                  "mask must be bool (true = may attend) or float (added to the scores), "
+                  "found Long"));
 }
 
 /// Minimal KV cache: stores keys and values for later calls and sets the positions.

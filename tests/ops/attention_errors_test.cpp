@@ -57,7 +57,8 @@ TEST(AttentionErrors, IntegerMaskThrows) {
   const auto x = sized({2, 4});
   EXPECT_THAT(
       attention_call(x, x, x, sized({2, 2}, torch::kLong)),
-      throws<c10::TypeError>("mask must be bool (true = may attend) or float (added), found Long"));
+      throws<c10::TypeError>(
+          "mask must be bool (true = may attend) or float (added to the scores), found Long"));
 }
 
 TEST(AttentionErrors, MaskThatDoesNotBroadcastThrows) {

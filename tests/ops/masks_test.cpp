@@ -95,7 +95,8 @@ TEST(CombineMasks, IntegerMasksThrow) {
   const auto mask = torch::ones({2, 2}, torch::kBool);
   for (const auto& numbers : {mask.to(torch::kLong), mask.to(torch::kByte)}) {
     EXPECT_THAT([&] { combine_masks(mask, numbers); },
-                throws<c10::TypeError>("mask must be bool (true = may attend) or float (added)"));
+                throws<c10::TypeError>(
+                    "mask must be bool (true = may attend) or float (added to the scores)"));
     EXPECT_THAT([&] { combine_masks({}, numbers); }, throws<c10::TypeError>("found"));
   }
 }

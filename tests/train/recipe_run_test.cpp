@@ -133,7 +133,7 @@ TEST_F(RecipeRunTest, BeginChecksTheDirectoryBeforeTheTaskIsMade) {
   };
   EXPECT_THAT(beginning("run", false), throws<InputError>("exists and is not empty"));
   EXPECT_THAT(beginning("mine", true),
-              throws<InputError>("not overwritten, since it is not a run"));
+              throws<InputError>("cannot be overwritten: not a run directory"));
   EXPECT_THAT(beginning("run", true), throws<InputError>("missing.txt: no such file"));
   const RunLock lock(directory_ / "run");
   EXPECT_THAT(beginning("run", true), throws<InputError>("is writing to this run"));

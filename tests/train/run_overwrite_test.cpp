@@ -80,7 +80,7 @@ TEST_F(OverwrittenRun, DoesNotTouchOtherFiles) {
   fs::create_directory(foreign);
   replace_file(foreign / RunFiles::model, "mine");
   EXPECT_THAT([&] { RunDirectory::create(foreign, run_content(recipe_, *task_), true); },
-              throws<InputError>("not overwritten, since it is not a run"));
+              throws<InputError>("cannot be overwritten: not a run directory"));
   EXPECT_EQ(read_bytes(foreign / RunFiles::model), "mine");
 }
 

@@ -48,8 +48,8 @@ struct IncompatibleKeys {
 
 /// Copies `tensors` into the parameters and buffers of a module, cast to their dtypes and devices.
 /// With `strict = false`, names may be missing or unexpected; they are returned. Throws InputError
-/// for missing and unexpected names, wrong shapes, and dtypes that cannot be cast, such as float32
-/// to int64. The message lists all of them, and the module is unchanged.
+/// for wrong shapes, for dtypes that cannot be cast, such as float32 to int64, and, if `strict`,
+/// for missing and unexpected names. The message lists all of them, and the module is unchanged.
 ///
 ///     load_state_dict(model, load_safetensors("model.safetensors").tensors);
 ///     auto keys = load_state_dict(model, tensors, {.strict = false});

@@ -33,7 +33,8 @@ struct GenerationOptions {
   /// the highest score; only `sampling.repetition_penalty` may then be set.
   int64_t num_beams = 1;
   /// Beam search: the score of a sequence is the sum of its log-probabilities, divided by
-  /// length^length_penalty. Both include the stop token. Positive values favor longer sequences.
+  /// length^length_penalty. The sum and the length include the stop token. Positive values favor
+  /// longer sequences.
   double length_penalty = 1.0;
   bool return_log_probs = false;  ///< also return the log-probability of each token
   /// Called with each new token except stop tokens. If it returns false, the sequence ends with

@@ -78,7 +78,7 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
   /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 
-  LanguageModelConfig config;           ///< config of the constructor
+  LanguageModelConfig config;           ///< config passed to the constructor
   TokenEmbedding embedding{nullptr};    ///< tokens and positions to hidden states
   TransformerEncoder decoder{nullptr};  ///< transformer blocks and the final norm
   torch::nn::Linear head{nullptr};      ///< output projection; empty if tie_embeddings

@@ -83,7 +83,7 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 
-  Seq2SeqConfig config;                      ///< config of the constructor
+  Seq2SeqConfig config;                      ///< config passed to the constructor
   TokenEmbedding source_embedding{nullptr};  ///< source tokens and positions to hidden states
   TokenEmbedding target_embedding{nullptr};  ///< target tokens and positions to hidden states
   EncoderDecoder transformer{nullptr};       ///< encoder and decoder blocks

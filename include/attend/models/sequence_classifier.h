@@ -60,7 +60,7 @@ class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceCl
   /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 
-  SequenceClassifierConfig config;      ///< config of the constructor
+  SequenceClassifierConfig config;      ///< config passed to the constructor
   TokenEmbedding embedding{nullptr};    ///< tokens and positions to hidden states
   TransformerEncoder encoder{nullptr};  ///< transformer blocks and the final norm
   torch::nn::Linear pooler{nullptr};    ///< applied to the pooled vector; empty unless `pooler`
@@ -72,8 +72,8 @@ class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceCl
 };
 TORCH_MODULE(SequenceClassifier);
 
-template <>
 /// Names of `Pooling` in recipes and flags.
+template <>
 struct EnumNames<Pooling> {
   static constexpr std::array<std::string_view, 3> names{"mean", "max", "first"};
 };

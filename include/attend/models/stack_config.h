@@ -15,7 +15,7 @@ namespace attend {
 
 /// Position encoding of a model.
 enum class PositionScheme {
-  none,        ///< no positions: attention is permutation-equivariant
+  none,  ///< no position encoding; without a causal mask, attention is then permutation-equivariant
   learned,     ///< learned absolute position embeddings, added to the token embeddings (GPT-2)
   sinusoidal,  ///< fixed sinusoidal embeddings, added to the token embeddings (Vaswani et al. 2017)
   rotary,      ///< rotary position embeddings, RoPE (Su et al. 2021)
@@ -93,7 +93,9 @@ struct StackConfig {
   bool embedding_norm = false;   ///< norm of the sum of all embeddings (BERT)
 
   double attention_scale = 0.0;  ///< factor of the attention scores; 0 = 1/sqrt(head_dim)
-  int64_t sliding_window = 0;    ///< number of keys a query may attend to, itself included; 0 = all
+  /// Sliding window in tokens: a query may attend only to keys at a distance below this, its own
+  /// included; 0 = all keys.
+  int64_t sliding_window = 0;
   /// Sliding windows of consecutive layers, repeated: {4096, 0} alternates a window of 4096 keys
   /// with full attention (Gemma 2). Empty = `sliding_window` in all layers.
   std::vector<int64_t> sliding_window_pattern = {};

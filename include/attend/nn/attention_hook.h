@@ -81,7 +81,7 @@ struct AttentionContext {
   c10::SmallVector<OffsetBias*, 2> offset_biases = {};
 };
 
-/// A position bias that depends only on the offset, key position - query position, such as ALiBi.
+/// A position bias that depends only on the offset (key position - query position), such as ALiBi.
 /// For long sequences, attention computes it in blocks and does not store the biases of all (T, S)
 /// pairs. Implemented by hooks whose `before_attention` calls
 /// `context.offset_biases.push_back(this)`.

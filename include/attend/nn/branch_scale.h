@@ -38,7 +38,7 @@ class ATTEND_API LayerScaleImpl : public torch::nn::Cloneable<LayerScaleImpl> {
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  LayerScaleOptions options;  ///< options of the constructor
+  LayerScaleOptions options;  ///< options passed to the constructor
   torch::Tensor weight;       ///< (width)
 };
 TORCH_MODULE(LayerScale);

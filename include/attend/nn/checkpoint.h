@@ -31,8 +31,8 @@ ATTEND_API torch::Tensor checkpoint(
     const std::function<torch::Tensor(const torch::Tensor&)>& function, const torch::Tensor& x,
     const std::vector<torch::Tensor>& parameters);
 
-/// As above, for a function of several tensors, each of which gets a gradient; they may be
-/// undefined. Throws c10::ValueError if `arguments` is empty.
+/// As above, for a function of several tensors. All that require a gradient get one; undefined
+/// tensors are allowed. Throws c10::ValueError if `arguments` is empty.
 ///
 ///     x = checkpoint(forward, {x, memory, mask}, block->parameters());
 ATTEND_API torch::Tensor checkpoint(

@@ -41,10 +41,10 @@ class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoder
   explicit EncoderDecoderImpl(const EncoderDecoderOptions& options);
 
   /// `source` (B, S, E), `target` (B, T, E), or both without B; returns the shape of `target`.
-  /// `source_args` are the arguments of the encoder; its `key_mask` (B, S), true = token, also
-  /// applies to the cross-attention, and so do `segments` if `source_args` and `target_args` both
-  /// have them. `target_args` are the arguments of the decoder's self-attention, which is causal
-  /// only if `target_args.causal` is set.
+  /// `source_args` are the arguments of the encoder. Their `key_mask` (B, S), true = token, also
+  /// applies to the cross-attention. So do `segments`, if both `source_args` and `target_args` have
+  /// them. `target_args` are the arguments of the decoder's self-attention, which is causal only if
+  /// `target_args.causal` is set.
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
                         const AttentionArgs& source_args = {},
                         const AttentionArgs& target_args = {});
@@ -52,7 +52,7 @@ class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoder
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  EncoderDecoderOptions options;        ///< options of the constructor
+  EncoderDecoderOptions options;        ///< options passed to the constructor
   TransformerEncoder encoder{nullptr};  ///< encoder of the source
   TransformerDecoder decoder{nullptr};  ///< decoder of the target
 

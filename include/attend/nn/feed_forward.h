@@ -45,7 +45,8 @@ struct FeedForwardOptions {
 /// activation between them. With a gated activation, `up` is twice as wide; its first F rows
 /// compute the gate.
 ///
-/// State dict: `up` (F, E), or (2F, E) if the activation is gated, `down` (E, F), each a Linear.
+/// State dict: `up` (F, E), or (2F, E) if the activation is gated, and `down` (E, F); each a
+/// Linear.
 ///
 ///     FeedForward feed_forward(FeedForwardOptions(64));
 ///     auto y = feed_forward(x);  // (B, T, 64) -> (B, T, 64)
@@ -60,7 +61,7 @@ class ATTEND_API FeedForwardImpl : public torch::nn::Cloneable<FeedForwardImpl> 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  FeedForwardOptions options;           ///< options of the constructor
+  FeedForwardOptions options;           ///< options passed to the constructor
   torch::nn::Linear up{nullptr};        ///< E -> F, or 2F if gated
   torch::nn::Linear down{nullptr};      ///< F -> E
   torch::nn::Dropout dropout{nullptr};  ///< after the activation

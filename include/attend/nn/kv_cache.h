@@ -132,7 +132,7 @@ class ATTEND_API KvCache {
   void select_rows(const std::vector<int64_t>& rows);
 
   /// Throws c10::ValueError if `layer` cannot append `tokens` tokens now: if it does not exist, if
-  /// it has already appended the tokens of the last `extend`, or if their number differs.
+  /// it has already appended the tokens of the last `extend`, or if their number is not `tokens`.
   void check_append(int64_t layer, int64_t tokens) const;
 
   /// Writes the keys and values (B, G, T, D) of the tokens of the last `extend` to `layer`, and
@@ -144,9 +144,9 @@ class ATTEND_API KvCache {
 
   /// Returns the keys and values of a memory, such as an encoder's output, for the cross-attention
   /// of `layer`. They are cached: `project` is called only if `memory` is another tensor than in
-  /// the last call or was changed in place (which is not noticed if it was created in
-  /// inference mode), or if the cached keys do not have `dtype`.
-  /// `MultiheadAttention` calls it.
+  /// the last call, if it was changed in place, or if the cached keys do not have `dtype`. In-place
+  /// changes of a `memory` created in inference mode are not detected. `MultiheadAttention` calls
+  /// it.
   std::pair<torch::Tensor, torch::Tensor> memory_keys(
       int64_t layer, const torch::Tensor& memory, torch::Dtype dtype,
       c10::function_ref<std::pair<torch::Tensor, torch::Tensor>()> project);

@@ -53,7 +53,8 @@ struct MixtureOfExpertsOptions {
 /// by the router. Experts have no capacity limit, so no token is dropped. The router's softmax is
 /// computed in float32 or wider.
 ///
-/// State dict: `router` (N, E), a Linear without bias, `experts.0` .. `experts.N-1` (FeedForward).
+/// State dict: `router` (N, E), a Linear without bias, and `experts.0` .. `experts.N-1`
+/// (FeedForward).
 ///
 ///     MixtureOfExperts mixture(MixtureOfExpertsOptions(64, 8));
 ///     auto y = mixture(x);  // (B, T, 64) -> (B, T, 64)
@@ -72,14 +73,14 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  MixtureOfExpertsOptions options;         ///< options of the constructor
+  MixtureOfExpertsOptions options;         ///< options passed to the constructor
   torch::nn::Linear router{nullptr};       ///< E -> N, logits
   torch::nn::ModuleList experts{nullptr};  ///< N FeedForwards
-  /// Load-balancing loss of the last forward in training mode, (), with its graph: N * sum_i f_i
-  /// P_i, where f_i is the fraction of the routing choices that select expert i and P_i is its mean
-  /// probability (Fedus et al. 2021, equation 4, for any K). 1 for a uniform load, N / K if the
-  /// same K experts are always chosen, 0 without tokens; undefined before the first forward and in
-  /// eval mode.
+  /// Load-balancing loss (0-dim) of the last forward in training mode, with its autograd graph: N *
+  /// sum_i f_i P_i, where f_i is the fraction of the routing choices that select expert i and P_i
+  /// is its mean probability (Fedus et al. 2021, equation 4, for any K). 1 for a uniform load, N /
+  /// K if the same K experts are always chosen, 0 without tokens; undefined before the first
+  /// forward and in eval mode.
   torch::Tensor aux_loss;
 
  private:
@@ -92,8 +93,8 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
 };
 TORCH_MODULE(MixtureOfExperts);
 
-/// Returns the sum, (), of `aux_loss` over all `MixtureOfExperts` in `module`, with the graph of
-/// their last forward in training mode; 0 if there is none.
+/// Returns the sum (0-dim) of `aux_loss` over all `MixtureOfExperts` in `module`, with its autograd
+/// graph; 0 if no `aux_loss` is defined.
 ///
 ///     (loss + 0.01 * router_aux_loss(*model)).backward();
 ATTEND_API torch::Tensor router_aux_loss(ConstModuleRef module);

@@ -107,7 +107,7 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  MultiheadAttentionOptions options;  ///< options of the constructor
+  MultiheadAttentionOptions options;  ///< options passed to the constructor
   torch::nn::Linear qkv{nullptr};     ///< joint projection; empty if kdim or vdim differ from E
   torch::nn::Linear query{nullptr};   ///< query projection; empty if `qkv` is used
   torch::nn::Linear key{nullptr};     ///< key projection; empty if `qkv` is used

@@ -35,7 +35,7 @@ struct LayerNormOptions {
 ///     auto y = norm(x);  // (..., 64) -> (..., 64)
 class ATTEND_API LayerNormImpl : public torch::nn::Cloneable<LayerNormImpl> {
  public:
-  /// Throws c10::ValueError if the width is not positive or eps negative.
+  /// Throws c10::ValueError if the width is not positive or eps is negative.
   explicit LayerNormImpl(const LayerNormOptions& options);
 
   /// `x` (..., width); returns the same shape. Throws c10::ValueError if the width differs.
@@ -44,7 +44,7 @@ class ATTEND_API LayerNormImpl : public torch::nn::Cloneable<LayerNormImpl> {
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  LayerNormOptions options;  ///< options of the constructor
+  LayerNormOptions options;  ///< options passed to the constructor
   torch::Tensor weight;      ///< (width)
   torch::Tensor bias;        ///< (width); undefined without bias
 };
@@ -73,7 +73,7 @@ struct RMSNormOptions {
 ///     auto y = norm(x);  // (..., 64) -> (..., 64)
 class ATTEND_API RMSNormImpl : public torch::nn::Cloneable<RMSNormImpl> {
  public:
-  /// Throws c10::ValueError if the width is not positive or eps negative.
+  /// Throws c10::ValueError if the width is not positive or eps is negative.
   explicit RMSNormImpl(const RMSNormOptions& options);
 
   /// `x` (..., width); returns the same shape. Throws c10::ValueError if the width differs.
@@ -82,7 +82,7 @@ class ATTEND_API RMSNormImpl : public torch::nn::Cloneable<RMSNormImpl> {
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  RMSNormOptions options;  ///< options of the constructor
+  RMSNormOptions options;  ///< options passed to the constructor
   torch::Tensor weight;    ///< (width)
 };
 TORCH_MODULE(RMSNorm);

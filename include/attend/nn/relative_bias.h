@@ -37,7 +37,7 @@ class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl
                             bool use_first = false);
 
   /// Adds the bias to the scores. Throws c10::ValueError if the first layer's table is needed but
-  /// missing or of another shape.
+  /// is missing or has another shape.
   void before_attention(AttentionContext& context) override;
   torch::Tensor bias_of(const torch::Tensor& offsets, const AttentionContext& context) override;
   void add_bias(AttentionContext& context) override;
@@ -45,7 +45,7 @@ class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl
   void pretty_print(std::ostream& stream) const override;
 
   AttentionDims dims;                  ///< dimensions of the attention
-  RelativeBiasOptions options;         ///< options of the constructor
+  RelativeBiasOptions options;         ///< options passed to the constructor
   bool use_first;                      ///< use the table of the stack's first layer
   torch::nn::Embedding bias{nullptr};  ///< bias of each bucket and head; empty if `use_first`
 

@@ -32,7 +32,7 @@ class ATTEND_API RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public At
   void pretty_print(std::ostream& stream) const override;
 
   int64_t head_dim;       ///< width D of each head
-  RotaryOptions options;  ///< options of the constructor
+  RotaryOptions options;  ///< options passed to the constructor
 
  private:
   RotaryTables shared_tables(const AttentionContext& context, const torch::Tensor& positions,

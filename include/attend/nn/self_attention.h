@@ -54,7 +54,7 @@ class ATTEND_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionIm
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  SelfAttentionOptions options;      ///< options of the constructor
+  SelfAttentionOptions options;      ///< options passed to the constructor
   torch::nn::Linear query{nullptr};  ///< E -> Dk
   torch::nn::Linear key{nullptr};    ///< E -> Dk
   torch::nn::Linear value{nullptr};  ///< E -> Dv

@@ -7,8 +7,8 @@
 
 namespace attend {
 
-/// Stochastic depth (Huang et al. 2016): in training, zeroes whole sequences of a residual branch
-/// with a probability and scales the remaining ones by 1 / (1 - probability).
+/// Stochastic depth (Huang et al. 2016): in training, zeroes each sequence of a residual branch
+/// with probability p and scales the others by 1 / (1 - p).
 ///
 ///     StochasticDepth drop(0.1);
 ///     auto y = drop(branch);  // (B, T, E): some sequences are zeros

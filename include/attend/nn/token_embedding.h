@@ -66,17 +66,17 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
   explicit TokenEmbeddingImpl(const TokenEmbeddingOptions& options);
 
   /// `tokens` (B, T) or (T), int64 or int32 in [0, V); returns (..., T, E). `positions` (B, T) or
-  /// (T), integers; 0 .. T-1 if undefined. `token_types`, of the shape of `tokens`, integers in
-  /// [0, type_vocab_size); all 0 if undefined. Throws c10::ValueError if T exceeds `max_seq_len`,
-  /// if `token_types` is passed but `type_vocab_size` is 0 or, on the CPU, if a token, a token type
-  /// or a learned position is out of range; c10::TypeError for other dtypes.
+  /// (T), integers; 0 .. T-1 if undefined. `token_types`, of the shape of `tokens`, integers in [0,
+  /// type_vocab_size); all 0 if undefined. Throws c10::ValueError if T exceeds `max_seq_len` or if
+  /// `token_types` is passed but `type_vocab_size` is 0; on the CPU, also if a token, a token type
+  /// or a learned position is out of range. Throws c10::TypeError for other dtypes.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {},
                         const torch::Tensor& token_types = {});
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  TokenEmbeddingOptions options;        ///< options of the constructor
+  TokenEmbeddingOptions options;        ///< options passed to the constructor
   torch::nn::Embedding token{nullptr};  ///< token embedding
   torch::nn::AnyModule position;  ///< (..., T) -> (..., T, E); empty for `PositionEmbedding::none`
   torch::nn::Embedding token_type{nullptr};  ///< token type embedding; empty if there are no types

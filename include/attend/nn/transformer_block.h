@@ -86,7 +86,7 @@ class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerB
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  TransformerBlockOptions options;        ///< options of the constructor
+  TransformerBlockOptions options;        ///< options passed to the constructor
   MultiheadAttention attention{nullptr};  ///< self-attention
   torch::nn::AnyModule feed_forward;      ///< FeedForward, MixtureOfExperts or a custom module
 

@@ -65,7 +65,7 @@ class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<Transforme
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  TransformerDecoderOptions options;      ///< options of the constructor
+  TransformerDecoderOptions options;      ///< options passed to the constructor
   torch::nn::ModuleList blocks{nullptr};  ///< L DecoderBlocks
   torch::nn::AnyModule norm;              ///< final norm; empty if disabled
 

@@ -66,7 +66,7 @@ class ATTEND_API TransformerEncoderImpl : public torch::nn::Cloneable<Transforme
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  TransformerEncoderOptions options;      ///< options of the constructor
+  TransformerEncoderOptions options;      ///< options passed to the constructor
   torch::nn::ModuleList blocks{nullptr};  ///< L TransformerBlocks
   torch::nn::AnyModule norm;              ///< final norm; empty if disabled
 

@@ -8,9 +8,9 @@
 
 namespace attend {
 
-/// Attention hook for value residual learning (Zhou et al. 2024): interpolates the values of each
-/// layer with the values of the stack's first layer, value + mix * (first - value), with a learned
-/// `mix`, initially 1/2. The first layer sets `ForwardState::first_values`.
+/// Attention hook for value residual learning (Zhou et al. 2024): replaces the values of each layer
+/// by value + mix * (first - value), where `first` are the values of the stack's first layer and
+/// `mix` is learned, initially 1/2. The first layer sets `ForwardState::first_values`.
 ///
 /// State dict: `mix` ().
 ///

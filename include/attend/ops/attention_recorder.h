@@ -40,7 +40,7 @@ class ATTEND_API AttentionRecorder {
 };
 
 /// Pauses recording on this thread until the end of the scope, e.g. while gradient checkpointing
-/// recomputes an attention.
+/// recomputes the attention of a layer.
 ///
 ///     const AttentionRecorderPause pause;
 class ATTEND_API AttentionRecorderPause {

@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// Returns the offset of each key from each query in tokens, key position - query position, int64:
+/// Returns the offset of each key from each query (key position - query position) in tokens, int64:
 /// (T, S) or, if the positions in `args` have a batch dimension, (B, 1, T, S) with as many
 /// dimensions as `query`. Without positions in `args`, the last query has the position of the last
 /// key. `query` (..., T, D), `key` (..., S, D).

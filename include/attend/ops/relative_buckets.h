@@ -24,7 +24,7 @@ struct RelativeBucketOptions {
 /// odd and `bidirectional` is set.
 ATTEND_API void check_buckets(const RelativeBucketOptions& options);
 
-/// Returns the bucket of each offset, key position - query position, as in T5 (Raffel et al. 2020,
+/// Returns the bucket of each offset (key position - query position), as in T5 (Raffel et al. 2020,
 /// section 2.1): exact for short distances, logarithmic up to `max_distance`. `offsets` of any
 /// shape, integers, as returned by `key_offsets`; returns int64 in [0, num_buckets) of the same
 /// shape. Throws c10::ValueError as `check_buckets` does.

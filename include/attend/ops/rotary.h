@@ -66,7 +66,8 @@ struct RotaryOptions {
 ATTEND_API std::vector<double> rotary_frequencies(int64_t head_dim,
                                                   const RotaryOptions& options = {});
 
-/// Returns the factor of cos and sin: the attention scaling of YaRN, 1 for other schemes.
+/// Returns the factor by which cos and sin are multiplied: the attention scaling of YaRN; 1 for
+/// other schemes.
 ///
 ///     rotary_attention_scaling({.scaling = RotaryScaling::yarn, .factor = 4.0});  // 1.139
 ATTEND_API double rotary_attention_scaling(const RotaryOptions& options);
@@ -87,8 +88,8 @@ ATTEND_API RotaryTables rotary_tables(const torch::Tensor& positions,
                                       double attention_scaling = 1.0);
 
 /// Rotates the first R channels of `x` (..., T, D), or (B, ..., T, D) if the tables have a batch
-/// dimension, and returns the shape and dtype of `x`. Throws c10::ValueError or c10::TypeError if
-/// shapes or dtypes do not match.
+/// dimension, and returns a tensor with the shape and dtype of `x`. Throws c10::ValueError or
+/// c10::TypeError if shapes or dtypes do not match.
 ///
 ///     q = apply_rotary(q, tables);
 ATTEND_API torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables,
@@ -96,7 +97,8 @@ ATTEND_API torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables
 
 /// Rotary position embedding (Su et al. 2021): rotates pairs of channels of `x` (..., T, D) by
 /// angles proportional to `positions` (T) or (B, T), in tokens, so that the dot product of two
-/// rotated vectors depends on their relative position only. Returns the shape and dtype of `x`.
+/// rotated vectors depends on their relative position only. Returns a tensor with the shape and
+/// dtype of `x`.
 ///
 /// Throws c10::ValueError or c10::TypeError if shapes or dtypes do not match or an option is
 /// invalid.

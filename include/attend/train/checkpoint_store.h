@@ -33,8 +33,8 @@ class ATTEND_API CheckpointStore {
 
   /// Saves a checkpoint and removes all but the two latest. Also removes checkpoints of later
   /// steps: these are damaged if the run was resumed from an earlier checkpoint. Throws
-  /// std::runtime_error with the name of the file if it cannot be written; earlier checkpoints are
-  /// kept then.
+  /// std::runtime_error if a file cannot be written (the message names it); earlier checkpoints are
+  /// then kept.
   void save(const Checkpoint& checkpoint);
 
   /// Loads the newest checkpoint that is not damaged; std::nullopt if the store is empty. Throws

@@ -18,7 +18,8 @@ struct RowLayout {
   bool truncate = false;       ///< truncate longer prompts instead of throwing
 };
 
-/// Batch for a LanguageModel: the prompt followed by the answer, whose tokens are the targets.
+/// Batch for a LanguageModel: the prompt followed by the answer. The tokens of the answer are the
+/// targets.
 ATTEND_API Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& layout);
 
 /// Batch for a SequenceClassifier: the prompt, and the index of the answer in `classes`.

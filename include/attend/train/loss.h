@@ -6,7 +6,7 @@
 
 namespace attend::train {
 
-/// Returns the cross-entropy summed over all targets that are not `kIgnoreIndex` (0-dim).
+/// Returns the cross-entropy (0-dim), summed over all targets that are not `kIgnoreIndex`.
 ///
 /// `logits` (..., V), `targets` (...) int64. Logits in half precision are converted to float32.
 /// `label_smoothing` as in torch's cross_entropy (Szegedy et al. 2016).

@@ -32,9 +32,9 @@ class ATTEND_API Optimizer {
   /// `decoder.norm.weight/exp_avg`: one entry per state of each parameter that requires a gradient
   /// or was optimized before.
   std::map<std::string, torch::Tensor> state();
-  /// Copies the state returned by another optimizer's `state()`. Throws InputError if an
-  /// entry is missing, unknown, or of another dtype or shape; the message lists each such entry,
-  /// and the optimizer is unchanged.
+  /// Copies the state returned by another optimizer's `state()`. Throws InputError if an entry is
+  /// missing or unknown, or has another dtype or shape; the message lists each such entry, and the
+  /// optimizer is unchanged.
   void load_state(const std::map<std::string, torch::Tensor>& state);
 
  protected:

@@ -21,8 +21,10 @@ struct LabelledLines {
 /// - .csv: comma-separated, quotes as in RFC 4180, so a field may contain line breaks
 /// - .tsv: tab-separated, quotes have no special meaning
 ///
-/// Throws InputError for any other extension, a row with another number of fields than the first
-/// line, a misplaced quote, an empty text or label, or no rows. The message names file and line.
+/// Throws InputError if the file is missing or is not UTF-8 text, has another extension, or does
+/// not have exactly one column `text` and one column `label`; for a row with another number of
+/// fields than the first line, a misplaced or unterminated quote, an empty text or label, and if
+/// there are no rows. The message names file and line.
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
 ///     lines.classes[lines.labels[0]] == "positive";

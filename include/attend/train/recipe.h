@@ -22,7 +22,7 @@ struct DataConfig {
   int64_t symbols = 10;       ///< number of different symbols; the modulus of arithmetic
   double val_fraction = 0.1;  ///< fraction of a list or a file used for validation
   TokenizerKind tokenizer = TokenizerKind::character;  ///< tokenizer of a text
-  int64_t vocab_size = 1000;  ///< maximum number of words, 0 = no limit; number of subwords
+  int64_t vocab_size = 1000;  ///< maximum number of words (0 = no limit), or number of subwords
 };
 
 /// The config of a model of any kind; in a recipe its kind is `model.kind`, see `kModelKinds`.
@@ -55,7 +55,7 @@ struct ATTEND_API Recipe {
   int64_t max_seq_len() const;
 };
 
-/// Reads a recipe file (TOML); values that it does not set are taken from `base`. Throws InputError
+/// Reads a recipe file (TOML); values not set in the file are taken from `base`. Throws InputError
 /// if the file is missing or not TOML, for a value of the wrong type, and for an unknown key; the
 /// message suggests the nearest key.
 ATTEND_API Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);

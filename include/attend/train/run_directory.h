@@ -31,7 +31,7 @@ struct RunFiles {
   static constexpr const char* checkpoints = "checkpoint";  ///< folder: a `CheckpointStore`
   static constexpr const char* tensorboard = "tensorboard";  ///< folder: event files
   static constexpr const char* replaced =
-      "replaced";  ///< folder: the run that this one overwrites,
+      "replaced";  ///< folder: the finished run that this one overwrites,
                    ///< deleted when this one is finished
 };
 
@@ -46,9 +46,9 @@ class ATTEND_API RunDirectory {
   /// Opens an existing run for reading. Throws InputError if `path` has no recipe.toml.
   static RunDirectory open(const std::filesystem::path& path);
   /// Creates the directory of a new run. Throws InputError if another process writes to it, or if
-  /// it is not empty. With `overwrite`, it may contain a run: the files of that run, and no others,
-  /// are moved to its folder `replaced`, which `finish` deletes. A directory without recipe.toml is
-  /// not a run and is never overwritten.
+  /// it is not empty. With `overwrite`, it may contain a run: the files of a finished run, and no
+  /// others, are moved to the folder `replaced`, which `finish` deletes; the files of an unfinished
+  /// run are deleted. A directory without recipe.toml is not a run and is never overwritten.
   static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
                              bool overwrite = false);
   /// Opens a run to continue it, without changing any file. Throws InputError if it was
@@ -77,7 +77,7 @@ class ATTEND_API RunDirectory {
   /// Reads the recipe. Throws InputError if it was changed after the run was created, or if the run
   /// trains a custom module.
   Recipe recipe() const;
-  /// True if the run trains a custom module (`TrainingRun`), so that it has no `Recipe`.
+  /// True if the run trains a custom module (`TrainingRun`). Such a run has no `Recipe`.
   bool is_custom() const;
   /// Reads the configuration of a run of a custom module.
   CustomConfig custom_config() const;
@@ -97,7 +97,7 @@ class ATTEND_API RunDirectory {
 
   /// Returns the number of CPU threads that a finished run was trained with; 0 if it is unknown.
   int64_t num_threads() const;
-  /// True if the run was finished after `state`; false if it was stopped before.
+  /// True if summary.json says that the run was finished at step `state.step`.
   bool is_finished(const TrainerState& state) const;
   /// Writes summary.json and deletes the run that was overwritten. `task` is the name of the task,
   /// empty for a custom module.

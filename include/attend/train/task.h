@@ -54,9 +54,10 @@ struct ATTEND_API TaskInfo {
   /// Makes the task; see `make_task`.
   std::unique_ptr<Task> (*make)(const Recipe&, std::shared_ptr<const Tokenizer>);
   std::vector<std::string> data_keys;  ///< fields of `DataConfig` that it reads
-  /// Returns all data of another file in batches of at most `size` rows, encoded with the tokenizer
-  /// and classes of a trained model, to evaluate the model. Throws InputError if the file has
-  /// other tokens or classes. Null unless the task reads `Recipe::text`.
+  /// Returns all data of a file that was not trained on, in batches of at most `size` rows, encoded
+  /// with the tokenizer and classes of a trained model, to evaluate the model. Throws InputError if
+  /// the file contains tokens or classes that the model does not know. The pointer is null unless
+  /// the task reads `Recipe::text`.
   std::vector<Batch> (*batches_of_file)(const std::filesystem::path&, const Recipe&,
                                         const Tokenizer&, const std::vector<std::string>& classes,
                                         int64_t size) = nullptr;

@@ -26,7 +26,7 @@ class ATTEND_API CheckpointSink {
   virtual void save_best(const std::map<std::string, torch::Tensor>& weights) = 0;
   /// Called with a checkpoint every `checkpoint_every` steps and at the end.
   virtual void save(const Checkpoint& checkpoint) = 0;
-  /// Called after each step; a sink that saves in the background throws here if it failed.
+  /// Called after each step; a sink that saves in the background throws here if saving has failed.
   virtual void check() {}
   /// Called at the end; returns when everything is saved. Throws if something could not be saved.
   virtual void finish() {}
@@ -64,11 +64,11 @@ struct TrainerHooks {
 ///
 /// With `config.threads` = 0 (auto), the first `run` times a few forward and backward passes with
 /// different numbers of CPU threads, restores the state, and uses the fastest number. Checkpoints
-/// contain it (`TrainerState::threads`), so a resumed run uses the same, unless fewer are
-/// available. LibTorch's number of threads is changed only during `run`.
+/// contain it (`TrainerState::threads`), so a resumed run uses the same number, unless fewer
+/// threads are available. LibTorch's number of threads is changed only during `run`.
 ///
-/// With the precision bf16, losses and evaluations are computed under autocast to bfloat16, with
-/// fp32 under the caller's autocast state.
+/// Losses and evaluations are computed under autocast to bfloat16 if `config.precision` is bf16,
+/// and under the caller's autocast state if it is fp32.
 ///
 /// Parameters may be frozen and unfrozen during training, with effect from the next step.
 ///
@@ -97,7 +97,7 @@ class ATTEND_API Trainer {
   Checkpoint checkpoint() const;
   /// Continues from a checkpoint: weights, optimizer, random number generators, data position, and
   /// which parameters require a gradient. Throws InputError with the differences if the checkpoint
-  /// is of another module or optimizer.
+  /// belongs to another module or optimizer.
   void restore(const Checkpoint& checkpoint);
 
  private:

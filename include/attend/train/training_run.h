@@ -62,8 +62,8 @@ class ATTEND_API TrainingRun {
   TrainResult train(const std::vector<Observer*>& observers = {},
                     const std::function<bool()>& stop_requested = {});
 
-  /// Loads the best weights into the module, moves it to the CPU and to eval mode, and writes the
-  /// summary; deletes the run that was overwritten. Do not call it after a requested stop
+  /// Loads the best weights into the module, moves it to the CPU, sets eval mode, writes the
+  /// summary, and deletes the run that was overwritten. Do not call it after a requested stop
   /// (`StopReason::stop_requested`).
   void finish(const TrainResult& result);
 

@@ -218,7 +218,8 @@ std::set<std::string> Functionalization::propagate_to_base(std::string name) {
   const auto view = views_.find(name);
   if (view == views_.end()) return updated;
   const auto base = view->second.base;
-  // The outputs of split, chunk and unbind do not overlap, so the other outputs are up to date.
+  // The outputs of split, chunk and unbind do not overlap, so writing to one output does not change
+  // the others.
   for (const auto& part : results_of(*view->second.node)) {
     if (stale_.count(part) == 0) updated.insert(part);
   }

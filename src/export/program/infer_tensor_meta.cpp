@@ -70,11 +70,11 @@ Size symbolic_size(const std::vector<int64_t>& values, const std::string& name,
   }
   const auto other = std::find_if(values.begin(), values.end(),
                                   [&](int64_t value) { return value != values.front(); });
-  throw std::runtime_error(
-      fmt::format("each size and stride of the traced tensor '{}' must be a polynomial of the "
-                  "dynamic sizes and of floor divisions of them, found one that is {} at the "
-                  "example's sizes and {} at other sizes{}",
-                  name, values.front(), *other, advice));
+  throw std::runtime_error(fmt::format(
+      "traced tensor '{}': a size, stride or storage offset is {} at the example's sizes "
+      "and {} at other sizes; expected a polynomial of degree 3 or less, with integer "
+      "coefficients, in the dynamic sizes and floor divisions of them{}",
+      name, values.front(), *other, advice));
 }
 
 /// Runs the program at several sizes and records the metadata of its tensors.

@@ -15,8 +15,8 @@ std::string read_text_of(const Recipe& recipe) {
   return read_text(recipe.text);
 }
 
-/// Returns the first complete line of a text, which may begin in the middle of a line. Returns the
-/// whole text if it has no complete line.
+/// Returns the first complete line of a text; the text may begin in the middle of a line. Returns
+/// the whole text if it has no complete line.
 std::string first_line(const std::string& text) {
   const auto begin = text.find_first_not_of('\n', text.find('\n'));
   const auto end = text.find('\n', begin);
@@ -45,7 +45,7 @@ std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, in
   return batches;
 }
 
-/// Language modelling of a text file. The last tokens of the file are the validation data, which is
+/// Language modelling of a text file. The last tokens of the file are the validation data. They are
 /// evaluated in non-overlapping windows. Training sequences start at random positions in the other
 /// tokens. The vocabulary is built from the whole text.
 class TextTask : public Task {
