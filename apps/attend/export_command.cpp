@@ -103,10 +103,11 @@ std::string verification_text(ExportFormat format, const ExportReport& report) {
   for (const auto& shape : report.verified_shapes) {
     shapes.push_back(fmt::format("({})", fmt::join(shape, ", ")));
   }
-  return fmt::format("{} with token shapes {}, max difference {:.2g}{}",
-                     format == ExportFormat::onnx ? "traced program verified" : "file verified",
-                     fmt::join(shapes, ", "), report.max_abs_diff,
-                     report.verified_other_values ? "" : "; only one input could be tried");
+  return fmt::format(
+      "{} with token shapes {}, max difference {:.2g}{}",
+      format == ExportFormat::onnx ? "traced program verified" : "file verified",
+      fmt::join(shapes, ", "), report.max_abs_diff,
+      report.verified_other_values ? "" : "; no inputs with other values could be tried");
 }
 
 void run_export(const ExportArguments& arguments) {

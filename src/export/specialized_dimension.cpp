@@ -21,6 +21,7 @@ std::string text_of(const c10::IValue& value) {
   if (value.isTensor()) {
     return "a tensor of shape " + shape_text(value.toTensor());
   }
+  if (value.isDouble()) return fmt::format("{}", value.toDouble());  // LibTorch prints "5."
   std::ostringstream text;
   text << value;
   return text.str();
@@ -103,7 +104,7 @@ std::optional<std::string> find_difference(const Trace& one, const Trace& other)
                          left[i]->kind().toQualString(), outputs.first, one.inputs, outputs.second,
                          other.inputs, one.calls.sites.text_of(*left[i]));
     }
-    return fmt::format("{} is called with {} for {}, but with {} for {}{}",
+    return fmt::format("{} is called with the argument {} for {}, but with {} for {}{}",
                        left[i]->kind().toQualString(), text_of(values->first), one.inputs,
                        text_of(values->second), other.inputs, one.calls.sites.text_of(*left[i]));
   }

@@ -92,7 +92,7 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
       throw std::runtime_error(
           fmt::format("output {} of {} must be a defined tensor, found an undefined one", i, name));
     }
-    // A graph must not return a parameter or buffer of the module itself.
+    // A traced graph must not return a parameter or buffer directly, so an alias of it is returned.
     for (auto& output : outputs) {
       if (owned.count(output.unsafeGetTensorImpl()) > 0) output = at::alias(output);
     }

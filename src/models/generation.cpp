@@ -55,7 +55,8 @@ class NextTokenOfSeq2Seq : public NextTokenModel {
  public:
   NextTokenOfSeq2Seq(const Seq2Seq& model, const std::vector<Tokens>& sources) : model_(model) {
     const auto device = model_->source_embedding->token->weight.device();
-    // Padded at the end, so that each source has the same positions as without a batch.
+    // The sources are padded at the end, so that each has the same positions as without a batch:
+    // reversed, padded in front, and reversed again.
     std::vector<Tokens> reversed(sources);
     for (auto& row : reversed) std::reverse(row.begin(), row.end());
     const auto [tokens, mask] = padded_in_front({reversed.begin(), reversed.end()}, device);

@@ -23,7 +23,7 @@ class BackgroundThread {
   BackgroundThread(const BackgroundThread&) = delete;
   BackgroundThread& operator=(const BackgroundThread&) = delete;
 
-  /// Adds a function.
+  /// Adds a function to run on the thread.
   void add(std::function<void()> function);
   /// Waits until at most `count` functions are pending or running.
   void wait_for_at_most(std::size_t count);

@@ -95,7 +95,8 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
   EXPECT_THAT(
       [&] { export_torchscript(SpecializesLength(), x, directory / "m", other_lengths); },
       throws<std::runtime_error>(
-          "aten::div is called with 5. for inputs of shape (2, 5), but with 1. for (2, 1), "
+          "aten::div is called with the argument 5 for inputs of shape (2, 5), but with 1 for (2, "
+          "1), "
           "called from attend::SpecializesLengthImpl::forward (specializing_modules.cpp:8)"));
   EXPECT_THAT([&] { export_torchscript(ReshapesToLength(), x, directory / "m", other_lengths); },
               throws<std::runtime_error>(

@@ -79,7 +79,8 @@ TEST_P(EachFormat, RejectsOffsetsAndFlagsReadByItem) {
       [&] {
         GetParam().write(*module, offset, {x, torch::tensor(3)}, path, options);
       },
-      throws<std::runtime_error>("a value was specialized: aten::mul is called with 3"));
+      throws<std::runtime_error>(
+          "a value was specialized: aten::mul is called with the argument 3"));
   EXPECT_THAT(
       [&] {
         GetParam().write(*module, flag, {x, torch::tensor(true)}, path, options);
@@ -97,7 +98,7 @@ TEST_P(EachFormat, ErrorNamesTheShapesOfAllInputs) {
                          {.dynamic = {{1, 0, "length", 1, 64}}});
       },
       throws<std::runtime_error>(
-          "a size was specialized: aten::mul is called with 6. for inputs of "
+          "a size was specialized: aten::mul is called with the argument 6 for inputs of "
           "shape (4) and (6), but with 1. for (4) and (1)"));
 }
 
@@ -240,7 +241,8 @@ TEST_P(EachFormat, RejectsIntegersReadByItem) {
       [&] {
         write(first, {torch::arange(24).view({4, 6})});
       },
-      throws<std::runtime_error>("a value was specialized: aten::add is called with 0"));
+      throws<std::runtime_error>(
+          "a value was specialized: aten::add is called with the argument 0"));
 }
 
 TEST_P(EachFormat, ReportsWhetherOtherValuesWereVerified) {

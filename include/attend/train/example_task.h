@@ -19,8 +19,8 @@ class ATTEND_API ExampleTask : public Task {
  protected:
   /// Generates one example.
   virtual Example draw(Sampler& sampler) const = 0;
-  /// Generates one example for validation, for tasks that test generalization to examples that
-  /// `draw` does not generate.
+  /// Generates one validation example; calls `draw` by default. Override it to test generalization
+  /// to examples that `draw` does not generate.
   virtual Example draw_validation(Sampler& sampler) const { return draw(sampler); }
   /// Converts examples to a batch; see example_batches.h.
   virtual Batch rows(const std::vector<Example>& examples) const = 0;
