@@ -99,7 +99,7 @@ TEST_P(EachFormat, ErrorNamesTheShapesOfAllInputs) {
       },
       throws<std::runtime_error>(
           "a size was specialized: aten::mul is called with the argument 6 for inputs of "
-          "shape (4) and (6), but with 1. for (4) and (1)"));
+          "shape (4) and (6), but with 1 for (4) and (1)"));
 }
 
 TEST_P(EachFormat, RejectsValuesAtTheMaximumThatTheModuleAccepts) {
