@@ -133,7 +133,7 @@ std::optional<Pair> with_grad_mode(const Subject& subject) {
 }
 
 std::optional<Pair> in_float32(const Subject& subject) {
-  if (subject.has_experts) return std::nullopt;
+  if (subject.is_discontinuous) return std::nullopt;
   return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
     const auto copy = module.clone();
     copy->to(torch::kFloat);
@@ -209,7 +209,7 @@ std::optional<Pair> traced(const Subject& subject) {
 }
 
 std::optional<Pair> autocast(const Subject& subject) {
-  if (subject.has_experts) return std::nullopt;
+  if (subject.is_discontinuous) return std::nullopt;
   return compare(subject, draw_sizes(1), [&](auto& module, const Tensors& inputs) {
     const auto copy = module.clone();
     copy->to(torch::kFloat);
@@ -219,7 +219,7 @@ std::optional<Pair> autocast(const Subject& subject) {
 }
 
 std::optional<Pair> autocast_cached(const Subject& subject) {
-  if (subject.has_experts || !subject.run_cached) return std::nullopt;
+  if (subject.is_discontinuous || !subject.run_cached) return std::nullopt;
   return compare(subject, draw_sizes(1), [&](auto& module, const Tensors& inputs) {
     const auto copy = module.clone();
     copy->to(torch::kFloat);

@@ -52,6 +52,12 @@ torch::Tensor draw_bools(at::IntArrayRef sizes) {
   return torch::rand(sizes) > 0.3;
 }
 
+/// Returns true if a model has a step that rounding can change by a jump: the choice of experts, or
+/// LayerNorm of two channels, which returns little more than the sign of their difference.
+bool is_discontinuous(const StackConfig& config) {
+  return config.num_experts > 0 || (config.norm == NormKind::layer && config.embed_dim == 2);
+}
+
 /// Arguments of attention, drawn once per subject. Their tensors are drawn with the inputs.
 struct DrawnArgs {
   static constexpr std::size_t kCount =
@@ -268,7 +274,7 @@ Subject encoder_subject() {
   }
   if (args.mask_kind == 0) subject.pad = pad_self_attention;
   subject.has_checkpointing = true;
-  subject.has_experts = config.num_experts > 0;
+  subject.is_discontinuous = is_discontinuous(config);
   return subject;
 }
 
@@ -302,7 +308,7 @@ Subject language_model_subject(LanguageModelConfig config) {
   }
   if (args.mask_kind == 0) subject.pad = pad_self_attention;
   subject.has_checkpointing = true;
-  subject.has_experts = config.stack.num_experts > 0;
+  subject.is_discontinuous = is_discontinuous(config.stack);
   return subject;
 }
 
@@ -327,7 +333,7 @@ Subject classifier_subject(SequenceClassifierConfig config) {
     return {pad_tokens(inputs[0], count), pad_key_mask(inputs[1], inputs[0], count)};
   };
   subject.has_checkpointing = true;
-  subject.has_experts = config.stack.num_experts > 0;
+  subject.is_discontinuous = is_discontinuous(config.stack);
   return subject;
 }
 
@@ -363,7 +369,7 @@ Subject seq2seq_subject(Seq2SeqConfig config) {
             pad_key_mask(inputs[2], inputs[1], count)};
   };
   subject.has_checkpointing = true;
-  subject.has_experts = config.stack.num_experts > 0;
+  subject.is_discontinuous = is_discontinuous(config.stack);
   return subject;
 }
 

@@ -35,7 +35,7 @@ struct Subject {
   /// Appends `count` padding tokens to the inputs, hidden by a key mask; empty if not supported.
   std::function<Tensors(const Tensors&, int64_t count)> pad = {};
   bool has_checkpointing = false;  ///< `make(true)` differs from `make(false)`
-  bool has_experts = false;        ///< rounding can change the choice of experts
+  bool is_discontinuous = false;   ///< rounding can change the result by a jump
 };
 
 /// Draws attention, cross-attention, an encoder or a model.
