@@ -113,8 +113,8 @@ struct AddFlag {
       const auto parse = [=](const std::string& text) { set(parse_choice<T>(flag, text)); };
       return command.add_option_function<std::string>(flag, parse, help)->type_name(choices<T>());
     } else if constexpr (std::is_arithmetic_v<T>) {
-      const auto parse = [=, zero = std::string_view(field.zero)](const std::string& text) {
-        set(!zero.empty() && text == zero ? T(0) : parse_number<T>(flag, text));
+      const auto parse = [=, zero = field.zero](const std::string& text) {
+        set(parse_number<T>(flag, text, zero));
       };
       return command.add_option_function<std::string>(flag, parse, help)
           ->type_name(type_of_number<T>(field));

@@ -28,8 +28,9 @@ jit::Module to_script_module(const torch::nn::Module& module, const std::string&
   }
   for (const auto& item : module.named_children()) {
     // Type names must be unique and must not begin with a digit, as names in a ModuleList do.
-    const bool is_sym_int = std::isdigit(static_cast<unsigned char>(item.key().front())) != 0;
-    auto type = name + (is_sym_int ? "._" : ".") + item.key();
+    const bool begins_with_digit =
+        std::isdigit(static_cast<unsigned char>(item.key().front())) != 0;
+    auto type = name + (begins_with_digit ? "._" : ".") + item.key();
     while (unit->get_type(c10::QualifiedName(type)) != nullptr) type += "_";
     const auto child = to_script_module(*item.value(), type, unit);
     scripted.register_module(item.key(), child);

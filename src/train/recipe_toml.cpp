@@ -27,9 +27,10 @@ struct Assign {
   const toml::node& node;
   const std::string& where;
   std::string_view kind;
+  std::string_view zero = {};  ///< `RecipeField::zero`
 
   template <typename T>
-  void expect(const T& value, const char* type) const {
+  void expect(const T& value, std::string_view type) const {
     if (value) return;
     std::ostringstream found;
     node.visit([&](const auto& n) {
@@ -44,8 +45,12 @@ struct Assign {
     throw InputError(fmt::format("{}: a {} has no such option", where, kind));
   }
   void operator()(int64_t* target) const {
+    if (!zero.empty() && node.value_exact<std::string>() == zero) {
+      *target = 0;
+      return;
+    }
     const auto value = node.value_exact<int64_t>();
-    expect(value, "an integer");
+    expect(value, zero.empty() ? "an integer" : fmt::format("an integer or '{}'", zero));
     *target = *value;
   }
   void operator()(double* target) const {
@@ -74,7 +79,7 @@ struct Assign {
   void operator()(Enum* target) const {
     const auto value = from_string<Enum>(node.value_exact<std::string>().value_or(""));
     const auto names = fmt::format("one of {}", fmt::join(EnumNames<Enum>::names, ", "));
-    expect(value, names.c_str());
+    expect(value, names);
     *target = *value;
   }
 };
@@ -136,12 +141,8 @@ void assign_field(const RecipeField& field, const toml::table& table, const std:
   const auto key = full_key(field);
   const auto node = table.at_path(key);
   if (!node) return;
-  if (*field.zero != '\0' && node.value_exact<std::string>() == field.zero) {
-    *std::get<int64_t*>(field.ref(recipe)) = 0;
-    return;
-  }
-  assign(*node.node(), fmt::format("{}: {}", file, key), field.ref(recipe),
-         model_kind(recipe.model));
+  const auto where = fmt::format("{}: {}", file, key);
+  std::visit(Assign{*node.node(), where, model_kind(recipe.model), field.zero}, field.ref(recipe));
 }
 
 void insert_field(const RecipeField& field, const Recipe& recipe, toml::table& table) {

@@ -139,6 +139,7 @@ class WrongInput(SensesTest):
                 (["--dropout", 1.5], "dropout is 1.5, expected a value between 0 and 0.99"),
                 (["--lr", "nan"], "lr is nan, expected a value between"),
                 (["--num-layers", "two"], "--num-layers: expected an integer, found 'two'"),
+                (["--threads", "auto1"], "--threads: expected an integer or auto, found 'auto1'"),
                 (["--max-steps", "1.5"], "--max-steps: expected an integer, found '1.5'"),
                 (["--max-steps", "99999999999999999999"], "found '99999999999999999999'"),
                 (["--max-steps", ""], "--max-steps: expected an integer, found ''"),

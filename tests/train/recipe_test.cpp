@@ -127,8 +127,9 @@ TEST_F(RecipeFile, ZeroThreadsAreCalledAuto) {
   EXPECT_EQ(read("[training]\nthreads = 0\n").training.threads, 0);
   EXPECT_EQ(read("[training]\nthreads = 3\n").training.threads, 3);
   EXPECT_THAT(to_toml(Recipe{}), HasSubstr("threads = 'auto'"));
-  EXPECT_THAT(reading("[training]\nthreads = 'all'\n"),
-              ThrowsMessage<InputError>(HasSubstr("threads: expected an integer")));
+  EXPECT_THAT(
+      reading("[training]\nthreads = 'all'\n"),
+      ThrowsMessage<InputError>(HasSubstr("threads: expected an integer or 'auto', found 'all'")));
 }
 
 TEST_F(RecipeFile, SuggestsTheNearestTable) {
