@@ -12,6 +12,7 @@
 #include <deque>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -86,7 +87,11 @@ struct Recomputation : torch::CustomClassHolder {
   variable_list recompute(at::TensorList inputs) const {
     const torch::AutoGradMode with_gradients(true);
     const RngAutocastState::Guard as_in_forward(state);
-    const AttentionRecorderPause recorder_pause;  // the forward pass has recorded the weights
+    // The forward pass has recorded the weights. While recording, attention is computed in another
+    // way, which draws dropout differently.
+    const AttentionRecorderPause recorder_pause;
+    std::optional<AttentionRecorder> discarded;
+    if (was_recording) discarded.emplace();
     return call(inputs);
   }
 
@@ -97,6 +102,7 @@ struct Recomputation : torch::CustomClassHolder {
   Function function;
   std::vector<bool> is_defined;
   RngAutocastState state;
+  bool was_recording = AttentionRecorder::is_recording();
 };
 
 /// The autograd function. `inputs`: the defined arguments, then the parameters, so that autograd
@@ -120,9 +126,9 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
     for (std::size_t i = 0; i < recomputation->num_defined(); ++i) {
       // Detached from the argument's own graph, which may contain the parameters and is not
       // recomputed. Arguments without a gradient stay the same tensors, because they may be keys of
-      // SharedTensors.
-      if (!inputs[i].requires_grad()) continue;
-      inputs[i] = inputs[i].detach().requires_grad_(context->needs_input_grad(i));
+      // SharedTensors. Those with a gradient require it even if it is not needed now, as in the
+      // forward pass, since the function may depend on it.
+      if (inputs[i].requires_grad()) inputs[i] = inputs[i].detach().requires_grad_();
     }
     const auto all_outputs = recomputation->recompute(inputs);
     TORCH_CHECK(all_outputs.size() == output_gradients.size(), "the function returned ",

@@ -234,8 +234,9 @@ bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
   const bool windowed = args.sliding_window > 0 && !args.positions.defined() &&
                         2 * args.sliding_window < key.size(-2);
   if (query.size(-2) < (windowed ? kMinQueriesWithWindow : kMinQueries)) return false;
-  const bool learned_mask =
-      torch::GradMode::is_enabled() && args.mask.defined() && args.mask.requires_grad();
+  // Without regard to GradMode, since a checkpoint calls the forward pass first without gradients
+  // and then with them, and both must draw the same dropout.
+  const bool learned_mask = args.mask.defined() && args.mask.requires_grad();
   if (query.dim() > 4 || value.dim() > 4 || learned_mask || options.bias.defined() ||
       (has_offset_bias && args.positions.defined())) {
     return false;

@@ -1,6 +1,7 @@
 // gradient_checkpointing(true) of the stacks: lifetimes, changes in place and learned masks.
 #include "attend/nn/encoder_decoder.h"
 #include "attend/nn/rotary.h"
+#include "attend/ops/attention_recorder.h"
 #include "support/close.h"
 #include "support/seed.h"
 #include "support/throws.h"
@@ -8,6 +9,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <functional>
+#include <optional>
 
 namespace attend {
 namespace {
@@ -93,6 +95,31 @@ TEST_F(GradientCheckpointing, LearnedMasksGetTheSameGradient) {
   const auto found = gradients(true);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_TRUE(close(found[i], expected[i], 1e-5)) << "gradient " << i;
+  }
+}
+
+// The recomputation must take the same way through attention, since each draws dropout differently.
+TEST_F(GradientCheckpointing, RecomputationOfLongSequencesDropsTheSameWeights) {
+  block.dropout(0.2);
+  const int64_t t = 520;  // computed in blocks
+  x = torch::randn({1, t, 8}).requires_grad_();
+  const auto learned_mask = torch::randn({t, t}).requires_grad_();
+  for (const auto& mask : {torch::Tensor(), learned_mask, learned_mask.detach()}) {
+    for (const bool recording : {false, true}) {
+      const auto gradient = [&](bool checkpointing) {
+        auto model = encoder(checkpointing);
+        torch::Tensor y;
+        {
+          std::optional<AttentionRecorder> recorder;
+          if (recording) recorder.emplace();
+          y = model->forward(x, {.mask = mask, .causal = true, .sliding_window = 32});
+        }
+        return torch::autograd::grad({y.pow(2).sum()}, {x})[0];
+      };
+      EXPECT_TRUE(close(gradient(true), gradient(false), 1e-5))
+          << "mask: " << mask.defined() << ", learned: " << (mask.defined() && mask.requires_grad())
+          << ", recording: " << recording;
+    }
   }
 }
 
