@@ -10,6 +10,8 @@
 #include "ops/rng_state.h"
 
 #include <ATen/OpMathType.h>
+#include <ATen/SDPBackend.h>
+#include <ATen/ops/_fused_sdp_choice.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -212,6 +214,16 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
   }
 };
 
+/// Returns true if LibTorch's attention stores the weights (T, S). On a GPU, where its choice of a
+/// kernel can depend on whether gradients are needed, returns false.
+bool kernel_stores_weights(const torch::Tensor& query, const torch::Tensor& key,
+                           const torch::Tensor& value, const ScoreOptions& options) {
+  return query.is_cpu() &&
+         at::_fused_sdp_choice(query, key, value, {}, options.dropout, /*is_causal=*/false,
+                               options.scale, is_grouped(query, key)) ==
+             static_cast<int64_t>(at::SDPBackend::math);
+}
+
 /// Returns the number of queries per block: fewer if the weights (rows, keys) are stored or the
 /// sliding window is small.
 int64_t choose_rows(const AttentionArgs& args, const ScoreOptions& options,
@@ -241,9 +253,9 @@ bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
       (has_offset_bias && args.positions.defined())) {
     return false;
   }
-  // Blocks save nothing if the fused kernel needs no mask.
+  // Blocks save nothing if the fused kernel needs neither a mask nor the weights.
   return has_offset_bias || needs_mask(query, key, args, options) ||
-         computes_weights(args, options);
+         computes_weights(args, options) || kernel_stores_weights(query, key, value, options);
 }
 
 torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key) {

@@ -271,6 +271,23 @@ TEST_P(AttentionOfLongSequences, MemoryGrowsLinearly) {
   }
 }
 
+TEST(BlockAttention, MemoryGrowsLinearlyWithoutFusedKernel) {
+  const FixedSeed seed;
+  const auto peak = [](int64_t length, int64_t v_dim, double dropout) {
+    const auto x = torch::randn({1, 2, length, 4}).requires_grad_();
+    const auto v = torch::randn({1, 2, length, v_dim});
+    const LiveBytes live;
+    for (const bool causal : {true, false}) {
+      dot_product_attention(x, x, v, {.causal = causal}, {.dropout = dropout})
+          .output.sum()
+          .backward();
+    }
+    return static_cast<double>(live.peak());
+  };
+  EXPECT_LT(peak(4200, 4, 0.2), 2.3 * peak(2100, 4, 0.2)) << "dropout";
+  EXPECT_LT(peak(4200, 3, 0.0), 2.3 * peak(2100, 3, 0.0)) << "values of another width";
+}
+
 TEST(BlockAttention, IsUsedForLongSequencesOnly) {
   const FixedSeed seed;
   const auto uses_blocks = [](int64_t length, const AttentionArgs& args,
@@ -284,6 +301,8 @@ TEST(BlockAttention, IsUsedForLongSequencesOnly) {
   EXPECT_FALSE(uses_blocks(4096, {.causal = true})) << "the kernel needs no mask";
   EXPECT_FALSE(uses_blocks(4096, {})) << "the kernel needs no mask";
   EXPECT_TRUE(uses_blocks(4096, {.causal = true}, {.soft_cap = 1.0}));
+  EXPECT_TRUE(uses_blocks(4096, {.causal = true}, {.dropout = 0.1})) << "has no fused kernel";
+  EXPECT_FALSE(uses_blocks(1000, {.causal = true}, {.dropout = 0.1}));
   EXPECT_TRUE(uses_blocks(4096, {.key_mask = torch::ones({4096}, torch::kBool)}));
   EXPECT_FALSE(uses_blocks(4096, {.mask = torch::zeros({4096, 4096}).requires_grad_()}));
   EXPECT_FALSE(uses_blocks(4096, {.causal = true, .sliding_window = 64, .need_weights = true}));
