@@ -3,9 +3,9 @@
 #include <type_traits>
 #include <utility>
 
-/// Declares an option with a setter and a getter of the same name, as TORCH_ARG does. Called on a
-/// temporary, both return by value, so a reference can be bound to the result of a chain such as
-/// `BlockOptions(64, 4).dropout(0.1)`.
+/// Declares an option with a setter and a getter of the same name, as TORCH_ARG does. On a
+/// temporary, both return a value instead of a reference, so that
+/// `const auto& options = LayerScaleOptions(64).init(1e-4);` does not dangle.
 ///
 ///     double p = options.dropout();
 #define ATTEND_ARG(T, name)                                                                 \

@@ -1,6 +1,6 @@
 #pragma once
 
-/// All of attend::attend: modules, models, files and export.
+/// Includes all headers of the CMake target attend::attend: modules, models, files and export.
 
 #include "attend/enum_names.h"
 #include "attend/export.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-/// All of attend::export: TorchScript, .pt2 and ONNX exporters.
+/// Includes all headers of the CMake target attend::export: TorchScript, .pt2 and ONNX exporters.
 
 #include "attend/export/export_options.h"
 #include "attend/export/onnx.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-/// All of attend::io: safetensors files and tokenizers.
+/// Includes all headers of the CMake target attend::io: safetensors files and tokenizers.
 
 #include "attend/io/byte_tokenizer.h"
 #include "attend/io/file_kind.h"

@@ -7,8 +7,8 @@
 
 namespace attend {
 
-/// Reference to a module. As a parameter type it accepts a torch::nn::Module, a holder such as
-/// `LanguageModel` or a std::shared_ptr; holders and pointers may be temporary or const.
+/// Reference to a module. As a parameter type it accepts a torch::nn::Module, a std::shared_ptr to
+/// a module, or a holder such as `LanguageModel`. Holders and pointers may be temporary or const.
 ///
 ///     void freeze(ModuleRef module);
 ///     freeze(model);  // instead of freeze(*model)

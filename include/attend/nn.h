@@ -1,6 +1,6 @@
 #pragma once
 
-/// All of attend::nn: functions on tensors, modules and models.
+/// Includes all headers of the CMake target attend::nn: functions on tensors, modules and models.
 
 #include "attend/models/flops.h"
 #include "attend/models/generation.h"

@@ -1,6 +1,7 @@
 #pragma once
 
-/// All of attend::train: tasks, the training loop, checkpoints and run directories.
+/// Includes all headers of the CMake target attend::train: tasks, the training loop, checkpoints
+/// and run directories.
 
 #include "attend/train/adamw.h"
 #include "attend/train/answer.h"

@@ -46,10 +46,10 @@ struct IncompatibleKeys {
   std::vector<std::string> unexpected_keys;  ///< in the state dict only
 };
 
-/// Copies `tensors` into the parameters and buffers of a module, cast to their dtypes and devices.
-/// With `strict = false`, names may be missing or unexpected; they are returned. Throws InputError
-/// for wrong shapes, for dtypes that cannot be cast, such as float32 to int64, and, if `strict`,
-/// for missing and unexpected names. The message lists all of them, and the module is unchanged.
+/// Copies `tensors` into the parameters and buffers of a module, which keep their dtypes and
+/// devices. With `strict = false`, returns the missing and unexpected names. Throws InputError for
+/// wrong shapes, for dtypes that cannot be cast, such as float32 to int64, and, if `strict`, for
+/// missing and unexpected names. The message then lists all errors, and the module is unchanged.
 ///
 ///     load_state_dict(model, load_safetensors("model.safetensors").tensors);
 ///     auto keys = load_state_dict(model, tensors, {.strict = false});

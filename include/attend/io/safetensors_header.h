@@ -15,7 +15,7 @@ namespace attend {
 struct SafetensorsEntry {
   std::string name;            ///< as in the state dict
   std::string dtype;           ///< as in the file: "F32", "BF16", "I64", ...
-  std::vector<int64_t> shape;  ///< sizes >= 0; their product matches the number of bytes
+  std::vector<int64_t> shape;  ///< sizes >= 0
   uint64_t begin = 0;          ///< offset of the first byte, from the end of the header
   uint64_t end = 0;            ///< offset after the last byte
 };
@@ -31,9 +31,9 @@ struct SafetensorsHeader {
 ATTEND_API uint64_t safetensors_element_size(std::string_view dtype);
 
 /// Parses and validates the header of `file`, the content of a whole safetensors file. Safe for
-/// untrusted input. Throws InputError if the file violates the format: lengths, JSON, duplicate
-/// names, dtypes, shapes, or tensor data that overlaps, has gaps or does not end at the end of the
-/// file. Source: github.com/huggingface/safetensors, section Format.
+/// untrusted input. Throws InputError if a length, the JSON, a dtype or a shape is invalid, if a
+/// name occurs twice, or if tensor data overlaps, has gaps or does not end at the end of the file.
+/// Source: github.com/huggingface/safetensors, section Format.
 ATTEND_API SafetensorsHeader parse_safetensors_header(std::string_view file);
 
 /// Reads the header of a file, but not its tensors. Throws InputError if the file does not exist or

@@ -32,9 +32,9 @@ class ATTEND_API SubwordTokenizer : public Tokenizer {
   /// Loads a model returned by `model()`. Throws InputError if it is invalid.
   explicit SubwordTokenizer(std::string model);
 
-  /// Returns the model in SentencePiece's file format. Its Python package encodes identically with
-  /// `SentencePieceProcessor(model_proto=...)`, except for U+2581, which SentencePiece uses for
-  /// spaces.
+  /// Returns the model in SentencePiece's file format. SentencePiece's Python package encodes text
+  /// identically with `SentencePieceProcessor(model_proto=...)`, except for the character U+2581,
+  /// which SentencePiece uses for spaces.
   const std::string& model() const { return model_; }
 
   /// Returns the number of tokens.

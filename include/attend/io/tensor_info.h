@@ -30,7 +30,7 @@ struct TensorInfo {
   int64_t elements = 0;                   ///< number of elements
   int64_t bytes = 0;                      ///< size in bytes
   TensorRole role = TensorRole::unknown;  ///< parameter or buffer
-  std::string alias_of = {};              ///< earlier tensor that shares the storage; empty if none
+  std::string alias_of = {};              ///< earlier tensor with the same memory; empty if none
 };
 
 /// Totals over tensors. Tensors that share storage (tied weights) are counted once, except in

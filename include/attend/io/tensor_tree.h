@@ -15,7 +15,7 @@ struct TensorTree {
   std::string name;                  ///< relative to its parent; empty at the root
   std::optional<TensorInfo> tensor;  ///< set if the node is a tensor
   std::vector<TensorTree> children;  ///< in tensor order; numeric names in ascending order
-  TensorTotals totals;               ///< over all tensors below
+  TensorTotals totals;               ///< over the node and all nodes below
 };
 
 /// Builds the tree from the dots in the tensors' names.

@@ -11,8 +11,8 @@
 
 namespace attend {
 
-/// File name of the tokenizer in a run directory: a JSON object with the key `tokenizer`, a name of
-/// `TokenizerKind`.
+/// File name of the tokenizer in a run directory. The file contains a JSON object, whose key
+/// `tokenizer` has the name of a `TokenizerKind` as its value.
 inline constexpr const char* kTokenizerFile = "tokenizer.json";
 
 /// Kinds of tokenizers.

@@ -27,10 +27,11 @@ class ATTEND_API Vocabulary : public Tokenizer {
   /// Returns a vocabulary of the distinct characters of a UTF-8 text, in code point order.
   static Vocabulary of_characters(std::string_view text);
 
-  /// Returns a vocabulary of the words of a UTF-8 text in order of descending frequency, then of
-  /// code points. If the text contains line breaks, "\n" comes first. With `max_size` > 0, the
-  /// vocabulary has at most that many tokens and begins with "<unk>". Throws InputError if the text
-  /// contains no words or `max_size` is too small for one word.
+  /// Returns a vocabulary of the words of a UTF-8 text, the most frequent words first; words of
+  /// equal frequency are in code point order. If the text contains line breaks, "\n" precedes the
+  /// words. With `max_size` > 0, the vocabulary has at most that many tokens and begins with
+  /// "<unk>". Throws InputError if the text contains no words or `max_size` is too small for one
+  /// word.
   ///
   ///     Vocabulary::of_words("b a\nb c", 4);  // tokens "<unk>", "\n", "b", "a"
   static Vocabulary of_words(std::string_view text, int64_t max_size = 0);

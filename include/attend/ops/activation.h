@@ -30,9 +30,9 @@ struct EnumNames<Activation> {
 ATTEND_API bool is_gated(Activation activation);
 
 /// Applies the activation elementwise to `x` (..., F) and returns the same shape. Gated
-/// activations map `x` (..., 2F) to (..., F): f(first half) * second half. In
-/// torch.nn.functional.glu the second half is the gate instead. Throws c10::ValueError if the
-/// activation is gated and the width is odd.
+/// activations map `x` (..., 2F) to (..., F): f(first half) * second half, where f is e.g. silu for
+/// `swiglu`. In torch.nn.functional.glu, f is applied to the second half instead. Throws
+/// c10::ValueError if the activation is gated and the width is odd.
 ///
 ///     auto y = activate(x, Activation::gelu);    // (B, T, 64) -> (B, T, 64)
 ///     auto z = activate(x, Activation::swiglu);  // (B, T, 64) -> (B, T, 32)

@@ -11,11 +11,11 @@ namespace attend {
 /// Result of attention.
 struct AttentionOutput {
   torch::Tensor output;   ///< (..., T, Dv)
-  torch::Tensor weights;  ///< (..., T, S), before dropout; undefined unless `need_weights`
+  torch::Tensor weights;  ///< (..., T, S), before dropout; undefined unless `need_weights` is set
 };
 
-/// Arguments of an attention call, for `dot_product_attention` and the modules: which keys each
-/// query may attend to, and what is returned. A query may attend to the keys that all masks allow.
+/// Arguments of a call of `dot_product_attention` or of an attention module: which keys each query
+/// may attend to, and what is returned. A query may attend to the keys that all masks allow.
 ///
 ///     attention->forward(x, {.key_mask = key_mask, .causal = true, .need_weights = true});
 struct AttentionArgs {
@@ -36,8 +36,8 @@ struct AttentionArgs {
   torch::Tensor key_positions = {};
   /// Causal mask: a query may not attend to keys at later positions.
   bool causal = false;
-  /// Sliding window W in tokens: a query may attend only to keys at a distance below W, its own
-  /// included; 0 = no window.
+  /// Sliding window W in tokens: a query may attend only to keys at a distance of less than W
+  /// tokens (W = 1: only to its own key); 0 = no window.
   int64_t sliding_window = 0;
   /// Also return the attention weights. Needs memory for all (T, S) weights, which the fused
   /// kernels avoid.
@@ -75,9 +75,9 @@ struct ScoreOptions {
 /// Ainslie et al. 2023). The head dimension may be absent. Returns the output (..., H, T, Dv) and,
 /// if `args.need_weights`, the weights (..., H, T, S).
 ///
-/// Fully masked rows have zero output and zero gradients. Not named `scaled_dot_product_attention`:
-/// calls would be ambiguous, since argument-dependent lookup finds LibTorch's function of that name
-/// for any tensor argument.
+/// Fully masked rows have zero output and zero gradients. The function is not named
+/// `scaled_dot_product_attention`, because calls would be ambiguous: argument-dependent lookup
+/// finds LibTorch's function of that name for any tensor argument.
 ///
 /// Throws c10::ValueError or c10::TypeError if shapes, masks or dtypes do not match.
 ///

@@ -11,8 +11,8 @@ namespace attend {
 
 /// Records the attention weights of this library's modules and of all other calls of
 /// `dot_product_attention` on this thread until the end of the scope. `need_weights` is not
-/// required. If recorders are nested, the innermost one records. They may be destroyed in any order
-/// and on any thread.
+/// required. If recorders are nested, the innermost one records. Recorders may be destroyed in any
+/// order and on any thread.
 ///
 ///     AttentionRecorder recorder;
 ///     model->forward(tokens);

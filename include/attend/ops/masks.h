@@ -7,10 +7,10 @@
 
 namespace attend {
 
-/// Returns the offset of each key from each query (key position - query position) in tokens, int64:
-/// (T, S) or, if the positions in `args` have a batch dimension, (B, 1, T, S) with as many
-/// dimensions as `query`. Without positions in `args`, the last query has the position of the last
-/// key. `query` (..., T, D), `key` (..., S, D).
+/// Returns the offset of each key from each query (key position - query position) in tokens, int64.
+/// The shape is (T, S) or, if the positions in `args` have a batch dimension, (B, 1, T, S); without
+/// the 1 if `query` has no head dimension. Without positions in `args`, the last query has the
+/// position of the last key. `query` (..., T, D), `key` (..., S, D).
 ///
 ///     key_offsets(q, k);  // T = 2, S = 3: {{-1, 0, 1}, {-2, -1, 0}}
 ATTEND_API torch::Tensor key_offsets(const torch::Tensor& query, const torch::Tensor& key,

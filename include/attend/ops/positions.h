@@ -7,8 +7,8 @@
 namespace attend {
 
 /// Returns 0, 1, ..., x.size(dim) - 1 as int64 on the device of `x`. Unlike
-/// `torch::arange(x.size(dim))` it does not specialize a trace to the size; other dimensions may be
-/// empty.
+/// `torch::arange(x.size(dim))`, does not make the size a constant in a trace. Other dimensions of
+/// `x` may have size 0.
 ///
 ///     positions_like(tokens, -1);  // (B, T) -> (T): 0 .. T-1
 ATTEND_API torch::Tensor positions_like(const torch::Tensor& x, int64_t dim);

@@ -10,13 +10,13 @@ namespace attend {
 ///
 ///     RelativeBucketOptions{.bidirectional = false}  // for a causal decoder
 struct RelativeBucketOptions {
-  /// Number of buckets. In each direction the first half are exact (one distance each); the rest
-  /// cover logarithmically growing ranges.
+  /// Number of buckets. In each direction, each bucket of the first half contains one distance. The
+  /// buckets of the second half contain logarithmically growing ranges of distances.
   int64_t num_buckets = 32;
   /// Keys at this distance or farther are in the last bucket.
   int64_t max_distance = 128;
-  /// If true, keys after the query have separate buckets, the upper half; `num_buckets` must
-  /// then be even. Otherwise they share bucket 0 with distance 0.
+  /// If true, the upper half of the buckets is for keys after the query, and `num_buckets` must be
+  /// even. If false, all keys after the query are in bucket 0, like the key at distance 0.
   bool bidirectional = true;
 };
 

@@ -13,7 +13,7 @@ namespace attend {
 enum class RotaryScaling {
   none,    ///< no scaling
   linear,  ///< position interpolation: all frequencies / factor (Chen et al. 2023)
-  ntk,     ///< NTK-aware: larger theta; lowest frequency / factor, highest unchanged
+  ntk,     ///< NTK-aware: increases theta so that the lowest frequency is divided by `factor`
   yarn,    ///< low frequencies / factor, high ones unchanged, a linear ramp between (Peng et al.
            ///< 2023)
   llama3,  ///< as yarn, with the ramp of Llama 3.1
@@ -39,17 +39,17 @@ struct RotaryOptions {
   bool interleaved = false;
   /// Scaling of the frequencies for longer sequences.
   RotaryScaling scaling = RotaryScaling::none;
-  /// Scaling factor, at least 1: the ratio of the new context to the original one.
+  /// Scaling factor, at least 1: the ratio of the new to the original maximum sequence length.
   double factor = 1.0;
-  /// yarn, llama3: context in tokens that the model was trained with, before scaling.
+  /// yarn, llama3: original context, the maximum sequence length in training before scaling.
   int64_t original_max_seq_len = 0;
   /// yarn: pairs with more rotations than this over the original context are not scaled.
   double beta_fast = 32.0;
   /// yarn: pairs with fewer rotations than this over the original context are divided by `factor`.
   double beta_slow = 1.0;
-  /// yarn: round the ends of the ramp to whole channels; false in gpt-oss.
+  /// yarn: round the ends of the ramp to whole indices of pairs; false in gpt-oss.
   bool truncate = true;
-  /// yarn: attention scaling factor of cos and sin; 0 = 0.1 ln(factor) + 1.
+  /// yarn: attention scaling, by which cos and sin are multiplied; 0 = 0.1 ln(factor) + 1.
   double attention_factor = 0.0;
   /// llama3: pairs with fewer rotations than this over the original context are divided by
   /// `factor`.
@@ -72,15 +72,15 @@ ATTEND_API std::vector<double> rotary_frequencies(int64_t head_dim,
 ///     rotary_attention_scaling({.scaling = RotaryScaling::yarn, .factor = 4.0});  // 1.139
 ATTEND_API double rotary_attention_scaling(const RotaryOptions& options);
 
-/// Cosines and sines of the rotary angles.
+/// Cosines and sines of the rotary angles. R is the number of channels that are rotated.
 struct RotaryTables {
   torch::Tensor cos;  ///< (T, R/2) or (B, T, R/2)
   torch::Tensor sin;  ///< shape of `cos`
 };
 
 /// Returns the tables for `positions` (T) or (B, T), in tokens, in the dtype of `frequencies`
-/// (R/2): float32 or wider, since half types cannot represent large positions. `attention_scaling`
-/// multiplies cos and sin.
+/// (R/2). Use float32 or wider, since half types cannot represent large positions. cos and sin are
+/// multiplied by `attention_scaling`.
 ///
 ///     auto tables = rotary_tables(positions_like(q, -2), torch::tensor(rotary_frequencies(64)));
 ATTEND_API RotaryTables rotary_tables(const torch::Tensor& positions,
