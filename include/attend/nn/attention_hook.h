@@ -20,7 +20,8 @@ class KvCache;
 class OffsetBias;
 
 /// State of one forward pass, passed to each attention: the KV cache, the index of the layer, and
-/// tensors that the layers of a stack share. A stack sets all fields except `cache` and `hook`.
+/// tensors that the layers of a stack share. A stack is a `TransformerEncoder` or a
+/// `TransformerDecoder`; it sets all fields except `cache` and `hook`.
 ///
 ///     attention->forward(x, {.causal = true}, {.cache = &cache, .layer = 0});
 struct ForwardState {
@@ -33,18 +34,18 @@ struct ForwardState {
   AttentionHook* hook = nullptr;
   /// Masks, rotary tables and biases that the layers of a stack share; null = not in a stack.
   SharedTensors* shared = nullptr;
-  /// Values of the stack's first layer, set by it and read by `ValueResidual`; null = not in a
-  /// stack.
+  /// Attention values of the stack's first layer. `ValueResidual` sets them in the first layer and
+  /// reads them in the other layers. Null = not in a stack.
   torch::Tensor* first_values = nullptr;
 
-  /// Table (num_buckets, H) of the relative position bias of the stack's first layer, set by it and
-  /// read by `shared_relative_bias`; null = not in a stack.
+  /// Table (num_buckets, H) of the relative position bias of the stack's first layer, set by
+  /// `relative_bias` and read by `shared_relative_bias`. Null = not in a stack.
   torch::Tensor* first_relative_bias = nullptr;
 
   /// Returns the result of `compute()`. In a stack, `compute` is called once per key and forward
-  /// pass, and all layers share the result. The self- and cross-attention of a decoder also share
-  /// it: in a hook that supports both, make `context.cross` part of the key, since sizes that are
-  /// equal in a trace may differ later.
+  /// pass, and all layers share the result. In a decoder, self-attention and cross-attention share
+  /// results too. A hook that supports both must therefore add `context.cross` to the key: source
+  /// and target may have the same length in a trace, but different lengths in the exported program.
   ///
   ///     const SharedKey key("decay", context.query, {positions}, rate);
   ///     const auto decay = context.state.share(key, [&] { return decay_at(positions, rate); });
@@ -73,8 +74,8 @@ struct AttentionContext {
   ScoreOptions options = {};  ///< options of the layer
   ForwardState state = {};    ///< state of the forward pass
   bool cross = false;         ///< cross-attention: keys and values come from another sequence
-  /// Same tensor as `options.bias` if the bias comes from `state.share`: its sum with the mask is
-  /// then also shared. Has no effect once a hook replaces `options.bias`.
+  /// Set by a hook to its bias if `state.share` returned the bias. The layers then also share the
+  /// sum of bias and mask. Ignored unless `options.bias` is the same tensor.
   torch::Tensor shared_bias = {};
   /// Biases that depend only on the offset, applied after `before_attention` of all hooks. Not
   /// owned: must exist until the end of the call.

@@ -14,12 +14,13 @@ namespace attend {
 /// at the cost of a second forward pass.
 ///
 /// `parameters`: the leaf tensors that `function` reads besides `x`; frozen, repeated and unused
-/// ones are allowed. Pass all other tensors that it reads as arguments: otherwise they get no
-/// gradient, and in-place changes of them are not detected. The second call runs with the autocast
-/// state and the RNG state of the first (RNG of the CPU and of the devices of the arguments and
-/// parameters). Objects that `function` refers to must exist until the backward pass, so capture
-/// modules by value; do not change their training mode before then. Hooks on parameters are called
-/// twice. If grad mode is disabled, `function` is only called once.
+/// ones are allowed. If `function` reads tensors that are not leaves, pass them as `arguments` of
+/// the overload below: otherwise they get no gradient, and in-place changes of them are not
+/// detected. The second call runs with the autocast state and the RNG state of the first call, for
+/// the CPU and the devices of the arguments and parameters. Objects that `function` refers to must
+/// exist until the backward pass, so capture modules by value. Do not change the training mode of
+/// these modules before the backward pass. Hooks on parameters are called twice. If grad mode is
+/// disabled, `function` is only called once.
 ///
 /// Throws c10::ValueError if a parameter is not a leaf. The backward pass throws
 /// c10::NotImplementedError for create_graph = true (double backward), and c10::Error if an
@@ -31,16 +32,16 @@ ATTEND_API torch::Tensor checkpoint(
     const std::function<torch::Tensor(const torch::Tensor&)>& function, const torch::Tensor& x,
     const std::vector<torch::Tensor>& parameters);
 
-/// As above, for a function of several tensors. All that require a gradient get one; undefined
-/// tensors are allowed. Throws c10::ValueError if `arguments` is empty.
+/// As above, for a function of several tensors, `arguments`. All arguments that require a gradient
+/// get one. Arguments may be undefined tensors. Throws c10::ValueError if `arguments` is empty.
 ///
 ///     x = checkpoint(forward, {x, memory, mask}, block->parameters());
 ATTEND_API torch::Tensor checkpoint(
     const std::function<torch::Tensor(const std::vector<torch::Tensor>&)>& function,
     const std::vector<torch::Tensor>& arguments, const std::vector<torch::Tensor>& parameters);
 
-/// As above, for a function that returns several tensors. All must be defined, none may be a
-/// parameter, and both calls must return the same number of tensors.
+/// As above, for a function that returns several tensors. All returned tensors must be defined,
+/// none may be a parameter, and both calls must return the same number of tensors.
 ///
 ///     const auto both = [](const std::vector<torch::Tensor>& in) {
 ///       return std::vector<torch::Tensor>{in[0].exp(), in[0].sin()};

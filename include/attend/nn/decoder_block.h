@@ -81,11 +81,11 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
 
   /// `x` (B, T, E) and `memory` (B, S, M), where M is E unless kdim is set, or both without B;
   /// returns the shape of `x`. `self_args`: arguments of the self-attention, which is causal only
-  /// if `self_args.causal` is set. `memory_args`: arguments of the cross-attention. Their masks
-  /// broadcast to (B, H, T, T) and (B, H, T, S): bool (true = may attend) or float (added to the
-  /// scores). `need_weights` is ignored; use an `AttentionRecorder`, which records the
-  /// self-attention first. `state.cache` caches the keys and values of the self-attention and of
-  /// the memory. Throws c10::ValueError if a width differs.
+  /// if `self_args.causal` is set. `memory_args`: arguments of the cross-attention.
+  /// `self_args.mask` broadcasts to (B, H, T, T), `memory_args.mask` to (B, H, T, S); both are bool
+  /// (true = may attend) or float (added to the scores). `need_weights` is ignored; use an
+  /// `AttentionRecorder`, which records the self-attention first. `state.cache` caches the keys and
+  /// values of the self-attention and of the memory. Throws c10::ValueError if a width differs.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& self_args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});

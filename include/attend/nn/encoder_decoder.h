@@ -41,10 +41,10 @@ class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoder
   explicit EncoderDecoderImpl(const EncoderDecoderOptions& options);
 
   /// `source` (B, S, E), `target` (B, T, E), or both without B; returns the shape of `target`.
-  /// `source_args` are the arguments of the encoder. Their `key_mask` (B, S), true = token, also
-  /// applies to the cross-attention. So do `segments`, if both `source_args` and `target_args` have
-  /// them. `target_args` are the arguments of the decoder's self-attention, which is causal only if
-  /// `target_args.causal` is set.
+  /// `source_args` are the arguments of the encoder. `source_args.key_mask` (B, S), true = token,
+  /// also applies to the cross-attention. If both `source_args` and `target_args` have `segments`,
+  /// these apply to the cross-attention, too. `target_args` are the arguments of the decoder's
+  /// self-attention, which is causal only if `target_args.causal` is set.
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
                         const AttentionArgs& source_args = {},
                         const AttentionArgs& target_args = {});

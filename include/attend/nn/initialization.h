@@ -18,9 +18,9 @@ namespace attend {
 ATTEND_API void initialize_gpt2(ModuleRef module, int64_t num_layers);
 
 /// Initializes `module` as torch.nn.Transformer: parameters of two or more dimensions uniformly in
-/// +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010), where `qkv` counts as one matrix; zero
-/// biases in MultiheadAttention. Other parameters are unchanged, so the biases of other Linears
-/// have torch::nn's default.
+/// +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010); the projection `qkv` of
+/// MultiheadAttention counts as one matrix. Biases in MultiheadAttention are zero. Other
+/// parameters, such as the biases of other Linears, are unchanged.
 ///
 ///     initialize_xavier(block);
 ATTEND_API void initialize_xavier(ModuleRef module);

@@ -43,10 +43,10 @@ struct KvCacheOptions {
 ///
 /// Before each call of the model, call `extend` with the number of new tokens; the sequences of a
 /// batch may differ in length. The cache then sets the positions and the key mask of each
-/// attention, so the `AttentionArgs` of the call may set only `causal`, `sliding_window`,
-/// `need_weights`, `average_attn_weights` and, while all sequences have the same length and no
-/// token has been overwritten, a `mask` (..., T, S) over all S keys so far. `causal` is required
-/// unless there is a `mask`; queries can never attend to the keys of later calls.
+/// attention. The `AttentionArgs` of the call may therefore set only `causal`, `sliding_window`,
+/// `need_weights`, `average_attn_weights` and, while `is_aligned()` is true, a `mask` (..., T, S)
+/// over all S keys so far. `causal` is required unless there is a `mask`; queries can never attend
+/// to the keys of later calls.
 ///
 /// For inference only: throws if keys or values require a gradient. Under autocast, the keys and
 /// values are stored in the dtype in which the attention computes them. Not thread-safe: each
@@ -70,16 +70,16 @@ class ATTEND_API KvCache {
   ~KvCache() = default;
 
   /// Extends every sequence by `tokens` tokens, before the model is called with them. `key_mask`
-  /// (B, tokens), bool: true = token, false = padding, on either side; all are tokens if undefined.
-  /// The model's output for padding is unspecified.
+  /// (B, tokens), bool: true = token, false = padding, which may be on either side; undefined = no
+  /// padding. The model's output for padding is unspecified.
   ///
   /// Throws c10::ValueError or c10::TypeError, and leaves the cache unchanged, if `key_mask` is not
   /// bool (B, tokens), if `max_seq_len` is exceeded, or if a layer has not appended the tokens of
-  /// the last call.
+  /// the previous `extend`.
   void extend(int64_t tokens, const torch::Tensor& key_mask = {});
 
   /// Returns the positions of the tokens of the last `extend` in their sequences: (B, tokens),
-  /// int64; 0 for padding in front. For position embeddings.
+  /// int64. The positions of padding have no meaning, but are at least 0. For position embeddings.
   torch::Tensor positions() const;
 
   /// Returns `positions()` for `AttentionArgs::positions`: (tokens) if all sequences have the same
@@ -94,8 +94,8 @@ class ATTEND_API KvCache {
   /// (S) if B = 1; int64; -1 = no token. Undefined if `is_aligned()`.
   const torch::Tensor& key_positions() const { return step_.key_positions; }
 
-  /// Returns the mask of all keys of a layer, for `AttentionArgs::key_mask`: as `key_positions`,
-  /// bool; true = may attend. Undefined if `is_aligned()`.
+  /// Returns the mask of all keys of a layer, for `AttentionArgs::key_mask`: bool, in the shape of
+  /// `key_positions`; true = may attend. Undefined if `is_aligned()`.
   const torch::Tensor& key_mask() const { return step_.key_mask; }
 
   /// Returns the length of each sequence in tokens, including the last `extend`.
@@ -115,11 +115,11 @@ class ATTEND_API KvCache {
 
   /// Shortens each sequence b to its first lengths[b] tokens and undoes an `extend` whose tokens
   /// the layers have not appended yet, e.g. after an exception. Throws c10::ValueError, and leaves
-  /// the cache unchanged, if a length exceeds the current one, or if a token of the window has been
-  /// overwritten.
+  /// the cache unchanged, if a length exceeds the current one, or if a token in the window before
+  /// the new end of a sequence has been overwritten.
   ///
   ///     const auto lengths = cache.lengths();
-  ///     cache.extend(3);  // and steps with these tokens
+  ///     cache.extend(3);  // then the model is called with 3 tokens
   ///     cache.truncate(lengths);
   void truncate(const std::vector<int64_t>& lengths);
 
@@ -131,32 +131,33 @@ class ATTEND_API KvCache {
   ///     cache.select_rows({0, 0, 2});
   void select_rows(const std::vector<int64_t>& rows);
 
-  /// Throws c10::ValueError if `layer` cannot append `tokens` tokens now: if it does not exist, if
-  /// it has already appended the tokens of the last `extend`, or if their number is not `tokens`.
+  /// Throws c10::ValueError if `layer` cannot append `tokens` tokens now: if the layer does not
+  /// exist, if it has already appended the tokens of the last `extend`, or if the last `extend` had
+  /// another number of tokens.
   void check_append(int64_t layer, int64_t tokens) const;
 
   /// Writes the keys and values (B, G, T, D) of the tokens of the last `extend` to `layer`, and
   /// returns all keys and values of the layer (B, G, S, D); without B if the arguments have no B.
-  /// `MultiheadAttention` calls it once per layer. Throws c10::ValueError or c10::TypeError if
+  /// Called by `MultiheadAttention`, once per layer. Throws c10::ValueError or c10::TypeError if
   /// `check_append` does, or if the shape, dtype or device differ from the cache's.
   std::pair<torch::Tensor, torch::Tensor> append(int64_t layer, const torch::Tensor& key,
                                                  const torch::Tensor& value);
 
   /// Returns the keys and values of a memory, such as an encoder's output, for the cross-attention
-  /// of `layer`. They are cached: `project` is called only if `memory` is another tensor than in
-  /// the last call, if it was changed in place, or if the cached keys do not have `dtype`. In-place
-  /// changes of a `memory` created in inference mode are not detected. `MultiheadAttention` calls
-  /// it.
+  /// of `layer`. `project` computes them; the result is cached. `project` is called again if
+  /// `memory` is another tensor than in the last call or was changed in place, or if the cached
+  /// keys do not have `dtype`. In-place changes of a `memory` created in inference mode are not
+  /// detected. Called by `MultiheadAttention`.
   std::pair<torch::Tensor, torch::Tensor> memory_keys(
       int64_t layer, const torch::Tensor& memory, torch::Dtype dtype,
       c10::function_ref<std::pair<torch::Tensor, torch::Tensor>()> project);
 
  private:
-  /// The tokens of the last `extend`. Without a batch dimension if B = 1.
+  /// The tokens of the last `extend`. The tensors have no batch dimension if B = 1.
   struct Step {
     int64_t tokens = 0;
     torch::Tensor positions = {};      // (B, T), or (T) if the sequences have equal lengths
-    torch::Tensor slots = {};          // as positions: indices along dimension 2 of keys and values
+    torch::Tensor slots = {};          // same shape: indices along dimension 2 of keys_ and values_
     torch::Tensor key_positions = {};  // (B, S), -1 = empty
     torch::Tensor key_mask = {};       // (B, S), true = not empty
     bool aligned = true;               // equal lengths and nothing overwritten: slot = position
@@ -165,7 +166,7 @@ class ATTEND_API KvCache {
 
   /// Keys and values of a memory in one layer.
   struct MemoryKeys {
-    torch::Tensor memory = {};  // owned, so that no other tensor gets the address
+    torch::Tensor memory = {};  // owned, so that no new tensor has the same address
     int64_t version = 0;
     torch::Tensor key = {};    // (B, G, S, D)
     torch::Tensor value = {};  // (B, G, S, D)
@@ -188,7 +189,7 @@ class ATTEND_API KvCache {
   std::vector<torch::Tensor> values_;  // the padding and is never read
   torch::Tensor key_positions_;        // (B, max_seq_len + 1), -1 = empty
   std::vector<int64_t> lengths_;       // (B)
-  std::vector<int64_t> overwritten_;   // (B): number of first tokens that have been overwritten
+  std::vector<int64_t> overwritten_;   // (B): number of tokens that have been overwritten
   std::vector<MemoryKeys> memory_;     // per layer
   Step step_;
 };

@@ -27,8 +27,8 @@ struct ExpertsOptions {
   /// Number of experts K per token.
   ATTEND_ARG(int64_t, num_experts_per_tok) = 2;
   /// If true, the router weights are a softmax over the K chosen experts and sum to 1 (Mixtral);
-  /// otherwise over all N (Switch). With K = 1 the router gets a gradient from the output only if
-  /// this is false.
+  /// otherwise over all N experts (Switch). Set to false if K = 1: a softmax over one expert is
+  /// always 1, so the router would get no gradient from the output.
   ATTEND_ARG(bool, norm_topk_prob) = true;
 };
 
@@ -78,8 +78,8 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   torch::nn::ModuleList experts{nullptr};  ///< N FeedForwards
   /// Load-balancing loss (0-dim) of the last forward in training mode, with its autograd graph: N *
   /// sum_i f_i P_i, where f_i is the fraction of the routing choices that select expert i and P_i
-  /// is its mean probability (Fedus et al. 2021, equation 4, for any K). 1 for a uniform load, N /
-  /// K if the same K experts are always chosen, 0 without tokens; undefined before the first
+  /// is its mean probability (Fedus et al. 2021, equation 4, for any K). 1 for a uniform load, up
+  /// to N / K if the same K experts are always chosen, 0 without tokens; undefined before the first
   /// forward and in eval mode.
   torch::Tensor aux_loss;
 

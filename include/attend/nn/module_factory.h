@@ -6,10 +6,10 @@
 
 namespace attend {
 
-/// Creates a module that maps (..., width) to the same shape, e.g. a norm. Options contain
-/// factories because each layer creates its own modules. Any module can be used. For `clone()`, it
-/// must derive from torch::nn::Cloneable: LibTorch leaves the weights of other modules in the clone
-/// at their new initial values.
+/// A function that creates a module that maps (..., width) to the same shape, e.g. a norm. Options
+/// contain factories because each layer creates its own modules. Any module can be used. Derive it
+/// from torch::nn::Cloneable: otherwise, LibTorch's `clone()` of the model does not copy its
+/// weights, and the clone has newly initialized ones.
 ///
 ///     options.residual().norm(rms_norm());
 ///     options.residual().norm([](int64_t width) {

@@ -69,9 +69,10 @@ struct MultiheadAttentionOptions {
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2): self-attention with `forward`,
 /// cross-attention with `cross`.
 ///
-/// State dict: `qkv` ((H+2G)*D, E), rows of query, key and value in this order, or, if kdim or vdim
-/// differ from E, `query` (H*D, E), `key` (G*D, kdim) and `value` (G*D, vdim); `out` (E, H*D); each
-/// a Linear. Hooks are registered under their own names.
+/// State dict: the Linears `qkv` ((H+2G)*D, E) and `out` (E, H*D). The rows of `qkv` are those of
+/// query, key and value, in this order. If kdim or vdim differ from E, there are `query` (H*D, E),
+/// `key` (G*D, kdim) and `value` (G*D, vdim) instead of `qkv`. Hooks are registered under their own
+/// names.
 ///
 ///     MultiheadAttention attention(MultiheadAttentionOptions(64, 4));
 ///     auto y = attention(x, {.causal = true}).output;  // (B, T, 64)
@@ -119,15 +120,15 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
                            {2, torch::nn::AnyValue(ForwardState())})
 
  private:
-  /// Projects `x` (..., T, E) to `count` of (query, key, value) from index `first`, each (...,
-  /// heads, T, D).
+  /// Returns `count` of the projections query (0), key (1) and value (2) of `x`, from index `first`
+  /// on. `x` (..., T, width); each projection (..., H or G, T, D).
   std::vector<torch::Tensor> project(const torch::Tensor& x, std::size_t first, std::size_t count);
   AttentionOutput attend_heads(AttentionContext context);
 
   AttentionDims dims_{};
   struct Hook {
     std::shared_ptr<torch::nn::Module> module;
-    AttentionHook* hook;  // the module
+    AttentionHook* hook;  // same object as `module`
   };
   std::vector<Hook> hooks_;  // as in options.hooks()
 };

@@ -10,10 +10,10 @@
 
 namespace attend {
 
-/// Elements that share a gate of `OutputGate`.
+/// Number of gates of `OutputGate`.
 enum class GateWidth {
-  head,     ///< the output of a head
-  element,  ///< an element of the output
+  head,     ///< one gate per head
+  element,  ///< one gate per element of the output of each head
 };
 
 template <>
@@ -41,7 +41,7 @@ class ATTEND_API OutputGateImpl : public torch::nn::Cloneable<OutputGateImpl>,
   void pretty_print(std::ostream& stream) const override;
 
   AttentionDims dims;                     ///< dimensions of the attention
-  GateWidth width;                        ///< elements that share a gate
+  GateWidth width;                        ///< one gate per head or per element
   torch::nn::Linear projection{nullptr};  ///< logits of the gates
 };
 TORCH_MODULE(OutputGate);

@@ -77,8 +77,8 @@ class ATTEND_API Residual {
   }
 
   /// Throws c10::ValueError if a module of the branch has been replaced in `owner`
-  /// (`replace_module`): the branch would still call the old module. `children`:
-  /// `owner.children()`, a copy that the branches of a block can share.
+  /// (`replace_module`): the branch would still call the old module. `children`: the result of
+  /// `owner.children()`, passed so that the branches of a block call it only once.
   void check_registered(const torch::nn::Module& owner,
                         const std::vector<std::shared_ptr<torch::nn::Module>>& children) const;
 
@@ -94,7 +94,7 @@ class ATTEND_API Residual {
   }
 
   std::vector<Named> before_;  // applied to the input of the function
-  std::vector<Named> inside_;  // applied to its output
+  std::vector<Named> inside_;  // applied to the output of the function
   std::vector<Named> after_;   // applied to the sum
 };
 

@@ -9,8 +9,8 @@
 namespace attend {
 
 /// Attention hook for sliding window attention (Mistral 7B, Jiang et al. 2023): a query may attend
-/// only to keys at a distance below `sliding_window` tokens, its own included. If the call also has
-/// a window, the smaller one applies.
+/// only to keys at a distance of less than `sliding_window` tokens. If
+/// `AttentionArgs::sliding_window` of the call is also set, the smaller window applies.
 ///
 /// Throws c10::ValueError in cross-attention, because queries and keys come from different
 /// sequences.

@@ -8,8 +8,8 @@
 
 namespace attend {
 
-/// Attention hook for logit soft-capping (Gemma 2): soft_cap * tanh(score / soft_cap), before
-/// masks and biases.
+/// Attention hook for logit soft-capping (Gemma 2): replaces each score by
+/// soft_cap * tanh(score / soft_cap), before masks and biases are applied.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(soft_cap(50.0));
 class ATTEND_API SoftCapImpl : public torch::nn::Cloneable<SoftCapImpl>, public AttentionHook {

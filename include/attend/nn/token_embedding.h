@@ -46,9 +46,9 @@ struct TokenEmbeddingOptions {
   ATTEND_ARG(int64_t, type_vocab_size) = 0;
   /// Factor of the token embeddings, such as sqrt(E) (Vaswani et al. 2017, Gemma).
   ATTEND_ARG(double, embedding_scale) = 1.0;
-  /// Factory of a norm of the sum (BERT); none if not set.
+  /// Factory of a norm that is applied to the sum of the embeddings (BERT); none if not set.
   ATTEND_ARG(ModuleFactory, embedding_norm);
-  /// Dropout probability of the sum or, if there is a norm, of its output.
+  /// Dropout probability of the sum of the embeddings or, if there is a norm, of the norm's output.
   ATTEND_ARG(double, dropout) = 0.0;
 };
 

@@ -12,7 +12,7 @@ namespace attend {
 
 /// Role of a parameter for an optimizer.
 enum class ParameterRole {
-  hidden_matrix,  ///< matrix of a hidden layer: weight decay, and Muon
+  hidden_matrix,  ///< matrix of a hidden layer: weight decay; Muon can be used
   decay,     ///< weight decay: embeddings, the head, and parameters of more than two dimensions
   no_decay,  ///< no weight decay: biases, norms, scalars, attention sinks
 };
@@ -25,9 +25,10 @@ struct TrainableParameter {
 };
 
 /// Returns the parameters of `module` that require a gradient or, with `include_frozen`, all
-/// parameters, in the order of the state dict. The head is the submodule `head`. A parameter shared
-/// by several modules is included once, under its first name, and is a hidden matrix only if it is
-/// one in all of them. Joint matrices such as `attention.qkv` are one parameter.
+/// parameters, in the order of the state dict. Matrices of a submodule named `head` have the role
+/// `decay`. A parameter shared by several modules is included once, under its first name, and is a
+/// hidden matrix only if it is one in all of them. Joint matrices such as `attention.qkv` are one
+/// parameter.
 ///
 ///     for (const auto& [name, tensor, role] : trainable_parameters(model)) std::cout << name;
 ATTEND_API std::vector<TrainableParameter> trainable_parameters(ConstModuleRef module,

@@ -44,7 +44,7 @@ struct TransformerDecoderOptions {
 /// State dict: `blocks.0` .. `blocks.L-1` (DecoderBlock) and `norm`.
 ///
 ///     TransformerDecoder decoder(DecoderBlockOptions(64, 4), 6);
-///     auto y = decoder(x, memory, {.causal = true});  // (B, T, 64), (B, S, 64)
+///     auto y = decoder(x, memory, {.causal = true});  // -> (B, T, 64)
 class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid.
