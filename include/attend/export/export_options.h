@@ -67,7 +67,9 @@ struct ExportOptions {
   std::vector<DynamicDimension> dynamic = {};
   /// Contents of extra files stored in the exported file, by name.
   std::map<std::string, std::string> extra_files = {};
-  /// Verification fails unless |exported - module| <= tolerance * (1 + |module|) everywhere.
+  /// Verification fails unless |y - expected| <= tolerance * (1 + |expected|) for each element y of
+  /// the exported program's outputs. `expected` is the corresponding element of the module's
+  /// outputs.
   double tolerance = 1e-5;
 };
 

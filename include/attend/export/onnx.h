@@ -14,8 +14,8 @@ namespace attend {
 /// The traced program is verified before the file is written: it is run and compared with the
 /// module on the example inputs, on other values and at other sizes of the dynamic dimensions. The
 /// ONNX file itself is not run, since LibTorch has no ONNX runtime. Extra files are written as
-/// metadata properties and must be UTF-8. docs/export.md lists the operators that compute in
-/// another dtype.
+/// metadata properties and must be UTF-8. Some operators of a float64 module compute in float32;
+/// docs/export.md lists them.
 ///
 /// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if an
 /// operator is not supported (the message names it and its call site), or if the traced program

@@ -14,7 +14,7 @@ namespace attend {
 /// Contents of a TorchScript file.
 struct TorchScriptContents {
   std::vector<TensorInfo> tensors;              ///< parameters, then buffers
-  std::vector<std::string> methods;             ///< "forward(Tensor tokens) -> Tensor"
+  std::vector<std::string> methods;             ///< signatures: "forward(Tensor tokens) -> Tensor"
   std::map<std::string, uint64_t> extra_files;  ///< size in bytes by name
 };
 

@@ -24,7 +24,7 @@ struct ExportPlan {
   Forward forward;                            ///< forward to trace
   std::vector<torch::Tensor> example_inputs;  ///< inputs to trace it with
   ExportOptions options;                      ///< input names and dynamic dimensions
-  TorchScriptMethods methods;                 ///< more methods, TorchScript only
+  TorchScriptMethods methods;                 ///< methods in addition to forward, TorchScript only
 };
 
 /// Exports a plan to TorchScript.
@@ -35,37 +35,39 @@ ATTEND_API ExportReport export_pt2(const ExportPlan& plan, const std::filesystem
 /// Exports a plan to ONNX.
 ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path);
 
-/// Returns the plan of a language model. `forward(tokens)`: int64 (B, T), T <= max_seq_len, to
-/// logits (B, T, V). TorchScript files have these methods as well (none if the model has no layers;
-/// `generate` and `step` only if max_seq_len > 1):
+/// Returns the plan of a language model. `forward(tokens)` maps int64 (B, T), T <= max_seq_len,
+/// to logits (B, T, V). TorchScript files have these methods as well (none if the model has no
+/// layers; `generate` and `step` only if max_seq_len > 1):
 ///
 /// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the new tokens
 ///   (B, max_new_tokens) for prompts (B, T). Temperature 0 is greedy, top_k 0 samples from all
-///   tokens. Uses a key-value cache; beyond max_seq_len, drops tokens as `attend::generate` does,
-///   except that with a sliding window the cache grows.
+///   tokens. Uses a key-value cache. Beyond max_seq_len, drops tokens as `attend::generate` does;
+///   if a sliding window makes this unnecessary, the cache grows instead.
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T).
 /// - `step(tokens, past)`: returns the logits of tokens (B, T) after the cached tokens, and the
 ///   updated cache. `past` (L, 2, B, G, S, D) has the keys and values of each layer; S may be 0.
 ATTEND_API ExportPlan plan_export(LanguageModel model);
 
-/// Returns the plan of a classifier. `forward(tokens)`: int64 (B, T) to logits (B, C). TorchScript
-/// files have these methods as well:
+/// Returns the plan of a classifier. `forward(tokens)` maps int64 (B, T) to logits (B, C).
+/// TorchScript files have these methods as well:
 ///
 /// - `predict(tokens, key_mask=None)`: returns the most likely class of each sequence, (B).
 ///   key_mask (B, T), bool: true = token, false = padding.
 /// - `forward_padded(tokens, key_mask)`: returns the logits of padded sequences.
-/// - `attention(tokens)`: as above, if the model has layers.
+/// - `forward_token_types(tokens, key_mask, token_types)`: the same with token types, if the model
+///   has them.
+/// - `attention(tokens)`: as in a language model, if the model has layers.
 ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 
-/// Returns the plan of an encoder-decoder model. `forward(source, target)`: int64 (B, S) and (B, T)
-/// to logits (B, T, V). TorchScript files have these methods as well (`generate` and `step` only if
-/// the decoder has layers and max_seq_len > 1):
+/// Returns the plan of an encoder-decoder model. `forward(source, target)` maps int64 (B, S) and
+/// (B, T) to logits (B, T, V). TorchScript files have these methods as well (`generate` and `step`
+/// only if the decoder has layers and max_seq_len > 1):
 ///
 /// - `encode(source)`: returns the encoder output (memory), (B, S, E).
 /// - `generate(source, bos_token, eos_token, max_new_tokens=200, temperature=1.0, top_k=0)`:
 ///   returns the tokens (B, N) between `bos_token` and `eos_token`, padded with `eos_token`,
 ///   N <= max_seq_len.
-/// - `step(target, memory, past)`: as above, with the output of `encode`.
+/// - `step(target, memory, past)`: as `step` of a language model, with `memory` from `encode`.
 ATTEND_API ExportPlan plan_export(Seq2Seq model);
 
 }  // namespace attend

@@ -93,8 +93,8 @@ struct StackConfig {
   bool embedding_norm = false;   ///< norm of the sum of all embeddings (BERT)
 
   double attention_scale = 0.0;  ///< factor of the attention scores; 0 = 1/sqrt(head_dim)
-  /// Sliding window in tokens: a query may attend only to keys at a distance below this, its own
-  /// included; 0 = all keys.
+  /// Sliding window in tokens: a query may attend only to keys at a smaller distance (1 = only to
+  /// its own key); 0 = all keys.
   int64_t sliding_window = 0;
   /// Sliding windows of consecutive layers, repeated: {4096, 0} alternates a window of 4096 keys
   /// with full attention (Gemma 2). Empty = `sliding_window` in all layers.

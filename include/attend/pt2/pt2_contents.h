@@ -13,8 +13,10 @@ namespace attend {
 
 /// Contents of a .pt2 archive of torch.export.
 struct Pt2Contents {
-  std::vector<TensorInfo> tensors;              ///< parameters, then buffers
-  std::vector<std::string> inputs;              ///< "tokens: int64 (s0 = 1.., s1 = 1..64)"
+  std::vector<TensorInfo> tensors;  ///< parameters, then buffers
+  /// Name, dtype and shape of each input, with the range of each dynamic size:
+  /// "tokens: int64 (s0 = 1.., s1 = 1..64)".
+  std::vector<std::string> inputs;
   std::map<std::string, int64_t> operators;     ///< number of calls by name: "aten::addmm"
   std::map<std::string, uint64_t> extra_files;  ///< size in bytes by name
 };

@@ -38,8 +38,8 @@ class ATTEND_API Pt2Program {
   /// 0-dimensional tensors, and None among the outputs is an undefined tensor. Other non-tensor
   /// inputs are constants of the program and must not be passed. Throws InputError if dtypes,
   /// devices or shapes do not match; the message names the input, the dimension, the value found
-  /// and the value expected. Derived sizes such as 2 * s0 are not checked. Throws c10::Error if an
-  /// operator fails.
+  /// and the value expected. A size that depends on another size, such as 2 * s0, is not checked.
+  /// Throws c10::Error if an operator fails.
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs) const;
 
   /// Returns the names of the inputs, in order.
