@@ -11,8 +11,8 @@
 
 namespace attend {
 
-/// File name of the tokenizer in a run directory. The file contains a JSON object, whose key
-/// `tokenizer` has the name of a `TokenizerKind` as its value.
+/// File name of the tokenizer in a run directory, the output directory of a training run. The file
+/// contains a JSON object, whose key `tokenizer` has the name of a `TokenizerKind` as its value.
 inline constexpr const char* kTokenizerFile = "tokenizer.json";
 
 /// Kinds of tokenizers.

@@ -14,7 +14,7 @@ namespace attend {
 /// A new token, the argument of `GenerationOptions::on_token`.
 struct GeneratedToken {
   int64_t token = 0;     ///< token id
-  int64_t sequence = 0;  ///< index of its prompt in the batch
+  int64_t sequence = 0;  ///< index of the sequence in the batch
 };
 
 /// Options of `generate` and `generate_batch`.

@@ -106,10 +106,10 @@ struct StackConfig {
   bool value_residual = false;            ///< mix values with the first layer's values
   bool smeared_keys = false;              ///< mix each key with the previous key
 
-  NormKind norm = NormKind::layer;  ///< normalization layer
-  double norm_eps = 1e-5;  ///< epsilon of the norms, also of queries and keys (`qk_norm` rms)
-  NormOrder norm_order = NormOrder::pre;         ///< position of the norms in a block
-  bool final_norm = true;                        ///< norm after the last block
+  NormKind norm = NormKind::layer;        ///< normalization layer
+  double norm_eps = 1e-5;                 ///< epsilon of the norms, including `QKNormKind::rms`
+  NormOrder norm_order = NormOrder::pre;  ///< position of the norms in a block
+  bool final_norm = true;                 ///< norm after the last block
   BranchScale branch_scale = BranchScale::none;  ///< learned scale of residual branches
   double residual_scale = 1.0;                   ///< constant scale of residual branches
   /// Dropout probability of attention weights, feed-forward, residual branches and embeddings.

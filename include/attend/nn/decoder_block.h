@@ -67,7 +67,7 @@ struct DecoderBlockOptions {
 /// State dict: `attention` and `cross_attention` (MultiheadAttention), `feed_forward` (FeedForward,
 /// MixtureOfExperts or a custom module), `norm1` and, unless the branches are parallel with one
 /// norm, `norm_cross` and `norm2`; and the optional modules of `Residual`. Modules that
-/// `TransformerBlock` also has are named alike.
+/// `TransformerBlock` also has have the same names in both.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
 ///     auto y = block(x, memory, {.causal = true}, {.key_mask = memory_key_mask});

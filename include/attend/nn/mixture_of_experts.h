@@ -49,9 +49,9 @@ struct MixtureOfExpertsOptions {
 };
 
 /// Sparse mixture of experts (Shazeer et al. 2017; Fedus et al. 2021; Jiang et al. 2024, Mixtral):
-/// a router sends each token to the top K of N feed-forward layers and sums their outputs, weighted
-/// by the router. Experts have no capacity limit, so no token is dropped. The router's softmax is
-/// computed in float32 or wider.
+/// a router sends each token to the top K of N feed-forward layers, the experts. The result is the
+/// sum of their outputs, weighted by the router. Experts have no capacity limit, so no token is
+/// dropped. The router's softmax is computed in float32 or wider.
 ///
 /// State dict: `router` (N, E), a Linear without bias, and `experts.0` .. `experts.N-1`
 /// (FeedForward).

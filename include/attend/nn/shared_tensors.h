@@ -73,8 +73,8 @@ class ATTEND_API SharedTensors {
 
   const std::any* find(const SharedKey& key) const;
   void add(const SharedKey& key, std::any value);
-  /// Drops entries that cannot be requested again, because a tensor of their key is referenced only
-  /// by keys, e.g. a mask that the hook of one layer has made.
+  /// Drops entries that cannot be requested again: those with a tensor in the key that only keys
+  /// reference, such as a mask that the hook of one layer has made.
   void drop_unreachable();
 
   std::deque<std::pair<SharedKey, std::any>> entries_;

@@ -20,8 +20,8 @@ class ZipArchive;
 struct Pt2LoadOptions {
   /// Device of the weights and of the tensors that the program creates.
   torch::Device device = torch::kCPU;
-  /// Operator namespaces that the program may call. aten operators that read or write files are
-  /// never allowed.
+  /// Namespaces of the operators that the program may call. aten operators that read or write files
+  /// are never allowed.
   std::set<std::string> namespaces = {"aten"};
 };
 
