@@ -1,14 +1,15 @@
 #pragma once
 
 #include <torch/nn/module.h>
+#include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
 
 #include <memory>
 
 namespace attend {
 
-/// Reference to a module. As a parameter type it accepts a torch::nn::Module, a std::shared_ptr to
-/// a module, or a holder such as `LanguageModel`. Holders and pointers may be temporary or const.
+/// Reference to a module. As a parameter type it accepts a torch::nn::Module, a holder such as
+/// `LanguageModel`, a torch::nn::AnyModule or a std::shared_ptr; these may be temporary or const.
 ///
 ///     void freeze(ModuleRef module);
 ///     freeze(model);  // instead of freeze(*model)
@@ -20,9 +21,13 @@ class ModuleRef {
   template <typename Impl>
   ModuleRef(const torch::nn::ModuleHolder<Impl>& holder)  // NOLINT: implicit
       : module_(holder.ptr().get()) {}
-  /// Refers to the module of `pointer`, which must not be null.
+  /// Refers to the module in `any`. Throws c10::Error if `any` is empty.
+  ModuleRef(const torch::nn::AnyModule& any) : module_(any.ptr().get()) {}  // NOLINT: implicit
+  /// Refers to the module of `pointer`. Throws c10::ValueError if it is null.
   template <typename Impl>
-  ModuleRef(const std::shared_ptr<Impl>& pointer) : module_(pointer.get()) {}  // NOLINT: implicit
+  ModuleRef(const std::shared_ptr<Impl>& pointer) : module_(pointer.get()) {  // NOLINT: implicit
+    TORCH_CHECK_VALUE(pointer != nullptr, "expected a module, found a null pointer");
+  }
 
   /// Returns the module.
   torch::nn::Module& operator*() const { return *module_; }
@@ -44,10 +49,14 @@ class ConstModuleRef {
   template <typename Impl>
   ConstModuleRef(const torch::nn::ModuleHolder<Impl>& holder)  // NOLINT: implicit
       : module_(holder.ptr().get()) {}
-  /// Refers to the module of `pointer`, which must not be null.
+  /// Refers to the module in `any`. Throws c10::Error if `any` is empty.
+  ConstModuleRef(const torch::nn::AnyModule& any) : module_(any.ptr().get()) {}  // NOLINT: implicit
+  /// Refers to the module of `pointer`. Throws c10::ValueError if it is null.
   template <typename Impl>
   ConstModuleRef(const std::shared_ptr<Impl>& pointer)  // NOLINT: implicit
-      : module_(pointer.get()) {}
+      : module_(pointer.get()) {
+    TORCH_CHECK_VALUE(pointer != nullptr, "expected a module, found a null pointer");
+  }
   /// Refers to the same module.
   ConstModuleRef(ModuleRef module) : module_(&*module) {}  // NOLINT: implicit
 

@@ -13,20 +13,19 @@ constexpr std::size_t kMaxPaddedTokens = 512;
 
 }  // namespace
 
-std::pair<torch::Tensor, torch::Tensor> padded_in_front(const std::vector<at::IntArrayRef>& rows,
-                                                        const torch::Device& device) {
-  std::size_t length = 0;
-  for (const auto& row : rows) length = std::max(length, row.size());
-  const std::vector<int64_t> shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(length)};
-  const auto tokens = torch::zeros(shape, torch::kLong);
-  const auto key_mask = torch::zeros(shape, torch::kBool);
-  for (std::size_t b = 0; b < rows.size(); ++b) {
-    auto* const end = tokens.data_ptr<int64_t>() + (b + 1) * length;
-    std::copy(rows[b].begin(), rows[b].end(), end - rows[b].size());
-    std::fill_n(key_mask.data_ptr<bool>() + (b + 1) * length - rows[b].size(), rows[b].size(),
-                true);
+std::pair<torch::Tensor, torch::Tensor> padded(const std::vector<at::IntArrayRef>& rows,
+                                               std::string_view side, const torch::Device& device) {
+  std::vector<torch::Tensor> tokens;
+  std::vector<torch::Tensor> key_mask;
+  for (const auto& row : rows) {
+    tokens.push_back(torch::tensor(row, torch::kLong));  // (T of the row)
+    key_mask.push_back(torch::ones_like(tokens.back(), torch::kBool));
   }
-  return {tokens.to(device), key_mask.to(device)};
+  const auto pad = [&](const std::vector<torch::Tensor>& sequences) {
+    return at::pad_sequence(sequences, /*batch_first=*/true, /*padding_value=*/0.0, side)
+        .to(device);  // (B, T)
+  };
+  return {pad(tokens), pad(key_mask)};
 }
 
 DecodingBatch::DecodingBatch(NextTokenModel& model, KvCache cache, std::vector<Tokens> tokens,
@@ -82,11 +81,13 @@ void DecodingBatch::select(const std::vector<int64_t>& rows) {
 std::size_t DecodingBatch::cached(std::size_t row) const {
   return static_cast<std::size_t>(cache_.lengths()[row]);
 }
-/// Number of tokens that are not in the cache.
+
+/// Returns the number of tokens of the context that are not in the cache.
 std::size_t DecodingBatch::pending(std::size_t row) const {
   return tokens_[row].size() - begins_[row] - cached(row);
 }
-/// The smallest and the largest number of pending tokens of a row.
+
+/// Returns the smallest and the largest number of pending tokens of a row.
 std::pair<std::size_t, std::size_t> DecodingBatch::pending_range() const {
   auto [shortest, longest] = std::pair(pending(0), pending(0));
   for (std::size_t row = 1; row < size(); ++row) {
@@ -121,7 +122,7 @@ torch::Tensor DecodingBatch::feed(const Count& count) {
   }
   const bool is_padded = std::any_of(
       rows.begin(), rows.end(), [&](const auto& row) { return row.size() != rows.front().size(); });
-  const auto [tokens, key_mask] = padded_in_front(rows, device_);
+  const auto [tokens, key_mask] = padded(rows, "left", device_);
   return model_.step(tokens, cache_, is_padded ? key_mask : torch::Tensor());
 }
 

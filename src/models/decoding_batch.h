@@ -4,6 +4,7 @@
 
 #include <torch/types.h>
 
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,9 +12,9 @@ namespace attend {
 
 using Tokens = std::vector<int64_t>;
 
-/// Returns `rows` as tensors (B, T) of tokens and key mask, padded in front.
-std::pair<torch::Tensor, torch::Tensor> padded_in_front(const std::vector<at::IntArrayRef>& rows,
-                                                        const torch::Device& device);
+/// Returns `rows` as tensors (B, T) of tokens and key mask, padded on `side`: "left" or "right".
+std::pair<torch::Tensor, torch::Tensor> padded(const std::vector<at::IntArrayRef>& rows,
+                                               std::string_view side, const torch::Device& device);
 
 /// A model that decodes the next token of each row of a batch.
 class NextTokenModel {

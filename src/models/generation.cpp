@@ -55,13 +55,10 @@ class NextTokenOfSeq2Seq : public NextTokenModel {
  public:
   NextTokenOfSeq2Seq(const Seq2Seq& model, const std::vector<Tokens>& sources) : model_(model) {
     const auto device = model_->source_embedding->token->weight.device();
-    // The sources are padded at the end, so that each has the same positions as without a batch:
-    // reversed, padded in front, and reversed again.
-    std::vector<Tokens> reversed(sources);
-    for (auto& row : reversed) std::reverse(row.begin(), row.end());
-    const auto [tokens, mask] = padded_in_front({reversed.begin(), reversed.end()}, device);
-    if (!mask.all().item<bool>()) mask_ = mask.flip(1);
-    memory_ = model_->encode(tokens.flip(1), mask_);  // (B, S, E)
+    // On the right, so that each source has the same positions as without a batch.
+    const auto [tokens, mask] = padded({sources.begin(), sources.end()}, "right", device);
+    if (!mask.all().item<bool>()) mask_ = mask;
+    memory_ = model_->encode(tokens, mask_);  // (B, S, E)
     sources_.resize(sources.size());
     std::iota(sources_.begin(), sources_.end(), 0);
   }

@@ -98,7 +98,9 @@ FeedForwardOptions feed_forward_options(const StackConfig& config) {
 
 std::optional<ExpertsOptions> experts_options(const StackConfig& config) {
   if (config.num_experts == 0) return std::nullopt;
-  return ExpertsOptions(config.num_experts).num_experts_per_tok(config.num_experts_per_tok);
+  return ExpertsOptions(config.num_experts)
+      .num_experts_per_tok(config.num_experts_per_tok)
+      .norm_topk_prob(config.norm_topk_prob);
 }
 
 ModuleFactory make_branch_scale(const StackConfig& config) {
@@ -199,7 +201,8 @@ void check_config(const StackConfig& config) {
        {"relative_attention_max_distance", &StackConfig::relative_attention_max_distance},
        {"relative_attention_shared", &StackConfig::relative_attention_shared}});
   check_dependent_fields("num_experts", config.num_experts > 0, config,
-                         {{"num_experts_per_tok", &StackConfig::num_experts_per_tok}});
+                         {{"num_experts_per_tok", &StackConfig::num_experts_per_tok},
+                          {"norm_topk_prob", &StackConfig::norm_topk_prob}});
 }
 
 }  // namespace

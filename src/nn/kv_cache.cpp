@@ -22,14 +22,13 @@ bool all_equal(const std::vector<int64_t>& numbers) {
 
 }  // namespace
 
-KvCache::KvCache(const KvCacheOptions& options)
-    : max_seq_len_(options.max_seq_len()), sliding_window_(options.sliding_window()) {
+KvCache::KvCache(const KvCacheOptions& options) : options_(options) {
   check_options(options);
   // Tensors created in inference mode could not be changed in place outside of it.
   const c10::InferenceMode no_inference_mode(false);
   allocate(options, keys_, values_);
   memory_.resize(keys_.size());
-  key_positions_ = torch::full({options.batch_size(), max_seq_len_ + 1}, -1,
+  key_positions_ = torch::full({options.batch_size(), max_seq_len() + 1}, -1,
                                torch::TensorOptions(torch::kLong).device(options.device()));
   lengths_.assign(static_cast<std::size_t>(options.batch_size()), 0);
   overwritten_ = lengths_;
@@ -60,7 +59,7 @@ void KvCache::extend(int64_t tokens, const torch::Tensor& key_mask) {
   key_positions_.scatter_(1, step_.slots.expand(shape), step_.positions.expand(shape));
   for (std::size_t b = 0; b < counts.size(); ++b) {
     lengths_[b] += counts[b];
-    overwritten_[b] = std::max(overwritten_[b], lengths_[b] - max_seq_len_);
+    overwritten_[b] = std::max(overwritten_[b], lengths_[b] - max_seq_len());
   }
   step_.aligned = !lengths_.empty() && !padded && all_equal(lengths_) && max_of(overwritten_) == 0;
   if (step_.aligned) return;
@@ -82,12 +81,12 @@ KvCache::Step KvCache::next_step(int64_t tokens, const torch::Tensor& key_mask, 
   if (padded) {
     const auto is_token = key_mask.to(integers.device());
     const auto positions = begin + is_token.cumsum(1) - 1;  // (B, T)
-    const auto slots = torch::where(is_token, positions.remainder(max_seq_len_), max_seq_len_);
+    const auto slots = torch::where(is_token, positions.remainder(max_seq_len()), max_seq_len());
     step.positions = without_single_batch(positions.clamp_min(0));
     step.slots = without_single_batch(slots);
   } else {
     step.positions = begin + torch::arange(tokens, integers);  // (B, T) or (T)
-    step.slots = step.positions.remainder(max_seq_len_);
+    step.slots = step.positions.remainder(max_seq_len());
   }
   return step;
 }
@@ -114,14 +113,14 @@ void KvCache::check_appended() const {
 }
 
 void KvCache::check_room(int64_t length, int64_t added) const {
-  if (length + added <= max_seq_len_) return;
-  TORCH_CHECK_VALUE(sliding_window_ > 0, "max_seq_len (", max_seq_len_,
+  if (length + added <= max_seq_len()) return;
+  TORCH_CHECK_VALUE(sliding_window() > 0, "max_seq_len (", max_seq_len(),
                     ") of the KvCache is less than its ", length, " tokens plus ", added, " more");
   // The first new token still needs its window after the last one has been written.
-  const auto needed = sliding_window_ + added - 1;
-  TORCH_CHECK_VALUE(needed <= max_seq_len_, "max_seq_len (", max_seq_len_,
+  const auto needed = sliding_window() + added - 1;
+  TORCH_CHECK_VALUE(needed <= max_seq_len(), "max_seq_len (", max_seq_len(),
                     ") of the KvCache must be at least ", needed, " to extend it by ", added,
-                    " tokens with a sliding_window of ", sliding_window_,
+                    " tokens with a sliding_window of ", sliding_window(),
                     ": extend by fewer tokens at a time");
 }
 
@@ -135,7 +134,7 @@ void KvCache::truncate(const std::vector<int64_t>& lengths) {
   for (std::size_t b = 0; b < lengths.size(); ++b) {
     TORCH_CHECK_VALUE(lengths[b] >= 0 && lengths[b] <= lengths_[b], "cannot truncate sequence ", b,
                       " of ", lengths_[b], " tokens to ", lengths[b]);
-    const auto first_needed = std::max<int64_t>(0, lengths[b] - sliding_window_ + 1);
+    const auto first_needed = std::max<int64_t>(0, lengths[b] - sliding_window() + 1);
     TORCH_CHECK_VALUE(overwritten_[b] <= first_needed || lengths[b] == lengths_[b],
                       "cannot truncate sequence ", b, " to ", lengths[b],
                       " tokens: its window starts at token ", first_needed, ", but the first ",
@@ -155,17 +154,27 @@ void KvCache::select_rows(const std::vector<int64_t>& rows) {
   }
   const c10::InferenceMode no_inference_mode(false);
   const auto index = torch::tensor(rows, torch::kLong).to(key_positions_.device());
-  const auto used = used_slots();
-  const bool in_place = static_cast<int64_t>(rows.size()) == batch_size();
-  for (auto* tensors : {&keys_, &values_}) {
-    for (auto& tensor : *tensors) {
-      const auto selected = tensor.narrow(2, 0, used).index_select(0, index);  // (N, G, S, D)
-      if (!in_place) {
-        tensor = tensor.new_zeros({index.size(0), tensor.size(1), tensor.size(2), tensor.size(3)});
-      }
-      tensor.narrow(2, 0, used).copy_(selected);
-    }
+  // With more rows, all memory is allocated before the cache is changed.
+  std::vector<torch::Tensor> keys;
+  std::vector<torch::Tensor> values;
+  const auto num_rows = static_cast<int64_t>(rows.size());
+  if (num_rows > batch_size()) {
+    allocate(KvCacheOptions(options_).batch_size(num_rows), keys, values);
+  } else {
+    for (const auto& tensor : keys_) keys.push_back(tensor.narrow(0, 0, num_rows));
+    for (const auto& tensor : values_) values.push_back(tensor.narrow(0, 0, num_rows));
   }
+  const auto copy_rows = [&, used = used_slots()](std::vector<torch::Tensor>& cached,
+                                                  std::vector<torch::Tensor>& selected) {
+    for (std::size_t layer = 0; layer < cached.size(); ++layer) {
+      const auto source = cached[layer].narrow(2, 0, used).index_select(0, index);  // (N, G, S, D)
+      selected[layer] = selected[layer].to(source.scalar_type());  // another one under autocast
+      selected[layer].narrow(2, 0, used).copy_(source);
+    }
+    cached = std::move(selected);
+  };
+  copy_rows(keys_, keys);
+  copy_rows(values_, values);
   key_positions_ = key_positions_.index_select(0, index);
   for (auto* numbers : {&lengths_, &overwritten_}) {
     std::vector<int64_t> selected;
@@ -244,7 +253,7 @@ torch::Tensor KvCache::without_single_batch(const torch::Tensor& x) const {
 }
 
 int64_t KvCache::used_slots() const {
-  return std::min(max_of(lengths_), max_seq_len_);
+  return std::min(max_of(lengths_), max_seq_len());
 }
 
 }  // namespace attend

@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
 #include <iomanip>
 #include <sstream>
 #include <string>
@@ -15,9 +17,17 @@ void check_set(const char* option, int64_t value) {
   TORCH_CHECK_VALUE(value != -1, "KvCacheOptions: ", option, " is required, but not set");
 }
 
-/// Returns the memory of this machine in bytes.
-double physical_memory() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+/// Returns the memory of this machine, or of this container if it has a limit, in bytes.
+double memory_limit() {
+  double bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  // Limits of Linux's control groups, version 2 and 1; "max" is not a number.
+  for (const auto* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    double limit = 0;
+    if (std::ifstream(path) >> limit) bytes = std::min(bytes, limit);
+  }
+  return bytes;
 }
 
 /// Returns e.g. "1.5 GiB".
@@ -70,9 +80,9 @@ void allocate(const KvCacheOptions& options, std::vector<torch::Tensor>& keys,
               std::vector<torch::Tensor>& values) {
   const auto bytes = allocation_bytes(options);
   // Checked before the allocation, since the system may overcommit memory.
-  TORCH_CHECK_WITH(OutOfMemoryError, !options.device().is_cpu() || bytes <= physical_memory(),
-                   allocation_text(options, bytes), "; this machine has ",
-                   gibibytes(physical_memory()));
+  TORCH_CHECK_WITH(OutOfMemoryError, !options.device().is_cpu() || bytes <= memory_limit(),
+                   allocation_text(options, bytes), "; the memory limit is ",
+                   gibibytes(memory_limit()));
   const std::vector<int64_t> shape{options.batch_size(), options.num_kv_heads(),
                                    options.max_seq_len() + 1, options.head_dim()};
   const auto tensor_options = torch::TensorOptions(options.dtype()).device(options.device());

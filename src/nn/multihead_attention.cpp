@@ -134,7 +134,7 @@ void MultiheadAttentionImpl::reset() {
   for (const auto& factory : options.hooks()) {
     TORCH_CHECK_VALUE(factory.make, "hook ", factory.name, " has an empty factory: set make");
     const auto module = factory.make(dims_);
-    hooks_.push_back({module, dynamic_cast<AttentionHook*>(module.get())});
+    hooks_.push_back({factory.name, module, dynamic_cast<AttentionHook*>(module.get())});
     TORCH_CHECK_TYPE(hooks_.back().hook != nullptr, "hook ", factory.name,
                      " must be an AttentionHook, found ", module ? module->name() : "null");
     register_module(factory.name, module);
@@ -221,9 +221,7 @@ AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
   const auto submodules = children();
   check_submodules(*this, submodules,
                    {{"qkv", qkv}, {"query", query}, {"key", key}, {"value", value}, {"out", out}});
-  for (std::size_t i = 0; i < hooks_.size(); ++i) {
-    check_submodules(*this, submodules, {{options.hooks()[i].name, hooks_[i].module}});
-  }
+  for (const auto& each : hooks_) check_submodules(*this, submodules, {{each.name, each.module}});
   context.options.scale = options.scale();
   context.options.dropout = is_training() ? options.dropout() : 0.0;
   std::optional<KvCacheHook> cache_hook;

@@ -31,7 +31,7 @@ PreviousKeys previous_in_order(const AttentionContext& context) {
 /// tokens.
 PreviousKeys previous_by_position(const AttentionContext& context) {
   const auto& mask = context.args.key_mask;
-  // -2, so that no key is before or after a masked key.
+  // Masked keys get position -2, which no key looks for.
   const auto positions = torch::where(mask, context.args.key_positions, -2);  // (B, S) or (S)
   const auto wanted = torch::where(positions > 0, positions - 1, -1);
   // A binary search needs no (S, S) matrix of all pairs.
@@ -44,9 +44,11 @@ PreviousKeys previous_by_position(const AttentionContext& context) {
 /// Throws c10::ValueError if a query may attend to a key whose previous key has been overwritten.
 void check_not_overwritten(const AttentionContext& context, const torch::Tensor& overwritten) {
   const auto& args = context.args;
-  const auto window_begin = query_positions(context).amin(-1, /*keepdim=*/true) -
-                            args.sliding_window + 1;          // (B, 1) or (1)
-  const auto in_window = args.key_positions >= window_begin;  // (B, S) or (S)
+  const auto positions = query_positions(context);  // (B, T) or (T)
+  if (positions.size(-1) == 0) return;
+  const auto window_begin =
+      positions.amin(-1, /*keepdim=*/true) - args.sliding_window + 1;  // (B, 1) or (1)
+  const auto in_window = args.key_positions >= window_begin;           // (B, S) or (S)
   TORCH_CHECK_VALUE(
       !overwritten.logical_and(in_window).any().item<bool>(),
       "smeared_keys needs the key before each key in the sliding_window of the "

@@ -29,12 +29,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Minimum number of queries for attention in blocks. kMinQueriesWithWindow applies to sliding
-/// windows smaller than half the number of keys, where blocks save time; kMinQueries to all other
-/// calls, where they save memory.
-constexpr int64_t kMinQueriesWithWindow = 512;
-constexpr int64_t kMinQueries = 2048;
-
 bool has_token_masks(const AttentionArgs& args) {
   return args.mask.defined() || args.key_mask.defined() || args.segments.defined() ||
          args.positions.defined();
@@ -228,6 +222,7 @@ bool kernel_stores_weights(const torch::Tensor& query, const torch::Tensor& key,
 /// sliding window is small.
 int64_t choose_rows(const AttentionArgs& args, const ScoreOptions& options,
                     const torch::Tensor& offset_bias) {
+  if (const auto rows = block_limits().rows; rows > 0) return rows;
   const bool learned = offset_bias.defined() && offset_bias.requires_grad();
   if (learned || options.dropout > 0.0 || options.soft_cap > 0.0 || options.sinks.defined()) {
     return 128;
@@ -237,15 +232,22 @@ int64_t choose_rows(const AttentionArgs& args, const ScoreOptions& options,
 
 }  // namespace
 
+BlockLimits& block_limits() {
+  thread_local BlockLimits limits;
+  return limits;
+}
+
 bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                         const torch::Tensor& value, const AttentionArgs& args,
                         const ScoreOptions& options, bool has_offset_bias) {
   if (torch::jit::tracer::isTracing() || args.need_weights || AttentionRecorder::is_recording()) {
     return false;
   }
+  const auto& limits = block_limits();
   const bool windowed = args.sliding_window > 0 && !args.positions.defined() &&
                         2 * args.sliding_window < key.size(-2);
-  if (query.size(-2) < (windowed ? kMinQueriesWithWindow : kMinQueries)) return false;
+  if (query.size(-2) < (windowed ? limits.min_queries_with_window : limits.min_queries))
+    return false;
   // Without regard to GradMode, since a checkpoint calls the forward pass first without gradients
   // and then with them, and both must draw the same dropout.
   const bool learned_mask = args.mask.defined() && args.mask.requires_grad();
@@ -265,14 +267,14 @@ torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key) 
 torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                const torch::Tensor& value, const AttentionArgs& args,
                                const ScoreOptions& options, const torch::Tensor& offset_bias,
-                               bool self_attention, int64_t rows) {
+                               bool self_attention) {
   const BlockInputs inputs{cast_for_kernel(query), cast_for_kernel(key), cast_for_kernel(value),
                            options.sinks, offset_bias};
   auto attention = c10::make_intrusive<BlockAttention>();
   attention->args = args;
   attention->options = options;
   attention->options.sinks.reset();
-  attention->rows = rows > 0 ? rows : choose_rows(args, options, offset_bias);
+  attention->rows = choose_rows(args, options, offset_bias);
   attention->may_mask_rows = can_have_fully_masked_rows(query, key, args, self_attention);
   if (!torch::GradMode::is_enabled()) return forward_blocks(*attention, inputs);
   if (options.dropout > 0.0) attention->rng = rng_state({query.device()});

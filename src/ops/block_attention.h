@@ -11,6 +11,18 @@ namespace attend {
 // masks, biases and weights in memory at a time, so memory grows linearly in T. The backward pass
 // recomputes each block.
 
+/// When and how attention is computed in blocks. Tests lower these numbers.
+struct BlockLimits {
+  /// Minimum number of queries with a sliding window smaller than half the number of keys, where
+  /// blocks save time.
+  int64_t min_queries_with_window = 512;
+  int64_t min_queries = 2048;  ///< minimum for all other calls, where blocks save memory
+  int64_t rows = 0;            ///< queries per block; 0 = depends on the call
+};
+
+/// Returns the limits of this thread.
+ATTEND_API BlockLimits& block_limits();
+
 /// Returns whether `attend_in_blocks` saves time or memory and supports the call.
 /// `has_offset_bias`: the call has a bias that depends only on the offset.
 ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
@@ -21,14 +33,13 @@ ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tens
 /// (..., T, D) and `key` (..., S, D) without explicit positions.
 ATTEND_API torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key);
 
-/// Returns the output (..., T, Dv) of attention, computed in blocks of `rows` queries; 0 = choose.
+/// Returns the output (..., T, Dv) of attention, computed in blocks of queries.
 /// Supports the calls that `computes_in_blocks` accepts, of any length. `offset_bias`
 /// (H, S + T - 1): the bias of `all_offsets`; undefined = none. `self_attention`: as in
 /// `prepare_mask`.
 ATTEND_API torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                           const torch::Tensor& value, const AttentionArgs& args,
                                           const ScoreOptions& options,
-                                          const torch::Tensor& offset_bias, bool self_attention,
-                                          int64_t rows = 0);
+                                          const torch::Tensor& offset_bias, bool self_attention);
 
 }  // namespace attend

@@ -1,6 +1,8 @@
 // The table of all values of a recipe.
 #include "train/recipe_fields.h"
 
+#include "attend/input_error.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -53,6 +55,13 @@ FieldRef training_field(Recipe& recipe) {
   return &(recipe.training.*member);
 }
 
+FieldRef activation_field(Recipe& recipe) {
+  auto* activation = std::get_if<Activation>(&recipe.stack().activation);
+  if (activation == nullptr)
+    throw InputError("model.activation: a recipe cannot contain a function");
+  return activation;
+}
+
 /// Returns a pointer to the member that belongs to the recipe's model config; monostate if none
 /// does.
 template <auto... members>
@@ -101,12 +110,15 @@ const std::vector<RecipeField>& recipe_fields() {
        "hidden dimension of the feed-forward layer; 0 = 4 * embed_dim", 0, kMaxSize,
        stack_field<&StackConfig::dim_feedforward>},
       {"model", "activation", "", kFeedForwardGroup, "activation of the feed-forward layer", 0, 0,
-       stack_field<&StackConfig::activation>},
+       activation_field},
       {"model", "num_experts", "EXPERTS", kFeedForwardGroup,
        "number of experts in a mixture of experts; 0 = one dense feed-forward layer", 0, 1024,
        stack_field<&StackConfig::num_experts>},
       {"model", "num_experts_per_tok", "EXPERTS", kFeedForwardGroup, "number of experts per token",
        1, 1024, stack_field<&StackConfig::num_experts_per_tok>},
+      {"model", "norm_topk_prob", "", kFeedForwardGroup,
+       "divide the weights of a token's experts by their sum", 0, 1,
+       stack_field<&StackConfig::norm_topk_prob>},
       {"model", "max_seq_len", "TOKENS", kSizeGroup, "maximum sequence length", 1, kMaxSize,
        model_field<&LanguageModelConfig::max_seq_len, &SequenceClassifierConfig::max_seq_len,
                    &Seq2SeqConfig::max_seq_len>},

@@ -31,8 +31,7 @@ int64_t expected_attention_flops(const StackConfig& c) {
 }
 
 int64_t expected_feed_forward_flops(const StackConfig& c) {
-  const bool gated = c.activation == Activation::swiglu || c.activation == Activation::geglu ||
-                     c.activation == Activation::glu;
+  const bool gated = is_gated(std::get<Activation>(c.activation));
   const int64_t one = (gated ? 3 : 2) * c.embed_dim * c.dim_feedforward;
   if (c.num_experts == 0) return 2 * one;
   return 2 * (c.embed_dim * c.num_experts + c.num_experts_per_tok * one);

@@ -245,6 +245,25 @@ void expect_rejected(void (*change)(StackConfig&), const char* message) {
               throws<c10::ValueError>(message));
 }
 
+TEST(StackConfig, ActivationMayBeAFunction) {
+  const FixedSeed seed;
+  const auto logits = [](const FeedForwardActivation& activation) {
+    torch::manual_seed(1);
+    LanguageModel model(LanguageModelConfig{
+        .vocab_size = 5, .stack = {.num_heads = 2, .embed_dim = 8, .activation = activation}});
+    return model(torch::tensor({{1, 2, 3}}));
+  };
+  const auto silu = [](const torch::Tensor& x) { return x * x.sigmoid(); };
+  EXPECT_TRUE(close(logits(silu), logits(Activation::silu), 1e-6));
+  EXPECT_FALSE(close(logits(silu), logits(Activation::gelu), 1e-6));
+}
+
+TEST(StackConfig, NormTopkProbReachesTheExperts) {
+  const StackConfig config{.num_experts = 3, .norm_topk_prob = false};
+  EXPECT_FALSE(encoder_options(config, true).block().experts()->norm_topk_prob());
+  EXPECT_TRUE(encoder_options({.num_experts = 3}, true).block().experts()->norm_topk_prob());
+}
+
 TEST(StackConfigErrors, MessagesNameOptionAndValue) {
   using C = StackConfig;
   expect_rejected([](C& c) { c.num_layers = -1; }, "layers (-1) must not be negative");
@@ -253,6 +272,8 @@ TEST(StackConfigErrors, MessagesNameOptionAndValue) {
                   "num_heads (4) must be divisible by num_kv_heads (3)");
   expect_rejected([](C& c) { c.num_experts_per_tok = 1; },
                   "num_experts_per_tok is set but has no effect without num_experts");
+  expect_rejected([](C& c) { c.norm_topk_prob = false; },
+                  "norm_topk_prob is set but has no effect without num_experts");
   expect_rejected([](C& c) { c.sliding_window = -2; }, "sliding_window (-2) must not be negative");
   expect_rejected([](C& c) { c.stochastic_depth = 1; }, "stochastic_depth (1) must be in [0, 1)");
   expect_rejected(

@@ -1,6 +1,7 @@
 #include "attend/nn/freezing.h"
 
 #include "attend/nn/transformer_block.h"
+#include "support/throws.h"
 
 #include <gtest/gtest.h>
 
@@ -23,6 +24,17 @@ TEST(Freezing, FreezingASubmoduleLeavesOthersTrainable) {
     const bool in_attention = item.key().rfind("attention.", 0) == 0;
     EXPECT_EQ(item.value().requires_grad(), !in_attention) << item.key();
   }
+}
+
+TEST(Freezing, AcceptsAnyModules) {
+  TransformerBlock block(8, 2);
+  freeze(block->feed_forward);
+  EXPECT_FALSE(block->feed_forward.ptr()->parameters().front().requires_grad());
+}
+
+TEST(Freezing, NullPointersThrow) {
+  EXPECT_THAT([] { freeze(std::shared_ptr<TransformerBlockImpl>()); },
+              throws<c10::ValueError>("found a null pointer"));
 }
 
 TEST(Freezing, TrainingModeIsUnchanged) {

@@ -188,9 +188,16 @@ TEST_F(KvCacheErrors, MoreMemoryThanThereIsThrows) {
       [] { KvCache too_large(options().max_seq_len(1'000'000'000'000)); },
       throws<c10::OutOfMemoryError>("the KvCache needs 59604.6 GiB for the keys and values of "
                                     "num_layers (1), batch_size (2), num_kv_heads (2), max_seq_len "
-                                    "(1000000000000), head_dim (2) in Float; this machine has"));
+                                    "(1000000000000), head_dim (2) in Float; the memory limit is"));
   EXPECT_THAT([] { KvCache too_large(options().num_layers(INT64_MAX).head_dim(INT64_MAX)); },
               throws<c10::OutOfMemoryError>("num_layers (9223372036854775807)"));
+}
+
+TEST_F(KvCacheErrors, RowsThatDoNotFitIntoMemoryThrow) {
+  KvCache large(options().batch_size(1).max_seq_len(1'000'000));
+  EXPECT_THAT([&] { large.select_rows(std::vector<int64_t>(100'000, 0)); },
+              throws<c10::OutOfMemoryError>("batch_size (100000)"));
+  EXPECT_EQ(large.batch_size(), 1);
 }
 
 TEST_F(KvCacheErrors, RowsThatDoNotExistThrow) {

@@ -1,5 +1,6 @@
 #include "attend/nn/multihead_attention.h"
 
+#include "attend/nn/output_gate.h"
 #include "support/close.h"
 #include "support/gradient.h"
 #include "support/seed.h"
@@ -151,6 +152,12 @@ TEST_F(MultiheadAttentionTest, HeadDimMayExceedEmbedDimOverNumHeads) {
   const auto [output, weights] = wide->forward(x, {.need_weights = true});
   EXPECT_EQ(output.sizes(), at::IntArrayRef({3, 5, 8}));
   EXPECT_EQ(weights.sizes(), at::IntArrayRef({3, 3, 5, 5}));
+}
+
+TEST_F(MultiheadAttentionTest, HooksDoNotDependOnLaterChangesOfTheOptions) {
+  MultiheadAttention attention(MultiheadAttentionOptions(8, 2).add(output_gate()));
+  attention->options.hooks({});
+  EXPECT_EQ(attention(torch::zeros({1, 3, 8})).output.sizes(), at::IntArrayRef({1, 3, 8}));
 }
 
 TEST_F(MultiheadAttentionTest, SupportsEmptyBatchAndEmptySequence) {

@@ -11,6 +11,7 @@
 #include "attend/nn/soft_cap.h"
 #include "attend/ops/attention_recorder.h"
 #include "attend/ops/masks.h"
+#include "support/block_limits.h"
 #include "support/close.h"
 #include "support/live_bytes.h"
 #include "support/seed.h"
@@ -40,8 +41,9 @@ struct Call {
   }
 
   torch::Tensor in_blocks(int64_t rows) const {
+    const BlockLimitsGuard limits({.rows = rows});
     return attend_in_blocks(query, key, value, args, options, offset_bias,
-                            /*self_attention=*/false, rows);
+                            /*self_attention=*/false);
   }
 
   /// The plain path, with the bias of all pairs.
@@ -151,7 +153,8 @@ TEST(BlockAttention, FrozenInputsGetNoGradient) {
   const auto sinks = torch::randn({2}).requires_grad_();
   const auto bias = torch::randn({2, 17}).requires_grad_();
   const ScoreOptions options{.sinks = sinks};
-  const auto y = attend_in_blocks(x, x, x, {.causal = true}, options, bias, true, 4);
+  const BlockLimitsGuard limits({.rows = 4});
+  const auto y = attend_in_blocks(x, x, x, {.causal = true}, options, bias, true);
   for (const auto& gradient : torch::autograd::grad({y.sum()}, {sinks, bias}, {}, true)) {
     EXPECT_TRUE(gradient.abs().sum().gt(0).item<bool>());
   }
@@ -166,7 +169,8 @@ TEST(BlockAttention, ForwardAndBackwardDropTheSameWeights) {
   const ScoreOptions options{.dropout = 0.5};
   const auto run = [&] {
     torch::manual_seed(5);
-    return attend_in_blocks(query, query, value, {.causal = true}, options, {}, true, 16);
+    const BlockLimitsGuard limits({.rows = 16});
+    return attend_in_blocks(query, query, value, {.causal = true}, options, {}, true);
   };
   // The output is linear in the values.
   const auto y = run();
@@ -182,14 +186,16 @@ TEST(BlockAttention, ForwardAndBackwardDropTheSameWeights) {
 TEST(BlockAttention, MasksChangedInPlaceBeforeBackwardThrow) {
   const auto x = torch::randn({1, 2, 9, 4}).requires_grad_();
   auto key_mask = torch::ones({9}, torch::kBool);
-  const auto y = attend_in_blocks(x, x, x, {.key_mask = key_mask}, {}, {}, true, 4);
+  const BlockLimitsGuard limits({.rows = 4});
+  const auto y = attend_in_blocks(x, x, x, {.key_mask = key_mask}, {}, {}, true);
   key_mask.zero_();
   EXPECT_THAT([&] { y.sum().backward(); }, throws<c10::Error>("modified by an inplace operation"));
 }
 
 TEST(BlockAttention, DoubleBackwardThrows) {
   const auto x = torch::randn({1, 2, 9, 4}).requires_grad_();
-  const auto y = attend_in_blocks(x, x, x, {.causal = true}, {}, {}, true, 4).sum();
+  const BlockLimitsGuard limits({.rows = 4});
+  const auto y = attend_in_blocks(x, x, x, {.causal = true}, {}, {}, true).sum();
   EXPECT_THAT([&] { torch::autograd::grad({y}, {x}, {}, {}, /*create_graph=*/true); },
               throws<c10::NotImplementedError>("does not support double backward"));
 }

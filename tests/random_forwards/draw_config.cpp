@@ -67,6 +67,7 @@ void draw_feed_forward(StackConfig& c) {
   if (draw_chance(25)) {
     c.num_experts = draw(1, 4);
     c.num_experts_per_tok = draw(1, c.num_experts);
+    c.norm_topk_prob = draw_chance(50);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "attend/ops/attention_recorder.h"
 #include "random_forwards/draw_config.h"
 #include "random_forwards/subject.h"
+#include "support/block_limits.h"
 #include "support/close.h"
 #include "train/recipe_fields.h"
 
@@ -96,6 +97,27 @@ std::optional<Pair> gradients_with_weights(const Subject& subject) {
   return Pair{gradients(subject.run(*module, inputs), leaves), expected};
 }
 
+/// Makes attention of all lengths be computed in blocks, as that of long sequences is.
+BlockLimitsGuard small_blocks() {
+  return BlockLimitsGuard({.min_queries_with_window = 1, .min_queries = 1, .rows = draw(1, 4)});
+}
+
+std::optional<Pair> in_blocks(const Subject& subject) {
+  return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
+    const auto limits = small_blocks();
+    return subject.run(module, inputs);
+  });
+}
+
+std::optional<Pair> gradients_in_blocks(const Subject& subject) {
+  const auto module = subject.make(false);
+  const auto inputs = subject.draw_inputs(draw_sizes(0));
+  const auto leaves = module->parameters();
+  const auto expected = gradients(subject.run(*module, inputs), leaves);
+  const auto limits = small_blocks();
+  return Pair{gradients(subject.run(*module, inputs), leaves), expected};
+}
+
 std::optional<Pair> strided(const Subject& subject) {
   return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
     return subject.run(
@@ -157,6 +179,11 @@ std::optional<Pair> cached(const Subject& subject) {
   return compare(subject, draw_sizes(1), subject.run_cached);
 }
 
+std::optional<Pair> cached_ragged(const Subject& subject) {
+  if (!subject.run_cached_ragged) return std::nullopt;
+  return compare(subject, draw_sizes(1), subject.run_cached_ragged);
+}
+
 std::optional<Pair> padded(const Subject& subject) {
   if (!subject.pad) return std::nullopt;
   return compare(subject, draw_sizes(1), [&](auto& module, const Tensors& inputs) {
@@ -169,14 +196,20 @@ std::optional<Pair> padded(const Subject& subject) {
 std::optional<Pair> checkpointed(const Subject& subject) {
   if (!subject.has_checkpointing) return std::nullopt;
   const auto inputs = subject.draw_inputs(draw_sizes(1));
-  if (inputs.size() > 1 && inputs[1].defined() && inputs[1].is_floating_point())
-    return std::nullopt;
+  Tensors learned;  // hidden states and float masks
+  for (const auto& input : inputs) {
+    if (input.defined() && input.is_floating_point()) learned.push_back(input.requires_grad_());
+  }
+  std::optional<BlockLimitsGuard> limits;
+  if (draw_chance(50)) limits.emplace(BlockLimits{1, 1, draw(1, 4)});
   const auto train = [&](bool gradient_checkpointing) {
     const auto module = subject.make(gradient_checkpointing);
     module->train();
+    auto leaves = module->parameters();
+    leaves.insert(leaves.end(), learned.begin(), learned.end());
     torch::manual_seed(3);  // for dropout
     const auto output = subject.run(*module, inputs);
-    return torch::cat({output.detach().flatten(), gradients(output, module->parameters())});
+    return torch::cat({output.detach().flatten(), gradients(output, leaves)});
   };
   return Pair{train(true), train(false)};
 }
@@ -231,6 +264,8 @@ std::optional<Pair> autocast_cached(const Subject& subject) {
 const std::vector<Route>& routes() {
   static const std::vector<Route> all{{"with_weights", with_weights},
                                       {"gradients_with_weights", gradients_with_weights},
+                                      {"in_blocks", in_blocks},
+                                      {"gradients_in_blocks", gradients_in_blocks},
                                       {"strided", strided},
                                       {"unbatched", unbatched},
                                       {"row_by_row", row_by_row},
@@ -239,6 +274,7 @@ const std::vector<Route>& routes() {
                                       {"cloned", cloned},
                                       {"layer_by_layer", layer_by_layer},
                                       {"cached", cached},
+                                      {"cached_ragged", cached_ragged},
                                       {"padded", padded},
                                       {"checkpointed", checkpointed},
                                       {"traced", traced},

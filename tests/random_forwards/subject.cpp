@@ -3,7 +3,9 @@
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
 #include "attend/models/sequence_classifier.h"
+#include "attend/nn/encoder_decoder.h"
 #include "attend/nn/kv_cache.h"
+#include "attend/nn/output_gate.h"
 #include "attend/nn/value_residual.h"
 #include "random_forwards/draw_config.h"
 #include "train/recipe_fields.h"
@@ -140,6 +142,41 @@ torch::Tensor in_pieces(int64_t tokens, const Step& step) {
   return torch::cat(outputs, 1);
 }
 
+/// Calls `step(tokens, key_mask)` for successive pieces of `tokens` (B, T), in which each sequence
+/// has 0 to 3 tokens and padding on the left or right. Concatenates the outputs of each sequence.
+template <typename Step>
+torch::Tensor in_ragged_pieces(const torch::Tensor& tokens, const Step& step) {
+  const auto batch = tokens.size(0);
+  std::vector<int64_t> done(static_cast<std::size_t>(batch), 0);
+  std::vector<Tensors> outputs(done.size());
+  while (*std::min_element(done.begin(), done.end()) < tokens.size(1)) {
+    std::vector<int64_t> counts;
+    for (const auto begin : done) counts.push_back(std::min(draw(0, 3), tokens.size(1) - begin));
+    const auto length = *std::max_element(counts.begin(), counts.end()) + draw(0, 1);
+    const bool left = draw_chance(50);
+    const auto piece = torch::zeros({batch, length}, torch::kLong);
+    const auto key_mask = torch::zeros({batch, length}, torch::kBool);
+    const auto part = [&](const torch::Tensor& x, int64_t b) {
+      const auto count = counts[static_cast<std::size_t>(b)];
+      return x[b].narrow(0, left ? length - count : 0, count);  // (count, ...)
+    };
+    for (int64_t b = 0; b < batch; ++b) {
+      const auto row = static_cast<std::size_t>(b);
+      part(piece, b).copy_(tokens[b].narrow(0, done[row], counts[row]));
+      part(key_mask, b).fill_(true);
+    }
+    const auto y = step(piece, key_mask);  // (B, length, ...)
+    for (int64_t b = 0; b < batch; ++b) {
+      const auto row = static_cast<std::size_t>(b);
+      outputs[row].push_back(part(y, b));
+      done[row] += counts[row];
+    }
+  }
+  Tensors sequences;
+  for (const auto& pieces : outputs) sequences.push_back(torch::cat(pieces));
+  return torch::stack(sequences);
+}
+
 KvCache make_cache(const StackConfig& config, int64_t num_layers, const torch::Tensor& x) {
   return KvCache(cache_options(config, num_layers, x.size(0), kMaxSeqLen).dtype(x.scalar_type()));
 }
@@ -176,7 +213,8 @@ Subject self_attention_subject() {
   const auto stack = encoder_options(config, args.causal);
   auto block = stack.block();
   stack.per_layer()(0, block);  // adds the hooks of the first layer, such as its window
-  const auto options = block.attention();
+  auto options = block.attention();
+  if (!config.output_gate && draw_chance(20)) options.add(output_gate(GateWidth::element));
   const auto seed = draw(0, 1 << 30);
   Subject subject{.description =
                       "MultiheadAttention" + describe(LanguageModelConfig{.stack = config})};
@@ -237,9 +275,19 @@ Subject encoder_subject() {
   bool cacheable = false;
   const auto args = draw_args(config, cacheable);
   auto options = encoder_options(config, args.causal);
+  std::string feed_forward;
+  if (config.num_experts == 0 && draw_chance(20)) {
+    feed_forward = " custom_feed_forward";
+    options.block().custom_feed_forward(
+        [](int64_t width) { return torch::nn::AnyModule(torch::nn::Linear(width, width)); });
+  } else if (draw_chance(20)) {
+    feed_forward = " activation=mish";
+    options.block().feed_forward().activation(
+        [](const torch::Tensor& x) { return torch::mish(x); });
+  }
   const auto seed = draw(0, 1 << 30);
-  Subject subject{.description =
-                      "TransformerEncoder" + describe(LanguageModelConfig{.stack = config})};
+  Subject subject{.description = "TransformerEncoder" + feed_forward +
+                                 describe(LanguageModelConfig{.stack = config})};
   subject.make = [=](bool gradient_checkpointing) {
     auto with = options;
     return make_module<TransformerEncoder>(with.gradient_checkpointing(gradient_checkpointing),
@@ -278,6 +326,38 @@ Subject encoder_subject() {
   return subject;
 }
 
+Subject encoder_decoder_subject() {
+  const auto config = with_dropout(draw_stack_config());
+  bool cacheable = false;
+  const auto source_args = draw_args(config, cacheable);
+  auto target_args = draw_args(config, cacheable);
+  target_args.causal = true;  // as the decoder's options say
+  const EncoderDecoderOptions options(encoder_options(config, source_args.causal),
+                                      decoder_options(config, draw(0, 2)));
+  const auto seed = draw(0, 1 << 30);
+  Subject subject{.description = "EncoderDecoder" + describe(Seq2SeqConfig{.stack = config})};
+  subject.make = [=](bool gradient_checkpointing) {
+    auto with = options;
+    with.encoder().gradient_checkpointing(gradient_checkpointing);
+    with.decoder().gradient_checkpointing(gradient_checkpointing);
+    return make_module<EncoderDecoder>(with, seed);
+  };
+  subject.draw_inputs = [=](const InputSizes& sizes) {
+    const auto [b, t, s] = sizes;
+    return concatenate(
+        {torch::randn({b, t, config.embed_dim}, torch::kDouble),
+         torch::randn({b, s, config.embed_dim}, torch::kDouble)},
+        concatenate(source_args.draw_inputs(b, s, s), target_args.draw_inputs(b, t, t)));
+  };
+  subject.run = [=](torch::nn::Module& module, const Tensors& inputs) {
+    return module.as<EncoderDecoder>()->forward(inputs[1], inputs[0], source_args.args(inputs, 2),
+                                                target_args.args(inputs, 2 + DrawnArgs::kCount));
+  };
+  subject.has_checkpointing = true;
+  subject.is_discontinuous = is_discontinuous(config);
+  return subject;
+}
+
 Subject language_model_subject(LanguageModelConfig config) {
   config.stack = with_dropout(config.stack);
   bool cacheable = false;
@@ -305,6 +385,13 @@ Subject language_model_subject(LanguageModelConfig config) {
         return model.step(inputs[0].narrow(1, begin, count), cache);
       });
     };
+    subject.run_cached_ragged = [](torch::nn::Module& module, const Tensors& inputs) {
+      auto& model = *module.as<LanguageModel>();
+      auto cache = model.make_cache(inputs[0].size(0));
+      return in_ragged_pieces(inputs[0], [&](const auto& tokens, const auto& key_mask) {
+        return model.step(tokens, cache, key_mask);
+      });
+    };
   }
   if (args.mask_kind == 0) subject.pad = pad_self_attention;
   subject.has_checkpointing = true;
@@ -315,6 +402,7 @@ Subject language_model_subject(LanguageModelConfig config) {
 Subject classifier_subject(SequenceClassifierConfig config) {
   config.stack = with_dropout(config.stack);
   const bool key_mask = draw_chance(50);
+  const bool token_types = config.type_vocab_size > 0 && draw_chance(80);
   const auto seed = draw(0, 1 << 30);
   Subject subject{.description = "SequenceClassifier" + describe(config)};
   subject.make = [=](bool gradient_checkpointing) {
@@ -324,13 +412,16 @@ Subject classifier_subject(SequenceClassifierConfig config) {
   };
   subject.draw_inputs = [=](const InputSizes& sizes) -> Tensors {
     return {draw_tokens(sizes.batch, sizes.tokens, config.vocab_size),
-            key_mask ? draw_bools({sizes.batch, sizes.tokens}) : torch::Tensor()};
+            key_mask ? draw_bools({sizes.batch, sizes.tokens}) : torch::Tensor(),
+            token_types ? draw_tokens(sizes.batch, sizes.tokens, config.type_vocab_size)
+                        : torch::Tensor()};
   };
   subject.run = [](torch::nn::Module& module, const Tensors& inputs) {
-    return module.as<SequenceClassifier>()->forward(inputs[0], inputs[1]);
+    return module.as<SequenceClassifier>()->forward(inputs[0], inputs[1], inputs[2]);
   };
   subject.pad = [](const Tensors& inputs, int64_t count) -> Tensors {
-    return {pad_tokens(inputs[0], count), pad_key_mask(inputs[1], inputs[0], count)};
+    return {pad_tokens(inputs[0], count), pad_key_mask(inputs[1], inputs[0], count),
+            pad_tokens(inputs[2], count)};
   };
   subject.has_checkpointing = true;
   subject.is_discontinuous = is_discontinuous(config.stack);
@@ -376,13 +467,15 @@ Subject seq2seq_subject(Seq2SeqConfig config) {
 }  // namespace
 
 Subject draw_subject() {
-  switch (draw(0, 5)) {
+  switch (draw(0, 6)) {
     case 0:
       return self_attention_subject();
     case 1:
       return cross_attention_subject();
     case 2:
       return encoder_subject();
+    case 3:
+      return encoder_decoder_subject();
     default: {
       const auto config = draw_model_config();
       if (const auto* c = std::get_if<LanguageModelConfig>(&config))

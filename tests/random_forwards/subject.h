@@ -30,6 +30,9 @@ struct Subject {
   std::function<torch::Tensor(Module&, const Tensors&)> run = {};
   /// As `run`, but in pieces of one or more tokens with a KvCache; empty if not supported.
   std::function<torch::Tensor(Module&, const Tensors&)> run_cached = {};
+  /// As `run`, but in pieces with a KvCache; in each piece, the sequences have different numbers of
+  /// tokens and are padded. Empty if not supported.
+  std::function<torch::Tensor(Module&, const Tensors&)> run_cached_ragged = {};
   /// As `run`, but calls each layer of the stack separately; empty if not supported.
   std::function<torch::Tensor(Module&, const Tensors&)> run_layers = {};
   /// Appends `count` padding tokens to the inputs, hidden by a key mask; empty if not supported.

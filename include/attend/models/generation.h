@@ -55,13 +55,14 @@ struct GeneratedSequence {
   std::optional<int64_t> eos_token = std::nullopt;
 };
 
-/// Generates a continuation of `prompt`, without gradients, with a KV cache. Thread-safe: does not
-/// change the model.
+/// Generates a continuation of `prompt`, without gradients, with a KV cache. By default, tokens are
+/// sampled with temperature 1. Thread-safe: does not change the model.
 ///
-/// If the sequence becomes longer than `config.max_seq_len`, the oldest quarter of the context is
-/// dropped, and the keys and values of the rest are recomputed with positions from 0. For a model
-/// with a sliding window of at most `max_seq_len` and without absolute positions, nothing is
-/// dropped: its KV cache overwrites the tokens outside of the window.
+/// The model sees the last `config.max_seq_len` tokens of a longer prompt. If the sequence becomes
+/// longer than `config.max_seq_len`, the oldest quarter of the context is dropped, and the keys and
+/// values of the rest are recomputed with positions from 0. For a model with a sliding window of at
+/// most `max_seq_len` and without absolute positions, nothing is dropped: its KV cache overwrites
+/// the tokens outside of the window.
 ///
 /// Throws c10::ValueError if the model is in training mode, if `prompt` is empty, or if an option
 /// is out of range, and c10::Error if the logits are not finite.

@@ -47,8 +47,9 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
   explicit LanguageModelImpl(const LanguageModelConfig& config);
 
   /// Returns the logits (..., T, V) of the next token at each position. `tokens` (B, T) or (T):
-  /// int64 in [0, V), T <= config.max_seq_len. `args` may set a mask, a key mask, positions or
-  /// segments (packed documents). Attention is always causal.
+  /// int64 in [0, V), T <= config.max_seq_len. `args` may set a mask, a key mask, segments
+  /// (packed documents), positions or a sliding window. `need_weights` has no effect; see
+  /// `AttentionRecorder`. Attention is always causal.
   torch::Tensor forward(const torch::Tensor& tokens, const AttentionArgs& args = {});
 
   /// Decodes with a KV cache: appends `tokens` (B, T), int64, to the sequences in `cache` and
@@ -56,8 +57,8 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
   /// `forward` returns at the same positions of the whole sequences. `key_mask` (B, T): bool, true
   /// = token, false = padding; required if the rows have different numbers of tokens. If
   /// `logits_to_keep` is N > 0, returns only the logits of the last N positions, (B, N, V). Throws
-  /// c10::ValueError if the cache is full or a token is out of range. If a call throws, the cache
-  /// is unchanged.
+  /// c10::ValueError if the cache is full or, on the CPU, a token is out of range. If a call
+  /// throws, the cache is unchanged.
   ///
   ///     auto cache = model->make_cache(1);
   ///     auto logits = model->step(prompt, cache);   // (1, T, V)

@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/models/stack_config.h"
+#include "attend/module_holder.h"
 #include "attend/nn/encoder_decoder.h"
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/token_embedding.h"
@@ -10,7 +11,6 @@
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/nn/pimpl.h>
 
 #include <optional>
 
@@ -39,7 +39,7 @@ struct Seq2SeqConfig {
 /// same time.
 ///
 ///     Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 40, .target_vocab_size = 30});
-///     auto logits = model->forward(source, target);  // (B, S), (B, T) -> (B, T, 30)
+///     auto logits = model(source, target);  // (B, S), (B, T) -> (B, T, 30)
 class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
  public:
   /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
@@ -61,7 +61,7 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   /// of `encode`. Its keys and values are computed in the first step and cached as long as the same
   /// tensor is passed. `source_key_mask` as in `forward`. If `logits_to_keep` is N > 0, returns
   /// only the logits of the last N positions, (B, N, V). Throws c10::ValueError if the cache is
-  /// full or a token is out of range. If a call throws, the cache is unchanged.
+  /// full or, on the CPU, a token is out of range. If a call throws, the cache is unchanged.
   ///
   ///     auto cache = model->make_cache(1);
   ///     auto memory = model->encode(source);
@@ -92,6 +92,9 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(torch::Tensor())})
 };
-TORCH_MODULE(Seq2Seq);
+ATTEND_MODULE(Seq2Seq,
+              (const torch::Tensor& source, const torch::Tensor& target,
+               const torch::Tensor& source_key_mask = {}),
+              (source, target, source_key_mask));
 
 }  // namespace attend

@@ -2,13 +2,13 @@
 
 #include "attend/api.h"
 #include "attend/models/stack_config.h"
+#include "attend/module_holder.h"
 #include "attend/nn/token_embedding.h"
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/nn/pimpl.h>
 
 namespace attend {
 
@@ -39,8 +39,10 @@ struct SequenceClassifierConfig {
 /// State dict: `embedding` (TokenEmbedding), `encoder` (TransformerEncoder), `head` (Linear, E to
 /// C) and, if `config.pooler` is set, `pooler` (Linear, E to E).
 ///
+/// In eval mode, any number of threads may call `forward` at the same time.
+///
 ///     SequenceClassifier model(SequenceClassifierConfig{.vocab_size = 65, .num_classes = 2});
-///     auto logits = model->forward(tokens, tokens != kPad);  // (B, T) -> (B, 2)
+///     auto logits = model(tokens, tokens != kPad);  // (B, T) -> (B, 2)
 class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceClassifierImpl> {
  public:
   /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
@@ -70,7 +72,10 @@ class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceCl
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())},
                            {2, torch::nn::AnyValue(torch::Tensor())})
 };
-TORCH_MODULE(SequenceClassifier);
+ATTEND_MODULE(SequenceClassifier,
+              (const torch::Tensor& tokens, const torch::Tensor& key_mask = {},
+               const torch::Tensor& token_types = {}),
+              (tokens, key_mask, token_types));
 
 /// Names of `Pooling` in recipes and flags.
 template <>

@@ -61,10 +61,13 @@ struct StackConfig {
   int64_t head_dim = 0;         ///< head width D; 0 = embed_dim / num_heads
   int64_t embed_dim = 64;       ///< model width E
   int64_t dim_feedforward = 0;  ///< feed-forward width F; 0 = 4 * embed_dim
-  Activation activation = Activation::gelu;  ///< activation of the feed-forward layers
+  /// Activation of the feed-forward layers: an `Activation`, or a function, which a recipe cannot
+  /// contain.
+  FeedForwardActivation activation = Activation::gelu;
   /// Number of experts of each mixture of experts; 0 = one feed-forward layer instead.
   int64_t num_experts = 0;
   int64_t num_experts_per_tok = 2;  ///< number of experts that each token is routed to
+  bool norm_topk_prob = true;       ///< see `ExpertsOptions::norm_topk_prob`
   bool bias = true;                 ///< biases in linear layers and norms
   bool qkv_bias = false;  ///< biases in the query, key and value projections even without `bias`
 

@@ -38,8 +38,8 @@ struct KvCacheOptions {
 
 /// Key-value cache: stores the keys and values of all attention layers, so that a sequence can be
 /// processed in several calls without recomputing earlier tokens. For causal attention, the results
-/// equal the results of one call with the whole sequence. All memory is allocated by the
-/// constructor.
+/// equal the results of one call with the whole sequence. The constructor allocates the keys and
+/// values; `select_rows` allocates new ones if there are more rows than before.
 ///
 /// Before each call of the model, call `extend` with the number of new tokens; the sequences of a
 /// batch may differ in length. The cache then sets the positions and the key mask of each
@@ -105,10 +105,10 @@ class ATTEND_API KvCache {
   int64_t batch_size() const { return static_cast<int64_t>(lengths_.size()); }
 
   /// Returns the number of tokens per sequence that memory is allocated for.
-  int64_t max_seq_len() const { return max_seq_len_; }
+  int64_t max_seq_len() const { return options_.max_seq_len(); }
 
   /// Returns the sliding window in tokens; 0 = none.
-  int64_t sliding_window() const { return sliding_window_; }
+  int64_t sliding_window() const { return options_.sliding_window(); }
 
   /// Removes all tokens.
   void clear();
@@ -125,8 +125,10 @@ class ATTEND_API KvCache {
 
   /// Replaces the sequences: the new sequence n is a copy of the sequence rows[n]. Changes the
   /// batch size to the number of rows. For beam search, and to remove sequences that have ended.
-  /// Throws c10::ValueError, and leaves the cache unchanged, if a row does not exist or if a layer
-  /// has not appended the tokens of the last `extend`.
+  /// With cross-attention, select the same rows of the memory and its mask for the next step.
+  /// Leaves the cache unchanged, and throws c10::ValueError if a row does not exist or if a layer
+  /// has not appended the tokens of the last `extend`, and c10::OutOfMemoryError if more rows than
+  /// before do not fit into memory.
   ///
   ///     cache.select_rows({0, 0, 2});
   void select_rows(const std::vector<int64_t>& rows);
@@ -183,8 +185,7 @@ class ATTEND_API KvCache {
   torch::Tensor without_single_batch(const torch::Tensor& x) const;
   int64_t used_slots() const;
 
-  int64_t max_seq_len_;
-  int64_t sliding_window_;
+  KvCacheOptions options_;             // passed to the constructor
   std::vector<torch::Tensor> keys_;    // per layer: (B, G, max_seq_len + 1, D); the last slot takes
   std::vector<torch::Tensor> values_;  // the padding and is never read
   torch::Tensor key_positions_;        // (B, max_seq_len + 1), -1 = empty

@@ -127,10 +127,11 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
 
   AttentionDims dims_{};
   struct Hook {
+    std::string name;  // of the submodule
     std::shared_ptr<torch::nn::Module> module;
     AttentionHook* hook;  // same object as `module`
   };
-  std::vector<Hook> hooks_;  // as in options.hooks()
+  std::vector<Hook> hooks_;
 };
 ATTEND_MODULE(MultiheadAttention,
               (const torch::Tensor& x, const AttentionArgs& args = {},

@@ -3,6 +3,7 @@
 #include "attend/api.h"
 #include "attend/arg.h"
 #include "attend/enum_names.h"
+#include "attend/module_holder.h"
 #include "attend/nn/module_factory.h"
 
 #include <torch/nn/cloneable.h>
@@ -10,7 +11,6 @@
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/embedding.h>
-#include <torch/nn/pimpl.h>
 
 namespace attend {
 
@@ -87,6 +87,9 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())},
                            {2, torch::nn::AnyValue(torch::Tensor())})
 };
-TORCH_MODULE(TokenEmbedding);
+ATTEND_MODULE(TokenEmbedding,
+              (const torch::Tensor& tokens, const torch::Tensor& positions = {},
+               const torch::Tensor& token_types = {}),
+              (tokens, positions, token_types));
 
 }  // namespace attend
