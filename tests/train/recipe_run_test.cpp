@@ -7,9 +7,11 @@
 #include "support/subwords.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
+#include "train/fastest_num_threads.h"
 #include "train/run_lock.h"
 
 #include <gmock/gmock.h>
+#include <torch/utils.h>
 
 namespace attend::train {
 namespace {
@@ -169,6 +171,18 @@ TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
   EXPECT_EQ(resumed.task().tokenizer().files(), other->files());
   replace_file(directory / "text", text + "!");
   EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("changed since training"));
+}
+
+TEST_F(RecipeRunTest, ThreadsAreChangedOnlyDuringTraining) {
+  const NumThreadsGuard available(2);
+  recipe_.training.threads = 3;
+  auto run = RecipeRun::begin(directory_ / "run", recipe_);
+  EXPECT_EQ(torch::get_num_threads(), 2);
+  int during = 0;
+  const auto result = run.train({}, [&] { return (during = torch::get_num_threads()) == 0; });
+  EXPECT_EQ(during, 3);
+  run.finish(result);
+  EXPECT_EQ(torch::get_num_threads(), 2);
 }
 
 TEST_F(RecipeRunTest, LocksItsDirectory) {

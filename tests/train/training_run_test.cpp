@@ -7,10 +7,12 @@
 #include "support/stripes.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
+#include "train/fastest_num_threads.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
 
 #include <filesystem>
 #include <sstream>
@@ -188,6 +190,20 @@ TEST_F(TrainingRunTest, IsNotLoadedAsARunOfARecipe) {
   begin("run");
   EXPECT_THAT([&] { RunDirectory::open(directory_ / "run").load(); },
               throws<InputError>("not trained from a recipe; use RunDirectory::load_weights"));
+}
+
+TEST_F(TrainingRunTest, ThreadsAreChangedOnlyDuringTraining) {
+  const NumThreadsGuard available(2);
+  auto config = small_config();
+  config.threads = 3;
+  auto run = TrainingRun::begin(directory_ / "run", make_objective(make_net()), config);
+  EXPECT_EQ(torch::get_num_threads(), 2);
+  int during = 0;
+  const auto result = run.train({}, [&] { return (during = torch::get_num_threads()) == 0; });
+  EXPECT_EQ(during, 3);
+  EXPECT_EQ(torch::get_num_threads(), 2);
+  run.finish(result);
+  EXPECT_EQ(torch::get_num_threads(), 2);
 }
 
 TEST(TrainingRun, NullObjectiveThrows) {
