@@ -163,7 +163,7 @@ std::optional<LoadedCheckpoint> RunDirectory::latest_checkpoint() const {
   return CheckpointStore(file(RunFiles::checkpoints)).load_latest();
 }
 
-void RunDirectory::load_weights(torch::nn::Module& module, Weights weights) const {
+void RunDirectory::load_weights(ModuleRef module, Weights weights) const {
   const auto found = read_weights(*this, weights);
   with_source(found.path.string(), [&] { load_state_dict(module, found.tensors); });
 }
@@ -195,7 +195,7 @@ bool RunDirectory::is_finished(const TrainerState& state) const {
   return read_summary(*this, "steps") == state.step;
 }
 
-void RunDirectory::finish(const std::string& task, const torch::nn::Module& module,
+void RunDirectory::finish(const std::string& task, ConstModuleRef module,
                           const TrainResult& result) const {
   const auto& state = result.state;
   const auto& best = state.best.value();

@@ -59,7 +59,7 @@ TEST_F(TrainingRunTest, FinishLoadsTheBestWeights) {
   auto run = TrainingRun::begin(directory_ / "run", make_objective(net), small_config());
   run.finish(run.train());
   auto loaded = make_net();
-  RunDirectory::open(directory_ / "run").load_weights(*loaded);
+  RunDirectory::open(directory_ / "run").load_weights(loaded);
   EXPECT_TRUE(equal_tensors(state_dict(*loaded), state_dict(*net)));
   EXPECT_FALSE(net->is_training());
 }
@@ -74,7 +74,7 @@ TEST_F(TrainingRunTest, BeginOrResumeOpensAFinishedRun) {
     run.finish(result);
     EXPECT_FALSE(net->is_training());
     auto best = make_net();
-    RunDirectory::open(path).load_weights(*best);
+    RunDirectory::open(path).load_weights(best);
     EXPECT_TRUE(equal_tensors(state_dict(*best), state_dict(*net)));
     EXPECT_EQ(run.is_finished(), recorder.progress.empty());
     EXPECT_EQ(recorder.finished, 1);
