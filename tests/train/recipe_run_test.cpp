@@ -185,6 +185,23 @@ TEST_F(RecipeRunTest, ThreadsAreChangedOnlyDuringTraining) {
   EXPECT_EQ(torch::get_num_threads(), 2);
 }
 
+TEST_F(RecipeRunTest, ModelThatCannotBeMadeIsAnInputError) {
+  const auto beginning = [&](auto change) {
+    return [&, change] {
+      auto recipe = recipe_;
+      change(recipe.stack());
+      RecipeRun::begin(directory_ / "run", recipe);
+    };
+  };
+  EXPECT_THAT(beginning([](auto& stack) { stack.embed_dim = 10, stack.num_heads = 3; }),
+              throws<InputError>("embed_dim (10) must be divisible by num_heads (3)"));
+  EXPECT_THAT(beginning([](auto& stack) { stack.num_heads = 4, stack.num_kv_heads = 3; }),
+              throws<InputError>("num_heads (4) must be divisible by num_kv_heads (3)"));
+  EXPECT_THAT(beginning([](auto& stack) { stack.relative_attention_num_buckets = 5; }),
+              throws<InputError>("relative_attention_num_buckets is set but has no effect"));
+  EXPECT_FALSE(fs::exists(directory_ / "run"));
+}
+
 TEST_F(RecipeRunTest, LocksItsDirectory) {
   const auto run = RecipeRun::begin(directory_ / "run", recipe_);
   EXPECT_THAT([&] { RecipeRun::begin(directory_ / "run", recipe_, true); },
