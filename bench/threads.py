@@ -41,10 +41,10 @@ def train(attend, threads, arguments):
 def candidates():
     cores = len(os.sched_getaffinity(0))
     counts = []
-    while cores >= 1:
+    while cores > 1:
         counts.append(str(cores))
-        cores //= 2
-    return counts
+        cores = (cores + 1) // 2
+    return [*counts, "1"]
 
 
 def compare(options, label):

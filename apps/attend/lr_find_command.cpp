@@ -1,4 +1,5 @@
 #include "attend/input_error.h"
+#include "attend/train/device.h"
 #include "attend/train/learning_rate_search.h"
 #include "attend/train/recipe_run.h"
 #include "attend/train/task_objective.h"
@@ -27,6 +28,7 @@ struct LrFindArguments {
 
 train::LearningRateSearch search(const train::Recipe& recipe,
                                  const train::LearningRateRange& range) {
+  train::set_num_threads(recipe.training.threads);
   const auto setup = train::make_training_setup(recipe);
   const StopSignal stop;
   auto found = train::search_learning_rate(

@@ -1,6 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/train/background_observer.h"
+#include "attend/train/device.h"
 #include "attend/train/recipe_run.h"
 #include "attention_report.h"
 #include "commands.h"
@@ -16,7 +17,9 @@
 #include "terminal.h"
 
 #include <fmt/format.h>
+#include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -53,6 +56,8 @@ class Training {
     print_header();
     const auto neighbors_before = neighbors();
     const auto result = train();
+    // The reports run the model. The number may come from a machine with more cores.
+    train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
     if (result.stop_reason == train::StopReason::stop_requested) {
       write_error(fmt::format("stopped at step {}; resume with: attend train --resume {}\n",
                               result.state.step, directory()));
@@ -156,6 +161,7 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
     fmt::print("{}", train::to_toml(recipe));
     return;
   }
+  train::set_num_threads(recipe.training.threads);
   if (!recipe.text.empty()) recipe.text = fs::absolute(recipe.text).string();
   if (!arguments.resume.empty()) {
     return Training(train::RecipeRun::resume(arguments.resume, recipe)).run();

@@ -10,8 +10,7 @@ constexpr std::size_t kMaxPending = 1;  // calls that may be pending when anothe
 }  // namespace
 
 BackgroundCheckpointSink::BackgroundCheckpointSink(std::shared_ptr<CheckpointSink> sink)
-    : sink_(std::move(sink)),
-      thread_(std::make_unique<BackgroundThread>(std::chrono::hours(24 * 365))) {}
+    : sink_(std::move(sink)), thread_(std::make_unique<BackgroundThread>()) {}
 
 BackgroundCheckpointSink::~BackgroundCheckpointSink() = default;
 

@@ -62,7 +62,7 @@ void BackgroundThread::State::run() {
   changed.notify_all();
 }
 
-BackgroundThread::BackgroundThread(std::chrono::milliseconds timeout)
+BackgroundThread::BackgroundThread(std::optional<std::chrono::milliseconds> timeout)
     : state_(std::make_shared<State>()), timeout_(timeout) {
   const BlockedSignals blocked;
   thread_ = std::thread([state = state_] { state->run(); });
@@ -73,7 +73,12 @@ BackgroundThread::~BackgroundThread() {
     std::unique_lock lock(state_->mutex);
     state_->closed = true;
     state_->changed.notify_all();
-    const bool ended = state_->changed.wait_for(lock, timeout_, [&] { return state_->ended; });
+    const auto has_ended = [&] { return state_->ended; };
+    if (timeout_)
+      state_->changed.wait_for(lock, *timeout_, has_ended);
+    else
+      state_->changed.wait(lock, has_ended);
+    const bool ended = has_ended();
     lock.unlock();
     if (ended) thread_.join();
   } catch (const std::system_error&) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 
 namespace attend::train {
@@ -12,11 +13,10 @@ namespace attend::train {
 /// exception of a function for `rethrow` and continues with the next function.
 class BackgroundThread {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  /// Starts the thread. The destructor waits for at most `timeout`. Throws std::system_error, and
-  /// leaves the signal mask of the calling thread unchanged, if the thread cannot be started.
-  explicit BackgroundThread(std::chrono::milliseconds timeout);
+  /// Starts the thread. The destructor waits for at most `timeout`, without a limit by default.
+  /// Throws std::system_error, and leaves the signal mask of the calling thread unchanged, if the
+  /// thread cannot be started.
+  explicit BackgroundThread(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
   /// Waits until all added functions have returned. After the timeout, detaches the thread. Does
   /// not throw.
   ~BackgroundThread();
@@ -34,7 +34,7 @@ class BackgroundThread {
   struct State;
 
   std::shared_ptr<State> state_;  // shared with the thread, which may outlive this object
-  std::chrono::milliseconds timeout_;
+  std::optional<std::chrono::milliseconds> timeout_;
   std::thread thread_;
 };
 

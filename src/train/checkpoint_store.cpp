@@ -36,10 +36,12 @@ Json entry_of(const fs::path& file) {
   return {{"bytes", fs::file_size(file)}, {"crc32c", checksum}};
 }
 
-/// Returns the size and checksum of each file of a checkpoint.
-Json manifest_of(const fs::path& folder) {
+/// Returns the size and checksum of each file of a checkpoint. Does not read the files in `known`,
+/// whose entries are given.
+Json manifest_of(const fs::path& folder, const Json& known = {}) {
   Json files;
-  for (const char* name : kFiles) files[name] = entry_of(folder / name);
+  for (const char* name : kFiles)
+    files[name] = known.contains(name) ? known[name] : entry_of(folder / name);
   return {{"version", 1}, {"files", std::move(files)}};
 }
 
@@ -98,13 +100,19 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   fs::remove_all(partial);  // a killed process may have left it
   fs::remove_all(replaced);
   fs::create_directories(partial);
+  const auto best_checksum = checksum_of(checkpoint.best);
+  Json manifest;
   try {
     save_safetensors(partial / kWeights, {.tensors = checkpoint.weights, .metadata = {}});
     save_safetensors(partial / kState, {.tensors = checkpoint.state, .metadata = {}});
-    if (!link_best(checkpoint, partial / kBest))
+    Json known;
+    if (link_best(checkpoint.best, best_checksum, partial / kBest))
+      known[kBest] = Json::parse(written_best_.entry);
+    else
       save_safetensors(partial / kBest, {.tensors = checkpoint.best, .metadata = {}});
     replace_file(partial / kTrainerState, to_json(checkpoint.trainer_state));
-    replace_file(partial / kManifest, text_of(manifest_of(partial)));
+    manifest = manifest_of(partial, known);
+    replace_file(partial / kManifest, text_of(manifest));
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(partial, ignored);
@@ -115,8 +123,7 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   fs::rename(partial, target);
   sync_to_disk(directory_);
   fs::remove_all(replaced);
-  written_best_ = {checkpoint.best, checksum_of(checkpoint.best), target / kBest,
-                   entry_of(target / kBest).dump()};
+  written_best_ = {checkpoint.best, best_checksum, target / kBest, manifest["files"][kBest].dump()};
   // Checkpoints newer than `target` are damaged: load_latest() skipped them when the run was
   // resumed.
   std::size_t kept = 0;
@@ -130,9 +137,10 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   }
 }
 
-bool CheckpointStore::link_best(const Checkpoint& checkpoint, const fs::path& file) const {
-  if (written_best_.file.empty() || !are_same(checkpoint.best, written_best_.weights) ||
-      checksum_of(checkpoint.best) != written_best_.checksum) {
+bool CheckpointStore::link_best(const std::map<std::string, torch::Tensor>& best,
+                                const std::string& checksum, const fs::path& file) const {
+  if (written_best_.file.empty() || !are_same(best, written_best_.weights) ||
+      checksum != written_best_.checksum) {
     return false;
   }
   std::error_code error;  // for example, the file system has no hard links

@@ -11,7 +11,8 @@ namespace {
 
 // Longer than a time slice of the scheduler, so that processes on a shared core take turns.
 constexpr double kMinSeconds = 0.06;
-constexpr double kMuchSlower = 1.5;   // time over the best time that ends the search
+constexpr double kLongCall = 1.0;     // seconds of a call above which the search may end early
+constexpr double kMuchSlower = 1.5;   // time over the best time that ends the search of long calls
 constexpr double kAboutAsFast = 1.1;  // time over the best time that counts as equal
 
 double seconds_of(const std::function<void()>& work) {
@@ -19,18 +20,6 @@ double seconds_of(const std::function<void()>& work) {
   const auto start = Clock::now();
   work();
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// The mean, not the minimum, so that it includes time spent waiting for a busy core.
-double mean_seconds_of(const std::function<void()>& work) {
-  work();  // starts the threads, fills caches
-  double sum = 0.0;
-  int64_t count = 0;
-  while (sum < kMinSeconds) {
-    sum += seconds_of(work);
-    ++count;
-  }
-  return sum / static_cast<double>(count);
 }
 
 }  // namespace
@@ -43,17 +32,29 @@ NumThreadsGuard::~NumThreadsGuard() {
   torch::set_num_threads(before_);
 }
 
-int64_t fastest_num_threads(const std::function<void()>& work, int64_t max_threads) {
+int64_t fastest_num_threads(const std::function<double(int64_t)>& seconds_with,
+                            int64_t max_threads) {
   int64_t fastest = max_threads;
   double best = INFINITY;
-  for (int64_t threads = max_threads; threads >= 1; threads /= 2) {
-    const NumThreadsGuard guard(threads);
-    const double seconds = mean_seconds_of(work);
-    if (seconds > kMuchSlower * best) break;
+  for (int64_t threads = max_threads;; threads = (threads + 1) / 2) {
+    const double seconds = seconds_with(threads);
     if (seconds < kAboutAsFast * best) fastest = threads;
+    if (threads == 1 || (seconds > kLongCall && seconds > kMuchSlower * best)) return fastest;
     best = std::min(best, seconds);
   }
-  return fastest;
+}
+
+double mean_seconds(const std::function<void()>& work, int64_t threads) {
+  const NumThreadsGuard guard(threads);
+  work();  // starts the threads, fills caches
+  // The mean, not the minimum, so that it includes time spent waiting for a busy core.
+  double sum = 0.0;
+  int64_t count = 0;
+  while (sum < kMinSeconds) {
+    sum += seconds_of(work);
+    ++count;
+  }
+  return sum / static_cast<double>(count);
 }
 
 }  // namespace attend::train

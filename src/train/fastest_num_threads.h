@@ -7,12 +7,19 @@
 
 namespace attend::train {
 
-/// Returns the number of CPU threads, at most `max_threads`, with which `work` is fastest. Times
-/// `work` with `max_threads`, half of them and so on, until it gets much slower or 1 is reached.
-/// If several numbers are about equally fast, returns the lowest: fewer threads slow down less when
+/// Returns the number of CPU threads, at most `max_threads`, for which `seconds_with` returns the
+/// lowest time of a call. Tries `max_threads`, half of them (rounded up) and so on down to 1; stops
+/// before 1 only if a call takes more than a second and gets much slower with fewer threads. If
+/// several numbers are about equally fast, returns the lowest: fewer threads slow down less when
 /// another process needs a core.
-/// Leaves LibTorch's number of threads unchanged.
-ATTEND_API int64_t fastest_num_threads(const std::function<void()>& work, int64_t max_threads);
+///
+///     fastest_num_threads([&](int64_t n) { return mean_seconds(work, n); }, 8);
+ATTEND_API int64_t fastest_num_threads(const std::function<double(int64_t)>& seconds_with,
+                                       int64_t max_threads);
+
+/// Returns the mean time of a call of `work` with `threads` CPU threads, in seconds. Calls it at
+/// least twice; the first call is not timed. Leaves LibTorch's number of threads unchanged.
+ATTEND_API double mean_seconds(const std::function<void()>& work, int64_t threads);
 
 /// Sets LibTorch's number of threads until the end of the scope.
 ///

@@ -42,7 +42,11 @@ struct Logits {
 }  // namespace
 
 Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes) {
-  return std::visit(MakeModel{vocab_size, static_cast<int64_t>(num_classes)}, recipe.model);
+  try {
+    return std::visit(MakeModel{vocab_size, static_cast<int64_t>(num_classes)}, recipe.model);
+  } catch (const c10::ValueError& error) {
+    throw InputError(error.what_without_backtrace());  // config fields have the names of the keys
+  }
 }
 
 torch::nn::Module& module_of(const Model& model) {

@@ -92,8 +92,7 @@ void Optimizer::load_state(const State& state) {
   for (auto* slot : slots()) slot->state = std::move(*next++);
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const torch::nn::Module& module,
-                                          const TrainingConfig& config) {
+std::unique_ptr<Optimizer> make_optimizer(ConstModuleRef module, const TrainingConfig& config) {
   auto parameters = trainable_parameters(module, /*include_frozen=*/true);
   switch (config.optimizer) {
     case OptimizerKind::adamw:

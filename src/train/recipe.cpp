@@ -52,15 +52,6 @@ int64_t Recipe::max_seq_len() const {
 void check_recipe(const Recipe& recipe) {
   Recipe values = recipe;  // fields return mutable references
   for (const auto& field : recipe_fields()) std::visit(CheckRange{field}, field.ref(values));
-  const auto& stack = recipe.stack();
-  if (stack.head_dim == 0 && stack.embed_dim % stack.num_heads != 0) {
-    throw InputError(fmt::format("embed_dim ({}) must be divisible by num_heads ({})",
-                                 stack.embed_dim, stack.num_heads));
-  }
-  if (stack.num_kv_heads != 0 && stack.num_heads % stack.num_kv_heads != 0) {
-    throw InputError(fmt::format("num_heads ({}) must be divisible by num_kv_heads ({})",
-                                 stack.num_heads, stack.num_kv_heads));
-  }
 }
 
 void check_training_config(const TrainingConfig& config) {

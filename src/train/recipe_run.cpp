@@ -20,7 +20,6 @@ std::vector<std::string> token_names(const Tokenizer& tokenizer) {
 
 TrainingSetup make_training_setup(const Recipe& recipe,
                                   std::shared_ptr<const Tokenizer> tokenizer) {
-  set_num_threads(recipe.training.threads);
   const auto device = resolve_device(recipe.training.device);
   auto task = make_task(recipe, std::move(tokenizer));
   torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));

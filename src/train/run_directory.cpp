@@ -92,7 +92,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
   RunDirectory run(path, std::make_unique<RunLock>(path));
   // Checked again under the lock, since another process may have created a run in the meantime.
   if (check_is_free(path, overwrite)) move_old_run(path);
-  remove_fragments(path);
+  remove_temporary_files(path);
   replace_file(run.file(RunFiles::data), to_json(content.record));
   for (const auto& [name, text] : content.files) replace_file(path / name, text);
   run.save_recipe(content.recipe);  // last: a directory with a recipe is a run
@@ -114,7 +114,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& conten
                                  path.string()));
   }
   throw_if_different(path, differences);
-  remove_fragments(path);
+  remove_temporary_files(path);
   return run;
 }
 
@@ -163,7 +163,7 @@ std::optional<LoadedCheckpoint> RunDirectory::latest_checkpoint() const {
   return CheckpointStore(file(RunFiles::checkpoints)).load_latest();
 }
 
-void RunDirectory::load_weights(torch::nn::Module& module, Weights weights) const {
+void RunDirectory::load_weights(ModuleRef module, Weights weights) const {
   const auto found = read_weights(*this, weights);
   with_source(found.path.string(), [&] { load_state_dict(module, found.tensors); });
 }
@@ -195,7 +195,7 @@ bool RunDirectory::is_finished(const TrainerState& state) const {
   return read_summary(*this, "steps") == state.step;
 }
 
-void RunDirectory::finish(const std::string& task, const torch::nn::Module& module,
+void RunDirectory::finish(const std::string& task, ConstModuleRef module,
                           const TrainResult& result) const {
   const auto& state = result.state;
   const auto& best = state.best.value();

@@ -28,7 +28,7 @@ constexpr std::array kFilesOfRun{
     kSubwordFile,           RunFiles::data,         RunFiles::recipe,  RunFiles::summary};
 
 /// True if `file` is a temporary copy of a run's file, left by a killed process.
-bool is_fragment(const fs::path& file) {
+bool is_temporary_file(const fs::path& file) {
   const auto name = file.filename().string();
   return name.ends_with(".tmp") && std::ranges::any_of(kFilesOfRun, [&](const char* whole) {
            return name.starts_with(fmt::format("{}.", whole));
@@ -44,7 +44,7 @@ bool is_taken(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
     if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
-        name != kSubwordFile && name != RunFiles::replaced && !is_fragment(name)) {
+        name != kSubwordFile && name != RunFiles::replaced && !is_temporary_file(name)) {
       return true;
     }
   }
@@ -63,12 +63,12 @@ void check_is_run(const fs::path& directory) {
 
 }  // namespace
 
-void remove_fragments(const fs::path& directory) {
-  std::vector<fs::path> fragments;
+void remove_temporary_files(const fs::path& directory) {
+  std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(directory)) {
-    if (is_fragment(entry.path())) fragments.push_back(entry.path());
+    if (is_temporary_file(entry.path())) files.push_back(entry.path());
   }
-  for (const auto& fragment : fragments) fs::remove(fragment);
+  for (const auto& file : files) fs::remove(file);
 }
 
 bool check_is_free(const fs::path& directory, bool overwrite) {
@@ -106,7 +106,7 @@ void move_old_run(const fs::path& directory) {
 }
 
 bool is_file_of_run(const std::string& name) {
-  return name == RunLock::kFile || name == RunFiles::replaced || is_fragment(name) ||
+  return name == RunLock::kFile || name == RunFiles::replaced || is_temporary_file(name) ||
          std::ranges::any_of(kFilesOfRun, [&](const char* own) { return name == own; });
 }
 

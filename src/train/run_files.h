@@ -21,6 +21,6 @@ void move_old_run(const std::filesystem::path& directory);
 bool is_file_of_run(const std::string& name);
 
 /// Removes temporary files that killed processes left.
-void remove_fragments(const std::filesystem::path& directory);
+void remove_temporary_files(const std::filesystem::path& directory);
 
 }  // namespace attend::train

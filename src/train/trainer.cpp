@@ -141,7 +141,9 @@ int64_t Trainer::num_threads() {
   if (available == 1 || !device_.is_cpu()) return available;
   const auto before = checkpoint();
   const auto next = state_.step + 1;
-  const auto fastest = fastest_num_threads([&] { accumulate_gradients(next, 1); }, available);
+  const auto work = [&] { accumulate_gradients(next, 1); };
+  const auto fastest =
+      fastest_num_threads([&](int64_t threads) { return mean_seconds(work, threads); }, available);
   optimizer_->zero_grad();
   restore(before);
   return fastest;

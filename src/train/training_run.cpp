@@ -15,11 +15,10 @@
 namespace attend::train {
 namespace {
 
-/// Checks the config, sets the number of threads, and moves the module to the device.
+/// Checks the config and moves the module to the device.
 torch::Device prepare(const std::shared_ptr<Objective>& objective, const TrainingConfig& config) {
   TORCH_CHECK_VALUE(objective != nullptr, "TrainingRun requires an objective, found null");
   check_training_config(config);
-  set_num_threads(config.threads);
   const auto device = resolve_device(config.device);
   objective->module().to(device);
   return device;

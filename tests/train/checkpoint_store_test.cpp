@@ -11,6 +11,7 @@
 #include <cmath>
 #include <csignal>
 #include <fstream>
+#include <optional>
 
 namespace attend::train {
 namespace {
@@ -129,6 +130,30 @@ TEST_F(CheckpointStoreTest, UnchangedBestWeightsAreWrittenOnce) {
   EXPECT_EQ(save(6), 2);
   std::ofstream(store_.latest() / "best.safetensors") << "damaged";
   EXPECT_EQ(save(7), 1) << "not linked to a damaged file";
+}
+
+/// Returns the bytes that this process has read from files; std::nullopt if it is not known.
+std::optional<int64_t> bytes_read() {
+  std::ifstream statistics("/proc/self/io");
+  std::string key;
+  int64_t value = 0;
+  if (statistics >> key >> value && key == "rchar:") return value;
+  return std::nullopt;
+}
+
+TEST_F(CheckpointStoreTest, UnchangedBestWeightsAreReadOnce) {
+  if (!bytes_read()) GTEST_SKIP() << "/proc/self/io is missing";
+  auto checkpoint = checkpoint_at(1);
+  checkpoint.best = {{"weight", torch::ones({1 << 20})}};
+  for (const int64_t step : {1, 2, 3}) {
+    checkpoint.trainer_state.step = step;
+    const auto before = *bytes_read();
+    store_.save(checkpoint);
+    const auto read = static_cast<double>(*bytes_read() - before);
+    const auto size = static_cast<double>(fs::file_size(store_.latest() / "best.safetensors"));
+    EXPECT_GE(read / size, 1.0) << "a damaged file would not be noticed";
+    EXPECT_LT(read / size, 1.1) << "step " << step;
+  }
 }
 
 TEST_F(CheckpointStoreTest, OrdersStepsNumerically) {

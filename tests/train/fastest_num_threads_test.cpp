@@ -1,12 +1,15 @@
 #include "train/fastest_num_threads.h"
 
 #include "attend/train/trainer.h"
+#include "support/seed.h"
 #include "support/small_runs.h"
 
 #include <gmock/gmock.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <thread>
 
@@ -14,35 +17,80 @@ namespace attend::train {
 namespace {
 
 using testing::ElementsAre;
+using testing::Pair;
 
-/// Returns the choice if work with N threads takes `milliseconds[N]`, and the numbers tried.
-std::pair<int64_t, std::vector<int>> choice(std::map<int, int> milliseconds, int64_t max_threads) {
-  std::vector<int> tried;
+/// Returns the choice if a call with N threads takes `milliseconds[N]`, and the numbers tried.
+std::pair<int64_t, std::vector<int64_t>> choice(const std::map<int64_t, double>& milliseconds) {
+  std::vector<int64_t> tried;
   const auto chosen = fastest_num_threads(
-      [&] {
-        const int threads = torch::get_num_threads();
-        if (tried.empty() || tried.back() != threads) tried.push_back(threads);
-        std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds.at(threads)));
+      [&](int64_t threads) {
+        tried.push_back(threads);
+        return milliseconds.at(threads) / 1000.0;
       },
-      max_threads);
+      milliseconds.rbegin()->first);
   return {chosen, tried};
 }
 
 TEST(FastestNumThreads, IsTheFastestOfTheHalves) {
-  const int before = torch::get_num_threads();
-  EXPECT_EQ(choice({{4, 80}, {2, 20}, {1, 50}}, 4).first, 2);
-  EXPECT_EQ(choice({{4, 20}, {2, 45}, {1, 90}}, 4).first, 4);
-  EXPECT_EQ(choice({{6, 90}, {3, 60}, {1, 20}}, 6).first, 1);
-  EXPECT_EQ(choice({{1, 1}}, 1).first, 1);
-  EXPECT_EQ(torch::get_num_threads(), before);
+  EXPECT_EQ(choice({{4, 80}, {2, 20}, {1, 50}}).first, 2);
+  EXPECT_EQ(choice({{4, 20}, {2, 45}, {1, 90}}).first, 4);
+  EXPECT_EQ(choice({{6, 90}, {3, 60}, {2, 50}, {1, 20}}).first, 1);
+  EXPECT_EQ(choice({{1, 1}}).first, 1);
 }
 
-TEST(FastestNumThreads, DoesNotTryFewerThreadsOnceTheyAreSlower) {
-  EXPECT_THAT(choice({{8, 20}, {4, 60}, {2, 120}, {1, 240}}, 8).second, ElementsAre(8, 4));
+TEST(FastestNumThreads, TriesOneThreadAfterSlowerNumbers) {
+  EXPECT_EQ(choice({{4, 80}, {2, 130}, {1, 20}}).first, 1);
+  EXPECT_EQ(choice({{8, 80}, {4, 200}, {2, 900}, {1, 20}}).first, 1);
+  EXPECT_EQ(choice({{8, 80}, {4, 200}, {2, 20}, {1, 900}}).first, 2);
+}
+
+TEST(FastestNumThreads, RoundsHalvesUp) {
+  EXPECT_EQ(choice({{3, 80}, {2, 20}, {1, 100}}).first, 2);
+  EXPECT_THAT(choice({{11, 80}, {6, 80}, {3, 80}, {2, 80}, {1, 80}}).second,
+              ElementsAre(11, 6, 3, 2, 1));
+}
+
+TEST(FastestNumThreads, StopsBeforeOneOnlyIfCallsTakeSeconds) {
+  EXPECT_THAT(choice({{8, 600}, {4, 1200}, {2, 2400}, {1, 4800}}), Pair(8, ElementsAre(8, 4)));
+  EXPECT_THAT(choice({{8, 200}, {4, 400}, {2, 800}, {1, 1600}}), Pair(8, ElementsAre(8, 4, 2, 1)));
+  EXPECT_THAT(choice({{4, 9000}, {2, 3000}, {1, 4000}}), Pair(2, ElementsAre(4, 2, 1)))
+      << "fewer threads are faster";
 }
 
 TEST(FastestNumThreads, PrefersFewerThreadsThatAreAboutAsFast) {
-  EXPECT_EQ(choice({{2, 60}, {1, 60}}, 2).first, 1);
+  EXPECT_EQ(choice({{2, 60}, {1, 60}}).first, 1);
+  EXPECT_EQ(choice({{4, 60}, {2, 63}, {1, 80}}).first, 2);
+}
+
+/// Calls of up to a second: all numbers are tried.
+TEST(FastestNumThreads, IsNeverMuchSlowerThanTheBest) {
+  seed_afresh();
+  for (int i = 0; i < 1000; ++i) {
+    std::map<int64_t, double> milliseconds;
+    double best = INFINITY;
+    for (int64_t threads = draw(1, 64);; threads = (threads + 1) / 2) {
+      milliseconds[threads] = static_cast<double>(draw(1, 1000));
+      best = std::min(best, milliseconds[threads]);
+      if (threads == 1) break;
+    }
+    EXPECT_LE(milliseconds[choice(milliseconds).first], 2.5 * best)
+        << testing::PrintToString(milliseconds);
+  }
+}
+
+TEST(MeanSeconds, TimesTheWorkWithTheNumberOfThreads) {
+  const int before = torch::get_num_threads();
+  std::vector<int> threads;
+  const double seconds = mean_seconds(
+      [&] {
+        threads.push_back(torch::get_num_threads());
+        std::this_thread::sleep_for(std::chrono::milliseconds(25));
+      },
+      before + 1);
+  EXPECT_GE(seconds, 0.025);
+  EXPECT_GE(threads.size(), 2);
+  EXPECT_THAT(threads, testing::Each(before + 1));
+  EXPECT_EQ(torch::get_num_threads(), before);
 }
 
 /// Trains with that many available threads.

@@ -117,9 +117,9 @@ TEST_P(OptimizerState, LoadStateListsAllDifferencesAndChangesNothing) {
 TEST(OptimizerStateOfAnother, Throws) {
   const auto model = make_model(/*tied=*/true);
   TrainingConfig config;
-  const auto adamw = make_optimizer(*model, config);
+  const auto adamw = make_optimizer(model, config);
   config.optimizer = OptimizerKind::muon;
-  const auto muon = make_optimizer(*model, config);
+  const auto muon = make_optimizer(model, config);
   EXPECT_THAT([&] { muon->load_state(adamw->state()); },
               ThrowsMessage<InputError>(
                   AllOf(HasSubstr("decoder.blocks.0.attention.qkv.weight/momentum_buffer: missing"),

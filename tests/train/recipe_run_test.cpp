@@ -7,9 +7,11 @@
 #include "support/subwords.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
+#include "train/fastest_num_threads.h"
 #include "train/run_lock.h"
 
 #include <gmock/gmock.h>
+#include <torch/utils.h>
 
 namespace attend::train {
 namespace {
@@ -169,6 +171,35 @@ TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
   EXPECT_EQ(resumed.task().tokenizer().files(), other->files());
   replace_file(directory / "text", text + "!");
   EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("changed since training"));
+}
+
+TEST_F(RecipeRunTest, ThreadsAreChangedOnlyDuringTraining) {
+  const NumThreadsGuard available(2);
+  recipe_.training.threads = 3;
+  auto run = RecipeRun::begin(directory_ / "run", recipe_);
+  EXPECT_EQ(torch::get_num_threads(), 2);
+  int during = 0;
+  const auto result = run.train({}, [&] { return (during = torch::get_num_threads()) == 0; });
+  EXPECT_EQ(during, 3);
+  run.finish(result);
+  EXPECT_EQ(torch::get_num_threads(), 2);
+}
+
+TEST_F(RecipeRunTest, ModelThatCannotBeMadeIsAnInputError) {
+  const auto beginning = [&](auto change) {
+    return [&, change] {
+      auto recipe = recipe_;
+      change(recipe.stack());
+      RecipeRun::begin(directory_ / "run", recipe);
+    };
+  };
+  EXPECT_THAT(beginning([](auto& stack) { stack.embed_dim = 10, stack.num_heads = 3; }),
+              throws<InputError>("embed_dim (10) must be divisible by num_heads (3)"));
+  EXPECT_THAT(beginning([](auto& stack) { stack.num_heads = 4, stack.num_kv_heads = 3; }),
+              throws<InputError>("num_heads (4) must be divisible by num_kv_heads (3)"));
+  EXPECT_THAT(beginning([](auto& stack) { stack.relative_attention_num_buckets = 5; }),
+              throws<InputError>("relative_attention_num_buckets is set but has no effect"));
+  EXPECT_FALSE(fs::exists(directory_ / "run"));
 }
 
 TEST_F(RecipeRunTest, LocksItsDirectory) {

@@ -56,9 +56,11 @@ class ATTEND_API CheckpointStore {
   };
 
   std::vector<std::filesystem::path> newest_first() const;
-  /// Creates a hard link to the best weights of the previous checkpoint. Returns false if they must
-  /// be written instead.
-  bool link_best(const Checkpoint& checkpoint, const std::filesystem::path& file) const;
+  /// Creates a hard link to the file of best weights of the previous checkpoint, and reads it to
+  /// check that it is not damaged. Returns false if `best`, with the checksum `checksum`, must be
+  /// written instead.
+  bool link_best(const std::map<std::string, torch::Tensor>& best, const std::string& checksum,
+                 const std::filesystem::path& file) const;
 
   std::filesystem::path directory_;
   WrittenBest written_best_;

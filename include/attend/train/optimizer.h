@@ -1,10 +1,10 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/module_ref.h"
 #include "attend/nn/trainable_parameters.h"
 #include "attend/train/training_config.h"
 
-#include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include <map>
@@ -69,11 +69,11 @@ class ATTEND_API Optimizer {
 /// hidden matrices (`ParameterRole::hidden_matrix`) and AdamW for the rest, both with the same
 /// learning rate.
 ///
-///     const auto optimizer = make_optimizer(*model, config);
+///     const auto optimizer = make_optimizer(model, config);
 ///     optimizer->zero_grad();
 ///     loss.backward();
 ///     optimizer->step(lr_at(config, step));
-ATTEND_API std::unique_ptr<Optimizer> make_optimizer(const torch::nn::Module& module,
+ATTEND_API std::unique_ptr<Optimizer> make_optimizer(ConstModuleRef module,
                                                      const TrainingConfig& config);
 
 }  // namespace attend::train

@@ -76,8 +76,8 @@ struct CustomConfig {
 /// Reads a file with the output of `to_toml(config, values)`. Throws InputError as `read_recipe`.
 ATTEND_API CustomConfig read_custom_config(const std::filesystem::path& path);
 
-/// Throws InputError if a number is out of range or the values of the model contradict each other.
-/// The message contains key, value and range.
+/// Throws InputError if a number is out of range. The message contains key, value and range.
+/// `make_model` checks whether the values of the model fit together.
 ATTEND_API void check_recipe(const Recipe& recipe);
 
 /// As `check_recipe`, for the training values alone.

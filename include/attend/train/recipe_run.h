@@ -20,10 +20,9 @@ struct TrainingSetup {
   Model model;                       ///< with new weights, on the device
 };
 
-/// Makes task and model of a recipe. Seeds LibTorch's global generators with the recipe's seed, and
-/// sets LibTorch's number of threads if the recipe has one.
+/// Makes task and model of a recipe. Seeds LibTorch's global generators with the recipe's seed.
 /// `tokenizer` is passed to `make_task`. Throws InputError for a device that does not exist, and as
-/// `make_task`.
+/// `make_task` and `make_model`.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
                                              std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 

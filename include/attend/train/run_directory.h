@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/module_ref.h"
 #include "attend/train/checkpoint_store.h"
 #include "attend/train/recipe.h"
 #include "attend/train/run.h"
@@ -89,7 +90,7 @@ class ATTEND_API RunDirectory {
   std::optional<LoadedCheckpoint> latest_checkpoint() const;
   /// Copies the run's weights into `module`, which may be on any device. Throws InputError if there
   /// are none yet, if the file is damaged, or if the weights do not match the module.
-  void load_weights(torch::nn::Module& module, Weights weights = Weights::best) const;
+  void load_weights(ModuleRef module, Weights weights = Weights::best) const;
   /// Loads a run of a model of this library, finished or not, in eval mode. Does not change
   /// LibTorch's random number generators. Throws InputError if a file is missing, damaged, or
   /// inconsistent with the recipe; the message names the file.
@@ -101,8 +102,7 @@ class ATTEND_API RunDirectory {
   bool is_finished(const TrainerState& state) const;
   /// Writes summary.json and deletes the run that was overwritten. `task` is the name of the task,
   /// empty for a custom module.
-  void finish(const std::string& task, const torch::nn::Module& module,
-              const TrainResult& result) const;
+  void finish(const std::string& task, ConstModuleRef module, const TrainResult& result) const;
 
  private:
   /// `lock` is null for a run that is only read.

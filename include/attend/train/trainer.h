@@ -63,9 +63,10 @@ struct TrainerHooks {
 /// generators, which dropout uses. The module stays on its device.
 ///
 /// With `config.threads` = 0 (auto), the first `run` times a few forward and backward passes with
-/// different numbers of CPU threads, restores the state, and uses the fastest number. Checkpoints
-/// contain it (`TrainerState::threads`), so a resumed run uses the same number, unless fewer
-/// threads are available. LibTorch's number of threads is changed only during `run`.
+/// different numbers of CPU threads, restores the state, and uses the fastest number. If other
+/// processes start to use cores later, it may no longer be the fastest; it is not measured again.
+/// Checkpoints contain it (`TrainerState::threads`), so a resumed run uses the same number, unless
+/// fewer threads are available. LibTorch's number of threads is changed only during `run`.
 ///
 /// Losses and evaluations are computed under autocast to bfloat16 if `config.precision` is bf16,
 /// and under the caller's autocast state if it is fp32.

@@ -64,8 +64,9 @@ struct TrainingConfig {
   int64_t log_every = 10;                          ///< steps between progress reports
   int64_t seed =
       1;  ///< seed of batches and dropout, and of the weights of models made from a recipe
-  int64_t threads = 0;          ///< CPU threads; 0 = auto: the fastest, measured when training
-                                ///< starts, and recorded in checkpoints
+  int64_t threads = 0;          ///< CPU threads; 0 = auto: the fastest number, measured when
+                                ///< training starts, and recorded in checkpoints. It is not
+                                ///< measured again if other processes start to use cores later.
   std::string device = "auto";  ///< see `resolve_device`
 };
 

@@ -18,8 +18,8 @@ namespace attend::train {
 
 /// Options of a `TrainingRun`.
 struct TrainingRunOptions {
-  /// Values that describe module and data, for example {"layers", "4"}; saved in recipe.toml. A run
-  /// is resumed only with the same values.
+  /// Values that describe module and data, for example {"num_layers", "4"}; saved in recipe.toml. A
+  /// run is resumed only with the same values.
   std::map<std::string, std::string> values = {};
   Schedule schedule = {};  ///< learning rate of each step; by default `lr_at` with the config
 };
@@ -37,9 +37,8 @@ struct TrainingRunOptions {
 class ATTEND_API TrainingRun {
  public:
   /// Creates the run directory; `overwrite` replaces a run in it, see `RunDirectory::create`. Moves
-  /// the module to `config.device` and sets `config.threads` if it is not auto. Throws InputError
-  /// as `RunDirectory::create`, for a device that does not exist, and for a value of `config` that
-  /// is out of range.
+  /// the module to `config.device`. Throws InputError as `RunDirectory::create`, for a device that
+  /// does not exist, and for a value of `config` that is out of range.
   static TrainingRun begin(const std::filesystem::path& directory,
                            std::shared_ptr<Objective> objective, const TrainingConfig& config,
                            const TrainingRunOptions& options = {}, bool overwrite = false);
@@ -56,7 +55,8 @@ class ATTEND_API TrainingRun {
                                      const TrainingConfig& config,
                                      const TrainingRunOptions& options = {});
 
-  /// Trains, and writes the files. `observers` are called on this thread, `stop_requested` after
+  /// Trains, and writes the files. LibTorch's number of threads is changed only during the call, as
+  /// by `Trainer::run`. `observers` are called on this thread, `stop_requested` after
   /// each step. After a requested stop, call it again to continue. Returns at once if
   /// `is_finished()`. Throws as `Trainer::run`.
   TrainResult train(const std::vector<Observer*>& observers = {},

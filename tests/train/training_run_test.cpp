@@ -1,0 +1,215 @@
+#include "attend/train/training_run.h"
+
+#include "attend/input_error.h"
+#include "attend/io/safetensors.h"
+#include "io/files.h"
+#include "support/small_runs.h"
+#include "support/stripes.h"
+#include "support/temporary_directory.h"
+#include "support/throws.h"
+#include "train/fastest_num_threads.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
+
+#include <filesystem>
+#include <sstream>
+
+namespace attend::train {
+namespace {
+
+class TrainingRunTest : public testing::Test {
+ protected:
+  TrainingRun begin(const std::string& name) {
+    return TrainingRun::begin(directory_ / name, make_objective(make_net()), small_config(),
+                              {.values = {{"channels", "4"}}});
+  }
+  TrainingRun resume(const std::string& name, const TrainingConfig& config,
+                     const std::string& channels = "4") {
+    return TrainingRun::resume(directory_ / name, make_objective(make_net()), config,
+                               {.values = {{"channels", channels}}});
+  }
+  std::string weights_of(const std::string& name) {
+    return read_bytes(directory_ / name / RunFiles::model);
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(TrainingRunTest, ResumedEqualsUninterrupted) {
+  auto whole = begin("whole");
+  whole.finish(whole.train());
+  {
+    auto stopped = begin("stopped");
+    EXPECT_EQ(stopped.train({}, stopping_after(7)).stop_reason, StopReason::stop_requested);
+  }
+  auto resumed = resume("stopped", small_config());
+  EXPECT_EQ(resumed.resumed_state().step, 7);
+  resumed.finish(resumed.train());
+  EXPECT_EQ(weights_of("stopped"), weights_of("whole"));
+  for (const char* name : {"recipe.toml", "metrics.jsonl", "summary.json", "checkpoint"}) {
+    EXPECT_TRUE(std::filesystem::exists(directory_ / "stopped" / name)) << name;
+  }
+}
+
+TEST_F(TrainingRunTest, FinishLoadsTheBestWeights) {
+  const auto net = make_net();
+  auto run = TrainingRun::begin(directory_ / "run", make_objective(net), small_config());
+  run.finish(run.train());
+  auto loaded = make_net();
+  RunDirectory::open(directory_ / "run").load_weights(loaded);
+  EXPECT_TRUE(equal_tensors(state_dict(*loaded), state_dict(*net)));
+  EXPECT_FALSE(net->is_training());
+}
+
+TEST_F(TrainingRunTest, BeginOrResumeOpensAFinishedRun) {
+  const auto path = directory_ / "run";
+  const auto run_once = [&](const TrainingConfig& config) {
+    const auto net = make_net();
+    auto run = TrainingRun::begin_or_resume(path, make_objective(net), config);
+    Recorder recorder;
+    const auto result = run.train({&recorder});
+    run.finish(result);
+    EXPECT_FALSE(net->is_training());
+    auto best = make_net();
+    RunDirectory::open(path).load_weights(best);
+    EXPECT_TRUE(equal_tensors(state_dict(*best), state_dict(*net)));
+    EXPECT_EQ(run.is_finished(), recorder.progress.empty());
+    EXPECT_EQ(recorder.finished, 1);
+    return result;
+  };
+  const auto files = [&] {
+    std::map<std::string, std::string> contents;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+      if (entry.is_regular_file()) contents[entry.path()] = read_bytes(entry.path());
+    }
+    return contents;
+  };
+  const auto first = run_once(small_config());
+  const auto written = files();
+  auto config = small_config();
+  config.eval_every = 3;  // recipe.toml keeps the values that the run was trained with
+  const auto again = run_once(config);
+  EXPECT_EQ(again.stop_reason, StopReason::max_steps);
+  EXPECT_EQ(again.state.step, 12);
+  EXPECT_EQ(again.state.best->loss, first.state.best->loss);
+  EXPECT_EQ(again.tokens_per_second, first.tokens_per_second);
+  EXPECT_EQ(files(), written);
+  EXPECT_EQ(run_once(small_config(20)).state.step, 20) << "more steps continue it";
+  EXPECT_THAT([&] { run_once(small_config(15)); },
+              throws<InputError>("already trained for 20/15 steps; pass a larger max_steps"));
+}
+
+TEST_F(TrainingRunTest, BeginOrResumeOpensARunThatStoppedEarly) {
+  auto config = small_config(1000);
+  config.patience = 2;
+  config.lr = 0.0;
+  for (const bool finished : {false, true}) {
+    auto run = TrainingRun::begin_or_resume(directory_ / "run", make_objective(make_net()), config);
+    const auto result = run.train();
+    run.finish(result);
+    EXPECT_EQ(run.is_finished(), finished);
+    EXPECT_EQ(result.stop_reason, StopReason::patience);
+    EXPECT_LT(result.state.step, 1000);
+  }
+  EXPECT_THAT(
+      [&] { TrainingRun::resume(directory_ / "run", make_objective(make_net()), config); },
+      throws<InputError>("evaluations without improvement; pass a larger patience to continue"));
+}
+
+TEST_F(TrainingRunTest, BeginReplacesARunWithOverwrite) {
+  begin("run").train({}, stopping_after(4));
+  EXPECT_THAT([&] { begin("run"); }, throws<InputError>("exists and is not empty"));
+  const auto run = TrainingRun::begin(directory_ / "run", make_objective(make_net()),
+                                      small_config(), {}, /*overwrite=*/true);
+  EXPECT_EQ(run.resumed_state().step, 0);
+}
+
+TEST_F(TrainingRunTest, TrainContinuesAfterAStop) {
+  auto whole = begin("whole");
+  whole.finish(whole.train());
+  auto run = begin("run");
+  EXPECT_EQ(run.train({}, stopping_after(7)).state.step, 7);
+  run.finish(run.train());
+  EXPECT_EQ(weights_of("run"), weights_of("whole"));
+  const auto steps = [&](const std::string& name) {
+    std::istringstream lines(read_bytes(directory_ / name / RunFiles::metrics));
+    std::vector<int64_t> found;
+    for (std::string line; std::getline(lines, line);)
+      found.push_back(nlohmann::json::parse(line).at("step"));
+    return found;
+  };
+  EXPECT_EQ(steps("run"), steps("whole"));
+}
+
+TEST_F(TrainingRunTest, HasItsConfigInTheDirectory) {
+  begin("run");
+  const auto directory = RunDirectory::open(directory_ / "run");
+  EXPECT_TRUE(directory.is_custom());
+  const auto config = directory.custom_config();
+  EXPECT_EQ(config.values, (std::map<std::string, std::string>{{"channels", "4"}}));
+  EXPECT_EQ(config.training.lr, 1e-2);
+  EXPECT_EQ(config.training.eval_every, 5);
+}
+
+TEST_F(TrainingRunTest, UsesTheScheduleOfItsOptions) {
+  Recorder recorder;
+  auto run = TrainingRun::begin(
+      directory_ / "run", make_objective(make_net()), small_config(),
+      {.schedule = [](int64_t step) { return 0.001 * static_cast<double>(step + 1); }});
+  run.train({&recorder});
+  ASSERT_FALSE(recorder.progress.empty());
+  for (const auto& progress : recorder.progress) {
+    EXPECT_DOUBLE_EQ(progress.lr, 0.001 * static_cast<double>(progress.step));
+  }
+}
+
+TEST_F(TrainingRunTest, ResumeChecksConfigValuesAndModule) {
+  begin("run").train({}, stopping_after(4));
+  auto config = small_config();
+  config.seed = 2;
+  EXPECT_THAT([&] { resume("run", config); }, throws<InputError>("seed: '1' in the run, now '2'"));
+  config = small_config();
+  config.optimizer = OptimizerKind::muon;
+  EXPECT_THAT([&] { resume("run", config); },
+              throws<InputError>("optimizer: 'adamw' in the run, now 'muon'"));
+  EXPECT_THAT([&] { resume("run", small_config(), "8"); },
+              throws<InputError>("values.channels: '4' in the run, now '8'"));
+  const auto resume_another = [&] {
+    torch::nn::Sequential another(torch::nn::Linear(36, 2));
+    TrainingRun::resume(directory_ / "run", make_objective(another), small_config(),
+                        {.values = {{"channels", "4"}}});
+  };
+  EXPECT_THAT(resume_another, throws<InputError>("the state dict does not match"));
+  EXPECT_NO_THROW(resume("run", small_config(20)));
+}
+
+TEST_F(TrainingRunTest, IsNotLoadedAsARunOfARecipe) {
+  begin("run");
+  EXPECT_THAT([&] { RunDirectory::open(directory_ / "run").load(); },
+              throws<InputError>("not trained from a recipe; use RunDirectory::load_weights"));
+}
+
+TEST_F(TrainingRunTest, ThreadsAreChangedOnlyDuringTraining) {
+  const NumThreadsGuard available(2);
+  auto config = small_config();
+  config.threads = 3;
+  auto run = TrainingRun::begin(directory_ / "run", make_objective(make_net()), config);
+  EXPECT_EQ(torch::get_num_threads(), 2);
+  int during = 0;
+  const auto result = run.train({}, [&] { return (during = torch::get_num_threads()) == 0; });
+  EXPECT_EQ(during, 3);
+  EXPECT_EQ(torch::get_num_threads(), 2);
+  run.finish(result);
+  EXPECT_EQ(torch::get_num_threads(), 2);
+}
+
+TEST(TrainingRun, NullObjectiveThrows) {
+  EXPECT_THAT([] { TrainingRun::begin("unused", nullptr, small_config()); },
+              throws<c10::ValueError>("requires an objective, found null"));
+}
+
+}  // namespace
+}  // namespace attend::train
