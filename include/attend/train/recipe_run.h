@@ -21,9 +21,8 @@ struct TrainingSetup {
 };
 
 /// Makes task and model of a recipe. Seeds LibTorch's global generators with the recipe's seed, and
-/// sets LibTorch's number of threads if the recipe has one.
-/// `tokenizer` is passed to `make_task`. Throws InputError for a device that does not exist, and as
-/// `make_task`.
+/// sets LibTorch's number of threads unless the recipe's `threads` is 0 (auto). `tokenizer` is
+/// passed to `make_task`. Throws InputError for a device that does not exist, and as `make_task`.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
                                              std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 

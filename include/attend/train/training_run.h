@@ -37,9 +37,9 @@ struct TrainingRunOptions {
 class ATTEND_API TrainingRun {
  public:
   /// Creates the run directory; `overwrite` replaces a run in it, see `RunDirectory::create`. Moves
-  /// the module to `config.device` and sets `config.threads` if it is not auto. Throws InputError
-  /// as `RunDirectory::create`, for a device that does not exist, and for a value of `config` that
-  /// is out of range.
+  /// the module to `config.device`. Sets LibTorch's number of threads to `config.threads` unless
+  /// that is 0 (auto). Throws InputError as `RunDirectory::create`, for a device that does not
+  /// exist, and for a value of `config` that is out of range.
   static TrainingRun begin(const std::filesystem::path& directory,
                            std::shared_ptr<Objective> objective, const TrainingConfig& config,
                            const TrainingRunOptions& options = {}, bool overwrite = false);
@@ -56,8 +56,8 @@ class ATTEND_API TrainingRun {
                                      const TrainingConfig& config,
                                      const TrainingRunOptions& options = {});
 
-  /// Trains, and writes the files. `observers` are called on this thread, `stop_requested` after
-  /// each step. After a requested stop, call it again to continue. Returns at once if
+  /// Trains, and writes the files. `observers` are called on the calling thread, `stop_requested`
+  /// after each step. After a requested stop, call `train` again to continue. Returns at once if
   /// `is_finished()`. Throws as `Trainer::run`.
   TrainResult train(const std::vector<Observer*>& observers = {},
                     const std::function<bool()>& stop_requested = {});
@@ -81,7 +81,7 @@ class ATTEND_API TrainingRun {
   bool is_finished() const { return is_finished_; }
 
  protected:
-  /// Uses an open directory; the module is already on `device`.
+  /// Uses an open directory. The module must already be on `device`.
   TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
               const TrainingConfig& config, torch::Device device, Schedule schedule = {});
 
