@@ -9,10 +9,11 @@
 namespace attend::train {
 namespace {
 
-// Longer than a time slice of the scheduler, so that processes on a shared core take turns.
+// Minimum time of a measurement. It is longer than a time slice of the scheduler, so that it
+// includes waiting for another process on the same core.
 constexpr double kMinSeconds = 0.06;
-constexpr double kMuchSlower = 1.5;   // time over the best time that ends the search
-constexpr double kAboutAsFast = 1.1;  // time over the best time that counts as equal
+constexpr double kMuchSlower = 1.5;   // the search ends at this multiple of the best time
+constexpr double kAboutAsFast = 1.1;  // times below this multiple of the best time count as equal
 
 double seconds_of(const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
@@ -21,7 +22,8 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// The mean, not the minimum, so that it includes time spent waiting for a busy core.
+/// Returns the mean time of `work` in seconds. The minimum would not include waiting for a core
+/// that another process uses.
 double mean_seconds_of(const std::function<void()>& work) {
   work();  // starts the threads, fills caches
   double sum = 0.0;

@@ -9,8 +9,8 @@ namespace attend::train {
 namespace {
 
 constexpr std::size_t kNeighbours = 4;  // losses on each side of the one that is smoothed
-constexpr std::size_t kMaxWorse = 10;  // consecutive steps above the first loss that end the search
-constexpr double kMinDecrease = 0.1;   // fraction of the first loss; a smaller decrease is noise
+constexpr std::size_t kMaxWorse = 10;   // consecutive losses above the first that end the search
+constexpr double kMinDecrease = 0.1;    // fraction of the first loss; a smaller decrease is noise
 
 std::vector<double> smooth(const std::vector<LearningRateStep>& steps) {
   std::vector<double> means;
