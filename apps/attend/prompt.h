@@ -6,7 +6,7 @@
 
 namespace attend::app {
 
-/// A prompt and its source for error messages.
+/// A prompt, and the name of its source for error messages.
 struct Prompt {
   std::string source;
   std::string text;

@@ -34,7 +34,7 @@ class StepRecorder : public Observer {
     }
     steps_.push_back({progress.lr, progress.train_loss});
     min_loss_ = std::min(min_loss_, progress.train_loss);
-    // A loss above the first one means that training has diverged.
+    // Many consecutive losses above the first one mean that training has diverged.
     worse_ = progress.train_loss > steps_.front().loss ? worse_ + 1 : 0;
     if (min_loss_ < (1.0 - kMinDecrease) * steps_.front().loss && worse_ >= kMaxWorse) done_ = true;
   }

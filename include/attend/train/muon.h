@@ -16,10 +16,10 @@ namespace attend::train {
 ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrix);
 
 /// Muon (Jordan et al. 2024): the update of a matrix (M, N) is its Nesterov momentum,
-/// orthogonalized by `newton_schulz`, times 0.2 * sqrt(max(M, N)) times the learning rate. The
-/// factor 0.2 * sqrt(max(M, N)) gives the updates about the root mean square of AdamW's updates
-/// (Liu et al. 2025, Moonlight), so that both optimizers can share one learning rate. Weight decay
-/// as in AdamW. Equals torch.optim.Muon of PyTorch 2.13 with adjust_lr_fn="match_rms_adamw".
+/// orthogonalized by `newton_schulz`, times 0.2 * sqrt(max(M, N)) times the learning rate. With the
+/// factor 0.2 * sqrt(max(M, N)), updates have about the same root mean square as with AdamW (Liu et
+/// al. 2025, Moonlight), so that both optimizers can share one learning rate. Weight decay as in
+/// AdamW. Equals torch.optim.Muon of PyTorch 2.13 with adjust_lr_fn="match_rms_adamw".
 ///
 /// A parameter that joins several matrices is orthogonalized as one matrix: `attention.qkv`
 /// (3*E, E), and `up` of a gated feed-forward.

@@ -35,9 +35,9 @@ struct RunFiles {
                    ///< deleted when the new run is finished
 };
 
-/// The directory of a run: its configuration, checkpoints, weights and results. All files are
-/// replaced atomically, so they survive a crash or a kill. Objects made by `create` and `resume`
-/// lock the directory against other processes as long as they exist.
+/// The directory of a run: its configuration, checkpoints, weights and results. Logs are appended
+/// to, and other files are replaced atomically, so they survive a crash or a kill. Objects made by
+/// `create` and `resume` lock the directory against other processes as long as they exist.
 ///
 ///     auto run = RunDirectory::open("runs/sort").load();
 ///     auto evaluation = evaluate(run.model, *run.make_task());

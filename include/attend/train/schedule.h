@@ -11,7 +11,7 @@ namespace attend::train {
 using Schedule = std::function<double(int64_t step)>;
 
 /// Returns the learning rate of a step, counted from 0: a linear warm-up to `lr` over
-/// `warmup_steps`, then by `schedule`:
+/// `warmup_steps`, then according to `config.schedule`:
 ///
 /// - cosine: half a cosine down to the last step (Loshchilov and Hutter 2017)
 /// - linear: linear down to the last step

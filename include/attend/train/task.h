@@ -50,7 +50,7 @@ class ATTEND_API Task {
 struct ATTEND_API TaskInfo {
   const char* name;     ///< as in recipes and flags
   const char* summary;  ///< one line: what the model predicts
-  Recipe defaults;      ///< recipe that trains it well on a CPU
+  Recipe defaults;      ///< recipe that trains a good model on a CPU
   /// Makes the task; see `make_task`.
   std::unique_ptr<Task> (*make)(const Recipe&, std::shared_ptr<const Tokenizer>);
   std::vector<std::string> data_keys;  ///< fields of `DataConfig` that the task reads

@@ -56,7 +56,7 @@ struct TrainingConfig {
   double router_aux_loss_coef = 0.01;              ///< coefficient of the load-balancing loss of a
                                                    ///< mixture of experts
   Precision precision = Precision::fp32;           ///< precision of forward and backward pass
-  OnNonFinite on_nonfinite = OnNonFinite::stop;    ///< behaviour at non-finite losses
+  OnNonFinite on_nonfinite = OnNonFinite::stop;    ///< behaviour at a non-finite loss or gradient
   int64_t eval_every = 100;                        ///< steps between evaluations
   int64_t patience = 0;                            ///< early stopping: evaluations without
                                                    ///< improvement; 0 = off

@@ -32,8 +32,8 @@ struct TrainingRunOptions {
 ///     auto run = TrainingRun::begin_or_resume("runs/vit", objective, config);
 ///     run.finish(run.train());
 ///
-/// This program can be killed and started again at any time: it resumes an unfinished run, and
-/// loads the best weights of a finished run.
+/// A program with these two lines can be killed and started again at any time: it resumes an
+/// unfinished run, and loads the best weights of a finished run.
 class ATTEND_API TrainingRun {
  public:
   /// Creates the run directory; `overwrite` replaces a run in it, see `RunDirectory::create`. Moves
@@ -63,7 +63,7 @@ class ATTEND_API TrainingRun {
                     const std::function<bool()>& stop_requested = {});
 
   /// Loads the best weights into the module, moves it to the CPU, sets eval mode, writes the
-  /// summary, and deletes the run that was overwritten. Do not call it after a requested stop
+  /// summary, and deletes the run that was overwritten. Do not call `finish` after a requested stop
   /// (`StopReason::stop_requested`).
   void finish(const TrainResult& result);
 
