@@ -14,7 +14,8 @@ namespace attend::app {
 /// they change is known only then.
 class RecipeFlags {
  public:
-  /// Adds a flag for each value of a recipe.
+  /// Adds a flag for each value of a recipe. Parsing `command` writes to *this, so *this must not
+  /// be moved or destroyed before `command` is parsed.
   explicit RecipeFlags(CLI::App& command);
 
   /// Returns the recipe `name_or_path` with the flags applied. Values that the recipe file does not
