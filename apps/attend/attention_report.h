@@ -7,12 +7,13 @@
 
 namespace attend::app {
 
-/// Returns one line per probe word of the task: the words with the nearest token embeddings, by
-/// cosine similarity. Empty if the task has no probe words.
+/// Returns one line per word of `Task::probe_words`: the words with the nearest token embeddings,
+/// by cosine similarity. Empty if the task has no probe words.
 std::string nearest_neighbors(train::Model& model, const train::Task& task);
 
-/// Returns, for each probe text of the task, the attention weights of its last token: last layer,
-/// mean over heads. Empty if the task has no probe texts or the model has no layers.
+/// Returns, for each text of `Task::probe_texts`, the attention weights of the text's last token in
+/// the last layer, averaged over the heads. Empty if the task has no probe texts or the model has
+/// no layers.
 std::string last_token_attention(train::Model& model, const train::Task& task);
 
 }  // namespace attend::app

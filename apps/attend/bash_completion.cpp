@@ -59,7 +59,7 @@ std::vector<std::string> values_of(const std::string& type) {
   std::vector<std::string> values;
   std::istringstream rest(type);
   for (std::string value; std::getline(rest, value, '|');) {
-    values.push_back(value.substr(0, value.find('[')));  // cuda[:N]
+    values.push_back(value.substr(0, value.find('[')));  // "cuda" of "cuda[:N]"
   }
   return values;
 }

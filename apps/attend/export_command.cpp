@@ -56,7 +56,7 @@ void check_target(const ExportArguments& arguments) {
   if (!arguments.overwrite) fail("already exists; choose another -o or pass --overwrite");
 }
 
-/// The tokenizer and the recipe, stored in the exported file.
+/// Returns the files of the tokenizer and the recipe, to store them in the exported file.
 std::map<std::string, std::string> extra_files(const train::Run& run) {
   auto files = run.tokenizer->files();
   files.emplace(train::RunFiles::recipe, train::to_toml(run.recipe));

@@ -42,7 +42,7 @@ struct GenerateVisitor {
   }
   GeneratedSequence operator()(const SequenceClassifier&) const {
     return {};
-  }  // the constructor of TextGenerator threw
+  }  // never called: the constructor of TextGenerator throws
 };
 
 /// Generates samples for a prompt, each with its own seed.
@@ -55,7 +55,8 @@ class TextGenerator {
     }
   }
 
-  /// True if the text continues the prompt (language model) or answers it (seq2seq).
+  /// True if the generated text continues the prompt (language model), false if it answers the
+  /// prompt (seq2seq).
   bool continues() const { return std::holds_alternative<LanguageModel>(run_.model); }
 
   /// Generates sample n (from 0) with seed + n. `print` receives the text as it is generated.
@@ -113,7 +114,7 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
     const auto end = generator.generate_sample(n, [&](const std::string& more) { text += more; });
     nlohmann::ordered_json sample{
         {"seed", generator.seed(n)}, {"text", text}, {"tokens", end.tokens()}};
-    sample["stopped_by"] = nullptr;  // reached max_new_tokens, or the end of the answer
+    sample["stopped_by"] = nullptr;  // no stop text: max_new_tokens or the end of the answer
     if (end.stopped_by()) sample["stopped_by"] = *end.stopped_by();
     samples.push_back(std::move(sample));
   }
@@ -125,7 +126,7 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
 
 void run_generate(GenerateArguments& arguments) {
   if (arguments.options.num_beams > 1)
-    arguments.options.sampling.temperature = 0.0;  // greedy, as the default
+    arguments.options.sampling.temperature = 0.0;  // the default, 0.8, is for sampling
   auto run = arguments.run.load();
   const auto prompt = arguments.prompt.read();
   TextGenerator generator(std::move(run), prompt, arguments);

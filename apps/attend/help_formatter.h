@@ -8,8 +8,8 @@
 
 namespace attend::app {
 
-/// Formats help texts: options in groups, with unit and default in brackets, wrapped to `width`
-/// columns.
+/// Formats help texts: options in groups, each with its unit, and with its default in brackets.
+/// Wraps lines to `width` columns.
 class HelpFormatter : public CLI::Formatter {
  public:
   explicit HelpFormatter(std::size_t width) : width_(width) {}
@@ -29,8 +29,8 @@ class HelpFormatter : public CLI::Formatter {
 /// The names of an option with their dashes: "-o", "--out".
 std::vector<std::string> flags_of(const CLI::Option& option);
 
-/// Wraps text to lines of at most `width` characters; all but the first are indented by `indent`.
-/// A longer word gets a line of its own.
+/// Wraps text to lines of at most `width` characters. All lines but the first are preceded by
+/// `indent` spaces, which `width` does not count. A word longer than `width` gets its own line.
 std::string wrap(const std::string& text, std::size_t width, std::size_t indent);
 
 }  // namespace attend::app

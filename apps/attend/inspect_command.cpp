@@ -16,7 +16,7 @@
 namespace attend::app {
 namespace {
 
-/// Tables with more rows are collapsed to modules, unless --depth is given.
+/// Without --depth, the table shows as many levels as fit in this number of rows, at least one.
 constexpr int64_t kMaxRows = 60;
 
 struct InspectArguments {

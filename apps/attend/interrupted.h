@@ -4,8 +4,7 @@
 
 namespace attend::app {
 
-/// Thrown after a signal stopped a command and its state was saved. The exit status is then 128
-/// plus the signal number.
+/// Thrown by a command that a signal stopped. The exit status is then 128 plus the signal number.
 class Interrupted : public std::exception {
  public:
   explicit Interrupted(int signal) : signal_(signal) {}

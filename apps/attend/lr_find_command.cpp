@@ -53,7 +53,7 @@ void print_json(const train::LearningRateSearch& found) {
   fmt::print("{}\n", json.dump());
 }
 
-/// Prints the smoothed loss as a bar chart, one line per few steps.
+/// Prints the smoothed loss as a bar chart of at most 25 lines.
 void print_chart(const train::LearningRateSearch& found) {
   constexpr std::size_t kLines = 25;
   constexpr double kWidth = 50.0;

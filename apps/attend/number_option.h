@@ -23,8 +23,8 @@ inline constexpr Requirement kThreads{"be between 0 and 1024",
 inline constexpr Requirement kFraction{"be between 0 and 1",
                                        [](double x) { return x >= 0 && x <= 1; }};
 
-/// Adds an option for a finite number. The help shows the current value of `target` as the default
-/// and `unit`, e.g. "TOKENS".
+/// Adds an option for a finite number. Parsing writes the number to `target`. The help shows
+/// `unit`, e.g. "TOKENS", and the current value of `target` as the default.
 template <typename Number>
 CLI::Option* add_number(CLI::App& command, const std::string& flag, Number& target,
                         const Requirement& requirement, const char* help,

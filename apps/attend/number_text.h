@@ -8,7 +8,7 @@ namespace attend::app {
 /// Formats a count with three digits: "512", "1.23k", "45.6M".
 std::string count_text(double count);
 
-/// Formats a size in bytes with three digits: "512 B", "1.23 KiB", "45.6 MiB".
+/// Formats a size in bytes with a binary unit: "512 B", "1.23 KiB", "45.6 MiB".
 std::string bytes_text(double bytes);
 
 }  // namespace attend::app

@@ -32,7 +32,7 @@ class ProgressLine : public train::Observer {
   bool colors_;
   bool drawn_ = false;  // the cursor is at the end of the progress bar
   train::Progress last_;
-  double printed_at_ = 0.0;  // training seconds at the last printed line
+  double printed_at_ = 0.0;  // `Progress::seconds` at the last printed line
   double best_loss_;
 };
 

@@ -17,7 +17,8 @@ constexpr std::size_t kMinBar = 10;
 constexpr std::size_t kMaxBar = 30;
 constexpr const char* kSeparator = " | ";
 
-// Fields by importance. If the line is too narrow, the last one is dropped first.
+// Fields in order of importance. If the terminal is too narrow, the least important is dropped
+// first.
 enum Rank { kSteps, kLoss, kEta, kBar, kSkipped, kSpeed, kLr };
 
 struct Field {
@@ -57,8 +58,8 @@ std::string joined(const std::vector<Field>& fields) {
   return text;
 }
 
-/// Returns the fields that fit in `columns`. Fields less important than the bar are dropped if they
-/// leave no room for it.
+/// Returns the fields that fit in `columns`. Fields less important than the bar are dropped if the
+/// bar would not fit beside them.
 std::vector<Field> fitting(std::vector<Field> fields, std::size_t columns) {
   const auto by_rank = [](const Field& a, const Field& b) { return a.rank < b.rank; };
   while (!fields.empty()) {

@@ -6,7 +6,7 @@
 
 namespace attend::app {
 
-/// A prompt and its source for error messages.
+/// A prompt, and the name of its source for error messages.
 struct Prompt {
   std::string source;
   std::string text;
@@ -15,7 +15,8 @@ struct Prompt {
 /// The options --prompt and --prompt-file.
 class PromptOptions {
  public:
-  /// Adds the options to `command`; *this must outlive parsing and the command.
+  /// Adds the options to `command`, which owns them. Call `read` after parsing `command`, and while
+  /// `command` exists.
   void add_to(CLI::App& command);
 
   /// Reads the prompt: --prompt, else --prompt-file, else standard input if it is not a terminal.

@@ -34,7 +34,8 @@ std::string default_of(const RecipeField& field) {
   return fmt::format(" [{}{}]", values.front(), differ ? ", depends on the task" : "");
 }
 
-/// Type of a field, from the first model kind that has it.
+/// Returns a pointer with the type of the field. It points to the field in the first of `kinds`
+/// that has the field.
 train::FieldRef type_of(const RecipeField& field, std::vector<Recipe>& kinds) {
   train::FieldRef ref;
   for (auto& recipe : kinds) {
@@ -50,7 +51,7 @@ std::string help_of(const RecipeField& field) {
   return help + fmt::format("; attend tasks lists them [{}]", Recipe{}.task);
 }
 
-/// The placeholder after the flag of a number: its unit, if it has one.
+/// The placeholder after the flag of a number: the field's unit, else INT or FLOAT.
 template <typename Number>
 std::string type_of_number(const RecipeField& field) {
   const std::string unit = field.unit;
@@ -68,7 +69,8 @@ std::vector<int64_t> parse_list(const std::string& flag, const std::string& text
   return values;
 }
 
-/// The placeholder after the flag of a string: the names of the tasks, its unit, or TEXT.
+/// The placeholder after the flag of a string: for --task the names of the tasks, for other flags
+/// the field's unit, else TEXT.
 std::string type_of_text(const RecipeField& field) {
   if (std::string_view(field.key) != "task") return *field.unit != '\0' ? field.unit : "TEXT";
   std::vector<std::string> names;
@@ -78,7 +80,8 @@ std::string type_of_text(const RecipeField& field) {
 
 using Setters = std::vector<std::function<void(Recipe&)>>;
 
-/// Adds the flag of a field to a command; parsing it stores a setter of the value.
+/// Adds the flag of a field to a command. When the flag is parsed, a function that sets the value
+/// in a recipe is added to `given`.
 struct AddFlag {
   CLI::App& command;
   const RecipeField& field;

@@ -14,11 +14,13 @@ namespace attend::app {
 /// they change is known only then.
 class RecipeFlags {
  public:
-  /// Adds a flag for each value of a recipe.
+  /// Adds a flag for each value of a recipe. Parsing `command` writes to *this, so *this must not
+  /// be moved or destroyed before `command` is parsed.
   explicit RecipeFlags(CLI::App& command);
 
-  /// Loads a recipe, given by name or path, over the defaults of its task and applies the flags.
-  /// Without a recipe (empty), applies them to the defaults of the task.
+  /// Returns the recipe `name_or_path` with the flags applied. Values that the recipe file does not
+  /// set are the defaults of the task. If `name_or_path` is empty, applies the flags to the
+  /// defaults of the task.
   train::Recipe resolve(const std::string& name_or_path) const;
   /// Returns `base` with the flags applied.
   train::Recipe over(train::Recipe base) const;

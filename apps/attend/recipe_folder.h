@@ -9,14 +9,14 @@ namespace attend::app {
 /// Type name of a recipe argument in help texts; see `find_recipe`.
 inline constexpr const char* kRecipeType = "FILE|NAME";
 
-/// Paths of the shipped recipes, sorted: the .toml files in $ATTEND_MODELS, or in the folder next
-/// to the built or installed program.
+/// Paths of the shipped recipes, sorted: the .toml files in $ATTEND_MODELS if it is set, else in
+/// the folder `models` of the installation or the source tree.
 std::vector<std::filesystem::path> shipped_recipes();
 /// Names of the shipped recipes: file names without extension.
 std::vector<std::string> names_of_shipped_recipes();
 
 /// Returns the path of a recipe, given as a path or as the name of a shipped recipe. Throws
-/// InputError with the nearest name if there is none.
+/// InputError with the most similar name if there is no such recipe.
 std::filesystem::path find_recipe(const std::string& name_or_path);
 
 }  // namespace attend::app

@@ -11,10 +11,11 @@ namespace attend::app {
 /// Options for a trained run: directory, weights, device and threads.
 class RunOption {
  public:
-  /// Adds the argument `run` and the option --weights; *this must outlive the command.
+  /// Adds the argument `run` and the option --weights. Parsing `command` writes their values to
+  /// *this, so *this must not be moved or destroyed before `command` is parsed.
   void add_to(CLI::App& command);
-  /// Adds --device, with `device` as the default, and --threads. Without them the model runs on the
-  /// CPU.
+  /// Adds --device, with `device` as the default, and --threads. Parsing writes to *this, as for
+  /// `add_to`. If this function is not called, `load` uses the CPU.
   void add_device_to(CLI::App& command, const std::string& device = "auto");
 
   const std::string& directory() const { return directory_; }

@@ -7,8 +7,9 @@
 
 namespace attend::app {
 
-/// Returns the model's outputs for the task's samples: its answer with the expected one, or a
-/// generated continuation. `seed` seeds the sampling. Empty if the task has no samples.
+/// Returns the model's output for each sample of the task: the model's answer and the expected
+/// answer, or a generated continuation if the sample has no answer. `seed` seeds the sampling.
+/// Empty if the task has no samples.
 std::string sample_report(train::Model& model, const train::Task& task, int64_t seed);
 
 }  // namespace attend::app

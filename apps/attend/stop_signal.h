@@ -2,8 +2,8 @@
 
 namespace attend::app {
 
-/// Handles SIGHUP, SIGINT and SIGTERM while it lives: the first one requests a stop after the
-/// current step, the second one ends the process. Ignored signals stay ignored. At most one
+/// Handles SIGHUP, SIGINT and SIGTERM during its lifetime: the first signal requests a stop after
+/// the current step, the second signal ends the process. Ignored signals stay ignored. At most one
 /// instance may exist.
 class StopSignal {
  public:

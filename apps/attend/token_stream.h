@@ -13,11 +13,12 @@ namespace attend::app {
 /// Decodes tokens to text as they are generated. Buffers text that may be the start of a stop text.
 class TokenStream {
  public:
-  /// Decodes a sequence of tokens. Appending tokens must only append to the text.
+  /// Decodes a sequence of tokens. The text of a longer sequence must begin with the text of the
+  /// shorter one.
   using Decode = std::function<std::string(const std::vector<int64_t>&)>;
   using Print = std::function<void(const std::string&)>;
 
-  /// `previous`: the token before the first one, if any. `stops`: see `TextStream`.
+  /// `previous`: the token before the first added token, if any. `stops`: see `TextStream`.
   TokenStream(Decode decode, std::optional<int64_t> previous, const std::vector<std::string>& stops,
               Print print);
 

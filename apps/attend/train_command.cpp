@@ -37,7 +37,8 @@ struct TrainArguments {
   bool print_config = false;
 };
 
-/// Returns runs/senses or, if it exists, the first free of runs/senses-2, runs/senses-3, ...
+/// Returns the first of runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not exist. NAME is the
+/// name of the text file or, without a text file, of the task.
 fs::path unused_directory(const train::Recipe& recipe) {
   const auto name = recipe.text.empty() ? recipe.task : fs::path(recipe.text).stem().string();
   fs::path directory = fs::path("runs") / name;

@@ -10,8 +10,8 @@
 namespace attend::train {
 namespace {
 
-/// Blocks all signals of this thread until the end of the scope. A new thread inherits the mask;
-/// signals would interrupt its writes.
+/// Blocks all signals of the current thread until the end of the scope. A thread that is started in
+/// the scope inherits the signal mask, so signals never interrupt that thread's writes.
 class BlockedSignals {
  public:
   BlockedSignals() {

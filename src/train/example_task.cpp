@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kValidationExamples = 1000;
 constexpr uint64_t kValidationSeed = 20170612;
 constexpr std::size_t kSamples = 5;
-constexpr std::size_t kAttempts = 100;  // draws per example; one draw in ten is validation data
+constexpr std::size_t kAttempts = 100;  // maximum draws per example; 1 in 10 is validation data
 
 bool is_validation(const Example& example) {
   return crc32c(example.prompt) % 10 == 0;

@@ -9,7 +9,8 @@
 namespace attend::train {
 namespace {
 
-// Longer than a time slice of the scheduler, so that processes on a shared core take turns.
+// Minimum time of a measurement. It is longer than a time slice of the scheduler, so that it
+// includes waiting for another process on the same core.
 constexpr double kMinSeconds = 0.06;
 constexpr double kLongCall = 1.0;     // seconds of a call above which the search may end early
 constexpr double kMuchSlower = 1.5;   // time over the best time that ends the search of long calls

@@ -9,8 +9,8 @@ namespace attend::train {
 namespace {
 
 constexpr std::size_t kNeighbours = 4;  // losses on each side of the one that is smoothed
-constexpr std::size_t kMaxWorse = 10;  // consecutive steps above the first loss that end the search
-constexpr double kMinDecrease = 0.1;   // fraction of the first loss; a smaller decrease is noise
+constexpr std::size_t kMaxWorse = 10;   // consecutive losses above the first that end the search
+constexpr double kMinDecrease = 0.1;    // fraction of the first loss; a smaller decrease is noise
 
 std::vector<double> smooth(const std::vector<LearningRateStep>& steps) {
   std::vector<double> means;
@@ -34,7 +34,7 @@ class StepRecorder : public Observer {
     }
     steps_.push_back({progress.lr, progress.train_loss});
     min_loss_ = std::min(min_loss_, progress.train_loss);
-    // A loss above the first one means that training has diverged.
+    // Many consecutive losses above the first one mean that training has diverged.
     worse_ = progress.train_loss > steps_.front().loss ? worse_ + 1 : 0;
     if (min_loss_ < (1.0 - kMinDecrease) * steps_.front().loss && worse_ >= kMaxWorse) done_ = true;
   }

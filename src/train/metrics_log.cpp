@@ -10,7 +10,7 @@
 namespace attend::train {
 namespace {
 
-/// True if a line is complete and of a step up to `last_step`.
+/// True if a line is complete, and its step is at most `last_step`.
 bool is_kept(const std::string& line, int64_t last_step) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return false;

@@ -13,14 +13,14 @@ constexpr double kCubic = -4.7750;
 constexpr double kQuintic = 2.0315;
 constexpr int kIterations = 5;
 constexpr double kMinNorm = 1e-7;  // avoids division by zero
-constexpr double kAdamWRms = 0.2;  // typical root mean square of AdamW's updates, over lr
+constexpr double kAdamWRms = 0.2;  // typical root mean square of AdamW's updates, divided by lr
 
 }  // namespace
 
 torch::Tensor newton_schulz(const torch::Tensor& matrix) {
   const bool is_tall = matrix.size(0) > matrix.size(1);
   auto x = matrix.to(torch::kBFloat16);
-  if (is_tall) x = x.t();  // makes x x^T the smaller of the two products
+  if (is_tall) x = x.t();  // makes x x^T smaller than x^T x
   x = x / x.norm().clamp_min(kMinNorm);
   for (int i = 0; i < kIterations; ++i) {
     const auto gram = x.mm(x.t());

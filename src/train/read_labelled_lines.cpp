@@ -27,7 +27,7 @@ struct Format {
 Format format_of(const fs::path& path) {
   if (path.extension() == ".csv") return {CSV_COMMA, CSV_QUOTE};
   if (path.extension() == ".tsv")
-    return {CSV_TAB, 0xFF};  // a byte that never occurs in UTF-8: no quotes
+    return {CSV_TAB, 0xFF};  // no quotes: this byte never occurs in UTF-8
   throw InputError(
       fmt::format("{}: unknown table format, expected a .tsv or .csv file", path.string()));
 }
@@ -86,7 +86,8 @@ class TableReader {
     use_rows();
   }
 
-  // Exceptions are rethrown after libcsv has returned: they must not pass through C code.
+  // Passes on the rows after libcsv has returned: an exception of `use_row_` must not pass through
+  // C code.
   void use_rows() {
     for (const auto& row : rows_) use_row_(row, place(begin_));
     rows_.clear();

@@ -50,7 +50,7 @@ int64_t Recipe::max_seq_len() const {
 }
 
 void check_recipe(const Recipe& recipe) {
-  Recipe values = recipe;  // fields return mutable references
+  Recipe values = recipe;  // a copy, since `RecipeField::ref` requires a mutable recipe
   for (const auto& field : recipe_fields()) std::visit(CheckRange{field}, field.ref(values));
 }
 

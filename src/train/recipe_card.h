@@ -9,11 +9,11 @@
 
 namespace attend::train {
 
-/// The table `expected` of a recipe file, and its task.
+/// The task of a recipe file, and the expected results from the file's table `expected`.
 struct RecipeCard {
   std::string task = Recipe{}.task;    ///< name of the task
   std::string summary;                 ///< one line: what the model learns
-  std::string device;                  ///< hardware of the results below
+  std::string device;                  ///< hardware on which the values below were measured
   double seconds = 0.0;                ///< training time in seconds
   std::optional<double> val_loss;      ///< validation loss, mean over the targets
   std::optional<double> val_accuracy;  ///< fraction of exact matches, 0 to 1

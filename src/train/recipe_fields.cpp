@@ -62,8 +62,10 @@ FieldRef activation_field(Recipe& recipe) {
   return activation;
 }
 
-/// Returns a pointer to the member that belongs to the recipe's model config; monostate if none
-/// does.
+/// Returns a pointer to an option of the recipe's model. Each kind of model has its own config
+/// struct. `members` are the members of these structs that contain the option, for example
+/// `&Seq2SeqConfig::tie_embeddings`. Returns monostate if the recipe's kind of model does not have
+/// the option.
 template <auto... members>
 FieldRef model_field(Recipe& recipe) {
   FieldRef found;
@@ -320,7 +322,7 @@ std::string RecipeField::flag() const {
 }
 
 FieldValue field_value(const RecipeField& field, const Recipe& recipe) {
-  Recipe values = recipe;  // fields return mutable references
+  Recipe values = recipe;  // a copy, since `RecipeField::ref` requires a mutable recipe
   return std::visit(
       [&](auto value) -> FieldValue {
         using T = std::remove_pointer_t<decltype(value)>;

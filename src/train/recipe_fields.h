@@ -9,7 +9,7 @@
 
 namespace attend::train {
 
-/// Pointer to a value of a recipe; monostate if its kind of model does not have it.
+/// Pointer to a value of a recipe; monostate if the recipe's kind of model does not have the value.
 using FieldRef =
     std::variant<std::monostate, int64_t*, double*, bool*, std::string*, std::vector<int64_t>*,
                  PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*, QKNormKind*,
@@ -17,7 +17,7 @@ using FieldRef =
                  ScheduleKind*, TokenizerKind*>;
 
 /// A value as written in recipe files: an enum by its name, the number 0 as `RecipeField::zero` if
-/// that is set. monostate if the kind of model does not have it.
+/// `zero` is not empty; monostate if the recipe's kind of model does not have the value.
 using FieldValue =
     std::variant<std::monostate, int64_t, double, bool, std::string, std::vector<int64_t>>;
 
@@ -44,12 +44,13 @@ ATTEND_API const std::vector<RecipeField>& recipe_fields();
 /// Returns the value of a field.
 ATTEND_API FieldValue field_value(const RecipeField& field, const Recipe& recipe);
 
-/// Returns the value of a field as text, booleans as on and off, a list as 1,2 or none; empty if
-/// the kind of model does not have it.
+/// Returns the value of a field as text: a boolean as "on" or "off", a list as "1,2" or "none".
+/// Returns an empty text if the recipe's kind of model does not have the field.
 ATTEND_API std::string value_text(const RecipeField& field, const Recipe& recipe);
 
-/// Reads only `task` and `text` of a recipe file, and takes the other values from `base`: their
-/// defaults depend on the task. Throws InputError as `read_recipe`.
+/// Reads only `task` and `text` of a recipe file, and takes the other values from `base`. The task
+/// determines the defaults with which `read_recipe` then reads the whole file. Throws InputError as
+/// `read_recipe`.
 ATTEND_API Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
 
 }  // namespace attend::train

@@ -84,7 +84,8 @@ struct Assign {
   }
 };
 
-/// Checks the keys of the table `prefix`, such as "model."; empty: of the file.
+/// Checks the keys of a table. `prefix` is the table's name with a dot, such as "model."; empty for
+/// the keys outside of the file's tables.
 void check_keys_of(const toml::table& table, const std::string& prefix, const std::string& file) {
   std::vector<std::string> known{kKindKey};
   for (const auto& field : recipe_fields()) known.push_back(full_key(field));

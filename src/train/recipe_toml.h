@@ -18,8 +18,8 @@ inline constexpr const char* kCard = "expected";
 /// Parses a TOML file. Throws InputError if it is missing or not TOML.
 toml::table parse_toml(const std::filesystem::path& path);
 
-/// Throws InputError if `table` has a key or a table that recipe files do not have. `file` is its
-/// name in the message.
+/// Throws InputError if `table` has a key or a table that recipe files do not have. `file` is the
+/// file's name, for the message.
 void check_keys(const toml::table& table, const std::string& file);
 
 /// Parses a recipe file. Throws InputError as `parse_toml` and `check_keys`.

@@ -125,7 +125,7 @@ bool RunDirectory::exists(const fs::path& path) {
 bool RunDirectory::owns(const fs::path& path, const fs::path& file) {
   const auto inside = fs::weakly_canonical(fs::absolute(file))
                           .lexically_relative(fs::weakly_canonical(fs::absolute(path)));
-  return is_file_of_run(inside.begin()->string());  // ".." if it is elsewhere
+  return is_file_of_run(inside.begin()->string());  // ".." if `file` is outside of `path`
 }
 
 Recipe RunDirectory::recipe() const {
@@ -173,7 +173,7 @@ Run RunDirectory::load(Weights weights) const {
   std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path_);
   auto record = read_record(file(RunFiles::data));
   auto model = [&] {
-    // The weights are replaced below.
+    // Restores the state of the generator: the random initial weights are replaced below.
     const RngGuard rng(rng_state({torch::kCPU}));
     return make_model(recipe, tokenizer->size(), record.classes.size());
   }();

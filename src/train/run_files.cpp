@@ -82,7 +82,7 @@ void check_can_create(const fs::path& directory, bool overwrite) {
   if (!check_is_free(directory, overwrite)) return;
   check_is_run(directory);
   if (fs::exists(directory / RunLock::kFile))
-    RunLock{directory};  // throws if another process has it
+    RunLock{directory};  // throws if another process has the lock
 }
 
 void move_old_run(const fs::path& directory) {

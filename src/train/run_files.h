@@ -5,8 +5,9 @@
 
 namespace attend::train {
 
-/// Returns false if `directory` is missing or free, true if it must be overwritten. Throws
-/// InputError if it must be overwritten but `overwrite` is false.
+/// Returns false if `directory` does not exist, is empty, or contains only files of an interrupted
+/// `RunDirectory::create`. For any other directory, returns true if `overwrite` is true, and throws
+/// InputError if it is false.
 bool check_is_free(const std::filesystem::path& directory, bool overwrite);
 
 /// Throws InputError if `RunDirectory::create` would fail for this directory. Call it before long

@@ -10,7 +10,7 @@ namespace attend::train {
 /// ends, also by a kill.
 class ATTEND_API RunLock {
  public:
-  static constexpr const char* kFile = ".lock";  ///< in the directory; never deleted
+  static constexpr const char* kFile = ".lock";  ///< name of the lock file, which is never deleted
 
   /// Throws InputError if another process has the lock (the message contains its process id), or if
   /// the directory cannot be written.

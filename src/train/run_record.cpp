@@ -14,7 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// True if a value must be the same when a run is resumed; the text file may have moved.
+/// True if a value must be the same when a run is resumed. The key `text` may differ, since the
+/// text file may have moved.
 bool is_fixed(const RecipeField& field) {
   const std::string_view section = field.section;
   const std::string_view key = field.key;

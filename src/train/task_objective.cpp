@@ -28,7 +28,7 @@ Batch to_device(const Batch& batch, torch::Device device) {
   return map_batch(batch, [&](const torch::Tensor& tensor) { return tensor.to(device); });
 }
 
-/// Evaluates a model in eval mode, without gradients.
+/// Evaluates a model. The caller sets eval mode and disables gradients.
 Evaluation evaluate_batches(Model& model, const std::vector<Batch>& batches) {
   const auto device = device_of(module_of(model));
   Evaluation result;

@@ -137,7 +137,7 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
 int64_t Trainer::num_threads() {
   const int64_t available = torch::get_num_threads();
   if (config_.threads > 0) return config_.threads;
-  if (state_.threads > 0 && state_.threads <= available) return state_.threads;  // as recorded
+  if (state_.threads > 0 && state_.threads <= available) return state_.threads;  // used so far
   if (available == 1 || !device_.is_cpu()) return available;
   const auto before = checkpoint();
   const auto next = state_.step + 1;

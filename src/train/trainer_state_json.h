@@ -6,7 +6,7 @@
 
 namespace attend::train {
 
-/// Returns the state as JSON; all numbers round-trip.
+/// Returns the state as JSON. Finite numbers and NaN round-trip; infinity is read back as NaN.
 std::string to_json(const TrainerState& state);
 
 /// Reads what `to_json` wrote. Throws InputError for any other text.

@@ -25,7 +25,7 @@ torch::Device prepare(const std::shared_ptr<Objective>& objective, const Trainin
 }
 
 /// True if nothing is left to train. Returns false for a run that was killed between its last step
-/// and `finish`, so that resuming calls `finish`.
+/// and `finish`, so that the run can be resumed and `finish` called.
 bool is_finished(const RunDirectory& directory, const TrainerState& state,
                  const TrainingConfig& config) {
   const bool has_summary = directory.is_finished(state);

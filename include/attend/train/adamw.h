@@ -8,7 +8,7 @@
 namespace attend::train {
 
 /// AdamW (Loshchilov and Hutter 2019) with LibTorch's fused kernel, which reads parameter, gradient
-/// and both moments in one pass; torch::optim::AdamW needs about ten. Parameters with
+/// and both moments in one pass; torch::optim::AdamW needs about ten passes. Parameters with
 /// `ParameterRole::no_decay` have no weight decay.
 ///
 /// State per parameter, named as in torch.optim: `exp_avg` and `exp_avg_sq`, moving averages of the

@@ -14,7 +14,7 @@ class BackgroundThread;
 /// Saves checkpoints with another sink on a background thread, so that training does not wait for
 /// the disk. At most two calls are pending; a third one waits.
 ///
-/// An exception of the sink is rethrown by the next call and every later one.
+/// If the sink throws, every later call except `latest_path` rethrows the exception.
 ///
 ///     BackgroundCheckpointSink sink(std::make_shared<MySink>());
 ///     trainer.run({.checkpoint_sink = &sink});

@@ -18,7 +18,7 @@ class BackgroundThread;
 /// An exception of an observer is rethrown by the next call and every later one, so that training
 /// stops on a full disk. That observer is not called again; the other observers are.
 ///
-/// The queue of reports is unbounded; a million reports take about 100 MB.
+/// Each call is queued as a report. The queue is unbounded; a million reports take about 200 MB.
 ///
 ///     BackgroundObserver files({std::make_shared<MetricsLog>(path)});
 ///     trainer.run({.observers = {&files}});

@@ -12,10 +12,10 @@ struct Batch {
   torch::Tensor tokens;   ///< (B, T) int64: input; source of a Seq2Seq
   torch::Tensor targets;  ///< int64, class or next token, or `kIgnoreIndex`: (B, T) for a
                           ///< LanguageModel, (B, U) for a Seq2Seq, (B) for a SequenceClassifier
-  torch::Tensor answers = {};  ///< bool, shape of `targets`: targets used for accuracy;
+  torch::Tensor answers = {};  ///< bool, shape of `targets`: true = used for accuracy;
                                ///< undefined if the task has no accuracy
   torch::Tensor key_mask =
-      {};  ///< (B, T) bool: true = token, false = padding; undefined = no padding
+      {};  ///< (B, T) bool: true = token, false = padding; undefined = no key is masked
   torch::Tensor decoder_tokens = {};  ///< (B, U) int64: decoder input of a Seq2Seq
 };
 

@@ -22,7 +22,7 @@ struct TrainerState {
   std::optional<Evaluation> best;   ///< evaluation with the best validation loss
   int64_t best_step = 0;            ///< step of the best evaluation
   int64_t evaluations_without_improvement = 0;  ///< evaluations since the best one
-  int64_t threads = 0;  ///< CPU threads of the steps; 0 before the first one
+  int64_t threads = 0;                          ///< CPU threads used; 0 before the first step
 
   /// Wall time of steps and evaluations.
   double seconds() const { return training_seconds + evaluation_seconds; }
@@ -32,7 +32,9 @@ struct TrainerState {
 struct Checkpoint {
   TrainerState trainer_state;                    ///< progress so far
   std::map<std::string, torch::Tensor> weights;  ///< parameters and buffers of the module
-  std::map<std::string, torch::Tensor> state;    ///< optimizer, random number generators, data
+  std::map<std::string, torch::Tensor> state;    ///< state of optimizer, random number generators,
+                                                 ///< sampler and objective; which parameters
+                                                 ///< require a gradient
   std::map<std::string, torch::Tensor> best;     ///< weights of the best evaluation, if any; shared
                                                  ///< with the trainer, which never changes them
 };

@@ -14,14 +14,15 @@ namespace attend::train {
 struct LoadedCheckpoint {
   Checkpoint checkpoint;             ///< its content
   std::filesystem::path path;        ///< its folder
-  std::vector<std::string> damaged;  ///< errors of newer, damaged checkpoints
+  std::vector<std::string> damaged;  ///< messages about newer checkpoints, skipped as damaged
 };
 
-/// Stores the two latest checkpoints of a run on disk, one folder each (`step-000000400`): weights,
-/// state and best weights as safetensors, the trainer state as JSON, and a manifest with size and
-/// CRC-32C of each file. A checkpoint is written to a temporary folder, synced, and renamed, so a
-/// crash never leaves the store without a complete checkpoint. If the best weights have not changed
-/// since the previous checkpoint, their file is a hard link to the previous one.
+/// Stores the two latest checkpoints of a run on disk. Each is a folder (`step-000000400`) that
+/// contains weights, state and best weights as safetensors, the trainer state as JSON, and a
+/// manifest with size and CRC-32C of each file. A checkpoint is written to a temporary folder,
+/// synced, and renamed, so a crash does not damage the previous checkpoint. If the best weights
+/// have not changed since the previous checkpoint, best.safetensors is a hard link to the file in
+/// the previous checkpoint.
 ///
 ///     CheckpointStore store("runs/demo/checkpoint");
 ///     store.save(trainer.checkpoint());
@@ -32,7 +33,7 @@ class ATTEND_API CheckpointStore {
   explicit CheckpointStore(std::filesystem::path directory);
 
   /// Saves a checkpoint and removes all but the two latest. Also removes checkpoints of later
-  /// steps: these are damaged if the run was resumed from an earlier checkpoint. Throws
+  /// steps: if the run was resumed, `load_latest` has skipped them as damaged. Throws
   /// std::runtime_error if a file cannot be written (the message names it); earlier checkpoints are
   /// then kept.
   void save(const Checkpoint& checkpoint);
@@ -41,9 +42,9 @@ class ATTEND_API CheckpointStore {
   /// InputError with all errors if every checkpoint is damaged.
   std::optional<LoadedCheckpoint> load_latest() const;
 
-  /// Returns the folder of the newest checkpoint, unchecked; empty if there is none.
+  /// Returns the folder of the newest checkpoint, which may be damaged; empty if there is none.
   std::filesystem::path latest() const;
-  /// Returns the step of the newest checkpoint, unchecked; std::nullopt if there is none.
+  /// Returns the step of that checkpoint; std::nullopt if there is none.
   std::optional<int64_t> latest_step() const;
 
  private:

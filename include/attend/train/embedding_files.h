@@ -23,9 +23,9 @@ struct EmbeddingFiles {
 ///
 /// `table` (V, E) of any floating-point dtype on any device, `tokens` V strings. Control
 /// characters, white space other than the space, and invalid UTF-8 are escaped (`\n`, `\x07`,
-/// `\u00A0`), a backslash is doubled, and blank tokens are quoted, because the projector skips
-/// empty lines. Throws c10::ValueError if the number of tokens is not V, std::runtime_error if a
-/// file cannot be written.
+/// `\u00A0`). A backslash is doubled. Blank tokens are quoted, because the projector skips empty
+/// lines. Throws c10::ValueError if the number of tokens is not V, std::runtime_error if a file
+/// cannot be written.
 ///
 ///     write_embeddings("runs/demo", model->embedding->token->weight, tokens);
 ATTEND_API void write_embeddings(const std::filesystem::path& directory, const torch::Tensor& table,

@@ -5,10 +5,11 @@
 
 namespace attend::train {
 
-/// Counts of correct predictions: a sequence is correct if all its answers are predicted exactly.
+/// Counts of correct predictions. For the models of this library, a sequence is correct if every
+/// token of its answer is predicted. For a dataset of torch::data, samples are counted.
 struct ExactMatch {
-  int64_t correct = 0;  ///< correct sequences, or samples
-  int64_t total = 0;    ///< sequences that have an answer, or samples
+  int64_t correct = 0;  ///< number of correct sequences or samples
+  int64_t total = 0;    ///< number of sequences that have an answer, or of samples
 
   /// Adds the counts of another batch.
   ExactMatch& operator+=(const ExactMatch& other) {

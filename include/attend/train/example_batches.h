@@ -9,13 +9,14 @@
 namespace attend::train {
 
 /// Layout of examples as rows of a batch. Shorter rows are padded at the end. The functions below
-/// throw InputError if an example is longer than `length` or has tokens that are not in the
-/// vocabulary; the message quotes the example.
+/// throw InputError if an example does not fit in a row (the message quotes the example) or has
+/// tokens that are not in the vocabulary.
 struct RowLayout {
   const Tokenizer& tokenizer;  ///< encodes prompts and answers
   int64_t padding;             ///< id of the padding token
   int64_t length;              ///< length of each row; for a Seq2Seq, of source and target
-  bool truncate = false;       ///< truncate longer prompts instead of throwing
+  bool truncate = false;       ///< truncate longer texts instead of throwing; ignored by
+                               ///< `continuation_rows`
 };
 
 /// Batch for a LanguageModel: the prompt followed by the answer. The tokens of the answer are the

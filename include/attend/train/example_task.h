@@ -5,9 +5,9 @@
 
 namespace attend::train {
 
-/// A task whose examples are generated. The checksum of its prompt decides whether an example is
-/// training or validation data, so the two never overlap, and the validation data is the same for
-/// all seeds.
+/// A task whose examples are generated. Whether an example is training or validation data depends
+/// on the checksum of the example's prompt. So the training and validation data never overlap. The
+/// validation data is the same for all seeds.
 ///
 /// A subclass overrides `tokenizer`, `draw` and `rows`.
 class ATTEND_API ExampleTask : public Task {
@@ -40,9 +40,10 @@ class ATTEND_API ListedTask : public Task {
   std::vector<Example> samples() const override { return samples_; }
 
  protected:
-  /// Splits the examples by prompt: all examples of `val_fraction` of the distinct prompts (at
-  /// least one) are validation data, the others training data. The split depends only on the number
-  /// of prompts. Throws InputError if there are fewer than two distinct prompts.
+  /// Splits the examples into training and validation data. Examples with the same prompt are in
+  /// the same part. `val_fraction` is the fraction of the distinct prompts in the validation data;
+  /// each part has at least one prompt. The split is random but the same for all seeds. Throws
+  /// InputError if there are fewer than two distinct prompts.
   void set_examples(const std::vector<Example>& examples, double val_fraction);
   /// Converts examples to a batch; see example_batches.h.
   virtual Batch rows(const std::vector<Example>& examples) const = 0;

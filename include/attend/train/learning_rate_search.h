@@ -30,15 +30,16 @@ struct LearningRateSearch {
   std::vector<LearningRateStep> steps;  ///< in increasing order of the learning rate
   std::vector<double> smoothed;         ///< centered moving average of the losses
   std::optional<double> suggestion;     ///< suggested learning rate; std::nullopt if the loss
-                                        ///< never fell
+                                        ///< never fell by 10 %
 };
 
 /// Learning rate range test (Smith 2017, "Cyclical Learning Rates for Training Neural Networks"):
-/// trains for a few steps while the learning rate grows, and suggests the one at which the smoothed
-/// loss falls fastest.
+/// trains for a few steps while the learning rate grows, and suggests the learning rate at which
+/// the smoothed loss falls fastest.
 ///
-/// Stops early at a non-finite loss, and after ten consecutive losses above the first one if the
-/// loss had fallen by 10 % before. Schedule, warm-up and intervals of `config` are ignored.
+/// The search stops early at a non-finite loss or gradient. It also stops when training diverges:
+/// the loss has fallen by 10 %, and ten consecutive losses are then above the first loss. The
+/// schedule, `max_steps`, `eval_every`, `log_every` and `on_nonfinite` of `config` are ignored.
 /// `stop_requested` is called after each step. The search trains the module of `objective`: use a
 /// new module for the actual training. Throws c10::ValueError unless 0 < min_lr < max_lr and
 /// num_steps >= 2.
@@ -50,7 +51,7 @@ ATTEND_API LearningRateSearch search_learning_rate(
     const LearningRateRange& range = {}, const std::function<bool()>& stop_requested = {});
 
 /// Returns the learning rate at which the curve of smoothed losses falls fastest; std::nullopt if
-/// it never falls by 10 % of its first value.
+/// the curve never falls by 10 % of its first value, or has fewer than three steps.
 ATTEND_API std::optional<double> suggest_learning_rate(const std::vector<LearningRateStep>& steps,
                                                        const std::vector<double>& smoothed);
 

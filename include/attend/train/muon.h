@@ -10,21 +10,21 @@ namespace attend::train {
 /// Approximates the orthogonal factor U V^T of `matrix` = U S V^T by five Newton-Schulz iterations
 /// in bfloat16 (Jordan et al. 2024).
 ///
-/// `matrix` (M, N) of any floating-point dtype; returns (M, N), bfloat16. The singular values of
-/// the result are between 0.6 and 1.3. Exceptions are singular values of `matrix` below 0.002 of
-/// its Frobenius norm; they grow by a factor of at most 485. Zeros give zeros.
+/// `matrix` (M, N) of any floating-point dtype; returns (M, N), bfloat16. The iterations start from
+/// `matrix` divided by its Frobenius norm. They map each singular value of at least 0.002 to a
+/// value between 0.6 and 1.3, and multiply smaller ones by at most 485. Zeros give zeros.
 ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrix);
 
 /// Muon (Jordan et al. 2024): the update of a matrix (M, N) is its Nesterov momentum,
-/// orthogonalized by `newton_schulz`, times 0.2 * sqrt(max(M, N)) times the learning rate. The
-/// factor matches the root mean square of AdamW's updates (Liu et al. 2025, Moonlight), so that
-/// both optimizers can share one learning rate. Weight decay as in AdamW. Equals torch.optim.Muon
-/// of PyTorch 2.13 with adjust_lr_fn="match_rms_adamw".
+/// orthogonalized by `newton_schulz`, times 0.2 * sqrt(max(M, N)) times the learning rate. With the
+/// factor 0.2 * sqrt(max(M, N)), updates have about the same root mean square as with AdamW (Liu et
+/// al. 2025, Moonlight), so that both optimizers can share one learning rate. Weight decay as in
+/// AdamW. Equals torch.optim.Muon of PyTorch 2.13 with adjust_lr_fn="match_rms_adamw".
 ///
-/// A joined matrix is orthogonalized as a whole: the queries, keys and values of `attention.qkv`
-/// (3*E, E), and both halves of `up` in a gated feed-forward.
+/// A parameter that joins several matrices is orthogonalized as one matrix: `attention.qkv`
+/// (3*E, E), and `up` of a gated feed-forward.
 ///
-/// State per matrix, named as in torch.optim: `momentum_buffer`, in its shape.
+/// State per matrix, named as in torch.optim: `momentum_buffer`, in the matrix's shape.
 ///
 ///     Muon optimizer(matrices, config);  // with ParameterRole::hidden_matrix
 ///     optimizer.step(lr);

@@ -17,10 +17,10 @@ namespace attend::train {
 /// A training batch, drawn by an `Objective`.
 struct TrainingBatch {
   std::vector<torch::Tensor> tensors;  ///< inputs and targets; undefined tensors are allowed
-  int64_t num_targets = 0;             ///< number of terms in the sum of the loss;
-                                       ///< at least 1 in all batches of a step
+  int64_t num_targets = 0;             ///< number of terms that the loss sums up; may be 0 if
+                                       ///< another batch of the same step has targets
   int64_t num_tokens = 0;              ///< number of tokens, or of samples if the data has no
-                                       ///< tokens; for tokens_per_second
+                                       ///< tokens; counted in `Progress::tokens_per_second`
 };
 
 /// The loss of a `TrainingBatch`.
@@ -28,7 +28,7 @@ struct TrainingLoss {
   torch::Tensor sum;  ///< 0-dim: the sum of the loss over the batch's targets, not the mean
   torch::Tensor auxiliary =
       {};  ///< 0-dim: added to the mean loss, e.g. a load-balancing loss; optional
-  /// Counts the correct predictions; called only on steps that are reported. Optional.
+  /// Counts the correct predictions. In training, called only on steps that are reported. Optional.
   std::function<ExactMatch()> exact_match = {};
 };
 
@@ -55,9 +55,9 @@ class ATTEND_API Objective {
   /// device of the first parameter.
   virtual torch::nn::Module& module() = 0;
 
-  /// Returns the next batch of `size` samples. Exact resuming requires that it draws all its random
-  /// numbers from `sampler` or LibTorch's global generators, which checkpoints contain, and that
-  /// any other data position is part of `state()`.
+  /// Returns the next batch of `size` samples. For exact resuming, draw random numbers only from
+  /// `sampler` or from LibTorch's global generators: checkpoints contain their states. Return any
+  /// other position in the data, for example the offset in a file, from `state()`.
   virtual TrainingBatch training_batch(int64_t size, Sampler& sampler) = 0;
 
   /// Returns the loss of a batch whose tensors are on the module's device. Called in train mode,

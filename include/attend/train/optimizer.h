@@ -18,7 +18,8 @@ namespace attend::train {
 ///
 /// An optimizer is constructed with all parameters of a module, frozen ones included. A step
 /// updates only the parameters that require a gradient at that time: a parameter unfrozen later is
-/// optimized from then on, and a parameter frozen later is no longer changed (no weight decay).
+/// optimized from then on, and a parameter frozen later is no longer changed, not even by weight
+/// decay.
 class ATTEND_API Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -29,7 +30,7 @@ class ATTEND_API Optimizer {
   void zero_grad();
 
   /// Returns the optimizer state as views, named `<parameter>/<state>`, for example
-  /// `decoder.norm.weight/exp_avg`: one entry per state of each parameter that requires a gradient
+  /// `decoder.norm.weight/exp_avg`. Contains the state of each parameter that requires a gradient
   /// or was optimized before.
   std::map<std::string, torch::Tensor> state();
   /// Copies the state returned by another optimizer's `state()`. Throws InputError if an entry is

@@ -12,7 +12,7 @@ namespace attend::train {
 /// Texts with class labels.
 struct LabelledLines {
   std::vector<std::string> texts;    ///< one per row
-  std::vector<int64_t> labels;       ///< index into `classes` of each text
+  std::vector<int64_t> labels;       ///< class of each text, as an index into `classes`
   std::vector<std::string> classes;  ///< distinct labels, sorted
 };
 
@@ -21,10 +21,10 @@ struct LabelledLines {
 /// - .csv: comma-separated, quotes as in RFC 4180, so a field may contain line breaks
 /// - .tsv: tab-separated, quotes have no special meaning
 ///
-/// Throws InputError if the file is missing or is not UTF-8 text, has another extension, or does
-/// not have exactly one column `text` and one column `label`; for a row with another number of
-/// fields than the first line, a misplaced or unterminated quote, an empty text or label, and if
-/// there are no rows. The message names file and line.
+/// Throws InputError if the file is missing, is not UTF-8 text, has another extension, has no rows,
+/// or does not have exactly one column `text` and one column `label`. Also throws InputError for a
+/// row with a misplaced or unterminated quote, an empty text or label, or more or fewer fields than
+/// the first line. The message names file and line.
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
 ///     lines.classes[lines.labels[0]] == "positive";

@@ -19,13 +19,13 @@ namespace attend::train {
 /// Data of a task. Each task has its own defaults and reads the values that it needs.
 struct DataConfig {
   int64_t length = 8;         ///< maximum number of symbols in a sequence, such as digits
-  int64_t symbols = 10;       ///< number of different symbols; the modulus of arithmetic
-  double val_fraction = 0.1;  ///< fraction of a list or a file used for validation
+  int64_t symbols = 10;       ///< number of different symbols; modulus of modular-arithmetic
+  double val_fraction = 0.1;  ///< fraction of the data used for validation
   TokenizerKind tokenizer = TokenizerKind::character;  ///< tokenizer of a text
   int64_t vocab_size = 1000;  ///< maximum number of words (0 = no limit), or number of subwords
 };
 
-/// The config of a model of any kind; in a recipe its kind is `model.kind`, see `kModelKinds`.
+/// The config of a model of any kind. In a recipe file, the key `model.kind` selects the kind.
 using ModelConfig = std::variant<LanguageModelConfig, SequenceClassifierConfig, Seq2SeqConfig>;
 
 /// Names of the kinds of models, in the order of `ModelConfig`.

@@ -32,13 +32,13 @@ struct RunFiles {
   static constexpr const char* checkpoints = "checkpoint";  ///< folder: a `CheckpointStore`
   static constexpr const char* tensorboard = "tensorboard";  ///< folder: event files
   static constexpr const char* replaced =
-      "replaced";  ///< folder: the finished run that this one overwrites,
-                   ///< deleted when this one is finished
+      "replaced";  ///< folder: the finished run that the new run overwrites;
+                   ///< deleted when the new run is finished
 };
 
-/// The directory of a run: its configuration, checkpoints, weights and results. All files are
-/// replaced atomically, so they survive a crash or a kill. Objects made by `create` and `resume`
-/// lock the directory against other processes as long as they exist.
+/// The directory of a run: its configuration, checkpoints, weights and results. Logs are appended
+/// to, and other files are replaced atomically, so they survive a crash or a kill. Objects made by
+/// `create` and `resume` lock the directory against other processes as long as they exist.
 ///
 ///     auto run = RunDirectory::open("runs/sort").load();
 ///     auto evaluation = evaluate(run.model, *run.make_task());
@@ -46,15 +46,17 @@ class ATTEND_API RunDirectory {
  public:
   /// Opens an existing run for reading. Throws InputError if `path` has no recipe.toml.
   static RunDirectory open(const std::filesystem::path& path);
-  /// Creates the directory of a new run. Throws InputError if another process writes to it, or if
-  /// it is not empty. With `overwrite`, it may contain a run: the files of a finished run, and no
-  /// others, are moved to the folder `replaced`, which `finish` deletes; the files of an unfinished
-  /// run are deleted. A directory without recipe.toml is not a run and is never overwritten.
+  /// Creates the directory of a new run. Throws InputError if another process writes to the
+  /// directory, or if the directory is not empty. With `overwrite`, it may contain a run. The files
+  /// of a finished run are moved to the folder `replaced`, which `finish` deletes. The files of an
+  /// unfinished run are deleted. Files that do not belong to a run are not changed. A directory
+  /// without recipe.toml is not a run and is never overwritten.
   static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
                              bool overwrite = false);
-  /// Opens a run to continue it, without changing any file. Throws InputError if it was
-  /// created with another task, model, optimizer, seed, vocabulary or data; the message lists each
-  /// difference. Other training values may differ.
+  /// Opens a run to continue it. Does not change its recipe, checkpoints, weights or results.
+  /// Throws InputError if another process writes to the run, or if it was created with another
+  /// task, model, optimizer, seed, vocabulary or data; the message lists each difference. Other
+  /// training values may differ.
   static RunDirectory resume(const std::filesystem::path& path, const RunContent& content);
 
   ~RunDirectory();
@@ -88,8 +90,9 @@ class ATTEND_API RunDirectory {
   /// Loads the newest checkpoint that is not damaged; std::nullopt if there are no checkpoints.
   /// Throws InputError if all are damaged.
   std::optional<LoadedCheckpoint> latest_checkpoint() const;
-  /// Copies the run's weights into `module`, which may be on any device. Throws InputError if there
-  /// are none yet, if the file is damaged, or if the weights do not match the module.
+  /// Copies the run's weights into `module`, which may be on any device. Throws InputError if no
+  /// weights have been saved yet, if the file is damaged, or if the weights do not match the
+  /// module.
   void load_weights(ModuleRef module, Weights weights = Weights::best) const;
   /// Loads a run of a model of this library, finished or not, in eval mode. Does not change
   /// LibTorch's random number generators. Throws InputError if a file is missing, damaged, or

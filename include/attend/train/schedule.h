@@ -11,7 +11,7 @@ namespace attend::train {
 using Schedule = std::function<double(int64_t step)>;
 
 /// Returns the learning rate of a step, counted from 0: a linear warm-up to `lr` over
-/// `warmup_steps`, then by `schedule`:
+/// `warmup_steps`, then according to `config.schedule`:
 ///
 /// - cosine: half a cosine down to the last step (Loshchilov and Hutter 2017)
 /// - linear: linear down to the last step
@@ -19,7 +19,8 @@ using Schedule = std::function<double(int64_t step)>;
 /// - wsd: `lr`, then linear decay over the last `cooldown_fraction * max_steps` steps
 ///   (at most the steps after the warm-up; Hu et al. 2024, MiniCPM)
 ///
-/// A decaying schedule ends at `min_lr_ratio * lr`; it needs at least two steps after the warm-up.
+/// A decaying schedule ends at `min_lr_ratio * lr`. If fewer than two steps follow the warm-up, the
+/// learning rate stays at `lr`.
 ///
 ///     optimizer->step(lr_at(config, step));
 ATTEND_API double lr_at(const TrainingConfig& config, int64_t step);

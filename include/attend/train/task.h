@@ -20,8 +20,8 @@ struct Example {
 };
 
 /// A learning task: tokenizer, training batches and validation data. `ExampleTask` and `ListedTask`
-/// (example_task.h) implement most of it; CONTRIBUTING.md explains how to add a task to the
-/// command.
+/// (example_task.h) implement most of the interface. CONTRIBUTING.md explains how to add a task to
+/// the command `attend`.
 class ATTEND_API Task {
  public:
   virtual ~Task() = default;
@@ -50,14 +50,14 @@ class ATTEND_API Task {
 struct ATTEND_API TaskInfo {
   const char* name;     ///< as in recipes and flags
   const char* summary;  ///< one line: what the model predicts
-  Recipe defaults;      ///< recipe that trains it well on a CPU
+  Recipe defaults;      ///< recipe that trains a good model on a CPU
   /// Makes the task; see `make_task`.
   std::unique_ptr<Task> (*make)(const Recipe&, std::shared_ptr<const Tokenizer>);
-  std::vector<std::string> data_keys;  ///< fields of `DataConfig` that it reads
-  /// Returns all data of a file that was not trained on, in batches of at most `size` rows, encoded
-  /// with the tokenizer and classes of a trained model, to evaluate the model. Throws InputError if
-  /// the file contains tokens or classes that the model does not know. The pointer is null unless
-  /// the task reads `Recipe::text`.
+  std::vector<std::string> data_keys;  ///< fields of `DataConfig` that the task reads
+  /// For the evaluation of a trained model on another file: returns all data of the file, encoded
+  /// with the tokenizer and the classes of the model, in batches of at most `size` rows. Throws
+  /// InputError if the file contains tokens or classes that the model does not know. The pointer is
+  /// null unless the task reads `Recipe::text`.
   std::vector<Batch> (*batches_of_file)(const std::filesystem::path&, const Recipe&,
                                         const Tokenizer&, const std::vector<std::string>& classes,
                                         int64_t size) = nullptr;
@@ -66,16 +66,16 @@ struct ATTEND_API TaskInfo {
   bool reads_file() const { return batches_of_file != nullptr; }
 };
 
-/// All registered tasks, in the order in which the command lists them.
+/// All registered tasks, in the order in which `attend tasks` lists them.
 ATTEND_API const std::vector<TaskInfo>& tasks();
 
 /// Returns the task with this name. Throws InputError with the nearest name if there is none.
 ATTEND_API const TaskInfo& find_task(const std::string& name);
 
 /// Makes the task of a recipe. `tokenizer`: tokenizer of a run with the same recipe and data; a
-/// task with a subword tokenizer uses it instead of training one. Throws InputError if the kind of
-/// model is not the one that the task requires, if the recipe changes a value of `DataConfig` that
-/// the task does not read, or if a value is out of the task's range.
+/// task with a subword tokenizer uses it instead of training a new one. Throws InputError if the
+/// kind of model is not the one that the task requires, if the recipe changes a value of
+/// `DataConfig` that the task does not read, or if a value is out of the task's range.
 ATTEND_API std::unique_ptr<Task> make_task(const Recipe& recipe,
                                            std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 

@@ -38,10 +38,10 @@ class ATTEND_API TaskObjective : public Objective {
 /// Counts the sequences of a batch whose answer tokens all equal the argmax of `logits`.
 ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
 
-/// Evaluates `model` on batches, in eval mode, without gradients, and with the precision of
-/// training (bf16: under autocast to bfloat16; fp32: under the caller's autocast state). Answers
-/// are predicted with teacher forcing, so an exact match is equivalent to greedy decoding of the
-/// right answer.
+/// Evaluates `model` on batches, in eval mode and without gradients. If `precision` is bf16, the
+/// model runs under autocast to bfloat16; if it is fp32, under the caller's autocast state. Answers
+/// are predicted with teacher forcing. If all tokens of an answer are predicted correctly, greedy
+/// decoding would generate that answer.
 ///
 ///     auto evaluation = evaluate(model, task->validation_batches(kEvalBatchSize));
 ATTEND_API Evaluation evaluate(Model& model, const std::vector<Batch>& batches,

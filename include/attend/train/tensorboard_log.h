@@ -17,9 +17,9 @@ class AppendFile;
 ///     TensorBoardLog log("runs/demo/tensorboard");  // tensorboard --logdir runs
 class ATTEND_API TensorBoardLog : public Observer {
  public:
-  /// Creates `directory` and a new file in it. For a run resumed after `resumed_step` > 0,
-  /// TensorBoard drops later steps of earlier files. The constructor and each report throw
-  /// std::runtime_error if the file cannot be written; the message names it.
+  /// Creates `directory` and a new file in it. If `resumed_step` > 0, the run was resumed after
+  /// this step: TensorBoard then ignores later steps in older files. The constructor and each
+  /// report throw std::runtime_error if the file cannot be written; the message names it.
   explicit TensorBoardLog(const std::filesystem::path& directory, int64_t resumed_step = 0);
 
   void on_progress(const Progress& progress) override;

@@ -22,7 +22,8 @@ class ATTEND_API CheckpointSink {
  public:
   virtual ~CheckpointSink() = default;
   /// Called with the weights whenever the validation loss improves. A resumed run calls it first
-  /// with the best weights of its checkpoint, because the saved weights may be from a later step.
+  /// with the best weights of its checkpoint, because the weights saved before the interruption may
+  /// be from a later step.
   virtual void save_best(const std::map<std::string, torch::Tensor>& weights) = 0;
   /// Called with a checkpoint every `checkpoint_every` steps and at the end.
   virtual void save(const Checkpoint& checkpoint) = 0;
@@ -84,11 +85,11 @@ class ATTEND_API Trainer {
           Schedule schedule = {});
 
   /// Trains from the current state until `max_steps`, early stopping, or a requested stop. Throws
-  /// c10::ValueError if all parameters are frozen, or if the objective returns a batch without
-  /// targets or a loss that is not 0-dim. Throws std::runtime_error if the loss or the gradient
-  /// norm is not finite and `on_nonfinite` is `stop`, or if weights are not finite; the message
-  /// contains step, learning rate and latest checkpoint. Throws std::runtime_error if training ends
-  /// without a finite validation loss.
+  /// c10::ValueError if all parameters are frozen, if the batches of a step have no targets, or if
+  /// the loss is not 0-dim or requires no gradient. Throws std::runtime_error if the loss or the
+  /// gradient norm is not finite and `on_nonfinite` is `stop`, or if weights are not finite; the
+  /// message contains step, learning rate and latest checkpoint. Throws std::runtime_error if
+  /// training ends without a finite validation loss.
   TrainResult run(const TrainerHooks& hooks = {});
 
   /// The progress so far.
@@ -108,7 +109,8 @@ class ATTEND_API Trainer {
   bool is_evaluation_step(int64_t step) const;
   bool is_report_step(int64_t step) const;
   void step(const TrainerHooks& hooks);
-  /// Computes the gradients of the next `count` batches, for `step`.
+  /// Computes the sum of the gradients of the next `count` batches. `step` is the number of the
+  /// step, counted from 1.
   void accumulate_gradients(int64_t step, int64_t count);
   [[noreturn]] void throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const;
   void report(const TrainerHooks& hooks);

@@ -44,7 +44,7 @@ struct TrainingConfig {
   ScheduleKind schedule = ScheduleKind::cosine;    ///< learning rate schedule
   double min_lr_ratio = 0.1;                       ///< final learning rate as a fraction of lr
   int64_t warmup_steps = 50;                       ///< steps of linear warm-up
-  double cooldown_fraction = 0.2;                  ///< wsd: fraction of the steps that decay
+  double cooldown_fraction = 0.2;                  ///< wsd: fraction of the steps with decaying lr
   OptimizerKind optimizer = OptimizerKind::adamw;  ///< optimizer
   double weight_decay = 0.1;                       ///< decoupled; biases and norms have none
   double beta1 = 0.9;                              ///< AdamW beta1
@@ -56,7 +56,7 @@ struct TrainingConfig {
   double router_aux_loss_coef = 0.01;              ///< coefficient of the load-balancing loss of a
                                                    ///< mixture of experts
   Precision precision = Precision::fp32;           ///< precision of forward and backward pass
-  OnNonFinite on_nonfinite = OnNonFinite::stop;    ///< behaviour at non-finite losses
+  OnNonFinite on_nonfinite = OnNonFinite::stop;    ///< behaviour at a non-finite loss or gradient
   int64_t eval_every = 100;                        ///< steps between evaluations
   int64_t patience = 0;                            ///< early stopping: evaluations without
                                                    ///< improvement; 0 = off

@@ -32,8 +32,8 @@ struct TrainingRunOptions {
 ///     auto run = TrainingRun::begin_or_resume("runs/vit", objective, config);
 ///     run.finish(run.train());
 ///
-/// This program can be killed and started again at any time: it resumes an unfinished run, and
-/// loads the best weights of a finished run.
+/// A program with these two lines can be killed and started again at any time: it resumes an
+/// unfinished run, and loads the best weights of a finished run.
 class ATTEND_API TrainingRun {
  public:
   /// Creates the run directory; `overwrite` replaces a run in it, see `RunDirectory::create`. Moves
@@ -56,14 +56,14 @@ class ATTEND_API TrainingRun {
                                      const TrainingRunOptions& options = {});
 
   /// Trains, and writes the files. LibTorch's number of threads is changed only during the call, as
-  /// by `Trainer::run`. `observers` are called on this thread, `stop_requested` after
-  /// each step. After a requested stop, call it again to continue. Returns at once if
+  /// by `Trainer::run`. `observers` are called on the calling thread, `stop_requested`
+  /// after each step. After a requested stop, call `train` again to continue. Returns at once if
   /// `is_finished()`. Throws as `Trainer::run`.
   TrainResult train(const std::vector<Observer*>& observers = {},
                     const std::function<bool()>& stop_requested = {});
 
   /// Loads the best weights into the module, moves it to the CPU, sets eval mode, writes the
-  /// summary, and deletes the run that was overwritten. Do not call it after a requested stop
+  /// summary, and deletes the run that was overwritten. Do not call `finish` after a requested stop
   /// (`StopReason::stop_requested`).
   void finish(const TrainResult& result);
 
@@ -81,7 +81,7 @@ class ATTEND_API TrainingRun {
   bool is_finished() const { return is_finished_; }
 
  protected:
-  /// Uses an open directory; the module is already on `device`.
+  /// Uses an open directory. The module must already be on `device`.
   TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
               const TrainingConfig& config, torch::Device device, Schedule schedule = {});
 

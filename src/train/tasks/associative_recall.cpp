@@ -9,12 +9,13 @@
 namespace attend::train {
 namespace {
 
-/// Associative recall: up to `length` distinct letters, each followed by a digit, then one of the
-/// letters again. The answer is the digit of that letter. A minimal task for induction heads
+/// Associative recall: up to `length` distinct letters, each followed by a digit, then "?" and one
+/// of the letters again. The answer is the digit of that letter. A minimal task for induction heads
 /// (Olsson et al. 2022).
 class AssociativeRecallTask : public QuestionTask {
  public:
-  /// Uses smeared keys: without them, two layers did not learn the task in 5000 steps.
+  /// Mixes each key with the previous one (`smeared_keys`): otherwise, two layers did not learn the
+  /// task in 5000 steps.
   static Recipe defaults() {
     auto recipe = question_recipe();
     recipe.stack().positions = PositionScheme::rotary;

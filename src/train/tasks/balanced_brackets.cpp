@@ -12,7 +12,7 @@ namespace {
 
 const std::string kBalanced = "balanced";
 const std::string kUnbalanced = "unbalanced";
-const std::string kBrackets = "([)]";  // an opening bracket and its closing one are two apart
+const std::string kBrackets = "([)]";  // two opening brackets, then their closing brackets
 
 /// Classifies strings of brackets as balanced or unbalanced. Training strings have up to `length`
 /// brackets; validation strings have more, up to 2 * `length`. Half of the strings are balanced. An
@@ -27,7 +27,8 @@ class BalancedBracketsTask : public ExampleTask {
     recipe.max_seq_len() = 32;
     recipe.stack().num_layers = 4;
     recipe.stack().positions = PositionScheme::relative;
-    // All distance buckets occur in the shorter training strings.
+    // With these values, training strings contain the distances of all buckets, although validation
+    // strings are longer.
     recipe.stack().relative_attention_num_buckets = 16;
     recipe.stack().relative_attention_max_distance = 8;
     recipe.stack().smeared_keys = true;

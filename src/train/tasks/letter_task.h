@@ -4,8 +4,8 @@
 
 namespace attend::train {
 
-/// A task on strings of 1 to `length` of the first `symbols` lowercase letters. A subclass
-/// overrides `answer`.
+/// A task on strings of 1 to `length` letters, each one of the first `symbols` lowercase letters. A
+/// subclass overrides `answer`.
 class LetterTask : public QuestionTask {
  public:
   explicit LetterTask(const Recipe& recipe);

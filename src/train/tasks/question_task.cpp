@@ -14,7 +14,7 @@ QuestionTask::QuestionTask(const Recipe& recipe, const std::string& characters, 
 }
 
 Batch QuestionTask::rows(const std::vector<Example>& examples) const {
-  // Any token can be used as padding: it follows the answer, so causal attention masks it.
+  // Any token can be used as padding: padding follows the answer, so causal attention masks it.
   return continuation_rows(examples,
                            {.tokenizer = vocabulary_, .padding = 0, .length = max_length_});
 }

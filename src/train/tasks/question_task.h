@@ -5,12 +5,12 @@
 
 namespace attend::train {
 
-/// A question answering task in characters for a LanguageModel: "cab=" is followed by "abc.".
-/// A subclass overrides `draw`.
+/// A question answering task for a LanguageModel whose tokens are characters. For example, the
+/// question "cab=" is followed by the answer "abc.". A subclass overrides `draw`.
 class QuestionTask : public ExampleTask {
  public:
-  /// `characters` is the alphabet, `max_length` the maximum number of tokens of question and
-  /// answer. Throws InputError if the recipe's max_seq_len is smaller.
+  /// `characters` is the alphabet, `max_length` the maximum number of tokens of question and answer
+  /// together. Throws InputError if the recipe's max_seq_len is smaller than `max_length`.
   QuestionTask(const Recipe& recipe, const std::string& characters, int64_t max_length);
 
   const Vocabulary& tokenizer() const override { return vocabulary_; }

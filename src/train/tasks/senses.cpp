@@ -49,7 +49,8 @@ Vocabulary make_vocabulary(std::vector<std::string> tokens) {
 ///     the old boat drifted near the bank . bank   ->   bank=shore
 ///     the old clerk paid near the bank . bank     ->   bank=money
 ///
-/// The model predicts each next token. After the full stop and the word, it predicts the sense.
+/// The model predicts each next token. After the full stop and the repeated word, it predicts the
+/// sense.
 /// Both senses of a word are equally frequent, so a model without attention reaches only 50 %.
 /// Training and validation sentences never overlap, and are the same for all seeds.
 class SensesTask : public Task {
@@ -57,7 +58,7 @@ class SensesTask : public Task {
   /// One layer of width 64; trains in seconds on a CPU.
   static Recipe defaults() {
     Recipe recipe;
-    recipe.stack().num_layers = 1;  // its attention shows which words decide
+    recipe.stack().num_layers = 1;  // one layer's attention shows which words determine the sense
     recipe.stack().num_heads = 2;
     recipe.max_seq_len() = 16;
     return recipe;

@@ -47,7 +47,7 @@ constexpr std::array<Word, 6> kVerbs{{{"sees", "vidi"},
 
 /// Translation of English sentences into a toy language with another grammar: adjectives follow
 /// the noun, articles and adjectives agree with the noun's gender, and the verb comes last. A
-/// negated verb is written "ne" verb "pa".
+/// negated verb is preceded by "ne" and followed by "pa".
 class TranslationTask : public ExampleTask {
  public:
   static Recipe defaults() {
