@@ -87,8 +87,8 @@ std::string CallSites::text_of(const torch::jit::Node& node) const {
       found += fmt::format(" ({}:{})", file, frame.lineno);
     }
     if (!is_library(frame.funcname)) break;
-    // If the frame is a library function, its caller is used. If all frames are library functions,
-    // the outermost one is used, since the functions that call it may be inlined.
+    // A library function is skipped; the next frame is its caller. If all frames are library
+    // functions, the result is the outermost one, since its callers may be inlined.
   }
   return found;
 }

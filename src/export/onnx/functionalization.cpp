@@ -25,7 +25,7 @@ bool is_among(const std::array<std::string_view, N>& keys, const std::string& ke
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-/// Returns true if the operator returns a view with the same elements in the same order.
+/// Returns true if the result has the same elements as the first argument, in the same order.
 bool is_reshape(const std::string& key) {
   constexpr std::array<std::string_view, 11> kOthers{
       "alias.default",   "contiguous.default", "detach.default",    "detach_.default",
@@ -152,7 +152,7 @@ bool Functionalization::is_propagated(const program::Node& node, const std::stri
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
       "reshape_as.default"};
   const auto key = key_of(node.target);
-  // The start of narrow.Tensor is the value of a tensor, which may change later.
+  // The start of narrow.Tensor is read from a tensor, whose value may change later.
   if (has_memory_format(node) || key == "narrow.Tensor") return false;
   return !is_among(kViewsWherePossible, key) ||
          translation_.program.tensors.at(base).is_contiguous == true;

@@ -52,7 +52,7 @@ class Functionalization {
   bool update_base(const program::Node& view, const std::string& part, const std::string& base);
 
   Translation& translation_;
-  /// Number of the group of tensors that share memory, by tensor.
+  /// Maps a tensor to the number of its group. Tensors that share memory are in the same group.
   std::map<std::string, std::size_t> groups_;
   std::map<std::string, View> views_;  // by output
   /// Maps the output of an in-place operator to its input.

@@ -51,7 +51,7 @@ Rule unary(const char* kind, const Attributes& attributes = {}) {
   };
 }
 
-/// Returns the rule of a rounding operator. It does not change integers.
+/// Returns the rule of a rounding operator. The rule returns integers unchanged.
 Rule rounded(const char* kind) {
   return [=](Call& call) {
     const auto self = call.tensor("self");

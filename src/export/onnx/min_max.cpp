@@ -50,7 +50,7 @@ Value arg_min_max_of(Call& call, const char* kind, Value value, int64_t dimensio
   return graph.where(some, find("ArgMax", nan), index);
 }
 
-/// Returns the rule of the minimum or maximum along a dimension, and its index.
+/// Returns the rule of max.dim or min.dim, which return the maximum or minimum and its index.
 Rule min_max_along_dim(const char* kind, const char* arg_kind) {
   return [=](Call& call) {
     auto& graph = call.graph();

@@ -32,7 +32,8 @@ void narrow(Call& call) {
   const auto length = call.integer("length");
   if (!call.is_tensor("start")) {
     const auto start = call.integer("start");
-    // start + length is 0 if the start is negative and the slice ends at the last element.
+    // With a negative start, start + length is 0 if the slice includes the last element. An end of
+    // 0 would give an empty slice.
     const auto end = start < 0 && start + length == 0 ? kEnd : start + length;
     return call.set_output(slice(call, call.tensor("self"), dimension, start, end));
   }

@@ -33,8 +33,8 @@ struct Monomial {
 template <typename Variable>
 std::vector<Monomial> monomials(const std::vector<const Variable*>& variables, std::size_t degree) {
   std::vector<Monomial> all{{{}, RunValues(variables.front()->values.size(), 1)}};
-  // Index of the last variable in each product. Only this and later variables are multiplied to the
-  // product, so that each product occurs in one order only.
+  // Index of the last variable in each product. A product is multiplied only by this variable and
+  // later ones, so that each product occurs in one order only.
   std::vector<std::size_t> last{0};
   std::size_t begin = 0;
   for (std::size_t factors = 1; factors <= degree; ++factors) {
