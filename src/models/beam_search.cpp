@@ -117,7 +117,7 @@ class BeamSearch {
 std::vector<GeneratedSequence> beam_search(DecodingBatch& batch, const GenerationTask& task) {
   std::vector<BeamSearch> searches(batch.size(), BeamSearch(task));
   for (int64_t step = 0; step < task.max_new_tokens && batch.size() > 0; ++step) {
-    const auto logits = batch.next_logits();  // (B, V), in the order of searches and beams
+    const auto logits = batch.next_logits();  // (B, V): a row per live beam, by search
     std::vector<int64_t> parents;
     std::vector<int64_t> tokens;
     int64_t begin = 0;  // first row of the search

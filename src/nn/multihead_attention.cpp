@@ -17,7 +17,8 @@
 namespace attend {
 namespace {
 
-/// Checks the arguments per token before the heads are split, while dimension 0 is the batch.
+/// Checks the arguments that have one entry per token. Called before the heads are split, while
+/// dimension 0 of `query` and `key` is still the batch.
 void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const torch::Tensor& key) {
   check_per_token("key_mask", args.key_mask, key);
   check_per_token("segments", args.segments, query);
@@ -48,7 +49,8 @@ PreparedMask shared_mask(const AttentionContext& context) {
       with_bias);
 }
 
-/// Returns the sum (H, S + T - 1) of the biases of all offsets; undefined if there are none.
+/// Returns the biases (H, S + T - 1) of all offsets, summed over `offset_biases`; undefined if
+/// `offset_biases` is empty.
 torch::Tensor sum_offset_biases(const AttentionContext& context) {
   torch::Tensor sum;
   for (auto* bias : context.offset_biases) {

@@ -32,8 +32,8 @@ bool needs_mask(const torch::Tensor& query, const torch::Tensor& key, const Atte
 bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor& key,
                                 const AttentionArgs& args, bool self_attention);
 
-/// Returns `mask` (..., T, S), bool or float, prepared for `query`; `may_mask_rows`: it may have
-/// fully masked rows.
+/// Returns `mask` (..., T, S), bool or float, prepared for `query`. `may_mask_rows`: true if `mask`
+/// may have fully masked rows.
 PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool may_mask_rows);
 
 /// Returns the mask of `args`. `self_attention`: true if each query's own token is among the keys.
