@@ -9,8 +9,8 @@
 namespace attend {
 
 /// A scope with a `State`: an entry in the calling thread's stack of scopes, from construction to
-/// destruction. Scopes may be destroyed in any order and on any thread. A scope that is destroyed
-/// on another thread only marks its entry as ended; the thread that created it removes it later.
+/// destruction. Scopes may be destroyed in any order and on any thread. If a scope is destroyed on
+/// another thread, its entry is only marked as ended. The first thread removes the entry later.
 ///
 ///     ThreadScope<Counter> scope;
 ///     if (auto* counter = ThreadScope<Counter>::innermost()) ++counter->calls;
