@@ -33,8 +33,8 @@ bool is_library(std::string_view function) {
   return function.empty() || std::any_of(kLibraries.begin(), kLibraries.end(), begins);
 }
 
-/// Returns a function name without its parameters. For the handler of a std::function, returns the
-/// name of the function that it calls.
+/// Returns a function name without its parameters. If the function is the handler of a
+/// std::function, returns the name of the function that the std::function calls.
 std::string name_of(std::string function) {
   constexpr std::string_view kCaller = "std::_Function_handler<";
   if (function.starts_with(kCaller)) {

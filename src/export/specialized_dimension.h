@@ -30,8 +30,8 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
 /// Returns the message in one line, without the stack trace of LibTorch and TorchScript errors.
 std::string short_message(const std::exception& error);
 
-/// Returns an error whose message is the short message of `error` and `specialization`, a result of
-/// `find_specialization`.
+/// Returns an error whose message is the short message of `error`, followed by `specialization`,
+/// which is a result of `find_specialization`.
 std::runtime_error with_specialization(const std::exception& error,
                                        const std::string& specialization);
 

@@ -48,8 +48,8 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
 
   const auto zeros = torch::zeros_like(probabilities);
   const auto routed = zeros.scatter(-1, chosen, 1.0);  // (B*T, N)
-  if (is_training()) {  // in eval mode, forward must not write members: threads may share the
-                        // module
+  // In eval mode, forward must not write members, because threads may share the module.
+  if (is_training()) {
     // Divides sums by a count of at least 1, since means would be NaN without tokens.
     const auto choices = routed.sum().clamp_min(1.0);
     const auto share = routed.sum(0) / choices;                         // f (N)

@@ -61,7 +61,7 @@ torch::Tensor sum_offset_biases(const AttentionContext& context) {
   return sum;
 }
 
-/// Computes the attention of `context` after its hooks.
+/// Computes the attention of `context`, which the hooks before attention have already changed.
 AttentionOutput attend_after_hooks(AttentionContext& context) {
   const auto& query = context.query;
   const auto& key = context.key;
@@ -173,7 +173,7 @@ AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
                            .args = args,
                            .state = state,
                            .cross = true};
-  context.state.cache = nullptr;  // contains the tokens of the self-attention
+  context.state.cache = nullptr;  // the cache contains the tokens of self-attention
   if (key_input.is_same(value_input)) {
     const auto project_memory = [&] {
       const auto key_value = project(key_input, 1, 2);

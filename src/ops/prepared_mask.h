@@ -15,7 +15,7 @@ struct PreparedMask {
   torch::Tensor mask = {};
   /// bool (..., T, 1): rows whose output is set to zero; undefined = none.
   torch::Tensor fully_masked_rows = {};
-  /// The fused kernel applies the causal mask itself.
+  /// True if the fused kernel applies the causal mask itself.
   bool is_causal = false;
 };
 
@@ -54,7 +54,8 @@ AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Ten
                                     const torch::Tensor& value, const PreparedMask& mask,
                                     const AttentionArgs& args, const ScoreOptions& options);
 
-/// Under autocast, returns `x` in the dtype that scaled_dot_product_attention would cast it to.
+/// Under autocast, returns `x` in the dtype to which scaled_dot_product_attention would cast it.
+/// Otherwise returns `x`.
 torch::Tensor cast_for_kernel(const torch::Tensor& x);
 
 /// Computes attention of inputs that `check_attention` accepts, in blocks where that saves memory.

@@ -8,7 +8,7 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns the NaN mask as int32, or an empty Value for integers.
+/// Returns 1 where `value` is NaN, else 0, as int32. Returns an empty Value for integers.
 Value nan_mask(Call& call, Value value) {
   if (!is_floating_point(value.type)) return {};
   auto& graph = call.graph();

@@ -19,7 +19,7 @@ using Rule = std::function<void(Call&)>;
 /// all convolutions as _convolution or _convolution_mode.
 using Rules = std::map<std::string, Rule>;
 
-/// Operators that return the same elements in another, known shape.
+/// Operators that change only the shape. The new shape is in the metadata of the output.
 inline constexpr std::array<std::string_view, 8> kReshapings{
     "_unsafe_view.default", "flatten.using_ints", "ravel.default",   "reshape.default",
     "reshape_as.default",   "unflatten.int",      "view_as.default", "view.default"};

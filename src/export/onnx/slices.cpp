@@ -74,7 +74,8 @@ void split(Call& call) {
 void chunk(Call& call) {
   const auto dimension = call.dimension("dim");
   if (is_fixed(size_of(call, dimension)) || call.num_outputs() == 1) return split(call);
-  // If the size is not divisible, the last part is smaller, both in LibTorch and in ONNX.
+  // If the size is not divisible by the number of parts, the last part is smaller, both in LibTorch
+  // and in ONNX.
   const auto self = call.tensor("self");
   const auto parts = call.graph().add(
       "Split", {self},

@@ -21,7 +21,7 @@ namespace {
 
 /// Metadata of a tensor in all runs.
 struct Observation {
-  TensorMeta meta;                          // of the first run; is_contiguous: of all runs
+  TensorMeta meta;                          // metadata in the first run; is_contiguous in all runs
   std::vector<std::vector<int64_t>> sizes;  // sizes in each run; runs with sizes of 1 are last
   /// Strides, then the storage offset, in each run without sizes of 1.
   std::vector<std::vector<int64_t>> strides;

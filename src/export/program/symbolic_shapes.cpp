@@ -171,8 +171,8 @@ std::optional<std::string> SymbolicShapes::find_polynomial(const RunValues& valu
   return found;
 }
 
-/// Returns a linear expression of a quotient. Adds the quotient to the variables, so that later
-/// sizes can be polynomials of it.
+/// Returns the linear expression of a floor division of a variable. Adds the floor division to the
+/// variables, so that later sizes can be polynomials of it.
 std::optional<std::string> SymbolicShapes::find_quotient(const RunValues& values) {
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {
