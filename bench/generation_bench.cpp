@@ -43,7 +43,7 @@ BENCHMARK(GenerateBeyondMaxSeqLen)
     ->Args({1024, 0})
     ->Unit(benchmark::kMillisecond);
 
-/// Generation within the context.
+/// Generation of a sequence that fits into the context, with a sliding window of `state.range(0)`.
 void Generate(benchmark::State& state) {
   auto model = language_model(256, state.range(0));
   constexpr int64_t kTokens = 200;
@@ -81,7 +81,7 @@ void Prefill(benchmark::State& state) {
 }
 BENCHMARK(Prefill)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
-/// One step of a Seq2Seq with a source of `state.range(0)` tokens.
+/// One decoding step of a Seq2Seq with a source of `state.range(0)` tokens.
 void Seq2SeqStep(benchmark::State& state) {
   Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 1000,
                               .target_vocab_size = 1000,

@@ -1,4 +1,5 @@
-// Compares time and memory of attention over long sequences with causal attention.
+// Measures time and memory of attention hooks on long sequences, and compares the time with that of
+// causal attention without hooks.
 //
 //     bench_long_attention [LENGTH...]        default: 1024 2048 4096 8192
 //

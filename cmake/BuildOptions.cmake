@@ -10,7 +10,7 @@ target_compile_options(attend_build_options INTERFACE -fPIC -fvisibility=hidden
 # configurations in the condition define NDEBUG themselves.
 target_compile_definitions(attend_build_options INTERFACE
                            $<$<NOT:$<CONFIG:Release,RelWithDebInfo,MinSizeRel>>:NDEBUG>)
-# GCC 13 and newer use a precompiled header only if these options are the same as when the header was
+# GCC 13 and newer use a precompiled header only if the two options below are set as when the header was
 # compiled. On x86, -O2 sets them, but -O1, which the tests are compiled with, does not.
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-munroll-only-small-loops ATTEND_COMPILER_HAS_UNROLL_ONLY_SMALL_LOOPS)
@@ -24,7 +24,7 @@ if(ATTEND_WERROR)
   target_compile_options(attend_build_options INTERFACE -Werror)
 endif()
 if(ATTEND_SANITIZE)
-  # Without vptr, because LibTorch hides the typeinfo that its check needs.
+  # The vptr check is disabled: it needs the typeinfo of LibTorch's classes, which LibTorch hides.
   target_compile_options(attend_build_options INTERFACE -fsanitize=${ATTEND_SANITIZE} -fno-sanitize=vptr
                                                         -fno-omit-frame-pointer)
   target_link_options(attend_build_options INTERFACE -fsanitize=${ATTEND_SANITIZE})

@@ -1,7 +1,7 @@
-# Runs the training program PROGRAM twice, in folders of FOLDER: once without interruption; once it is
-# killed after step 25 and started again. Both must write the same weights and the same exported model,
-# byte for byte. If PROGRAM is started again after training has finished, it must not train, only export
-# the same model again.
+# Trains with PROGRAM in two subfolders of FOLDER. In one, training is not interrupted. In the other,
+# PROGRAM is killed after step 25 and started again. Both must write the same weights and the same
+# exported model, byte for byte. If PROGRAM is started again after training has finished, it must not
+# train, only export the same model again.
 file(REMOVE_RECURSE ${FOLDER})
 function(run expected)
   execute_process(COMMAND ${PROGRAM} ${ARGN} OUTPUT_VARIABLE output RESULT_VARIABLE status)

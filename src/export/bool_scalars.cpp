@@ -31,7 +31,8 @@ std::optional<bool> flag_of(const jit::Value* value) {
 }
 
 /// Replaces the bool inputs at `positions` by ints if `as_number` is set, else by 0-dimensional
-/// tensors. Returns false and leaves the node unchanged if no operator overload accepts them.
+/// tensors. Returns false and leaves the node unchanged if no operator overload accepts the new
+/// inputs.
 bool try_replace(jit::Graph& graph, jit::Node& node, const std::vector<std::size_t>& positions,
                  bool as_number) {
   const jit::WithInsertPoint before(&node);
@@ -52,8 +53,8 @@ void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
   for (std::size_t i = 0; i < node.inputs().size(); ++i) {
     if (flag_of(node.input(i))) all.push_back(i);
   }
-  // Some of these inputs may be real bool arguments, such as keepdim, so each input is first
-  // replaced alone.
+  // Some of the bool inputs may belong to bool parameters, such as keepdim, and must stay bools. So
+  // each input is first replaced alone.
   std::vector<std::vector<std::size_t>> choices;
   for (const auto i : all) choices.push_back({i});
   choices.push_back(all);
@@ -66,7 +67,7 @@ void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
 }
 
 /// Sets the dtype argument of aten::full to bool if the value is a bool and the dtype is None.
-/// Otherwise the int that replaces the value would change the output's dtype.
+/// If the dtype stayed None, the int that replaces the value would change the output's dtype.
 void keep_type_of_full(jit::Graph& graph, jit::Node& node) {
   constexpr std::size_t kValue = 1;
   constexpr std::size_t kDtype = 2;

@@ -33,8 +33,8 @@ bool is_library(std::string_view function) {
   return function.empty() || std::any_of(kLibraries.begin(), kLibraries.end(), begins);
 }
 
-/// Returns a function name without its parameters. For the handler of a std::function, returns the
-/// name of the function that it calls.
+/// Returns a function name without its parameters. If the function is the handler of a
+/// std::function, returns the name of the function that the std::function calls.
 std::string name_of(std::string function) {
   constexpr std::string_view kCaller = "std::_Function_handler<";
   if (function.starts_with(kCaller)) {
@@ -87,8 +87,8 @@ std::string CallSites::text_of(const torch::jit::Node& node) const {
       found += fmt::format(" ({}:{})", file, frame.lineno);
     }
     if (!is_library(frame.funcname)) break;
-    // If the frame is a library function, its caller is used. If all frames are library functions,
-    // the outermost one is used, since the functions that call it may be inlined.
+    // A library function is skipped; the next frame is its caller. If all frames are library
+    // functions, the result is the outermost one, since its callers may be inlined.
   }
   return found;
 }

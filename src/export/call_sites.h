@@ -27,8 +27,8 @@ class CallSites {
 };
 
 /// RAII guard: while it exists, traces on this thread record their call sites. Installs a
-/// process-wide callback in LibTorch's tracer. The callback stays installed, since LibTorch has no
-/// function that returns the previous one.
+/// process-wide callback in LibTorch's tracer. The destructor does not restore the previous
+/// callback, since LibTorch has no function that returns it.
 class RecordCallSites {
  public:
   explicit RecordCallSites(CallSites& sites);

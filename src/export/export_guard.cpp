@@ -75,7 +75,8 @@ void ExportGuard::restore() {
   }
 }
 
-/// Writes only to mutated tensors, since expanded tensors cannot be written to.
+/// Writes to the tensor only if it was mutated: some tensors, such as expanded ones, are not
+/// writable.
 bool ExportGuard::restore(const SavedTensor& saved) {
   if (is_same(saved.tensor, saved.copy)) return false;
   if (saved.tensor.sizes() != saved.copy.sizes()) saved.tensor.resize_(saved.copy.sizes());

@@ -9,19 +9,19 @@
 
 namespace attend {
 
-/// Returns "(2, 8)".
+/// Returns the shape as text, such as "(2, 8)".
 inline std::string shape_text(const torch::Tensor& tensor) {
   return fmt::format("({})", fmt::join(tensor.sizes(), ", "));
 }
 
-/// Returns "(2, 8) and (2, 5)".
+/// Returns the shapes as text, such as "(2, 8) and (2, 5)".
 inline std::string shape_text(const std::vector<torch::Tensor>& tensors) {
   std::vector<std::string> shapes;
   for (const auto& tensor : tensors) shapes.push_back(shape_text(tensor));
   return fmt::format("{}", fmt::join(shapes, " and "));
 }
 
-/// Returns "inputs of shape (2, 8) and (2, 5)".
+/// Describes the inputs, for example as "inputs of shape (2, 8) and (2, 5)".
 inline std::string shapes_text(const std::vector<torch::Tensor>& inputs) {
   return fmt::format("{} of shape {}", inputs.size() == 1 ? "an input" : "inputs",
                      shape_text(inputs));

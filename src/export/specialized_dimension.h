@@ -12,10 +12,10 @@
 
 namespace attend {
 
-/// Compares traces of `function` for two sets of inputs and describes the first operator call whose
-/// constants differ: a trace specializes them. Returns "a size was specialized: ..." or, for inputs
-/// of the same shapes, "a value was specialized: ...", with the operator, the constants and the
-/// call site. Returns nullopt if the traces are equal.
+/// Compares traces of `function` for two sets of inputs and describes the first operator call that
+/// differs, for example in a constant argument. Returns "a size was specialized: ..." or, for
+/// inputs of the same shapes, "a value was specialized: ...", with the operator, the constants and
+/// the call site. Returns nullopt if the traces are equal.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
@@ -30,8 +30,8 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
 /// Returns the message in one line, without the stack trace of LibTorch and TorchScript errors.
 std::string short_message(const std::exception& error);
 
-/// Returns an error whose message is the short message of `error` and `specialization`, a result of
-/// `find_specialization`.
+/// Returns an error whose message is the short message of `error`, followed by `specialization`,
+/// which is a result of `find_specialization`.
 std::runtime_error with_specialization(const std::exception& error,
                                        const std::string& specialization);
 

@@ -52,8 +52,9 @@ struct TrialInputs {
   Values values = Values::as_in_example;
 };
 
-/// Increments of the example's sizes. In each comparison, dimensions have different increments, so
-/// that swapped dimensions are detected. Over all comparisons, each dimension has each increment.
+/// Increments of the example's sizes. In each comparison, up to three dimensions have different
+/// increments, so that swapped dimensions are detected. Over all comparisons, each dimension has
+/// each increment.
 constexpr std::array<int64_t, 3> kIncrements{1, 2, 3};
 constexpr int64_t kLargeIncrement = 100;
 constexpr int64_t kLargestSize = 4096;  // larger sizes are slow and detect no further errors
@@ -65,7 +66,8 @@ int64_t increased(int64_t size, int64_t increment, const DynamicDimension& dynam
 
 /// Returns the inputs to compare: the example inputs, other values (to detect values that forward
 /// reads with item()), the minimum sizes, three sets of larger sizes, and one dimension at a time
-/// at its maximum, since inputs with all dimensions at their maximum may not fit into memory.
+/// at its maximum or, if the maximum exceeds kLargestSize, increased by kLargeIncrement. Inputs
+/// with all dimensions at their maximum may not fit into memory.
 std::vector<TrialInputs> trial_inputs(const std::vector<torch::Tensor>& example_inputs,
                                       const ExportOptions& options) {
   const TrialInputs example{.sizes = sizes_of(example_inputs, options.dynamic)};
@@ -102,8 +104,8 @@ bool has_arithmetic(const torch::Tensor& input) {
   return !input.is_complex() && !c10::isFloat8Type(dtype) && !c10::isBarebonesUnsignedType(dtype);
 }
 
-/// Returns a tensor of the same shape with other values. Mirrored integers are in the range of the
-/// example's values, since the module may reject others.
+/// Returns a tensor of the same shape with other values. With `Values::mirrored`, integers stay in
+/// the range of the example's values, since the module may reject others.
 torch::Tensor with_other_values(const torch::Tensor& input, Values values) {
   if (input.numel() == 0 || !has_arithmetic(input)) return input;
   if (input.scalar_type() == torch::kBool) return input.logical_not();

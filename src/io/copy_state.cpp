@@ -62,14 +62,14 @@ IncompatibleKeys copy_state(std::map<std::string, torch::Tensor> destination,
         fmt::format("the {} does not match the model: {}", what, fmt::join(problems, "; ")));
   }
   const torch::NoGradGuard no_grad;
-  std::set<const void*> overwritten;  // storages
+  std::set<const void*> overwritten;  // storages of `destination`
   for (const auto& item : destination) overwritten.insert(storage_of(item.second));
   std::map<std::string, torch::Tensor> values;
   for (const auto& item : destination) {
     const auto found = source.find(item.first);
     if (found == source.end()) continue;
     const auto& value = found->second;
-    // Cloned before the first copy, which may overwrite it.
+    // Cloned if the copies below may overwrite it.
     values[item.first] = overwritten.contains(storage_of(value)) ? value.clone() : value;
   }
   for (const auto& [name, value] : values) destination.at(name).copy_(value);

@@ -51,7 +51,8 @@ bool looks_like_text(std::string_view start) {
   };
   if (std::any_of(start.begin(), start.end(), is_control)) return false;
   const auto invalid = utf8::find_invalid(start.begin(), start.end());
-  // If the file may be longer than `start`, its last character, of up to 4 bytes, may be cut off.
+  // If `start` is only the beginning of the file, its last character may be cut off. A character
+  // has up to 4 bytes, so up to 3 bytes of an incomplete one are allowed.
   return start.end() - invalid <= (start.size() == kStartBytes ? 3 : 0);
 }
 

@@ -107,7 +107,7 @@ bool train(const char* text, std::size_t size, int vocab_size, BytesSink model,
          {"normalization_rule_name", "identity"},
          {"remove_extra_whitespaces", "false"},
          {"add_dummy_prefix", "false"},
-         // Language models trained on windows of a text need no tokens for its begin and end.
+         // Language models are trained on windows of a text, so they need no begin or end token.
          {"bos_id", "-1"},
          {"eos_id", "-1"},
          {"max_sentence_length", std::to_string(kLongestSentence)},

@@ -24,9 +24,9 @@ inline std::string_view reserved_at_start(std::string_view text) {
 }
 
 /// Returns the first sentence of `text`, which must not begin with a reserved character. The
-/// sentence ends before the next reserved character and has at most kLongestSentence bytes: a
-/// longer one is split before a space, which no token crosses, or, without spaces, between two
-/// characters.
+/// sentence ends before the next reserved character. If it would exceed kLongestSentence bytes, it
+/// ends before the last space that fits, since no token crosses a space. Without a space, it ends
+/// between two characters.
 inline std::string_view first_sentence(std::string_view text) {
   auto sentence = text.substr(0, kLongestSentence);
   for (const auto reserved : kReservedCharacters) {

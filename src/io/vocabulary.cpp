@@ -64,7 +64,7 @@ Vocabulary::Vocabulary(TokenizerKind kind, std::vector<std::string> tokens)
 
 Vocabulary Vocabulary::of_characters(std::string_view text) {
   const auto characters = split_characters(text);
-  // The byte order of UTF-8 equals the code point order.
+  // UTF-8 strings that are sorted by bytes are also sorted by code points.
   const std::set<std::string_view> distinct(characters.begin(), characters.end());
   return {TokenizerKind::character, {distinct.begin(), distinct.end()}};
 }

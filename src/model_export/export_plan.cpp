@@ -35,18 +35,18 @@ bool has_step(int64_t layers, int64_t max_seq_len) {
   return layers > 0 && max_seq_len > 1;
 }
 
-/// Tokens (B, T).
+/// Returns tokens (B, T) in [0, vocab_size).
 torch::Tensor example_tokens(int64_t length, int64_t vocab_size, torch::Device device) {
   const auto ids = at::arange(kBatch * length, torch::TensorOptions(torch::kLong).device(device));
   return ids.remainder(vocab_size).view({kBatch, length});
 }
 
-/// Arbitrary values in the weight's dtype and on its device.
+/// Returns arbitrary values with the dtype and on the device of `weight`.
 torch::Tensor arbitrary_values(const std::vector<int64_t>& shape, const torch::Tensor& weight) {
   return at::arange(c10::multiply_integers(shape), weight.options()).sin().view(shape);
 }
 
-/// An example of past_key_values with arbitrary values, (L, 2, B, G, S, D).
+/// Returns past_key_values (L, 2, B, G, S, D) with arbitrary values.
 torch::Tensor example_past(const StackConfig& stack, int64_t layers, int64_t length,
                            const torch::Tensor& weight) {
   const auto num_kv_heads = stack.num_kv_heads == 0 ? stack.num_heads : stack.num_kv_heads;
@@ -63,7 +63,7 @@ DynamicDimension length(std::size_t input, int64_t dimension, int64_t max,
   return {input, dimension, name, 1, max};
 }
 
-/// `past` (L, 2, B, G, S, D).
+/// Returns the sizes of the cache `past` (L, 2, B, G, S, D) and of the context of `generate`.
 CacheSizes sizes_of(const torch::Tensor& past, const StackConfig& stack, int64_t max_seq_len) {
   return {.num_layers = past.size(0),
           .num_kv_heads = past.size(3),

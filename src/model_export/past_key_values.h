@@ -13,9 +13,9 @@ class PastKeyValues : public AttentionHook {
   /// `past` (L, 2, B, G, S, D): keys and values of each layer.
   explicit PastKeyValues(torch::Tensor past) : past_(std::move(past)) {}
 
-  /// Positions (T) of the next tokens (B, T).
+  /// Returns the positions (T) of the next tokens (B, T).
   torch::Tensor positions(const torch::Tensor& tokens) const;
-  /// `past` with the keys and values of the new tokens appended, (L, 2, B, G, S + T, D).
+  /// Returns `past` with the keys and values of the new tokens appended, (L, 2, B, G, S + T, D).
   torch::Tensor updated() const;
 
   void after_projection(AttentionContext& context) override;

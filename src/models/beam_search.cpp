@@ -49,9 +49,9 @@ class BeamSearch {
     for (std::size_t beam = 0; beam < live_.size(); ++beam) {
       sums[static_cast<int64_t>(beam)] += live_[beam].sum;
     }
-    // At most one beam per candidate.
+    // There cannot be more beams than candidates.
     const auto num_beams = std::min(task_.options.num_beams, sums.numel());
-    // Enough candidates for num_beams beams without a stop token.
+    // At most num_beams * num_eos candidates are stop tokens, so enough others remain.
     const auto num_eos = static_cast<int64_t>(task_.eos_tokens.size());
     const auto count = std::min(sums.numel(), num_beams * (1 + num_eos));
     const auto candidates = std::get<1>(sums.flatten().topk(count));
@@ -94,8 +94,8 @@ class BeamSearch {
     if (!best_ || beam.score(length_penalty) > best_->score(length_penalty)) best_ = beam;
   }
 
-  /// Returns true if a live beam may still exceed the best score. Its sum can only decrease, so the
-  /// upper bound is the score of the current sum at the most favorable length.
+  /// Returns true if a live beam may still exceed the best score. The sum of a beam can
+  /// only decrease, so the score of the current sum at the most favorable length is an upper bound.
   bool can_improve() const {
     if (!best_) return true;
     const auto length_penalty = task_.options.length_penalty;
@@ -117,7 +117,7 @@ class BeamSearch {
 std::vector<GeneratedSequence> beam_search(DecodingBatch& batch, const GenerationTask& task) {
   std::vector<BeamSearch> searches(batch.size(), BeamSearch(task));
   for (int64_t step = 0; step < task.max_new_tokens && batch.size() > 0; ++step) {
-    const auto logits = batch.next_logits();  // (B, V), in the order of searches and beams
+    const auto logits = batch.next_logits();  // (B, V): a row per live beam, by search
     std::vector<int64_t> parents;
     std::vector<int64_t> tokens;
     int64_t begin = 0;  // first row of the search

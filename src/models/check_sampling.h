@@ -4,7 +4,7 @@
 
 namespace attend {
 
-/// Throws c10::ValueError with the option and its value if an option is out of range.
+/// Throws c10::ValueError if an option is out of range. The message names the option and its value.
 void check_sampling(const SamplingOptions& options);
 
 }  // namespace attend

@@ -16,7 +16,7 @@ inline int64_t largest_window(const StackConfig& config) {
 
 /// Returns the sliding window of a KV cache that overwrites old tokens. Returns 0 if the cache must
 /// keep all tokens: if a layer has no window, if the window is larger than `max_seq_len`, or if
-/// positions are learned, since there are none beyond `max_seq_len`.
+/// positions are learned, since no embedding exists for positions beyond `max_seq_len`.
 inline int64_t rolling_window(const StackConfig& config, int64_t max_seq_len) {
   const auto window = largest_window(config);
   return window <= max_seq_len && config.positions != PositionScheme::learned ? window : 0;

@@ -17,7 +17,7 @@ void check_fraction(const char* option, double value) {
   TORCH_CHECK_VALUE(value >= 0.0 && value <= 1.0, option, " (", value, ") must be in [0, 1]");
 }
 
-/// Returns the token ids (V) by descending logit; equal logits by ascending id.
+/// Returns the token ids (V), sorted by descending logit. Ids with equal logits are ascending.
 torch::Tensor ranking(const torch::Tensor& logits) {
   return logits.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/true);
 }

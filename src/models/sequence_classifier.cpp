@@ -13,7 +13,7 @@ torch::Tensor pool(const torch::Tensor& x, const torch::Tensor& key_mask, Poolin
     case Pooling::mean:
       return (x * key_mask).sum(-2) / count.clamp_min(1);  // (..., E)
     case Pooling::max: {
-      // An additional row of -inf, because amax throws for sequences of length 0.
+      // Adds a row of -inf, because amax throws for sequences of length 0.
       const auto padding =
           torch::full_like(x.narrow(-2, 0, 0).sum(-2, /*keepdim=*/true), -INFINITY);
       const auto candidates =
@@ -21,7 +21,7 @@ torch::Tensor pool(const torch::Tensor& x, const torch::Tensor& key_mask, Poolin
       return candidates.amax(-2).masked_fill(count.eq(0), 0.0);  // (..., E)
     }
     case Pooling::first: {
-      // First position where key_mask is true: padding may be on the left.
+      // Selects the first position where key_mask is true, because padding may be on the left.
       const auto is_first = key_mask.cumsum(-2).eq(1).logical_and(key_mask);
       return (x * is_first).sum(-2);  // (..., E)
     }

@@ -49,7 +49,8 @@ class RngAutocastState {
    public:
     explicit Guard(const RngAutocastState& state) : rng_(state.rng_) {
       for (const auto& [type, autocast] : state.autocast_) autocast_.emplace_back(type, autocast);
-      // Weights that autocast cached in the forward pass are not part of this graph.
+      // The cache may contain weights that were cast in the forward pass. These are not part of the
+      // graph of the recomputation, so the cache is disabled.
       at::autocast::set_autocast_cache_enabled(false);
     }
     ~Guard() { at::autocast::set_autocast_cache_enabled(cache_enabled_); }
@@ -87,8 +88,9 @@ struct Recomputation : torch::CustomClassHolder {
   variable_list recompute(at::TensorList inputs) const {
     const torch::AutoGradMode with_gradients(true);
     const RngAutocastState::Guard as_in_forward(state);
-    // The forward pass has recorded the weights. While recording, attention is computed in another
-    // way, which draws dropout differently.
+    // The caller's recorders have recorded the weights in the forward pass, so they are paused. If
+    // there were any, `discarded` replaces them, because attention draws dropout differently
+    // without a recorder.
     const AttentionRecorderPause recorder_pause;
     std::optional<AttentionRecorder> discarded;
     if (was_recording) discarded.emplace();
@@ -124,10 +126,10 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
     const auto recomputation = c10::static_intrusive_pointer_cast<Recomputation>(
         context->saved_data["recomputation"].toCapsule());
     for (std::size_t i = 0; i < recomputation->num_defined(); ++i) {
-      // Detached from the argument's own graph, which may contain the parameters and is not
-      // recomputed. Arguments without a gradient stay the same tensors, because they may be keys of
-      // SharedTensors. Those with a gradient require it even if it is not needed now, as in the
-      // forward pass, since the function may depend on it.
+      // Arguments that require a gradient are detached, because their own graph is not recomputed
+      // and may contain the parameters. They require a gradient again even if this backward pass
+      // does not need it, since the function may depend on requires_grad. The other arguments stay
+      // the same tensors, because they may be keys of SharedTensors.
       if (inputs[i].requires_grad()) inputs[i] = inputs[i].detach().requires_grad_();
     }
     const auto all_outputs = recomputation->recompute(inputs);
@@ -142,7 +144,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       outer_gradients.push_back(output_gradients[i]);
     }
 
-    variable_list gradients(inputs.size() + 1);  // the last, of `recomputation`, is undefined
+    variable_list gradients(inputs.size() + 1);  // the last, for `recomputation`, stays undefined
     if (outputs.empty()) return gradients;
     variable_list targets;
     std::vector<std::size_t> indices;

@@ -11,7 +11,8 @@ Constant::Constant(const std::vector<double>& values)
 
 torch::Tensor Constant::type_as(const torch::Tensor& x) {
   if (x.is_cpu() || torch::jit::tracer::isTracing()) return values_.type_as(x);
-  // One mutex for all constants, locked only briefly; a member would make modules non-copyable.
+  // All constants share one mutex, which is locked only briefly. A mutex as a member would make
+  // modules non-copyable.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (!copy_.defined() || copy_.device() != x.device() || copy_.scalar_type() != x.scalar_type()) {

@@ -16,7 +16,7 @@ namespace attend {
 // Shared by TransformerEncoder and TransformerDecoder.
 
 /// Returns the blocks of a stack. The probability of stochastic depth grows linearly with the
-/// layer, up to the value in `options.block()` for the last one.
+/// layer. In the last layer, it has the value of `options.block()`.
 template <typename Block, typename StackOptions>
 torch::nn::ModuleList make_blocks(const StackOptions& options) {
   const int64_t num_layers = options.num_layers();
@@ -41,7 +41,8 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
                          const torch::Tensor& memory, const AttentionArgs& args,
                          const AttentionArgs& memory_args, const ForwardState& outer,
                          bool gradient_checkpointing, const Forward& forward) {
-  // Not with a cache or a hook of the caller, which may no longer exist in the backward pass.
+  // Blocks are not recomputed if the caller passes a cache or a hook, which may no longer exist in
+  // the backward pass.
   const bool recompute = gradient_checkpointing && torch::GradMode::is_enabled() &&
                          outer.cache == nullptr && outer.hook == nullptr;
   // shared_ptr, because recomputed blocks use it in the backward pass.

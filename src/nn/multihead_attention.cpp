@@ -17,7 +17,8 @@
 namespace attend {
 namespace {
 
-/// Checks the arguments per token before the heads are split, while dimension 0 is the batch.
+/// Checks the arguments that have one entry per token. Called before the heads are split, while
+/// dimension 0 of `query` and `key` is still the batch.
 void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const torch::Tensor& key) {
   check_per_token("key_mask", args.key_mask, key);
   check_per_token("segments", args.segments, query);
@@ -48,7 +49,8 @@ PreparedMask shared_mask(const AttentionContext& context) {
       with_bias);
 }
 
-/// Returns the sum (H, S + T - 1) of the biases of all offsets; undefined if there are none.
+/// Returns the biases (H, S + T - 1) of all offsets, summed over `offset_biases`; undefined if
+/// `offset_biases` is empty.
 torch::Tensor sum_offset_biases(const AttentionContext& context) {
   torch::Tensor sum;
   for (auto* bias : context.offset_biases) {
@@ -59,7 +61,7 @@ torch::Tensor sum_offset_biases(const AttentionContext& context) {
   return sum;
 }
 
-/// Computes the attention of `context` after its hooks.
+/// Computes the attention of `context`, which the hooks before attention have already changed.
 AttentionOutput attend_after_hooks(AttentionContext& context) {
   const auto& query = context.query;
   const auto& key = context.key;
@@ -171,7 +173,7 @@ AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
                            .args = args,
                            .state = state,
                            .cross = true};
-  context.state.cache = nullptr;  // contains the tokens of the self-attention
+  context.state.cache = nullptr;  // the cache contains the tokens of self-attention
   if (key_input.is_same(value_input)) {
     const auto project_memory = [&] {
       const auto key_value = project(key_input, 1, 2);

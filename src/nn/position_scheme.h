@@ -15,7 +15,8 @@ inline void check_self_attention(const char* module, const AttentionContext& con
                     "positions");
 }
 
-/// Returns the key of a tensor that is computed from `key_offsets(query, key, args)` and `numbers`.
+/// Returns the SharedKey of a tensor that is computed from `key_offsets(query, key, args)` and
+/// `numbers`.
 template <typename... Numbers>
 SharedKey offsets_key(std::string_view name, const AttentionContext& context, Numbers... numbers) {
   const auto& args = context.args;
@@ -23,8 +24,8 @@ SharedKey offsets_key(std::string_view name, const AttentionContext& context, Nu
                    context.query.size(-2), context.key.size(-2), numbers...);
 }
 
-/// Adds `bias`, which broadcasts to (..., H, T, S), to the scores. `shared`: it comes from
-/// `ForwardState::share`, so its sum with the mask can also be shared.
+/// Adds `bias`, which broadcasts to (..., H, T, S), to the scores. `shared`: true if `bias` comes
+/// from `ForwardState::share`; the sum of bias and mask can then also be shared.
 inline void add_to_scores(const torch::Tensor& bias, bool shared, AttentionContext& context) {
   auto& sum = context.options.bias;
   context.shared_bias = shared && !sum.defined() ? bias : torch::Tensor();

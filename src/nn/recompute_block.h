@@ -77,8 +77,8 @@ torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
       add(std::exchange(mixtures[i]->aux_loss, losses_before[i]));
     }
     for (std::size_t i = 0; i < first.size(); ++i) {
-      // Cloned because the values are a view of a larger tensor, and a parameter must not be an
-      // output.
+      // Cloned, because first_values may be a view of a larger tensor, and first_relative_bias is a
+      // parameter, which must not be an output.
       const bool is_new = first[i].defined() && !given[i].defined();
       add(is_new ? first[i].clone() : torch::Tensor());
     }

@@ -18,7 +18,7 @@ torch::Tensor buckets_of(const torch::Tensor& offsets, const RelativeBiasOptions
 
 /// Returns the bias (..., H, T, S) of `buckets` (..., 1, T, S); `table` (num_buckets, H).
 torch::Tensor look_up(const torch::Tensor& table, const torch::Tensor& buckets) {
-  // In float32, because the gradient of a bucket is a sum over many pairs of tokens.
+  // Computed in float32, because the gradient of a bucket is a sum over many pairs of tokens.
   const bool is_reduced = at::isReducedFloatingType(table.scalar_type());
   auto bias = torch::embedding(is_reduced ? table.to(torch::kFloat) : table, buckets);
   if (is_reduced) bias = bias.to(table.scalar_type());

@@ -28,7 +28,7 @@ void SharedTensors::drop_unreachable() {
     }
     return count;
   };
-  // All entries are counted before any is dropped, since that would change the counts.
+  // All entries are checked before any is dropped, because dropping an entry changes the counts.
   std::vector<bool> unreachable;
   for (const auto& [key, value] : entries_) {
     unreachable.push_back(

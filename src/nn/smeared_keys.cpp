@@ -5,16 +5,16 @@
 namespace attend {
 namespace {
 
-/// Indices of the previous keys.
+/// For each key, the index of the previous key: the one at the position before.
 struct PreviousKeys {
   torch::Tensor index;  ///< (S) or (B, S)
-  torch::Tensor exist;  ///< bool (B, S) or (S): true if the key has a previous key; undefined
-                        ///< = all except the first, whose index is 0
+  torch::Tensor exist;  ///< bool (B, S) or (S): true if the key has a previous key. Undefined: all
+                        ///< keys have one, except the first, whose index is its own, 0.
   torch::Tensor overwritten = {};  ///< bool (B, S) or (S): true if the previous key was overwritten
                                    ///< in the cache; may be undefined
 };
 
-/// Returns the previous keys of keys in the order of their positions.
+/// Returns the previous keys if the keys are in the order of their positions.
 PreviousKeys previous_in_order(const AttentionContext& context) {
   PreviousKeys previous{(positions_like(context.key, -2) - 1).clamp_min(0), {}};  // (S)
   const auto& args = context.args;
@@ -34,7 +34,7 @@ PreviousKeys previous_by_position(const AttentionContext& context) {
   // Masked keys get position -2, which no key looks for.
   const auto positions = torch::where(mask, context.args.key_positions, -2);  // (B, S) or (S)
   const auto wanted = torch::where(positions > 0, positions - 1, -1);
-  // A binary search needs no (S, S) matrix of all pairs.
+  // A binary search avoids the (S, S) matrix of all pairs of keys.
   const auto [sorted, order] = positions.sort(-1);
   const auto found = torch::searchsorted(sorted, wanted).clamp_max(positions.size(-1) - 1);
   const auto exist = sorted.gather(-1, found) == wanted;

@@ -24,8 +24,8 @@ torch::nn::AnyModule make_position_embedding(const TokenEmbeddingOptions& option
   TORCH_CHECK_VALUE(false, "unknown positions ", static_cast<int>(options.positions()));
 }
 
-/// Throws c10::ValueError unless all numbers are in [0, size). Checks on the CPU only,
-/// because it would synchronize other devices, and not in a trace.
+/// Throws c10::ValueError unless all numbers are in [0, size). Checks nothing in a trace. Checks
+/// only tensors on the CPU, because the check would synchronize other devices.
 void check_range(const char* name, const torch::Tensor& numbers, int64_t size) {
   if (!numbers.is_cpu() || numbers.numel() == 0 || torch::jit::tracer::isTracing()) return;
   const auto [min, max] = numbers.aminmax();

@@ -37,7 +37,8 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const Attent
 
   if (options.residual().norm_order() == NormOrder::parallel) {
     return residual1_(x, [&](const torch::Tensor& h) {
-      // Separate statements: C++ does not define the order within an expression.
+      // Separate statements, because C++ does not define the order of calls in an expression. The
+      // order affects the random numbers of dropout.
       const auto attended = attend(h);
       return attended + feed(h);
     });

@@ -39,7 +39,8 @@ struct ForbidDoubleBackward : torch::autograd::FunctionPostHook {
 }  // namespace
 
 void forbid_double_backward(const torch::Tensor& output) {
-  // On CUDA the kernel's output may be sliced.
+  // On CUDA, `output` may be a slice of the kernel's output. The kernel's backward function is then
+  // the next node.
   auto node = output.grad_fn();
   for (int i = 0; i < 2 && node != nullptr; ++i) {
     if (node->name().rfind("ScaledDotProduct", 0) == 0) {

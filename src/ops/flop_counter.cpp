@@ -17,7 +17,7 @@ struct FlopCount {
 
 namespace {
 
-/// The callback of this thread, which updates all its counters.
+/// Handle of the callback on this thread. The callback updates all counters of the thread.
 thread_local at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
 /// Nesting depth of counted operators: an operator called by another counted one is not counted
 /// again.
@@ -25,13 +25,14 @@ thread_local int running_operators = 0;
 
 using Inputs = c10::ArrayRef<const c10::IValue>;
 
-/// FLOPs of (..., T, K) x (..., K, N), where the first has all leading dimensions.
+/// FLOPs of the product of `a` (..., T, K) and `b` (..., K, N). `a` has all leading dimensions.
 int64_t product_flops(const torch::Tensor& a, const torch::Tensor& b) {
   const int64_t columns = b.dim() == 1 ? 1 : b.size(-1);
   return 2 * a.numel() * columns;
 }
 
-/// Number of matrices in the product of broadcast (..., T, D) tensors, grouped heads included.
+/// Number of (T, D) matrices after the leading dimensions of the tensors are broadcast. In
+/// grouped-query attention, it counts the query heads.
 int64_t broadcast_matrices(const std::array<torch::Tensor, 3>& tensors) {
   int64_t dims = 0;
   for (const auto& tensor : tensors) dims = std::max(dims, tensor.dim());
@@ -103,7 +104,8 @@ FlopCounter::FlopCounter() : scope_(std::make_unique<Scope>()) {
 
 FlopCounter::~FlopCounter() {
   scope_.reset();
-  // The callback of another thread stays until a counter ends there.
+  // `callback` is that of the current thread. If the counter was created on another thread, the
+  // callback there stays until a counter is destroyed on that thread.
   if (callback == at::INVALID_CALLBACK_HANDLE || Scope::innermost() != nullptr) return;
   at::removeCallback(callback);
   callback = at::INVALID_CALLBACK_HANDLE;

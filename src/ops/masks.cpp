@@ -51,7 +51,7 @@ torch::Tensor key_offsets(const torch::Tensor& query, const torch::Tensor& key,
   const auto query_positions = has_positions ? args.positions : positions_from_end(query);
   const auto key_positions =
       has_positions ? first_defined(args.key_positions, args.positions) : positions_from_end(key);
-  // As int64, because the difference of unsigned integers wraps around.
+  // Computed in int64, because a difference of unsigned integers wraps around.
   return per_score(key_positions, query, -1).to(torch::kLong) -
          per_score(query_positions, query, -2);  // (T, S) or (B, 1.., T, S)
 }

@@ -14,9 +14,10 @@ bool only_causal(const AttentionArgs& args) {
          !args.segments.defined() && !args.positions.defined() && args.sliding_window == 0;
 }
 
-/// The fused kernels align `is_causal` at the top left, which is correct only if T = S; a trace may
-/// be run with other sizes. They also scale the scores after masking, so a scale of 0 or less would
-/// give NaN.
+/// Returns true if the result of the fused kernels with `is_causal` is correct. The kernels align
+/// the mask at the top left, which is correct only if T = S. In a trace, returns false, since a
+/// trace may be run with other sizes. The kernels also scale the scores after masking, so a scale
+/// of 0 or less would give NaN.
 bool kernel_can_mask_causally(const torch::Tensor& query, const torch::Tensor& key,
                               const ScoreOptions& options) {
   return query.size(-2) == key.size(-2) && options.scale.value_or(1.0) > 0.0 &&
@@ -61,7 +62,7 @@ bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor&
       args.key_positions.defined()) {
     return true;
   }
-  // Queries and keys have the same segments and positions, so each query may attend to its own
+  // The keys have the segments and positions of the queries, so each query may attend to its own
   // token.
   if (args.segments.defined() || args.positions.defined()) return false;
   // The last query and the last key have the same position, so if S >= T, each query has a key at

@@ -15,7 +15,7 @@ struct PreparedMask {
   torch::Tensor mask = {};
   /// bool (..., T, 1): rows whose output is set to zero; undefined = none.
   torch::Tensor fully_masked_rows = {};
-  /// The fused kernel applies the causal mask itself.
+  /// True if the fused kernel applies the causal mask itself.
   bool is_causal = false;
 };
 
@@ -32,8 +32,8 @@ bool needs_mask(const torch::Tensor& query, const torch::Tensor& key, const Atte
 bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor& key,
                                 const AttentionArgs& args, bool self_attention);
 
-/// Returns `mask` (..., T, S), bool or float, prepared for `query`; `may_mask_rows`: it may have
-/// fully masked rows.
+/// Returns `mask` (..., T, S), bool or float, prepared for `query`. `may_mask_rows`: true if `mask`
+/// may have fully masked rows.
 PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool may_mask_rows);
 
 /// Returns the mask of `args`. `self_attention`: true if each query's own token is among the keys.
@@ -54,7 +54,8 @@ AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Ten
                                     const torch::Tensor& value, const PreparedMask& mask,
                                     const AttentionArgs& args, const ScoreOptions& options);
 
-/// Under autocast, returns `x` in the dtype that scaled_dot_product_attention would cast it to.
+/// Under autocast, returns `x` in the dtype to which scaled_dot_product_attention would cast it.
+/// Otherwise returns `x`.
 torch::Tensor cast_for_kernel(const torch::Tensor& x);
 
 /// Computes attention of inputs that `check_attention` accepts, in blocks where that saves memory.

@@ -5,7 +5,7 @@
 namespace attend {
 namespace {
 
-/// Returns a view of `count` indices of dimension `dim` from `begin` on; undefined if `x` is.
+/// Returns x[begin : begin + count] along `dim`, as a view. Returns `x` itself if it is undefined.
 torch::Tensor slice_if_defined(const torch::Tensor& x, int64_t dim, int64_t begin, int64_t count) {
   return x.defined() ? x.narrow(dim, begin, count) : x;
 }

@@ -17,7 +17,7 @@ struct QueryBlock {
   int64_t keys;  ///< number of keys
 };
 
-/// The inputs of attention in blocks that may require a gradient.
+/// The inputs of `attend_in_blocks` that may require a gradient.
 struct BlockInputs {
   torch::Tensor query = {};        ///< (..., T, D)
   torch::Tensor key = {};          ///< (..., S, D)

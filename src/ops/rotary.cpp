@@ -56,7 +56,8 @@ double pair_with_rotations(double rotations, double rotary_dim, const RotaryOpti
   return rotary_dim * std::log(context / (rotations * kTwoPi)) / (2.0 * std::log(options.theta));
 }
 
-/// YaRN: weight, in [0, 1], of the interpolated frequency of channel pair `pair`.
+/// YaRN: weight, in [0, 1], of the interpolated frequency, frequency / factor, of channel pair
+/// `pair`.
 double yarn_interpolation(double pair, double rotary_dim, const RotaryOptions& options) {
   double low = pair_with_rotations(options.beta_fast, rotary_dim, options);
   double high = pair_with_rotations(options.beta_slow, rotary_dim, options);
@@ -65,14 +66,14 @@ double yarn_interpolation(double pair, double rotary_dim, const RotaryOptions& o
     high = std::ceil(high);
   }
   low = std::max(low, 0.0);
-  // rotary_dim - 1, not the index of the last pair, as in the published code.
+  // The published code also uses rotary_dim - 1 instead of the index of the last pair.
   high = std::min(high, rotary_dim - 1.0);
   if (low == high) high += 0.001;  // avoids division by zero
   return linear_ramp(pair, low, high);
 }
 
-/// Llama 3.1: weight, in [0, 1], of the interpolated frequency of the channel pair with
-/// `frequency`.
+/// Llama 3.1: weight, in [0, 1], of the interpolated frequency, `frequency` / factor, of the
+/// channel pair with `frequency`.
 double llama3_interpolation(double frequency, const RotaryOptions& options) {
   const double rotations = static_cast<double>(options.original_max_seq_len) * frequency / kTwoPi;
   return 1.0 - linear_ramp(rotations, options.low_freq_factor, options.high_freq_factor);

@@ -9,8 +9,8 @@
 namespace attend {
 
 /// A scope with a `State`: an entry in the calling thread's stack of scopes, from construction to
-/// destruction. Scopes may be destroyed in any order and on any thread; on another thread, the
-/// entry is only marked, and its own thread removes it later.
+/// destruction. Scopes may be destroyed in any order and on any thread. If a scope is destroyed on
+/// another thread, its entry is only marked as ended. The first thread removes the entry later.
 ///
 ///     ThreadScope<Counter> scope;
 ///     if (auto* counter = ThreadScope<Counter>::innermost()) ++counter->calls;

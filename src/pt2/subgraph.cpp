@@ -49,7 +49,7 @@ class Renaming {
   }
 
   std::string prefix_;
-  std::map<std::string, std::string> names_;  // outer names of the subgraph's inputs
+  std::map<std::string, std::string> names_;  // by name in the subgraph: name in the outer graph
 };
 
 /// Returns an identity node that defines `to` with the value of `from`.

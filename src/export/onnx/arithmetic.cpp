@@ -111,8 +111,8 @@ void hard_tanh(Call& call) {
   call.set_output(graph.add("Min", {value, call.operand("max_val", type)}));
 }
 
-/// Returns the rule of log(base^a + base^b), where `log_of_base` is the natural logarithm of the
-/// base. Computed as max(a, b) + log(1 + base^-|a - b|), which does not overflow.
+/// Returns the rule of log_base(base^a + base^b), where `log_of_base` is the natural logarithm of
+/// the base. Computed as max(a, b) + log_base(1 + base^-|a - b|), which does not overflow.
 Rule logaddexp(double log_of_base) {
   return [=](Call& call) {
     const auto type = call.result_type();

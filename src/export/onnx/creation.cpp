@@ -19,8 +19,8 @@ Rule fill_with(const char* argument) {
   return [=](Call& call) { call.set_output(filled(call, call.number(argument))); };
 }
 
-/// Returns the rule of a tensor of the shape of `self`, filled with `number`, or with the argument
-/// `fill_value` or `value` if `number` is nullopt.
+/// Returns the rule of operators that return a tensor of the shape of `self`. The tensor is filled
+/// with `number` or, if `number` is nullopt, with the argument `fill_value` or `value`.
 Rule fill_like(std::optional<int64_t> number) {
   return [=](Call& call) {
     auto& graph = call.graph();

@@ -25,7 +25,7 @@ bool is_among(const std::array<std::string_view, N>& keys, const std::string& ke
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-/// Returns true if the operator returns a view with the same elements in the same order.
+/// Returns true if the result has the same elements as the first argument, in the same order.
 bool is_reshape(const std::string& key) {
   constexpr std::array<std::string_view, 11> kOthers{
       "alias.default",   "contiguous.default", "detach.default",    "detach_.default",
@@ -126,8 +126,8 @@ void Functionalization::record_views(const program::Node& node, const std::strin
   }
 }
 
-/// Records aten::broadcast_tensors: each output is a view of one element of `tensors`, which the
-/// schema does not annotate.
+/// Records aten::broadcast_tensors. Each output is a view of one element of `tensors`, although the
+/// schema has no annotation for it.
 void Functionalization::record_broadcast(const program::Node& node) {
   const auto results = results_of(node);
   const auto tensors = names_in(node.inputs.at(0).value);
@@ -152,7 +152,7 @@ bool Functionalization::is_propagated(const program::Node& node, const std::stri
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
       "reshape_as.default"};
   const auto key = key_of(node.target);
-  // The start of narrow.Tensor is the value of a tensor, which may change later.
+  // The start of narrow.Tensor is read from a tensor, whose value may change later.
   if (has_memory_format(node) || key == "narrow.Tensor") return false;
   return !is_among(kViewsWherePossible, key) ||
          translation_.program.tensors.at(base).is_contiguous == true;
@@ -209,7 +209,8 @@ void Functionalization::recompute_views(const std::vector<std::string>& group,
 /// the names of the updated tensors.
 std::set<std::string> Functionalization::propagate_to_base(std::string name) {
   std::set<std::string> updated{name};
-  // Follows the aliases to the view's first name.
+  // The output of an in-place operator is an alias of its input. Follows the aliases to the tensor
+  // that is not an output of an in-place operator.
   for (auto alias = aliases_.find(name); alias != aliases_.end(); alias = aliases_.find(name)) {
     translation_.values[alias->second] = translation_.values.at(name);
     name = alias->second;

@@ -52,9 +52,9 @@ class Functionalization {
   bool update_base(const program::Node& view, const std::string& part, const std::string& base);
 
   Translation& translation_;
-  /// Number of the group of tensors that share memory, by tensor.
+  /// Maps a tensor to the number of its group. Tensors that share memory are in the same group.
   std::map<std::string, std::size_t> groups_;
-  std::map<std::string, View> views_;  // by output
+  std::map<std::string, View> views_;  // by name of the view
   /// Maps the output of an in-place operator to its input.
   std::map<std::string, std::string> aliases_;
   /// Maps a tensor with an outdated value to the operator that mutated its memory.

@@ -51,7 +51,7 @@ Rule unary(const char* kind, const Attributes& attributes = {}) {
   };
 }
 
-/// Returns the rule of a rounding operator. It does not change integers.
+/// Returns the rule of a rounding operator. The rule returns integers unchanged.
 Rule rounded(const char* kind) {
   return [=](Call& call) {
     const auto self = call.tensor("self");
@@ -97,8 +97,8 @@ void square(Call& call) {
   call.set_output(call.graph().add("Mul", {self, self}));
 }
 
-/// Returns the rule of a logarithm: log(x) / `base`, where `base` is the natural logarithm of the
-/// logarithm's base. Computed in float64, so that powers of the base have exact results.
+/// Returns the rule of the logarithm to base b: log(x) / log(b). `base` is log(b), the natural
+/// logarithm of b. Computed in float64, so that powers of b have exact results.
 Rule logarithm(double base) {
   return [=](Call& call) {
     auto& graph = call.graph();

@@ -84,8 +84,8 @@ class Graph {
   ///     graph.add("Softmax", {scores}, {{"axis", -1}})
   Value add(const std::string& op_type, const std::vector<Value>& inputs,
             const Attributes& attributes = {}, std::optional<Type> type = {});
-  /// Adds a node with one output for each element of `types`. Outputs of the first input's type are
-  /// computed in the same fallback type as the inputs.
+  /// Adds a node with one output for each element of `types`. If the inputs are cast to a fallback
+  /// type, outputs of the first input's type are also computed in it and cast back.
   std::vector<Value> add(const std::string& op_type, const std::vector<Value>& inputs,
                          const Attributes& attributes, const std::vector<Type>& types);
 

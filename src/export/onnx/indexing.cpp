@@ -161,7 +161,7 @@ void masked_select(Call& call) {
     const auto shape = graph.shape_of(other);
     return graph.add("Expand", {value, shape});
   };
-  // Both are broadcast: each is expanded to the shape of the other.
+  // `self` and `mask` are broadcast: each is expanded to the shape of the other.
   const auto values = expanded(self, mask);
   const auto condition = expanded(mask, values);
   const auto flat = graph.add("Reshape", {condition, graph.list({-1})});

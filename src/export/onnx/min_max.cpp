@@ -8,7 +8,7 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns the NaN mask as int32, or an empty Value for integers.
+/// Returns 1 where `value` is NaN, else 0, as int32. Returns an empty Value for integers.
 Value nan_mask(Call& call, Value value) {
   if (!is_floating_point(value.type)) return {};
   auto& graph = call.graph();
@@ -50,7 +50,7 @@ Value arg_min_max_of(Call& call, const char* kind, Value value, int64_t dimensio
   return graph.where(some, find("ArgMax", nan), index);
 }
 
-/// Returns the rule of the minimum or maximum along a dimension, and its index.
+/// Returns the rule of max.dim or min.dim, which return the maximum or minimum and its index.
 Rule min_max_along_dim(const char* kind, const char* arg_kind) {
   return [=](Call& call) {
     auto& graph = call.graph();

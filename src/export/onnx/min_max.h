@@ -7,8 +7,8 @@
 
 namespace attend::onnx {
 
-/// As `reduce` with ReduceMax or ReduceMin, but propagates NaN as LibTorch does, whereas ONNX
-/// runtimes differ.
+/// As `reduce` with ReduceMax or ReduceMin, but returns NaN if a reduced element is NaN, as in
+/// LibTorch. ONNX runtimes differ in this case.
 Value reduce_min_max(Call& call, const char* kind, Value value,
                      const std::vector<int64_t>& dimensions, bool keep);
 

@@ -35,8 +35,8 @@ void argsort(Call& call) {
   call.set_output(sorted(call)[1]);
 }
 
-/// Counts the boundaries less than each element (less than or equal if `right`). For NaN, returns
-/// the number of boundaries, as LibTorch does.
+/// Rule of bucketize: for each element, counts the boundaries that are less than the element, or
+/// less than or equal to it if `right` is set. For NaN, counts all boundaries, as LibTorch does.
 void bucketize(Call& call) {
   auto& graph = call.graph();
   const auto type = call.common_type("self", "boundaries");

@@ -15,11 +15,11 @@ namespace attend::onnx {
 using Rule = std::function<void(Call&)>;
 
 /// Rules by operator and overload, such as "add.Tensor". An in-place operator such as add_ uses the
-/// rule of the functional operator. The tracer normalizes aliases: it records subtract as sub and
-/// all convolutions as _convolution.
+/// rule of the functional operator. The tracer normalizes aliases: it records subtract as sub, and
+/// all convolutions as _convolution or _convolution_mode.
 using Rules = std::map<std::string, Rule>;
 
-/// Operators that return the same elements in another, known shape.
+/// Operators that change only the shape. The new shape is in the metadata of the output.
 inline constexpr std::array<std::string_view, 8> kReshapings{
     "_unsafe_view.default", "flatten.using_ints", "ravel.default",   "reshape.default",
     "reshape_as.default",   "unflatten.int",      "view_as.default", "view.default"};

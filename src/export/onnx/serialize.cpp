@@ -81,7 +81,7 @@ class ToJit {
   const DynamicAxes& dynamic_axes() const { return dynamic_axes_; }
 
  private:
-  /// Sets dtype and shape, and adds the dynamic axes.
+  /// Sets the dtype and shape of `value`, and adds its dynamic dimensions to `dynamic_axes_`.
   void set_type(jit::Value& value, const ValueInfo& info) {
     values_[info.value.id] = &value;
     std::vector<c10::ShapeSymbol> shape;

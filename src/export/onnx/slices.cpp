@@ -32,7 +32,8 @@ void narrow(Call& call) {
   const auto length = call.integer("length");
   if (!call.is_tensor("start")) {
     const auto start = call.integer("start");
-    // start + length is 0 if the start is negative and the slice ends at the last element.
+    // With a negative start, start + length is 0 if the slice includes the last element. An end of
+    // 0 would give an empty slice.
     const auto end = start < 0 && start + length == 0 ? kEnd : start + length;
     return call.set_output(slice(call, call.tensor("self"), dimension, start, end));
   }
@@ -73,7 +74,8 @@ void split(Call& call) {
 void chunk(Call& call) {
   const auto dimension = call.dimension("dim");
   if (is_fixed(size_of(call, dimension)) || call.num_outputs() == 1) return split(call);
-  // If the size is not divisible, the last part is smaller, both in LibTorch and in ONNX.
+  // If the size is not divisible by the number of parts, the last part is smaller, both in LibTorch
+  // and in ONNX.
   const auto self = call.tensor("self");
   const auto parts = call.graph().add(
       "Split", {self},

@@ -95,8 +95,8 @@ class Translator {
     }
   }
 
-  /// Throws UnsupportedOperatorError if an input of a node is undefined: rules may omit rarely used
-  /// outputs.
+  /// Throws UnsupportedOperatorError if the node reads an output that the rule of an earlier node
+  /// has not set. Rules may omit rarely used outputs.
   void check_defined(const program::Node& node) const {
     for (const auto& input : node.inputs) {
       for (const auto& name : names_in(input.value)) {

@@ -21,7 +21,7 @@ namespace {
 
 /// Metadata of a tensor in all runs.
 struct Observation {
-  TensorMeta meta;                          // metadata in the first run
+  TensorMeta meta;                          // metadata in the first run; is_contiguous in all runs
   std::vector<std::vector<int64_t>> sizes;  // sizes in each run; runs with sizes of 1 are last
   /// Strides, then the storage offset, in each run without sizes of 1.
   std::vector<std::vector<int64_t>> strides;
@@ -181,8 +181,8 @@ TensorMeta symbolic_meta(const std::string& name, const Observation& observation
       meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions);
       continue;
     }
-    // strides.find() is called even if its result is not needed: it makes a size that is a quotient
-    // available to the expressions of strides.
+    // strides.find() is always called: if the size is a floor division, the call makes it available
+    // to the expressions of strides.
     const auto without_ones =
         strides.find({values.begin(), values.begin() + num_runs_without_ones});
     meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions,

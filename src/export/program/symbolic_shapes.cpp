@@ -33,8 +33,8 @@ struct Monomial {
 template <typename Variable>
 std::vector<Monomial> monomials(const std::vector<const Variable*>& variables, std::size_t degree) {
   std::vector<Monomial> all{{{}, RunValues(variables.front()->values.size(), 1)}};
-  // Index of the last variable in each product. Only this and later variables are multiplied to the
-  // product, so that each product occurs in one order only.
+  // Index of the last variable in each product. A product is multiplied only by this variable and
+  // later ones, so that each product occurs in one order only.
   std::vector<std::size_t> last{0};
   std::size_t begin = 0;
   for (std::size_t factors = 1; factors <= degree; ++factors) {
@@ -171,8 +171,8 @@ std::optional<std::string> SymbolicShapes::find_polynomial(const RunValues& valu
   return found;
 }
 
-/// Returns a linear expression of a quotient. Adds the quotient to the variables, so that later
-/// sizes can be polynomials of it.
+/// Returns the linear expression of a floor division of a variable. Adds the floor division to the
+/// variables, so that later sizes can be polynomials of it.
 std::optional<std::string> SymbolicShapes::find_quotient(const RunValues& values) {
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {

@@ -24,8 +24,8 @@ class ATTEND_API SymbolicShapes {
   SymbolicShapes(const std::vector<std::string>& symbols,
                  const std::vector<std::vector<int64_t>>& values);
 
-  /// Returns an expression that equals `values[i]` in run i, with `values[0]` as its hint. Returns
-  /// nullopt if there is none.
+  /// Returns an expression that equals `values[i]` in run i, or nullopt if there is none.
+  /// `Size::value` is `values[0]`.
   std::optional<Size> find(const std::vector<int64_t>& values);
 
  private:

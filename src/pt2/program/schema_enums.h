@@ -10,14 +10,14 @@
 
 namespace attend::program {
 
-// These functions return the LibTorch value of an enum value of torch.export's schema, which
-// differs from it. They throw InputError for unsupported values.
+// These functions convert an enum value of torch.export's schema to LibTorch's enum, whose values
+// are different. They throw InputError for unsupported values.
 ATTEND_API c10::ScalarType dtype_of(int64_t value);
 ATTEND_API c10::Layout layout_of(int64_t value);
 ATTEND_API c10::MemoryFormat memory_format_of(int64_t value);
 
-// These functions return the enum value of the schema. They throw InputError for values that the
-// schema lacks.
+// These functions convert LibTorch's enum to the enum value of the schema. They throw InputError
+// for unsupported values.
 ATTEND_API int64_t schema_enum(c10::ScalarType dtype);
 ATTEND_API int64_t schema_enum(c10::Layout layout);
 ATTEND_API int64_t schema_enum(c10::MemoryFormat format);

@@ -37,7 +37,7 @@ inline Target parse_target(std::string_view target) {
           .overload = std::string(rest.substr(last + 1))};
 }
 
-/// Returns the target of an operator by its name and overload in the dispatcher.
+/// Returns the target of the operator with the given name and overload in the dispatcher.
 inline std::string target_of(std::string_view qualified_name, std::string_view overload) {
   const auto colons = qualified_name.find("::");
   return fmt::format("{}{}.{}.{}", kOperators, qualified_name.substr(0, colons),
