@@ -58,15 +58,14 @@ std::vector<std::string> values_of(const std::string& type) {
   }
   std::vector<std::string> values;
   std::istringstream rest(type);
-  for (std::string value; std::getline(rest, value, '|');) {
-    values.push_back(value.substr(0, value.find('[')));  // "cuda" of "cuda[:N]"
-  }
+  for (std::string value; std::getline(rest, value, '|');) values.push_back(value);
   return values;
 }
 
 /// The bash command that completes the value of an option.
 std::string completer_of(const CLI::Option& option) {
   const auto type = option.get_type_name();
+  if (type == "DEVICE") return "_attend_complete \"$1\" -W 'auto cpu cuda'";
   if (type == "DIR") return "_attend_complete_paths \"$1\" -d";
   if (type == "FILE" || type == "PATH") return "_attend_complete_paths \"$1\" -f";
   if (type == kRecipeType) {

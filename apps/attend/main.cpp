@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
       "  attend eval runs/first\n\n"
       "attend COMMAND --help prints the options of a subcommand.\n"
       "Exit status: 0 success; 1 runtime error; 2 invalid command line or input; 128+N stopped by\n"
-      "signal N after saving a checkpoint.");
+      "signal N; attend train has then saved a checkpoint.");
   attend::app::add_train_command(app);
   attend::app::add_lr_find_command(app);
   attend::app::add_eval_command(app);

@@ -163,9 +163,11 @@ void check_windows(const StackConfig& config) {
 
 void check_config(const StackConfig& config) {
   check_not_negative("num_layers", config.num_layers);
-  check_positive("num_heads", config.num_heads);
   check_not_negative("num_kv_heads", config.num_kv_heads);
   check_not_negative("head_dim", config.head_dim);
+  check_heads(config.embed_dim, config.num_heads,
+              config.num_kv_heads != 0 ? config.num_kv_heads : config.num_heads,
+              config.head_dim != 0);
   check_not_negative("dim_feedforward", config.dim_feedforward);
   check_not_negative("num_experts", config.num_experts);
   check_not_negative("soft_cap", config.soft_cap);

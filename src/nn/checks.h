@@ -30,6 +30,19 @@ inline void check_positive(const char* option, int64_t value) {
   TORCH_CHECK_VALUE(value > 0, option, " (", value, ") must be positive");
 }
 
+/// Throws c10::ValueError unless the numbers are positive, `num_heads` is divisible by
+/// `num_kv_heads` and, without `has_head_dim`, `embed_dim` is divisible by `num_heads`.
+inline void check_heads(int64_t embed_dim, int64_t num_heads, int64_t num_kv_heads,
+                        bool has_head_dim) {
+  check_positive("embed_dim", embed_dim);
+  check_positive("num_heads", num_heads);
+  check_positive("num_kv_heads", num_kv_heads);
+  TORCH_CHECK_VALUE(has_head_dim || embed_dim % num_heads == 0, "embed_dim (", embed_dim,
+                    ") must be divisible by num_heads (", num_heads, ")");
+  TORCH_CHECK_VALUE(num_heads % num_kv_heads == 0, "num_heads (", num_heads,
+                    ") must be divisible by num_kv_heads (", num_kv_heads, ")");
+}
+
 /// Throws c10::ValueError if `value` is negative.
 template <typename Number>
 void check_not_negative(const char* option, Number value) {

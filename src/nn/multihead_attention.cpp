@@ -99,15 +99,9 @@ void MultiheadAttentionImpl::reset() {
   const int64_t embed_dim = options.embed_dim();
   const int64_t num_heads = options.num_heads();
   const int64_t num_kv_heads = options.num_kv_heads().value_or(num_heads);
-  check_positive("embed_dim", embed_dim);
-  check_positive("num_heads", num_heads);
-  check_positive("num_kv_heads", num_kv_heads);
+  check_heads(embed_dim, num_heads, num_kv_heads, options.head_dim().has_value());
   check_probability("dropout", options.dropout());
   if (options.scale()) check_finite("scale", *options.scale());
-  TORCH_CHECK_VALUE(options.head_dim() || embed_dim % num_heads == 0, "embed_dim (", embed_dim,
-                    ") must be divisible by num_heads (", num_heads, ")");
-  TORCH_CHECK_VALUE(num_heads % num_kv_heads == 0, "num_heads (", num_heads,
-                    ") must be divisible by num_kv_heads (", num_kv_heads, ")");
   const int64_t head_dim = options.head_dim().value_or(embed_dim / num_heads);
   const int64_t kdim = options.kdim().value_or(embed_dim);
   const int64_t vdim = options.vdim().value_or(embed_dim);

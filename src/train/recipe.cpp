@@ -52,6 +52,11 @@ int64_t Recipe::max_seq_len() const {
 void check_recipe(const Recipe& recipe) {
   Recipe values = recipe;  // a copy, since `RecipeField::ref` requires a mutable recipe
   for (const auto& field : recipe_fields()) std::visit(CheckRange{field}, field.ref(values));
+  try {
+    encoder_options(recipe.stack(), /*causal=*/true);
+  } catch (const c10::ValueError& error) {
+    throw InputError(error.what_without_backtrace());  // config fields have the names of the keys
+  }
 }
 
 void check_training_config(const TrainingConfig& config) {

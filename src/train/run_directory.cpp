@@ -82,7 +82,7 @@ RunDirectory RunDirectory::open(const fs::path& path) {
 }
 
 RunDirectory RunDirectory::create(const fs::path& path, const RunContent& content, bool overwrite) {
-  check_is_free(path, overwrite);
+  must_be_replaced(path, overwrite);
   std::error_code error;
   fs::create_directories(path, error);
   if (error || !fs::is_directory(path)) {
@@ -91,7 +91,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
   }
   RunDirectory run(path, std::make_unique<RunLock>(path));
   // Checked again under the lock, since another process may have created a run in the meantime.
-  if (check_is_free(path, overwrite)) move_old_run(path);
+  if (must_be_replaced(path, overwrite)) move_old_run(path);
   remove_temporary_files(path);
   replace_file(run.file(RunFiles::data), to_json(content.record));
   for (const auto& [name, text] : content.files) replace_file(path / name, text);

@@ -71,7 +71,7 @@ void remove_temporary_files(const fs::path& directory) {
   for (const auto& file : files) fs::remove(file);
 }
 
-bool check_is_free(const fs::path& directory, bool overwrite) {
+bool must_be_replaced(const fs::path& directory, bool overwrite) {
   if (!is_taken(directory)) return false;
   if (overwrite) return true;
   throw InputError(fmt::format(
@@ -79,7 +79,7 @@ bool check_is_free(const fs::path& directory, bool overwrite) {
 }
 
 void check_can_create(const fs::path& directory, bool overwrite) {
-  if (!check_is_free(directory, overwrite)) return;
+  if (!must_be_replaced(directory, overwrite)) return;
   check_is_run(directory);
   if (fs::exists(directory / RunLock::kFile))
     RunLock{directory};  // throws if another process has the lock

@@ -8,7 +8,7 @@ namespace attend::train {
 /// Returns false if `directory` does not exist, is empty, or contains only files of an interrupted
 /// `RunDirectory::create`. For any other directory, returns true if `overwrite` is true, and throws
 /// InputError if it is false.
-bool check_is_free(const std::filesystem::path& directory, bool overwrite);
+bool must_be_replaced(const std::filesystem::path& directory, bool overwrite);
 
 /// Throws InputError if `RunDirectory::create` would fail for this directory. Call it before long
 /// computations whose results the run needs.

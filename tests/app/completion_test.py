@@ -85,6 +85,7 @@ class Completion(CommandTest):
                          ["rotary", "relative"])
         self.assertIn("senses", self.complete("attend train --task "))
         self.assertEqual(self.complete("attend completion "), ["bash"])
+        self.assertEqual(self.complete("attend train --device c"), ["cpu", "cuda"])
         self.assertEqual(self.complete("attend eval runs --weights "), ["best", "last"])
 
     def test_completes_values_after_an_equals_sign(self):

@@ -76,8 +76,9 @@ struct CustomConfig {
 /// Reads a file with the output of `to_toml(config, values)`. Throws InputError as `read_recipe`.
 ATTEND_API CustomConfig read_custom_config(const std::filesystem::path& path);
 
-/// Throws InputError if a number is out of range. The message contains key, value and range.
-/// `make_model` checks whether the values of the model fit together.
+/// Throws InputError if a number is out of range, with a message that contains key, value and
+/// range, or if values of the stack do not fit together. `make_model` checks the other values of
+/// the model.
 ATTEND_API void check_recipe(const Recipe& recipe);
 
 /// As `check_recipe`, for the training values alone.
