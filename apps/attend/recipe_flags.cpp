@@ -69,8 +69,8 @@ std::vector<int64_t> parse_list(const std::string& flag, const std::string& text
   return values;
 }
 
-/// The placeholder after the flag of a string: for --task the names of the tasks, for other flags
-/// the field's unit, else TEXT.
+/// Returns the placeholder that the help shows after a flag whose value is a string: the names of
+/// the tasks for --task, otherwise the field's unit, or TEXT if the field has none.
 std::string type_of_text(const RecipeField& field) {
   if (std::string_view(field.key) != "task") return *field.unit != '\0' ? field.unit : "TEXT";
   std::vector<std::string> names;

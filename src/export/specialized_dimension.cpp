@@ -132,13 +132,13 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
   if (!difference) return std::nullopt;
   if (sizes_differ) {
     return fmt::format(
-        "a size was specialized: {}; in forward, use operators such as unflatten and flatten "
-        "instead of sizes read into C++ numbers",
+        "a size was specialized: {}; in forward, use operators such as torch::unflatten and "
+        "torch::flatten instead of sizes read into C++ numbers",
         *difference);
   }
   return fmt::format(
-      "a value was specialized: {}; in forward, use operators such as where instead of values read "
-      "into C++ numbers",
+      "a value was specialized: {}; in forward, use operators such as torch::where instead of "
+      "values read into C++ numbers",
       *difference);
 }
 

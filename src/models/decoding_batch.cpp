@@ -15,6 +15,15 @@ constexpr std::size_t kMaxPaddedTokens = 512;
 
 std::pair<torch::Tensor, torch::Tensor> padded(const std::vector<at::IntArrayRef>& rows,
                                                std::string_view side, const torch::Device& device) {
+  const bool is_padded = std::any_of(
+      rows.begin(), rows.end(), [&](const auto& row) { return row.size() != rows.front().size(); });
+  if (!is_padded) {
+    Tokens all;
+    for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
+    const auto length = rows.empty() ? 0 : static_cast<int64_t>(rows.front().size());
+    const auto tokens = torch::tensor(all, torch::kLong);
+    return {tokens.view({static_cast<int64_t>(rows.size()), length}).to(device), {}};  // (B, T)
+  }
   std::vector<torch::Tensor> tokens;
   std::vector<torch::Tensor> key_mask;
   for (const auto& row : rows) {
@@ -120,10 +129,8 @@ torch::Tensor DecodingBatch::feed(const Count& count) {
     const auto begin = begins_[row] + cached(row);
     rows.emplace_back(tokens_[row].data() + begin, count(pending(row)));
   }
-  const bool is_padded = std::any_of(
-      rows.begin(), rows.end(), [&](const auto& row) { return row.size() != rows.front().size(); });
   const auto [tokens, key_mask] = padded(rows, "left", device_);
-  return model_.step(tokens, cache_, is_padded ? key_mask : torch::Tensor());
+  return model_.step(tokens, cache_, key_mask);
 }
 
 }  // namespace attend

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace attend {
@@ -56,8 +57,8 @@ class NextTokenOfSeq2Seq : public NextTokenModel {
   NextTokenOfSeq2Seq(const Seq2Seq& model, const std::vector<Tokens>& sources) : model_(model) {
     const auto device = model_->source_embedding->token->weight.device();
     // On the right, so that each source has the same positions as without a batch.
-    const auto [tokens, mask] = padded({sources.begin(), sources.end()}, "right", device);
-    if (!mask.all().item<bool>()) mask_ = mask;
+    torch::Tensor tokens;
+    std::tie(tokens, mask_) = padded({sources.begin(), sources.end()}, "right", device);
     memory_ = model_->encode(tokens, mask_);  // (B, S, E)
     sources_.resize(sources.size());
     std::iota(sources_.begin(), sources_.end(), 0);

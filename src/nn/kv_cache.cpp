@@ -15,6 +15,10 @@ int64_t max_of(const std::vector<int64_t>& numbers) {
   return numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
 }
 
+int64_t min_of(const std::vector<int64_t>& numbers) {
+  return numbers.empty() ? 0 : *std::min_element(numbers.begin(), numbers.end());
+}
+
 bool all_equal(const std::vector<int64_t>& numbers) {
   return std::all_of(numbers.begin(), numbers.end(),
                      [&](int64_t number) { return number == numbers.front(); });
@@ -140,9 +144,18 @@ void KvCache::truncate(const std::vector<int64_t>& lengths) {
                       " tokens: its window starts at token ", first_needed, ", but the first ",
                       overwritten_[b], " tokens have been overwritten");
   }
-  lengths_ = lengths;
   const auto ends = torch::tensor(lengths, torch::kLong).to(key_positions_.device()).unsqueeze(1);
-  key_positions_.masked_fill_(key_positions_ >= ends, -1);
+  const auto removed = key_positions_ >= ends;  // (B, slots)
+  key_positions_.masked_fill_(removed, -1);
+  // Set to 0, since they may contain NaN, and 0 * NaN is NaN. Only the slots that may be removed
+  // are visited.
+  const auto used = used_slots();
+  const auto first = max_of(overwritten_) > 0 ? 0 : std::min(used, min_of(lengths));
+  const auto slots = removed.slice(1, first, used).unsqueeze(1).unsqueeze(-1);  // (B, 1, n, 1)
+  for (auto* tensors : {&keys_, &values_}) {
+    for (auto& tensor : *tensors) tensor.slice(2, first, used).masked_fill_(slots, 0.0);
+  }
+  lengths_ = lengths;
   step_ = empty_step();
 }
 
@@ -164,17 +177,18 @@ void KvCache::select_rows(const std::vector<int64_t>& rows) {
     for (const auto& tensor : keys_) keys.push_back(tensor.narrow(0, 0, num_rows));
     for (const auto& tensor : values_) values.push_back(tensor.narrow(0, 0, num_rows));
   }
-  const auto copy_rows = [&, used = used_slots()](std::vector<torch::Tensor>& cached,
-                                                  std::vector<torch::Tensor>& selected) {
-    for (std::size_t layer = 0; layer < cached.size(); ++layer) {
-      const auto source = cached[layer].narrow(2, 0, used).index_select(0, index);  // (N, G, S, D)
-      selected[layer] = selected[layer].to(source.scalar_type());  // another one under autocast
-      selected[layer].narrow(2, 0, used).copy_(source);
+  const auto copy_rows = [&, used = used_slots()](const std::vector<torch::Tensor>& from,
+                                                  std::vector<torch::Tensor>& to) {
+    for (std::size_t layer = 0; layer < from.size(); ++layer) {
+      const auto selected = from[layer].narrow(2, 0, used).index_select(0, index);  // (N, G, S, D)
+      to[layer] = to[layer].to(selected.scalar_type());  // another one under autocast
+      to[layer].narrow(2, 0, used).copy_(selected);
     }
-    cached = std::move(selected);
   };
   copy_rows(keys_, keys);
   copy_rows(values_, values);
+  keys_ = std::move(keys);
+  values_ = std::move(values);
   key_positions_ = key_positions_.index_select(0, index);
   for (auto* numbers : {&lengths_, &overwritten_}) {
     std::vector<int64_t> selected;

@@ -248,10 +248,13 @@ bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                         2 * args.sliding_window < key.size(-2);
   if (query.size(-2) < (windowed ? limits.min_queries_with_window : limits.min_queries))
     return false;
-  // Without regard to GradMode, since a checkpoint calls the forward pass first without gradients
-  // and then with them, and both must draw the same dropout.
-  const bool learned_mask = args.mask.defined() && args.mask.requires_grad();
-  if (query.dim() > 4 || value.dim() > 4 || learned_mask || options.bias.defined() ||
+  // A checkpoint calls the forward pass without gradients, and again with them. Both must take the
+  // same way, which draws the same dropout. So this does not depend on GradMode, and with dropout
+  // not on whether a float mask requires a gradient: it may be computed from parameters.
+  const bool may_be_learned =
+      args.mask.defined() &&
+      (args.mask.requires_grad() || (options.dropout > 0.0 && args.mask.is_floating_point()));
+  if (query.dim() > 4 || value.dim() > 4 || may_be_learned || options.bias.defined() ||
       (has_offset_bias && args.positions.defined())) {
     return false;
   }

@@ -38,7 +38,9 @@ RecipeRun::RecipeRun(RunDirectory directory, const Recipe& recipe, const Trainin
 
 RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
                            bool overwrite) {
-  check_can_create(directory, overwrite);  // first, since making the task may take long
+  // First, since making the task may take long.
+  check_can_create(directory, overwrite);
+  check_recipe(recipe);
   const auto setup = make_training_setup(recipe);
   return {RunDirectory::create(directory, run_content(recipe, *setup.task), overwrite), recipe,
           setup};

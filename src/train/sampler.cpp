@@ -59,9 +59,10 @@ void Sampler::load_state(const std::map<std::string, torch::Tensor>& state) {
   const auto generator = find("generator", torch::kByte);
   const auto order = find("order", torch::kLong);
   const auto next = find("next", torch::kLong).item<int64_t>();
-  if (order.dim() != 1 || next < 0 || next > order.size(0)) {
+  if (order.dim() != 1) throw InputError("the sampler state has no valid 'order'");
+  if (next < 0 || next > order.size(0)) {
     throw InputError(
-        fmt::format("the sampler state is at row {}, expected at most {}", next, order.numel()));
+        fmt::format("the sampler state is at row {}, expected 0 to {}", next, order.size(0)));
   }
   generator_.set_state(generator);
   order_ = order.clone();

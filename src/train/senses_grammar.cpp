@@ -61,7 +61,7 @@ const Words kNeutralAdjectives{"old", "new", "small", "large", "red", "quiet", "
 const Words kNeutralVerbs{"saw",     "liked",  "found", "remembered",
                           "watched", "forgot", "drew",  "named"};
 
-constexpr int kTrainingPairs = 400;  // pairs per word
+constexpr int kTrainingPairs = 400;  // pairs of sentences per ambiguous word, one for each sense
 constexpr int kValidationPairs = 50;
 
 class Writer {

@@ -123,6 +123,28 @@ TEST_F(GradientCheckpointing, RecomputationOfLongSequencesDropsTheSameWeights) {
   }
 }
 
+/// Adds a mask that is computed from a tensor with a gradient.
+struct LearnedMask : AttentionHook {
+  explicit LearnedMask(int64_t t)
+      : scale(torch::ones({}).requires_grad_()), mask(torch::randn({t, t})) {}
+  void before_attention(AttentionContext& context) override { context.args.mask = scale * mask; }
+  torch::Tensor scale;
+  torch::Tensor mask;
+};
+
+TEST_F(GradientCheckpointing, RecomputationWithAMaskThatAHookComputesDropsTheSameWeights) {
+  block.dropout(0.2);
+  x = torch::randn({1, 520, 8}).requires_grad_();
+  LearnedMask hook(520);
+  const auto gradient = [&](bool checkpointing) {
+    auto model = encoder(checkpointing);
+    const auto y =
+        model->forward(x, {.causal = true, .sliding_window = 32}, {.hook = &hook}).pow(2).sum();
+    return torch::autograd::grad({y}, {x})[0];
+  };
+  EXPECT_TRUE(close(gradient(true), gradient(false), 1e-5));
+}
+
 /// Doubles the queries; the stack's caller owns it.
 struct DoubleQueries : AttentionHook {
   void after_projection(AttentionContext& context) override {

@@ -3,6 +3,8 @@
 #include "nn/cached_blocks.h"
 #include "support/close.h"
 
+#include <limits>
+
 namespace attend {
 namespace {
 
@@ -152,6 +154,21 @@ TEST_P(KvCacheRows, SelectRowsChangesTheBatchSize) {
   }
   EXPECT_EQ(cache.batch_size(), 3);
   for (int i = 0; i < 4; ++i) feed(cache, {draw(0, 3), draw(0, 3), draw(0, 3)}, 4);
+  expect_outputs_of_single_sequences();
+}
+
+TEST_P(KvCacheRows, RemovedTokensHaveNoEffect) {
+  KvCache cache(options(40));
+  sequences[0].fill_(std::numeric_limits<double>::quiet_NaN());
+  cache.extend(4);
+  model(torch::stack({sequences[0].narrow(0, 0, 4), sequences[1].narrow(0, 0, 4),
+                      sequences[2].narrow(0, 0, 4)}),
+        &cache);
+  cache.truncate({1, 2, 1});
+  cache.select_rows({1, 2, 1});
+  sequences = {sequences[1], sequences[2], sequences[1].clone()};
+  cache.truncate({0, 0, 0});
+  for (int i = 0; i < 4; ++i) feed(cache, {draw(0, 3), draw(1, 3), draw(0, 3)}, 4);
   expect_outputs_of_single_sequences();
 }
 

@@ -74,8 +74,7 @@ TEST(Sampler, ThrowsForAnInvalidState) {
   }
   auto state = sampler.state();
   state["next"] = torch::tensor(6, torch::kLong);
-  EXPECT_THAT([&] { sampler.load_state(state); },
-              throws<InputError>("at row 6, expected at most 5"));
+  EXPECT_THAT([&] { sampler.load_state(state); }, throws<InputError>("at row 6, expected 0 to 5"));
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace attend::train {
 class BackgroundThread;
 
 /// Saves checkpoints with another sink on a background thread, so that training does not wait for
-/// the disk. At most two calls are pending; a third one waits.
+/// the disk. At most two calls of `save` and `save_best` are unfinished; a third one
+/// waits.
 ///
 /// If the sink throws, every later call except `latest_path` rethrows the exception.
 ///

@@ -103,7 +103,8 @@ class ATTEND_API Trainer {
   void restore(const Checkpoint& checkpoint);
 
  private:
-  /// Returns the number of CPU threads to train with; measures it if it is not known.
+  /// Returns the number of CPU threads to train with. If the config sets none and the
+  /// state has none, measures which is fastest.
   int64_t num_threads();
   /// True if an evaluation follows `step`.
   bool is_evaluation_step(int64_t step) const;

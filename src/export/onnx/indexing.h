@@ -17,8 +17,8 @@ struct Indices {
 /// Reads the indices of a call. Bool masks are converted to the indices of their true elements.
 Indices read_indices(Call& call);
 
-/// Reshapes `index` (n) to (1, ..., n, ..., 1) for broadcasting. The result has `rank` dimensions;
-/// `dimension` has size n.
+/// Reshapes `index` (n) to (1, ..., n, ..., 1) for broadcasting. The result has `rank` dimensions:
+/// n elements in `dimension` and 1 in the others.
 Value along(Call& call, Value index, int64_t dimension, int64_t rank);
 
 }  // namespace attend::onnx

@@ -83,7 +83,8 @@ class BalancedBracketsTask : public ExampleTask {
     return {unbalanced, kUnbalanced};
   }
 
-  /// Opens or closes brackets at random while both are possible.
+  /// Returns a random balanced string of `pairs` pairs. Where a bracket can be opened or closed,
+  /// chooses at random.
   static std::string balanced(int64_t pairs, Sampler& sampler) {
     std::string text;
     std::string open;
