@@ -23,10 +23,10 @@ inline constexpr const char* kEosToken = "<end>";
 ATTEND_API SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 
 /// Returns the model's answer to the prompt of an example. A SequenceClassifier answers with the
-/// name of the most likely class. The other models generate text with greedy decoding, a
-/// LanguageModel as many tokens as `example.answer` has. Throws InputError if the prompt is empty
-/// or has a token that is not in the vocabulary, and c10::ValueError if the model is in training
-/// mode.
+/// name of the most likely class. The other models generate text with greedy decoding. A
+/// LanguageModel generates as many tokens as `example.answer` has. Throws InputError if the prompt
+/// is empty or has a token that is not in the vocabulary, and c10::ValueError if the model is in
+/// training mode.
 ///
 ///     answer(run.model, *run.tokenizer, run.classes, {"12+34=", "64."}) == "64."
 ATTEND_API std::string answer(Model& model, const Tokenizer& tokenizer,

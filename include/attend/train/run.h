@@ -15,7 +15,7 @@
 
 namespace attend::train {
 
-/// Weights of a run to load.
+/// Selects the weights of a run.
 enum class Weights {
   best,  ///< weights with the best validation loss
   last,  ///< weights of the latest checkpoint
