@@ -83,7 +83,8 @@ class BalancedBracketsTask : public ExampleTask {
     return {unbalanced, kUnbalanced};
   }
 
-  /// Opens or closes brackets at random while both are possible.
+  /// Returns a random balanced string. Each step opens or closes a bracket, at random if both are
+  /// possible.
   static std::string balanced(int64_t pairs, Sampler& sampler) {
     std::string text;
     std::string open;
