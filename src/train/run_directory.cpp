@@ -100,7 +100,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
 }
 
 RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& content) {
-  open(path);  // throws if it is not a run
+  open(path);  // throws if the path is not a run
   // Locked before the checks, so that no other process changes the files after the checks.
   RunDirectory run(path, std::make_unique<RunLock>(path));
   auto differences = differences_of(read_record(run.file(RunFiles::data)), content.record);

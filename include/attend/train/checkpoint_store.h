@@ -12,8 +12,8 @@ namespace attend::train {
 
 /// A checkpoint read from disk.
 struct LoadedCheckpoint {
-  Checkpoint checkpoint;             ///< its content
-  std::filesystem::path path;        ///< its folder
+  Checkpoint checkpoint;             ///< content of the checkpoint
+  std::filesystem::path path;        ///< folder of the checkpoint
   std::vector<std::string> damaged;  ///< messages about newer checkpoints, skipped as damaged
 };
 
