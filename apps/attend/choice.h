@@ -16,7 +16,8 @@ std::string choices() {
   return fmt::format("{}", fmt::join(EnumNames<Enum>::names, "|"));
 }
 
-/// Parses an enum value by name. Throws CLI::ValidationError with `flag` and `text` if unknown.
+/// Returns the enum value with the name `text`. Throws CLI::ValidationError with `flag` and `text`
+/// if there is none.
 template <typename Enum>
 Enum parse_choice(const std::string& flag, const std::string& text) {
   if (const auto value = from_string<Enum>(text)) return *value;

@@ -4,7 +4,7 @@
 
 namespace attend::app {
 
-// Each adds a subcommand with its flags, help and callback to `app`.
+// Each function adds a subcommand with its flags, help and callback to `app`.
 void add_train_command(CLI::App& app);
 void add_lr_find_command(CLI::App& app);
 void add_eval_command(CLI::App& app);

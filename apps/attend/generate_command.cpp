@@ -70,8 +70,9 @@ class TextGenerator {
       options.on_token = [&](const GeneratedToken& token) { return stream.add(token.token); };
     }
     const auto result = std::visit(GenerateVisitor{run_, prompt_, options}, run_.model);
+    // Without beam search, `on_token` has already added the tokens to `stream`.
     for (const auto token : result.tokens) {
-      if (options.num_beams == 1 || !stream.add(token)) break;  // already streamed, or stopped
+      if (options.num_beams == 1 || !stream.add(token)) break;
     }
     stream.finish();
     return stream;
@@ -96,7 +97,7 @@ class TextGenerator {
 void print_samples(TextGenerator& generator, const Prompt& prompt,
                    const GenerateArguments& arguments) {
   for (int64_t n = 0; n < arguments.samples; ++n) {
-    // Headings go to standard error, since standard output contains only generated text.
+    // Headings go to standard error, so that standard output contains only the text.
     if (arguments.samples > 1) {
       write_error(fmt::format("--- sample {} of {} ---\n", n + 1, arguments.samples));
     }
@@ -114,7 +115,7 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
     const auto end = generator.generate_sample(n, [&](const std::string& more) { text += more; });
     nlohmann::ordered_json sample{
         {"seed", generator.seed(n)}, {"text", text}, {"tokens", end.tokens()}};
-    sample["stopped_by"] = nullptr;  // no stop text: max_new_tokens or the end of the answer
+    sample["stopped_by"] = nullptr;  // ended by max_new_tokens or the end token
     if (end.stopped_by()) sample["stopped_by"] = *end.stopped_by();
     samples.push_back(std::move(sample));
   }

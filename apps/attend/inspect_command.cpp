@@ -16,7 +16,8 @@
 namespace attend::app {
 namespace {
 
-/// Without --depth, the table shows as many levels as fit in this number of rows, at least one.
+/// Without --depth, the table shows as many levels as fit in this number of rows, but at least one
+/// level.
 constexpr int64_t kMaxRows = 60;
 
 struct InspectArguments {

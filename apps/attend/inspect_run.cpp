@@ -20,7 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// Adds the values of a recipe, or only those of `only_section`, to `config` by section and key.
+/// Adds the values of a recipe to `config`, by section and key. If `only_section` is not null, adds
+/// only the values of that section.
 void add_values(const train::Recipe& recipe, const char* only_section, ordered_json& config) {
   for (const auto& field : train::recipe_fields()) {
     const std::string section = field.section;

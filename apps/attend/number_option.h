@@ -11,7 +11,7 @@ namespace attend::app {
 
 /// A range check for a numeric option.
 struct Requirement {
-  const char* text;  ///< follows "must": "not be negative"
+  const char* text;  ///< text after "must" in the message: "not be negative"
   bool (*holds)(double);
 };
 

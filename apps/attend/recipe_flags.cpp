@@ -34,8 +34,8 @@ std::string default_of(const RecipeField& field) {
   return fmt::format(" [{}{}]", values.front(), differ ? ", depends on the task" : "");
 }
 
-/// Returns a pointer with the type of the field. It points to the field in the first of `kinds`
-/// that has the field.
+/// Returns a pointer to the field in the first recipe of `kinds` whose model has the field. The
+/// caller uses only the type of the pointer.
 train::FieldRef type_of(const RecipeField& field, std::vector<Recipe>& kinds) {
   train::FieldRef ref;
   for (auto& recipe : kinds) {

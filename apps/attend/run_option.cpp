@@ -24,7 +24,7 @@ void check_has_best_weights(const train::RunDirectory& run) {
   if (fs::exists(run.file(train::RunFiles::model)) ||
       fs::exists(run.file(train::RunFiles::summary)))
     return;
-  run.recipe();  // throws if the command cannot load the run at all
+  run.recipe();  // throws a more specific error, for example for a custom module
   throw InputError(fmt::format(
       "{0}: no best weights: training stopped before the first evaluation; resume with attend "
       "train --resume {0}, or use --weights last",

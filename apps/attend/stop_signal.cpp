@@ -10,7 +10,7 @@ constexpr std::array<int, 3> kSignals{SIGHUP, SIGINT, SIGTERM};
 
 volatile std::sig_atomic_t g_received = 0;
 
-/// Sets the handler of each signal that is not ignored (as by nohup).
+/// Sets the handler of each signal that is not ignored. (nohup ignores SIGHUP.)
 void set_handlers(void (*handler)(int)) {
   for (const int signal : kSignals) {
     struct sigaction action {};

@@ -8,8 +8,8 @@
 
 namespace attend::app {
 
-/// Formats a table with a row per node of the tree, down to `depth` levels: shape, dtype, elements,
-/// bytes and percentage.
+/// Formats a table with a row per node of the tree, down to `depth` levels. The columns are name,
+/// shape, dtype, elements, bytes, and the percentage of all elements.
 std::string tensor_table(const TensorTree& tree, int64_t depth);
 
 /// Returns a JSON array with an object per tensor.

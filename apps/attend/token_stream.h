@@ -13,8 +13,8 @@ namespace attend::app {
 /// Decodes tokens to text as they are generated. Buffers text that may be the start of a stop text.
 class TokenStream {
  public:
-  /// Decodes a sequence of tokens. The text of a longer sequence must begin with the text of the
-  /// shorter one.
+  /// Decodes a sequence of tokens. When a token is appended to a sequence, the text of the longer
+  /// sequence must begin with the text of the shorter one.
   using Decode = std::function<std::string(const std::vector<int64_t>&)>;
   using Print = std::function<void(const std::string&)>;
 

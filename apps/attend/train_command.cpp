@@ -57,7 +57,8 @@ class Training {
     print_header();
     const auto neighbors_before = neighbors();
     const auto result = train();
-    // The reports run the model. The number may come from a machine with more cores.
+    // For the reports below, which run the model. In a resumed run, the number may come from a
+    // machine with more cores.
     train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
     if (result.stop_reason == train::StopReason::stop_requested) {
       write_error(fmt::format("stopped at step {}; resume with: attend train --resume {}\n",

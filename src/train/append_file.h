@@ -14,10 +14,10 @@ namespace attend::train {
 class AppendFile {
  public:
   /// `mode` as for std::fopen: "w" truncates, "a" appends, "wx" requires a new file. Throws
-  /// std::runtime_error with file and reason if it cannot be opened.
+  /// std::runtime_error with path and reason if the file cannot be opened.
   AppendFile(std::filesystem::path path, const char* mode);
 
-  /// Throws std::runtime_error with file and reason if writing fails.
+  /// Appends bytes. Throws std::runtime_error with path and reason if writing fails.
   void append(std::string_view bytes);
 
  private:

@@ -36,8 +36,8 @@ Json entry_of(const fs::path& file) {
   return {{"bytes", fs::file_size(file)}, {"crc32c", checksum}};
 }
 
-/// Returns the size and checksum of each file of a checkpoint. Does not read the files in `known`,
-/// whose entries are given.
+/// Returns the size and checksum of each file of a checkpoint. Takes them from `known` for the
+/// files that have an entry there, and reads the other files.
 Json manifest_of(const fs::path& folder, const Json& known = {}) {
   Json files;
   for (const char* name : kFiles)
@@ -65,7 +65,7 @@ void verify(const fs::path& folder) {
   throw InputError(fmt::format("{}: damaged", (folder / kManifest).string()));
 }
 
-/// True for the folder name of a checkpoint. Other folders are never modified or deleted.
+/// True if `name` is the folder name of a checkpoint, for example step-000000400.
 bool is_checkpoint(std::string_view name) {
   const std::string_view prefix = kPrefix;
   return name.size() > prefix.size() && name.starts_with(prefix) &&
@@ -97,7 +97,7 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   const auto partial = directory_ / kPartial;
   const auto replaced = directory_ / kReplaced;
   const auto target = directory_ / fmt::format("{}{:09}", kPrefix, checkpoint.trainer_state.step);
-  fs::remove_all(partial);  // a killed process may have left it
+  fs::remove_all(partial);  // a killed process may have left this folder
   fs::remove_all(replaced);
   fs::create_directories(partial);
   const auto best_checksum = checksum_of(checkpoint.best);
@@ -118,7 +118,7 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
     fs::remove_all(partial, ignored);
     throw;
   }
-  // A damaged checkpoint of the same step may exist if the run was resumed from the previous one.
+  // If the run was resumed from an older checkpoint, a damaged one of this step may exist.
   if (fs::exists(target)) fs::rename(target, replaced);
   fs::rename(partial, target);
   sync_to_disk(directory_);

@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t kValidationExamples = 1000;
 constexpr uint64_t kValidationSeed = 20170612;
 constexpr std::size_t kSamples = 5;
-constexpr std::size_t kAttempts = 100;  // maximum draws per example; 1 in 10 is validation data
+// Maximum number of draws per example. One draw in 10 gives a validation example.
+constexpr std::size_t kAttempts = 100;
 
 bool is_validation(const Example& example) {
   return crc32c(example.prompt) % 10 == 0;
@@ -71,7 +72,7 @@ std::vector<Batch> ListedTask::validation_batches(int64_t size) const {
 }
 
 void ListedTask::set_examples(const std::vector<Example>& examples, double val_fraction) {
-  std::vector<std::vector<Example>> groups;  // examples of the same prompt
+  std::vector<std::vector<Example>> groups;  // each group: the examples with the same prompt
   std::map<std::string, std::size_t> index_of;
   for (const auto& example : examples) {
     const auto [found, is_new] = index_of.emplace(example.prompt, groups.size());

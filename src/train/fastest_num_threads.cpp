@@ -9,12 +9,15 @@
 namespace attend::train {
 namespace {
 
-// Minimum time of a measurement. It is longer than a time slice of the scheduler, so that it
-// includes waiting for another process on the same core.
+// Minimum time of a measurement in seconds. It is longer than a time slice of the scheduler, so
+// that a measurement includes waiting for another process on the same core.
 constexpr double kMinSeconds = 0.06;
-constexpr double kLongCall = 1.0;     // seconds of a call above which the search may end early
-constexpr double kMuchSlower = 1.5;   // time over the best time that ends the search of long calls
-constexpr double kAboutAsFast = 1.1;  // time over the best time that counts as equal
+// The search ends early after a call that takes more than kLongCall seconds, and more than
+// kMuchSlower times the best time.
+constexpr double kLongCall = 1.0;
+constexpr double kMuchSlower = 1.5;
+// Times below this multiple of the best time count as equal to the best time.
+constexpr double kAboutAsFast = 1.1;
 
 double seconds_of(const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
@@ -48,7 +51,7 @@ int64_t fastest_num_threads(const std::function<double(int64_t)>& seconds_with,
 double mean_seconds(const std::function<void()>& work, int64_t threads) {
   const NumThreadsGuard guard(threads);
   work();  // starts the threads, fills caches
-  // The mean, not the minimum, so that it includes time spent waiting for a busy core.
+  // Not the minimum: the mean includes time spent waiting for a busy core.
   double sum = 0.0;
   int64_t count = 0;
   while (sum < kMinSeconds) {

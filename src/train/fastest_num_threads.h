@@ -17,8 +17,9 @@ namespace attend::train {
 ATTEND_API int64_t fastest_num_threads(const std::function<double(int64_t)>& seconds_with,
                                        int64_t max_threads);
 
-/// Returns the mean time of a call of `work` with `threads` CPU threads, in seconds. Calls it at
-/// least twice; the first call is not timed. Leaves LibTorch's number of threads unchanged.
+/// Returns the mean time of a call of `work` with `threads` CPU threads, in seconds. Calls
+/// `work` at least twice; the first call is not timed. Leaves LibTorch's number of threads
+/// unchanged.
 ATTEND_API double mean_seconds(const std::function<void()>& work, int64_t threads);
 
 /// Sets LibTorch's number of threads until the end of the scope.

@@ -45,7 +45,8 @@ Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_class
   try {
     return std::visit(MakeModel{vocab_size, static_cast<int64_t>(num_classes)}, recipe.model);
   } catch (const c10::ValueError& error) {
-    throw InputError(error.what_without_backtrace());  // config fields have the names of the keys
+    // The message names config fields, which have the same names as the recipe's keys.
+    throw InputError(error.what_without_backtrace());
   }
 }
 

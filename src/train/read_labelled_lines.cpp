@@ -86,8 +86,8 @@ class TableReader {
     use_rows();
   }
 
-  // Passes on the rows after libcsv has returned: an exception of `use_row_` must not pass through
-  // C code.
+  // Calls `use_row_` only after libcsv has returned, since an exception must not pass through C
+  // code.
   void use_rows() {
     for (const auto& row : rows_) use_row_(row, place(begin_));
     rows_.clear();

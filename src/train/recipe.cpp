@@ -55,7 +55,8 @@ void check_recipe(const Recipe& recipe) {
   try {
     encoder_options(recipe.stack(), /*causal=*/true);
   } catch (const c10::ValueError& error) {
-    throw InputError(error.what_without_backtrace());  // config fields have the names of the keys
+    // The message names config fields, which have the same names as the recipe's keys.
+    throw InputError(error.what_without_backtrace());
   }
 }
 

@@ -16,8 +16,9 @@ using FieldRef =
                  BranchScale*, Initialization*, Pooling*, Precision*, OnNonFinite*, OptimizerKind*,
                  ScheduleKind*, TokenizerKind*>;
 
-/// A value as written in recipe files: an enum by its name, the number 0 as `RecipeField::zero` if
-/// `zero` is not empty; monostate if the recipe's kind of model does not have the value.
+/// A value as written in recipe files. An enum is written by name. The number 0 is written as
+/// `RecipeField::zero` if `zero` is not empty. The value is monostate if the recipe's kind of model
+/// does not have it.
 using FieldValue =
     std::variant<std::monostate, int64_t, double, bool, std::string, std::vector<int64_t>>;
 

@@ -85,7 +85,7 @@ struct Assign {
 };
 
 /// Checks the keys of a table. `prefix` is the table's name with a dot, such as "model."; empty for
-/// the keys outside of the file's tables.
+/// the top-level keys of the file.
 void check_keys_of(const toml::table& table, const std::string& prefix, const std::string& file) {
   std::vector<std::string> known{kKindKey};
   for (const auto& field : recipe_fields()) known.push_back(full_key(field));

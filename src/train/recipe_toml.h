@@ -31,14 +31,15 @@ toml::table parse_recipe(const std::filesystem::path& path);
 void assign(const toml::node& node, const std::string& where, FieldRef target,
             std::string_view kind = {});
 
-/// Assigns the field if the file has a value for it. Throws InputError as `assign`.
+/// Sets a field of `recipe` if `table` has a value for the field. `file` is the file's name, for
+/// the message. Throws InputError as `assign`.
 void assign_field(const RecipeField& field, const toml::table& table, const std::string& file,
                   Recipe& recipe);
 
 /// Inserts the value of a field in its section of `table`.
 void insert_field(const RecipeField& field, const Recipe& recipe, toml::table& table);
 
-/// Returns the text of a file with `table`.
+/// Returns `table` as the text of a TOML file.
 std::string to_text(const toml::table& table);
 
 }  // namespace attend::train

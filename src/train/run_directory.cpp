@@ -100,8 +100,8 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
 }
 
 RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& content) {
-  open(path);  // throws if it is not a run
-  // Locked before the checks, so that the files do not change afterwards.
+  open(path);  // throws if the path is not a run
+  // Locked before the checks, so that no other process changes the files after the checks.
   RunDirectory run(path, std::make_unique<RunLock>(path));
   auto differences = differences_of(read_record(run.file(RunFiles::data)), content.record);
   for (const auto& [name, text] : content.files) {
@@ -173,7 +173,7 @@ Run RunDirectory::load(Weights weights) const {
   std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path_);
   auto record = read_record(file(RunFiles::data));
   auto model = [&] {
-    // Restores the state of the generator: the random initial weights are replaced below.
+    // Initializing the weights must not change the state of LibTorch's CPU generator.
     const RngGuard rng(rng_state({torch::kCPU}));
     return make_model(recipe, tokenizer->size(), record.classes.size());
   }();

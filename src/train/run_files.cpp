@@ -39,7 +39,7 @@ bool is_temporary_file(const fs::path& file) {
 bool is_taken(const fs::path& directory) {
   std::error_code missing;
   if (!fs::exists(directory, missing)) return false;
-  // `create` writes the lock file first. Without it, all files are the user's.
+  // `create` writes the lock file first. Without a lock file, all files are the user's.
   if (!fs::exists(directory / RunLock::kFile, missing)) return !fs::is_empty(directory, missing);
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();

@@ -9,7 +9,8 @@
 
 namespace attend::train {
 
-/// Value of `kind` in data.json for a custom module; otherwise it is `model_kind`.
+/// Value of `kind` in data.json for a custom module. For a model of this library, the value is the
+/// result of `model_kind`.
 inline constexpr const char* kCustomKind = "custom";
 
 /// Returns the values of a recipe that must be the same when a run is resumed, by key.
@@ -23,7 +24,7 @@ std::string to_json(const RunRecord& record);
 /// Reads data.json. Throws InputError with the name of the file if it is missing or damaged.
 RunRecord read_record(const std::filesystem::path& path);
 
-/// Throws InputError with the differences, if there are any.
+/// Throws InputError with the differences if `differences` is not empty.
 void throw_if_different(const std::filesystem::path& directory,
                         const std::vector<std::string>& differences);
 
@@ -32,7 +33,8 @@ void throw_if_different(const std::filesystem::path& directory,
 void check_values(const std::filesystem::path& directory,
                   const std::map<std::string, std::string>& fixed);
 
-/// Returns a line for each value that differs between the run and now.
+/// Returns a line for each value of the resumed run (`run`) that differs from the current value
+/// (`now`).
 std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);
 std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
                                         const std::map<std::string, std::string>& now);

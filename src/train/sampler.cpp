@@ -17,7 +17,8 @@ int64_t Sampler::below(int64_t bound) {
   TORCH_CHECK_VALUE(bound > 0, "bound (", bound, ") must be positive");
   auto* numbers = generator_.get<torch::CPUGeneratorImpl>();
   const auto range = static_cast<uint64_t>(bound);
-  // Rejection sampling: numbers from the largest multiple of `range` on would bias the remainders.
+  // Rejection sampling: `end` is a multiple of `range`, so all remainders of numbers less than
+  // `end` are equally likely.
   const auto end = std::numeric_limits<uint64_t>::max() / range * range;
   auto number = numbers->random64();
   while (number >= end) number = numbers->random64();

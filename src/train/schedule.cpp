@@ -9,8 +9,8 @@
 namespace attend::train {
 namespace {
 
-/// Returns the progress of `step` from step `first` (0) to the last step (1). Returns 0 if `first`
-/// is the last step or later.
+/// Returns 0 at step `first`, 1 at the last step, and values in between that grow linearly with
+/// `step`. Returns 0 if `first` is the last step or later.
 double progress_from(const TrainingConfig& config, int64_t step, int64_t first) {
   const int64_t last = config.max_steps - 1;
   if (last <= first) return 0.0;
@@ -18,7 +18,8 @@ double progress_from(const TrainingConfig& config, int64_t step, int64_t first) 
   return std::clamp(progress, 0.0, 1.0);
 }
 
-/// Interpolates between the final learning rate (0) and the peak (1).
+/// Interpolates between the final learning rate (`weight` 0) and the peak learning rate (`weight`
+/// 1).
 double interpolate(const TrainingConfig& config, double weight) {
   return config.lr * (config.min_lr_ratio + (1.0 - config.min_lr_ratio) * weight);
 }

@@ -41,8 +41,8 @@ const std::vector<Sense>& senses() {
   return all;
 }
 
-// W: the ambiguous word. C, D: nouns of its sense. A: a verb of its sense. N, J, V: a noun, an
-// adjective and a verb that do not depend on the sense.
+// Sentences with placeholders. W: the ambiguous word. C, D: two nouns of its sense. A: a verb of
+// its sense. N, J, V: a noun, an adjective and a verb that do not depend on the sense.
 const std::array<const char*, 10> kPatterns{
     "the J C A near the W",
     "the W was near the C and the J D",

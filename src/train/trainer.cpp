@@ -52,7 +52,8 @@ std::shared_ptr<Objective> checked(std::shared_ptr<Objective> objective) {
   return objective;
 }
 
-/// Throws c10::ValueError unless `loss` is 0-dim. `name` is the member of `TrainingLoss`.
+/// Throws c10::ValueError unless `loss` is 0-dim. `name` and `expected` (a description) are used in
+/// the message.
 void check_is_scalar(const torch::Tensor& loss, const char* name, const char* expected) {
   TORCH_CHECK_VALUE(loss.defined(), "training_loss: `", name,
                     "` is undefined, expected a 0-dim tensor: ", expected);

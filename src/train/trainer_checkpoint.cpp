@@ -16,11 +16,11 @@ constexpr const char* kOptimizer = "optimizer.";
 constexpr const char* kSampler = "sampler.";
 const std::string kRandom = "random.";
 constexpr const char* kObjective = "objective.";
-// uint8, one per parameter; a shared parameter counts once
+// Name of a uint8 tensor with one element per parameter. A shared parameter has one element.
 constexpr const char* kRequiresGrad = "requires_grad";
 
-/// Returns the name of the state of `device`'s generator. It contains only the device's type, since
-/// a run may be resumed on another GPU.
+/// Returns the name under which checkpoints contain the state of a device's generator. The name
+/// contains only the type of the device, since a run may be resumed on another GPU.
 std::string rng_name(torch::Device device) {
   return kRandom + c10::DeviceTypeName(device.type(), /*lower_case=*/true);
 }

@@ -9,7 +9,7 @@ namespace attend::train {
 /// Returns the state as JSON. Finite numbers and NaN round-trip; infinity is read back as NaN.
 std::string to_json(const TrainerState& state);
 
-/// Reads what `to_json` wrote. Throws InputError for any other text.
+/// Parses the result of `to_json`. Throws InputError for any other text.
 TrainerState trainer_state_from_json(const std::string& text);
 
 }  // namespace attend::train

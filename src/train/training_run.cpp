@@ -114,7 +114,7 @@ void TrainingRun::check_is_unfinished() const {
 TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
                                const std::function<bool()>& stop_requested) {
   if (is_finished_) return trainer_->run({.observers = observers});
-  // In the background, so that a slow disk does not slow down training.
+  // Background threads write the files, so that a slow disk does not slow down training.
   const auto step = trainer_->state().step;
   BackgroundObserver files(
       {std::make_shared<MetricsLog>(directory_.file(RunFiles::metrics), step),

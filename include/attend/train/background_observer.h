@@ -15,8 +15,9 @@ class BackgroundThread;
 /// Calls other observers, in order, on a background thread, so that a slow disk or a paused
 /// terminal does not slow down training.
 ///
-/// An exception of an observer is rethrown by the next call and every later one, so that training
-/// stops on a full disk. That observer is not called again; the other observers are.
+/// If an observer throws, the next call and every later one rethrow the exception, so that training
+/// stops on a full disk. The observer that threw is not called again. The other observers still
+/// receive the queued reports.
 ///
 /// Each call is queued as a report. The queue is unbounded; a million reports take about 200 MB.
 ///
@@ -42,7 +43,7 @@ class ATTEND_API BackgroundObserver : public Observer {
   using Report = std::function<void(Observer&)>;
   using Observers = std::vector<std::shared_ptr<Observer>>;
 
-  /// Calls the observers on the thread.
+  /// Queues a report for the observers.
   void add(Report report);
 
   std::shared_ptr<Observers> observers_;  // used by the thread only

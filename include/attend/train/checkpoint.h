@@ -33,8 +33,8 @@ struct Checkpoint {
   TrainerState trainer_state;                    ///< progress so far
   std::map<std::string, torch::Tensor> weights;  ///< parameters and buffers of the module
   std::map<std::string, torch::Tensor> state;    ///< state of optimizer, random number generators,
-                                                 ///< sampler and objective; which parameters
-                                                 ///< require a gradient
+                                                 ///< sampler and objective; requires_grad of
+                                                 ///< each parameter
   std::map<std::string, torch::Tensor> best;     ///< weights of the best evaluation, if any; shared
                                                  ///< with the trainer, which never changes them
 };

@@ -12,8 +12,8 @@ namespace attend::train {
 
 /// A checkpoint read from disk.
 struct LoadedCheckpoint {
-  Checkpoint checkpoint;             ///< its content
-  std::filesystem::path path;        ///< its folder
+  Checkpoint checkpoint;             ///< content of the checkpoint
+  std::filesystem::path path;        ///< folder of the checkpoint
   std::vector<std::string> damaged;  ///< messages about newer checkpoints, skipped as damaged
 };
 
@@ -33,7 +33,7 @@ class ATTEND_API CheckpointStore {
   explicit CheckpointStore(std::filesystem::path directory);
 
   /// Saves a checkpoint and removes all but the two latest. Also removes checkpoints of later
-  /// steps: if the run was resumed, `load_latest` has skipped them as damaged. Throws
+  /// steps: `load_latest` skipped them as damaged when the run was resumed. Throws
   /// std::runtime_error if a file cannot be written (the message names it); earlier checkpoints are
   /// then kept.
   void save(const Checkpoint& checkpoint);
@@ -44,7 +44,7 @@ class ATTEND_API CheckpointStore {
 
   /// Returns the folder of the newest checkpoint, which may be damaged; empty if there is none.
   std::filesystem::path latest() const;
-  /// Returns the step of that checkpoint; std::nullopt if there is none.
+  /// Returns the step of the newest checkpoint; std::nullopt if there is none.
   std::optional<int64_t> latest_step() const;
 
  private:
@@ -57,9 +57,9 @@ class ATTEND_API CheckpointStore {
   };
 
   std::vector<std::filesystem::path> newest_first() const;
-  /// Creates a hard link to the file of best weights of the previous checkpoint, and reads it to
-  /// check that it is not damaged. Returns false if `best`, with the checksum `checksum`, must be
-  /// written instead.
+  /// Makes `file` a hard link to the best weights of the previous checkpoint if these are the same
+  /// as `best`. `checksum` is the checksum of `best`. Returns false if they differ, cannot be
+  /// linked, or are damaged; the caller must then write `best` to `file`.
   bool link_best(const std::map<std::string, torch::Tensor>& best, const std::string& checksum,
                  const std::filesystem::path& file) const;
 

@@ -12,7 +12,8 @@ namespace attend::train {
 ///
 /// `matrix` (M, N) of any floating-point dtype; returns (M, N), bfloat16. The iterations start from
 /// `matrix` divided by its Frobenius norm. They map each singular value of at least 0.002 to a
-/// value between 0.6 and 1.3, and multiply smaller ones by at most 485. Zeros give zeros.
+/// value between 0.6 and 1.3, and multiply smaller ones by at most 485. Returns
+/// zeros for a matrix of zeros.
 ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrix);
 
 /// Muon (Jordan et al. 2024): the update of a matrix (M, N) is its Nesterov momentum,
@@ -26,7 +27,7 @@ ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrix);
 ///
 /// State per matrix, named as in torch.optim: `momentum_buffer`, in the matrix's shape.
 ///
-///     Muon optimizer(matrices, config);  // with ParameterRole::hidden_matrix
+///     Muon optimizer(matrices, config);  // parameters with ParameterRole::hidden_matrix
 ///     optimizer.step(lr);
 class ATTEND_API Muon : public Optimizer {
  public:

@@ -22,8 +22,8 @@ struct Progress {
                                         ///< train mode (with dropout); see `ExactMatch::accuracy`
 };
 
-/// Base class for callbacks of a `Trainer`: progress every `log_every` steps and before each
-/// evaluation. The trainer itself prints nothing.
+/// Base class for callbacks of a `Trainer`. Progress is reported every `log_every` steps and before
+/// each evaluation. The trainer itself prints nothing.
 class ATTEND_API Observer {
  public:
   virtual ~Observer() = default;

@@ -42,7 +42,7 @@ class ATTEND_API Optimizer {
   /// A parameter and its state, which is created when it is first needed.
   struct Slot {
     std::string name;         ///< as in the state dict
-    torch::Tensor parameter;  ///< frozen or not
+    torch::Tensor parameter;  ///< the parameter, which may be frozen
     ParameterRole role;       ///< determines whether weight decay applies
     /// Returns the state before the first update.
     std::map<std::string, torch::Tensor> (*initial_state)(const torch::Tensor& parameter);
@@ -60,7 +60,7 @@ class ATTEND_API Optimizer {
 
   /// Returns the slots of all parameters; `slots_` unless overridden.
   virtual std::vector<Slot*> slots();
-  /// Returns the slots of another optimizer, for an optimizer composed of several.
+  /// Returns the slots of `optimizer`. Used by an optimizer that combines several optimizers.
   static std::vector<Slot*> slots_of(Optimizer& optimizer) { return optimizer.slots(); }
 
   std::vector<Slot> slots_;  ///< one per parameter

@@ -77,8 +77,8 @@ struct CustomConfig {
 ATTEND_API CustomConfig read_custom_config(const std::filesystem::path& path);
 
 /// Throws InputError if a number is out of range, with a message that contains key, value and
-/// range, or if values of the stack do not fit together. `make_model` checks the other values of
-/// the model.
+/// range, or if values of the transformer stack contradict each other. `make_model` checks the
+/// other values of the model.
 ATTEND_API void check_recipe(const Recipe& recipe);
 
 /// As `check_recipe`, for the training values alone.

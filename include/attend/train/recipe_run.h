@@ -20,9 +20,9 @@ struct TrainingSetup {
   Model model;                       ///< with new weights, on the device
 };
 
-/// Makes task and model of a recipe. Seeds LibTorch's global generators with the recipe's seed.
-/// `tokenizer` is passed to `make_task`. Throws InputError for a device that does not exist, and as
-/// `make_task` and `make_model`.
+/// Makes the task and the model of a recipe. Seeds LibTorch's global generators with the recipe's
+/// seed. `tokenizer` is passed to `make_task`. Throws InputError for a device that does not exist,
+/// and as `make_task` and `make_model`.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
                                              std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 
@@ -32,7 +32,7 @@ ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
 ///     run.finish(run.train());
 ///     auto model = RunDirectory::open("runs/sort").load().model;
 class ATTEND_API RecipeRun : private TrainingRun {
-  // Private, because TrainingRun::finish would not write the token embeddings.
+  // The base class is private, because TrainingRun::finish would not write the token embeddings.
  public:
   /// Creates the run directory. Throws as `make_training_setup` and `RunDirectory::create`.
   static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
@@ -53,7 +53,7 @@ class ATTEND_API RecipeRun : private TrainingRun {
   /// As `TrainingRun::finish`; also writes the token embeddings.
   void finish(const TrainResult& result);
 
-  /// All values of the run.
+  /// The recipe of the run.
   const Recipe& recipe() const { return recipe_; }
   /// The task with its data.
   const Task& task() const { return *task_; }

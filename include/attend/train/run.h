@@ -15,7 +15,7 @@
 
 namespace attend::train {
 
-/// Weights of a run to load.
+/// Selects the weights of a run.
 enum class Weights {
   best,  ///< weights with the best validation loss
   last,  ///< weights of the latest checkpoint
@@ -24,7 +24,7 @@ enum class Weights {
 /// A trained model of this library with its recipe, tokenizer and classes; see
 /// `RunDirectory::load`.
 struct ATTEND_API Run {
-  Recipe recipe;                               ///< all values it was trained with
+  Recipe recipe;                               ///< values with which the model was trained
   std::shared_ptr<const Tokenizer> tokenizer;  ///< as saved with the run
   std::vector<std::string> classes;            ///< class names of a classifier
   std::string data_checksum;                   ///< `Task::data_checksum` of the training data

@@ -36,9 +36,9 @@ struct RunFiles {
                    ///< deleted when the new run is finished
 };
 
-/// The directory of a run: its configuration, checkpoints, weights and results. Logs are appended
-/// to, and other files are replaced atomically, so they survive a crash or a kill. Objects made by
-/// `create` and `resume` lock the directory against other processes as long as they exist.
+/// The directory of a run: its configuration, checkpoints, weights and results. All files survive a
+/// crash or a kill: log lines are appended, and other files are replaced atomically. Objects made
+/// by `create` and `resume` lock the directory against other processes as long as they exist.
 ///
 ///     auto run = RunDirectory::open("runs/sort").load();
 ///     auto evaluation = evaluate(run.model, *run.make_task());
@@ -47,10 +47,10 @@ class ATTEND_API RunDirectory {
   /// Opens an existing run for reading. Throws InputError if `path` has no recipe.toml.
   static RunDirectory open(const std::filesystem::path& path);
   /// Creates the directory of a new run. Throws InputError if another process writes to the
-  /// directory, or if the directory is not empty. With `overwrite`, it may contain a run. The files
-  /// of a finished run are moved to the folder `replaced`, which `finish` deletes. The files of an
-  /// unfinished run are deleted. Files that do not belong to a run are not changed. A directory
-  /// without recipe.toml is not a run and is never overwritten.
+  /// directory, or if the directory is not empty. With `overwrite`, the directory may contain a
+  /// run. The files of a finished run are moved to the folder `replaced`, which `finish` deletes.
+  /// The files of an unfinished run are deleted. Files that do not belong to a run are not changed.
+  /// A directory without recipe.toml is not a run and is never overwritten.
   static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
                              bool overwrite = false);
   /// Opens a run to continue it. Does not change its recipe, checkpoints, weights or results.
@@ -74,11 +74,11 @@ class ATTEND_API RunDirectory {
 
   /// The path of the directory.
   const std::filesystem::path& path() const { return path_; }
-  /// The path of one of its files, for example `file(RunFiles::metrics)`.
+  /// The path of a file in the directory, for example `file(RunFiles::metrics)`.
   std::filesystem::path file(const char* name) const { return path_ / name; }
 
-  /// Reads the recipe. Throws InputError if it was changed after the run was created, or if the run
-  /// trains a custom module.
+  /// Reads the recipe. Throws InputError if a value in recipe.toml was changed that must be the
+  /// same when the run is resumed, or if the run trains a custom module.
   Recipe recipe() const;
   /// True if the run trains a custom module (`TrainingRun`). Such a run has no `Recipe`.
   bool is_custom() const;
@@ -103,8 +103,8 @@ class ATTEND_API RunDirectory {
   int64_t num_threads() const;
   /// True if summary.json says that the run was finished at step `state.step`.
   bool is_finished(const TrainerState& state) const;
-  /// Writes summary.json and deletes the run that was overwritten. `task` is the name of the task,
-  /// empty for a custom module.
+  /// Writes summary.json and deletes the overwritten run in the folder `replaced`, if there is one.
+  /// `task` is the name of the task, empty for a custom module.
   void finish(const std::string& task, ConstModuleRef module, const TrainResult& result) const;
 
  private:

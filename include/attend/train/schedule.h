@@ -16,8 +16,8 @@ using Schedule = std::function<double(int64_t step)>;
 /// - cosine: half a cosine down to the last step (Loshchilov and Hutter 2017)
 /// - linear: linear down to the last step
 /// - constant: `lr`
-/// - wsd: `lr`, then linear decay over the last `cooldown_fraction * max_steps` steps
-///   (at most the steps after the warm-up; Hu et al. 2024, MiniCPM)
+/// - wsd: `lr`, then linear decay over the last `cooldown_fraction * max_steps` steps, but not
+///   before the end of the warm-up (Hu et al. 2024, MiniCPM)
 ///
 /// A decaying schedule ends at `min_lr_ratio * lr`. If fewer than two steps follow the warm-up, the
 /// learning rate stays at `lr`.

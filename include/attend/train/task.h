@@ -42,7 +42,7 @@ class ATTEND_API Task {
   virtual std::vector<Example> samples() const { return {}; }
   /// Words whose nearest neighbours in the embedding are worth showing; may be empty.
   virtual std::vector<std::string> probe_words() const { return {}; }
-  /// Validation texts whose last token's attention is worth showing; may be empty.
+  /// Validation texts. The attention weights of their last tokens are worth showing. May be empty.
   virtual std::vector<std::string> probe_texts() const { return {}; }
 };
 

@@ -21,9 +21,9 @@ namespace attend::train {
 class ATTEND_API CheckpointSink {
  public:
   virtual ~CheckpointSink() = default;
-  /// Called with the weights whenever the validation loss improves. A resumed run calls it first
-  /// with the best weights of its checkpoint, because the weights saved before the interruption may
-  /// be from a later step.
+  /// Called with the weights whenever the validation loss improves. A resumed run first calls it
+  /// with the best weights of the checkpoint, because the weights saved before the interruption may
+  /// be from a later step than the checkpoint.
   virtual void save_best(const std::map<std::string, torch::Tensor>& weights) = 0;
   /// Called with a checkpoint every `checkpoint_every` steps and at the end.
   virtual void save(const Checkpoint& checkpoint) = 0;
@@ -64,10 +64,10 @@ struct TrainerHooks {
 /// generators, which dropout uses. The module stays on its device.
 ///
 /// With `config.threads` = 0 (auto), the first `run` times a few forward and backward passes with
-/// different numbers of CPU threads, restores the state, and uses the fastest number. If other
-/// processes start to use cores later, it may no longer be the fastest; it is not measured again.
-/// Checkpoints contain it (`TrainerState::threads`), so a resumed run uses the same number, unless
-/// fewer threads are available. LibTorch's number of threads is changed only during `run`.
+/// different numbers of CPU threads, restores the state, and uses the fastest number. The number is
+/// not measured again if other processes start to use cores later. Checkpoints contain the number
+/// (`TrainerState::threads`), so a resumed run uses the same number, unless fewer threads are
+/// available. LibTorch's number of threads is changed only during `run`.
 ///
 /// Losses and evaluations are computed under autocast to bfloat16 if `config.precision` is bf16,
 /// and under the caller's autocast state if it is fp32.

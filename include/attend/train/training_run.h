@@ -26,8 +26,8 @@ struct TrainingRunOptions {
 
 /// A `Trainer` with a run directory: saves configuration, metrics, TensorBoard events, checkpoints,
 /// the best weights and a summary, and resumes from the latest checkpoint after a crash or a kill.
-/// Works with any `Objective`; `RecipeRun` is for the models of this library. Locks the directory
-/// against other processes as long as it exists.
+/// Works with any `Objective`; `RecipeRun` is for the models of this library. The directory is
+/// locked against other processes as long as the TrainingRun exists.
 ///
 ///     auto run = TrainingRun::begin_or_resume("runs/vit", objective, config);
 ///     run.finish(run.train());
@@ -55,16 +55,17 @@ class ATTEND_API TrainingRun {
                                      const TrainingConfig& config,
                                      const TrainingRunOptions& options = {});
 
-  /// Trains, and writes the files. LibTorch's number of threads is changed only during the call, as
-  /// by `Trainer::run`. `observers` are called on the calling thread, `stop_requested`
-  /// after each step. After a requested stop, call `train` again to continue. Returns at once if
-  /// `is_finished()`. Throws as `Trainer::run`.
+  /// Trains, and writes logs, checkpoints and best weights to the run directory. LibTorch's number
+  /// of threads is changed only during the call, as by `Trainer::run`. `observers` are called on
+  /// the calling thread. `stop_requested` is called after each step; true stops training. After a
+  /// requested stop, call `train` again to continue. Returns at once if `is_finished()`. Throws as
+  /// `Trainer::run`.
   TrainResult train(const std::vector<Observer*>& observers = {},
                     const std::function<bool()>& stop_requested = {});
 
   /// Loads the best weights into the module, moves it to the CPU, sets eval mode, writes the
-  /// summary, and deletes the run that was overwritten. Do not call `finish` after a requested stop
-  /// (`StopReason::stop_requested`).
+  /// summary, and deletes the run that `begin` overwrote, if there is one. Do not call `finish`
+  /// after a requested stop (`StopReason::stop_requested`).
   void finish(const TrainResult& result);
 
   /// The run directory.
@@ -73,11 +74,11 @@ class ATTEND_API TrainingRun {
   const TrainingConfig& config() const { return config_; }
   /// The device of the module.
   torch::Device device() const { return device_; }
-  /// The state training continues from; step 0 for a new run.
+  /// The state from which training continues; step 0 for a new run.
   const TrainerState& resumed_state() const { return resumed_state_; }
   /// Messages about damaged checkpoints that were skipped.
   const std::vector<std::string>& damaged() const { return damaged_; }
-  /// True if the run was finished before: nothing is left to train.
+  /// True if the run was already finished when it was opened, so that nothing is left to train.
   bool is_finished() const { return is_finished_; }
 
  protected:

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMaxDigits = 18;  // the sum must fit in int64_t
 
 /// Addition of two zero-padded numbers of `length` digits. The sum is written with its last digit
-/// first, the order in which digits are computed, so that each depends only on earlier tokens.
+/// first, since carries go from the last digit to the first.
 class AdditionTask : public QuestionTask {
  public:
   static Recipe defaults() {

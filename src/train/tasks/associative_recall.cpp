@@ -14,8 +14,8 @@ namespace {
 /// (Olsson et al. 2022).
 class AssociativeRecallTask : public QuestionTask {
  public:
-  /// Mixes each key with the previous one (`smeared_keys`): otherwise, two layers did not learn the
-  /// task in 5000 steps.
+  /// Default recipe with `smeared_keys`: attention mixes each key with the previous key. Without
+  /// it, two layers did not learn the task in 5000 steps.
   static Recipe defaults() {
     auto recipe = question_recipe();
     recipe.stack().positions = PositionScheme::rotary;

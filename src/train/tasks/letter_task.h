@@ -4,7 +4,7 @@
 
 namespace attend::train {
 
-/// A task on strings of 1 to `length` letters, each one of the first `symbols` lowercase letters. A
+/// A task on strings of 1 to `length` letters, drawn from the first `symbols` lowercase letters. A
 /// subclass overrides `answer`.
 class LetterTask : public QuestionTask {
  public:

@@ -9,7 +9,8 @@
 namespace attend::train {
 
 /// Factory of a task, for `TaskInfo::make`. Constructs `Made` from the recipe and, if its
-/// constructor accepts one, a tokenizer (null: the task makes its own).
+/// constructor accepts a tokenizer, from `tokenizer`. If `tokenizer` is null, the task makes its
+/// own.
 template <typename Made>
 std::unique_ptr<Task> make(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer) {
   if constexpr (std::is_constructible_v<Made, const Recipe&, std::shared_ptr<const Tokenizer>>)
@@ -23,7 +24,7 @@ std::unique_ptr<Task> make(const Recipe& recipe, std::shared_ptr<const Tokenizer
 std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string_view text,
                                                std::shared_ptr<const Tokenizer> trained);
 
-// One per task in this folder.
+// One function per task in this folder.
 TaskInfo addition_task();
 TaskInfo associative_recall_task();
 TaskInfo balanced_brackets_task();

@@ -46,8 +46,8 @@ std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, in
 }
 
 /// Language modelling of a text file. The last tokens of the file are the validation data. They are
-/// evaluated in non-overlapping windows. Training sequences start at random positions in the other
-/// tokens. The vocabulary is built from the whole text.
+/// evaluated in non-overlapping windows. Training sequences start at random positions in the rest
+/// of the file. The vocabulary is built from the whole text.
 class TextTask : public Task {
  public:
   /// Four layers of width 128; trains on a megabyte of English in minutes on a CPU.

@@ -17,7 +17,7 @@ namespace {
 struct Noun {
   const char* english;
   const char* toy;
-  char gender;  // ending of its article and adjectives
+  char gender;  // last letter of the noun's article and adjectives
 };
 struct Word {
   const char* english;
