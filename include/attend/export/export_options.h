@@ -75,11 +75,10 @@ struct ExportOptions {
 
 /// Result of comparing an exported file with its module.
 struct ExportReport {
-  double max_abs_diff = 0.0;  ///< largest absolute difference over all verified inputs
+  double max_abs_diff = 0.0;  ///< largest difference of an output, over all inputs
   std::vector<std::vector<int64_t>> verified_shapes;  ///< distinct shapes of the first input
-  /// True if the module accepted inputs with values other than the example's. If false,
-  /// verification cannot detect values that forward reads with `item()` and that are therefore
-  /// constants in the file.
+  /// True if the module accepted inputs with values other than the example's. Only such inputs
+  /// detect that forward reads a value with `item()`, which makes the value a constant in the file.
   bool verified_other_values = false;
 };
 

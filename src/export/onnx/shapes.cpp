@@ -179,8 +179,8 @@ void repeat_interleave(Call& call) {
   times.at(static_cast<std::size_t>(dimension) + 1) = call.integer("repeats");
   const auto repeated =
       graph.add("Expand", {unsqueeze(call, self, {dimension + 1}), graph.list(times)});
-  // Unsqueeze has moved the dimensions after `dimension` by one, so Reshape must not copy their
-  // sizes.
+  // `reshape` copies sizes from dimensions of `repeated` at the same index. Unsqueeze has moved the
+  // dimensions after `dimension` by one, so only the sizes before `dimension` may be copied.
   sizes.resize(static_cast<std::size_t>(dimension));
   call.set_output(call.reshape(repeated, sizes, call.result_sizes()));
 }

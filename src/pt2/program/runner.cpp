@@ -83,7 +83,7 @@ struct Runner::Impl {
     };
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (const auto& result : steps[i].outputs) {
-        for (const auto slot : result) last_use[slot] = i;  // steps that read the slot replace it
+        for (const auto slot : result) last_use[slot] = i;  // unless a later step reads the slot
       }
       for (const auto& argument : steps[i].arguments) read(argument, i);
     }
