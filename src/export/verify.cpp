@@ -65,10 +65,10 @@ int64_t increased(int64_t size, int64_t increment, const DynamicDimension& dynam
 }
 
 /// Returns the inputs to compare. The first are the example inputs, then inputs with other values,
-/// which detect values that forward reads with item(). If there are dynamic dimensions, inputs with
-/// the minimum sizes, three sets of larger sizes, and inputs with one large dimension follow. A
-/// large dimension has its maximum size or, if the maximum exceeds kLargestSize, is increased by
-/// kLargeIncrement. Only one dimension is large, since larger inputs may not fit into memory.
+/// which detect values that forward reads with item(). With dynamic dimensions, these follow: the
+/// minimum sizes, three sets of larger sizes, and one large dimension at a time. A large dimension
+/// has its maximum size or, if the maximum exceeds kLargestSize, is increased by kLargeIncrement.
+/// Inputs with several large dimensions may not fit into memory.
 std::vector<TrialInputs> trial_inputs(const std::vector<torch::Tensor>& example_inputs,
                                       const ExportOptions& options) {
   const TrialInputs example{.sizes = sizes_of(example_inputs, options.dynamic)};

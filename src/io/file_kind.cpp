@@ -23,7 +23,7 @@ struct Signature {
   const char* name;
 };
 
-/// Formats that are often mistaken for a model file.
+/// Unsupported formats that the error message names.
 constexpr std::array<Signature, 9> kOthers{{
     {"\x80\x02"sv, "a Python pickle, as written by torch.save before PyTorch 1.6"},
     {"\x1f\x8b"sv, "a gzip archive"},
