@@ -10,7 +10,7 @@
 namespace attend {
 
 /// Tensors grouped by module: "decoder.norm.weight" is `weight` in `norm` in `decoder`. A module
-/// with a single child is merged with it into one node: "token.weight".
+/// with a single child is merged with this child into one node: "token.weight".
 struct TensorTree {
   std::string name;                  ///< relative to its parent; empty at the root
   std::optional<TensorInfo> tensor;  ///< set if the node is a tensor

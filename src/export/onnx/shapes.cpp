@@ -147,7 +147,8 @@ void stack(Call& call) {
   call.set_output(graph.add("Concat", parts, {{"axis", dimension}}));
 }
 
-/// Adds leading dimensions of size 1 to a value with `from` dimensions until it has `rank`.
+/// Adds leading dimensions of size 1 to a value with `from` dimensions. The result has `rank`
+/// dimensions, or `from` if that is more.
 Value with_rank(Call& call, Value value, int64_t from, int64_t rank) {
   return from >= rank ? value : unsqueeze(call, value, all_dimensions(rank - from));
 }
