@@ -8,7 +8,7 @@ set(ATTEND_export_REQUIRES nn io pt2)
 set(ATTEND_train_REQUIRES nn io)
 
 # attend_resolve_components(<variable> <component>...): sets the variable to the components and the
-# components that they require, in the order of ATTEND_ALL_COMPONENTS, followed by unknown names.
+# components that they require, in the order of ATTEND_ALL_COMPONENTS. Unknown names are last.
 function(attend_resolve_components variable)
   set(wanted ${ARGN})
   set(resolved)

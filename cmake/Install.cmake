@@ -2,8 +2,8 @@
 include(CMakePackageConfigHelpers)
 set(attend_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
 
-# Installed programs find LibTorch by an RPATH. INSTALL_RPATH_USE_LINK_PATH would omit .venv, because it
-# is inside the project.
+# Installed programs find LibTorch by an RPATH. It is set explicitly, since INSTALL_RPATH_USE_LINK_PATH
+# omits folders inside the project, such as .venv, which may contain LibTorch.
 get_filename_component(torch_lib_dir ${Torch_DIR}/../../../lib ABSOLUTE)
 # Each component has its own export set, so that a project gets only the targets that it requests.
 # `attend` is the interface library attend::attend.

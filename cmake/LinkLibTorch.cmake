@@ -38,8 +38,8 @@ function(_attend_link_torch_with_cuda root)
   target_link_libraries(
     torch INTERFACE ${root}/lib/libtorch.so ${root}/lib/libtorch_cpu.so ${root}/lib/libtorch_cuda.so
                     ${root}/lib/libc10_cuda.so ${root}/lib/libc10.so Threads::Threads)
-  # A device registers itself when its library is loaded, so the libraries above must be linked even if
-  # none of their symbols is used. The libraries that LibTorch depends on are found at run time.
+  # CUDA support is registered when libtorch_cuda.so is loaded, so the libraries above must be linked even
+  # if none of their symbols is used. The libraries that LibTorch depends on are found at run time.
   target_link_options(torch INTERFACE -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
 endfunction()
 

@@ -13,9 +13,9 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// Returns true for operators that cast the Scalar to the output's dtype, so that an int has the
-/// same effect as a bool. In other operators, such as aten::add, the type of the Scalar affects
-/// type promotion.
+/// Returns true for operators that cast their Scalar argument to the output's dtype, so that an int
+/// has the same effect as a bool. In other operators, such as aten::add, the type of the Scalar
+/// affects type promotion.
 bool only_fills(const jit::Node& node) {
   static const std::set<std::string_view> names{
       "aten::constant_pad_nd", "aten::fill",       "aten::fill_",       "aten::full",

@@ -18,7 +18,7 @@ void record(torch::jit::Node* node) {
   if (recording != nullptr) (*recording)[node] = torch::unwind::unwind();
 }
 
-/// Function in which the exporters call the traced function.
+/// Function of the exporters that calls the traced function. Its callers are not call sites.
 constexpr std::string_view kTracing = "attend::add_traced_method";
 
 bool is_library(std::string_view function) {
@@ -38,7 +38,7 @@ bool is_library(std::string_view function) {
 std::string name_of(std::string function) {
   constexpr std::string_view kCaller = "std::_Function_handler<";
   if (function.starts_with(kCaller)) {
-    const auto called = function.find("), ");  // end of the function's signature
+    const auto called = function.find("), ");  // end of the std::function's signature
     if (called != std::string::npos) function = function.substr(called + 3);
   }
   constexpr std::string_view kLambda = "{lambda";

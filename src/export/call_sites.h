@@ -16,8 +16,8 @@ class CallSites {
   /// recorded for the node.
   std::string text_of(const torch::jit::Node& node) const;
 
-  /// Returns true if `node` and `other`, a node of the trace of `others`, have the same call stack,
-  /// or if one of the call stacks was not recorded.
+  /// Returns true if `node` and `other` have the same call stack, or if one of the call stacks was
+  /// not recorded. `others` has the call stacks of the trace that `other` belongs to.
   bool same(const torch::jit::Node& node, const CallSites& others,
             const torch::jit::Node& other) const;
 

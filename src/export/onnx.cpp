@@ -16,8 +16,8 @@
 namespace attend {
 namespace {
 
-/// Returns a map from the target of each tied weight to the target of the first weight with the
-/// same data. The first one is not in the map.
+/// Returns a map from each tied weight to the first weight with the same data. The first weight is
+/// not a key of the map. Weights are named by target, such as "decoder.norm.weight".
 std::map<std::string, std::string> tied_weights(const program::TracedProgram& traced) {
   using Identity = std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>, int>;
   std::map<Identity, std::string> first;

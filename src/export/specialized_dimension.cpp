@@ -50,7 +50,7 @@ std::vector<c10::IValue> constants_of(const jit::Node& node) {
   return constants;
 }
 
-/// Returns the first pair of constants in which two calls from the same call site differ.
+/// Returns the first pair of constant arguments in which two calls differ.
 std::optional<std::pair<c10::IValue, c10::IValue>> find_difference(const jit::Node& one,
                                                                    const jit::Node& other) {
   const auto left = constants_of(one);
@@ -90,7 +90,7 @@ std::optional<std::string> find_difference(const Trace& one, const Trace& other)
     return fmt::format("forward calls {} for {}, but {} for {}", one.text_of(i), one.inputs,
                        other.text_of(i), other.inputs);
   };
-  std::optional<std::size_t> diverged;  // index of the first call whose call sites differ
+  std::optional<std::size_t> diverged;  // index of the first call with different call sites
   const auto count = std::min(left.size(), right.size());
   for (std::size_t i = 0; i < count; ++i) {
     if (!diverged && !one.calls.sites.same(*left[i], other.calls.sites, *right[i])) diverged = i;

@@ -62,7 +62,7 @@ void check_methods(const TorchScriptMethods& methods) {
   }
 }
 
-/// Calls `action` and adds the method name to its errors, except for forward.
+/// Calls `action`. If it throws, adds the method name to the message, unless the method is forward.
 void with_method_name(const TorchScriptMethod& method, const std::function<void()>& action) {
   try {
     action();
@@ -98,8 +98,8 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
   if (!methods.source.empty()) scripted.define(methods.source);
 
   guard.restore();
-  // The module is saved to memory first, since save(file) names the archive's root folder after the
-  // file.
+  // The module is saved to memory, since save(file) would name the archive's root folder after the
+  // file, so that the content of the file would depend on the file's name.
   std::stringstream bytes;
   scripted.save(bytes, {options.extra_files.begin(), options.extra_files.end()});
   auto file = jit::load(bytes);

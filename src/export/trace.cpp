@@ -27,7 +27,8 @@ jit::Module to_script_module(const torch::nn::Module& module, const std::string&
     scripted.register_buffer(item.key(), item.value());
   }
   for (const auto& item : module.named_children()) {
-    // Type names must be unique and must not begin with a digit, as names in a ModuleList do.
+    // A type name must be unique and must not begin with a digit. Children of a ModuleList are
+    // named 0, 1, ..., so "_" is added in front of these names.
     const bool begins_with_digit =
         std::isdigit(static_cast<unsigned char>(item.key().front())) != 0;
     auto type = name + (begins_with_digit ? "._" : ".") + item.key();
@@ -38,7 +39,7 @@ jit::Module to_script_module(const torch::nn::Module& module, const std::string&
   return scripted;
 }
 
-/// Removes dropout, which the tracer records even in eval mode, where it is the identity.
+/// Removes dropout. The tracer records dropout even in eval mode, in which it is the identity.
 void remove_dropout(jit::Graph& graph) {
   const std::set<std::string> names{"aten::dropout",
                                     "aten::dropout_",

@@ -64,10 +64,11 @@ int64_t increased(int64_t size, int64_t increment, const DynamicDimension& dynam
   return fits ? size + increment : std::max(dynamic.min, size - increment);
 }
 
-/// Returns the inputs to compare: the example inputs, other values (to detect values that forward
-/// reads with item()), the minimum sizes, three sets of larger sizes, and one dimension at a time
-/// at its maximum or, if the maximum exceeds kLargestSize, increased by kLargeIncrement. Inputs
-/// with all dimensions at their maximum may not fit into memory.
+/// Returns the inputs to compare. The first are the example inputs, then inputs with other values,
+/// which detect values that forward reads with item(). With dynamic dimensions, these follow: the
+/// minimum sizes, three sets of larger sizes, and one large dimension at a time. A large dimension
+/// has its maximum size or, if the maximum exceeds kLargestSize, is increased by kLargeIncrement.
+/// Inputs with several large dimensions may not fit into memory.
 std::vector<TrialInputs> trial_inputs(const std::vector<torch::Tensor>& example_inputs,
                                       const ExportOptions& options) {
   const TrialInputs example{.sizes = sizes_of(example_inputs, options.dynamic)};
@@ -114,7 +115,8 @@ torch::Tensor with_other_values(const torch::Tensor& input, Values values) {
     return has_room ? input - 1 : input;
   }
   if (values == Values::one_more) {
-    // On a GPU, an index out of range makes the CUDA context unusable for the rest of the process.
+    // On a GPU, integers are not increased: an index out of range would make the CUDA context
+    // unusable for the rest of the process.
     return input.is_cuda() && !input.is_floating_point() ? input : input + 1;
   }
   return input.is_floating_point() ? -input : input.max() + input.min() - input;

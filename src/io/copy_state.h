@@ -17,9 +17,9 @@ struct CopyStateOptions {
 };
 
 /// Copies each tensor of `source` into the tensor with the same name in `destination`, without
-/// recording gradients. Throws InputError if tensors are missing, unexpected or of the wrong shape
-/// or dtype; `destination` is then unchanged. The message lists all of them and begins with "the
-/// `what` does not match the model".
+/// recording gradients. Throws InputError if tensors have the wrong shape or dtype or, if `strict`,
+/// are missing or unexpected; `destination` is then unchanged. The message lists all of these
+/// tensors and begins with "the `what` does not match the model".
 ATTEND_API IncompatibleKeys copy_state(std::map<std::string, torch::Tensor> destination,
                                        const std::map<std::string, torch::Tensor>& source,
                                        const std::string& what,

@@ -23,7 +23,7 @@ struct Signature {
   const char* name;
 };
 
-/// Formats that are often mistaken for a model file.
+/// Unsupported formats that the error message names.
 constexpr std::array<Signature, 9> kOthers{{
     {"\x80\x02"sv, "a Python pickle, as written by torch.save before PyTorch 1.6"},
     {"\x1f\x8b"sv, "a gzip archive"},
@@ -39,7 +39,8 @@ constexpr std::array<Signature, 9> kOthers{{
 }};
 
 /// Returns true for a plausible header length followed by '{'. The length is checked because the
-/// ninth byte of a text file may also be '{'; its first eight bytes are then a huge number.
+/// ninth byte of a text file may also be '{'. Read as a length, the first eight bytes of a text
+/// file are a huge number.
 bool begins_as_safetensors(std::string_view start) {
   if (start.size() <= kLengthBytes || start[kLengthBytes] != '{') return false;
   return stated_header_length(start) <= kMaxHeaderBytes;

@@ -31,8 +31,8 @@ ATTEND_API void read_in_pieces(const std::filesystem::path& path,
 ///     read_start("model.pt", 2) == "PK"
 ATTEND_API std::string read_start(const std::filesystem::path& path, std::size_t bytes);
 
-/// Throws std::runtime_error with the message that `path` cannot be written and the text of
-/// `error`, an errno.
+/// Throws std::runtime_error with the message "PATH: cannot be written: REASON". `error` is the
+/// errno of the failure.
 [[noreturn]] ATTEND_API void throw_unwritable(const std::filesystem::path& path, int error);
 
 /// Flushes a file, or the entries of a directory, to disk (fsync). Throws std::runtime_error on

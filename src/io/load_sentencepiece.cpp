@@ -8,8 +8,8 @@
 namespace attend {
 namespace {
 
-/// File name of the shared library that wraps SentencePiece. It contains no folder, so that dlopen
-/// looks it up in the library search path.
+/// File name of the shared library that wraps SentencePiece. The name contains no folder, so that
+/// dlopen looks for the file in the library search path.
 constexpr const char* kFile = "libattend_sentencepiece.so";
 
 [[noreturn]] void throw_unavailable(const char* reason) {

@@ -5,9 +5,9 @@
 
 // C interface of the module attend_sentencepiece, a shared library that wraps SentencePiece.
 // SentencePiece and LibTorch both export a variable FLAGS_minloglevel with different types, so a
-// program that links both corrupts its memory. Only the module links SentencePiece. It is loaded
-// such that its own symbols take precedence. No exceptions, memory ownership or standard library
-// types cross the interface. Private to src/io.
+// program that links both corrupts its memory. Only the module links SentencePiece, and the
+// module is loaded such that its own symbols take precedence over those of LibTorch. No exceptions,
+// memory ownership or standard library types cross the interface. Private to src/io.
 namespace attend {
 
 /// Receives bytes: `append` is called with `target`.

@@ -25,7 +25,7 @@ int64_t example_length(int64_t max_seq_len) {
   return std::max<int64_t>(1, max_seq_len / 2);
 }
 
-/// Returns a number of cached tokens for which at least one more token fits.
+/// Returns a number of cached tokens after which at least one more token fits into max_seq_len.
 int64_t example_past_length(int64_t max_seq_len) {
   return std::clamp<int64_t>(max_seq_len - 1, 1, 3);
 }

@@ -19,7 +19,7 @@ torch::Tensor PastKeyValues::updated() const {
 void PastKeyValues::after_projection(AttentionContext& context) {
   const SharedKey key("past_positions", context.query, {past_});
   context.args.positions = context.state.share(key, [&] {
-    return positions(context.query.select(-3, 0).select(-1, 0));  // argument: (B, T)
+    return positions(context.query.select(-3, 0).select(-1, 0));  // (B, H, T, D) -> (B, T)
   });
 }
 

@@ -23,7 +23,7 @@ class PastKeyValues : public AttentionHook {
 
  private:
   torch::Tensor past_;
-  std::vector<torch::Tensor> layers_;  // (2, B, G, S + T, D)
+  std::vector<torch::Tensor> layers_;  // updated cache of each layer, (2, B, G, S + T, D)
 };
 
 }  // namespace attend

@@ -33,7 +33,7 @@ constexpr WeightsLayout kConstants{"data/constants/", "model_constants_config.js
 
 /// A weight as listed in a config.
 struct Weight {
-  std::string entry;  ///< name of the entry with its bytes, without the folder
+  std::string entry;  ///< name of the entry that contains the bytes, without the folder
   program::TensorMeta meta;
   bool is_parameter = false;
 };

@@ -50,7 +50,8 @@ constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocas
 std::vector<Node> nodes_of(const JsonValue& graph);
 
 /// Parses the call of a subgraph under torch.no_grad or torch.autocast. The inputs of the call are
-/// flags, the graph, and the arguments of the graph.
+/// flags, then the graph, then the arguments of the graph. Throws InputError if autocast is
+/// enabled.
 Subgraph subgraph_of(const JsonValue& call) {
   const bool is_autocast = call.at("target").text() == kAutocast;
   const std::size_t flag = is_autocast ? 2 : 0;

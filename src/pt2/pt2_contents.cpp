@@ -25,8 +25,8 @@ std::vector<TensorInfo> tensors_of(const pt2::Archive& archive) {
     for (const auto& input : archive.program.inputs) {
       const auto weight = archive.weights.find(input.target);
       if (input.kind != kind || weight == archive.weights.end()) continue;
-      // TensorList reads requires_grad from the tensor. It is set on a detached tensor, so that the
-      // weight of the archive is unchanged.
+      // TensorList reads requires_grad from the tensor. requires_grad is set on a detached tensor,
+      // so that the weight of the archive is unchanged.
       auto tensor = weight->second.detach();
       const auto meta = archive.program.tensors.find(input.name);
       const bool requires_grad =

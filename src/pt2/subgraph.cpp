@@ -49,7 +49,7 @@ class Renaming {
   }
 
   std::string prefix_;
-  std::map<std::string, std::string> names_;  // by name in the subgraph: name in the outer graph
+  std::map<std::string, std::string> names_;  // names in the outer graph, by name in the subgraph
 };
 
 /// Returns an identity node that defines `to` with the value of `from`.

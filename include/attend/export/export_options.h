@@ -30,7 +30,8 @@ struct Outputs {
   std::vector<torch::Tensor> tensors;  ///< all outputs, in order
 };
 
-/// The function to export: computes a module's outputs from inputs like the example inputs.
+/// The function to export: computes a module's outputs from inputs in the order of the example
+/// inputs.
 ///
 ///     Forward forward = [seq2seq](const auto& in) mutable { return seq2seq(in[0], in[1]); };
 using Forward = std::function<Outputs(const std::vector<torch::Tensor>&)>;
@@ -75,11 +76,10 @@ struct ExportOptions {
 
 /// Result of comparing an exported file with its module.
 struct ExportReport {
-  double max_abs_diff = 0.0;  ///< largest absolute difference over all verified inputs
+  double max_abs_diff = 0.0;  ///< largest absolute difference, over all outputs and inputs
   std::vector<std::vector<int64_t>> verified_shapes;  ///< distinct shapes of the first input
-  /// True if the module accepted inputs with values other than the example's. If false,
-  /// verification cannot detect values that forward reads with `item()` and that are therefore
-  /// constants in the file.
+  /// True if the module accepted inputs with values other than the example's. Only such inputs
+  /// detect that forward reads a value with `item()`, which makes the value a constant in the file.
   bool verified_other_values = false;
 };
 

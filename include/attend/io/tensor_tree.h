@@ -10,7 +10,7 @@
 namespace attend {
 
 /// Tensors grouped by module: "decoder.norm.weight" is `weight` in `norm` in `decoder`. A module
-/// with a single child is merged with it into one node: "token.weight".
+/// with a single child is merged with this child into one node: "token.weight".
 struct TensorTree {
   std::string name;                  ///< relative to its parent; empty at the root
   std::optional<TensorInfo> tensor;  ///< set if the node is a tensor
@@ -26,7 +26,8 @@ ATTEND_API TensorTree tensor_tree(const std::vector<TensorInfo>& tensors);
 /// Returns the number of nodes below the root, down to `depth` levels.
 ATTEND_API int64_t count_nodes(const TensorTree& tree, int64_t depth);
 
-/// Returns the largest depth at which the tree has at most `nodes` nodes; at least 1.
+/// Returns the largest depth in [1, 64] for which `count_nodes` is at most `nodes`, or 1 if there
+/// is none.
 ATTEND_API int64_t depth_for(const TensorTree& tree, int64_t nodes);
 
 }  // namespace attend

@@ -41,11 +41,13 @@ ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesyste
 ///
 /// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the new tokens
 ///   (B, max_new_tokens) for prompts (B, T). Temperature 0 is greedy, top_k 0 samples from all
-///   tokens. Uses a key-value cache. Beyond max_seq_len, drops tokens as `attend::generate` does;
-///   if a sliding window makes this unnecessary, the cache grows instead.
+///   tokens. Uses a key-value cache. If the context exceeds max_seq_len, the oldest tokens are
+///   dropped, as in `attend::generate`. If a sliding window lets `attend::generate` exceed
+///   max_seq_len without dropping tokens, this method drops no tokens either: the cache grows.
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T).
 /// - `step(tokens, past)`: returns the logits of tokens (B, T) after the cached tokens, and the
-///   updated cache. `past` (L, 2, B, G, S, D) has the keys and values of each layer; S may be 0.
+///   updated cache. `past` (L, 2, B, G, S, D) is the cache: the keys and values of S earlier tokens
+///   in each layer. S may be 0.
 ATTEND_API ExportPlan plan_export(LanguageModel model);
 
 /// Returns the plan of a classifier. `forward(tokens)` maps int64 (B, T) to logits (B, C).
@@ -54,9 +56,9 @@ ATTEND_API ExportPlan plan_export(LanguageModel model);
 /// - `predict(tokens, key_mask=None)`: returns the most likely class of each sequence, (B).
 ///   key_mask (B, T), bool: true = token, false = padding.
 /// - `forward_padded(tokens, key_mask)`: returns the logits of padded sequences.
-/// - `forward_token_types(tokens, key_mask, token_types)`: the same with token types, if the model
-///   has them.
-/// - `attention(tokens)`: as in a language model, if the model has layers.
+/// - `forward_token_types(tokens, key_mask, token_types)`: returns the logits of padded sequences
+///   with token types. Exists only if the model has token types.
+/// - `attention(tokens)`: as in a language model. Exists only if the model has layers.
 ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 
 /// Returns the plan of an encoder-decoder model. `forward(source, target)` maps int64 (B, S) and
@@ -65,8 +67,8 @@ ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 ///
 /// - `encode(source)`: returns the encoder output (memory), (B, S, E).
 /// - `generate(source, bos_token, eos_token, max_new_tokens=200, temperature=1.0, top_k=0)`:
-///   returns the tokens (B, N) between `bos_token` and `eos_token`, padded with `eos_token`,
-///   N <= max_seq_len.
+///   returns the tokens (B, N) after `bos_token` and before `eos_token`, N <= max_seq_len. Shorter
+///   sequences are padded with `eos_token`.
 /// - `step(target, memory, past)`: as `step` of a language model, with `memory` from `encode`.
 ATTEND_API ExportPlan plan_export(Seq2Seq model);
 

@@ -31,7 +31,8 @@ struct Pt2LoadOptions {
 ///     auto program = load_pt2("model.pt2");
 ///     auto logits = program.forward({tokens}).at(0);  // (B, T, V)
 ///
-/// Copies share weights. `forward` is thread-safe unless the program mutates buffers.
+/// A copy shares its weights with the original. `forward` is thread-safe unless the program mutates
+/// buffers.
 class ATTEND_API Pt2Program {
  public:
   /// Runs the program and returns its outputs. Python numbers among inputs and outputs are

@@ -53,14 +53,14 @@ Value floor_divide_float(Call& call, const Operands& of) {
   const auto whole = graph.add("Div", {graph.add("Sub", {of.a, remainder}), of.b});
   const auto below = graph.where(has_other_sign(call, remainder, of.b),
                                  graph.add("Sub", {whole, number(1)}), whole);
-  // `below` is an integer up to rounding errors.
+  // Except for rounding errors, `below` is an integer. It is rounded to the nearest integer.
   const auto floor = graph.add("Floor", {below});
   const auto fraction = graph.add("Sub", {below, floor});
   const auto rounded = graph.where(graph.compare("Greater", fraction, number(0.5)),
                                    graph.add("Add", {floor, number(1)}), floor);
   // A zero result has the sign of the quotient, and division by zero returns the quotient (infinite
-  // or NaN). Zeros are the third input of Where, since onnxruntime drops the sign of zeros in the
-  // second.
+  // or NaN). onnxruntime drops the sign of zeros in the second input of Where, so `zero` is the
+  // third input.
   const auto quotient = graph.add("Div", {of.a, of.b});
   const auto zero = graph.add("Mul", {quotient, number(0)});
   const auto is_more = graph.compare("Greater", graph.add("Abs", {below}), number(0));

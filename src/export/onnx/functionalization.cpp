@@ -134,7 +134,7 @@ void Functionalization::record_broadcast(const program::Node& node) {
   for (std::size_t i = 0; i < results.size(); ++i) join(results[i], tensors.at(i));
 }
 
-/// Returns true if the operator, which may return a view or a copy, returns a copy at all sizes.
+/// Returns true if the result is a copy at all sizes. The operator may return a view or a copy.
 bool Functionalization::is_copy(const program::Node& node, const std::string& result,
                                 const std::string& base) const {
   const auto& output = translation_.program.tensors.at(result);
@@ -145,8 +145,8 @@ bool Functionalization::is_copy(const program::Node& node, const std::string& re
   return key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
 }
 
-/// Returns true if the result is a view at all sizes, and always of the same elements. Mutations of
-/// such a view can be propagated to its base.
+/// Returns true if the result is a view at all sizes, and always a view of the same elements of
+/// `base`. Mutations of such a view can be propagated to `base`.
 bool Functionalization::is_propagated(const program::Node& node, const std::string& base) const {
   constexpr std::array<std::string_view, 5> kViewsWherePossible{
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
@@ -181,7 +181,7 @@ void Functionalization::join(const std::string& name, const std::string& base) {
   groups_[name] = group;
 }
 
-/// Recomputes the views of updated tensors, then the views of these, and so on.
+/// Recomputes the views of updated tensors, then the views of the recomputed views, and so on.
 void Functionalization::recompute_views(const std::vector<std::string>& group,
                                         std::set<std::string>& updated) {
   for (bool more = true; more;) {
@@ -220,7 +220,7 @@ std::set<std::string> Functionalization::propagate_to_base(std::string name) {
   if (view == views_.end()) return updated;
   const auto base = view->second.base;
   // The outputs of split, chunk and unbind do not overlap, so writing to one output does not change
-  // the others.
+  // the other outputs: their values stay valid.
   for (const auto& part : results_of(*view->second.node)) {
     if (stale_.count(part) == 0) updated.insert(part);
   }
@@ -228,8 +228,8 @@ std::set<std::string> Functionalization::propagate_to_base(std::string name) {
   return updated;
 }
 
-/// Writes the new value of `part`, an output of the node `view`, to `base`. Returns false if this
-/// is not supported.
+/// Writes the new value of `part`, an output of the node `view`, to `base`. Returns false if `base`
+/// cannot be updated.
 bool Functionalization::update_base(const program::Node& view, const std::string& part,
                                     const std::string& base) {
   const auto& meta = translation_.program.tensors;

@@ -17,8 +17,8 @@ namespace attend::onnx {
 /// only reshape (view, unsqueeze, flatten, ...). They are not propagated through other views
 /// (transpose, permute, expand, diagonal, as_strided), nor through `contiguous`, `reshape` and
 /// `flatten` if these return a view at some sizes and a copy at others. After such a mutation,
-/// reading the base or another view of it is not supported. Mutating a parameter or buffer is never
-/// supported.
+/// reading the base or another of its views is not supported. Mutating a parameter or buffer is
+/// never supported.
 class Functionalization {
  public:
   explicit Functionalization(Translation& translation) : translation_(translation) {}

@@ -19,8 +19,8 @@ Value by_magnitude(Call& call, Value x, Value near, Value far) {
 
 Value truncated(Call& call, Value x) {
   auto& graph = call.graph();
-  // Ceil may return -0. It is the third input of Where, since onnxruntime drops the sign of zeros
-  // in the second.
+  // Ceil may return -0. onnxruntime drops the sign of zeros in the second input of Where, so Ceil
+  // is the third input.
   const auto is_positive = graph.compare("Greater", x, graph.number(x.type, 0));
   return graph.where(is_positive, graph.add("Floor", {x}), graph.add("Ceil", {x}));
 }

@@ -85,7 +85,8 @@ class Graph {
   Value add(const std::string& op_type, const std::vector<Value>& inputs,
             const Attributes& attributes = {}, std::optional<Type> type = {});
   /// Adds a node with one output for each element of `types`. If the inputs are cast to a fallback
-  /// type, outputs of the first input's type are also computed in it and cast back.
+  /// type, outputs that have the first input's type are computed in the fallback type and cast
+  /// back.
   std::vector<Value> add(const std::string& op_type, const std::vector<Value>& inputs,
                          const Attributes& attributes, const std::vector<Type>& types);
 

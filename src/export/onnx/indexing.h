@@ -4,8 +4,8 @@
 
 namespace attend::onnx {
 
-/// Indices of index and index_put in the form of GatherND and ScatterND, which require the indexed
-/// dimensions to be the first ones.
+/// Indices of aten::index and aten::index_put, converted for ONNX's GatherND and ScatterND, in
+/// which the indexed dimensions come first.
 struct Indices {
   std::vector<int64_t> order;  ///< permutation with the indexed dimensions first
   std::size_t indexed = 0;     ///< number of indexed dimensions

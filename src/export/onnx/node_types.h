@@ -9,8 +9,8 @@
 
 namespace attend::onnx {
 
-/// Supported types of each operator that does not support all types. A type is supported if opset
-/// 18 allows it and onnxruntime implements it on the CPU.
+/// Supported types by operator. Operators that are not in the map support all types. A type is
+/// supported if opset 18 allows it and onnxruntime implements it on the CPU.
 ATTEND_API const std::map<std::string, std::set<Type>>& types_of_nodes();
 
 /// Returns `type` if the operator supports it, else the narrowest fallback type. Throws

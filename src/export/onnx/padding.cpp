@@ -5,8 +5,8 @@ namespace attend::onnx {
 namespace {
 
 /// Adds Pad, with the padding converted to ONNX's order. LibTorch's order is one (begin, end) pair
-/// per dimension, starting with the last dimension; ONNX's is the begins of all dimensions, then
-/// the ends.
+/// per dimension, starting with the last dimension. ONNX's order is the begins of all dimensions,
+/// then the ends.
 void pad_with(Call& call, const char* argument, const std::string& mode,
               std::optional<Number> value) {
   auto& graph = call.graph();
@@ -27,7 +27,8 @@ void pad_constant(Call& call) {
   pad_with(call, "pad", "constant", call.has("value") ? call.number("value") : Number(0));
 }
 
-/// Pads circularly with Slice and Concat, since Pad has the mode wrap only since opset 19.
+/// Pads circularly with Slice and Concat. ONNX's Pad supports circular padding (the mode wrap) only
+/// in opset 19 and later.
 void pad_circularly(Call& call) {
   auto& graph = call.graph();
   const auto given = call.integers("pad");

@@ -147,7 +147,8 @@ void stack(Call& call) {
   call.set_output(graph.add("Concat", parts, {{"axis", dimension}}));
 }
 
-/// Adds leading dimensions of size 1 to a value with `from` dimensions until it has `rank`.
+/// Adds leading dimensions of size 1 to a value with `from` dimensions. The result has `rank`
+/// dimensions, or `from` if that is more.
 Value with_rank(Call& call, Value value, int64_t from, int64_t rank) {
   return from >= rank ? value : unsqueeze(call, value, all_dimensions(rank - from));
 }
@@ -179,8 +180,8 @@ void repeat_interleave(Call& call) {
   times.at(static_cast<std::size_t>(dimension) + 1) = call.integer("repeats");
   const auto repeated =
       graph.add("Expand", {unsqueeze(call, self, {dimension + 1}), graph.list(times)});
-  // Unsqueeze has moved the dimensions after `dimension` by one, so Reshape must not copy their
-  // sizes.
+  // `reshape` copies sizes from dimensions of `repeated` at the same index. Unsqueeze has moved the
+  // dimensions after `dimension` by one, so only the sizes before `dimension` may be copied.
   sizes.resize(static_cast<std::size_t>(dimension));
   call.set_output(call.reshape(repeated, sizes, call.result_sizes()));
 }

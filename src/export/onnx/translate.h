@@ -38,8 +38,8 @@ class UnsupportedOperatorsError : public std::runtime_error {
 };
 
 /// Translates a program to ONNX. `tied_weights` maps the target of each tied weight to the target
-/// of the first one. Throws UnsupportedOperatorsError if an operator is not supported, and
-/// std::runtime_error if the dtype of an input, weight or output is not supported.
+/// of the first weight with the same data. Throws UnsupportedOperatorsError if an operator is not
+/// supported, and std::runtime_error if the dtype of an input, weight or output is not supported.
 Model translate(const program::ExportedProgram& program,
                 const std::map<std::string, std::string>& tied_weights,
                 const std::vector<std::string>& output_names);

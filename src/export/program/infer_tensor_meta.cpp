@@ -21,7 +21,7 @@ namespace {
 
 /// Metadata of a tensor in all runs.
 struct Observation {
-  TensorMeta meta;                          // metadata in the first run; is_contiguous in all runs
+  TensorMeta meta;  // metadata in the first run, except is_contiguous, which covers all runs
   std::vector<std::vector<int64_t>> sizes;  // sizes in each run; runs with sizes of 1 are last
   /// Strides, then the storage offset, in each run without sizes of 1.
   std::vector<std::vector<int64_t>> strides;
@@ -57,8 +57,9 @@ std::vector<int64_t> column(const std::vector<std::vector<int64_t>>& runs, std::
   return values;
 }
 
-/// Returns the symbolic expression of a size that has the value `values[i]` in run i. Appends
-/// `advice` to the error message.
+/// Returns the symbolic expression of a size that has the value `values[i]` in run i. If there is
+/// none and `unknown_dimensions` is `reject`, throws std::runtime_error; the message ends with
+/// `advice`.
 Size symbolic_size(const std::vector<int64_t>& values, const std::string& name,
                    SymbolicShapes& sizes, UnknownDimensions unknown_dimensions,
                    const char* advice = "") {
@@ -168,8 +169,9 @@ SymbolicShapes symbolic_shapes(const std::vector<SampledDimension>& dimensions,
   return {symbols, values};
 }
 
-/// Returns metadata with symbolic expressions. `sizes` finds the expressions of sizes from all
-/// runs, `strides` the expressions of strides from the runs without sizes of 1.
+/// Returns metadata with symbolic expressions. `sizes` has the values of all runs and finds the
+/// expressions of sizes. `strides` has the values of the runs without sizes of 1 and finds the
+/// expressions of strides.
 TensorMeta symbolic_meta(const std::string& name, const Observation& observation,
                          SymbolicShapes& sizes, SymbolicShapes& strides,
                          UnknownDimensions unknown_dimensions) {
@@ -181,8 +183,8 @@ TensorMeta symbolic_meta(const std::string& name, const Observation& observation
       meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions);
       continue;
     }
-    // strides.find() is always called: if the size is a floor division, the call makes it available
-    // to the expressions of strides.
+    // strides.find() is called for each size: if the size is a floor division, later expressions of
+    // strides can contain this floor division.
     const auto without_ones =
         strides.find({values.begin(), values.begin() + num_runs_without_ones});
     meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions,

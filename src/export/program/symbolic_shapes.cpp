@@ -110,7 +110,7 @@ struct Line {
   int64_t begin;
 };
 
-/// Returns integers with slope * x + begin = y in every run, or nullopt if there are none.
+/// Returns the line with slope * x + begin = y in every run, or nullopt if there is none.
 std::optional<Line> line_through(const RunValues& x, const RunValues& y) {
   const auto other = std::find_if(x.begin(), x.end(), [&](int64_t v) { return v != x.front(); });
   if (other == x.end()) return std::nullopt;
@@ -146,7 +146,8 @@ std::optional<std::string> SymbolicShapes::find_expression(const RunValues& valu
   return found ? found : find_quotient(values);
 }
 
-/// Returns the polynomial with the fewest variables and the lowest degree.
+/// Returns a polynomial that equals `values` in every run, or nullopt if there is none. Tries
+/// polynomials with fewer variables first.
 std::optional<std::string> SymbolicShapes::find_polynomial(const RunValues& values) const {
   std::vector<const Variable*> chosen;
   std::optional<std::string> found;
@@ -171,8 +172,9 @@ std::optional<std::string> SymbolicShapes::find_polynomial(const RunValues& valu
   return found;
 }
 
-/// Returns the linear expression of a floor division of a variable. Adds the floor division to the
-/// variables, so that later sizes can be polynomials of it.
+/// Returns slope * quotient + begin, where the quotient is a floor division of a variable, or
+/// nullopt if no such expression equals `values` in every run. Adds the quotient to the variables,
+/// so that later expressions can be polynomials of the quotient.
 std::optional<std::string> SymbolicShapes::find_quotient(const RunValues& values) {
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {

@@ -9,7 +9,7 @@
 namespace attend::pt2 {
 
 /// Serializes a traced program to the JSON of models/NAME.json. All outputs must be user outputs.
-/// `torch_version` is the LibTorch version that traced it.
+/// `torch_version` is the LibTorch version that traced the program.
 std::string program_json(const program::ExportedProgram& program, const std::string& torch_version);
 
 /// Serializes a weights config, the inverse of `parse_weights`.

@@ -14,8 +14,8 @@
 
 namespace attend::program {
 
-/// Interpreter of a program. The constructor resolves names to slots and targets to operators and
-/// rejects programs that cannot run.
+/// Interpreter of a program. The constructor resolves names to slots (indices of values) and
+/// targets to operators. It rejects programs that cannot run.
 class ATTEND_API Runner {
  public:
   /// `weights` maps targets to parameters, buffers and constants. The program may call only

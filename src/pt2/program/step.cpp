@@ -27,8 +27,8 @@ c10::OperatorHandle find_operator(const std::string& target,
   return *found;
 }
 
-/// Throws InputError if an argument is an int but its type in the schema is an enum. The dispatcher
-/// passes enums as ints and does not validate them.
+/// Throws InputError if an argument is an int where the operator's schema expects an enum. The
+/// dispatcher passes enums as ints and does not validate them.
 void check_enumeration(const c10::Argument& argument, const Argument& value) {
   auto type = argument.real_type();
   if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();

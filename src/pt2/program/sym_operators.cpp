@@ -73,7 +73,8 @@ IValue modulo(const Numbers& n) {
   const auto b = integer(n[1]);
   return a - quotient(a, b) * b;
 }
-/// In Python, a shift may exceed 63 bits; in C++, this is undefined behavior.
+/// Shifts by more than 63 bits are undefined behavior in C++, but not in Python, so the number of
+/// bits is clamped.
 IValue shift_right(const Numbers& n) {
   const auto bits = integer(n[1]);
   if (bits < 0) throw InputError(fmt::format("expected a shift of 0 or more bits, found {}", bits));
@@ -136,7 +137,7 @@ IValue greater_than(const Numbers& n) {
 IValue greater_equal(const Numbers& n) {
   return compare(n, std::greater_equal<>());
 }
-/// These operators are bitwise, as & and | in Python.
+/// As in Python, & and | return a bool if both numbers are bools, else an int.
 IValue bitwise_and(const Numbers& n) {
   const auto bits = integer(n[0]) & integer(n[1]);
   return n[0].isBool() && n[1].isBool() ? IValue(bits != 0) : IValue(bits);

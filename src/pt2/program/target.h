@@ -26,7 +26,7 @@ inline bool is_operator(std::string_view target) {
   return target.starts_with(kOperators);
 }
 
-/// Parses the target of an operator. Returns empty parts if the target has fewer than three.
+/// Parses the target of an operator. Returns a Target of empty strings if a part is missing.
 inline Target parse_target(std::string_view target) {
   const auto rest = target.substr(kOperators.size());
   const auto first = rest.find('.');

@@ -11,8 +11,8 @@
 
 namespace attend::program {
 
-/// Maps names of a graph to slots 0, 1, ... Throws InputError if a name is defined more than once,
-/// undefined, or used before its definition.
+/// Maps the names in a graph to slots: indices 0, 1, ... of the values at run time. Throws
+/// InputError if a name is defined more than once, undefined, or used before its definition.
 class ValueTable {
  public:
   /// Adds a name and returns its slot.
