@@ -41,7 +41,7 @@ class ATTEND_API SharedKey {
   std::string_view name_;
   torch::ScalarType dtype_;
   torch::Device device_;
-  c10::SmallVector<torch::Tensor, 6> tensors_;  // owned, so that no new tensor has the same address
+  c10::SmallVector<torch::Tensor, 6> tensors_;  // owned: their addresses are not reused
   c10::SmallVector<double, 40> numbers_;
 };
 
@@ -73,8 +73,8 @@ class ATTEND_API SharedTensors {
 
   const std::any* find(const SharedKey& key) const;
   void add(const SharedKey& key, std::any value);
-  /// Drops entries that cannot be requested again: those with a tensor in the key that only keys
-  /// reference, such as a mask that the hook of one layer has made.
+  /// Drops entries that no layer can request again, because a tensor of the entry's key is
+  /// referenced only by keys. An example is a mask that the hook of one layer has made.
   void drop_unreachable();
 
   std::deque<std::pair<SharedKey, std::any>> entries_;
