@@ -13,10 +13,10 @@ namespace attend {
 
 /// When and how attention is computed in blocks. Tests lower these numbers.
 struct BlockLimits {
-  /// Minimum number of queries with a sliding window smaller than half the number of keys, where
-  /// blocks save time.
+  /// Minimum number of queries if the sliding window is smaller than half the number of keys.
+  /// Blocks then save time.
   int64_t min_queries_with_window = 512;
-  int64_t min_queries = 2048;  ///< minimum for all other calls, where blocks save memory
+  int64_t min_queries = 2048;  ///< minimum for all other calls; blocks then save memory
   int64_t rows = 0;            ///< queries per block; 0 = depends on the call
 };
 
