@@ -17,8 +17,8 @@
 namespace attend {
 namespace {
 
-/// Checks the arguments that have one entry per token. Called before the heads are split, while
-/// dimension 0 of `query` and `key` is still the batch.
+/// Checks the arguments that have one entry per token. Called before the heads are split:
+/// afterwards, (H, T, D) would look like a batch of H sequences.
 void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const torch::Tensor& key) {
   check_per_token("key_mask", args.key_mask, key);
   check_per_token("segments", args.segments, query);
@@ -61,7 +61,7 @@ torch::Tensor sum_offset_biases(const AttentionContext& context) {
   return sum;
 }
 
-/// Computes the attention of `context`, which the hooks before attention have already changed.
+/// Computes the attention of `context`. Called after `before_attention` of all hooks.
 AttentionOutput attend_after_hooks(AttentionContext& context) {
   const auto& query = context.query;
   const auto& key = context.key;

@@ -49,7 +49,7 @@ inline void check_submodules(const torch::nn::Module& owner,
   }
 }
 
-/// As above, if `forward` makes no other check.
+/// As above, for a `forward` that makes only one such check.
 inline void check_submodules(const torch::nn::Module& owner,
                              std::initializer_list<UsedSubmodule> used) {
   check_submodules(owner, owner.children(), used);
