@@ -95,8 +95,8 @@ class BeamSearch {
     if (!best_ || beam.score(length_penalty) > best_->score(length_penalty)) best_ = beam;
   }
 
-  /// Returns true if a live beam may still exceed the best score. The sum of a beam can
-  /// only decrease, so the score of the current sum at the most favorable length is an upper bound.
+  /// Returns true if a live beam may still exceed the best score. The sum of a beam can only
+  /// decrease, so its score is at most the score of the current sum at the most favorable length.
   bool can_improve() const {
     if (!best_) return true;
     const auto length_penalty = task_.options.length_penalty;

@@ -49,8 +49,8 @@ class RngAutocastState {
    public:
     explicit Guard(const RngAutocastState& state) : rng_(state.rng_) {
       for (const auto& [type, autocast] : state.autocast_) autocast_.emplace_back(type, autocast);
-      // The cache may contain weights that were cast in the forward pass. These are not part of the
-      // graph of the recomputation, so the cache is disabled.
+      // The cache of autocast may contain weights that were cast in the forward pass. The cast
+      // weights are not part of the graph of the recomputation, so the cache is disabled.
       at::autocast::set_autocast_cache_enabled(false);
     }
     ~Guard() { at::autocast::set_autocast_cache_enabled(cache_enabled_); }

@@ -230,8 +230,8 @@ void KvCache::check_match(const torch::Tensor& cached, const torch::Tensor& adde
                     "torch::NoGradGuard");
 }
 
-/// Writes `added` (B, G, T, D) to the slots of the step and returns the used slots of `cached`;
-/// without B if `added` has no B.
+/// Writes `added` (B, G, T, D) to the slots of the last `extend` and returns the used slots of
+/// `cached`; without B if `added` has no B.
 torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) const {
   if (cached.scalar_type() != added.scalar_type()) {  // only under autocast
     const c10::InferenceMode no_inference_mode(false);

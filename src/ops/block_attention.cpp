@@ -56,7 +56,7 @@ torch::Tensor attend_block(const BlockInputs& block, const PreparedMask& mask,
 /// Arguments of a call, shared by its blocks.
 struct BlockAttention : torch::CustomClassHolder {
   AttentionArgs args;
-  ScoreOptions options;  // without sinks
+  ScoreOptions options;  // without sinks, which BlockInputs contains
   int64_t rows = 0;
   bool may_mask_rows = false;  // the mask may have fully masked rows
   RngState rng;                // state before dropout; empty = no dropout

@@ -33,10 +33,9 @@ ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tens
 /// (..., T, D) and `key` (..., S, D) without explicit positions.
 ATTEND_API torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key);
 
-/// Returns the output (..., T, Dv) of attention, computed in blocks of queries.
-/// Supports the calls that `computes_in_blocks` accepts, of any length. `offset_bias`
-/// (H, S + T - 1): the bias of `all_offsets`; undefined = none. `self_attention`: as in
-/// `prepare_mask`.
+/// Returns the output (..., T, Dv) of attention, computed in blocks of queries. Supports the calls
+/// that `computes_in_blocks` accepts, also with fewer queries. `offset_bias` (H, S + T - 1): the
+/// bias of `all_offsets`; undefined = none. `self_attention`: as in `prepare_mask`.
 ATTEND_API torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                           const torch::Tensor& value, const AttentionArgs& args,
                                           const ScoreOptions& options,

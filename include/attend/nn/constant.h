@@ -8,8 +8,8 @@
 
 namespace attend {
 
-/// A constant tensor of a module, computed from its options. Unlike a buffer it is not in the state
-/// dict, and a cast of the module to a half type does not reduce its precision.
+/// A constant tensor of a module, computed from the options of the module. Unlike a buffer it is
+/// not in the state dict, and a cast of the module to a half type does not reduce its precision.
 ///
 ///     Constant frequencies_{rotary_frequencies(64)};
 ///     auto angles = positions * frequencies_.type_as(positions);

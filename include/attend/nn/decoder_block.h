@@ -66,8 +66,8 @@ struct DecoderBlockOptions {
 ///
 /// State dict: `attention` and `cross_attention` (MultiheadAttention), `feed_forward` (FeedForward,
 /// MixtureOfExperts or a custom module), `norm1` and, unless the branches are parallel with one
-/// norm, `norm_cross` and `norm2`; and the optional modules of `Residual`. The modules in common
-/// with `TransformerBlock` have the same names there.
+/// norm, `norm_cross` and `norm2`; and the optional modules of `Residual`. Modules that a
+/// `TransformerBlock` also contains have the same names there.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
 ///     auto y = block(x, memory, {.causal = true}, {.key_mask = memory_key_mask});

@@ -48,8 +48,9 @@ class ATTEND_API SharedKey {
 /// Tensors that the layers of a stack share within one forward pass, such as masks, rotary tables
 /// and biases: the first layer that needs one computes it, the other layers get the same tensor.
 ///
-/// A value must depend only on its key, not on parameters: with gradient checkpointing it is
-/// computed without an autograd graph. Not thread-safe; each forward pass has its own instance.
+/// A value must depend only on its key. It must not depend on parameters: with gradient
+/// checkpointing, it is computed without an autograd graph, so the parameters would get no
+/// gradient. Not thread-safe; each forward pass has its own instance.
 ///
 ///     const SharedKey key("decay", query, {positions}, rate);
 ///     const auto decay = shared.get(key, [&] { return torch::exp(-rate * positions); });
