@@ -126,9 +126,9 @@ class ATTEND_API KvCache {
   /// Replaces the sequences: the new sequence n is a copy of the sequence rows[n]. Changes the
   /// batch size to the number of rows. For beam search, and to remove sequences that have ended.
   /// With cross-attention, select the same rows of the memory and its mask for the next step.
-  /// Leaves the cache unchanged, and throws c10::ValueError if a row does not exist or if a layer
-  /// has not appended the tokens of the last `extend`, and c10::OutOfMemoryError if more rows than
-  /// before do not fit into memory.
+  /// Throws c10::ValueError if a row does not exist or if a layer has not appended the tokens of
+  /// the last `extend`, and c10::OutOfMemoryError if more rows than before do not fit into memory.
+  /// If it throws, the cache is unchanged.
   ///
   ///     cache.select_rows({0, 0, 2});
   void select_rows(const std::vector<int64_t>& rows);
