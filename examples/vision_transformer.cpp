@@ -13,7 +13,7 @@
 
 using namespace attend::train;
 
-/// Noisy images (1, 16, 16) with stripes: 0 = horizontal, 1 = vertical, 2 = diagonal.
+/// Noisy images (1, 16, 16) with stripes. Labels: 0 = horizontal, 1 = vertical, 2 = diagonal.
 struct Stripes : torch::data::datasets::Dataset<Stripes> {
   explicit Stripes(uint64_t seed) : seed(seed) {}
   torch::data::Example<> get(std::size_t index) override {

@@ -9,7 +9,8 @@
 namespace attend {
 
 /// Reference to a module. As a parameter type it accepts a torch::nn::Module, a holder such as
-/// `LanguageModel`, a torch::nn::AnyModule or a std::shared_ptr; these may be temporary or const.
+/// `LanguageModel`, a torch::nn::AnyModule or a std::shared_ptr. Holders, AnyModules and pointers
+/// may be temporary or const.
 ///
 ///     void freeze(ModuleRef module);
 ///     freeze(model);  // instead of freeze(*model)

@@ -14,7 +14,8 @@ struct Beam {
   GeneratedSequence sequence = {};
   double sum = 0.0;  ///< sum of the scores of the tokens
 
-  /// `score`: the log-probability with the repetition penalty; `log_prob`: without it.
+  /// Returns this beam extended by `token`. `score`: the log-probability of the token with the
+  /// repetition penalty; `log_prob`: without it.
   Beam with(int64_t token, double score, double log_prob, bool is_eos) const {
     auto next = *this;
     next.sum += score;
@@ -94,8 +95,8 @@ class BeamSearch {
     if (!best_ || beam.score(length_penalty) > best_->score(length_penalty)) best_ = beam;
   }
 
-  /// Returns true if a live beam may still exceed the best score. The sum of a beam can
-  /// only decrease, so the score of the current sum at the most favorable length is an upper bound.
+  /// Returns true if a live beam may still exceed the best score. The sum of a beam can only
+  /// decrease, so its score is at most the score of the current sum at the most favorable length.
   bool can_improve() const {
     if (!best_) return true;
     const auto length_penalty = task_.options.length_penalty;
@@ -117,10 +118,10 @@ class BeamSearch {
 std::vector<GeneratedSequence> beam_search(DecodingBatch& batch, const GenerationTask& task) {
   std::vector<BeamSearch> searches(batch.size(), BeamSearch(task));
   for (int64_t step = 0; step < task.max_new_tokens && batch.size() > 0; ++step) {
-    const auto logits = batch.next_logits();  // (B, V): a row per live beam, by search
+    const auto logits = batch.next_logits();  // (B, V): one row per live beam
     std::vector<int64_t> parents;
     std::vector<int64_t> tokens;
-    int64_t begin = 0;  // first row of the search
+    int64_t begin = 0;  // first row of the current search
     for (auto& search : searches) {
       const auto beams = static_cast<int64_t>(search.live().size());
       if (beams == 0) continue;

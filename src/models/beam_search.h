@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// Returns the sequence with the highest score of each row of `batch`.
+/// Runs a beam search for each row of `batch` and returns the sequences with the highest scores.
 std::vector<GeneratedSequence> beam_search(DecodingBatch& batch, const GenerationTask& task);
 
 }  // namespace attend

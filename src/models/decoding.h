@@ -42,7 +42,8 @@ inline const torch::Tensor& checked_logits(const torch::Tensor& logits) {
 }
 
 /// Returns `options` with the dtype and device of `weight`, a parameter of the model. Under
-/// autocast, the dtype is the autocast dtype, in which attention computes keys and values.
+/// autocast, the dtype is the autocast dtype, in which attention computes keys and values; float64
+/// stays, since autocast does not cast it.
 inline KvCacheOptions with_weight_type(KvCacheOptions options, const torch::Tensor& weight) {
   const auto dtype = weight.scalar_type();
   const auto cast = autocast_dtype(weight.device().type());

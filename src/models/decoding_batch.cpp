@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-/// Maximum number of tokens of a call for rows of different lengths, if their prompts are long.
+/// Maximum number of tokens per row in a call with padding.
 constexpr std::size_t kMaxPaddedTokens = 512;
 
 }  // namespace
@@ -53,8 +53,9 @@ torch::Tensor DecodingBatch::next_logits() {
   auto max_tokens = max_seq_len_;  // maximum number of tokens per call
   if (const auto [shortest, longest] = pending_range();
       longest > std::max(shortest, kMaxPaddedTokens)) {
-    // Padded calls need masks and biases of all pairs of tokens. So first the tokens that all rows
-    // have, without padding, then the other tokens in short calls.
+    // Padded calls need masks and biases of all pairs of tokens. Therefore, all tokens of the
+    // shortest row but one, and equally many tokens of each other row, are fed without padding. The
+    // other tokens are fed in short padded calls.
     for (auto left = shortest - 1; left > 0;) {
       const auto count = std::min(left, max_seq_len_);
       feed([count](std::size_t /*tokens*/) { return count; });
@@ -96,7 +97,7 @@ std::size_t DecodingBatch::pending(std::size_t row) const {
   return tokens_[row].size() - begins_[row] - cached(row);
 }
 
-/// Returns the smallest and the largest number of pending tokens of a row.
+/// Returns the smallest and the largest number of pending tokens of all rows.
 std::pair<std::size_t, std::size_t> DecodingBatch::pending_range() const {
   auto [shortest, longest] = std::pair(pending(0), pending(0));
   for (std::size_t row = 1; row < size(); ++row) {
@@ -121,7 +122,7 @@ void DecodingBatch::shorten_contexts() {
   if (lengths != cache_.lengths()) cache_.truncate(lengths);
 }
 
-/// Feeds the next count(pending tokens) of each row to the model.
+/// Feeds the next count(n) of the n pending tokens of each row to the model.
 template <typename Count>
 torch::Tensor DecodingBatch::feed(const Count& count) {
   std::vector<at::IntArrayRef> rows;

@@ -56,7 +56,7 @@ class NextTokenOfSeq2Seq : public NextTokenModel {
  public:
   NextTokenOfSeq2Seq(const Seq2Seq& model, const std::vector<Tokens>& sources) : model_(model) {
     const auto device = model_->source_embedding->token->weight.device();
-    // On the right, so that each source has the same positions as without a batch.
+    // Padding is on the right, so that each source has the same positions as without a batch.
     torch::Tensor tokens;
     std::tie(tokens, mask_) = padded({sources.begin(), sources.end()}, "right", device);
     memory_ = model_->encode(tokens, mask_);  // (B, S, E)
@@ -72,7 +72,8 @@ class NextTokenOfSeq2Seq : public NextTokenModel {
   void select_rows(const std::vector<int64_t>& rows) override {
     std::vector<int64_t> selected;
     for (const auto row : rows) selected.push_back(sources_[static_cast<std::size_t>(row)]);
-    // Unchanged: keep the tensor, whose keys and values are in the cache.
+    // If no row changes, `memory_` must stay the same tensor: the cache contains its keys and
+    // values.
     if (selected == sources_) return;
     sources_ = std::move(selected);
     const auto index = torch::tensor(rows, torch::kLong).to(memory_.device());

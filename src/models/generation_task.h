@@ -11,7 +11,7 @@ namespace attend {
 struct GenerationTask {
   const GenerationOptions& options;
   std::vector<int64_t> eos_tokens;
-  std::size_t first_penalized;  ///< index of the first token that the repetition penalty counts
+  std::size_t first_penalized;  ///< the repetition penalty ignores tokens before this index
   int64_t max_new_tokens;
 
   bool is_eos(int64_t token) const {

@@ -140,8 +140,8 @@ struct DependentField {
       member;
 };
 
-/// If `is_set` is false, the `fields` have no effect: throws c10::ValueError if one of them differs
-/// from its default. `required`: the condition, for the message.
+/// If `is_set` is false, the `fields` have no effect, and a field that differs from its default
+/// throws c10::ValueError. `required`: the setting that the fields need, for the message.
 void check_dependent_fields(const char* required, bool is_set, const StackConfig& config,
                             std::initializer_list<DependentField> fields) {
   if (is_set) return;

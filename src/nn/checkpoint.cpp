@@ -49,8 +49,8 @@ class RngAutocastState {
    public:
     explicit Guard(const RngAutocastState& state) : rng_(state.rng_) {
       for (const auto& [type, autocast] : state.autocast_) autocast_.emplace_back(type, autocast);
-      // The cache may contain weights that were cast in the forward pass. These are not part of the
-      // graph of the recomputation, so the cache is disabled.
+      // The cache of autocast may contain weights that were cast in the forward pass. The cast
+      // weights are not part of the graph of the recomputation, so the cache is disabled.
       at::autocast::set_autocast_cache_enabled(false);
     }
     ~Guard() { at::autocast::set_autocast_cache_enabled(cache_enabled_); }
@@ -88,9 +88,9 @@ struct Recomputation : torch::CustomClassHolder {
   variable_list recompute(at::TensorList inputs) const {
     const torch::AutoGradMode with_gradients(true);
     const RngAutocastState::Guard as_in_forward(state);
-    // The caller's recorders have recorded the weights in the forward pass, so they are paused. If
-    // there were any, `discarded` replaces them, because attention draws dropout differently
-    // without a recorder.
+    // The caller's recorders are paused, because they have recorded the weights in the forward
+    // pass. `discarded` replaces them: without a recorder, attention would draw dropout
+    // differently.
     const AttentionRecorderPause recorder_pause;
     std::optional<AttentionRecorder> discarded;
     if (was_recording) discarded.emplace();
@@ -126,10 +126,10 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
     const auto recomputation = c10::static_intrusive_pointer_cast<Recomputation>(
         context->saved_data["recomputation"].toCapsule());
     for (std::size_t i = 0; i < recomputation->num_defined(); ++i) {
-      // Arguments that require a gradient are detached, because their own graph is not recomputed
-      // and may contain the parameters. They require a gradient again even if this backward pass
-      // does not need it, since the function may depend on requires_grad. The other arguments stay
-      // the same tensors, because they may be keys of SharedTensors.
+      // Arguments that require a gradient are detached, so that the backward pass through the
+      // recomputed graph ends at them. They must require a gradient again, even if this backward
+      // pass does not need it, since the function may depend on requires_grad. The other arguments
+      // must stay the same tensors, because keys of SharedTensors may contain them.
       if (inputs[i].requires_grad()) inputs[i] = inputs[i].detach().requires_grad_();
     }
     const auto all_outputs = recomputation->recompute(inputs);

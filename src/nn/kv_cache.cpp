@@ -120,7 +120,8 @@ void KvCache::check_room(int64_t length, int64_t added) const {
   if (length + added <= max_seq_len()) return;
   TORCH_CHECK_VALUE(sliding_window() > 0, "max_seq_len (", max_seq_len(),
                     ") of the KvCache is less than its ", length, " tokens plus ", added, " more");
-  // The first new token still needs its window after the last one has been written.
+  // When all new tokens have been written, the window of the first new token must still be in the
+  // cache.
   const auto needed = sliding_window() + added - 1;
   TORCH_CHECK_VALUE(needed <= max_seq_len(), "max_seq_len (", max_seq_len(),
                     ") of the KvCache must be at least ", needed, " to extend it by ", added,
@@ -167,7 +168,8 @@ void KvCache::select_rows(const std::vector<int64_t>& rows) {
   }
   const c10::InferenceMode no_inference_mode(false);
   const auto index = torch::tensor(rows, torch::kLong).to(key_positions_.device());
-  // With more rows, all memory is allocated before the cache is changed.
+  // If there are more rows than before, all memory is allocated first, so that a failure leaves the
+  // cache unchanged.
   std::vector<torch::Tensor> keys;
   std::vector<torch::Tensor> values;
   const auto num_rows = static_cast<int64_t>(rows.size());
@@ -242,8 +244,8 @@ void KvCache::check_match(const torch::Tensor& cached, const torch::Tensor& adde
                     "torch::NoGradGuard");
 }
 
-/// Writes `added` (B, G, T, D) to the slots of the step and returns the used slots of `cached`;
-/// without B if `added` has no B.
+/// Writes `added` (B, G, T, D) to the slots of the last `extend` and returns the used slots of
+/// `cached`; without B if `added` has no B.
 torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) const {
   if (cached.scalar_type() != added.scalar_type()) {  // only under autocast
     const c10::InferenceMode no_inference_mode(false);

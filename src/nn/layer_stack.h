@@ -45,7 +45,7 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
   // the backward pass.
   const bool recompute = gradient_checkpointing && torch::GradMode::is_enabled() &&
                          outer.cache == nullptr && outer.hook == nullptr;
-  // shared_ptr, because recomputed blocks use it in the backward pass.
+  // A shared_ptr, because blocks that are recomputed in the backward pass use the tensors again.
   const auto shared = std::make_shared<SharedTensors>();
   torch::Tensor first_values;
   torch::Tensor first_relative_bias;

@@ -17,8 +17,8 @@
 namespace attend {
 namespace {
 
-/// Checks the arguments that have one entry per token. Called before the heads are split, while
-/// dimension 0 of `query` and `key` is still the batch.
+/// Checks the arguments that have one entry per token. Called before the heads are split:
+/// afterwards, (H, T, D) would look like a batch of H sequences.
 void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const torch::Tensor& key) {
   check_per_token("key_mask", args.key_mask, key);
   check_per_token("segments", args.segments, query);
@@ -61,7 +61,7 @@ torch::Tensor sum_offset_biases(const AttentionContext& context) {
   return sum;
 }
 
-/// Computes the attention of `context`, which the hooks before attention have already changed.
+/// Computes the attention of `context`. Called after `before_attention` of all hooks.
 AttentionOutput attend_after_hooks(AttentionContext& context) {
   const auto& query = context.query;
   const auto& key = context.key;
@@ -167,7 +167,7 @@ AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
                            .args = args,
                            .state = state,
                            .cross = true};
-  context.state.cache = nullptr;  // the cache contains the tokens of self-attention
+  context.state.cache = nullptr;  // attend_heads would append the keys to it
   if (key_input.is_same(value_input)) {
     const auto project_memory = [&] {
       const auto key_value = project(key_input, 1, 2);

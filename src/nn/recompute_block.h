@@ -30,8 +30,8 @@ inline std::vector<MixtureOfExpertsImpl*> training_mixtures(const torch::nn::Mod
 
 /// Returns `forward(block, x, memory, args, memory_args, state)` with gradient checkpointing. All
 /// tensors that the block reads are arguments of `checkpoint`, so that they get gradients and
-/// in-place changes are detected; all tensors that it computes are outputs. `shared` and the module
-/// `block` are kept alive until the backward pass.
+/// in-place changes are detected. All tensors that the block computes are outputs. `shared` and the
+/// module `block` are kept alive until the backward pass.
 template <typename Block, typename Forward>
 torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
                               const torch::Tensor& x, const torch::Tensor& memory,

@@ -5,11 +5,10 @@
 namespace attend {
 namespace {
 
-/// For each key, the index of the previous key: the one at the position before.
+/// For each key, the index of the previous key, which is at the position before.
 struct PreviousKeys {
-  torch::Tensor index;  ///< (S) or (B, S)
-  torch::Tensor exist;  ///< bool (B, S) or (S): true if the key has a previous key. Undefined: all
-                        ///< keys have one, except the first, whose index is its own, 0.
+  torch::Tensor index;  ///< (S) or (B, S); 0 for the first key if it is its own previous key
+  torch::Tensor exist;  ///< bool (B, S) or (S): false = no previous key; undefined = all true
   torch::Tensor overwritten = {};  ///< bool (B, S) or (S): true if the previous key was overwritten
                                    ///< in the cache; may be undefined
 };

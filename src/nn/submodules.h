@@ -36,8 +36,8 @@ void check_submodule(bool registered, const torch::nn::Module& owner, const Name
 }
 
 /// Throws c10::ValueError unless `used` are submodules of `owner`: `replace_module` of LibTorch
-/// changes the registered submodules, but not the members that `forward` calls. `children`:
-/// `owner.children()`, which returns a copy, so `forward` should call it only once.
+/// changes the registered submodules, but not the members that `forward` calls. `children`: the
+/// result of `owner.children()`, a copy, which `forward` should make only once.
 inline void check_submodules(const torch::nn::Module& owner,
                              const std::vector<std::shared_ptr<torch::nn::Module>>& children,
                              std::initializer_list<UsedSubmodule> used) {
@@ -49,7 +49,7 @@ inline void check_submodules(const torch::nn::Module& owner,
   }
 }
 
-/// As above, if `forward` makes no other check.
+/// As above, for a `forward` that makes only one such check.
 inline void check_submodules(const torch::nn::Module& owner,
                              std::initializer_list<UsedSubmodule> used) {
   check_submodules(owner, owner.children(), used);

@@ -11,7 +11,7 @@ namespace {
 /// Returns the role of a parameter of `submodule`. `path` is the name of the submodule.
 ParameterRole role_of(const torch::Tensor& parameter, const torch::nn::Module& submodule,
                       const std::string& path) {
-  // LayerNorm is the only norm whose parameters may have two or more dimensions.
+  // torch::nn::LayerNorm is the only norm whose parameters may have two or more dimensions.
   const bool is_norm = submodule.as<torch::nn::LayerNorm>() != nullptr;
   if (parameter.dim() < 2 || is_norm) return ParameterRole::no_decay;
   const bool is_embedding = submodule.as<torch::nn::Embedding>() != nullptr ||

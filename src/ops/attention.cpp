@@ -14,7 +14,8 @@
 namespace attend {
 namespace {
 
-/// (..., G, S, D) -> (..., H, S, D): repeats each head H/G times; a single head broadcasts.
+/// (..., G, S, D) -> (..., H, S, D): repeats each head H/G times. Unchanged if G = 1, since a
+/// single head broadcasts.
 torch::Tensor repeat_heads(const torch::Tensor& x, const torch::Tensor& query) {
   if (!is_grouped(query, x) || x.size(-3) == 1) return x;
   return x.repeat_interleave(query.size(-3) / x.size(-3), -3);
@@ -39,8 +40,8 @@ AttentionOutput attend_with_weights(const torch::Tensor& input_query,
   // Autocast would compute the scores in its lower precision.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
-  // Computed in float32 as in the fused kernels, because half types lack the range and precision
-  // for scores plus mask.
+  // Scores of half types are computed in float32, as in the fused kernels, because half types lack
+  // the range and precision for scores plus mask.
   const bool narrow = at::isReducedFloatingType(query.scalar_type());
   const auto type = narrow ? torch::kFloat : query.scalar_type();
   auto scores =

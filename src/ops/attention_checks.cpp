@@ -61,8 +61,8 @@ void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const tor
       "or mask.unsqueeze(0) (one per head)");
 }
 
-/// Checks `segments` or `positions`; `name` is one of these. If `of_keys` is undefined, the keys
-/// have the numbers of the queries.
+/// Checks the segments or positions of queries and keys: one integer per token. `name`: "segments"
+/// or "positions". If `of_keys` is undefined, `of_queries` also applies to the keys.
 void check_number_per_token(const std::string& name, const torch::Tensor& of_queries,
                             const torch::Tensor& of_keys, const torch::Tensor& query,
                             const torch::Tensor& key) {

@@ -56,13 +56,13 @@ torch::Tensor attend_block(const BlockInputs& block, const PreparedMask& mask,
 /// Arguments of a call, shared by its blocks.
 struct BlockAttention : torch::CustomClassHolder {
   AttentionArgs args;
-  ScoreOptions options;  // without sinks
+  ScoreOptions options;  // without sinks, which BlockInputs contains
   int64_t rows = 0;
   bool may_mask_rows = false;  // the mask may have fully masked rows
-  RngState rng;                // before dropout; empty = no dropout
+  RngState rng;                // state before dropout; empty = no dropout
 
-  /// Returns the mask by offset (H or 1, S + T - 1), bias included, if the masks depend only on the
-  /// offset; otherwise undefined.
+  /// Returns the masks plus the bias of each offset, (H or 1, S + T - 1). Undefined if there are
+  /// none, if a mask depends on more than the offset, or if rows may be fully masked.
   torch::Tensor mask_by_offset(const BlockInputs& inputs) const {
     const bool any = args.causal || args.sliding_window > 0 || inputs.offset_bias.defined();
     if (!any || has_token_masks(args) || may_mask_rows) return {};
@@ -137,7 +137,8 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
       saved.push_back(input);
       if (input.defined()) input = input.detach();
     }
-    // Saved, although they get no gradient, so that autograd detects in-place changes.
+    // The tensors of `args` get no gradient. They are saved so that autograd detects in-place
+    // changes.
     for (const auto tensor : kArgsTensors) saved.push_back(attention->args.*tensor);
     context->save_for_backward(saved);
     context->saved_data["attention"] = c10::IValue::make_capsule(attention);
@@ -155,7 +156,7 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
         context->saved_data["attention"].toCapsule());
     BlockInputs inputs;
     BlockInputs sums;      // gradients; undefined = not required
-    std::size_t edge = 0;  // undefined inputs have no edge
+    std::size_t edge = 0;  // index among the defined inputs, which have edges
     for (std::size_t i = 0; i < kBlockInputs.size(); ++i) {
       if (!saved[i].defined()) continue;
       auto& input = inputs.*kBlockInputs[i];
@@ -203,13 +204,13 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
       const auto& sum = sums.*member;
       gradients.push_back(sum.defined() ? sum.to((inputs.*member).scalar_type()) : sum);
     }
-    gradients.emplace_back();  // of `attention`
+    gradients.emplace_back();  // the argument `attention` has no gradient
     return gradients;
   }
 };
 
-/// Returns true if LibTorch's attention stores the weights (T, S). On a GPU, where its choice of a
-/// kernel can depend on whether gradients are needed, returns false.
+/// Returns true if LibTorch's attention stores the weights (T, S). Always false on a GPU, where
+/// LibTorch's choice of a kernel can depend on whether gradients are needed.
 bool kernel_stores_weights(const torch::Tensor& query, const torch::Tensor& key,
                            const torch::Tensor& value, const ScoreOptions& options) {
   return query.is_cpu() &&

@@ -13,10 +13,10 @@ namespace attend {
 
 /// When and how attention is computed in blocks. Tests lower these numbers.
 struct BlockLimits {
-  /// Minimum number of queries with a sliding window smaller than half the number of keys, where
-  /// blocks save time.
+  /// Minimum number of queries if the sliding window is smaller than half the number of keys.
+  /// Blocks then save time.
   int64_t min_queries_with_window = 512;
-  int64_t min_queries = 2048;  ///< minimum for all other calls, where blocks save memory
+  int64_t min_queries = 2048;  ///< minimum for all other calls; blocks then save memory
   int64_t rows = 0;            ///< queries per block; 0 = depends on the call
 };
 
@@ -33,10 +33,9 @@ ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tens
 /// (..., T, D) and `key` (..., S, D) without explicit positions.
 ATTEND_API torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key);
 
-/// Returns the output (..., T, Dv) of attention, computed in blocks of queries.
-/// Supports the calls that `computes_in_blocks` accepts, of any length. `offset_bias`
-/// (H, S + T - 1): the bias of `all_offsets`; undefined = none. `self_attention`: as in
-/// `prepare_mask`.
+/// Returns the output (..., T, Dv) of attention, computed in blocks of queries. Supports the calls
+/// that `computes_in_blocks` accepts, also with fewer queries. `offset_bias` (H, S + T - 1): the
+/// bias of `all_offsets`; undefined = none. `self_attention`: as in `prepare_mask`.
 ATTEND_API torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                           const torch::Tensor& value, const AttentionArgs& args,
                                           const ScoreOptions& options,

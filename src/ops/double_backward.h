@@ -8,7 +8,7 @@ namespace attend {
 /// c10::NotImplementedError if a fused kernel computed `output`. The message says what to do.
 void forbid_double_backward(const torch::Tensor& output);
 
-/// End of the error messages: what to do.
+/// Advice at the end of the error messages.
 inline constexpr const char* kUseRecorder =
     "run the forward pass with an AttentionRecorder or need_weights, whose operators support it";
 

@@ -25,14 +25,15 @@ thread_local int running_operators = 0;
 
 using Inputs = c10::ArrayRef<const c10::IValue>;
 
-/// FLOPs of the product of `a` (..., T, K) and `b` (..., K, N). `a` has all leading dimensions.
+/// FLOPs of the product of `a` (..., T, K) and `b` (..., K, N). `a` has all leading dimensions of
+/// the product.
 int64_t product_flops(const torch::Tensor& a, const torch::Tensor& b) {
   const int64_t columns = b.dim() == 1 ? 1 : b.size(-1);
   return 2 * a.numel() * columns;
 }
 
 /// Number of (T, D) matrices after the leading dimensions of the tensors are broadcast. In
-/// grouped-query attention, it counts the query heads.
+/// grouped-query attention, the query heads are counted.
 int64_t broadcast_matrices(const std::array<torch::Tensor, 3>& tensors) {
   int64_t dims = 0;
   for (const auto& tensor : tensors) dims = std::max(dims, tensor.dim());
@@ -104,7 +105,7 @@ FlopCounter::FlopCounter() : scope_(std::make_unique<Scope>()) {
 
 FlopCounter::~FlopCounter() {
   scope_.reset();
-  // `callback` is that of the current thread. If the counter was created on another thread, the
+  // `callback` belongs to the current thread. If the counter was created on another thread, the
   // callback there stays until a counter is destroyed on that thread.
   if (callback == at::INVALID_CALLBACK_HANDLE || Scope::innermost() != nullptr) return;
   at::removeCallback(callback);

@@ -45,7 +45,8 @@ AttentionArgs slice_args(const AttentionArgs& args, const QueryBlock& block,
                          const BlockInputs& inputs);
 
 /// Returns the biases (H, rows, keys) of `block` as a view of `by_offset` (H, S + T - 1), with the
-/// queries in reverse order: each row then starts one offset later. `queries`: T.
+/// queries in reverse order. In this order, each row starts one offset after the row before, so a
+/// view suffices. `queries`: T.
 torch::Tensor reversed_biases(const torch::Tensor& by_offset, const QueryBlock& block,
                               int64_t queries);
 

@@ -56,8 +56,8 @@ double pair_with_rotations(double rotations, double rotary_dim, const RotaryOpti
   return rotary_dim * std::log(context / (rotations * kTwoPi)) / (2.0 * std::log(options.theta));
 }
 
-/// YaRN: weight, in [0, 1], of the interpolated frequency, frequency / factor, of channel pair
-/// `pair`.
+/// YaRN: returns the weight in [0, 1] of the interpolated frequency (frequency / factor) of channel
+/// pair `pair`.
 double yarn_interpolation(double pair, double rotary_dim, const RotaryOptions& options) {
   double low = pair_with_rotations(options.beta_fast, rotary_dim, options);
   double high = pair_with_rotations(options.beta_slow, rotary_dim, options);
@@ -72,14 +72,14 @@ double yarn_interpolation(double pair, double rotary_dim, const RotaryOptions& o
   return linear_ramp(pair, low, high);
 }
 
-/// Llama 3.1: weight, in [0, 1], of the interpolated frequency, `frequency` / factor, of the
-/// channel pair with `frequency`.
+/// Llama 3.1: returns the weight in [0, 1] of the interpolated frequency (`frequency` / factor) of
+/// the channel pair with `frequency`.
 double llama3_interpolation(double frequency, const RotaryOptions& options) {
   const double rotations = static_cast<double>(options.original_max_seq_len) * frequency / kTwoPi;
   return 1.0 - linear_ramp(rotations, options.low_freq_factor, options.high_freq_factor);
 }
 
-/// Returns the weight, in [0, 1], of the interpolated frequency, frequency / factor, of channel
+/// Returns the weight in [0, 1] of the interpolated frequency (`frequency` / factor) of channel
 /// pair `pair`.
 double interpolation_weight(double pair, double frequency, double rotary_dim,
                             const RotaryOptions& options) {

@@ -10,7 +10,8 @@ namespace attend {
 
 /// A scope with a `State`: an entry in the calling thread's stack of scopes, from construction to
 /// destruction. Scopes may be destroyed in any order and on any thread. If a scope is destroyed on
-/// another thread, its entry is only marked as ended. The first thread removes the entry later.
+/// another thread, its entry is only marked as ended. The thread that made the scope removes the
+/// entry later.
 ///
 ///     ThreadScope<Counter> scope;
 ///     if (auto* counter = ThreadScope<Counter>::innermost()) ++counter->calls;
@@ -65,7 +66,7 @@ class ThreadScope {
     std::erase_if(stack, [](const auto& entry) { return entry->ended.load(); });
   }
 
-  std::shared_ptr<Stack> stack_;  // may outlive its thread
+  std::shared_ptr<Stack> stack_;  // of the thread that made the scope; may outlive it
   std::shared_ptr<Entry> entry_;
   std::thread::id thread_ = std::this_thread::get_id();
 };

@@ -117,8 +117,8 @@ struct StackConfig {
   double residual_scale = 1.0;                   ///< constant scale of residual branches
   /// Dropout probability of attention weights, feed-forward, residual branches and embeddings.
   double dropout = 0.0;
-  /// Probability of dropping the last block's branches in training (stochastic depth). It increases
-  /// linearly from block to block.
+  /// Probability of dropping a residual branch of the last block in training (stochastic depth).
+  /// The probability of the other blocks grows linearly with depth.
   double stochastic_depth = 0.0;
   bool gradient_checkpointing = false;  ///< recompute activations in backward to save memory
   Initialization initialization = Initialization::gpt2;  ///< weight initialization
@@ -126,7 +126,8 @@ struct StackConfig {
 
 /// Returns the options of `config.num_layers` blocks with self-attention and a final norm. Set
 /// `causal` if the blocks are always called with a causal mask; T5's relative bias is then
-/// unidirectional. Throws c10::ValueError if a field is out of range, or is set and has no effect.
+/// unidirectional. Throws c10::ValueError if a field is out of range, or if a field is set that has
+/// no effect.
 ATTEND_API TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
 
 /// Returns the options of `num_layers` causal blocks with cross-attention and a final norm. Throws

@@ -44,8 +44,9 @@ struct ForwardState {
 
   /// Returns the result of `compute()`. In a stack, `compute` is called once per key and forward
   /// pass, and all layers share the result. In a decoder, self-attention and cross-attention share
-  /// results too. A hook that supports both must therefore add `context.cross` to the key: source
-  /// and target may have the same length in a trace, but different lengths in the exported program.
+  /// results too. A hook that supports both must therefore add `context.cross` to the key.
+  /// Otherwise, a trace in which source and target have the same length would share a tensor that
+  /// is wrong for other lengths.
   ///
   ///     const SharedKey key("decay", context.query, {positions}, rate);
   ///     const auto decay = context.state.share(key, [&] { return decay_at(positions, rate); });
@@ -74,8 +75,8 @@ struct AttentionContext {
   ScoreOptions options = {};  ///< options of the layer
   ForwardState state = {};    ///< state of the forward pass
   bool cross = false;         ///< cross-attention: keys and values come from another sequence
-  /// Set by a hook to its bias if `state.share` returned the bias. The layers then also share the
-  /// sum of bias and mask. Ignored unless `options.bias` is the same tensor.
+  /// The bias of a hook, if the hook got it from `state.share`. The layers then also share the sum
+  /// of bias and mask. Ignored unless `options.bias` is the same tensor.
   torch::Tensor shared_bias = {};
   /// Biases that depend only on the offset, applied after `before_attention` of all hooks. Not
   /// owned: must exist until the end of the call.
@@ -97,8 +98,7 @@ class ATTEND_API OffsetBias {
   virtual void add_bias(AttentionContext& context) = 0;
 };
 
-/// Returns the positions of the queries in tokens, (B, T) or (T): `args.positions`
-/// or, if not set, 0 .. T-1.
+/// Returns the positions of the queries, (B, T) or (T): `args.positions` or, if not set, 0 .. T-1.
 inline torch::Tensor query_positions(const AttentionContext& context) {
   return context.args.positions.defined() ? context.args.positions
                                           : positions_like(context.query, -2);

@@ -8,8 +8,8 @@
 
 namespace attend {
 
-/// A constant tensor of a module, computed from its options. Unlike a buffer it is not in the state
-/// dict, and a cast of the module to a half type does not reduce its precision.
+/// A constant tensor of a module, computed from the options of the module. Unlike a buffer it is
+/// not in the state dict, and a cast of the module to a half type does not reduce its precision.
 ///
 ///     Constant frequencies_{rotary_frequencies(64)};
 ///     auto angles = positions * frequencies_.type_as(positions);
@@ -21,8 +21,8 @@ class ATTEND_API Constant {
   explicit Constant(const std::vector<double>& values);
 
   /// Returns the values (N) with the dtype and device of `x`. A trace records this conversion: the
-  /// traced program uses the dtype and device of its `x`, not those of the example. The copy on an
-  /// accelerator is cached. Thread-safe.
+  /// traced program uses the dtype and device of its `x`, not those of the example input. The copy
+  /// on an accelerator is cached. Thread-safe.
   torch::Tensor type_as(const torch::Tensor& x);
 
  private:

@@ -66,8 +66,8 @@ struct DecoderBlockOptions {
 ///
 /// State dict: `attention` and `cross_attention` (MultiheadAttention), `feed_forward` (FeedForward,
 /// MixtureOfExperts or a custom module), `norm1` and, unless the branches are parallel with one
-/// norm, `norm_cross` and `norm2`; and the optional modules of `Residual`. Modules that
-/// `TransformerBlock` also has have the same names in both.
+/// norm, `norm_cross` and `norm2`; and the optional modules of `Residual`. Modules that a
+/// `TransformerBlock` also contains have the same names there.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
 ///     auto y = block(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
@@ -84,8 +84,9 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
   /// if `self_args.causal` is set. `memory_args`: arguments of the cross-attention.
   /// `self_args.mask` broadcasts to (B, H, T, T), `memory_args.mask` to (B, H, T, S); both are bool
   /// (true = may attend) or float (added to the scores). `need_weights` is ignored; use an
-  /// `AttentionRecorder`, which records the self-attention first. `state.cache` caches the keys and
-  /// values of the self-attention and of the memory. Throws c10::ValueError if a width differs.
+  /// `AttentionRecorder`, which records the self-attention, then the cross-attention. `state.cache`
+  /// caches the keys and values of the self-attention and of the memory. Throws c10::ValueError if
+  /// a width differs.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& self_args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});

@@ -82,8 +82,8 @@ class ATTEND_API KvCache {
   /// int64. The positions of padding have no meaning, but are at least 0. For position embeddings.
   torch::Tensor positions() const;
 
-  /// Returns `positions()` for `AttentionArgs::positions`: (tokens) if all sequences have the same
-  /// length or B = 1, otherwise (B, tokens).
+  /// Returns `positions()` for `AttentionArgs::positions`: (tokens) if B = 1, or if all sequences
+  /// have the same length and the last `extend` had no padding; otherwise (B, tokens).
   const torch::Tensor& query_positions() const { return step_.positions; }
 
   /// Returns true if all sequences have the same length, the last `extend` had no padding, and no
@@ -126,9 +126,9 @@ class ATTEND_API KvCache {
   /// Replaces the sequences: the new sequence n is a copy of the sequence rows[n]. Changes the
   /// batch size to the number of rows. For beam search, and to remove sequences that have ended.
   /// With cross-attention, select the same rows of the memory and its mask for the next step.
-  /// Leaves the cache unchanged, and throws c10::ValueError if a row does not exist or if a layer
-  /// has not appended the tokens of the last `extend`, and c10::OutOfMemoryError if more rows than
-  /// before do not fit into memory.
+  /// Throws c10::ValueError if a row does not exist or if a layer has not appended the tokens of
+  /// the last `extend`, and c10::OutOfMemoryError if more rows than before do not fit into memory.
+  /// If it throws, the cache is unchanged.
   ///
   ///     cache.select_rows({0, 0, 2});
   void select_rows(const std::vector<int64_t>& rows);
@@ -158,17 +158,17 @@ class ATTEND_API KvCache {
   /// The tokens of the last `extend`. The tensors have no batch dimension if B = 1.
   struct Step {
     int64_t tokens = 0;
-    torch::Tensor positions = {};      // (B, T), or (T) if the sequences have equal lengths
+    torch::Tensor positions = {};      // (B, T) or (T); see query_positions()
     torch::Tensor slots = {};          // same shape: indices along dimension 2 of keys_ and values_
     torch::Tensor key_positions = {};  // (B, S), -1 = empty
     torch::Tensor key_mask = {};       // (B, S), true = not empty
-    bool aligned = true;               // equal lengths and nothing overwritten: slot = position
+    bool aligned = true;               // see is_aligned(); each slot is then the position
     std::vector<bool> appended = {};   // (L)
   };
 
   /// Keys and values of a memory in one layer.
   struct MemoryKeys {
-    torch::Tensor memory = {};  // owned, so that no new tensor has the same address
+    torch::Tensor memory = {};  // owned, so that no new tensor can get this address
     int64_t version = 0;
     torch::Tensor key = {};    // (B, G, S, D)
     torch::Tensor value = {};  // (B, G, S, D)

@@ -78,9 +78,9 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   torch::nn::ModuleList experts{nullptr};  ///< N FeedForwards
   /// Load-balancing loss (0-dim) of the last forward in training mode, with its autograd graph: N *
   /// sum_i f_i P_i, where f_i is the fraction of the routing choices that select expert i and P_i
-  /// is its mean probability (Fedus et al. 2021, equation 4, for any K). 1 for a uniform load, up
-  /// to N / K if the same K experts are always chosen, 0 without tokens; undefined before the first
-  /// forward and in eval mode.
+  /// is the mean probability of expert i (Fedus et al. 2021, equation 4, for any K). 1 for a
+  /// uniform load, up to N / K if the same K experts are always chosen, 0 without tokens; undefined
+  /// before the first forward and in eval mode.
   torch::Tensor aux_loss;
 
  private:

@@ -7,9 +7,9 @@
 namespace attend {
 
 /// A function that creates a module that maps (..., width) to the same shape, e.g. a norm. Options
-/// contain factories because each layer creates its own modules. Any module can be used. Derive it
-/// from torch::nn::Cloneable: otherwise, LibTorch's `clone()` of the model does not copy its
-/// weights, and the clone has newly initialized ones.
+/// contain factories because each layer creates its own modules. Any module can be used, but should
+/// derive from torch::nn::Cloneable. Otherwise, LibTorch's `clone()` of the model does not copy the
+/// weights of the module, but initializes new ones.
 ///
 ///     options.residual().norm(rms_norm());
 ///     options.residual().norm([](int64_t width) {

@@ -99,8 +99,8 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
   /// `args.need_weights`, the weights (..., H, T, S). If `key` and `value` are the same tensor,
   /// `state.cache` caches their projections: see `KvCache::memory_keys`. Throws c10::ValueError if
   /// a width differs, if a hook does not support cross-attention, or if `dot_product_attention` or
-  /// the `KvCache` throws it. Not an overload of `forward`, because `AnyModule` does not support
-  /// overloads.
+  /// the `KvCache` throws it. `cross` is not an overload of `forward`, because `AnyModule` does not
+  /// support overloads.
   AttentionOutput cross(const torch::Tensor& query, const torch::Tensor& key,
                         const torch::Tensor& value, const AttentionArgs& args = {},
                         const ForwardState& state = {});

@@ -78,7 +78,7 @@ class ATTEND_API Residual {
 
   /// Throws c10::ValueError if a module of the branch has been replaced in `owner`
   /// (`replace_module`): the branch would still call the old module. `children`: the result of
-  /// `owner.children()`, passed so that the branches of a block call it only once.
+  /// `owner.children()`, passed so that a block calls `children()` only once for all its branches.
   void check_registered(const torch::nn::Module& owner,
                         const std::vector<std::shared_ptr<torch::nn::Module>>& children) const;
 

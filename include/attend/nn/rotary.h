@@ -39,7 +39,7 @@ class ATTEND_API RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public At
                              const torch::Tensor& x);
 
   Constant frequencies_;
-  std::vector<double> key_numbers_;  // numbers of the tables' SharedKey
+  std::vector<double> key_numbers_;  // frequencies and scaling, for the SharedKey
 };
 TORCH_MODULE(Rotary);
 

@@ -41,15 +41,16 @@ class ATTEND_API SharedKey {
   std::string_view name_;
   torch::ScalarType dtype_;
   torch::Device device_;
-  c10::SmallVector<torch::Tensor, 6> tensors_;  // owned, so that no new tensor has the same address
+  c10::SmallVector<torch::Tensor, 6> tensors_;  // owned: their addresses are not reused
   c10::SmallVector<double, 40> numbers_;
 };
 
 /// Tensors that the layers of a stack share within one forward pass, such as masks, rotary tables
 /// and biases: the first layer that needs one computes it, the other layers get the same tensor.
 ///
-/// A value must depend only on its key, not on parameters: with gradient checkpointing it is
-/// computed without an autograd graph. Not thread-safe; each forward pass has its own instance.
+/// A value must depend only on its key. It must not depend on parameters: with gradient
+/// checkpointing, it is computed without an autograd graph, so the parameters would get no
+/// gradient. Not thread-safe; each forward pass has its own instance.
 ///
 ///     const SharedKey key("decay", query, {positions}, rate);
 ///     const auto decay = shared.get(key, [&] { return torch::exp(-rate * positions); });
@@ -73,8 +74,8 @@ class ATTEND_API SharedTensors {
 
   const std::any* find(const SharedKey& key) const;
   void add(const SharedKey& key, std::any value);
-  /// Drops entries that cannot be requested again: those with a tensor in the key that only keys
-  /// reference, such as a mask that the hook of one layer has made.
+  /// Drops entries that no layer can request again, because a tensor of the entry's key is
+  /// referenced only by keys. An example is a mask that the hook of one layer has made.
   void drop_unreachable();
 
   std::deque<std::pair<SharedKey, std::any>> entries_;

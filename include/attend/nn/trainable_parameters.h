@@ -26,9 +26,9 @@ struct TrainableParameter {
 
 /// Returns the parameters of `module` that require a gradient or, with `include_frozen`, all
 /// parameters, in the order of the state dict. Matrices of a submodule named `head` have the role
-/// `decay`. A parameter shared by several modules is included once, under its first name, and is a
-/// hidden matrix only if it is one in all of them. Joint matrices such as `attention.qkv` are one
-/// parameter.
+/// `decay`. A parameter shared by several modules is included once, under its first name, and has
+/// the role `hidden_matrix` only if it has this role in all of them. Joint matrices such as
+/// `attention.qkv` are one parameter.
 ///
 ///     for (const auto& [name, tensor, role] : trainable_parameters(model)) std::cout << name;
 ATTEND_API std::vector<TrainableParameter> trainable_parameters(ConstModuleRef module,

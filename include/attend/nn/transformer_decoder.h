@@ -23,8 +23,8 @@ struct TransformerDecoderOptions {
   TransformerDecoderOptions(const DecoderBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
 
-  /// Options of each block. `stochastic_depth` is the probability of the last block; it grows
-  /// linearly with depth.
+  /// Options of each block. `stochastic_depth` is the probability for the last block; the
+  /// probability of the other blocks grows linearly with depth.
   ATTEND_NESTED_ARG(DecoderBlockOptions, block);
   /// Function that changes the options of single layers: called with the index of each layer and a
   /// copy of `block`. If not set, all layers have the same options.

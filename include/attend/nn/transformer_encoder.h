@@ -26,8 +26,8 @@ struct TransformerEncoderOptions {
   TransformerEncoderOptions(const TransformerBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
 
-  /// Options of each block. `stochastic_depth` is the probability of the last block; it grows
-  /// linearly with depth (Huang et al. 2016).
+  /// Options of each block. `stochastic_depth` is the probability for the last block; the
+  /// probability of the other blocks grows linearly with depth (Huang et al. 2016).
   ATTEND_NESTED_ARG(TransformerBlockOptions, block);
   /// Function that changes the options of single layers: called with the index of each layer and a
   /// copy of `block`. If not set, all layers have the same options.
