@@ -52,8 +52,9 @@ class BeamSearch {
     }
     // There cannot be more beams than candidates.
     const auto num_beams = std::min(task_.options.num_beams, sums.numel());
-    // At most num_beams * num_eos candidates are stop tokens, so enough others remain.
     const auto num_eos = static_cast<int64_t>(task_.eos_tokens.size());
+    // Each live beam has num_eos stop tokens among its candidates. So the best candidates contain
+    // at least num_beams tokens that are not stop tokens, unless there are fewer in all.
     const auto count = std::min(sums.numel(), num_beams * (1 + num_eos));
     const auto candidates = std::get<1>(sums.flatten().topk(count));
     std::vector<Beam> next;

@@ -156,7 +156,7 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
         context->saved_data["attention"].toCapsule());
     BlockInputs inputs;
     BlockInputs sums;      // gradients; undefined = not required
-    std::size_t edge = 0;  // index among the defined inputs, which have edges
+    std::size_t edge = 0;  // index for needs_input_grad, which skips undefined inputs
     for (std::size_t i = 0; i < kBlockInputs.size(); ++i) {
       if (!saved[i].defined()) continue;
       auto& input = inputs.*kBlockInputs[i];

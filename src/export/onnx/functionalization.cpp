@@ -145,8 +145,9 @@ bool Functionalization::is_copy(const program::Node& node, const std::string& re
   return key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
 }
 
-/// Returns true if the result is a view at all sizes, and always a view of the same elements of
-/// `base`. Mutations of such a view can be propagated to `base`.
+/// Returns true if the result is a view at all sizes, and if no tensor's value determines which
+/// elements of `base` it contains, as in narrow.Tensor. Mutations of such a view can be propagated
+/// to `base`.
 bool Functionalization::is_propagated(const program::Node& node, const std::string& base) const {
   constexpr std::array<std::string_view, 5> kViewsWherePossible{
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
