@@ -38,6 +38,10 @@ RotaryOptions rotary_options(const StackConfig& config) {
           .high_freq_factor = config.rotary_high_freq_factor};
 }
 
+int64_t num_kv_heads(const StackConfig& config) {
+  return config.num_kv_heads != 0 ? config.num_kv_heads : config.num_heads;
+}
+
 /// Options shared by self-attention and cross-attention.
 MultiheadAttentionOptions attention_options(const StackConfig& config) {
   auto options = MultiheadAttentionOptions(config.embed_dim, config.num_heads)
@@ -165,9 +169,7 @@ void check_config(const StackConfig& config) {
   check_not_negative("num_layers", config.num_layers);
   check_not_negative("num_kv_heads", config.num_kv_heads);
   check_not_negative("head_dim", config.head_dim);
-  check_heads(config.embed_dim, config.num_heads,
-              config.num_kv_heads != 0 ? config.num_kv_heads : config.num_heads,
-              config.head_dim != 0);
+  check_heads(config.embed_dim, config.num_heads, num_kv_heads(config), config.head_dim != 0);
   check_not_negative("dim_feedforward", config.dim_feedforward);
   check_not_negative("num_experts", config.num_experts);
   check_not_negative("soft_cap", config.soft_cap);
@@ -256,13 +258,12 @@ TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab
 
 KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int64_t batch_size,
                              int64_t max_seq_len) {
-  const int64_t num_kv_heads = config.num_kv_heads != 0 ? config.num_kv_heads : config.num_heads;
   const int64_t head_dim =
       config.head_dim != 0 ? config.head_dim : config.embed_dim / config.num_heads;
   auto options = KvCacheOptions()
                      .num_layers(num_layers)
                      .batch_size(batch_size)
-                     .num_kv_heads(num_kv_heads)
+                     .num_kv_heads(num_kv_heads(config))
                      .head_dim(head_dim)
                      .max_seq_len(max_seq_len);
   const auto window = rolling_window(config, max_seq_len);

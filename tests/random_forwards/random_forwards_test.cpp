@@ -88,13 +88,20 @@ std::optional<Pair> with_weights(const Subject& subject) {
   });
 }
 
-std::optional<Pair> gradients_with_weights(const Subject& subject) {
+/// Compares the gradients of two calls. `make_scope` returns an object that exists during the
+/// second forward and backward pass.
+template <typename MakeScope>
+Pair compare_gradients(const Subject& subject, const MakeScope& make_scope) {
   const auto module = subject.make(false);
   const auto inputs = subject.draw_inputs(draw_sizes(0));
   const auto leaves = module->parameters();
   const auto expected = gradients(subject.run(*module, inputs), leaves);
-  const AttentionRecorder recorder;
+  [[maybe_unused]] const auto scope = make_scope();
   return Pair{gradients(subject.run(*module, inputs), leaves), expected};
+}
+
+std::optional<Pair> gradients_with_weights(const Subject& subject) {
+  return compare_gradients(subject, [] { return AttentionRecorder(); });
 }
 
 /// Makes attention of all lengths be computed in blocks, as that of long sequences is.
@@ -110,12 +117,7 @@ std::optional<Pair> in_blocks(const Subject& subject) {
 }
 
 std::optional<Pair> gradients_in_blocks(const Subject& subject) {
-  const auto module = subject.make(false);
-  const auto inputs = subject.draw_inputs(draw_sizes(0));
-  const auto leaves = module->parameters();
-  const auto expected = gradients(subject.run(*module, inputs), leaves);
-  const auto limits = small_blocks();
-  return Pair{gradients(subject.run(*module, inputs), leaves), expected};
+  return compare_gradients(subject, small_blocks);
 }
 
 std::optional<Pair> strided(const Subject& subject) {
