@@ -99,14 +99,14 @@ ExportReport write(train::Run& run, ExportFormat format, const fs::path& out) {
 /// Describes how the file was verified.
 std::string verification_text(ExportFormat format, const ExportReport& report) {
   if (format == ExportFormat::safetensors) return "weights only";
-  std::vector<std::string> shapes;
-  for (const auto& shape : report.verified_shapes) {
-    shapes.push_back(fmt::format("({})", fmt::join(shape, ", ")));
+  std::string sizes;
+  for (const auto& [name, range] : report.verified_sizes) {
+    sizes += fmt::format(", {} {} to {}", name, range.min, range.max);
   }
   return fmt::format(
-      "{} with token shapes {}, max difference {:.2g}{}",
+      "{} at {} shapes{}, max difference {:.2g}{}",
       format == ExportFormat::onnx ? "traced program verified" : "file verified",
-      fmt::join(shapes, ", "), report.max_abs_diff,
+      report.num_verified_shapes, sizes, report.max_abs_diff,
       report.verified_other_values ? "" : "; no inputs with other values could be tried");
 }
 

@@ -114,7 +114,7 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   const program::Runner runner(traced.program, weights, example_inputs.front().device(), {"aten"});
   const auto report = verify(
       guard, module, [&](const auto& inputs) { return runner.run(inputs); }, forward,
-      example_inputs, options);
+      example_inputs, traced.integers, options);
   replace_file(path,
                onnx::serialize(model, traced.weights, dimension_names(traced.program, options),
                                options.extra_files));

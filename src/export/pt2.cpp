@@ -25,7 +25,7 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
       read_pt2(ZipArchive(std::string_view(bytes)), {.device = example_inputs.front().device()});
   const auto report = verify(
       guard, module, [&](const auto& inputs) { return file.forward(inputs); }, forward,
-      example_inputs, options);
+      example_inputs, traced.integers, options);
   replace_file(path, bytes);
   return report;
 }

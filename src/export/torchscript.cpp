@@ -114,11 +114,14 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
         .dynamic = method.dynamic,
         .tolerance = options.tolerance};
     with_method_name(method, [&] {
-      const auto verified = verify(guard, module, function_of(file.get_method(method.name)),
-                                   method.function, method.example_inputs, verify_options);
+      const auto loaded = file.get_method(method.name);
+      const auto verified =
+          verify(guard, module, function_of(loaded), method.function, method.example_inputs,
+                 integer_constants(*loaded.graph()), verify_options);
       report.max_abs_diff = std::max(report.max_abs_diff, verified.max_abs_diff);
       if (!is_forward) return;
-      report.verified_shapes = verified.verified_shapes;
+      report.num_verified_shapes = verified.num_verified_shapes;
+      report.verified_sizes = verified.verified_sizes;
       report.verified_other_values = verified.verified_other_values;
     });
   }

@@ -8,6 +8,7 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <cctype>
+#include <cstdlib>
 #include <set>
 #include <stdexcept>
 
@@ -76,6 +77,23 @@ bool is_call(const jit::Node& node) {
 jit::Module to_script_module(const torch::nn::Module& module) {
   return to_script_module(module, "__torch__.attend.Exported",
                           std::make_shared<jit::CompilationUnit>());
+}
+
+std::set<int64_t> integer_constants(const jit::Graph& graph) {
+  std::set<int64_t> constants;
+  const auto add = [&](int64_t number) {
+    constexpr int64_t kLargestSize = int64_t{1} << 40;
+    if (number > -kLargestSize && number < kLargestSize) constants.insert(std::abs(number));
+  };
+  for (const auto* node : graph.nodes()) {
+    if (node->kind() != c10::prim::Constant) continue;
+    const auto value = jit::toIValue(node->output());
+    if (!value) continue;
+    if (value->isInt()) add(value->toInt());
+    if (!value->isIntList()) continue;
+    for (const auto number : value->toIntVector()) add(number);
+  }
+  return constants;
 }
 
 void add_traced_method(jit::Module& scripted, const std::string& name, const Forward& function,

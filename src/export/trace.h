@@ -5,6 +5,8 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/nn/module.h>
 
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,10 @@ torch::jit::Module to_script_module(const torch::nn::Module& module);
 
 /// Returns true if a node of a trace is an operator call, not a constant, list or attribute.
 bool is_call(const torch::jit::Node& node);
+
+/// Returns the absolute values of the integer constants in a trace, without those that are no
+/// plausible size.
+std::set<int64_t> integer_constants(const torch::jit::Graph& graph);
 
 /// Traces `function` with `inputs` and adds the graph as a method. Inputs without a name in
 /// `input_names` are named input0, input1, ...

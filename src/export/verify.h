@@ -5,14 +5,19 @@
 
 #include <torch/nn/module.h>
 
+#include <cstdint>
+#include <set>
+#include <vector>
+
 namespace attend {
 
 /// Compares the exported program `exported` with `forward` of `module` on the example inputs and on
 /// inputs of other sizes and values. Throws std::runtime_error if they differ, or if forward
 /// mutates parameters or constants. The message names the shape and the difference and, if a
-/// dimension or value was specialized, the operator and its call site.
+/// dimension or value was specialized, the operator and its call site. `constants`: integer
+/// arguments of the operators in the graph; sizes around them are verified too.
 ExportReport verify(ExportGuard& guard, const torch::nn::Module& module, const Forward& exported,
                     const Forward& forward, const std::vector<torch::Tensor>& example_inputs,
-                    const ExportOptions& options);
+                    const std::set<int64_t>& constants, const ExportOptions& options);
 
 }  // namespace attend

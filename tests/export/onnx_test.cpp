@@ -85,10 +85,10 @@ TEST(Onnx, VerifiesTheTraceAtOtherShapes) {
   auto model = model_of_two_layers(/*tied=*/true);
   const auto report = export_model(model, directory / "model.onnx");
   EXPECT_LE(report.max_abs_diff, 1e-5);
-  EXPECT_THAT(
-      report.verified_shapes,
-      ElementsAre(ElementsAre(2, 5), ElementsAre(1, 1), ElementsAre(3, 7), ElementsAre(4, 8),
-                  ElementsAre(5, 6), ElementsAre(102, 5), ElementsAre(2, 12)));
+  EXPECT_EQ(report.verified_sizes.at("batch").min, 1);
+  EXPECT_EQ(report.verified_sizes.at("batch").max, 512);
+  EXPECT_EQ(report.verified_sizes.at("length").min, 1);
+  EXPECT_EQ(report.verified_sizes.at("length").max, 12);
 }
 
 TEST(Onnx, NamesInputsOutputsAndParameters) {

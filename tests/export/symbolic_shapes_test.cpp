@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 namespace attend::program {
 namespace {
 
@@ -28,7 +30,7 @@ struct Found {
 };
 
 struct SymbolicShapesTest : testing::Test {
-  SymbolicShapes sizes{{"s0", "s1"}, {Found::kOne, Found::kOther}};
+  SymbolicShapes sizes{{"s0", "s1"}, {Found::kOne, Found::kOther}, Found::kOne.size()};
   Found found{sizes};
 };
 
@@ -56,12 +58,33 @@ TEST_F(SymbolicShapesTest, FindsQuotients) {
             "Mul(Integer(5), " + kSecond + ", " + half + ")");
 }
 
+TEST_F(SymbolicShapesTest, FindsClampedSizes) {
+  EXPECT_EQ(found([](int64_t a, int64_t) { return std::min<int64_t>(a, 10); }),
+            "Min(" + kFirst + ", Integer(10))");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return std::max<int64_t>(a - 4, 0); }),
+            "Max(Add(Integer(-4), " + kFirst + "), Integer(0))");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return std::clamp<int64_t>(a - 4, 0, 10); }),
+            "Min(Max(Add(Integer(-4), " + kFirst + "), Integer(0)), Integer(10))");
+  // Later sizes can be polynomials of the clamped size.
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return 3 * b * std::min<int64_t>(a, 10); }),
+            "Mul(Integer(3), " + kSecond + ", Min(" + kFirst + ", Integer(10)))");
+}
+
+TEST(SymbolicShapes, FindASizeClampedInRunsThatAreNotFitted) {
+  SymbolicShapes sizes({"s0"}, {{2, 3, 5, 511, 512, 513, 4096}}, 3);
+  EXPECT_EQ(sizes.find({2, 3, 5, 511, 512, 512, 512})->expression,
+            "Min(" + kFirst + ", Integer(512))");
+  EXPECT_EQ(sizes.find({0, 0, 0, 0, 0, 1, 3584})->expression,
+            "Max(Add(Integer(-512), " + kFirst + "), Integer(0))");
+  EXPECT_FALSE(sizes.find({2, 3, 5, 511, 512, 513, 4095}));
+}
+
 TEST_F(SymbolicShapesTest, ReturnsNulloptForOtherFunctions) {
   EXPECT_EQ(found([](int64_t a, int64_t b) { return a % 3 + b % 2; }), "none");
 }
 
 TEST(SymbolicShapes, PreferTheLowestDegreeForFewRuns) {
-  SymbolicShapes sizes({"s0"}, {{2, 3}});
+  SymbolicShapes sizes({"s0"}, {{2, 3}}, 2);
   EXPECT_EQ(sizes.find({8, 12})->expression, "Mul(Integer(4), " + kFirst + ")");
 }
 

@@ -68,16 +68,26 @@ struct ExportOptions {
   std::vector<DynamicDimension> dynamic = {};
   /// Contents of extra files stored in the exported file, by name.
   std::map<std::string, std::string> extra_files = {};
-  /// Verification fails unless |y - expected| <= tolerance * (1 + |expected|) for each element y of
-  /// the exported program's outputs. `expected` is the corresponding element of the module's
-  /// outputs.
+  /// Verification fails unless |y - expected| <= tolerance * min(1 + |expected|, largest) for each
+  /// element y of the exported program's outputs. `expected` is the corresponding element of the
+  /// module's outputs, and `largest` is the largest |expected| of this output. Integers and Booleans
+  /// must be equal.
   double tolerance = 1e-5;
+};
+
+/// Smallest and largest size of a dimension.
+struct SizeRange {
+  int64_t min = 0;
+  int64_t max = 0;
 };
 
 /// Result of comparing an exported file with its module.
 struct ExportReport {
   double max_abs_diff = 0.0;  ///< largest absolute difference, over all outputs and inputs
-  std::vector<std::vector<int64_t>> verified_shapes;  ///< distinct shapes of the first input
+  int64_t num_verified_shapes = 0;  ///< number of different sizes of the dynamic dimensions
+  /// Smallest and largest verified size of each dynamic dimension, by name. The largest is less than
+  /// `DynamicDimension::max` if larger inputs need too much memory.
+  std::map<std::string, SizeRange> verified_sizes;
   /// True if the module accepted inputs with values other than the example's. Only such inputs
   /// detect that forward reads a value with `item()`, which makes the value a constant in the file.
   bool verified_other_values = false;

@@ -22,7 +22,9 @@ namespace {
 /// Metadata of a tensor in all runs.
 struct Observation {
   TensorMeta meta;  // metadata in the first run, except is_contiguous, which covers all runs
-  std::vector<std::vector<int64_t>> sizes;  // sizes in each run; runs with sizes of 1 are last
+  /// Sizes in each run: first the runs with sizes that are close together, then the far runs, then
+  /// the runs with sizes of 1.
+  std::vector<std::vector<int64_t>> sizes;
   /// Strides, then the storage offset, in each run without sizes of 1.
   std::vector<std::vector<int64_t>> strides;
 };
@@ -57,27 +59,6 @@ std::vector<int64_t> column(const std::vector<std::vector<int64_t>>& runs, std::
   return values;
 }
 
-/// Returns the symbolic expression of a size that has the value `values[i]` in run i. If there is
-/// none and `unknown_dimensions` is `reject`, throws std::runtime_error; the message ends with
-/// `advice`.
-Size symbolic_size(const std::vector<int64_t>& values, const std::string& name,
-                   SymbolicShapes& sizes, UnknownDimensions unknown_dimensions,
-                   const char* advice = "") {
-  const auto size = sizes.find(values);
-  if (size) return *size;
-  if (unknown_dimensions == UnknownDimensions::allow) {
-    return {.value = values.front(),
-            .expression = fmt::format("unknown({})", fmt::join(values, ","))};
-  }
-  const auto other = std::find_if(values.begin(), values.end(),
-                                  [&](int64_t value) { return value != values.front(); });
-  throw std::runtime_error(fmt::format(
-      "traced tensor '{}': a size, stride or storage offset is {} at the example's sizes "
-      "and {} at other sizes; expected a polynomial of degree 3 or less, with integer "
-      "coefficients, in the dynamic sizes and floor divisions of them{}",
-      name, values.front(), *other, advice));
-}
-
 /// Runs the program at several sizes and records the metadata of its tensors.
 class Observations {
  public:
@@ -86,39 +67,82 @@ class Observations {
       : program_(traced.program),
         example_(example),
         dynamic_(dynamic),
-        dimensions_(sampled_dimensions(example, dynamic)),
+        dimensions_(sampled_dimensions(example, dynamic, traced.integers)),
         runs_(runs_of(dimensions_)),
         runs_at_one_(runs_with_ones(dimensions_, runs_)),
         runner_(traced.program, traced.weights, example.front().device(), {"aten"}) {
     for (const auto& run : runs_) {
-      observe(run, [&](const std::string& name, const torch::Tensor& tensor) {
-        observe_tensor(name, tensor).strides.push_back(tensor.strides().vec());
-        observations_.at(name).strides.back().push_back(tensor.storage_offset());
+      const auto inputs = inputs_of(example_, run);
+      observe(runner_, inputs, [&](const std::string& name, const torch::Tensor& tensor) {
+        auto& observation = observe_tensor(name, tensor);
+        if (observation.meta.is_contiguous != tensor.is_contiguous())
+          observation.meta.is_contiguous.reset();
+        observation.strides.push_back(strides_of(tensor));
       });
     }
+    observe_far_runs(traced);
     for (const auto& run : runs_at_one_) {
-      observe(run, [&](const std::string& name, const torch::Tensor& tensor) {
-        observe_tensor(name, tensor);
-      });
+      observe(runner_, inputs_of(example_, run),
+              [&](const std::string& name, const torch::Tensor& tensor) {
+                auto& observation = observe_tensor(name, tensor);
+                if (observation.meta.is_contiguous != tensor.is_contiguous())
+                  observation.meta.is_contiguous.reset();
+              });
     }
   }
 
   const std::vector<SampledDimension>& dimensions() const { return dimensions_; }
   const std::vector<Run>& runs() const { return runs_; }
+  const std::vector<Run>& far_runs() const { return far_runs_; }
   const std::vector<Run>& runs_at_one() const { return runs_at_one_; }
   /// Names of tensors in execution order.
   const std::vector<std::string>& names() const { return names_; }
   const Observation& at(const std::string& name) const { return observations_.at(name); }
 
  private:
-  void observe(const Run& run, const Runner::Recorder& recorder) const {
-    const auto inputs = inputs_of(run);
+  /// Records the far runs. They compute shapes only, on the meta device. If an operator does not
+  /// support it, small runs are computed and large ones are omitted.
+  void observe_far_runs(const TracedProgram& traced) {
+    constexpr int64_t kLargestComputed = 1024;
+    std::map<std::string, torch::Tensor> weights;
+    for (const auto& [name, weight] : traced.weights) weights[name] = weight.to(torch::kMeta);
+    std::vector<torch::Tensor> example;
+    for (const auto& input : example_) example.push_back(input.to(torch::kMeta));
+    const Runner runner(traced.program, weights, torch::kMeta, {"aten"});
+    for (const auto& run : program::far_runs(dimensions_, runs_)) {
+      std::vector<std::pair<std::string, torch::Tensor>> tensors;
+      const auto record = [&](const std::string& name, const torch::Tensor& tensor) {
+        tensors.emplace_back(name, tensor);
+      };
+      try {
+        observe(runner, inputs_of(example, run), record);
+      } catch (const std::exception&) {
+        tensors.clear();
+        if (*std::max_element(run.begin(), run.end()) > kLargestComputed) continue;
+        observe(runner_, inputs_of(example_, run), record);
+      }
+      for (const auto& [name, tensor] : tensors) {
+        observe_tensor(name, tensor).strides.push_back(strides_of(tensor));
+      }
+      far_runs_.push_back(run);
+    }
+  }
+
+  /// Returns the strides, then the storage offset.
+  static std::vector<int64_t> strides_of(const torch::Tensor& tensor) {
+    auto strides = tensor.strides().vec();
+    strides.push_back(tensor.storage_offset());
+    return strides;
+  }
+
+  void observe(const Runner& runner, const std::vector<torch::Tensor>& inputs,
+               const Runner::Recorder& recorder) const {
     std::size_t next = 0;
     for (const auto& input : program_.inputs) {
       if (input.kind == InputKind::user) recorder(input.name, inputs.at(next++));
     }
     try {
-      runner_.run(inputs, recorder);
+      runner.run(inputs, recorder);
     } catch (const c10::Error& error) {
       throw std::runtime_error(
           fmt::format("the traced program rejects {}, although all sizes are within min and max of "
@@ -135,16 +159,15 @@ class Observations {
       names_.push_back(name);
     }
     check_rank(name, tensor, observation.meta);
-    if (observation.meta.is_contiguous != tensor.is_contiguous())
-      observation.meta.is_contiguous.reset();
     observation.sizes.push_back(tensor.sizes().vec());
     return observation;
   }
 
-  std::vector<torch::Tensor> inputs_of(const Run& run) const {
-    auto sizes = sizes_of(example_, dynamic_);
+  std::vector<torch::Tensor> inputs_of(const std::vector<torch::Tensor>& example,
+                                       const Run& run) const {
+    auto sizes = sizes_of(example, dynamic_);
     for (std::size_t i = 0; i < dimensions_.size(); ++i) sizes[dimensions_[i].name] = run[i];
-    return resize(example_, dynamic_, sizes);
+    return resize(example, dynamic_, sizes);
   }
 
   const ExportedProgram& program_;
@@ -152,54 +175,100 @@ class Observations {
   const std::vector<DynamicDimension>& dynamic_;
   std::vector<SampledDimension> dimensions_;
   std::vector<Run> runs_;
+  std::vector<Run> far_runs_;
   std::vector<Run> runs_at_one_;
   Runner runner_;
   std::map<std::string, Observation> observations_;
   std::vector<std::string> names_;
 };
 
-SymbolicShapes symbolic_shapes(const std::vector<SampledDimension>& dimensions,
-                               const std::vector<Run>& runs) {
+SymbolicShapes symbolic_shapes(const Observations& observations,
+                               const std::vector<std::vector<Run>>& runs) {
+  const auto& dimensions = observations.dimensions();
   std::vector<std::string> symbols;
   std::vector<std::vector<int64_t>> values(dimensions.size());
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
     symbols.push_back(dimensions[i].symbol);
-    for (const auto& run : runs) values[i].push_back(run[i]);
+    for (const auto& some : runs) {
+      for (const auto& run : some) values[i].push_back(run[i]);
+    }
   }
-  return {symbols, values};
+  return {symbols, values, observations.runs().size()};
 }
 
-/// Returns metadata with symbolic expressions. `sizes` has the values of all runs and finds the
-/// expressions of sizes. `strides` has the values of the runs without sizes of 1 and finds the
-/// expressions of strides.
-TensorMeta symbolic_meta(const std::string& name, const Observation& observation,
-                         SymbolicShapes& sizes, SymbolicShapes& strides,
-                         UnknownDimensions unknown_dimensions) {
-  auto meta = observation.meta;
-  const auto num_runs_without_ones = static_cast<std::ptrdiff_t>(observation.strides.size());
-  for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
-    const auto values = column(observation.sizes, i);
-    if (unknown_dimensions == UnknownDimensions::allow) {
-      meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions);
-      continue;
+/// Finds the expressions of the sizes and strides of all tensors of a program.
+class SymbolicMeta {
+ public:
+  SymbolicMeta(const Observations& observations, UnknownDimensions unknown_dimensions)
+      : observations_(observations),
+        unknown_dimensions_(unknown_dimensions),
+        sizes_(symbolic_shapes(observations, {observations.runs(), observations.far_runs(),
+                                              observations.runs_at_one()})),
+        strides_(symbolic_shapes(observations, {observations.runs(), observations.far_runs()})),
+        close_strides_(symbolic_shapes(observations, {observations.runs()})) {}
+
+  TensorMeta of(const std::string& name) {
+    const auto& observation = observations_.at(name);
+    auto meta = observation.meta;
+    for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
+      meta.sizes[i] = size(name, column(observation.sizes, i));
     }
-    // strides.find() is called for each size: if the size is a floor division, later expressions of
-    // strides can contain this floor division.
-    const auto without_ones =
-        strides.find({values.begin(), values.begin() + num_runs_without_ones});
-    meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions,
-                                  without_ones ? "; set min = 2 for the dynamic dimension" : "");
+    if (unknown_dimensions_ == UnknownDimensions::allow) return meta;
+    const auto rank = meta.strides.size();
+    for (std::size_t i = 0; i < rank; ++i) {
+      meta.strides[i] = stride(name, column(observation.strides, i));
+    }
+    meta.storage_offset = stride(name, column(observation.strides, rank));
+    return meta;
   }
-  if (unknown_dimensions == UnknownDimensions::allow) return meta;
-  const auto rank = meta.strides.size();
-  for (std::size_t i = 0; i < rank; ++i) {
-    meta.strides[i] =
-        symbolic_size(column(observation.strides, i), name, strides, unknown_dimensions);
+
+ private:
+  Size size(const std::string& name, const std::vector<int64_t>& values) {
+    if (unknown_dimensions_ == UnknownDimensions::allow) {
+      const auto found = sizes_.find(values);
+      return found ? *found
+                   : Size{.value = values.front(),
+                          .expression = fmt::format("unknown({})", fmt::join(values, ","))};
+    }
+    // Strides are searched for each size too: if the size is a floor division or clamped, later
+    // expressions of strides can contain it.
+    const auto without_ones = first(values, observations_.far_runs().size());
+    const auto found_without_ones = strides_.find(without_ones);
+    close_strides_.find(first(values, 0));
+    if (const auto found = sizes_.find(values)) return *found;
+    fail(name, values, found_without_ones ? "; set min = 2 for the dynamic dimension" : "");
   }
-  meta.storage_offset =
-      symbolic_size(column(observation.strides, rank), name, strides, unknown_dimensions);
-  return meta;
-}
+
+  Size stride(const std::string& name, const std::vector<int64_t>& values) {
+    if (const auto found = strides_.find(values)) return *found;
+    // On the meta device, some operators return other strides.
+    if (const auto found = close_strides_.find(first(values, 0))) return *found;
+    fail(name, values);
+  }
+
+  /// Returns the values of the runs that are close together and of `num_far` far runs.
+  std::vector<int64_t> first(const std::vector<int64_t>& values, std::size_t num_far) const {
+    const auto count = static_cast<std::ptrdiff_t>(observations_.runs().size() + num_far);
+    return {values.begin(), values.begin() + count};
+  }
+
+  [[noreturn]] static void fail(const std::string& name, const std::vector<int64_t>& values,
+                                const char* advice = "") {
+    const auto other = std::find_if(values.begin(), values.end(),
+                                    [&](int64_t value) { return value != values.front(); });
+    throw std::runtime_error(fmt::format(
+        "traced tensor '{}': a size, stride or storage offset is {} at the example's sizes "
+        "and {} at other sizes; expected a polynomial of degree 3 or less, with integer "
+        "coefficients, in the dynamic sizes, floor divisions of them and clamped sizes{}",
+        name, values.front(), *other, advice));
+  }
+
+  const Observations& observations_;
+  UnknownDimensions unknown_dimensions_;
+  SymbolicShapes sizes_;          // of all runs
+  SymbolicShapes strides_;        // of the runs without sizes of 1
+  SymbolicShapes close_strides_;  // of the runs that are close together
+};
 
 }  // namespace
 
@@ -215,15 +284,8 @@ void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& 
     if (input.kind == InputKind::user) continue;
     program.tensors[input.name] = static_meta(traced.weights.at(input.target));
   }
-  auto strides = symbolic_shapes(observations.dimensions(), observations.runs());
-  auto all_runs = observations.runs();
-  all_runs.insert(all_runs.end(), observations.runs_at_one().begin(),
-                  observations.runs_at_one().end());
-  auto sizes = symbolic_shapes(observations.dimensions(), all_runs);
-  for (const auto& name : observations.names()) {
-    program.tensors[name] =
-        symbolic_meta(name, observations.at(name), sizes, strides, unknown_dimensions);
-  }
+  SymbolicMeta meta(observations, unknown_dimensions);
+  for (const auto& name : observations.names()) program.tensors[name] = meta.of(name);
 }
 
 }  // namespace attend::program

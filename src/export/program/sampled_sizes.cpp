@@ -1,12 +1,14 @@
 #include "export/program/sampled_sizes.h"
 
 #include "export/resize.h"
+#include "export/trial_sizes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 #include <utility>
 
 namespace attend::program {
@@ -35,20 +37,28 @@ std::vector<int64_t> sizes_to_try(const Range& range) {
   return sizes;
 }
 
-/// Returns a large size, so that min(T, 100) is not mistaken for T. The size is reduced if the
-/// input would have too many elements.
-int64_t large_size(const torch::Tensor& input, int64_t dimension, const Range& range) {
-  constexpr int64_t kLargeSize = 509;
-  constexpr int64_t kMaxElements = int64_t{1} << 20;
-  const auto slice = input.numel() / std::max<int64_t>(1, input.size(dimension));
-  const auto large = std::min(kLargeSize, kMaxElements / std::max<int64_t>(1, slice));
-  return std::min(large, range.max.value_or(large));
+/// Returns the sizes of `trial_sizes`. Omits those that are too large for products of three sizes.
+std::vector<int64_t> far_sizes(const DynamicDimension& dimension, int64_t example,
+                               const std::set<int64_t>& integers) {
+  constexpr int64_t kLargest = int64_t{1} << 16;
+  constexpr std::size_t kMaxSizes = 100;
+  const auto [growing, others] = trial_sizes(dimension, example, integers);
+  std::set<int64_t> sizes(others.begin(), others.end());
+  sizes.insert(growing.begin(), growing.end());
+  sizes.insert(std::min(dimension.max, kLargest));
+  std::vector<int64_t> far;
+  // Size 1 is in other runs, since strides are arbitrary there.
+  for (const auto size : sizes) {
+    if (size > 1 && size <= kLargest && far.size() < kMaxSizes) far.push_back(size);
+  }
+  return far;
 }
 
 }  // namespace
 
 std::vector<SampledDimension> sampled_dimensions(const std::vector<torch::Tensor>& example,
-                                                 const std::vector<DynamicDimension>& dynamic) {
+                                                 const std::vector<DynamicDimension>& dynamic,
+                                                 const std::set<int64_t>& integers) {
   std::vector<SampledDimension> all;
   for (const auto& dimension : distinct(dynamic)) {
     if (dimension.min == dimension.max) continue;  // not dynamic
@@ -56,12 +66,9 @@ std::vector<SampledDimension> sampled_dimensions(const std::vector<torch::Tensor
     if (dimension.max != std::numeric_limits<int64_t>::max()) {
       range.max = dimension.max;
     }
-    const auto& input = example.at(dimension.input);
-    auto sizes = sizes_to_try(range);
-    const auto large = large_size(input, dimension.dimension, range);
-    if (large > sizes.back()) sizes.push_back(large);
-    all.push_back({dimension.name, fmt::format("s{}", all.size()), range,
-                   input.size(dimension.dimension), sizes});
+    const auto size = example.at(dimension.input).size(dimension.dimension);
+    all.push_back({dimension.name, fmt::format("s{}", all.size()), range, size,
+                   sizes_to_try(range), far_sizes(dimension, size, integers)});
   }
   return all;
 }
@@ -99,6 +106,22 @@ std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions) {
     }
   }
   return runs;
+}
+
+std::vector<Run> far_runs(const std::vector<SampledDimension>& dimensions,
+                          const std::vector<Run>& runs) {
+  std::vector<Run> far;
+  auto largest = runs.at(1);
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    auto run = runs.at(1);
+    for (const auto size : dimensions[i].far) {
+      run[i] = size;
+      far.push_back(run);
+    }
+    largest[i] = run[i];
+  }
+  if (dimensions.size() > 1) far.push_back(largest);
+  return far;
 }
 
 std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,

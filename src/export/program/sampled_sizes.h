@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,21 +18,30 @@ struct SampledDimension {
   std::string symbol;
   Range range;
   int64_t example = 0;         // size in the example inputs
-  std::vector<int64_t> sizes;  // sizes in the other runs
+  std::vector<int64_t> sizes;  // sizes in the other runs that are close together
+  std::vector<int64_t> far;    // sizes up to the maximum, and around the integers of the program
 };
 
 /// Sizes of the dynamic dimensions in a run of the program.
 using Run = std::vector<int64_t>;
 
-/// Returns the dynamic dimensions, each name once. Omits dimensions with min == max.
+/// Returns the dynamic dimensions, each name once. Omits dimensions with min == max. `integers`:
+/// see `TracedProgram::integers`.
 std::vector<SampledDimension> sampled_dimensions(const std::vector<torch::Tensor>& example,
-                                                 const std::vector<DynamicDimension>& dynamic);
+                                                 const std::vector<DynamicDimension>& dynamic,
+                                                 const std::set<int64_t>& integers);
 
 /// Returns the runs. Run 0 has the example's sizes. Run 1 has the first of each dimension's
 /// `SampledDimension::sizes`. Each later run differs from run 1 in at most three dimensions: all
 /// sizes of one dimension at a time, and a few sizes of pairs and triples of dimensions. The runs
 /// determine polynomials of degree 3.
 std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
+
+/// Returns runs in which one dimension at a time has one of the sizes `SampledDimension::far`, then
+/// a run in which all dimensions have the largest of them. The other dimensions have the sizes of
+/// `runs[1]`, where `runs` is the result of `runs_of`.
+std::vector<Run> far_runs(const std::vector<SampledDimension>& dimensions,
+                          const std::vector<Run>& runs);
 
 /// Returns runs in which one dimension at a time has size 1, then a run in which all have size 1.
 /// Uses only dimensions whose range contains 1. At size 1, squeeze removes dimensions, slices are

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
+#include <numeric>
 
 namespace attend::program {
 namespace {
@@ -22,6 +24,15 @@ constexpr std::size_t kMaxVariables = 3;
 /// of image patches.
 constexpr int64_t kMaxDivisor = 64;
 constexpr int64_t kMaxFactor = 4;
+
+/// Products of large sizes may overflow. They are computed modulo 2^64, as unsigned numbers are.
+int64_t wrapping_product(int64_t one, int64_t other) {
+  return static_cast<int64_t>(static_cast<uint64_t>(one) * static_cast<uint64_t>(other));
+}
+
+int64_t wrapping_sum(int64_t one, int64_t other) {
+  return static_cast<int64_t>(static_cast<uint64_t>(one) + static_cast<uint64_t>(other));
+}
 
 /// A product of variables. The constant 1 has no factors.
 struct Monomial {
@@ -43,8 +54,10 @@ std::vector<Monomial> monomials(const std::vector<const Variable*>& variables, s
       for (auto next = last[begin]; next < variables.size(); ++next) {
         auto product = all[begin];
         product.factors.push_back(variables[next]->text);
-        std::transform(product.values.begin(), product.values.end(),
-                       variables[next]->values.begin(), product.values.begin(), std::multiplies());
+        const auto& factor = variables[next]->values;
+        for (std::size_t run = 0; run < factor.size(); ++run) {
+          product.values[run] = wrapping_product(product.values[run], factor[run]);
+        }
         all.push_back(std::move(product));
         last.push_back(next);
       }
@@ -53,45 +66,117 @@ std::vector<Monomial> monomials(const std::vector<const Variable*>& variables, s
   return all;
 }
 
-std::string text_of(const std::vector<std::pair<int64_t, const Monomial*>>& terms) {
-  std::vector<std::string> texts;
-  for (const auto& [factor, monomial] : terms) {
-    auto factors = monomial->factors;
-    if (factor != 1 || factors.empty()) {
-      factors.insert(factors.begin(), fmt::format("Integer({})", factor));
+/// A linear combination of monomials.
+struct Polynomial {
+  std::vector<std::pair<int64_t, Monomial>> terms;  // integer coefficients, not 0
+
+  std::string text() const {
+    std::vector<std::string> texts;
+    for (const auto& [factor, monomial] : terms) {
+      auto factors = monomial.factors;
+      if (factor != 1 || factors.empty()) {
+        factors.insert(factors.begin(), fmt::format("Integer({})", factor));
+      }
+      texts.push_back(factors.size() == 1 ? factors.front()
+                                          : fmt::format("Mul({})", fmt::join(factors, ", ")));
     }
-    texts.push_back(factors.size() == 1 ? factors.front()
-                                        : fmt::format("Mul({})", fmt::join(factors, ", ")));
+    return texts.size() == 1 ? texts.front() : fmt::format("Add({})", fmt::join(texts, ", "));
   }
-  return texts.size() == 1 ? texts.front() : fmt::format("Add({})", fmt::join(texts, ", "));
+
+  RunValues values() const {
+    RunValues sums(terms.front().second.values.size(), 0);
+    for (const auto& [factor, monomial] : terms) {
+      for (std::size_t run = 0; run < sums.size(); ++run) {
+        sums[run] = wrapping_sum(sums[run], wrapping_product(factor, monomial.values[run]));
+      }
+    }
+    return sums;
+  }
+};
+
+using Indices = std::vector<std::size_t>;
+
+RunValues select(const RunValues& values, const Indices& runs) {
+  RunValues selected;
+  for (const auto run : runs) selected.push_back(values[run]);
+  return selected;
 }
 
 /// Returns the linear combination of `products` with integer coefficients that equals `values` in
-/// every run, or nullopt if there is none.
-std::optional<std::string> fit(const std::vector<Monomial>& products, const RunValues& values) {
+/// the runs with the indices `runs`, or nullopt if there is none.
+std::optional<Polynomial> fit(const std::vector<Monomial>& products, const RunValues& values,
+                              const Indices& runs) {
   std::vector<double> numbers;
   for (const auto& product : products) {
-    numbers.insert(numbers.end(), product.values.begin(), product.values.end());
+    for (const auto run : runs) numbers.push_back(static_cast<double>(product.values[run]));
   }
-  const auto runs = static_cast<int64_t>(values.size());
-  const auto matrix = torch::tensor(numbers, torch::kDouble).view({-1, runs}).t();  // (runs, N)
-  const auto right = torch::tensor(RunValues(values), torch::kDouble).view({runs, 1});
+  const auto num_runs = static_cast<int64_t>(runs.size());
+  const auto matrix = torch::tensor(numbers, torch::kDouble).view({-1, num_runs}).t();  // (runs, N)
+  const auto wanted = select(values, runs);
+  const auto right = torch::tensor(wanted, torch::kDouble).view({num_runs, 1});
   const auto [solution, residuals, rank, singular] =
       at::linalg_lstsq(matrix, right, std::nullopt, "gelsd");
   // If the rank is deficient, the runs do not determine the coefficients of these monomials.
   if (rank.item<int64_t>() < matrix.size(1)) return std::nullopt;
-  std::vector<std::pair<int64_t, const Monomial*>> terms;
-  RunValues sums(values.size(), 0);
+  Polynomial polynomial;
   for (std::size_t i = 0; i < products.size(); ++i) {
     const auto factor = std::llround(solution[static_cast<int64_t>(i)].item<double>());
-    if (factor == 0) continue;
-    terms.emplace_back(factor, &products[i]);
-    for (std::size_t run = 0; run < sums.size(); ++run) {
-      sums[run] += factor * products[i].values[run];
-    }
+    if (factor != 0) polynomial.terms.emplace_back(factor, products[i]);
   }
-  if (sums != values) return std::nullopt;
-  return text_of(terms);
+  if (polynomial.terms.empty() || select(polynomial.values(), runs) != wanted) return std::nullopt;
+  return polynomial;
+}
+
+/// Returns the polynomial of the variables that equals `values` in the runs with the indices
+/// `runs`, or nullopt if there is none. Tries polynomials with fewer variables first. `is_valid`
+/// checks a polynomial in the other runs.
+template <typename Variable, typename IsValid>
+std::optional<Polynomial> find_polynomial(const std::vector<Variable>& variables,
+                                          const RunValues& values, const Indices& runs,
+                                          const IsValid& is_valid) {
+  std::vector<const Variable*> chosen;
+  std::optional<Polynomial> found;
+  const std::function<bool(std::size_t, std::size_t)> choose = [&](std::size_t from,
+                                                                   std::size_t count) {
+    if (count == 0) {
+      for (std::size_t degree = 1; degree <= kMaxDegree && !found; ++degree) {
+        found = fit(monomials(chosen, degree), values, runs);
+        if (found && !is_valid(*found)) found.reset();
+      }
+      return found.has_value();
+    }
+    for (auto i = from; i < variables.size(); ++i) {
+      chosen.push_back(&variables[i]);
+      if (choose(i + 1, count - 1)) return true;
+      chosen.pop_back();
+    }
+    return false;
+  };
+  for (std::size_t count = 1; count <= std::min(kMaxVariables, variables.size()); ++count) {
+    if (choose(0, count)) break;
+  }
+  return found;
+}
+
+/// Returns a variable plus a number, or a polynomial, that equals `values` in the runs with the
+/// indices `between` and is valid. A variable plus a number can be found from a single run.
+template <typename Variable, typename IsValid>
+std::optional<Polynomial> find_polynomial_between(const std::vector<Variable>& variables,
+                                                  std::size_t num_fitted, const RunValues& values,
+                                                  const Indices& between,
+                                                  const IsValid& is_valid) {
+  if (between.empty()) return std::nullopt;
+  const Monomial one{{}, RunValues(values.size(), 1)};
+  for (const auto& variable : variables) {
+    Polynomial shifted{{{1, {{variable.text}, variable.values}}}};
+    const auto added = values[between.front()] - variable.values[between.front()];
+    if (added != 0) shifted.terms.emplace(shifted.terms.begin(), added, one);
+    if (is_valid(shifted)) return shifted;
+  }
+  Indices fitted;
+  std::copy_if(between.begin(), between.end(), std::back_inserter(fitted),
+               [&](std::size_t run) { return run < num_fitted; });
+  return find_polynomial(variables, values, fitted, is_valid);
 }
 
 bool is_constant(const RunValues& values) {
@@ -126,7 +211,8 @@ std::optional<Line> line_through(const RunValues& x, const RunValues& y) {
 }  // namespace
 
 SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
-                               const std::vector<RunValues>& values) {
+                               const std::vector<RunValues>& values, std::size_t num_fitted)
+    : num_fitted_(num_fitted) {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     variables_.push_back(
         {fmt::format("Symbol('{}', positive=True, integer=True)", symbols[i]), values[i]});
@@ -142,34 +228,45 @@ std::optional<Size> SymbolicShapes::find(const RunValues& values) {
 }
 
 std::optional<std::string> SymbolicShapes::find_expression(const RunValues& values) {
-  auto found = find_polynomial(values);
-  return found ? found : find_quotient(values);
+  Indices fitted(num_fitted_);
+  std::iota(fitted.begin(), fitted.end(), 0);
+  const auto polynomial =
+      find_polynomial(variables_, values, fitted,
+                      [&](const Polynomial& found) { return found.values() == values; });
+  if (polynomial) return polynomial->text();
+  const auto clamped = find_clamped(values);
+  return clamped ? clamped : find_quotient(values);
 }
 
-/// Returns a polynomial that equals `values` in every run, or nullopt if there is none. Tries
-/// polynomials with fewer variables first.
-std::optional<std::string> SymbolicShapes::find_polynomial(const RunValues& values) const {
-  std::vector<const Variable*> chosen;
-  std::optional<std::string> found;
-  const std::function<bool(std::size_t, std::size_t)> choose = [&](std::size_t from,
-                                                                   std::size_t count) {
-    if (count == 0) {
-      for (std::size_t degree = 1; degree <= kMaxDegree && !found; ++degree) {
-        found = fit(monomials(chosen, degree), values);
-      }
-      return found.has_value();
+/// Returns Min(p, c), Max(p, c) or Min(Max(p, c), d), where p is a polynomial and c and d are
+/// numbers, or nullopt if no such expression equals `values` in every run. Adds the expression to
+/// the variables.
+std::optional<std::string> SymbolicShapes::find_clamped(const RunValues& values) {
+  const auto [min, max] = std::minmax_element(values.begin(), values.end());
+  for (const auto& [has_min, has_max] : {std::pair{false, true}, {true, false}, {true, true}}) {
+    const auto clamp = [&, has_min = has_min, has_max = has_max](int64_t value) {
+      if (has_min) value = std::max(value, *min);
+      return has_max ? std::min(value, *max) : value;
+    };
+    Indices between;  // runs in which the value is that of the polynomial
+    for (std::size_t run = 0; run < values.size(); ++run) {
+      const bool is_clamped = (has_min && values[run] == *min) || (has_max && values[run] == *max);
+      if (!is_clamped) between.push_back(run);
     }
-    for (auto i = from; i < variables_.size(); ++i) {
-      chosen.push_back(&variables_[i]);
-      if (choose(i + 1, count - 1)) return true;
-      chosen.pop_back();
-    }
-    return false;
-  };
-  for (std::size_t count = 1; count <= std::min(kMaxVariables, variables_.size()); ++count) {
-    if (choose(0, count)) break;
+    const auto is_valid = [&](const Polynomial& polynomial) {
+      auto sums = polynomial.values();
+      std::transform(sums.begin(), sums.end(), sums.begin(), clamp);
+      return sums == values;
+    };
+    const auto polynomial = find_polynomial_between(variables_, num_fitted_, values, between, is_valid);
+    if (!polynomial) continue;
+    auto text = polynomial->text();
+    if (has_min) text = fmt::format("Max({}, Integer({}))", text, *min);
+    if (has_max) text = fmt::format("Min({}, Integer({}))", text, *max);
+    variables_.push_back({text, values});
+    return text;
   }
-  return found;
+  return std::nullopt;
 }
 
 /// Returns slope * quotient + begin, where the quotient is a floor division of a variable, or

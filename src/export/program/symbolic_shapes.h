@@ -12,17 +12,21 @@
 namespace attend::program {
 
 /// Finds symbolic expressions of sizes from their values in several runs. Expressions are
-/// polynomials of degree 3 or less, with integer coefficients, of the dynamic sizes and of floor
-/// divisions of them, such as the output sizes of strided convolutions.
+/// polynomials of degree 3 or less, with integer coefficients, of the dynamic sizes, of floor
+/// divisions of them, such as the output sizes of strided convolutions, and of polynomials clamped
+/// to numbers, such as the sizes of slices.
 ///
-///     SymbolicShapes sizes({"s0"}, {{2, 3, 5, 7}});
+///     SymbolicShapes sizes({"s0"}, {{2, 3, 5, 7}}, 4);
 ///     sizes.find({17, 25, 41, 57});  // 1 + 8 s0
 ///     sizes.find({1, 1, 2, 3});      // s0 // 2
+///     sizes.find({2, 3, 4, 4});      // min(s0, 4)
 class ATTEND_API SymbolicShapes {
  public:
-  /// `values[i][j]` is the value of `symbols[i]` in run j.
+  /// `values[i][j]` is the value of `symbols[i]` in run j. The first `num_fitted` runs, which must
+  /// have sizes of similar magnitude, determine the coefficients of polynomials. Expressions must
+  /// agree with all runs.
   SymbolicShapes(const std::vector<std::string>& symbols,
-                 const std::vector<std::vector<int64_t>>& values);
+                 const std::vector<std::vector<int64_t>>& values, std::size_t num_fitted);
 
   /// Returns an expression that equals `values[i]` in run i, or nullopt if there is none.
   /// `Size::value` is `values[0]`.
@@ -36,10 +40,11 @@ class ATTEND_API SymbolicShapes {
   };
 
   std::optional<std::string> find_expression(const std::vector<int64_t>& values);
-  std::optional<std::string> find_polynomial(const std::vector<int64_t>& values) const;
+  std::optional<std::string> find_clamped(const std::vector<int64_t>& values);
   std::optional<std::string> find_quotient(const std::vector<int64_t>& values);
 
-  std::vector<Variable> variables_;  // the symbols, then the quotients found so far
+  std::size_t num_fitted_;
+  std::vector<Variable> variables_;  // the symbols, then quotients and clamped polynomials
   std::map<std::vector<int64_t>, std::optional<std::string>> found_;
 };
 

@@ -24,6 +24,7 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
   add_traced_method(scripted, "forward", function, example_inputs, options.input_names);
   check_recurrent_layers(scripted, "forward", module, function, example_inputs, options.dynamic);
   auto traced = program_from_trace(scripted);
+  traced.integers = integer_constants(*scripted.get_method("forward").graph());
   try {
     infer_tensor_meta(traced, example_inputs, options.dynamic, unknown_dimensions);
   } catch (const std::exception& error) {

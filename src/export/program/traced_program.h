@@ -7,7 +7,9 @@
 
 #include <torch/nn/module.h>
 
+#include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@ namespace attend::program {
 struct ATTEND_API TracedProgram {
   ExportedProgram program;
   std::map<std::string, torch::Tensor> weights;
+  std::set<int64_t> integers;  ///< see `integer_constants`
 
   /// Returns the weights that are neither parameters nor buffers.
   std::vector<torch::Tensor> constants() const;
