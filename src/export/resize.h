@@ -11,7 +11,7 @@ namespace attend {
 /// Returns the first dynamic dimension of each name.
 std::vector<DynamicDimension> distinct(const std::vector<DynamicDimension>& dynamic);
 
-/// Returns the sizes of the example inputs by the names of the dynamic dimensions.
+/// Returns the size of each dynamic dimension in the example inputs, by name.
 std::map<std::string, int64_t> sizes_of(const std::vector<torch::Tensor>& example,
                                         const std::vector<DynamicDimension>& dynamic);
 

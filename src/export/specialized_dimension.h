@@ -21,13 +21,14 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const std::vector<torch::Tensor>& inputs,
                                                const std::vector<torch::Tensor>& others);
 
-/// As above, for `inputs` and inputs of other sizes. Changes one dynamic dimension at a time.
+/// As above, for `inputs` and resized copies of them. Changes one dynamic dimension at a time.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
                                                const std::vector<DynamicDimension>& dynamic);
 
-/// Returns the message in one line, without the stack trace of LibTorch and TorchScript errors.
+/// Returns the message of `error` in one line, without the stack trace of LibTorch and TorchScript
+/// errors.
 std::string short_message(const std::exception& error);
 
 /// Returns an error whose message is the short message of `error`, followed by `specialization`,

@@ -7,7 +7,7 @@ namespace attend::onnx {
 /// Indices of aten::index and aten::index_put, converted for ONNX's GatherND and ScatterND, in
 /// which the indexed dimensions come first.
 struct Indices {
-  std::vector<int64_t> order;  ///< permutation with the indexed dimensions first
+  std::vector<int64_t> order;  ///< dimensions of `self`, the indexed ones first
   std::size_t indexed = 0;     ///< number of indexed dimensions
   bool is_adjacent = true;     ///< true if the indexed dimensions of `self` are adjacent
   Value indices;               ///< (..., indexed), int64
