@@ -16,8 +16,8 @@ std::map<std::string, int64_t> sizes_of(const std::vector<torch::Tensor>& exampl
                                         const std::vector<DynamicDimension>& dynamic);
 
 /// Returns copies of the example inputs with other sizes. `sizes` maps the names of the dynamic
-/// dimensions to the new sizes. Index i of a dimension has the example's values at index (i +
-/// shift) modulo the example's size.
+/// dimensions to the new sizes. The values at index i of a dimension are the example's values at
+/// index (i + shift) modulo the example's size.
 std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
                                   const std::vector<DynamicDimension>& dynamic,
                                   const std::map<std::string, int64_t>& sizes, int64_t shift = 0);

@@ -38,7 +38,7 @@ std::runtime_error with_specialization(const std::exception& error,
 
 /// Throws std::runtime_error if a traced method has recurrent layers and specializes a dimension.
 /// Must be called before the method is run: on the CPU, recurrent layers read out of bounds if the
-/// state is too small, whereas other operators throw.
+/// hidden state is too small for the input, whereas other operators throw.
 void check_recurrent_layers(const torch::jit::Module& scripted, const std::string& method,
                             const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& inputs,

@@ -36,7 +36,7 @@ struct Outputs {
 ///     Forward forward = [seq2seq](const auto& in) mutable { return seq2seq(in[0], in[1]); };
 using Forward = std::function<Outputs(const std::vector<torch::Tensor>&)>;
 
-/// Returns the forward of a module whose forward takes one tensor.
+/// Returns the `Forward` of a module that takes one tensor.
 template <typename Contained>
 Forward forward_of(torch::nn::ModuleHolder<Contained> module) {
   return [module](const std::vector<torch::Tensor>& inputs) mutable -> Outputs {

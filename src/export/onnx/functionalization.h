@@ -29,8 +29,8 @@ class Functionalization {
   /// As above, for one tensor.
   void check_read(const std::string& name) const;
 
-  /// Records the views and mutations of a translated node. Throws UnsupportedOperatorError if it
-  /// mutates a parameter or buffer.
+  /// Records the views and mutations of a translated node. Throws UnsupportedOperatorError if the
+  /// node mutates a parameter or buffer.
   void record(const program::Node& node);
 
  private:

@@ -14,7 +14,8 @@ struct Indices {
   int64_t rank = 0;            ///< rank of `indices` without the last dimension
 };
 
-/// Reads the indices of a call. Bool masks are converted to the indices of their true elements.
+/// Reads the indices of a call. Bool masks are converted to the indices of the elements that are
+/// true.
 Indices read_indices(Call& call);
 
 /// Reshapes `index` (n) to (1, ..., n, ..., 1) for broadcasting. The result has `rank` dimensions:
