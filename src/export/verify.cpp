@@ -64,11 +64,12 @@ int64_t increased(int64_t size, int64_t increment, const DynamicDimension& dynam
   return fits ? size + increment : std::max(dynamic.min, size - increment);
 }
 
-/// Returns the inputs to compare. The first are the example inputs, then inputs with other values,
-/// which detect values that forward reads with item(). With dynamic dimensions, these follow: the
-/// minimum sizes, three sets of larger sizes, and one large dimension at a time. A large dimension
-/// has its maximum size or, if the maximum exceeds kLargestSize, is increased by kLargeIncrement.
-/// Inputs with several large dimensions may not fit into memory.
+/// Returns the inputs to compare: the example inputs, then inputs with other values, which detect
+/// that forward reads values with item(). If there are dynamic dimensions, inputs of other sizes
+/// follow: all dimensions at their minimum, three sets of increased sizes, and, for each dimension,
+/// inputs in which only this dimension is large. A large dimension has its maximum size or, if the
+/// maximum exceeds kLargestSize, the example's size + kLargeIncrement. Inputs with several large
+/// dimensions may not fit into memory.
 std::vector<TrialInputs> trial_inputs(const std::vector<torch::Tensor>& example_inputs,
                                       const ExportOptions& options) {
   const TrialInputs example{.sizes = sizes_of(example_inputs, options.dynamic)};

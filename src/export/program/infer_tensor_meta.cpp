@@ -169,9 +169,8 @@ SymbolicShapes symbolic_shapes(const std::vector<SampledDimension>& dimensions,
   return {symbols, values};
 }
 
-/// Returns metadata with symbolic expressions. `sizes` has the values of all runs and finds the
-/// expressions of sizes. `strides` has the values of the runs without sizes of 1 and finds the
-/// expressions of strides.
+/// Returns metadata with symbolic expressions. `sizes` finds the expressions of sizes from all
+/// runs. `strides` finds the expressions of strides from the runs without sizes of 1.
 TensorMeta symbolic_meta(const std::string& name, const Observation& observation,
                          SymbolicShapes& sizes, SymbolicShapes& strides,
                          UnknownDimensions unknown_dimensions) {
@@ -183,8 +182,8 @@ TensorMeta symbolic_meta(const std::string& name, const Observation& observation
       meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions);
       continue;
     }
-    // strides.find() is called for each size: if the size is a floor division, later expressions of
-    // strides can contain this floor division.
+    // strides.find() is called for each size: if the size is a floor division, find() adds it to
+    // the variables of `strides`, so that expressions of strides can contain it.
     const auto without_ones =
         strides.find({values.begin(), values.begin() + num_runs_without_ones});
     meta.sizes[i] = symbolic_size(values, name, sizes, unknown_dimensions,

@@ -35,8 +35,8 @@ std::vector<int64_t> sizes_to_try(const Range& range) {
   return sizes;
 }
 
-/// Returns a large size, so that min(T, 100) is not mistaken for T. The size is reduced if the
-/// input would have too many elements.
+/// Returns a large size of a dimension, so that min(size, 100) is not mistaken for size. The result
+/// is smaller if the input would have too many elements.
 int64_t large_size(const torch::Tensor& input, int64_t dimension, const Range& range) {
   constexpr int64_t kLargeSize = 509;
   constexpr int64_t kMaxElements = int64_t{1} << 20;

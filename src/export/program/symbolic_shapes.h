@@ -17,7 +17,7 @@ namespace attend::program {
 ///
 ///     SymbolicShapes sizes({"s0"}, {{2, 3, 5, 7}});
 ///     sizes.find({17, 25, 41, 57});  // 1 + 8 s0
-///     sizes.find({1, 1, 2, 3});      // s0 // 2
+///     sizes.find({1, 1, 2, 3});      // floor(s0 / 2)
 class ATTEND_API SymbolicShapes {
  public:
   /// `values[i][j]` is the value of `symbols[i]` in run j.
