@@ -23,8 +23,8 @@ struct SamplingOptions {
 
 /// Returns `logits` (V) with a repetition penalty: positive logits of the tokens in `previous` are
 /// divided by `penalty`, negative logits multiplied by it. Each token is penalized once, however
-/// often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; for negative logits, Hugging
-/// Face transformers.
+/// often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; the rule for negative logits is
+/// from Hugging Face transformers.
 ATTEND_API torch::Tensor penalize_repetition(const torch::Tensor& logits, at::IntArrayRef previous,
                                              double penalty);
 
@@ -46,13 +46,13 @@ ATTEND_API torch::Tensor keep_top_p(const torch::Tensor& logits, double p);
 /// probability of the most likely token. Source: Nguyen et al. 2024, min-p sampling.
 ATTEND_API torch::Tensor keep_min_p(const torch::Tensor& logits, double p);
 
-/// Returns a token id sampled from `logits` (V), which may have any floating dtype and device. If
-/// `temperature` is 0, returns the token with the highest logit (greedy decoding). Otherwise
-/// applies the filters of `options` and samples from the remaining tokens. Logits may contain -inf.
-/// `previous` contains the token ids of the sequence so far, for the repetition penalty.
-/// `generator` is a CPU generator; by default LibTorch's global generator. Throws c10::ValueError
-/// if an option is out of range, and c10::Error if the largest logit is not finite, for example
-/// because training diverged.
+/// Returns a token id sampled from `logits` (V), which may have any floating dtype and device, and
+/// may contain -inf. First applies the repetition penalty to the tokens in `previous`, the token
+/// ids of the sequence so far. If `temperature` is 0, then returns the token with the highest logit
+/// (greedy decoding). Otherwise applies the temperature and the filters `top_k`, `top_p` and
+/// `min_p`, and samples from the remaining tokens. `generator` is a CPU generator; by default
+/// LibTorch's global generator. Throws c10::ValueError if an option is out of range, and c10::Error
+/// if the largest logit is not finite, for example because training diverged.
 ///
 ///     auto token = sample(logits[0][-1], {.temperature = 0.8, .top_k = 40}, previous);
 ATTEND_API int64_t sample(const torch::Tensor& logits, const SamplingOptions& options = {},
