@@ -66,7 +66,7 @@ class ThreadScope {
     std::erase_if(stack, [](const auto& entry) { return entry->ended.load(); });
   }
 
-  std::shared_ptr<Stack> stack_;  // of the thread that made the scope; may outlive it
+  std::shared_ptr<Stack> stack_;  // of the thread that made the scope; may outlive the thread
   std::shared_ptr<Entry> entry_;
   std::thread::id thread_ = std::this_thread::get_id();
 };
