@@ -28,7 +28,7 @@ bool all_equal(const std::vector<int64_t>& numbers) {
 
 KvCache::KvCache(const KvCacheOptions& options) : options_(options) {
   check_options(options);
-  // Tensors created in inference mode could not be changed in place outside of it.
+  // Tensors that are created in inference mode cannot be changed in place after the mode has ended.
   const c10::InferenceMode no_inference_mode(false);
   allocate(options, keys_, values_);
   memory_.resize(keys_.size());

@@ -9,8 +9,8 @@ namespace {
 struct PreviousKeys {
   torch::Tensor index;  ///< (S) or (B, S): index of the previous key; arbitrary if there is none
   torch::Tensor exist;  ///< bool (B, S) or (S): false = no previous key; undefined = all true
-  torch::Tensor overwritten = {};  ///< bool (B, S) or (S): true if the previous key was overwritten
-                                   ///< in the cache; may be undefined
+  /// bool (B, S) or (S): true if the cache has overwritten the previous key; may be undefined.
+  torch::Tensor overwritten = {};
 };
 
 /// Returns the previous keys of keys that are in the order of their positions. The first key is its

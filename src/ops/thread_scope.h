@@ -8,10 +8,10 @@
 
 namespace attend {
 
-/// A scope with a `State`: an entry in the calling thread's stack of scopes, from construction to
-/// destruction. Scopes may be destroyed in any order and on any thread. If a scope is destroyed on
-/// another thread, its entry is only marked as ended. The thread that made the scope removes the
-/// entry later.
+/// A scope with a `State`. From construction to destruction, the scope has an entry in the stack of
+/// the thread that made it. Scopes may be destroyed in any order and on any thread. If a scope is
+/// destroyed on another thread, its entry is only marked as ended. The thread that made the scope
+/// removes the entry later.
 ///
 ///     ThreadScope<Counter> scope;
 ///     if (auto* counter = ThreadScope<Counter>::innermost()) ++counter->calls;

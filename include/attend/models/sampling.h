@@ -15,10 +15,11 @@ struct SamplingOptions {
   double repetition_penalty = 1.0;  ///< > 0; above 1 makes previous tokens less likely
   double temperature = 1.0;         ///< divides the logits, >= 0; 0 = greedy decoding
   int64_t top_k = 0;                ///< sample from the k most likely tokens; 0 = off
-  double top_p = 1.0;  ///< sample from the smallest set of tokens with at least this total
-                       ///< probability (nucleus sampling), in [0, 1]; 1 = off
-  double min_p = 0.0;  ///< minimum probability as a fraction of the probability of the most likely
-                       ///< token, in [0, 1]; 0 = off
+  /// Sample from the smallest set of tokens with at least this total probability (nucleus
+  /// sampling), in [0, 1]; 1 = off.
+  double top_p = 1.0;
+  /// Minimum probability, as a fraction of the highest probability of a token, in [0, 1]; 0 = off.
+  double min_p = 0.0;
 };
 
 /// Returns `logits` (V) with a repetition penalty: positive logits of the tokens in `previous` are

@@ -160,7 +160,7 @@ class ATTEND_API KvCache {
   struct Step {
     int64_t tokens = 0;
     torch::Tensor positions = {};      // (B, T) or (T); see query_positions()
-    torch::Tensor slots = {};          // same shape: indices along dimension 2 of keys_ and values_
+    torch::Tensor slots = {};          // shape of positions; indices into dimension 2 of keys_
     torch::Tensor key_positions = {};  // (B, S), -1 = empty
     torch::Tensor key_mask = {};       // (B, S), true = not empty
     bool aligned = true;               // see is_aligned(); if true, slots = positions
@@ -169,7 +169,7 @@ class ATTEND_API KvCache {
 
   /// Keys and values of a memory in one layer.
   struct MemoryKeys {
-    torch::Tensor memory = {};  // owned, so that no new tensor can get this address
+    torch::Tensor memory = {};  // owned, so that its address is not reused
     int64_t version = 0;
     torch::Tensor key = {};    // (B, G, S, D)
     torch::Tensor value = {};  // (B, G, S, D)

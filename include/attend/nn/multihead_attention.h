@@ -120,8 +120,8 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
                            {2, torch::nn::AnyValue(ForwardState())})
 
  private:
-  /// Returns `count` of the projections query (0), key (1) and value (2) of `x`, from index `first`
-  /// on. `x` (..., T, width); each projection (..., H or G, T, D).
+  /// Returns the projections `first` .. `first + count - 1` of `x`: 0 = query, 1 = key, 2 = value.
+  /// `x` (..., T, width); each projection (..., H or G, T, D).
   std::vector<torch::Tensor> project(const torch::Tensor& x, std::size_t first, std::size_t count);
   AttentionOutput attend_heads(AttentionContext context);
 

@@ -41,7 +41,7 @@ class ATTEND_API SharedKey {
   std::string_view name_;
   torch::ScalarType dtype_;
   torch::Device device_;
-  c10::SmallVector<torch::Tensor, 6> tensors_;  // owned: their addresses are not reused
+  c10::SmallVector<torch::Tensor, 6> tensors_;  // owned, so that addresses are not reused
   c10::SmallVector<double, 40> numbers_;
 };
 

@@ -14,8 +14,8 @@ enum class RotaryScaling {
   none,    ///< no scaling
   linear,  ///< position interpolation: all frequencies / factor (Chen et al. 2023)
   ntk,     ///< NTK-aware: increases theta so that the lowest frequency is divided by `factor`
-  yarn,    ///< low frequencies / factor, high ones unchanged, a linear ramp between (Peng et al.
-           ///< 2023)
+  /// Low frequencies / factor, high ones unchanged, a linear ramp between (Peng et al. 2023).
+  yarn,
   llama3,  ///< as yarn, with the ramp of Llama 3.1
 };
 
