@@ -30,7 +30,8 @@ function(attend_add_library component)
 endfunction()
 
 # _attend_files(<variable> <base> <pattern> <folder or file>...): sets the variable to the paths of the
-# files, and of all files in the folders that match the pattern. Names are relative to <base>.
+# files, and of the files in the folders whose names match <pattern>. The files and folders are relative
+# to <base>.
 function(_attend_files variable base pattern)
   set(files)
   foreach(name IN LISTS ARGN)

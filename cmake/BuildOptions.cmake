@@ -10,8 +10,8 @@ target_compile_options(attend_build_options INTERFACE -fPIC -fvisibility=hidden
 # configurations in the condition define NDEBUG themselves.
 target_compile_definitions(attend_build_options INTERFACE
                            $<$<NOT:$<CONFIG:Release,RelWithDebInfo,MinSizeRel>>:NDEBUG>)
-# GCC 13 and newer use a precompiled header only if the two options below are set as when the header was
-# compiled. On x86, -O2 sets them, but -O1, which the tests are compiled with, does not.
+# GCC 13 and newer use a precompiled header only if the two options below are set as they were when the
+# header was compiled. On x86, -O2 sets them, but -O1, which the tests are compiled with, does not.
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-munroll-only-small-loops ATTEND_COMPILER_HAS_UNROLL_ONLY_SMALL_LOOPS)
 if(ATTEND_COMPILER_HAS_UNROLL_ONLY_SMALL_LOOPS)

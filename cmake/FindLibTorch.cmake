@@ -3,7 +3,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/LinkLibTorch.cmake)
 set(ATTEND_TORCH_MINIMUM 2.11)
 
 # attend_run_find_torch(<variable> <argument>...): sets the variable to the output of scripts/find-torch,
-# empty if it fails.
+# or to an empty string if the script fails.
 function(attend_run_find_torch variable)
   execute_process(
     COMMAND ${PROJECT_SOURCE_DIR}/scripts/find-torch ${ARGN}

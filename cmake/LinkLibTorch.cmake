@@ -1,6 +1,6 @@
-# attend_find_torch(<folder>...): finds LibTorch where find_package(Torch) does, then in the folders, and
-# sets Torch_FOUND, Torch_DIR and Torch_VERSION. Used by this project and, installed next to
-# attendConfig.cmake, by projects that find attend.
+# attend_find_torch(<folder>...): searches for LibTorch in the places where find_package(Torch) searches,
+# then in the folders. Sets Torch_FOUND, Torch_DIR and Torch_VERSION. Used by this project and, installed
+# next to attendConfig.cmake, by projects that find attend.
 #
 # For a CUDA build of LibTorch, find_package(Torch) requires nvcc. attend compiles no kernels, so without
 # nvcc the libraries are linked directly.

@@ -1,7 +1,7 @@
-# Trains with PROGRAM in two subfolders of FOLDER. In one, training is not interrupted. In the other,
-# PROGRAM is killed after step 25 and started again. Both must write the same weights and the same
-# exported model, byte for byte. If PROGRAM is started again after training has finished, it must not
-# train, only export the same model again.
+# Trains with PROGRAM in two subfolders of FOLDER. In the first, training is not interrupted. In the
+# second, PROGRAM is killed after step 25 and started again. Both subfolders must then contain the
+# same weights and the same exported model, byte for byte. If PROGRAM is started again after
+# training has finished, it must not train, only export the same model again.
 file(REMOVE_RECURSE ${FOLDER})
 function(run expected)
   execute_process(COMMAND ${PROGRAM} ${ARGN} OUTPUT_VARIABLE output RESULT_VARIABLE status)
@@ -16,7 +16,7 @@ function(run expected)
 endfunction()
 run("resumed after step 0" ${FOLDER}/whole)
 run(killed ${FOLDER}/killed 25)
-run("resumed after step (9|18)" ${FOLDER}/killed) # checkpoints are written in the background
+run("resumed after step (9|18)" ${FOLDER}/killed) # 9 if checkpoint 18 was not saved yet
 file(REMOVE ${FOLDER}/killed/model.pt)
 run("resumed after step 60" ${FOLDER}/killed)
 foreach(file model.safetensors model.pt)

@@ -42,8 +42,8 @@ inline std::size_t name_distance(std::string_view unknown, std::string_view name
   return distance;
 }
 
-/// Returns "; did you mean 'NAME'?" with the name nearest to `unknown`, or an empty string if none
-/// is within a `name_distance` of 3.
+/// Returns "; did you mean 'NAME'?" with the name nearest to `unknown`. Returns an empty string if
+/// the `name_distance` of that name is greater than 3, or not less than the length of `unknown`.
 ///
 ///     did_you_mean("--lrr", {"--lr", "--seed"}) == "; did you mean '--lr'?"
 inline std::string did_you_mean(std::string_view unknown, const std::vector<std::string>& names) {

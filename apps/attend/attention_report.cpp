@@ -26,7 +26,7 @@ std::string nearest_neighbors(train::Model& model, const train::Task& task) {
   for (const auto& word : task.probe_words()) {
     const auto id = tokenizer.encode(word).at(0);
     auto similarity = embeddings.mv(embeddings[id]);  // (V)
-    similarity[id] = -2.0;                            // excludes the word itself
+    similarity[id] = -2.0;  // less than any cosine: excludes the word itself
     const auto [values, ids] = similarity.topk(kNeighbors);
     text += fmt::format("  {:<8}", word);
     for (int64_t i = 0; i < kNeighbors; ++i) {

@@ -127,7 +127,7 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
 
 void run_generate(GenerateArguments& arguments) {
   if (arguments.options.num_beams > 1)
-    arguments.options.sampling.temperature = 0.0;  // the default, 0.8, is for sampling
+    arguments.options.sampling.temperature = 0.0;  // beam search requires 0; the default is 0.8
   auto run = arguments.run.load();
   const auto prompt = arguments.prompt.read();
   TextGenerator generator(std::move(run), prompt, arguments);

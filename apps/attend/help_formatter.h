@@ -8,8 +8,8 @@
 
 namespace attend::app {
 
-/// Formats help texts: options in groups, each with its unit, and with its default in brackets.
-/// Wraps lines to `width` columns.
+/// Formats help texts. Options are listed in groups. An option is shown with its unit, and with its
+/// default in brackets. Lines are wrapped to `width` columns.
 class HelpFormatter : public CLI::Formatter {
  public:
   explicit HelpFormatter(std::size_t width) : width_(width) {}
@@ -30,7 +30,7 @@ class HelpFormatter : public CLI::Formatter {
 std::vector<std::string> flags_of(const CLI::Option& option);
 
 /// Wraps text to lines of at most `width` characters. All lines but the first are preceded by
-/// `indent` spaces, which `width` does not count. A word longer than `width` gets its own line.
+/// `indent` additional spaces. A word longer than `width` gets its own line.
 std::string wrap(const std::string& text, std::size_t width, std::size_t indent);
 
 }  // namespace attend::app

@@ -119,7 +119,8 @@ void add_tensors(const fs::path& directory, train::Weights weights, InspectRepor
   report.json["weights"] = std::string(to_string(weights));
 }
 
-/// The weights available in an unfinished run.
+/// Returns which weights of an unfinished run can be loaded: the best if they have been saved, else
+/// the last; std::nullopt if there are none.
 std::optional<train::Weights> available_weights(const fs::path& directory) {
   if (fs::exists(directory / train::RunFiles::model)) return train::Weights::best;
   const train::CheckpointStore checkpoints(directory / train::RunFiles::checkpoints);

@@ -5,8 +5,8 @@
 
 namespace attend::app {
 
-/// Opens /dev/null for closed standard streams. Otherwise the next opened file would get their
-/// descriptor and receive the output.
+/// Opens /dev/null for each closed standard stream. Otherwise, the next file that is opened would
+/// get the descriptor of the stream, and output to the stream would be written to the file.
 void open_closed_streams();
 
 /// Ignores SIGPIPE and SIGXFSZ: writes to a closed pipe or beyond the file size limit fail with an

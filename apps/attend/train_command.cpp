@@ -57,8 +57,8 @@ class Training {
     print_header();
     const auto neighbors_before = neighbors();
     const auto result = train();
-    // For the reports below, which run the model. In a resumed run, the number may come from a
-    // machine with more cores.
+    // The reports below run the model, with as many threads as in training. If the checkpoint of a
+    // resumed run is from a machine with more cores, fewer threads may be available.
     train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
     if (result.stop_reason == train::StopReason::stop_requested) {
       write_error(fmt::format("stopped at step {}; resume with: attend train --resume {}\n",

@@ -2,9 +2,9 @@
 
 #include <torch/nn/pimpl.h>
 
-/// Declares the holder `name` of the module `name##Impl`, as TORCH_MODULE does, with an operator()
-/// that has the given `parameters` and calls `forward`. Unlike LibTorch's variadic operator(), it
-/// accepts braced arguments. `arguments` are the names of the parameters.
+/// Declares the holder `name` of the module `name##Impl`, as TORCH_MODULE does. The holder's
+/// operator() has the given `parameters` and passes `arguments`, the names of the parameters, to
+/// `forward`. So calls may have braced arguments, which TORCH_MODULE does not allow.
 ///
 ///     block(x, {.causal = true});
 #define ATTEND_MODULE(name, parameters, arguments)                              \

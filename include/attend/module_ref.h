@@ -24,7 +24,7 @@ class ModuleRef {
       : module_(holder.ptr().get()) {}
   /// Refers to the module in `any`. Throws c10::Error if `any` is empty.
   ModuleRef(const torch::nn::AnyModule& any) : module_(any.ptr().get()) {}  // NOLINT: implicit
-  /// Refers to the module of `pointer`. Throws c10::ValueError if it is null.
+  /// Refers to the module of `pointer`. Throws c10::ValueError if `pointer` is null.
   template <typename Impl>
   ModuleRef(const std::shared_ptr<Impl>& pointer) : module_(pointer.get()) {  // NOLINT: implicit
     TORCH_CHECK_VALUE(pointer != nullptr, "expected a module, found a null pointer");
@@ -52,13 +52,13 @@ class ConstModuleRef {
       : module_(holder.ptr().get()) {}
   /// Refers to the module in `any`. Throws c10::Error if `any` is empty.
   ConstModuleRef(const torch::nn::AnyModule& any) : module_(any.ptr().get()) {}  // NOLINT: implicit
-  /// Refers to the module of `pointer`. Throws c10::ValueError if it is null.
+  /// Refers to the module of `pointer`. Throws c10::ValueError if `pointer` is null.
   template <typename Impl>
   ConstModuleRef(const std::shared_ptr<Impl>& pointer)  // NOLINT: implicit
       : module_(pointer.get()) {
     TORCH_CHECK_VALUE(pointer != nullptr, "expected a module, found a null pointer");
   }
-  /// Refers to the same module.
+  /// Refers to the module that `module` refers to.
   ConstModuleRef(ModuleRef module) : module_(&*module) {}  // NOLINT: implicit
 
   /// Returns the module.

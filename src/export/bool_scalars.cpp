@@ -54,7 +54,7 @@ void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
     if (flag_of(node.input(i))) all.push_back(i);
   }
   // Some of the bool inputs may belong to bool parameters, such as keepdim, and must stay bools. So
-  // each input is first replaced alone.
+  // the loop below first tries to replace a single input, then all of them.
   std::vector<std::vector<std::size_t>> choices;
   for (const auto i : all) choices.push_back({i});
   choices.push_back(all);

@@ -18,7 +18,8 @@ void record(torch::jit::Node* node) {
   if (recording != nullptr) (*recording)[node] = torch::unwind::unwind();
 }
 
-/// Function of the exporters that calls the traced function. Its callers are not call sites.
+/// The exporters' function that calls the traced function. This function and its callers are not
+/// reported as call sites.
 constexpr std::string_view kTracing = "attend::add_traced_method";
 
 bool is_library(std::string_view function) {
@@ -87,8 +88,8 @@ std::string CallSites::text_of(const torch::jit::Node& node) const {
       found += fmt::format(" ({}:{})", file, frame.lineno);
     }
     if (!is_library(frame.funcname)) break;
-    // A library function is skipped; the next frame is its caller. If all frames are library
-    // functions, the result is the outermost one, since its callers may be inlined.
+    // A library function is skipped; the next frame is its caller. If the caller was inlined, all
+    // frames may be library functions. Then the outermost one is returned.
   }
   return found;
 }

@@ -26,7 +26,7 @@ class CallSites {
   std::unordered_map<const torch::jit::Node*, std::vector<void*>> stacks_;
 };
 
-/// RAII guard: while it exists, traces on this thread record their call sites. Installs a
+/// RAII guard: while it exists, traces on this thread record call stacks in `sites`. Installs a
 /// process-wide callback in LibTorch's tracer. The destructor does not restore the previous
 /// callback, since LibTorch has no function that returns it.
 class RecordCallSites {

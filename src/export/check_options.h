@@ -17,9 +17,9 @@ void check_options(const ExportOptions& options, const std::vector<torch::Tensor
 /// message begins with `what`.
 void check_name(const char* what, const std::string& name);
 
-/// Throws c10::ValueError if a parameter, buffer or submodule has a name that the formats do not
-/// allow: characters other than letters, digits and _, a leading __, a Python keyword, or an
-/// attribute that Python modules have, such as `forward`.
+/// Throws c10::ValueError if a parameter, buffer or submodule has a name that the export formats do
+/// not allow: a name with characters other than letters, digits and _, a name with a leading __, a
+/// Python keyword, or the name of an attribute of Python modules, such as `forward`.
 void check_state_names(const torch::nn::Module& module);
 
 }  // namespace attend

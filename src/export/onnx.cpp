@@ -17,7 +17,8 @@ namespace attend {
 namespace {
 
 /// Returns a map from each tied weight to the first weight with the same data. The first weight is
-/// not a key of the map. Weights are named by target, such as "decoder.norm.weight".
+/// not a key of the map. Weights are identified by name, such as "decoder.norm.weight"
+/// (`Input::target`).
 std::map<std::string, std::string> tied_weights(const program::TracedProgram& traced) {
   using Identity = std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>, int>;
   std::map<Identity, std::string> first;
@@ -34,7 +35,8 @@ std::map<std::string, std::string> tied_weights(const program::TracedProgram& tr
   return tied;
 }
 
-/// Returns the names of the dynamic dimensions by their symbolic expressions in the program.
+/// Returns a map from the symbolic expression of each dynamic dimension to the dimension's name in
+/// `options`.
 std::map<std::string, std::string> dimension_names(const program::ExportedProgram& program,
                                                    const ExportOptions& options) {
   std::vector<const program::Input*> inputs;

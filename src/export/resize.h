@@ -11,13 +11,13 @@ namespace attend {
 /// Returns the first dynamic dimension of each name.
 std::vector<DynamicDimension> distinct(const std::vector<DynamicDimension>& dynamic);
 
-/// Returns the sizes of the example inputs by the names of the dynamic dimensions.
+/// Returns the size of each dynamic dimension in the example inputs, by name.
 std::map<std::string, int64_t> sizes_of(const std::vector<torch::Tensor>& example,
                                         const std::vector<DynamicDimension>& dynamic);
 
 /// Returns copies of the example inputs with other sizes. `sizes` maps the names of the dynamic
-/// dimensions to the new sizes. Index i of a dimension has the example's values at index (i +
-/// shift) modulo the example's size.
+/// dimensions to the new sizes. The values at index i of a dimension are the example's values at
+/// index (i + shift) modulo the example's size.
 std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
                                   const std::vector<DynamicDimension>& dynamic,
                                   const std::map<std::string, int64_t>& sizes, int64_t shift = 0);

@@ -149,7 +149,7 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
   for (const auto& dimension : distinct(dynamic)) {
     auto sizes = sizes_of(inputs, dynamic);
     const auto size = sizes.at(dimension.name);
-    // 2 * size is also compared, since size / 2 may be the same for size and size + 1.
+    // size + 1 alone is not enough: (size + 1) / 2 may be equal to size / 2.
     for (const auto other : {size + 1, 2 * size, dimension.min}) {
       if (other > dimension.max) continue;
       sizes[dimension.name] = other;

@@ -21,13 +21,14 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const std::vector<torch::Tensor>& inputs,
                                                const std::vector<torch::Tensor>& others);
 
-/// As above, for `inputs` and inputs of other sizes. Changes one dynamic dimension at a time.
+/// As above, for `inputs` and resized copies of them. Changes one dynamic dimension at a time.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
                                                const std::vector<DynamicDimension>& dynamic);
 
-/// Returns the message in one line, without the stack trace of LibTorch and TorchScript errors.
+/// Returns the message of `error` in one line, without the stack trace of LibTorch and TorchScript
+/// errors.
 std::string short_message(const std::exception& error);
 
 /// Returns an error whose message is the short message of `error`, followed by `specialization`,
@@ -37,7 +38,7 @@ std::runtime_error with_specialization(const std::exception& error,
 
 /// Throws std::runtime_error if a traced method has recurrent layers and specializes a dimension.
 /// Must be called before the method is run: on the CPU, recurrent layers read out of bounds if the
-/// state is too small, whereas other operators throw.
+/// hidden state is too small for the input, whereas other operators throw.
 void check_recurrent_layers(const torch::jit::Module& scripted, const std::string& method,
                             const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& inputs,

@@ -22,8 +22,8 @@ bool is_call(const torch::jit::Node& node);
 /// plausible size.
 std::set<int64_t> integer_constants(const torch::jit::Graph& graph);
 
-/// Traces `function` with `inputs` and adds the graph as a method. Inputs without a name in
-/// `input_names` are named input0, input1, ...
+/// Traces `function` with `inputs` and adds the graph to `scripted` as the method `name`. Inputs
+/// without a name in `input_names` are named input0, input1, ...
 void add_traced_method(torch::jit::Module& scripted, const std::string& name,
                        const Forward& function, const std::vector<torch::Tensor>& inputs,
                        const std::vector<std::string>& input_names);

@@ -7,7 +7,8 @@ namespace attend {
 
 TracedCalls trace_calls(const torch::nn::Module& module, const Forward& function,
                         const std::vector<torch::Tensor>& inputs) {
-  // Without static shapes, the number of tokens per MoE expert would be reported as specialized.
+  // Without this guard, the number of tokens per expert of a mixture of experts would be reported
+  // as a specialized size.
   const StaticShapesGuard static_shapes_guard;
   TracedCalls calls{.scripted = to_script_module(module), .sites = {}, .nodes = {}};
   {

@@ -17,7 +17,7 @@ struct TracedCalls {
   std::vector<const torch::jit::Node*> nodes;
 };
 
-/// Traces `function` and records call sites, which is slower than a trace without them.
+/// Traces `function` and records call sites. This is slower than tracing without call sites.
 TracedCalls trace_calls(const torch::nn::Module& module, const Forward& function,
                         const std::vector<torch::Tensor>& inputs);
 

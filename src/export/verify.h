@@ -12,7 +12,7 @@
 namespace attend {
 
 /// Compares the exported program `exported` with `forward` of `module` on the example inputs and on
-/// inputs of other sizes and values. Throws std::runtime_error if they differ, or if forward
+/// inputs of other sizes and values. Throws std::runtime_error if the outputs differ, or if forward
 /// mutates parameters or constants. The message names the shape and the difference and, if a
 /// dimension or value was specialized, the operator and its call site. `constants`: integer
 /// arguments of the operators in the graph; sizes around them are verified too.

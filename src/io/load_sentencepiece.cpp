@@ -24,7 +24,7 @@ const SentencePieceModule* open_module() {
   throw_unavailable("not supported in programs built with AddressSanitizer");
 #endif
   // With RTLD_DEEPBIND, the module and its libraries use their own FLAGS_minloglevel, not that of
-  // LibTorch.
+  // LibTorch; see sentencepiece_module.h.
   auto* module = dlopen(kFile, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (module == nullptr) throw_unavailable(dlerror());
   auto* function = dlsym(module, kSentencePieceFunction);

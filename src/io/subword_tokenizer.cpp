@@ -40,9 +40,9 @@ std::string explain(const std::string& reason) {
   return reason;
 }
 
-/// Clamps the vocabulary size to the range of int and to an upper bound for `text`: at most one
-/// token per character, one per merge, and 1000 for bytes and special tokens. The numbers of
-/// characters and of merges are at most the number of bytes of `text`.
+/// Clamps the vocabulary size to the range of int and to an upper bound for `text`. Bytes and
+/// special tokens are fewer than 1000. Each further token is a character or a merge; `text` has at
+/// most as many characters, and at most as many merges, as bytes.
 int clamp_vocab_size(std::string_view text, int64_t size) {
   const auto most = 1000 + 2 * static_cast<int64_t>(text.size());
   return static_cast<int>(

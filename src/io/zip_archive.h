@@ -38,8 +38,8 @@ class ATTEND_API ZipArchive {
   void read(const std::string& entry, void* bytes) const;
   /// Returns the names of all entries without the folder, sorted.
   std::vector<std::string> names() const;
-  /// Returns the sizes in bytes of the entries whose names begin with `folder`, by name without
-  /// `folder`.
+  /// Returns the sizes in bytes of the entries whose names begin with `folder`. The keys are the
+  /// names without `folder`.
   std::map<std::string, uint64_t> sizes_in(std::string_view folder) const;
 
  private:

@@ -13,7 +13,7 @@ class PastKeyValues : public AttentionHook {
   /// `past` (L, 2, B, G, S, D): keys and values of each layer.
   explicit PastKeyValues(torch::Tensor past) : past_(std::move(past)) {}
 
-  /// Returns the positions (T) of the next tokens (B, T).
+  /// Returns the positions (T) of `tokens` (B, T), which follow the cached tokens.
   torch::Tensor positions(const torch::Tensor& tokens) const;
   /// Returns `past` with the keys and values of the new tokens appended, (L, 2, B, G, S + T, D).
   torch::Tensor updated() const;

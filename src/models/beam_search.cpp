@@ -34,7 +34,7 @@ struct Beam {
   std::size_t length() const { return sequence.log_probs.size(); }
 };
 
-/// The beam search of one prompt.
+/// The beam search of one prompt. The live beams are those that the search still extends.
 class BeamSearch {
  public:
   explicit BeamSearch(const GenerationTask& task) : task_(task), live_(1) {}
@@ -53,8 +53,9 @@ class BeamSearch {
     // There cannot be more beams than candidates.
     const auto num_beams = std::min(task_.options.num_beams, sums.numel());
     const auto num_eos = static_cast<int64_t>(task_.eos_tokens.size());
-    // Each live beam has num_eos stop tokens among its candidates. So the best candidates contain
-    // at least num_beams tokens that are not stop tokens, unless there are fewer in all.
+    // There are at most num_beams live beams, each with num_eos stop tokens among its candidates.
+    // So at least num_beams of the `count` best candidates are not stop tokens, unless there are
+    // fewer in all.
     const auto count = std::min(sums.numel(), num_beams * (1 + num_eos));
     const auto candidates = std::get<1>(sums.flatten().topk(count));
     std::vector<Beam> next;
@@ -97,7 +98,8 @@ class BeamSearch {
   }
 
   /// Returns true if a live beam may still exceed the best score. The sum of a beam can only
-  /// decrease, so its score is at most the score of the current sum at the most favorable length.
+  /// decrease. So the final score is at most the score of the current sum at the most favorable
+  /// length.
   bool can_improve() const {
     if (!best_) return true;
     const auto length_penalty = task_.options.length_penalty;

@@ -9,7 +9,7 @@
 
 namespace attend {
 
-// Shared by the models that decode with a KV cache.
+// Functions of the models that decode with a KV cache.
 
 /// Extends `cache` by `tokens` (B, T) and returns the logits of the last `logits_to_keep`
 /// positions; 0 = all. `hidden()` returns the hidden states (B, T, E), `logits(x)` the logits of
@@ -33,7 +33,7 @@ torch::Tensor decode_step(const char* name, const torch::Tensor& tokens, KvCache
   }
 }
 
-/// Returns `logits` (V). Throws c10::Error if one is NaN or the largest is infinite.
+/// Returns `logits` (V). Throws c10::Error if a logit is NaN or the largest logit is infinite.
 inline const torch::Tensor& checked_logits(const torch::Tensor& logits) {
   const auto highest = logits.max().item<double>();
   TORCH_CHECK(!std::isnan(highest), "the logits contain NaN; training may have diverged");

@@ -53,9 +53,9 @@ torch::Tensor DecodingBatch::next_logits() {
   auto max_tokens = max_seq_len_;  // maximum number of tokens per call
   if (const auto [shortest, longest] = pending_range();
       longest > std::max(shortest, kMaxPaddedTokens)) {
-    // Padded calls need masks and biases of all pairs of tokens. Therefore, all tokens of the
-    // shortest row but one, and equally many tokens of each other row, are fed without padding. The
-    // other tokens are fed in short padded calls.
+    // Padded calls need masks and biases of all pairs of tokens. Therefore, the first
+    // `shortest - 1` pending tokens of each row are fed without padding. The other tokens are fed
+    // in short padded calls. Each row keeps at least one token for the last call.
     for (auto left = shortest - 1; left > 0;) {
       const auto count = std::min(left, max_seq_len_);
       feed([count](std::size_t /*tokens*/) { return count; });

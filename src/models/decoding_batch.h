@@ -29,12 +29,13 @@ class NextTokenModel {
   virtual void select_rows(const std::vector<int64_t>& rows) = 0;
 };
 
-/// The rows of a batch during generation: all tokens of each row, and a KV cache of its context.
+/// The rows of a batch during generation: all tokens of each row, and a KV cache of the row's
+/// context, i.e. of the last tokens, which the model sees.
 class DecodingBatch {
  public:
-  /// `max_seq_len`: maximum number of tokens per call of `NextTokenModel::step` and, unless
-  /// `rolls`, of the context. `rolls`: true if the cache overwrites tokens outside of the sliding
-  /// window; false if the oldest tokens of a context longer than `max_seq_len` are dropped.
+  /// `max_seq_len`: maximum number of tokens per call of `NextTokenModel::step`. `rolls`: true if
+  /// the cache overwrites tokens outside of the sliding window. If false, a context is limited to
+  /// `max_seq_len` tokens: the oldest tokens of a longer one are dropped.
   DecodingBatch(NextTokenModel& model, KvCache cache, std::vector<Tokens> tokens,
                 int64_t max_seq_len, bool rolls, torch::Device device);
 

@@ -29,7 +29,8 @@ inline bool rolls(const StackConfig& config, int64_t max_seq_len) {
   return rolling_window(config, max_seq_len) > 0 && config.positions != PositionScheme::sinusoidal;
 }
 
-/// Returns the number of tokens that `generate` keeps when the context is full: 3/4 of it.
+/// Returns the number of tokens that `generate` keeps when the context is full: 3/4 of
+/// `max_seq_len`.
 inline int64_t kept_context(int64_t max_seq_len) {
   return std::max<int64_t>(1, max_seq_len - std::max<int64_t>(1, max_seq_len / 4));
 }

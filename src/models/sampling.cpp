@@ -77,7 +77,8 @@ int64_t sample(const torch::Tensor& logits, const SamplingOptions& options,
   check_sampling(options);
   TORCH_CHECK_VALUE(logits.dim() == 1 && logits.size(0) > 0, "logits must have shape (V), found ",
                     logits.sizes());
-  // float64, so that rounding errors of the cumulative sum stay below the smallest probabilities.
+  // Computed in float64, so that rounding errors of the cumulative sum stay below the smallest
+  // probabilities.
   auto filtered = penalize_repetition(logits.to(torch::kCPU, torch::kDouble), previous,
                                       options.repetition_penalty);
   checked_logits(filtered);

@@ -144,8 +144,9 @@ struct DependentField {
       member;
 };
 
-/// If `is_set` is false, the `fields` have no effect, and a field that differs from its default
-/// throws c10::ValueError. `required`: the setting that the fields need, for the message.
+/// Throws c10::ValueError if `is_set` is false and one of the `fields` differs from its default.
+/// `required`: the setting that the fields need to have an effect, for the message. `is_set`:
+/// whether `config` has this setting.
 void check_dependent_fields(const char* required, bool is_set, const StackConfig& config,
                             std::initializer_list<DependentField> fields) {
   if (is_set) return;

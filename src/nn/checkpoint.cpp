@@ -129,7 +129,8 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       // Arguments that require a gradient are detached, so that the backward pass through the
       // recomputed graph ends at them. They must require a gradient again, even if this backward
       // pass does not need it, since the function may depend on requires_grad. The other arguments
-      // must stay the same tensors, because keys of SharedTensors may contain them.
+      // must stay the same tensors: keys of SharedTensors may contain them, and tensors in keys are
+      // compared by identity.
       if (inputs[i].requires_grad()) inputs[i] = inputs[i].detach().requires_grad_();
     }
     const auto all_outputs = recomputation->recompute(inputs);

@@ -28,7 +28,7 @@ bool all_equal(const std::vector<int64_t>& numbers) {
 
 KvCache::KvCache(const KvCacheOptions& options) : options_(options) {
   check_options(options);
-  // Tensors created in inference mode could not be changed in place outside of it.
+  // Tensors that are created in inference mode cannot be changed in place after the mode has ended.
   const c10::InferenceMode no_inference_mode(false);
   allocate(options, keys_, values_);
   memory_.resize(keys_.size());
@@ -148,8 +148,8 @@ void KvCache::truncate(const std::vector<int64_t>& lengths) {
   const auto ends = torch::tensor(lengths, torch::kLong).to(key_positions_.device()).unsqueeze(1);
   const auto removed = key_positions_ >= ends;  // (B, slots)
   key_positions_.masked_fill_(removed, -1);
-  // Set to 0, since they may contain NaN, and 0 * NaN is NaN. Only the slots that may be removed
-  // are visited.
+  // Keys and values of removed tokens are set to 0: they may contain NaN, and a weight of 0 times
+  // NaN is NaN. Only slots that may contain removed tokens are visited.
   const auto used = used_slots();
   const auto first = max_of(overwritten_) > 0 ? 0 : std::min(used, min_of(lengths));
   const auto slots = removed.slice(1, first, used).unsqueeze(1).unsqueeze(-1);  // (B, 1, n, 1)
@@ -183,7 +183,7 @@ void KvCache::select_rows(const std::vector<int64_t>& rows) {
                                                   std::vector<torch::Tensor>& to) {
     for (std::size_t layer = 0; layer < from.size(); ++layer) {
       const auto selected = from[layer].narrow(2, 0, used).index_select(0, index);  // (N, G, S, D)
-      to[layer] = to[layer].to(selected.scalar_type());  // another one under autocast
+      to[layer] = to[layer].to(selected.scalar_type());  // the dtype may differ under autocast
       to[layer].narrow(2, 0, used).copy_(selected);
     }
   };
@@ -263,7 +263,8 @@ torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) 
   return batched ? used : used.squeeze(0);
 }
 
-/// (1, N) -> (N), which broadcasts to inputs with and without a batch.
+/// If there is one sequence, returns `x` (1, N) as (N), which broadcasts to inputs with and without
+/// a batch. Otherwise returns `x`.
 torch::Tensor KvCache::without_single_batch(const torch::Tensor& x) const {
   return batch_size() == 1 ? x.squeeze(0) : x;
 }

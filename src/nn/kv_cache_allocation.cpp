@@ -21,8 +21,8 @@ void check_set(const char* option, int64_t value) {
 double memory_limit() {
   double bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  // Limits of Linux's control groups, version 2 and 1. In version 2, "max" means no limit; it is
-  // not read as a number.
+  // Files with the memory limit of Linux's control groups, version 2 and 1. Version 2 writes "max"
+  // if there is no limit; reading "max" as a number fails.
   for (const auto* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     double limit = 0;

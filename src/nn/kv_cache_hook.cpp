@@ -28,8 +28,8 @@ void KvCacheHook::before_attention(AttentionContext& context) {
       cache_.append(context.state.layer, context.key, context.value);
   auto& args = context.args;
   if (cache_.is_aligned()) {
-    // Queries and keys end at the same token, so no positions are needed; a single query then needs
-    // no mask.
+    // No positions are needed: by default, the last query has the position of the last key. Without
+    // positions, a single query needs no mask.
     args.positions.reset();
     return;
   }

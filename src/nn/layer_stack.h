@@ -13,7 +13,7 @@
 
 namespace attend {
 
-// Shared by TransformerEncoder and TransformerDecoder.
+// Functions of TransformerEncoder and TransformerDecoder.
 
 /// Returns the blocks of a stack. The probability of stochastic depth grows linearly with the
 /// layer. In the last layer, it has the value of `options.block()`.

@@ -167,7 +167,7 @@ AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
                            .args = args,
                            .state = state,
                            .cross = true};
-  context.state.cache = nullptr;  // attend_heads would append the keys to it
+  context.state.cache = nullptr;  // otherwise, attend_heads would append to it
   if (key_input.is_same(value_input)) {
     const auto project_memory = [&] {
       const auto key_value = project(key_input, 1, 2);

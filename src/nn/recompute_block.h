@@ -13,7 +13,7 @@
 
 namespace attend {
 
-/// The tensors of `ForwardState` that the first block sets and later ones read.
+/// The tensors of `ForwardState` that the first block sets and the later blocks read.
 inline constexpr std::array kFirstTensors{&ForwardState::first_values,
                                           &ForwardState::first_relative_bias};
 
@@ -77,8 +77,8 @@ torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
       add(std::exchange(mixtures[i]->aux_loss, losses_before[i]));
     }
     for (std::size_t i = 0; i < first.size(); ++i) {
-      // Cloned, because first_values may be a view of a larger tensor, and first_relative_bias is a
-      // parameter, which must not be an output.
+      // Cloned for two reasons: first_values may be a view, which would keep a larger tensor in
+      // memory, and first_relative_bias is a parameter, which must not be an output.
       const bool is_new = first[i].defined() && !given[i].defined();
       add(is_new ? first[i].clone() : torch::Tensor());
     }

@@ -5,15 +5,16 @@
 namespace attend {
 namespace {
 
-/// For each key, the index of the previous key, which is at the position before.
+/// The previous key of each key, i.e. the key at the previous position.
 struct PreviousKeys {
-  torch::Tensor index;  ///< (S) or (B, S); 0 for the first key if it is its own previous key
+  torch::Tensor index;  ///< (S) or (B, S): index of the previous key; arbitrary if there is none
   torch::Tensor exist;  ///< bool (B, S) or (S): false = no previous key; undefined = all true
-  torch::Tensor overwritten = {};  ///< bool (B, S) or (S): true if the previous key was overwritten
-                                   ///< in the cache; may be undefined
+  /// bool (B, S) or (S): true if the cache has overwritten the previous key; may be undefined.
+  torch::Tensor overwritten = {};
 };
 
-/// Returns the previous keys if the keys are in the order of their positions.
+/// Returns the previous keys of keys that are in the order of their positions. The first key is its
+/// own previous key, so interpolation leaves it unchanged.
 PreviousKeys previous_in_order(const AttentionContext& context) {
   PreviousKeys previous{(positions_like(context.key, -2) - 1).clamp_min(0), {}};  // (S)
   const auto& args = context.args;
@@ -94,7 +95,7 @@ void SmearedKeysImpl::before_attention(AttentionContext& context) {
 
 torch::Tensor SmearedKeysImpl::after_attention(const AttentionContext& context,
                                                const torch::Tensor& output) {
-  // Checked here because another hook may set the window in before_attention.
+  // This check is not in before_attention, because another hook may still set the window there.
   if (context.state.cache == nullptr || !context.args.key_positions.defined()) return output;
   const auto& overwritten = shared_previous_keys(context).overwritten;
   const SharedKey key("checked_previous_keys", context.key, {overwritten},

@@ -37,7 +37,7 @@ void check_submodule(bool registered, const torch::nn::Module& owner, const Name
 
 /// Throws c10::ValueError unless `used` are submodules of `owner`: `replace_module` of LibTorch
 /// changes the registered submodules, but not the members that `forward` calls. `children`: the
-/// result of `owner.children()`, a copy, which `forward` should make only once.
+/// result of `owner.children()`. That function makes a copy, so `forward` should call it only once.
 inline void check_submodules(const torch::nn::Module& owner,
                              const std::vector<std::shared_ptr<torch::nn::Module>>& children,
                              std::initializer_list<UsedSubmodule> used) {

@@ -7,7 +7,8 @@
 
 namespace attend {
 
-// These functions are inline because attend::train uses them too and they are not exported.
+// These functions are inline because they are not exported, but the library attend::train also
+// uses them.
 
 /// The autocast settings of a device type.
 struct AutocastState {

@@ -61,8 +61,8 @@ struct BlockAttention : torch::CustomClassHolder {
   bool may_mask_rows = false;  // the mask may have fully masked rows
   RngState rng;                // state before dropout; empty = no dropout
 
-  /// Returns the masks plus the bias of each offset, (H or 1, S + T - 1). Undefined if there are
-  /// none, if a mask depends on more than the offset, or if rows may be fully masked.
+  /// Returns the sum of masks and bias for each offset, (H or 1, S + T - 1). Undefined if the call
+  /// has neither, if a mask depends on more than the offset, or if rows may be fully masked.
   torch::Tensor mask_by_offset(const BlockInputs& inputs) const {
     const bool any = args.causal || args.sliding_window > 0 || inputs.offset_bias.defined();
     if (!any || has_token_masks(args) || may_mask_rows) return {};
@@ -209,8 +209,9 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
   }
 };
 
-/// Returns true if LibTorch's attention stores the weights (T, S). Always false on a GPU, where
-/// LibTorch's choice of a kernel can depend on whether gradients are needed.
+/// Returns true if LibTorch's attention stores the weights (T, S). Always false on a GPU: there,
+/// LibTorch's choice of a kernel can depend on whether gradients are needed, but this result must
+/// not.
 bool kernel_stores_weights(const torch::Tensor& query, const torch::Tensor& key,
                            const torch::Tensor& value, const ScoreOptions& options) {
   return query.is_cpu() &&
@@ -249,9 +250,10 @@ bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                         2 * args.sliding_window < key.size(-2);
   if (query.size(-2) < (windowed ? limits.min_queries_with_window : limits.min_queries))
     return false;
-  // A checkpoint calls the forward pass without gradients, and again with them. Both must take the
-  // same way, which draws the same dropout. So this does not depend on GradMode, and with dropout
-  // not on whether a float mask requires a gradient: it may be computed from parameters.
+  // `checkpoint` runs the forward pass without gradients, and again with gradients. Both passes
+  // must draw the same dropout, so both must be computed in blocks or neither. Therefore, the
+  // decision does not depend on GradMode. With dropout, every float mask counts as learned: a mask
+  // computed from parameters requires a gradient only in the second pass.
   const bool may_be_learned =
       args.mask.defined() &&
       (args.mask.requires_grad() || (options.dropout > 0.0 && args.mask.is_floating_point()));

@@ -11,7 +11,7 @@ namespace attend {
 // masks, biases and weights in memory at a time, so memory grows linearly in T. The backward pass
 // recomputes each block.
 
-/// When and how attention is computed in blocks. Tests lower these numbers.
+/// Thresholds and block size of attention in blocks. Tests lower these numbers.
 struct BlockLimits {
   /// Minimum number of queries if the sliding window is smaller than half the number of keys.
   /// Blocks then save time.
@@ -34,8 +34,9 @@ ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tens
 ATTEND_API torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key);
 
 /// Returns the output (..., T, Dv) of attention, computed in blocks of queries. Supports the calls
-/// that `computes_in_blocks` accepts, also with fewer queries. `offset_bias` (H, S + T - 1): the
-/// bias of `all_offsets`; undefined = none. `self_attention`: as in `prepare_mask`.
+/// that `computes_in_blocks` accepts, also with fewer queries than in `BlockLimits`. `offset_bias`
+/// (H, S + T - 1): the bias of `all_offsets`; undefined = none. `self_attention`: as in
+/// `prepare_mask`.
 ATTEND_API torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                           const torch::Tensor& value, const AttentionArgs& args,
                                           const ScoreOptions& options,

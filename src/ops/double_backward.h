@@ -4,11 +4,11 @@
 
 namespace attend {
 
-/// Makes double backward through `output`, the result of `scaled_dot_product_attention`, throw
+/// Forbids double backward through `output`, a result of `scaled_dot_product_attention`: it throws
 /// c10::NotImplementedError if a fused kernel computed `output`. The message says what to do.
 void forbid_double_backward(const torch::Tensor& output);
 
-/// Advice at the end of the error messages.
+/// Advice at the end of error messages about double backward.
 inline constexpr const char* kUseRecorder =
     "run the forward pass with an AttentionRecorder or need_weights, whose operators support it";
 

@@ -6,7 +6,8 @@
 
 namespace attend {
 
-// `dot_product_attention` in two steps, so that the layers of a stack can share the first one.
+// `dot_product_attention` in two steps: the mask is prepared, then attention is computed. The
+// layers of a stack can share the prepared mask.
 
 /// A mask in the form that the attention kernels take: at least one key is allowed in each row.
 struct PreparedMask {

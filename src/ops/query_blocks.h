@@ -9,7 +9,7 @@
 
 namespace attend {
 
-/// A block of queries and the keys that they may attend to.
+/// A block of queries and a range of keys that contains all keys that these queries may attend to.
 struct QueryBlock {
   int64_t row;   ///< index of the first query
   int64_t rows;  ///< number of queries
@@ -31,8 +31,9 @@ inline constexpr std::array kBlockInputs{&BlockInputs::query, &BlockInputs::key,
                                          &BlockInputs::value, &BlockInputs::sinks,
                                          &BlockInputs::offset_bias};
 
-/// Returns the blocks of `rows` queries. A block contains only keys that the sliding window and
-/// `causal` of `args` allow for some of its queries.
+/// Returns the blocks, each with up to `rows` queries. If `args` have no positions, a block
+/// contains only keys that the sliding window and `causal` allow for some of its queries.
+/// Otherwise, it contains all keys.
 std::vector<QueryBlock> query_blocks(const BlockInputs& inputs, const AttentionArgs& args,
                                      int64_t rows);
 
@@ -45,8 +46,8 @@ AttentionArgs slice_args(const AttentionArgs& args, const QueryBlock& block,
                          const BlockInputs& inputs);
 
 /// Returns the biases (H, rows, keys) of `block` as a view of `by_offset` (H, S + T - 1), with the
-/// queries in reverse order. In this order, each row starts one offset after the row before, so a
-/// view suffices. `queries`: T.
+/// queries in reverse order. In this order, the biases of each row start one element later in
+/// `by_offset` than the biases of the previous row, so a view suffices. `queries`: T.
 torch::Tensor reversed_biases(const torch::Tensor& by_offset, const QueryBlock& block,
                               int64_t queries);
 

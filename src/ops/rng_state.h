@@ -9,7 +9,8 @@
 
 namespace attend {
 
-// These functions are inline because attend::train uses them too and they are not exported.
+// These functions are inline because they are not exported, but the library attend::train also
+// uses them.
 
 /// The devices that a computation on `device` draws random numbers from: the CPU and, if `device`
 /// is an accelerator, `device`.

@@ -66,7 +66,7 @@ double yarn_interpolation(double pair, double rotary_dim, const RotaryOptions& o
     high = std::ceil(high);
   }
   low = std::max(low, 0.0);
-  // The published code also uses rotary_dim - 1 instead of the index of the last pair.
+  // As in the YaRN paper's code, the limit is rotary_dim - 1, not the index of the last pair.
   high = std::min(high, rotary_dim - 1.0);
   if (low == high) high += 0.001;  // avoids division by zero
   return linear_ramp(pair, low, high);

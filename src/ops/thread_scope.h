@@ -8,10 +8,10 @@
 
 namespace attend {
 
-/// A scope with a `State`: an entry in the calling thread's stack of scopes, from construction to
-/// destruction. Scopes may be destroyed in any order and on any thread. If a scope is destroyed on
-/// another thread, its entry is only marked as ended. The thread that made the scope removes the
-/// entry later.
+/// A scope with a `State`. From construction to destruction, the scope has an entry in the stack of
+/// the thread that made it. Scopes may be destroyed in any order and on any thread. If a scope is
+/// destroyed on another thread, its entry is only marked as ended. The thread that made the scope
+/// removes the entry later.
 ///
 ///     ThreadScope<Counter> scope;
 ///     if (auto* counter = ThreadScope<Counter>::innermost()) ++counter->calls;
@@ -66,7 +66,7 @@ class ThreadScope {
     std::erase_if(stack, [](const auto& entry) { return entry->ended.load(); });
   }
 
-  std::shared_ptr<Stack> stack_;  // of the thread that made the scope; may outlive it
+  std::shared_ptr<Stack> stack_;  // of the thread that made the scope; may outlive the thread
   std::shared_ptr<Entry> entry_;
   std::thread::id thread_ = std::this_thread::get_id();
 };

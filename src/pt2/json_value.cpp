@@ -52,7 +52,8 @@ std::pair<std::string, JsonValue> JsonValue::only() const {
 }
 
 int64_t JsonValue::integer() const {
-  // nlohmann::json would convert true and 1.5, and wrap integers above 2^63 - 1.
+  // nlohmann::json would silently convert true and 1.5 to integers, and wrap integers above
+  // INT64_MAX.
   if (!json_->is_number_integer() ||
       (json_->is_number_unsigned() && json_->get<uint64_t>() > uint64_t{INT64_MAX})) {
     expected("a 64-bit integer");

@@ -8,8 +8,8 @@
 
 namespace attend::pt2 {
 
-/// A JSON value with its path in the document. Accessors throw InputError if the value has another
-/// type. The message names the path, the type expected and the value found.
+/// A JSON value with its path in the document. Accessors throw InputError if the value does not
+/// have the requested type. The message names the path, the type expected and the value found.
 ///
 ///     JsonValue(json).at("graph").at("nodes").items()
 class JsonValue {

@@ -14,8 +14,8 @@
 namespace attend::pt2 {
 namespace {
 
-/// Returns the entry of the program. Throws InputError unless the archive contains exactly one
-/// program.
+/// Returns the name of the entry that contains the program. Throws InputError unless the archive
+/// contains exactly one program.
 std::string find_model(const ZipArchive& archive) {
   std::vector<std::string> models;
   for (const auto& entry : archive.names()) {

@@ -14,7 +14,8 @@ namespace attend::pt2 {
 struct Archive {
   std::string model;  ///< name of the entry that contains the program
   program::ExportedProgram program;
-  std::map<std::string, torch::Tensor> weights;  ///< weights and constants by target
+  /// Parameters, buffers and constants by `Input::target`.
+  std::map<std::string, torch::Tensor> weights;
 };
 
 /// Reads an archive. Throws InputError if it is invalid. The message names the entry.

@@ -10,9 +10,9 @@
 
 namespace attend::pt2 {
 
-/// Adds the weights that are listed in the config of a folder to `weights`, by name. Does nothing
-/// if the archive has no such config. Weights with the same entry share memory. Throws InputError
-/// if a weight has more elements than its bytes contain.
+/// Reads the weights that the config file of `layout` lists, and adds them to `weights` by name.
+/// Does nothing if the archive has no such file. Weights with the same entry share memory. Throws
+/// InputError if a weight has more elements than its bytes contain.
 void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch::Device device,
                   std::map<std::string, torch::Tensor>& weights);
 

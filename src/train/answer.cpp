@@ -26,7 +26,7 @@ struct Answer {
     const torch::NoGradGuard no_grad;
     const auto device = model->head->weight.device();
     const auto tokens = torch::tensor(prompt, torch::kLong).to(device);  // (T)
-    // Longer texts are truncated, as in training.
+    // A prompt longer than max_seq_len is truncated, as in training.
     const auto logits = model(tokens.slice(0, 0, model->config.max_seq_len));  // (C)
     return classes.at(static_cast<std::size_t>(logits.argmax().item<int64_t>()));
   }

@@ -5,7 +5,7 @@
 
 namespace attend::train {
 
-/// Returns the autocast settings for a precision. For fp32, returns the caller's settings.
+/// Returns the autocast settings for a precision. For fp32, returns the current settings.
 inline AutocastState autocast_for(Precision precision, torch::DeviceType device) {
   return precision == Precision::bf16 ? AutocastState{true, torch::kBFloat16}
                                       : autocast_state(device);

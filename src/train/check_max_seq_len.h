@@ -7,8 +7,8 @@
 
 namespace attend::train {
 
-/// Throws InputError unless the model's max_seq_len is at least `longest`, the longest sequence of
-/// its task.
+/// Throws InputError if the recipe's max_seq_len is less than `longest`, the length of the longest
+/// sequence of the recipe's task.
 inline void check_max_seq_len(const Recipe& recipe, int64_t longest) {
   if (recipe.max_seq_len() >= longest) return;
   throw InputError(fmt::format(

@@ -36,8 +36,8 @@ Json entry_of(const fs::path& file) {
   return {{"bytes", fs::file_size(file)}, {"crc32c", checksum}};
 }
 
-/// Returns the size and checksum of each file of a checkpoint. Takes them from `known` for the
-/// files that have an entry there, and reads the other files.
+/// Returns the size and checksum of each file of a checkpoint. Reads only the files that have no
+/// entry in `known`; for the other files, returns the entry.
 Json manifest_of(const fs::path& folder, const Json& known = {}) {
   Json files;
   for (const char* name : kFiles)
@@ -118,7 +118,7 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
     fs::remove_all(partial, ignored);
     throw;
   }
-  // If the run was resumed from an older checkpoint, a damaged one of this step may exist.
+  // If the run was resumed from an older checkpoint, a damaged checkpoint of this step may exist.
   if (fs::exists(target)) fs::rename(target, replaced);
   fs::rename(partial, target);
   sync_to_disk(directory_);
@@ -143,11 +143,11 @@ bool CheckpointStore::link_best(const std::map<std::string, torch::Tensor>& best
       checksum != written_best_.checksum) {
     return false;
   }
-  std::error_code error;  // for example, the file system has no hard links
+  std::error_code error;  // set if, for example, the file system has no hard links
   fs::create_hard_link(written_best_.file, file, error);
   if (error) return false;
   if (entry_of(file).dump() == written_best_.entry) return true;
-  fs::remove(file);  // damaged after it was written
+  fs::remove(file);  // the linked file was damaged after it was written
   return false;
 }
 

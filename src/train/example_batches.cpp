@@ -53,7 +53,7 @@ Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& l
     }
     Row target(row.begin() + 1, row.end());
     std::fill_n(target.begin(), prompt.size() - 1, kIgnoreIndex);
-    row.pop_back();  // the last token has no next one
+    row.pop_back();  // the last token is only a target
     tokens.push_back(std::move(row));
     targets.push_back(std::move(target));
   }

@@ -51,7 +51,7 @@ int64_t fastest_num_threads(const std::function<double(int64_t)>& seconds_with,
 double mean_seconds(const std::function<void()>& work, int64_t threads) {
   const NumThreadsGuard guard(threads);
   work();  // starts the threads, fills caches
-  // Not the minimum: the mean includes time spent waiting for a busy core.
+  // The mean and not the minimum, since the minimum would not include waiting for a busy core.
   double sum = 0.0;
   int64_t count = 0;
   while (sum < kMinSeconds) {

@@ -9,7 +9,7 @@ namespace attend::train {
 namespace {
 
 constexpr std::size_t kNeighbours = 4;  // losses on each side in the moving average
-constexpr std::size_t kMaxWorse = 10;   // consecutive losses above the first one at which to stop
+constexpr std::size_t kMaxWorse = 10;   // stop after this many consecutive losses above the first
 constexpr double kMinDecrease = 0.1;    // fraction of the first loss; a smaller decrease is noise
 
 std::vector<double> smooth(const std::vector<LearningRateStep>& steps) {

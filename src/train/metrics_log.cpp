@@ -18,7 +18,8 @@ bool is_kept(const std::string& line, int64_t last_step) {
   return step != json.end() && step->is_number_integer() && step->get<int64_t>() <= last_step;
 }
 
-/// Opens the log for appending, after removing the lines of steps later than `resumed_step`.
+/// Creates a new log if `resumed_step` is 0. Otherwise removes incomplete lines and lines of later
+/// steps from the existing log, and opens the log for appending.
 AppendFile open_log(const std::filesystem::path& path, int64_t resumed_step) {
   if (resumed_step == 0) return {path, "w"};
   if (std::filesystem::exists(path)) {

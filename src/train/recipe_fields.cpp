@@ -12,7 +12,7 @@
 namespace attend::train {
 namespace {
 
-constexpr double kMaxInteger = 9e15;  // integers up to here are exact as double
+constexpr double kMaxInteger = 9e15;  // integers up to this value are exact as double
 constexpr double kMaxSize = 65536;
 
 constexpr const char* kSizeGroup = "Model, size";

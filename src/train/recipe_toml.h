@@ -12,7 +12,7 @@ namespace attend::train {
 
 /// Key of the kind of model.
 inline constexpr const char* kKindKey = "model.kind";
-/// Table of a `RecipeCard`.
+/// Name of the table that contains a `RecipeCard`.
 inline constexpr const char* kCard = "expected";
 
 /// Parses a TOML file. Throws InputError if it is missing or not TOML.
@@ -25,9 +25,9 @@ void check_keys(const toml::table& table, const std::string& file);
 /// Parses a recipe file. Throws InputError as `parse_toml` and `check_keys`.
 toml::table parse_recipe(const std::filesystem::path& path);
 
-/// Assigns a TOML value to `target`. Converts integers to floating-point numbers and nothing else.
-/// Throws InputError for any other type. `where` (file and key) and `kind` (kind of model) are used
-/// in the message.
+/// Assigns a TOML value to `target`. Throws InputError if the value has another type than `target`;
+/// only an integer may be assigned to a floating-point `target`. `where` (file and key) and `kind`
+/// (kind of model) are used in the message.
 void assign(const toml::node& node, const std::string& where, FieldRef target,
             std::string_view kind = {});
 

@@ -35,7 +35,7 @@ bool is_temporary_file(const fs::path& file) {
          });
 }
 
-/// True if a directory contains other files than those of an interrupted `create`.
+/// True if a directory contains files other than those that an interrupted `create` leaves.
 bool is_taken(const fs::path& directory) {
   std::error_code missing;
   if (!fs::exists(directory, missing)) return false;
@@ -51,8 +51,8 @@ bool is_taken(const fs::path& directory) {
   return false;
 }
 
-/// Throws InputError if a directory is not a run. The recipe may already be in `replaced` if an
-/// earlier `move_old_run` was interrupted.
+/// Throws InputError if a directory is not a run. A directory with a recipe in `replaced` is a run,
+/// too: an earlier `move_old_run` was interrupted after it had moved the recipe.
 void check_is_run(const fs::path& directory) {
   if (RunDirectory::exists(directory) || RunDirectory::exists(directory / RunFiles::replaced))
     return;

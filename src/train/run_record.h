@@ -28,8 +28,8 @@ RunRecord read_record(const std::filesystem::path& path);
 void throw_if_different(const std::filesystem::path& directory,
                         const std::vector<std::string>& differences);
 
-/// Throws InputError with the differences if the run in `directory` was created with other fixed
-/// values.
+/// Throws InputError with the differences if the run in `directory` was created with values other
+/// than `fixed`.
 void check_values(const std::filesystem::path& directory,
                   const std::map<std::string, std::string>& fixed);
 

@@ -41,8 +41,8 @@ const std::vector<Sense>& senses() {
   return all;
 }
 
-// Sentences with placeholders. W: the ambiguous word. C, D: two nouns of its sense. A: a verb of
-// its sense. N, J, V: a noun, an adjective and a verb that do not depend on the sense.
+// Sentences with placeholders. W: the ambiguous word. C, D: two nouns of one of its senses. A: a
+// verb of the same sense. N, J, V: a noun, an adjective and a verb that do not depend on the sense.
 const std::array<const char*, 10> kPatterns{
     "the J C A near the W",
     "the W was near the C and the J D",
@@ -61,7 +61,7 @@ const Words kNeutralAdjectives{"old", "new", "small", "large", "red", "quiet", "
 const Words kNeutralVerbs{"saw",     "liked",  "found", "remembered",
                           "watched", "forgot", "drew",  "named"};
 
-constexpr int kTrainingPairs = 400;  // pairs of sentences per ambiguous word, one for each sense
+constexpr int kTrainingPairs = 400;  // per ambiguous word; a pair has one sentence per sense
 constexpr int kValidationPairs = 50;
 
 class Writer {

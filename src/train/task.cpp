@@ -88,7 +88,7 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, std::shared_ptr<const Toke
         fmt::format("the task {} does not read a file, found text '{}'", recipe.task, recipe.text));
   }
   auto made = task.make(recipe, std::move(tokenizer));
-  made->samples();  // throws if there is no validation data, before training starts
+  made->samples();  // throws, before training starts, if there is no validation data
   return made;
 }
 

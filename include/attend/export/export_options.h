@@ -30,13 +30,13 @@ struct Outputs {
   std::vector<torch::Tensor> tensors;  ///< all outputs, in order
 };
 
-/// The function to export: computes a module's outputs from inputs in the order of the example
-/// inputs.
+/// The function to export: computes a module's outputs from its inputs. The vector contains the
+/// inputs in the order of the exporter's argument `example_inputs`.
 ///
 ///     Forward forward = [seq2seq](const auto& in) mutable { return seq2seq(in[0], in[1]); };
 using Forward = std::function<Outputs(const std::vector<torch::Tensor>&)>;
 
-/// Returns the forward of a module whose forward takes one tensor.
+/// Returns the `Forward` of a module that takes one tensor.
 template <typename Contained>
 Forward forward_of(torch::nn::ModuleHolder<Contained> module) {
   return [module](const std::vector<torch::Tensor>& inputs) mutable -> Outputs {
@@ -44,8 +44,8 @@ Forward forward_of(torch::nn::ModuleHolder<Contained> module) {
   };
 }
 
-/// A dimension of an input whose size may vary between calls, as `torch.export.Dim`. Dimensions
-/// with the same name always have the same size.
+/// An input dimension whose size may vary between calls, like `torch.export.Dim` in Python.
+/// Dimensions with the same name always have the same size.
 ///
 ///     DynamicDimension{.input = 0, .dimension = 1, .name = "length", .max = 64}
 struct DynamicDimension {
@@ -83,7 +83,9 @@ struct SizeRange {
 
 /// Result of comparing an exported file with its module.
 struct ExportReport {
-  double max_abs_diff = 0.0;  ///< largest absolute difference, over all outputs and inputs
+  /// Largest absolute difference between the outputs of the exported program and of the module,
+  /// over all comparisons.
+  double max_abs_diff = 0.0;
   int64_t num_verified_shapes = 0;  ///< number of different sizes of the dynamic dimensions
   /// Smallest and largest verified size of each dynamic dimension, by name. The largest is less than
   /// `DynamicDimension::max` if larger inputs need too much memory.

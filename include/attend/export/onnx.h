@@ -19,8 +19,8 @@ namespace attend {
 ///
 /// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if an
 /// operator is not supported (the message names it and its call site), or if the traced program
-/// differs from the module; if a dimension was specialized, the message names the operator that
-/// specialized it and its call site.
+/// differs from the module. If an operator specialized a dynamic dimension, that is, fixed its size
+/// during tracing, the message names this operator and its call site.
 ///
 ///     export_onnx(*model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.onnx",
 ///                 {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});

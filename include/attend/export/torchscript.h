@@ -18,7 +18,7 @@ struct TorchScriptMethod {
 
 /// Methods of the exported module in addition to forward.
 struct TorchScriptMethods {
-  /// Traced and verified in the same way as forward.
+  /// Methods that are traced and verified in the same way as forward.
   std::vector<TorchScriptMethod> traced = {};
   /// TorchScript source of methods with control flow. They may call forward and traced methods.
   std::string source = {};
@@ -32,8 +32,8 @@ struct TorchScriptMethods {
 /// `torch.jit.load(_extra_files=...)` returns the extra files.
 ///
 /// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if the
-/// file differs from the module; if a dimension was specialized, the message names the operator
-/// that specialized it and its call site.
+/// file differs from the module. If an operator specialized a dynamic dimension, that is, fixed its
+/// size during tracing, the message names this operator and its call site.
 ///
 ///     export_torchscript(*model, [&](const auto& in) { return model(in[0]); }, {tokens},
 ///                        "model.pt", {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});

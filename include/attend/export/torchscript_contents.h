@@ -15,7 +15,7 @@ namespace attend {
 struct TorchScriptContents {
   std::vector<TensorInfo> tensors;              ///< parameters, then buffers
   std::vector<std::string> methods;             ///< signatures: "forward(Tensor tokens) -> Tensor"
-  std::map<std::string, uint64_t> extra_files;  ///< size in bytes by name
+  std::map<std::string, uint64_t> extra_files;  ///< sizes in bytes, by name
 };
 
 /// Returns the contents of a TorchScript file. Loading may run code from the file: use only files

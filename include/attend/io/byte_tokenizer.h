@@ -5,7 +5,7 @@
 
 namespace attend {
 
-/// Tokenizer with one token per byte: encodes any text and any other bytes.
+/// Tokenizer with one token per byte. Encodes any bytes; they need not be valid UTF-8.
 ///
 ///     ByteTokenizer().encode("é");  // {0xC3, 0xA9}
 class ATTEND_API ByteTokenizer : public Tokenizer {

@@ -12,7 +12,8 @@ inline constexpr const char* kSubwordFile = "tokenizer.model";
 
 /// Subword tokenizer: byte-pair encoding by SentencePiece (Kudo and Richardson 2018,
 /// https://arxiv.org/abs/1808.06226) with byte fallback, so that every UTF-8 text is encoded
-/// without loss. A token contains no line break, and a space only at its beginning.
+/// without loss. A token may contain a space only as its first character. Only the token of the
+/// byte "\n" contains a line break.
 ///
 /// Requires the SentencePiece library at run time. Training and loading throw std::runtime_error
 /// without it, and in programs built with AddressSanitizer. The message names the missing package.

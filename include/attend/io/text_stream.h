@@ -22,7 +22,7 @@ class ATTEND_API TextStream {
   explicit TextStream(std::vector<std::string> stops = {});
 
   /// Appends a piece and returns the text that is now complete. If several stop sequences match,
-  /// the one that ends first applies; if they end at the same byte, the longest.
+  /// the one that ends first applies. If several end at the same byte, the longest of them applies.
   std::string add(std::string_view piece);
 
   /// Returns the remaining text at the end of the input.

@@ -45,9 +45,9 @@ ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesyste
 ///   dropped, as in `attend::generate`. If a sliding window lets `attend::generate` exceed
 ///   max_seq_len without dropping tokens, this method drops no tokens either: the cache grows.
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T).
-/// - `step(tokens, past)`: returns the logits of tokens (B, T) after the cached tokens, and the
-///   updated cache. `past` (L, 2, B, G, S, D) is the cache: the keys and values of S earlier tokens
-///   in each layer. S may be 0.
+/// - `step(tokens, past)`: returns the logits of `tokens` (B, T), which follow the cached tokens,
+///   and the updated cache. `past` (L, 2, B, G, S, D) is the cache: the keys and values of S
+///   earlier tokens in each layer. S may be 0.
 ATTEND_API ExportPlan plan_export(LanguageModel model);
 
 /// Returns the plan of a classifier. `forward(tokens)` maps int64 (B, T) to logits (B, C).

@@ -23,18 +23,18 @@ struct GeneratedToken {
 ///     GenerationOptions{.eos_tokens = {0}, .num_beams = 4};
 struct GenerationOptions {
   int64_t max_new_tokens = 200;  ///< maximum number of tokens to generate, >= 0
-  /// Stop tokens: each ends its sequence and is not part of the result.
+  /// Stop tokens. A sequence ends at the first stop token, which is not part of the result.
   std::vector<int64_t> eos_tokens = {};
   SamplingOptions sampling = {};  ///< how each token is sampled; temperature 0 = greedy decoding
   /// Seed of the sampling: sequence b of a batch is sampled with `seed + b`. If not set, LibTorch's
   /// global generator is used.
   std::optional<uint64_t> seed = std::nullopt;
   /// Number of beams, >= 1. 1 = sampling. If greater than 1, beam search returns the sequence with
-  /// the highest score; only `sampling.repetition_penalty` may then be set.
+  /// the highest score. Of the sampling options, it supports only `repetition_penalty`.
   int64_t num_beams = 1;
   /// Beam search: the score of a sequence is the sum of its log-probabilities, divided by
-  /// length^length_penalty. The sum and the length include the stop token. Positive values favor
-  /// longer sequences.
+  /// length^length_penalty. The sum and the length include the stop token. A positive
+  /// `length_penalty` favors longer sequences.
   double length_penalty = 1.0;
   bool return_log_probs = false;  ///< also return the log-probability of each token
   /// Called with each new token except stop tokens. If it returns false, the sequence ends with
@@ -87,7 +87,7 @@ struct SequenceTokens {
   int64_t eos_token = 0;  ///< end of sequence; may equal bos_token
 };
 
-/// Generates the target sequence for `source`. It ends at `eos_token`, at one of
+/// Generates the target sequence for `source`. The sequence ends at `eos_token`, at one of
 /// `options.eos_tokens`, or after min(max_new_tokens, config.max_seq_len) tokens. The repetition
 /// penalty applies to tokens of the target only. Otherwise like `generate` above.
 ///

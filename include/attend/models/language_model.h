@@ -67,8 +67,9 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
                      const torch::Tensor& key_mask = {}, int64_t logits_to_keep = 0);
 
   /// Returns an empty KV cache for `batch_size` sequences of up to `max_seq_len` tokens, by default
-  /// `config.max_seq_len`; see `cache_options`. The cache has the dtype of the weights or, under
-  /// autocast, the autocast dtype. Each thread needs its own cache.
+  /// `config.max_seq_len`. With sliding windows, sequences may be longer: see `cache_options`. The
+  /// cache has the dtype of the weights or, under autocast, the autocast dtype. Each thread needs
+  /// its own cache.
   KvCache make_cache(int64_t batch_size, std::optional<int64_t> max_seq_len = std::nullopt) const;
 
   /// Returns the logits (..., T, V) of hidden states `x` (..., T, E), the output of the final norm:

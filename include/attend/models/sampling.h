@@ -15,16 +15,17 @@ struct SamplingOptions {
   double repetition_penalty = 1.0;  ///< > 0; above 1 makes previous tokens less likely
   double temperature = 1.0;         ///< divides the logits, >= 0; 0 = greedy decoding
   int64_t top_k = 0;                ///< sample from the k most likely tokens; 0 = off
-  double top_p = 1.0;  ///< sample from the smallest set of tokens with at least this total
-                       ///< probability (nucleus sampling), in [0, 1]; 1 = off
-  double min_p = 0.0;  ///< minimum probability as a fraction of the probability of the most likely
-                       ///< token, in [0, 1]; 0 = off
+  /// Sample from the smallest set of tokens with at least this total probability (nucleus
+  /// sampling), in [0, 1]; 1 = off.
+  double top_p = 1.0;
+  /// Minimum probability, as a fraction of the highest probability of a token, in [0, 1]; 0 = off.
+  double min_p = 0.0;
 };
 
 /// Returns `logits` (V) with a repetition penalty: positive logits of the tokens in `previous` are
 /// divided by `penalty`, negative logits multiplied by it. Each token is penalized once, however
-/// often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; for negative logits, Hugging
-/// Face transformers.
+/// often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; the rule for negative logits is
+/// from Hugging Face transformers.
 ATTEND_API torch::Tensor penalize_repetition(const torch::Tensor& logits, at::IntArrayRef previous,
                                              double penalty);
 
@@ -46,13 +47,13 @@ ATTEND_API torch::Tensor keep_top_p(const torch::Tensor& logits, double p);
 /// probability of the most likely token. Source: Nguyen et al. 2024, min-p sampling.
 ATTEND_API torch::Tensor keep_min_p(const torch::Tensor& logits, double p);
 
-/// Returns a token id sampled from `logits` (V), which may have any floating dtype and device. If
-/// `temperature` is 0, returns the token with the highest logit (greedy decoding). Otherwise
-/// applies the filters of `options` and samples from the remaining tokens. Logits may contain -inf.
-/// `previous` contains the token ids of the sequence so far, for the repetition penalty.
-/// `generator` is a CPU generator; by default LibTorch's global generator. Throws c10::ValueError
-/// if an option is out of range, and c10::Error if the largest logit is not finite, for example
-/// because training diverged.
+/// Returns a token id sampled from `logits` (V), which may have any floating dtype and device, and
+/// may contain -inf. First applies the repetition penalty to the tokens in `previous`, the token
+/// ids of the sequence so far. If `temperature` is 0, then returns the token with the highest logit
+/// (greedy decoding). Otherwise applies the temperature and the filters `top_k`, `top_p` and
+/// `min_p`, and samples from the remaining tokens. `generator` is a CPU generator; by default
+/// LibTorch's global generator. Throws c10::ValueError if an option is out of range, and c10::Error
+/// if the largest logit is not finite, for example because training diverged.
 ///
 ///     auto token = sample(logits[0][-1], {.temperature = 0.8, .top_k = 40}, previous);
 ATTEND_API int64_t sample(const torch::Tensor& logits, const SamplingOptions& options = {},

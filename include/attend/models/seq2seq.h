@@ -58,10 +58,11 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   /// Decodes with a KV cache: appends `target` (B, T), int64, to the sequences in `cache` and
   /// returns the logits (B, T, V) of `target`. Up to rounding, these equal the logits that
   /// `forward` returns at the same positions of the whole targets. `memory` (B, S, E) is the result
-  /// of `encode`. Its keys and values are computed in the first step and cached as long as the same
-  /// tensor is passed. `source_key_mask` as in `forward`. If `logits_to_keep` is N > 0, returns
-  /// only the logits of the last N positions, (B, N, V). Throws c10::ValueError if the cache is
-  /// full or, on the CPU, a token is out of range. If a call throws, the cache is unchanged.
+  /// of `encode`. The keys and values of `memory` are computed in the first step and cached as long
+  /// as the same tensor is passed. `source_key_mask` as in `forward`. If `logits_to_keep` is N > 0,
+  /// returns only the logits of the last N positions, (B, N, V). Throws c10::ValueError if the
+  /// cache is full or, on the CPU, a token is out of range. If a call throws, the cache is
+  /// unchanged.
   ///
   ///     auto cache = model->make_cache(1);
   ///     auto memory = model->encode(source);
@@ -70,8 +71,9 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
                      const torch::Tensor& source_key_mask = {}, int64_t logits_to_keep = 0);
 
   /// Returns an empty KV cache for `batch_size` target sequences of up to `max_seq_len` tokens, by
-  /// default `config.max_seq_len`; see `cache_options`. The cache has the dtype of the weights or,
-  /// under autocast, the autocast dtype. Each thread needs its own cache.
+  /// default `config.max_seq_len`. With sliding windows, sequences may be longer: see
+  /// `cache_options`. The cache has the dtype of the weights or, under autocast, the autocast
+  /// dtype. Each thread needs its own cache.
   KvCache make_cache(int64_t batch_size, std::optional<int64_t> max_seq_len = std::nullopt) const;
 
   /// Returns the logits (..., T, V) of hidden states `x` (..., T, E), the output of the final norm:

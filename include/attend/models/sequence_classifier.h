@@ -65,7 +65,7 @@ class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceCl
   SequenceClassifierConfig config;      ///< config passed to the constructor
   TokenEmbedding embedding{nullptr};    ///< tokens and positions to hidden states
   TransformerEncoder encoder{nullptr};  ///< transformer blocks and the final norm
-  torch::nn::Linear pooler{nullptr};    ///< applied to the pooled vector; empty unless `pooler`
+  torch::nn::Linear pooler{nullptr};    ///< linear layer after pooling; empty unless config.pooler
   torch::nn::Linear head{nullptr};      ///< pooled vector to logits
 
  protected:
@@ -77,7 +77,7 @@ ATTEND_MODULE(SequenceClassifier,
                const torch::Tensor& token_types = {}),
               (tokens, key_mask, token_types));
 
-/// Names of `Pooling` in recipes and flags.
+/// Names of the `Pooling` values in recipe files and flags.
 template <>
 struct EnumNames<Pooling> {
   static constexpr std::array<std::string_view, 3> names{"mean", "max", "first"};

@@ -45,7 +45,7 @@ enum class BranchScale {
 
 /// Weight initialization of a model.
 enum class Initialization {
-  gpt2,    ///< normal, residual branches scaled by 1/sqrt(2*num_layers) (Radford et al. 2019)
+  gpt2,    ///< normal distribution, as in GPT-2 (Radford et al. 2019); see `initialize_gpt2`
   xavier,  ///< Xavier uniform, as in PyTorch's Transformer
   bloem,   ///< LibTorch's default of each layer, as in Bloem's "Transformers from scratch"
 };
@@ -61,8 +61,8 @@ struct StackConfig {
   int64_t head_dim = 0;         ///< head width D; 0 = embed_dim / num_heads
   int64_t embed_dim = 64;       ///< model width E
   int64_t dim_feedforward = 0;  ///< feed-forward width F; 0 = 4 * embed_dim
-  /// Activation of the feed-forward layers: an `Activation`, or a function, which a recipe cannot
-  /// contain.
+  /// Activation of the feed-forward layers: an `Activation` or a function. A recipe file cannot
+  /// contain a function.
   FeedForwardActivation activation = Activation::gelu;
   /// Number of experts of each mixture of experts; 0 = one feed-forward layer instead.
   int64_t num_experts = 0;
@@ -73,18 +73,19 @@ struct StackConfig {
 
   PositionScheme positions = PositionScheme::learned;  ///< position encoding
   double rotary_theta = 10000.0;                       ///< base of the rotary frequencies
-  int64_t rotary_dim = 0;  ///< number of channels per head that are rotated, even; 0 = head_dim
+  int64_t rotary_dim = 0;  ///< even number of channels per head that are rotated; 0 = head_dim
   bool rotary_interleaved =
-      false;  ///< pairs are channels (2i, 2i+1) instead of (i, i + rotary_dim/2)
+      false;  ///< the rotated pairs are channels (2i, 2i+1) instead of (i, i + rotary_dim/2)
   RotaryScaling rotary_scaling =
       RotaryScaling::none;     ///< RoPE scaling for sequences longer than in training
   double rotary_factor = 1.0;  ///< RoPE scaling factor
   /// yarn, llama3: max_seq_len that the model was trained with before scaling; required.
   int64_t rotary_original_max_seq_len = 0;
-  double rotary_beta_fast = 32.0;        ///< yarn: see `RotaryOptions::beta_fast`
-  double rotary_beta_slow = 1.0;         ///< yarn: see `RotaryOptions::beta_slow`
-  bool rotary_truncate = true;           ///< yarn: see `RotaryOptions::truncate`
-  double rotary_attention_factor = 0.0;  ///< yarn: factor of cos and sin; 0 = 0.1 ln(factor) + 1
+  double rotary_beta_fast = 32.0;  ///< yarn: see `RotaryOptions::beta_fast`
+  double rotary_beta_slow = 1.0;   ///< yarn: see `RotaryOptions::beta_slow`
+  bool rotary_truncate = true;     ///< yarn: see `RotaryOptions::truncate`
+  /// yarn: factor of cos and sin; 0 = 0.1 * ln(rotary_factor) + 1.
+  double rotary_attention_factor = 0.0;
   double rotary_low_freq_factor = 1.0;   ///< llama3: see `RotaryOptions::low_freq_factor`
   double rotary_high_freq_factor = 4.0;  ///< llama3: see `RotaryOptions::high_freq_factor`
 
@@ -93,13 +94,13 @@ struct StackConfig {
   bool relative_attention_shared = false;         ///< all layers use the first layer's bias (T5)
 
   double embedding_scale = 1.0;  ///< factor of the token embeddings, such as sqrt(embed_dim)
-  bool embedding_norm = false;   ///< norm of the sum of all embeddings (BERT)
+  bool embedding_norm = false;   ///< apply a norm to the sum of all embeddings (BERT)
 
   double attention_scale = 0.0;  ///< factor of the attention scores; 0 = 1/sqrt(head_dim)
-  /// Sliding window in tokens: a query may attend only to keys at a smaller distance (1 = only to
-  /// its own key); 0 = all keys.
+  /// Sliding window in tokens: a query may attend only to keys at a distance of less than the
+  /// window (1 = only to its own key); 0 = no window.
   int64_t sliding_window = 0;
-  /// Sliding windows of consecutive layers, repeated: {4096, 0} alternates a window of 4096 keys
+  /// Sliding windows of consecutive layers, repeated: {4096, 0} alternates a window of 4096 tokens
   /// with full attention (Gemma 2). Empty = `sliding_window` in all layers.
   std::vector<int64_t> sliding_window_pattern = {};
   double soft_cap = 0.0;  ///< attention scores are soft_cap * tanh(score / soft_cap); 0 = off
@@ -146,31 +147,31 @@ ATTEND_API TokenEmbeddingOptions embedding_options(const StackConfig& config, in
 ATTEND_API KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers,
                                         int64_t batch_size, int64_t max_seq_len);
 
-/// Initializes all weights of `model` in place with `config.initialization`.
+/// Initializes the weights of `model` in place with `config.initialization`.
 ATTEND_API void initialize(ModuleRef model, const StackConfig& config);
 
-/// Names of `PositionScheme` in recipes and flags.
+/// Names of the `PositionScheme` values in recipe files and flags.
 template <>
 struct EnumNames<PositionScheme> {
   static constexpr std::array<std::string_view, 6> names{"none",   "learned", "sinusoidal",
                                                          "rotary", "alibi",   "relative"};
 };
-/// Names of `NormKind` in recipes and flags.
+/// Names of the `NormKind` values in recipe files and flags.
 template <>
 struct EnumNames<NormKind> {
   static constexpr std::array<std::string_view, 2> names{"layer", "rms"};
 };
-/// Names of `QKNormKind` in recipes and flags.
+/// Names of the `QKNormKind` values in recipe files and flags.
 template <>
 struct EnumNames<QKNormKind> {
   static constexpr std::array<std::string_view, 3> names{"none", "rms", "l2"};
 };
-/// Names of `BranchScale` in recipes and flags.
+/// Names of the `BranchScale` values in recipe files and flags.
 template <>
 struct EnumNames<BranchScale> {
   static constexpr std::array<std::string_view, 3> names{"none", "layer_scale", "rezero"};
 };
-/// Names of `Initialization` in recipes and flags.
+/// Names of the `Initialization` values in recipe files and flags.
 template <>
 struct EnumNames<Initialization> {
   static constexpr std::array<std::string_view, 3> names{"gpt2", "xavier", "bloem"};

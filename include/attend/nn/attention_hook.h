@@ -42,11 +42,11 @@ struct ForwardState {
   /// `relative_bias` and read by `shared_relative_bias`. Null = not in a stack.
   torch::Tensor* first_relative_bias = nullptr;
 
-  /// Returns the result of `compute()`. In a stack, `compute` is called once per key and forward
-  /// pass, and all layers share the result. In a decoder, self-attention and cross-attention share
-  /// results too. A hook that supports both must therefore add `context.cross` to the key.
-  /// Otherwise, a trace in which source and target have the same length would share a tensor that
-  /// is wrong for other lengths.
+  /// Returns the result of `compute()`. In each forward pass of a stack, the first layer that needs
+  /// the result computes it, and all layers with an equal `key` get the same result. In a decoder,
+  /// self-attention and cross-attention share results too. A hook that supports both must therefore
+  /// add `context.cross` to the numbers of `key`. Otherwise, a trace in which source and target
+  /// have the same length would share a tensor that is wrong for other lengths.
   ///
   ///     const SharedKey key("decay", context.query, {positions}, rate);
   ///     const auto decay = context.state.share(key, [&] { return decay_at(positions, rate); });
@@ -64,8 +64,8 @@ struct AttentionDims {
   int64_t head_dim;      ///< width D of each head
 };
 
-/// The tensors and options of one attention call. Hooks may replace them, but must not change
-/// tensors in place, since other layers may share them.
+/// The tensors and options of one attention call. Hooks may assign other tensors and options, but
+/// must not change a tensor in place, since other layers may share the tensor.
 struct AttentionContext {
   torch::Tensor input = {};   ///< (..., T, E): input of the query projection
   torch::Tensor query = {};   ///< (..., H, T, D)
@@ -75,23 +75,23 @@ struct AttentionContext {
   ScoreOptions options = {};  ///< options of the layer
   ForwardState state = {};    ///< state of the forward pass
   bool cross = false;         ///< cross-attention: keys and values come from another sequence
-  /// The bias of a hook, if the hook got it from `state.share`. The layers then also share the sum
-  /// of bias and mask. Ignored unless `options.bias` is the same tensor.
+  /// A position bias that a hook got from `state.share`. If `options.bias` is the same tensor, the
+  /// layers also share the sum of bias and mask. Otherwise, `shared_bias` is ignored.
   torch::Tensor shared_bias = {};
-  /// Biases that depend only on the offset, applied after `before_attention` of all hooks. Not
-  /// owned: must exist until the end of the call.
+  /// Biases that depend only on the offset (key position - query position). Applied after
+  /// `before_attention` of all hooks. The pointers must be valid until the end of the call.
   c10::SmallVector<OffsetBias*, 2> offset_biases = {};
 };
 
 /// A position bias that depends only on the offset (key position - query position), such as ALiBi.
-/// For long sequences, attention computes it in blocks and does not store the biases of all (T, S)
-/// pairs. Implemented by hooks whose `before_attention` calls
-/// `context.offset_biases.push_back(this)`.
+/// For long sequences, attention adds the bias block by block and does not store the biases of all
+/// (T, S) pairs. A hook that implements this class calls `context.offset_biases.push_back(this)` in
+/// its `before_attention`.
 class ATTEND_API OffsetBias {
  public:
   virtual ~OffsetBias() = default;
 
-  /// Returns the bias (H, 1, N) of `offsets` (1, N), int64. May require a gradient.
+  /// Returns the bias (H, 1, N) of `offsets` (1, N), int64. The bias may require a gradient.
   virtual torch::Tensor bias_of(const torch::Tensor& offsets, const AttentionContext& context) = 0;
 
   /// Adds the bias (..., H, T, S) of all queries and keys to `context.options.bias`.

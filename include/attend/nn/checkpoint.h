@@ -19,8 +19,8 @@ namespace attend {
 /// detected. The second call runs with the autocast state and the RNG state of the first call, for
 /// the CPU and the devices of the arguments and parameters. Objects that `function` refers to must
 /// exist until the backward pass, so capture modules by value. Do not change the training mode of
-/// these modules before the backward pass. Hooks on parameters are called twice. If grad mode is
-/// disabled, `function` is only called once.
+/// these modules before the backward pass. Hooks that are registered on a parameter
+/// (`register_hook`) are called twice. If grad mode is disabled, `function` is called only once.
 ///
 /// Throws c10::ValueError if a parameter is not a leaf. The backward pass throws
 /// c10::NotImplementedError for create_graph = true (double backward), and c10::Error if an

@@ -20,9 +20,9 @@ class ATTEND_API Constant {
   /// A constant (N).
   explicit Constant(const std::vector<double>& values);
 
-  /// Returns the values (N) with the dtype and device of `x`. A trace records this conversion: the
-  /// traced program uses the dtype and device of its `x`, not those of the example input. The copy
-  /// on an accelerator is cached. Thread-safe.
+  /// Returns the values (N) with the dtype and device of `x`. A trace records this conversion, so
+  /// the traced program uses the dtype and device of the `x` that it is run with, not of the
+  /// example input. The copy on an accelerator is cached. Thread-safe.
   torch::Tensor type_as(const torch::Tensor& x);
 
  private:

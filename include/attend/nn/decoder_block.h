@@ -46,8 +46,7 @@ struct DecoderBlockOptions {
 
   /// Options of the self-attention.
   ATTEND_NESTED_ARG(MultiheadAttentionOptions, attention);
-  /// Options of the cross-attention; kdim and vdim, which must be equal, are the width of the
-  /// memory.
+  /// Options of the cross-attention. kdim and vdim must be equal: both are the width of the memory.
   ATTEND_NESTED_ARG(MultiheadAttentionOptions, cross_attention);
   /// Options of the feed-forward or, with experts, of each expert.
   ATTEND_NESTED_ARG(FeedForwardOptions, feed_forward);
@@ -65,9 +64,9 @@ struct DecoderBlockOptions {
 /// norm.
 ///
 /// State dict: `attention` and `cross_attention` (MultiheadAttention), `feed_forward` (FeedForward,
-/// MixtureOfExperts or a custom module), `norm1` and, unless the branches are parallel with one
-/// norm, `norm_cross` and `norm2`; and the optional modules of `Residual`. Modules that a
-/// `TransformerBlock` also contains have the same names there.
+/// MixtureOfExperts or a custom module), `norm1`, the optional modules of `Residual` and,
+/// unless the norm order is `NormOrder::parallel`, `norm_cross` and `norm2`. Modules that a
+/// `TransformerBlock` also contains have the same names in both blocks.
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
 ///     auto y = block(x, memory, {.causal = true}, {.key_mask = memory_key_mask});

@@ -30,7 +30,7 @@ class EvalGuard {
     }
   }
   ~EvalGuard() {
-    // Parents come first, because train() also sets the children.
+    // Parents are restored before their children, because train() also sets the children.
     for (const auto& [module, training] : modes_) {
       try {
         module->train(training);

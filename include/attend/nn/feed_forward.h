@@ -42,8 +42,8 @@ struct FeedForwardOptions {
 };
 
 /// Position-wise feed-forward layer (Vaswani et al. 2017, section 3.3): two projections with an
-/// activation between them. With a gated activation, `up` is twice as wide; its first F rows
-/// compute the gate.
+/// activation between them. With a gated activation, the projection `up` has 2F outputs; the
+/// first F are the gate.
 ///
 /// State dict: `up` (F, E), or (2F, E) if the activation is gated, and `down` (E, F); each a
 /// Linear.

@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// Initializes `module`, a model with `num_layers` blocks, as GPT-2 (Radford et al. 2019, section
+/// Initializes `module`, a model with `num_layers` blocks, like GPT-2 (Radford et al. 2019, section
 /// 2.3): Linear and Embedding weights are normal with standard deviation 0.02, biases zero. The
 /// last projections of the residual branches (`out` of each MultiheadAttention, `down` of each
 /// FeedForward) have standard deviation 0.02 / sqrt(2 num_layers), so that the variance of the
@@ -17,18 +17,17 @@ namespace attend {
 ///     initialize_gpt2(model, 12);
 ATTEND_API void initialize_gpt2(ModuleRef module, int64_t num_layers);
 
-/// Initializes `module` as torch.nn.Transformer: parameters of two or more dimensions uniformly in
-/// +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010); the projection `qkv` of
+/// Initializes `module` like torch.nn.Transformer: parameters of two or more dimensions are uniform
+/// in +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010); the projection `qkv` of
 /// MultiheadAttention counts as one matrix. Biases in MultiheadAttention are zero. Other
 /// parameters, such as the biases of other Linears, are unchanged.
 ///
 ///     initialize_xavier(block);
 ATTEND_API void initialize_xavier(ModuleRef module);
 
-/// Initializes `module` as Bloem's 'Transformers from scratch' (peterbloem.nl), with torch::nn's
-/// defaults: weights and biases of Linear uniformly in +-1 / sqrt(columns), Embedding normal with
-/// standard deviation 1.
-/// Other parameters are unchanged.
+/// Initializes `module` with the defaults of torch::nn, like Bloem's 'Transformers from scratch'
+/// (peterbloem.nl): weights and biases of Linear are uniform in +-1 / sqrt(in_features), Embedding
+/// weights are normal with standard deviation 1. Other parameters are unchanged.
 ///
 ///     initialize_bloem(model);
 ATTEND_API void initialize_bloem(ModuleRef module);

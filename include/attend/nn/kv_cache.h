@@ -78,8 +78,9 @@ class ATTEND_API KvCache {
   /// the previous `extend`.
   void extend(int64_t tokens, const torch::Tensor& key_mask = {});
 
-  /// Returns the positions of the tokens of the last `extend` in their sequences: (B, tokens),
-  /// int64. The positions of padding have no meaning, but are at least 0. For position embeddings.
+  /// Returns the positions of the tokens of the last `extend`, counted from the start of each
+  /// sequence: (B, tokens), int64, for position embeddings. The positions of padding have no
+  /// meaning, but are at least 0.
   torch::Tensor positions() const;
 
   /// Returns `positions()` for `AttentionArgs::positions`: (tokens) if B = 1, or if all sequences
@@ -127,8 +128,8 @@ class ATTEND_API KvCache {
   /// batch size to the number of rows. For beam search, and to remove sequences that have ended.
   /// With cross-attention, select the same rows of the memory and its mask for the next step.
   /// Throws c10::ValueError if a row does not exist or if a layer has not appended the tokens of
-  /// the last `extend`, and c10::OutOfMemoryError if more rows than before do not fit into memory.
-  /// If it throws, the cache is unchanged.
+  /// the last `extend`, and c10::OutOfMemoryError if there are more rows than before and they do
+  /// not fit into memory. If it throws, the cache is unchanged.
   ///
   ///     cache.select_rows({0, 0, 2});
   void select_rows(const std::vector<int64_t>& rows);
@@ -159,16 +160,16 @@ class ATTEND_API KvCache {
   struct Step {
     int64_t tokens = 0;
     torch::Tensor positions = {};      // (B, T) or (T); see query_positions()
-    torch::Tensor slots = {};          // same shape: indices along dimension 2 of keys_ and values_
+    torch::Tensor slots = {};          // shape of positions; indices into dimension 2 of keys_
     torch::Tensor key_positions = {};  // (B, S), -1 = empty
     torch::Tensor key_mask = {};       // (B, S), true = not empty
-    bool aligned = true;               // see is_aligned(); each slot is then the position
+    bool aligned = true;               // see is_aligned(); if true, slots = positions
     std::vector<bool> appended = {};   // (L)
   };
 
   /// Keys and values of a memory in one layer.
   struct MemoryKeys {
-    torch::Tensor memory = {};  // owned, so that no new tensor can get this address
+    torch::Tensor memory = {};  // owned, so that its address is not reused
     int64_t version = 0;
     torch::Tensor key = {};    // (B, G, S, D)
     torch::Tensor value = {};  // (B, G, S, D)
@@ -185,13 +186,14 @@ class ATTEND_API KvCache {
   torch::Tensor without_single_batch(const torch::Tensor& x) const;
   int64_t used_slots() const;
 
-  KvCacheOptions options_;             // passed to the constructor
-  std::vector<torch::Tensor> keys_;    // per layer: (B, G, max_seq_len + 1, D); the last slot takes
-  std::vector<torch::Tensor> values_;  // the padding and is never read
-  torch::Tensor key_positions_;        // (B, max_seq_len + 1), -1 = empty
-  std::vector<int64_t> lengths_;       // (B)
-  std::vector<int64_t> overwritten_;   // (B): number of tokens that have been overwritten
-  std::vector<MemoryKeys> memory_;     // per layer
+  KvCacheOptions options_;  // passed to the constructor
+  // Per layer: (B, G, max_seq_len + 1, D). The last slot takes the padding and is never read.
+  std::vector<torch::Tensor> keys_;
+  std::vector<torch::Tensor> values_;
+  torch::Tensor key_positions_;       // (B, max_seq_len + 1), -1 = empty
+  std::vector<int64_t> lengths_;      // (B)
+  std::vector<int64_t> overwritten_;  // (B): number of tokens that have been overwritten
+  std::vector<MemoryKeys> memory_;    // per layer
   Step step_;
 };
 

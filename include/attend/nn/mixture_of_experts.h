@@ -64,7 +64,7 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   /// Throws c10::ValueError if an option is out of range.
   explicit MixtureOfExpertsImpl(const MixtureOfExpertsOptions& options);
 
-  /// `x` (B, T, E) or (T, E); returns the same shape. In training mode it sets `aux_loss`. Throws
+  /// `x` (B, T, E) or (T, E); returns the same shape. In training mode, sets `aux_loss`. Throws
   /// c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x);
 
@@ -78,9 +78,9 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   torch::nn::ModuleList experts{nullptr};  ///< N FeedForwards
   /// Load-balancing loss (0-dim) of the last forward in training mode, with its autograd graph: N *
   /// sum_i f_i P_i, where f_i is the fraction of the routing choices that select expert i and P_i
-  /// is the mean probability of expert i (Fedus et al. 2021, equation 4, for any K). 1 for a
-  /// uniform load, up to N / K if the same K experts are always chosen, 0 without tokens; undefined
-  /// before the first forward and in eval mode.
+  /// is the mean probability of expert i (Fedus et al. 2021, equation 4, for any K). The loss is 1
+  /// for a uniform load, up to N / K if the same K experts are always chosen, and 0 without tokens.
+  /// The tensor is undefined before the first forward and in eval mode.
   torch::Tensor aux_loss;
 
  private:

@@ -44,8 +44,8 @@ struct MultiheadAttentionOptions {
   ATTEND_ARG(int64_t, embed_dim);
   /// Number of heads H.
   ATTEND_ARG(int64_t, num_heads);
-  /// Number of key-value heads G, a divisor of H; H if not set. Each is used by H/G consecutive
-  /// query heads: multi-query attention if G = 1 (Shazeer 2019), else grouped-query attention
+  /// Number of key-value heads G, a divisor of H; H if not set. H/G consecutive query heads share
+  /// a key-value head: multi-query attention if G = 1 (Shazeer 2019), else grouped-query attention
   /// (Ainslie et al. 2023).
   ATTEND_ARG(std::optional<int64_t>, num_kv_heads);
   /// Width D of each head; E/H if not set, and H must then divide E.
@@ -120,8 +120,8 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
                            {2, torch::nn::AnyValue(ForwardState())})
 
  private:
-  /// Returns `count` of the projections query (0), key (1) and value (2) of `x`, from index `first`
-  /// on. `x` (..., T, width); each projection (..., H or G, T, D).
+  /// Returns the projections `first` .. `first + count - 1` of `x`: 0 = query, 1 = key, 2 = value.
+  /// `x` (..., T, width); each projection (..., H or G, T, D).
   std::vector<torch::Tensor> project(const torch::Tensor& x, std::size_t first, std::size_t count);
   AttentionOutput attend_heads(AttentionContext context);
 

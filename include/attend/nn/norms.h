@@ -15,7 +15,7 @@ namespace attend {
 ///
 ///     LayerNormOptions(64).eps(1e-6).bias(false)
 struct LayerNormOptions {
-  /// Options for a width.
+  /// Options for `width` channels.
   LayerNormOptions(int64_t width) : width_(width) {}  // NOLINT: as in torch::nn
 
   /// Number of channels.
@@ -54,7 +54,7 @@ TORCH_MODULE(LayerNorm);
 ///
 ///     RMSNormOptions(64).eps(1e-6)
 struct RMSNormOptions {
-  /// Options for a width.
+  /// Options for `width` channels.
   RMSNormOptions(int64_t width) : width_(width) {}  // NOLINT: as in torch::nn
 
   /// Number of channels.

@@ -15,9 +15,9 @@ struct ParameterGroups {
   std::vector<torch::Tensor> no_decay;  ///< biases, norms, scalars, attention sinks
 };
 
-/// Returns the trainable parameters of `module` by weight decay, as in nanoGPT: parameters of two
-/// or more dimensions decay, except in norms. Shared parameters are included once, frozen ones not
-/// at all.
+/// Returns the trainable parameters of `module` in two groups, as in nanoGPT: weight decay applies
+/// to parameters of two or more dimensions, except in norms. Shared parameters are included once,
+/// frozen ones not at all.
 ///
 ///     const auto groups = parameter_groups(model);
 ///     torch::optim::OptimizerParamGroup no_decay(groups.no_decay);

@@ -16,9 +16,9 @@ namespace attend {
 using RelativeBiasOptions = RelativeBucketOptions;
 
 /// Attention hook for T5's relative position bias (Raffel et al. 2020): adds a learned bias per
-/// head and bucket of relative positions to the scores. Each layer has its own table; in T5, all
-/// layers share the first layer's table: see `shared_relative_bias`. T5 does not scale the scores:
-/// use `.scale(kUnscaled)`.
+/// head and bucket of relative positions to the scores. Each layer has its own table of biases.
+/// In T5, all layers share the first layer's table: see `shared_relative_bias`. T5 does not scale
+/// the scores: use `.scale(kUnscaled)`.
 ///
 /// State dict: `bias.weight` (num_buckets, H), initialized from a normal distribution with std
 /// 1/sqrt(E) as in Hugging Face transformers; no entry if the layer uses the first layer's table.

@@ -48,8 +48,8 @@ struct ResidualOptions {
   ATTEND_ARG(double, stochastic_depth) = 0.0;
 };
 
-/// A residual branch, x + f(x) with norms, scale, dropout and stochastic depth. Its modules are
-/// registered in the block that it belongs to.
+/// A residual branch: x + f(x), with norms, scale, dropout and stochastic depth. The modules of the
+/// branch are registered in the block that contains the branch.
 ///
 ///     Residual residual(*this, "1", 64, options);            // in a module's reset()
 ///     x = residual(x, [&](auto h) { return feed_forward(h); });  // in its forward

@@ -18,9 +18,9 @@ namespace attend {
 /// Identifies an entry of `SharedTensors`: entries with equal keys have equal values.
 class ATTEND_API SharedKey {
  public:
-  /// `name`: name of the value, a string literal. `like`: a tensor with the dtype and device of the
-  /// computation. `tensors`: input tensors of the computation, compared by identity; undefined
-  /// tensors are equal. `numbers`: options and sizes that the value depends on.
+  /// `name`: name of the value, a string literal. `like`: a tensor with the dtype and device that
+  /// the value is computed with. `tensors`: tensors that the value is computed from, compared by
+  /// identity; undefined tensors are equal. `numbers`: options and sizes that affect the value.
   template <typename... Numbers>
   SharedKey(std::string_view name, const torch::Tensor& like,
             std::initializer_list<torch::Tensor> tensors, Numbers... numbers)
@@ -41,7 +41,7 @@ class ATTEND_API SharedKey {
   std::string_view name_;
   torch::ScalarType dtype_;
   torch::Device device_;
-  c10::SmallVector<torch::Tensor, 6> tensors_;  // owned: their addresses are not reused
+  c10::SmallVector<torch::Tensor, 6> tensors_;  // owned, so that addresses are not reused
   c10::SmallVector<double, 40> numbers_;
 };
 
@@ -74,8 +74,8 @@ class ATTEND_API SharedTensors {
 
   const std::any* find(const SharedKey& key) const;
   void add(const SharedKey& key, std::any value);
-  /// Drops entries that no layer can request again, because a tensor of the entry's key is
-  /// referenced only by keys. An example is a mask that the hook of one layer has made.
+  /// Drops the entries that no layer can request again: their key contains a tensor that only keys
+  /// still reference, e.g. a mask that the hook of one layer has made.
   void drop_unreachable();
 
   std::deque<std::pair<SharedKey, std::any>> entries_;

@@ -17,7 +17,7 @@ enum class ParameterRole {
   no_decay,  ///< no weight decay: biases, norms, scalars, attention sinks
 };
 
-/// A parameter that requires a gradient.
+/// A parameter of a module, with its name and role.
 struct TrainableParameter {
   std::string name;      ///< name in the state dict
   torch::Tensor tensor;  ///< the parameter

@@ -63,9 +63,9 @@ struct TransformerBlockOptions {
 
 /// Transformer block: attention and feed-forward, each in a residual branch with a norm.
 ///
-/// State dict: `attention` (MultiheadAttention), `norm1`, `feed_forward` (FeedForward,
-/// MixtureOfExperts or a custom module) and, unless the branches are parallel with one norm,
-/// `norm2`; and the optional modules of `Residual`.
+/// State dict: `attention` (MultiheadAttention), `feed_forward` (FeedForward, MixtureOfExperts or a
+/// custom module), `norm1`, the optional modules of `Residual` and, unless the norm order is
+/// `NormOrder::parallel`, `norm2`.
 ///
 ///     TransformerBlock block(TransformerBlockOptions(64, 4));
 ///     auto y = block(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)

@@ -10,10 +10,10 @@ namespace attend {
 ///
 ///     RelativeBucketOptions{.bidirectional = false}  // for a causal decoder
 struct RelativeBucketOptions {
-  /// Number of buckets. In each direction, each bucket of the first half contains one distance. The
-  /// buckets of the second half contain logarithmically growing ranges of distances.
+  /// Number of buckets. In each direction, half of the buckets contain one distance each; the other
+  /// half contain logarithmically growing ranges of distances.
   int64_t num_buckets = 32;
-  /// Keys at this distance or farther are in the last bucket.
+  /// Keys at this distance or farther are in the last bucket of their direction.
   int64_t max_distance = 128;
   /// If true, the upper half of the buckets is for keys after the query, and `num_buckets` must be
   /// even. If false, all keys after the query are in bucket 0, like the key at distance 0.

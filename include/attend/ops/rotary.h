@@ -14,8 +14,8 @@ enum class RotaryScaling {
   none,    ///< no scaling
   linear,  ///< position interpolation: all frequencies / factor (Chen et al. 2023)
   ntk,     ///< NTK-aware: increases theta so that the lowest frequency is divided by `factor`
-  yarn,    ///< low frequencies / factor, high ones unchanged, a linear ramp between (Peng et al.
-           ///< 2023)
+  /// Low frequencies / factor, high ones unchanged, a linear ramp between (Peng et al. 2023).
+  yarn,
   llama3,  ///< as yarn, with the ramp of Llama 3.1
 };
 
@@ -35,26 +35,29 @@ struct RotaryOptions {
   /// (GPT-NeoX, Phi). 0 = all.
   int64_t rotary_dim = 0;
   /// Pairs of channels: false = i and i + rotary_dim / 2 (GPT-NeoX, Llama), true = 2i and 2i + 1
-  /// (the paper, GPT-J).
+  /// (Su et al. 2021, GPT-J).
   bool interleaved = false;
   /// Scaling of the frequencies for longer sequences.
   RotaryScaling scaling = RotaryScaling::none;
   /// Scaling factor, at least 1: the ratio of the new to the original maximum sequence length.
   double factor = 1.0;
-  /// yarn, llama3: original context, the maximum sequence length in training before scaling.
+  /// yarn, llama3: maximum sequence length that the model was trained with before scaling.
   int64_t original_max_seq_len = 0;
-  /// yarn: pairs with more rotations than this over the original context are not scaled.
+  /// yarn: the frequency of a channel pair is not scaled if the pair makes more than this number of
+  /// rotations in `original_max_seq_len` tokens.
   double beta_fast = 32.0;
-  /// yarn: pairs with fewer rotations than this over the original context are divided by `factor`.
+  /// yarn: the frequency of a channel pair is divided by `factor` if the pair makes fewer than this
+  /// number of rotations in `original_max_seq_len` tokens.
   double beta_slow = 1.0;
   /// yarn: round the ends of the ramp to whole indices of pairs; false in gpt-oss.
   bool truncate = true;
   /// yarn: attention scaling, by which cos and sin are multiplied; 0 = 0.1 ln(factor) + 1.
   double attention_factor = 0.0;
-  /// llama3: pairs with fewer rotations than this over the original context are divided by
-  /// `factor`.
+  /// llama3: the frequency of a channel pair is divided by `factor` if the pair makes fewer than
+  /// this number of rotations in `original_max_seq_len` tokens.
   double low_freq_factor = 1.0;
-  /// llama3: pairs with more rotations than this over the original context are not scaled.
+  /// llama3: the frequency of a channel pair is not scaled if the pair makes more than this number
+  /// of rotations in `original_max_seq_len` tokens.
   double high_freq_factor = 4.0;
 };
 
@@ -66,8 +69,8 @@ struct RotaryOptions {
 ATTEND_API std::vector<double> rotary_frequencies(int64_t head_dim,
                                                   const RotaryOptions& options = {});
 
-/// Returns the factor by which cos and sin are multiplied: the attention scaling of YaRN; 1 for
-/// other schemes.
+/// Returns the factor by which cos and sin are multiplied: the attention scaling of YaRN; 1
+/// without YaRN.
 ///
 ///     rotary_attention_scaling({.scaling = RotaryScaling::yarn, .factor = 4.0});  // 1.139
 ATTEND_API double rotary_attention_scaling(const RotaryOptions& options);

@@ -17,8 +17,8 @@ struct Pt2Contents {
   /// Name, dtype and shape of each input, with the range of each dynamic size:
   /// "tokens: int64 (s0 = 1.., s1 = 1..64)".
   std::vector<std::string> inputs;
-  std::map<std::string, int64_t> operators;     ///< number of calls by name: "aten::addmm"
-  std::map<std::string, uint64_t> extra_files;  ///< size in bytes by name
+  std::map<std::string, int64_t> operators;     ///< number of calls, by name: "aten::addmm"
+  std::map<std::string, uint64_t> extra_files;  ///< sizes in bytes, by name
 };
 
 /// Returns the contents of an archive written by any exporter. The archive may contain operators

@@ -35,12 +35,12 @@ struct Pt2LoadOptions {
 /// buffers.
 class ATTEND_API Pt2Program {
  public:
-  /// Runs the program and returns its outputs. Python numbers among inputs and outputs are
-  /// 0-dimensional tensors, and None among the outputs is an undefined tensor. Other non-tensor
-  /// inputs are constants of the program and must not be passed. Throws InputError if dtypes,
-  /// devices or shapes do not match; the message names the input, the dimension, the value found
-  /// and the value expected. A size that depends on another size, such as 2 * s0, is not checked.
-  /// Throws c10::Error if an operator fails.
+  /// Runs the program and returns its outputs. Inputs and outputs that are numbers in Python are
+  /// passed and returned as 0-dimensional tensors. An output that is None is returned as an
+  /// undefined tensor. Other non-tensor inputs are constants of the program and must not be passed.
+  /// Throws InputError if dtypes, devices or shapes do not match; the message names the input, the
+  /// dimension, the value found and the value expected. A size that is computed from other sizes,
+  /// such as twice the batch size, is not checked. Throws c10::Error if an operator fails.
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs) const;
 
   /// Returns the names of the inputs, in order.

@@ -28,7 +28,7 @@ ATTEND_API SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 /// is empty or has a token that is not in the vocabulary, and c10::ValueError if the model is in
 /// training mode.
 ///
-///     // The task addition writes the last digit of a sum first: 12 + 34 = 46.
+///     // In the task `addition`, the last digit of the sum comes first: 46 is written as "64.".
 ///     answer(run.model, *run.tokenizer, run.classes, {"12+34=", "64."}) == "64."
 ATTEND_API std::string answer(Model& model, const Tokenizer& tokenizer,
                               const std::vector<std::string>& classes, const Example& example);

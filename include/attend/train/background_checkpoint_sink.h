@@ -12,8 +12,8 @@ namespace attend::train {
 class BackgroundThread;
 
 /// Saves checkpoints with another sink on a background thread, so that training does not wait for
-/// the disk. At most two calls of `save` and `save_best` are unfinished; a third one
-/// waits.
+/// the disk. `save` and `save_best` return before the files are written. If the files of two
+/// earlier calls are not written yet, a third call waits for the files of the first call.
 ///
 /// If the sink throws, every later call except `latest_path` rethrows the exception.
 ///

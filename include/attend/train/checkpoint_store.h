@@ -33,7 +33,7 @@ class ATTEND_API CheckpointStore {
   explicit CheckpointStore(std::filesystem::path directory);
 
   /// Saves a checkpoint and removes all but the two latest. Also removes checkpoints of later
-  /// steps: `load_latest` skipped them as damaged when the run was resumed. Throws
+  /// steps, which `load_latest` skipped as damaged when the run was resumed. Throws
   /// std::runtime_error if a file cannot be written (the message names it); earlier checkpoints are
   /// then kept.
   void save(const Checkpoint& checkpoint);
@@ -51,15 +51,16 @@ class ATTEND_API CheckpointStore {
   /// The most recently written file of best weights.
   struct WrittenBest {
     std::map<std::string, torch::Tensor> weights;
-    std::string checksum;        // checksum of `weights`, to detect in-place changes
-    std::filesystem::path file;  // path of the file
-    std::string entry;           // the file's entry in the manifest
+    std::string checksum;  // checksum of `weights`, to detect in-place changes
+    std::filesystem::path file;
+    std::string entry;  // the file's entry in the manifest
   };
 
   std::vector<std::filesystem::path> newest_first() const;
   /// Makes `file` a hard link to the best weights of the previous checkpoint if these are the same
-  /// as `best`. `checksum` is the checksum of `best`. Returns false if they differ, cannot be
-  /// linked, or are damaged; the caller must then write `best` to `file`.
+  /// as `best`. `checksum` is the checksum of `best`. Returns false if the weights differ, or if
+  /// the file of the previous checkpoint is damaged or cannot be linked. The caller must then write
+  /// `best` to `file`.
   bool link_best(const std::map<std::string, torch::Tensor>& best, const std::string& checksum,
                  const std::filesystem::path& file) const;
 

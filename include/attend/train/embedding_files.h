@@ -19,7 +19,7 @@ struct EmbeddingFiles {
 
 /// Writes token embeddings for the Embedding Projector: `embeddings.tsv` (one row per token),
 /// `metadata.tsv` (one token per line) and `projector_config.pbtxt`. `tensorboard --logdir
-/// DIRECTORY` reads all three, projector.tensorflow.org the first two.
+/// DIRECTORY` reads all three files; projector.tensorflow.org reads the first two.
 ///
 /// `table` (V, E) of any floating-point dtype on any device, `tokens` V strings. Control
 /// characters, white space other than the space, and invalid UTF-8 are escaped (`\n`, `\x07`,

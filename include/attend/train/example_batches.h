@@ -27,8 +27,8 @@ ATTEND_API Batch continuation_rows(const std::vector<Example>& examples, const R
 ATTEND_API Batch classification_rows(const std::vector<Example>& examples, const RowLayout& layout,
                                      const std::vector<std::string>& classes);
 
-/// Batch for a Seq2Seq: the prompt is the source, `bos_token` and the answer are the decoder's
-/// input, the answer and `eos_token` are the targets.
+/// Batch for a Seq2Seq. Source: the prompt. Decoder input: `bos_token`, then the answer. Targets:
+/// the answer, then `eos_token`.
 ATTEND_API Batch translation_rows(const std::vector<Example>& examples, const RowLayout& layout,
                                   int64_t bos_token, int64_t eos_token);
 

@@ -40,10 +40,10 @@ class ATTEND_API ListedTask : public Task {
   std::vector<Example> samples() const override { return samples_; }
 
  protected:
-  /// Splits the examples into training and validation data. Examples with the same prompt are in
-  /// the same part. `val_fraction` is the fraction of the distinct prompts in the validation data;
-  /// each part has at least one prompt. The split is random but the same for all seeds. Throws
-  /// InputError if there are fewer than two distinct prompts.
+  /// Splits the examples into training and validation data. All examples with the same prompt go to
+  /// the same part. The fraction `val_fraction` of the distinct prompts goes to the validation
+  /// data; each part gets at least one prompt. The split is random but the same for all seeds.
+  /// Throws InputError if there are fewer than two distinct prompts.
   void set_examples(const std::vector<Example>& examples, double val_fraction);
   /// Converts examples to a batch; see example_batches.h.
   virtual Batch rows(const std::vector<Example>& examples) const = 0;

@@ -38,7 +38,7 @@ struct LearningRateSearch {
 /// the smoothed loss falls fastest.
 ///
 /// The search stops early at a non-finite loss or gradient. It also stops when training diverges:
-/// after the loss has fallen by 10 %, it rises above the first loss for ten consecutive steps. The
+/// the loss has fallen by 10 %, and is then above the first loss for ten consecutive steps. The
 /// schedule, `max_steps`, `eval_every`, `log_every` and `on_nonfinite` of `config` are ignored.
 /// `stop_requested` is called after each step and stops the search if it returns true. The search
 /// trains the module of `objective`: use a new module for the actual training. Throws

@@ -16,8 +16,10 @@ ATTEND_API torch::Tensor summed_loss(const torch::Tensor& logits, const torch::T
 /// Returns the number of targets that are not `kIgnoreIndex`.
 ATTEND_API int64_t num_targets(const Batch& batch);
 
-/// Returns the summed cross-entropy of a classifier and a function that counts its correct
-/// predictions: `logits` (B, C), `targets` (B) int64.
+/// Returns the loss of a classifier: the cross-entropy, summed over the B samples, and a function
+/// that counts the correct predictions.
+///
+/// `logits` (B, C), `targets` (B) int64.
 ATTEND_API TrainingLoss classification_loss(const torch::Tensor& logits,
                                             const torch::Tensor& targets);
 

@@ -11,9 +11,9 @@ namespace attend::train {
 /// in bfloat16 (Jordan et al. 2024).
 ///
 /// `matrix` (M, N) of any floating-point dtype; returns (M, N), bfloat16. The iterations start from
-/// `matrix` divided by its Frobenius norm. They map each singular value of at least 0.002 to a
-/// value between 0.6 and 1.3, and multiply smaller ones by at most 485. Returns
-/// zeros for a matrix of zeros.
+/// X, which is `matrix` divided by its Frobenius norm. They map singular values of X that are at
+/// least 0.002 to values between 0.6 and 1.3, and multiply smaller singular values by at most 485.
+/// Returns zeros for a matrix of zeros.
 ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrix);
 
 /// Muon (Jordan et al. 2024): the update of a matrix (M, N) is its Nesterov momentum,

@@ -56,18 +56,20 @@ class ATTEND_API Objective {
   virtual torch::nn::Module& module() = 0;
 
   /// Returns the next batch of `size` samples. For exact resuming, draw random numbers only from
-  /// `sampler` or from LibTorch's global generators: checkpoints contain their states. Return any
-  /// other position in the data, for example the offset in a file, from `state()`.
+  /// `sampler` or from LibTorch's global generators: checkpoints contain their states. If the next
+  /// batch also depends on a position in the data, such as an offset in a file, return that
+  /// position from `state()`.
   virtual TrainingBatch training_batch(int64_t size, Sampler& sampler) = 0;
 
   /// Returns the loss of a batch whose tensors are on the module's device. Called in train mode,
-  /// under autocast if the precision is bf16, and under the caller's autocast state if it is fp32.
-  /// The trainer divides the sum by the number of targets in all batches of the step, so gradient
-  /// accumulation weights all targets equally.
+  /// and under autocast to bfloat16 if the precision is bf16. If the precision is fp32, the
+  /// autocast state is that of the code that called `Trainer::run`. The trainer divides the sum by
+  /// the number of targets in all batches of the step, so gradient accumulation weights all targets
+  /// equally.
   virtual TrainingLoss training_loss(const TrainingBatch& batch) = 0;
 
-  /// Returns the loss on the validation data. Called in eval mode, without gradients, and under
-  /// autocast as `training_loss`.
+  /// Returns the loss on the validation data. Called in eval mode, without gradients, and with
+  /// the same autocast state as `training_loss`.
   virtual Evaluation evaluate() = 0;
 
   /// Returns further state to save in checkpoints, by name. Empty by default.

@@ -21,7 +21,7 @@ struct DataConfig {
   int64_t length = 8;         ///< maximum number of symbols in a sequence, such as digits
   int64_t symbols = 10;       ///< number of different symbols; modulus of modular-arithmetic
   double val_fraction = 0.1;  ///< fraction of the data used for validation
-  TokenizerKind tokenizer = TokenizerKind::character;  ///< tokenizer of a text
+  TokenizerKind tokenizer = TokenizerKind::character;  ///< tokenizer of tasks that read a file
   int64_t vocab_size = 1000;  ///< maximum number of words (0 = no limit), or number of subwords
 };
 
@@ -76,9 +76,9 @@ struct CustomConfig {
 /// Reads a file with the output of `to_toml(config, values)`. Throws InputError as `read_recipe`.
 ATTEND_API CustomConfig read_custom_config(const std::filesystem::path& path);
 
-/// Throws InputError if a number is out of range, with a message that contains key, value and
-/// range, or if values of the transformer stack contradict each other. `make_model` checks the
-/// other values of the model.
+/// Throws InputError if a number is out of range (the message contains key, value and range), or if
+/// values of the transformer stack contradict each other. `make_model` checks the other values of
+/// the model.
 ATTEND_API void check_recipe(const Recipe& recipe);
 
 /// As `check_recipe`, for the training values alone.

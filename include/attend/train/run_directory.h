@@ -77,8 +77,8 @@ class ATTEND_API RunDirectory {
   /// The path of a file in the directory, for example `file(RunFiles::metrics)`.
   std::filesystem::path file(const char* name) const { return path_ / name; }
 
-  /// Reads the recipe. Throws InputError if a value in recipe.toml was changed that must be the
-  /// same when the run is resumed, or if the run trains a custom module.
+  /// Reads the recipe. Throws InputError if a value in recipe.toml is out of range or differs from
+  /// the value in data.json, or if the run trains a custom module.
   Recipe recipe() const;
   /// True if the run trains a custom module (`TrainingRun`). Such a run has no `Recipe`.
   bool is_custom() const;

@@ -63,14 +63,14 @@ struct TrainerHooks {
 /// weights, even if it is interrupted and resumed. The constructor seeds LibTorch's global
 /// generators, which dropout uses. The module stays on its device.
 ///
-/// With `config.threads` = 0 (auto), the first `run` times a few forward and backward passes with
-/// different numbers of CPU threads, restores the state, and uses the fastest number. The number is
-/// not measured again if other processes start to use cores later. Checkpoints contain the number
-/// (`TrainerState::threads`), so a resumed run uses the same number, unless fewer threads are
-/// available. LibTorch's number of threads is changed only during `run`.
+/// With `config.threads` = 0 (auto), the first call of `run` measures a few forward and backward
+/// passes with different numbers of CPU threads, restores the state, and trains with the fastest
+/// number. The number is not measured again if other processes start to use cores later.
+/// Checkpoints contain the number (`TrainerState::threads`), so a resumed run uses the same number,
+/// unless fewer threads are available. LibTorch's number of threads is changed only during `run`.
 ///
-/// Losses and evaluations are computed under autocast to bfloat16 if `config.precision` is bf16,
-/// and under the caller's autocast state if it is fp32.
+/// Losses and evaluations are computed under autocast to bfloat16 if `config.precision` is bf16. If
+/// it is fp32, the autocast state is that of the code that calls `run`.
 ///
 /// Parameters may be frozen and unfrozen during training, with effect from the next step.
 ///
@@ -103,15 +103,15 @@ class ATTEND_API Trainer {
   void restore(const Checkpoint& checkpoint);
 
  private:
-  /// Returns the number of CPU threads to train with. If the config sets none and the
-  /// state has none, measures which is fastest.
+  /// Returns the number of CPU threads to train with. If neither the config nor the state has a
+  /// usable number, measures which number is fastest.
   int64_t num_threads();
   /// True if an evaluation follows `step`.
   bool is_evaluation_step(int64_t step) const;
   bool is_report_step(int64_t step) const;
   void step(const TrainerHooks& hooks);
-  /// Computes the sum of the gradients of the next `count` batches. `step` is the number of the
-  /// step, counted from 1.
+  /// Computes the gradients of the mean loss over all targets of the next `count` batches. `step`
+  /// is the number of the step, counted from 1.
   void accumulate_gradients(int64_t step, int64_t count);
   [[noreturn]] void throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const;
   void report(const TrainerHooks& hooks);

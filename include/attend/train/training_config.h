@@ -44,9 +44,9 @@ struct TrainingConfig {
   ScheduleKind schedule = ScheduleKind::cosine;    ///< learning rate schedule
   double min_lr_ratio = 0.1;                       ///< final learning rate as a fraction of lr
   int64_t warmup_steps = 50;                       ///< steps of linear warm-up
-  double cooldown_fraction = 0.2;                  ///< wsd: fraction of the steps with decaying lr
+  double cooldown_fraction = 0.2;                  ///< wsd: fraction of steps in which lr decays
   OptimizerKind optimizer = OptimizerKind::adamw;  ///< optimizer
-  double weight_decay = 0.1;                       ///< decoupled; biases and norms have none
+  double weight_decay = 0.1;                       ///< decoupled; not for biases and norms
   double beta1 = 0.9;                              ///< AdamW beta1
   double beta2 = 0.99;                             ///< AdamW beta2
   double momentum = 0.95;                          ///< Muon momentum

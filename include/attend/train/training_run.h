@@ -86,7 +86,8 @@ class ATTEND_API TrainingRun {
   TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
               const TrainingConfig& config, torch::Device device, Schedule schedule = {});
 
-  /// Restores the latest checkpoint, if there is one, and saves the recipe of an unfinished run.
+  /// Restores the latest checkpoint, if there is one. If the run is not finished, replaces the text
+  /// of recipe.toml by `recipe`.
   void restore_checkpoint(const std::string& recipe);
   /// Loads the best weights into the module, on the CPU and in eval mode.
   void load_best_weights();

@@ -32,7 +32,7 @@ Value repeat_heads(Call& call, const char* name) {
   return call.reshape(repeated, before, sizes);
 }
 
-/// Returns the mask of `is_causal` (T, S): bool, aligned to the top left corner as in LibTorch.
+/// Returns the causal mask (T, S), bool. It is aligned to the top left corner, as in LibTorch.
 Value causal_mask(Call& call) {
   auto& graph = call.graph();
   const auto shape = call.shape({size_from_end(call, "query", 2), size_from_end(call, "key", 2)});

@@ -16,7 +16,7 @@ class Call {
 
   Graph& graph() { return translation_.graph; }
 
-  // Arguments by name in the operator's schema.
+  // Arguments of the call. `name` is the name in the operator's schema.
 
   /// Returns true if the argument is present and not None.
   bool has(const std::string& name) const;
@@ -45,7 +45,8 @@ class Call {
   const Sizes& sizes(const std::string& name) const;
   const Sizes& sizes_of_tensor(const std::string& name_in_program) const;
   int64_t rank(const std::string& name) const { return static_cast<int64_t>(sizes(name).size()); }
-  /// Returns the dimension argument `name` of the tensor argument `of`, wrapped to be non-negative.
+  /// Returns the argument `name`, which is a dimension of the tensor argument `of`. A negative
+  /// dimension is converted to a non-negative one.
   int64_t dimension(const std::string& name, const std::string& of = "self") const;
   /// As above, for a list.
   std::vector<int64_t> dimensions(const std::string& name, const std::string& of = "self") const;
@@ -90,7 +91,8 @@ std::vector<std::string> names_in(const program::Argument& argument);
 /// Returns the names of the tensors that a node returns.
 std::vector<std::string> results_of(const program::Node& node);
 
-/// Returns "aten::add" for the target torch.ops.aten.add.Tensor, and other targets unchanged.
+/// Returns "aten::add" for torch.ops.aten.add.Tensor. Returns targets that do not begin with
+/// torch.ops. unchanged.
 std::string operator_name(const std::string& target);
 
 }  // namespace attend::onnx

@@ -37,7 +37,8 @@ bool is_reshape(const std::string& key) {
 /// Returns the alias annotation of the first argument in the operator's schema.
 AliasInfo alias_info_of(const std::string& target) {
   if (!program::is_operator(target)) return {};
-  // type_as returns the tensor itself if the dtype is the same. Its schema lacks the annotation.
+  // type_as returns the tensor itself if the dtype is the same. The schema of type_as lacks the
+  // alias annotation.
   if (key_of(target) == "type_as.default") return {.argument = "self", .is_alias = true};
   const auto parts = program::parse_target(target);
   const auto found = c10::Dispatcher::singleton().findSchema(
@@ -49,7 +50,8 @@ AliasInfo alias_info_of(const std::string& target) {
   return {.argument = first.name(), .is_alias = true, .is_mutated = alias->isWrite()};
 }
 
-/// Returns true for in-place operators that change only the shape. They are treated as views.
+/// Returns true for in-place operators that change no elements, only the shape or other metadata.
+/// They are treated as views.
 bool is_inplace_view(const std::string& key) {
   constexpr std::array<std::string_view, 6> kOperators{"detach_.default",    "squeeze_.default",
                                                        "squeeze_.dim",       "t_.default",
@@ -134,7 +136,8 @@ void Functionalization::record_broadcast(const program::Node& node) {
   for (std::size_t i = 0; i < results.size(); ++i) join(results[i], tensors.at(i));
 }
 
-/// Returns true if the result is a copy at all sizes. The operator may return a view or a copy.
+/// Some operators, such as `to`, return a view of `base` or a copy. Returns true if `result` is a
+/// copy at all sizes of the dynamic dimensions.
 bool Functionalization::is_copy(const program::Node& node, const std::string& result,
                                 const std::string& base) const {
   const auto& output = translation_.program.tensors.at(result);
@@ -145,15 +148,15 @@ bool Functionalization::is_copy(const program::Node& node, const std::string& re
   return key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
 }
 
-/// Returns true if the result is a view at all sizes, and if no tensor's value determines which
-/// elements of `base` it contains, as in narrow.Tensor. Mutations of such a view can be propagated
-/// to `base`.
+/// Returns true if the outputs of `node` can be recomputed after a mutation of `base`. They must be
+/// views of `base` at all sizes of the dynamic dimensions, and their position in `base` must be
+/// constant.
 bool Functionalization::is_propagated(const program::Node& node, const std::string& base) const {
   constexpr std::array<std::string_view, 5> kViewsWherePossible{
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
       "reshape_as.default"};
   const auto key = key_of(node.target);
-  // The start of narrow.Tensor is read from a tensor, whose value may change later.
+  // The start of narrow.Tensor is a tensor. Its value may have changed by the time of the mutation.
   if (has_memory_format(node) || key == "narrow.Tensor") return false;
   return !is_among(kViewsWherePossible, key) ||
          translation_.program.tensors.at(base).is_contiguous == true;

@@ -10,15 +10,15 @@
 namespace attend::onnx {
 
 /// Functionalization: replaces in-place operators by functional ones, since ONNX values are
-/// immutable. Tracks which tensors share memory. After a mutation, the tensor, its base and its
-/// other views have new values.
+/// immutable. Tracks which tensors share memory. After a mutation of a tensor, assigns new ONNX
+/// values to this tensor and to the tensors that share its memory.
 ///
-/// Mutations are propagated to the base through select, slice, chunk, split, unbind and views that
-/// only reshape (view, unsqueeze, flatten, ...). They are not propagated through other views
-/// (transpose, permute, expand, diagonal, as_strided), nor through `contiguous`, `reshape` and
-/// `flatten` if these return a view at some sizes and a copy at others. After such a mutation,
-/// reading the base or another of its views is not supported. Mutating a parameter or buffer is
-/// never supported.
+/// A mutation of a view is propagated to the view's base if the view is the result of select,
+/// slice, chunk, split, unbind or an operator that only reshapes (view, unsqueeze, flatten, ...). A
+/// mutation of any other view (transpose, permute, expand, diagonal, as_strided) is not propagated,
+/// and neither is a mutation of the result of `contiguous`, `reshape` or `flatten` that is a view
+/// at some sizes and a copy at others. After a mutation that is not propagated, reading the base or
+/// another view of it is not supported. Mutating a parameter or buffer is never supported.
 class Functionalization {
  public:
   explicit Functionalization(Translation& translation) : translation_(translation) {}
@@ -29,8 +29,8 @@ class Functionalization {
   /// As above, for one tensor.
   void check_read(const std::string& name) const;
 
-  /// Records the views and mutations of a translated node. Throws UnsupportedOperatorError if it
-  /// mutates a parameter or buffer.
+  /// Records the views and mutations of a translated node. Throws UnsupportedOperatorError if the
+  /// node mutates a parameter or buffer.
   void record(const program::Node& node);
 
  private:

@@ -10,7 +10,7 @@ namespace attend::onnx {
 Value truncated(Call& call, Value x);
 /// Returns log(1 + x), accurate for small x.
 Value log1p(Call& call, Value x);
-/// Returns log(1 + x) for x in [0, 1].
+/// Returns log(1 + x) for x in [-1, 1], accurate for small x.
 Value log1p_of_fraction(Call& call, Value x);
 
 }  // namespace attend::onnx

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-/// An ONNX graph as plain data. Does not use LibTorch, so that the many rules compile fast.
-/// Operators: https://onnx.ai/onnx/operators, opset 18.
+/// An ONNX graph as plain data. Does not use LibTorch, so that the sources of the translation rules
+/// compile fast. Operators: https://onnx.ai/onnx/operators, opset 18.
 namespace attend::onnx {
 
 /// Element types, with their values in ONNX's TensorProto.DataType.
@@ -76,9 +76,10 @@ class Graph {
   /// Adds a graph input or initializer.
   Value add_input(Type type);
 
-  /// Adds a node with one output, of the first input's type unless `type` is set. If the operator
-  /// does not support that type, inputs are cast to a fallback type and outputs are cast back.
-  /// Throws UnsupportedOperatorError if there is no fallback type.
+  /// Adds a node with one output. The output has the type of the first input unless `type` is set.
+  /// If the operator does not support the type of the first input, the inputs of this type are cast
+  /// to a fallback type, and the output is cast back unless `type` is set. Throws
+  /// UnsupportedOperatorError if there is no fallback type.
   ///
   ///     graph.add("Add", {x, y})
   ///     graph.add("Softmax", {scores}, {{"axis", -1}})

@@ -7,14 +7,15 @@ namespace attend::onnx {
 /// Indices of aten::index and aten::index_put, converted for ONNX's GatherND and ScatterND, in
 /// which the indexed dimensions come first.
 struct Indices {
-  std::vector<int64_t> order;  ///< permutation with the indexed dimensions first
+  std::vector<int64_t> order;  ///< dimensions of `self`, the indexed ones first
   std::size_t indexed = 0;     ///< number of indexed dimensions
   bool is_adjacent = true;     ///< true if the indexed dimensions of `self` are adjacent
   Value indices;               ///< (..., indexed), int64
   int64_t rank = 0;            ///< rank of `indices` without the last dimension
 };
 
-/// Reads the indices of a call. Bool masks are converted to the indices of their true elements.
+/// Reads the indices of a call. Bool masks are converted to the indices of the elements that are
+/// true.
 Indices read_indices(Call& call);
 
 /// Reshapes `index` (n) to (1, ..., n, ..., 1) for broadcasting. The result has `rank` dimensions:

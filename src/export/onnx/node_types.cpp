@@ -24,8 +24,9 @@ Types without(Types types, const std::vector<Type>& left_out) {
   return types;
 }
 
-/// Returns the types in which an operator that does not support `type` can compute, narrowest
-/// first. They represent all values of `type`, except that float64 falls back to float32.
+/// Returns the types to which inputs of type `type` can be cast if an operator does not support
+/// `type`, narrowest first. The types represent all values of `type`, except that float64 falls
+/// back to float32.
 std::vector<Type> fallback_types(Type type) {
   switch (type) {
     case Type::boolean:

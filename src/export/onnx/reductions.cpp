@@ -51,7 +51,7 @@ namespace {
 
 using Dimensions = std::vector<int64_t>;
 
-/// Returns true if an empty dimension is reduced. ONNX runtimes differ in this case.
+/// Returns true if a dimension of size 0 is reduced. ONNX runtimes differ in this case.
 bool is_empty(Call& call, const Dimensions& dimensions) {
   const auto& sizes = call.sizes("self");
   return std::any_of(dimensions.begin(), dimensions.end(), [&](int64_t dimension) {

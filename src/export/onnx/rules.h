@@ -15,8 +15,8 @@ namespace attend::onnx {
 using Rule = std::function<void(Call&)>;
 
 /// Rules by operator and overload, such as "add.Tensor". An in-place operator such as add_ uses the
-/// rule of the functional operator. The tracer normalizes aliases: it records subtract as sub, and
-/// all convolutions as _convolution or _convolution_mode.
+/// rule of the functional operator. Aliases such as subtract have no rules, since the tracer
+/// records subtract as sub, and all convolutions as _convolution or _convolution_mode.
 using Rules = std::map<std::string, Rule>;
 
 /// Operators that change only the shape. The new shape is in the metadata of the output.

@@ -5,7 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <protozero/pbf_builder.hpp>
-// LibTorch is built with this namespace, but its headers do not define it.
+// LibTorch is built with this value of ONNX_NAMESPACE, but its headers do not define the macro.
 #define ONNX_NAMESPACE onnx_torch
 #include <torch/csrc/jit/serialization/export.h>
 #undef ONNX_NAMESPACE
@@ -129,8 +129,8 @@ class ToJit {
   DynamicAxes dynamic_axes_;
 };
 
-/// ModelProto fields that LibTorch does not write. Concatenated protobuf messages are merged, and
-/// later fields override earlier ones.
+/// Returns fields of ModelProto to append to the bytes that LibTorch writes. Protobuf merges
+/// concatenated messages: these fields override LibTorch's.
 std::string extra_fields(const std::map<std::string, std::string>& metadata) {
   std::string bytes;
   protozero::pbf_builder<ModelProto> model(bytes);

@@ -16,7 +16,7 @@ using Sizes = std::vector<program::Size>;
 inline bool is_fixed(const program::Size& size) {
   return size.expression.empty();
 }
-/// Returns true if two sizes are equal, whatever the sizes of the dynamic dimensions are.
+/// Returns true if two sizes are equal for all sizes of the dynamic dimensions.
 inline bool same(const program::Size& one, const program::Size& other) {
   return one.expression == other.expression && (!is_fixed(one) || one.value == other.value);
 }
@@ -35,10 +35,10 @@ struct Translation {
 
   /// Adds the dynamic sizes of a value to `dynamic_sizes`.
   void add_dynamic_sizes(Value value, const Sizes& sizes);
-  /// Returns a size as int64 (1). Throws UnsupportedOperatorError if the size is dynamic and no
-  /// earlier tensor has it.
+  /// Returns a size as an int64 tensor of shape (1). Throws UnsupportedOperatorError if the size is
+  /// dynamic and no earlier tensor has it.
   Value size(const program::Size& size);
-  /// Returns sizes as int64 (rank).
+  /// Returns sizes as an int64 tensor of shape (rank).
   Value shape(const Sizes& sizes);
   /// Reshapes `value` of shape `from` to shape `to`.
   Value reshape(Value value, const Sizes& from, const Sizes& to);

@@ -8,7 +8,7 @@ namespace attend::onnx {
 using Numbers = std::vector<int64_t>;
 
 /// Returns argument `name` as one number per spatial dimension. A single number is repeated. If the
-/// argument is absent, returns `default_value` in the same form.
+/// argument is absent, `default_value` is used instead.
 inline Numbers for_each_dimension(Call& call, const char* name, std::size_t count,
                                   const Numbers& default_value) {
   auto numbers = call.has(name) ? call.integers(name) : Numbers();

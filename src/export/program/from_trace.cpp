@@ -239,9 +239,9 @@ class Converter {
 
   std::shared_ptr<jit::Graph> graph_;
   UniqueNames names_;
-  std::map<const jit::Value*, std::string> modules_;  // paths of submodules
+  std::map<const jit::Value*, std::string> modules_;  // paths of submodules, such as "decoder.norm"
   std::map<const jit::Value*, std::string> tensors_;  // names of tensors in the program
-  std::map<std::string, std::string> weights_;        // names of weights in the program, by target
+  std::map<std::string, std::string> weights_;        // names of weights in the program, by path
   std::vector<Input> constants_;
   std::vector<Input> user_inputs_;
   TracedProgram traced_;

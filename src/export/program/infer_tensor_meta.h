@@ -7,8 +7,8 @@
 
 namespace attend::program {
 
-/// Fills in the tensor metadata of a traced program: dtypes, and sizes and strides as expressions
-/// of the dynamic dimensions, found by running the program at several sizes. Throws
+/// Fills in the tensor metadata of a traced program: dtypes, sizes and strides. Runs the program at
+/// several sizes to find the sizes and strides as expressions of the dynamic dimensions. Throws
 /// std::runtime_error if there is no such expression and `unknown_dimensions` is `reject`. The
 /// message names the tensor.
 void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& example_inputs,

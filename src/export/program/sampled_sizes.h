@@ -31,10 +31,10 @@ std::vector<SampledDimension> sampled_dimensions(const std::vector<torch::Tensor
                                                  const std::vector<DynamicDimension>& dynamic,
                                                  const std::set<int64_t>& integers);
 
-/// Returns the runs. Run 0 has the example's sizes. Run 1 has the first of each dimension's
-/// `SampledDimension::sizes`. Each later run differs from run 1 in at most three dimensions: all
-/// sizes of one dimension at a time, and a few sizes of pairs and triples of dimensions. The runs
-/// determine polynomials of degree 3.
+/// Returns the sizes of the dynamic dimensions in each run. Run 0 has the example's sizes. Run 1
+/// has the first of each dimension's `SampledDimension::sizes`. Each later run differs from run 1
+/// in at most three dimensions: all sizes of one dimension at a time, and a few sizes of pairs and
+/// triples of dimensions. Together, the runs determine the coefficients of polynomials of degree 3.
 std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 
 /// Returns runs in which one dimension at a time has one of the sizes `SampledDimension::far`, then
@@ -43,10 +43,10 @@ std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 std::vector<Run> far_runs(const std::vector<SampledDimension>& dimensions,
                           const std::vector<Run>& runs);
 
-/// Returns runs in which one dimension at a time has size 1, then a run in which all have size 1.
-/// Uses only dimensions whose range contains 1. At size 1, squeeze removes dimensions, slices are
-/// shorter, more tensors are contiguous, and strides are arbitrary. The other dimensions have the
-/// sizes of `runs[1]`, where `runs` is the result of `runs_of`.
+/// Returns runs in which one dimension at a time has size 1, then a run in which all have size 1. A
+/// dimension has size 1 only if its range contains 1. Sizes other than 1 are those of `runs[1]`,
+/// where `runs` is the result of `runs_of`. Size 1 is special: squeeze removes dimensions, slices
+/// are shorter, more tensors are contiguous, and strides are arbitrary.
 std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
                                 const std::vector<Run>& runs);
 

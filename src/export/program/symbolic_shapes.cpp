@@ -18,7 +18,7 @@ namespace {
 using RunValues = std::vector<int64_t>;  // value of a size in each run
 
 constexpr std::size_t kMaxDegree = 3;
-/// Maximum number of variables in an expression, since the number of monomials grows quickly.
+/// Maximum number of variables in a polynomial. The number of monomials grows quickly with it.
 constexpr std::size_t kMaxVariables = 3;
 /// Limits of the quotients (factor * variable + added) / divisor. The divisor 64 covers the strides
 /// of image patches.
@@ -45,7 +45,7 @@ template <typename Variable>
 std::vector<Monomial> monomials(const std::vector<const Variable*>& variables, std::size_t degree) {
   std::vector<Monomial> all{{{}, RunValues(variables.front()->values.size(), 1)}};
   // Index of the last variable in each product. A product is multiplied only by this variable and
-  // later ones, so that each product occurs in one order only.
+  // later ones, so that x * y does not occur a second time as y * x.
   std::vector<std::size_t> last{0};
   std::size_t begin = 0;
   for (std::size_t factors = 1; factors <= degree; ++factors) {

@@ -18,7 +18,7 @@ namespace attend::program {
 ///
 ///     SymbolicShapes sizes({"s0"}, {{2, 3, 5, 7}}, 4);
 ///     sizes.find({17, 25, 41, 57});  // 1 + 8 s0
-///     sizes.find({1, 1, 2, 3});      // s0 // 2
+///     sizes.find({1, 1, 2, 3});      // floor(s0 / 2)
 ///     sizes.find({2, 3, 4, 4});      // min(s0, 4)
 class ATTEND_API SymbolicShapes {
  public:

@@ -15,7 +15,7 @@
 
 namespace attend::program {
 
-/// A program with its parameters, buffers and constants by target.
+/// A program with its parameters, buffers and constants by name (`Input::target`).
 struct ATTEND_API TracedProgram {
   ExportedProgram program;
   std::map<std::string, torch::Tensor> weights;
@@ -26,8 +26,8 @@ struct ATTEND_API TracedProgram {
 };
 
 /// Traces `function` of a module as a program with tensor metadata. Throws std::runtime_error if an
-/// operator cannot be represented or a dimension is specialized. The message names the operator and
-/// its call site.
+/// operator cannot be represented or a dimension is specialized. The message names the operator
+/// and, for a specialized dimension, the call site.
 ATTEND_API TracedProgram
 trace_program(const torch::nn::Module& module, const Forward& function,
               const std::vector<torch::Tensor>& example_inputs, const ExportOptions& options,

@@ -62,8 +62,8 @@ void write_weights(Writer& writer, const WeightsLayout& layout, const char* pref
 /// Pickles (args, kwargs) with empty kwargs for torch.load.
 std::string pickle_call(const std::vector<torch::Tensor>& inputs) {
   std::string pickle;
-  // tag_aggregates=false omits the type tags of dictionaries, which torch.load(weights_only=True)
-  // rejects.
+  // tag_aggregates=false omits the type tags of dictionaries: torch.load(weights_only=True) rejects
+  // type tags.
   torch::jit::Pickler pickler(
       [&](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr, nullptr,
       nullptr, nullptr, /*tag_aggregates=*/false);

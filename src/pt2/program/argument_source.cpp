@@ -14,7 +14,8 @@ namespace {
 
 using c10::IValue;
 
-/// Makes the source of an argument, converted to its type in the operator's schema.
+/// Makes the Source of an argument. The Source returns the argument converted to its type in the
+/// operator's schema.
 struct MakeSource {
   const ValueTable& table;
   const c10::TypePtr& type;

@@ -11,8 +11,8 @@
 
 namespace attend::program {
 
-/// Checks user inputs against the program's metadata and range constraints. Derived sizes such as
-/// 2 * s0 are not checked.
+/// Checks user inputs against the program's metadata and range constraints. Derived sizes, such as
+/// twice the size of another dimension, are not checked.
 class InputChecks {
  public:
   /// Throws InputError if the program lacks the metadata of an input.
@@ -20,8 +20,8 @@ class InputChecks {
 
   std::vector<std::string> names() const;
 
-  /// Returns a description of each input: "tokens: int64 (s0 = 1.., 8)" or "count: number s1 =
-  /// 0..".
+  /// Returns a description of each input, such as "tokens: int64 (s0 = 1.., 8)" for a tensor or
+  /// "count: number s1 = 0.." for a number.
   std::vector<std::string> signatures() const;
 
   /// Throws InputError if the inputs do not match. The message names the input, the dimension, the

@@ -73,8 +73,8 @@ struct Runner::Impl {
   std::vector<std::string> names;  // names of the values, indexed by slot
   Mutations mutations;
 
-  /// Sets the step after which each slot is freed. Slots that outputs and mutations read are not
-  /// freed.
+  /// Sets the step after which each slot is freed. Slots that the program's outputs or mutations
+  /// use are not freed.
   void set_last_uses(std::size_t slots) {
     constexpr auto kNever = std::numeric_limits<std::size_t>::max();
     std::vector<std::size_t> last_use(slots, kNever);  // index of the last step that uses each slot
@@ -83,7 +83,7 @@ struct Runner::Impl {
     };
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (const auto& result : steps[i].outputs) {
-        for (const auto slot : result) last_use[slot] = i;  // unless a later step reads the slot
+        for (const auto slot : result) last_use[slot] = i;  // or of a later step that reads it
       }
       for (const auto& argument : steps[i].arguments) read(argument, i);
     }

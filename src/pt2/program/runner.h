@@ -14,20 +14,20 @@
 
 namespace attend::program {
 
-/// Interpreter of a program. The constructor resolves names to slots (indices of values) and
-/// targets to operators. It rejects programs that cannot run.
+/// Interpreter of a program. The constructor resolves names to slots (indices of values) and each
+/// `Node::target` to an operator. It rejects programs that cannot run.
 class ATTEND_API Runner {
  public:
-  /// `weights` maps targets to parameters, buffers and constants. The program may call only
-  /// operators of `namespaces`. Throws InputError if the program is invalid. The message names the
-  /// node.
+  /// `weights` contains the parameters, buffers and constants by `Input::target`. The program may
+  /// call only operators of `namespaces`. Throws InputError if the program is invalid. The message
+  /// names the node.
   Runner(const ExportedProgram& program, const std::map<std::string, torch::Tensor>& weights,
          torch::Device device, const std::set<std::string>& namespaces);
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  /// Called with the name and value of each tensor when it is computed.
+  /// Called with the name and value of each tensor that an operator returns.
   using Recorder = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
 
   /// Runs the program and returns its outputs. Does not check the inputs; see InputChecks.

@@ -107,7 +107,7 @@ IValue to_real(const Numbers& n) {
 IValue square_root(const Numbers& n) {
   return std::sqrt(real(n[0]));
 }
-/// Compares ints as ints, since doubles do not represent all of them.
+/// Compares ints as ints, since doubles do not represent all 64-bit ints.
 template <typename Compare>
 bool compare(const Numbers& n, Compare is_so) {
   if (is_int(n[0]) && is_int(n[1])) return is_so(integer(n[0]), integer(n[1]));

@@ -27,8 +27,8 @@ class BalancedBracketsTask : public ExampleTask {
     recipe.max_seq_len() = 32;
     recipe.stack().num_layers = 4;
     recipe.stack().positions = PositionScheme::relative;
-    // With these values, training strings contain the distances of all buckets, although validation
-    // strings are longer.
+    // With these values, the training strings contain distances of every bucket. So the longer
+    // validation strings use only buckets that are trained.
     recipe.stack().relative_attention_num_buckets = 16;
     recipe.stack().relative_attention_max_distance = 8;
     recipe.stack().smeared_keys = true;

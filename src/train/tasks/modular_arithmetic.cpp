@@ -10,7 +10,7 @@
 namespace attend::train {
 namespace {
 
-constexpr int64_t kLength = 4;        // tokens of "a + b ="
+constexpr int64_t kLength = 4;        // number of tokens in "a + b ="
 constexpr int64_t kMaxModulus = 512;  // a quarter of a million examples, generated in a second
 
 /// All sums a + b modulo `symbols`, a prime by default. Shows grokking (Power et al. 2022): the

@@ -50,9 +50,8 @@ Vocabulary make_vocabulary(std::vector<std::string> tokens) {
 ///     the old clerk paid near the bank . bank     ->   bank=money
 ///
 /// The model predicts each next token. After the full stop and the repeated word, it predicts the
-/// sense.
-/// Both senses of a word are equally frequent, so a model without attention reaches only 50 %.
-/// Training and validation sentences never overlap, and are the same for all seeds.
+/// sense. Both senses of a word are equally frequent, so a model without attention reaches only
+/// 50 %. Training and validation sentences never overlap, and are the same for all seeds.
 class SensesTask : public Task {
  public:
   /// One layer of width 64; trains in seconds on a CPU.
