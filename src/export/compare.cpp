@@ -67,8 +67,8 @@ double compare(const torch::Tensor& found, const torch::Tensor& expected, double
     const auto y = as_double(some);
     const auto e = as_double(exact);
     // Integers are compared as such, since float64 does not represent all of them.
-    const auto equal = is_integral ? some == exact
-                                   : (y == e).logical_or(y.isnan().logical_and(e.isnan()));
+    const auto equal =
+        is_integral ? some == exact : (y == e).logical_or(y.isnan().logical_and(e.isnan()));
     const auto difference = (y - e).abs().masked_fill(equal, 0.0);
     const auto allowed = tolerance * (1 + e.abs()).clamp_max(largest);
     // The comparison is also false if only one of the values is NaN.

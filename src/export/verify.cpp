@@ -78,8 +78,7 @@ std::vector<torch::Tensor> copies_of(const std::vector<torch::Tensor>& inputs) {
 }
 
 /// Returns the outputs of the module, or nullopt if it rejects the values.
-std::optional<std::vector<torch::Tensor>> expected_of(const Forward& forward,
-                                                      const Trial& trial,
+std::optional<std::vector<torch::Tensor>> expected_of(const Forward& forward, const Trial& trial,
                                                       const std::vector<torch::Tensor>& inputs,
                                                       const std::string& shapes) {
   try {
@@ -269,9 +268,8 @@ class Verification {
                                            found.size(), expected.size()));
     }
     for (std::size_t i = 0; i < found.size(); ++i) {
-      report_.max_abs_diff =
-          std::max(report_.max_abs_diff,
-                   attend::compare(found[i], expected[i], options_.tolerance, shapes));
+      report_.max_abs_diff = std::max(
+          report_.max_abs_diff, attend::compare(found[i], expected[i], options_.tolerance, shapes));
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       attend::compare(copies[i], mutated[i], options_.tolerance,

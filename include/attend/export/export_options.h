@@ -70,8 +70,8 @@ struct ExportOptions {
   std::map<std::string, std::string> extra_files = {};
   /// Verification fails unless |y - expected| <= tolerance * min(1 + |expected|, largest) for each
   /// element y of the exported program's outputs. `expected` is the corresponding element of the
-  /// module's outputs, and `largest` is the largest |expected| of this output. Integers and Booleans
-  /// must be equal.
+  /// module's outputs, and `largest` is the largest |expected| of this output. Integers and
+  /// Booleans must be equal.
   double tolerance = 1e-5;
 };
 
@@ -87,8 +87,8 @@ struct ExportReport {
   /// over all comparisons.
   double max_abs_diff = 0.0;
   int64_t num_verified_shapes = 0;  ///< number of different sizes of the dynamic dimensions
-  /// Smallest and largest verified size of each dynamic dimension, by name. The largest is less than
-  /// `DynamicDimension::max` if larger inputs need too much memory.
+  /// Smallest and largest verified size of each dynamic dimension, by name. The largest is less
+  /// than `DynamicDimension::max` if larger inputs need too much memory.
   std::map<std::string, SizeRange> verified_sizes;
   /// True if the module accepted inputs with values other than the example's. Only such inputs
   /// detect that forward reads a value with `item()`, which makes the value a constant in the file.

@@ -230,8 +230,8 @@ class SymbolicMeta {
                    : Size{.value = values.front(),
                           .expression = fmt::format("unknown({})", fmt::join(values, ","))};
     }
-    // Strides are searched for each size too: if the size is a floor division or clamped, later
-    // expressions of strides can contain it.
+    // Strides are searched for each size too: if the size is a floor division or clamped, find()
+    // adds it to the variables of the strides, so that their expressions can contain it.
     const auto without_ones = first(values, observations_.far_runs().size());
     const auto found_without_ones = strides_.find(without_ones);
     close_strides_.find(first(values, 0));

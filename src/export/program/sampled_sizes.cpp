@@ -67,8 +67,8 @@ std::vector<SampledDimension> sampled_dimensions(const std::vector<torch::Tensor
       range.max = dimension.max;
     }
     const auto size = example.at(dimension.input).size(dimension.dimension);
-    all.push_back({dimension.name, fmt::format("s{}", all.size()), range, size,
-                   sizes_to_try(range), far_sizes(dimension, size, integers)});
+    all.push_back({dimension.name, fmt::format("s{}", all.size()), range, size, sizes_to_try(range),
+                   far_sizes(dimension, size, integers)});
   }
   return all;
 }

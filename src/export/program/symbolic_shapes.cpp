@@ -163,8 +163,7 @@ std::optional<Polynomial> find_polynomial(const std::vector<Variable>& variables
 template <typename Variable, typename IsValid>
 std::optional<Polynomial> find_polynomial_between(const std::vector<Variable>& variables,
                                                   std::size_t num_fitted, const RunValues& values,
-                                                  const Indices& between,
-                                                  const IsValid& is_valid) {
+                                                  const Indices& between, const IsValid& is_valid) {
   if (between.empty()) return std::nullopt;
   const Monomial one{{}, RunValues(values.size(), 1)};
   for (const auto& variable : variables) {
@@ -230,9 +229,9 @@ std::optional<Size> SymbolicShapes::find(const RunValues& values) {
 std::optional<std::string> SymbolicShapes::find_expression(const RunValues& values) {
   Indices fitted(num_fitted_);
   std::iota(fitted.begin(), fitted.end(), 0);
-  const auto polynomial =
-      find_polynomial(variables_, values, fitted,
-                      [&](const Polynomial& found) { return found.values() == values; });
+  const auto polynomial = find_polynomial(variables_, values, fitted, [&](const Polynomial& found) {
+    return found.values() == values;
+  });
   if (polynomial) return polynomial->text();
   const auto clamped = find_clamped(values);
   return clamped ? clamped : find_quotient(values);
@@ -258,7 +257,8 @@ std::optional<std::string> SymbolicShapes::find_clamped(const RunValues& values)
       std::transform(sums.begin(), sums.end(), sums.begin(), clamp);
       return sums == values;
     };
-    const auto polynomial = find_polynomial_between(variables_, num_fitted_, values, between, is_valid);
+    const auto polynomial =
+        find_polynomial_between(variables_, num_fitted_, values, between, is_valid);
     if (!polynomial) continue;
     auto text = polynomial->text();
     if (has_min) text = fmt::format("Max({}, Integer({}))", text, *min);
