@@ -70,6 +70,41 @@ TEST_P(EachFormat, RejectsBranchesOnSizesFarFromTheExample) {
       throws<std::runtime_error>("a size was specialized: "));
 }
 
+TEST_P(EachFormat, RejectsBranchesOnSizesInsideTheBounds) {
+  expect_error([](const auto& x) { return x.size(1) == 40 ? x * 2 : x + 1; },
+               "a size was specialized: ");
+  const auto branches = [](const Inputs& in) {
+    return in[0].size(1) > 512 ? in[0] * 2 : in[0] + 1;
+  };
+  EXPECT_THAT(
+      [&] {
+        GetParam().write(*module, branches, {torch::randn({4, 6})}, path,
+                         {.dynamic = {{0, 1, "length", 1, 4096}}});
+      },
+      throws<std::runtime_error>("a size was specialized: "));
+}
+
+TEST_P(EachFormat, VerifiesUpToTheMaximumAndAroundConstants) {
+  const auto forward = [](const Inputs& in) { return in[0].slice(1, -300) * 2; };
+  const auto report = GetParam().write(*module, forward, {torch::randn({2, 6})}, path,
+                                       {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 4096}}});
+  EXPECT_EQ(report.verified_sizes.at("length").min, 1);
+  EXPECT_EQ(report.verified_sizes.at("length").max, 4096);
+  EXPECT_EQ(report.verified_sizes.at("batch").max, 512);
+  EXPECT_GE(report.num_verified_shapes, 20);
+}
+
+/// At the maximum sizes, the result would have 2^40 elements.
+TEST_P(EachFormat, VerifiesAsFarAsMemoryAllows) {
+  const auto weight = module->register_buffer("wide", torch::randn({1, 1024}));
+  const auto forward = [&](const Inputs& in) { return in[0].unsqueeze(-1) * weight; };
+  const ExportOptions options{
+      .dynamic = {{0, 0, "batch", 1, 1 << 15}, {0, 1, "length", 1, 1 << 15}}};
+  const auto report = GetParam().write(*module, forward, {torch::randn({2, 6})}, path, options);
+  EXPECT_LT(report.verified_sizes.at("length").max, 1 << 15);
+  EXPECT_GE(report.verified_sizes.at("length").max, 1 << 12);
+}
+
 TEST_P(EachFormat, RejectsOffsetsAndFlagsReadByItem) {
   const auto offset = [](const Inputs& in) { return in[0] * in[1].item<int64_t>(); };
   const auto flag = [](const Inputs& in) { return in[1].item<bool>() ? in[0] * 2 : in[0] + 1; };
