@@ -6,6 +6,7 @@
 #include "export/shape_text.h"
 #include "export/specialized_dimension.h"
 #include "export/trial_sizes.h"
+#include "export/trial_values.h"
 
 #include <fmt/format.h>
 
@@ -18,8 +19,6 @@
 namespace attend {
 namespace {
 
-enum class Values { as_in_example, mirrored, one_more, one_less };
-
 using SizesByName = std::map<std::string, int64_t>;
 
 /// Inputs of one comparison: the example inputs resized by `resize`, with the given kind of values.
@@ -29,35 +28,10 @@ struct Trial {
   Values values = Values::as_in_example;
 };
 
-/// Returns false for dtypes that few operators support. Inputs of these dtypes always have the
-/// values of the example.
-bool has_arithmetic(const torch::Tensor& input) {
-  const auto dtype = input.scalar_type();
-  return !input.is_complex() && !c10::isFloat8Type(dtype) && !c10::isBarebonesUnsignedType(dtype);
-}
-
-/// Returns a tensor of the same shape with other values. With `Values::mirrored`, integers stay in
-/// the range of the example's values, since the module may reject others.
-torch::Tensor with_other_values(const torch::Tensor& input, Values values) {
-  if (input.numel() == 0 || !has_arithmetic(input)) return input;
-  if (input.scalar_type() == torch::kBool) return input.logical_not();
-  if (values == Values::one_less) {
-    const bool has_room = !input.is_floating_point() && input.min().item<int64_t>() > 0;
-    return has_room ? input - 1 : input;
-  }
-  if (values == Values::one_more) {
-    // On a GPU, integers are not increased: an index out of range would make the CUDA context
-    // unusable for the rest of the process.
-    return input.is_cuda() && !input.is_floating_point() ? input : input + 1;
-  }
-  return input.is_floating_point() ? -input : input.max() + input.min() - input;
-}
-
 std::vector<torch::Tensor> inputs_of(const Trial& trial, const std::vector<torch::Tensor>& example,
                                      const ExportOptions& options) {
   auto inputs = resize(example, options.dynamic, trial.sizes, trial.shift);
-  if (trial.values == Values::as_in_example) return inputs;
-  for (auto& input : inputs) input = with_other_values(input, trial.values);
+  for (auto& input : inputs) input = with_values(input, trial.values);
   return inputs;
 }
 
@@ -79,16 +53,12 @@ std::vector<torch::Tensor> copies_of(const std::vector<torch::Tensor>& inputs) {
 
 /// Returns the outputs of the module, or nullopt if it rejects the values.
 std::optional<std::vector<torch::Tensor>> expected_of(const Forward& forward, const Trial& trial,
-                                                      const std::vector<torch::Tensor>& inputs,
-                                                      const std::string& shapes) {
+                                                      const std::vector<torch::Tensor>& inputs) {
   try {
     return forward(inputs).tensors;
   } catch (const std::exception& error) {
     if (trial.values != Values::as_in_example) return std::nullopt;
-    throw std::runtime_error(
-        fmt::format("the module rejects {}, although all sizes are within min and max of the "
-                    "dynamic dimensions: {}",
-                    shapes, short_message(error)));
+    throw module_rejects(inputs, error);
   }
 }
 
@@ -138,10 +108,11 @@ class Verification {
 
   ExportReport run() && {
     example_cost_ = compare({.sizes = example_sizes_});
-    for (const auto values : {Values::mirrored, Values::one_more, Values::one_less}) {
+    for (const auto values : kOtherValues) {
       compare({.sizes = example_sizes_, .values = values});
     }
     compare_near_sizes();
+    for (const auto& [name, size] : example_sizes_) costs_[name][size] = example_cost_;
     for (const auto& dimension : dimensions_) compare_growing_sizes(dimension);
     compare_other_sizes();
     guard_.restore();
@@ -174,8 +145,7 @@ class Verification {
 
   /// Compares at growing sizes of one dimension, until the memory limit. Records the costs.
   void compare_growing_sizes(const DynamicDimension& dimension) {
-    auto& costs = costs_[dimension.name];
-    costs[example_sizes_.at(dimension.name)] = example_cost_;
+    auto& costs = costs_.at(dimension.name);
     for (const auto size : trial_sizes(dimension).growing) {
       auto sizes = example_sizes_;
       sizes[dimension.name] = size;
@@ -240,7 +210,7 @@ class Verification {
     const auto mutated = copies_of(inputs);
     const auto expected = [&] {
       const OperatorCostScope scope(cost);
-      return expected_of(forward_, trial, mutated, shapes);
+      return expected_of(forward_, trial, mutated);
     }();
     if (!expected) return cost;
     TORCH_CHECK_VALUE(options_.output_names.size() <= expected->size(), "found ",

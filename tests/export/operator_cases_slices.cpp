@@ -15,6 +15,22 @@ std::vector<ExportCase> parts() {
   with("slice_start", [](T x) { return x.slice(1, 1); });
   with("slice_negative_end", [](T x) { return x.slice(1, 0, -1); });
   with("slice_end", [](T x) { return x.slice(1, 0, 3); });
+  with("slice_last", [](T x) { return x.slice(1, -7); });
+  with("slice_from", [](T x) { return x.slice(1, 3); });
+  with("slice_middle", [](T x) { return x.slice(1, 3, 7); });
+  with("slice_then_flatten", [](T x) { return x.slice(1, 0, 7).flatten(0, 1); });
+  with("slice_then_contiguous", [](T x) { return x.slice(1, -7).transpose(0, 1).contiguous(); });
+  with("slice_then_std", [](T x) { return x.slice(1, -7).std(1, /*unbiased=*/false); });
+  with("slice_then_var_mean", [](T x) {
+    const auto [variance, mean] = torch::var_mean(x.slice(1, -7), 1, /*unbiased=*/false);
+    return std::vector{variance, mean};
+  });
+  with("slice_then_roll", [](T x) { return x.slice(1, -7).roll(2, 1); });
+  with("slice_then_sort", [](T x) { return std::get<0>(x.slice(1, -7).sort(1)); });
+  with("slice_then_causal_attention", [](T x) {
+    const auto last = x.slice(1, -7).unsqueeze(1);
+    return torch::scaled_dot_product_attention(last, last, last, {}, 0.0, /*is_causal=*/true);
+  });
   with("select", [](T x) { return x.select(-1, 2); });
   with("select_last", [](T x) { return x.select(1, -1); });
   with("narrow", [](T x) { return x.narrow(-1, 1, 3); });

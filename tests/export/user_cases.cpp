@@ -37,6 +37,18 @@ std::vector<ExportCase> user_forward_cases() {
     return Tensors{y.slice(1, 1), y.slice(-1, 0, -1), y.slice(-1, 0, 6, 2), y.select(1, -1),
                    y.narrow(-1, 2, 3)};
   });
+  with("clamped_slices", [](T y, T, T) {
+    const auto last = y.slice(1, -7);
+    const auto heads = last.unsqueeze(1);
+    return Tensors{y.slice(1, 3),
+                   y.slice(1, 3, 7),
+                   y.slice(1, 0, 7).flatten(0, 1),
+                   last.transpose(0, 1).contiguous(),
+                   last.std(1, /*unbiased=*/false),
+                   last.roll(2, 1),
+                   std::get<0>(last.sort(1)),
+                   torch::scaled_dot_product_attention(heads, heads, heads, {}, 0.0, true)};
+  });
   with("indexing", [](T y, T, T) {
     const auto indices = torch::tensor({2, 0}, torch::kLong);
     return Tensors{y.index({Slice(), Slice(), indices}), y.index_select(-1, indices)};

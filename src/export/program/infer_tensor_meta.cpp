@@ -5,9 +5,12 @@
 #include "export/resize.h"
 #include "export/shape_text.h"
 #include "export/specialized_dimension.h"
+#include "export/trial_values.h"
 #include "pt2/program/runner.h"
 #include "pt2/program/schema_enums.h"
+#include "pt2/program/target.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,8 +25,8 @@ namespace {
 /// Metadata of a tensor in all runs.
 struct Observation {
   TensorMeta meta;  // metadata in the first run, except is_contiguous, which covers all runs
-  /// Sizes in each run: first the runs with sizes that are close together, then the far runs, then
-  /// the runs with sizes of 1.
+  /// Sizes in each run: first the runs with sizes that are close together, then the far runs, the
+  /// runs with sizes of 1, and the runs with other values of the inputs.
   std::vector<std::vector<int64_t>> sizes;
   /// Strides, then the storage offset, in each run without sizes of 1.
   std::vector<std::vector<int64_t>> strides;
@@ -89,11 +92,14 @@ class Observations {
                   observation.meta.is_contiguous.reset();
               });
     }
+    observe_other_values();
   }
 
   const std::vector<SampledDimension>& dimensions() const { return dimensions_; }
   const std::vector<Run>& runs() const { return runs_; }
   const std::vector<Run>& far_runs() const { return far_runs_; }
+  /// Runs with the example's sizes and other values of the inputs.
+  const std::vector<Run>& value_runs() const { return value_runs_; }
   const std::vector<Run>& runs_at_one() const { return runs_at_one_; }
   /// Names of tensors in execution order.
   const std::vector<std::string>& names() const { return names_; }
@@ -126,6 +132,34 @@ class Observations {
       }
       far_runs_.push_back(run);
     }
+  }
+
+  /// Records runs with other values of the inputs, if sizes may depend on them. Omits values that
+  /// the program rejects.
+  void observe_other_values() {
+    const auto& nodes = program_.nodes;
+    if (std::none_of(nodes.begin(), nodes.end(), has_data_dependent_sizes)) return;
+    for (const auto values : kOtherValues) {
+      std::vector<torch::Tensor> inputs;
+      for (const auto& input : example_) inputs.push_back(with_values(input, values).clone());
+      std::vector<std::pair<std::string, torch::Tensor>> tensors;
+      try {
+        observe(runner_, inputs, [&](const std::string& name, const torch::Tensor& tensor) {
+          tensors.emplace_back(name, tensor);
+        });
+      } catch (const std::exception&) {
+        continue;
+      }
+      for (const auto& [name, tensor] : tensors) observe_tensor(name, tensor);
+      value_runs_.push_back(runs_.front());
+    }
+  }
+
+  static bool has_data_dependent_sizes(const Node& node) {
+    const auto target = parse_target(node.target);
+    const auto found = c10::Dispatcher::singleton().findSchema(
+        {target.qualified_name(), target.dispatcher_overload()});
+    return found && found->hasTag(at::Tag::dynamic_output_shape);
   }
 
   /// Returns the strides, then the storage offset.
@@ -177,6 +211,7 @@ class Observations {
   std::vector<Run> runs_;
   std::vector<Run> far_runs_;
   std::vector<Run> runs_at_one_;
+  std::vector<Run> value_runs_;
   Runner runner_;
   std::map<std::string, Observation> observations_;
   std::vector<std::string> names_;
@@ -202,8 +237,9 @@ class SymbolicMeta {
   SymbolicMeta(const Observations& observations, UnknownDimensions unknown_dimensions)
       : observations_(observations),
         unknown_dimensions_(unknown_dimensions),
-        sizes_(symbolic_shapes(observations, {observations.runs(), observations.far_runs(),
-                                              observations.runs_at_one()})),
+        sizes_(
+            symbolic_shapes(observations, {observations.runs(), observations.far_runs(),
+                                           observations.runs_at_one(), observations.value_runs()})),
         strides_(symbolic_shapes(observations, {observations.runs(), observations.far_runs()})),
         close_strides_(symbolic_shapes(observations, {observations.runs()})) {}
 
@@ -236,7 +272,20 @@ class SymbolicMeta {
     const auto found_without_ones = strides_.find(without_ones);
     close_strides_.find(first(values, 0));
     if (const auto found = sizes_.find(values)) return *found;
+    check_depends_on_sizes(name, values);
     fail(name, values, found_without_ones ? "; set min = 2 for the dynamic dimension" : "");
+  }
+
+  /// Throws std::runtime_error if a size differs between the example inputs and other values of the
+  /// same sizes.
+  void check_depends_on_sizes(const std::string& name, const std::vector<int64_t>& values) const {
+    for (auto i = values.size() - observations_.value_runs().size(); i < values.size(); ++i) {
+      if (values[i] == values.front()) continue;
+      throw std::runtime_error(fmt::format(
+          "traced tensor '{}': a size is {} for the example inputs and {} for other values; "
+          "expected a size that depends on the sizes of the inputs only",
+          name, values.front(), values[i]));
+    }
   }
 
   Size stride(const std::string& name, const std::vector<int64_t>& values) {
