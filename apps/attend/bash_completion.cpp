@@ -121,7 +121,9 @@ std::string bash_completion(const CLI::App& app) {
       "# bash completion for {0}: source <({0} completion bash)\n\n"
       "# Prints the flags of the command $1.\n"
       "_attend_words() {{\n  case $1 in\n{1}{2}  esac\n}}\n\n"
-      "# Completes $1 as the value of $2, a flag or a command; fails if $2 takes no value.\n"
+      "# Completes $1 as the value of the flag $2, given as 'COMMAND FLAG', or as an argument of "
+      "the\n"
+      "# command $2. Fails if $2 takes no value.\n"
       "_attend_value() {{\n  case $2 in\n{3}    *) return 1 ;;\n  esac\n  return 0\n}}\n\n{4}",
       app.get_name(), words_case("", first_words), words, values, kScript);
 }

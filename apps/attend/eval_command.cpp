@@ -29,10 +29,8 @@ std::vector<train::Batch> evaluation_batches(const EvalArguments& arguments,
     return task.batches_of_file(arguments.file, run.recipe, *run.tokenizer, run.classes,
                                 train::kEvalBatchSize);
   }
-  throw InputError(
-      fmt::format("{}: cannot evaluate {}, which was trained on the task '{}': the task reads no "
-                  "file",
-                  arguments.file, arguments.run.directory(), run.recipe.task));
+  throw InputError(fmt::format("{} was trained on the task '{}', which reads no file; omit {}",
+                               arguments.run.directory(), run.recipe.task, arguments.file));
 }
 
 /// Perplexity is defined for models that predict tokens.
@@ -71,8 +69,9 @@ void add_eval_command(CLI::App& app) {
   auto arguments = std::make_shared<EvalArguments>();
   arguments->run.add_to(*command);
   command
-      ->add_option("file", arguments->file,
-                   "text or table to evaluate on, all of it [the run's validation data]")
+      ->add_option(
+          "file", arguments->file,
+          "text or table to evaluate on; all of the file is used [the run's validation data]")
       ->type_name("FILE");
   arguments->run.add_device_to(*command);
   command

@@ -149,7 +149,7 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
       "nucleus sampling: smallest set of tokens with this total probability; 1 = all",
       "PROBABILITY");
   add("--min-p", sampling.min_p, kFraction,
-      "minimum probability, as a fraction of that of the most likely token; 0 = all", "FRACTION");
+      "minimum probability, relative to the most likely token's probability; 0 = all", "FRACTION");
   add("--repetition-penalty", sampling.repetition_penalty, kPositive,
       "penalty for tokens already in the text; 1 = none", "FACTOR");
   add("--seed", arguments.seed, kNotNegative,

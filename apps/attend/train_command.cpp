@@ -150,8 +150,9 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& fla
                                     std::pair(!arguments.out.empty(), "--out"),
                                     std::pair(arguments.overwrite, "--overwrite")}) {
     if (given)
-      throw InputError(
-          fmt::format("--resume uses the recipe and the directory of the run; omit {}", name));
+      throw InputError(fmt::format(
+          "--resume uses the recipe and the directory of the run: remove {} from the command",
+          name));
   }
   return flags.over(train::RunDirectory::open(arguments.resume).recipe());
 }
@@ -196,8 +197,8 @@ void add_train_command(CLI::App& app) {
       ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
   command->footer(
-      "Defaults in brackets are those of the task senses. Print those of another task with\n"
-      "attend train --task NAME --print-config.\n\n"
+      "Defaults in brackets are those of the task senses. To print the defaults of another task:\n"
+      "  attend train --task NAME --print-config\n\n"
       "Examples:\n"
       "  attend train --num-layers 4 --lr 1e-3 --out runs/deep\n"
       "  attend train --text book.txt --max-seq-len 128 --positions rotary\n"

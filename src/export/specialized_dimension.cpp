@@ -77,7 +77,7 @@ struct Trace {
   const TracedCalls& calls;
 
   std::string text_of(std::size_t i) const {
-    if (i >= calls.nodes.size()) return "none";
+    if (i >= calls.nodes.size()) return "no further operator";
     return calls.nodes[i]->kind().toQualString() + calls.sites.text_of(*calls.nodes[i]);
   }
 };
@@ -87,8 +87,8 @@ std::optional<std::string> find_difference(const Trace& one, const Trace& other)
   const auto& left = one.calls.nodes;
   const auto& right = other.calls.nodes;
   const auto diverges_at = [&](std::size_t i) {
-    return fmt::format("forward calls {} for {}, but {} for {}", one.text_of(i), one.inputs,
-                       other.text_of(i), other.inputs);
+    return fmt::format("with {}, forward calls {}; with {}, it calls {}", one.inputs,
+                       one.text_of(i), other.inputs, other.text_of(i));
   };
   std::optional<std::size_t> diverged;  // index of the first call with different call sites
   const auto count = std::min(left.size(), right.size());

@@ -145,15 +145,15 @@ struct DependentField {
 };
 
 /// Throws c10::ValueError if `is_set` is false and one of the `fields` differs from its default.
-/// `required`: the setting that the fields need to have an effect, for the message. `is_set`:
-/// whether `config` has this setting.
+/// `required`: the condition under which the fields have an effect, for the message. `is_set`:
+/// whether `config` fulfils it.
 void check_dependent_fields(const char* required, bool is_set, const StackConfig& config,
                             std::initializer_list<DependentField> fields) {
   if (is_set) return;
   for (const auto& field : fields) {
     const bool is_default = std::visit(
         [&](auto member) { return config.*member == StackConfig().*member; }, field.member);
-    TORCH_CHECK_VALUE(is_default, field.name, " is set but has no effect without ", required);
+    TORCH_CHECK_VALUE(is_default, field.name, " is set but has no effect unless ", required);
   }
 }
 
@@ -179,7 +179,7 @@ void check_config(const StackConfig& config) {
                     "attention_scale (", config.attention_scale,
                     ") must be positive, or 0 for 1/sqrt(head_dim)");
   check_dependent_fields(
-      "positions rotary", config.positions == PositionScheme::rotary, config,
+      "positions is rotary", config.positions == PositionScheme::rotary, config,
       {{"rotary_theta", &StackConfig::rotary_theta},
        {"rotary_dim", &StackConfig::rotary_dim},
        {"rotary_factor", &StackConfig::rotary_factor},
@@ -189,23 +189,23 @@ void check_config(const StackConfig& config) {
   const auto scaling = config.rotary_scaling;
   const bool yarn = scaling == RotaryScaling::yarn;
   const bool llama3 = scaling == RotaryScaling::llama3;
-  check_dependent_fields("rotary_scaling yarn", yarn, config,
+  check_dependent_fields("rotary_scaling is yarn", yarn, config,
                          {{"rotary_beta_fast", &StackConfig::rotary_beta_fast},
                           {"rotary_beta_slow", &StackConfig::rotary_beta_slow},
                           {"rotary_truncate", &StackConfig::rotary_truncate},
                           {"rotary_attention_factor", &StackConfig::rotary_attention_factor}});
-  check_dependent_fields("rotary_scaling llama3", llama3, config,
+  check_dependent_fields("rotary_scaling is llama3", llama3, config,
                          {{"rotary_low_freq_factor", &StackConfig::rotary_low_freq_factor},
                           {"rotary_high_freq_factor", &StackConfig::rotary_high_freq_factor}});
   check_dependent_fields(
-      "rotary_scaling yarn or llama3", yarn || llama3, config,
+      "rotary_scaling is yarn or llama3", yarn || llama3, config,
       {{"rotary_original_max_seq_len", &StackConfig::rotary_original_max_seq_len}});
   check_dependent_fields(
-      "positions relative", config.positions == PositionScheme::relative, config,
+      "positions is relative", config.positions == PositionScheme::relative, config,
       {{"relative_attention_num_buckets", &StackConfig::relative_attention_num_buckets},
        {"relative_attention_max_distance", &StackConfig::relative_attention_max_distance},
        {"relative_attention_shared", &StackConfig::relative_attention_shared}});
-  check_dependent_fields("num_experts", config.num_experts > 0, config,
+  check_dependent_fields("num_experts is positive", config.num_experts > 0, config,
                          {{"num_experts_per_tok", &StackConfig::num_experts_per_tok},
                           {"norm_topk_prob", &StackConfig::norm_topk_prob}});
 }

@@ -119,7 +119,8 @@ void KvCache::check_appended() const {
 void KvCache::check_room(int64_t length, int64_t added) const {
   if (length + added <= max_seq_len()) return;
   TORCH_CHECK_VALUE(sliding_window() > 0, "max_seq_len (", max_seq_len(),
-                    ") of the KvCache is less than its ", length, " tokens plus ", added, " more");
+                    ") of the KvCache must be at least ", length + added, ": it has ", length,
+                    " tokens and is extended by ", added);
   // When all new tokens have been written, the window of the first new token must still be in the
   // cache.
   const auto needed = sliding_window() + added - 1;
@@ -215,13 +216,13 @@ std::pair<torch::Tensor, torch::Tensor> KvCache::append(int64_t layer, const tor
 void KvCache::check_layer(int64_t layer) const {
   const auto num_layers = static_cast<int64_t>(keys_.size());
   TORCH_CHECK_VALUE(layer >= 0 && layer < num_layers, "layer (", layer, ") must be in [0, ",
-                    num_layers, "), num_layers of the KvCache");
+                    num_layers, "): the KvCache has ", num_layers, " layers");
 }
 
 void KvCache::check_append(int64_t layer, int64_t tokens) const {
   check_layer(layer);
   TORCH_CHECK_VALUE(!step_.appended[static_cast<std::size_t>(layer)], "layer ", layer, " received ",
-                    tokens, " tokens without a call to KvCache::extend");
+                    tokens, " tokens, but KvCache::extend was not called since its last tokens");
   TORCH_CHECK_VALUE(tokens == step_.tokens, "layer ", layer, " received ", tokens,
                     " tokens, but KvCache::extend was called with ", step_.tokens);
 }

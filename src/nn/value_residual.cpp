@@ -19,8 +19,9 @@ void ValueResidualImpl::after_projection(AttentionContext& context) {
     *first = context.value;
     return;
   }
-  TORCH_CHECK_VALUE(first->sizes() == context.value.sizes(), "the values of the first layer ",
-                    first->sizes(), " must have the shape of this layer's ", context.value.sizes());
+  TORCH_CHECK_VALUE(first->sizes() == context.value.sizes(),
+                    "the values of the first layer must have the shape of this layer's values, ",
+                    context.value.sizes(), ", found ", first->sizes());
   // type_as is needed because autocast does not cast the arguments of lerp.
   context.value = torch::lerp(context.value, *first, mix.type_as(context.value));
 }

@@ -10,6 +10,7 @@ void forbid_double_backward(const torch::Tensor& output);
 
 /// Advice at the end of error messages about double backward.
 inline constexpr const char* kUseRecorder =
-    "run the forward pass with an AttentionRecorder or need_weights, whose operators support it";
+    "run the forward pass with an AttentionRecorder or with need_weights, since attention then "
+    "consists of operators that support double backward";
 
 }  // namespace attend

@@ -21,7 +21,7 @@ void JsonValue::expected(const char* what) const {
 JsonValue JsonValue::at(const std::string& key) const {
   if (!json_->is_object()) expected("an object");
   const auto found = json_->find(key);
-  if (found == json_->end()) fail(fmt::format("expected a key '{}'", key));
+  if (found == json_->end()) fail(fmt::format("the key '{}' is missing", key));
   return JsonValue(*found, path_.empty() ? key : fmt::format("{}.{}", path_, key));
 }
 

@@ -11,8 +11,8 @@
 namespace attend::pt2 {
 
 /// Reads the weights that the config file of `layout` lists, and adds them to `weights` by name.
-/// Does nothing if the archive has no such file. Weights with the same entry share memory. Throws
-/// InputError if a weight has more elements than its bytes contain.
+/// Does nothing if the archive has no such file. Weights whose bytes are in the same file of the
+/// archive share memory. Throws InputError if a weight has more elements than its bytes contain.
 void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch::Device device,
                   std::map<std::string, torch::Tensor>& weights);
 

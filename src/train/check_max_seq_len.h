@@ -12,9 +12,8 @@ namespace attend::train {
 inline void check_max_seq_len(const Recipe& recipe, int64_t longest) {
   if (recipe.max_seq_len() >= longest) return;
   throw InputError(fmt::format(
-      "max_seq_len is {}, expected at least {}: the longest sequence of the task {}, in "
-      "tokens",
-      recipe.max_seq_len(), longest, recipe.task));
+      "max_seq_len is {}, expected at least {}: the longest sequence of the task {} has {} tokens",
+      recipe.max_seq_len(), longest, recipe.task, longest));
 }
 
 }  // namespace attend::train

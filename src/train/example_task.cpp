@@ -82,7 +82,7 @@ void ListedTask::set_examples(const std::vector<Example>& examples, double val_f
   const auto count = static_cast<int64_t>(groups.size());
   if (count < 2) {
     throw InputError(fmt::format(
-        "found {} different examples, expected at least 2: one is for validation", count));
+        "found {} different prompts, expected at least 2: one is for validation", count));
   }
   const auto validation_count =
       std::clamp<int64_t>(std::llround(static_cast<double>(count) * val_fraction), 1, count - 1);

@@ -11,8 +11,9 @@ std::unique_ptr<Task> Run::make_task() const {
   auto task = train::make_task(recipe, tokenizer);
   const auto& data = recipe.text.empty() ? recipe.task : recipe.text;
   if (task->tokenizer().files() != tokenizer->files()) {
-    throw InputError(fmt::format("{}: vocabulary differs from the run's ({} tokens, expected {})",
-                                 data, task->tokenizer().size(), tokenizer->size()));
+    throw InputError(
+        fmt::format("{}: its vocabulary ({} tokens) is not the vocabulary of the run ({} tokens)",
+                    data, task->tokenizer().size(), tokenizer->size()));
   }
   const auto found_classes = task->classes();
   if (found_classes != classes) {

@@ -131,7 +131,8 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
   if (done())
     result.stop_reason = is_out_of_patience() ? StopReason::patience : StopReason::max_steps;
   result.state = state_;
-  result.tokens_per_second = static_cast<double>(state_.tokens) / state_.training_seconds;
+  if (state_.training_seconds > 0.0)
+    result.tokens_per_second = static_cast<double>(state_.tokens) / state_.training_seconds;
   return result;
 }
 

@@ -71,7 +71,7 @@ class Resuming(RunsTest):
         self.assertIn(False, marks)
 
     def test_resume_excludes_out_overwrite_and_recipes(self):
-        message = "--resume uses the recipe and the directory of the run; omit %s"
+        message = "--resume uses the recipe and the directory of the run: remove %s from the command"
         self.refuses(["--out", self.folder / "other"], message % "--out")
         self.refuses(["--overwrite"], message % "--overwrite")
         self.refuses([self.run_directory / "recipe.toml"], message % "a recipe")

@@ -149,10 +149,10 @@ TEST_F(Pt2, RejectsInvalidInputs) {
   expect_error({torch::Tensor()}, "input 'tokens': expected a tensor, found an undefined tensor");
   expect_error({torch::zeros({2, 3})}, "expected dtype Long, found Float");
   expect_error({torch::zeros({2}, torch::kLong)}, "expected number of dimensions 2, found 1");
-  expect_error({tokens(2, 10)}, "expected dimension 1 to be at most 9, found 10");
+  expect_error({tokens(2, 10)}, "expected size of dimension 1 to be at most 9, found 10");
   write({.input_names = {"tokens"}, .dynamic = {{0, 0, "batch"}}});
   EXPECT_THAT([&] { load_pt2(path).forward({tokens(2, 6)}); },
-              throws<InputError>("expected dimension 1 to be 5, found 6"));
+              throws<InputError>("expected size of dimension 1 to be 5, found 6"));
 }
 
 TEST_F(Pt2, KeepsTheDtype) {

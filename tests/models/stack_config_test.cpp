@@ -271,9 +271,9 @@ TEST(StackConfigErrors, MessagesNameOptionAndValue) {
   expect_rejected([](C& c) { c.num_kv_heads = 3; },
                   "num_heads (4) must be divisible by num_kv_heads (3)");
   expect_rejected([](C& c) { c.num_experts_per_tok = 1; },
-                  "num_experts_per_tok is set but has no effect without num_experts");
+                  "num_experts_per_tok is set but has no effect unless num_experts is positive");
   expect_rejected([](C& c) { c.norm_topk_prob = false; },
-                  "norm_topk_prob is set but has no effect without num_experts");
+                  "norm_topk_prob is set but has no effect unless num_experts is positive");
   expect_rejected([](C& c) { c.sliding_window = -2; }, "sliding_window (-2) must not be negative");
   expect_rejected([](C& c) { c.stochastic_depth = 1; }, "stochastic_depth (1) must be in [0, 1)");
   expect_rejected(
@@ -301,7 +301,7 @@ TEST(StackConfigErrors, MessagesNameOptionAndValue) {
       },
       "residual_scale (0.5) must be 1 with branch_scale rezero");
   expect_rejected([](C& c) { c.rotary_scaling = RotaryScaling::ntk; },
-                  "rotary_scaling is set but has no effect without positions rotary");
+                  "rotary_scaling is set but has no effect unless positions is rotary");
   expect_rejected([](C& c) { c.attention_scale = -1; }, "attention_scale (-1) must be positive");
   expect_rejected([](C& c) { c.attention_scale = NAN; }, "attention_scale (nan) must be positive");
   expect_rejected(
@@ -333,26 +333,27 @@ TEST(StackConfigErrors, FieldsWithoutEffectThrow) {
   };
   for (auto& [config, change, message] : std::vector<Case>{
            {C(), [](C& c) { c.relative_attention_num_buckets = 16; },
-            "relative_attention_num_buckets is set but has no effect without positions relative"},
+            "relative_attention_num_buckets is set but has no effect unless positions is relative"},
            {C(), [](C& c) { c.relative_attention_max_distance = 16; },
-            "relative_attention_max_distance is set but has no effect without positions relative"},
+            "relative_attention_max_distance is set but has no effect unless positions is "
+            "relative"},
            {C(), [](C& c) { c.relative_attention_shared = true; },
-            "relative_attention_shared is set but has no effect without positions relative"},
+            "relative_attention_shared is set but has no effect unless positions is relative"},
            {rotary_with(RotaryScaling::ntk), [](C& c) { c.rotary_original_max_seq_len = 8; },
-            "rotary_original_max_seq_len is set but has no effect without rotary_scaling yarn or "
+            "rotary_original_max_seq_len is set but has no effect unless rotary_scaling is yarn or "
             "llama3"},
            {rotary_with(RotaryScaling::ntk), [](C& c) { c.rotary_low_freq_factor = 2; },
-            "rotary_low_freq_factor is set but has no effect without rotary_scaling llama3"},
+            "rotary_low_freq_factor is set but has no effect unless rotary_scaling is llama3"},
            {rotary_with(RotaryScaling::yarn), [](C& c) { c.rotary_high_freq_factor = 2; },
-            "rotary_high_freq_factor is set but has no effect without rotary_scaling llama3"},
+            "rotary_high_freq_factor is set but has no effect unless rotary_scaling is llama3"},
            {rotary_with(RotaryScaling::llama3), [](C& c) { c.rotary_beta_fast = 2; },
-            "rotary_beta_fast is set but has no effect without rotary_scaling yarn"},
+            "rotary_beta_fast is set but has no effect unless rotary_scaling is yarn"},
            {rotary_with(RotaryScaling::llama3), [](C& c) { c.rotary_beta_slow = 2; },
-            "rotary_beta_slow is set but has no effect without rotary_scaling yarn"},
+            "rotary_beta_slow is set but has no effect unless rotary_scaling is yarn"},
            {rotary_with(RotaryScaling::linear), [](C& c) { c.rotary_truncate = false; },
-            "rotary_truncate is set but has no effect without rotary_scaling yarn"},
+            "rotary_truncate is set but has no effect unless rotary_scaling is yarn"},
            {rotary_with(RotaryScaling::none), [](C& c) { c.rotary_attention_factor = 2; },
-            "rotary_attention_factor is set but has no effect without rotary_scaling yarn"}}) {
+            "rotary_attention_factor is set but has no effect unless rotary_scaling is yarn"}}) {
     change(config);
     EXPECT_THAT([&] { TransformerEncoder{encoder_options(config, true)}; },
                 throws<c10::ValueError>(message));

@@ -90,9 +90,9 @@ TEST_F(KvCacheErrors, InvalidArgumentsOfExtendThrow) {
 
 TEST_F(KvCacheErrors, MoreTokensThanMaxSeqLenThrow) {
   feed(4);
-  EXPECT_THAT(extend_call(3), throws<c10::ValueError>(
-                                  "max_seq_len (6) of the KvCache is less than its 4 tokens plus "
-                                  "3 more"));
+  EXPECT_THAT(extend_call(3),
+              throws<c10::ValueError>("max_seq_len (6) of the KvCache must be at least 7: it has 4 "
+                                      "tokens and is extended by 3"));
   // Padding takes no space in the cache.
   auto valid = bools({2, 3});
   valid.select(1, 0).fill_(false);
@@ -123,7 +123,7 @@ TEST_F(KvCacheErrors, FailedCallsLeaveTheCacheUnchanged) {
 TEST_F(KvCacheErrors, TokensNotMatchingExtendThrow) {
   EXPECT_THAT(
       attention_call({2, 3, 8}),
-      throws<c10::ValueError>("layer 0 received 3 tokens without a call to KvCache::extend"));
+      throws<c10::ValueError>("layer 0 received 3 tokens, but KvCache::extend was not called"));
   cache.extend(3);
   EXPECT_THAT(
       attention_call({2, 4, 8}),
@@ -132,13 +132,13 @@ TEST_F(KvCacheErrors, TokensNotMatchingExtendThrow) {
                                   "layer 0 of 1 has not appended the 3 tokens of the last extend"));
   attention_call({2, 3, 8})();
   EXPECT_THAT(attention_call({2, 3, 8}),
-              throws<c10::ValueError>("without a call to KvCache::extend"));
+              throws<c10::ValueError>("but KvCache::extend was not called"));
 }
 
 TEST_F(KvCacheErrors, LayerOutOfRangeThrows) {
   cache.extend(3);
   EXPECT_THAT(attention_call({2, 3, 8}, {}, 1),
-              throws<c10::ValueError>("layer (1) must be in [0, 1), num_layers of the KvCache"));
+              throws<c10::ValueError>("layer (1) must be in [0, 1): the KvCache has 1 layers"));
   EXPECT_THAT(attention_call({2, 3, 8}, {}, -1), throws<c10::ValueError>("layer (-1)"));
 }
 

@@ -78,8 +78,8 @@ TEST(ValueResidualErrors, DifferentShapesThrow) {
       [&] {
         attention->forward(torch::zeros({2, 3, 8}), {}, state);
       },
-      throws<c10::ValueError>("the values of the first layer [2, 2, 5, 4] must have the shape "
-                              "of this layer's [2, 2, 3, 4]"));
+      throws<c10::ValueError>("the values of the first layer must have the shape of this layer's "
+                              "values, [2, 2, 3, 4], found [2, 2, 5, 4]"));
 }
 
 }  // namespace

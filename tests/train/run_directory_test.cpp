@@ -81,7 +81,7 @@ TEST_F(RunDirectoryTest, DetectsAChangedText) {
   EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("text: changed since training"));
   std::replace(text.begin(), text.end(), 'w', 'W');
   replace_file(directory_ / "text", text);
-  EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("text: vocabulary differs"));
+  EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("text: its vocabulary ("));
 }
 
 TEST_F(RunDirectoryTest, LoadNamesTheMissingFile) {

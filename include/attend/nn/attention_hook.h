@@ -43,10 +43,12 @@ struct ForwardState {
   torch::Tensor* first_relative_bias = nullptr;
 
   /// Returns the result of `compute()`. In each forward pass of a stack, the first layer that needs
-  /// the result computes it, and all layers with an equal `key` get the same result. In a decoder,
-  /// self-attention and cross-attention share results too. A hook that supports both must therefore
-  /// add `context.cross` to the numbers of `key`. Otherwise, a trace in which source and target
-  /// have the same length would share a tensor that is wrong for other lengths.
+  /// the result computes it, and all layers with an equal `key` get the same result.
+  ///
+  /// In a decoder, self-attention and cross-attention get the same result if their keys are equal.
+  /// A hook that supports both must therefore add `context.cross` to the numbers of `key`. Without
+  /// it, the keys are equal whenever source and target have the same length. A trace of such inputs
+  /// would use one tensor for both, which is wrong if the lengths differ.
   ///
   ///     const SharedKey key("decay", context.query, {positions}, rate);
   ///     const auto decay = context.state.share(key, [&] { return decay_at(positions, rate); });

@@ -125,8 +125,8 @@ void InputChecks::check(const std::vector<torch::Tensor>& inputs) const {
     }
     if (input.device() != device_) fail(name, "device ", device_.str(), input.device().str());
     for (std::size_t d = 0; d < dimensions.size(); ++d) {
-      check_number(name, fmt::format("dimension {} to be ", d), input.size(static_cast<int64_t>(d)),
-                   dimensions[d]);
+      check_number(name, fmt::format("size of dimension {} to be ", d),
+                   input.size(static_cast<int64_t>(d)), dimensions[d]);
     }
   }
 }
