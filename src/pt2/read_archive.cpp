@@ -28,7 +28,7 @@ std::string find_model(const ZipArchive& archive) {
   return models.front();
 }
 
-/// Maximum number of bytes of an entry shown in a message.
+/// A message shows the content of an entry only if the entry has at most this many bytes.
 constexpr uint64_t kMaxShown = 60;
 
 void expect(const ZipArchive& archive, const std::string& entry, const std::string& content) {

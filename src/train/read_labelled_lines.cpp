@@ -79,8 +79,8 @@ class TableReader {
     }
     if (csv_parse(&parser_, line.data(), line.size(), &add_field, &end_row, this) != line.size()) {
       throw InputError(
-          fmt::format("{}: misplaced quote: enclose a field that contains quotes in quotes and "
-                      "double the quotes inside it, e.g. \"a \"\"b\"\" c\"",
+          fmt::format("{}: misplaced quote: if a field contains quotes, double each of them and "
+                      "put quotes around the field, e.g. \"a \"\"b\"\" c\"",
                       here));
     }
     use_rows();

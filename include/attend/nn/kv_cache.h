@@ -142,7 +142,8 @@ class ATTEND_API KvCache {
   /// Writes the keys and values (B, G, T, D) of the tokens of the last `extend` to `layer`, and
   /// returns all keys and values of the layer (B, G, S, D); without B if the arguments have no B.
   /// Called by `MultiheadAttention`, once per layer. Throws c10::ValueError or c10::TypeError if
-  /// `check_append` does, or if the shape, dtype or device differ from the cache's.
+  /// `check_append` does, if the shape or device differ from the cache's, if the dtype differs and
+  /// autocast is off, or if keys or values require a gradient.
   std::pair<torch::Tensor, torch::Tensor> append(int64_t layer, const torch::Tensor& key,
                                                  const torch::Tensor& value);
 

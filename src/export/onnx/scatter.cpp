@@ -63,7 +63,8 @@ void scatter_add(Call& call) {
   scatter_with(call, "add");
 }
 
-/// Expands `index` (n) along `dimension` to the shape of `source`.
+/// Returns `index` (n) in the shape of `source`: its elements lie along `dimension` and are repeated
+/// along the other dimensions.
 Value expand_index(Call& call, Value index, Value source, int64_t dimension) {
   auto& graph = call.graph();
   const auto around = along(call, index, dimension, call.rank("self"));
