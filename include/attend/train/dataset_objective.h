@@ -55,8 +55,10 @@ class DatasetObjective : public Objective {
         loss_(std::move(loss)) {
     TORCH_CHECK_VALUE(module_ != nullptr, "DatasetObjective requires a module, found null");
     TORCH_CHECK_VALUE(loss_ != nullptr, "DatasetObjective requires a loss function, found null");
-    TORCH_CHECK_VALUE(training_.size().value_or(0) > 0, "the training dataset is empty or has no size");
-    TORCH_CHECK_VALUE(validation_.size().value_or(0) > 0, "the validation dataset is empty or has no size");
+    TORCH_CHECK_VALUE(training_.size().value_or(0) > 0,
+                      "the training dataset is empty or has no size");
+    TORCH_CHECK_VALUE(validation_.size().value_or(0) > 0,
+                      "the validation dataset is empty or has no size");
   }
 
   torch::nn::Module& module() override { return *module_; }

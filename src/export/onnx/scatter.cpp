@@ -63,8 +63,8 @@ void scatter_add(Call& call) {
   scatter_with(call, "add");
 }
 
-/// Returns `index` (n) in the shape of `source`: its elements lie along `dimension` and are repeated
-/// along the other dimensions.
+/// Returns `index` (n) in the shape of `source`: its elements lie along `dimension` and are
+/// repeated along the other dimensions.
 Value expand_index(Call& call, Value index, Value source, int64_t dimension) {
   auto& graph = call.graph();
   const auto around = along(call, index, dimension, call.rank("self"));
