@@ -77,8 +77,8 @@ struct ExportOptions {
 
 /// Smallest and largest size of a dimension.
 struct SizeRange {
-  int64_t min = 0;
-  int64_t max = 0;
+  int64_t min = 0;  ///< smallest size
+  int64_t max = 0;  ///< largest size
 };
 
 /// Result of comparing an exported file with its module.

@@ -7,19 +7,19 @@ namespace attend::onnx {
 namespace {
 
 void add(Call& call) {
-  const auto type = call.arithmetic_type({"self", "other", "alpha"});
+  const auto type = call.result_type();
   const auto other = call.times(call.operand("other", type), "alpha");
   call.set_output(call.graph().add("Add", {call.operand("self", type), other}));
 }
 
 void subtract(Call& call) {
-  const auto type = call.arithmetic_type({"self", "other", "alpha"});
+  const auto type = call.result_type();
   const auto other = call.times(call.operand("other", type), "alpha");
   call.set_output(call.graph().add("Sub", {call.operand("self", type), other}));
 }
 
 void subtract_from(Call& call) {
-  const auto type = call.arithmetic_type({"self", "other", "alpha"});
+  const auto type = call.result_type();
   const auto self = call.times(call.operand("self", type), "alpha");
   call.set_output(call.graph().add("Sub", {call.operand("other", type), self}));
 }
@@ -27,7 +27,7 @@ void subtract_from(Call& call) {
 /// Returns the rule of a binary operator.
 Rule binary(const char* kind) {
   return [kind](Call& call) {
-    const auto type = call.arithmetic_type({"self", "other", "alpha"});
+    const auto type = call.arithmetic_type({"self", "other"});
     call.set_output(
         call.graph().add(kind, {call.operand("self", type), call.operand("other", type)}));
   };

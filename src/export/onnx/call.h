@@ -53,8 +53,8 @@ class Call {
   /// Returns the promoted type in which LibTorch compares two arguments.
   Type common_type(const std::string& one, const std::string& other) const;
 
-  /// Returns the type in which LibTorch computes an arithmetic operator: that of the output, or
-  /// float32 if the output is float16 or bfloat16 and one of the arguments `names` is a number or
+  /// Returns the type in which LibTorch multiplies and divides: that of the output, or float32 if
+  /// the output is float16 or bfloat16 and one of the arguments `names` is a number or
   /// 0-dimensional tensor that this type may not represent.
   Type arithmetic_type(const std::vector<std::string>& names) const;
 

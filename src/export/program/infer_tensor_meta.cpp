@@ -46,13 +46,13 @@ TensorMeta static_meta(const torch::Tensor& tensor) {
   return meta;
 }
 
-void check_rank(const std::string& name, const torch::Tensor& tensor, const TensorMeta& meta) {
-  if (static_cast<int64_t>(meta.sizes.size()) == tensor.dim()) return;
+void check_rank(const std::string& name, std::size_t rank, const TensorMeta& meta) {
+  if (meta.sizes.size() == rank) return;
   throw std::runtime_error(
       fmt::format("the number of dimensions of the traced tensor '{}' must be constant, found {} "
                   "at the example's "
                   "sizes and {} at other sizes",
-                  name, meta.sizes.size(), tensor.dim()));
+                  name, meta.sizes.size(), rank));
 }
 
 /// Returns the value at `index` in each run.
@@ -116,19 +116,15 @@ class Observations {
     for (const auto& input : example_) example.push_back(input.to(torch::kMeta));
     const Runner runner(traced.program, weights, torch::kMeta, {"aten"});
     for (const auto& run : program::far_runs(dimensions_, runs_)) {
-      std::vector<std::pair<std::string, torch::Tensor>> tensors;
-      const auto record = [&](const std::string& name, const torch::Tensor& tensor) {
-        tensors.emplace_back(name, tensor);
-      };
+      std::vector<Layout> layouts;
       try {
-        observe(runner, inputs_of(example, run), record);
+        layouts = layouts_of(runner, inputs_of(example, run));
       } catch (const std::exception&) {
-        tensors.clear();
         if (*std::max_element(run.begin(), run.end()) > kLargestComputed) continue;
-        observe(runner_, inputs_of(example_, run), record);
+        layouts = layouts_of(runner_, inputs_of(example_, run));
       }
-      for (const auto& [name, tensor] : tensors) {
-        observe_tensor(name, tensor).strides.push_back(strides_of(tensor));
+      for (const auto& layout : layouts) {
+        observation_of(layout).strides.push_back(layout.strides);
       }
       far_runs_.push_back(run);
     }
@@ -142,15 +138,13 @@ class Observations {
     for (const auto values : kOtherValues) {
       std::vector<torch::Tensor> inputs;
       for (const auto& input : example_) inputs.push_back(with_values(input, values).clone());
-      std::vector<std::pair<std::string, torch::Tensor>> tensors;
+      std::vector<Layout> layouts;
       try {
-        observe(runner_, inputs, [&](const std::string& name, const torch::Tensor& tensor) {
-          tensors.emplace_back(name, tensor);
-        });
+        layouts = layouts_of(runner_, inputs);
       } catch (const std::exception&) {
         continue;
       }
-      for (const auto& [name, tensor] : tensors) observe_tensor(name, tensor);
+      for (const auto& layout : layouts) observation_of(layout);
       value_runs_.push_back(runs_.front());
     }
   }
@@ -167,6 +161,30 @@ class Observations {
     auto strides = tensor.strides().vec();
     strides.push_back(tensor.storage_offset());
     return strides;
+  }
+
+  /// Sizes and strides of a tensor when it was computed. Later operators may change them in place.
+  struct Layout {
+    std::string name;
+    std::vector<int64_t> sizes;
+    std::vector<int64_t> strides;  // then the storage offset
+  };
+
+  std::vector<Layout> layouts_of(const Runner& runner,
+                                 const std::vector<torch::Tensor>& inputs) const {
+    std::vector<Layout> layouts;
+    observe(runner, inputs, [&](const std::string& name, const torch::Tensor& tensor) {
+      layouts.push_back({name, tensor.sizes().vec(), strides_of(tensor)});
+    });
+    return layouts;
+  }
+
+  /// Adds the sizes of `layout` to the observation of its tensor, and returns the observation.
+  Observation& observation_of(const Layout& layout) {
+    auto& observation = observations_.at(layout.name);
+    check_rank(layout.name, layout.sizes.size(), observation.meta);
+    observation.sizes.push_back(layout.sizes);
+    return observation;
   }
 
   void observe(const Runner& runner, const std::vector<torch::Tensor>& inputs,
@@ -192,7 +210,7 @@ class Observations {
       observation.meta = static_meta(tensor);
       names_.push_back(name);
     }
-    check_rank(name, tensor, observation.meta);
+    check_rank(name, static_cast<std::size_t>(tensor.dim()), observation.meta);
     observation.sizes.push_back(tensor.sizes().vec());
     return observation;
   }
