@@ -33,7 +33,7 @@ struct DynamicSizeSpec {
 
 /// Specifications of the dynamic sizes, indexed by -DynamicSize - 1.
 inline constexpr std::array<DynamicSizeSpec, 3> kDynamicSizes{{
-    {"batch", 1, 64, 2, {1, 3, 4}},
+    {"batch", 1, 16, 2, {1, 3, 4}},
     {"length", 1, 16, 5, {1, 16, 9}},
     {"memory_length", 1, 16, 4, {12, 7, 1}},
 }};
