@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <tuple>
 
 namespace attend {
 namespace {
@@ -79,11 +80,94 @@ std::vector<Step> draw_steps() {
   return steps;
 }
 
+/// An operator on sequences (B, L, D). `a` and `b` are numbers from 1 to 14, around the sizes of
+/// the dynamic dimensions. Results have at least one position.
+using SequenceOperator = T (*)(T x, int64_t a, int64_t b);
+
+constexpr std::array<SequenceOperator, 24> kSequenceOperators{{
+    [](T x, int64_t a, int64_t) { return x.slice(1, 0, a); },
+    [](T x, int64_t a, int64_t) { return x.slice(1, -a); },
+    [](T x, int64_t a, int64_t) {
+      return torch::cat({x.slice(1, a), x.slice(1, 0, 1)}, 1);
+    },
+    [](T x, int64_t a, int64_t) {
+      return torch::cat({x.slice(1, 0, -a), x.slice(1, -1)}, 1);
+    },
+    [](T x, int64_t a, int64_t b) {
+      return torch::cat({x.slice(1, a, a + b), x.slice(1, 0, 1)}, 1);
+    },
+    [](T x, int64_t a, int64_t b) {
+      return torch::cat({x.slice(1, 0, a), x.slice(1, -b)}, 1);
+    },
+    [](T x, int64_t a, int64_t) { return x.slice(1, 0, 16, 1 + a % 3); },
+    [](T x, int64_t a, int64_t) { return x.roll(a, 1); },
+    [](T x, int64_t, int64_t) { return x.flip(1).contiguous(); },
+    [](T x, int64_t, int64_t) { return std::get<0>(x.sort(1)); },
+    [](T x, int64_t, int64_t) { return x.cumsum(1).tanh(); },
+    [](T x, int64_t, int64_t) { return x.softmax(1) * 3; },
+    [](T x, int64_t, int64_t) { return x - x.mean(1, /*keepdim=*/true); },
+    [](T x, int64_t, int64_t) { return x / (1 + x.std(1, /*unbiased=*/false, true)); },
+    [](T x, int64_t, int64_t) { return x - x.amax(1, /*keepdim=*/true); },
+    [](T x, int64_t, int64_t) {
+      return torch::scaled_dot_product_attention(x, x, x, {}, 0.0, /*is_causal=*/true);
+    },
+    [](T x, int64_t, int64_t) { return torch::scaled_dot_product_attention(x, x, x); },
+    [](T x, int64_t, int64_t) { return x.bmm(x.transpose(1, 2)).softmax(-1).bmm(x); },
+    [](T x, int64_t a, int64_t) {
+      auto y = x.clone();
+      y.slice(1, 0, a).mul_(0.5);
+      return y;
+    },
+    [](T x, int64_t a, int64_t) {
+      auto y = x * 1;
+      y.slice(1, -a).sigmoid_();
+      return y;
+    },
+    [](T x, int64_t a, int64_t) { return x.masked_fill(x > 1.0 / static_cast<double>(a), 0.25); },
+    [](T x, int64_t, int64_t) { return x.flatten(0, 1).sigmoid().view_as(x); },
+    [](T x, int64_t, int64_t) { return x.sin() + 0.1; },
+    [](T x, int64_t a, int64_t) { return x.size(1) > a ? x * 1 : x.cos(); },
+}};
+
+struct SequenceStep {
+  std::size_t op;
+  int64_t a;
+  int64_t b;
+};
+
+/// Cases of graphs with about 30 operators on sequences, in all formats. The last operator, a
+/// branch on a size, is drawn in few cases, which must be refused.
+std::vector<ExportCase> random_sequence_cases(int count) {
+  struct NoParameters : torch::nn::Module {};
+  std::vector<ExportCase> cases;
+  for (int i = 0; i < count; ++i) {
+    const bool branches = draw_below(8) == 0;
+    const auto last = kSequenceOperators.size() - (branches ? 0 : 1);
+    std::vector<SequenceStep> steps;
+    for (int step = 0; step < 20; ++step) {
+      steps.push_back({draw_below(last), 1 + static_cast<int64_t>(draw_below(14)),
+                       1 + static_cast<int64_t>(draw_below(14))});
+    }
+    const auto run = [steps](const Tensors& in) -> Outputs {
+      auto x = in.at(0).sin();
+      for (const auto& [op, a, b] : steps) x = kSequenceOperators[op](x, a, b);
+      return x;
+    };
+    cases.push_back({.group = "Operator",
+                     .option = fmt::format("random_sequence_{}", i),
+                     .module = std::make_shared<NoParameters>(),
+                     .forward = run,
+                     .inputs = {floats()},
+                     .allowed_error = "a size was specialized"});
+  }
+  return cases;
+}
+
 }  // namespace
 
 std::vector<ExportCase> random_cases() {
   struct NoParameters : torch::nn::Module {};
-  std::vector<ExportCase> cases;
+  auto cases = random_sequence_cases(50);
   for (int i = 0; i < 100; ++i) {
     const auto run = [steps = draw_steps(), other = draw_below(60)](const Tensors& in) -> Outputs {
       return run_steps(steps, other, in.at(0));

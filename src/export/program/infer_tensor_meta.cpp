@@ -98,6 +98,13 @@ class Observations {
   const std::vector<SampledDimension>& dimensions() const { return dimensions_; }
   const std::vector<Run>& runs() const { return runs_; }
   const std::vector<Run>& far_runs() const { return far_runs_; }
+  /// Number of runs that determine coefficients: those that are close together, then the small ones
+  /// of the far runs.
+  std::size_t num_fitted() const {
+    const auto small = std::count_if(far_runs_.begin(), far_runs_.end(),
+                                     [&](const Run& run) { return is_small(run); });
+    return runs_.size() + static_cast<std::size_t>(small);
+  }
   /// Runs with the example's sizes and other values of the inputs.
   const std::vector<Run>& value_runs() const { return value_runs_; }
   const std::vector<Run>& runs_at_one() const { return runs_at_one_; }
@@ -109,18 +116,20 @@ class Observations {
   /// Records the far runs. They compute shapes only, on the meta device. If an operator does not
   /// support it, small runs are computed and large ones are omitted.
   void observe_far_runs(const TracedProgram& traced) {
-    constexpr int64_t kLargestComputed = 1024;
     std::map<std::string, torch::Tensor> weights;
     for (const auto& [name, weight] : traced.weights) weights[name] = weight.to(torch::kMeta);
     std::vector<torch::Tensor> example;
     for (const auto& input : example_) example.push_back(input.to(torch::kMeta));
     const Runner runner(traced.program, weights, torch::kMeta, {"aten"});
-    for (const auto& run : program::far_runs(dimensions_, runs_)) {
+    auto far = program::far_runs(dimensions_, runs_);
+    // The small ones first: they determine coefficients, see `num_fitted`.
+    std::stable_partition(far.begin(), far.end(), [&](const Run& run) { return is_small(run); });
+    for (const auto& run : far) {
       std::vector<Layout> layouts;
       try {
         layouts = layouts_of(runner, inputs_of(example, run));
       } catch (const std::exception&) {
-        if (*std::max_element(run.begin(), run.end()) > kLargestComputed) continue;
+        if (!is_small(run)) continue;
         layouts = layouts_of(runner_, inputs_of(example_, run));
       }
       for (const auto& layout : layouts) {
@@ -128,6 +137,15 @@ class Observations {
       }
       far_runs_.push_back(run);
     }
+  }
+
+  /// Returns true if the sizes of a run are of similar magnitude as those that are close together.
+  bool is_small(const Run& run) const {
+    constexpr int64_t kSmall = 1024;
+    for (std::size_t i = 0; i < run.size(); ++i) {
+      if (run[i] > std::max(kSmall, 4 * runs_.at(1)[i])) return false;
+    }
+    return true;
   }
 
   /// Records runs with other values of the inputs, if sizes may depend on them. Omits values that
@@ -236,7 +254,7 @@ class Observations {
 };
 
 SymbolicShapes symbolic_shapes(const Observations& observations,
-                               const std::vector<std::vector<Run>>& runs) {
+                               const std::vector<std::vector<Run>>& runs, std::size_t num_fitted) {
   const auto& dimensions = observations.dimensions();
   std::vector<std::string> symbols;
   std::vector<std::vector<int64_t>> values(dimensions.size());
@@ -246,7 +264,7 @@ SymbolicShapes symbolic_shapes(const Observations& observations,
       for (const auto& run : some) values[i].push_back(run[i]);
     }
   }
-  return {symbols, values, observations.runs().size()};
+  return {symbols, values, num_fitted};
 }
 
 /// Finds the expressions of the sizes and strides of all tensors of a program.
@@ -255,11 +273,14 @@ class SymbolicMeta {
   SymbolicMeta(const Observations& observations, UnknownDimensions unknown_dimensions)
       : observations_(observations),
         unknown_dimensions_(unknown_dimensions),
-        sizes_(
-            symbolic_shapes(observations, {observations.runs(), observations.far_runs(),
-                                           observations.runs_at_one(), observations.value_runs()})),
-        strides_(symbolic_shapes(observations, {observations.runs(), observations.far_runs()})),
-        close_strides_(symbolic_shapes(observations, {observations.runs()})) {}
+        sizes_(symbolic_shapes(observations,
+                               {observations.runs(), observations.far_runs(),
+                                observations.runs_at_one(), observations.value_runs()},
+                               observations.num_fitted())),
+        strides_(symbolic_shapes(observations, {observations.runs(), observations.far_runs()},
+                                 observations.num_fitted())),
+        close_strides_(
+            symbolic_shapes(observations, {observations.runs()}, observations.runs().size())) {}
 
   TensorMeta of(const std::string& name) {
     const auto& observation = observations_.at(name);

@@ -110,15 +110,21 @@ std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions) {
 
 std::vector<Run> far_runs(const std::vector<SampledDimension>& dimensions,
                           const std::vector<Run>& runs) {
+  auto second = runs.at(1);
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    second[i] = dimensions[i].sizes.at(std::min<std::size_t>(1, dimensions[i].sizes.size() - 1));
+  }
   std::vector<Run> far;
   auto largest = runs.at(1);
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
-    auto run = runs.at(1);
     for (const auto size : dimensions[i].far) {
-      run[i] = size;
-      far.push_back(run);
+      for (auto run : {runs.at(1), second}) {
+        run[i] = size;
+        far.push_back(run);
+        if (dimensions.size() == 1) break;  // both are the same
+      }
+      largest[i] = size;
     }
-    largest[i] = run[i];
   }
   if (dimensions.size() > 1) far.push_back(largest);
   return far;

@@ -38,8 +38,8 @@ std::vector<SampledDimension> sampled_dimensions(const std::vector<torch::Tensor
 std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 
 /// Returns runs in which one dimension at a time has one of the sizes `SampledDimension::far`, then
-/// a run in which all dimensions have the largest of them. The other dimensions have the sizes of
-/// `runs[1]`, where `runs` is the result of `runs_of`.
+/// a run in which all dimensions have the largest of them. The other dimensions have the first or
+/// all have the second of their `SampledDimension::sizes`. `runs`: the result of `runs_of`.
 std::vector<Run> far_runs(const std::vector<SampledDimension>& dimensions,
                           const std::vector<Run>& runs);
 

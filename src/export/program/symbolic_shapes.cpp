@@ -20,6 +20,9 @@ using RunValues = std::vector<int64_t>;  // value of a size in each run
 constexpr std::size_t kMaxDegree = 3;
 /// Maximum number of variables in a polynomial. The number of monomials grows quickly with it.
 constexpr std::size_t kMaxVariables = 3;
+/// Polynomials of several variables, and quotients, contain only the first of the variables, since
+/// the number of pairs and triples grows quickly.
+constexpr std::size_t kNumCombined = 10;
 /// Limits of the quotients (factor * variable + added) / divisor. The divisor 64 covers the strides
 /// of image patches.
 constexpr int64_t kMaxDivisor = 64;
@@ -127,39 +130,39 @@ std::optional<Polynomial> fit(const std::vector<Monomial>& products, const RunVa
   return polynomial;
 }
 
-/// Returns the polynomial of the variables that equals `values` in the runs with the indices
-/// `runs`, or nullopt if there is none. Tries polynomials with fewer variables first. `is_valid`
-/// checks a polynomial in the other runs.
+/// Returns the polynomial of `count` variables that equals `values` in the runs with the indices
+/// `runs`, or nullopt if there is none. `is_valid` checks a polynomial in the other runs.
 template <typename Variable, typename IsValid>
-std::optional<Polynomial> find_polynomial(const std::vector<Variable>& variables,
+std::optional<Polynomial> find_polynomial(const std::vector<Variable>& variables, std::size_t count,
                                           const RunValues& values, const Indices& runs,
                                           const IsValid& is_valid) {
+  if (runs.empty()) return std::nullopt;
+  const auto num_variables =
+      count == 1 ? variables.size() : std::min(kNumCombined, variables.size());
   std::vector<const Variable*> chosen;
   std::optional<Polynomial> found;
-  const std::function<bool(std::size_t, std::size_t)> choose = [&](std::size_t from,
-                                                                   std::size_t count) {
-    if (count == 0) {
+  const std::function<bool(std::size_t)> choose = [&](std::size_t from) {
+    if (chosen.size() == count) {
       for (std::size_t degree = 1; degree <= kMaxDegree && !found; ++degree) {
         found = fit(monomials(chosen, degree), values, runs);
         if (found && !is_valid(*found)) found.reset();
       }
       return found.has_value();
     }
-    for (auto i = from; i < variables.size(); ++i) {
+    for (auto i = from; i < num_variables; ++i) {
       chosen.push_back(&variables[i]);
-      if (choose(i + 1, count - 1)) return true;
+      if (choose(i + 1)) return true;
       chosen.pop_back();
     }
     return false;
   };
-  for (std::size_t count = 1; count <= std::min(kMaxVariables, variables.size()); ++count) {
-    if (choose(0, count)) break;
-  }
+  choose(0);
   return found;
 }
 
-/// Returns a variable plus a number, or a polynomial, that equals `values` in the runs with the
-/// indices `between` and is valid. A variable plus a number can be found from a single run.
+/// Returns a variable plus a number, or a polynomial of a variable, that equals `values` in the
+/// runs with the indices `between` and is valid. A variable plus a number can be found from a
+/// single run.
 template <typename Variable, typename IsValid>
 std::optional<Polynomial> find_polynomial_between(const std::vector<Variable>& variables,
                                                   std::size_t num_fitted, const RunValues& values,
@@ -175,7 +178,7 @@ std::optional<Polynomial> find_polynomial_between(const std::vector<Variable>& v
   Indices fitted;
   std::copy_if(between.begin(), between.end(), std::back_inserter(fitted),
                [&](std::size_t run) { return run < num_fitted; });
-  return find_polynomial(variables, values, fitted, is_valid);
+  return find_polynomial(variables, /*count=*/1, values, fitted, is_valid);
 }
 
 bool is_constant(const RunValues& values) {
@@ -229,17 +232,24 @@ std::optional<Size> SymbolicShapes::find(const RunValues& values) {
 std::optional<std::string> SymbolicShapes::find_expression(const RunValues& values) {
   Indices fitted(num_fitted_);
   std::iota(fitted.begin(), fitted.end(), 0);
-  const auto polynomial = find_polynomial(variables_, values, fitted, [&](const Polynomial& found) {
-    return found.values() == values;
-  });
-  if (polynomial) return polynomial->text();
-  const auto clamped = find_clamped(values);
-  return clamped ? clamped : find_quotient(values);
+  const auto is_valid = [&](const Polynomial& polynomial) { return polynomial.values() == values; };
+  for (std::size_t count = 1; count <= kMaxVariables; ++count) {
+    const auto polynomial = find_polynomial(variables_, count, values, fitted, is_valid);
+    if (polynomial && count == 1) return polynomial->text();
+    if (polynomial) {  // such as the size of a concatenation, which may be sliced again
+      variables_.push_back({polynomial->text(), values});
+      return variables_.back().text;
+    }
+    if (count > 1) continue;
+    // Clamped sizes are found faster than polynomials of several variables.
+    if (const auto clamped = find_clamped(values)) return clamped;
+  }
+  return find_quotient(values);
 }
 
-/// Returns Min(p, c), Max(p, c) or Min(Max(p, c), d), where p is a polynomial and c and d are
-/// numbers, or nullopt if no such expression equals `values` in every run. Adds the expression to
-/// the variables.
+/// Returns Min(p, c), Max(p, c) or Min(Max(p, c), d), where p is a polynomial of one variable and c
+/// and d are numbers, or nullopt if no such expression equals `values` in every run. Adds the
+/// expression to the variables.
 std::optional<std::string> SymbolicShapes::find_clamped(const RunValues& values) {
   const auto [min, max] = std::minmax_element(values.begin(), values.end());
   for (const auto& [has_min, has_max] : {std::pair{false, true}, {true, false}, {true, true}}) {
@@ -273,7 +283,7 @@ std::optional<std::string> SymbolicShapes::find_clamped(const RunValues& values)
 /// nullopt if no such expression equals `values` in every run. Adds the quotient to the variables,
 /// so that later expressions can be polynomials of the quotient.
 std::optional<std::string> SymbolicShapes::find_quotient(const RunValues& values) {
-  for (std::size_t i = 0; i < variables_.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(kNumCombined, variables_.size()); ++i) {
     for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {
       for (int64_t factor = 1; factor < std::min(divisor, kMaxFactor); ++factor) {
         for (int64_t added = 0; added < divisor; ++added) {
