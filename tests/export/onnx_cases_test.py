@@ -74,6 +74,10 @@ class Onnx(unittest.TestCase):
                 model = in_float32(model)
             # onnxruntime computes erf in float32.
             tolerance = max(case.tolerance, 1e-6)
+            # onnxruntime 1.31 makes some of the random graphs invalid with more optimizations than these.
+            is_random = case.name.startswith("Operator.random_sequence")
+            levels = onnxruntime.GraphOptimizationLevel
+            options.graph_optimization_level = levels.ORT_ENABLE_BASIC if is_random else levels.ORT_ENABLE_ALL
             session = onnxruntime.InferenceSession(model.SerializeToString(), options,
                                                    providers=["CPUExecutionProvider"])
             names = [given.name for given in session.get_inputs()]
