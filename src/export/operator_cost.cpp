@@ -1,7 +1,5 @@
 #include "export/operator_cost.h"
 
-#include <torch/types.h>
-
 #include <algorithm>
 
 namespace attend {
@@ -9,40 +7,63 @@ namespace {
 
 thread_local OperatorCost* current = nullptr;
 
-void add(const c10::IValue& output) {
-  if (output.isTensorList()) {
-    for (const torch::Tensor& tensor : output.toTensorList()) add(tensor);
-    return;
+/// Storages of the inputs of a running operator.
+struct InputStorages : at::ObserverContext {
+  std::vector<const void*> storages;
+};
+
+/// Calls `function` for each tensor in a value.
+template <typename Function>
+void for_each_tensor(const c10::IValue& value, const Function& function) {
+  if (value.isTensorList()) {
+    for (const torch::Tensor& tensor : value.toTensorList()) for_each_tensor(tensor, function);
+  } else if (value.isTensor() && value.toTensor().defined() && value.toTensor().has_storage()) {
+    function(value.toTensor());
   }
-  if (!output.isTensor() || !output.toTensor().defined() || !output.toTensor().has_storage()) {
-    return;
+}
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
+  auto inputs = std::make_unique<InputStorages>();
+  for (const auto& input : function.inputs()) {
+    for_each_tensor(input, [&](const torch::Tensor& tensor) {
+      inputs->storages.push_back(tensor.storage().unsafeGetStorageImpl());
+    });
   }
-  const auto& tensor = output.toTensor();
-  // The bytes are those of the storage, since an expanded tensor has more elements than memory.
-  const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
-  current->largest_bytes = std::max(current->largest_bytes, bytes);
-  current->elements += tensor.numel();
+  return inputs;
+}
+
+void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
+  const auto& inputs = static_cast<InputStorages*>(context)->storages;
+  for (const auto& output : function.outputs()) {
+    for_each_tensor(output, [&](const torch::Tensor& tensor) {
+      const auto* storage = tensor.storage().unsafeGetStorageImpl();
+      if (std::find(inputs.begin(), inputs.end(), storage) != inputs.end()) return;
+      // The bytes are those of the storage, since an expanded tensor has more elements than memory.
+      current->bytes = std::max(current->bytes, static_cast<int64_t>(tensor.storage().nbytes()));
+      current->elements += tensor.numel();
+    });
+  }
 }
 
 }  // namespace
 
-OperatorCostScope::OperatorCostScope(OperatorCost& cost)
-    : callback_(at::addThreadLocalCallback(
-          at::RecordFunctionCallback(
-              [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
-                return nullptr;
-              },
-              [](const at::RecordFunction& function, at::ObserverContext* /*context*/) {
-                for (const auto& output : function.outputs()) add(output);
-              })
-              .needsOutputs(true)
-              .scopes({at::RecordScope::FUNCTION}))) {
+OperatorCostGuard::OperatorCostGuard(OperatorCost& cost)
+    : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                               .needsInputs(true)
+                                               .needsOutputs(true)
+                                               .scopes({at::RecordScope::FUNCTION}))) {
   current = &cost;
 }
 
-OperatorCostScope::~OperatorCostScope() {
+OperatorCostGuard::~OperatorCostGuard() {
   current = nullptr;
   at::removeCallback(callback_);
+}
+
+int64_t bytes_of(const std::vector<torch::Tensor>& tensors) {
+  int64_t bytes = 0;
+  for (const auto& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
+  return bytes;
 }
 
 }  // namespace attend

@@ -3,28 +3,34 @@
 #include "attend/api.h"
 
 #include <ATen/record_function.h>
+#include <torch/types.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace attend {
 
-/// Cost of the operators that this thread has called.
+/// Cost of a forward pass.
 struct OperatorCost {
-  int64_t largest_bytes = 0;  ///< memory of the largest output of an operator
-  int64_t elements = 0;       ///< number of elements of all outputs
+  int64_t bytes = 0;  ///< memory of the largest tensor that an operator returned, or of all inputs
+  int64_t elements = 0;  ///< number of elements that the operators computed
 };
 
-/// RAII scope that adds up the cost of the operators that this thread calls. Scopes of one thread
-/// must not overlap.
-class ATTEND_API OperatorCostScope {
+/// RAII guard: until the end of the scope, adds up the cost of the operators that this thread
+/// calls. Outputs that share the memory of an input, such as a transposed weight, cost nothing.
+/// Guards of one thread must not overlap.
+class ATTEND_API OperatorCostGuard {
  public:
-  explicit OperatorCostScope(OperatorCost& cost);
-  ~OperatorCostScope();
-  OperatorCostScope(const OperatorCostScope&) = delete;
-  OperatorCostScope& operator=(const OperatorCostScope&) = delete;
+  explicit OperatorCostGuard(OperatorCost& cost);
+  ~OperatorCostGuard();
+  OperatorCostGuard(const OperatorCostGuard&) = delete;
+  OperatorCostGuard& operator=(const OperatorCostGuard&) = delete;
 
  private:
   at::CallbackHandle callback_;
 };
+
+/// Returns the memory of tensors in bytes.
+ATTEND_API int64_t bytes_of(const std::vector<torch::Tensor>& tensors);
 
 }  // namespace attend

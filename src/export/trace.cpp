@@ -2,6 +2,7 @@
 
 #include "export/bool_scalars.h"
 #include "export/numbered_names.h"
+#include "export/trial_sizes.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -82,8 +83,7 @@ jit::Module to_script_module(const torch::nn::Module& module) {
 std::set<int64_t> integer_constants(const jit::Graph& graph) {
   std::set<int64_t> constants;
   const auto add = [&](int64_t number) {
-    constexpr int64_t kLargestSize = int64_t{1} << 40;
-    if (number > -kLargestSize && number < kLargestSize) constants.insert(std::abs(number));
+    if (number > -kMaxTrialSize && number < kMaxTrialSize) constants.insert(std::abs(number));
   };
   for (const auto* node : graph.nodes()) {
     if (node->kind() != c10::prim::Constant) continue;

@@ -18,8 +18,7 @@ torch::jit::Module to_script_module(const torch::nn::Module& module);
 /// Returns true if a node of a trace is an operator call, not a constant, list or attribute.
 bool is_call(const torch::jit::Node& node);
 
-/// Returns the absolute values of the integer constants in a trace, without those that are no
-/// plausible size.
+/// Returns the absolute values of the integer constants in a trace, up to kMaxTrialSize.
 std::set<int64_t> integer_constants(const torch::jit::Graph& graph);
 
 /// Traces `function` with `inputs` and adds the graph to `scripted` as the method `name`. Inputs

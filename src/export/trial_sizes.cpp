@@ -1,46 +1,51 @@
 #include "export/trial_sizes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <random>
 
 namespace attend {
 namespace {
 
 constexpr int64_t kMaxWithoutMaximum = 512;
-constexpr int64_t kLargestSize = int64_t{1} << 40;  // no tensor in memory is larger
 constexpr int64_t kGrowth = 4;
 constexpr int64_t kFewSizes = 64;
 constexpr int kRandomSizes = 8;
+/// Several sizes above a constant, since a slice from it on may have a step.
+constexpr std::array<int64_t, 7> kAroundConstants{-1, 0, 1, 2, 3, 5, 8};
 
 }  // namespace
 
 TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
                        const std::set<int64_t>& constants) {
   const bool has_max = dimension.max != std::numeric_limits<int64_t>::max();
-  const auto last = has_max ? std::min(dimension.max, std::max(kLargestSize, example))
+  const auto last = has_max ? std::min(dimension.max, std::max(kMaxTrialSize, example))
                             : std::max(kMaxWithoutMaximum, kGrowth * example);
-
   TrialSizes sizes;
   for (auto size = example * kGrowth; size < last; size *= kGrowth) sizes.growing.push_back(size);
   if (last > example) sizes.growing.push_back(last);
 
-  std::set<int64_t> others;
+  std::set<int64_t> around;
   for (const auto constant : constants) {
-    for (const auto size : {constant - 1, constant, constant + 1}) others.insert(size);
+    for (const auto offset : kAroundConstants) {
+      const auto size = constant + offset;
+      if (size >= dimension.min && size <= dimension.max) around.insert(size);
+    }
   }
+  sizes.around_constants.assign(around.begin(), around.end());
+
   // Small and large sizes are equally likely, as the logarithm of the size is uniform.
   std::mt19937_64 generator;  // NOLINT(cert-msc51-cpp): the same sizes in each export
   std::uniform_real_distribution<double> logarithm(std::log(static_cast<double>(dimension.min)),
                                                    std::log(static_cast<double>(last) + 1));
   for (int i = 0; i < kRandomSizes; ++i) {
-    others.insert(std::min(last, static_cast<int64_t>(std::exp(logarithm(generator)))));
+    const auto size = static_cast<int64_t>(std::exp(logarithm(generator)));
+    sizes.others.push_back(std::clamp(size, dimension.min, last));
   }
   if (last - dimension.min < kFewSizes) {
-    for (auto size = dimension.min; size <= last; ++size) others.insert(size);
-  }
-  for (const auto size : others) {
-    if (size >= dimension.min && size <= dimension.max) sizes.others.push_back(size);
+    for (auto size = dimension.min; size <= last; ++size) sizes.others.push_back(size);
   }
   return sizes;
 }

@@ -1,7 +1,7 @@
 #include "export/verify.h"
 
 #include "export/compare.h"
-#include "export/operator_cost.h"
+#include "export/cost_model.h"
 #include "export/resize.h"
 #include "export/shape_text.h"
 #include "export/specialized_dimension.h"
@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,12 +20,10 @@
 namespace attend {
 namespace {
 
-using SizesByName = std::map<std::string, int64_t>;
-
 /// Inputs of one comparison: the example inputs resized by `resize`, with the given kind of values.
 struct Trial {
   SizesByName sizes = {};
-  int64_t shift = 0;
+  int64_t shift = 0;  // other values than in the example, see `resize`
   Values values = Values::as_in_example;
 };
 
@@ -91,42 +90,51 @@ int64_t increased(int64_t size, int64_t increment, const DynamicDimension& dynam
   return fits ? size + increment : std::max(dynamic.min, size - increment);
 }
 
+/// What is verified.
+struct Subject {
+  const torch::nn::Module& module;
+  const Forward& exported;
+  const Forward& forward;
+  const std::vector<torch::Tensor>& example_inputs;
+  const std::set<int64_t>& constants;
+  const ExportOptions& options;
+};
+
 class Verification {
  public:
-  Verification(ExportGuard& guard, const torch::nn::Module& module, const Forward& exported,
-               const Forward& forward, const std::vector<torch::Tensor>& example_inputs,
-               const std::set<int64_t>& constants, const ExportOptions& options)
+  Verification(ExportGuard& guard, const Subject& subject)
       : guard_(guard),
-        module_(module),
-        exported_(exported),
-        forward_(forward),
-        example_inputs_(example_inputs),
-        constants_(constants),
-        options_(options),
-        dimensions_(distinct(options.dynamic)),
-        example_sizes_(sizes_of(example_inputs, options.dynamic)) {}
+        subject_(subject),
+        dimensions_(distinct(subject.options.dynamic)),
+        example_sizes_(sizes_of(subject.example_inputs, subject.options.dynamic)),
+        costs_(example_sizes_, {}) {
+    for (const auto& dimension : dimensions_) {
+      trial_sizes_.push_back(
+          trial_sizes(dimension, example_sizes_.at(dimension.name), subject.constants));
+    }
+  }
 
   ExportReport run() && {
-    example_cost_ = compare({.sizes = example_sizes_});
-    for (const auto values : kOtherValues) {
-      compare({.sizes = example_sizes_, .values = values});
-    }
-    compare_near_sizes();
-    for (const auto& [name, size] : example_sizes_) costs_[name][size] = example_cost_;
-    for (const auto& dimension : dimensions_) compare_growing_sizes(dimension);
-    compare_other_sizes();
+    costs_ = CostModel(example_sizes_, run_trial({.sizes = example_sizes_}));
+    for (const auto values : kOtherValues) run_trial({.sizes = example_sizes_, .values = values});
+    run_near_sizes();
+    for (std::size_t i = 0; i < dimensions_.size(); ++i) run_growing_sizes(i);
+    run_one_by_one(&TrialSizes::around_constants);
+    run_one_by_one(&TrialSizes::others);
+    run_largest_sizes();
     guard_.restore();
     return std::move(report_);
   }
 
  private:
-  /// Largest output of an operator in a comparison. Needs several times this memory.
-  static constexpr double kMaxBytes = 512.0 * 1024 * 1024;
-  /// Elements that all operators together compute in `compare_other_sizes`: about a second.
-  static constexpr int64_t kMaxElements = int64_t{1} << 28;
+  /// Maximum memory of a tensor. A comparison needs several times this memory.
+  static constexpr int64_t kMaxBytes = int64_t{256} << 20;
+  /// Maximum number of elements that the operators compute in all comparisons after those at
+  /// growing sizes, and in a comparison at growing sizes without a declared maximum.
+  static constexpr int64_t kMaxElements = int64_t{1} << 26;
 
-  /// Compares at the minimum sizes and at slightly larger sizes than the example's.
-  void compare_near_sizes() {
+  /// Runs trials at the minimum sizes and at slightly larger sizes than the example's.
+  void run_near_sizes() {
     if (dimensions_.empty()) return;
     Trial smallest;
     std::vector<Trial> larger(kIncrements.size(), {.shift = 1});
@@ -139,117 +147,110 @@ class Verification {
         larger[i].sizes[dimension.name] = increased(size, increment, dimension);
       }
     }
-    compare(smallest);
-    for (const auto& trial : larger) compare(trial);
+    run_trial(smallest);
+    for (const auto& trial : larger) run_trial(trial);
   }
 
-  /// Compares at growing sizes of one dimension, until the memory limit. Records the costs.
-  void compare_growing_sizes(const DynamicDimension& dimension) {
-    auto& costs = costs_.at(dimension.name);
-    for (const auto size : trial_sizes(dimension).growing) {
-      auto sizes = example_sizes_;
-      sizes[dimension.name] = size;
-      if (predicted_bytes(sizes) > kMaxBytes) return;
-      costs[size] = compare({.sizes = std::move(sizes), .shift = 2});
+  /// Runs trials at growing sizes of one dimension, until the limits.
+  void run_growing_sizes(std::size_t index) {
+    const auto& dimension = dimensions_[index];
+    const bool has_max = dimension.max != std::numeric_limits<int64_t>::max();
+    for (const auto size : trial_sizes_[index].growing) {
+      const auto sizes = with_size(dimension, size);
+      const auto predicted = costs_.predict(sizes);
+      if (predicted.bytes > kMaxBytes || (!has_max && predicted.elements > kMaxElements)) return;
+      costs_.add(dimension.name, size, run_trial({.sizes = sizes, .shift = 2}));
     }
   }
 
-  /// Compares at all maximum sizes together, around the constants of the graph and at random sizes,
-  /// as far as memory and time allow.
-  void compare_other_sizes() {
-    std::vector<SizesByName> all(1);
-    for (const auto& dimension : dimensions_) {
-      all.front()[dimension.name] = costs_.at(dimension.name).rbegin()->first;
-    }
-    for (const auto& dimension : dimensions_) {
-      for (const auto size : trial_sizes(dimension).others) {
-        auto sizes = example_sizes_;
-        sizes[dimension.name] = size;
-        all.push_back(std::move(sizes));
+  /// Runs trials at the given sizes of one dimension at a time, in turn, until the limits.
+  void run_one_by_one(std::vector<int64_t> TrialSizes::*list) {
+    std::size_t count = 0;
+    for (const auto& sizes : trial_sizes_) count = std::max(count, (sizes.*list).size());
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t d = 0; d < dimensions_.size(); ++d) {
+        const auto& all = trial_sizes_[d].*list;
+        if (i < all.size()) run_if_affordable(with_size(dimensions_[d], all[i]));
       }
     }
-    int64_t elements = 0;
-    for (const auto& sizes : all) {
-      if (verified_.count(sizes) > 0 || predicted_bytes(sizes) > kMaxBytes) continue;
-      elements += compare({.sizes = sizes, .shift = 3}).elements;
-      if (elements > kMaxElements) return;
+  }
+
+  /// Runs a trial in which each dimension has the largest size of its own trials.
+  void run_largest_sizes() {
+    SizesByName sizes;
+    for (const auto& dimension : dimensions_) {
+      sizes[dimension.name] = costs_.largest(dimension.name);
     }
+    run_if_affordable(sizes);
   }
 
-  TrialSizes trial_sizes(const DynamicDimension& dimension) const {
-    return attend::trial_sizes(dimension, example_sizes_.at(dimension.name), constants_);
-  }
-
-  /// Returns an estimate of the largest output of an operator: the product of how much each
-  /// dimension alone increases the output of the example.
-  double predicted_bytes(const SizesByName& sizes) const {
-    const auto bytes_of = [](const OperatorCost& cost) {
-      return static_cast<double>(std::max<int64_t>(1, cost.largest_bytes));
-    };
-    auto bytes = bytes_of(example_cost_);
-    for (const auto& [name, size] : sizes) {
-      const auto& costs = costs_.at(name);
-      const auto measured = costs.lower_bound(size);
-      if (measured != costs.end()) {
-        bytes *= bytes_of(measured->second) / bytes_of(example_cost_);
-        continue;
-      }
-      // Scores of attention grow with the square of the size.
-      const auto& [largest, cost] = *costs.rbegin();
-      const auto growth = static_cast<double>(size) / static_cast<double>(largest);
-      bytes *= growth * growth * bytes_of(cost) / bytes_of(example_cost_);
+  void run_if_affordable(const SizesByName& sizes) {
+    const auto predicted = costs_.predict(sizes);
+    if (verified_.count(sizes) > 0 || predicted.bytes > kMaxBytes ||
+        predicted.elements > remaining_elements_) {
+      return;
     }
-    return bytes;
+    remaining_elements_ -= run_trial({.sizes = sizes, .shift = 3}).elements;
   }
 
-  /// Compares module and exported program. Returns the cost of the module's operators.
-  OperatorCost compare(const Trial& trial) {
-    const auto inputs = inputs_of(trial, example_inputs_, options_);
+  SizesByName with_size(const DynamicDimension& dimension, int64_t size) const {
+    auto sizes = example_sizes_;
+    sizes[dimension.name] = size;
+    return sizes;
+  }
+
+  /// Compares module and exported program. Returns the cost of the module's forward.
+  OperatorCost run_trial(const Trial& trial) {
+    const auto& [module, exported, forward, example_inputs, constants, options] = subject_;
+    const auto inputs = inputs_of(trial, example_inputs, options);
     const auto shapes = shapes_text(inputs);
     OperatorCost cost;
     const auto mutated = copies_of(inputs);
-    const auto expected = [&] {
-      const OperatorCostScope scope(cost);
-      return expected_of(forward_, trial, mutated);
+    const auto expected = [&, &forward = forward] {
+      const OperatorCostGuard guard(cost);
+      return expected_of(forward, trial, mutated);
     }();
     if (!expected) return cost;
-    TORCH_CHECK_VALUE(options_.output_names.size() <= expected->size(), "found ",
-                      options_.output_names.size(), " output_names, expected at most ",
+    cost.bytes = std::max(cost.bytes, bytes_of(inputs) + bytes_of(*expected));
+    TORCH_CHECK_VALUE(options.output_names.size() <= expected->size(), "found ",
+                      options.output_names.size(), " output_names, expected at most ",
                       expected->size(), ", the number of outputs");
     try {
-      compare(inputs, mutated, *expected, shapes);
+      compare_outputs(inputs, mutated, *expected, shapes);
     } catch (const std::exception& error) {
       guard_.restore();  // throws if forward mutates parameters or constants
-      const auto specialization = find_specialization(module_, forward_, example_inputs_, inputs);
+      const auto specialization = find_specialization(module, forward, example_inputs, inputs);
       if (specialization) throw with_specialization(error, *specialization);
       throw std::runtime_error(short_message(error) +
-                               nondeterminism_message(guard_, forward_, inputs));
+                               nondeterminism_message(guard_, forward, inputs));
     }
     add_to_report(trial, inputs);
     return cost;
   }
 
-  void compare(const std::vector<torch::Tensor>& inputs, const std::vector<torch::Tensor>& mutated,
-               const std::vector<torch::Tensor>& expected, const std::string& shapes) {
+  void compare_outputs(const std::vector<torch::Tensor>& inputs,
+                       const std::vector<torch::Tensor>& mutated,
+                       const std::vector<torch::Tensor>& expected, const std::string& shapes) {
     const auto copies = copies_of(inputs);
-    const auto found = exported_(copies).tensors;
+    const auto found = subject_.exported(copies).tensors;
     if (found.size() != expected.size()) {
       throw std::runtime_error(fmt::format("the exported program returns {} outputs, expected {}",
                                            found.size(), expected.size()));
     }
+    const auto tolerance = subject_.options.tolerance;
     for (std::size_t i = 0; i < found.size(); ++i) {
-      report_.max_abs_diff = std::max(
-          report_.max_abs_diff, attend::compare(found[i], expected[i], options_.tolerance, shapes));
+      report_.max_abs_diff =
+          std::max(report_.max_abs_diff, compare(found[i], expected[i], tolerance, shapes));
     }
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      attend::compare(copies[i], mutated[i], options_.tolerance,
-                      fmt::format("input {} after the call with {}", i, shapes));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {  // forward may mutate its inputs
+      compare(copies[i], mutated[i], tolerance,
+              fmt::format("input {} after the call with {}", i, shapes));
     }
   }
 
   void add_to_report(const Trial& trial, const std::vector<torch::Tensor>& inputs) {
     if (trial.values != Values::as_in_example) {
-      if (has_other_values(inputs, example_inputs_)) report_.verified_other_values = true;
+      if (has_other_values(inputs, subject_.example_inputs)) report_.verified_other_values = true;
       return;
     }
     if (!verified_.insert(trial.sizes).second) return;
@@ -261,18 +262,12 @@ class Verification {
   }
 
   ExportGuard& guard_;
-  const torch::nn::Module& module_;
-  const Forward& exported_;
-  const Forward& forward_;
-  const std::vector<torch::Tensor>& example_inputs_;
-  const std::set<int64_t>& constants_;
-  const ExportOptions& options_;
+  Subject subject_;
   std::vector<DynamicDimension> dimensions_;
+  std::vector<TrialSizes> trial_sizes_;  // by index of the dimension
   SizesByName example_sizes_;
-  OperatorCost example_cost_;
-  /// By the name of a dimension: the costs at sizes of this dimension; the others have the
-  /// example's sizes.
-  std::map<std::string, std::map<int64_t, OperatorCost>> costs_;
+  CostModel costs_;
+  int64_t remaining_elements_ = kMaxElements;
   std::set<SizesByName> verified_;
   ExportReport report_;
 };
@@ -282,7 +277,7 @@ class Verification {
 ExportReport verify(ExportGuard& guard, const torch::nn::Module& module, const Forward& exported,
                     const Forward& forward, const std::vector<torch::Tensor>& example_inputs,
                     const std::set<int64_t>& constants, const ExportOptions& options) {
-  return Verification(guard, module, exported, forward, example_inputs, constants, options).run();
+  return Verification(guard, {module, exported, forward, example_inputs, constants, options}).run();
 }
 
 }  // namespace attend

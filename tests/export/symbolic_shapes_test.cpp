@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace attend::program {
 namespace {
@@ -26,11 +27,16 @@ struct Found {
                                                 23, 3, 3, 5, 5, 2, 2, 2,  2};
   static inline const std::vector<int64_t> kOther{4, 2, 2, 2, 2, 2, 2, 2, 2,
                                                   2, 3, 5, 3, 7, 3, 4, 5, 7};
+  static std::vector<std::size_t> all_runs() {
+    std::vector<std::size_t> runs(kOne.size());
+    std::iota(runs.begin(), runs.end(), 0);
+    return runs;
+  }
   SymbolicShapes& sizes;
 };
 
 struct SymbolicShapesTest : testing::Test {
-  SymbolicShapes sizes{{"s0", "s1"}, {Found::kOne, Found::kOther}, Found::kOne.size()};
+  SymbolicShapes sizes{{"s0", "s1"}, {Found::kOne, Found::kOther}, Found::all_runs()};
   Found found{sizes};
 };
 
@@ -71,12 +77,14 @@ TEST_F(SymbolicShapesTest, FindsClampedSizes) {
 }
 
 TEST(SymbolicShapes, FindASizeClampedInRunsThatAreNotFitted) {
-  SymbolicShapes sizes({"s0"}, {{2, 3, 5, 511, 512, 513, 4096}}, 3);
-  EXPECT_EQ(sizes.find({2, 3, 5, 511, 512, 512, 512})->expression,
+  SymbolicShapes sizes({"s0"}, {{2, 3, 5, 511, 512, 513, 515, 600, 4096}}, {0, 1, 2});
+  EXPECT_EQ(sizes.find({2, 3, 5, 511, 512, 512, 512, 512, 512})->expression,
             "Min(" + kFirst + ", Integer(512))");
-  EXPECT_EQ(sizes.find({0, 0, 0, 0, 0, 1, 3584})->expression,
+  EXPECT_EQ(sizes.find({0, 0, 0, 0, 0, 1, 3, 88, 3584})->expression,
             "Max(Add(Integer(-512), " + kFirst + "), Integer(0))");
-  EXPECT_FALSE(sizes.find({2, 3, 5, 511, 512, 500, 4096}));
+  EXPECT_FALSE(sizes.find({2, 3, 5, 511, 512, 500, 515, 600, 4096}));
+  // Two runs do not show how a size grows.
+  EXPECT_FALSE(sizes.find({0, 0, 0, 0, 0, 0, 0, 88, 3584}));
 }
 
 TEST_F(SymbolicShapesTest, ReturnsNulloptForOtherFunctions) {
@@ -84,7 +92,7 @@ TEST_F(SymbolicShapesTest, ReturnsNulloptForOtherFunctions) {
 }
 
 TEST(SymbolicShapes, PreferTheLowestDegreeForFewRuns) {
-  SymbolicShapes sizes({"s0"}, {{2, 3}}, 2);
+  SymbolicShapes sizes({"s0"}, {{2, 3}}, {0, 1});
   EXPECT_EQ(sizes.find({8, 12})->expression, "Mul(Integer(4), " + kFirst + ")");
 }
 

@@ -1,5 +1,6 @@
 #include "export/program/infer_tensor_meta.h"
 
+#include "export/cost_model.h"
 #include "export/program/sampled_sizes.h"
 #include "export/program/symbolic_shapes.h"
 #include "export/resize.h"
@@ -8,14 +9,13 @@
 #include "export/trial_values.h"
 #include "pt2/program/runner.h"
 #include "pt2/program/schema_enums.h"
-#include "pt2/program/target.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -83,7 +83,7 @@ class Observations {
         observation.strides.push_back(strides_of(tensor));
       });
     }
-    observe_far_runs(traced);
+    observe_far_runs();
     for (const auto& run : runs_at_one_) {
       observe(runner_, inputs_of(example_, run),
               [&](const std::string& name, const torch::Tensor& tensor) {
@@ -98,12 +98,15 @@ class Observations {
   const std::vector<SampledDimension>& dimensions() const { return dimensions_; }
   const std::vector<Run>& runs() const { return runs_; }
   const std::vector<Run>& far_runs() const { return far_runs_; }
-  /// Number of runs that determine coefficients: those that are close together, then the small ones
-  /// of the far runs.
-  std::size_t num_fitted() const {
-    const auto small = std::count_if(far_runs_.begin(), far_runs_.end(),
-                                     [&](const Run& run) { return is_small(run); });
-    return runs_.size() + static_cast<std::size_t>(small);
+  /// Indices of the runs that determine coefficients: those that are close together, and the small
+  /// ones of the far runs.
+  std::vector<std::size_t> fitted() const {
+    std::vector<std::size_t> indices(runs_.size());
+    std::iota(indices.begin(), indices.end(), 0);
+    for (std::size_t i = 0; i < far_runs_.size(); ++i) {
+      if (is_small(far_runs_[i])) indices.push_back(runs_.size() + i);
+    }
+    return indices;
   }
   /// Runs with the example's sizes and other values of the inputs.
   const std::vector<Run>& value_runs() const { return value_runs_; }
@@ -113,24 +116,35 @@ class Observations {
   const Observation& at(const std::string& name) const { return observations_.at(name); }
 
  private:
-  /// Records the far runs. They compute shapes only, on the meta device. If an operator does not
-  /// support it, small runs are computed and large ones are omitted.
-  void observe_far_runs(const TracedProgram& traced) {
-    std::map<std::string, torch::Tensor> weights;
-    for (const auto& [name, weight] : traced.weights) weights[name] = weight.to(torch::kMeta);
-    std::vector<torch::Tensor> example;
-    for (const auto& input : example_) example.push_back(input.to(torch::kMeta));
-    const Runner runner(traced.program, weights, torch::kMeta, {"aten"});
-    auto far = program::far_runs(dimensions_, runs_);
-    // The small ones first: they determine coefficients, see `num_fitted`.
-    std::stable_partition(far.begin(), far.end(), [&](const Run& run) { return is_small(run); });
-    for (const auto& run : far) {
-      std::vector<Layout> layouts;
-      try {
-        layouts = layouts_of(runner, inputs_of(example, run));
-      } catch (const std::exception&) {
-        if (!is_small(run)) continue;
-        layouts = layouts_of(runner_, inputs_of(example_, run));
+  /// Records the far runs, as far as memory and time allow.
+  void observe_far_runs() {
+    constexpr int64_t kMaxBytes = int64_t{64} << 20;
+    int64_t remaining_elements = int64_t{1} << 27;
+    const auto cost_of = [&](const Run& run, std::vector<Layout>& layouts) {
+      OperatorCost cost;
+      const auto inputs = inputs_of(example_, run);
+      const OperatorCostGuard guard(cost);
+      layouts = layouts_of(runner_, inputs);
+      cost.bytes = std::max(cost.bytes, bytes_of(inputs));
+      return cost;
+    };
+    const auto by_name = [&](const Run& run) {
+      SizesByName sizes;
+      for (std::size_t i = 0; i < run.size(); ++i) sizes[dimensions_[i].name] = run[i];
+      return sizes;
+    };
+    std::vector<Layout> layouts;
+    const auto& base = runs_.at(1);
+    CostModel costs(by_name(base), cost_of(base, layouts));
+    for (const auto& run : far_runs_of(dimensions_, runs_)) {
+      const auto predicted = costs.predict(by_name(run));
+      if (predicted.bytes > kMaxBytes || predicted.elements > remaining_elements) continue;
+      const auto cost = cost_of(run, layouts);
+      remaining_elements -= cost.elements;
+      const auto [changed, same] = std::mismatch(run.begin(), run.end(), base.begin());
+      if (changed != run.end() && std::equal(changed + 1, run.end(), same + 1)) {
+        costs.add(dimensions_[static_cast<std::size_t>(changed - run.begin())].name, *changed,
+                  cost);
       }
       for (const auto& layout : layouts) {
         observation_of(layout).strides.push_back(layout.strides);
@@ -148,11 +162,9 @@ class Observations {
     return true;
   }
 
-  /// Records runs with other values of the inputs, if sizes may depend on them. Omits values that
-  /// the program rejects.
+  /// Records runs with other values of the inputs, since sizes may depend on them. Omits values
+  /// that the program rejects.
   void observe_other_values() {
-    const auto& nodes = program_.nodes;
-    if (std::none_of(nodes.begin(), nodes.end(), has_data_dependent_sizes)) return;
     for (const auto values : kOtherValues) {
       std::vector<torch::Tensor> inputs;
       for (const auto& input : example_) inputs.push_back(with_values(input, values).clone());
@@ -165,13 +177,6 @@ class Observations {
       for (const auto& layout : layouts) observation_of(layout);
       value_runs_.push_back(runs_.front());
     }
-  }
-
-  static bool has_data_dependent_sizes(const Node& node) {
-    const auto target = parse_target(node.target);
-    const auto found = c10::Dispatcher::singleton().findSchema(
-        {target.qualified_name(), target.dispatcher_overload()});
-    return found && found->hasTag(at::Tag::dynamic_output_shape);
   }
 
   /// Returns the strides, then the storage offset.
@@ -254,7 +259,8 @@ class Observations {
 };
 
 SymbolicShapes symbolic_shapes(const Observations& observations,
-                               const std::vector<std::vector<Run>>& runs, std::size_t num_fitted) {
+                               const std::vector<std::vector<Run>>& runs,
+                               std::vector<std::size_t> fitted) {
   const auto& dimensions = observations.dimensions();
   std::vector<std::string> symbols;
   std::vector<std::vector<int64_t>> values(dimensions.size());
@@ -264,7 +270,7 @@ SymbolicShapes symbolic_shapes(const Observations& observations,
       for (const auto& run : some) values[i].push_back(run[i]);
     }
   }
-  return {symbols, values, num_fitted};
+  return {symbols, values, std::move(fitted)};
 }
 
 /// Finds the expressions of the sizes and strides of all tensors of a program.
@@ -276,11 +282,9 @@ class SymbolicMeta {
         sizes_(symbolic_shapes(observations,
                                {observations.runs(), observations.far_runs(),
                                 observations.runs_at_one(), observations.value_runs()},
-                               observations.num_fitted())),
+                               observations.fitted())),
         strides_(symbolic_shapes(observations, {observations.runs(), observations.far_runs()},
-                                 observations.num_fitted())),
-        close_strides_(
-            symbolic_shapes(observations, {observations.runs()}, observations.runs().size())) {}
+                                 observations.fitted())) {}
 
   TensorMeta of(const std::string& name) {
     const auto& observation = observations_.at(name);
@@ -307,9 +311,10 @@ class SymbolicMeta {
     }
     // Strides are searched for each size too: if the size is a floor division or clamped, find()
     // adds it to the variables of the strides, so that their expressions can contain it.
-    const auto without_ones = first(values, observations_.far_runs().size());
-    const auto found_without_ones = strides_.find(without_ones);
-    close_strides_.find(first(values, 0));
+    const auto num_without_ones =
+        static_cast<std::ptrdiff_t>(observations_.runs().size() + observations_.far_runs().size());
+    const auto found_without_ones =
+        strides_.find({values.begin(), values.begin() + num_without_ones});
     if (const auto found = sizes_.find(values)) return *found;
     check_depends_on_sizes(name, values);
     fail(name, values, found_without_ones ? "; set min = 2 for the dynamic dimension" : "");
@@ -329,15 +334,7 @@ class SymbolicMeta {
 
   Size stride(const std::string& name, const std::vector<int64_t>& values) {
     if (const auto found = strides_.find(values)) return *found;
-    // On the meta device, some operators return other strides.
-    if (const auto found = close_strides_.find(first(values, 0))) return *found;
     fail(name, values);
-  }
-
-  /// Returns the values of the runs that are close together and of `num_far` far runs.
-  std::vector<int64_t> first(const std::vector<int64_t>& values, std::size_t num_far) const {
-    const auto count = static_cast<std::ptrdiff_t>(observations_.runs().size() + num_far);
-    return {values.begin(), values.begin() + count};
   }
 
   [[noreturn]] static void fail(const std::string& name, const std::vector<int64_t>& values,
@@ -353,9 +350,8 @@ class SymbolicMeta {
 
   const Observations& observations_;
   UnknownDimensions unknown_dimensions_;
-  SymbolicShapes sizes_;          // of all runs
-  SymbolicShapes strides_;        // of the runs without sizes of 1
-  SymbolicShapes close_strides_;  // of the runs that are close together
+  SymbolicShapes sizes_;    // of all runs
+  SymbolicShapes strides_;  // of the runs without sizes of 1
 };
 
 }  // namespace

@@ -37,21 +37,24 @@ std::vector<int64_t> sizes_to_try(const Range& range) {
   return sizes;
 }
 
-/// Returns the sizes of `trial_sizes`. Omits those that are too large for products of three sizes.
+/// Returns the sizes of `trial_sizes`, ascending. Omits those that are too large for products of
+/// three sizes and, if there are many, random ones.
 std::vector<int64_t> far_sizes(const DynamicDimension& dimension, int64_t example,
                                const std::set<int64_t>& integers) {
   constexpr int64_t kLargest = int64_t{1} << 16;
   constexpr std::size_t kMaxSizes = 100;
-  const auto [growing, others] = trial_sizes(dimension, example, integers);
-  std::set<int64_t> sizes(others.begin(), others.end());
-  sizes.insert(growing.begin(), growing.end());
-  sizes.insert(std::min(dimension.max, kLargest));
-  std::vector<int64_t> far;
-  // Size 1 is in other runs, since strides are arbitrary there.
-  for (const auto size : sizes) {
-    if (size > 1 && size <= kLargest && far.size() < kMaxSizes) far.push_back(size);
-  }
-  return far;
+  const auto [growing, around_constants, others] = trial_sizes(dimension, example, integers);
+  std::set<int64_t> sizes{std::min(dimension.max, kLargest)};
+  const auto add = [&](const std::vector<int64_t>& some, std::size_t max) {
+    for (const auto size : some) {
+      // Size 1 is in other runs, since strides are arbitrary there.
+      if (size > 1 && size <= kLargest && sizes.size() < max) sizes.insert(size);
+    }
+  };
+  add(growing, std::numeric_limits<std::size_t>::max());
+  add(around_constants, std::numeric_limits<std::size_t>::max());
+  add(others, kMaxSizes);
+  return {sizes.begin(), sizes.end()};
 }
 
 }  // namespace
@@ -108,8 +111,8 @@ std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions) {
   return runs;
 }
 
-std::vector<Run> far_runs(const std::vector<SampledDimension>& dimensions,
-                          const std::vector<Run>& runs) {
+std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
+                             const std::vector<Run>& runs) {
   auto second = runs.at(1);
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
     second[i] = dimensions[i].sizes.at(std::min<std::size_t>(1, dimensions[i].sizes.size() - 1));

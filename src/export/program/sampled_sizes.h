@@ -40,8 +40,8 @@ std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 /// Returns runs in which one dimension at a time has one of the sizes `SampledDimension::far`, then
 /// a run in which all dimensions have the largest of them. The other dimensions have the first or
 /// all have the second of their `SampledDimension::sizes`. `runs`: the result of `runs_of`.
-std::vector<Run> far_runs(const std::vector<SampledDimension>& dimensions,
-                          const std::vector<Run>& runs);
+std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
+                             const std::vector<Run>& runs);
 
 /// Returns runs in which one dimension at a time has size 1, then a run in which all have size 1. A
 /// dimension has size 1 only if its range contains 1. Sizes other than 1 are those of `runs[1]`,

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
-#include <numeric>
+#include <utility>
 
 namespace attend::program {
 namespace {
@@ -161,13 +161,15 @@ std::optional<Polynomial> find_polynomial(const std::vector<Variable>& variables
 }
 
 /// Returns a variable plus a number, or a polynomial of a variable, that equals `values` in the
-/// runs with the indices `between` and is valid. A variable plus a number can be found from a
-/// single run.
+/// runs with the indices `between` and is valid.
 template <typename Variable, typename IsValid>
 std::optional<Polynomial> find_polynomial_between(const std::vector<Variable>& variables,
-                                                  std::size_t num_fitted, const RunValues& values,
-                                                  const Indices& between, const IsValid& is_valid) {
-  if (between.empty()) return std::nullopt;
+                                                  const Indices& all_fitted,
+                                                  const RunValues& values, const Indices& between,
+                                                  const IsValid& is_valid) {
+  // Many functions agree in one or two runs.
+  constexpr std::size_t kMinRuns = 3;
+  if (between.size() < kMinRuns) return std::nullopt;
   const Monomial one{{}, RunValues(values.size(), 1)};
   for (const auto& variable : variables) {
     Polynomial shifted{{{1, {{variable.text}, variable.values}}}};
@@ -176,8 +178,8 @@ std::optional<Polynomial> find_polynomial_between(const std::vector<Variable>& v
     if (is_valid(shifted)) return shifted;
   }
   Indices fitted;
-  std::copy_if(between.begin(), between.end(), std::back_inserter(fitted),
-               [&](std::size_t run) { return run < num_fitted; });
+  std::set_intersection(between.begin(), between.end(), all_fitted.begin(), all_fitted.end(),
+                        std::back_inserter(fitted));
   return find_polynomial(variables, /*count=*/1, values, fitted, is_valid);
 }
 
@@ -213,8 +215,9 @@ std::optional<Line> line_through(const RunValues& x, const RunValues& y) {
 }  // namespace
 
 SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
-                               const std::vector<RunValues>& values, std::size_t num_fitted)
-    : num_fitted_(num_fitted) {
+                               const std::vector<RunValues>& values,
+                               std::vector<std::size_t> fitted)
+    : fitted_(std::move(fitted)) {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     variables_.push_back(
         {fmt::format("Symbol('{}', positive=True, integer=True)", symbols[i]), values[i]});
@@ -230,11 +233,9 @@ std::optional<Size> SymbolicShapes::find(const RunValues& values) {
 }
 
 std::optional<std::string> SymbolicShapes::find_expression(const RunValues& values) {
-  Indices fitted(num_fitted_);
-  std::iota(fitted.begin(), fitted.end(), 0);
   const auto is_valid = [&](const Polynomial& polynomial) { return polynomial.values() == values; };
   for (std::size_t count = 1; count <= kMaxVariables; ++count) {
-    const auto polynomial = find_polynomial(variables_, count, values, fitted, is_valid);
+    const auto polynomial = find_polynomial(variables_, count, values, fitted_, is_valid);
     if (polynomial && count == 1) return polynomial->text();
     if (polynomial) {  // such as the size of a concatenation, which may be sliced again
       variables_.push_back({polynomial->text(), values});
@@ -267,8 +268,7 @@ std::optional<std::string> SymbolicShapes::find_clamped(const RunValues& values)
       std::transform(sums.begin(), sums.end(), sums.begin(), clamp);
       return sums == values;
     };
-    const auto polynomial =
-        find_polynomial_between(variables_, num_fitted_, values, between, is_valid);
+    const auto polynomial = find_polynomial_between(variables_, fitted_, values, between, is_valid);
     if (!polynomial) continue;
     auto text = polynomial->text();
     if (has_min) text = fmt::format("Max({}, Integer({}))", text, *min);

@@ -16,17 +16,17 @@ namespace attend::program {
 /// divisions of them, such as the output sizes of strided convolutions, and of polynomials clamped
 /// to numbers, such as the sizes of slices.
 ///
-///     SymbolicShapes sizes({"s0"}, {{2, 3, 5, 7}}, 4);
+///     SymbolicShapes sizes({"s0"}, {{2, 3, 5, 7}}, {0, 1, 2, 3});
 ///     sizes.find({17, 25, 41, 57});  // 1 + 8 s0
 ///     sizes.find({1, 1, 2, 3});      // floor(s0 / 2)
 ///     sizes.find({2, 3, 4, 4});      // min(s0, 4)
 class ATTEND_API SymbolicShapes {
  public:
-  /// `values[i][j]` is the value of `symbols[i]` in run j. The first `num_fitted` runs, which must
-  /// have sizes of similar magnitude, determine the coefficients of polynomials. Expressions must
-  /// agree with all runs.
+  /// `values[i][j]` is the value of `symbols[i]` in run j. The runs with the indices `fitted`,
+  /// which must have sizes of similar magnitude, determine the coefficients of polynomials.
+  /// Expressions must agree with all runs.
   SymbolicShapes(const std::vector<std::string>& symbols,
-                 const std::vector<std::vector<int64_t>>& values, std::size_t num_fitted);
+                 const std::vector<std::vector<int64_t>>& values, std::vector<std::size_t> fitted);
 
   /// Returns an expression that equals `values[i]` in run i, or nullopt if there is none.
   /// `Size::value` is `values[0]`.
@@ -43,7 +43,7 @@ class ATTEND_API SymbolicShapes {
   std::optional<std::string> find_clamped(const std::vector<int64_t>& values);
   std::optional<std::string> find_quotient(const std::vector<int64_t>& values);
 
-  std::size_t num_fitted_;
+  std::vector<std::size_t> fitted_;  // ascending
   std::vector<Variable> variables_;  // the symbols, then quotients and clamped polynomials
   std::map<std::vector<int64_t>, std::optional<std::string>> found_;
 };
