@@ -62,6 +62,14 @@ std::vector<int64_t> column(const std::vector<std::vector<int64_t>>& runs, std::
   return values;
 }
 
+/// Sizes and strides of a tensor when it was computed. Later operators may change them in place.
+struct Layout {
+  std::string name;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;  // then the storage offset
+  bool is_contiguous;
+};
+
 /// Runs the program at several sizes and records the metadata of its tensors.
 class Observations {
  public:
@@ -74,30 +82,22 @@ class Observations {
         runs_(runs_of(dimensions_)),
         runs_at_one_(runs_with_ones(dimensions_, runs_)),
         runner_(traced.program, traced.weights, example.front().device(), {"aten"}) {
-    for (const auto& run : runs_) {
-      const auto inputs = inputs_of(example_, run);
-      observe(runner_, inputs, [&](const std::string& name, const torch::Tensor& tensor) {
-        auto& observation = observe_tensor(name, tensor);
-        if (observation.meta.is_contiguous != tensor.is_contiguous())
-          observation.meta.is_contiguous.reset();
-        observation.strides.push_back(strides_of(tensor));
-      });
-    }
-    observe_far_runs();
-    for (const auto& run : runs_at_one_) {
-      observe(runner_, inputs_of(example_, run),
-              [&](const std::string& name, const torch::Tensor& tensor) {
-                auto& observation = observe_tensor(name, tensor);
-                if (observation.meta.is_contiguous != tensor.is_contiguous())
-                  observation.meta.is_contiguous.reset();
-              });
-    }
-    observe_other_values();
+    observe(inputs_of(runs_.front()), [&](const std::string& name, const torch::Tensor& tensor) {
+      observations_[name].meta = static_meta(tensor);
+      names_.push_back(name);
+    });
+    for (const auto& run : runs_) record(layouts_of(inputs_of(run)), /*with_strides=*/true);
+    record_far_runs();
+    for (const auto& run : runs_at_one_) record(layouts_of(inputs_of(run)), /*with_strides=*/false);
+    record_other_values();
   }
 
   const std::vector<SampledDimension>& dimensions() const { return dimensions_; }
   const std::vector<Run>& runs() const { return runs_; }
   const std::vector<Run>& far_runs() const { return far_runs_; }
+  const std::vector<Run>& runs_at_one() const { return runs_at_one_; }
+  /// Runs with the example's sizes and other values of the inputs.
+  const std::vector<Run>& value_runs() const { return value_runs_; }
   /// Indices of the runs that determine coefficients: those that are close together, and the small
   /// ones of the far runs.
   std::vector<std::size_t> fitted() const {
@@ -108,48 +108,90 @@ class Observations {
     }
     return indices;
   }
-  /// Runs with the example's sizes and other values of the inputs.
-  const std::vector<Run>& value_runs() const { return value_runs_; }
-  const std::vector<Run>& runs_at_one() const { return runs_at_one_; }
   /// Names of tensors in execution order.
   const std::vector<std::string>& names() const { return names_; }
   const Observation& at(const std::string& name) const { return observations_.at(name); }
 
  private:
   /// Records the far runs, as far as memory and time allow.
-  void observe_far_runs() {
+  void record_far_runs() {
     constexpr int64_t kMaxBytes = int64_t{64} << 20;
     int64_t remaining_elements = int64_t{1} << 27;
-    const auto cost_of = [&](const Run& run, std::vector<Layout>& layouts) {
+    const auto& base = runs_.at(1);
+    std::vector<Layout> layouts;
+    const auto run_with_cost = [&](const Run& run) {
       OperatorCost cost;
-      const auto inputs = inputs_of(example_, run);
+      const auto inputs = inputs_of(run);
       const OperatorCostGuard guard(cost);
-      layouts = layouts_of(runner_, inputs);
+      layouts = layouts_of(inputs);
       cost.bytes = std::max(cost.bytes, bytes_of(inputs));
       return cost;
     };
-    const auto by_name = [&](const Run& run) {
-      SizesByName sizes;
-      for (std::size_t i = 0; i < run.size(); ++i) sizes[dimensions_[i].name] = run[i];
-      return sizes;
-    };
-    std::vector<Layout> layouts;
-    const auto& base = runs_.at(1);
-    CostModel costs(by_name(base), cost_of(base, layouts));
+    CostModel costs(by_name(base), run_with_cost(base));
     for (const auto& run : far_runs_of(dimensions_, runs_)) {
       const auto predicted = costs.predict(by_name(run));
       if (predicted.bytes > kMaxBytes || predicted.elements > remaining_elements) continue;
-      const auto cost = cost_of(run, layouts);
+      const auto cost = run_with_cost(run);
       remaining_elements -= cost.elements;
       const auto [changed, same] = std::mismatch(run.begin(), run.end(), base.begin());
       if (changed != run.end() && std::equal(changed + 1, run.end(), same + 1)) {
-        costs.add(dimensions_[static_cast<std::size_t>(changed - run.begin())].name, *changed,
-                  cost);
+        const auto& dimension = dimensions_[static_cast<std::size_t>(changed - run.begin())];
+        costs.add(dimension.name, *changed, cost);
       }
-      for (const auto& layout : layouts) {
-        observation_of(layout).strides.push_back(layout.strides);
-      }
+      record(layouts, /*with_strides=*/true);
       far_runs_.push_back(run);
+    }
+  }
+
+  /// Records runs with other values of the inputs, since sizes may depend on them. Omits values
+  /// that the program rejects.
+  void record_other_values() {
+    for (const auto values : kOtherValues) {
+      std::vector<torch::Tensor> inputs;
+      for (const auto& input : example_) inputs.push_back(with_values(input, values).clone());
+      std::vector<Layout> layouts;
+      try {
+        layouts = layouts_of(inputs);
+      } catch (const std::exception&) {
+        continue;
+      }
+      record(layouts, /*with_strides=*/false);
+      value_runs_.push_back(runs_.front());
+    }
+  }
+
+  void record(const std::vector<Layout>& layouts, bool with_strides) {
+    for (const auto& [name, sizes, strides, is_contiguous] : layouts) {
+      auto& observation = observations_.at(name);
+      check_rank(name, sizes.size(), observation.meta);
+      if (observation.meta.is_contiguous != is_contiguous) observation.meta.is_contiguous.reset();
+      observation.sizes.push_back(sizes);
+      if (with_strides) observation.strides.push_back(strides);
+    }
+  }
+
+  std::vector<Layout> layouts_of(const std::vector<torch::Tensor>& inputs) const {
+    std::vector<Layout> layouts;
+    observe(inputs, [&](const std::string& name, const torch::Tensor& tensor) {
+      auto strides = tensor.strides().vec();
+      strides.push_back(tensor.storage_offset());
+      layouts.push_back({name, tensor.sizes().vec(), strides, tensor.is_contiguous()});
+    });
+    return layouts;
+  }
+
+  void observe(const std::vector<torch::Tensor>& inputs, const Runner::Recorder& recorder) const {
+    std::size_t next = 0;
+    for (const auto& input : program_.inputs) {
+      if (input.kind == InputKind::user) recorder(input.name, inputs.at(next++));
+    }
+    try {
+      runner_.run(inputs, recorder);
+    } catch (const c10::Error& error) {
+      throw std::runtime_error(
+          fmt::format("the traced program rejects {}, although all sizes are within min and max of "
+                      "the dynamic dimensions: {}",
+                      shapes_text(inputs), short_message(error)));
     }
   }
 
@@ -162,87 +204,16 @@ class Observations {
     return true;
   }
 
-  /// Records runs with other values of the inputs, since sizes may depend on them. Omits values
-  /// that the program rejects.
-  void observe_other_values() {
-    for (const auto values : kOtherValues) {
-      std::vector<torch::Tensor> inputs;
-      for (const auto& input : example_) inputs.push_back(with_values(input, values).clone());
-      std::vector<Layout> layouts;
-      try {
-        layouts = layouts_of(runner_, inputs);
-      } catch (const std::exception&) {
-        continue;
-      }
-      for (const auto& layout : layouts) observation_of(layout);
-      value_runs_.push_back(runs_.front());
-    }
+  SizesByName by_name(const Run& run) const {
+    SizesByName sizes;
+    for (std::size_t i = 0; i < run.size(); ++i) sizes[dimensions_[i].name] = run[i];
+    return sizes;
   }
 
-  /// Returns the strides, then the storage offset.
-  static std::vector<int64_t> strides_of(const torch::Tensor& tensor) {
-    auto strides = tensor.strides().vec();
-    strides.push_back(tensor.storage_offset());
-    return strides;
-  }
-
-  /// Sizes and strides of a tensor when it was computed. Later operators may change them in place.
-  struct Layout {
-    std::string name;
-    std::vector<int64_t> sizes;
-    std::vector<int64_t> strides;  // then the storage offset
-  };
-
-  std::vector<Layout> layouts_of(const Runner& runner,
-                                 const std::vector<torch::Tensor>& inputs) const {
-    std::vector<Layout> layouts;
-    observe(runner, inputs, [&](const std::string& name, const torch::Tensor& tensor) {
-      layouts.push_back({name, tensor.sizes().vec(), strides_of(tensor)});
-    });
-    return layouts;
-  }
-
-  /// Adds the sizes of `layout` to the observation of its tensor, and returns the observation.
-  Observation& observation_of(const Layout& layout) {
-    auto& observation = observations_.at(layout.name);
-    check_rank(layout.name, layout.sizes.size(), observation.meta);
-    observation.sizes.push_back(layout.sizes);
-    return observation;
-  }
-
-  void observe(const Runner& runner, const std::vector<torch::Tensor>& inputs,
-               const Runner::Recorder& recorder) const {
-    std::size_t next = 0;
-    for (const auto& input : program_.inputs) {
-      if (input.kind == InputKind::user) recorder(input.name, inputs.at(next++));
-    }
-    try {
-      runner.run(inputs, recorder);
-    } catch (const c10::Error& error) {
-      throw std::runtime_error(
-          fmt::format("the traced program rejects {}, although all sizes are within min and max of "
-                      "the dynamic dimensions: {}",
-                      shapes_text(inputs), short_message(error)));
-    }
-  }
-
-  Observation& observe_tensor(const std::string& name, const torch::Tensor& tensor) {
-    const auto [found, is_new] = observations_.try_emplace(name);
-    auto& observation = found->second;
-    if (is_new) {
-      observation.meta = static_meta(tensor);
-      names_.push_back(name);
-    }
-    check_rank(name, static_cast<std::size_t>(tensor.dim()), observation.meta);
-    observation.sizes.push_back(tensor.sizes().vec());
-    return observation;
-  }
-
-  std::vector<torch::Tensor> inputs_of(const std::vector<torch::Tensor>& example,
-                                       const Run& run) const {
-    auto sizes = sizes_of(example, dynamic_);
-    for (std::size_t i = 0; i < dimensions_.size(); ++i) sizes[dimensions_[i].name] = run[i];
-    return resize(example, dynamic_, sizes);
+  std::vector<torch::Tensor> inputs_of(const Run& run) const {
+    auto sizes = sizes_of(example_, dynamic_);
+    for (const auto& [name, size] : by_name(run)) sizes[name] = size;
+    return resize(example_, dynamic_, sizes);
   }
 
   const ExportedProgram& program_;
