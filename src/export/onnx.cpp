@@ -4,6 +4,7 @@
 #include "export/numbered_names.h"
 #include "export/onnx/serialize.h"
 #include "export/onnx/translate.h"
+#include "export/program/run_checked.h"
 #include "export/program/traced_program.h"
 #include "export/traced_calls.h"
 #include "export/verify.h"
@@ -115,8 +116,9 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   for (const auto& [name, weight] : traced.weights) weights.emplace(name, weight.clone());
   const program::Runner runner(traced.program, weights, example_inputs.front().device(), {"aten"});
   const auto report = verify(
-      guard, module, [&](const auto& inputs) { return runner.run(inputs); }, forward,
-      example_inputs, traced.integers, options);
+      guard, module,
+      [&](const auto& inputs) { return program::run_checked(traced.program, runner, inputs); },
+      forward, example_inputs, traced.integers, options);
   replace_file(path,
                onnx::serialize(model, traced.weights, dimension_names(traced.program, options),
                                options.extra_files));

@@ -2,6 +2,7 @@
 
 #include "attend/pt2/pt2_program.h"
 #include "export/export_guard.h"
+#include "export/program/run_checked.h"
 #include "export/program/traced_program.h"
 #include "export/pt2/write_archive.h"
 #include "export/verify.h"
@@ -23,9 +24,17 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
   const auto bytes = pt2::archive_of(traced, example_inputs, options.extra_files);
   const auto file =
       read_pt2(ZipArchive(std::string_view(bytes)), {.device = example_inputs.front().device()});
-  const auto report = verify(
-      guard, module, [&](const auto& inputs) { return file.forward(inputs); }, forward,
-      example_inputs, traced.integers, options);
+  // The program checks the sizes that were written; the file returns the outputs to compare.
+  std::map<std::string, torch::Tensor> weights;
+  for (const auto& [name, weight] : traced.weights) weights.emplace(name, weight.clone());
+  const program::Runner runner(traced.program, weights, example_inputs.front().device(), {"aten"});
+  const auto run = [&](const std::vector<torch::Tensor>& inputs) {
+    std::vector<torch::Tensor> copies;
+    for (const auto& input : inputs) copies.push_back(input.clone());
+    program::run_checked(traced.program, runner, copies);
+    return file.forward(inputs);
+  };
+  const auto report = verify(guard, module, run, forward, example_inputs, traced.integers, options);
   replace_file(path, bytes);
   return report;
 }

@@ -66,6 +66,36 @@ TEST_F(Pt2, RunsAtOtherShapes) {
   }
 }
 
+/// Sizes far from the example's, and slices of slices, in which few sizes determine an expression.
+TEST_F(Pt2, WritesSizesThatHoldUpToTheMaximumOrRefuses) {
+  using Function = torch::Tensor (*)(const torch::Tensor&);
+  const std::vector<Function> functions{
+      [](const torch::Tensor& x) { return x.slice(1, -2000); },
+      [](const torch::Tensor& x) { return x.slice(1, 0, 4000, 4).slice(1, 250); },
+      [](const torch::Tensor& x) { return x.slice(1, 100, 200); },
+      [](const torch::Tensor& x) { return x.slice(1, 89).slice(1, 0, 4000, 3); },
+      [](const torch::Tensor& x) { return x.slice(1, 0, 4000, 4).slice(1, 0, 4000, 4); },
+      [](const torch::Tensor& x) {
+        return torch::cat({x.slice(1, 0, 7), x.slice(1, -3)}, 1);
+      }};
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    SCOPED_TRACE(i);
+    try {
+      export_pt2(*model, [&](const auto& in) { return functions[i](in[0]); },
+                 {torch::randn({2, 6})}, path,
+                 {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 2, 4096}}});
+    } catch (const std::runtime_error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("a size, stride or storage offset"));
+      continue;
+    }
+    const auto program = load_pt2(path);
+    for (const int64_t length : {2, 33, 92, 1000, 1999, 2000, 2001, 4000, 4096}) {
+      const auto x = torch::randn({3, length});
+      EXPECT_TRUE(program.forward({x}).front().equal(functions[i](x))) << length;
+    }
+  }
+}
+
 TEST_F(Pt2, RejectsSizesWithoutASymbolicExpression) {
   const auto pairs = [](const std::vector<torch::Tensor>& in) {
     return torch::combinations(in[0][0]);

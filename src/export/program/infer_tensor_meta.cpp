@@ -278,7 +278,7 @@ class SymbolicMeta {
       const auto found = sizes_.find(values);
       return found ? *found
                    : Size{.value = values.front(),
-                          .expression = fmt::format("unknown({})", fmt::join(values, ","))};
+                          .expression = fmt::format("{}({})", kUnknown, fmt::join(values, ","))};
     }
     // Strides are searched for each size too: if the size is a floor division or clamped, find()
     // adds it to the variables of the strides, so that their expressions can contain it.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "pt2/program/exported_program.h"
+
 namespace attend::program {
 
 /// Handling of a dynamic size for which `SymbolicShapes` finds no expression.
@@ -9,5 +11,12 @@ enum class UnknownDimensions {
   /// Strides have the example's values, since finding their expressions is slow.
   allow,
 };
+
+inline constexpr const char* kUnknown = "unknown";
+
+/// Returns true if a size has a placeholder as expression.
+inline bool is_unknown(const Size& size) {
+  return size.expression.starts_with(kUnknown);
+}
 
 }  // namespace attend::program

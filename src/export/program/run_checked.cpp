@@ -1,0 +1,51 @@
+#include "export/program/run_checked.h"
+
+#include "export/program/size_expression.h"
+#include "export/program/unknown_dimensions.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <stdexcept>
+#include <string>
+
+namespace attend::program {
+namespace {
+
+/// Returns the values of the symbols for the given inputs.
+std::map<std::string, int64_t> symbols_of(const ExportedProgram& program,
+                                          const std::vector<torch::Tensor>& inputs) {
+  std::map<std::string, int64_t> symbols;
+  std::size_t next = 0;
+  for (const auto& input : program.inputs) {
+    if (input.kind != InputKind::user) continue;
+    const auto& sizes = program.tensors.at(input.name).sizes;
+    const auto& tensor = inputs.at(next++);
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      const auto symbol = symbol_in(sizes[d].expression);
+      if (!symbol.empty()) symbols[symbol] = tensor.size(static_cast<int64_t>(d));
+    }
+  }
+  return symbols;
+}
+
+}  // namespace
+
+std::vector<torch::Tensor> run_checked(const ExportedProgram& program, const Runner& runner,
+                                       const std::vector<torch::Tensor>& inputs) {
+  const auto symbols = symbols_of(program, inputs);
+  return runner.run(inputs, [&](const std::string& name, const torch::Tensor& tensor) {
+    const auto& sizes = program.tensors.at(name).sizes;
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      if (is_unknown(sizes[d])) continue;
+      const auto expected = evaluate(sizes[d], symbols);
+      const auto found = tensor.size(static_cast<int64_t>(d));
+      if (found == expected) continue;
+      throw std::runtime_error(fmt::format(
+          "dimension {} of the traced tensor '{}' has size {}, expected {}, the value of {}", d,
+          name, found, expected, sizes[d].expression));
+    }
+  });
+}
+
+}  // namespace attend::program

@@ -1,0 +1,75 @@
+#include "export/program/size_expression.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+namespace attend::program {
+namespace {
+
+/// Reads expressions such as Add(Integer(1), Mul(Integer(8), Symbol('s0', positive=True))).
+class Reader {
+ public:
+  Reader(std::string_view text, const std::map<std::string, int64_t>& symbols)
+      : text_(text), symbols_(symbols) {}
+
+  int64_t read() {
+    const auto function = read_until('(');
+    if (function == "Integer") return std::stoll(std::string(read_until(')')));
+    if (function == "Symbol") {
+      const auto arguments = read_until(')');
+      const auto name = arguments.substr(1, arguments.find('\'', 1) - 1);
+      return symbols_.at(std::string(name));
+    }
+    const auto values = read_arguments();
+    if (function == "Add") return std::accumulate(values.begin(), values.end(), int64_t{0});
+    if (function == "Mul") {
+      return std::accumulate(values.begin(), values.end(), int64_t{1}, std::multiplies());
+    }
+    if (function == "FloorDiv") return values.at(0) / values.at(1);  // sizes are not negative
+    if (function == "Min") return *std::min_element(values.begin(), values.end());
+    if (function == "Max") return *std::max_element(values.begin(), values.end());
+    TORCH_INTERNAL_ASSERT(false, "unknown function ", function);
+  }
+
+ private:
+  /// Returns the text up to `end`, and skips `end`.
+  std::string_view read_until(char end) {
+    const auto length = text_.find(end);
+    TORCH_INTERNAL_ASSERT(length != std::string_view::npos, "expected ", end);
+    const auto found = text_.substr(0, length);
+    text_.remove_prefix(length + 1);
+    return found;
+  }
+
+  std::vector<int64_t> read_arguments() {
+    std::vector<int64_t> values{read()};
+    while (text_.starts_with(", ")) {
+      text_.remove_prefix(2);
+      values.push_back(read());
+    }
+    read_until(')');
+    return values;
+  }
+
+  std::string_view text_;  // the rest
+  const std::map<std::string, int64_t>& symbols_;
+};
+
+}  // namespace
+
+std::string symbol_in(const std::string& expression) {
+  constexpr std::string_view kBegin = "Symbol('";
+  if (!expression.starts_with(kBegin) || expression.find(')') != expression.size() - 1) return "";
+  return expression.substr(kBegin.size(), expression.find('\'', kBegin.size()) - kBegin.size());
+}
+
+int64_t evaluate(const Size& size, const std::map<std::string, int64_t>& symbols) {
+  return size.expression.empty() ? size.value : Reader(size.expression, symbols).read();
+}
+
+}  // namespace attend::program

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "attend/api.h"
+#include "pt2/program/exported_program.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace attend::program {
+
+/// Returns the name of the symbol if the expression is a single symbol, else "".
+ATTEND_API std::string symbol_in(const std::string& expression);
+
+/// Returns the value of a size. `symbols` has the values of the symbols. The expression must be one
+/// that `SymbolicShapes` has made.
+///
+///     evaluate(size, {{"s0", 7}});
+ATTEND_API int64_t evaluate(const Size& size, const std::map<std::string, int64_t>& symbols);
+
+}  // namespace attend::program
