@@ -197,8 +197,8 @@ void add_train_command(CLI::App& app) {
       ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
   command->footer(
-      "Defaults in brackets are those of the task senses. To print the defaults of another task:\n"
-      "  attend train --task NAME --print-config\n\n"
+      "Defaults in brackets are those of the task senses. attend train --task NAME --print-config\n"
+      "prints those of another task.\n\n"
       "Examples:\n"
       "  attend train --num-layers 4 --lr 1e-3 --out runs/deep\n"
       "  attend train --text book.txt --max-seq-len 128 --positions rotary\n"
