@@ -153,9 +153,13 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
     for (const auto other : {size + 1, 2 * size, dimension.min}) {
       if (other > dimension.max) continue;
       sizes[dimension.name] = other;
-      auto specialization =
-          find_specialization(module, function, inputs, resize(inputs, dynamic, sizes));
-      if (specialization) return specialization;
+      const auto others = resize(inputs, dynamic, sizes);
+      try {
+        auto specialization = find_specialization(module, function, inputs, others);
+        if (specialization) return specialization;
+      } catch (const std::exception& error) {
+        throw module_rejects(others, error);
+      }
     }
   }
   return std::nullopt;
@@ -168,6 +172,14 @@ std::string short_message(const std::exception& error) {
   }
   const auto end = text.find_last_not_of('\n');
   return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
+}
+
+std::runtime_error module_rejects(const std::vector<torch::Tensor>& inputs,
+                                  const std::exception& error) {
+  return std::runtime_error(
+      fmt::format("the module rejects {}, although all sizes are within min and max of the dynamic "
+                  "dimensions: {}",
+                  shapes_text(inputs), short_message(error)));
 }
 
 std::runtime_error with_specialization(const std::exception& error,

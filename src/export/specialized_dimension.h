@@ -22,6 +22,7 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const std::vector<torch::Tensor>& others);
 
 /// As above, for `inputs` and resized copies of them. Changes one dynamic dimension at a time.
+/// Throws std::runtime_error if `function` throws for the resized inputs.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
@@ -30,6 +31,10 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
 /// Returns the message of `error` in one line, without the stack trace of LibTorch and TorchScript
 /// errors.
 std::string short_message(const std::exception& error);
+
+/// Returns an error that says that the module throws `error` for `inputs`, whose sizes are allowed.
+std::runtime_error module_rejects(const std::vector<torch::Tensor>& inputs,
+                                  const std::exception& error);
 
 /// Returns an error whose message is the short message of `error`, followed by `specialization`,
 /// which is a result of `find_specialization`.

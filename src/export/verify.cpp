@@ -1,5 +1,6 @@
 #include "export/verify.h"
 
+#include "export/compare.h"
 #include "export/resize.h"
 #include "export/shape_text.h"
 #include "export/specialized_dimension.h"
@@ -13,35 +14,6 @@
 
 namespace attend {
 namespace {
-
-/// Returns the largest absolute difference of two outputs. Throws std::runtime_error if they differ
-/// by more than the tolerance.
-double compare(const torch::Tensor& found, const torch::Tensor& expected, double tolerance,
-               const std::string& inputs) {
-  if (found.sizes() != expected.sizes()) {
-    throw std::runtime_error(
-        fmt::format("for {}, the exported program returns shape {}, expected the module's shape {}",
-                    inputs, shape_text(found), shape_text(expected)));
-  }
-  if (found.scalar_type() != expected.scalar_type()) {
-    throw std::runtime_error(fmt::format(
-        "for {}, the exported program returns dtype {}, expected the module's dtype {}", inputs,
-        c10::toString(found.scalar_type()), c10::toString(expected.scalar_type())));
-  }
-  if (found.numel() == 0) return 0.0;
-  const auto exact = expected.to(torch::kDouble);
-  // The difference is 0 for equal infinities and for two NaNs.
-  const auto equal = (found == expected).logical_or(found.isnan().logical_and(expected.isnan()));
-  const auto difference = (found.to(torch::kDouble) - exact).abs().masked_fill(equal, 0.0);
-  // The comparison is also false if only one of the values is NaN.
-  if (!(difference <= tolerance * (1 + exact.abs())).logical_or(equal).all().item<bool>()) {
-    throw std::runtime_error(fmt::format(
-        "for {}, the exported program differs from the module by {:.3g}, expected at most "
-        "{:.3g} (ExportOptions::tolerance)",
-        inputs, difference.max().item<double>(), tolerance));
-  }
-  return difference.max().item<double>();
-}
 
 enum class Values { as_in_example, mirrored, one_more, one_less };
 
@@ -151,16 +123,12 @@ std::vector<torch::Tensor> copies_of(const std::vector<torch::Tensor>& inputs) {
 /// Returns the outputs of the module, or nullopt if it rejects the values.
 std::optional<std::vector<torch::Tensor>> expected_of(const Forward& forward,
                                                       const TrialInputs& trial,
-                                                      const std::vector<torch::Tensor>& inputs,
-                                                      const std::string& shapes) {
+                                                      const std::vector<torch::Tensor>& inputs) {
   try {
     return forward(inputs).tensors;
   } catch (const std::exception& error) {
     if (trial.values != Values::as_in_example) return std::nullopt;
-    throw std::runtime_error(
-        fmt::format("the module rejects {}, although all sizes are within min and max of the "
-                    "dynamic dimensions: {}",
-                    shapes, short_message(error)));
+    throw module_rejects(inputs, error);
   }
 }
 
@@ -192,13 +160,15 @@ ExportReport verify(ExportGuard& guard, const torch::nn::Module& module, const F
   for (const auto& trial : trial_inputs(example_inputs, options)) {
     const auto inputs = inputs_of(trial, example_inputs, options);
     const auto shapes = shapes_text(inputs);
-    const auto expected = expected_of(forward, trial, copies_of(inputs), shapes);
+    const auto mutated = copies_of(inputs);
+    const auto expected = expected_of(forward, trial, mutated);
     if (!expected) continue;
     TORCH_CHECK_VALUE(options.output_names.size() <= expected->size(), "found ",
                       options.output_names.size(), " output_names, expected at most ",
                       expected->size(), ", the number of outputs");
     try {
-      const auto found = exported(copies_of(inputs)).tensors;
+      const auto copies = copies_of(inputs);
+      const auto found = exported(copies).tensors;
       if (found.size() != expected->size()) {
         throw std::runtime_error(fmt::format("the exported program returns {} outputs, expected {}",
                                              found.size(), expected->size()));
@@ -206,6 +176,10 @@ ExportReport verify(ExportGuard& guard, const torch::nn::Module& module, const F
       for (std::size_t i = 0; i < found.size(); ++i) {
         report.max_abs_diff = std::max(
             report.max_abs_diff, compare(found[i], expected->at(i), options.tolerance, shapes));
+      }
+      for (std::size_t i = 0; i < inputs.size(); ++i) {  // forward may mutate its inputs
+        compare(copies[i], mutated[i], options.tolerance,
+                fmt::format("input {} after the call with {}", i, shapes));
       }
     } catch (const std::exception& error) {
       guard.restore();  // throws if forward mutates parameters or constants

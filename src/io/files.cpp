@@ -30,6 +30,23 @@ std::ifstream open_to_read(const fs::path& path) {
   return file;
 }
 
+/// Creates an empty file in the folder of `path` and returns its path. The file is new: another
+/// thread or process may write the same `path`, and a link of this name is not followed.
+fs::path make_temporary(const fs::path& path) {
+  for (int number = 0;; ++number) {
+    auto temporary = path;
+    temporary += number == 0 ? fmt::format(".{}.tmp", ::getpid())
+                             : fmt::format(".{}-{}.tmp", ::getpid(), number);
+    const int descriptor =
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor >= 0) {
+      ::close(descriptor);
+      return temporary;
+    }
+    if (errno != EEXIST) throw_unwritable(path, errno);
+  }
+}
+
 }  // namespace
 
 void read_in_pieces(const fs::path& path, const std::function<void(std::string_view)>& use) {
@@ -87,8 +104,7 @@ void replace_file(const fs::path& path, const std::function<void(const fs::path&
   if (path.empty() || (fs::exists(path) && !fs::is_regular_file(path))) {
     throw InputError(fmt::format("'{}' is not a regular file", path.string()));
   }
-  auto temporary = path;
-  temporary += fmt::format(".{}.tmp", ::getpid());
+  const auto temporary = make_temporary(path);
   try {
     write(temporary);
     sync_to_disk(temporary);

@@ -34,6 +34,13 @@ zip_t* open(const std::filesystem::path& path) {
   refuse(error);
 }
 
+/// Returns the size of a file; 0 if it cannot be read, which `open` reports.
+uint64_t size_of(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  return error ? 0 : size;
+}
+
 zip_t* open(std::string_view bytes) {
   zip_error_t error;
   zip_error_init(&error);
@@ -65,12 +72,14 @@ void ZipArchive::Close::operator()(zip* archive) const {
   zip_discard(archive);
 }
 
-ZipArchive::ZipArchive(const std::filesystem::path& path) : ZipArchive(open(path)) {}
+ZipArchive::ZipArchive(const std::filesystem::path& path) : ZipArchive(open(path), size_of(path)) {}
 
-ZipArchive::ZipArchive(std::string_view bytes) : ZipArchive(open(bytes)) {}
+ZipArchive::ZipArchive(std::string_view bytes) : ZipArchive(open(bytes), bytes.size()) {}
 
-ZipArchive::ZipArchive(zip* archive) : archive_(archive) {
+/// `bytes`: size of the archive.
+ZipArchive::ZipArchive(zip* archive, uint64_t bytes) : archive_(archive) {
   std::string folder;
+  uint64_t stored = 0;
   const auto count = zip_get_num_entries(archive_.get(), 0);
   for (int64_t number = 0; number < count; ++number) {
     const auto stat = stat_of(archive_.get(), static_cast<uint64_t>(number));
@@ -84,6 +93,9 @@ ZipArchive::ZipArchive(zip* archive) : archive_(archive) {
     }
     const bool is_stored = stat.comp_method == ZIP_CM_STORE &&
                            stat.encryption_method == ZIP_EM_NONE && stat.size == stat.comp_size;
+    // Entries that overlap in the file could need far more memory than the file has bytes.
+    if (is_stored && stat.size > bytes - stored) refuse("its entries overlap");
+    if (is_stored) stored += stat.size;
     const Entry entry{static_cast<uint64_t>(number), stat.size, is_stored};
     if (!entries_.emplace(name.substr(slash + 1), entry).second) {
       refuse(fmt::format("duplicate entry '{}'", name));

@@ -43,7 +43,7 @@ class ATTEND_API ZipArchive {
   std::map<std::string, uint64_t> sizes_in(std::string_view folder) const;
 
  private:
-  explicit ZipArchive(zip* archive);
+  ZipArchive(zip* archive, uint64_t bytes);
 
   struct Entry {
     uint64_t number;

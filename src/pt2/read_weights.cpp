@@ -52,13 +52,13 @@ torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
   }
   const auto element = static_cast<int64_t>(c10::elementSize(dtype));
   const auto num_elements = bytes.numel() / element;
-  if (empty) return torch::empty_strided(sizes, strides, bytes.options().dtype(dtype));
-  if (overflow || last >= num_elements) {
+  if (!empty && (overflow || last >= num_elements)) {
     throw InputError(
         fmt::format("{} bytes are too few for a tensor of shape ({}), strides ({}) and offset {}",
                     bytes.numel(), fmt::join(sizes, ", "), fmt::join(strides, ", "), offset));
   }
   try {
+    if (empty) return torch::empty_strided(sizes, strides, bytes.options().dtype(dtype));
     return bytes.narrow(0, 0, num_elements * element)
         .view(dtype)
         .as_strided(sizes, strides, offset);

@@ -231,6 +231,11 @@ std::vector<ExportCase> of_integers(const char* suffix) {
 
 std::vector<ExportCase> of_floats(const char* suffix, torch::Dtype dtype) {
   OperatorTable with(floats(), suffix, dtype);
+  with("numbers", [](T x) {
+    const auto small = x / 8;  // times 1e5 is finite in float16
+    return Tensors{small * 1e5, small * 1e5 * 0, small / 1e-5,
+                   x + 0.1,     x * 0.1,         torch::addcmul(x, small, x * 0, 1e5)};
+  });
   add_functions(with);
   add_layers(with);
   return with.take();

@@ -3,9 +3,12 @@
 #include "attend/input_error.h"
 #include "support/temporary_directory.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <thread>
 
 namespace attend {
 namespace {
@@ -39,6 +42,31 @@ TEST(Files, ReadStartReturnsAtMostTheWholeFile) {
   EXPECT_EQ(read_start(directory / "file", 99), "abcd");
   EXPECT_THAT([&] { read_start(directory / "none", 2); },
               ThrowsMessage<InputError>(HasSubstr("no such file")));
+}
+
+TEST(Files, ReplaceFileDoesNotFollowLinksOfTheTemporaryName) {
+  const TemporaryDirectory directory;
+  const auto other = directory / "other";
+  replace_file(other, "untouched");
+  std::filesystem::create_symlink(other, directory / fmt::format("file.{}.tmp", ::getpid()));
+  replace_file(directory / "file", "content");
+  EXPECT_EQ(read_bytes(directory / "file"), "content");
+  EXPECT_EQ(read_bytes(other), "untouched");
+}
+
+TEST(Files, ThreadsMayReplaceTheSameFile) {
+  const TemporaryDirectory directory;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, content = std::string(100000, static_cast<char>('a' + i))] {
+      for (int repeat = 0; repeat < 20; ++repeat) replace_file(directory / "file", content);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  const auto content = read_bytes(directory / "file");
+  EXPECT_EQ(content, std::string(100000, content.front()));
+  const auto entries = std::filesystem::directory_iterator(directory.path());
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "a temporary file was left behind";
 }
 
 TEST(Files, ReplaceFileLeavesOldContentIfWritingFails) {

@@ -6,6 +6,7 @@
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 
+#include <fmt/format.h>
 #include <zip.h>
 
 namespace attend {
@@ -55,6 +56,42 @@ TEST_F(ZipArchiveTest, EntriesOutsideOfOneFolderThrow) {
   EXPECT_THAT(
       [&] { ZipArchive archive(path); },
       throws<InputError>("entry 'b/y' is outside folder 'a', expected all entries in one folder"));
+}
+
+std::string little_endian(uint32_t number, std::size_t bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes; ++i) text += static_cast<char>((number >> (8 * i)) & 0xFF);
+  return text;
+}
+
+/// In a hostile archive, the content of each entry contains all entries after it, so that little
+/// data is read many times.
+TEST_F(ZipArchiveTest, OverlappingEntriesThrow) {
+  constexpr uint32_t kEntries = 20, kHeader = 30 + 4, kContent = 1000;
+  const auto archive_of = [&](bool overlapping) {
+    std::string entries;
+    std::string directory_of_entries;
+    for (uint32_t i = 0; i < kEntries; ++i) {
+      const auto name = fmt::format("a/{:02}", i);
+      const auto size =
+          overlapping ? (kEntries - 1 - i) * (kHeader + kContent) + kContent : kContent;
+      // Version, flags, method, time and date, then checksum, sizes, and lengths of the names.
+      const auto fields = little_endian(20, 2) + std::string(8 + 4, '\0') + little_endian(size, 4) +
+                          little_endian(size, 4) + little_endian(4, 2) + little_endian(0, 2);
+      directory_of_entries += "PK\x01\x02" + little_endian(20, 2) + fields + std::string(10, '\0') +
+                              little_endian(static_cast<uint32_t>(entries.size()), 4) + name;
+      entries += "PK\x03\x04" + fields + name + std::string(kContent, 'x');
+    }
+    return entries + directory_of_entries + "PK\x05\x06" + std::string(4, '\0') +
+           little_endian(kEntries, 2) + little_endian(kEntries, 2) +
+           little_endian(static_cast<uint32_t>(directory_of_entries.size()), 4) +
+           little_endian(static_cast<uint32_t>(entries.size()), 4) + std::string(2, '\0');
+  };
+  const auto bytes = archive_of(/*overlapping=*/false);
+  EXPECT_EQ(ZipArchive(std::string_view(bytes)).names().size(), kEntries);
+  const auto hostile = archive_of(/*overlapping=*/true);
+  EXPECT_THAT([&] { ZipArchive archive{std::string_view(hostile)}; },
+              throws<InputError>("its entries overlap"));
 }
 
 TEST_F(ZipArchiveTest, WrongChecksumThrows) {

@@ -192,6 +192,15 @@ TEST_F(Pt2InvalidArchive, RejectsWeightsThatExceedTheirBytes) {
   meta["strides"] = {{{"as_int", 0}}, {{"as_int", 0}}};
   expect_error("overflow");
   meta = whole["tensor_meta"];
+  meta = whole["tensor_meta"];
+  meta["sizes"] = json::array();
+  meta["strides"] = json::array();
+  for (const int64_t size : {int64_t{1} << 62, int64_t{1} << 62, int64_t{0}}) {
+    meta["sizes"].push_back({{"as_int", size}});
+    meta["strides"].push_back({{"as_int", 1}});
+  }
+  expect_error("overflow");
+  meta = whole["tensor_meta"];
   meta["sizes"][0]["as_int"] = -2;
   expect_error("sizes and strides must be 0 or more");
   meta = whole["tensor_meta"];

@@ -68,9 +68,10 @@ struct ExportOptions {
   std::vector<DynamicDimension> dynamic = {};
   /// Contents of extra files stored in the exported file, by name.
   std::map<std::string, std::string> extra_files = {};
-  /// Verification fails unless |y - expected| <= tolerance * (1 + |expected|) for each element y of
-  /// the exported program's outputs. `expected` is the corresponding element of the module's
-  /// outputs.
+  /// Verification fails unless |y - expected| <= tolerance * min(1 + |expected|, largest) for each
+  /// element y of the exported program's outputs. `expected` is the corresponding element of the
+  /// module's outputs, and `largest` is the largest |expected| of this output. Integers and
+  /// Booleans must be equal.
   double tolerance = 1e-5;
 };
 

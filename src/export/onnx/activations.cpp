@@ -120,7 +120,8 @@ void prelu(Call& call) {
   const auto self = call.tensor("self");
   auto weight = call.tensor("weight");
   // The weight has one element per channel (dimension 1).
-  if (call.rank("self") > 2 && call.sizes("weight").front().value > 1) {
+  const auto& weights = call.sizes("weight").front();
+  if (call.rank("self") > 2 && !(is_fixed(weights) && weights.value == 1)) {
     std::vector<int64_t> shape(static_cast<std::size_t>(call.rank("self")) - 1, 1);
     shape.front() = -1;
     weight = graph.add("Reshape", {weight, graph.list(shape)});

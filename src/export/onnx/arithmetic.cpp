@@ -24,10 +24,10 @@ void subtract_from(Call& call) {
   call.set_output(call.graph().add("Sub", {call.operand("other", type), self}));
 }
 
-/// Returns the rule of a binary operator that computes in the output's type.
+/// Returns the rule of a binary operator.
 Rule binary(const char* kind) {
   return [kind](Call& call) {
-    const auto type = call.result_type();
+    const auto type = call.arithmetic_type({"self", "other"});
     call.set_output(
         call.graph().add(kind, {call.operand("self", type), call.operand("other", type)}));
   };
@@ -67,7 +67,7 @@ void power(Call& call) {
 /// Returns the rule of self + value * (tensor1 op tensor2).
 Rule add_binary(const char* kind) {
   return [kind](Call& call) {
-    const auto type = call.result_type();
+    const auto type = call.arithmetic_type({"value"});
     auto& graph = call.graph();
     const auto both = call.times(
         graph.add(kind, {call.operand("tensor1", type), call.operand("tensor2", type)}), "value");

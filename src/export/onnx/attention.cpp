@@ -19,17 +19,32 @@ Value repeat_heads(Call& call, const char* name) {
   const auto value = call.tensor(name);
   const auto rank = call.rank(name);
   if (!call.boolean("enable_gqa") || rank < 3) return value;
-  const auto queries = size_from_end(call, "query", 3).value;
-  const auto heads = size_from_end(call, name, 3).value;
-  if (queries == heads) return value;
-  std::vector<int64_t> times(static_cast<std::size_t>(rank) + 1, 1);
-  times.at(static_cast<std::size_t>(rank) - 2) = queries / heads;
-  const auto repeated =
-      graph.add("Expand", {unsqueeze(call, value, {rank - 2}), graph.list(times)});
+  const auto& queries = size_from_end(call, "query", 3);
+  const auto& heads = size_from_end(call, name, 3);
+  if (same(queries, heads)) return value;
+  const auto times = graph.add("Div", {call.size(queries), call.size(heads)});
+  const std::vector<int64_t> ones(static_cast<std::size_t>(rank) - 2, 1);
+  const auto shape =
+      graph.add("Concat", {graph.list(ones), times, graph.list({1, 1})}, {{"axis", 0}});
+  const auto repeated = graph.add("Expand", {unsqueeze(call, value, {rank - 2}), shape});
   auto sizes = call.sizes(name);  // (..., G, S, D) -> (..., H, S, D)
-  sizes.at(sizes.size() - 3) = {.value = queries, .expression = {}};
+  sizes.at(sizes.size() - 3) = queries;
   const Sizes before(sizes.begin(), sizes.end() - 3);
   return call.reshape(repeated, before, sizes);
+}
+
+/// Returns the factor of the scores in the type of the query: the argument `scale`, by default
+/// 1 / sqrt(D).
+Value scale_of(Call& call) {
+  auto& graph = call.graph();
+  const auto type = call.tensor("query").type;
+  if (call.has("scale")) return graph.number(type, call.real("scale"));
+  const auto& width = size_from_end(call, "query", 1);
+  if (is_fixed(width)) {
+    return graph.number(type, 1.0 / std::sqrt(static_cast<double>(width.value)));
+  }
+  const auto root = graph.add("Sqrt", {graph.cast(call.size(width), at_least_float32(type))});
+  return graph.cast(graph.add("Reciprocal", {root}), type);
 }
 
 /// Returns the causal mask (T, S), bool. It is aligned to the top left corner, as in LibTorch.
@@ -48,12 +63,9 @@ void attention(Call& call) {
   }
   const auto query = call.tensor("query");
   const auto minus_infinity = graph.number(query.type, -INFINITY);
-  const auto width = size_from_end(call, "query", 1).value;
-  const double scale =
-      call.has("scale") ? call.real("scale") : 1.0 / std::sqrt(static_cast<double>(width));
   const auto key = repeat_heads(call, "key");
   const auto rank = call.rank("key");
-  const auto scaled = graph.add("Mul", {query, graph.number(query.type, scale)});
+  const auto scaled = graph.add("Mul", {query, scale_of(call)});
   auto scores = graph.add("MatMul", {scaled, swap(call, key, rank, rank - 2, rank - 1)});
   Value has_keys;  // (..., T, 1) bool, false for fully masked rows
   Value mask;

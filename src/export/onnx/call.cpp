@@ -3,6 +3,8 @@
 #include "export/onnx/unsupported_operator_error.h"
 #include "pt2/program/target.h"
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -212,6 +214,31 @@ Type Call::common_type(const std::string& one, const std::string& other) const {
     if (type && (!common || category_of(*type) > category_of(*common))) common = type;
   }
   return *common;
+}
+
+Type Call::arithmetic_type(const std::vector<std::string>& names) const {
+  const auto type = result_type();
+  const auto is_inexact = [&](const std::string& name) {
+    if (!has(name)) return false;
+    if (is_tensor(name)) {
+      return rank(name) == 0 && is_floating_point(type_of(meta(tensor_name(name)))) &&
+             type_of(meta(tensor_name(name))) != type;
+    }
+    const auto value = number(name).real;
+    const auto narrow = static_cast<float>(value);
+    return value != (type == Type::float16 ? static_cast<float>(c10::Half(narrow))
+                                           : static_cast<float>(c10::BFloat16(narrow)));
+  };
+  const bool is_narrow = type == Type::float16 || type == Type::bfloat16;
+  return is_narrow && std::any_of(names.begin(), names.end(), is_inexact) ? Type::float32 : type;
+}
+
+int64_t Call::fixed(const program::Size& size, const std::string& what) const {
+  if (!is_fixed(size)) {
+    fail(fmt::format("{} must not be dynamic, found {} for the example inputs and other sizes",
+                     what, size.value));
+  }
+  return size.value;
 }
 
 std::size_t Call::num_outputs() const {

@@ -53,6 +53,11 @@ class Call {
   /// Returns the promoted type in which LibTorch compares two arguments.
   Type common_type(const std::string& one, const std::string& other) const;
 
+  /// Returns the type in which LibTorch multiplies and divides: that of the output, or float32 if
+  /// the output is float16 or bfloat16 and one of the arguments `names` is a number or
+  /// 0-dimensional tensor that this type may not represent.
+  Type arithmetic_type(const std::vector<std::string>& names) const;
+
   // Outputs.
 
   std::size_t num_outputs() const;
@@ -71,6 +76,10 @@ class Call {
   Value reshape(Value value, const Sizes& from, const Sizes& to) {
     return translation_.reshape(value, from, to);
   }
+
+  /// Returns a size that ONNX requires as a constant. Throws UnsupportedOperatorError if it is
+  /// dynamic; `what` names the size in the message.
+  int64_t fixed(const program::Size& size, const std::string& what) const;
 
   /// Throws UnsupportedOperatorError with the message `why`.
   [[noreturn]] void fail(const std::string& why) const;

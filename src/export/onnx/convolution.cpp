@@ -30,7 +30,9 @@ void convolve_as(Call& call, bool transposed) {
   const auto type = call.result_type();
   const auto count = static_cast<std::size_t>(call.rank("weight")) - 2;
   Numbers kernel;
-  for (std::size_t i = 0; i < count; ++i) kernel.push_back(call.sizes("weight").at(i + 2).value);
+  for (std::size_t i = 0; i < count; ++i) {
+    kernel.push_back(call.fixed(call.sizes("weight").at(i + 2), "the size of the kernel"));
+  }
   const auto dilation = for_each_dimension(call, "dilation", count, {1});
   Attributes attributes{{"kernel_shape", kernel},
                         {"strides", for_each_dimension(call, "stride", count, {1})},

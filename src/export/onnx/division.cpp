@@ -79,7 +79,7 @@ Value floor_divide_of(Call& call, const Operands& of) {
 void divide(Call& call) {
   auto& graph = call.graph();
   if (!call.has("rounding_mode")) {
-    const auto type = call.result_type();
+    const auto type = call.arithmetic_type({"self", "other"});
     return call.set_output(
         graph.add("Div", {call.operand("self", type), call.operand("other", type)}));
   }

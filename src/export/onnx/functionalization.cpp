@@ -103,10 +103,17 @@ void Functionalization::record(const program::Node& node) {
   }
   if (!info.is_mutated || is_inplace_view(key_of(node.target))) return record_views(node, base);
   const auto group = group_of(base);
-  if (std::any_of(group.begin(), group.end(), [&](const auto& any) { return is_weight(any); })) {
+  if (const auto* input = find_input(group)) {
     throw UnsupportedOperatorError(
-        "mutation of a parameter or buffer is not supported; pass the tensor as an input and "
-        "return its new value as an output");
+        input->kind == program::InputKind::user
+            ? fmt::format(
+                  "mutation of the input '{}', or of a tensor that shares its memory at some "
+                  "sizes, is not supported; mutate a clone, and return the new value as an "
+                  "output",
+                  input->name)
+            : fmt::format("mutation of the parameter or buffer '{}' is not supported; pass the "
+                          "tensor as an input and return its new value as an output",
+                          input->target));
   }
   const auto result = results_of(node).front();
   translation_.values[base] = translation_.values.at(result);
@@ -162,12 +169,13 @@ bool Functionalization::is_propagated(const program::Node& node, const std::stri
          translation_.program.tensors.at(base).is_contiguous == true;
 }
 
-bool Functionalization::is_weight(const std::string& name) const {
+const program::Input* Functionalization::find_input(const std::vector<std::string>& names) const {
   const auto& inputs = translation_.program.inputs;
-  return std::any_of(inputs.begin(), inputs.end(), [&](const program::Input& input) {
-    return input.name == name && input.kind != program::InputKind::user &&
-           input.kind != program::InputKind::constant;
+  const auto found = std::find_if(inputs.begin(), inputs.end(), [&](const program::Input& input) {
+    return input.kind != program::InputKind::constant &&
+           std::find(names.begin(), names.end(), input.name) != names.end();
   });
+  return found == inputs.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> Functionalization::group_of(const std::string& name) const {

@@ -18,7 +18,8 @@ namespace attend::onnx {
 /// mutation of any other view (transpose, permute, expand, diagonal, as_strided) is not propagated,
 /// and neither is a mutation of the result of `contiguous`, `reshape` or `flatten` that is a view
 /// at some sizes and a copy at others. After a mutation that is not propagated, reading the base or
-/// another view of it is not supported. Mutating a parameter or buffer is never supported.
+/// another view of it is not supported. Mutating an input, parameter or buffer is never
+/// supported.
 class Functionalization {
  public:
   explicit Functionalization(Translation& translation) : translation_(translation) {}
@@ -30,7 +31,7 @@ class Functionalization {
   void check_read(const std::string& name) const;
 
   /// Records the views and mutations of a translated node. Throws UnsupportedOperatorError if the
-  /// node mutates a parameter or buffer.
+  /// node mutates an input, parameter or buffer.
   void record(const program::Node& node);
 
  private:
@@ -44,7 +45,8 @@ class Functionalization {
   void record_broadcast(const program::Node& node);
   bool is_copy(const program::Node& node, const std::string& result, const std::string& base) const;
   bool is_propagated(const program::Node& node, const std::string& base) const;
-  bool is_weight(const std::string& name) const;
+  /// Returns the user input, parameter or buffer among `names`; null if there is none.
+  const program::Input* find_input(const std::vector<std::string>& names) const;
   Names group_of(const std::string& name) const;
   void join(const std::string& name, const std::string& base);
   void recompute_views(const Names& group, std::set<std::string>& updated);

@@ -57,6 +57,7 @@ const std::map<std::string, std::set<Type>>& types_of_nodes() {
         {"Compress", both(without(numbers, {Type::bfloat16}), {Type::boolean})},
         {"Einsum", without(wide, {Type::bfloat16})},
         {"Erf", without(kFloats, {Type::float64})},
+        {"EyeLike", without(numbers, {Type::bfloat16})},
         {"IsInf", {Type::float32, Type::float64}},
         {"MaxPool", both(but_bfloat16, {Type::uint8, Type::int8})},
         {"Neg", without(numbers, {Type::uint8})},

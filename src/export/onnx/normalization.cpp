@@ -90,7 +90,8 @@ Value scale_channels(Call& call, Value x, int64_t rank) {
 void with_running_stats(Call& call) {
   auto& graph = call.graph();
   const auto input = call.tensor("input");
-  const std::vector<int64_t> channels{call.sizes("input").at(1).value};
+  const std::vector<int64_t> channels{
+      call.fixed(call.sizes("input").at(1), "the number of channels")};
   const auto argument_or = [&](const char* name, int64_t default_value) {
     return call.has(name) ? call.operand(name, input.type)
                           : filled(call, input.type, channels, default_value);

@@ -60,7 +60,7 @@ std::vector<Value> run_layer(Call& call, const Kind& kind, Value x,
   arguments.insert(arguments.end(), states.begin(), states.end());
   auto attributes = kind.attributes;
   const auto& shape = call.result_sizes(1);
-  attributes["hidden_size"] = shape.back().value;
+  attributes["hidden_size"] = call.fixed(shape.back(), "the size of the hidden state");
   attributes["direction"] = directions == 2 ? "bidirectional" : "forward";
   auto results =
       graph.add(kind.op_type, arguments, attributes, std::vector<Type>(1 + kind.states, x.type));

@@ -1,0 +1,89 @@
+#include "export/compare.h"
+
+#include "export/shape_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace attend {
+namespace {
+
+constexpr int64_t kSliceElements = int64_t{1} << 20;
+
+/// Calls `function` with the corresponding slices of two tensors of the same shape, of at most
+/// kSliceElements elements each.
+template <typename Function>
+void for_each_slice(const torch::Tensor& one, const torch::Tensor& other,
+                    const Function& function) {
+  if (one.numel() == 0) return;
+  if (one.numel() <= kSliceElements) return function(one, other);
+  const auto rows = kSliceElements / (one.numel() / one.size(0));
+  if (rows == 0) {
+    for (int64_t i = 0; i < one.size(0); ++i) for_each_slice(one[i], other[i], function);
+    return;
+  }
+  for (int64_t begin = 0; begin < one.size(0); begin += rows) {
+    const auto end = std::min(begin + rows, one.size(0));
+    function(one.slice(0, begin, end), other.slice(0, begin, end));
+  }
+}
+
+/// Returns the values as float64; complex numbers as pairs.
+torch::Tensor as_double(const torch::Tensor& tensor) {
+  const auto real = tensor.is_complex() ? torch::view_as_real(tensor.resolve_conj()) : tensor;
+  return real.to(torch::kDouble);
+}
+
+double largest_finite(const torch::Tensor& tensor) {
+  double largest = 0.0;
+  for_each_slice(tensor, tensor, [&](const torch::Tensor& slice, const torch::Tensor& /*same*/) {
+    const auto values = as_double(slice).abs();
+    const auto finite = values.masked_fill(values.isfinite().logical_not(), 0.0);
+    largest = std::max(largest, finite.max().item<double>());
+  });
+  return largest;
+}
+
+}  // namespace
+
+double compare(const torch::Tensor& found, const torch::Tensor& expected, double tolerance,
+               const std::string& inputs) {
+  if (found.sizes() != expected.sizes()) {
+    throw std::runtime_error(
+        fmt::format("for {}, the exported program returns shape {}, expected the module's shape {}",
+                    inputs, shape_text(found), shape_text(expected)));
+  }
+  if (found.scalar_type() != expected.scalar_type()) {
+    throw std::runtime_error(fmt::format(
+        "for {}, the exported program returns dtype {}, expected the module's dtype {}", inputs,
+        c10::toString(found.scalar_type()), c10::toString(expected.scalar_type())));
+  }
+  const bool is_integral = c10::isIntegralType(expected.scalar_type(), /*includeBool=*/true);
+  const auto largest = is_integral ? 0.0 : largest_finite(expected);
+  double max_difference = 0.0;
+  for_each_slice(found, expected, [&](const torch::Tensor& some, const torch::Tensor& exact) {
+    const auto y = as_double(some);
+    const auto e = as_double(exact);
+    // Integers are compared as such, since float64 does not represent all of them.
+    const auto equal =
+        is_integral ? some == exact : (y == e).logical_or(y.isnan().logical_and(e.isnan()));
+    const auto difference = (y - e).abs().masked_fill(equal, 0.0);
+    const auto allowed = tolerance * (1 + e.abs()).clamp_max(largest);
+    // The comparison is also false if only one of the values is NaN.
+    const auto within = (difference <= allowed).logical_or(equal);
+    if (!within.all().item<bool>()) {
+      const auto wrong = difference.masked_fill(within, -1.0).argmax();
+      throw std::runtime_error(fmt::format(
+          "for {}, the exported program returns {:.6g}, expected the module's value {:.6g} to "
+          "within {:.3g} (ExportOptions::tolerance is {:.3g})",
+          inputs, y.flatten()[wrong].item<double>(), e.flatten()[wrong].item<double>(),
+          allowed.flatten()[wrong].item<double>(), tolerance));
+    }
+    max_difference = std::max(max_difference, difference.max().item<double>());
+  });
+  return max_difference;
+}
+
+}  // namespace attend
