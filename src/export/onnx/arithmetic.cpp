@@ -50,7 +50,7 @@ void power(Call& call) {
   const auto base = call.operand("self", type);
   if (!call.is_tensor("exponent")) {
     const auto exponent = call.number("exponent").real;
-    // Pow computes integer powers in floating point, which is not exact.
+    // For integer tensors, Pow computes in floating point, which is not exact. Products are exact.
     const bool is_whole = exponent >= 1.0 && exponent == std::floor(exponent);
     if (exponent == 2.0 || (is_whole && !is_floating_point(type))) {
       return call.set_output(product_of(call, base, static_cast<int64_t>(exponent)));

@@ -22,8 +22,10 @@ namespace {
 /// Metadata of a tensor in all runs.
 struct Observation {
   TensorMeta meta;  // metadata in the first run, except is_contiguous, which covers all runs
-  std::vector<std::vector<int64_t>> sizes;  // sizes in each run; runs with sizes of 1 are last
-  /// Strides, then the storage offset, in each run without sizes of 1.
+  /// The tensor's sizes in each run. The runs in which a dynamic dimension has size 1
+  /// (`runs_with_ones`) are last.
+  std::vector<std::vector<int64_t>> sizes;
+  /// The tensor's strides, then its storage offset, in each of the other runs (`runs_of`).
   std::vector<std::vector<int64_t>> strides;
 };
 
