@@ -75,8 +75,8 @@ Rule add_binary(const char* kind) {
   };
 }
 
-/// Rule of lerp: self + weight * (end - self). Starts at the nearer of self and end, so that the
-/// results at weights 0 and 1 are exact.
+/// Rule of lerp: self + weight * (end - self). If |weight| >= 0.5, computes the equal expression
+/// end - (1 - weight) * (end - self), as LibTorch does, so that the result at weight 1 is exact.
 void interpolate(Call& call) {
   const auto type = call.result_type();
   auto& graph = call.graph();
