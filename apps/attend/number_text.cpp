@@ -10,7 +10,7 @@ namespace {
 template <std::size_t Size>
 std::string scaled(double value, double base, const std::array<const char*, Size>& units) {
   std::size_t unit = 0;
-  // - 0.5: otherwise, 999.6 would print as 1000 instead of 1.00k.
+  // Without the 0.5, 999.6 would print as 1000 instead of 1.00k.
   while (value >= base - 0.5 && unit + 1 < Size) {
     value /= base;
     ++unit;

@@ -18,7 +18,8 @@ Prompt read_standard_input() {
 }  // namespace
 
 void PromptOptions::add_to(CLI::App& command) {
-  // The raw results are used: CLI11's conversion to strings would change texts such as [a].
+  // The callbacks do nothing: `read` takes the unconverted text from CLI11's results(), since
+  // CLI11's conversion to a string would change texts such as [a].
   text_ = command.add_option("--prompt", CLI::callback_t([](const auto&) { return true; }),
                              "prompt text");
   text_->type_name("TEXT")->group("Prompt");

@@ -104,7 +104,7 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
   scripted.save(bytes, {options.extra_files.begin(), options.extra_files.end()});
   auto file = jit::load(bytes);
   file.eval();
-  // The graph optimizer is disabled, since it takes longer than the few runs.
+  // The graph optimizer is disabled, since it takes longer than the few runs of `verify`.
   const jit::GraphOptimizerEnabledGuard not_optimized(false);
   ExportReport report;
   for (const auto& method : traced) {

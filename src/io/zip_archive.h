@@ -36,7 +36,7 @@ class ATTEND_API ZipArchive {
   std::string read(const std::string& entry) const;
   /// Reads the content into a buffer of `size(entry)` bytes. Throws InputError as above.
   void read(const std::string& entry, void* bytes) const;
-  /// Returns the names of all entries without the folder, sorted.
+  /// Returns the names of all entries, sorted, without the archive's root folder.
   std::vector<std::string> names() const;
   /// Returns the sizes in bytes of the entries whose names begin with `folder`. The keys are the
   /// names without `folder`.

@@ -53,9 +53,9 @@ class BeamSearch {
     // There cannot be more beams than candidates.
     const auto num_beams = std::min(task_.options.num_beams, sums.numel());
     const auto num_eos = static_cast<int64_t>(task_.eos_tokens.size());
-    // There are at most num_beams live beams, each with num_eos stop tokens among its candidates.
-    // So at least num_beams of the `count` best candidates are not stop tokens, unless there are
-    // fewer in all.
+    // At most num_beams * num_eos candidates are stop tokens: num_eos for each live beam. So the
+    // `count` best candidates contain num_beams that are not stop tokens, or all of these if there
+    // are fewer than num_beams.
     const auto count = std::min(sums.numel(), num_beams * (1 + num_eos));
     const auto candidates = std::get<1>(sums.flatten().topk(count));
     std::vector<Beam> next;

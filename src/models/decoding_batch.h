@@ -60,7 +60,7 @@ class DecodingBatch {
   std::vector<Tokens> tokens_;
   std::vector<std::size_t> begins_;  // index of the first token of each row's context
   std::size_t max_seq_len_;
-  std::size_t kept_;  // number of tokens of a shortened context
+  std::size_t kept_;  // number of tokens to which a context with cached tokens is shortened
   bool rolls_;
   torch::Device device_;
 };

@@ -128,7 +128,8 @@ void MultiheadAttentionImpl::reset() {
 
   hooks_.clear();
   for (const auto& factory : options.hooks()) {
-    TORCH_CHECK_VALUE(factory.make, "hook ", factory.name, " has an empty factory: set make");
+    TORCH_CHECK_VALUE(factory.make, "hook ", factory.name,
+                      " has an empty factory: set AttentionHookFactory::make");
     const auto module = factory.make(dims_);
     hooks_.push_back({factory.name, module, dynamic_cast<AttentionHook*>(module.get())});
     TORCH_CHECK_TYPE(hooks_.back().hook != nullptr, "hook ", factory.name,

@@ -31,8 +31,8 @@ bool kernel_masks_causally(const torch::Tensor& query, const torch::Tensor& key,
          kernel_can_mask_causally(query, key, options);
 }
 
-/// Returns true for a single query: it is the last token and may attend to all keys. False in a
-/// trace, whose T may vary.
+/// Returns true for a single query: if the only mask is causal, it may attend to all keys, since it
+/// is the last token. False in a trace, whose T may vary.
 bool is_single_step(const torch::Tensor& query) {
   return query.size(-2) == 1 && !torch::jit::tracer::isTracing();
 }

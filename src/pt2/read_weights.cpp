@@ -19,7 +19,8 @@ std::vector<int64_t> static_sizes(const std::vector<Size>& sizes) {
   for (const auto& size : sizes) {
     if (!size.expression.empty()) {
       throw InputError(
-          fmt::format("expected an integer as size of a weight, found {}", size.expression));
+          fmt::format("expected an integer as size, stride or storage offset of a weight, found {}",
+                      size.expression));
     }
     numbers.push_back(size.value);
   }

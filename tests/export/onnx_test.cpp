@@ -326,6 +326,25 @@ TEST(Onnx, RejectsSpecializedDimensions) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
 }
 
+TEST(Onnx, RejectsConvolutionsWithDynamicKernels) {
+  const TemporaryDirectory directory;
+  const auto convolves = [](const torch::Tensor& x) {
+    return torch::conv1d(torch::ones({1, 1, 64}), x.unsqueeze(1));
+  };
+  EXPECT_THAT(
+      [&] {
+        export_function(convolves, directory / "m", {.dynamic = {{0, 1, "length", 1, 12}}});
+      },
+      throws<std::runtime_error>("the size of the kernel must not be dynamic, found 4"));
+}
+
+TEST(Onnx, LargeIdentityMatricesAreNotConstants) {
+  const TemporaryDirectory directory;
+  export_function([](const torch::Tensor& x) { return x.sum() * torch::eye(2000); },
+                  directory / "m");
+  EXPECT_LT(std::filesystem::file_size(directory / "m"), 10000U);
+}
+
 TEST(Onnx, RejectsDuplicateNames) {
   const TemporaryDirectory directory;
   const auto same = [](const torch::Tensor& x) { return x * 2; };

@@ -65,6 +65,15 @@ std::vector<ExportCase> attention() {
   OperatorTable with(floats());
   static constexpr auto heads = [](const T& x) { return x.unflatten(-1, {2, 3}).transpose(1, 2); };
   static constexpr auto scores = [](const T& x) { return x.bmm(x.mT()); };
+  with("attention_of_dynamic_width", [](T x) {
+    const auto across = x.transpose(1, 2);
+    return torch::scaled_dot_product_attention(across, across, across);
+  });
+  with("grouped_attention_of_dynamic_heads", [](T x) {
+    const auto keys = x.unsqueeze(2);  // (B, L, 1, 6): a head per position
+    const auto queries = torch::cat({keys, keys + 1}, 1);
+    return torch::scaled_dot_product_attention(queries, keys, keys, {}, 0, false, {}, true);
+  });
   with("attention", [](T x) { return torch::scaled_dot_product_attention(x, x, x); });
   with("attention_of_heads",
        [](T x) { return torch::scaled_dot_product_attention(heads(x), heads(x), heads(x)); });

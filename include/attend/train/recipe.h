@@ -36,8 +36,9 @@ static_assert(kModelKinds.size() == std::variant_size_v<ModelConfig>);
 /// Returns the name of the kind of model, one of `kModelKinds`.
 ATTEND_API std::string_view model_kind(const ModelConfig& config);
 
-/// Configuration of a run: task, data, model and training. Vocabulary sizes and the number of
-/// classes are not part of it: the task determines them.
+/// Configuration of a run: task, data, model and training. The vocabulary sizes and the number of
+/// classes in the model's config are ignored: the task determines them. `data.vocab_size` limits
+/// the vocabulary of a tokenizer that is made from a text.
 struct ATTEND_API Recipe {
   std::string task = "senses";  ///< name of a task, see `tasks()`
   std::string text;             ///< path of the file to train on, for tasks that read one

@@ -50,7 +50,7 @@ void power(Call& call) {
   const auto base = call.operand("self", type);
   if (!call.is_tensor("exponent")) {
     const auto exponent = call.number("exponent").real;
-    // Pow computes integer powers in floating point, which is not exact.
+    // For integer tensors, Pow computes in floating point, which is not exact. Products are exact.
     const bool is_whole = exponent >= 1.0 && exponent == std::floor(exponent);
     if (exponent == 2.0 || (is_whole && !is_floating_point(type))) {
       return call.set_output(product_of(call, base, static_cast<int64_t>(exponent)));
@@ -75,8 +75,8 @@ Rule add_binary(const char* kind) {
   };
 }
 
-/// Rule of lerp: self + weight * (end - self). Starts at the nearer of self and end, so that the
-/// results at weights 0 and 1 are exact.
+/// Rule of lerp: self + weight * (end - self). If |weight| >= 0.5, computes the equal expression
+/// end - (1 - weight) * (end - self), as LibTorch does, so that the result at weight 1 is exact.
 void interpolate(Call& call) {
   const auto type = call.result_type();
   auto& graph = call.graph();

@@ -33,16 +33,18 @@ Value repeat_heads(Call& call, const char* name) {
   return call.reshape(repeated, before, sizes);
 }
 
-/// Returns the factor of the scores, float32: the argument `scale`, by default 1 / sqrt(D).
+/// Returns the factor of the scores in the type of the query: the argument `scale`, by default
+/// 1 / sqrt(D).
 Value scale_of(Call& call) {
   auto& graph = call.graph();
-  if (call.has("scale")) return graph.number(Type::float32, call.real("scale"));
+  const auto type = call.tensor("query").type;
+  if (call.has("scale")) return graph.number(type, call.real("scale"));
   const auto& width = size_from_end(call, "query", 1);
   if (is_fixed(width)) {
-    return graph.number(Type::float32, 1.0 / std::sqrt(static_cast<double>(width.value)));
+    return graph.number(type, 1.0 / std::sqrt(static_cast<double>(width.value)));
   }
-  const auto root = graph.add("Sqrt", {graph.cast(call.size(width), Type::float32)});
-  return graph.add("Reciprocal", {root});
+  const auto root = graph.add("Sqrt", {graph.cast(call.size(width), at_least_float32(type))});
+  return graph.cast(graph.add("Reciprocal", {root}), type);
 }
 
 /// Returns the causal mask (T, S), bool. It is aligned to the top left corner, as in LibTorch.
@@ -63,7 +65,7 @@ void attention(Call& call) {
   const auto minus_infinity = graph.number(query.type, -INFINITY);
   const auto key = repeat_heads(call, "key");
   const auto rank = call.rank("key");
-  const auto scaled = graph.add("Mul", {query, graph.cast(scale_of(call), query.type)});
+  const auto scaled = graph.add("Mul", {query, scale_of(call)});
   auto scores = graph.add("MatMul", {scaled, swap(call, key, rank, rank - 2, rank - 1)});
   Value has_keys;  // (..., T, 1) bool, false for fully masked rows
   Value mask;

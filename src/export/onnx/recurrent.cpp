@@ -30,7 +30,7 @@ Value reorder_gates(Call& call, Value weight, const Kind& kind) {
   return unsqueeze(call, result, {0});
 }
 
-/// Concatenates the weights of both directions.
+/// Returns the weights or biases of a layer: of its only direction, or of both, concatenated.
 Value joined(Call& call, const std::vector<Value>& directions, int64_t dimension) {
   if (directions.size() == 1) return directions.front();
   return call.graph().add("Concat", directions, {{"axis", dimension}});

@@ -14,8 +14,8 @@
 namespace attend::program {
 namespace {
 
-/// Sizes of a dynamic dimension in the runs, relative to the smallest of them. Small steps detect
-/// floor divisions, large steps detect large divisors.
+/// Sizes of a dynamic dimension in most of the runs, relative to the smallest of them. Small steps
+/// detect floor divisions, large steps detect large divisors.
 constexpr std::array<int64_t, 10> kOffsets{0, 1, 2, 3, 5, 8, 13, 21, 34, 55};
 
 std::vector<int64_t> sizes_to_try(const Range& range) {
