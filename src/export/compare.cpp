@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kSliceElements = int64_t{1} << 20;
 
-/// Calls `function` with the corresponding slices of two tensors of the same shape, of at most
-/// kSliceElements elements each.
+/// Splits two tensors of the same shape into slices of at most kSliceElements elements, and calls
+/// `function` with each pair of corresponding slices.
 template <typename Function>
 void for_each_slice(const torch::Tensor& one, const torch::Tensor& other,
                     const Function& function) {

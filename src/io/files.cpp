@@ -30,8 +30,9 @@ std::ifstream open_to_read(const fs::path& path) {
   return file;
 }
 
-/// Creates an empty file in the folder of `path` and returns its path. The file is new: another
-/// thread or process may write the same `path`, and a link of this name is not followed.
+/// Creates an empty file in the folder of `path` and returns its path. If a name is taken, even by
+/// a symbolic link, another name is used. Several threads and processes can therefore write the
+/// same `path` at the same time.
 fs::path make_temporary(const fs::path& path) {
   for (int number = 0;; ++number) {
     auto temporary = path;

@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <string_view>
 
-// Splits text into the sentences that SentencePiece is trained on and encodes. Private to src/io.
+// Splits text into sentences. SentencePiece is trained on these sentences, and encodes each of
+// them. Private to src/io.
 namespace attend {
 
 /// Characters that SentencePiece treats specially: line break, U+2581 (its space), U+2585 (its

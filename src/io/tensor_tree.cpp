@@ -25,7 +25,8 @@ bool is_less(const TensorTree& a, const TensorTree& b) {
   return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);
 }
 
-/// Groups `members` by the first component of their names, in order of first occurrence.
+/// Groups `members` by the first component of the rest of their names, in order of first
+/// occurrence. With one level, the rest is not split at dots.
 std::vector<std::pair<std::string, std::vector<Member>>> split(const std::vector<Member>& members,
                                                                int levels) {
   std::vector<std::pair<std::string, std::vector<Member>>> groups;

@@ -222,7 +222,8 @@ void KvCache::check_layer(int64_t layer) const {
 void KvCache::check_append(int64_t layer, int64_t tokens) const {
   check_layer(layer);
   TORCH_CHECK_VALUE(!step_.appended[static_cast<std::size_t>(layer)], "layer ", layer, " received ",
-                    tokens, " tokens, but KvCache::extend was not called since its last tokens");
+                    tokens,
+                    " tokens, but KvCache::extend was not called after its previous tokens");
   TORCH_CHECK_VALUE(tokens == step_.tokens, "layer ", layer, " received ", tokens,
                     " tokens, but KvCache::extend was called with ", step_.tokens);
 }

@@ -335,7 +335,7 @@ TEST(Onnx, RejectsConvolutionsWithDynamicKernels) {
       [&] {
         export_function(convolves, directory / "m", {.dynamic = {{0, 1, "length", 1, 12}}});
       },
-      throws<std::runtime_error>("the size of the kernel must not be dynamic, found 4"));
+      throws<std::runtime_error>("the size of the kernel must not be dynamic: it is 4"));
 }
 
 TEST(Onnx, LargeIdentityMatricesAreNotConstants) {

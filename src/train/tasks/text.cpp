@@ -11,7 +11,8 @@ namespace {
 
 std::string read_text_of(const Recipe& recipe) {
   if (recipe.text.empty())
-    throw InputError("the task text needs a file: set text in the recipe or pass --text");
+    throw InputError(
+        "the task 'text' needs a file: set the key 'text' of the recipe or pass --text FILE");
   return read_text(recipe.text);
 }
 
