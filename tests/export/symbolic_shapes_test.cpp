@@ -53,15 +53,23 @@ TEST_F(SymbolicShapesTest, FindsIntegersSymbolsAndPolynomials) {
 }
 
 TEST_F(SymbolicShapesTest, FindsQuotients) {
-  const auto half = "FloorDiv(Add(Mul(Integer(1), " + kFirst + "), Integer(0)), Integer(2))";
-  EXPECT_EQ(found([](int64_t a, int64_t) { return a / 2; }),
-            "Add(Mul(Integer(1), " + half + "), Integer(0))");
+  const auto half = "FloorDiv(" + kFirst + ", Integer(2))";
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a / 2; }), half);
   EXPECT_EQ(found([](int64_t a, int64_t) { return (a - 2) / 3 + 1; }),
-            "Add(Mul(Integer(1), FloorDiv(Add(Mul(Integer(1), " + kFirst +
-                "), Integer(1)), Integer(3))), Integer(0))");
+            "FloorDiv(Add(Integer(1), " + kFirst + "), Integer(3))");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return 6 * (a / 5) + 2; }),
+            "Add(Integer(2), Mul(Integer(6), FloorDiv(" + kFirst + ", Integer(5))))");
   // Later sizes can be polynomials of the quotient.
   EXPECT_EQ(found([](int64_t a, int64_t b) { return 5 * (a / 2) * b; }),
             "Mul(Integer(5), " + kSecond + ", " + half + ")");
+}
+
+TEST(SymbolicShapes, FindProductsOfQuotientsThatHaveFewValues) {
+  // The sizes and a stride of an image after three poolings.
+  SymbolicShapes sizes({"s0", "s1"}, {{2, 9, 2, 9, 5}, {2, 2, 9, 9, 5}}, {0, 1, 2, 3, 4});
+  sizes.find({2, 3, 2, 3, 2});
+  sizes.find({2, 2, 3, 3, 2});
+  EXPECT_TRUE(sizes.find({12, 18, 18, 27, 12}));
 }
 
 TEST_F(SymbolicShapesTest, FindsClampedSizes) {

@@ -121,6 +121,8 @@ std::vector<ExportCase> user_cases() {
       make_case("ConvolutionNet", "plain", net, {reals("images", {kBatch, 3, 8, 8})}),
       make_case("ImageNet", "plain", user::ImageNet(),
                 {reals("images", {kBatch, 3, kLength, kMemoryLength})}),
+      make_case("Pools", "plain", user::Pools(),
+                {reals("images", {kBatch, 3, kLength, kMemoryLength})}),
       make_case("SignalNet", "plain", user::SignalNet(), {reals("signals", {kBatch, 2, kLength})}),
       make_case("SignalNet", "strides", user::SignalNet(2),
                 {reals("signals", {kBatch, 2, kLength})}),

@@ -51,6 +51,20 @@ struct ImageNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ImageNet);
 
+/// Maps images (B, 3, H, W) to two poolings of the same images, and to a deep stack of poolings.
+struct PoolsImpl : torch::nn::Module {
+  std::vector<torch::Tensor> forward(const torch::Tensor& images) {
+    namespace F = torch::nn::functional;
+    const auto pooled = [](const torch::Tensor& x, int64_t size) {
+      return F::avg_pool2d(x, F::AvgPool2dFuncOptions(size).padding(1));
+    };
+    auto deep = images;  // (B, 3, H, W)
+    for (int i = 0; i < 5; ++i) deep = pooled(deep, 2);
+    return {pooled(images, 2), pooled(images, 3), deep};
+  }
+};
+TORCH_MODULE(Pools);
+
 /// Maps signals (B, 2, T) of any length to scores (B, 3).
 struct SignalNetImpl : torch::nn::Module {
   explicit SignalNetImpl(int64_t stride = 1) {

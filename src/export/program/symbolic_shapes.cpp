@@ -20,9 +20,9 @@ using RunValues = std::vector<int64_t>;  // value of a size in each run
 constexpr std::size_t kMaxDegree = 3;
 /// Maximum number of variables in a polynomial. The number of monomials grows quickly with it.
 constexpr std::size_t kMaxVariables = 3;
-/// Polynomials of several variables, and quotients, contain only the first of the variables, since
-/// the number of pairs and triples grows quickly.
-constexpr std::size_t kNumCombined = 10;
+/// Polynomials of several variables contain only symbols and the latest of the other variables,
+/// since the number of pairs and triples grows quickly.
+constexpr std::size_t kNumRecent = 8;
 /// Limits of the quotients (factor * variable + added) / divisor. The divisor 64 covers the strides
 /// of image patches.
 constexpr int64_t kMaxDivisor = 64;
@@ -71,11 +71,12 @@ std::vector<Monomial> monomials(const std::vector<const Variable*>& variables, s
 
 /// A linear combination of monomials.
 struct Polynomial {
-  std::vector<std::pair<int64_t, Monomial>> terms;  // integer coefficients, not 0
+  std::vector<std::pair<int64_t, Monomial>> terms;  // integer coefficients, not all 0
 
   std::string text() const {
     std::vector<std::string> texts;
     for (const auto& [factor, monomial] : terms) {
+      if (factor == 0) continue;
       auto factors = monomial.factors;
       if (factor != 1 || factors.empty()) {
         factors.insert(factors.begin(), fmt::format("Integer({})", factor));
@@ -130,15 +131,28 @@ std::optional<Polynomial> fit(const std::vector<Monomial>& products, const RunVa
   return polynomial;
 }
 
+/// Returns the product of at most kMaxDegree variables and an integer that equals `values` in every
+/// run, or nullopt if there is none. Strides are such products. They are found even if the runs are
+/// too few or too similar to determine the coefficients of a polynomial.
+template <typename Variable>
+std::optional<Polynomial> find_product(const std::vector<const Variable*>& variables,
+                                       const RunValues& values) {
+  for (const auto& product : monomials(variables, kMaxDegree)) {
+    const auto divisor = product.values.front();
+    if (divisor == 0 || values.front() == 0 || values.front() % divisor != 0) continue;
+    Polynomial multiple{{{values.front() / divisor, product}}};
+    if (multiple.values() == values) return multiple;
+  }
+  return std::nullopt;
+}
+
 /// Returns the polynomial of `count` variables that equals `values` in the runs with the indices
 /// `runs`, or nullopt if there is none. `is_valid` checks a polynomial in the other runs.
 template <typename Variable, typename IsValid>
-std::optional<Polynomial> find_polynomial(const std::vector<Variable>& variables, std::size_t count,
-                                          const RunValues& values, const Indices& runs,
-                                          const IsValid& is_valid) {
+std::optional<Polynomial> find_polynomial(const std::vector<const Variable*>& variables,
+                                          std::size_t count, const RunValues& values,
+                                          const Indices& runs, const IsValid& is_valid) {
   if (runs.empty()) return std::nullopt;
-  const auto num_variables =
-      count == 1 ? variables.size() : std::min(kNumCombined, variables.size());
   std::vector<const Variable*> chosen;
   std::optional<Polynomial> found;
   const std::function<bool(std::size_t)> choose = [&](std::size_t from) {
@@ -149,8 +163,8 @@ std::optional<Polynomial> find_polynomial(const std::vector<Variable>& variables
       }
       return found.has_value();
     }
-    for (auto i = from; i < num_variables; ++i) {
-      chosen.push_back(&variables[i]);
+    for (auto i = from; i < variables.size(); ++i) {
+      chosen.push_back(variables[i]);
       if (choose(i + 1)) return true;
       chosen.pop_back();
     }
@@ -163,7 +177,7 @@ std::optional<Polynomial> find_polynomial(const std::vector<Variable>& variables
 /// Returns a variable plus a number, or a polynomial of a variable, that equals `values` in the
 /// runs with the indices `between` and is valid.
 template <typename Variable, typename IsValid>
-std::optional<Polynomial> find_polynomial_between(const std::vector<Variable>& variables,
+std::optional<Polynomial> find_polynomial_between(const std::vector<const Variable*>& variables,
                                                   const Indices& all_fitted,
                                                   const RunValues& values, const Indices& between,
                                                   const IsValid& is_valid) {
@@ -171,10 +185,9 @@ std::optional<Polynomial> find_polynomial_between(const std::vector<Variable>& v
   constexpr std::size_t kMinRuns = 3;
   if (between.size() < kMinRuns) return std::nullopt;
   const Monomial one{{}, RunValues(values.size(), 1)};
-  for (const auto& variable : variables) {
-    Polynomial shifted{{{1, {{variable.text}, variable.values}}}};
-    const auto added = values[between.front()] - variable.values[between.front()];
-    if (added != 0) shifted.terms.emplace(shifted.terms.begin(), added, one);
+  for (const auto* variable : variables) {
+    const auto added = values[between.front()] - variable->values[between.front()];
+    const Polynomial shifted{{{added, one}, {1, {{variable->text}, variable->values}}}};
     if (is_valid(shifted)) return shifted;
   }
   Indices fitted;
@@ -217,7 +230,7 @@ std::optional<Line> line_through(const RunValues& x, const RunValues& y) {
 SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
                                const std::vector<RunValues>& values,
                                std::vector<std::size_t> fitted)
-    : fitted_(std::move(fitted)) {
+    : fitted_(std::move(fitted)), num_symbols_(symbols.size()) {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     variables_.push_back(
         {fmt::format("Symbol('{}', positive=True, integer=True)", symbols[i]), values[i]});
@@ -234,18 +247,35 @@ std::optional<Size> SymbolicShapes::find(const RunValues& values) {
 
 std::optional<std::string> SymbolicShapes::find_expression(const RunValues& values) {
   const auto is_valid = [&](const Polynomial& polynomial) { return polynomial.values() == values; };
-  for (std::size_t count = 1; count <= kMaxVariables; ++count) {
-    const auto polynomial = find_polynomial(variables_, count, values, fitted_, is_valid);
-    if (polynomial && count == 1) return polynomial->text();
-    if (polynomial) {  // such as the size of a concatenation, which may be sliced again
-      variables_.push_back({polynomial->text(), values});
-      return variables_.back().text;
-    }
-    if (count > 1) continue;
-    // Clamped sizes are found faster than polynomials of several variables.
-    if (const auto clamped = find_clamped(values)) return clamped;
+  if (const auto found = find_polynomial(all(), /*count=*/1, values, fitted_, is_valid)) {
+    return found->text();
   }
-  return find_quotient(values);
+  if (const auto found = find_product(recent(), values)) return found->text();
+  if (const auto clamped = find_clamped(values)) return clamped;
+  if (const auto found = find_quotient(values)) return found;
+  for (std::size_t count = 2; count <= kMaxVariables; ++count) {
+    const auto found = find_polynomial(recent(), count, values, fitted_, is_valid);
+    if (!found) continue;
+    // The size may be sliced or divided again, such as the size of a concatenation.
+    sums_.push_back({found->text(), values});
+    return sums_.back().text;
+  }
+  return std::nullopt;
+}
+
+std::vector<const SymbolicShapes::Variable*> SymbolicShapes::all() const {
+  std::vector<const Variable*> pointers;
+  for (const auto& variable : variables_) pointers.push_back(&variable);
+  for (const auto& sum : sums_) pointers.push_back(&sum);
+  return pointers;
+}
+
+std::vector<const SymbolicShapes::Variable*> SymbolicShapes::recent() const {
+  std::vector<const Variable*> pointers;
+  for (std::size_t i = 0; i < variables_.size(); ++i) {
+    if (i < num_symbols_ || i + kNumRecent >= variables_.size()) pointers.push_back(&variables_[i]);
+  }
+  return pointers;
 }
 
 /// Returns Min(p, c), Max(p, c) or Min(Max(p, c), d), where p is a polynomial of one variable and c
@@ -268,7 +298,7 @@ std::optional<std::string> SymbolicShapes::find_clamped(const RunValues& values)
       std::transform(sums.begin(), sums.end(), sums.begin(), clamp);
       return sums == values;
     };
-    const auto polynomial = find_polynomial_between(variables_, fitted_, values, between, is_valid);
+    const auto polynomial = find_polynomial_between(all(), fitted_, values, between, is_valid);
     if (!polynomial) continue;
     auto text = polynomial->text();
     if (has_min) text = fmt::format("Max({}, Integer({}))", text, *min);
@@ -280,22 +310,24 @@ std::optional<std::string> SymbolicShapes::find_clamped(const RunValues& values)
 }
 
 /// Returns slope * quotient + begin, where the quotient is a floor division of a variable, or
-/// nullopt if no such expression equals `values` in every run. Adds the quotient to the variables,
-/// so that later expressions can be polynomials of the quotient.
+/// nullopt if no such expression equals `values` in every run. Adds the expression to the variables,
+/// so that later expressions, such as strides, can be polynomials of it.
 std::optional<std::string> SymbolicShapes::find_quotient(const RunValues& values) {
-  for (std::size_t i = 0; i < std::min(kNumCombined, variables_.size()); ++i) {
+  auto variables = recent();
+  for (const auto& sum : sums_) variables.push_back(&sum);
+  for (const auto* variable : variables) {
     for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {
       for (int64_t factor = 1; factor < std::min(divisor, kMaxFactor); ++factor) {
         for (int64_t added = 0; added < divisor; ++added) {
-          auto quotient = quotient_of(variables_[i].values, factor, added, divisor);
+          auto quotient = quotient_of(variable->values, factor, added, divisor);
           const auto line = line_through(quotient, values);
           if (!line) continue;
-          const auto text =
-              fmt::format("FloorDiv(Add(Mul(Integer({}), {}), Integer({})), Integer({}))", factor,
-                          variables_[i].text, added, divisor);
-          variables_.push_back({text, std::move(quotient)});
-          return fmt::format("Add(Mul(Integer({}), {}), Integer({}))", line->slope, text,
-                             line->begin);
+          const Monomial one{{}, RunValues(values.size(), 1)};
+          const Polynomial dividend{{{added, one}, {factor, {{variable->text}, variable->values}}}};
+          const auto text = fmt::format("FloorDiv({}, Integer({}))", dividend.text(), divisor);
+          const Polynomial size{{{line->begin, one}, {line->slope, {{text}, std::move(quotient)}}}};
+          variables_.push_back({size.text(), values});
+          return variables_.back().text;
         }
       }
     }

@@ -39,12 +39,18 @@ class ATTEND_API SymbolicShapes {
     std::vector<int64_t> values;  // value in each run
   };
 
+  std::vector<const Variable*> all() const;
+  /// Returns the symbols and the latest other variables: a size often depends on sizes that were
+  /// found just before.
+  std::vector<const Variable*> recent() const;
   std::optional<std::string> find_expression(const std::vector<int64_t>& values);
   std::optional<std::string> find_clamped(const std::vector<int64_t>& values);
   std::optional<std::string> find_quotient(const std::vector<int64_t>& values);
 
   std::vector<std::size_t> fitted_;  // ascending
+  std::size_t num_symbols_;
   std::vector<Variable> variables_;  // the symbols, then quotients and clamped polynomials
+  std::vector<Variable> sums_;       // polynomials of several variables
   std::map<std::vector<int64_t>, std::optional<std::string>> found_;
 };
 
