@@ -11,9 +11,9 @@ namespace attend::app {
 /// by cosine similarity. Empty if the task has no probe words.
 std::string nearest_neighbors(train::Model& model, const train::Task& task);
 
-/// Returns, for each text of `Task::probe_texts`, the attention weights of the text's last token in
-/// the last layer, averaged over the heads. Empty if the task has no probe texts or the model has
-/// no layers.
+/// Returns, for each text of `Task::probe_texts`, the predicted next token and the attention
+/// weights of the text's last token in the last layer, averaged over the heads. Empty if the task
+/// has no probe texts or the model has no layers.
 std::string last_token_attention(train::Model& model, const train::Task& task);
 
 }  // namespace attend::app

@@ -79,9 +79,11 @@ void run_lr_find(const LrFindArguments& arguments, const RecipeFlags& flags) {
   if (found.suggestion) {
     fmt::print("\nsuggested: --lr {:.2g} (steepest descent of the loss)\n", *found.suggestion);
   } else {
-    fmt::print(
-        "\nno suggestion: the loss fell by less than 10% in {} steps; try more --num-steps\n",
-        found.steps.size());
+    const auto count = found.steps.size();
+    fmt::print("\nno suggestion: {}; try more --num-steps\n",
+               count < 3
+                   ? "3 steps are necessary"
+                   : fmt::format("the smoothed loss fell by less than 10% in {} steps", count));
   }
 }
 

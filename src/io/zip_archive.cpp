@@ -20,7 +20,11 @@ namespace {
   zip_error_fini(&error);
   if (code == ZIP_ER_NOENT) throw InputError("no such file");
   if (code == ZIP_ER_OPNOTSUPP) throw InputError("not a regular file");
-  if (code == ZIP_ER_NOZIP) throw InputError("not a zip archive, or a truncated one");
+  auto no_zip = code == ZIP_ER_NOZIP;
+#ifdef ZIP_ER_TRUNCATED_ZIP  // since libzip 1.10
+  no_zip = no_zip || code == ZIP_ER_TRUNCATED_ZIP;
+#endif
+  if (no_zip) throw InputError("not a zip archive, or a truncated one");
   if (code == ZIP_ER_OPEN || code == ZIP_ER_READ) throw InputError(why);
   refuse(why);
 }

@@ -15,8 +15,9 @@ inline void check_self_attention(const char* module, const AttentionContext& con
                     "positions");
 }
 
-/// Returns the SharedKey of a tensor that is computed from `key_offsets(query, key, args)` and
-/// `numbers`.
+/// Returns the key with which `ForwardState::share` shares a tensor between layers. The tensor must
+/// depend only on `key_offsets(query, key, args)` and on `numbers`, such as the options of a hook.
+/// `name`: name of the tensor.
 template <typename... Numbers>
 SharedKey offsets_key(std::string_view name, const AttentionContext& context, Numbers... numbers) {
   const auto& args = context.args;

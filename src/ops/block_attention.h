@@ -35,7 +35,8 @@ ATTEND_API torch::Tensor all_offsets(const torch::Tensor& query, const torch::Te
 
 /// Returns the output (..., T, Dv) of attention, computed in blocks of queries. Supports the calls
 /// that `computes_in_blocks` accepts, also with fewer queries than in `BlockLimits`. `offset_bias`
-/// (H, S + T - 1): the bias of `all_offsets`; undefined = none. `self_attention`: as in
+/// (H, S + T - 1): the bias of each head at each of `all_offsets`; undefined = none.
+/// `self_attention`: as in
 /// `prepare_mask`.
 ATTEND_API torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                           const torch::Tensor& value, const AttentionArgs& args,

@@ -11,8 +11,8 @@ namespace attend {
 
 /// A mask in the form that the attention kernels take: at least one key is allowed in each row.
 struct PreparedMask {
-  /// bool (true = may attend) or float in the query's dtype. Has as many dimensions as the query
-  /// and broadcasts to the scores (..., T, S). Undefined = no mask.
+  /// bool (true = may attend) or float in the query's dtype. Broadcasts to the scores (..., T, S).
+  /// Undefined = no mask.
   torch::Tensor mask = {};
   /// bool (..., T, 1): rows whose output is set to zero; undefined = none.
   torch::Tensor fully_masked_rows = {};

@@ -45,7 +45,7 @@ class LrFind(CommandTest):
 
     def test_no_suggestion(self):
         result = self.lr_find(*SMALL, "--min-lr", "1e-9", "--max-lr", "1e-8", "--num-steps", "5")
-        self.assertIn("no suggestion: the loss fell by less than 10% in 5 steps", result.stdout)
+        self.assertIn("no suggestion: the smoothed loss fell by less than 10% in 5 steps", result.stdout)
 
     def test_takes_the_name_of_a_recipe(self):
         self.lr_find("sort", *SMALL, "--num-steps", "3")

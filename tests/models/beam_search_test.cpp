@@ -109,8 +109,8 @@ struct FreshSeed {
 };
 
 struct BeamSearchOfLanguageModel : FreshSeed, testing::Test {
-  NextLogProbs after(const Tokens& prompt) {
-    return [this, prompt](const Tokens& generated) {
+  NextLogProbs after(Tokens prompt) {
+    return [this, prompt = std::move(prompt)](const Tokens& generated) {
       auto tokens = prompt;
       tokens.insert(tokens.end(), generated.begin(), generated.end());
       return last_log_probs(model(torch::tensor(tokens)));

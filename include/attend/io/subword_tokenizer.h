@@ -34,8 +34,9 @@ class ATTEND_API SubwordTokenizer : public Tokenizer {
   explicit SubwordTokenizer(std::string model);
 
   /// Returns the model in SentencePiece's file format. SentencePiece's Python package encodes text
-  /// identically with `SentencePieceProcessor(model_proto=...)`, except for the character U+2581,
-  /// which SentencePiece uses for spaces.
+  /// identically with `SentencePieceProcessor(model_proto=...)`, with two exceptions: the character
+  /// U+2581, which SentencePiece uses for spaces, and more than 4192 bytes without a space or a
+  /// line break, which `encode` splits.
   const std::string& model() const { return model_; }
 
   /// Returns the number of tokens.

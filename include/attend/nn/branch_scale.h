@@ -29,7 +29,7 @@ struct LayerScaleOptions {
 ///     auto y = scale(branch);  // (..., 64) -> (..., 64)
 class ATTEND_API LayerScaleImpl : public torch::nn::Cloneable<LayerScaleImpl> {
  public:
-  /// Throws c10::ValueError if the width is not positive.
+  /// Throws c10::ValueError if the width is not positive or `init` is not finite.
   explicit LayerScaleImpl(const LayerScaleOptions& options);
 
   /// `x` (..., width); returns the same shape. Throws c10::ValueError if the width differs.

@@ -89,7 +89,7 @@ class ATTEND_API TrainingRun {
   /// Restores the latest checkpoint, if there is one. If the run is not finished, replaces the text
   /// of recipe.toml by `recipe`.
   void restore_checkpoint(const std::string& recipe);
-  /// Loads the best weights into the module, on the CPU and in eval mode.
+  /// Loads the best weights into the module, moves the module to the CPU and sets eval mode.
   void load_best_weights();
   /// Writes the summary; `task` as in `RunDirectory::finish`.
   void write_summary(const std::string& task, const TrainResult& result);

@@ -12,7 +12,7 @@ namespace attend::pt2 {
 /// `torch_version` is the LibTorch version that traced the program.
 std::string program_json(const program::ExportedProgram& program, const std::string& torch_version);
 
-/// Serializes a weights config, the inverse of `parse_weights`.
+/// Serializes weights to the JSON of the archive's weights config. `parse_weights` reads this JSON.
 std::string weights_json(const std::map<std::string, Weight>& weights);
 
 }  // namespace attend::pt2
