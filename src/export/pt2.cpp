@@ -2,6 +2,7 @@
 
 #include "attend/pt2/pt2_program.h"
 #include "export/export_guard.h"
+#include "export/program/clamped_slices.h"
 #include "export/program/run_checked.h"
 #include "export/program/traced_program.h"
 #include "export/pt2/write_archive.h"
@@ -18,7 +19,9 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
                         const std::filesystem::path& path, const ExportOptions& options) {
   ExportGuard guard(module, example_inputs, options);
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
-  const auto traced = program::trace_program(module, forward, example_inputs, options);
+  auto traced = program::trace_program(module, forward, example_inputs, options);
+  program::clamp_slices(traced.program);
+  program::set_hints(traced.program);
   for (const auto& tensor : traced.constants()) guard.add_constant(tensor);
   guard.restore();
   const auto bytes = pt2::archive_of(traced, example_inputs, options.extra_files);

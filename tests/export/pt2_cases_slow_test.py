@@ -18,7 +18,7 @@ import torch
 
 RUN_ARCHIVE = os.environ["RUN_ARCHIVE"]
 PYTHON_H = pathlib.Path(sysconfig.get_path("include"), "Python.h")  # needed by torch.compile
-FEW = ("LanguageModel.plain", "SequenceClassifier.mean_padded", "TiedAutoencoder.plain")
+FEW = ("LanguageModel.plain", "SequenceClassifier.mean_padded", "UserForward.clamped_slices")
 
 
 class Slow(unittest.TestCase):

@@ -79,6 +79,9 @@ TEST_F(SymbolicShapesTest, FindsClampedSizes) {
             "Max(Add(Integer(-4), " + kFirst + "), Integer(0))");
   EXPECT_EQ(found([](int64_t a, int64_t) { return std::clamp<int64_t>(a - 4, 0, 10); }),
             "Min(Max(Add(Integer(-4), " + kFirst + "), Integer(0)), Integer(10))");
+  found([](int64_t a, int64_t b) { return a * b; });  // the size that is sliced
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return std::min<int64_t>(a * b, 15); }),
+            "Min(Mul(" + kFirst + ", " + kSecond + "), Integer(15))");
   // Later sizes can be polynomials of the clamped size.
   EXPECT_EQ(found([](int64_t a, int64_t b) { return 3 * b * std::min<int64_t>(a, 10); }),
             "Mul(Integer(3), " + kSecond + ", Min(" + kFirst + ", Integer(10)))");
@@ -91,8 +94,28 @@ TEST(SymbolicShapes, FindASizeClampedInRunsThatAreNotFitted) {
   EXPECT_EQ(sizes.find({0, 0, 0, 0, 0, 1, 3, 88, 3584})->expression,
             "Max(Add(Integer(-512), " + kFirst + "), Integer(0))");
   EXPECT_FALSE(sizes.find({2, 3, 5, 511, 512, 500, 515, 600, 4096}));
+  EXPECT_EQ(sizes.find({0, 0, 0, 0, 0, 4, 12, 352, 14336})->expression,
+            "Mul(Integer(4), Max(Add(Integer(-512), " + kFirst + "), Integer(0)))");
   // Two runs do not show how a size grows.
   EXPECT_FALSE(sizes.find({0, 0, 0, 0, 0, 0, 0, 87, 3581}));
+}
+
+TEST_F(SymbolicShapesTest, FindsClampedQuotients) {
+  EXPECT_EQ(found([](int64_t a, int64_t) { return std::min<int64_t>(a / 2, 5); }),
+            "Min(FloorDiv(" + kFirst + ", Integer(2)), Integer(5))");
+}
+
+TEST_F(SymbolicShapesTest, FindsSteps) {
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a > 4 ? 1 : 0; }),
+            "Min(Max(Add(Integer(-4), " + kFirst + "), Integer(0)), Integer(1))");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a > 4 ? 9 : 3; }),
+            "Add(Integer(3), Mul(Integer(6), Min(Max(Add(Integer(-4), " + kFirst +
+                "), Integer(0)), Integer(1))))");
+}
+
+TEST(SymbolicShapes, ReturnNulloptWithoutDynamicSizes) {
+  SymbolicShapes sizes({}, {}, {0});
+  EXPECT_FALSE(sizes.find({3, 3, 4}));
 }
 
 TEST_F(SymbolicShapesTest, ReturnsNulloptForOtherFunctions) {

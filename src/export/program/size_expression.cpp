@@ -30,7 +30,7 @@ class Reader {
     if (function == "Mul") {
       return std::accumulate(values.begin(), values.end(), int64_t{1}, std::multiplies());
     }
-    if (function == "FloorDiv") return values.at(0) / values.at(1);  // sizes are not negative
+    if (function == "FloorDiv") return floor_div(values.at(0), values.at(1));
     if (function == "Min") return *std::min_element(values.begin(), values.end());
     if (function == "Max") return *std::max_element(values.begin(), values.end());
     TORCH_INTERNAL_ASSERT(false, "unknown function ", function);
@@ -61,6 +61,10 @@ class Reader {
 };
 
 }  // namespace
+
+int64_t floor_div(int64_t value, int64_t divisor) {
+  return value / divisor - (value % divisor < 0 ? 1 : 0);
+}
 
 std::string symbol_in(const std::string& expression) {
   constexpr std::string_view kBegin = "Symbol('";

@@ -1,5 +1,7 @@
 #include "export/program/symbolic_shapes.h"
 
+#include "export/program/size_expression.h"
+
 #include <ATen/ops/linalg_lstsq.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
@@ -10,11 +12,16 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <limits>
+#include <numeric>
+#include <set>
 #include <utility>
 
 namespace attend::program {
 namespace {
 
+using Variable = SymbolicShapes::Variable;
+using Variables = std::vector<const Variable*>;
 using RunValues = std::vector<int64_t>;  // value of a size in each run
 
 constexpr std::size_t kMaxDegree = 3;
@@ -27,6 +34,10 @@ constexpr std::size_t kNumRecent = 8;
 /// of image patches.
 constexpr int64_t kMaxDivisor = 64;
 constexpr int64_t kMaxFactor = 4;
+/// Minimum number of different values that determine a line, and a clamped quotient or a multiple
+/// of a quotient, which agree with many functions in two values.
+constexpr std::size_t kMinValuesOfLine = 2;
+constexpr std::size_t kMinValuesOfQuotient = 3;
 
 /// Products of large sizes may overflow. They are computed modulo 2^64, as unsigned numbers are.
 int64_t wrapping_product(int64_t one, int64_t other) {
@@ -44,8 +55,7 @@ struct Monomial {
 };
 
 /// Returns all monomials up to `degree`, by increasing degree.
-template <typename Variable>
-std::vector<Monomial> monomials(const std::vector<const Variable*>& variables, std::size_t degree) {
+std::vector<Monomial> monomials(const Variables& variables, std::size_t degree) {
   std::vector<Monomial> all{{{}, RunValues(variables.front()->values.size(), 1)}};
   // Index of the last variable in each product. A product is multiplied only by this variable and
   // later ones, so that x * y does not occur a second time as y * x.
@@ -106,6 +116,38 @@ RunValues select(const RunValues& values, const Indices& runs) {
   return selected;
 }
 
+/// The values of a size in all runs, and whether it is clamped to its smallest and largest value.
+struct WantedSize {
+  WantedSize(const RunValues& all, bool has_min, bool has_max)
+      : values(all),
+        min(has_min ? *std::min_element(all.begin(), all.end()) : kSmallest),
+        max(has_max ? *std::max_element(all.begin(), all.end()) : kLargest) {
+    for (std::size_t run = 0; run < all.size(); ++run) {
+      if (all[run] > min && all[run] < max) between.push_back(run);
+    }
+  }
+
+  bool is_clamped() const { return min != kSmallest || max != kLargest; }
+  bool equals(const Polynomial& polynomial) const {
+    auto found = polynomial.values();
+    for (auto& value : found) value = std::clamp(value, min, max);
+    return found == values;
+  }
+  std::string text(const Polynomial& polynomial) const {
+    auto text = polynomial.text();
+    if (min != kSmallest) text = fmt::format("Max({}, Integer({}))", text, min);
+    if (max != kLargest) text = fmt::format("Min({}, Integer({}))", text, max);
+    return text;
+  }
+
+  static constexpr auto kSmallest = std::numeric_limits<int64_t>::min();
+  static constexpr auto kLargest = std::numeric_limits<int64_t>::max();
+  const RunValues& values;
+  int64_t min;
+  int64_t max;
+  Indices between;  // runs in which the size is not clamped
+};
+
 /// Returns the linear combination of `products` with integer coefficients that equals `values` in
 /// the runs with the indices `runs`, or nullopt if there is none.
 std::optional<Polynomial> fit(const std::vector<Monomial>& products, const RunValues& values,
@@ -134,9 +176,8 @@ std::optional<Polynomial> fit(const std::vector<Monomial>& products, const RunVa
 /// Returns the product of at most kMaxDegree variables and an integer that equals `values` in every
 /// run, or nullopt if there is none. Strides are such products. They are found even if the runs are
 /// too few or too similar to determine the coefficients of a polynomial.
-template <typename Variable>
-std::optional<Polynomial> find_product(const std::vector<const Variable*>& variables,
-                                       const RunValues& values) {
+std::optional<Polynomial> find_product(const Variables& variables, const RunValues& values) {
+  if (variables.empty()) return std::nullopt;
   for (const auto& product : monomials(variables, kMaxDegree)) {
     const auto divisor = product.values.front();
     if (divisor == 0 || values.front() == 0 || values.front() % divisor != 0) continue;
@@ -146,20 +187,21 @@ std::optional<Polynomial> find_product(const std::vector<const Variable*>& varia
   return std::nullopt;
 }
 
-/// Returns the polynomial of `count` variables that equals `values` in the runs with the indices
-/// `runs`, or nullopt if there is none. `is_valid` checks a polynomial in the other runs.
-template <typename Variable, typename IsValid>
-std::optional<Polynomial> find_polynomial(const std::vector<const Variable*>& variables,
-                                          std::size_t count, const RunValues& values,
-                                          const Indices& runs, const IsValid& is_valid) {
+/// Returns the polynomial of `count` variables that equals the target, or nullopt if there is none.
+/// The runs with the indices `fitted` determine the coefficients.
+std::optional<Polynomial> find_polynomial(const Variables& variables, std::size_t count,
+                                          const WantedSize& target, const Indices& fitted) {
+  Indices runs;
+  std::set_intersection(target.between.begin(), target.between.end(), fitted.begin(), fitted.end(),
+                        std::back_inserter(runs));
   if (runs.empty()) return std::nullopt;
-  std::vector<const Variable*> chosen;
+  Variables chosen;
   std::optional<Polynomial> found;
   const std::function<bool(std::size_t)> choose = [&](std::size_t from) {
     if (chosen.size() == count) {
       for (std::size_t degree = 1; degree <= kMaxDegree && !found; ++degree) {
-        found = fit(monomials(chosen, degree), values, runs);
-        if (found && !is_valid(*found)) found.reset();
+        found = fit(monomials(chosen, degree), target.values, runs);
+        if (found && !target.equals(*found)) found.reset();
       }
       return found.has_value();
     }
@@ -174,55 +216,110 @@ std::optional<Polynomial> find_polynomial(const std::vector<const Variable*>& va
   return found;
 }
 
-/// Returns a variable plus a number, or a polynomial of a variable, that equals `values` in the
-/// runs with the indices `between` and is valid.
-template <typename Variable, typename IsValid>
-std::optional<Polynomial> find_polynomial_between(const std::vector<const Variable*>& variables,
-                                                  const Indices& all_fitted,
-                                                  const RunValues& values, const Indices& between,
-                                                  const IsValid& is_valid) {
-  // Many functions agree in one or two runs.
-  constexpr std::size_t kMinRuns = 3;
-  if (between.size() < kMinRuns) return std::nullopt;
-  const Monomial one{{}, RunValues(values.size(), 1)};
-  for (const auto* variable : variables) {
-    const auto added = values[between.front()] - variable->values[between.front()];
-    const Polynomial shifted{{{added, one}, {1, {{variable->text}, variable->values}}}};
-    if (is_valid(shifted)) return shifted;
-  }
-  Indices fitted;
-  std::set_intersection(between.begin(), between.end(), all_fitted.begin(), all_fitted.end(),
-                        std::back_inserter(fitted));
-  return find_polynomial(variables, /*count=*/1, values, fitted, is_valid);
-}
-
 bool is_constant(const RunValues& values) {
   return std::all_of(values.begin(), values.end(),
                      [&](int64_t value) { return value == values.front(); });
 }
 
-RunValues quotient_of(const RunValues& values, int64_t factor, int64_t added, int64_t divisor) {
-  RunValues quotient;
-  for (const auto value : values) quotient.push_back((factor * value + added) / divisor);
-  return quotient;
+/// Returns added + factor * variable.
+Polynomial line_of(int64_t added, int64_t factor, const Variable& variable) {
+  const Monomial one{{}, RunValues(variable.values.size(), 1)};
+  return {{{added, one}, {factor, {{variable.text}, variable.values}}}};
 }
 
-struct Line {
-  int64_t slope;
-  int64_t begin;
-};
-
-/// Returns the line with slope * x + begin = y in every run, or nullopt if there is none.
-std::optional<Line> line_through(const RunValues& x, const RunValues& y) {
+/// Returns a line, added + factor * variable, that equals the target, or nullopt if there is none.
+std::optional<Polynomial> find_line(const Variable& variable, const WantedSize& target) {
+  const auto& [x, y] =
+      std::pair(select(variable.values, target.between), select(target.values, target.between));
   const auto other = std::find_if(x.begin(), x.end(), [&](int64_t v) { return v != x.front(); });
   if (other == x.end()) return std::nullopt;
-  const auto run = other - x.begin();
-  const auto slope = (y[static_cast<std::size_t>(run)] - y.front()) / (*other - x.front());
-  const Line line{slope, y.front() - slope * x.front()};
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (line.slope * x[i] + line.begin != y[i]) return std::nullopt;
-  }
+  const auto run = static_cast<std::size_t>(other - x.begin());
+  const auto factor = (y[run] - y.front()) / (x[run] - x.front());
+  auto line = line_of(y.front() - factor * x.front(), factor, variable);
+  if (factor == 0 || !target.equals(line)) return std::nullopt;
   return line;
+}
+
+/// Returns slope * quotient + begin, where the quotient is a floor division of the variable, or
+/// nullopt if no such expression equals the target.
+std::optional<Polynomial> find_quotient(const Variable& variable, const WantedSize& target,
+                                        int64_t slope) {
+  const auto x = select(variable.values, target.between);
+  auto y = select(target.values, target.between);
+  const auto begin = y.front() - slope * floor_div(y.front(), slope);
+  for (auto& value : y) value = (value - begin) / slope;
+  for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {
+    for (int64_t factor = 1; factor < std::min(divisor, kMaxFactor); ++factor) {
+      const auto least = divisor * y.front() - factor * x.front();
+      for (auto added = least; added < least + divisor; ++added) {
+        const auto quotient = [&](int64_t value) {
+          return floor_div(factor * value + added, divisor);
+        };
+        const auto is_same = [&](int64_t value, int64_t wanted) {
+          return quotient(value) == wanted;
+        };
+        if (!std::equal(x.begin(), x.end(), y.begin(), is_same)) continue;
+        Monomial found{{fmt::format("FloorDiv({}, Integer({}))",
+                                    line_of(added, factor, variable).text(), divisor)},
+                       variable.values};
+        for (auto& value : found.values) value = quotient(value);
+        const Monomial one{{}, RunValues(found.values.size(), 1)};
+        Polynomial size{{{begin, one}, {slope, std::move(found)}}};
+        if (target.equals(size)) return size;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// Returns the greatest common divisor of the differences between the values.
+int64_t step_of(const RunValues& values) {
+  int64_t step = 0;
+  for (const auto value : values) step = std::gcd(step, value - values.front());
+  return step;
+}
+
+/// Returns the number of different values between the limits.
+std::size_t num_values(const WantedSize& target) {
+  const auto values = select(target.values, target.between);
+  return std::set<int64_t>(values.begin(), values.end()).size();
+}
+
+/// Returns slope * quotient + begin, where the quotient is a floor division of one of the
+/// variables, or nullopt if no such expression equals the target.
+std::optional<Polynomial> find_quotient(const Variables& variables, const WantedSize& target) {
+  const auto step = step_of(select(target.values, target.between));
+  const bool has_few = num_values(target) < kMinValuesOfQuotient;
+  if (target.is_clamped() && has_few) return std::nullopt;
+  for (const auto* variable : variables) {
+    if (auto found = find_quotient(*variable, target, /*slope=*/1)) return found;
+    if (step <= 1 || has_few) continue;
+    if (auto found = find_quotient(*variable, target, step)) return found;
+  }
+  return std::nullopt;
+}
+
+/// Returns an expression for a size that has two values, one up to a threshold of a variable and
+/// the other above it, such as the size of x.slice(1, 2, 3), or nullopt if the size is not of this
+/// kind. Both sides of the threshold must occur in the runs.
+std::optional<std::string> find_step(const Variables& variables, const RunValues& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  for (const auto* variable : variables) {
+    auto last = WantedSize::kSmallest;  // the largest value of the variable below the threshold
+    auto first = WantedSize::kLargest;  // the smallest one above it
+    bool is_step = true;
+    for (std::size_t run = 0; run < values.size(); ++run) {
+      const auto value = variable->values[run];
+      if (values[run] == *low) last = std::max(last, value);
+      if (values[run] == *high) first = std::min(first, value);
+      is_step = is_step && (values[run] == *low || values[run] == *high);
+    }
+    if (!is_step || first != last + 1) continue;
+    const WantedSize target(values, /*has_min=*/true, /*has_max=*/true);
+    const auto slope = *high - *low;
+    return target.text(line_of(*low - slope * last, slope, *variable));
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -246,93 +343,68 @@ std::optional<Size> SymbolicShapes::find(const RunValues& values) {
 }
 
 std::optional<std::string> SymbolicShapes::find_expression(const RunValues& values) {
-  const auto is_valid = [&](const Polynomial& polynomial) { return polynomial.values() == values; };
-  if (const auto found = find_polynomial(all(), /*count=*/1, values, fitted_, is_valid)) {
+  const WantedSize plain(values, /*has_min=*/false, /*has_max=*/false);
+  for (const auto* variable : all()) {
+    if (const auto line = find_line(*variable, plain)) return line->text();
+  }
+  if (const auto found = find_polynomial(all(), /*count=*/1, plain, fitted_)) return found->text();
+  // Later expressions can contain this one: strides are products of sizes, and the size of a
+  // concatenation may be sliced or divided.
+  if (const auto found = find_product(recent(), values)) {
+    if (found->terms.front().first == 1) sums_.push_back({found->text(), values});
     return found->text();
   }
-  if (const auto found = find_product(recent(), values)) return found->text();
-  if (const auto clamped = find_clamped(values)) return clamped;
-  if (const auto found = find_quotient(values)) return found;
+  if (auto found = find_in_one_variable(values)) {
+    variables_.push_back({*found, values});
+    return found;
+  }
   for (std::size_t count = 2; count <= kMaxVariables; ++count) {
-    const auto found = find_polynomial(recent(), count, values, fitted_, is_valid);
-    if (!found) continue;
-    // The size may be sliced or divided again, such as the size of a concatenation.
-    sums_.push_back({found->text(), values});
-    return sums_.back().text;
+    if (const auto found = find_polynomial(recent(), count, plain, fitted_)) {
+      sums_.push_back({found->text(), values});
+      return found->text();
+    }
   }
   return std::nullopt;
 }
 
-std::vector<const SymbolicShapes::Variable*> SymbolicShapes::all() const {
-  std::vector<const Variable*> pointers;
+/// Returns a clamped polynomial of a variable, a step, or a quotient, which may be clamped.
+std::optional<std::string> SymbolicShapes::find_in_one_variable(const RunValues& values) const {
+  std::vector<WantedSize> clamped;
+  for (const auto& [has_min, has_max] : {std::pair{false, true}, {true, false}, {true, true}}) {
+    WantedSize target(values, has_min, has_max);
+    if (num_values(target) >= kMinValuesOfLine) clamped.push_back(std::move(target));
+  }
+  for (const auto& target : clamped) {
+    for (const auto* variable : all()) {
+      if (const auto line = find_line(*variable, target)) return target.text(*line);
+    }
+    const auto found = find_polynomial(all(), /*count=*/1, target, fitted_);
+    if (found) return target.text(*found);
+  }
+  if (const auto found = find_step(all(), values)) return found;
+  auto variables = recent();
+  for (const auto& sum : sums_) variables.push_back(&sum);
+  const WantedSize plain(values, /*has_min=*/false, /*has_max=*/false);
+  if (const auto found = find_quotient(variables, plain)) return found->text();
+  for (const auto& target : clamped) {
+    if (const auto found = find_quotient(variables, target)) return target.text(*found);
+  }
+  return std::nullopt;
+}
+
+Variables SymbolicShapes::all() const {
+  Variables pointers;
   for (const auto& variable : variables_) pointers.push_back(&variable);
   for (const auto& sum : sums_) pointers.push_back(&sum);
   return pointers;
 }
 
-std::vector<const SymbolicShapes::Variable*> SymbolicShapes::recent() const {
-  std::vector<const Variable*> pointers;
+Variables SymbolicShapes::recent() const {
+  Variables pointers;
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     if (i < num_symbols_ || i + kNumRecent >= variables_.size()) pointers.push_back(&variables_[i]);
   }
   return pointers;
-}
-
-/// Returns Min(p, c), Max(p, c) or Min(Max(p, c), d), where p is a polynomial of one variable and c
-/// and d are numbers, or nullopt if no such expression equals `values` in every run. Adds the
-/// expression to the variables.
-std::optional<std::string> SymbolicShapes::find_clamped(const RunValues& values) {
-  const auto [min, max] = std::minmax_element(values.begin(), values.end());
-  for (const auto& [has_min, has_max] : {std::pair{false, true}, {true, false}, {true, true}}) {
-    const auto clamp = [&, has_min = has_min, has_max = has_max](int64_t value) {
-      if (has_min) value = std::max(value, *min);
-      return has_max ? std::min(value, *max) : value;
-    };
-    Indices between;  // runs in which the value is that of the polynomial
-    for (std::size_t run = 0; run < values.size(); ++run) {
-      const bool is_clamped = (has_min && values[run] == *min) || (has_max && values[run] == *max);
-      if (!is_clamped) between.push_back(run);
-    }
-    const auto is_valid = [&](const Polynomial& polynomial) {
-      auto sums = polynomial.values();
-      std::transform(sums.begin(), sums.end(), sums.begin(), clamp);
-      return sums == values;
-    };
-    const auto polynomial = find_polynomial_between(all(), fitted_, values, between, is_valid);
-    if (!polynomial) continue;
-    auto text = polynomial->text();
-    if (has_min) text = fmt::format("Max({}, Integer({}))", text, *min);
-    if (has_max) text = fmt::format("Min({}, Integer({}))", text, *max);
-    variables_.push_back({text, values});
-    return text;
-  }
-  return std::nullopt;
-}
-
-/// Returns slope * quotient + begin, where the quotient is a floor division of a variable, or
-/// nullopt if no such expression equals `values` in every run. Adds the expression to the variables,
-/// so that later expressions, such as strides, can be polynomials of it.
-std::optional<std::string> SymbolicShapes::find_quotient(const RunValues& values) {
-  auto variables = recent();
-  for (const auto& sum : sums_) variables.push_back(&sum);
-  for (const auto* variable : variables) {
-    for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {
-      for (int64_t factor = 1; factor < std::min(divisor, kMaxFactor); ++factor) {
-        for (int64_t added = 0; added < divisor; ++added) {
-          auto quotient = quotient_of(variable->values, factor, added, divisor);
-          const auto line = line_through(quotient, values);
-          if (!line) continue;
-          const Monomial one{{}, RunValues(values.size(), 1)};
-          const Polynomial dividend{{{added, one}, {factor, {{variable->text}, variable->values}}}};
-          const auto text = fmt::format("FloorDiv({}, Integer({}))", dividend.text(), divisor);
-          const Polynomial size{{{line->begin, one}, {line->slope, {{text}, std::move(quotient)}}}};
-          variables_.push_back({size.text(), values});
-          return variables_.back().text;
-        }
-      }
-    }
-  }
-  return std::nullopt;
 }
 
 }  // namespace attend::program

@@ -32,24 +32,23 @@ class ATTEND_API SymbolicShapes {
   /// `Size::value` is `values[0]`.
   std::optional<Size> find(const std::vector<int64_t>& values);
 
- private:
   /// A variable of the polynomials.
   struct Variable {
-    std::string text;             // SymPy expression
-    std::vector<int64_t> values;  // value in each run
+    std::string text;             ///< SymPy expression
+    std::vector<int64_t> values;  ///< value in each run
   };
 
+ private:
   std::vector<const Variable*> all() const;
   /// Returns the symbols and the latest other variables: a size often depends on sizes that were
   /// found just before.
   std::vector<const Variable*> recent() const;
   std::optional<std::string> find_expression(const std::vector<int64_t>& values);
-  std::optional<std::string> find_clamped(const std::vector<int64_t>& values);
-  std::optional<std::string> find_quotient(const std::vector<int64_t>& values);
+  std::optional<std::string> find_in_one_variable(const std::vector<int64_t>& values) const;
 
   std::vector<std::size_t> fitted_;  // ascending
   std::size_t num_symbols_;
-  std::vector<Variable> variables_;  // the symbols, then quotients and clamped polynomials
+  std::vector<Variable> variables_;  // the symbols, then quotients and clamped sizes
   std::vector<Variable> sums_;       // polynomials of several variables
   std::map<std::vector<int64_t>, std::optional<std::string>> found_;
 };

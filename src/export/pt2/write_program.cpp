@@ -150,6 +150,8 @@ Json call_of(const ExportedProgram& program) {
 std::string program_json(const ExportedProgram& program, const std::string& torch_version) {
   Json tensors = Json::object();
   for (const auto& [name, meta] : program.tensors) tensors[name] = json_of(meta);
+  Json sym_ints = Json::object();
+  for (const auto& [name, size] : program.sym_ints) sym_ints[name] = json_of(size);
   Json ranges = Json::object();
   for (const auto& [symbol, range] : program.ranges) {
     ranges[symbol] = {{"min_val", range.min ? Json(*range.min) : Json()},
@@ -165,7 +167,7 @@ std::string program_json(const ExportedProgram& program, const std::string& torc
       {"outputs", list_of(program.outputs, value)},
       {"nodes", list_of(program.nodes, [](const Node& node) { return json_of(node); })},
       {"tensor_values", tensors},
-      {"sym_int_values", Json::object()},
+      {"sym_int_values", sym_ints},
       {"sym_bool_values", Json::object()},
       {"is_single_tensor_return", false},
       {"custom_obj_values", Json::object()},

@@ -1,0 +1,174 @@
+#include "export/program/clamped_slices.h"
+
+#include "export/program/size_expression.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace attend::program {
+namespace {
+
+using Symbols = std::map<std::string, int64_t>;
+
+/// Adds the nodes of SymInts in front of a slice.
+class SymIntNodes {
+ public:
+  SymIntNodes(ExportedProgram& program, std::vector<Node>& nodes)
+      : program_(program), nodes_(nodes) {}
+
+  SymbolName size_of(const TensorName& tensor, int64_t dimension, const Size& size) {
+    return add("torch.ops.aten.sym_size.int", {{"self", tensor}, {"dim", dimension}},
+               size.expression);
+  }
+
+  /// Returns `target(a, b)`. `function`: the function in SymPy.
+  SymbolName call(const char* target, const char* function, const SymbolName& a,
+                  const Argument& b) {
+    return add(target, {{"a", a}, {"b", b}},
+               fmt::format("{}({}, {})", function, text_of(a), text_of(b)));
+  }
+
+ private:
+  SymbolName add(const char* target, std::vector<NamedArgument> inputs, std::string expression) {
+    SymbolName name{fmt::format("sym_int_{}", program_.sym_ints.size())};
+    program_.sym_ints[name.name] = {.value = 0, .expression = std::move(expression)};
+    nodes_.push_back({.target = target, .inputs = std::move(inputs), .outputs = {name}});
+    return name;
+  }
+
+  std::string text_of(const Argument& argument) const {
+    if (const auto* name = std::get_if<SymbolName>(&argument)) {
+      return program_.sym_ints.at(name->name).expression;
+    }
+    return fmt::format("Integer({})", std::get<int64_t>(argument));
+  }
+
+  ExportedProgram& program_;
+  std::vector<Node>& nodes_;
+};
+
+Argument& input_of(Node& node, const std::string& name) {
+  const auto found = std::find_if(node.inputs.begin(), node.inputs.end(),
+                                  [&](const NamedArgument& input) { return input.name == name; });
+  TORCH_INTERNAL_ASSERT(found != node.inputs.end(), node.target, " has no argument ", name);
+  return found->value;
+}
+
+/// Returns the smallest value of a size, which grows with all symbols.
+int64_t smallest_of(const Size& size, const ExportedProgram& program) {
+  Symbols symbols;
+  for (const auto& [symbol, range] : program.ranges) symbols[symbol] = range.min.value_or(1);
+  return evaluate(size, symbols);
+}
+
+/// Clamps the begin or the end of a slice to the size of the dimension.
+void clamp(Argument& argument, const SymbolName& size, SymIntNodes& nodes) {
+  const auto* given = std::get_if<int64_t>(&argument);
+  if (given == nullptr || *given == std::numeric_limits<int64_t>::max() || *given == 0) return;
+  const auto number = *given;
+  if (number > 0) {
+    argument = nodes.call("torch.sym_min", "Min", size, number);
+    return;
+  }
+  const auto from_begin = nodes.call("_operator.add", "Add", size, number);
+  argument = nodes.call("torch.sym_max", "Max", from_begin, int64_t{0});
+}
+
+/// Clamps a slice. Adds the nodes that compute the SymInts to `nodes`.
+void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes) {
+  const auto& tensor = std::get<TensorName>(input_of(slice, "self"));
+  const auto& sizes = program.tensors.at(tensor.name).sizes;
+  auto dimension = std::get<int64_t>(input_of(slice, "dim"));
+  if (dimension < 0) dimension += static_cast<int64_t>(sizes.size());
+  const auto& size = sizes.at(static_cast<std::size_t>(dimension));
+  if (size.expression.empty()) return;
+  const auto smallest = smallest_of(size, program);
+  auto& start = input_of(slice, "start");
+  auto& end = input_of(slice, "end");
+  const auto is_outside = [&](const Argument& argument) {
+    const auto* number = std::get_if<int64_t>(&argument);
+    return number != nullptr && *number != std::numeric_limits<int64_t>::max() &&
+           (*number > smallest || *number < -smallest);
+  };
+  if (!is_outside(start) && !is_outside(end)) return;
+  SymIntNodes sym_ints(program, nodes);
+  const auto size_name = sym_ints.size_of(tensor, dimension, size);
+  clamp(start, size_name, sym_ints);
+  clamp(end, size_name, sym_ints);
+  const auto* first = std::get_if<SymbolName>(&start);
+  const auto* last = std::get_if<SymbolName>(&end);
+  if (first != nullptr && last != nullptr) {
+    end = sym_ints.call("torch.sym_max", "Max", *last, *first);
+  }
+}
+
+/// Returns the number of sizes that are 0 or 1, and of slices that reach the begin or the end of
+/// the dimension, at the given values of the symbols.
+int num_special(const ExportedProgram& program, const Symbols& symbols) {
+  int count = 0;
+  for (const auto& [name, meta] : program.tensors) {
+    for (const auto& size : meta.sizes) {
+      if (!size.expression.empty() && evaluate(size, symbols) < 2) ++count;
+    }
+  }
+  const auto value_of = [&](const Argument& name) {
+    return evaluate(program.sym_ints.at(std::get<SymbolName>(name).name), symbols);
+  };
+  for (const auto& node : program.nodes) {
+    const bool is_min = node.target == "torch.sym_min";
+    if (!is_min && node.target != "torch.sym_max") continue;
+    const auto result = value_of(node.outputs.front());
+    const bool is_first = result == value_of(node.inputs.front().value);
+    if (is_first == is_min || result == 0) ++count;
+  }
+  return count;
+}
+
+template <typename Function>
+void for_each_size(ExportedProgram& program, const Function& function) {
+  for (auto& [name, meta] : program.tensors) {
+    std::for_each(meta.sizes.begin(), meta.sizes.end(), function);
+    std::for_each(meta.strides.begin(), meta.strides.end(), function);
+    function(meta.storage_offset);
+  }
+  for (auto& [name, size] : program.sym_ints) function(size);
+}
+
+}  // namespace
+
+void clamp_slices(ExportedProgram& program) {
+  std::vector<Node> nodes;
+  for (auto& node : program.nodes) {
+    if (node.target == "torch.ops.aten.slice.Tensor") clamp_slice(node, program, nodes);
+    nodes.push_back(std::move(node));
+  }
+  program.nodes = std::move(nodes);
+}
+
+void set_hints(ExportedProgram& program) {
+  Symbols symbols;
+  for (const auto& input : program.inputs) {
+    for (const auto& size : program.tensors.at(input.name).sizes) {
+      const auto symbol = symbol_in(size.expression);
+      if (!symbol.empty()) symbols[symbol] = size.value;
+    }
+  }
+  auto best = symbols;
+  auto fewest = std::numeric_limits<int>::max();
+  constexpr int kMaxDoublings = 12;
+  for (int i = 0; i <= kMaxDoublings && fewest > 0; ++i) {
+    const auto count = num_special(program, symbols);
+    if (count < fewest) std::tie(fewest, best) = std::pair(count, symbols);
+    for (auto& [symbol, size] : symbols) {
+      size = std::min(2 * size, program.ranges.at(symbol).max.value_or(2 * size));
+    }
+  }
+  for_each_size(program, [&](Size& size) { size.value = evaluate(size, best); });
+}
+
+}  // namespace attend::program

@@ -1,0 +1,82 @@
+#include "export/program/clamped_slices.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+namespace attend::program {
+namespace {
+
+using testing::ElementsAre;
+
+const Size kLength{3, "Symbol('s0', positive=True, integer=True)"};
+
+/// Returns a program that slices x (s0,), where s0 is from 2 to 100 and 3 in the example.
+ExportedProgram slice_program(int64_t start, int64_t end, const Size& sliced) {
+  ExportedProgram program;
+  program.inputs = {{.kind = InputKind::user, .name = "x", .target = {}}};
+  program.nodes = {{.target = "torch.ops.aten.slice.Tensor",
+                    .inputs = {{"self", TensorName{"x"}},
+                               {"dim", int64_t{-1}},
+                               {"start", start},
+                               {"end", end},
+                               {"step", int64_t{1}}},
+                    .outputs = {TensorName{"y"}}}};
+  program.tensors["x"].sizes = {kLength};
+  program.tensors["y"].sizes = {sliced};
+  program.ranges["s0"] = {.min = 2, .max = 100};
+  return program;
+}
+
+std::vector<std::string> targets_of(const ExportedProgram& program) {
+  std::vector<std::string> targets;
+  for (const auto& node : program.nodes) targets.push_back(node.target);
+  return targets;
+}
+
+constexpr auto kEnd = std::numeric_limits<int64_t>::max();
+
+TEST(ClampSlices, ReplacesAnEndBeyondTheSize) {
+  auto program = slice_program(0, 12, {3, "Min(" + kLength.expression + ", Integer(12))"});
+  clamp_slices(program);
+  EXPECT_THAT(targets_of(program), ElementsAre("torch.ops.aten.sym_size.int", "torch.sym_min",
+                                               "torch.ops.aten.slice.Tensor"));
+  const auto& end = std::get<SymbolName>(program.nodes.back().inputs[3].value);
+  EXPECT_EQ(program.sym_ints.at(end.name).expression, program.tensors["y"].sizes[0].expression);
+}
+
+TEST(ClampSlices, ReplacesABeginBeforeTheFirstElement) {
+  auto program = slice_program(-12, kEnd, {3, "Min(" + kLength.expression + ", Integer(12))"});
+  clamp_slices(program);
+  EXPECT_THAT(targets_of(program), ElementsAre("torch.ops.aten.sym_size.int", "_operator.add",
+                                               "torch.sym_max", "torch.ops.aten.slice.Tensor"));
+  const auto& start = std::get<SymbolName>(program.nodes.back().inputs[2].value);
+  EXPECT_EQ(program.sym_ints.at(start.name).expression,
+            "Max(Add(" + kLength.expression + ", Integer(-12)), Integer(0))");
+}
+
+TEST(ClampSlices, KeepsNumbersThatAreAlwaysWithinTheSize) {
+  for (const auto& [start, end] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, kEnd}, {2, kEnd}, {-2, kEnd}, {0, -1}}) {
+    auto program = slice_program(start, end, kLength);
+    clamp_slices(program);
+    EXPECT_EQ(program.nodes.size(), 1) << start << " " << end;
+  }
+}
+
+TEST(SetHints, ChoosesSizesAtWhichASliceIsNotTheWholeDimension) {
+  auto program = slice_program(0, 12, {3, "Min(" + kLength.expression + ", Integer(12))"});
+  clamp_slices(program);
+  set_hints(program);
+  EXPECT_EQ(program.tensors["x"].sizes[0].value, 24);  // 3, 6 and 12 are not larger than 12
+  EXPECT_EQ(program.tensors["y"].sizes[0].value, 12);
+}
+
+TEST(SetHints, KeepsTheExampleWhereNoSizesAreBetter) {
+  auto program = slice_program(0, 1, {1, {}});
+  set_hints(program);
+  EXPECT_EQ(program.tensors["x"].sizes[0].value, 3);
+}
+
+}  // namespace
+}  // namespace attend::program
