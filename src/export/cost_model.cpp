@@ -46,8 +46,8 @@ double CostModel::growth(const std::string& dimension, int64_t size,
     const auto previous = std::next(last);
     const auto ratio = static_cast<double>(last->first) / static_cast<double>(previous->first);
     const auto seen = value_of(last->second, member) / value_of(previous->second, member);
-    // One more than seen at most, since a larger power may show only at larger sizes.
-    power = std::clamp(std::log(seen) / std::log(ratio) + 0.25, 1.0, 2.0);
+    // Slightly more than seen, since terms of a larger power grow.
+    power = std::max(std::log(seen) / std::log(ratio) + 0.25, 1.0);
   }
   return value_of(last->second, member) / base *
          std::pow(static_cast<double>(size) / static_cast<double>(last->first), power);

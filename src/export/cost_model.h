@@ -23,8 +23,8 @@ class ATTEND_API CostModel {
   void add(const std::string& dimension, int64_t size, const OperatorCost& cost);
 
   /// Returns an estimate: the product of how much each dimension alone increases the cost. Beyond
-  /// the largest size of a dimension so far, costs grow with the square of the size, as the scores
-  /// of attention do, unless the last sizes have shown a smaller power.
+  /// the largest size of a dimension so far, costs grow with the power of the size that the last
+  /// two sizes have shown; if there is only one, with the square, as the scores of attention do.
   OperatorCost predict(const SizesByName& sizes) const;
 
   /// Returns the largest size of `dimension` so far.

@@ -33,6 +33,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
 }
 
 void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
+  if (current == nullptr) return;  // a thread that LibTorch started with this thread's callbacks
   const auto& inputs = static_cast<InputStorages*>(context)->storages;
   for (const auto& output : function.outputs()) {
     for_each_tensor(output, [&](const torch::Tensor& tensor) {

@@ -13,7 +13,8 @@ namespace attend {
 /// Cost of a forward pass.
 struct OperatorCost {
   int64_t bytes = 0;  ///< memory of the largest tensor that an operator returned, or of all inputs
-  int64_t elements = 0;  ///< number of elements that the operators computed
+  /// Number of elements that the operators returned. Operators that other operators call count too.
+  int64_t elements = 0;
 };
 
 /// RAII guard: until the end of the scope, adds up the cost of the operators that this thread

@@ -24,7 +24,8 @@ TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
   const auto last = has_max ? std::min(dimension.max, std::max(kMaxTrialSize, example))
                             : std::max(kMaxWithoutMaximum, kGrowth * example);
   TrialSizes sizes;
-  for (auto size = example * kGrowth; size < last; size *= kGrowth) sizes.growing.push_back(size);
+  // The first step is small, since it shows how the cost grows.
+  for (auto size = example * 2; size < last; size *= kGrowth) sizes.growing.push_back(size);
   if (last > example) sizes.growing.push_back(last);
 
   std::set<int64_t> around;

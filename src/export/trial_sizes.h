@@ -20,7 +20,7 @@ struct TrialSizes {
   std::vector<int64_t> others;
 };
 
-/// Integers of larger magnitude are no sizes.
+/// Integers of this magnitude or more are ignored as sizes.
 inline constexpr int64_t kMaxTrialSize = int64_t{1} << 40;
 
 /// `example`: the size in the example inputs. `constants`: integer arguments of the operators in

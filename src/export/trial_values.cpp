@@ -2,13 +2,14 @@
 
 namespace attend {
 
-bool has_arithmetic(const torch::Tensor& input) {
+bool supports_other_values(const torch::Tensor& input) {
   const auto dtype = input.scalar_type();
   return !input.is_complex() && !c10::isFloat8Type(dtype) && !c10::isBarebonesUnsignedType(dtype);
 }
 
 torch::Tensor with_values(const torch::Tensor& input, Values values) {
-  if (values == Values::as_in_example || input.numel() == 0 || !has_arithmetic(input)) return input;
+  if (values == Values::as_in_example || input.numel() == 0 || !supports_other_values(input))
+    return input;
   if (values == Values::uniform) return input.flatten()[0].expand_as(input).clone();
   if (input.scalar_type() == torch::kBool) return input.logical_not();
   if (values == Values::one_less) {

@@ -13,7 +13,7 @@ inline constexpr std::array kOtherValues{Values::mirrored, Values::one_more, Val
 
 /// Returns false for dtypes that few operators support. Inputs of these dtypes always have the
 /// values of the example.
-bool has_arithmetic(const torch::Tensor& input);
+bool supports_other_values(const torch::Tensor& input);
 
 /// Returns a tensor of the same shape with other values. With `Values::mirrored` and
 /// `Values::uniform` (all elements equal the first), integers stay in the range of the example's

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
 #include <map>
 #include <optional>
@@ -39,7 +40,7 @@ bool has_other_values(const std::vector<torch::Tensor>& inputs,
                       const std::vector<torch::Tensor>& example) {
   return !std::equal(inputs.begin(), inputs.end(), example.begin(),
                      [](const torch::Tensor& one, const torch::Tensor& other) {
-                       return !has_arithmetic(one) || one.equal(other);
+                       return !supports_other_values(one) || one.equal(other);
                      });
 }
 
@@ -132,6 +133,8 @@ class Verification {
   /// Maximum number of elements that the operators compute in all comparisons after those at
   /// growing sizes, and in a comparison at growing sizes without a declared maximum.
   static constexpr int64_t kMaxElements = int64_t{1} << 26;
+  /// A dimension does not grow further after a comparison that took longer.
+  static constexpr double kMaxSeconds = 2.0;
 
   /// Runs trials at the minimum sizes and at slightly larger sizes than the example's.
   void run_near_sizes() {
@@ -159,7 +162,10 @@ class Verification {
       const auto sizes = with_size(dimension, size);
       const auto predicted = costs_.predict(sizes);
       if (predicted.bytes > kMaxBytes || (!has_max && predicted.elements > kMaxElements)) return;
+      const auto begin = std::chrono::steady_clock::now();
       costs_.add(dimension.name, size, run_trial({.sizes = sizes, .shift = 2}));
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+      if (taken.count() > kMaxSeconds) return;
     }
   }
 

@@ -73,7 +73,8 @@ TEST(SetHints, ChoosesSizesAtWhichASliceIsNotTheWholeDimension) {
 }
 
 TEST(SetHints, KeepsTheExampleWhereNoSizesAreBetter) {
-  auto program = slice_program(0, 1, {1, {}});
+  auto program = slice_program(
+      2, 3, {1, "Min(Max(Add(" + kLength.expression + ", Integer(-2)), Integer(0)), Integer(1))"});
   set_hints(program);
   EXPECT_EQ(program.tensors["x"].sizes[0].value, 3);
 }

@@ -29,6 +29,25 @@ ExportCase cast(ExportCase any, torch::Dtype dtype) {
   return any;
 }
 
+/// Specifications of the dynamic sizes, indexed by -DynamicSize - 1.
+std::vector<DynamicSizeSpec>& dynamic_sizes() {
+  static std::vector<DynamicSizeSpec> all{{
+      {"batch", 1, 16, 2, {1, 3, 4}},
+      {"length", 1, 16, 5, {1, 16, 9}},
+      {"memory_length", 1, 16, 4, {12, 7, 1}},
+  }};
+  return all;
+}
+
+const DynamicSizeSpec& spec_of(int64_t dynamic_size) {
+  return dynamic_sizes().at(static_cast<std::size_t>(-dynamic_size - 1));
+}
+
+int64_t add_dynamic_size(const DynamicSizeSpec& spec) {
+  dynamic_sizes().push_back(spec);
+  return -static_cast<int64_t>(dynamic_sizes().size());
+}
+
 double tolerance_of(torch::Dtype dtype) {
   switch (dtype) {
     case torch::kDouble:

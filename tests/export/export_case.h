@@ -31,16 +31,11 @@ struct DynamicSizeSpec {
   std::array<int64_t, 3> others;  ///< sizes at which the file is compared
 };
 
-/// Specifications of the dynamic sizes, indexed by -DynamicSize - 1.
-inline constexpr std::array<DynamicSizeSpec, 3> kDynamicSizes{{
-    {"batch", 1, 16, 2, {1, 3, 4}},
-    {"length", 1, 16, 5, {1, 16, 9}},
-    {"memory_length", 1, 16, 4, {12, 7, 1}},
-}};
+/// Returns the specification of a `DynamicSize`, or of a size that `add_dynamic_size` returned.
+const DynamicSizeSpec& spec_of(int64_t dynamic_size);
 
-inline const DynamicSizeSpec& spec_of(int64_t dynamic_size) {
-  return kDynamicSizes.at(static_cast<std::size_t>(-dynamic_size - 1));
-}
+/// Returns a placeholder for another dynamic size.
+int64_t add_dynamic_size(const DynamicSizeSpec& spec);
 
 /// An input of a case: its name, its shape, which may contain `DynamicSize`, and its random values.
 struct CaseInput {

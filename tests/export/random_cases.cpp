@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdlib>
+#include <string>
 #include <tuple>
 
 namespace attend {
@@ -80,8 +82,8 @@ std::vector<Step> draw_steps() {
   return steps;
 }
 
-/// An operator on sequences (B, L, D). `a` and `b` are numbers from 1 to 14, around the sizes of
-/// the dynamic dimensions. Results have at least one position.
+/// An operator on sequences (B, L, D). `a` and `b` are numbers from 1 to 14, within the sizes of
+/// most dynamic dimensions. Results have at least one position.
 using SequenceOperator = T (*)(T x, int64_t a, int64_t b);
 
 constexpr std::array<SequenceOperator, 24> kSequenceOperators{{
@@ -135,6 +137,26 @@ struct SequenceStep {
   int64_t b;
 };
 
+int64_t draw_between(int64_t min, int64_t max) {
+  return torch::randint(min, max + 1, {}, torch::kLong).item<int64_t>();
+}
+
+/// Returns a dynamic size with random bounds up to `max`. The files are compared at both bounds and
+/// at a size between them.
+int64_t draw_dynamic_size(const char* name, int64_t max) {
+  const auto least = draw_between(1, max / 2);
+  const auto largest = draw_between(least + 1, max);
+  const auto example = draw_between(least, largest);
+  return add_dynamic_size(
+      {name, least, largest, example, {least, largest, draw_between(least, largest)}});
+}
+
+/// Number of graphs, from the environment variable ATTEND_RANDOM_EXPORTS.
+int num_random_sequences() {
+  const char* text = std::getenv("ATTEND_RANDOM_EXPORTS");
+  return text != nullptr ? std::stoi(text) : 20;
+}
+
 /// Cases of graphs with about 30 operators on sequences, in all formats. Few of them contain the
 /// last operator, a branch on a size, and must be refused if the branch changes the result. The
 /// exporter may refuse others because it finds no symbolic expression of a size.
@@ -158,7 +180,8 @@ std::vector<ExportCase> random_sequence_cases(int count) {
                      .option = fmt::format("random_sequence_{}", i),
                      .module = std::make_shared<NoParameters>(),
                      .forward = run,
-                     .inputs = {floats()},
+                     .inputs = {reals(
+                         "x", {draw_dynamic_size("batch", 9), draw_dynamic_size("length", 40), 6})},
                      .allowed_error = "a size"});
   }
   return cases;
@@ -168,7 +191,7 @@ std::vector<ExportCase> random_sequence_cases(int count) {
 
 std::vector<ExportCase> random_cases() {
   struct NoParameters : torch::nn::Module {};
-  auto cases = random_sequence_cases(20);
+  auto cases = random_sequence_cases(num_random_sequences());
   for (int i = 0; i < 100; ++i) {
     const auto run = [steps = draw_steps(), other = draw_below(60)](const Tensors& in) -> Outputs {
       return run_steps(steps, other, in.at(0));

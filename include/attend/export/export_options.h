@@ -86,9 +86,9 @@ struct ExportReport {
   /// Largest absolute difference between the outputs of the exported program and of the module,
   /// over all comparisons.
   double max_abs_diff = 0.0;
-  int64_t num_verified_shapes = 0;  ///< number of different sizes of the dynamic dimensions
+  int64_t num_verified_shapes = 0;  ///< number of combinations of sizes that were compared
   /// Smallest and largest verified size of each dynamic dimension, by name. The largest is less
-  /// than `DynamicDimension::max` if larger inputs need too much memory.
+  /// than `DynamicDimension::max` if larger inputs need too much memory or time.
   std::map<std::string, SizeRange> verified_sizes;
   /// True if the module accepted inputs with values other than the example's. Only such inputs
   /// detect that forward reads a value with `item()`, which makes the value a constant in the file.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 #include <tuple>
 #include <utility>
 
@@ -36,6 +37,7 @@ class SymIntNodes {
  private:
   SymbolName add(const char* target, std::vector<NamedArgument> inputs, std::string expression) {
     SymbolName name{fmt::format("sym_int_{}", program_.sym_ints.size())};
+    while (program_.tensors.count(name.name) > 0) name.name += "_";
     program_.sym_ints[name.name] = {.value = 0, .expression = std::move(expression)};
     nodes_.push_back({.target = target, .inputs = std::move(inputs), .outputs = {name}});
     return name;
@@ -59,8 +61,10 @@ Argument& input_of(Node& node, const std::string& name) {
   return found->value;
 }
 
-/// Returns the smallest value of a size, which grows with all symbols.
+/// Returns the smallest value of a size.
 int64_t smallest_of(const Size& size, const ExportedProgram& program) {
+  // Without negative factors, a size grows with all symbols.
+  if (size.expression.find("Mul(Integer(-") != std::string::npos) return 0;
   Symbols symbols;
   for (const auto& [symbol, range] : program.ranges) symbols[symbol] = range.min.value_or(1);
   return evaluate(size, symbols);
@@ -108,13 +112,19 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
 }
 
 /// Returns the number of sizes that are 0 or 1, and of slices that reach the begin or the end of
-/// the dimension, at the given values of the symbols.
+/// the dimension, at the given values of the symbols. Throws std::overflow_error if a tensor is too
+/// large for a hint.
 int num_special(const ExportedProgram& program, const Symbols& symbols) {
+  constexpr double kMaxElements = 0x1p31;
   int count = 0;
   for (const auto& [name, meta] : program.tensors) {
+    double elements = 1;
     for (const auto& size : meta.sizes) {
-      if (!size.expression.empty() && evaluate(size, symbols) < 2) ++count;
+      const auto value = evaluate(size, symbols);
+      elements *= static_cast<double>(value);
+      if (!size.expression.empty() && value < 2) ++count;
     }
+    if (elements > kMaxElements) throw std::overflow_error("the tensor is too large");
   }
   const auto value_of = [&](const Argument& name) {
     return evaluate(program.sym_ints.at(std::get<SymbolName>(name).name), symbols);
@@ -123,8 +133,10 @@ int num_special(const ExportedProgram& program, const Symbols& symbols) {
     const bool is_min = node.target == "torch.sym_min";
     if (!is_min && node.target != "torch.sym_max") continue;
     const auto result = value_of(node.outputs.front());
-    const bool is_first = result == value_of(node.inputs.front().value);
-    if (is_first == is_min || result == 0) ++count;
+    const auto size = value_of(node.inputs.front().value);
+    const bool is_at_end = is_min && result == size;
+    const bool is_at_begin = !is_min && (result != size || result == 0);
+    if (is_at_begin || is_at_end) ++count;
   }
   return count;
 }
@@ -162,8 +174,12 @@ void set_hints(ExportedProgram& program) {
   auto fewest = std::numeric_limits<int>::max();
   constexpr int kMaxDoublings = 12;
   for (int i = 0; i <= kMaxDoublings && fewest > 0; ++i) {
-    const auto count = num_special(program, symbols);
-    if (count < fewest) std::tie(fewest, best) = std::pair(count, symbols);
+    try {
+      const auto count = num_special(program, symbols);
+      if (count < fewest) std::tie(fewest, best) = std::pair(count, symbols);
+    } catch (const std::overflow_error&) {
+      break;
+    }
     for (auto& [symbol, size] : symbols) {
       size = std::min(2 * size, program.ranges.at(symbol).max.value_or(2 * size));
     }

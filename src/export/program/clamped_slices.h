@@ -12,9 +12,10 @@ namespace attend::program {
 ATTEND_API void clamp_slices(ExportedProgram& program);
 
 /// Sets the size hints (`Size::value`) to sizes at which no tensor has a size of 0 or 1 and no
-/// slice is a whole dimension, if there are such sizes within the ranges. When PyTorch decomposes
-/// or compiles a program, it may assume that what is true for the hints is true for all sizes: that
-/// a size of 1 is constant, or that a slice is contiguous.
+/// slice is a whole dimension. Tries the example's sizes, and all sizes doubled several times,
+/// within the ranges. When PyTorch decomposes or compiles a program, it may assume that what is
+/// true for the hints is true for all sizes: that a size of 1 is constant, or that a slice is
+/// contiguous.
 ATTEND_API void set_hints(ExportedProgram& program);
 
 }  // namespace attend::program

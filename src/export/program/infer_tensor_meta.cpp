@@ -101,8 +101,10 @@ class Observations {
   /// Indices of the runs that determine coefficients: those that are close together, and the small
   /// ones of the far runs.
   std::vector<std::size_t> fitted() const {
-    std::vector<std::size_t> indices(runs_.size());
-    std::iota(indices.begin(), indices.end(), 0);
+    std::vector<std::size_t> indices;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      if (is_small(runs_[i])) indices.push_back(i);
+    }
     for (std::size_t i = 0; i < far_runs_.size(); ++i) {
       if (is_small(far_runs_[i])) indices.push_back(runs_.size() + i);
     }

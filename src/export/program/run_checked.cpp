@@ -36,6 +36,10 @@ std::vector<torch::Tensor> run_checked(const ExportedProgram& program, const Run
   const auto symbols = symbols_of(program, inputs);
   return runner.run(inputs, [&](const std::string& name, const torch::Tensor& tensor) {
     const auto& sizes = program.tensors.at(name).sizes;
+    if (static_cast<std::size_t>(tensor.dim()) != sizes.size()) {
+      throw std::runtime_error(fmt::format("the traced tensor '{}' has {} dimensions, expected {}",
+                                           name, tensor.dim(), sizes.size()));
+    }
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       if (is_unknown(sizes[d])) continue;
       const auto expected = evaluate(sizes[d], symbols);

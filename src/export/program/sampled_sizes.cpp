@@ -44,7 +44,7 @@ std::vector<int64_t> far_sizes(const DynamicDimension& dimension, int64_t exampl
   constexpr int64_t kLargest = int64_t{1} << 16;
   constexpr std::size_t kMaxSizes = 100;
   const auto [growing, around_constants, others] = trial_sizes(dimension, example, integers);
-  std::set<int64_t> sizes{std::min(dimension.max, kLargest)};
+  std::set<int64_t> sizes;
   const auto add = [&](const std::vector<int64_t>& some, std::size_t max) {
     for (const auto size : some) {
       // Size 1 is in other runs, since strides are arbitrary there.

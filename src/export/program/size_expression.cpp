@@ -3,13 +3,25 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
 namespace attend::program {
 namespace {
+
+int64_t sum(int64_t one, int64_t other) {
+  int64_t result = 0;
+  if (!__builtin_add_overflow(one, other, &result)) return result;
+  throw std::overflow_error("a size overflows 64 bits");
+}
+
+int64_t product(int64_t one, int64_t other) {
+  int64_t result = 0;
+  if (!__builtin_mul_overflow(one, other, &result)) return result;
+  throw std::overflow_error("a size overflows 64 bits");
+}
 
 /// Reads expressions such as Add(Integer(1), Mul(Integer(8), Symbol('s0', positive=True))).
 class Reader {
@@ -26,10 +38,9 @@ class Reader {
       return symbols_.at(std::string(name));
     }
     const auto values = read_arguments();
-    if (function == "Add") return std::accumulate(values.begin(), values.end(), int64_t{0});
-    if (function == "Mul") {
-      return std::accumulate(values.begin(), values.end(), int64_t{1}, std::multiplies());
-    }
+    if (function == "Add") return std::accumulate(values.begin(), values.end(), int64_t{0}, sum);
+    if (function == "Mul")
+      return std::accumulate(values.begin(), values.end(), int64_t{1}, product);
     if (function == "FloorDiv") return floor_div(values.at(0), values.at(1));
     if (function == "Min") return *std::min_element(values.begin(), values.end());
     if (function == "Max") return *std::max_element(values.begin(), values.end());

@@ -16,7 +16,7 @@ ATTEND_API int64_t floor_div(int64_t value, int64_t divisor);
 ATTEND_API std::string symbol_in(const std::string& expression);
 
 /// Returns the value of a size. `symbols` has the values of the symbols. The expression must be one
-/// that `SymbolicShapes` has made.
+/// that `SymbolicShapes` has made. Throws std::overflow_error if the value exceeds 64 bits.
 ///
 ///     evaluate(size, {{"s0", 7}});
 ATTEND_API int64_t evaluate(const Size& size, const std::map<std::string, int64_t>& symbols);

@@ -19,7 +19,7 @@ struct Device {
 
 /// A size or stride: an integer, or a symbolic expression in SymPy's syntax.
 struct Size {
-  int64_t value = 0;       ///< the integer, or the expression's value for the example inputs
+  int64_t value = 0;       ///< the integer, or the size hint: a value of the expression
   std::string expression;  ///< empty for an integer
 };
 
