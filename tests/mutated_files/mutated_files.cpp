@@ -42,10 +42,10 @@ namespace {
 using nlohmann::json;
 
 constexpr unsigned kMaxSeconds = 10;
-/// A file of n bytes may need kBytesPerByte * n + kFixedBytes bytes of memory. LibTorch's
-/// TorchScript reader needs about 2 MiB for an empty module.
+/// A file of n bytes may need kBytesPerByte * n + kFixedBytes bytes of memory. Files are read
+/// through a buffer of 1 MiB.
 constexpr int64_t kBytesPerByte = 10;
-constexpr int64_t kFixedBytes = int64_t{4} << 20;
+constexpr int64_t kFixedBytes = int64_t{2} << 20;
 
 /// Counts the bytes that are allocated on the heap. Zero unless built with the address sanitizer.
 namespace heap {
