@@ -23,7 +23,6 @@ constexpr int64_t kMaxRows = 60;
 struct InspectArguments {
   std::string path;
   bool json = false;
-  bool trust = false;
   int64_t depth = 0;  ///< levels to print; 0 = as many as fit in kMaxRows
 };
 
@@ -48,12 +47,7 @@ std::string extra_file_lines(const std::map<std::string, uint64_t>& files) {
   return lines;
 }
 
-InspectReport inspect_torchscript(const std::string& path, bool trust) {
-  if (!trust) {
-    throw InputError(fmt::format(
-        "{}: loading TorchScript can run code from the file; pass --trust if you trust its source",
-        path));
-  }
+InspectReport inspect_torchscript(const std::string& path) {
   const auto contents = torchscript_contents(path);
   InspectReport report;
   report.header = report_line("kind", "TorchScript");
@@ -97,7 +91,7 @@ InspectReport inspect(const InspectArguments& arguments) {
     case FileKind::pt2:
       return inspect_pt2(path);
     default:
-      return inspect_torchscript(path, arguments.trust);
+      return inspect_torchscript(path);
   }
 }
 
@@ -145,8 +139,6 @@ void add_inspect_command(CLI::App& app) {
       ->type_name("PATH");
   command->add_flag("--json", arguments->json, "print one JSON object with exact numbers")
       ->group("Output");
-  command->add_flag("--trust", arguments->trust,
-                    "allow loading TorchScript, which can run code from the file");
   add_number(*command, "--depth", arguments->depth, kPositive, "depth of the table", "LEVELS")
       ->default_str(fmt::format("deepest that fits in {} lines", kMaxRows))
       ->group("Output");
@@ -155,7 +147,7 @@ void add_inspect_command(CLI::App& app) {
       "  attend inspect runs/first\n"
       "  attend inspect model.safetensors --depth 2\n"
       "  attend inspect model.pt2\n"
-      "  attend inspect model.pt --trust --json");
+      "  attend inspect model.pt --json");
   command->callback([=] { run_inspect(*arguments); });
 }
 

@@ -114,7 +114,8 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   // The weights are copied, since `verify` runs forward, which may mutate them.
   std::map<std::string, torch::Tensor> weights;
   for (const auto& [name, weight] : traced.weights) weights.emplace(name, weight.clone());
-  const program::Runner runner(traced.program, weights, example_inputs.front().device(), {"aten"});
+  const program::Runner runner(traced.program, weights, example_inputs.front().device(),
+                               {.namespaces = {"aten"}});
   const auto report = verify(
       guard, module,
       [&](const auto& inputs) { return program::run_checked(traced.program, runner, inputs); },

@@ -25,12 +25,13 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
   for (const auto& tensor : traced.constants()) guard.add_constant(tensor);
   guard.restore();
   const auto bytes = pt2::archive_of(traced, example_inputs, options.extra_files);
-  const auto file =
-      read_pt2(ZipArchive(std::string_view(bytes)), {.device = example_inputs.front().device()});
+  const auto file = read_pt2(ZipArchive(std::string_view(bytes)),
+                             {.device = example_inputs.front().device(), .namespaces = {"aten"}});
   // The program checks the sizes that were written; the file returns the outputs to compare.
   std::map<std::string, torch::Tensor> weights;
   for (const auto& [name, weight] : traced.weights) weights.emplace(name, weight.clone());
-  const program::Runner runner(traced.program, weights, example_inputs.front().device(), {"aten"});
+  const program::Runner runner(traced.program, weights, example_inputs.front().device(),
+                               {.namespaces = {"aten"}});
   const auto run = [&](const std::vector<torch::Tensor>& inputs) {
     std::vector<torch::Tensor> copies;
     for (const auto& input : inputs) copies.push_back(input.clone());

@@ -81,7 +81,7 @@ ZipArchive::ZipArchive(const std::filesystem::path& path) : ZipArchive(open(path
 ZipArchive::ZipArchive(std::string_view bytes) : ZipArchive(open(bytes), bytes.size()) {}
 
 /// `bytes`: size of the archive.
-ZipArchive::ZipArchive(zip* archive, uint64_t bytes) : archive_(archive) {
+ZipArchive::ZipArchive(zip* archive, uint64_t bytes) : archive_(archive), bytes_(bytes) {
   std::string folder;
   uint64_t stored = 0;
   const auto count = zip_get_num_entries(archive_.get(), 0);
@@ -121,13 +121,18 @@ std::map<std::string, uint64_t> ZipArchive::sizes_in(std::string_view folder) co
   return sizes;
 }
 
-const ZipArchive::Entry& ZipArchive::find(const std::string& name) const {
+const ZipArchive::Entry& ZipArchive::find_any(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) refuse(fmt::format("entry '{}' not found", name));
-  if (!found->second.is_stored) {
+  return found->second;
+}
+
+const ZipArchive::Entry& ZipArchive::find(const std::string& name) const {
+  const auto& entry = find_any(name);
+  if (!entry.is_stored) {
     refuse(fmt::format("entry '{}' is compressed or encrypted, expected neither", name));
   }
-  return found->second;
+  return entry;
 }
 
 std::string ZipArchive::read(const std::string& entry) const {
@@ -137,23 +142,37 @@ std::string ZipArchive::read(const std::string& entry) const {
 }
 
 void ZipArchive::read(const std::string& entry, void* bytes) const {
-  const auto wanted = size(entry);
+  read(entry, find(entry), bytes);
+}
+
+std::string ZipArchive::decompress(const std::string& name, uint64_t max_bytes) const {
+  const auto& entry = find_any(name);
+  if (entry.size > max_bytes) {
+    refuse(
+        fmt::format("entry '{}' has {} bytes, expected at most {}", name, entry.size, max_bytes));
+  }
+  std::string bytes(entry.size, '\0');
+  read(name, entry, bytes.data());
+  return bytes;
+}
+
+void ZipArchive::read(const std::string& name, const Entry& entry, void* bytes) const {
   struct CloseFile {
     void operator()(zip_file_t* file) const { zip_fclose(file); }
   };
   const std::unique_ptr<zip_file_t, CloseFile> file(
-      zip_fopen_index(archive_.get(), find(entry).number, 0));
-  if (!file) refuse(fmt::format("'{}': {}", entry, zip_strerror(archive_.get())));
+      zip_fopen_index(archive_.get(), entry.number, 0));
+  if (!file) refuse(fmt::format("'{}': {}", name, zip_strerror(archive_.get())));
   uint64_t done = 0;
-  while (done < wanted) {
-    const auto got = zip_fread(file.get(), static_cast<char*>(bytes) + done, wanted - done);
-    if (got <= 0) refuse(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));
+  while (done < entry.size) {
+    const auto got = zip_fread(file.get(), static_cast<char*>(bytes) + done, entry.size - done);
+    if (got <= 0) refuse(fmt::format("'{}': {}", name, zip_file_strerror(file.get())));
     done += static_cast<uint64_t>(got);
   }
   // libzip verifies the checksum when the end of the entry is read.
   char more = 0;
   if (zip_fread(file.get(), &more, 1) != 0) {
-    refuse(fmt::format("'{}': {}", entry, zip_file_strerror(file.get())));
+    refuse(fmt::format("'{}': {}", name, zip_file_strerror(file.get())));
   }
 }
 

@@ -14,8 +14,9 @@ struct zip;
 
 namespace attend {
 
-/// Reads zip archives as written by PyTorch: all entries in one folder, uncompressed. Safe for
-/// untrusted files, unlike LibTorch's own reader: no more bytes are allocated than the file has.
+/// Reads zip archives as written by PyTorch: all entries in one folder, uncompressed except for
+/// TorchScript code. Safe for untrusted files, unlike LibTorch's own reader: no more bytes are
+/// allocated than the file has, except by `decompress`.
 ///
 ///     ZipArchive archive("model.pt2");
 ///     archive.read("models/model.json");
@@ -36,6 +37,11 @@ class ATTEND_API ZipArchive {
   std::string read(const std::string& entry) const;
   /// Reads the content into a buffer of `size(entry)` bytes. Throws InputError as above.
   void read(const std::string& entry, void* bytes) const;
+  /// Returns the content of an entry that may be compressed. Throws InputError if it has more than
+  /// `max_bytes` bytes, or as above.
+  std::string decompress(const std::string& entry, uint64_t max_bytes) const;
+  /// Returns the size of the archive in bytes.
+  uint64_t bytes() const { return bytes_; }
   /// Returns the names of all entries, sorted, without the archive's root folder.
   std::vector<std::string> names() const;
   /// Returns the sizes in bytes of the entries whose names begin with `folder`. The keys are the
@@ -50,13 +56,16 @@ class ATTEND_API ZipArchive {
     uint64_t size;
     bool is_stored;
   };
+  const Entry& find_any(const std::string& name) const;
   const Entry& find(const std::string& name) const;
+  void read(const std::string& name, const Entry& entry, void* bytes) const;
 
   struct Close {
     void operator()(zip* archive) const;
   };
 
   std::unique_ptr<zip, Close> archive_;
+  uint64_t bytes_;
   std::map<std::string, Entry> entries_;
 };
 

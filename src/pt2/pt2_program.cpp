@@ -40,10 +40,10 @@ Pt2Program read_pt2(const ZipArchive& zip, const Pt2LoadOptions& options) {
   }
   return with_source(model, [&, &program = program, &weights = weights] {
     // The Impl is constructed in place, since Runner is neither copyable nor movable.
-    return Pt2Program(std::shared_ptr<const Pt2Program::Impl>(
-        new Pt2Program::Impl{.inputs = {program, options.device},
-                             .runner = {program, weights, options.device, options.namespaces},
-                             .state = std::move(state)}));
+    return Pt2Program(std::shared_ptr<const Pt2Program::Impl>(new Pt2Program::Impl{
+        .inputs = {program, options.device},
+        .runner = {program, weights, options.device, {options.namespaces, options.operators}},
+        .state = std::move(state)}));
   });
 }
 

@@ -190,13 +190,12 @@ class Files(InspectTest):
         self.assertNotIn("\x1b", text)
         self.assertIn("\\x1b]0;x\\x0a", text)
 
-    def test_torchscript_requires_trust(self):
-        self.refuses_path(self.exported, "can run code", "--trust")
-        text = self.inspect(self.exported, "--trust")
-        for expected in ("kind        TorchScript\n", "forward(Tensor tokens) -> Tensor",
+    def test_torchscript(self):
+        text = self.inspect(self.exported)
+        for expected in ("kind        TorchScript\n", "forward(tokens: Tensor) -> Tensor",
                          "extra file  recipe.toml", "qkv", "(24, 8)"):
             self.assertIn(expected, text)
-        found, run = self.inspect_json(self.exported, "--trust"), self.inspect_json(self.run_directory)
+        found, run = self.inspect_json(self.exported), self.inspect_json(self.run_directory)
         self.assertEqual(found["totals"]["parameters"], run["totals"]["parameters"])
         self.assertEqual(set(found["extra_files"]), {"recipe.toml", "tokenizer.json"})
 
@@ -236,7 +235,30 @@ class Files(InspectTest):
             archive.writestr("letter/data.pkl", b"\x80\x02}q\x00.")
             archive.writestr("letter/version", b"3\n")
         for path, expected in ((cut, "cut.pt: "), (other, "torch.save")):
-            self.refuses(["inspect", path, "--trust"], expected)
+            self.refuses(["inspect", path], expected)
+
+
+    def test_sizes_that_overflow(self):
+        """An empty tensor of shape (2^62, 2^62, 0)."""
+        archive, weights = self.folder / "sizes.pt2", self.folder / "sizes.safetensors"
+        sizes = [2**62, 2**62, 0]
+        header = json.dumps({"w": {"dtype": "F32", "shape": sizes, "data_offsets": [0, 0]}})
+        weights.write_bytes(struct.pack("<Q", len(header)) + header.encode())
+        self.succeeds("export", self.run_directory, "--format", "pt2", "-o", archive)
+        config = "model_weights_config.json"
+        with zipfile.ZipFile(archive) as original:
+            entries = {info.filename: original.read(info) for info in original.infolist()}
+        name = next(name for name in entries if name.endswith(config))
+        changed = json.loads(entries[name])
+        meta = next(iter(changed["config"].values()))["tensor_meta"]
+        meta["sizes"] = [{"as_int": size} for size in sizes]
+        meta["strides"] = [{"as_int": 1} for _ in sizes]
+        entries[name] = json.dumps(changed).encode()
+        with zipfile.ZipFile(archive, "w") as copy:
+            for name, content in entries.items():
+                copy.writestr(name, content)
+        for path in (archive, weights):
+            self.refuses(["inspect", path], "overflow")
 
 
 class Tables(InspectTest):

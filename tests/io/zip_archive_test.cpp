@@ -46,6 +46,9 @@ TEST_F(ZipArchiveTest, ReadsPyTorchArchivesFromFileAndMemory) {
 TEST_F(ZipArchiveTest, CompressedEntriesThrow) {
   write_plain({{"a/x", std::string(1000, 'x')}}, ZIP_CM_DEFLATE);
   EXPECT_THAT([&] { ZipArchive(path).read("x"); }, throws<InputError>("'x' is compressed"));
+  EXPECT_EQ(ZipArchive(path).decompress("x", 1000), std::string(1000, 'x'));
+  EXPECT_THAT([&] { ZipArchive(path).decompress("x", 999); },
+              throws<InputError>("entry 'x' has 1000 bytes, expected at most 999"));
 }
 
 TEST_F(ZipArchiveTest, EntriesOutsideOfOneFolderThrow) {

@@ -28,12 +28,13 @@ struct Pt2InvalidArchive : testing::Test {
     weights = json::parse(entries.at("data/weights/model_weights_config.json"));
   }
 
-  void write_and_load() {
+  void load(const Pt2LoadOptions& options) {
     entries["models/model.json"] = program.dump();
     entries["data/weights/model_weights_config.json"] = weights.dump();
     write_archive(path, entries);
-    load_pt2(path);
+    load_pt2(path, options);
   }
+  void write_and_load() { load({}); }
 
   void expect_error(const char* message) {
     EXPECT_THAT([&] { write_and_load(); },
@@ -85,13 +86,57 @@ TEST_F(Pt2InvalidArchive, RejectsUnknownAndForbiddenOperators) {
     expect_error(message);
   };
   target("torch.ops.quantized.linear.default",
-         "operators of namespace 'quantized' are not allowed");
+         "operators of namespace 'quantized' are not allowed; to allow them, add 'quantized' to "
+         "Pt2LoadOptions::namespaces");
   target("torch.ops.aten.linear.other", "the operator does not exist");
   target("torch.ops.aten.linear", "expected torch.ops.NAMESPACE.NAME.OVERLOAD");
   target("torch.ops.aten.from_file.default", "operators that access files are not allowed");
   target("torch.ops.higher_order.cond",
          "higher_order.cond: expected torch.ops.NAMESPACE.NAME.OVERLOAD");
   target("os.system", "os.system: the operator does not exist");
+}
+
+// The operator is checked before its arguments.
+TEST_F(Pt2InvalidArchive, RejectsOperatorsThatAreNotInTheList) {
+  // Operators that access memory outside of their tensors, change the memory of a tensor, or are
+  // internal to LibTorch.
+  for (const char* name :
+       {"set_.source_Storage_storage_offset", "resize_.default", "resize_as_.default",
+        "_reshape_alias.default", "_resize_output_.default", "set_data.default", "ctc_loss.Tensor",
+        "lu_unpack.default", "_cudnn_rnn.default", "_sparse_coo_tensor_unsafe.default",
+        "_test_warn_in_autograd.default", "segment_reduce.default", "add.out", "linear.out"}) {
+    node()["target"] = std::string("torch.ops.aten.") + name;
+    expect_error(
+        "is not one of the operators that are allowed by default; to allow it, add 'aten::");
+  }
+  node()["target"] = "torch.ops.aten.ctc_loss.Tensor";
+  expect_error("torch.ops.aten.ctc_loss.Tensor: the operator 'aten::ctc_loss' is not one");
+}
+
+TEST_F(Pt2InvalidArchive, AllowsCoreAndPointwiseOperatorsAndTheListedOnes) {
+  for (const char* name : {"add.Tensor", "add_.Tensor", "as_strided.default", "special_i1.default",
+                           "gelu.default", "lstm.input", "scaled_dot_product_attention.default",
+                           "__and__.Tensor", "_assert_scalar.default", "linear.default"}) {
+    node()["target"] = std::string("torch.ops.aten.") + name;
+    node()["inputs"][0]["name"] = "no_such_argument";
+    expect_error("argument '");
+  }
+}
+
+TEST_F(Pt2InvalidArchive, CallersCanAllowMoreOperators) {
+  node()["target"] = "torch.ops.aten.ctc_loss.Tensor";
+  const auto loads_with = [&](const Pt2LoadOptions& options, const char* message) {
+    EXPECT_THAT([&] { load(options); }, throws<InputError>(message));
+  };
+  // The operator is allowed, but its arguments are not given.
+  loads_with({.operators = {"aten::ctc_loss"}}, "argument 'log_probs' is missing");
+  loads_with({.namespaces = {"aten"}}, "argument 'log_probs' is missing");
+  loads_with({.operators = {"aten::lu_unpack"}}, "the operator 'aten::ctc_loss' is not one");
+  node()["target"] = "torch.ops.aten.from_file.default";
+  loads_with({.namespaces = {"aten"}, .operators = {"aten::from_file"}},
+             "operators that access files are not allowed");
+  node()["target"] = "torch.ops.quantized.linear.default";
+  loads_with({.namespaces = {"quantized"}}, "argument 'X' is missing");
 }
 
 TEST_F(Pt2InvalidArchive, RejectsInvalidArguments) {

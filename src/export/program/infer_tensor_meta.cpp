@@ -81,7 +81,8 @@ class Observations {
         dimensions_(sampled_dimensions(example, dynamic, traced.integers)),
         runs_(runs_of(dimensions_)),
         runs_at_one_(runs_with_ones(dimensions_, runs_)),
-        runner_(traced.program, traced.weights, example.front().device(), {"aten"}) {
+        runner_(traced.program, traced.weights, example.front().device(),
+                {.namespaces = {"aten"}}) {
     observe(inputs_of(runs_.front()), [&](const std::string& name, const torch::Tensor& tensor) {
       observations_[name].meta = static_meta(tensor);
       names_.push_back(name);

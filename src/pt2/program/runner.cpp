@@ -96,9 +96,9 @@ struct Runner::Impl {
 };
 
 Runner::Runner(const ExportedProgram& program, const std::map<std::string, torch::Tensor>& weights,
-               torch::Device device, const std::set<std::string>& namespaces)
+               torch::Device device, const AllowedOperators& allowed)
     : impl_(std::make_unique<Impl>()) {
-  Compiler compiler(device, namespaces);
+  Compiler compiler(device, allowed);
   std::map<std::string, std::size_t> targets;  // slots of mutation targets
   std::vector<std::pair<std::size_t, torch::Tensor>> initial;
   for (const auto& input : program.inputs) {

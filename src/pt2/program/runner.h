@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "pt2/program/allowed_operators.h"
 #include "pt2/program/exported_program.h"
 
 #include <torch/types.h>
@@ -8,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -18,11 +18,11 @@ namespace attend::program {
 /// `Node::target` to an operator. It rejects programs that cannot run.
 class ATTEND_API Runner {
  public:
-  /// `weights` contains the parameters, buffers and constants by `Input::target`. The program may
-  /// call only operators of `namespaces`. Throws InputError if the program is invalid. The message
-  /// names the node.
+  /// `weights` contains the parameters, buffers and constants by `Input::target`. Throws InputError
+  /// if the program is invalid or calls an operator that is not allowed. The message names the
+  /// node.
   Runner(const ExportedProgram& program, const std::map<std::string, torch::Tensor>& weights,
-         torch::Device device, const std::set<std::string>& namespaces);
+         torch::Device device, const AllowedOperators& allowed);
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;

@@ -11,18 +11,14 @@
 namespace attend::program {
 namespace {
 
-c10::OperatorHandle find_operator(const std::string& target,
-                                  const std::set<std::string>& namespaces) {
+c10::OperatorHandle find_operator(const std::string& target, const AllowedOperators& allowed) {
   const auto parts = parse_target(target);
   if (parts.name.empty()) throw InputError("expected torch.ops.NAMESPACE.NAME.OVERLOAD");
-  if (namespaces.count(parts.space) == 0) {
-    throw InputError(fmt::format("operators of namespace '{}' are not allowed", parts.space));
-  }
-  if (parts.qualified_name() == "aten::from_file") {
-    throw InputError("operators that access files are not allowed");
-  }
-  const auto found = c10::Dispatcher::singleton().findSchema(
-      {parts.qualified_name(), parts.dispatcher_overload()});
+  const c10::OperatorName name(parts.qualified_name(), parts.dispatcher_overload());
+  const auto found = c10::Dispatcher::singleton().findSchema(name);
+  // Operators of other namespaces may not exist because their library is not loaded.
+  if (!found && parts.space == "aten") throw InputError("the operator does not exist");
+  check_allowed(allowed, name);
   if (!found) throw InputError("the operator does not exist");
   return *found;
 }
@@ -50,7 +46,7 @@ Step Compiler::compile(const Node& node) {
   step.target = node.target;
   with_source(node.target, [&] {
     if (is_operator(node.target)) {
-      step.handle = find_operator(node.target, namespaces_);
+      step.handle = find_operator(node.target, allowed_);
       use_schema(node, step);
     } else {
       use_sym_operator(node, step);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "pt2/program/allowed_operators.h"
 #include "pt2/program/argument_source.h"
 #include "pt2/program/exported_program.h"
 #include "pt2/program/sym_operators.h"
@@ -8,7 +9,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -29,9 +29,8 @@ struct Step {
 /// Compiles the nodes of a program in order.
 class Compiler {
  public:
-  /// Nodes may call only operators of `namespaces`.
-  Compiler(torch::Device device, const std::set<std::string>& namespaces)
-      : device_(device), namespaces_(namespaces) {}
+  Compiler(torch::Device device, const AllowedOperators& allowed)
+      : device_(device), allowed_(allowed) {}
 
   /// Resolves the operator and the slots of a node. Throws InputError if the node is invalid. The
   /// message names the node.
@@ -49,7 +48,7 @@ class Compiler {
   void add_output(const Argument& output, Step& step);
 
   torch::Device device_;
-  const std::set<std::string>& namespaces_;
+  const AllowedOperators& allowed_;
   ValueTable table_;
 };
 

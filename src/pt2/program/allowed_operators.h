@@ -1,0 +1,24 @@
+#pragma once
+
+#include "attend/api.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <set>
+#include <string>
+
+namespace attend::program {
+
+/// Operators that a program may call, in addition to the ATen operators that are always allowed.
+/// Those compute tensors from tensors and check their arguments: the operators that LibTorch tags
+/// as core or pointwise, their in-place variants, and a list of names in allowed_operators.cpp.
+struct AllowedOperators {
+  std::set<std::string> namespaces = {};  ///< all operators of these namespaces are allowed
+  std::set<std::string> names = {};       ///< names of operators: "aten::ctc_loss"
+};
+
+/// Throws InputError if `name`, e.g. "aten::add", is not allowed. `name` may be an operator that
+/// does not exist. Operators that access files are never allowed.
+void check_allowed(const AllowedOperators& allowed, const c10::OperatorName& name);
+
+}  // namespace attend::program

@@ -1,0 +1,248 @@
+// Mutates valid files at random and reads them: .pt2 archives, TorchScript archives and safetensors
+// files. Each file must be read or rejected with an InputError that has a message, within 10
+// seconds and with little memory. Build with the preset asan to find invalid memory accesses.
+//
+// ATTEND_MUTATIONS sets the number of mutations of each kind of file. The program prints the seed.
+#include "attend/export/pt2.h"
+#include "attend/export/torchscript.h"
+#include "attend/export/torchscript_contents.h"
+#include "attend/input_error.h"
+#include "attend/io/file_kind.h"
+#include "attend/io/safetensors.h"
+#include "attend/io/safetensors_header.h"
+#include "attend/models/language_model.h"
+#include "attend/pt2.h"
+#include "io/files.h"
+#include "mutated_files/mutations.h"
+#include "support/archive.h"
+#include "support/seed.h"
+#include "support/temporary_directory.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+
+#ifdef __SANITIZE_ADDRESS__
+// From <sanitizer/allocator_interface.h>, which some packages of GCC lack.
+extern "C" {
+size_t __sanitizer_get_allocated_size(const volatile void* pointer);
+int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*, size_t),
+                                              void (*freed)(const volatile void*));
+}
+#endif
+
+namespace attend {
+namespace {
+
+using nlohmann::json;
+
+constexpr unsigned kMaxSeconds = 10;
+/// A file of n bytes may need kBytesPerByte * n + kFixedBytes bytes of memory. Files are read
+/// through a buffer of 1 MiB.
+constexpr int64_t kBytesPerByte = 10;
+constexpr int64_t kFixedBytes = int64_t{2} << 20;
+
+/// Counts the bytes that are allocated on the heap. Zero unless built with the address sanitizer.
+namespace heap {
+
+std::atomic<int64_t> bytes{0};
+std::atomic<int64_t> peak{0};
+
+#ifdef __SANITIZE_ADDRESS__
+void allocated(const volatile void*, size_t size) {
+  const auto now = bytes += static_cast<int64_t>(size);
+  if (now > peak) peak = now;
+}
+void freed(const volatile void* pointer) {
+  if (pointer == nullptr) return;
+  bytes -= static_cast<int64_t>(__sanitizer_get_allocated_size(pointer));
+}
+void start() {
+  static const bool installed = __sanitizer_install_malloc_and_free_hooks(allocated, freed) != 0;
+  ASSERT_TRUE(installed);
+  bytes = 0;
+  peak = 0;
+}
+#else
+void start() {}
+#endif
+
+}  // namespace heap
+
+/// Printed if a file takes too long or the program crashes.
+std::string current_file;
+
+void print_current_file(int signal) {
+  const auto ignored = ::write(STDERR_FILENO, current_file.data(), current_file.size());
+  static_cast<void>(ignored);
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+class MutatedFiles : public testing::Test {
+ protected:
+  MutatedFiles() : seed_(seed_afresh()) {
+    for (const int signal : {SIGALRM, SIGABRT, SIGSEGV, SIGFPE, SIGBUS, SIGILL}) {
+      ::signal(signal, print_current_file);
+    }
+  }
+
+  using Mutate = std::function<void(Random& random, const std::filesystem::path& path)>;
+  using Read = std::function<void(const std::filesystem::path& path)>;
+
+  /// Mutates and reads many files.
+  void check(const std::string& extension, const Mutate& mutate, const Read& read) {
+    const char* text = std::getenv("ATTEND_MUTATIONS");
+    const int64_t count = text == nullptr ? 200 : std::atoll(text);
+    const auto path = directory / ("mutated" + extension);
+    int64_t valid = 0;
+    double slowest = 0;
+    int64_t fixed_bytes = 0;  // memory beyond kBytesPerByte
+    std::map<std::string, int64_t> messages;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto seed = seed_ + static_cast<uint64_t>(i);
+      const auto repeat = fmt::format("repeat with ATTEND_MUTATIONS=1 ATTEND_TEST_SEED={}; {}\n",
+                                      seed, path.string());
+      current_file = repeat;
+      Random random(seed);
+      mutate(random, path);
+      const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+      const auto start = std::chrono::steady_clock::now();
+      heap::start();
+      ::alarm(kMaxSeconds);
+      try {
+        read(path);
+        ++valid;
+      } catch (const InputError& error) {
+        EXPECT_STRNE(error.what(), "") << repeat;
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "expected an InputError, found " << error.what() << "\n" << repeat;
+      }
+      ::alarm(0);
+      slowest = std::max(
+          slowest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      const auto excess = heap::peak - kBytesPerByte * bytes;
+      fixed_bytes = std::max(fixed_bytes, excess);
+      EXPECT_LE(excess, kFixedBytes)
+          << "a file of " << bytes << " bytes needs " << heap::peak << " bytes of memory\n"
+          << repeat;
+    }
+    std::cout << fmt::format("{}: {} mutations, {} rejected, {} read; slowest {:.2f} s", extension,
+                             count, count - valid, valid, slowest);
+#ifdef __SANITIZE_ADDRESS__
+    std::cout << fmt::format("; memory at most {} times the file + {} bytes", kBytesPerByte,
+                             fixed_bytes);
+#endif
+    std::cout << std::endl;
+    EXPECT_GE(count - valid, count / 100 * 25);
+  }
+
+  /// Mutates an archive: its bytes, its headers, or the contents of its entries whose name contains
+  /// one of `parts`.
+  static void mutate_archive(const std::string& whole, const std::vector<std::string>& parts,
+                             Random& random, const std::filesystem::path& path) {
+    switch (random() % 4) {
+      case 0:
+        replace_file(path, mutated_bytes(whole, random));
+        break;
+      case 1:
+        replace_file(path, mutated_zip_headers(whole, random));
+        break;
+      default:
+        replace_file(path, whole);
+        write_archive(
+            path, mutated_entries(archive_entries(path), parts[random() % parts.size()], random));
+    }
+  }
+
+  TemporaryDirectory directory;
+
+ private:
+  uint64_t seed_;
+};
+
+LanguageModel small_model() {
+  LanguageModelConfig config;
+  config.vocab_size = 7;
+  config.stack.num_layers = 1;
+  config.stack.embed_dim = 4;
+  config.stack.num_heads = 2;
+  return LanguageModel(config);
+}
+
+const ExportOptions kOptions{.input_names = {"tokens"},
+                             .dynamic = {{0, 0, "batch", 1, 4}, {0, 1, "length", 1, 8}},
+                             .extra_files = {{"notes.txt", "seven b"}}};
+
+torch::Tensor tokens() {
+  return torch::ones({2, 3}, torch::kLong);
+}
+
+TEST_F(MutatedFiles, Pt2) {
+  const auto original = directory / "model.pt2";
+  export_pt2(small_model(), tokens(), original, kOptions);
+  const auto whole = read_bytes(original);
+  const auto entries = archive_entries(original);
+  const auto mutate = [&](Random& random, const std::filesystem::path& path) {
+    if (random() % 2 == 0) {
+      auto changed = entries;
+      auto& text = changed.at(random() % 3 == 0 ? "data/weights/model_weights_config.json"
+                                                : "models/model.json");
+      text = mutated_json(json::parse(text), random).dump();
+      write_archive(path, changed);
+    } else {
+      mutate_archive(whole, {"models/", "data/weights/", ""}, random, path);
+    }
+  };
+  check(".pt2", mutate, [](const auto& path) {
+    file_kind(path);
+    pt2_contents(path);
+    load_pt2(path).state_dict();
+  });
+}
+
+TEST_F(MutatedFiles, TorchScript) {
+  const auto original = directory / "model.pt";
+  export_torchscript(small_model(), tokens(), original, kOptions);
+  const auto whole = read_bytes(original);
+  const auto mutate = [&](Random& random, const std::filesystem::path& path) {
+    mutate_archive(whole, {"data.pkl", "code/", ""}, random, path);
+  };
+  check(".pt", mutate, [](const auto& path) { torchscript_contents(path); });
+}
+
+TEST_F(MutatedFiles, Safetensors) {
+  const auto original = directory / "model.safetensors";
+  auto model = small_model();
+  save_safetensors(original, {.tensors = state_dict(model), .metadata = {{"format", "pt"}}});
+  const auto whole = read_bytes(original);
+  const auto data_offset = read_safetensors_header(original).data_offset;
+  const auto header = json::parse(whole.substr(8, data_offset - 8));
+  const auto mutate = [&](Random& random, const std::filesystem::path& path) {
+    if (random() % 3 == 0) {
+      replace_file(path, mutated_bytes(whole, random));
+      return;
+    }
+    // The length is that of the mutated header.
+    const auto text = random() % 4 == 0 ? mutated_bytes(header.dump(), random)
+                                        : mutated_json(header, random).dump();
+    std::string length;
+    for (int shift = 0; shift < 64; shift += 8) {
+      length += static_cast<char>(text.size() >> shift & 0xFF);
+    }
+    replace_file(path, length + text + whole.substr(data_offset));
+  };
+  check(".safetensors", mutate, [](const auto& path) {
+    file_kind(path);
+    read_safetensors_header(path);
+    load_safetensors(path);
+  });
+}
+
+}  // namespace
+}  // namespace attend
