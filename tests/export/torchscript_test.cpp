@@ -109,7 +109,7 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
       throws<std::runtime_error>("a size was specialized: with inputs of shape (2, 5), forward "
                                  "calls aten::mul, called from "
                                  "attend::DoublesLongInputsImpl::forward "
-                                 "(specializing_modules.cpp:24); with (2, 20), it calls aten::mul, "
+                                 "(specializing_modules.cpp:24); with (2, 40), it calls aten::mul, "
                                  "called from attend::DoublesLongInputsImpl::forward "
                                  "(specializing_modules.cpp:22)"));
   // The module is rejected before it is run at another size, where the LSTM would read out of
