@@ -208,10 +208,11 @@ bool is_graph_module_attribute(std::string_view name) {
 }
 
 /// Returns the rule that the name of a parameter, buffer or submodule violates, or "".
-const char* state_name_error(std::string_view name, bool is_top_level, TargetFormat format) {
+const char* state_name_error(std::string_view name, bool is_tensor, bool is_top_level,
+                             TargetFormat format) {
   if (replace_invalid_utf8(std::string(name)) != name) return "must be UTF-8";
   if (format == TargetFormat::onnx) {
-    return is_top_level && is_number(name)
+    return is_tensor && is_top_level && is_number(name)
                ? "must not be a number, since ONNX names intermediate values by numbers"
                : "";
   }
@@ -288,7 +289,8 @@ void check_state_names(const torch::nn::Module& module, TargetFormat format) {
     const auto dot = path.rfind('.');
     const auto name = path.substr(dot + 1);
     const auto error_of = [&](TargetFormat any) {
-      return state_name_error(name, dot == std::string::npos, any);
+      return state_name_error(name, what != std::string_view("module"), dot == std::string::npos,
+                              any);
     };
     const std::string error = error_of(format);
     TORCH_CHECK_VALUE(error.empty(), "the name of a ", what, " ", error, ", found '", path,

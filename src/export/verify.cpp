@@ -82,8 +82,7 @@ std::string nondeterminism_message(ExportGuard& guard, const Forward& forward,
       compare(one[i], other[i], /*tolerance=*/0.0, "");
     } catch (const std::runtime_error&) {
       return "; the module is not deterministic: it has state that is not a buffer, or draws "
-             "random "
-             "numbers from other generators than LibTorch's default generator";
+             "random numbers from other generators than LibTorch's default generator";
     }
   }
   return "";

@@ -310,8 +310,8 @@ std::optional<std::string> SymbolicShapes::find_clamped(const RunValues& values)
 }
 
 /// Returns slope * quotient + begin, where the quotient is a floor division of a variable, or
-/// nullopt if no such expression equals `values` in every run. Adds the expression to the
-/// variables, so that later expressions, such as strides, can be polynomials of it.
+/// nullopt if no such expression equals `values` in every run. Adds the expression to the variables,
+/// so that later expressions, such as strides, can be polynomials of it.
 std::optional<std::string> SymbolicShapes::find_quotient(const RunValues& values) {
   auto variables = recent();
   for (const auto& sum : sums_) variables.push_back(&sum);
