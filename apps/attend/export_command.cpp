@@ -117,6 +117,10 @@ void run_export(const ExportArguments& arguments) {
   const auto report = write(run, format, arguments.out);
   fmt::print("{}: {}, {} bytes; {}\n", arguments.out, to_string(format),
              fs::file_size(arguments.out), verification_text(format, report));
+  for (const auto& read : report.values_read) {
+    fmt::print(stderr, "attend: the file contains a value that forward read from a tensor: {}\n",
+               read);
+  }
 }
 
 }  // namespace

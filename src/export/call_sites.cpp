@@ -12,10 +12,39 @@
 namespace attend {
 namespace {
 
-thread_local std::unordered_map<const torch::jit::Node*, std::vector<void*>>* recording = nullptr;
+namespace jit = torch::jit;
 
-void record(torch::jit::Node* node) {
-  if (recording != nullptr) (*recording)[node] = torch::unwind::unwind();
+using CallStacks = std::unordered_map<const jit::Node*, std::vector<void*>>;
+
+thread_local CallStacks* recording = nullptr;
+
+/// Returns the newest node of the trace on this thread.
+const jit::Node* newest_node() {
+  return jit::tracer::getTracingState()->graph->block()->return_node()->prev();
+}
+
+/// A running operator call in a trace.
+struct RunningCall : at::ObserverContext {
+  std::vector<void*> stack;
+  const jit::Node* last_node_before;
+};
+
+/// The tracer is disabled while a traced operator runs, so the operators that it calls are ignored.
+std::unique_ptr<at::ObserverContext> record_start(const at::RecordFunction& /*function*/) {
+  if (!jit::tracer::isTracing()) return nullptr;
+  auto call = std::make_unique<RunningCall>();
+  call->stack = torch::unwind::unwind();
+  call->last_node_before = newest_node();
+  return call;
+}
+
+/// Assigns the call stack to the nodes that the operator added to the trace.
+void record_end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
+  if (context == nullptr || !jit::tracer::isTracing()) return;
+  const auto& call = *static_cast<RunningCall*>(context);
+  for (const auto* node = newest_node(); node != call.last_node_before; node = node->prev()) {
+    if (!recording->try_emplace(node, call.stack).second) return;  // of an operator inside
+  }
 }
 
 /// The exporters' function that calls the traced function. This function and its callers are not
@@ -29,7 +58,7 @@ bool is_library(std::string_view function) {
                                                        "std::",
                                                        "__gnu_cxx::",
                                                        "??",
-                                                       "attend::(anonymous namespace)::record"};
+                                                       "attend::(anonymous namespace)::record_"};
   const auto begins = [&](std::string_view name) { return function.starts_with(name); };
   return function.empty() || std::any_of(kLibraries.begin(), kLibraries.end(), begins);
 }
@@ -72,11 +101,9 @@ std::vector<torch::unwind::Frame> symbolize(const std::vector<void*>& frames) {
 
 }  // namespace
 
-std::string CallSites::text_of(const torch::jit::Node& node) const {
-  const auto stack = stacks_.find(&node);
-  if (stack == stacks_.end()) return "";
+std::string call_site_text(const std::vector<void*>& stack) {
   std::vector<void*> frames;
-  for (auto* address : stack->second) {
+  for (auto* address : stack) {
     if (!is_torch_library(address)) frames.push_back(address);
   }
   std::string found;
@@ -94,6 +121,11 @@ std::string CallSites::text_of(const torch::jit::Node& node) const {
   return found;
 }
 
+std::string CallSites::text_of(const jit::Node& node) const {
+  const auto stack = stacks_.find(&node);
+  return stack == stacks_.end() ? "" : call_site_text(stack->second);
+}
+
 bool CallSites::same(const torch::jit::Node& node, const CallSites& others,
                      const torch::jit::Node& other) const {
   const auto one = stacks_.find(&node);
@@ -103,13 +135,16 @@ bool CallSites::same(const torch::jit::Node& node, const CallSites& others,
   return one->second == two->second;
 }
 
-RecordCallSites::RecordCallSites(CallSites& sites) {
+RecordCallSites::RecordCallSites(CallSites& sites)
+    : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(record_start, record_end)
+                                               .scopes({at::RecordScope::FUNCTION}))),
+      previous_(recording) {
   recording = &sites.stacks_;
-  torch::jit::tracer::setRecordSourceLocation(record);
 }
 
 RecordCallSites::~RecordCallSites() {
-  recording = nullptr;
+  at::removeCallback(callback_);
+  recording = static_cast<CallStacks*>(previous_);
 }
 
 }  // namespace attend

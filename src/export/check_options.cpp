@@ -1,5 +1,6 @@
 #include "export/check_options.h"
 
+#include "export/check_names.h"
 #include "export/numbered_names.h"
 #include "io/utf8.h"
 
@@ -10,36 +11,11 @@
 namespace attend {
 namespace {
 
-bool is_word(const std::string& name) {
-  const auto fits = [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  return !name.empty() && std::all_of(name.begin(), name.end(), fits);
-}
-
-/// Returns true for names that are invalid in the code that Python generates when it loads a file.
-bool is_reserved(const std::string& name) {
-  static const std::set<std::string> all{
-      "False",   "None",     "True",     "and",    "as",       "assert", "async",  "await",
-      "break",   "class",    "continue", "def",    "del",      "elif",   "else",   "except",
-      "finally", "for",      "from",     "global", "if",       "import", "in",     "is",
-      "lambda",  "nonlocal", "not",      "or",     "pass",     "raise",  "return", "self",
-      "try",     "while",    "with",     "yield",  "NoneType", "torch"};
-  return all.count(name) > 0;
-}
-
-bool is_identifier(const std::string& name) {
-  return is_word(name) && (name.front() < '0' || name.front() > '9') && !is_reserved(name);
-}
-
-constexpr const char* kIdentifier =
-    " must be a Python identifier (letters, digits and _, no leading digit, not a keyword), found "
-    "'";
-
 void check_names(const char* what, const std::vector<std::string>& names) {
   std::set<std::string> seen;
   for (const auto& name : names) {
-    check_name(what, name);
+    TORCH_CHECK_VALUE(!name.empty() && replace_invalid_utf8(name) == name, what,
+                      " must be UTF-8 and not empty, found '", name, "'");
     TORCH_CHECK_VALUE(seen.insert(name).second, what, " must be unique, found '", name,
                       "' more than once");
   }
@@ -47,7 +23,7 @@ void check_names(const char* what, const std::vector<std::string>& names) {
 
 void check_dimension(const DynamicDimension& dynamic, const std::vector<torch::Tensor>& inputs,
                      std::map<std::string, DynamicDimension>& seen) {
-  check_name("the name of a dynamic dimension", dynamic.name);
+  check_names("the name of a dynamic dimension", {dynamic.name});
   TORCH_CHECK_VALUE(dynamic.input < inputs.size(), "dynamic dimension '", dynamic.name,
                     "': input (", dynamic.input, ") must be less than the number of inputs (",
                     inputs.size(), ")");
@@ -89,11 +65,8 @@ void check_extra_file(const std::string& name) {
 
 }  // namespace
 
-void check_name(const char* what, const std::string& name) {
-  TORCH_CHECK_VALUE(is_identifier(name), what, kIdentifier, name, "'");
-}
-
-void check_options(const ExportOptions& options, const std::vector<torch::Tensor>& example_inputs) {
+void check_options(const ExportOptions& options, const std::vector<torch::Tensor>& example_inputs,
+                   TargetFormat format) {
   // The comparison also rejects NaN.
   TORCH_CHECK_VALUE(options.tolerance >= 0.0, "tolerance (", options.tolerance,
                     ") must be 0 or more");
@@ -105,7 +78,9 @@ void check_options(const ExportOptions& options, const std::vector<torch::Tensor
   }
   TORCH_CHECK_VALUE(options.input_names.size() <= count, "found ", options.input_names.size(),
                     " input_names, expected at most ", count, ", the number of inputs");
-  check_names("input_names", numbered_names(options.input_names, count, "input"));
+  const auto input_names = numbered_names(options.input_names, count, "input");
+  check_names("input_names", input_names);
+  for (const auto& name : input_names) check_identifier("input_names", name, format);
   check_names("output_names", options.output_names);
   for (const auto& [name, content] : options.extra_files) check_extra_file(name);
   std::map<std::string, DynamicDimension> seen;
@@ -115,90 +90,6 @@ void check_options(const ExportOptions& options, const std::vector<torch::Tensor
     TORCH_CHECK_VALUE(dynamic_dimensions.emplace(dynamic.input, dynamic.dimension).second,
                       "dimension ", dynamic.dimension, " of input ", dynamic.input,
                       " is listed as dynamic more than once");
-  }
-}
-
-void check_state_names(const torch::nn::Module& module) {
-  // Attributes of Python modules: torch.nn.Module, torch.fx.GraphModule, torch.jit.ScriptModule.
-  static const std::set<std::string> taken{"T_destination",
-                                           "_backward_hooks",
-                                           "_buffers",
-                                           "_c",
-                                           "_concrete_type",
-                                           "_guards_fn",
-                                           "_in_spec",
-                                           "_initializing",
-                                           "_modules",
-                                           "_out_spec",
-                                           "_parameters",
-                                           "_replicate_for_data_parallel",
-                                           "_state_dict_hooks",
-                                           "_version",
-                                           "add_module",
-                                           "add_submodule",
-                                           "apply",
-                                           "bfloat16",
-                                           "buffers",
-                                           "call_super_init",
-                                           "children",
-                                           "code",
-                                           "compile",
-                                           "cpu",
-                                           "cuda",
-                                           "define",
-                                           "double",
-                                           "dump_patches",
-                                           "eval",
-                                           "extra_repr",
-                                           "float",
-                                           "forward",
-                                           "get_buffer",
-                                           "get_parameter",
-                                           "get_submodule",
-                                           "graph",
-                                           "half",
-                                           "inlined_graph",
-                                           "ipu",
-                                           "load_state_dict",
-                                           "meta",
-                                           "modules",
-                                           "mtia",
-                                           "named_buffers",
-                                           "named_children",
-                                           "named_modules",
-                                           "named_parameters",
-                                           "original_name",
-                                           "parameters",
-                                           "recompile",
-                                           "register_buffer",
-                                           "register_module",
-                                           "register_parameter",
-                                           "requires_grad_",
-                                           "save",
-                                           "set_submodule",
-                                           "share_memory",
-                                           "state_dict",
-                                           "to",
-                                           "to_empty",
-                                           "train",
-                                           "training",
-                                           "type",
-                                           "validate_inputs",
-                                           "xpu",
-                                           "zero_grad"};
-  const auto check = [](const char* what, const std::string& path) {
-    const auto name = path.substr(path.rfind('.') + 1);
-    TORCH_CHECK_VALUE(
-        is_word(name) && !is_reserved(name) && taken.count(name) == 0 && !name.starts_with("__"),
-        "the name of a ", what,
-        " must consist of letters, digits and _, without a leading __, and must not be a Python "
-        "keyword or an attribute of torch.nn.Module, found '",
-        path, "'; rename it before the export");
-  };
-  for (const auto& item : module.named_parameters()) check("parameter", item.key());
-  for (const auto& item : module.named_buffers()) check("buffer", item.key());
-  for (const auto& item : module.named_modules(/*name_prefix=*/{}, /*include_self=*/false)) {
-    check("module", item.key());
   }
 }
 

@@ -27,10 +27,11 @@ bool is_same(const torch::Tensor& one, const torch::Tensor& other) {
 
 ExportGuard::ExportGuard(torch::nn::Module& module,
                          const std::vector<torch::Tensor>& example_inputs,
-                         const ExportOptions& options)
+                         const ExportOptions& options, TargetFormat format)
     : eval_(module) {
-  check_options(options, example_inputs);
-  check_state_names(module);
+  check_options(options, example_inputs, format);
+  check_state_names(module, format);
+  rng_.emplace(rng_state(rng_devices(example_inputs.front().device())));
   for (const auto& item : module.named_parameters()) {
     if (item.value().defined()) parameters_.push_back({item.key(), item.value(), item->clone()});
   }

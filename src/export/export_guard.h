@@ -3,21 +3,26 @@
 #include "attend/api.h"
 #include "attend/export/export_options.h"
 #include "attend/nn/eval_guard.h"
+#include "export/check_names.h"
+#include "export/values_read.h"
+#include "ops/rng_state.h"
 
 #include <torch/nn/module.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace attend {
 
-/// RAII guard of every export: validates names and options, sets eval mode, disables gradients and
-/// restores parameters and buffers that forward mutates.
+/// RAII guard of every export: validates names and options, sets eval mode, disables gradients,
+/// restores parameters and buffers that forward mutates, and restores the default random number
+/// generators. Records the values that forward reads while it is traced.
 class ATTEND_API ExportGuard {
  public:
   /// Throws c10::ValueError if the options, the example inputs or names in the module are invalid.
   ExportGuard(torch::nn::Module& module, const std::vector<torch::Tensor>& example_inputs,
-              const ExportOptions& options);
+              const ExportOptions& options, TargetFormat format);
   ~ExportGuard();
   ExportGuard(const ExportGuard&) = delete;
   ExportGuard& operator=(const ExportGuard&) = delete;
@@ -30,6 +35,9 @@ class ATTEND_API ExportGuard {
   /// mutated a parameter or a constant, which no format supports.
   void restore();
 
+  /// Returns the operators that read values while forward was traced, and their call sites.
+  std::vector<std::string> values_read() const { return values_read_.texts(); }
+
  private:
   struct SavedTensor {
     std::string name;
@@ -40,6 +48,8 @@ class ATTEND_API ExportGuard {
 
   EvalGuard eval_;
   torch::NoGradGuard no_grad_;
+  RecordValuesRead values_read_;
+  std::optional<RngGuard> rng_;
   std::vector<SavedTensor> parameters_;
   std::vector<SavedTensor> buffers_;
   std::vector<SavedTensor> constants_;

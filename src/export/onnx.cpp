@@ -1,5 +1,6 @@
 #include "attend/export/onnx.h"
 
+#include "export/check_names.h"
 #include "export/export_guard.h"
 #include "export/numbered_names.h"
 #include "export/onnx/serialize.h"
@@ -11,6 +12,8 @@
 #include "io/files.h"
 #include "io/utf8.h"
 #include "pt2/program/runner.h"
+
+#include <fmt/format.h>
 
 #include <tuple>
 
@@ -91,9 +94,14 @@ std::string message_of(const onnx::UnsupportedOperatorsError& error,
 ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
                          const std::vector<torch::Tensor>& example_inputs,
                          const std::filesystem::path& path, const ExportOptions& options) {
-  ExportGuard guard(module, example_inputs, options);
+  ExportGuard guard(module, example_inputs, options, TargetFormat::onnx);
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
-  const auto traced = program::trace_program(module, forward, example_inputs, options,
+  auto trace_options = options;
+  for (std::size_t i = 0; i < trace_options.input_names.size(); ++i) {
+    auto& name = trace_options.input_names[i];  // in ONNX, a name need not be an identifier
+    if (!is_identifier(name)) name = fmt::format("input{}", i);
+  }
+  const auto traced = program::trace_program(module, forward, example_inputs, trace_options,
                                              program::UnknownDimensions::allow);
   for (const auto& tensor : traced.constants()) guard.add_constant(tensor);
   TORCH_CHECK_VALUE(!traced.program.outputs.empty(),
@@ -109,6 +117,8 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   } catch (const onnx::UnsupportedOperatorsError& error) {
     throw std::runtime_error(message_of(error, module, forward, example_inputs));
   }
+  const auto input_names = numbered_names(options.input_names, example_inputs.size(), "input");
+  for (std::size_t i = 0; i < input_names.size(); ++i) model.inputs.at(i).name = input_names[i];
   check_names(model);
   guard.restore();
   // The weights are copied, since `verify` runs forward, which may mutate them.

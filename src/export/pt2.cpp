@@ -17,7 +17,7 @@ namespace attend {
 ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
                         const std::vector<torch::Tensor>& example_inputs,
                         const std::filesystem::path& path, const ExportOptions& options) {
-  ExportGuard guard(module, example_inputs, options);
+  ExportGuard guard(module, example_inputs, options, TargetFormat::pt2);
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
   auto traced = program::trace_program(module, forward, example_inputs, options);
   program::clamp_slices(traced.program);
@@ -35,8 +35,9 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
   const auto run = [&](const std::vector<torch::Tensor>& inputs) {
     std::vector<torch::Tensor> copies;
     for (const auto& input : inputs) copies.push_back(input.clone());
+    const auto outputs = file.forward(inputs);  // draws random numbers first, as the module
     program::run_checked(traced.program, runner, copies);
-    return file.forward(inputs);
+    return outputs;
   };
   const auto report = verify(guard, module, run, forward, example_inputs, traced.integers, options);
   replace_file(path, bytes);

@@ -1,11 +1,14 @@
 #include "attend/export/torchscript.h"
 
+#include "export/check_names.h"
 #include "export/check_options.h"
+#include "export/compare.h"
 #include "export/export_guard.h"
 #include "export/specialized_dimension.h"
 #include "export/trace.h"
 #include "export/verify.h"
 #include "io/files.h"
+#include "ops/rng_state.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -24,15 +27,19 @@ namespace {
 
 namespace jit = torch::jit;
 
+/// Returns the tensors that a method returned.
+Outputs outputs_of(const c10::IValue& result) {
+  if (result.isTensor()) return result.toTensor();
+  std::vector<torch::Tensor> outputs;
+  for (const auto& output : result.toTupleRef().elements()) outputs.push_back(output.toTensor());
+  return outputs;
+}
+
 /// Returns a method of a ScriptModule as a function.
 Forward function_of(const jit::Method& method) {
   return [method](const std::vector<torch::Tensor>& inputs) -> Outputs {
     auto call = method;
-    const auto result = call(jit::Stack(inputs.begin(), inputs.end()));
-    if (result.isTensor()) return result.toTensor();
-    std::vector<torch::Tensor> outputs;
-    for (const auto& output : result.toTupleRef().elements()) outputs.push_back(output.toTensor());
-    return outputs;
+    return outputs_of(call(jit::Stack(inputs.begin(), inputs.end())));
   };
 }
 
@@ -50,16 +57,82 @@ std::vector<torch::Tensor> constants_of(const jit::Graph& graph) {
 void check_methods(const TorchScriptMethods& methods) {
   std::set<std::string> seen{"forward"};
   for (const auto& method : methods.traced) {
-    check_name("the name of a method", method.name);
+    check_identifier("method names", method.name, TargetFormat::torchscript);
     TORCH_CHECK_VALUE(seen.insert(method.name).second, "method names must be unique, found '",
                       method.name, "' more than once");
     try {
       check_options({.input_names = method.input_names, .dynamic = method.dynamic},
-                    method.example_inputs);
+                    method.example_inputs, TargetFormat::torchscript);
     } catch (const c10::Error& error) {
       TORCH_CHECK_VALUE(false, "method '", method.name, "': ", error.what_without_backtrace());
     }
   }
+}
+
+/// Adds the names of the methods that a method calls, and of those that they call.
+void add_called_methods(const jit::Module& module, const std::string& name,
+                        std::set<std::string>& called) {
+  if (!called.insert(name).second) return;
+  const std::function<void(const jit::Block&)> search = [&](const jit::Block& block) {
+    for (const auto* node : block.nodes()) {
+      if (node->kind() == c10::prim::CallMethod) {
+        const auto& callee = node->s(jit::attr::name);
+        if (module.find_method(callee)) add_called_methods(module, callee, called);
+      }
+      for (const auto* inner : node->blocks()) search(*inner);
+    }
+  };
+  search(*module.get_method(name).graph()->block());
+}
+
+/// Defines the methods in `methods.source`, and checks that `methods.calls` run all of them.
+void define_methods(jit::Module& scripted, const TorchScriptMethods& methods) {
+  std::set<std::string> traced;
+  for (const auto& method : scripted.get_methods()) traced.insert(method.name());
+  if (!methods.source.empty()) scripted.define(methods.source);
+  std::set<std::string> called;
+  for (const auto& call : methods.calls) {
+    const auto method = scripted.find_method(call.method);
+    TORCH_CHECK_VALUE(method && traced.count(call.method) == 0,
+                      "calls must be of methods in the TorchScript source, found a call of '",
+                      call.method, "'");
+    add_called_methods(scripted, call.method, called);
+  }
+  for (const auto& method : scripted.get_methods()) {
+    TORCH_CHECK_VALUE(traced.count(method.name()) > 0 || called.count(method.name()) > 0,
+                      "no call runs the method '", method.name(),
+                      "' of the TorchScript source; add one with example arguments to calls");
+  }
+}
+
+/// Runs a call of a scripted method of the loaded file. Returns the largest difference from the
+/// expected outputs.
+double run_call(const jit::Module& file, const TorchScriptCall& call, torch::Device device,
+                double tolerance) {
+  const auto rng = rng_state(rng_devices(device));
+  std::vector<torch::Tensor> expected;
+  if (call.expected) expected = call.expected().tensors;
+  set_rng_state(rng);
+  std::vector<torch::Tensor> found;
+  try {
+    jit::Stack arguments;
+    for (const auto& argument : call.arguments) arguments.push_back(argument.deepcopy());
+    const auto result = file.get_method(call.method)(std::move(arguments));
+    if (call.expected) found = outputs_of(result).tensors;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(fmt::format("method '{}' fails in the exported program: {}",
+                                         call.method, short_message(error)));
+  }
+  if (found.size() != expected.size()) {
+    throw std::runtime_error(fmt::format("method '{}' returns {} tensors, expected {}", call.method,
+                                         found.size(), expected.size()));
+  }
+  double largest = 0.0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    largest = std::max(largest, compare(found[i], expected[i], tolerance,
+                                        fmt::format("the call of method '{}'", call.method)));
+  }
+  return largest;
 }
 
 /// Calls `action`. If it throws, adds the method name to the message, unless the method is forward.
@@ -79,7 +152,7 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
                                 const std::filesystem::path& path, const ExportOptions& options,
                                 const TorchScriptMethods& methods) {
   check_methods(methods);
-  ExportGuard guard(module, example_inputs, options);
+  ExportGuard guard(module, example_inputs, options, TargetFormat::torchscript);
   auto traced = methods.traced;
   traced.insert(traced.begin(),
                 {"forward", forward, example_inputs, options.input_names, options.dynamic});
@@ -95,7 +168,7 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
   for (const auto& method : scripted.get_methods()) {
     for (const auto& tensor : constants_of(*method.graph())) guard.add_constant(tensor);
   }
-  if (!methods.source.empty()) scripted.define(methods.source);
+  define_methods(scripted, methods);
 
   guard.restore();
   // The module is saved to memory, since save(file) would name the archive's root folder after the
@@ -123,8 +196,15 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
       report.num_verified_shapes = verified.num_verified_shapes;
       report.verified_sizes = verified.verified_sizes;
       report.verified_other_values = verified.verified_other_values;
+      report.values_read = verified.values_read;
     });
   }
+  for (const auto& call : methods.calls) {
+    const auto device = example_inputs.front().device();
+    report.max_abs_diff =
+        std::max(report.max_abs_diff, run_call(file, call, device, options.tolerance));
+  }
+  guard.restore();
   replace_file(path, bytes.view());
   return report;
 }

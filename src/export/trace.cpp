@@ -8,6 +8,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <set>
@@ -18,27 +19,55 @@ namespace {
 
 namespace jit = torch::jit;
 
+/// Returns the name of a submodule as an identifier. Children of a ModuleList are named 0, 1, ...,
+/// so "_" is added in front of these names.
+std::string type_name_of(std::string name) {
+  for (auto& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return (std::isdigit(static_cast<unsigned char>(name.front())) != 0 ? "_" : "") + name;
+}
+
 jit::Module to_script_module(const torch::nn::Module& module, const std::string& name,
                              const std::shared_ptr<jit::CompilationUnit>& unit) {
   jit::Module scripted(c10::QualifiedName(name), unit);
-  scripted.register_attribute("training", c10::BoolType::get(), /*v=*/false);
-  for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+  // TorchScript files need this attribute. Its name may belong to a tensor in ONNX files.
+  const auto is_training = [](const auto& item) { return item.key() == "training"; };
+  const auto parameters = module.named_parameters(/*recurse=*/false);
+  const auto buffers = module.named_buffers(/*recurse=*/false);
+  const auto children = module.named_children();
+  if (std::none_of(parameters.begin(), parameters.end(), is_training) &&
+      std::none_of(buffers.begin(), buffers.end(), is_training) &&
+      std::none_of(children.begin(), children.end(), is_training)) {
+    scripted.register_attribute("training", c10::BoolType::get(), /*v=*/false);
+  }
+  for (const auto& item : parameters) {
     scripted.register_parameter(item.key(), item.value(), /*is_buffer=*/false);
   }
-  for (const auto& item : module.named_buffers(/*recurse=*/false)) {
+  for (const auto& item : buffers) {
     scripted.register_buffer(item.key(), item.value());
   }
-  for (const auto& item : module.named_children()) {
-    // A type name must be unique and must not begin with a digit. Children of a ModuleList are
-    // named 0, 1, ..., so "_" is added in front of these names.
-    const bool begins_with_digit =
-        std::isdigit(static_cast<unsigned char>(item.key().front())) != 0;
-    auto type = name + (begins_with_digit ? "._" : ".") + item.key();
+  for (const auto& item : children) {
+    auto type = name + "." + type_name_of(item.key());
     while (unit->get_type(c10::QualifiedName(type)) != nullptr) type += "_";
     const auto child = to_script_module(*item.value(), type, unit);
     scripted.register_module(item.key(), child);
   }
   return scripted;
+}
+
+/// Throws std::runtime_error if an operator draws random numbers from a generator other than
+/// LibTorch's default generator. The file would contain a copy of the generator, or none.
+void check_generators(const jit::Graph& graph, const std::string& name) {
+  for (const auto* node : graph.nodes()) {
+    if (node->kind() != c10::prim::Constant) continue;
+    const auto value = jit::toIValue(node->output());
+    if (!value || !value->isGenerator()) continue;
+    throw std::runtime_error(fmt::format(
+        "{} draws random numbers from its own generator, which files cannot contain; use "
+        "LibTorch's default generator",
+        name));
+  }
 }
 
 /// Removes dropout. The tracer records dropout even in eval mode, in which it is the identity.
@@ -139,6 +168,7 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
                     "register it as a parameter",
                     name));
   }
+  check_generators(*state->graph, name);
   remove_dropout(*state->graph);
   const auto type = scripted.type();
   auto* method = type->compilation_unit()->create_function(c10::QualifiedName(*type->name(), name),

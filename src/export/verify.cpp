@@ -7,6 +7,7 @@
 #include "export/specialized_dimension.h"
 #include "export/trial_sizes.h"
 #include "export/trial_values.h"
+#include "ops/rng_state.h"
 
 #include <fmt/format.h>
 
@@ -62,20 +63,27 @@ std::optional<std::vector<torch::Tensor>> expected_of(const Forward& forward, co
   }
 }
 
-/// Returns a message if two calls of the module with the same inputs return different outputs, else
-/// an empty string.
+/// Returns the states of the generators from which a call with these inputs draws random numbers.
+RngState rng_of(const std::vector<torch::Tensor>& inputs) {
+  return rng_state(rng_devices(inputs.front().device()));
+}
+
+/// Returns a message if two calls of the module with the same inputs and the same random numbers
+/// return different outputs, else an empty string.
 std::string nondeterminism_message(ExportGuard& guard, const Forward& forward,
                                    const std::vector<torch::Tensor>& inputs) {
+  const auto rng = rng_of(inputs);
   const auto one = forward(copies_of(inputs)).tensors;
   guard.restore();
+  set_rng_state(rng);
   const auto other = forward(copies_of(inputs)).tensors;
   guard.restore();
   for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
     try {
       compare(one[i], other[i], /*tolerance=*/0.0, "");
     } catch (const std::runtime_error&) {
-      return "; the module is not deterministic: it draws random numbers or has state that is not "
-             "a buffer";
+      return "; the module is not deterministic: it has state that is not a buffer, or draws "
+             "random numbers from other generators than LibTorch's default generator";
     }
   }
   return "";
@@ -124,6 +132,7 @@ class Verification {
     run_one_by_one(&TrialSizes::others);
     run_largest_sizes();
     guard_.restore();
+    report_.values_read = guard_.values_read();
     return std::move(report_);
   }
 
@@ -212,6 +221,7 @@ class Verification {
     const auto shapes = shapes_text(inputs);
     OperatorCost cost;
     const auto mutated = copies_of(inputs);
+    const auto rng = rng_of(inputs);
     const auto expected = [&, &forward = forward] {
       const OperatorCostGuard guard(cost);
       return expected_of(forward, trial, mutated);
@@ -221,6 +231,7 @@ class Verification {
     TORCH_CHECK_VALUE(options.output_names.size() <= expected->size(), "found ",
                       options.output_names.size(), " output_names, expected at most ",
                       expected->size(), ", the number of outputs");
+    set_rng_state(rng);  // the exported program draws the same random numbers
     try {
       compare_outputs(inputs, mutated, *expected, shapes);
     } catch (const std::exception& error) {

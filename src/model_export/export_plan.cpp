@@ -132,6 +132,13 @@ ExportPlan plan_export(LanguageModel model) {
                                  .dynamic = {batch(0), length(0, 1, max_seq_len - before),
                                              batch(1, 2), length(1, 4, before, "past")}});
   plan.methods.source = language_model_source(sizes_of(past, config.stack, max_seq_len));
+  // A prompt that fills the context. A forward of a longer context may need too much memory.
+  constexpr int64_t kMaxPrompt = 1024;
+  const auto context = std::min(max_seq_len, kMaxPrompt);
+  plan.methods.calls = {
+      {"generate", {tokens, 3, 0.0}},     // greedy
+      {"generate", {tokens, 3, 1.0, 2}},  // sampled from two tokens
+      {"generate", {example_tokens(context, config.vocab_size, weight.device()), 2, 0.0}}};
   return plan;
 }
 
@@ -171,6 +178,7 @@ ExportPlan plan_export(SequenceClassifier model) {
     plan.methods.traced.push_back(attention_method(plan.forward, tokens, max_seq_len));
   }
   plan.methods.source = classifier_source();
+  plan.methods.calls = {{"predict", {tokens}}, {"predict", {tokens, key_mask}}};
   return plan;
 }
 
@@ -221,6 +229,8 @@ ExportPlan plan_export(Seq2Seq model) {
                                              length(1, 1, max_seq_len, "source_length"),
                                              batch(2, 2), length(2, 4, before, "past")}});
   plan.methods.source = seq2seq_source(sizes_of(past, config.stack, max_seq_len));
+  plan.methods.calls = {{"generate", {source, 0, 1, 3, 0.0}},      // greedy
+                        {"generate", {source, 0, 1, 3, 1.0, 2}}};  // sampled from two tokens
   return plan;
 }
 

@@ -63,6 +63,7 @@ struct ExportCase {
   std::vector<CaseInput> inputs;
   torch::Dtype dtype = torch::kFloat;  ///< dtype of parameters and float inputs
   std::set<std::string> formats = {"torchscript", "pt2", "onnx"};
+  bool draws_random_numbers = false;
   std::string allowed_error = {};  ///< export errors that contain this text are not failures
 
   std::string name() const { return group + "." + option; }

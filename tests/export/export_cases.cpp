@@ -90,6 +90,7 @@ Tensors write_values(const ExportCase& any, const std::filesystem::path& path) {
     inputs = draw(any, [&](const DynamicSizeSpec& size) { return size.others.at(i); });
     Tensors copies;  // the calls use copies, since forward may mutate its inputs
     for (const auto& input : inputs) copies.push_back(input.clone());
+    torch::manual_seed(i);  // Python sets the same seed
     const auto outputs = any.forward(copies).tensors;
     calls.emplace_back(c10::ivalue::Tuple::create({tuple_of(inputs), tuple_of(outputs)}));
   }
@@ -100,6 +101,7 @@ Tensors write_values(const ExportCase& any, const std::filesystem::path& path) {
 /// Runs backward on the sum of the outputs' mean squares and returns that loss.
 torch::Tensor backward(const ExportCase& any, const Tensors& inputs) {
   auto loss = torch::zeros({});
+  torch::manual_seed(0);  // Python sets the same seed
   for (const auto& output : any.forward(inputs).tensors) {
     loss = loss + output.to(torch::kFloat).square().mean();
   }
@@ -168,6 +170,7 @@ Json describe(const ExportCase& any) {
           {"option", any.option},
           {"inputs", inputs},
           {"dtype", c10::toString(any.dtype)},
+          {"draws_random_numbers", any.draws_random_numbers},
           {"tolerance", tolerance_of(any.dtype)},
           {"parameters", any.module->named_parameters().keys()},
           {"buffers", any.module->named_buffers().keys()},
@@ -203,7 +206,8 @@ Json write_case(const ExportCase& any, uint64_t seed, const std::filesystem::pat
   const auto inputs = write_values(any, folder / (any.name() + ".values"));
   const auto loss = backward(any, inputs);
   described["unused"] = names_without_gradient(*any.module);
-  described["step"] = any.dtype == torch::kFloat && !any.module->parameters().empty();
+  described["step"] =
+      any.dtype == torch::kFloat && !any.module->parameters().empty() && !any.draws_random_numbers;
   if (described["step"]) write_step(any, loss, folder / (any.name() + ".step"));
   return described;
 }

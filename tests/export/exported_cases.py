@@ -82,8 +82,28 @@ def assert_equal_outputs(test, found, expected, tolerance):
 
 def assert_same_at_other_shapes(test, run, case):
     with torch.no_grad():
-        for inputs, expected in case.calls:
+        for seed, (inputs, expected) in enumerate(case.calls):
+            torch.manual_seed(seed)  # as export_cases
             assert_equal_outputs(test, run(*inputs), expected, case.tolerance)
+
+
+def assert_same_distribution(test, found, expected):
+    """Checks shapes and dtypes, and compares mean, standard deviation and distribution function of the
+    elements of each output. The limits are exceeded with a probability of less than 1e-6."""
+    test.assertEqual(len(found), len(expected))
+    for one, other in zip(found, expected):
+        test.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))
+        one, other = one.double().flatten(), other.double().flatten()
+        error = (2 / one.numel()) ** 0.5
+        scale = other.std().item()
+        test.assertLessEqual(abs(one.mean() - other.mean()).item(), 6 * scale * error)
+        test.assertLessEqual(abs(one.std() - other.std()).item(), 12 * scale * error)
+        low, high = min(one.min(), other.min()), max(one.max(), other.max())
+        # Other points than the outputs, which may differ by rounding errors.
+        points = low + (high - low) * (torch.arange(400, dtype=torch.float64) + 0.618) / 400
+        shares = [torch.searchsorted(part.sort().values, points) / part.numel()
+                  for part in (one, other)]
+        test.assertLessEqual((shares[0] - shares[1]).abs().max().item(), 3 * error)
 
 
 def assert_tied(test, case, parameters):

@@ -8,7 +8,7 @@ torch, onnx or onnxruntime.
 import sys
 import unittest
 
-from exported_cases import assert_equal_outputs, assert_small, cases, types_of_onnx_nodes
+from exported_cases import assert_equal_outputs, assert_same_distribution, assert_small, cases, types_of_onnx_nodes
 import torch
 
 try:
@@ -85,7 +85,11 @@ class Onnx(unittest.TestCase):
                 values = {name: as_numpy(value) for name, value in zip(names, inputs)}
                 found = [torch.from_numpy(output) if output.shape else torch.tensor(output)
                          for output in session.run(None, values)]
-                if is_narrow:
+                if case.draws_random_numbers:
+                    assert_same_distribution(self, found, expected)
+                    again = session.run(None, values)
+                    self.assertTrue(any((one.numpy() != other).any() for one, other in zip(found, again)))
+                elif is_narrow:
                     self.assertEqual([one.shape for one in found], [one.shape for one in expected])
                 else:
                     assert_equal_outputs(self, found, expected, tolerance)

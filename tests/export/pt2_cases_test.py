@@ -45,7 +45,8 @@ class EachCase(unittest.TestCase):
                          {(given["name"], int(dimension)): (min_size, max_size)
                           for given in case.inputs
                           for dimension, (_, min_size, max_size) in given["dynamic"].items()})
-        self.assertFalse([node for node in program.graph.nodes if "dropout" in str(node.target)])
+        if not case.draws_random_numbers:
+            self.assertFalse([node for node in program.graph.nodes if "dropout" in str(node.target)])
 
     def test_outputs_and_signature(self):
         for case in cases("pt2"):

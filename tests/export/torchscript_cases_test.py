@@ -47,7 +47,8 @@ class TorchScript(unittest.TestCase):
     def test_stays_in_eval_mode(self):
         def check(case, model):
             self.assertFalse(any(module.training for module in model.modules()))
-            self.assertNotIn("dropout(", str(model.inlined_graph))
+            if not case.draws_random_numbers:
+                self.assertNotIn("dropout(", str(model.inlined_graph))
             assert_same_at_other_shapes(self, model.train(), case)
 
         self.for_each(check)
@@ -66,6 +67,7 @@ class TorchScript(unittest.TestCase):
             loss_in_cpp, expected = case.step_in_cpp
             optimizer = torch.optim.SGD(model.parameters(), lr=case.learning_rate)
             inputs, _ = case.calls[-1]
+            torch.manual_seed(0)  # as export_cases
             loss = sum(output.float().square().mean() for output in as_tuple(model(*inputs)))
             loss.backward()
             optimizer.step()

@@ -192,5 +192,52 @@ TEST(TorchScript, CanBeFineTuned) {
   }
 }
 
+/// Exports x * 2 with a scripted method `divide(x, divisor)`.
+void export_with_calls(const std::filesystem::path& path, std::vector<TorchScriptCall> calls) {
+  ConvolutionNet module;
+  const auto doubled = [](const std::vector<torch::Tensor>& in) { return in[0] * 2; };
+  const char* source = R"(
+def check(self, divisor: int):
+    assert divisor != 0, "divisor must not be 0"
+
+def divide(self, x: Tensor, divisor: int = 2) -> Tensor:
+    if divisor < 10:
+        self.check(divisor)
+    return self.forward(x) / divisor + torch.rand_like(x)
+)";
+  export_torchscript(*module, doubled, {torch::ones({2})}, path, {},
+                     {.source = source, .calls = std::move(calls)});
+}
+
+TEST(TorchScript, RunsScriptedMethodsBeforeWritingTheFile) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "m.pt";
+  const auto x = torch::ones({3});
+  const auto expect_error = [&](std::vector<TorchScriptCall> calls, const char* message) {
+    EXPECT_THAT([&] { export_with_calls(path, calls); }, throws<std::runtime_error>(message));
+    EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
+  };
+  expect_error(
+      {{"divide", {x, 0}}},
+      "method 'divide' fails in the exported program: RuntimeError: AssertionError: divisor must");
+  expect_error({{"divide", {x, torch::ones({})}}}, "method 'divide' fails");
+  const auto half = [&] { return x * 2 / 4 + torch::rand_like(x); };
+  expect_error({{"divide", {x, 2}, half}}, "the call of method 'divide'");
+  EXPECT_THAT([&] { export_with_calls(path, {}); },
+              throws<c10::ValueError>("no call runs the method 'check'"));
+  EXPECT_THAT(
+      [&] {
+        export_with_calls(path, {{"check", {1}}});
+      },
+      throws<c10::ValueError>("no call runs the method 'divide'"));
+  EXPECT_THAT(
+      [&] {
+        export_with_calls(path, {{"forward", {x}}});
+      },
+      throws<c10::ValueError>("found a call of 'forward'"));
+  export_with_calls(path, {{"divide", {x}}, {"divide", {x, 4}, half}});
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
 }  // namespace
 }  // namespace attend

@@ -14,7 +14,7 @@ std::vector<std::string> unused_rules(const std::vector<ExportCase>& cases) {
     if (any.formats.count("onnx") == 0) continue;
     const auto example = draw_example(any);
     const auto options = options_of(any);
-    const ExportGuard guard(*any.module, example, options);
+    const ExportGuard guard(*any.module, example, options, TargetFormat::onnx);
     const auto traced = with_source(any, [&] {
       return program::trace_program(*any.module, any.forward, example, options,
                                     program::UnknownDimensions::allow);

@@ -107,6 +107,93 @@ std::vector<ExportCase> user_forward_cases() {
   return cases;
 }
 
+/// Names of parameters, buffers, submodules and inputs that are not Python identifiers.
+ExportCase named_case(const char* option, const char* name, std::set<std::string> formats,
+                      const char* input_name = "x") {
+  torch::nn::Linear outer(4, 6);
+  const auto inner = outer->register_module(name, torch::nn::Linear(6, 6));
+  const auto scale = inner->register_parameter(name, torch::ones({6}));
+  const auto offset = outer->register_buffer(std::string(name) + "2", torch::ones({6}));
+  auto made = make_case("UserNames", option, outer, {reals(input_name, {kBatch, kLength, 4})},
+                        [=](auto& layer, const Tensors& in) -> Outputs {
+                          return inner->forward(layer.forward(in.at(0))) * scale + offset;
+                        });
+  made.formats = std::move(formats);
+  return made;
+}
+
+std::vector<ExportCase> named_cases() {
+  return {
+      named_case("punctuation", "fc-1", {"torchscript", "pt2", "onnx"}),
+      named_case("spaces_and_quotes", "it's a [name]", {"torchscript", "pt2", "onnx"}),
+      named_case("same_without_punctuation", "p_fc_1", {"torchscript", "pt2", "onnx"}, "b_p_fc_12"),
+      named_case("keyword_of_python_only", "lambda", {"torchscript", "onnx"}),
+      named_case("name_of_python_library", "torch", {"pt2", "onnx"}),
+      named_case("keyword", "in", {"onnx"}, "in"),
+      named_case("other_alphabets", "\u00e9\u4e2d \"x\"", {"onnx"}, "\u00e9-\u4e2d")};
+}
+
+/// Random numbers. The inputs are repeated, for the statistics of the outputs.
+std::vector<ExportCase> random_number_cases() {
+  std::vector<ExportCase> cases;
+  const auto with = [&](const char* option, const auto& run, bool in_onnx = true) {
+    cases.push_back(make_case("UserRandom", option, torch::nn::Linear(4, 6),
+                              {reals("x", {kBatch, kLength, 4})},
+                              [run](auto& layer, const Tensors& in) -> Outputs {
+                                const torch::NoGradGuard no_grad;
+                                const auto x = in.at(0).sigmoid() + 0.1 * layer.bias[0];
+                                return run(x.repeat({500, 1, 1}));
+                              }));
+    cases.back().draws_random_numbers = true;
+    if (!in_onnx) cases.back().formats.erase("onnx");
+  };
+  using T = torch::Tensor;
+  with("uniform", [](T x) {
+    return Tensors{x + torch::rand_like(x),
+                   torch::rand({2000, 2}),
+                   torch::rand_like(x, torch::kDouble),
+                   torch::rand_like(x, torch::kHalf),
+                   torch::rand_like(x, torch::kBFloat16).to(torch::kFloat),
+                   torch::empty_like(x).uniform_(-1, 3)};
+  });
+  with("normal", [](T x) {
+    return Tensors{x + torch::randn_like(x),
+                   torch::randn({2000, 2}),
+                   torch::randn_like(x, torch::kHalf),
+                   torch::empty_like(x).normal_(3, 2),
+                   at::normal(x, 2.0),
+                   at::normal(1.0, x.abs()),
+                   at::normal(x, x.abs()),
+                   at::normal(1.0, 3.0, {3000})};
+  });
+  with("bernoulli", [](T x) {
+    const auto p = x.clamp(0, 1);
+    return Tensors{torch::bernoulli(p), torch::bernoulli(x, 0.3),
+                   torch::empty_like(x).bernoulli_(0.7), torch::empty_like(x).bernoulli_(p)};
+  });
+  with("integers", [](T x) {
+    return Tensors{torch::randint(7, {3000}), torch::randint(-2, 3, {3000}),
+                   torch::randint_like(x, 9), torch::randint_like(x, -4, 5)};
+  });
+  with("dropout", [](T x) {
+    return Tensors{F::dropout(x, F::DropoutFuncOptions().p(0.3).training(true)),
+                   F::dropout(x, F::DropoutFuncOptions().p(1.0).training(true))};
+  });
+  with(
+      "other_operators",
+      [](T x) {
+        return Tensors{torch::multinomial(x.abs().flatten(1), 3, true),
+                       torch::randperm(9),
+                       torch::poisson(x.abs()),
+                       torch::empty_like(x).exponential_(2),
+                       F::alpha_dropout(x, F::AlphaDropoutFuncOptions().p(0.3).training(true)),
+                       F::rrelu(x - 0.5, F::RReLUFuncOptions().training(true)),
+                       F::gumbel_softmax(x, F::GumbelSoftmaxFuncOptions())};
+      },
+      /*in_onnx=*/false);
+  return cases;
+}
+
 }  // namespace
 
 std::vector<ExportCase> user_cases() {
@@ -116,7 +203,7 @@ std::vector<ExportCase> user_cases() {
   user::ConvolutionNet net;
   torch::nn::init::normal_(net->norm1->running_mean);
   torch::nn::init::uniform_(net->norm2->running_var, 0.5, 2.0);
-  auto cases = user_forward_cases();
+  auto cases = joined({user_forward_cases(), named_cases(), random_number_cases()});
   const std::vector<ExportCase> modules{
       make_case("ConvolutionNet", "plain", net, {reals("images", {kBatch, 3, 8, 8})}),
       make_case("ImageNet", "plain", user::ImageNet(),

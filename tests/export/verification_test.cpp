@@ -9,7 +9,11 @@
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/nn/modules/linear.h>
+
+#include <thread>
 
 namespace attend {
 namespace {
@@ -150,8 +154,91 @@ TEST_P(EachFormat, RejectsValuesAtTheMaximumThatTheModuleAccepts) {
   }
 }
 
-TEST_P(EachFormat, ReportsNondeterministicForward) {
-  expect_error([](const auto& x) { return x + torch::rand_like(x); }, "rand");
+TEST_P(EachFormat, RejectsNondeterministicForward) {
+  double calls = 0.0;
+  expect_error(
+      [&](const auto& x) {
+        const auto state = torch::zeros({1});
+        *state.data_ptr<float>() = static_cast<float>(++calls);  // not recorded in the trace
+        return x + state;
+      },
+      "the module is not deterministic");
+  expect_error(
+      [](const auto& x) {
+        return x + torch::rand({6}, at::make_generator<at::CPUGeneratorImpl>());
+      },
+      "use LibTorch's default generator");
+}
+
+TEST_P(EachFormat, ExportsRandomNumbersAndRestoresTheGenerator) {
+  torch::manual_seed(7);
+  const auto expected = torch::rand({3});
+  torch::manual_seed(7);
+  write(
+      [](const auto& x) {
+        const auto noise = torch::rand_like(x) + torch::randn_like(x) + torch::bernoulli(x, 0.5);
+        return std::vector{torch::dropout(x + noise, 0.25, /*train=*/true),
+                           torch::empty_like(x).uniform_(-1, 2)};
+      },
+      {torch::ones({4, 6})});
+  EXPECT_TRUE(torch::rand({3}).equal(expected));
+}
+
+TEST_P(EachFormat, RejectsSpecializedSizesOfRandomNumbers) {
+  expect_error(
+      [](const auto& x) {
+        return torch::cat({x, torch::rand({4, x.size(1)})}, 1);
+      },
+      "aten::rand is called with");
+}
+
+TEST_P(EachFormat, RejectsBranchesOnRandomNumbers) {
+  torch::manual_seed(1);
+  expect_error(
+      [](const auto& x) { return torch::rand({}).template item<double>() < 0.5 ? x.sin() : x + 1; },
+      "");
+}
+
+TEST_P(EachFormat, ReportsValuesReadDuringTheTrace) {
+  const auto report = write([](const auto& x) {
+    TORCH_CHECK(x.max().template item<float>() < 100 && !x.equal(x + 1));
+    return x * 2;
+  });
+  ASSERT_EQ(report.values_read.size(), 2);
+  EXPECT_THAT(report.values_read[0], testing::StartsWith("aten::item, called from"));
+  EXPECT_THAT(report.values_read[1], testing::StartsWith("aten::equal, called from"));
+  EXPECT_THAT(write([](const auto& x) { return x.masked_fill(x > 0, 0).sum(1, true); }).values_read,
+              testing::IsEmpty());
+}
+
+int num_traced_nodes = 0;
+
+/// The hook of LibTorch's tracer is shared by all threads, and has no getter.
+TEST_P(EachFormat, DoesNotReplaceTheHookOfTheTracer) {
+  torch::jit::tracer::setRecordSourceLocation([](torch::jit::Node*) { ++num_traced_nodes; });
+  expect_error([](const auto& x) { return x * static_cast<double>(x.size(1)); }, "called from");
+  num_traced_nodes = 0;
+  write([](const auto& x) { return x + 1; });
+  EXPECT_GT(num_traced_nodes, 0);
+  torch::jit::tracer::setRecordSourceLocation([](torch::jit::Node*) {});
+}
+
+TEST_P(EachFormat, NamesCallSitesInConcurrentExports) {
+  const auto run = [&](const char* name) {
+    torch::nn::Linear own(1, 1);
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_THAT(
+          [&] {
+            GetParam().write(
+                *own, [](const Inputs& in) { return in[0] * static_cast<double>(in[0].size(1)); },
+                {torch::randn({4, 6})}, directory / name, {.dynamic = {{0, 1, "length", 1, 64}}});
+          },
+          throws<std::runtime_error>("NamesCallSitesInConcurrentExports"));
+    }
+  };
+  std::thread other(run, "other");
+  run("one");
+  other.join();
 }
 
 TEST_P(EachFormat, RejectsUndefinedOutputsAndUnregisteredParameters) {
@@ -358,23 +445,78 @@ TEST_P(EachFormat, AcceptsSimilarSubmoduleNames) {
   write([](const auto& x) { return x + 1; });
 }
 
-TEST_P(EachFormat, RejectsInvalidNames) {
-  for (const char* name : {"a-b", "class", "training", "__init__", "code", "state_dict", "meta"}) {
-    torch::nn::Linear other(1, 1);
-    other->register_parameter(name, torch::zeros({1}));
-    EXPECT_THAT(
-        [&] {
-          GetParam().write(*other, [](const Inputs& in) { return in[0]; }, {torch::zeros({1})},
-                           path, {});
-        },
-        throws<c10::ValueError>(name));
+/// Names of parameters, and the formats that can contain them.
+struct NameRule {
+  const char* name;
+  std::set<std::string> formats;
+};
+
+TEST_P(EachFormat, RejectsOnlyStateNamesThatTheFormatCannotContain) {
+  const std::vector<NameRule> rules{{"fc-1", {"torchscript", "pt2", "onnx"}},
+                                    {"a b", {"torchscript", "pt2", "onnx"}},
+                                    {"it's", {"torchscript", "pt2", "onnx"}},
+                                    {"__x", {"torchscript", "pt2", "onnx"}},
+                                    {"lambda", {"torchscript", "onnx"}},
+                                    {"code", {"torchscript", "onnx"}},
+                                    {"state_dict", {"torchscript", "onnx"}},
+                                    {"torch", {"pt2", "onnx"}},
+                                    {"0", {"torchscript", "pt2"}},
+                                    {"in", {"onnx"}},
+                                    {"class", {"onnx"}},
+                                    {"training", {"onnx"}},
+                                    {"forward", {"onnx"}},
+                                    {"__init__", {"onnx"}},
+                                    {"say \"x\"", {"onnx"}},
+                                    {"\u00e9", {"onnx"}},
+                                    {"\xff", {}}};
+  for (const auto& [name, formats] : rules) {
+    for (const bool is_module : {false, true}) {
+      if (is_module && name == std::string("0")) continue;  // "0.weight" is not a number
+      torch::nn::Linear other(1, 1);
+      auto weight = torch::ones({1});
+      if (is_module) {
+        const auto child = other->register_module(name, torch::nn::Linear(1, 1));
+        weight = child->weight;
+      } else {
+        other->register_parameter(name, weight);
+      }
+      const auto export_it = [&] {
+        GetParam().write(*other, [=](const Inputs& in) { return in[0] * weight; },
+                         {torch::ones({2, 1})}, path, {});
+      };
+      if (formats.count(GetParam().name) > 0) {
+        EXPECT_NO_THROW(export_it()) << name;
+      } else {
+        EXPECT_THAT(export_it, throws<c10::ValueError>(name));
+      }
+    }
   }
-  EXPECT_THAT(
-      [&] {
-        GetParam().write(*module, [](const Inputs& in) { return in[0]; }, {torch::zeros({1})}, path,
-                         {.input_names = {"self"}});
-      },
-      throws<c10::ValueError>("found 'self'"));
+}
+
+TEST_P(EachFormat, RejectsOnlyInputNamesThatTheFormatCannotContain) {
+  const std::vector<NameRule> rules{{"x", {"torchscript", "pt2", "onnx"}},
+                                    {"p_weight", {"torchscript", "pt2", "onnx"}},
+                                    {"device", {"torchscript", "onnx"}},
+                                    {"fork", {"pt2", "onnx"}},
+                                    {"self", {"onnx"}},
+                                    {"in", {"onnx"}},
+                                    {"inf", {"onnx"}},
+                                    {"fc-1", {"onnx"}},
+                                    {"\u00e9", {"onnx"}},
+                                    {"0", {}},
+                                    {"", {}}};
+  for (const auto& [name, formats] : rules) {
+    const auto export_it = [&, &name = name] {
+      GetParam().write(*module, [&](const Inputs& in) { return module(in[0]) * 2; },
+                       {torch::ones({2, 1})}, path,
+                       {.input_names = {name}, .dynamic = {{0, 0, "any name"}}});
+    };
+    if (formats.count(GetParam().name) > 0) {
+      EXPECT_NO_THROW(export_it()) << name;
+    } else {
+      EXPECT_THAT(export_it, throws<c10::ValueError>(name));
+    }
+  }
 }
 
 TEST_P(EachFormat, RejectsExtraFilesOutsideTheFolder) {
@@ -395,7 +537,9 @@ TEST_P(EachFormat, AcceptsModelsWithShortContexts) {
                             .max_seq_len = context,
                             .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
     const auto plan = plan_export(model);
-    GetParam().write(*model, plan.forward, plan.example_inputs, path, plan.options);
+    const auto report =
+        GetParam().write(*model, plan.forward, plan.example_inputs, path, plan.options);
+    EXPECT_THAT(report.values_read, testing::IsEmpty());
   }
 }
 

@@ -21,7 +21,7 @@ def table(cases):
     formats = [name for name in FORMATS if name in cases[0]["formats"]]
     options = {}  # by module and results
     for case in cases:
-        row = case["group"], tuple(case["formats"][name] for name in formats)
+        row = case["group"], tuple(case["formats"].get(name, "no") for name in formats)
         options.setdefault(row, []).append(case["option"])
     lines = [["module", "options", *(FORMATS[name] for name in formats)],
              ["---"] * 2 + [":-:"] * len(formats)]

@@ -120,6 +120,15 @@ TEST(ExportPlan, RejectsNonFiniteLogits) {
       throws<std::exception>("expected finite logits"));
 }
 
+TEST(ExportPlan, RejectsModelsThatCannotGenerate) {
+  LanguageModel model(small(PositionScheme::rotary));
+  const torch::NoGradGuard no_grad;
+  for (auto& parameter : model->parameters()) parameter.fill_(NAN);
+  EXPECT_THAT([&] { exported(model); },
+              throws<std::runtime_error>("method 'generate' fails in the exported program: "
+                                         "RuntimeError: AssertionError: expected finite logits"));
+}
+
 TEST(ExportPlan, ReturnsAttentionWeightsOfAllLayers) {
   LanguageModel model(small(PositionScheme::alibi));
   const auto file = exported(model);

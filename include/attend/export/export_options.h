@@ -93,6 +93,10 @@ struct ExportReport {
   /// True if the module accepted inputs with values other than the example's. Only such inputs
   /// detect that forward reads a value with `item()`, which makes the value a constant in the file.
   bool verified_other_values = false;
+  /// Operators that read values of tensors into C++ numbers or Booleans during the trace, and their
+  /// call sites: "aten::item, called from Net::forward (net.cpp:12)". The file contains the values
+  /// as constants, and of each branch on such a value only the branch that the example takes.
+  std::vector<std::string> values_read = {};
 };
 
 }  // namespace attend

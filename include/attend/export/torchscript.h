@@ -3,7 +3,12 @@
 #include "attend/api.h"
 #include "attend/export/export_options.h"
 
+#include <ATen/core/ivalue.h>
 #include <torch/nn/module.h>
+
+#include <functional>
+#include <string>
+#include <vector>
 
 namespace attend {
 
@@ -16,12 +21,26 @@ struct TorchScriptMethod {
   std::vector<DynamicDimension> dynamic = {};  ///< as ExportOptions::dynamic
 };
 
+/// A call of a scripted method, which the exporter runs before it writes the file.
+///
+///     TorchScriptCall{.method = "generate", .arguments = {prompt, 10}}
+struct TorchScriptCall {
+  std::string method;                  ///< name of a method in TorchScriptMethods::source
+  std::vector<c10::IValue> arguments;  ///< arguments; the others have their default values
+  /// Returns the expected outputs of the call, in eval mode and with the same random numbers. They
+  /// are compared as the outputs of forward. If empty, the call must only succeed.
+  std::function<Outputs()> expected = {};
+};
+
 /// Methods of the exported module in addition to forward.
 struct TorchScriptMethods {
   /// Methods that are traced and verified in the same way as forward.
   std::vector<TorchScriptMethod> traced = {};
   /// TorchScript source of methods with control flow. They may call forward and traced methods.
   std::string source = {};
+  /// Calls that run the methods in `source`. Each of these methods must be called, or be used by a
+  /// method that is called.
+  std::vector<TorchScriptCall> calls = {};
 };
 
 /// Exports a module to TorchScript. `forward` is traced with `example_inputs` in eval mode.
@@ -29,10 +48,12 @@ struct TorchScriptMethods {
 ///
 /// The file is verified before it is written to `path`: it is loaded, run and compared with the
 /// module on the example inputs, on other values and at other sizes of the dynamic dimensions.
+/// The methods in `methods.source` are run with the arguments in `methods.calls`.
 /// `torch.jit.load(_extra_files=...)` returns the extra files.
 ///
-/// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if the
-/// file differs from the module. If an operator specialized a dynamic dimension, that is, fixed its
+/// Throws c10::ValueError if the options do not match the inputs, or if no call runs a method in
+/// `methods.source`. Throws std::runtime_error if the file differs from the module, or if a method
+/// fails. If an operator specialized a dynamic dimension, that is, fixed its
 /// size during tracing, the message names this operator and its call site.
 ///
 ///     export_torchscript(*model, [&](const auto& in) { return model(in[0]); }, {tokens},

@@ -62,6 +62,8 @@ const std::map<std::string, std::set<Type>>& types_of_nodes() {
         {"MaxPool", both(but_bfloat16, {Type::uint8, Type::int8})},
         {"Neg", without(numbers, {Type::uint8})},
         {"Pad", both(without(numbers, {Type::int16}), {Type::boolean})},
+        {"RandomNormalLike", {Type::float32}},
+        {"RandomUniformLike", {Type::float32}},
         {"Range", {Type::float32, Type::float64, Type::int16, Type::int32, Type::int64}},
         {"Relu", without(numbers, {Type::uint8, Type::int16})},
         {"Resize", without(numbers, {Type::float64, Type::int16, Type::int64})},

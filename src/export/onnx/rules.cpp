@@ -20,6 +20,7 @@ const Rules& all_rules() {
     add_ordering_rules(rules);
     add_padding_rules(rules);
     add_pooling_rules(rules);
+    add_random_rules(rules);
     add_recurrent_rules(rules);
     add_reduction_rules(rules);
     add_resizing_rules(rules);

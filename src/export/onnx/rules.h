@@ -39,6 +39,7 @@ ATTEND_API void add_normalization_rules(Rules& rules);
 ATTEND_API void add_ordering_rules(Rules& rules);
 ATTEND_API void add_padding_rules(Rules& rules);
 ATTEND_API void add_pooling_rules(Rules& rules);
+ATTEND_API void add_random_rules(Rules& rules);
 ATTEND_API void add_recurrent_rules(Rules& rules);
 ATTEND_API void add_reduction_rules(Rules& rules);
 ATTEND_API void add_resizing_rules(Rules& rules);

@@ -45,6 +45,10 @@ class Converter {
  public:
   explicit Converter(const jit::Module& module) : graph_(module.get_method("forward").graph()) {
     modules_.try_emplace(graph_->inputs().at(0));  // the module itself has an empty path
+    for (std::size_t i = 1; i < graph_->inputs().size(); ++i) {  // first, to keep their names
+      const auto* value = graph_->inputs()[i];
+      tensors_[value] = names_.make(value->debugName());
+    }
     for (const auto& item : module.named_parameters()) {
       add_weight(InputKind::parameter, "p_", item.name, item.value);
     }
@@ -55,10 +59,8 @@ class Converter {
 
   TracedProgram convert() && {
     for (std::size_t i = 1; i < graph_->inputs().size(); ++i) {
-      const auto* value = graph_->inputs()[i];
-      const auto name = names_.make(value->debugNameBase());
+      const auto& name = tensors_.at(graph_->inputs()[i]);
       user_inputs_.push_back({.kind = InputKind::user, .name = name, .target = {}});
-      tensors_[value] = name;
     }
     for (auto* node : graph_->nodes()) add(*node);
     auto& inputs = traced_.program.inputs;

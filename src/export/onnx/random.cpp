@@ -1,0 +1,110 @@
+#include "export/onnx/rules.h"
+
+namespace attend::onnx {
+namespace {
+
+/// Returns random numbers of the output's shape. `op_type`: RandomUniformLike or RandomNormalLike.
+/// onnxruntime generates float32 and float64 only.
+Value random_numbers(Call& call, const char* op_type, Type type) {
+  auto& graph = call.graph();
+  auto like = graph.number(Type::float32, 0);
+  if (call.result_rank() > 0) {
+    const auto shape = call.has("self")    ? graph.shape_of(call.tensor("self"))
+                       : call.has("input") ? graph.shape_of(call.tensor("input"))
+                                           : call.shape(call.result_sizes());
+    like = graph.add("Expand", {like, shape});
+  }
+  return graph.add(op_type, {like}, {{"dtype", static_cast<int64_t>(type)}}, type);
+}
+
+Type wide_type(Type type) {
+  return type == Type::float64 ? type : Type::float32;
+}
+
+/// Returns uniform numbers in [0, 1) that `type` represents exactly.
+Value uniform(Call& call, Type type) {
+  auto& graph = call.graph();
+  const auto numbers = random_numbers(call, "RandomUniformLike", wide_type(type));
+  if (type != Type::float16 && type != Type::bfloat16) return numbers;
+  // A cast could round up to 1. As LibTorch, uses only as many bits as the type has.
+  const auto steps = graph.number(Type::float32, type == Type::float16 ? 2048 : 256);
+  return graph.add("Div", {graph.add("Floor", {graph.add("Mul", {numbers, steps})}), steps});
+}
+
+/// Returns low + (high - low) * numbers.
+Value scaled(Call& call, Value numbers, const Number& low, const Number& high) {
+  auto& graph = call.graph();
+  const auto range = graph.number(numbers.type, high.real - low.real);
+  const auto product = graph.add("Mul", {numbers, range});
+  return graph.add("Add", {product, graph.number(numbers.type, low.real)});
+}
+
+void rand(Call& call) {
+  call.set_output(uniform(call, call.result_type()));
+}
+
+void randn(Call& call) {
+  call.set_output(random_numbers(call, "RandomNormalLike", wide_type(call.result_type())));
+}
+
+void uniform_between(Call& call) {
+  const auto numbers = uniform(call, call.result_type());
+  call.set_output(scaled(call, numbers, call.number("from"), call.number("to")));
+}
+
+/// Normally distributed numbers. `mean` and `std` are numbers or tensors.
+void normal(Call& call) {
+  auto& graph = call.graph();
+  const auto type = wide_type(call.result_type());
+  const auto numbers = random_numbers(call, "RandomNormalLike", type);
+  const auto product = graph.add("Mul", {numbers, call.operand("std", type)});
+  call.set_output(graph.add("Add", {product, call.operand("mean", type)}));
+}
+
+/// Integers in [low, high). `low` is 0 if it is not an argument.
+void randint(Call& call) {
+  const auto low = call.has("low") ? call.number("low") : Number(0);
+  const auto numbers = random_numbers(call, "RandomUniformLike", Type::float64);
+  const auto range = scaled(call, numbers, low, call.number("high"));
+  call.set_output(call.graph().add("Floor", {range}));
+}
+
+/// 1 with the probability in the argument `probability`, else 0.
+Rule bernoulli(const char* probability) {
+  return [=](Call& call) {
+    auto& graph = call.graph();
+    const auto numbers = random_numbers(call, "RandomUniformLike", Type::float32);
+    call.set_output(graph.compare("Less", numbers, call.operand(probability, Type::float32)));
+  };
+}
+
+/// Dropout in training mode. The tracer removes dropout in eval mode.
+void dropout(Call& call) {
+  auto& graph = call.graph();
+  const auto type = call.result_type();
+  const auto p = call.real("p");
+  const auto input = call.operand(call.has("input") ? "input" : "self", type);
+  const auto numbers = random_numbers(call, "RandomUniformLike", Type::float32);
+  const auto kept = graph.compare("Less", numbers, graph.number(Type::float32, 1.0 - p));
+  const auto scale = graph.number(type, p == 1.0 ? 0.0 : 1.0 / (1.0 - p));
+  call.set_output(graph.add("Mul", {input, graph.where(kept, scale, graph.number(type, 0))}));
+}
+
+}  // namespace
+
+void add_random_rules(Rules& rules) {
+  rules["rand.default"] = rules["rand_like.default"] = rand;
+  rules["randn.default"] = rules["randn_like.default"] = randn;
+  rules["uniform_.default"] = uniform_between;
+  rules["normal_.default"] = rules["normal.float_float"] = normal;
+  rules["normal.Tensor_float"] = rules["normal.float_Tensor"] = normal;
+  rules["normal.Tensor_Tensor"] = normal;
+  rules["randint.default"] = rules["randint.low"] = randint;
+  rules["randint_like.default"] = rules["randint_like.low_dtype"] = randint;
+  rules["bernoulli.default"] = bernoulli("self");
+  rules["bernoulli.p"] = rules["bernoulli_.float"] = bernoulli("p");
+  rules["bernoulli.Tensor"] = bernoulli("p");
+  rules["dropout.default"] = dropout;
+}
+
+}  // namespace attend::onnx

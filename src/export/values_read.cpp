@@ -1,0 +1,69 @@
+#include "export/values_read.h"
+
+#include "export/call_sites.h"
+
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/profiler/unwind/unwind.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+
+namespace attend {
+namespace {
+
+/// Maximum number of recorded reads: a loop may read many values.
+constexpr std::size_t kMaxReads = 64;
+
+thread_local std::vector<RecordValuesRead::Read>* recorded_reads = nullptr;
+thread_local int running_reads = 0;  // number of running operators that read values
+
+/// Returns true for the operators that return values of tensors as C++ numbers or Booleans.
+bool reads_values(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kOperators{"aten::_local_scalar_dense",
+                                                       "aten::allclose", "aten::equal",
+                                                       "aten::is_nonzero", "aten::item"};
+  return std::find(kOperators.begin(), kOperators.end(), name) != kOperators.end();
+}
+
+struct Reading : at::ObserverContext {};
+
+std::unique_ptr<at::ObserverContext> record_read_start(const at::RecordFunction& function) {
+  // The tracer is disabled inside a traced operator, which may read values too.
+  if (!torch::jit::tracer::isTracing() || !reads_values(function.name())) return nullptr;
+  if (running_reads++ == 0 && recorded_reads->size() < kMaxReads) {
+    recorded_reads->push_back({function.name(), torch::unwind::unwind()});
+  }
+  return std::make_unique<Reading>();
+}
+
+void record_read_end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
+  if (context != nullptr) --running_reads;
+}
+
+}  // namespace
+
+RecordValuesRead::RecordValuesRead()
+    : callback_(
+          at::addThreadLocalCallback(at::RecordFunctionCallback(record_read_start, record_read_end)
+                                         .scopes({at::RecordScope::FUNCTION}))),
+      previous_(recorded_reads) {
+  recorded_reads = &reads_;
+}
+
+RecordValuesRead::~RecordValuesRead() {
+  at::removeCallback(callback_);
+  recorded_reads = previous_;
+}
+
+std::vector<std::string> RecordValuesRead::texts() const {
+  std::vector<std::string> texts;
+  for (const auto& read : reads_) {
+    const auto text = read.name + call_site_text(read.stack);
+    if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+  }
+  return texts;
+}
+
+}  // namespace attend

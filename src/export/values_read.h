@@ -1,0 +1,34 @@
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <string>
+#include <vector>
+
+namespace attend {
+
+/// RAII guard: while it exists, records the operators that read values of tensors during traces on
+/// this thread, such as `item()`. The trace contains the value that was read as a constant.
+class RecordValuesRead {
+ public:
+  RecordValuesRead();
+  ~RecordValuesRead();
+  RecordValuesRead(const RecordValuesRead&) = delete;
+  RecordValuesRead& operator=(const RecordValuesRead&) = delete;
+
+  /// Returns "aten::item, called from FUNCTION (FILE:LINE)" for each operator and call site.
+  std::vector<std::string> texts() const;
+
+  /// An operator that read values.
+  struct Read {
+    std::string name;
+    std::vector<void*> stack;
+  };
+
+ private:
+  std::vector<Read> reads_;
+  at::CallbackHandle callback_;
+  std::vector<Read>* previous_;  // of an outer guard
+};
+
+}  // namespace attend
