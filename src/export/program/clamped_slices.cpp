@@ -100,13 +100,18 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
            (*number > smallest || *number < -smallest);
   };
   if (!is_outside(start) && !is_outside(end)) return;
+  // Clamped numbers remain in order if both count from the same side.
+  const auto* first_number = std::get_if<int64_t>(&start);
+  const auto* last_number = std::get_if<int64_t>(&end);
+  const bool in_order = first_number != nullptr && last_number != nullptr &&
+                        (*first_number < 0) == (*last_number < 0) && *first_number <= *last_number;
   SymIntNodes sym_ints(program, nodes);
   const auto size_name = sym_ints.size_of(tensor, dimension, size);
   clamp(start, size_name, sym_ints);
   clamp(end, size_name, sym_ints);
   const auto* first = std::get_if<SymbolName>(&start);
   const auto* last = std::get_if<SymbolName>(&end);
-  if (first != nullptr && last != nullptr) {
+  if (first != nullptr && last != nullptr && !in_order) {
     end = sym_ints.call("torch.sym_max", "Max", *last, *first);
   }
 }
