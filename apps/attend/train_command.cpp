@@ -38,7 +38,7 @@ struct TrainArguments {
 };
 
 /// Returns the first of runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not exist. NAME is the
-/// name of the text file or, without a text file, of the task.
+/// name of the text file without its extension or, without a text file, the name of the task.
 fs::path unused_directory(const train::Recipe& recipe) {
   const auto name = recipe.text.empty() ? recipe.task : fs::path(recipe.text).stem().string();
   fs::path directory = fs::path("runs") / name;

@@ -94,7 +94,7 @@ void define_methods(jit::Module& scripted, const TorchScriptMethods& methods) {
   for (const auto& call : methods.calls) {
     const auto method = scripted.find_method(call.method);
     TORCH_CHECK_VALUE(method && traced.count(call.method) == 0,
-                      "calls must be of methods in the TorchScript source, found a call of '",
+                      "each call must name a method that the TorchScript source defines, found '",
                       call.method, "'");
     add_called_methods(scripted, call.method, called);
   }

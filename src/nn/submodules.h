@@ -55,7 +55,8 @@ inline void check_submodules(const torch::nn::Module& owner,
   check_submodules(owner, owner.children(), used);
 }
 
-/// As above, for the modules of `list`.
+/// Throws c10::ValueError unless the modules that `list` returns are its registered submodules,
+/// since `replace_module` changes only the registered ones.
 inline void check_submodules(const torch::nn::ModuleList& list) {
   const auto children = list->children();
   for (std::size_t i = 0; i < children.size(); ++i) {

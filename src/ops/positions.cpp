@@ -6,8 +6,8 @@ namespace attend {
 
 torch::Tensor positions_like(const torch::Tensor& x, int64_t dim) {
   auto line = x.detach().movedim(dim, 0);  // (N, ...)
-  // Reduces x to N zeros by sums over empty slices. No element of x is read, and x may have any
-  // sizes.
+  // Reduces x to N elements by sums over empty slices. The elements of x are not used, and x may
+  // have any sizes.
   while (line.dim() > 1) line = line.narrow(1, 0, 0).sum(1);  // (N)
   return torch::ones_like(line, torch::kLong).cumsum(0) - 1;  // (N)
 }

@@ -66,7 +66,8 @@ constexpr int kValidationPairs = 50;
 
 class Writer {
  public:
-  /// Fills in the neutral words (N, J, V) of a random pattern.
+  /// Returns a random pattern in which each letter N, J or V is replaced by a neutral noun,
+  /// adjective or verb.
   std::string frame() {
     std::string text;
     for (const char* slot = pick(kPatterns); *slot != '\0'; ++slot) {

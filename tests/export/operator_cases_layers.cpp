@@ -84,6 +84,12 @@ std::vector<ExportCase> pools_of_numbers() {
        [](T x) { return torch::avg_pool1d(x, 3, 2, 1, false, /*count_include_pad=*/false); });
   with("avg_pool1d_ceil_mode", [](T x) { return torch::avg_pool1d(x, 4, 3, 0, true); });
   with("avg_pool1d_unbatched", [](T x) { return torch::avg_pool1d(x.sum(0), 2); });
+  with("max_pool1d_of_padded", [](T x) {
+    return torch::max_pool1d(torch::constant_pad_nd(x - 10, {1, 1}), 3, 2);
+  });
+  with("avg_pool1d_of_padded", [](T x) {
+    return torch::avg_pool1d(torch::constant_pad_nd(x, {3, 3}), 3, 2);
+  });
   with("adaptive_avg_pool1d", [](T x) { return torch::adaptive_avg_pool1d(x, 4); });
   with("adaptive_avg_pool1d_to_one", [](T x) { return torch::adaptive_avg_pool1d(x.mT(), 1); });
   with("adaptive_max_pool1d", [](T x) { return std::get<0>(torch::adaptive_max_pool1d(x, 4)); });

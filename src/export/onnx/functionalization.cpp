@@ -164,7 +164,8 @@ bool Functionalization::is_propagated(const program::Node& node, const std::stri
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
       "reshape_as.default"};
   const auto key = key_of(node.target);
-  // The start of narrow.Tensor is a tensor. Its value may have changed by the time of the mutation.
+  // The argument `start` of narrow.Tensor is a tensor, which may have been mutated too. The
+  // position of the view is then not constant.
   if (has_memory_format(node) || key == "narrow.Tensor") return false;
   return !is_among(kViewsWherePossible, key) ||
          translation_.program.tensors.at(base).is_contiguous == true;

@@ -5,14 +5,28 @@
 #include "export/onnx/windows.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 namespace attend::onnx {
 namespace {
 
+/// Returns a value that onnxruntime does not merge into the pooling. It would merge a padding with
+/// zeros, so that MaxPool ignores the zeros, and an AveragePool with a large padding is invalid.
+Value separate_from_padding(Graph& graph, Value value) {
+  const auto& nodes = graph.nodes();
+  const auto node = std::find_if(nodes.rbegin(), nodes.rend(), [&](const Node& any) {
+    return any.outputs.front().id == value.id;
+  });
+  if (node == nodes.rend() || node->op_type != "Pad") return value;
+  const auto lowest = graph.number(value.type, -std::numeric_limits<double>::infinity());
+  return graph.add("Max", {value, lowest});  // changes no number
+}
+
 /// Adds a pooling operator with `count` spatial dimensions for a batched or unbatched input.
 Value over_windows(Call& call, const char* kind, std::size_t count, const Attributes& attributes) {
-  return in_batch(call, call.tensor("self"), call.rank("self"), count,
+  const auto x = separate_from_padding(call.graph(), call.tensor("self"));
+  return in_batch(call, x, call.rank("self"), count,
                   [&](Value input) { return call.graph().add(kind, {input}, attributes); });
 }
 

@@ -36,8 +36,8 @@ Value Translation::size(const program::Size& size) {
   const auto found = dynamic_sizes.find(size.expression);
   if (found == dynamic_sizes.end()) {
     throw UnsupportedOperatorError(fmt::format(
-        "it uses a size that is {} for the example inputs and varies; expected the size of a "
-        "dimension of an input or of an earlier tensor",
+        "it uses a dynamic size ({} for the example inputs) that no dimension of an input or of an "
+        "earlier tensor has",
         size.value));
   }
   const auto& [value, dimension] = found->second;

@@ -317,8 +317,9 @@ class SymbolicMeta {
                                     [&](int64_t value) { return value != values.front(); });
     throw std::runtime_error(fmt::format(
         "traced tensor '{}': a size, stride or storage offset is {} at the example's sizes "
-        "and {} at other sizes; expected a polynomial of degree 3 or less, with integer "
-        "coefficients, in the dynamic sizes, floor divisions of them and clamped sizes{}",
+        "and {} at other sizes or values; expected a polynomial (degree 3 or less, integer "
+        "coefficients) whose variables are dynamic sizes n, quotients n // m, min(n, m) and "
+        "max(n, m){}",
         name, values.front(), *other, advice));
   }
 

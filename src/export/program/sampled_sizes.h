@@ -18,8 +18,8 @@ struct SampledDimension {
   std::string symbol;
   Range range;
   int64_t example = 0;         // size in the example inputs
-  std::vector<int64_t> sizes;  // sizes in the other runs that are close together
-  std::vector<int64_t> far;    // sizes up to the maximum, and around the integers of the program
+  std::vector<int64_t> sizes;  // the smallest sizes in the range, for the other runs
+  std::vector<int64_t> far;    // larger sizes, and sizes around the integers of the program
 };
 
 /// Sizes of the dynamic dimensions in a run of the program.
