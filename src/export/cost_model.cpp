@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <utility>
 
 namespace attend {
 namespace {
@@ -14,9 +13,8 @@ double value_of(const OperatorCost& cost, int64_t OperatorCost::*member) {
 
 }  // namespace
 
-CostModel::CostModel(SizesByName base, const OperatorCost& cost)
-    : base_(std::move(base)), base_cost_(cost) {
-  for (const auto& [dimension, size] : base_) costs_[dimension][size] = cost;
+CostModel::CostModel(const SizesByName& base, const OperatorCost& cost) : base_cost_(cost) {
+  for (const auto& [dimension, size] : base) costs_[dimension][size] = cost;
 }
 
 void CostModel::add(const std::string& dimension, int64_t size, const OperatorCost& cost) {

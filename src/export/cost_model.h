@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "export/operator_cost.h"
+#include "export/resize.h"
 
 #include <cstdint>
 #include <map>
@@ -9,15 +10,12 @@
 
 namespace attend {
 
-/// Sizes of the dynamic dimensions by name.
-using SizesByName = std::map<std::string, int64_t>;
-
 /// Predicts the costs of forward passes from those of smaller inputs. Used to omit sizes that would
 /// need too much memory or time.
 class ATTEND_API CostModel {
  public:
   /// `base`: the sizes to which all other sizes are compared, and the cost at these sizes.
-  CostModel(SizesByName base, const OperatorCost& cost);
+  CostModel(const SizesByName& base, const OperatorCost& cost);
 
   /// Adds the cost at the base sizes, except that `dimension` has `size`.
   void add(const std::string& dimension, int64_t size, const OperatorCost& cost);
@@ -35,7 +33,6 @@ class ATTEND_API CostModel {
  private:
   double growth(const std::string& dimension, int64_t size, int64_t OperatorCost::*member) const;
 
-  SizesByName base_;
   OperatorCost base_cost_;
   std::map<std::string, std::map<int64_t, OperatorCost>> costs_;  // by dimension and size
 };

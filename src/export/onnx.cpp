@@ -5,7 +5,7 @@
 #include "export/numbered_names.h"
 #include "export/onnx/serialize.h"
 #include "export/onnx/translate.h"
-#include "export/program/run_checked.h"
+#include "export/program/checked_program.h"
 #include "export/program/traced_program.h"
 #include "export/traced_calls.h"
 #include "export/verify.h"
@@ -121,15 +121,10 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   for (std::size_t i = 0; i < input_names.size(); ++i) model.inputs.at(i).name = input_names[i];
   check_names(model);
   guard.restore();
-  // The weights are copied, since `verify` runs forward, which may mutate them.
-  std::map<std::string, torch::Tensor> weights;
-  for (const auto& [name, weight] : traced.weights) weights.emplace(name, weight.clone());
-  const program::Runner runner(traced.program, weights, example_inputs.front().device(),
-                               {.namespaces = {"aten"}});
+  const program::CheckedProgram checked(traced, example_inputs.front().device());
   const auto report = verify(
-      guard, module,
-      [&](const auto& inputs) { return program::run_checked(traced.program, runner, inputs); },
-      forward, example_inputs, traced.integers, options);
+      guard, module, [&](const auto& inputs) { return checked.run(inputs); }, forward,
+      example_inputs, traced.integers, options);
   replace_file(path,
                onnx::serialize(model, traced.weights, dimension_names(traced.program, options),
                                options.extra_files));

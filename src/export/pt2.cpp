@@ -2,10 +2,11 @@
 
 #include "attend/pt2/pt2_program.h"
 #include "export/export_guard.h"
+#include "export/program/checked_program.h"
 #include "export/program/clamped_slices.h"
-#include "export/program/run_checked.h"
 #include "export/program/traced_program.h"
 #include "export/pt2/write_archive.h"
+#include "export/resize.h"
 #include "export/verify.h"
 #include "io/files.h"
 #include "io/utf8.h"
@@ -28,15 +29,11 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
   const auto file = read_pt2(ZipArchive(std::string_view(bytes)),
                              {.device = example_inputs.front().device(), .namespaces = {"aten"}});
   // The program checks the sizes that were written; the file returns the outputs to compare.
-  std::map<std::string, torch::Tensor> weights;
-  for (const auto& [name, weight] : traced.weights) weights.emplace(name, weight.clone());
-  const program::Runner runner(traced.program, weights, example_inputs.front().device(),
-                               {.namespaces = {"aten"}});
+  const program::CheckedProgram checked(traced, example_inputs.front().device());
   const auto run = [&](const std::vector<torch::Tensor>& inputs) {
-    std::vector<torch::Tensor> copies;
-    for (const auto& input : inputs) copies.push_back(input.clone());
+    const auto copies = copies_of(inputs);
     const auto outputs = file.forward(inputs);  // draws random numbers first, as the module
-    program::run_checked(traced.program, runner, copies);
+    checked.run(copies);
     return outputs;
   };
   const auto report = verify(guard, module, run, forward, example_inputs, traced.integers, options);

@@ -15,18 +15,24 @@ std::vector<DynamicDimension> distinct(const std::vector<DynamicDimension>& dyna
   return all;
 }
 
-std::map<std::string, int64_t> sizes_of(const std::vector<torch::Tensor>& example,
-                                        const std::vector<DynamicDimension>& dynamic) {
-  std::map<std::string, int64_t> sizes;
+SizesByName sizes_of(const std::vector<torch::Tensor>& example,
+                     const std::vector<DynamicDimension>& dynamic) {
+  SizesByName sizes;
   for (const auto& dimension : dynamic) {
     sizes[dimension.name] = example.at(dimension.input).size(dimension.dimension);
   }
   return sizes;
 }
 
+std::vector<torch::Tensor> copies_of(const std::vector<torch::Tensor>& tensors) {
+  std::vector<torch::Tensor> copies;
+  for (const auto& tensor : tensors) copies.push_back(tensor.clone());
+  return copies;
+}
+
 std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
                                   const std::vector<DynamicDimension>& dynamic,
-                                  const std::map<std::string, int64_t>& sizes, int64_t shift) {
+                                  const SizesByName& sizes, int64_t shift) {
   std::vector<torch::Tensor> inputs;
   for (const auto& input : example) inputs.push_back(input.clone());
   for (const auto& dimension : dynamic) {

@@ -8,18 +8,24 @@
 
 namespace attend {
 
+/// Sizes of the dynamic dimensions by name.
+using SizesByName = std::map<std::string, int64_t>;
+
 /// Returns the first dynamic dimension of each name.
 std::vector<DynamicDimension> distinct(const std::vector<DynamicDimension>& dynamic);
 
 /// Returns the size of each dynamic dimension in the example inputs, by name.
-std::map<std::string, int64_t> sizes_of(const std::vector<torch::Tensor>& example,
-                                        const std::vector<DynamicDimension>& dynamic);
+SizesByName sizes_of(const std::vector<torch::Tensor>& example,
+                     const std::vector<DynamicDimension>& dynamic);
+
+/// Returns copies of tensors, since a call may mutate its inputs.
+std::vector<torch::Tensor> copies_of(const std::vector<torch::Tensor>& tensors);
 
 /// Returns copies of the example inputs with other sizes. `sizes` maps the names of the dynamic
 /// dimensions to the new sizes. The values at index i of a dimension are the example's values at
 /// index (i + shift) modulo the example's size.
 std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
                                   const std::vector<DynamicDimension>& dynamic,
-                                  const std::map<std::string, int64_t>& sizes, int64_t shift = 0);
+                                  const SizesByName& sizes, int64_t shift = 0);
 
 }  // namespace attend

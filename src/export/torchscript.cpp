@@ -43,17 +43,6 @@ Forward function_of(const jit::Method& method) {
   };
 }
 
-/// Returns the constant tensors of a graph.
-std::vector<torch::Tensor> constants_of(const jit::Graph& graph) {
-  std::vector<torch::Tensor> all;
-  for (const auto* node : graph.nodes()) {
-    if (node->kind() != c10::prim::Constant) continue;
-    const auto value = jit::toIValue(node->output());
-    if (value && value->isTensor()) all.push_back(value->toTensor());
-  }
-  return all;
-}
-
 void check_methods(const TorchScriptMethods& methods) {
   std::set<std::string> seen{"forward"};
   for (const auto& method : methods.traced) {
@@ -166,7 +155,9 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
     });
   }
   for (const auto& method : scripted.get_methods()) {
-    for (const auto& tensor : constants_of(*method.graph())) guard.add_constant(tensor);
+    for (const auto& constant : graph_constants(*method.graph())) {
+      if (constant.isTensor()) guard.add_constant(constant.toTensor());
+    }
   }
   define_methods(scripted, methods);
 
@@ -191,12 +182,8 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
       const auto verified =
           verify(guard, module, function_of(loaded), method.function, method.example_inputs,
                  integer_constants(*loaded.graph()), verify_options);
+      if (is_forward) report = verified;  // forward is the first method
       report.max_abs_diff = std::max(report.max_abs_diff, verified.max_abs_diff);
-      if (!is_forward) return;
-      report.num_verified_shapes = verified.num_verified_shapes;
-      report.verified_sizes = verified.verified_sizes;
-      report.verified_other_values = verified.verified_other_values;
-      report.values_read = verified.values_read;
     });
   }
   for (const auto& call : methods.calls) {

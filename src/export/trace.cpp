@@ -2,6 +2,7 @@
 
 #include "export/bool_scalars.h"
 #include "export/numbered_names.h"
+#include "export/resize.h"
 #include "export/trial_sizes.h"
 
 #include <fmt/format.h>
@@ -59,10 +60,8 @@ jit::Module to_script_module(const torch::nn::Module& module, const std::string&
 /// Throws std::runtime_error if an operator draws random numbers from a generator other than
 /// LibTorch's default generator. The file would contain a copy of the generator, or none.
 void check_generators(const jit::Graph& graph, const std::string& name) {
-  for (const auto* node : graph.nodes()) {
-    if (node->kind() != c10::prim::Constant) continue;
-    const auto value = jit::toIValue(node->output());
-    if (!value || !value->isGenerator()) continue;
+  for (const auto& value : graph_constants(graph)) {
+    if (!value.isGenerator()) continue;
     throw std::runtime_error(fmt::format(
         "{} draws random numbers from its own generator, which files cannot contain; use "
         "LibTorch's default generator",
@@ -109,18 +108,24 @@ jit::Module to_script_module(const torch::nn::Module& module) {
                           std::make_shared<jit::CompilationUnit>());
 }
 
+std::vector<c10::IValue> graph_constants(const jit::Graph& graph) {
+  std::vector<c10::IValue> constants;
+  for (const auto* node : graph.nodes()) {
+    if (node->kind() != c10::prim::Constant) continue;
+    if (const auto value = jit::toIValue(node->output())) constants.push_back(*value);
+  }
+  return constants;
+}
+
 std::set<int64_t> integer_constants(const jit::Graph& graph) {
   std::set<int64_t> constants;
   const auto add = [&](int64_t number) {
     if (number > -kMaxTrialSize && number < kMaxTrialSize) constants.insert(std::abs(number));
   };
-  for (const auto* node : graph.nodes()) {
-    if (node->kind() != c10::prim::Constant) continue;
-    const auto value = jit::toIValue(node->output());
-    if (!value) continue;
-    if (value->isInt()) add(value->toInt());
-    if (!value->isIntList()) continue;
-    for (const auto number : value->toIntVector()) add(number);
+  for (const auto& value : graph_constants(graph)) {
+    if (value.isInt()) add(value.toInt());
+    if (!value.isIntList()) continue;
+    for (const auto number : value.toIntVector()) add(number);
   }
   return constants;
 }
@@ -149,8 +154,7 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
     return {c10::ivalue::Tuple::create({outputs.begin(), outputs.end()})};
   };
   // The inputs are copied, since `function` may mutate them.
-  std::vector<torch::Tensor> copies;
-  for (const auto& input : inputs) copies.push_back(input.clone());
+  const auto copies = copies_of(inputs);
   const auto no_variable_names = [](const torch::Tensor&) { return std::string(); };
   const auto trace = [&] {
     return jit::tracer::trace(jit::Stack(copies.begin(), copies.end()), traced_function,

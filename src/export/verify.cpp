@@ -45,16 +45,11 @@ bool has_other_values(const std::vector<torch::Tensor>& inputs,
                      });
 }
 
-/// Returns copies of the inputs, since a call may mutate its inputs.
-std::vector<torch::Tensor> copies_of(const std::vector<torch::Tensor>& inputs) {
-  std::vector<torch::Tensor> copies;
-  for (const auto& input : inputs) copies.push_back(input.clone());
-  return copies;
-}
-
-/// Returns the outputs of the module, or nullopt if it rejects the values.
+/// Returns the outputs of the module, or nullopt if it rejects the values. Sets `cost`.
 std::optional<std::vector<torch::Tensor>> expected_of(const Forward& forward, const Trial& trial,
-                                                      const std::vector<torch::Tensor>& inputs) {
+                                                      const std::vector<torch::Tensor>& inputs,
+                                                      OperatorCost& cost) {
+  const OperatorCostGuard guard(cost);
   try {
     return forward(inputs).tensors;
   } catch (const std::exception& error) {
@@ -99,13 +94,13 @@ int64_t increased(int64_t size, int64_t increment, const DynamicDimension& dynam
   return fits ? size + increment : std::max(dynamic.min, size - increment);
 }
 
-/// What is verified.
+/// A module and its exported program, which are compared.
 struct Subject {
   const torch::nn::Module& module;
   const Forward& exported;
   const Forward& forward;
   const std::vector<torch::Tensor>& example_inputs;
-  const std::set<int64_t>& constants;
+  const std::set<int64_t>& integers;
   const ExportOptions& options;
 };
 
@@ -119,7 +114,7 @@ class Verification {
         costs_(example_sizes_, {}) {
     for (const auto& dimension : dimensions_) {
       trial_sizes_.push_back(
-          trial_sizes(dimension, example_sizes_.at(dimension.name), subject.constants));
+          trial_sizes(dimension, example_sizes_.at(dimension.name), subject.integers));
     }
   }
 
@@ -216,16 +211,13 @@ class Verification {
 
   /// Compares module and exported program. Returns the cost of the module's forward.
   OperatorCost run_trial(const Trial& trial) {
-    const auto& [module, exported, forward, example_inputs, constants, options] = subject_;
-    const auto inputs = inputs_of(trial, example_inputs, options);
+    const auto& options = subject_.options;
+    const auto inputs = inputs_of(trial, subject_.example_inputs, options);
     const auto shapes = shapes_text(inputs);
     OperatorCost cost;
     const auto mutated = copies_of(inputs);
     const auto rng = rng_of(inputs);
-    const auto expected = [&, &forward = forward] {
-      const OperatorCostGuard guard(cost);
-      return expected_of(forward, trial, mutated);
-    }();
+    const auto expected = expected_of(subject_.forward, trial, mutated, cost);
     if (!expected) return cost;
     cost.bytes = std::max(cost.bytes, bytes_of(inputs) + bytes_of(*expected));
     TORCH_CHECK_VALUE(options.output_names.size() <= expected->size(), "found ",
@@ -236,10 +228,11 @@ class Verification {
       compare_outputs(inputs, mutated, *expected, shapes);
     } catch (const std::exception& error) {
       guard_.restore();  // throws if forward mutates parameters or constants
-      const auto specialization = find_specialization(module, forward, example_inputs, inputs);
+      const auto specialization =
+          find_specialization(subject_.module, subject_.forward, subject_.example_inputs, inputs);
       if (specialization) throw with_specialization(error, *specialization);
       throw std::runtime_error(short_message(error) +
-                               nondeterminism_message(guard_, forward, inputs));
+                               nondeterminism_message(guard_, subject_.forward, inputs));
     }
     add_to_report(trial, inputs);
     return cost;
@@ -293,8 +286,8 @@ class Verification {
 
 ExportReport verify(ExportGuard& guard, const torch::nn::Module& module, const Forward& exported,
                     const Forward& forward, const std::vector<torch::Tensor>& example_inputs,
-                    const std::set<int64_t>& constants, const ExportOptions& options) {
-  return Verification(guard, {module, exported, forward, example_inputs, constants, options}).run();
+                    const std::set<int64_t>& integers, const ExportOptions& options) {
+  return Verification(guard, {module, exported, forward, example_inputs, integers, options}).run();
 }
 
 }  // namespace attend

@@ -50,8 +50,7 @@ void check_rank(const std::string& name, std::size_t rank, const TensorMeta& met
   if (meta.sizes.size() == rank) return;
   throw std::runtime_error(
       fmt::format("the number of dimensions of the traced tensor '{}' must be constant, found {} "
-                  "at the example's "
-                  "sizes and {} at other sizes",
+                  "at the example's sizes and {} at other sizes or values",
                   name, meta.sizes.size(), rank));
 }
 

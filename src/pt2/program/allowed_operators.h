@@ -9,9 +9,10 @@
 
 namespace attend::program {
 
-/// Operators that a program may call, in addition to the ATen operators that are always allowed.
-/// Those compute tensors from tensors and check their arguments: the operators that LibTorch tags
-/// as core or pointwise, their in-place variants, and a list of names in allowed_operators.cpp.
+/// Operators that a program may call, in addition to the ATen operators that are always allowed:
+/// the operators that LibTorch tags as core or pointwise, their in-place variants, and a list of
+/// names in allowed_operators.cpp. The operators that are always allowed only compute tensors from
+/// tensors, and check their arguments.
 struct AllowedOperators {
   std::set<std::string> namespaces = {};  ///< all operators of these namespaces are allowed
   std::set<std::string> names = {};       ///< names of operators: "aten::ctc_loss"

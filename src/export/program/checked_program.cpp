@@ -1,4 +1,4 @@
-#include "export/program/run_checked.h"
+#include "export/program/checked_program.h"
 
 #include "export/program/size_expression.h"
 #include "export/program/unknown_dimensions.h"
@@ -29,13 +29,23 @@ std::map<std::string, int64_t> symbols_of(const ExportedProgram& program,
   return symbols;
 }
 
+std::map<std::string, torch::Tensor> copies_of(
+    const std::map<std::string, torch::Tensor>& weights) {
+  std::map<std::string, torch::Tensor> copies;
+  for (const auto& [name, weight] : weights) copies.emplace(name, weight.clone());
+  return copies;
+}
+
 }  // namespace
 
-std::vector<torch::Tensor> run_checked(const ExportedProgram& program, const Runner& runner,
-                                       const std::vector<torch::Tensor>& inputs) {
-  const auto symbols = symbols_of(program, inputs);
-  return runner.run(inputs, [&](const std::string& name, const torch::Tensor& tensor) {
-    const auto& sizes = program.tensors.at(name).sizes;
+CheckedProgram::CheckedProgram(const TracedProgram& traced, torch::Device device)
+    : program_(traced.program),
+      runner_(traced.program, copies_of(traced.weights), device, {.namespaces = {"aten"}}) {}
+
+std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>& inputs) const {
+  const auto symbols = symbols_of(program_, inputs);
+  return runner_.run(inputs, [&](const std::string& name, const torch::Tensor& tensor) {
+    const auto& sizes = program_.tensors.at(name).sizes;
     if (static_cast<std::size_t>(tensor.dim()) != sizes.size()) {
       throw std::runtime_error(fmt::format("the traced tensor '{}' has {} dimensions, expected {}",
                                            name, tensor.dim(), sizes.size()));
