@@ -3,11 +3,11 @@
 #include "attend/input_error.h"
 #include "attend/io/file_kind.h"
 #include "export/pickle.h"
+#include "io/tensor_bounds.h"
 #include "io/zip_archive.h"
 
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -201,7 +201,7 @@ class ModuleReader {
       // LibTorch may omit the entry of an empty storage.
       const auto bytes = archive_.has(entry) ? archive_.size(entry) : 0;
       const auto available = static_cast<int64_t>(bytes) / element_size;
-      const auto elements = checked_elements(offset, shape, strides, available);
+      const auto elements = checked_num_elements(shape, strides, offset, available);
       const bool requires_grad = value(arguments[4], Kind::boolean).integer != 0;
       const auto role = is_buffer       ? TensorRole::buffer
                         : requires_grad ? TensorRole::parameter
@@ -214,34 +214,6 @@ class ModuleReader {
                              .role = role},
                     .place = fmt::format("{}:{}", entry, offset)};
     });
-  }
-
-  /// Returns the number of elements. Throws InputError if an element is outside of a storage of
-  /// `available` elements.
-  static int64_t checked_elements(int64_t offset, const std::vector<int64_t>& sizes,
-                                  const std::vector<int64_t>& strides, int64_t available) {
-    const auto fail = [&] {
-      throw InputError(fmt::format(
-          "{} elements are too few for a tensor of shape ({}), strides ({}) and offset {}",
-          available, fmt::join(sizes, ", "), fmt::join(strides, ", "), offset));
-    };
-    int64_t elements = 1;
-    int64_t last = offset;
-    bool overflow = sizes.size() != strides.size() || offset < 0;
-    for (std::size_t i = 0; i < sizes.size() && !overflow; ++i) {
-      int64_t span = 0;
-      overflow = sizes[i] < 0 || strides[i] < 0 ||
-                 __builtin_mul_overflow(elements, sizes[i], &elements) ||
-                 (sizes[i] > 0 && (__builtin_mul_overflow(sizes[i] - 1, strides[i], &span) ||
-                                   __builtin_add_overflow(last, span, &last)));
-    }
-    int64_t bytes = 0;
-    constexpr int64_t kMaxElementSize = 16;
-    if (overflow || __builtin_mul_overflow(elements, kMaxElementSize, &bytes) ||
-        (elements > 0 && last >= available)) {
-      fail();
-    }
-    return elements;
   }
 
   const ZipArchive& archive_;

@@ -1,13 +1,13 @@
 #include "pt2/read_weights.h"
 
 #include "attend/input_error.h"
+#include "io/tensor_bounds.h"
 #include "pt2/parse_program.h"
 #include "pt2/program/schema_enums.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace attend::pt2 {
 namespace {
@@ -35,35 +35,16 @@ torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
   const auto offset = static_sizes({meta.storage_offset}).front();
   const auto dtype = dtype_of(meta.dtype);
   layout_of(meta.layout);
-  if (sizes.size() != strides.size() || offset < 0) {
-    throw InputError(
-        fmt::format("expected as many strides as sizes and an offset of 0 or more, found sizes "
-                    "({}), strides ({}) and offset {}",
-                    fmt::join(sizes, ", "), fmt::join(strides, ", "), offset));
-  }
-  int64_t last = offset;  // index of the last element
-  bool empty = false;
-  bool overflow = false;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] < 0 || strides[i] < 0) throw InputError("sizes and strides must be 0 or more");
-    empty = empty || sizes[i] == 0;
-    int64_t span = 0;
-    overflow = overflow || __builtin_mul_overflow(sizes[i] - 1, strides[i], &span) ||
-               __builtin_add_overflow(last, sizes[i] > 0 ? span : 0, &last);
-  }
-  const auto element = static_cast<int64_t>(c10::elementSize(dtype));
-  const auto num_elements = bytes.numel() / element;
-  if (!empty && (overflow || last >= num_elements)) {
-    throw InputError(
-        fmt::format("{} bytes are too few for a tensor of shape ({}), strides ({}) and offset {}",
-                    bytes.numel(), fmt::join(sizes, ", "), fmt::join(strides, ", "), offset));
-  }
+  const auto element_size = static_cast<int64_t>(c10::elementSize(dtype));
+  const auto available = bytes.numel() / element_size;
+  const auto num_elements = checked_num_elements(sizes, strides, offset, available);
   try {
-    if (empty) return torch::empty_strided(sizes, strides, bytes.options().dtype(dtype));
-    return bytes.narrow(0, 0, num_elements * element)
+    if (num_elements == 0)
+      return torch::empty_strided(sizes, strides, bytes.options().dtype(dtype));
+    return bytes.narrow(0, 0, available * element_size)
         .view(dtype)
         .as_strided(sizes, strides, offset);
-  } catch (const c10::Error& error) {  // thrown if the number of elements overflows
+  } catch (const c10::Error& error) {  // thrown for dtypes of which LibTorch makes no such tensor
     throw InputError(error.what_without_backtrace());
   }
 }

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "attend/api.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace attend {
+
+/// Returns the number of elements of a tensor in a storage of `available` elements. Throws
+/// InputError if an element is outside of the storage, or if a number is invalid or overflows.
+ATTEND_API int64_t checked_num_elements(const std::vector<int64_t>& sizes,
+                                        const std::vector<int64_t>& strides, int64_t offset,
+                                        int64_t available);
+
+}  // namespace attend
