@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 import unittest
 
@@ -20,6 +21,7 @@ from attend_command import ATTEND
 from pseudo_terminal import open_pseudo_terminal
 
 SHOW = os.environ["SHOW_PROGRESS"]
+END = b"\0"  # written after the output of a command
 REPORTS = ["progress 40 30 2.5", "evaluation 40 2.25", "progress 80 60 2.0", "evaluation 80 2.75",
            "progress 120 90 1.75", "evaluation 120 2.0"]
 
@@ -35,16 +37,23 @@ def on_terminal(*command, columns=120, before_reading=lambda: None, **changes):
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen([*map(str, command)], stderr=theirs, stdout=subprocess.DEVNULL,
                                env=environment(changes))
-    os.close(theirs)
     before_reading()
+
+    def end():
+        # The terminal stays open until all is read: what is buffered may be lost when it is closed.
+        try:
+            process.wait(timeout=300)
+        finally:
+            process.kill()
+            os.write(theirs, END)
+
+    threading.Thread(target=end).start()
     shown = b""
-    try:
-        while part := os.read(ours, 4096):
-            shown += part
-    except OSError:  # EIO: the other end is closed
-        pass
+    while not shown.endswith(END):
+        shown += os.read(ours, 4096)
+    os.close(theirs)
     os.close(ours)
-    return shown.decode().replace("\r\n", "\n"), process.wait(timeout=300)
+    return shown.removesuffix(END).decode().replace("\r\n", "\n"), process.wait()
 
 
 def without_terminal(*command, **changes):
