@@ -18,6 +18,8 @@ import torch
 
 RUN_ARCHIVE = os.environ["RUN_ARCHIVE"]
 PYTHON_H = pathlib.Path(sysconfig.get_path("include"), "Python.h")  # needed by torch.compile
+# PyTorch's decomposition of recurrent layers specializes the length of the sequences.
+SPECIALIZED = {"Lstm.with_state"}
 FEW = ("LanguageModel.plain", "SequenceClassifier.mean_padded", "UserForward.clamped_slices")
 
 
@@ -25,7 +27,8 @@ class Slow(unittest.TestCase):
     def test_run_decompositions(self):
         seed = int(os.environ.get("ATTEND_TEST_SEED", random.randrange(10**6)))
         print("random cases: reproduce with ATTEND_TEST_SEED =", seed)
-        for case in random.Random(seed).sample(list(cases("pt2")), 12):  # all take 10 minutes
+        dynamic = [case for case in cases("pt2") if case.name not in SPECIALIZED]
+        for case in random.Random(seed).sample(dynamic, 12):  # all take 10 minutes
             with self.subTest(case.name):
                 program = torch.export.load(case.path("pt2")).run_decompositions()
                 assert_same_at_other_shapes(self, program.module(), case)
