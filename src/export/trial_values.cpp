@@ -11,6 +11,12 @@ torch::Tensor with_values(const torch::Tensor& input, Values values) {
   if (values == Values::as_in_example || input.numel() == 0 || !supports_other_values(input))
     return input;
   if (values == Values::uniform) return input.flatten()[0].expand_as(input).clone();
+  if (values == Values::half_zero) {
+    const auto options = torch::TensorOptions().device(input.device());
+    const auto keeps = torch::arange(input.numel(), options).remainder(2).view(input.sizes());
+    const bool is_integral = torch::isIntegralType(input.scalar_type(), /*includeBool=*/false);
+    return torch::where(keeps == 1, input, is_integral ? input.min() : torch::zeros_like(input));
+  }
   if (input.scalar_type() == torch::kBool) return input.logical_not();
   if (values == Values::one_less) {
     const bool has_room = !input.is_floating_point() && input.min().item<int64_t>() > 0;

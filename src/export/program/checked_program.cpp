@@ -43,7 +43,7 @@ CheckedProgram::CheckedProgram(const TracedProgram& traced, torch::Device device
       runner_(traced.program, copies_of(traced.weights), device, {.namespaces = {"aten"}}) {}
 
 std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>& inputs) const {
-  const auto symbols = symbols_of(program_, inputs);
+  auto symbols = symbols_of(program_, inputs);
   return runner_.run(inputs, [&](const std::string& name, const torch::Tensor& tensor) {
     const auto& sizes = program_.tensors.at(name).sizes;
     if (static_cast<std::size_t>(tensor.dim()) != sizes.size()) {
@@ -52,8 +52,10 @@ std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>&
     }
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       if (is_unknown(sizes[d])) continue;
-      const auto expected = evaluate(sizes[d], symbols);
       const auto found = tensor.size(static_cast<int64_t>(d));
+      if (is_unbacked(sizes[d].expression))
+        symbols.try_emplace(symbol_in(sizes[d].expression), found);
+      const auto expected = evaluate(sizes[d], symbols);
       if (found == expected) continue;
       throw std::runtime_error(fmt::format(
           "dimension {} of the traced tensor '{}' has size {}, expected {}, the value of {}", d,

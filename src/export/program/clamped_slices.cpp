@@ -175,6 +175,8 @@ void set_hints(ExportedProgram& program) {
       if (!symbol.empty()) symbols[symbol] = size.value;
     }
   }
+  constexpr int64_t kUnbacked = 2;  // unbacked symbols have no hint: any value that is not special
+  for (const auto& [symbol, range] : program.ranges) symbols.try_emplace(symbol, kUnbacked);
   auto best = symbols;
   auto fewest = std::numeric_limits<int>::max();
   constexpr int kMaxDoublings = 12;

@@ -1,7 +1,9 @@
 #include "export/program/infer_tensor_meta.h"
 
 #include "export/cost_model.h"
+#include "export/program/data_dependent_sizes.h"
 #include "export/program/sampled_sizes.h"
+#include "export/program/size_expression.h"
 #include "export/program/symbolic_shapes.h"
 #include "export/resize.h"
 #include "export/shape_text.h"
@@ -28,7 +30,7 @@ struct Observation {
   /// Sizes in each run: first the runs with sizes that are close together, then the far runs, the
   /// runs with sizes of 1, and the runs with other values of the inputs.
   std::vector<std::vector<int64_t>> sizes;
-  /// Strides, then the storage offset, in each run without sizes of 1.
+  /// Strides, then the storage offset, in each run except those with sizes of 1.
   std::vector<std::vector<int64_t>> strides;
 };
 
@@ -157,7 +159,7 @@ class Observations {
       } catch (const std::exception&) {
         continue;
       }
-      record(layouts, /*with_strides=*/false);
+      record(layouts, /*with_strides=*/true);
       value_runs_.push_back(runs_.front());
     }
   }
@@ -246,26 +248,59 @@ SymbolicShapes symbolic_shapes(const Observations& observations,
   return {symbols, values, std::move(fitted)};
 }
 
+/// Returns the strides of a contiguous tensor: products of sizes, where 0 counts as 1.
+std::vector<Size> contiguous_strides(const std::vector<Size>& sizes) {
+  std::vector<Size> strides(sizes.size());
+  Size stride{.value = 1, .expression = {}};
+  for (auto i = sizes.size(); i-- > 0;) {
+    strides[i] = stride;
+    auto factor = sizes[i];
+    factor.value = std::max(factor.value, int64_t{1});
+    if (is_unbacked(factor.expression)) {
+      factor.expression = fmt::format("Max(Integer(1), {})", factor.expression);
+    }
+    const auto text_of = [](const Size& size) {
+      return size.expression.empty() ? fmt::format("Integer({})", size.value) : size.expression;
+    };
+    if (!stride.expression.empty() || !factor.expression.empty()) {
+      stride.expression = fmt::format("Mul({}, {})", text_of(factor), text_of(stride));
+    }
+    stride.value *= factor.value;
+  }
+  return strides;
+}
+
 /// Finds the expressions of the sizes and strides of all tensors of a program.
 class SymbolicMeta {
  public:
-  SymbolicMeta(const Observations& observations, UnknownDimensions unknown_dimensions)
+  SymbolicMeta(const Observations& observations, ExportedProgram& program,
+               UnknownDimensions unknown_dimensions)
       : observations_(observations),
+        program_(program),
+        data_dependent_(data_dependent_sizes(program)),
         unknown_dimensions_(unknown_dimensions),
         sizes_(symbolic_shapes(observations,
                                {observations.runs(), observations.far_runs(),
                                 observations.runs_at_one(), observations.value_runs()},
                                observations.fitted())),
-        strides_(symbolic_shapes(observations, {observations.runs(), observations.far_runs()},
-                                 observations.fitted())) {}
+        strides_(symbolic_shapes(
+            observations, {observations.runs(), observations.far_runs(), observations.value_runs()},
+            observations.fitted())) {}
 
   TensorMeta of(const std::string& name) {
     const auto& observation = observations_.at(name);
     auto meta = observation.meta;
     for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
-      meta.sizes[i] = size(name, column(observation.sizes, i));
+      meta.sizes[i] = size(name, i, column(observation.sizes, i));
     }
     if (unknown_dimensions_ == UnknownDimensions::allow) return meta;
+    const bool has_unbacked =
+        std::any_of(meta.sizes.begin(), meta.sizes.end(),
+                    [](const Size& size) { return is_unbacked(size.expression); });
+    if (has_unbacked && meta.is_contiguous.value_or(false)) {
+      meta.strides = contiguous_strides(meta.sizes);
+      return meta;
+    }
     const auto rank = meta.strides.size();
     for (std::size_t i = 0; i < rank; ++i) {
       meta.strides[i] = stride(name, column(observation.strides, i));
@@ -275,7 +310,11 @@ class SymbolicMeta {
   }
 
  private:
-  Size size(const std::string& name, const std::vector<int64_t>& values) {
+  Size size(const std::string& name, std::size_t dimension, const std::vector<int64_t>& values) {
+    if (const auto found = data_dependent_.find({name, dimension});
+        found != data_dependent_.end()) {
+      if (const auto size = data_dependent_size(name, found->second, values)) return *size;
+    }
     if (unknown_dimensions_ == UnknownDimensions::allow) {
       const auto found = sizes_.find(values);
       return found ? *found
@@ -284,13 +323,46 @@ class SymbolicMeta {
     }
     // Strides are searched for each size too: if the size is a floor division or clamped, find()
     // adds it to the variables of the strides, so that their expressions can contain it.
-    const auto num_without_ones =
-        static_cast<std::ptrdiff_t>(observations_.runs().size() + observations_.far_runs().size());
-    const auto found_without_ones =
-        strides_.find({values.begin(), values.begin() + num_without_ones});
+    const auto found_without_ones = strides_.find(without_ones(values));
     if (const auto found = sizes_.find(values)) return *found;
     check_depends_on_sizes(name, values);
     fail(name, values, found_without_ones ? "; set min = 2 for the dynamic dimension" : "");
+  }
+
+  /// Returns the size if it has an expression without a new symbol, or else a new unbacked symbol.
+  /// Returns nullopt if unknown dimensions are allowed. Throws std::runtime_error if the runs do
+  /// not show that the size depends on values: then sizes of later tensors could not be told apart
+  /// from sizes that do not.
+  std::optional<Size> data_dependent_size(const std::string& name, const DataDependentSize& size,
+                                          const std::vector<int64_t>& values) {
+    auto& [values_of_origin, symbol_of_origin] = origins_[size.origin];
+    if (values_of_origin == values) return symbol_of_origin;
+    if (const auto found = sizes_.find(values)) {
+      if (!size.depends_on_inputs || is_unbacked(found->expression)) return found;
+      throw std::runtime_error(fmt::format(
+          "traced tensor '{}': a size depends on the values of the inputs, but is {} for all "
+          "values "
+          "that were tried; expected example inputs for which it is different",
+          name, found->expression.empty() ? fmt::to_string(found->value) : found->expression));
+    }
+    if (unknown_dimensions_ == UnknownDimensions::allow) return std::nullopt;
+    const auto symbol = fmt::format("u{}", num_unbacked_++);
+    program_.ranges[symbol] = {.min = 0, .max = std::nullopt};
+    sizes_.add_unbacked(symbol, values);
+    strides_.add_unbacked(symbol, without_ones(values));
+    values_of_origin = values;
+    symbol_of_origin = {.value = values.front(), .expression = unbacked_symbol(symbol)};
+    return symbol_of_origin;
+  }
+
+  /// Returns the values in the runs except those with sizes of 1.
+  std::vector<int64_t> without_ones(const std::vector<int64_t>& values) const {
+    auto selected = values;
+    const auto begin = selected.end() -
+                       static_cast<std::ptrdiff_t>(observations_.value_runs().size()) -
+                       static_cast<std::ptrdiff_t>(observations_.runs_at_one().size());
+    selected.erase(begin, begin + static_cast<std::ptrdiff_t>(observations_.runs_at_one().size()));
+    return selected;
   }
 
   /// Throws std::runtime_error if a size differs between the example inputs and other values of the
@@ -323,9 +395,14 @@ class SymbolicMeta {
   }
 
   const Observations& observations_;
+  ExportedProgram& program_;
+  std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_;
   UnknownDimensions unknown_dimensions_;
   SymbolicShapes sizes_;    // of all runs
-  SymbolicShapes strides_;  // of the runs without sizes of 1
+  SymbolicShapes strides_;  // of all runs except those with sizes of 1
+  /// Values and symbol of the data-dependent sizes, by origin.
+  std::map<std::string, std::pair<std::vector<int64_t>, Size>> origins_;
+  int num_unbacked_ = 0;
 };
 
 }  // namespace
@@ -342,7 +419,8 @@ void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& 
     if (input.kind == InputKind::user) continue;
     program.tensors[input.name] = static_meta(traced.weights.at(input.target));
   }
-  SymbolicMeta meta(observations, unknown_dimensions);
+  for (const auto& name : observations.names()) program.tensors[name] = observations.at(name).meta;
+  SymbolicMeta meta(observations, program, unknown_dimensions);
   for (const auto& name : observations.names()) program.tensors[name] = meta.of(name);
 }
 

@@ -83,6 +83,14 @@ std::string symbol_in(const std::string& expression) {
   return expression.substr(kBegin.size(), expression.find('\'', kBegin.size()) - kBegin.size());
 }
 
+std::string unbacked_symbol(const std::string& name) {
+  return "Symbol('" + name + "', integer=True)";
+}
+
+bool is_unbacked(const std::string& expression) {
+  return expression.find("', integer=True)") != std::string::npos;
+}
+
 int64_t evaluate(const Size& size, const std::map<std::string, int64_t>& symbols) {
   return size.expression.empty() ? size.value : Reader(size.expression, symbols).read();
 }

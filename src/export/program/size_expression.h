@@ -15,6 +15,13 @@ ATTEND_API int64_t floor_div(int64_t value, int64_t divisor);
 /// Returns the name of the symbol if the expression is a single symbol, else "".
 ATTEND_API std::string symbol_in(const std::string& expression);
 
+/// Returns the expression of an unbacked symbol: one whose value depends on the values of tensors.
+/// It is an integer of unknown sign without a size hint.
+ATTEND_API std::string unbacked_symbol(const std::string& name);
+
+/// Returns true if an expression contains an unbacked symbol.
+ATTEND_API bool is_unbacked(const std::string& expression);
+
 /// Returns the value of a size. `symbols` has the values of the symbols. The expression must be one
 /// that `SymbolicShapes` has made. Throws std::overflow_error if the value exceeds 64 bits.
 ///

@@ -334,6 +334,12 @@ SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
   }
 }
 
+void SymbolicShapes::add_unbacked(const std::string& symbol, const RunValues& values) {
+  const Variable added{unbacked_symbol(symbol), values};
+  variables_.insert(variables_.begin() + static_cast<std::ptrdiff_t>(num_symbols_++), added);
+  found_[values] = added.text;
+}
+
 std::optional<Size> SymbolicShapes::find(const RunValues& values) {
   if (is_constant(values)) return Size{.value = values.front(), .expression = {}};
   const auto [found, is_new] = found_.try_emplace(values);

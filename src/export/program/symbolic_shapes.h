@@ -32,6 +32,10 @@ class ATTEND_API SymbolicShapes {
   /// `Size::value` is `values[0]`.
   std::optional<Size> find(const std::vector<int64_t>& values);
 
+  /// Adds an unbacked symbol whose value in run i is `values[i]`. `find` returns it for these
+  /// values.
+  void add_unbacked(const std::string& symbol, const std::vector<int64_t>& values);
+
   /// A variable of the polynomials.
   struct Variable {
     std::string text;             ///< SymPy expression

@@ -1,5 +1,7 @@
 #include "export/pt2/write_program.h"
 
+#include "export/program/size_expression.h"
+
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -24,7 +26,8 @@ Json json_of(const Device& device) {
 
 Json json_of(const Size& size) {
   if (size.expression.empty()) return {{"as_int", size.value}};
-  return {{"as_expr", {{"expr_str", size.expression}, {"hint", {{"as_int", size.value}}}}}};
+  const auto hint = program::is_unbacked(size.expression) ? Json() : Json{{"as_int", size.value}};
+  return {{"as_expr", {{"expr_str", size.expression}, {"hint", hint}}}};
 }
 
 Json json_of(const TensorMeta& meta) {

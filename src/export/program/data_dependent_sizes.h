@@ -1,0 +1,27 @@
+#pragma once
+
+#include "pt2/program/exported_program.h"
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace attend::program {
+
+/// A size that depends on the values of a tensor, such as the size of masked_select.
+struct DataDependentSize {
+  /// Two sizes with the same origin are equal, for example the number of elements that two
+  /// operators select with the same mask.
+  std::string origin;
+  /// True if the values depend on the values of the program's inputs. False, for example, if a mask
+  /// is a buffer.
+  bool depends_on_inputs = true;
+};
+
+/// Returns the sizes of the operators' outputs that depend on values, by name of the tensor and
+/// index of the dimension. Requires the dtypes and ranks in `program.tensors`.
+std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_sizes(
+    const ExportedProgram& program);
+
+}  // namespace attend::program
