@@ -4,7 +4,7 @@
 #include <utility>
 
 /// Declares an option with a setter and a getter of the same name, as TORCH_ARG does. On a
-/// temporary, both return a value instead of a reference, so that
+/// temporary, setter and getter return a value instead of a reference, so that
 /// `const auto& options = LayerScaleOptions(64).init(1e-4);` does not dangle.
 ///
 ///     double p = options.dropout();
@@ -39,8 +39,9 @@
  private:                                                                                   \
   T name##_ /* NOLINT */
 
-/// As ATTEND_ARG, for nested options. The setter also accepts a function that changes the nested
-/// options. The setter returns the outer options, so calls can be chained.
+/// Like ATTEND_ARG, for an option that is itself an options struct. The setter also accepts a
+/// function that changes the nested options. The setter returns the outer options, so calls can be
+/// chained.
 ///
 ///     TransformerBlockOptions(64, 4)
 ///         .attention([](auto& attention) { attention.num_kv_heads(2).dropout(0.1); })

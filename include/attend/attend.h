@@ -1,6 +1,6 @@
 #pragma once
 
-/// Includes all headers of the CMake target attend::attend: modules, models, files and export.
+/// Includes all headers of the CMake target attend::attend: modules, models, file I/O, export.
 
 #include "attend/enum_names.h"
 #include "attend/export.h"

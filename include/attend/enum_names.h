@@ -7,9 +7,9 @@
 
 namespace attend {
 
-/// Names of the enumerators of `E`, as used in recipes, flags and printed modules. A specialization
-/// has a member `static constexpr std::array<std::string_view, N> names` in the order of the
-/// enumerators.
+/// Names of the enumerators of `E`, as used in training recipes, command-line flags and printed
+/// modules. A specialization has a member `static constexpr std::array<std::string_view, N> names`
+/// in the order of the enumerators.
 template <typename E>
 struct EnumNames;
 

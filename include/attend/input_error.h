@@ -7,15 +7,16 @@
 
 namespace attend {
 
-/// Thrown for an invalid file, recipe or value given by the user. The message names the value found
-/// and the value expected. The command `attend` then exits with status 2.
+/// Thrown for an invalid file, training recipe or value given by the user. The message names the
+/// value found and the value expected. The command-line program `attend` exits with status 2 on
+/// this error.
 class ATTEND_API InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Returns `function()`. If it throws an InputError, adds `source`, e.g. a file name, to the start
-/// of the message.
+/// Returns `function()`. If `function` throws an InputError, adds `source`, e.g. a file name, to
+/// the start of its message.
 ///
 ///     with_source("model.safetensors", [&] { return parse_safetensors_header(bytes); });
 template <typename Function>

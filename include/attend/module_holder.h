@@ -4,7 +4,8 @@
 
 /// Declares the holder `name` of the module `name##Impl`, as TORCH_MODULE does. The holder's
 /// operator() has the given `parameters` and passes `arguments`, the names of the parameters, to
-/// `forward`. So calls may have braced arguments, which TORCH_MODULE does not allow.
+/// `forward`. Calls may therefore have braced arguments, which the holders of TORCH_MODULE do not
+/// accept.
 ///
 ///     block(x, {.causal = true});
 #define ATTEND_MODULE(name, parameters, arguments)                              \

@@ -8,9 +8,9 @@
 
 namespace attend {
 
-/// Reference to a module. As a parameter type it accepts a torch::nn::Module, a holder such as
-/// `LanguageModel`, a torch::nn::AnyModule or a std::shared_ptr. Holders, AnyModules and pointers
-/// may be temporary or const.
+/// Reference to a module. A function parameter of this type accepts a torch::nn::Module, a holder
+/// such as `LanguageModel`, a torch::nn::AnyModule or a std::shared_ptr. Holders, AnyModules and
+/// pointers may be temporary or const.
 ///
 ///     void freeze(ModuleRef module);
 ///     freeze(model);  // instead of freeze(*model)
@@ -24,7 +24,7 @@ class ModuleRef {
       : module_(holder.ptr().get()) {}
   /// Refers to the module in `any`. Throws c10::Error if `any` is empty.
   ModuleRef(const torch::nn::AnyModule& any) : module_(any.ptr().get()) {}  // NOLINT: implicit
-  /// Refers to the module of `pointer`. Throws c10::ValueError if `pointer` is null.
+  /// Refers to the module that `pointer` points to. Throws c10::ValueError if `pointer` is null.
   template <typename Impl>
   ModuleRef(const std::shared_ptr<Impl>& pointer) : module_(pointer.get()) {  // NOLINT: implicit
     TORCH_CHECK_VALUE(pointer != nullptr, "expected a module, found a null pointer");
@@ -52,7 +52,7 @@ class ConstModuleRef {
       : module_(holder.ptr().get()) {}
   /// Refers to the module in `any`. Throws c10::Error if `any` is empty.
   ConstModuleRef(const torch::nn::AnyModule& any) : module_(any.ptr().get()) {}  // NOLINT: implicit
-  /// Refers to the module of `pointer`. Throws c10::ValueError if `pointer` is null.
+  /// Refers to the module that `pointer` points to. Throws c10::ValueError if `pointer` is null.
   template <typename Impl>
   ConstModuleRef(const std::shared_ptr<Impl>& pointer)  // NOLINT: implicit
       : module_(pointer.get()) {

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Includes all headers of the CMake target attend::nn: functions on tensors, modules and models.
+/// Includes all headers of the CMake target attend::nn: modules, models and functions on tensors.
 
 #include "attend/models/flops.h"
 #include "attend/models/generation.h"

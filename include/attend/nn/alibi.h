@@ -9,12 +9,13 @@
 
 namespace attend {
 
-/// Attention hook for ALiBi, attention with linear biases (Press et al. 2022): adds
-/// -slope * |distance| to the scores, with a fixed slope per head (`alibi_slopes`). Models
-/// extrapolate to sequences longer than in training. No parameters.
+/// Attention hook for ALiBi, attention with linear biases (Press et al. 2022): subtracts
+/// `slope * |query position - key position|` from the scores, with a fixed slope per head
+/// (`alibi_slopes`). A model with ALiBi can process sequences longer than those that it was trained
+/// on. No parameters.
 ///
-/// Throws c10::ValueError in cross-attention, because queries and keys come from different
-/// sequences.
+/// Throws c10::ValueError in cross-attention, because positions in two different sequences cannot
+/// be compared.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(alibi());
 class ATTEND_API AlibiImpl : public torch::nn::Cloneable<AlibiImpl>,
@@ -24,7 +25,7 @@ class ATTEND_API AlibiImpl : public torch::nn::Cloneable<AlibiImpl>,
   /// Throws c10::ValueError if `num_heads` is not positive.
   explicit AlibiImpl(int64_t num_heads);
 
-  /// Adds the bias to the scores.
+  /// Adds this hook to `context.offset_biases`, so that the attention adds the bias to the scores.
   void before_attention(AttentionContext& context) override;
   torch::Tensor bias_of(const torch::Tensor& offsets, const AttentionContext& context) override;
   void add_bias(AttentionContext& context) override;

@@ -19,23 +19,23 @@ class AttentionHook;
 class KvCache;
 class OffsetBias;
 
-/// State of one forward pass, passed to each attention: the KV cache, the index of the layer, and
-/// tensors that the layers of a stack share. A stack is a `TransformerEncoder` or a
+/// State of one forward pass, passed to each attention module: the KV cache, the index of the
+/// layer, and tensors that the layers of a stack share. A stack is a `TransformerEncoder` or a
 /// `TransformerDecoder`; it sets all fields except `cache` and `hook`.
 ///
 ///     attention->forward(x, {.causal = true}, {.cache = &cache, .layer = 0});
 struct ForwardState {
   /// KV cache that the keys and values of this call are appended to; null = none.
   KvCache* cache = nullptr;
-  /// Index of this attention's layer in the cache.
+  /// Index of this layer among the layers of `cache`.
   int64_t layer = 0;
-  /// Additional hook for this call, called before the attention's own hooks, e.g. another kind of
-  /// cache; null = none.
+  /// Additional hook for this call, called before the hooks of the attention module, e.g. another
+  /// kind of cache; null = none.
   AttentionHook* hook = nullptr;
-  /// Masks, rotary tables and biases that the layers of a stack share; null = not in a stack.
+  /// Masks, rotary tables and ALiBi biases that the layers of a stack share; null = not in a stack.
   SharedTensors* shared = nullptr;
-  /// Attention values of the stack's first layer. `ValueResidual` sets them in the first layer and
-  /// reads them in the other layers. Null = not in a stack.
+  /// Values (..., G, T, D) that the first layer of the stack projects. `ValueResidual` sets this
+  /// tensor in the first layer and reads it in the other layers. Null = not in a stack.
   torch::Tensor* first_values = nullptr;
 
   /// Table (num_buckets, H) of the relative position bias of the stack's first layer, set by
@@ -45,10 +45,11 @@ struct ForwardState {
   /// Returns the result of `compute()`. In each forward pass of a stack, the first layer that needs
   /// the result computes it, and all layers with an equal `key` get the same result.
   ///
-  /// In a decoder, self-attention and cross-attention get the same result if their keys are equal.
-  /// A hook that supports both must therefore add `context.cross` to the numbers of `key`. Without
-  /// it, the keys are equal whenever source and target have the same length. A trace of such inputs
-  /// would use one tensor for both, which is wrong if the lengths differ.
+  /// In a decoder, self-attention and cross-attention get the same result if they pass equal
+  /// `SharedKey`s. A hook that supports self-attention and cross-attention must therefore add
+  /// `context.cross` to the numbers of `key`. Otherwise the two `SharedKey`s may be equal if source
+  /// and target have the same length. A program traced with such inputs would use one tensor for
+  /// both, which is wrong for inputs of different lengths.
   ///
   ///     const SharedKey key("decay", context.query, {positions}, rate);
   ///     const auto decay = context.state.share(key, [&] { return decay_at(positions, rate); });
@@ -58,7 +59,7 @@ struct ForwardState {
   }
 };
 
-/// The dimensions of a multi-head attention.
+/// Dimensions of a `MultiheadAttention`.
 struct AttentionDims {
   int64_t embed_dim;     ///< width E of input and output
   int64_t num_heads;     ///< number of query heads H
@@ -76,7 +77,7 @@ struct AttentionContext {
   AttentionArgs args = {};    ///< arguments of the call
   ScoreOptions options = {};  ///< options of the layer
   ForwardState state = {};    ///< state of the forward pass
-  bool cross = false;         ///< cross-attention: keys and values come from another sequence
+  bool cross = false;         ///< true in cross-attention (keys and values of another sequence)
   /// A position bias that a hook got from `state.share`. If `options.bias` is the same tensor, the
   /// layers also share the sum of bias and mask. Otherwise, `shared_bias` is ignored.
   torch::Tensor shared_bias = {};
@@ -93,10 +94,11 @@ class ATTEND_API OffsetBias {
  public:
   virtual ~OffsetBias() = default;
 
-  /// Returns the bias (H, 1, N) of `offsets` (1, N), int64. The bias may require a gradient.
+  /// `offsets` (1, N), int64: key position - query position. Returns the bias (H, 1, N) at each
+  /// offset; the bias may require a gradient.
   virtual torch::Tensor bias_of(const torch::Tensor& offsets, const AttentionContext& context) = 0;
 
-  /// Adds the bias (..., H, T, S) of all queries and keys to `context.options.bias`.
+  /// Adds the bias (..., H, T, S) of all pairs of queries and keys to `context.options.bias`.
   virtual void add_bias(AttentionContext& context) = 0;
 };
 
@@ -106,31 +108,32 @@ inline torch::Tensor query_positions(const AttentionContext& context) {
                                           : positions_like(context.query, -2);
 }
 
-/// Base class of features of multi-head attention, such as position encodings, query-key norms and
-/// gates. A hook is a module with methods that are called at three points of the forward pass. The
-/// hooks of an attention are called in the order in which they were added. Subclasses override the
-/// methods that they need and also derive from `torch::nn::Cloneable`.
+/// Base class of optional features of `MultiheadAttention`, such as position encodings, query-key
+/// norms and gates. A hook is a module with methods that are called at three points of the forward
+/// pass. The hooks of an attention module are called in the order in which they were added.
+/// Subclasses override the methods that they need and also derive from `torch::nn::Cloneable`.
 class ATTEND_API AttentionHook {
  public:
   virtual ~AttentionHook() = default;
 
-  /// Called after the projections of this call's tokens, before cached keys and values are
-  /// prepended.
+  /// Called after the queries, keys and values of this call's tokens are projected, before cached
+  /// keys and values are prepended.
   virtual void after_projection(AttentionContext& /*context*/) {}
 
   /// Called after cached keys and values are prepended, before the scores are computed. May change
   /// masks, biases and options.
   virtual void before_attention(AttentionContext& /*context*/) {}
 
-  /// Called with the attention output (..., H, T, D) before the output projection; returns the
-  /// same shape.
+  /// Called with the attention output (..., H, T, D) before the output projection; returns a tensor
+  /// of the same shape.
   virtual torch::Tensor after_attention(const AttentionContext& /*context*/,
                                         const torch::Tensor& output) {
     return output;
   }
 };
 
-/// Factory of a hook. Options contain factories because each attention creates its own hooks.
+/// Factory of a hook. Options contain factories instead of hooks, because each attention module
+/// creates its own hooks.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(rotary()).add(output_gate());
 struct AttentionHookFactory {

@@ -9,8 +9,9 @@
 namespace attend {
 
 /// Attention hook for attention sinks (gpt-oss): a learned logit per head takes part in the softmax
-/// but has no value, so the weights may sum to less than 1. The logits are initially 0, as in the
-/// softmax of Miller 2023, 'Attention Is Off By One'.
+/// like the score of a key, but has no value vector, so the attention weights may sum to less than
+/// 1. The logits are initially 0, which gives the softmax of Miller 2023, 'Attention Is Off By
+/// One'.
 ///
 /// State dict: `logits` (H).
 ///

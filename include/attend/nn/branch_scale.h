@@ -32,7 +32,8 @@ class ATTEND_API LayerScaleImpl : public torch::nn::Cloneable<LayerScaleImpl> {
   /// Throws c10::ValueError if the width is not positive or `init` is not finite.
   explicit LayerScaleImpl(const LayerScaleOptions& options);
 
-  /// `x` (..., width); returns the same shape. Throws c10::ValueError if the width differs.
+  /// `x` (..., width); returns a tensor of the same shape. Throws c10::ValueError if the last
+  /// dimension of `x` is not `width`.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
@@ -55,7 +56,7 @@ class ATTEND_API ReZeroImpl : public torch::nn::Cloneable<ReZeroImpl> {
   /// Initializes the weight to 0.
   ReZeroImpl();
 
-  /// `x` of any shape; returns the same shape.
+  /// `x` of any shape; returns a tensor of the same shape.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
@@ -71,10 +72,10 @@ TORCH_MODULE(ReZero);
 ///     auto y = scale(branch);  // any shape
 class ATTEND_API ConstantScaleImpl : public torch::nn::Cloneable<ConstantScaleImpl> {
  public:
-  /// `factor`: the constant.
+  /// `factor`: the constant. Throws c10::ValueError if `factor` is not finite.
   explicit ConstantScaleImpl(double factor);
 
-  /// `x` of any shape; returns the same shape.
+  /// `x` of any shape; returns a tensor of the same shape.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;

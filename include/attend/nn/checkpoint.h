@@ -9,22 +9,23 @@
 
 namespace attend {
 
-/// Gradient checkpointing, as torch.utils.checkpoint (Chen et al. 2016): returns `function(x)`
+/// Gradient checkpointing, like torch.utils.checkpoint (Chen et al. 2016): returns `function(x)`
 /// without storing activations, and calls `function` again in the backward pass. This saves memory
 /// at the cost of a second forward pass.
 ///
 /// `parameters`: the leaf tensors that `function` reads besides `x`; frozen, repeated and unused
-/// ones are allowed. If `function` reads tensors that are not leaves, pass them as `arguments` of
-/// the overload below: otherwise they get no gradient, and in-place changes of them are not
-/// detected. The second call runs with the autocast state and the RNG state of the first call, for
-/// the CPU and the devices of the arguments and parameters. Objects that `function` refers to must
-/// exist until the backward pass, so capture modules by value. Do not change the training mode of
-/// these modules before the backward pass. Hooks that are registered on a parameter
-/// (`register_hook`) are called twice. If grad mode is disabled, `function` is called only once.
+/// parameters are allowed. If `function` reads tensors that are not leaves, pass them as
+/// `arguments` of the overload below: otherwise they get no gradient, and in-place changes of them
+/// are not detected. The second call runs with the autocast state and the RNG state of the first
+/// call, for the CPU and the devices of the arguments and trainable parameters. Objects that
+/// `function` refers to must exist until the backward pass, so capture module holders by value. Do
+/// not change the training mode of captured modules before the backward pass. Tensor hooks of a
+/// parameter (`register_hook`) are called twice. If grad mode is disabled, `function` is called
+/// only once.
 ///
 /// Throws c10::ValueError if a parameter is not a leaf. The backward pass throws
 /// c10::NotImplementedError for create_graph = true (double backward), and c10::Error if an
-/// argument or a parameter has been modified in place.
+/// argument or a trainable parameter has been modified in place.
 ///
 ///     const auto forward = [block](const torch::Tensor& h) mutable { return block(h); };
 ///     x = checkpoint(forward, x, block->parameters());
@@ -33,15 +34,17 @@ ATTEND_API torch::Tensor checkpoint(
     const std::vector<torch::Tensor>& parameters);
 
 /// As above, for a function of several tensors, `arguments`. All arguments that require a gradient
-/// get one. Arguments may be undefined tensors. Throws c10::ValueError if `arguments` is empty.
+/// get a gradient. Arguments may be undefined tensors. Throws c10::ValueError if `arguments` is
+/// empty.
 ///
 ///     x = checkpoint(forward, {x, memory, mask}, block->parameters());
 ATTEND_API torch::Tensor checkpoint(
     const std::function<torch::Tensor(const std::vector<torch::Tensor>&)>& function,
     const std::vector<torch::Tensor>& arguments, const std::vector<torch::Tensor>& parameters);
 
-/// As above, for a function that returns several tensors. All returned tensors must be defined,
-/// none may be a parameter, and both calls must return the same number of tensors.
+/// As above, for a function that returns several tensors. All returned tensors must be defined, and
+/// none of them may be one of the `parameters`. Both calls of the function must return the same
+/// number of tensors.
 ///
 ///     const auto both = [](const std::vector<torch::Tensor>& in) {
 ///       return std::vector<torch::Tensor>{in[0].exp(), in[0].sin()};

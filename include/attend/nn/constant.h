@@ -8,8 +8,9 @@
 
 namespace attend {
 
-/// A constant tensor of a module, computed from the options of the module. Unlike a buffer it is
-/// not in the state dict, and a cast of the module to a half type does not reduce its precision.
+/// A constant tensor of a module, computed from the options of the module. Unlike a buffer, it is
+/// not in the state dict, and casting the module to float16 or bfloat16 does not reduce its
+/// precision.
 ///
 ///     Constant frequencies_{rotary_frequencies(64)};
 ///     auto angles = positions * frequencies_.type_as(positions);
@@ -17,12 +18,12 @@ class ATTEND_API Constant {
  public:
   /// An undefined constant.
   Constant() = default;
-  /// A constant (N).
+  /// A constant tensor (N) with these values.
   explicit Constant(const std::vector<double>& values);
 
-  /// Returns the values (N) with the dtype and device of `x`. A trace records this conversion, so
-  /// the traced program uses the dtype and device of the `x` that it is run with, not of the
-  /// example input. The copy on an accelerator is cached. Thread-safe.
+  /// Returns the values (N) with the dtype and device of `x`. A trace records this conversion: the
+  /// traced program uses the dtype and device of its own input `x`, not those of the example input.
+  /// On an accelerator, the converted tensor is cached. Thread-safe.
   torch::Tensor type_as(const torch::Tensor& x);
 
  private:

@@ -32,8 +32,8 @@ struct DecoderBlockOptions {
         cross_attention_(embed_dim, num_heads),
         feed_forward_(embed_dim) {}
 
-  /// Sets one dropout probability for the weights of both attentions, the feed-forward and the
-  /// outputs of the residual branches.
+  /// Sets one dropout probability for the attention weights, the feed-forward and the outputs of
+  /// the residual branches.
   DecoderBlockOptions& dropout(double dropout) & {
     attention_.dropout(dropout);
     cross_attention_.dropout(dropout);
@@ -78,14 +78,15 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
   DecoderBlockImpl(int64_t embed_dim, int64_t num_heads)
       : DecoderBlockImpl(DecoderBlockOptions(embed_dim, num_heads)) {}
 
-  /// `x` (B, T, E) and `memory` (B, S, M), where M is E unless kdim is set, or both without B;
-  /// returns the shape of `x`. `self_args`: arguments of the self-attention, which is causal only
-  /// if `self_args.causal` is set. `memory_args`: arguments of the cross-attention.
-  /// `self_args.mask` broadcasts to (B, H, T, T), `memory_args.mask` to (B, H, T, S); both are bool
-  /// (true = may attend) or float (added to the scores). `need_weights` is ignored; use an
-  /// `AttentionRecorder`, which records the self-attention, then the cross-attention. `state.cache`
-  /// caches the keys and values of the self-attention and of the memory. Throws c10::ValueError if
-  /// a width differs.
+  /// `x` (B, T, E) and `memory` (B, S, M), or both without B; M is the kdim of the cross-attention,
+  /// by default E. Returns a tensor of the shape of `x`. `self_args`: arguments of the
+  /// self-attention, which is causal only if `self_args.causal` is set. `memory_args`: arguments of
+  /// the cross-attention. `self_args.mask` broadcasts to (B, H, T, T), `memory_args.mask` to
+  /// (B, H, T, S); each is bool (true = may attend) or float (added to the scores). `need_weights`
+  /// is ignored; use an `AttentionRecorder`, which records the weights of the self-attention, then
+  /// those of the cross-attention. `state.cache` caches the keys and values of the self-attention
+  /// and of the memory; `state.hook` is called only by the self-attention. Throws c10::ValueError
+  /// if the width of `x` is not E or the width of `memory` is not M.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& self_args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});
@@ -104,7 +105,7 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
                            {4, torch::nn::AnyValue(ForwardState())})
 
  private:
-  Residual residual1_;       // branch of attention; the only one with NormOrder::parallel
+  Residual residual1_;       // branch of attention; the only branch if NormOrder::parallel
   Residual residual_cross_;  // branch of cross_attention
   Residual residual2_;       // branch of feed_forward
 };

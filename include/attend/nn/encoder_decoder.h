@@ -40,11 +40,12 @@ class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoder
   /// Throws c10::ValueError if the options are invalid.
   explicit EncoderDecoderImpl(const EncoderDecoderOptions& options);
 
-  /// `source` (B, S, E), `target` (B, T, E), or both without B; returns the shape of `target`.
-  /// `source_args` are the arguments of the encoder. `source_args.key_mask` (B, S), true = token,
-  /// also applies to the cross-attention. If both `source_args` and `target_args` have `segments`,
-  /// these apply to the cross-attention, too. `target_args` are the arguments of the decoder's
-  /// self-attention, which is causal only if `target_args.causal` is set.
+  /// `source` (B, S, E), `target` (B, T, E), or both without B; returns a tensor of the shape of
+  /// `target`. `source_args` are the arguments of the encoder. `source_args.key_mask` (B, S), which
+  /// is true for tokens, also applies to the cross-attention. If `segments` is set in both
+  /// `source_args` and `target_args`, a target token may attend only to source tokens of the same
+  /// segment. `target_args` are the arguments of the decoder's self-attention, which is causal only
+  /// if `target_args.causal` is set.
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
                         const AttentionArgs& source_args = {},
                         const AttentionArgs& target_args = {});

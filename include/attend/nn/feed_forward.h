@@ -15,8 +15,8 @@
 
 namespace attend {
 
-/// Activation of a feed-forward layer: an `Activation`, or a function that is called with (..., F)
-/// and returns the same shape.
+/// Activation of a feed-forward layer: an `Activation`, or a function that maps a tensor (..., F)
+/// to a tensor of the same shape.
 using FeedForwardActivation =
     std::variant<Activation, std::function<torch::Tensor(const torch::Tensor&)>>;
 
@@ -30,8 +30,9 @@ struct FeedForwardOptions {
 
   /// Width E of input and output.
   ATTEND_ARG(int64_t, embed_dim);
-  /// Hidden width F; 4*E if not set. Gated activations have a third matrix, so 2/3 of the width
-  /// gives the same number of parameters (Shazeer 2020).
+  /// Hidden width F; 4*E if not set. A gated activation doubles the number of rows of the weight
+  /// `up`, so 2/3 of the hidden width gives the same number of parameters as without a gate
+  /// (Shazeer 2020).
   ATTEND_ARG(std::optional<int64_t>, dim_feedforward);
   /// Activation between the projections.
   ATTEND_ARG(FeedForwardActivation, activation) = Activation::gelu;
@@ -55,7 +56,8 @@ class ATTEND_API FeedForwardImpl : public torch::nn::Cloneable<FeedForwardImpl> 
   /// Throws c10::ValueError if an option is out of range.
   explicit FeedForwardImpl(const FeedForwardOptions& options);
 
-  /// `x` (..., T, E); returns the same shape. Throws c10::ValueError if the width is not E.
+  /// `x` (..., T, E); returns a tensor of the same shape. Throws c10::ValueError if the width is
+  /// not E.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;

@@ -11,7 +11,7 @@
 
 namespace attend {
 
-/// Options for `KvCache`. The first five are required; -1 = not set.
+/// Options for `KvCache`. The first five options are required; -1 = not set.
 ///
 ///     KvCacheOptions().num_layers(12).batch_size(1).num_kv_heads(8).head_dim(64).max_seq_len(2048)
 struct KvCacheOptions {
@@ -26,9 +26,9 @@ struct KvCacheOptions {
   /// Number of tokens per sequence that memory is allocated for. With a `sliding_window` W, at
   /// least W + T - 1 for calls of up to T tokens.
   ATTEND_ARG(int64_t, max_seq_len) = -1;
-  /// Sliding window in tokens, at least as large as the sliding window of the attention layers. New
-  /// tokens overwrite the oldest, so sequences may have any length. 0 = none: a sequence cannot
-  /// exceed `max_seq_len`.
+  /// Sliding window in tokens, at least as large as the sliding window of the attention layers.
+  /// When `max_seq_len` is reached, new tokens overwrite the oldest, so sequences may have any
+  /// length. 0 = none: a sequence cannot exceed `max_seq_len`.
   ATTEND_ARG(int64_t, sliding_window) = 0;
   /// dtype of keys and values.
   ATTEND_ARG(torch::Dtype, dtype) = torch::kFloat;
@@ -38,15 +38,15 @@ struct KvCacheOptions {
 
 /// Key-value cache: stores the keys and values of all attention layers, so that a sequence can be
 /// processed in several calls without recomputing earlier tokens. For causal attention, the results
-/// equal the results of one call with the whole sequence. The constructor allocates the keys and
-/// values; `select_rows` allocates new ones if there are more rows than before.
+/// equal the results of one call with the whole sequence. The constructor allocates memory for
+/// `max_seq_len` tokens; `select_rows` allocates new memory if it increases the batch size.
 ///
-/// Before each call of the model, call `extend` with the number of new tokens; the sequences of a
-/// batch may differ in length. The cache then sets the positions and the key mask of each
-/// attention. The `AttentionArgs` of the call may therefore set only `causal`, `sliding_window`,
-/// `need_weights`, `average_attn_weights` and, while `is_aligned()` is true, a `mask` (..., T, S)
-/// over all S keys so far. `causal` is required unless there is a `mask`; queries can never attend
-/// to the keys of later calls.
+/// Before each call of the model, call `extend` with the number of new tokens, and with a
+/// `key_mask` if some sequences get fewer new tokens than others. The cache then sets the positions
+/// and the key mask of each attention layer. The `AttentionArgs` of the call may therefore set only
+/// `causal`, `sliding_window`, `need_weights`, `average_attn_weights` and, while `is_aligned()` is
+/// true, a `mask` (..., T, S) over all S keys so far. `causal` is required unless there is a
+/// `mask`; queries can never attend to the keys of later calls.
 ///
 /// For inference only: throws if keys or values require a gradient. Under autocast, the keys and
 /// values are stored in the dtype in which the attention computes them. Not thread-safe: each
@@ -70,11 +70,11 @@ class ATTEND_API KvCache {
   ~KvCache() = default;
 
   /// Extends every sequence by `tokens` tokens, before the model is called with them. `key_mask`
-  /// (B, tokens), bool: true = token, false = padding, which may be on either side; undefined = no
+  /// (B, tokens), bool: true = token, false = padding, on either side of the tokens; undefined = no
   /// padding. The model's output for padding is unspecified.
   ///
   /// Throws c10::ValueError or c10::TypeError, and leaves the cache unchanged, if `key_mask` is not
-  /// bool (B, tokens), if `max_seq_len` is exceeded, or if a layer has not appended the tokens of
+  /// bool (B, tokens), if `max_seq_len` is too small, or if a layer has not appended the tokens of
   /// the previous `extend`.
   void extend(int64_t tokens, const torch::Tensor& key_mask = {});
 
@@ -83,8 +83,9 @@ class ATTEND_API KvCache {
   /// meaning, but are at least 0.
   torch::Tensor positions() const;
 
-  /// Returns `positions()` for `AttentionArgs::positions`: (tokens) if B = 1, or if all sequences
-  /// have the same length and the last `extend` had no padding; otherwise (B, tokens).
+  /// Returns the same positions as `positions()`, in a shape for `AttentionArgs::positions`:
+  /// (tokens) if B = 1, or if all sequences have the same length and the last `extend` had no
+  /// padding; otherwise (B, tokens).
   const torch::Tensor& query_positions() const { return step_.positions; }
 
   /// Returns true if all sequences have the same length, the last `extend` had no padding, and no
@@ -92,11 +93,11 @@ class ATTEND_API KvCache {
   bool is_aligned() const { return step_.aligned; }
 
   /// Returns the positions of all keys of a layer, for `AttentionArgs::key_positions`: (B, S), or
-  /// (S) if B = 1; int64; -1 = no token. Undefined if `is_aligned()`.
+  /// (S) if B = 1; int64; -1 = no token. An undefined tensor if `is_aligned()` is true.
   const torch::Tensor& key_positions() const { return step_.key_positions; }
 
   /// Returns the mask of all keys of a layer, for `AttentionArgs::key_mask`: bool, in the shape of
-  /// `key_positions`; true = may attend. Undefined if `is_aligned()`.
+  /// `key_positions`; true = may be attended to. An undefined tensor if `is_aligned()` is true.
   const torch::Tensor& key_mask() const { return step_.key_mask; }
 
   /// Returns the length of each sequence in tokens, including the last `extend`.
@@ -114,10 +115,11 @@ class ATTEND_API KvCache {
   /// Removes all tokens.
   void clear();
 
-  /// Shortens each sequence b to its first lengths[b] tokens and undoes an `extend` whose tokens
-  /// the layers have not appended yet, e.g. after an exception. Throws c10::ValueError, and leaves
-  /// the cache unchanged, if a length exceeds the current one, or if a token in the window before
-  /// the new end of a sequence has been overwritten.
+  /// Shortens each sequence b to its first lengths[b] tokens. To undo an `extend` whose tokens some
+  /// layers have not appended, e.g. after an exception, pass the lengths from before the `extend`.
+  /// Throws c10::ValueError, and leaves the cache unchanged, if a length exceeds the current length
+  /// of the sequence, or if a token in the sliding window before the new end of a sequence has been
+  /// overwritten.
   ///
   ///     const auto lengths = cache.lengths();
   ///     cache.extend(3);  // then the model is called with 3 tokens
@@ -128,8 +130,8 @@ class ATTEND_API KvCache {
   /// batch size to the number of rows. For beam search, and to remove sequences that have ended.
   /// With cross-attention, select the same rows of the memory and its mask for the next step.
   /// Throws c10::ValueError if a row does not exist or if a layer has not appended the tokens of
-  /// the last `extend`, and c10::OutOfMemoryError if there are more rows than before and they do
-  /// not fit into memory. If it throws, the cache is unchanged.
+  /// the last `extend`, and c10::OutOfMemoryError if the batch size increases and the device has
+  /// too little memory. If it throws, the cache is unchanged.
   ///
   ///     cache.select_rows({0, 0, 2});
   void select_rows(const std::vector<int64_t>& rows);
@@ -142,16 +144,16 @@ class ATTEND_API KvCache {
   /// Writes the keys and values (B, G, T, D) of the tokens of the last `extend` to `layer`, and
   /// returns all keys and values of the layer (B, G, S, D); without B if the arguments have no B.
   /// Called by `MultiheadAttention`, once per layer. Throws c10::ValueError or c10::TypeError if
-  /// `check_append` does, if the shape or device differ from the cache's, if the dtype differs and
-  /// autocast is off, or if keys or values require a gradient.
+  /// `check_append` throws, if shape or device do not match those of the cache, if the dtype does
+  /// not match and autocast is off, or if keys or values require a gradient.
   std::pair<torch::Tensor, torch::Tensor> append(int64_t layer, const torch::Tensor& key,
                                                  const torch::Tensor& value);
 
   /// Returns the keys and values of a memory, such as an encoder's output, for the cross-attention
   /// of `layer`. `project` computes them; the result is cached. `project` is called again if
-  /// `memory` is another tensor than in the last call or was changed in place, or if the cached
-  /// keys do not have `dtype`. In-place changes of a `memory` created in inference mode are not
-  /// detected. Called by `MultiheadAttention`.
+  /// `memory` is a different tensor than in the last call, if it was changed in place, or if the
+  /// cached keys do not have `dtype`. In-place changes of a `memory` created in inference mode are
+  /// not detected. Called by `MultiheadAttention`.
   std::pair<torch::Tensor, torch::Tensor> memory_keys(
       int64_t layer, const torch::Tensor& memory, torch::Dtype dtype,
       c10::function_ref<std::pair<torch::Tensor, torch::Tensor>()> project);
@@ -170,7 +172,7 @@ class ATTEND_API KvCache {
 
   /// Keys and values of a memory in one layer.
   struct MemoryKeys {
-    torch::Tensor memory = {};  // owned, so that its address is not reused
+    torch::Tensor memory = {};  // kept alive, so that no new tensor gets its address
     int64_t version = 0;
     torch::Tensor key = {};    // (B, G, S, D)
     torch::Tensor value = {};  // (B, G, S, D)
@@ -188,7 +190,8 @@ class ATTEND_API KvCache {
   int64_t used_slots() const;
 
   KvCacheOptions options_;  // passed to the constructor
-  // Per layer: (B, G, max_seq_len + 1, D). The last slot takes the padding and is never read.
+  // Per layer: (B, G, max_seq_len + 1, D). Padding is written to the last slot, which is never
+  // read.
   std::vector<torch::Tensor> keys_;
   std::vector<torch::Tensor> values_;
   torch::Tensor key_positions_;       // (B, max_seq_len + 1), -1 = empty

@@ -17,7 +17,7 @@ namespace attend {
 /// Options of the experts and their routing.
 ///
 ///     ExpertsOptions(8);                                           // 2 of 8, as in Mixtral
-///     ExpertsOptions(64).num_experts_per_tok(1).norm_topk_prob(false);  // as in Switch
+///     ExpertsOptions(64).num_experts_per_tok(1).norm_topk_prob(false);  // Switch Transformer
 struct ExpertsOptions {
   /// Options for N experts.
   ExpertsOptions(int64_t num_experts) : num_experts_(num_experts) {}  // NOLINT: as in torch::nn
@@ -27,8 +27,9 @@ struct ExpertsOptions {
   /// Number of experts K per token.
   ATTEND_ARG(int64_t, num_experts_per_tok) = 2;
   /// If true, the router weights are a softmax over the K chosen experts and sum to 1 (Mixtral);
-  /// otherwise over all N experts (Switch). Set to false if K = 1: a softmax over one expert is
-  /// always 1, so the router would get no gradient from the output.
+  /// otherwise they are taken from a softmax over all N experts (Switch Transformer). Set to false
+  /// if K = 1: a softmax over one expert is always 1, so the router would get no gradient from the
+  /// output.
   ATTEND_ARG(bool, norm_topk_prob) = true;
 };
 
@@ -64,8 +65,8 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   /// Throws c10::ValueError if an option is out of range.
   explicit MixtureOfExpertsImpl(const MixtureOfExpertsOptions& options);
 
-  /// `x` (B, T, E) or (T, E); returns the same shape. In training mode, sets `aux_loss`. Throws
-  /// c10::ValueError if the width is not E.
+  /// `x` (B, T, E) or (T, E); returns a tensor of the same shape. In training mode, sets
+  /// `aux_loss`. Throws c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x);
 
   /// Sets the training mode; eval mode clears `aux_loss`.
@@ -76,11 +77,12 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   MixtureOfExpertsOptions options;         ///< options passed to the constructor
   torch::nn::Linear router{nullptr};       ///< E -> N, logits
   torch::nn::ModuleList experts{nullptr};  ///< N FeedForwards
-  /// Load-balancing loss (0-dim) of the last forward in training mode, with its autograd graph: N *
-  /// sum_i f_i P_i, where f_i is the fraction of the routing choices that select expert i and P_i
-  /// is the mean probability of expert i (Fedus et al. 2021, equation 4, for any K). The loss is 1
-  /// for a uniform load, up to N / K if the same K experts are always chosen, and 0 without tokens.
-  /// The tensor is undefined before the first forward and in eval mode.
+  /// Load-balancing loss (0-dim) of the last forward in training mode, with its autograd graph. The
+  /// loss is N * sum_i f_i P_i, where f_i is the fraction of the routing choices that select expert
+  /// i and P_i is the mean router probability of expert i (Fedus et al. 2021, equation 4, extended
+  /// to K > 1). It is 1 if all experts are chosen equally often, at most N / K if the same K
+  /// experts are always chosen, and 0 without tokens. The tensor is undefined before the first
+  /// forward and in eval mode.
   torch::Tensor aux_loss;
 
  private:

@@ -44,9 +44,9 @@ struct MultiheadAttentionOptions {
   ATTEND_ARG(int64_t, embed_dim);
   /// Number of heads H.
   ATTEND_ARG(int64_t, num_heads);
-  /// Number of key-value heads G, a divisor of H; H if not set. H/G consecutive query heads share
-  /// a key-value head: multi-query attention if G = 1 (Shazeer 2019), else grouped-query attention
-  /// (Ainslie et al. 2023).
+  /// Number of key-value heads G, a divisor of H; H if not set. H/G consecutive query heads share a
+  /// key-value head: multi-query attention if G = 1 (Shazeer 2019), grouped-query attention if
+  /// `1 < G < H` (Ainslie et al. 2023).
   ATTEND_ARG(std::optional<int64_t>, num_kv_heads);
   /// Width D of each head; E/H if not set, and H must then divide E.
   ATTEND_ARG(std::optional<int64_t>, head_dim);
@@ -60,7 +60,7 @@ struct MultiheadAttentionOptions {
   ATTEND_ARG(bool, qkv_bias) = false;
   /// Dropout probability of the attention weights.
   ATTEND_ARG(double, dropout) = 0.0;
-  /// Factor of the scores; 1/sqrt(D) if not set.
+  /// Factor by which the scores are multiplied; 1/sqrt(D) if not set.
   ATTEND_ARG(std::optional<double>, scale);
   /// Hooks, in the order in which they are called.
   ATTEND_ARG(std::vector<AttentionHookFactory>, hooks);
@@ -71,8 +71,8 @@ struct MultiheadAttentionOptions {
 ///
 /// State dict: the Linears `qkv` ((H+2G)*D, E) and `out` (E, H*D). The rows of `qkv` are those of
 /// query, key and value, in this order. If kdim or vdim differ from E, there are `query` (H*D, E),
-/// `key` (G*D, kdim) and `value` (G*D, vdim) instead of `qkv`. Hooks are registered under their own
-/// names.
+/// `key` (G*D, kdim) and `value` (G*D, vdim) instead of `qkv`. Each hook is a submodule with the
+/// name of its factory, e.g. `rotary`.
 ///
 ///     MultiheadAttention attention(MultiheadAttentionOptions(64, 4));
 ///     auto y = attention(x, {.causal = true}).output;  // (B, T, 64)
@@ -82,7 +82,7 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
   /// Throws c10::ValueError if an option is out of range or contradicts another, c10::TypeError if
   /// a hook is not an `AttentionHook`.
   explicit MultiheadAttentionImpl(const MultiheadAttentionOptions& options);
-  /// An attention with default options.
+  /// An attention module with default options.
   MultiheadAttentionImpl(int64_t embed_dim, int64_t num_heads)
       : MultiheadAttentionImpl(MultiheadAttentionOptions(embed_dim, num_heads)) {}
 
@@ -98,9 +98,9 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
   /// B; the mask broadcasts to (B, H, T, S). Returns the output (..., T, E) and, if
   /// `args.need_weights`, the weights (..., H, T, S). If `key` and `value` are the same tensor,
   /// `state.cache` caches their projections: see `KvCache::memory_keys`. Throws c10::ValueError if
-  /// a width differs, if a hook does not support cross-attention, or if `dot_product_attention` or
-  /// the `KvCache` throws it. `cross` is not an overload of `forward`, because `AnyModule` does not
-  /// support overloads.
+  /// the width of an input is wrong, if a hook does not support cross-attention, or if
+  /// `dot_product_attention` or the `KvCache` throws it. `cross` is not an overload of `forward`,
+  /// because `AnyModule` does not support overloads.
   AttentionOutput cross(const torch::Tensor& query, const torch::Tensor& key,
                         const torch::Tensor& value, const AttentionArgs& args = {},
                         const ForwardState& state = {});

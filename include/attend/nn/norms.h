@@ -26,8 +26,8 @@ struct LayerNormOptions {
   ATTEND_ARG(bool, bias) = true;
 };
 
-/// Layer normalization (Ba et al. 2016) over the last dimension, with a learned weight and,
-/// unlike torch::nn::LayerNorm, an optional bias.
+/// Layer normalization (Ba et al. 2016) over the last dimension, with a learned weight and an
+/// optional bias. In torch::nn::LayerNorm, weight and bias can only be disabled together.
 ///
 /// State dict: `weight` (width) and, if enabled, `bias` (width).
 ///
@@ -35,10 +35,11 @@ struct LayerNormOptions {
 ///     auto y = norm(x);  // (..., 64) -> (..., 64)
 class ATTEND_API LayerNormImpl : public torch::nn::Cloneable<LayerNormImpl> {
  public:
-  /// Throws c10::ValueError if the width is not positive or eps is negative.
+  /// Throws c10::ValueError if the width is not positive, or if eps is negative or not finite.
   explicit LayerNormImpl(const LayerNormOptions& options);
 
-  /// `x` (..., width); returns the same shape. Throws c10::ValueError if the width differs.
+  /// `x` (..., width); returns a tensor of the same shape. Throws c10::ValueError if the last
+  /// dimension of `x` is not `width`.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
@@ -73,10 +74,11 @@ struct RMSNormOptions {
 ///     auto y = norm(x);  // (..., 64) -> (..., 64)
 class ATTEND_API RMSNormImpl : public torch::nn::Cloneable<RMSNormImpl> {
  public:
-  /// Throws c10::ValueError if the width is not positive or eps is negative.
+  /// Throws c10::ValueError if the width is not positive, or if eps is negative or not finite.
   explicit RMSNormImpl(const RMSNormOptions& options);
 
-  /// `x` (..., width); returns the same shape. Throws c10::ValueError if the width differs.
+  /// `x` (..., width); returns a tensor of the same shape. Throws c10::ValueError if the last
+  /// dimension of `x` is not `width`.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
@@ -87,9 +89,9 @@ class ATTEND_API RMSNormImpl : public torch::nn::Cloneable<RMSNormImpl> {
 };
 TORCH_MODULE(RMSNorm);
 
-/// L2 normalization over the last dimension, times one learned scale, initially sqrt(width).
-/// Applied to queries and keys, it makes the scores cosine similarities with a learned temperature
-/// (Henry et al. 2020).
+/// L2 normalization over the last dimension, times one learned scale, initially sqrt(width). If
+/// queries and keys are normalized in this way, the scores are cosine similarities times a learned
+/// factor (Henry et al. 2020).
 ///
 /// State dict: `scale` ().
 ///
@@ -100,8 +102,8 @@ class ATTEND_API L2NormImpl : public torch::nn::Cloneable<L2NormImpl> {
   /// Throws c10::ValueError if the width is not positive.
   explicit L2NormImpl(int64_t width);
 
-  /// `x` (..., width); returns the same shape. Zero vectors stay zero. Throws c10::ValueError if
-  /// the width differs.
+  /// `x` (..., width); returns a tensor of the same shape. Zero vectors stay zero. Throws
+  /// c10::ValueError if the last dimension of `x` is not `width`.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;

@@ -15,29 +15,30 @@ namespace attend {
 ///     relative_bias({.num_buckets = 16, .bidirectional = false});
 using RelativeBiasOptions = RelativeBucketOptions;
 
-/// Attention hook for T5's relative position bias (Raffel et al. 2020): adds a learned bias per
-/// head and bucket of relative positions to the scores. Each layer has its own table of biases.
-/// In T5, all layers share the first layer's table: see `shared_relative_bias`. T5 does not scale
-/// the scores: use `.scale(kUnscaled)`.
+/// Attention hook for T5's relative position bias (Raffel et al. 2020): adds learned biases to the
+/// scores, one for each head and bucket of relative positions. Each layer has its own table of
+/// biases. In T5, all layers share the first layer's table: see `shared_relative_bias`. T5 does not
+/// scale the scores: for T5, also set `.scale(kUnscaled)`.
 ///
 /// State dict: `bias.weight` (num_buckets, H), initialized from a normal distribution with std
 /// 1/sqrt(E) as in Hugging Face transformers; no entry if the layer uses the first layer's table.
 ///
-/// Throws c10::ValueError in cross-attention, because queries and keys come from different
-/// sequences.
+/// Throws c10::ValueError in cross-attention, because positions in two different sequences cannot
+/// be compared.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(relative_bias()).scale(kUnscaled);
 class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>,
                                     public AttentionHook,
                                     public OffsetBias {
  public:
-  /// `use_first`: use the table of the stack's first layer. Throws c10::ValueError if the options
-  /// are out of range.
+  /// `use_first`: if true, uses the table of the stack's first layer. Throws c10::ValueError if the
+  /// options are out of range.
   explicit RelativeBiasImpl(const AttentionDims& dims, const RelativeBiasOptions& options = {},
                             bool use_first = false);
 
-  /// Adds the bias to the scores. Throws c10::ValueError if the first layer's table is needed but
-  /// is missing or has another shape.
+  /// Adds this hook to `context.offset_biases`, so that the attention adds the bias to the scores.
+  /// Adding the bias throws c10::ValueError if `use_first` is set, but the first layer has no table
+  /// or a table of another shape.
   void before_attention(AttentionContext& context) override;
   torch::Tensor bias_of(const torch::Tensor& offsets, const AttentionContext& context) override;
   void add_bias(AttentionContext& context) override;
@@ -46,7 +47,7 @@ class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl
 
   AttentionDims dims;                  ///< dimensions of the attention
   RelativeBiasOptions options;         ///< options passed to the constructor
-  bool use_first;                      ///< use the table of the stack's first layer
+  bool use_first;                      ///< true: uses the table of the stack's first layer
   torch::nn::Embedding bias{nullptr};  ///< bias of each bucket and head; empty if `use_first`
 
  private:

@@ -38,8 +38,8 @@ struct ResidualOptions {
   ATTEND_ARG(ModuleFactory, norm) = layer_norm();
   /// Placement of the norms.
   ATTEND_ARG(NormOrder, norm_order) = NormOrder::pre;
-  /// Factory of a module that scales the output of the branch: `layer_scale()`, `rezero()` or
-  /// `constant_scale(0.5)`; none if not set.
+  /// Factory of a module that scales the output of the branch, e.g. `layer_scale()`, `rezero()` or
+  /// `constant_scale(0.5)`; if not set, the output is not scaled.
   ATTEND_ARG(ModuleFactory, branch_scale);
   /// Dropout probability of the output of the branch.
   ATTEND_ARG(double, dropout) = 0.0;
@@ -55,7 +55,7 @@ struct ResidualOptions {
 ///     x = residual(x, [&](auto h) { return feed_forward(h); });  // in its forward
 class ATTEND_API Residual {
  public:
-  /// An empty branch, to be assigned to.
+  /// An empty branch; assign another branch before use.
   Residual() = default;
 
   /// Registers these submodules in `owner`: `norm<name>` and, depending on the options,
@@ -64,13 +64,15 @@ class ATTEND_API Residual {
   Residual(torch::nn::Module& owner, const std::string& name, int64_t width,
            const ResidualOptions& options);
 
-  /// Applies the residual branch to `x` (..., T, E), with `function` as f; returns the same shape.
+  /// Applies the residual branch to `x` (..., T, E), with `function` as f; returns a tensor of the
+  /// same shape.
   template <typename Function>
   torch::Tensor operator()(const torch::Tensor& x, const Function& function) {
     return run(after_, x + branch(x, function));
   }
 
-  /// Returns only the term that the branch adds to `x`, in the same shape; for parallel branches.
+  /// Returns only the term that the branch adds to `x`, a tensor of the shape of `x`. A block with
+  /// parallel branches adds the terms itself.
   template <typename Function>
   torch::Tensor branch(const torch::Tensor& x, const Function& function) {
     return run(inside_, function(run(before_, x)));

@@ -16,8 +16,8 @@ namespace attend {
 /// by angles proportional to their positions, so that a score depends on the relative position.
 /// Positions are `AttentionArgs::positions`; 0, 1, ... if not set. No parameters.
 ///
-/// Throws c10::ValueError in cross-attention, because queries and keys come from different
-/// sequences.
+/// Throws c10::ValueError in cross-attention, because positions in two different sequences cannot
+/// be compared.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(rotary());
 ///     MultiheadAttentionOptions(64, 4).add(rotary({.theta = 500000.0, .rotary_dim = 8}));
@@ -39,7 +39,7 @@ class ATTEND_API RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public At
                              const torch::Tensor& x);
 
   Constant frequencies_;
-  std::vector<double> key_numbers_;  // frequencies and scaling, for the SharedKey
+  std::vector<double> key_numbers_;  // frequencies and attention scaling, for the SharedKey
 };
 TORCH_MODULE(Rotary);
 

@@ -30,7 +30,8 @@ struct SelfAttentionOptions {
   ATTEND_ARG(std::optional<int64_t>, v_dim);
   /// If true, the projections have a bias.
   ATTEND_ARG(bool, bias) = true;
-  /// Factor of the scores; 1/sqrt(Dk) if not set. `kUnscaled` for plain dot products.
+  /// Factor by which the scores are multiplied; 1/sqrt(Dk) if not set. With `kUnscaled`, the scores
+  /// are plain dot products.
   ATTEND_ARG(std::optional<double>, scale);
 };
 

@@ -34,19 +34,20 @@ class ATTEND_API SharedKey {
   /// Returns the tensors.
   const c10::SmallVector<torch::Tensor, 6>& tensors() const { return tensors_; }
 
-  /// Compares names, dtypes, devices, tensors (by identity) and numbers.
+  /// Returns true if names, dtypes, devices, tensors (by identity) and numbers are equal.
   bool operator==(const SharedKey& other) const;
 
  private:
   std::string_view name_;
   torch::ScalarType dtype_;
   torch::Device device_;
-  c10::SmallVector<torch::Tensor, 6> tensors_;  // owned, so that addresses are not reused
+  c10::SmallVector<torch::Tensor, 6> tensors_;  // kept alive, so that addresses stay unique
   c10::SmallVector<double, 40> numbers_;
 };
 
 /// Tensors that the layers of a stack share within one forward pass, such as masks, rotary tables
-/// and biases: the first layer that needs one computes it, the other layers get the same tensor.
+/// and ALiBi biases: the first layer that needs such a tensor computes it, the other layers get the
+/// same tensor.
 ///
 /// A value must depend only on its key. It must not depend on parameters: with gradient
 /// checkpointing, it is computed without an autograd graph, so the parameters would get no
@@ -56,7 +57,7 @@ class ATTEND_API SharedKey {
 ///     const auto decay = shared.get(key, [&] { return torch::exp(-rate * positions); });
 class ATTEND_API SharedTensors {
  public:
-  /// Returns the value of `key`, calling `compute()` if there is none yet. Values may have any
+  /// Returns the value of `key`, computed by `compute()` if there is none yet. Values may have any
   /// copyable type; values of equal keys must have the same type.
   template <typename Compute>
   auto get(const SharedKey& key, const Compute& compute) -> std::invoke_result_t<Compute> {

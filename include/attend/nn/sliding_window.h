@@ -9,11 +9,11 @@
 namespace attend {
 
 /// Attention hook for sliding window attention (Mistral 7B, Jiang et al. 2023): a query may attend
-/// only to keys at a distance of less than `sliding_window` tokens. If
-/// `AttentionArgs::sliding_window` of the call is also set, the smaller window applies.
+/// only to keys at a distance of less than `sliding_window` tokens. If the call also sets
+/// `AttentionArgs::sliding_window`, the smaller window applies.
 ///
-/// Throws c10::ValueError in cross-attention, because queries and keys come from different
-/// sequences.
+/// Throws c10::ValueError in cross-attention, because positions in two different sequences cannot
+/// be compared.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(sliding_window(128));
 class ATTEND_API SlidingWindowImpl : public torch::nn::Cloneable<SlidingWindowImpl>,

@@ -9,13 +9,14 @@
 namespace attend {
 
 /// Attention hook for smeared keys (Olsson et al. 2022, "In-context Learning and Induction Heads"):
-/// interpolates each key with the previous one, with a learned weight per key-value head, so that
+/// interpolates each key with the previous key, with a learned weight per key-value head, so that
 /// one layer suffices for an induction head. A key is unchanged if it is the first, or if the
 /// previous key is padding or belongs to another segment. The first key of a sliding window is
 /// interpolated with the key before the window.
 ///
-/// With a sliding window W, the `sliding_window` of a `KvCache` must therefore be at least W + 1.
-/// Throws c10::ValueError if the cache has overwritten the key that precedes a key in the window.
+/// The `sliding_window` of a `KvCache`, if set, must therefore be at least W + 1, where W is the
+/// sliding window of the attention. Throws c10::ValueError if the cache has overwritten the key
+/// that precedes a key in the window.
 ///
 /// State dict: `logits` (G), whose sigmoid is the weight of the previous key, initially 1/2.
 ///

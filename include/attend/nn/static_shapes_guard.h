@@ -19,7 +19,7 @@ class ATTEND_API StaticShapesGuard {
   StaticShapesGuard(const StaticShapesGuard&) = delete;
   StaticShapesGuard& operator=(const StaticShapesGuard&) = delete;
 
-  /// Returns whether there is a guard on this thread.
+  /// Returns whether a guard exists on this thread.
   static bool is_enabled();
 
  private:

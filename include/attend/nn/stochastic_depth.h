@@ -17,7 +17,7 @@ class ATTEND_API StochasticDepthImpl : public torch::nn::Cloneable<StochasticDep
   /// Throws c10::ValueError if `probability` is not in [0, 1).
   explicit StochasticDepthImpl(double probability);
 
-  /// `x` (B, T, E), or (T, E) as one sequence; returns the same shape.
+  /// `x` (B, T, E), or (T, E) as one sequence; returns a tensor of the same shape.
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;

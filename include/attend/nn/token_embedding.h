@@ -38,13 +38,14 @@ struct TokenEmbeddingOptions {
   ATTEND_ARG(int64_t, vocab_size);
   /// Width E of the embeddings.
   ATTEND_ARG(int64_t, embed_dim);
-  /// Longest sequence, in tokens.
+  /// Maximum sequence length in tokens.
   ATTEND_ARG(int64_t, max_seq_len);
   /// Position embedding.
   ATTEND_ARG(PositionEmbedding, positions) = PositionEmbedding::learned;
-  /// Number of token types (segments, BERT); 0 = no token type embedding.
+  /// Number of token types, which BERT calls segments; 0 = no token type embedding.
   ATTEND_ARG(int64_t, type_vocab_size) = 0;
-  /// Factor of the token embeddings, such as sqrt(E) (Vaswani et al. 2017, Gemma).
+  /// Factor by which the token embeddings are multiplied, such as sqrt(E)
+  /// (Vaswani et al. 2017, Gemma).
   ATTEND_ARG(double, embedding_scale) = 1.0;
   /// Factory of a norm that is applied to the sum of the embeddings (BERT); none if not set.
   ATTEND_ARG(ModuleFactory, embedding_norm);
@@ -66,10 +67,10 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
   explicit TokenEmbeddingImpl(const TokenEmbeddingOptions& options);
 
   /// `tokens` (B, T) or (T), int64 or int32 in [0, V); returns (..., T, E). `positions` (B, T) or
-  /// (T), integers; 0 .. T-1 if undefined. `token_types`, of the shape of `tokens`, integers in [0,
-  /// type_vocab_size); all 0 if undefined. Throws c10::ValueError if T exceeds `max_seq_len` or if
-  /// `token_types` is passed but `type_vocab_size` is 0; on the CPU, also if a token, a token type
-  /// or a learned position is out of range. Throws c10::TypeError for other dtypes.
+  /// (T), integers; 0 .. T-1 if undefined. `token_types`, of the shape of `tokens`, int64 or int32
+  /// in [0, type_vocab_size); all 0 if undefined. Throws c10::ValueError if T exceeds `max_seq_len`
+  /// or if `token_types` is passed but `type_vocab_size` is 0; on the CPU, also if a token, a token
+  /// type or a learned position is out of range. Throws c10::TypeError for other dtypes.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {},
                         const torch::Tensor& token_types = {});
 

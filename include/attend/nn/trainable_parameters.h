@@ -12,7 +12,7 @@ namespace attend {
 
 /// Role of a parameter for an optimizer.
 enum class ParameterRole {
-  hidden_matrix,  ///< matrix of a hidden layer: weight decay; Muon can be used
+  hidden_matrix,  ///< weight decay; matrix of a hidden layer, so Muon can be used
   decay,     ///< weight decay: embeddings, the head, and parameters of more than two dimensions
   no_decay,  ///< no weight decay: biases, norms, scalars, attention sinks
 };
@@ -27,8 +27,8 @@ struct TrainableParameter {
 /// Returns the parameters of `module` that require a gradient or, with `include_frozen`, all
 /// parameters, in the order of the state dict. Matrices of a submodule named `head` have the role
 /// `decay`. A parameter shared by several modules is included once, under its first name, and has
-/// the role `hidden_matrix` only if it has this role in all of them. Joint matrices such as
-/// `attention.qkv` are one parameter.
+/// the role `hidden_matrix` only if it has this role in all of these modules. Joint matrices such
+/// as `attention.qkv` are one parameter.
 ///
 ///     for (const auto& [name, tensor, role] : trainable_parameters(model)) std::cout << name;
 ATTEND_API std::vector<TrainableParameter> trainable_parameters(ConstModuleRef module,

@@ -29,6 +29,7 @@ namespace attend {
 ///     options.attention().num_kv_heads(2).add(rotary());
 ///     options.feed_forward().activation(Activation::swiglu);
 ///     options.experts(ExpertsOptions(8).num_experts_per_tok(2));
+///     // Or, instead of experts:
 ///     options.custom_feed_forward([](int64_t width) {
 ///       return torch::nn::AnyModule(MyFeedForward(width));
 ///     });
@@ -77,7 +78,7 @@ class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerB
   TransformerBlockImpl(int64_t embed_dim, int64_t num_heads)
       : TransformerBlockImpl(TransformerBlockOptions(embed_dim, num_heads)) {}
 
-  /// `x` (B, T, E) or (T, E); returns the same shape. The mask in `args` broadcasts to
+  /// `x` (B, T, E) or (T, E); returns a tensor of the same shape. The mask in `args` broadcasts to
   /// (B, H, T, S): bool (true = may attend) or float (added to the scores). `args.need_weights` is
   /// ignored; use an `AttentionRecorder`. Throws c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x, const AttentionArgs& args = {},
@@ -95,7 +96,7 @@ class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerB
                            {2, torch::nn::AnyValue(ForwardState())})
 
  private:
-  Residual residual1_;  // branch of attention; the only one with NormOrder::parallel
+  Residual residual1_;  // branch of attention; the only branch if NormOrder::parallel
   Residual residual2_;  // branch of feed_forward
 };
 ATTEND_MODULE(TransformerBlock,

@@ -23,11 +23,11 @@ struct TransformerDecoderOptions {
   TransformerDecoderOptions(const DecoderBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
 
-  /// Options of each block. `stochastic_depth` is the probability for the last block; the
-  /// probability of the other blocks grows linearly with depth.
+  /// Options of each block. `stochastic_depth` is the probability for the last block: the
+  /// probability grows linearly with depth up to this value.
   ATTEND_NESTED_ARG(DecoderBlockOptions, block);
-  /// Function that changes the options of single layers: called with the index of each layer and a
-  /// copy of `block`. If not set, all layers have the same options.
+  /// Function that changes the options of individual layers: called with the index of each layer
+  /// and a copy of `block`. If not set, all layers have the same options.
   ATTEND_ARG(std::function<void(int64_t layer, DecoderBlockOptions& block)>, per_layer);
   /// Number of blocks L; with 0, only the final norm is applied.
   ATTEND_ARG(int64_t, num_layers);
@@ -39,7 +39,8 @@ struct TransformerDecoderOptions {
 };
 
 /// Stack of decoder blocks with cross-attention to a memory: the decoder of Vaswani et al. 2017.
-/// Masks, rotary tables and biases are computed once per forward pass and shared by the blocks.
+/// Masks, rotary tables and ALiBi biases are computed once per forward pass and shared by the
+/// blocks.
 ///
 /// State dict: `blocks.0` .. `blocks.L-1` (DecoderBlock) and `norm`.
 ///
@@ -53,11 +54,12 @@ class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<Transforme
   TransformerDecoderImpl(const DecoderBlockOptions& block, int64_t num_layers)
       : TransformerDecoderImpl(TransformerDecoderOptions(block, num_layers)) {}
 
-  /// `x` (B, T, E), `memory` (B, S, M), or both without B; returns the shape of `x`. `args`:
-  /// arguments of the self-attention of each block, which is causal only if `args.causal` is set.
-  /// `memory_args`: arguments of the cross-attention. Only `state.cache` and `state.hook` are used;
-  /// gradient checkpointing is off if either is set. Throws c10::ValueError if a width
-  /// differs.
+  /// `x` (B, T, E), `memory` (B, S, M), or both without B; M is the kdim of the cross-attention, by
+  /// default E. Returns a tensor of the shape of `x`. `args`: arguments of the self-attention of
+  /// each block, which is causal only if `args.causal` is set. `memory_args`: arguments of the
+  /// cross-attention. Of `state`, only `cache` and `hook` are used; gradient checkpointing is off
+  /// if either is set. Throws c10::ValueError if the width of `x` is not E or the width of `memory`
+  /// is not M.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});

@@ -26,11 +26,11 @@ struct TransformerEncoderOptions {
   TransformerEncoderOptions(const TransformerBlockOptions& block, int64_t num_layers)
       : block_(block), num_layers_(num_layers) {}
 
-  /// Options of each block. `stochastic_depth` is the probability for the last block; the
-  /// probability of the other blocks grows linearly with depth (Huang et al. 2016).
+  /// Options of each block. `stochastic_depth` is the probability for the last block: the
+  /// probability grows linearly with depth up to this value (Huang et al. 2016).
   ATTEND_NESTED_ARG(TransformerBlockOptions, block);
-  /// Function that changes the options of single layers: called with the index of each layer and a
-  /// copy of `block`. If not set, all layers have the same options.
+  /// Function that changes the options of individual layers: called with the index of each layer
+  /// and a copy of `block`. If not set, all layers have the same options.
   ATTEND_ARG(std::function<void(int64_t layer, TransformerBlockOptions& block)>, per_layer);
   /// Number of blocks L; with 0, only the final norm is applied.
   ATTEND_ARG(int64_t, num_layers);
@@ -42,8 +42,8 @@ struct TransformerEncoderOptions {
 };
 
 /// Stack of transformer blocks: an encoder (Vaswani et al. 2017) or, called with `.causal = true`,
-/// a decoder-only language model such as GPT-2. Masks, rotary tables and biases are computed once
-/// per forward pass and shared by the blocks.
+/// a decoder-only language model such as GPT-2. Masks, rotary tables and ALiBi biases are computed
+/// once per forward pass and shared by the blocks.
 ///
 /// State dict: `blocks.0` .. `blocks.L-1` (TransformerBlock) and `norm`.
 ///
@@ -57,9 +57,9 @@ class ATTEND_API TransformerEncoderImpl : public torch::nn::Cloneable<Transforme
   TransformerEncoderImpl(const TransformerBlockOptions& block, int64_t num_layers)
       : TransformerEncoderImpl(TransformerEncoderOptions(block, num_layers)) {}
 
-  /// `x` (B, T, E) or (T, E); returns the same shape. `args` are the arguments of the attention of
-  /// each block. Only `state.cache` and `state.hook` are used; gradient checkpointing is off if
-  /// either is set. Throws c10::ValueError if the width is not E.
+  /// `x` (B, T, E) or (T, E); returns a tensor of the same shape. `args` are the arguments of the
+  /// attention of each block. Of `state`, only `cache` and `hook` are used; gradient checkpointing
+  /// is off if either is set. Throws c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x, const AttentionArgs& args = {},
                         const ForwardState& state = {});
 

@@ -10,7 +10,8 @@ namespace attend {
 
 /// Attention hook for value residual learning (Zhou et al. 2024): replaces the values of each layer
 /// by value + mix * (first - value), where `first` are the values of the stack's first layer and
-/// `mix` is learned, initially 1/2. The first layer sets `ForwardState::first_values`.
+/// `mix` is learned, initially 1/2. In the first layer, the values are not changed, only stored in
+/// `ForwardState::first_values`.
 ///
 /// State dict: `mix` ().
 ///
@@ -21,8 +22,8 @@ class ATTEND_API ValueResidualImpl : public torch::nn::Cloneable<ValueResidualIm
   /// Initializes `mix` to 1/2.
   ValueResidualImpl();
 
-  /// Interpolates the values. Throws c10::ValueError outside a stack, or if the values of the first
-  /// layer have another shape.
+  /// Interpolates the values. Throws c10::ValueError if the attention is not in a stack, or if the
+  /// values of the first layer have another shape.
   void after_projection(AttentionContext& context) override;
 
   void reset() override;

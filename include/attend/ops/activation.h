@@ -29,7 +29,7 @@ struct EnumNames<Activation> {
 /// Returns whether the activation is gated: `glu`, `geglu`, `geglu_tanh` or `swiglu`.
 ATTEND_API bool is_gated(Activation activation);
 
-/// Applies the activation elementwise to `x` (..., F) and returns the same shape. Gated
+/// Applies the activation elementwise to `x` (..., F) and returns a tensor of the same shape. Gated
 /// activations map `x` (..., 2F) to (..., F): f(first half) * second half, where f is e.g. silu for
 /// `swiglu`. In torch.nn.functional.glu, f is applied to the second half instead. Throws
 /// c10::ValueError if the activation is gated and the width is odd.

@@ -9,9 +9,9 @@
 namespace attend {
 
 /// Returns the ALiBi slope of each head (Press et al. 2022): a geometric sequence from 2^(-8/H) to
-/// 2^-8. If `num_heads` is not a power of two, the slopes of the next lower power of two are
-/// followed by every second slope of the next higher one, as in the paper's code.
-/// Throws c10::ValueError if `num_heads` is not positive.
+/// 2^-8. If `num_heads` is not a power of two, the slopes for the next lower power of two are
+/// followed by every second slope for the next higher power of two, as in the paper's code. Throws
+/// c10::ValueError if `num_heads` is not positive.
 ///
 ///     alibi_slopes(4);  // {1/4, 1/16, 1/64, 1/256}
 ATTEND_API std::vector<double> alibi_slopes(int64_t num_heads);

@@ -24,8 +24,8 @@ struct AttentionArgs {
   torch::Tensor mask = {};
   /// Key mask (B, S), or (S) without a batch, bool: true = may be attended to, false = padding.
   torch::Tensor key_mask = {};
-  /// Segment of each token (B, T), integers, for several documents packed into one row: a query
-  /// may attend only to keys of its own segment.
+  /// Segment of each token (B, T), integers, for several documents packed into one sequence: a
+  /// query may attend only to keys of its own segment.
   torch::Tensor segments = {};
   /// Segments of the keys (B, S), integers; `segments` if not set.
   torch::Tensor key_segments = {};
@@ -39,22 +39,22 @@ struct AttentionArgs {
   /// Sliding window W in tokens: a query may attend only to keys at a distance of less than W
   /// tokens (W = 1: only to its own key); 0 = no window.
   int64_t sliding_window = 0;
-  /// Also return the attention weights. Needs memory for all (T, S) weights, which the fused
-  /// kernels avoid.
+  /// Also return the attention weights. This needs memory for all (T, S) weights, and the fused
+  /// kernels cannot be used.
   bool need_weights = false;
   /// Return the weights averaged over the heads, (..., T, S) instead of (..., H, T, S). Ignored
   /// unless `need_weights` is set.
   bool average_attn_weights = false;
 };
 
-/// Scale for unscaled scores, as in T5.
+/// Value of `scale` for unscaled scores, as in T5.
 inline constexpr double kUnscaled = 1.0;
 
 /// Options of the scores, the same for all calls of a layer.
 ///
 ///     dot_product_attention(q, k, v, {.causal = true}, {.scale = kUnscaled});
 struct ScoreOptions {
-  /// Factor of the scores; 1/sqrt(D) if not set.
+  /// Factor by which the scores are multiplied; 1/sqrt(D) if not set.
   std::optional<double> scale = std::nullopt;
   /// Dropout probability of the weights, in [0, 1).
   double dropout = 0.0;
@@ -63,8 +63,8 @@ struct ScoreOptions {
   /// Position bias, float and finite, broadcast to (..., H, T, S): added to the scores after the
   /// soft cap.
   torch::Tensor bias = {};
-  /// Attention sinks (H) or (H, 1, 1), float: a score per head that takes part in the softmax but
-  /// has no value, so the weights may sum to less than 1 (gpt-oss).
+  /// Attention sinks (H) or (H, 1, 1), float: one additional score per head that takes part in the
+  /// softmax, but has no value vector, so the weights may sum to less than 1 (gpt-oss).
   torch::Tensor sinks = {};
 };
 
@@ -72,12 +72,13 @@ struct ScoreOptions {
 ///
 /// `query` (..., H, T, D), `key` (..., G, S, D) and `value` (..., G, S, Dv) have the same float
 /// dtype; each key-value head is used by H/G consecutive query heads (grouped-query attention,
-/// Ainslie et al. 2023). The head dimension may be absent. Returns the output (..., H, T, Dv) and,
-/// if `args.need_weights`, the weights (..., H, T, S).
+/// Ainslie et al. 2023). The dimensions H and G may be absent. Returns the output (..., H, T, Dv)
+/// and, if `args.need_weights`, the weights (..., H, T, S).
 ///
-/// Fully masked rows have zero output and zero gradients. The function is not named
-/// `scaled_dot_product_attention`, because calls would be ambiguous: argument-dependent lookup
-/// finds LibTorch's function of that name for any tensor argument.
+/// The output and gradients of a query that may not attend to any key (a fully masked row) are
+/// zero. The function is not named `scaled_dot_product_attention`, because calls would be
+/// ambiguous: argument-dependent lookup finds LibTorch's function of this name whenever an argument
+/// is a tensor.
 ///
 /// Throws c10::ValueError or c10::TypeError if shapes, masks or dtypes do not match.
 ///

@@ -10,9 +10,9 @@
 namespace attend {
 
 /// Records the attention weights of this library's modules and of all other calls of
-/// `dot_product_attention` on this thread until the end of the scope. `need_weights` is not
-/// required. If recorders are nested, the innermost one records. Recorders may be destroyed in any
-/// order and on any thread.
+/// `dot_product_attention` on this thread until the end of the scope. `need_weights` need not be
+/// set. If recorders are nested, the innermost one records. Recorders may be destroyed in any order
+/// and on any thread.
 ///
 ///     AttentionRecorder recorder;
 ///     model->forward(tokens);
@@ -24,7 +24,8 @@ class ATTEND_API AttentionRecorder {
   AttentionRecorder(const AttentionRecorder&) = delete;
   AttentionRecorder& operator=(const AttentionRecorder&) = delete;
 
-  /// Returns the weights (..., T, S) of each call, in order; before dropout, detached.
+  /// Returns the weights (..., T, S) of each call, in the order of the calls; before dropout,
+  /// detached.
   const std::vector<torch::Tensor>& weights() const;
 
   /// Returns whether this thread has a recorder that is not paused. For implementers of attention.

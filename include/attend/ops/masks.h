@@ -8,9 +8,9 @@
 namespace attend {
 
 /// Returns the offset of each key from each query (key position - query position) in tokens, int64.
-/// The shape is (T, S) or, if the positions in `args` have a batch dimension, (B, 1, T, S); without
-/// the 1 if `query` has no head dimension. Without positions in `args`, the last query has the
-/// position of the last key. `query` (..., T, D), `key` (..., S, D).
+/// The shape is (T, S). If the positions in `args` have a batch dimension, it is (B, 1, T, S), or
+/// (B, T, S) if `query` is (B, T, D). Without positions in `args`, the last query has the position
+/// of the last key. `query` (..., T, D), `key` (..., S, D).
 ///
 ///     key_offsets(q, k);  // T = 2, S = 3: {{-1, 0, 1}, {-2, -1, 0}}
 ATTEND_API torch::Tensor key_offsets(const torch::Tensor& query, const torch::Tensor& key,
@@ -23,18 +23,19 @@ ATTEND_API torch::Tensor key_offsets(const torch::Tensor& query, const torch::Te
 ///     causal_mask(q, k);  // T = 2, S = 3: {{1, 1, 0}, {1, 1, 1}}
 ATTEND_API torch::Tensor causal_mask(const torch::Tensor& query, const torch::Tensor& key);
 
-/// Returns all masks of `args` combined into one that broadcasts to the scores (..., T, S): bool
-/// (true = may attend) or float (added to the scores); undefined if `args` has no mask. `query`
-/// (..., T, D), `key` (..., S, D).
+/// Returns one mask that combines `mask`, `key_mask`, `segments`, `causal` and `sliding_window` of
+/// `args` and broadcasts to the scores (..., T, S): bool (true = may attend) or float
+/// (added to the scores). Returns an undefined tensor if none of them is set. `query` (..., T, D),
+/// `key` (..., S, D).
 ///
 ///     auto mask = attention_mask(q, k, {.segments = segments, .causal = true});
 ATTEND_API torch::Tensor attention_mask(const torch::Tensor& query, const torch::Tensor& key,
                                         const AttentionArgs& args);
 
-/// Combines two masks: a query may attend to the keys that both allow. Each may be bool (true = may
-/// attend), float (added to the scores) or undefined (all allowed); shapes broadcast. The result is
-/// bool for two bool masks, else float, with -infinity where a bool mask is false. Throws
-/// c10::TypeError if a mask has another dtype.
+/// Combines two masks: a query may attend to the keys that both masks allow. Each mask may be bool
+/// (true = may attend), float (added to the scores) or undefined (all keys allowed); shapes
+/// broadcast. The result is bool for two bool masks, else float, with -infinity where a bool mask
+/// is false. Throws c10::TypeError for masks of other dtypes.
 ///
 ///     auto mask = combine_masks(causal_mask(q, k), key_mask.unsqueeze(-2));
 ATTEND_API torch::Tensor combine_masks(const torch::Tensor& first, const torch::Tensor& second);

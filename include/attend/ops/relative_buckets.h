@@ -25,9 +25,9 @@ struct RelativeBucketOptions {
 ATTEND_API void check_buckets(const RelativeBucketOptions& options);
 
 /// Returns the bucket of each offset (key position - query position), as in T5 (Raffel et al. 2020,
-/// section 2.1): exact for short distances, logarithmic up to `max_distance`. `offsets` of any
-/// shape, integers, as returned by `key_offsets`; returns int64 in [0, num_buckets) of the same
-/// shape. Throws c10::ValueError as `check_buckets` does.
+/// section 2.1): one bucket per distance for short distances, logarithmic ranges up to
+/// `max_distance`. `offsets` of any shape, integers, as returned by `key_offsets`; returns a tensor
+/// of the same shape, int64, in [0, num_buckets). Throws c10::ValueError as `check_buckets` does.
 ///
 ///     relative_buckets(key_offsets(q, k));  // (T, S)
 ATTEND_API torch::Tensor relative_buckets(const torch::Tensor& offsets,

@@ -14,9 +14,10 @@ enum class RotaryScaling {
   none,    ///< no scaling
   linear,  ///< position interpolation: all frequencies / factor (Chen et al. 2023)
   ntk,     ///< NTK-aware: increases theta so that the lowest frequency is divided by `factor`
-  /// Low frequencies / factor, high ones unchanged, a linear ramp between (Peng et al. 2023).
+  /// Low frequencies / factor, high frequencies unchanged, with a linear ramp between them
+  /// (Peng et al. 2023).
   yarn,
-  llama3,  ///< as yarn, with the ramp of Llama 3.1
+  llama3,  ///< as yarn, with the ramp of Llama 3.1, without attention scaling
 };
 
 template <>
@@ -51,7 +52,8 @@ struct RotaryOptions {
   double beta_slow = 1.0;
   /// yarn: round the ends of the ramp to whole indices of pairs; false in gpt-oss.
   bool truncate = true;
-  /// yarn: attention scaling, by which cos and sin are multiplied; 0 = 0.1 ln(factor) + 1.
+  /// yarn: attention scaling, by which cos and sin are multiplied; 0 = computed as
+  /// `0.1 * ln(factor) + 1`.
   double attention_factor = 0.0;
   /// llama3: the frequency of a channel pair is divided by `factor` if the pair makes fewer than
   /// this number of rotations in `original_max_seq_len` tokens.
@@ -82,8 +84,8 @@ struct RotaryTables {
 };
 
 /// Returns the tables for `positions` (T) or (B, T), in tokens, in the dtype of `frequencies`
-/// (R/2). Use float32 or wider, since half types cannot represent large positions. cos and sin are
-/// multiplied by `attention_scaling`.
+/// (R/2). Use float32 or wider frequencies, since float16 and bfloat16 cannot represent large
+/// positions exactly. cos and sin are multiplied by `attention_scaling`.
 ///
 ///     auto tables = rotary_tables(positions_like(q, -2), torch::tensor(rotary_frequencies(64)));
 ATTEND_API RotaryTables rotary_tables(const torch::Tensor& positions,
@@ -91,8 +93,8 @@ ATTEND_API RotaryTables rotary_tables(const torch::Tensor& positions,
                                       double attention_scaling = 1.0);
 
 /// Rotates the first R channels of `x` (..., T, D), or (B, ..., T, D) if the tables have a batch
-/// dimension, and returns a tensor with the shape and dtype of `x`. Throws c10::ValueError or
-/// c10::TypeError if shapes or dtypes do not match.
+/// dimension, and returns a tensor with the shape and dtype of `x`. `interleaved`: see
+/// `RotaryOptions`. Throws c10::ValueError or c10::TypeError if shapes or dtypes do not match.
 ///
 ///     q = apply_rotary(q, tables);
 ATTEND_API torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables,
