@@ -132,7 +132,8 @@ ExportPlan plan_export(LanguageModel model) {
                                  .dynamic = {batch(0), length(0, 1, max_seq_len - before),
                                              batch(1, 2), length(1, 4, before, "past")}});
   plan.methods.source = language_model_source(sizes_of(past, config.stack, max_seq_len));
-  // A prompt that fills the context. A forward of a longer context may need too much memory.
+  // The prompt of the last call fills the context, but has at most kMaxPrompt tokens: a forward
+  // pass of a longer prompt may need too much memory.
   constexpr int64_t kMaxPrompt = 1024;
   const auto context = std::min(max_seq_len, kMaxPrompt);
   plan.methods.calls = {

@@ -28,7 +28,7 @@ void PastKeyValues::before_attention(AttentionContext& context) {
   context.key = at::cat({past.select(0, 0), context.key}, -2);      // (B, G, S + T, D)
   context.value = at::cat({past.select(0, 1), context.value}, -2);  // (B, G, S + T, D)
   layers_.push_back(at::stack({context.key, context.value}));
-  // Positions are not needed: the causal mask is aligned at the last query and the last key.
+  // Attention needs no positions: its causal mask aligns the last query with the last key.
   context.args.positions.reset();
 }
 

@@ -6,7 +6,8 @@
 namespace attend {
 namespace {
 
-/// Samples the next tokens (B, 1) from logits (B, T, V), as `attend::sample`.
+/// Source of `sample`, which samples the next tokens (B, 1) from logits (B, T, V) in the same way
+/// as `attend::sample`.
 constexpr const char* kSampleSource = R"(
 def sample(self, logits: Tensor, temperature: float, top_k: int) -> Tensor:
     scores = logits[:, -1].double()
@@ -41,8 +42,8 @@ def generate(self, prompt: Tensor, max_new_tokens: int = 200, temperature: float
     if UNLIMITED == 0:
         unseen = prompt[:, -MAX_SEQ_LEN:]
     for _ in range(max_new_tokens):
-        # As attend::generate: a full context loses its oldest quarter. That shifts all positions,
-        # so the cache is computed again.
+        # As in attend::generate, the oldest quarter of a full context is dropped. This shifts all
+        # positions, so the cache is recomputed.
         if UNLIMITED == 0 and past.size(4) + unseen.size(1) > MAX_SEQ_LEN:
             past = empty
             unseen = text[:, -KEPT:]

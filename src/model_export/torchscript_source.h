@@ -5,7 +5,7 @@
 
 namespace attend {
 
-/// Sizes needed to create an empty past_key_values cache, and of the context of `generate`.
+/// Sizes of the past_key_values cache and of the context of `generate`.
 struct CacheSizes {
   int64_t num_layers = 0;
   int64_t num_kv_heads = 0;

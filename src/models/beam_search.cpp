@@ -14,8 +14,8 @@ struct Beam {
   GeneratedSequence sequence = {};
   double sum = 0.0;  ///< sum of the scores of the tokens
 
-  /// Returns this beam extended by `token`. `score`: the log-probability of the token with the
-  /// repetition penalty; `log_prob`: without it.
+  /// Returns this beam extended by `token`. `log_prob`: the log-probability of the token. `score`:
+  /// the log-probability of the token after the repetition penalty is applied to the logits.
   Beam with(int64_t token, double score, double log_prob, bool is_eos) const {
     auto next = *this;
     next.sum += score;
@@ -41,9 +41,9 @@ class BeamSearch {
 
   const std::vector<Beam>& live() const { return live_; }
 
-  /// Extends the live beams by their next tokens. `scores` (beams, V): log-probabilities of the
-  /// tokens with the repetition penalty; `log_probs` (beams, V): without it. Returns, for each new
-  /// live beam, the index of the beam that it extends.
+  /// Extends the live beams by their next tokens. `log_probs` (beams, V): log-probabilities of the
+  /// tokens. `scores` (beams, V): log-probabilities after the repetition penalty is applied to the
+  /// logits. Returns, for each new live beam, the index of the beam that it extends.
   std::vector<int64_t> extend(const torch::Tensor& scores, const torch::Tensor& log_probs) {
     const auto vocab_size = scores.size(1);
     auto sums = scores.clone();  // (beams, V)
@@ -54,8 +54,8 @@ class BeamSearch {
     const auto num_beams = std::min(task_.options.num_beams, sums.numel());
     const auto num_eos = static_cast<int64_t>(task_.eos_tokens.size());
     // At most num_beams * num_eos candidates are stop tokens: num_eos for each live beam. So the
-    // `count` best candidates contain num_beams that are not stop tokens, or all of these if there
-    // are fewer than num_beams.
+    // `count` best candidates include num_beams candidates that are not stop tokens. If there are
+    // fewer than num_beams such candidates, all of them are included.
     const auto count = std::min(sums.numel(), num_beams * (1 + num_eos));
     const auto candidates = std::get<1>(sums.flatten().topk(count));
     std::vector<Beam> next;
@@ -98,8 +98,8 @@ class BeamSearch {
   }
 
   /// Returns true if a live beam may still exceed the best score. The sum of a beam can only
-  /// decrease. So the final score is at most the score of the current sum at the most favorable
-  /// length.
+  /// decrease. So the final score of a beam is at most the score computed from its current sum and
+  /// the length that gives the highest score.
   bool can_improve() const {
     if (!best_) return true;
     const auto length_penalty = task_.options.length_penalty;

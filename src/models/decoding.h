@@ -12,9 +12,9 @@ namespace attend {
 // Functions of the models that decode with a KV cache.
 
 /// Extends `cache` by `tokens` (B, T) and returns the logits of the last `logits_to_keep`
-/// positions; 0 = all. `hidden()` returns the hidden states (B, T, E), `logits(x)` the logits of
-/// hidden states x. If one of them throws, the cache is unchanged. `name`: name of `tokens` in
-/// error messages.
+/// positions; 0 = all. `hidden()` returns the hidden states (B, T, E); `logits(x)` returns the
+/// logits of hidden states x. If `hidden` or `logits` throws, the cache is unchanged. `name`: name
+/// of `tokens` in error messages.
 template <typename Hidden, typename Logits>
 torch::Tensor decode_step(const char* name, const torch::Tensor& tokens, KvCache& cache,
                           const torch::Tensor& key_mask, int64_t logits_to_keep,
@@ -42,8 +42,8 @@ inline const torch::Tensor& checked_logits(const torch::Tensor& logits) {
 }
 
 /// Returns `options` with the dtype and device of `weight`, a parameter of the model. Under
-/// autocast, the dtype is the autocast dtype, in which attention computes keys and values; float64
-/// stays, since autocast does not cast it.
+/// autocast, the dtype is the autocast dtype, in which attention computes keys and values, unless
+/// `weight` is float64: autocast does not cast float64.
 inline KvCacheOptions with_weight_type(KvCacheOptions options, const torch::Tensor& weight) {
   const auto dtype = weight.scalar_type();
   const auto cast = autocast_dtype(weight.device().type());

@@ -29,13 +29,13 @@ class NextTokenModel {
   virtual void select_rows(const std::vector<int64_t>& rows) = 0;
 };
 
-/// The rows of a batch during generation: all tokens of each row, and a KV cache of the row's
-/// context, i.e. of the last tokens, which the model sees.
+/// The rows of a batch during generation: all tokens of each row, and a KV cache of each row's
+/// context. The context is the part of the row that the model sees: its last tokens.
 class DecodingBatch {
  public:
   /// `max_seq_len`: maximum number of tokens per call of `NextTokenModel::step`. `rolls`: true if
   /// the cache overwrites tokens outside of the sliding window. If false, a context is limited to
-  /// `max_seq_len` tokens: the oldest tokens of a longer one are dropped.
+  /// `max_seq_len` tokens: the oldest tokens of a longer context are dropped.
   DecodingBatch(NextTokenModel& model, KvCache cache, std::vector<Tokens> tokens,
                 int64_t max_seq_len, bool rolls, torch::Device device);
 
@@ -60,7 +60,7 @@ class DecodingBatch {
   std::vector<Tokens> tokens_;
   std::vector<std::size_t> begins_;  // index of the first token of each row's context
   std::size_t max_seq_len_;
-  std::size_t kept_;  // number of tokens to which a context with cached tokens is shortened
+  std::size_t kept_;  // number of tokens that remain when a context with cached tokens is shortened
   bool rolls_;
   torch::Device device_;
 };

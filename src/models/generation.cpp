@@ -25,9 +25,10 @@ void check(const GenerationOptions& options) {
   const auto& sampling = options.sampling;
   const bool samples = (sampling.temperature != 0.0 && sampling.temperature != 1.0) ||
                        sampling.top_k != 0 || sampling.top_p != 1.0 || sampling.min_p != 0.0;
-  TORCH_CHECK_VALUE(!samples, "num_beams (", options.num_beams, ") must be 1 for sampling, found ",
+  TORCH_CHECK_VALUE(!samples, "num_beams (", options.num_beams, ") must be 1 for sampling; found ",
                     "temperature ", sampling.temperature, ", top_k ", sampling.top_k, ", top_p ",
-                    sampling.top_p, ", min_p ", sampling.min_p);
+                    sampling.top_p, ", min_p ", sampling.min_p,
+                    "; beam search requires temperature 0 or 1, top_k 0, top_p 1, min_p 0");
   TORCH_CHECK_VALUE(!options.on_token, "num_beams (", options.num_beams,
                     ") must be 1 with on_token: beam search returns no tokens before it ends");
 }
@@ -56,7 +57,7 @@ class NextTokenOfSeq2Seq : public NextTokenModel {
  public:
   NextTokenOfSeq2Seq(const Seq2Seq& model, const std::vector<Tokens>& sources) : model_(model) {
     const auto device = model_->source_embedding->token->weight.device();
-    // Padding is on the right, so that each source has the same positions as without a batch.
+    // Padding is on the right, so that each source has the same positions as without padding.
     torch::Tensor tokens;
     std::tie(tokens, mask_) = padded({sources.begin(), sources.end()}, "right", device);
     memory_ = model_->encode(tokens, mask_);  // (B, S, E)

@@ -23,8 +23,8 @@ inline int64_t rolling_window(const StackConfig& config, int64_t max_seq_len) {
 }
 
 /// Returns true if `generate` can exceed `max_seq_len` without dropping tokens, because the cache
-/// overwrites tokens outside of the sliding window. False with absolute positions: the model is not
-/// trained with positions beyond `max_seq_len`.
+/// overwrites tokens outside of the sliding window. Returns false for absolute positions (learned
+/// or sinusoidal), since the model is not trained with positions beyond `max_seq_len`.
 inline bool rolls(const StackConfig& config, int64_t max_seq_len) {
   return rolling_window(config, max_seq_len) > 0 && config.positions != PositionScheme::sinusoidal;
 }

@@ -136,7 +136,7 @@ ResidualOptions residual_options(const StackConfig& config) {
       .stochastic_depth(config.stochastic_depth);
 }
 
-/// A config field that has an effect only together with another one.
+/// A config field that has an effect only if another field has a certain value.
 struct DependentField {
   const char* name;
   std::variant<int64_t StackConfig::*, double StackConfig::*, bool StackConfig::*,
@@ -145,8 +145,8 @@ struct DependentField {
 };
 
 /// Throws c10::ValueError if `is_set` is false and one of the `fields` differs from its default.
-/// `required`: the condition under which the fields have an effect, for the message. `is_set`:
-/// whether `config` fulfils it.
+/// `required`: text for the message, the condition under which the fields have an effect. `is_set`:
+/// true if `config` fulfils this condition.
 void check_dependent_fields(const char* required, bool is_set, const StackConfig& config,
                             std::initializer_list<DependentField> fields) {
   if (is_set) return;

@@ -60,18 +60,21 @@ struct DynamicDimension {
 ///
 ///     ExportOptions{.input_names = {"tokens"}, .dynamic = {{0, 0, "batch"}, {0, 1, "length"}}}
 struct ExportOptions {
-  /// Names of the inputs; inputs without one are named input0, input1, ...
+  /// Names of the inputs, in order. If this list is shorter than the list of inputs, the remaining
+  /// inputs are named by their index: input0, input1, ...
   std::vector<std::string> input_names = {};
-  /// Names of the outputs (ONNX only); outputs without one are named output0, output1, ...
+  /// Names of the outputs, in order (ONNX only). If this list is shorter than the list of outputs,
+  /// the remaining outputs are named by their index: output0, output1, ...
   std::vector<std::string> output_names = {};
-  /// Dynamic dimensions of the inputs. All others are static: they have the example's size.
+  /// Dynamic dimensions of the inputs. All other dimensions are static: they always have the size
+  /// that they have in the example inputs.
   std::vector<DynamicDimension> dynamic = {};
   /// Contents of extra files stored in the exported file, by name.
   std::map<std::string, std::string> extra_files = {};
   /// Verification fails unless |y - expected| <= tolerance * min(1 + |expected|, largest) for each
   /// element y of the exported program's outputs. `expected` is the corresponding element of the
-  /// module's outputs, and `largest` is the largest |expected| of this output. Integers and
-  /// Booleans must be equal.
+  /// module's outputs, and `largest` is the largest finite |expected| of the same output tensor.
+  /// Integers and Booleans must be equal.
   double tolerance = 1e-5;
 };
 
@@ -81,21 +84,25 @@ struct SizeRange {
   int64_t max = 0;  ///< largest size
 };
 
-/// Result of comparing an exported file with its module.
+/// Result of verifying an export: the exported program was compared with the module.
 struct ExportReport {
   /// Largest absolute difference between the outputs of the exported program and of the module,
   /// over all comparisons.
   double max_abs_diff = 0.0;
-  int64_t num_verified_shapes = 0;  ///< number of combinations of sizes that were compared
+  /// Number of combinations of input sizes for which the outputs were compared.
+  int64_t num_verified_shapes = 0;
   /// Smallest and largest verified size of each dynamic dimension, by name. The largest is less
   /// than `DynamicDimension::max` if larger inputs need too much memory or time.
   std::map<std::string, SizeRange> verified_sizes;
-  /// True if the module accepted inputs with values other than the example's. Only such inputs
-  /// detect that forward reads a value with `item()`, which makes the value a constant in the file.
+  /// True if the outputs were also compared for inputs with other values than the example inputs;
+  /// false if the module rejects all other values. If forward reads a value with `item()`, the
+  /// value is a constant in the file, and the outputs may be wrong for other values. Only a
+  /// comparison with other values detects such an error.
   bool verified_other_values = false;
   /// Operators that read values of tensors into C++ numbers or Booleans during the trace, and their
   /// call sites: "aten::item, called from Net::forward (net.cpp:12)". The file contains the values
-  /// as constants, and of each branch on such a value only the branch that the example takes.
+  /// as constants. Where forward branches on such a value, for example in an `if` statement, the
+  /// file contains only the branch that was run with the example inputs.
   std::vector<std::string> values_read = {};
 };
 

@@ -16,9 +16,9 @@ namespace attend {
 struct TorchScriptMethod {
   std::string name;                            ///< method name
   Forward function;                            ///< function to trace
-  std::vector<torch::Tensor> example_inputs;   ///< inputs to trace it with
-  std::vector<std::string> input_names = {};   ///< as ExportOptions::input_names
-  std::vector<DynamicDimension> dynamic = {};  ///< as ExportOptions::dynamic
+  std::vector<torch::Tensor> example_inputs;   ///< inputs with which the function is traced
+  std::vector<std::string> input_names = {};   ///< see ExportOptions::input_names
+  std::vector<DynamicDimension> dynamic = {};  ///< see ExportOptions::dynamic
 };
 
 /// A call of a scripted method, which the exporter runs before it writes the file.
@@ -26,9 +26,10 @@ struct TorchScriptMethod {
 ///     TorchScriptCall{.method = "generate", .arguments = {prompt, 10}}
 struct TorchScriptCall {
   std::string method;                  ///< name of a method in TorchScriptMethods::source
-  std::vector<c10::IValue> arguments;  ///< arguments; the others have their default values
-  /// Returns the expected outputs of the call, in eval mode and with the same random numbers. They
-  /// are compared as the outputs of forward. If empty, the call must only succeed.
+  std::vector<c10::IValue> arguments;  ///< first arguments; the rest have their default values
+  /// Returns the expected outputs of the call, which are compared in the same way as the outputs of
+  /// forward. Called in eval mode and with the same random numbers as the method. If this function
+  /// is empty, the outputs of the call are not compared, but the call must succeed.
   std::function<Outputs()> expected = {};
 };
 
@@ -53,8 +54,8 @@ struct TorchScriptMethods {
 ///
 /// Throws c10::ValueError if the options do not match the inputs, or if no call runs a method in
 /// `methods.source`. Throws std::runtime_error if the file differs from the module, or if a method
-/// fails. If an operator specialized a dynamic dimension, that is, fixed its
-/// size during tracing, the message names this operator and its call site.
+/// fails. If an operator specialized a dynamic dimension, that is, fixed its size during
+/// tracing, the message names this operator and its call site.
 ///
 ///     export_torchscript(*model, [&](const auto& in) { return model(in[0]); }, {tokens},
 ///                        "model.pt", {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});

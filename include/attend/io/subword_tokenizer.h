@@ -27,7 +27,7 @@ class ATTEND_API SubwordTokenizer : public Tokenizer {
 
   /// Trains a vocabulary of exactly `size` tokens: `<unk>`, the 256 bytes, the characters that
   /// cover 99.95 % of the text, and merges. Deterministic. Throws InputError if `size` is too small
-  /// or too large for `text`. The message names the bound.
+  /// or too large for `text`. The message names the limit.
   static SubwordTokenizer train(std::string_view text, int64_t size);
 
   /// Loads a model returned by `model()`. Throws InputError if it is invalid.
@@ -43,7 +43,8 @@ class ATTEND_API SubwordTokenizer : public Tokenizer {
   int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
   /// Returns the token ids of `text`. Throws InputError if it is not valid UTF-8.
   std::vector<int64_t> encode(std::string_view text) const override;
-  /// Returns the bytes of the tokens; generated tokens may end inside a UTF-8 character.
+  /// Returns the bytes of the tokens. The bytes of generated tokens may end in the middle of a
+  /// UTF-8 character.
   std::string decode(const std::vector<int64_t>& ids) const override;
   /// Returns one token in printable form.
   std::string token(int64_t id) const override;

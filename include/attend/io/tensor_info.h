@@ -29,7 +29,7 @@ struct TensorInfo {
   std::string dtype = {};                 ///< as in Python: "float32"
   int64_t elements = 0;                   ///< number of elements
   int64_t bytes = 0;                      ///< size in bytes
-  TensorRole role = TensorRole::unknown;  ///< parameter or buffer
+  TensorRole role = TensorRole::unknown;  ///< parameter, frozen or buffer
   std::string alias_of = {};              ///< earlier tensor with the same memory; empty if none
 };
 

@@ -14,7 +14,7 @@ namespace attend {
 struct TensorTree {
   std::string name;                  ///< relative to its parent; empty at the root
   std::optional<TensorInfo> tensor;  ///< set if the node is a tensor
-  std::vector<TensorTree> children;  ///< in tensor order; numeric names in ascending order
+  std::vector<TensorTree> children;  ///< in tensor order; ascending if all names are numbers
   TensorTotals totals;               ///< over the node and all nodes below
 };
 
@@ -26,8 +26,8 @@ ATTEND_API TensorTree tensor_tree(const std::vector<TensorInfo>& tensors);
 /// Returns the number of nodes below the root, down to `depth` levels.
 ATTEND_API int64_t count_nodes(const TensorTree& tree, int64_t depth);
 
-/// Returns the largest depth in [1, 64] for which `count_nodes` is at most `nodes`, or 1 if there
-/// is none.
+/// Returns the largest depth in [1, 64] for which `count_nodes` is at most `nodes`, or 1 if depth 1
+/// already has more nodes.
 ATTEND_API int64_t depth_for(const TensorTree& tree, int64_t nodes);
 
 }  // namespace attend

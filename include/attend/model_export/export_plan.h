@@ -22,7 +22,7 @@ namespace attend {
 struct ExportPlan {
   std::shared_ptr<torch::nn::Module> model;   ///< the model to export
   Forward forward;                            ///< forward to trace
-  std::vector<torch::Tensor> example_inputs;  ///< inputs to trace it with
+  std::vector<torch::Tensor> example_inputs;  ///< inputs with which forward is traced
   ExportOptions options;                      ///< input names and dynamic dimensions
   TorchScriptMethods methods;                 ///< methods in addition to forward, TorchScript only
 };
@@ -37,7 +37,8 @@ ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesyste
 
 /// Returns the plan of a language model. `forward(tokens)` maps int64 (B, T), T <= max_seq_len,
 /// to logits (B, T, V). TorchScript files have these methods as well (none if the model has no
-/// layers; `generate` and `step` only if max_seq_len > 1):
+/// layers; `generate` and `step` only if max_seq_len > 1). Shapes: L layers, H heads, G key-value
+/// heads, head width D.
 ///
 /// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the new tokens
 ///   (B, max_new_tokens) for prompts (B, T). Temperature 0 is greedy, top_k 0 samples from all
@@ -58,7 +59,7 @@ ATTEND_API ExportPlan plan_export(LanguageModel model);
 /// - `forward_padded(tokens, key_mask)`: returns the logits of padded sequences.
 /// - `forward_token_types(tokens, key_mask, token_types)`: returns the logits of padded sequences
 ///   with token types. Exists only if the model has token types.
-/// - `attention(tokens)`: as in a language model. Exists only if the model has layers.
+/// - `attention(tokens)`: as `attention` of a language model. Exists only if the model has layers.
 ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 
 /// Returns the plan of an encoder-decoder model. `forward(source, target)` maps int64 (B, S) and
@@ -67,9 +68,10 @@ ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 ///
 /// - `encode(source)`: returns the encoder output (memory), (B, S, E).
 /// - `generate(source, bos_token, eos_token, max_new_tokens=200, temperature=1.0, top_k=0)`:
-///   returns the tokens (B, N) after `bos_token` and before `eos_token`, N <= max_seq_len. Shorter
-///   sequences are padded with `eos_token`.
-/// - `step(target, memory, past)`: as `step` of a language model, with `memory` from `encode`.
+///   returns the generated tokens (B, N) between `bos_token` and `eos_token`, where N is at most
+///   min(max_new_tokens, max_seq_len). Shorter sequences are padded with `eos_token`.
+/// - `step(target, memory, past)`: as `step` of a language model; `memory` is the result of
+///   `encode`.
 ATTEND_API ExportPlan plan_export(Seq2Seq model);
 
 }  // namespace attend

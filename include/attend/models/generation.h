@@ -29,8 +29,8 @@ struct GenerationOptions {
   /// Seed of the sampling: sequence b of a batch is sampled with `seed + b`. If not set, LibTorch's
   /// global generator is used.
   std::optional<uint64_t> seed = std::nullopt;
-  /// Number of beams, >= 1. 1 = sampling. If greater than 1, beam search returns the sequence with
-  /// the highest score. Of the sampling options, it supports only `repetition_penalty`.
+  /// Number of beams, >= 1. 1 = no beam search. If greater than 1, beam search returns the sequence
+  /// with the highest score. Beam search supports only one sampling option: `repetition_penalty`.
   int64_t num_beams = 1;
   /// Beam search: the score of a sequence is the sum of its log-probabilities, divided by
   /// length^length_penalty. The sum and the length include the stop token. A positive
@@ -58,14 +58,15 @@ struct GeneratedSequence {
 /// Generates a continuation of `prompt`, without gradients, with a KV cache. By default, tokens are
 /// sampled with temperature 1. Thread-safe: does not change the model.
 ///
-/// The model sees the last `config.max_seq_len` tokens of a longer prompt. If the sequence becomes
-/// longer than `config.max_seq_len`, the oldest quarter of the context is dropped, and the keys and
-/// values of the rest are recomputed with positions from 0. For a model with a sliding window of at
-/// most `max_seq_len` and without absolute positions, nothing is dropped: its KV cache overwrites
-/// the tokens outside of the window.
+/// If the prompt is longer than `config.max_seq_len`, the model sees only its last
+/// `config.max_seq_len` tokens. If the sequence becomes longer during generation, the oldest
+/// quarter of the context is dropped, and the keys and values of the rest are recomputed with
+/// positions from 0. If all layers have a sliding window of at most `config.max_seq_len` and the
+/// model has no absolute positions, nothing is dropped: the KV cache overwrites the tokens outside
+/// of the window.
 ///
 /// Throws c10::ValueError if the model is in training mode, if `prompt` is empty, or if an option
-/// is out of range, and c10::Error if the logits are not finite.
+/// is out of range. Throws c10::Error if a logit is NaN or the largest logit is infinite.
 ///
 ///     model->eval();
 ///     auto tokens = generate(model, {7, 3}, {.max_new_tokens = 20, .seed = 1}).tokens;
@@ -89,7 +90,8 @@ struct SequenceTokens {
 
 /// Generates the target sequence for `source`. The sequence ends at `eos_token`, at one of
 /// `options.eos_tokens`, or after min(max_new_tokens, config.max_seq_len) tokens. The repetition
-/// penalty applies to tokens of the target only. Otherwise like `generate` above.
+/// penalty applies to tokens of the target only. Otherwise, this function does the same as
+/// `generate` for a `LanguageModel`.
 ///
 ///     auto target = generate(seq2seq, {4, 8, 2}, {.bos_token = 0, .eos_token = 1},
 ///                            {.num_beams = 4}).tokens;
@@ -97,7 +99,8 @@ ATTEND_API GeneratedSequence generate(const Seq2Seq& model, const std::vector<in
                                       const SequenceTokens& special_tokens,
                                       const GenerationOptions& options = {});
 
-/// Generates the target sequence for each source; sources may differ in length. See above.
+/// Generates the target sequence for each source; sources may differ in length. Up to rounding,
+/// result b equals the result of `generate` for source b with the seed `seed + b`.
 ///
 ///     auto targets = generate_batch(seq2seq, {{4, 8, 2}, {1}}, {.bos_token = 0, .eos_token = 1});
 ATTEND_API std::vector<GeneratedSequence> generate_batch(

@@ -18,7 +18,8 @@ struct SamplingOptions {
   /// Sample from the smallest set of tokens with at least this total probability (nucleus
   /// sampling), in [0, 1]; 1 = off.
   double top_p = 1.0;
-  /// Minimum probability, as a fraction of the highest probability of a token, in [0, 1]; 0 = off.
+  /// Minimum probability of a token, as a fraction of the probability of the most likely token, in
+  /// [0, 1]; 0 = off.
   double min_p = 0.0;
 };
 

@@ -58,10 +58,10 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   /// Decodes with a KV cache: appends `target` (B, T), int64, to the sequences in `cache` and
   /// returns the logits (B, T, V) of `target`. Up to rounding, these equal the logits that
   /// `forward` returns at the same positions of the whole targets. `memory` (B, S, E) is the result
-  /// of `encode`. The keys and values of `memory` are computed in the first step and cached as long
-  /// as the same tensor is passed. `source_key_mask` as in `forward`. If `logits_to_keep` is N > 0,
-  /// returns only the logits of the last N positions, (B, N, V). Throws c10::ValueError if the
-  /// cache is full or, on the CPU, a token is out of range. If a call throws, the cache is
+  /// of `encode`. The keys and values of `memory` are computed in the first step, and reused in
+  /// later steps that pass the same tensor. `source_key_mask` as in `forward`. If `logits_to_keep`
+  /// is N > 0, returns only the logits of the last N positions, (B, N, V). Throws c10::ValueError
+  /// if the cache is full or, on the CPU, a token is out of range. If a call throws, the cache is
   /// unchanged.
   ///
   ///     auto cache = model->make_cache(1);

@@ -69,7 +69,8 @@ struct StackConfig {
   int64_t num_experts_per_tok = 2;  ///< number of experts that each token is routed to
   bool norm_topk_prob = true;       ///< see `ExpertsOptions::norm_topk_prob`
   bool bias = true;                 ///< biases in linear layers and norms
-  bool qkv_bias = false;  ///< biases in the query, key and value projections even without `bias`
+  /// Biases in the query, key and value projections even if `bias` is false.
+  bool qkv_bias = false;
 
   PositionScheme positions = PositionScheme::learned;  ///< position encoding
   double rotary_theta = 10000.0;                       ///< base of the rotary frequencies
@@ -118,8 +119,8 @@ struct StackConfig {
   double residual_scale = 1.0;                   ///< constant scale of residual branches
   /// Dropout probability of attention weights, feed-forward, residual branches and embeddings.
   double dropout = 0.0;
-  /// Probability of dropping a residual branch of the last block in training (stochastic depth).
-  /// The probability of the other blocks grows linearly with depth.
+  /// Stochastic depth: the probability of dropping a residual branch in training. The probability
+  /// grows linearly with depth; this field is the probability of the last block.
   double stochastic_depth = 0.0;
   bool gradient_checkpointing = false;  ///< recompute activations in backward to save memory
   Initialization initialization = Initialization::gpt2;  ///< weight initialization

@@ -21,10 +21,12 @@ struct Pt2LoadOptions {
   /// Device of the weights and of the tensors that the program creates.
   torch::Device device = torch::kCPU;
   /// Namespaces of your operators that the program may call, e.g. "my_library". "aten" allows all
-  /// ATen operators. Use it only for archives from a trusted source.
+  /// ATen operators except those that access files. Allow "aten" only for archives from a trusted
+  /// source.
   std::set<std::string> namespaces = {};
   /// ATen operators that the program may call although they are not allowed by default, e.g.
-  /// "aten::ctc_loss". The message of the error names them.
+  /// "aten::ctc_loss". If the program calls an operator that is not allowed, the error message
+  /// names the operator.
   std::set<std::string> operators = {};
 };
 
@@ -63,12 +65,12 @@ class ATTEND_API Pt2Program {
 /// Loads an archive written by `export_pt2` or Python's `torch.export.save`. Archives of any origin
 /// are safe to load: zip, JSON, weights and names are validated, and no code runs. The program may
 /// call the operators that LibTorch tags as core or pointwise, and further ATen operators that
-/// exported programs need, such as linear and lstm, but no operators that access files or change
-/// the memory of a tensor. `options` can allow more. A few of LibTorch's operators do not check
-/// sizes (recurrent layers on the CPU), so run untrusted programs in a separate process. Throws
-/// InputError if the archive is invalid, if an operator does not exist or is not allowed, and for
-/// unsupported features: control flow, autocast, custom objects and complex constants. The message
-/// names the file and the position in it.
+/// exported programs need, such as linear and lstm, but no operators that access files or replace
+/// or resize the memory of a tensor (`set_`, `resize_`). `options` can allow more operators. Some
+/// of LibTorch's operators, the recurrent layers on the CPU, do not check sizes. Therefore, run
+/// untrusted programs in a separate process. Throws InputError if the archive is invalid, if an
+/// operator does not exist or is not allowed, and for unsupported features: control flow, autocast,
+/// custom objects and complex constants. The message names the file and the position in it.
 ///
 ///     auto program = load_pt2("model.pt2", {.device = torch::kCUDA});
 ATTEND_API Pt2Program load_pt2(const std::filesystem::path& path,

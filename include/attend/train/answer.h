@@ -11,7 +11,7 @@
 
 namespace attend::train {
 
-/// Padding token of the vocabularies that have one.
+/// Padding token. Only vocabularies of tasks with padding contain this token.
 inline constexpr const char* kPadToken = "<pad>";
 /// First token of the decoder input of a Seq2Seq.
 inline constexpr const char* kBosToken = "<begin>";

@@ -15,7 +15,7 @@ class BackgroundThread;
 /// the disk. `save` and `save_best` return before the files are written. If the files of two
 /// earlier calls are not written yet, a third call waits for the files of the first call.
 ///
-/// If the sink throws, every later call except `latest_path` rethrows the exception.
+/// If the other sink throws, every later call except `latest_path` rethrows the exception.
 ///
 ///     BackgroundCheckpointSink sink(std::make_shared<MySink>());
 ///     trainer.run({.checkpoint_sink = &sink});

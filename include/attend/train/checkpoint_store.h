@@ -14,7 +14,7 @@ namespace attend::train {
 struct LoadedCheckpoint {
   Checkpoint checkpoint;             ///< content of the checkpoint
   std::filesystem::path path;        ///< folder of the checkpoint
-  std::vector<std::string> damaged;  ///< messages about newer checkpoints, skipped as damaged
+  std::vector<std::string> damaged;  ///< messages about newer checkpoints that are damaged
 };
 
 /// Stores the two latest checkpoints of a run on disk. Each is a folder (`step-000000400`) that
@@ -32,8 +32,8 @@ class ATTEND_API CheckpointStore {
   /// Sets the directory; it is created by the first `save`.
   explicit CheckpointStore(std::filesystem::path directory);
 
-  /// Saves a checkpoint and removes all but the two latest. Also removes checkpoints of later
-  /// steps, which `load_latest` skipped as damaged when the run was resumed. Throws
+  /// Saves a checkpoint and removes all but the two latest checkpoints. Also removes checkpoints of
+  /// later steps: they are damaged, and `load_latest` skipped them when the run was resumed. Throws
   /// std::runtime_error if a file cannot be written (the message names it); earlier checkpoints are
   /// then kept.
   void save(const Checkpoint& checkpoint);

@@ -46,7 +46,7 @@ class DatasetObjective : public Objective {
       std::function<TrainingLoss(const torch::Tensor& data, const torch::Tensor& target)>;
 
   /// `module` is the module that `loss` calls. Throws c10::ValueError if `module` or `loss` is
-  /// null, or if a dataset is empty or has no size.
+  /// null, or if the `size()` of a dataset is 0 or std::nullopt.
   DatasetObjective(std::shared_ptr<torch::nn::Module> module, Dataset training, Dataset validation,
                    LossFunction loss)
       : module_(std::move(module)),
@@ -56,9 +56,9 @@ class DatasetObjective : public Objective {
     TORCH_CHECK_VALUE(module_ != nullptr, "DatasetObjective requires a module, found null");
     TORCH_CHECK_VALUE(loss_ != nullptr, "DatasetObjective requires a loss function, found null");
     TORCH_CHECK_VALUE(training_.size().value_or(0) > 0,
-                      "the training dataset is empty or has no size");
+                      "the training dataset is empty, or its size() is unknown");
     TORCH_CHECK_VALUE(validation_.size().value_or(0) > 0,
-                      "the validation dataset is empty or has no size");
+                      "the validation dataset is empty, or its size() is unknown");
   }
 
   torch::nn::Module& module() override { return *module_; }

@@ -37,12 +37,12 @@ struct LearningRateSearch {
 /// trains for a few steps while the learning rate grows, and suggests the learning rate at which
 /// the smoothed loss falls fastest.
 ///
-/// The search stops early at a non-finite loss or gradient. It also stops when training diverges:
-/// the loss has fallen by 10 %, and is then above the first loss for ten consecutive steps. The
-/// schedule, `max_steps`, `eval_every`, `log_every` and `on_nonfinite` of `config` are ignored.
-/// `stop_requested` is called after each step and stops the search if it returns true. The search
-/// trains the module of `objective`: use a new module for the actual training. Throws
-/// c10::ValueError unless 0 < min_lr < max_lr and num_steps >= 2.
+/// The search stops early at a non-finite loss or gradient. It also stops if training diverges,
+/// that is, if the loss falls by 10 % and then exceeds the loss of the first step for ten
+/// consecutive steps. `lr`, the schedule, `max_steps`, `eval_every`, `log_every` and `on_nonfinite`
+/// of `config` are ignored. `stop_requested` is called after each step and stops the search if it
+/// returns true. The search trains the module of `objective`: use a new module for the actual
+/// training. Throws c10::ValueError unless 0 < min_lr < max_lr and num_steps >= 2.
 ///
 ///     const auto search = search_learning_rate(objective, config);
 ///     if (search.suggestion) config.lr = *search.suggestion;

@@ -28,7 +28,8 @@ struct TrainingLoss {
   torch::Tensor sum;  ///< 0-dim: the sum of the loss over the batch's targets, not the mean
   torch::Tensor auxiliary =
       {};  ///< 0-dim: added to the mean loss, e.g. a load-balancing loss; optional
-  /// Counts the correct predictions. In training, called only on steps that are reported. Optional.
+  /// Counts the correct predictions. In training, called only at steps whose metrics are reported
+  /// to observers. Optional.
   std::function<ExactMatch()> exact_match = {};
 };
 

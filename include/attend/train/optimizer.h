@@ -24,7 +24,7 @@ class ATTEND_API Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Updates every parameter that requires a gradient and has one.
+  /// Updates every parameter that requires a gradient and whose gradient is defined.
   virtual void step(double lr) = 0;
   /// Resets the gradients of all parameters, frozen ones included, to undefined.
   void zero_grad();

@@ -19,10 +19,12 @@ namespace attend::train {
 /// Data of a task. Each task has its own defaults and reads the values that it needs.
 struct DataConfig {
   int64_t length = 8;         ///< maximum number of symbols in a sequence, such as digits
-  int64_t symbols = 10;       ///< number of different symbols; modulus of modular-arithmetic
+  int64_t symbols = 10;       ///< number of different symbols; in the task modular-arithmetic, the
+                              ///< modulus
   double val_fraction = 0.1;  ///< fraction of the data used for validation
   TokenizerKind tokenizer = TokenizerKind::character;  ///< tokenizer of tasks that read a file
-  int64_t vocab_size = 1000;  ///< maximum number of words (0 = no limit), or number of subwords
+  int64_t vocab_size = 1000;  ///< word tokenizer: maximum number of tokens, 0 = no limit; subword
+                              ///< tokenizer: number of tokens
 };
 
 /// The config of a model of any kind. In a recipe file, the key `model.kind` selects the kind.
@@ -57,8 +59,8 @@ struct ATTEND_API Recipe {
 };
 
 /// Reads a recipe file (TOML); values not set in the file are taken from `base`. Throws InputError
-/// if the file is missing or not TOML, for a value of the wrong type, and for an unknown key; the
-/// message suggests the nearest key.
+/// if the file is missing or not TOML, for a value of the wrong type, and for an unknown key (the
+/// message suggests the nearest known key).
 ATTEND_API Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
 
 /// Returns the recipe as TOML with all values.
@@ -74,7 +76,8 @@ struct CustomConfig {
   std::map<std::string, std::string> values;  ///< `TrainingRunOptions::values`
 };
 
-/// Reads a file with the output of `to_toml(config, values)`. Throws InputError as `read_recipe`.
+/// Reads a file with the output of `to_toml(config, values)`. Throws InputError in the same cases
+/// as `read_recipe`.
 ATTEND_API CustomConfig read_custom_config(const std::filesystem::path& path);
 
 /// Throws InputError if a number is out of range (the message contains key, value and range), or if
@@ -82,7 +85,7 @@ ATTEND_API CustomConfig read_custom_config(const std::filesystem::path& path);
 /// the model.
 ATTEND_API void check_recipe(const Recipe& recipe);
 
-/// As `check_recipe`, for the training values alone.
+/// Throws InputError if a number in `config` is out of range; the message is as in `check_recipe`.
 ATTEND_API void check_training_config(const TrainingConfig& config);
 
 }  // namespace attend::train

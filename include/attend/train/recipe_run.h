@@ -22,7 +22,7 @@ struct TrainingSetup {
 
 /// Makes the task and the model of a recipe. Seeds LibTorch's global generators with the recipe's
 /// seed. `tokenizer` is passed to `make_task`. Throws InputError for a device that does not exist,
-/// and as `make_task` and `make_model`.
+/// and in the same cases as `make_task` and `make_model`.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
                                              std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 
@@ -34,12 +34,13 @@ ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
 class ATTEND_API RecipeRun : private TrainingRun {
   // The base class is private, because TrainingRun::finish would not write the token embeddings.
  public:
-  /// Creates the run directory. Throws as `make_training_setup` and `RunDirectory::create`.
+  /// Creates the run directory. Throws InputError in the same cases as `make_training_setup` and
+  /// `RunDirectory::create`, and if a value of `recipe` is out of range.
   static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
                          bool overwrite = false);
   /// Continues a run from its latest checkpoint; see `TrainingRun::resume`.
   static RecipeRun resume(const std::filesystem::path& directory, const Recipe& recipe);
-  /// As `TrainingRun::begin_or_resume`.
+  /// Begins a run in `directory`, or resumes the existing run; see `TrainingRun::begin_or_resume`.
   static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe);
 
   using TrainingRun::config;
@@ -50,7 +51,7 @@ class ATTEND_API RecipeRun : private TrainingRun {
   using TrainingRun::resumed_state;
   using TrainingRun::train;
 
-  /// As `TrainingRun::finish`; also writes the token embeddings.
+  /// Does the same as `TrainingRun::finish`, and also writes the token embeddings.
   void finish(const TrainResult& result);
 
   /// The recipe of the run.

@@ -61,7 +61,7 @@ class ATTEND_API RunDirectory {
 
   ~RunDirectory();
   RunDirectory(RunDirectory&&) noexcept;
-  /// Moves the lock with the directory.
+  /// Also moves the lock; the files on disk are not moved.
   RunDirectory& operator=(RunDirectory&&) noexcept;
 
   /// True if `path` contains a run.

@@ -54,10 +54,10 @@ struct ATTEND_API TaskInfo {
   /// Makes the task; see `make_task`.
   std::unique_ptr<Task> (*make)(const Recipe&, std::shared_ptr<const Tokenizer>);
   std::vector<std::string> data_keys;  ///< fields of `DataConfig` that the task reads
-  /// For the evaluation of a trained model on another file: returns all data of the file, encoded
-  /// with the tokenizer and the classes of the model, in batches of at most `size` rows. Throws
-  /// InputError if the file contains tokens or classes that the model does not know. The pointer is
-  /// null unless the task reads `Recipe::text`.
+  /// Returns all data of a file in batches of at most `size` rows, to evaluate a trained model on a
+  /// file that was not trained on. The data is encoded with the tokenizer and the classes of the
+  /// model. Throws InputError if the file contains tokens or classes that the model does not know.
+  /// The pointer is null unless the task reads `Recipe::text`.
   std::vector<Batch> (*batches_of_file)(const std::filesystem::path&, const Recipe&,
                                         const Tokenizer&, const std::vector<std::string>& classes,
                                         int64_t size) = nullptr;
@@ -69,7 +69,8 @@ struct ATTEND_API TaskInfo {
 /// All registered tasks, in the order in which `attend tasks` lists them.
 ATTEND_API const std::vector<TaskInfo>& tasks();
 
-/// Returns the task with this name. Throws InputError with the nearest name if there is none.
+/// Returns the task with this name. Throws InputError if no task has this name; the message
+/// suggests the nearest name.
 ATTEND_API const TaskInfo& find_task(const std::string& name);
 
 /// Makes the task of a recipe. `tokenizer`: tokenizer of a run with the same recipe and data; a

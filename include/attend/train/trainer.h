@@ -25,7 +25,8 @@ class ATTEND_API CheckpointSink {
   /// with the best weights of the checkpoint, because the weights saved before the interruption may
   /// be from a later step than the checkpoint.
   virtual void save_best(const std::map<std::string, torch::Tensor>& weights) = 0;
-  /// Called with a checkpoint every `checkpoint_every` steps and at the end.
+  /// Called with a checkpoint every `checkpoint_every` steps and at the end, unless a weight is not
+  /// finite.
   virtual void save(const Checkpoint& checkpoint) = 0;
   /// Called after each step; a sink that saves in the background throws here if saving has failed.
   virtual void check() {}
@@ -64,10 +65,11 @@ struct TrainerHooks {
 /// generators, which dropout uses. The module stays on its device.
 ///
 /// With `config.threads` = 0 (auto), the first call of `run` measures a few forward and backward
-/// passes with different numbers of CPU threads, restores the state, and trains with the fastest
-/// number. The number is not measured again if other processes start to use cores later.
-/// Checkpoints contain the number (`TrainerState::threads`), so a resumed run uses the same number,
-/// unless fewer threads are available. LibTorch's number of threads is changed only during `run`.
+/// passes with different numbers of CPU threads, restores the state of the trainer, and trains with
+/// the fastest number. It is not measured again if other processes start to use cores later.
+/// Checkpoints contain the number of threads (`TrainerState::threads`), so a resumed run uses the
+/// same number, unless fewer threads are available. LibTorch's number of threads is changed only
+/// during `run`.
 ///
 /// Losses and evaluations are computed under autocast to bfloat16 if `config.precision` is bf16. If
 /// it is fp32, the autocast state is that of the code that calls `run`.
@@ -103,8 +105,9 @@ class ATTEND_API Trainer {
   void restore(const Checkpoint& checkpoint);
 
  private:
-  /// Returns the number of CPU threads to train with. If neither the config nor the state has a
-  /// usable number, measures which number is fastest.
+  /// Returns the number of CPU threads to train with. If `config.threads` is 0, and
+  /// `TrainerState::threads` is 0 or larger than the number of available threads, measures which
+  /// number is fastest.
   int64_t num_threads();
   /// True if an evaluation follows `step`.
   bool is_evaluation_step(int64_t step) const;

@@ -37,29 +37,31 @@ struct TrainingRunOptions {
 class ATTEND_API TrainingRun {
  public:
   /// Creates the run directory; `overwrite` replaces a run in it, see `RunDirectory::create`. Moves
-  /// the module to `config.device`. Throws InputError as `RunDirectory::create`, for a device that
-  /// does not exist, and for a value of `config` that is out of range.
+  /// the module to `config.device`. Throws InputError in the same cases as `RunDirectory::create`,
+  /// for a device that does not exist, and for a value of `config` that is out of range.
   static TrainingRun begin(const std::filesystem::path& directory,
                            std::shared_ptr<Objective> objective, const TrainingConfig& config,
                            const TrainingRunOptions& options = {}, bool overwrite = false);
   /// Continues a run from its latest checkpoint, or from the start if it has none. Training values
-  /// other than `optimizer` and `seed` may differ. Throws InputError as `begin` and
+  /// other than `optimizer` and `seed` may differ. Throws InputError for a value of `config` that
+  /// is out of range, for a device that does not exist, in the same cases as
   /// `RunDirectory::resume`, and if the run is finished; the message then says what to change.
   static TrainingRun resume(const std::filesystem::path& directory,
                             std::shared_ptr<Objective> objective, const TrainingConfig& config,
                             const TrainingRunOptions& options = {});
   /// Begins a run in `directory`, or resumes the existing one. A finished run is not an error:
-  /// `train` returns its result at once. Throws InputError as `begin` and `resume`.
+  /// `train` returns its result at once. Otherwise, throws InputError in the same cases as `begin`
+  /// and `resume`.
   static TrainingRun begin_or_resume(const std::filesystem::path& directory,
                                      std::shared_ptr<Objective> objective,
                                      const TrainingConfig& config,
                                      const TrainingRunOptions& options = {});
 
   /// Trains, and writes logs, checkpoints and best weights to the run directory. LibTorch's number
-  /// of threads is changed only during the call, as by `Trainer::run`. `observers` are called on
-  /// the calling thread. `stop_requested` is called after each step; true stops training. After a
-  /// requested stop, call `train` again to continue. Returns at once if `is_finished()`. Throws as
-  /// `Trainer::run`.
+  /// of threads is changed only during the call. `observers` are called on the calling thread.
+  /// `stop_requested` is called after each step and stops training if it returns true. After a
+  /// requested stop, call `train` again to continue. Returns at once if `is_finished()`. Throws in
+  /// the same cases as `Trainer::run`.
   TrainResult train(const std::vector<Observer*>& observers = {},
                     const std::function<bool()>& stop_requested = {});
 
@@ -82,7 +84,7 @@ class ATTEND_API TrainingRun {
   bool is_finished() const { return is_finished_; }
 
  protected:
-  /// Uses an open directory. The module must already be on `device`.
+  /// Uses a run directory that is already open. The module must already be on `device`.
   TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
               const TrainingConfig& config, torch::Device device, Schedule schedule = {});
 
