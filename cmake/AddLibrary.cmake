@@ -1,4 +1,4 @@
-# attend_precompiled: the precompiled header that all targets of this project reuse.
+# attend_precompiled: compiles the precompiled header that all targets of this project reuse.
 file(CONFIGURE OUTPUT precompiled.cpp CONTENT "// precompiled.h is compiled with this file.\n")
 add_library(attend_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
 target_link_libraries(attend_precompiled PRIVATE torch attend_build_options)
@@ -30,8 +30,8 @@ function(attend_add_library component)
 endfunction()
 
 # _attend_files(<variable> <base> <pattern> <folder or file>...): sets the variable to the paths of the
-# files, and of the files in the folders whose names match <pattern>. The files and folders are relative
-# to <base>.
+# given files, and of all files below the given folders that match <pattern>. The arguments are paths
+# relative to <base>.
 function(_attend_files variable base pattern)
   set(files)
   foreach(name IN LISTS ARGN)

@@ -1,4 +1,5 @@
-# attend_build_options: compile options for the files of this project. Never exported.
+# attend_build_options: compile options for the files of this project. Projects that link attend do not
+# get these options.
 add_library(attend_build_options INTERFACE)
 target_compile_features(attend_build_options INTERFACE cxx_std_20)
 # Libraries and programs have the same flags, so that they can share one precompiled header. Visibility

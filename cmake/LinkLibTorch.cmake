@@ -1,9 +1,9 @@
 # attend_find_torch(<folder>...): searches for LibTorch in the places where find_package(Torch) searches,
-# then in the folders. Sets Torch_FOUND, Torch_DIR and Torch_VERSION. Used by this project and, installed
-# next to attendConfig.cmake, by projects that find attend.
+# then in the given folders. Sets Torch_FOUND, Torch_DIR and Torch_VERSION. Used by this project and,
+# installed next to attendConfig.cmake, by projects that call find_package(attend).
 #
-# For a CUDA build of LibTorch, find_package(Torch) requires nvcc. attend compiles no kernels, so without
-# nvcc the libraries are linked directly.
+# For a CUDA build of LibTorch, find_package(Torch) requires nvcc. attend compiles no CUDA kernels, so if
+# nvcc is missing, LibTorch's libraries are linked without find_package(Torch).
 macro(attend_find_torch)
   find_path(
     Torch_DIR TorchConfig.cmake

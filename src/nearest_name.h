@@ -24,10 +24,10 @@ inline std::size_t edit_distance(std::string_view from, std::string_view to) {
   return row.back();
 }
 
-/// Returns the edit distance of two names, or a smaller number if one word matches. Words are
-/// separated by '-', '_' or '.'. If the last word of `unknown` has at least 3 letters and an edit
-/// distance d <= 1 from a word of `name`, the result is at most d + 1. Example: "--layers" has a
-/// distance of 1 from "--num-layers".
+/// Returns the edit distance of two names, or a smaller number if the last word of `unknown` is
+/// similar to a word of `name`. Words are separated by '-', '_' or '.'. If the last word of
+/// `unknown` has at least 3 letters and an edit distance d <= 1 from a word of `name`, the result
+/// is at most d + 1. Example: "--layers" has a distance of 1 from "--num-layers".
 inline std::size_t name_distance(std::string_view unknown, std::string_view name) {
   constexpr const char* kSeparators = "-_.";
   auto distance = edit_distance(unknown, name);

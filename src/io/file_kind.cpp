@@ -23,7 +23,7 @@ struct Signature {
   const char* name;
 };
 
-/// Unsupported formats that the error message names.
+/// Formats that are not supported, with the text for the error message.
 constexpr std::array<Signature, 9> kOthers{{
     {"\x80\x02"sv, "a Python pickle, as written by torch.save before PyTorch 1.6"},
     {"\x1f\x8b"sv, "a gzip archive"},
@@ -53,7 +53,7 @@ bool looks_like_text(std::string_view start) {
   if (std::any_of(start.begin(), start.end(), is_control)) return false;
   const auto invalid = utf8::find_invalid(start.begin(), start.end());
   // If `start` is only the beginning of the file, its last character may be cut off. A character
-  // has up to 4 bytes, so up to 3 bytes of an incomplete one are allowed.
+  // has up to 4 bytes, so up to 3 bytes of an incomplete character are allowed.
   return start.end() - invalid <= (start.size() == kStartBytes ? 3 : 0);
 }
 

@@ -14,8 +14,8 @@ constexpr const char* kFile = "libattend_sentencepiece.so";
 
 [[noreturn]] void throw_unavailable(const char* reason) {
   throw std::runtime_error(
-      fmt::format("subword tokenizers need SentencePiece, package libsentencepiece0 on Debian and "
-                  "Ubuntu: {}",
+      fmt::format("subword tokenizers need SentencePiece (package libsentencepiece0 on Debian and "
+                  "Ubuntu): {}",
                   reason));
 }
 

@@ -12,7 +12,7 @@ namespace attend {
 
 namespace {
 
-/// Maximum nesting depth: limits the recursion of code that reads the values.
+/// Maximum nesting depth. It limits the recursion of code that reads the parsed values.
 constexpr int kDepth = 100;
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace attend {
 
 /// Parses JSON strictly. Throws InputError if the text is not valid JSON (the message names the
 /// position), if an object has a duplicate key, or if values are nested deeper than 100 levels.
-/// Other parsers silently use the last of duplicate keys.
+/// Many parsers accept duplicate keys and silently ignore all but the last.
 ATTEND_API nlohmann::json parse_json(std::string_view text);
 
 }  // namespace attend

@@ -9,7 +9,7 @@ namespace attend {
 constexpr uint64_t kLengthBytes = 8;               // number of bytes of the header length
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  ///< maximum header length of the format
 
-/// Returns the header length that a file states. `start` is the start of the file, at least
+/// Returns the header length that is written in a file. `start` is the start of the file, at least
 /// `kLengthBytes` bytes.
 inline uint64_t stated_header_length(std::string_view start) {
   uint64_t length = 0;

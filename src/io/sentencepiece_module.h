@@ -10,13 +10,13 @@
 // memory ownership or standard library types cross the interface. Private to src/io.
 namespace attend {
 
-/// Receives bytes: `append` is called with `target`.
+/// Callback that receives bytes. `append` is called with `target` as its first argument.
 struct BytesSink {
   void* target;
   void (*append)(void* target, const char* bytes, std::size_t size) noexcept;
 };
 
-/// Receives token ids.
+/// Callback that receives token ids. `append` is called with `target` as its first argument.
 struct TokensSink {
   void* target;
   void (*append)(void* target, const int* tokens, std::size_t count) noexcept;

@@ -40,9 +40,9 @@ std::string explain(const std::string& reason) {
   return reason;
 }
 
-/// Clamps the vocabulary size to the range of int and to an upper bound for `text`. Bytes and
-/// special tokens are fewer than 1000. Each further token is a character or a merge; `text` has at
-/// most as many characters, and at most as many merges, as bytes.
+/// Clamps the vocabulary size to the range of int and to an upper bound for `text`: there are fewer
+/// than 1000 byte tokens and special tokens, each further token is a character or a merge, and
+/// `text` has at most one character and one merge per byte.
 int clamp_vocab_size(std::string_view text, int64_t size) {
   const auto most = 1000 + 2 * static_cast<int64_t>(text.size());
   return static_cast<int>(

@@ -7,7 +7,8 @@
 namespace attend {
 namespace {
 
-/// Limit of the recursion, since a malicious file may contain a name with a million dots.
+/// Maximum depth of the tree. It limits the recursion, since a malicious file may contain a name
+/// with a million dots.
 constexpr int kMaxLevels = 64;
 
 /// A tensor, and the part of its name below the current node.
@@ -25,8 +26,8 @@ bool is_less(const TensorTree& a, const TensorTree& b) {
   return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);
 }
 
-/// Groups `members` by the first component of the rest of their names, in order of first
-/// occurrence. With one level, the rest is not split at dots.
+/// Groups `members` by the part of `Member::rest` before the first dot, in order of first
+/// occurrence. If `levels` is 1, `rest` is not split at dots.
 std::vector<std::pair<std::string, std::vector<Member>>> split(const std::vector<Member>& members,
                                                                int levels) {
   std::vector<std::pair<std::string, std::vector<Member>>> groups;

@@ -38,7 +38,7 @@ zip_t* open(const std::filesystem::path& path) {
   refuse(error);
 }
 
-/// Returns the size of a file; 0 if it cannot be read, which `open` reports.
+/// Returns the size of a file; 0 if the size cannot be read. `open` reports this error.
 uint64_t size_of(const std::filesystem::path& path) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);

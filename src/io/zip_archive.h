@@ -25,7 +25,8 @@ class ATTEND_API ZipArchive {
   /// Throws InputError if the file does not exist, is corrupt, or is not an archive in this format.
   /// The message does not contain the path; see `with_source`.
   explicit ZipArchive(const std::filesystem::path& path);
-  /// Reads an archive from memory, which must outlive this object. Throws InputError as above.
+  /// Reads an archive from memory, which must outlive this object. Throws InputError as the
+  /// other constructor.
   explicit ZipArchive(std::string_view bytes);
 
   /// Returns true if there is an entry with this name.
@@ -35,10 +36,10 @@ class ATTEND_API ZipArchive {
   /// Returns the content. Throws InputError if the entry does not exist, is compressed, or has a
   /// wrong checksum.
   std::string read(const std::string& entry) const;
-  /// Reads the content into a buffer of `size(entry)` bytes. Throws InputError as above.
+  /// Reads the content into a buffer of `size(entry)` bytes. Throws InputError as the other `read`.
   void read(const std::string& entry, void* bytes) const;
-  /// Returns the content of an entry that may be compressed. Throws InputError if it has more than
-  /// `max_bytes` bytes, or as above.
+  /// Returns the content of an entry that may be compressed. Throws InputError if the entry does
+  /// not exist, has more than `max_bytes` bytes, or has a wrong checksum.
   std::string decompress(const std::string& entry, uint64_t max_bytes) const;
   /// Returns the size of the archive in bytes.
   uint64_t bytes() const { return bytes_; }

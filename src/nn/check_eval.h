@@ -6,7 +6,7 @@ namespace attend {
 
 /// Throws c10::ValueError if `module` or a submodule is in training mode.
 inline void check_eval(const char* function, const torch::nn::Module& module) {
-  constexpr const char* kAdvice = " in training mode: call model->eval() before";
+  constexpr const char* kAdvice = " in training mode: call model->eval() first";
   TORCH_CHECK_VALUE(!module.is_training(), function, " requires eval mode, found a model", kAdvice);
   for (const auto& child : module.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
     TORCH_CHECK_VALUE(!child.value()->is_training(), function, " requires eval mode, found ",

@@ -44,7 +44,7 @@ class RngAutocastState {
     }
   }
 
-  /// Sets this state until the end of the scope.
+  /// Restores the state of the forward pass for the lifetime of the guard.
   class Guard {
    public:
     explicit Guard(const RngAutocastState& state) : rng_(state.rng_) {
@@ -68,14 +68,15 @@ class RngAutocastState {
   std::map<torch::DeviceType, AutocastState> autocast_;
 };
 
-/// The function, and the state that the backward pass needs to call it again.
+/// The checkpointed function, and the state that the backward pass needs to call it again.
 struct Recomputation : torch::CustomClassHolder {
   Recomputation(Function function, const variable_list& arguments, const variable_list& inputs)
       : function(std::move(function)), state(devices_of(inputs)) {
     for (const auto& argument : arguments) is_defined.push_back(argument.defined());
   }
 
-  /// Calls the function. `inputs`: the defined arguments, then the parameters (unused here).
+  /// Calls the function. `inputs`: the arguments that are defined tensors, then the parameters,
+  /// which are not used here.
   variable_list call(at::TensorList inputs) const {
     variable_list arguments;
     std::size_t next = 0;
@@ -88,9 +89,9 @@ struct Recomputation : torch::CustomClassHolder {
   variable_list recompute(at::TensorList inputs) const {
     const torch::AutoGradMode with_gradients(true);
     const RngAutocastState::Guard as_in_forward(state);
-    // The caller's recorders are paused, because they have recorded the weights in the forward
-    // pass. `discarded` replaces them: without a recorder, attention would draw dropout
-    // differently.
+    // The caller's AttentionRecorders are paused, because they have recorded the attention weights
+    // in the forward pass. `discarded` takes their place, so that attention uses the same kernels
+    // as in the forward pass: other kernels would draw other random numbers for dropout.
     const AttentionRecorderPause recorder_pause;
     std::optional<AttentionRecorder> discarded;
     if (was_recording) discarded.emplace();
@@ -107,8 +108,8 @@ struct Recomputation : torch::CustomClassHolder {
   bool was_recording = AttentionRecorder::is_recording();
 };
 
-/// The autograd function. `inputs`: the defined arguments, then the parameters, so that autograd
-/// tracks both.
+/// The autograd function. `inputs`: the arguments that are defined tensors, then the parameters, so
+/// that autograd tracks both.
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
   static variable_list forward(AutogradContext* context, at::TensorList inputs,
                                const c10::intrusive_ptr<Recomputation>& recomputation) {
@@ -128,15 +129,16 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
     for (std::size_t i = 0; i < recomputation->num_defined(); ++i) {
       // Arguments that require a gradient are detached, so that the backward pass through the
       // recomputed graph ends at them. They must require a gradient again, even if this backward
-      // pass does not need it, since the function may depend on requires_grad. The other arguments
-      // must stay the same tensors: keys of SharedTensors may contain them, and tensors in keys are
-      // compared by identity.
+      // pass does not compute their gradient, since the function may depend on requires_grad. The
+      // other arguments are not replaced by detached tensors: they may be part of the keys of
+      // SharedTensors, which compares tensors by identity.
       if (inputs[i].requires_grad()) inputs[i] = inputs[i].detach().requires_grad_();
     }
     const auto all_outputs = recomputation->recompute(inputs);
-    TORCH_CHECK(all_outputs.size() == output_gradients.size(), "the function returned ",
-                output_gradients.size(), " tensors in the forward pass, but ", all_outputs.size(),
-                " when called again");
+    TORCH_CHECK(all_outputs.size() == output_gradients.size(),
+                "the checkpointed function returned ", output_gradients.size(),
+                " tensors in the forward pass, but ", all_outputs.size(),
+                " in the backward pass: it must return the same number of tensors each time");
     variable_list outputs;
     variable_list outer_gradients;
     for (std::size_t i = 0; i < all_outputs.size(); ++i) {
@@ -145,7 +147,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       outer_gradients.push_back(output_gradients[i]);
     }
 
-    variable_list gradients(inputs.size() + 1);  // the last, for `recomputation`, stays undefined
+    variable_list gradients(inputs.size() + 1);  // the last is for `recomputation`
     if (outputs.empty()) return gradients;
     variable_list targets;
     std::vector<std::size_t> indices;

@@ -30,8 +30,9 @@ inline void check_positive(const char* option, int64_t value) {
   TORCH_CHECK_VALUE(value > 0, option, " (", value, ") must be positive");
 }
 
-/// Throws c10::ValueError unless the numbers are positive, `num_heads` is divisible by
-/// `num_kv_heads` and, without `has_head_dim`, `embed_dim` is divisible by `num_heads`.
+/// Throws c10::ValueError unless `embed_dim`, `num_heads` and `num_kv_heads` are positive and
+/// `num_heads` is divisible by `num_kv_heads`. If `has_head_dim` is false, `embed_dim` must also be
+/// divisible by `num_heads`.
 inline void check_heads(int64_t embed_dim, int64_t num_heads, int64_t num_kv_heads,
                         bool has_head_dim) {
   check_positive("embed_dim", embed_dim);

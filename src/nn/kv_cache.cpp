@@ -113,16 +113,17 @@ void KvCache::check_appended() const {
   const auto missing = std::find(step_.appended.begin(), step_.appended.end(), false);
   TORCH_CHECK_VALUE(missing == step_.appended.end(), "layer ", missing - step_.appended.begin(),
                     " of ", keys_.size(), " has not appended the ", step_.tokens,
-                    " tokens of the last extend: call the model, or undo extend with truncate");
+                    " tokens of the last extend: call the model after each extend, or undo the "
+                    "extend with truncate");
 }
 
 void KvCache::check_room(int64_t length, int64_t added) const {
   if (length + added <= max_seq_len()) return;
   TORCH_CHECK_VALUE(sliding_window() > 0, "max_seq_len (", max_seq_len(),
-                    ") of the KvCache must be at least ", length + added, ": it has ", length,
-                    " tokens and is extended by ", added);
-  // When all new tokens have been written, the window of the first new token must still be in the
-  // cache.
+                    ") of the KvCache must be at least ", length + added, ": a sequence has ",
+                    length, " tokens and is extended by ", added);
+  // After all new tokens have been written, the cache must still contain the window of the first
+  // new token.
   const auto needed = sliding_window() + added - 1;
   TORCH_CHECK_VALUE(needed <= max_seq_len(), "max_seq_len (", max_seq_len(),
                     ") of the KvCache must be at least ", needed, " to extend it by ", added,
@@ -136,10 +137,10 @@ torch::Tensor KvCache::positions() const {
 
 void KvCache::truncate(const std::vector<int64_t>& lengths) {
   TORCH_CHECK_VALUE(lengths.size() == lengths_.size(), "truncate expects ", lengths_.size(),
-                    " lengths, found ", lengths.size());
+                    " lengths, one per sequence, found ", lengths.size());
   for (std::size_t b = 0; b < lengths.size(); ++b) {
     TORCH_CHECK_VALUE(lengths[b] >= 0 && lengths[b] <= lengths_[b], "cannot truncate sequence ", b,
-                      " of ", lengths_[b], " tokens to ", lengths[b]);
+                      " to ", lengths[b], " tokens: the length must be in [0, ", lengths_[b], "]");
     const auto first_needed = std::max<int64_t>(0, lengths[b] - sliding_window() + 1);
     TORCH_CHECK_VALUE(overwritten_[b] <= first_needed || lengths[b] == lengths_[b],
                       "cannot truncate sequence ", b, " to ", lengths[b],
@@ -149,8 +150,8 @@ void KvCache::truncate(const std::vector<int64_t>& lengths) {
   const auto ends = torch::tensor(lengths, torch::kLong).to(key_positions_.device()).unsqueeze(1);
   const auto removed = key_positions_ >= ends;  // (B, slots)
   key_positions_.masked_fill_(removed, -1);
-  // Keys and values of removed tokens are set to 0: they may contain NaN, and a weight of 0 times
-  // NaN is NaN. Only slots that may contain removed tokens are visited.
+  // Keys and values of removed tokens are set to 0: they may contain NaN, and an attention weight
+  // of 0 times NaN is NaN. Only slots that may contain removed tokens are visited.
   const auto used = used_slots();
   const auto first = max_of(overwritten_) > 0 ? 0 : std::min(used, min_of(lengths));
   const auto slots = removed.slice(1, first, used).unsqueeze(1).unsqueeze(-1);  // (B, 1, n, 1)
@@ -223,7 +224,8 @@ void KvCache::check_append(int64_t layer, int64_t tokens) const {
   check_layer(layer);
   TORCH_CHECK_VALUE(!step_.appended[static_cast<std::size_t>(layer)], "layer ", layer, " received ",
                     tokens,
-                    " tokens, but KvCache::extend was not called after its previous tokens");
+                    " tokens, but KvCache::extend was not called before this forward pass: call "
+                    "it before each forward pass");
   TORCH_CHECK_VALUE(tokens == step_.tokens, "layer ", layer, " received ", tokens,
                     " tokens, but KvCache::extend was called with ", step_.tokens);
 }
@@ -247,7 +249,7 @@ void KvCache::check_match(const torch::Tensor& cached, const torch::Tensor& adde
 }
 
 /// Writes `added` (B, G, T, D) to the slots of the last `extend` and returns the used slots of
-/// `cached`; without B if `added` has no B.
+/// `cached`, (B, G, S, D). If `added` has no batch dimension, neither has the result.
 torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) const {
   if (cached.scalar_type() != added.scalar_type()) {  // only under autocast
     const c10::InferenceMode no_inference_mode(false);

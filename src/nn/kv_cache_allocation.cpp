@@ -21,8 +21,8 @@ void check_set(const char* option, int64_t value) {
 double memory_limit() {
   double bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  // Files with the memory limit of Linux's control groups, version 2 and 1. Version 2 writes "max"
-  // if there is no limit; reading "max" as a number fails.
+  // Files with the memory limit of Linux's control groups, version 2 and 1. The file of version 2
+  // contains "max" if there is no limit. Reading "max" as a number fails, so the file is ignored.
   for (const auto* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     double limit = 0;
@@ -38,10 +38,11 @@ std::string gibibytes(double bytes) {
   return text.str();
 }
 
-/// Returns the shapes and size of the keys and values, for error messages.
+/// Returns a text with the options of the KvCache and the size of its keys and values, for error
+/// messages.
 std::string allocation_text(const KvCacheOptions& options, double bytes) {
   std::ostringstream text;
-  text << "the KvCache needs " << gibibytes(bytes) << " for the keys and values of num_layers ("
+  text << "the KvCache needs " << gibibytes(bytes) << " for the keys and values with num_layers ("
        << options.num_layers() << "), batch_size (" << options.batch_size() << "), num_kv_heads ("
        << options.num_kv_heads() << "), max_seq_len (" << options.max_seq_len() << "), head_dim ("
        << options.head_dim() << ") in " << options.dtype();
@@ -80,10 +81,11 @@ void check_options(const KvCacheOptions& options) {
 void allocate(const KvCacheOptions& options, std::vector<torch::Tensor>& keys,
               std::vector<torch::Tensor>& values) {
   const auto bytes = allocation_bytes(options);
-  // Checked before the allocation, since the system may overcommit memory.
+  // Checked before the allocation, since a system that overcommits memory would let the allocation
+  // succeed and later kill the process.
   TORCH_CHECK_WITH(OutOfMemoryError, !options.device().is_cpu() || bytes <= memory_limit(),
                    allocation_text(options, bytes), "; the memory limit is ",
-                   gibibytes(memory_limit()));
+                   gibibytes(memory_limit()), ": reduce e.g. max_seq_len or batch_size");
   const std::vector<int64_t> shape{options.batch_size(), options.num_kv_heads(),
                                    options.max_seq_len() + 1, options.head_dim()};
   const auto tensor_options = torch::TensorOptions(options.dtype()).device(options.device());

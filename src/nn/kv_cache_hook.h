@@ -5,7 +5,8 @@
 
 namespace attend {
 
-/// Runs an attention with a `KvCache`: sets positions and key mask, appends keys and values.
+/// Hook that makes an attention layer use a `KvCache`: sets the positions and the key mask, and
+/// appends the keys and values to the cache.
 ///
 ///     KvCacheHook hook(cache);
 class KvCacheHook : public AttentionHook {

@@ -1,11 +1,12 @@
-// Keys and values of a memory, such as an encoder's output.
+// The part of KvCache for cross-attention: keys and values of a memory, such as an encoder's
+// output.
 #include "attend/nn/kv_cache.h"
 
 namespace attend {
 namespace {
 
-/// Returns the version counter of `tensor`, which in-place changes increase; 0 for inference
-/// tensors, which have none.
+/// Returns the version counter of `tensor`, which increases with each in-place change. Returns 0
+/// for inference tensors, which have no version counter.
 int64_t version_of(const torch::Tensor& tensor) {
   return tensor.is_inference() ? 0 : static_cast<int64_t>(tensor._version());
 }

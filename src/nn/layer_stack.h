@@ -13,10 +13,11 @@
 
 namespace attend {
 
-// Functions of TransformerEncoder and TransformerDecoder.
+// Functions that TransformerEncoder and TransformerDecoder share.
 
-/// Returns the blocks of a stack. The probability of stochastic depth grows linearly with the
-/// layer. In the last layer, it has the value of `options.block()`.
+/// Returns the blocks of a stack. The probability of stochastic depth grows linearly with the index
+/// of the layer, up to the value in `options.block()` for the last layer. `options.per_layer()` may
+/// change the probability of a layer.
 template <typename Block, typename StackOptions>
 torch::nn::ModuleList make_blocks(const StackOptions& options) {
   const int64_t num_layers = options.num_layers();
@@ -35,7 +36,8 @@ torch::nn::ModuleList make_blocks(const StackOptions& options) {
 }
 
 /// Runs `x = forward(block, x, memory, args, memory_args, state)` for each block in turn and
-/// returns the last `x`; `memory` is undefined in encoders. `outer` is the caller's state.
+/// returns the last `x`. `memory` is undefined in encoders. `outer` is the state that the caller
+/// passed to the encoder or decoder.
 template <typename Block, typename Forward>
 torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
                          const torch::Tensor& memory, const AttentionArgs& args,
@@ -64,7 +66,8 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
   return x;
 }
 
-/// Returns the norm after the last block, registered in `owner`; empty if not `enabled`.
+/// Returns the norm after the last block, registered in `owner`; an empty module if `enabled` is
+/// false.
 inline torch::nn::AnyModule make_final_norm(torch::nn::Module& owner, bool enabled,
                                             const ModuleFactory& make, int64_t width) {
   if (!enabled) return {};

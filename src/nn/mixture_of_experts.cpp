@@ -50,10 +50,11 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   const auto routed = zeros.scatter(-1, chosen, 1.0);  // (B*T, N)
   // In eval mode, forward must not write members, because threads may share the module.
   if (is_training()) {
-    // Divides sums by a count of at least 1, since means would be NaN without tokens.
+    // Means are computed as sums divided by a count of at least 1, since a mean over no tokens is
+    // NaN. f and P: see the documentation of aux_loss.
     const auto choices = routed.sum().clamp_min(1.0);
-    const auto share = routed.sum(0) / choices;                         // f (N)
-    const auto probability = probabilities.sum(0) * (top_k / choices);  // P (N)
+    const auto share = routed.sum(0) / choices;                         // f, (N)
+    const auto probability = probabilities.sum(0) * (top_k / choices);  // P, (N)
     aux_loss = (share * probability).sum() * num_experts;
   }
 
@@ -80,7 +81,8 @@ torch::Tensor MixtureOfExpertsImpl::mix(const torch::Tensor& tokens, const torch
   std::vector<torch::Tensor> rows;
   std::vector<torch::Tensor> results;
   int64_t i = 0;
-  // Experts without tokens also run, because a trace must be valid for other routings.
+  // Experts without tokens also run, because a trace must be valid for inputs whose tokens are
+  // routed to other experts.
   for (const auto& expert : *experts) {
     const auto token_index = routed.select(-1, i).nonzero().squeeze(-1);                   // (n)
     const auto weight = weights.select(-1, i).index_select(0, token_index).unsqueeze(-1);  // (n, 1)

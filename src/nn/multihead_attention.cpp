@@ -49,8 +49,8 @@ PreparedMask shared_mask(const AttentionContext& context) {
       with_bias);
 }
 
-/// Returns the biases (H, S + T - 1) of all offsets, summed over `offset_biases`; undefined if
-/// `offset_biases` is empty.
+/// Returns the sum of `context.offset_biases` at each offset (key position - query position), of
+/// shape (H, S + T - 1); an undefined tensor if `context.offset_biases` is empty.
 torch::Tensor sum_offset_biases(const AttentionContext& context) {
   torch::Tensor sum;
   for (auto* bias : context.offset_biases) {
@@ -79,7 +79,7 @@ AttentionOutput attend_after_hooks(AttentionContext& context) {
   return attention_with_mask(query, key, value, mask, args, options);
 }
 
-/// Casts queries, keys and values back to `dtype`: under autocast, a hook's norm may return
+/// Casts queries, keys and values back to `dtype`: under autocast, a norm in a hook may return
 /// float32.
 void undo_autocast(AttentionContext& context, torch::ScalarType dtype) {
   for (auto* heads : {&context.query, &context.key, &context.value}) {
@@ -168,7 +168,7 @@ AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
                            .args = args,
                            .state = state,
                            .cross = true};
-  context.state.cache = nullptr;  // otherwise, attend_heads would append to it
+  context.state.cache = nullptr;  // otherwise, attend_heads would append to the cache
   if (key_input.is_same(value_input)) {
     const auto project_memory = [&] {
       const auto key_value = project(key_input, 1, 2);

@@ -15,9 +15,9 @@ inline void check_self_attention(const char* module, const AttentionContext& con
                     "positions");
 }
 
-/// Returns the key with which `ForwardState::share` shares a tensor between layers. The tensor must
-/// depend only on `key_offsets(query, key, args)` and on `numbers`, such as the options of a hook.
-/// `name`: name of the tensor.
+/// Returns the lookup key with which `ForwardState::share` shares a tensor between layers. The
+/// tensor must depend only on `key_offsets(query, key, args)` and on `numbers`, such as the options
+/// of a hook. `name`: name of the tensor.
 template <typename... Numbers>
 SharedKey offsets_key(std::string_view name, const AttentionContext& context, Numbers... numbers) {
   const auto& args = context.args;
@@ -26,7 +26,7 @@ SharedKey offsets_key(std::string_view name, const AttentionContext& context, Nu
 }
 
 /// Adds `bias`, which broadcasts to (..., H, T, S), to the scores. `shared`: true if `bias` comes
-/// from `ForwardState::share`; the sum of bias and mask can then also be shared.
+/// from `ForwardState::share`. The layers can then also share the sum of bias and mask.
 inline void add_to_scores(const torch::Tensor& bias, bool shared, AttentionContext& context) {
   auto& sum = context.options.bias;
   context.shared_bias = shared && !sum.defined() ? bias : torch::Tensor();

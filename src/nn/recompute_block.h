@@ -17,8 +17,8 @@ namespace attend {
 inline constexpr std::array kFirstTensors{&ForwardState::first_values,
                                           &ForwardState::first_relative_bias};
 
-/// Returns the mixtures of experts of a block that are in training mode and therefore set their
-/// `aux_loss`.
+/// Returns the MixtureOfExperts modules of a block that are in training mode. The forward pass sets
+/// their `aux_loss`.
 inline std::vector<MixtureOfExpertsImpl*> training_mixtures(const torch::nn::Module& block) {
   std::vector<MixtureOfExpertsImpl*> mixtures;
   for (const auto& module : block.modules(/*include_self=*/false)) {
@@ -78,7 +78,8 @@ torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
     }
     for (std::size_t i = 0; i < first.size(); ++i) {
       // Cloned for two reasons: first_values may be a view, which would keep a larger tensor in
-      // memory, and first_relative_bias is a parameter, which must not be an output.
+      // memory, and first_relative_bias is a parameter, which must not be an output of
+      // `checkpoint`.
       const bool is_new = first[i].defined() && !given[i].defined();
       add(is_new ? first[i].clone() : torch::Tensor());
     }

@@ -18,7 +18,8 @@ torch::Tensor buckets_of(const torch::Tensor& offsets, const RelativeBiasOptions
 
 /// Returns the bias (..., H, T, S) of `buckets` (..., 1, T, S); `table` (num_buckets, H).
 torch::Tensor look_up(const torch::Tensor& table, const torch::Tensor& buckets) {
-  // Computed in float32, because the gradient of a bucket is a sum over many pairs of tokens.
+  // Half types are converted to float32, because the gradient of a bucket is a sum over many pairs
+  // of tokens, for which half types are too imprecise.
   const bool is_reduced = at::isReducedFloatingType(table.scalar_type());
   auto bias = torch::embedding(is_reduced ? table.to(torch::kFloat) : table, buckets);
   if (is_reduced) bias = bias.to(table.scalar_type());
@@ -70,8 +71,9 @@ torch::Tensor RelativeBiasImpl::table(const ForwardState& state) const {
                     "shared_relative_bias requires a stack whose first layer has a relative_bias; "
                     "found none");
   const std::vector<int64_t> shape{options.num_buckets, dims.num_heads};
-  TORCH_CHECK_VALUE(first->sizes() == shape, "the relative_bias of the first layer has the table ",
-                    first->sizes(), ", shared_relative_bias expects ", c10::IntArrayRef(shape));
+  TORCH_CHECK_VALUE(
+      first->sizes() == shape, "the relative_bias of the first layer has a table ", first->sizes(),
+      ", shared_relative_bias expects (num_buckets, num_heads) = ", c10::IntArrayRef(shape));
   return *first;
 }
 

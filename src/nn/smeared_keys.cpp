@@ -31,8 +31,9 @@ PreviousKeys previous_in_order(const AttentionContext& context) {
 /// tokens.
 PreviousKeys previous_by_position(const AttentionContext& context) {
   const auto& mask = context.args.key_mask;
-  // Masked keys get position -2, which no key looks for.
+  // Masked keys get position -2, which differs from all values of `wanted`.
   const auto positions = torch::where(mask, context.args.key_positions, -2);  // (B, S) or (S)
+  // Position of the previous key; -1 = none.
   const auto wanted = torch::where(positions > 0, positions - 1, -1);
   // A binary search avoids the (S, S) matrix of all pairs of keys.
   const auto [sorted, order] = positions.sort(-1);
@@ -51,10 +52,10 @@ void check_not_overwritten(const AttentionContext& context, const torch::Tensor&
   const auto in_window = args.key_positions >= window_begin;           // (B, S) or (S)
   TORCH_CHECK_VALUE(
       !overwritten.logical_and(in_window).any().item<bool>(),
-      "smeared_keys needs the key before each key in the sliding_window of the "
+      "smeared_keys needs the previous key of each key in the sliding_window of the "
       "attention (",
       args.sliding_window,
-      "), but the KvCache has overwritten one: set the KvCache's sliding_window to at "
+      "), but the KvCache has overwritten a previous key: set the KvCache's sliding_window to at "
       "least ",
       args.sliding_window + 1);
 }
@@ -95,7 +96,7 @@ void SmearedKeysImpl::before_attention(AttentionContext& context) {
 
 torch::Tensor SmearedKeysImpl::after_attention(const AttentionContext& context,
                                                const torch::Tensor& output) {
-  // This check is not in before_attention, because another hook may still set the window there.
+  // The window is checked here and not in before_attention, because another hook may set it there.
   if (context.state.cache == nullptr || !context.args.key_positions.defined()) return output;
   const auto& overwritten = shared_previous_keys(context).overwritten;
   const SharedKey key("checked_previous_keys", context.key, {overwritten},

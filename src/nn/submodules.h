@@ -30,14 +30,14 @@ template <typename Name>
 void check_submodule(bool registered, const torch::nn::Module& owner, const Name& name) {
   TORCH_CHECK_VALUE(
       registered, "submodule ", name, " of ", owner.name(),
-      " is not the module that forward calls: choose the module by the options, or set the member "
-      "and the submodule, e.g. block->attention = block->replace_module(\"attention\", "
-      "attention)");
+      " is not the module that forward calls: choose the module with the options, or replace both "
+      "the registered submodule and the member, e.g. block->attention = "
+      "block->replace_module(\"attention\", attention)");
 }
 
 /// Throws c10::ValueError unless `used` are submodules of `owner`: `replace_module` of LibTorch
 /// changes the registered submodules, but not the members that `forward` calls. `children`: the
-/// result of `owner.children()`. That function makes a copy, so `forward` should call it only once.
+/// result of `owner.children()`, a copy of the list, so `forward` should call `children` only once.
 inline void check_submodules(const torch::nn::Module& owner,
                              const std::vector<std::shared_ptr<torch::nn::Module>>& children,
                              std::initializer_list<UsedSubmodule> used) {
@@ -49,7 +49,8 @@ inline void check_submodules(const torch::nn::Module& owner,
   }
 }
 
-/// As above, for a `forward` that makes only one such check.
+/// Calls `check_submodules` with `owner.children()`. For a `forward` that checks its submodules
+/// only once.
 inline void check_submodules(const torch::nn::Module& owner,
                              std::initializer_list<UsedSubmodule> used) {
   check_submodules(owner, owner.children(), used);

@@ -25,7 +25,7 @@ torch::nn::AnyModule make_position_embedding(const TokenEmbeddingOptions& option
 }
 
 /// Throws c10::ValueError unless all numbers are in [0, size). Checks nothing in a trace. Checks
-/// only tensors on the CPU, because the check would synchronize other devices.
+/// only tensors on the CPU, because reading the values would synchronize other devices.
 void check_range(const char* name, const torch::Tensor& numbers, int64_t size) {
   if (!numbers.is_cpu() || numbers.numel() == 0 || torch::jit::tracer::isTracing()) return;
   const auto [min, max] = numbers.aminmax();
@@ -53,7 +53,7 @@ void check_token_types(const torch::Tensor& token_types, const torch::Tensor& to
   if (!token_types.defined()) return;
   TORCH_CHECK_VALUE(
       options.type_vocab_size() > 0,
-      "token_types are given, but type_vocab_size is 0: set it to the number of types");
+      "token_types are given, but type_vocab_size is 0: set it to the number of token types");
   TORCH_CHECK_TYPE(
       token_types.scalar_type() == torch::kLong || token_types.scalar_type() == torch::kInt,
       "token_types must be int64 or int32, found ", token_types.scalar_type());

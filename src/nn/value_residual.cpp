@@ -13,8 +13,8 @@ void ValueResidualImpl::reset() {
 void ValueResidualImpl::after_projection(AttentionContext& context) {
   auto* first = context.state.first_values;
   TORCH_CHECK_VALUE(first != nullptr,
-                    "value_residual requires ForwardState::first_values, which a stack sets; found "
-                    "none");
+                    "value_residual requires ForwardState::first_values, which TransformerEncoder "
+                    "and TransformerDecoder set; found none");
   if (!first->defined()) {
     *first = context.value;
     return;

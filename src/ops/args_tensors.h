@@ -6,7 +6,7 @@
 
 namespace attend {
 
-/// The tensors of `AttentionArgs`.
+/// The members of `AttentionArgs` that are tensors.
 inline constexpr std::array kArgsTensors{&AttentionArgs::mask,      &AttentionArgs::key_mask,
                                          &AttentionArgs::segments,  &AttentionArgs::key_segments,
                                          &AttentionArgs::positions, &AttentionArgs::key_positions};

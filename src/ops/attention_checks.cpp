@@ -38,7 +38,8 @@ void check_batch_and_heads(const torch::Tensor& query, const torch::Tensor& key,
           at::are_expandable(leading(query, inner), leading(value, inner)) &&
           at::are_expandable(leading(key, 2), leading(value, 2)),
       "query ", query.sizes(), ", key ", key.sizes(), " and value ", value.sizes(),
-      " must have the same batch and heads; the query's heads may be a multiple of the key's");
+      " must have the same batch size and number of heads; the number of query heads may be a "
+      "multiple of the number of key heads");
 }
 
 void check_broadcast(const char* name, const torch::Tensor& x, const torch::Tensor& query,

@@ -53,16 +53,17 @@ torch::Tensor attend_block(const BlockInputs& block, const PreparedMask& mask,
   return output;
 }
 
-/// Arguments of a call, shared by its blocks.
+/// The arguments of one call of `attend_in_blocks` that are the same for all blocks.
 struct BlockAttention : torch::CustomClassHolder {
   AttentionArgs args;
-  ScoreOptions options;  // without sinks, which BlockInputs contains
-  int64_t rows = 0;
+  ScoreOptions options;        // without sinks, which BlockInputs contains
+  int64_t rows = 0;            // number of queries per block
   bool may_mask_rows = false;  // the mask may have fully masked rows
   RngState rng;                // state before dropout; empty = no dropout
 
   /// Returns the sum of masks and bias for each offset, (H or 1, S + T - 1). Undefined if the call
-  /// has neither, if a mask depends on more than the offset, or if rows may be fully masked.
+  /// has no mask and no bias, if a mask depends on more than the offset, or if rows may be fully
+  /// masked.
   torch::Tensor mask_by_offset(const BlockInputs& inputs) const {
     const bool any = args.causal || args.sliding_window > 0 || inputs.offset_bias.defined();
     if (!any || has_token_masks(args) || may_mask_rows) return {};
@@ -93,7 +94,8 @@ struct BlockAttention : torch::CustomClassHolder {
     if (by_offset.defined()) {
       sliced.query = sliced.query.flip(-2);
       auto mask = reversed_biases(by_offset, block, queries);
-      if (!mask.is_cpu()) mask = mask.contiguous();  // CUDA's kernels need aligned rows
+      // CUDA's kernels need rows at aligned addresses.
+      if (!mask.is_cpu()) mask = mask.contiguous();
       return attend_block(sliced, {.mask = mask}, options).flip(-2);
     }
     const auto block_args = slice_args(args, block, inputs);
@@ -148,7 +150,7 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
   static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
     TORCH_CHECK_NOT_IMPLEMENTED(
         !torch::GradMode::is_enabled(),
-        "attention computed in blocks, as for long sequences, does not support double backward "
+        "attention over long sequences is computed in blocks, which do not support double backward "
         "(create_graph = true): ",
         kUseRecorder);
     const auto saved = context->get_saved_variables();
@@ -210,8 +212,8 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
 };
 
 /// Returns true if LibTorch's attention stores the weights (T, S). Always false on a GPU: there,
-/// LibTorch's choice of a kernel can depend on whether gradients are needed, but this result must
-/// not.
+/// LibTorch's choice of a kernel can depend on whether gradients are needed, but the result of this
+/// function must not depend on that.
 bool kernel_stores_weights(const torch::Tensor& query, const torch::Tensor& key,
                            const torch::Tensor& value, const ScoreOptions& options) {
   return query.is_cpu() &&
@@ -251,9 +253,9 @@ bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
   if (query.size(-2) < (windowed ? limits.min_queries_with_window : limits.min_queries))
     return false;
   // `checkpoint` runs the forward pass without gradients, and again with gradients. Both passes
-  // must draw the same dropout, so both must be computed in blocks or neither. Therefore, the
-  // decision does not depend on GradMode. With dropout, every float mask counts as learned: a mask
-  // computed from parameters requires a gradient only in the second pass.
+  // must draw the same random numbers for dropout, so either both or neither must be computed in
+  // blocks. Therefore, the decision does not depend on GradMode. With dropout, every float mask
+  // counts as learned: a mask computed from parameters requires a gradient only in the second pass.
   const bool may_be_learned =
       args.mask.defined() &&
       (args.mask.requires_grad() || (options.dropout > 0.0 && args.mask.is_floating_point()));

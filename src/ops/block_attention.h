@@ -7,9 +7,9 @@
 
 namespace attend {
 
-// Attention in blocks of queries, each with the keys that it may attend to. Only one block has its
-// masks, biases and weights in memory at a time, so memory grows linearly in T. The backward pass
-// recomputes each block.
+// Attention in blocks of queries, each block with the keys that its queries may attend to. Masks,
+// biases and weights are in memory for one block at a time, so memory grows linearly in T. The
+// backward pass recomputes each block.
 
 /// Thresholds and block size of attention in blocks. Tests lower these numbers.
 struct BlockLimits {
@@ -36,8 +36,7 @@ ATTEND_API torch::Tensor all_offsets(const torch::Tensor& query, const torch::Te
 /// Returns the output (..., T, Dv) of attention, computed in blocks of queries. Supports the calls
 /// that `computes_in_blocks` accepts, also with fewer queries than in `BlockLimits`. `offset_bias`
 /// (H, S + T - 1): the bias of each head at each of `all_offsets`; undefined = none.
-/// `self_attention`: as in
-/// `prepare_mask`.
+/// `self_attention`: as in `prepare_mask`.
 ATTEND_API torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                           const torch::Tensor& value, const AttentionArgs& args,
                                           const ScoreOptions& options,

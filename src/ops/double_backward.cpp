@@ -23,8 +23,8 @@ struct ThrowInBackward : torch::autograd::Function<ThrowInBackward> {
   }
 };
 
-/// Hook of the backward function of a fused kernel. With the hook, a second backward pass, through
-/// the gradients that the function returns (create_graph = true), throws.
+/// Hook of the backward function of a fused kernel. With this hook, double backward, i.e. a
+/// backward pass through the gradients that the function returns (create_graph = true), throws.
 struct ForbidDoubleBackward : torch::autograd::FunctionPostHook {
   variable_list operator()(const variable_list& gradients, const variable_list&) override {
     auto result = gradients;

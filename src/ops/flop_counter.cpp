@@ -19,8 +19,8 @@ namespace {
 
 /// Handle of the callback on this thread. The callback updates all counters of the thread.
 thread_local at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
-/// Nesting depth of counted operators: an operator that another counted operator calls is not
-/// counted again.
+/// Nesting depth of the operators in `kCounted`: an operator is not counted if another counted
+/// operator calls it.
 thread_local int running_operators = 0;
 
 using Inputs = c10::ArrayRef<const c10::IValue>;

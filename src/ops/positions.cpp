@@ -14,7 +14,7 @@ torch::Tensor positions_like(const torch::Tensor& x, int64_t dim) {
 
 torch::Tensor sinusoidal_positions(const torch::Tensor& positions, int64_t embed_dim) {
   TORCH_CHECK_VALUE(embed_dim > 0, "embed_dim (", embed_dim, ") must be positive");
-  // positions_like does not specialize a trace to a device, unlike torch::arange.
+  // positions_like is used instead of torch::arange, which would record the device in a trace.
   const auto zero = positions.flatten().narrow(0, 0, 0).sum();                     // ()
   const auto channel = positions_like(zero.expand({(embed_dim + 1) / 2}), 0) * 2;  // 0, 2, ..
   const auto frequency =

@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-/// Returns true if `args` exclude later keys and nothing else.
+/// Returns true if `args.causal` is set and `args` contain no other mask and no positions.
 bool only_causal(const AttentionArgs& args) {
   return args.causal && !args.mask.defined() && !args.key_mask.defined() &&
          !args.segments.defined() && !args.positions.defined() && args.sliding_window == 0;
@@ -31,8 +31,8 @@ bool kernel_masks_causally(const torch::Tensor& query, const torch::Tensor& key,
          kernel_can_mask_causally(query, key, options);
 }
 
-/// Returns true for a single query: if the only mask is causal, it may attend to all keys, since it
-/// is the last token. False in a trace, whose T may vary.
+/// Returns true if there is a single query. If the only mask is causal, this query may attend to
+/// all keys, since it is the last token. Returns false in a trace, whose T may vary.
 bool is_single_step(const torch::Tensor& query) {
   return query.size(-2) == 1 && !torch::jit::tracer::isTracing();
 }

@@ -10,8 +10,8 @@ torch::Tensor bucket_distances(const torch::Tensor& distances, int64_t num_bucke
                                int64_t max_distance) {
   const int64_t exact = num_buckets / 2;
   const auto ratio = static_cast<double>(max_distance) / static_cast<double>(exact);
-  // Uses float32 and the order of operations of T5's code; otherwise distances at the edge of a
-  // bucket may be rounded to the next one.
+  // Uses float32 and the order of operations of T5's code; otherwise, a distance at the edge of a
+  // bucket may be assigned to the next bucket.
   const auto log_steps = (distances.clamp_min(exact).to(torch::kFloat) / exact).log() /
                          std::log(ratio) * (num_buckets - exact);
   const auto far = (log_steps.to(torch::kLong) + exact).clamp_max(num_buckets - 1);
@@ -28,7 +28,8 @@ void check_buckets(const RelativeBucketOptions& options) {
                                           : "at least 2");
   const int64_t exact = options.num_buckets / directions / 2;
   TORCH_CHECK_VALUE(options.max_distance > exact, "max_distance (", options.max_distance,
-                    ") must be greater than ", exact, ", the number of exact buckets");
+                    ") must be greater than ", exact, ": distances below ", exact,
+                    " have a bucket each");
 }
 
 torch::Tensor relative_buckets(const torch::Tensor& offsets, const RelativeBucketOptions& options) {

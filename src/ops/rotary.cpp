@@ -108,8 +108,8 @@ void check_tables(const RotaryTables& tables, const torch::Tensor& x) {
       !positions.empty() && positions.back() == x.size(-2) &&
       (positions.size() == 1 || (positions.size() == 2 && x.dim() >= 3 &&
                                  (positions.front() == x.size(0) || positions.front() == 1)));
-  TORCH_CHECK_VALUE(match, "positions ", positions, " must be (T) or (B, T) of the input ",
-                    x.sizes());
+  TORCH_CHECK_VALUE(match, "positions ", positions,
+                    " must be (T) or (B, T) for the input (B, ..., T, D) = ", x.sizes());
 }
 
 /// (B, T, R/2) -> (B, 1.., T, R/2), to broadcast over the heads of `x`; (T, R/2) is unchanged.

@@ -18,7 +18,7 @@ namespace attend {
 template <typename State>
 class ThreadScope {
  public:
-  /// Makes a scope with `State(args...)`, the innermost one of this thread.
+  /// Makes a scope with `State(args...)`. It becomes the innermost scope of this thread.
   template <typename... Args>
   explicit ThreadScope(Args&&... args)
       : stack_(of_this_thread()), entry_(std::make_shared<Entry>(std::forward<Args>(args)...)) {

@@ -15,11 +15,11 @@ namespace attend::pt2 {
 constexpr int64_t kSchemaMajor = 8;
 constexpr int64_t kSchemaMinor = 20;
 
-/// Entries that identify the format, with their contents.
+/// Entries of the archive that identify the format, with their contents.
 constexpr std::array<std::pair<const char*, const char*>, 3> kFormatEntries{
     {{"archive_format", "pt2"}, {"archive_version", "0"}, {"byteorder", "little"}}};
 
-constexpr std::string_view kModels = "models/";  // folder of the programs
+constexpr std::string_view kModels = "models/";  // folder that contains the programs
 constexpr std::string_view kExtraFiles = "extra/";
 constexpr const char* kSampleInputs = "data/sample_inputs/model.pt";
 
@@ -31,9 +31,9 @@ struct WeightsLayout {
 constexpr WeightsLayout kWeights{"data/weights/", "model_weights_config.json"};
 constexpr WeightsLayout kConstants{"data/constants/", "model_constants_config.json"};
 
-/// A weight as listed in a config.
+/// A weight as listed in the file `WeightsLayout::config`.
 struct Weight {
-  std::string entry;  ///< name of the entry that contains the bytes, without the folder
+  std::string entry;  ///< name, without the folder, of the archive entry that contains the bytes
   program::TensorMeta meta;
   bool is_parameter = false;
 };

@@ -21,8 +21,8 @@ class JsonValue {
   bool has(const std::string& key) const;  ///< false if the key is missing or the value is null
   std::vector<JsonValue> items() const;
   std::vector<std::pair<std::string, JsonValue>> entries() const;
-  /// Returns the key and value of an object with exactly one key, which is how the schema encodes
-  /// unions.
+  /// Returns the key and value of an object with exactly one key. torch.export's schema encodes
+  /// unions as such objects.
   std::pair<std::string, JsonValue> only() const;
 
   int64_t integer() const;

@@ -43,7 +43,7 @@ Argument argument_from(const ValueOrSymbol<T>& either) {
 
 using ReadArgument = std::function<Argument(const JsonValue&)>;
 
-/// Parsers of the members of the schema's union Argument.
+/// Parsers of the members of the union type Argument in torch.export's schema, by name.
 const std::map<std::string, ReadArgument>& argument_readers() {
   static const std::map<std::string, ReadArgument> all{
       {"as_none", [](const JsonValue&) { return None{}; }},

@@ -8,8 +8,8 @@
 
 namespace attend::pt2 {
 
-/// Parses a value of the schema's union type Argument: an argument of a node, or a value in the
-/// graph's signature. Throws InputError if the kind of argument is not supported.
+/// Parses a value of the union type Argument in torch.export's schema: an argument of a node, or a
+/// value in the graph's signature. Throws InputError if the kind of argument is not supported.
 program::Argument argument_of(const JsonValue& value);
 program::TensorName tensor_of(const JsonValue& value);
 program::Device device_of(const JsonValue& value);

@@ -63,8 +63,8 @@ Subgraph subgraph_of(const JsonValue& call) {
   const bool is_on = inputs[flag].at("arg").at("as_bool").boolean();
   if (is_autocast && is_on) {
     call.fail(
-        "torch.autocast is not supported: call run_decompositions() on the program in Python, "
-        "which replaces it by casts");
+        "torch.autocast is not supported: call run_decompositions() on the program in Python "
+        "to replace torch.autocast by casts");
   }
   const auto graph = inputs[graph_index].at("arg").at("as_graph").at("graph");
   Subgraph subgraph{.inputs = list_of<Argument>(graph.at("inputs"), argument_of),

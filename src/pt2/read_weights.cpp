@@ -44,7 +44,7 @@ torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
     return bytes.narrow(0, 0, available * element_size)
         .view(dtype)
         .as_strided(sizes, strides, offset);
-  } catch (const c10::Error& error) {  // thrown for dtypes of which LibTorch makes no such tensor
+  } catch (const c10::Error& error) {  // thrown for dtypes that do not support such a view
     throw InputError(error.what_without_backtrace());
   }
 }

@@ -268,9 +268,9 @@ TEST_F(Generation, AnyModuleInTrainingModeThrows) {
   EXPECT_THAT(
       [&] { run_generate({}); },
       throws<c10::ValueError>("generate requires eval mode, found decoder.blocks.0.attention "
-                              "in training mode: call model->eval() before"));
+                              "in training mode: call model->eval() first"));
   model_->train();
-  EXPECT_THAT([&] { run_generate({}); }, throws<c10::ValueError>("call model->eval() before"));
+  EXPECT_THAT([&] { run_generate({}); }, throws<c10::ValueError>("call model->eval() first"));
   EXPECT_TRUE(model_->embedding->is_training());
 }
 

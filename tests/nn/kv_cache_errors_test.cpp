@@ -90,9 +90,9 @@ TEST_F(KvCacheErrors, InvalidArgumentsOfExtendThrow) {
 
 TEST_F(KvCacheErrors, MoreTokensThanMaxSeqLenThrow) {
   feed(4);
-  EXPECT_THAT(extend_call(3),
-              throws<c10::ValueError>("max_seq_len (6) of the KvCache must be at least 7: it has 4 "
-                                      "tokens and is extended by 3"));
+  EXPECT_THAT(extend_call(3), throws<c10::ValueError>(
+                                  "max_seq_len (6) of the KvCache must be at least 7: a sequence "
+                                  "has 4 tokens and is extended by 3"));
   // Padding takes no space in the cache.
   auto valid = bools({2, 3});
   valid.select(1, 0).fill_(false);
@@ -186,7 +186,7 @@ TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
 TEST_F(KvCacheErrors, MoreMemoryThanThereIsThrows) {
   EXPECT_THAT(
       [] { KvCache too_large(options().max_seq_len(1'000'000'000'000)); },
-      throws<c10::OutOfMemoryError>("the KvCache needs 59604.6 GiB for the keys and values of "
+      throws<c10::OutOfMemoryError>("the KvCache needs 59604.6 GiB for the keys and values with "
                                     "num_layers (1), batch_size (2), num_kv_heads (2), max_seq_len "
                                     "(1000000000000), head_dim (2) in Float; the memory limit is"));
   EXPECT_THAT([] { KvCache too_large(options().num_layers(INT64_MAX).head_dim(INT64_MAX)); },
@@ -262,12 +262,13 @@ TEST_F(KvCacheErrors, AttentionWindowLargerThanTheCachesWindowThrows) {
 
 TEST_F(KvCacheErrors, TruncateBeyondAvailableTokensThrows) {
   EXPECT_THAT([&] { cache.truncate({0}); },
-              throws<c10::ValueError>("truncate expects 2 lengths, found 1"));
+              throws<c10::ValueError>("truncate expects 2 lengths, one per sequence, found 1"));
   EXPECT_THAT(
       [&] {
         cache.truncate({0, 1});
       },
-      throws<c10::ValueError>("cannot truncate sequence 1 of 0 tokens to 1"));
+      throws<c10::ValueError>(
+          "cannot truncate sequence 1 to 1 tokens: the length must be in [0, 0]"));
   KvCache rolling(options().sliding_window(3));
   for (int step = 0; step < 8; ++step) {
     rolling.extend(1);

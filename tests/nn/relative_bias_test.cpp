@@ -118,7 +118,8 @@ TEST(SharedRelativeBias, RequiresATableOfTheSameShapeInTheFirstLayer) {
       }));
   EXPECT_THAT(
       [&] { encoder->forward(x); },
-      throws<c10::ValueError>("has the table [16, 2], shared_relative_bias expects [32, 2]"));
+      throws<c10::ValueError>(
+          "has a table [16, 2], shared_relative_bias expects (num_buckets, num_heads) = [32, 2]"));
 }
 
 }  // namespace

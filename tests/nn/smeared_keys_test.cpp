@@ -126,7 +126,7 @@ TEST_F(SmearedKeysNeighbours, EvictedFromTheKvCacheThrow) {
   step(1);
   EXPECT_THAT([&] { step(2); },
               throws<c10::ValueError>("in the sliding_window of the attention (2), but the "
-                                      "KvCache has overwritten one: set the KvCache's "
+                                      "KvCache has overwritten a previous key: set the KvCache's "
                                       "sliding_window to at least 3"));
 }
 

@@ -48,9 +48,9 @@ TEST(AttentionErrors, IntegerDtypeThrows) {
 TEST(AttentionErrors, DifferentBatchOrHeadsThrow) {
   EXPECT_THAT(attention_call(sized({2, 3, 4}), sized({3, 3, 4}), sized({3, 3, 4})),
               throws<c10::ValueError>("query [2, 3, 4], key [3, 3, 4] and value [3, 3, 4] must "
-                                      "have the same batch and heads"));
+                                      "have the same batch size and number of heads"));
   EXPECT_THAT(attention_call(sized({2, 3, 4}), sized({2, 3, 4}), sized({5, 3, 4})),
-              throws<c10::ValueError>("value [5, 3, 4] must have the same batch and heads"));
+              throws<c10::ValueError>("value [5, 3, 4] must have the same batch size"));
 }
 
 TEST(AttentionErrors, IntegerMaskThrows) {

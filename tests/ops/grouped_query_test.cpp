@@ -69,8 +69,8 @@ TEST(GroupedQueryAttention, IndivisibleHeadsThrow) {
   EXPECT_THAT(
       [&] { attend::dot_product_attention(query, key, key); },
       throws<c10::ValueError>("query [1, 4, 2, 3], key [1, 3, 2, 3] and value [1, 3, 2, 3] "
-                              "must have the same batch and heads; the query's heads may be "
-                              "a multiple of the key's"));
+                              "must have the same batch size and number of heads; the number of "
+                              "query heads may be a multiple of the number of key heads"));
   EXPECT_THAT(
       [&] {
         attend::dot_product_attention(query, query, torch::zeros({1, 2, 2, 3}));

@@ -102,8 +102,8 @@ TEST(RelativeBucketsErrors, ValuesOutOfRangeThrow) {
               throws<c10::ValueError>("num_buckets (1) must be at least 2"));
   EXPECT_THAT(
       with({.max_distance = 8}),
-      throws<c10::ValueError>("max_distance (8) must be greater than 8, the number of exact "
-                              "buckets"));
+      throws<c10::ValueError>("max_distance (8) must be greater than 8: distances below 8 have "
+                              "a bucket each"));
 }
 
 }  // namespace

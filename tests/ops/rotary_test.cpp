@@ -146,8 +146,8 @@ TEST(ApplyRotary, TraceGeneralizesToOtherSizes) {
 TEST(ApplyRotaryErrors, WrongShapesAndDtypesThrow) {
   const auto x = torch::zeros({2, 3, 5, 8});
   EXPECT_THAT([&] { apply_rotary(x, torch::arange(4)); },
-              throws<c10::ValueError>("positions [4] must be (T) or (B, T) of the input "
-                                      "[2, 3, 5, 8]"));
+              throws<c10::ValueError>("positions [4] must be (T) or (B, T) for the input "
+                                      "(B, ..., T, D) = [2, 3, 5, 8]"));
   EXPECT_THAT(
       [&] {
         apply_rotary(x, torch::zeros({3, 5}));

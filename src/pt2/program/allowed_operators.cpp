@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::string_view kAten = "aten::";
 
-/// ATen operators that are neither core nor pointwise, but that torch.export or `export_pt2` write
-/// into programs. Not in the list, since they are not safe for untrusted programs or not needed:
-/// operators that change the memory of a tensor (set_, resize_, _reshape_alias), read indices
-/// without a check (ctc_loss, lu_unpack, linalg_lu_solve, segment_reduce), make sparse or quantized
-/// tensors, compute gradients, or belong to one backend (cudnn, mkldnn). The names with "unsafe"
-/// are unsafe for autograd only.
+/// ATen operators that torch.export or `export_pt2` write into programs and that LibTorch tags
+/// neither as core nor as pointwise. The list omits operators that are not safe for untrusted
+/// programs or not needed: operators that change the memory of a tensor (set_, resize_,
+/// _reshape_alias), read indices without a check (ctc_loss, lu_unpack, linalg_lu_solve,
+/// segment_reduce), make sparse or quantized tensors, compute gradients, or belong to one backend
+/// (cudnn, mkldnn). The names with "unsafe" are unsafe for autograd only.
 constexpr std::string_view kNames =
     "__and__ __iand__ __ior__ __irshift__ __or__ _assert_async _assert_scalar "
     "_assert_tensor_metadata _conj _convolution _convolution_mode "
@@ -104,11 +104,11 @@ std::set<std::string, std::less<>> names_in_list() {
       names.emplace(without_in_place(std::string_view(name).substr(kAten.size())));
     }
   }
-  names.erase("resize");  // core, but changes the memory of a tensor
+  names.erase("resize");  // tagged as core, but changes the memory of a tensor
   return names;
 }
 
-/// Returns true for overloads such as add.out, which resize their last argument.
+/// Returns true for overloads such as add.out, which resize the argument that they write to.
 bool has_out_argument(const c10::OperatorName& name) {
   const auto handle = c10::Dispatcher::singleton().findSchema(name);
   if (!handle) return false;

@@ -12,9 +12,9 @@
 
 namespace attend::program {
 
-using Values = std::vector<c10::IValue>;  // values at run time, indexed by slot
+using Values = std::vector<c10::IValue>;  // values at run time, indexed by slot (see ValueTable)
 
-/// Reads the value of an argument of a step at run time.
+/// Reads the value of an argument of a `Step` at run time.
 struct Source {
   std::function<c10::IValue(const Values&)> read;
   std::vector<std::size_t> slots;  ///< slots that `read` reads

@@ -8,8 +8,8 @@
 #include <vector>
 
 /// torch.export's ExportedProgram as plain data, with the names and enum values of torch.export's
-/// schema (torch/_export/serde/schema.py). Does not use LibTorch, so parsing an untrusted file runs
-/// no code of LibTorch.
+/// schema (torch/_export/serde/schema.py). The types do not use LibTorch, so parsing an untrusted
+/// file runs no code of LibTorch.
 namespace attend::program {
 
 struct Device {
@@ -19,7 +19,7 @@ struct Device {
 
 /// A size or stride: an integer, or a symbolic expression in SymPy's syntax.
 struct Size {
-  int64_t value = 0;       ///< the integer, or the size hint: a value of the expression
+  int64_t value = 0;       ///< the integer, or the size hint: one possible value of the expression
   std::string expression;  ///< empty for an integer
 };
 

@@ -36,11 +36,12 @@ void record(const Step& step, const Values& values, const std::vector<std::strin
   }
 }
 
-/// Pairs of source slot and target slot.
+/// Pairs of slots: the slot of the new value, and the slot of the target, i.e. of the tensor that
+/// the new value overwrites.
 using Mutations = std::vector<std::pair<std::size_t, std::size_t>>;
 
-/// Applies all mutations at once. Outputs and sources that share memory with a target are copied
-/// first, so that they have their values from before the mutations.
+/// Applies all mutations at once. Outputs and new values that share memory with a target are copied
+/// first, so that they keep the values from before the mutations.
 void mutate(const Mutations& mutations, const Values& values, std::vector<torch::Tensor>& outputs) {
   const auto is_target = [&](const torch::Tensor& tensor) {
     return std::any_of(mutations.begin(), mutations.end(), [&](const auto& mutation) {
@@ -83,7 +84,7 @@ struct Runner::Impl {
     };
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (const auto& result : steps[i].outputs) {
-        for (const auto slot : result) last_use[slot] = i;  // or of a later step that reads it
+        for (const auto slot : result) last_use[slot] = i;  // unless a later step reads the slot
       }
       for (const auto& argument : steps[i].arguments) read(argument, i);
     }

@@ -20,7 +20,7 @@ struct Step {
   std::optional<c10::OperatorHandle> handle;  // nullopt for an operator on SymInts
   SymOperator sym_operator = nullptr;
   std::vector<Source> arguments;
-  /// Slots of each output. An output that is a list of tensors has several.
+  /// Slots of each output. An output that is a list of tensors has one slot per tensor.
   std::vector<std::vector<std::size_t>> outputs;
   std::vector<bool> is_list;           // true for each output that is a list of tensors
   std::vector<std::size_t> last_used;  // slots to free after this step
