@@ -1,10 +1,10 @@
-// Measures time and memory of attention hooks on long sequences, and compares the time with that of
-// causal attention without hooks.
+// Measures the time and memory of causal attention on long sequences, with different attention
+// hooks. Compares the times with the time of causal attention without hooks.
 //
 //     bench_long_attention [LENGTH...]        default: 1024 2048 4096 8192
 //
-// B = 1, E = 512, H = 8, float32. Memory is the peak memory of the tensors allocated during the
-// call.
+// Batch size 1, width 512, 8 heads, float32. Memory is the peak memory of the tensors allocated
+// during the call.
 #include "attend/nn/alibi.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/relative_bias.h"

@@ -3,11 +3,12 @@
 
     bench/threads.py [--attend PROGRAM] [--repeats N] [--spinners N] [-- TRAIN_ARGUMENTS...]
 
-On the busy machine, N other processes (--spinners, default: 1) use a core each while training runs.
-Prints the median seconds for each number of threads, and the ratio of auto to the fastest number.
-Exits with status 1 if the ratio is greater than 2.5. The time of a run with one step (loading LibTorch,
-creating the data) is subtracted. The time in which auto measures which number is fastest is included.
-Run it on a machine without other load.
+To simulate a busy machine, the script starts other processes, which use a core each while training
+runs (--spinners: their number, default 1). Prints the median seconds for each number of threads, and
+the ratio of the seconds with auto to the seconds with the fastest fixed number. Exits with status 1
+if the ratio is greater than 2.5. The time of a run with one step (loading LibTorch, creating the
+data) is subtracted from all times. The time in which auto measures which number is fastest is
+included. Run the script on a machine without other load.
 """
 
 import argparse
@@ -28,7 +29,7 @@ def spin():
 
 
 def train(attend, threads, arguments):
-    """Returns the seconds of a run and its number of threads."""
+    """Returns the seconds that a run took and its number of threads."""
     with tempfile.TemporaryDirectory() as folder:
         run = pathlib.Path(folder, "run")
         start = time.monotonic()

@@ -1,5 +1,6 @@
-// Trains a convolution net with a custom `Objective` to remove noise from images. If the program is
-// killed and started again, it resumes exactly. Arguments: see vision_transformer.cpp.
+// Trains a convolutional network with a custom `Objective` to remove noise from images. If the
+// program is killed and started again, it resumes from the latest checkpoint, and the final weights
+// are the same as without the interruption. Arguments: see vision_transformer.cpp.
 #include "attend/export/torchscript.h"
 #include "attend/train/training_run.h"
 
@@ -52,7 +53,7 @@ int main(int argc, char** argv) {
   auto run = TrainingRun::begin_or_resume(dir, objective, config);
   const auto result = run.train({}, [&] { return --steps_left == 0 && std::raise(SIGKILL) != 0; });
   run.finish(result);
-  fmt::print("resumed after step {}, mean squared error {:.4f} (noise: 0.25)\n",
+  fmt::print("resumed after step {}, mean squared error {:.4f} (noisy images: 0.25)\n",
              run.resumed_state().step, result.state.best->loss);
   attend::export_torchscript(objective->net, torch::randn({2, 1, 16, 16}), dir / "model.pt",
                              {.input_names = {"images"}, .dynamic = {{0, 0, "batch"}}});

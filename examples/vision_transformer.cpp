@@ -1,6 +1,7 @@
 // Trains a Vision Transformer (Dosovitskiy et al. 2021) on generated images. If the program is
-// killed and started again, it resumes exactly. Arguments: the run directory and, for the test, the
-// number of steps after which the program kills itself.
+// killed and started again, it resumes from the latest checkpoint, and the final weights are the
+// same as without the interruption. Arguments: the run directory and, for the test, the number of
+// steps after which the program kills itself.
 #include "attend/export/torchscript.h"
 #include "attend/nn/transformer_encoder.h"
 #include "attend/train/dataset_objective.h"

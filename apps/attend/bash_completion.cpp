@@ -14,7 +14,7 @@
 namespace attend::app {
 namespace {
 
-/// The part of the script that does not depend on the app. Calls the generated functions
+/// The part of the script that is the same for every `CLI::App`. Calls the generated functions
 /// `_attend_value` and `_attend_words`.
 constexpr const char* kScript = R"bash(_attend_complete() {
   mapfile -t COMPREPLY < <(compgen "${@:2}" -- "$1")
@@ -121,9 +121,8 @@ std::string bash_completion(const CLI::App& app) {
       "# bash completion for {0}: source <({0} completion bash)\n\n"
       "# Prints the flags of the command $1.\n"
       "_attend_words() {{\n  case $1 in\n{1}{2}  esac\n}}\n\n"
-      "# Completes $1 as the value of the flag $2, given as 'COMMAND FLAG', or as an argument of "
-      "the\n"
-      "# command $2. Fails if $2 takes no value.\n"
+      "# Completes $1. If $2 is 'COMMAND FLAG', $1 is the value of the flag. If $2 is 'COMMAND',\n"
+      "# $1 is the argument of the command. Fails if the flag or command takes none.\n"
       "_attend_value() {{\n  case $2 in\n{3}    *) return 1 ;;\n  esac\n  return 0\n}}\n\n{4}",
       app.get_name(), words_case("", first_words), words, values, kScript);
 }

@@ -29,8 +29,9 @@ std::vector<train::Batch> evaluation_batches(const EvalArguments& arguments,
     return task.batches_of_file(arguments.file, run.recipe, *run.tokenizer, run.classes,
                                 train::kEvalBatchSize);
   }
-  throw InputError(fmt::format("{} was trained on the task '{}', which reads no file; omit {}",
-                               arguments.run.directory(), run.recipe.task, arguments.file));
+  throw InputError(
+      fmt::format("{} was trained on the task '{}', which reads no file; omit the argument {}",
+                  arguments.run.directory(), run.recipe.task, arguments.file));
 }
 
 /// Perplexity is defined for models that predict tokens.
@@ -71,13 +72,14 @@ void add_eval_command(CLI::App& app) {
   command
       ->add_option(
           "file", arguments->file,
-          "text or table to evaluate on; all of the file is used [the run's validation data]")
+          "text or table to evaluate on; the whole file is used [the run's validation data]")
       ->type_name("FILE");
   arguments->run.add_device_to(*command);
   command
       ->add_flag("--json", arguments->json,
                  "print one JSON object: task, file, num_layers, val_loss, perplexity, "
-                 "val_targets (tokens, or sequences of a classifier), val_accuracy (0 to 1)")
+                 "val_targets (number of tokens, or of sequences for a classifier), val_accuracy "
+                 "(0 to 1)")
       ->group("Output");
   command->footer(
       "Examples:\n"

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 struct ExportArguments {
   RunOption run;
   std::string out;
-  std::string format;  ///< name of the format; empty = chosen by the file extension
+  std::string format;  ///< name of the format; empty = determined by the file extension
   bool overwrite = false;
 };
 
@@ -39,8 +39,8 @@ ExportFormat format_of(const ExportArguments& arguments) {
                   arguments.out, choices<ExportFormat>()));
 }
 
-/// Throws InputError if `arguments.out` cannot be written, exists without --overwrite, or is a file
-/// of the run.
+/// Throws InputError if `arguments.out` cannot be written, if it exists and --overwrite is not
+/// given, or if it is a file of the run.
 void check_target(const ExportArguments& arguments) {
   const fs::path out = arguments.out;
   const auto fail = [&](const std::string& why) { throw InputError(arguments.out + ": " + why); };
@@ -48,12 +48,12 @@ void check_target(const ExportArguments& arguments) {
   const auto folder = fs::absolute(out).parent_path();
   if (!fs::is_directory(folder)) fail("no such directory: " + folder.string());
   if (train::RunDirectory::owns(arguments.run.directory(), out)) {
-    fail(fmt::format("is a file of the run {}; choose another -o", arguments.run.directory()));
+    fail(fmt::format("is a file of the run {}; pass another -o FILE", arguments.run.directory()));
   }
   const auto status = fs::symlink_status(out);
   if (!fs::exists(status)) return;
   if (!fs::is_regular_file(status)) fail("exists and is not a regular file");
-  if (!arguments.overwrite) fail("already exists; choose another -o or pass --overwrite");
+  if (!arguments.overwrite) fail("already exists; pass another -o FILE, or --overwrite");
 }
 
 /// Returns the files of the tokenizer and the recipe, to store them in the exported file.
@@ -107,7 +107,7 @@ std::string verification_text(ExportFormat format, const ExportReport& report) {
       "{} at {} shapes{}, max difference {:.2g}{}",
       format == ExportFormat::onnx ? "traced program verified" : "file verified",
       report.num_verified_shapes, sizes, report.max_abs_diff,
-      report.verified_other_values ? "" : "; no inputs with other values could be tried");
+      report.verified_other_values ? "" : "; verified only with the values of the example inputs");
 }
 
 void run_export(const ExportArguments& arguments) {
@@ -118,8 +118,11 @@ void run_export(const ExportArguments& arguments) {
   fmt::print("{}: {}, {} bytes; {}\n", arguments.out, to_string(format),
              fs::file_size(arguments.out), verification_text(format, report));
   for (const auto& read : report.values_read) {
-    fmt::print(stderr, "attend: the file contains a value that forward read from a tensor: {}\n",
-               read);
+    fmt::print(
+        stderr,
+        "attend: forward read a value from a tensor; the file contains the value as a constant: "
+        "{}\n",
+        read);
   }
 }
 
@@ -146,10 +149,10 @@ void add_export_command(CLI::App& app) {
       "pt2           torch.export.load in Python, load_pt2 in C++, AOTInductor\n"
       "onnx          onnxruntime and other ONNX runtimes\n"
       "safetensors   weights only\n\n"
-      "Except for safetensors, the file contains tokenizer.json and recipe.toml as extra files;\n"
-      "TorchScript also contains tokenizer.model of a subword tokenizer. TorchScript and .pt2\n"
-      "files are loaded and compared with the model at several input shapes before they are\n"
-      "written to their final name; for ONNX, the traced program is compared.\n\n"
+      "All formats except safetensors contain tokenizer.json and recipe.toml as extra files.\n"
+      "If the run has a subword tokenizer, a TorchScript file also contains tokenizer.model.\n"
+      "Before a TorchScript or .pt2 file is written, its content is loaded and compared with the\n"
+      "model at several input shapes. For ONNX, the traced program is compared instead.\n\n"
       "Examples:\n"
       "  attend export runs/first -o model.pt\n"
       "  attend export runs/first -o model.onnx\n"

@@ -51,7 +51,7 @@ class TextGenerator {
   TextGenerator(train::Run run, const Prompt& prompt, const GenerateArguments& arguments)
       : run_(std::move(run)), prompt_(encode(prompt)), arguments_(arguments) {
     if (std::holds_alternative<SequenceClassifier>(run_.model)) {
-      throw InputError("the run is a sequence_classifier, which cannot generate text");
+      throw InputError("the run's model is a sequence_classifier, which cannot generate text");
     }
   }
 
@@ -59,7 +59,7 @@ class TextGenerator {
   /// prompt (seq2seq).
   bool continues() const { return std::holds_alternative<LanguageModel>(run_.model); }
 
-  /// Generates sample n (from 0) with seed + n. `print` receives the text as it is generated.
+  /// Generates sample n (from 0) with the seed `seed(n)`. Calls `print` with each piece of text.
   TokenStream generate_sample(int64_t n, const TokenStream::Print& print) {
     const auto decode = [this](const auto& tokens) { return run_.tokenizer->decode(tokens); };
     const auto before = continues() ? std::optional(prompt_.back()) : std::nullopt;
@@ -146,10 +146,13 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
   add("--top-k", sampling.top_k, kNotNegative, "sample from the k most likely tokens; 0 = all",
       "TOKENS");
   add("--top-p", sampling.top_p, kFraction,
-      "nucleus sampling: smallest set of tokens with this total probability; 1 = all",
+      "nucleus sampling: sample from the smallest set of most likely tokens with at least this "
+      "total probability; 1 = all",
       "PROBABILITY");
   add("--min-p", sampling.min_p, kFraction,
-      "minimum probability, relative to the most likely token's probability; 0 = all", "FRACTION");
+      "sample from the tokens with at least this fraction of the most likely token's probability; "
+      "0 = all",
+      "FRACTION");
   add("--repetition-penalty", sampling.repetition_penalty, kPositive,
       "penalty for tokens already in the text; 1 = none", "FACTOR");
   add("--seed", arguments.seed, kNotNegative,
@@ -162,7 +165,7 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
   }
   add_number(command, "--length-penalty", arguments.options.length_penalty,
              Requirement{"be finite", [](double) { return true; }},
-             "exponent of the length that divides a beam's log-probability; positive values favor "
+             "exponent p in the score of a beam, log-probability / length^p; positive values favor "
              "longer texts")
       ->group("Beam search")
       ->needs(beams);
@@ -182,13 +185,14 @@ void add_output(CLI::App& command, GenerateArguments& arguments) {
                     arguments.stops = texts;
                     return true;
                   }),
-                  "stop before this text, which is not printed; repeatable")
+                  "end the generation at this text, which is not printed; repeatable")
       ->type_name("TEXT")
       ->take_all()
       ->allow_extra_args(false)
       ->group(kGroup);
   add_number(command, "--num-samples", arguments.samples, kPositive,
-             "number of samples; if > 1, prints a header before each on standard error", "SAMPLES")
+             "number of samples; if > 1, a header on standard error precedes each sample",
+             "SAMPLES")
       ->group(kGroup);
   command
       .add_flag("--no-echo", arguments.no_echo, "print only the generated text, without the prompt")

@@ -98,7 +98,8 @@ InspectReport inspect(const InspectArguments& arguments) {
 std::string totals_text(const TensorTotals& totals) {
   const auto count = [](int64_t number) { return count_text(static_cast<double>(number)); };
   const auto bytes = bytes_text(static_cast<double>(totals.bytes));
-  if (totals.trainable + totals.frozen + totals.buffers == 0) {  // the roles are unknown
+  // True if the file does not record which tensors are parameters, as in safetensors files.
+  if (totals.trainable + totals.frozen + totals.buffers == 0) {
     return report_line("total", fmt::format("{} elements in {} tensors, {}", count(totals.elements),
                                             totals.tensors, bytes));
   }
@@ -139,8 +140,9 @@ void add_inspect_command(CLI::App& app) {
       ->type_name("PATH");
   command->add_flag("--json", arguments->json, "print one JSON object with exact numbers")
       ->group("Output");
-  add_number(*command, "--depth", arguments->depth, kPositive, "depth of the table", "LEVELS")
-      ->default_str(fmt::format("deepest that fits in {} lines", kMaxRows))
+  add_number(*command, "--depth", arguments->depth, kPositive,
+             "number of levels of nested modules in the table", "LEVELS")
+      ->default_str(fmt::format("as many as fit in {} lines", kMaxRows))
       ->group("Output");
   command->footer(
       "Examples:\n"

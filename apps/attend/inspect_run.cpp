@@ -35,7 +35,8 @@ void add_values(const train::Recipe& recipe, const char* only_section, ordered_j
   }
 }
 
-/// Adds the values that differ from the defaults.
+/// Adds the values of `recipe` that differ from `defaults`. `source_of_defaults` names
+/// the defaults in the report.
 void add_overrides(const train::Recipe& recipe, const train::Recipe& defaults,
                    const char* source_of_defaults, InspectReport& report) {
   auto overrides = ordered_json::array();
@@ -83,7 +84,7 @@ void add_custom_config(const train::CustomConfig& custom, InspectReport& report)
   add_overrides(recipe, train::Recipe{}, "defaults of TrainingConfig", report);
 }
 
-/// Adds the results of training.
+/// Adds the results of training from the summary.json file `path`.
 void add_summary(const fs::path& path, InspectReport& report) {
   try {
     const auto summary = ordered_json::parse(read_text(path));
@@ -119,8 +120,8 @@ void add_tensors(const fs::path& directory, train::Weights weights, InspectRepor
   report.json["weights"] = std::string(to_string(weights));
 }
 
-/// Returns which weights of an unfinished run can be loaded: the best if they have been saved, else
-/// the last; std::nullopt if there are none.
+/// Returns which weights of an unfinished run can be loaded: the best weights if they have been
+/// saved, else the last weights; std::nullopt if no weights have been saved.
 std::optional<train::Weights> available_weights(const fs::path& directory) {
   if (fs::exists(directory / train::RunFiles::model)) return train::Weights::best;
   const train::CheckpointStore checkpoints(directory / train::RunFiles::checkpoints);

@@ -82,7 +82,7 @@ void run_lr_find(const LrFindArguments& arguments, const RecipeFlags& flags) {
     const auto count = found.steps.size();
     fmt::print("\nno suggestion: {}; try more --num-steps\n",
                count < 3
-                   ? "3 steps are necessary"
+                   ? "at least 3 steps with a finite loss are necessary"
                    : fmt::format("the smoothed loss fell by less than 10% in {} steps", count));
   }
 }
@@ -94,23 +94,25 @@ void add_lr_find_command(CLI::App& app) {
       app.add_subcommand("lr-find", "Suggest a learning rate with a learning rate range test");
   auto arguments = std::make_shared<LrFindArguments>();
   command
-      ->add_option("recipe", arguments->recipe, "recipe: TOML file, or a name from attend models")
+      ->add_option("recipe", arguments->recipe,
+                   "recipe: TOML file, or a name that attend models lists")
       ->type_name(kRecipeType);
   const auto in_group = [](CLI::Option* option) { option->group("Search"); };
   in_group(add_number(*command, "--min-lr", arguments->range.min_lr, kPositive,
                       "learning rate of the first step"));
-  in_group(add_number(*command, "--max-lr", arguments->range.max_lr, kPositive,
-                      "learning rate of the last step; stops earlier if the loss diverges"));
+  in_group(
+      add_number(*command, "--max-lr", arguments->range.max_lr, kPositive,
+                 "learning rate of the last step; the search ends earlier if the loss diverges"));
   in_group(add_number(*command, "--num-steps", arguments->range.num_steps, kAtLeastTwo,
-                      "steps from --min-lr to --max-lr, spaced geometrically", "STEPS"));
+                      "number of steps; the learning rate grows geometrically", "STEPS"));
   command
       ->add_flag("--json", arguments->json,
                  "print one JSON object: suggestion (or null), steps (lr, loss, smoothed_loss)")
       ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
   command->footer(
-      "Takes the options of attend train; ignores --max-steps, --lr and the other schedule\n"
-      "options. Writes no files.\n\n"
+      "Accepts the options of attend train for recipe values, but ignores --max-steps, --lr and\n"
+      "the other options of the learning rate schedule. Writes no files.\n\n"
       "Examples:\n"
       "  attend lr-find --task sort\n"
       "  attend lr-find --text book.txt --num-layers 6 --json");

@@ -31,7 +31,7 @@ std::string switch_takes_no_value(const std::string& name) {
   return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
 }
 
-/// Throws InputError for a value after a flag that takes none, such as "--bias false". CLI11 would
+/// Throws InputError for a value after a flag without a value, such as "--bias false". CLI11 would
 /// parse the value as the next positional argument.
 void check_switches(const CLI::App& app, int argc, char** argv) {
   const auto commands = app.get_subcommands(
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
       "  attend eval runs/first\n\n"
       "attend COMMAND --help prints the options of a subcommand.\n"
       "Exit status: 0 success; 1 runtime error; 2 invalid command line or input; 128+N stopped by\n"
-      "signal N; attend train has then saved a checkpoint.");
+      "signal N (attend train saves a checkpoint before it exits).");
   attend::app::add_train_command(app);
   attend::app::add_lr_find_command(app);
   attend::app::add_eval_command(app);

@@ -55,7 +55,7 @@ void add_models_command(CLI::App& app) {
                  "val_accuracy (0 to 1)")
       ->group("Output");
   command->footer(
-      "The environment variable ATTEND_MODELS names another folder of recipes.\n\n"
+      "Lists the recipes in the folder $ATTEND_MODELS if this environment variable is set.\n\n"
       "Examples:\n"
       "  attend models\n"
       "  attend train addition --out runs/addition");

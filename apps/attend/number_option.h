@@ -11,8 +11,8 @@ namespace attend::app {
 
 /// A range check for a numeric option.
 struct Requirement {
-  const char* text;  ///< text after "must" in the message: "not be negative"
-  bool (*holds)(double);
+  const char* text;       ///< text after "must" in the message: "not be negative"
+  bool (*holds)(double);  ///< returns true for a valid number
 };
 
 inline constexpr Requirement kPositive{"be positive", [](double x) { return x > 0; }};

@@ -5,7 +5,7 @@
 
 namespace attend::app {
 
-/// Formats a count with three digits: "512", "1.23k", "45.6M".
+/// Formats a count with at most three significant digits: "512", "1.23k", "45.6M".
 std::string count_text(double count);
 
 /// Formats a size in bytes with a binary unit: "512 B", "1.23 KiB", "45.6 MiB".

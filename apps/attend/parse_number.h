@@ -9,9 +9,10 @@
 
 namespace attend::app {
 
-/// Parses all of `text` as a decimal number. (CLI11 reads 010 as octal, clamps on overflow, and
-/// reads an empty text as 0.) If `zero` is not empty, the text `zero`, for example "auto", is
-/// parsed as 0. Throws CLI::ValidationError with `flag` and `text` for any other text.
+/// Parses the whole `text` as a decimal number. (CLI11's own parser is not used: it reads 010 as
+/// octal, clamps on overflow, and reads an empty text as 0.) If `zero` is not empty, the text
+/// `zero`, for example "auto", is parsed as 0. Throws CLI::ValidationError with `flag` and `text`
+/// for any other text.
 template <typename Number>
 Number parse_number(const std::string& flag, const std::string& text, std::string_view zero = {}) {
   Number value{};

@@ -17,8 +17,8 @@ constexpr std::size_t kMinBar = 10;
 constexpr std::size_t kMaxBar = 30;
 constexpr const char* kSeparator = " | ";
 
-// Fields in order of importance. If the terminal is too narrow, the least important is dropped
-// first.
+// Fields in order of importance, the most important first. If the terminal is too narrow, the
+// least important fields are dropped.
 enum Rank { kSteps, kLoss, kEta, kBar, kSkipped, kSpeed, kLr };
 
 struct Field {
@@ -39,7 +39,7 @@ std::string speed_text(const train::Progress& progress) {
   return count_text(std::round(progress.tokens_per_second)) + " tok/s";
 }
 
-/// The fields of a line, in order.
+/// The fields of a line, in the order in which they are printed.
 std::vector<Field> fields_of(const train::Progress& progress, int64_t max_steps) {
   std::vector<Field> fields{{kSteps, fmt::format("{}/{}", progress.step, max_steps)},
                             {kLoss, fmt::format("train loss {:.4f}", progress.train_loss)},

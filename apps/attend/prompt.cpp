@@ -23,10 +23,10 @@ void PromptOptions::add_to(CLI::App& command) {
   text_ = command.add_option("--prompt", CLI::callback_t([](const auto&) { return true; }),
                              "prompt text");
   text_->type_name("TEXT")->group("Prompt");
-  file_ =
-      command.add_option("--prompt-file", CLI::callback_t([](const auto&) { return true; }),
-                         "file with the prompt; a final newline is part of it; - = standard input "
-                         "[standard input]");
+  file_ = command.add_option(
+      "--prompt-file", CLI::callback_t([](const auto&) { return true; }),
+      "file with the prompt; a final newline belongs to the prompt; - = standard "
+      "input [standard input]");
   file_->type_name("FILE")->group("Prompt")->excludes(text_);
 }
 

@@ -48,10 +48,11 @@ std::string help_of(const RecipeField& field) {
   std::string help = field.help;
   if (std::string(field.key) == "text") return help;
   if (std::string(field.key) != "task") return help + default_of(field);
-  return help + fmt::format("; attend tasks lists them [{}]", Recipe{}.task);
+  return help + fmt::format("; attend tasks lists all tasks [{}]", Recipe{}.task);
 }
 
-/// The placeholder after the flag of a number: the field's unit, else INT or FLOAT.
+/// Returns the placeholder that the help shows after a flag whose value is a number: the field's
+/// unit, or INT or FLOAT if the field has none.
 template <typename Number>
 std::string type_of_number(const RecipeField& field) {
   const std::string unit = field.unit;
@@ -70,7 +71,7 @@ std::vector<int64_t> parse_list(const std::string& flag, const std::string& text
 }
 
 /// Returns the placeholder that the help shows after a flag whose value is a string: the names of
-/// the tasks for --task, otherwise the field's unit, or TEXT if the field has none.
+/// the tasks for --task; for other flags the field's unit, or TEXT if the field has none.
 std::string type_of_text(const RecipeField& field) {
   if (std::string_view(field.key) != "task") return *field.unit != '\0' ? field.unit : "TEXT";
   std::vector<std::string> names;

@@ -18,9 +18,9 @@ class RecipeFlags {
   /// be moved or destroyed before `command` is parsed.
   explicit RecipeFlags(CLI::App& command);
 
-  /// Returns the recipe `name_or_path` with the flags applied. Values that the recipe file does not
-  /// set are the defaults of the task. If `name_or_path` is empty, applies the flags to the
-  /// defaults of the task.
+  /// Returns the recipe `name_or_path` with the flags applied. Values not set in the recipe file
+  /// or by flags are the task's defaults. If `name_or_path` is empty, applies the flags to the
+  /// task's defaults.
   train::Recipe resolve(const std::string& name_or_path) const;
   /// Returns `base` with the flags applied.
   train::Recipe over(train::Recipe base) const;

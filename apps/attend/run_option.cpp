@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kGroup = "Model";
 
-/// Throws InputError if an unfinished run has no best weights. The message names flags to use.
+/// Throws InputError if an unfinished run has no best weights. The message names the flags with
+/// which the user can continue.
 void check_has_best_weights(const train::RunDirectory& run) {
   if (fs::exists(run.file(train::RunFiles::model)) ||
       fs::exists(run.file(train::RunFiles::summary)))
@@ -53,8 +54,11 @@ void RunOption::add_device_to(CLI::App& command, const std::string& device) {
       ->type_name("DEVICE")
       ->default_str(device_)
       ->group(kGroup);
-  add_number(command, "--threads", threads_, kThreads,
-             "number of CPU threads; 0 = as in training, if the run is finished", "THREADS")
+  add_number(
+      command, "--threads", threads_, kThreads,
+      "number of CPU threads; 0 = the number used in training, or LibTorch's default if the run "
+      "is not finished",
+      "THREADS")
       ->group(kGroup);
 }
 

@@ -7,9 +7,9 @@
 
 namespace attend::app {
 
-/// Returns the model's output for each sample of the task: the model's answer and the expected
-/// answer, or a generated continuation if the sample has no answer. `seed` seeds the sampling.
-/// Empty if the task has no samples.
+/// Returns the model's output for each example of `Task::samples`: the model's answer and the
+/// expected answer, or a generated continuation if the example has no answer. `seed` seeds the
+/// sampling of continuations. Empty if the task has no samples.
 std::string sample_report(train::Model& model, const train::Task& task, int64_t seed);
 
 }  // namespace attend::app

@@ -97,7 +97,7 @@ nlohmann::ordered_json totals_json(const TensorTotals& totals) {
       {"tensors", totals.tensors}, {"elements", totals.elements}, {"bytes", totals.bytes}};
   const auto parameters = totals.trainable + totals.frozen;
   if (parameters + totals.buffers == 0 && totals.elements > 0)
-    return json;  // the roles are unknown
+    return json;  // all tensors have `TensorRole::unknown`
   json["parameters"] = parameters;
   json["trainable"] = totals.trainable;
   json["buffers"] = totals.buffers;

@@ -15,7 +15,8 @@ std::string tensor_table(const TensorTree& tree, int64_t depth);
 /// Returns a JSON array with an object per tensor.
 nlohmann::ordered_json tensors_json(const std::vector<TensorInfo>& tensors);
 
-/// Returns the totals as a JSON object; without parameter counts if the roles are unknown.
+/// Returns the totals as a JSON object. Omits the numbers of parameters and buffer elements if all
+/// tensors have `TensorRole::unknown`.
 nlohmann::ordered_json totals_json(const TensorTotals& totals);
 
 }  // namespace attend::app

@@ -57,8 +57,8 @@ class Training {
     print_header();
     const auto neighbors_before = neighbors();
     const auto result = train();
-    // The reports below run the model, with as many threads as in training. If the checkpoint of a
-    // resumed run is from a machine with more cores, fewer threads may be available.
+    // The reports below run the model with as many threads as training, or with all available
+    // threads if the checkpoint of a resumed run is from a machine with more cores.
     train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
     if (result.stop_reason == train::StopReason::stop_requested) {
       write_error(fmt::format("stopped at step {}; resume with: attend train --resume {}\n",
@@ -182,23 +182,25 @@ void add_train_command(CLI::App& app) {
     return text.empty() ? "must not be empty" : "";
   };
   command
-      ->add_option("recipe", arguments->recipe, "recipe: TOML file, or a name from attend models")
+      ->add_option("recipe", arguments->recipe,
+                   "recipe: TOML file, or a name that attend models lists")
       ->type_name(kRecipeType);
   const auto add_directory = [&](const char* flag, std::string& target, const char* help) {
     command->add_option(flag, target, help)->type_name("DIR")->group("Output")->check(not_empty);
   };
-  add_directory("--out", arguments->out,
-                "run directory to create [runs/NAME, the name of the text file or task]");
+  add_directory(
+      "--out", arguments->out,
+      "run directory to create [runs/NAME, where NAME is the name of the text file or task]");
   add_directory("--resume", arguments->resume,
-                "run directory to resume from its latest checkpoint");
+                "directory of the run to resume from its latest checkpoint");
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing run in --out")
       ->group("Output");
   command->add_flag("--print-config", arguments->print_config, "print the complete recipe and exit")
       ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
   command->footer(
-      "Defaults in brackets are those of the task senses. attend train --task NAME --print-config\n"
-      "prints those of another task.\n\n"
+      "A default in brackets is the default of the task senses, or of the first task with this\n"
+      "option. attend train --task NAME --print-config prints the defaults of the task NAME.\n\n"
       "Examples:\n"
       "  attend train --num-layers 4 --lr 1e-3 --out runs/deep\n"
       "  attend train --text book.txt --max-seq-len 128 --positions rotary\n"

@@ -1,4 +1,4 @@
-// Continues a sequence of numbers with the TorchScript model of train_and_export. Needs only
+// Continues a sequence of numbers with the TorchScript file of train_and_export. Needs only
 // LibTorch. Usage: serve MODEL.pt NUMBER...
 #include <torch/script.h>
 

@@ -1,4 +1,4 @@
-"""Continues a sequence of numbers with the models of train_and_export, in each format."""
+"""Continues a sequence of numbers with the TorchScript, .pt2 and ONNX file of train_and_export."""
 
 import argparse
 import pathlib
@@ -13,12 +13,12 @@ folder = arguments.folder
 prompt = torch.tensor([arguments.numbers])  # (1, T)
 
 with torch.inference_mode():
-    # TorchScript includes generate(), which uses a KV cache.
+    # The TorchScript file contains generate(), which uses a KV cache.
     model = torch.jit.load(folder / "model.pt")
     answer = model.generate(prompt, max_new_tokens=5, temperature=0.0)
     print("TorchScript:", *answer[0].tolist())
 
-    # torch.export contains only forward().
+    # The .pt2 and ONNX files contain only forward(), which returns the logits.
     program = torch.export.load(folder / "model.pt2").module()
     print("torch.export:", program(prompt)[0, -1].argmax().item())
 

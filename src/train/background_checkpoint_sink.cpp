@@ -5,7 +5,8 @@
 namespace attend::train {
 namespace {
 
-constexpr std::size_t kMaxPending = 1;  // calls that may be pending when another is added
+constexpr std::size_t kMaxPending =
+    1;  // a new call waits until at most this many calls are pending
 
 }  // namespace
 

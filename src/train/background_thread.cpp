@@ -34,7 +34,7 @@ struct BackgroundThread::State {
   std::condition_variable changed;
   std::deque<std::function<void()>> functions;  // queue; the first one is running
   std::exception_ptr failure;                   // the first exception of a function
-  bool closed = false;                          // true: no function is added any more
+  bool closed = false;                          // true: no more functions will be added
   bool ended = false;                           // true: the thread has returned
 
   void run();

@@ -36,8 +36,8 @@ Json entry_of(const fs::path& file) {
   return {{"bytes", fs::file_size(file)}, {"crc32c", checksum}};
 }
 
-/// Returns the size and checksum of each file of a checkpoint. Reads only the files that have no
-/// entry in `known`; for the other files, returns the entry.
+/// Returns the size and checksum of each file of a checkpoint. For the files that have an entry in
+/// `known`, returns this entry and does not read the file.
 Json manifest_of(const fs::path& folder, const Json& known = {}) {
   Json files;
   for (const char* name : kFiles)
@@ -49,7 +49,8 @@ std::string text_of(const Json& manifest) {
   return manifest.dump(2) + "\n";
 }
 
-/// Throws InputError with the name of the file if a size or checksum differs from the manifest.
+/// Throws InputError with the name of the damaged file if a file's size or checksum differs from
+/// the manifest.
 void verify(const fs::path& folder) {
   const auto text = read_bytes(folder / kManifest);
   const auto found = manifest_of(folder);

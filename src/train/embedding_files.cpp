@@ -16,7 +16,8 @@ bool is_control(char32_t character) {
   return character < 0x20 || (character >= 0x7F && character <= 0x9F);
 }
 
-/// White space that JavaScript's trim() removes, except the space and control characters.
+/// True for white space other than the space and control characters. TensorBoard's Embedding
+/// Projector removes white space at both ends of a line, with JavaScript's trim().
 bool is_unusual_space(char32_t character) {
   return character == 0xA0 || character == 0x1680 || (character >= 0x2000 && character <= 0x200A) ||
          character == 0x2028 || character == 0x2029 || character == 0x202F || character == 0x205F ||
@@ -44,7 +45,8 @@ std::string escaped(char32_t character) {
   return text;
 }
 
-/// Returns a token as one line that the projector does not skip.
+/// Returns a token as one line of text that is not blank, since the Embedding Projector skips blank
+/// lines.
 std::string label(const std::string& token) {
   std::string text;
   for (auto at = token.begin(); at != token.end();) {
@@ -70,7 +72,7 @@ void write_table(const std::filesystem::path& path, const torch::Tensor& table) 
 
 void write_embeddings(const std::filesystem::path& directory, const torch::Tensor& table,
                       const std::vector<std::string>& tokens) {
-  TORCH_CHECK_VALUE(table.dim() == 2, "table: expected (V, E), found ", table.sizes());
+  TORCH_CHECK_VALUE(table.dim() == 2, "table: expected the shape (V, E), found ", table.sizes());
   TORCH_CHECK_VALUE(table.size(0) == static_cast<int64_t>(tokens.size()), "table ", table.sizes(),
                     " must have a row for each of the ", tokens.size(), " tokens");
   const auto values = table.detach().to(torch::kCPU, torch::kFloat).contiguous();  // (V, E)

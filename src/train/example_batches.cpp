@@ -40,8 +40,8 @@ Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& l
     const auto prompt = layout.tokenizer.encode(example.prompt);
     if (prompt.empty()) {
       throw InputError(
-          fmt::format("the prompt of the answer '{}' is empty, expected at least one "
-                      "token",
+          fmt::format("the prompt of the example with the answer '{}' is empty, expected at least "
+                      "one token",
                       example.answer));
     }
     auto row = prompt;

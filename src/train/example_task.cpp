@@ -25,7 +25,7 @@ bool is_validation(const Example& example) {
 
 [[noreturn]] void throw_too_few(std::size_t drawn, const char* use) {
   throw InputError(fmt::format(
-      "too few {} examples in {} draws; pass a larger length or more symbols", use, drawn));
+      "too few {} examples in {} draws; increase data.length or data.symbols", use, drawn));
 }
 
 }  // namespace
@@ -82,7 +82,8 @@ void ListedTask::set_examples(const std::vector<Example>& examples, double val_f
   const auto count = static_cast<int64_t>(groups.size());
   if (count < 2) {
     throw InputError(fmt::format(
-        "found {} different prompts, expected at least 2: one is for validation", count));
+        "found {} different prompts, expected at least 2: one for training, one for validation",
+        count));
   }
   const auto validation_count =
       std::clamp<int64_t>(std::llround(static_cast<double>(count) * val_fraction), 1, count - 1);

@@ -12,11 +12,11 @@ namespace {
 // Minimum time of a measurement in seconds. It is longer than a time slice of the scheduler, so
 // that a measurement includes waiting for another process on the same core.
 constexpr double kMinSeconds = 0.06;
-// The search ends early after a call that takes more than kLongCall seconds, and more than
+// The search ends early if a measured time is more than kLongCall seconds and also more than
 // kMuchSlower times the best time.
 constexpr double kLongCall = 1.0;
 constexpr double kMuchSlower = 1.5;
-// Times below this multiple of the best time count as equal to the best time.
+// A time that is less than this multiple of the best time counts as equal to the best time.
 constexpr double kAboutAsFast = 1.1;
 
 double seconds_of(const std::function<void()>& work) {
@@ -51,7 +51,8 @@ int64_t fastest_num_threads(const std::function<double(int64_t)>& seconds_with,
 double mean_seconds(const std::function<void()>& work, int64_t threads) {
   const NumThreadsGuard guard(threads);
   work();  // starts the threads, fills caches
-  // The mean and not the minimum, since the minimum would not include waiting for a busy core.
+  // The minimum of several times would not include the time in which a thread waits for a busy
+  // core. The mean includes it.
   double sum = 0.0;
   int64_t count = 0;
   while (sum < kMinSeconds) {

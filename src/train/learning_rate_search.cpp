@@ -8,14 +8,14 @@
 namespace attend::train {
 namespace {
 
-constexpr std::size_t kNeighbours = 4;  // losses on each side in the moving average
+constexpr std::size_t kNeighbours = 4;  // losses on each side of a loss in the moving average
 constexpr std::size_t kMaxWorse = 10;   // stop after this many consecutive losses above the first
 constexpr double kMinDecrease = 0.1;    // fraction of the first loss; a smaller decrease is noise
 
 std::vector<double> smooth(const std::vector<LearningRateStep>& steps) {
   std::vector<double> means;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    // A symmetric window: a one-sided one would bias the curve near its ends.
+    // The window is symmetric, since a one-sided window would bias the curve near its ends.
     const auto radius = std::min({kNeighbours, i, steps.size() - 1 - i});
     double sum = 0.0;
     for (std::size_t j = i - radius; j <= i + radius; ++j) sum += steps[j].loss;
@@ -34,7 +34,8 @@ class StepRecorder : public Observer {
     }
     steps_.push_back({progress.lr, progress.train_loss});
     min_loss_ = std::min(min_loss_, progress.train_loss);
-    // Many consecutive losses above the first one mean that training has diverged.
+    // If the loss has decreased before, many consecutive losses above the first loss mean that
+    // training has diverged.
     worse_ = progress.train_loss > steps_.front().loss ? worse_ + 1 : 0;
     if (min_loss_ < (1.0 - kMinDecrease) * steps_.front().loss && worse_ >= kMaxWorse) done_ = true;
   }
@@ -57,7 +58,7 @@ LearningRateSearch search_learning_rate(std::shared_ptr<Objective> objective, Tr
   TORCH_CHECK_VALUE(range.min_lr > 0.0 && range.min_lr < range.max_lr && range.num_steps >= 2,
                     "expected 0 < min_lr < max_lr and num_steps >= 2, found ", range.min_lr, ", ",
                     range.max_lr, " and ", range.num_steps);
-  // The search stops at step range.num_steps, before the first evaluation.
+  // The search stops at step range.num_steps, so no evaluation takes place.
   config.max_steps = config.eval_every = range.num_steps + 1;
   config.log_every = 1;
   config.on_nonfinite = OnNonFinite::skip;

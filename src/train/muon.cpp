@@ -20,7 +20,7 @@ constexpr double kAdamWRms = 0.2;  // typical root mean square of AdamW's update
 torch::Tensor newton_schulz(const torch::Tensor& matrix) {
   const bool is_tall = matrix.size(0) > matrix.size(1);
   auto x = matrix.to(torch::kBFloat16);
-  if (is_tall) x = x.t();  // makes x x^T smaller than x^T x
+  if (is_tall) x = x.t();  // x x^T then has fewer elements than x^T x
   x = x / x.norm().clamp_min(kMinNorm);
   for (int i = 0; i < kIterations; ++i) {
     const auto gram = x.mm(x.t());

@@ -32,7 +32,8 @@ Format format_of(const fs::path& path) {
       fmt::format("{}: unknown table format, expected a .tsv or .csv file", path.string()));
 }
 
-/// Parses a table with libcsv, line by line, so that errors can name the line of a row.
+/// Parses a table with libcsv. Passes one line at a time to libcsv, so that error messages can
+/// contain the number of the line.
 class TableReader {
  public:
   TableReader(const fs::path& path, std::function<void(const Fields&, const std::string&)> use_row)

@@ -49,9 +49,9 @@ ATTEND_API FieldValue field_value(const RecipeField& field, const Recipe& recipe
 /// Returns an empty text if the recipe's kind of model does not have the field.
 ATTEND_API std::string value_text(const RecipeField& field, const Recipe& recipe);
 
-/// Reads only `task` and `text` of a recipe file, and takes the other values from `base`. The task
-/// determines the defaults with which `read_recipe` then reads the whole file. Throws InputError as
-/// `read_recipe`.
+/// Reads only `task` and `text` of a recipe file; the other values are taken from `base`. Used
+/// before `read_recipe`, since the task determines the `base` of `read_recipe`. Throws InputError
+/// in the same cases as `read_recipe`.
 ATTEND_API Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
 
 }  // namespace attend::train

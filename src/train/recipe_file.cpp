@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* kValues = "values";  // table of `CustomConfig::values`
 
-/// Changes the recipe's kind of model to the kind given in the file, if any. Keeps the values that
-/// all kinds of models have.
+/// Changes the recipe's kind of model to the kind in the file, if the file contains a kind. Keeps
+/// the values that all kinds of models have.
 void choose_kind(const toml::table& table, const std::string& file, Recipe& recipe) {
   const auto node = table.at_path(kKindKey);
   if (!node) return;

@@ -22,17 +22,17 @@ toml::table parse_toml(const std::filesystem::path& path);
 /// file's name, for the message.
 void check_keys(const toml::table& table, const std::string& file);
 
-/// Parses a recipe file. Throws InputError as `parse_toml` and `check_keys`.
+/// Parses a recipe file. Throws InputError in the same cases as `parse_toml` and `check_keys`.
 toml::table parse_recipe(const std::filesystem::path& path);
 
-/// Assigns a TOML value to `target`. Throws InputError if the value has another type than `target`;
-/// only an integer may be assigned to a floating-point `target`. `where` (file and key) and `kind`
-/// (kind of model) are used in the message.
+/// Assigns a TOML value to `target`. Throws InputError if the value has another type than `target`.
+/// A floating-point `target` also accepts an integer. `where` (file and key) and `kind` (kind of
+/// model) are used in the message.
 void assign(const toml::node& node, const std::string& where, FieldRef target,
             std::string_view kind = {});
 
 /// Sets a field of `recipe` if `table` has a value for the field. `file` is the file's name, for
-/// the message. Throws InputError as `assign`.
+/// the message. Throws InputError in the same cases as `assign`.
 void assign_field(const RecipeField& field, const toml::table& table, const std::string& file,
                   Recipe& recipe);
 

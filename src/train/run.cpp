@@ -22,8 +22,8 @@ std::unique_ptr<Task> Run::make_task() const {
   }
   if (task->data_checksum() != data_checksum) {
     throw InputError(
-        fmt::format("{}: changed since training (checksum {}, expected {}), so its "
-                    "split into training and validation data is unknown",
+        fmt::format("{}: changed since training (checksum {}, expected {}), so the split of "
+                    "this data into training and validation data is unknown",
                     data, task->data_checksum(), data_checksum));
   }
   return task;

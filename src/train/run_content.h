@@ -27,8 +27,8 @@ struct RunContent {
 /// Content of a run that trains a model of this library.
 ATTEND_API RunContent run_content(const Recipe& recipe, const Task& task);
 
-/// Content of a run that trains a custom module. `values` describe the module, and must be the same
-/// when the run is resumed.
+/// Content of a run that trains a custom module. `values` describe the module. They must be the
+/// same when the run is resumed.
 ATTEND_API RunContent run_content(const TrainingConfig& config,
                                   const std::map<std::string, std::string>& values);
 

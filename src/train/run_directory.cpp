@@ -90,7 +90,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
                                  error ? error.message() : "a file with this name exists"));
   }
   RunDirectory run(path, std::make_unique<RunLock>(path));
-  // Checked again under the lock, since another process may have created a run in the meantime.
+  // Checked again, since another process may have created a run before the directory was locked.
   if (must_be_replaced(path, overwrite)) move_old_run(path);
   remove_temporary_files(path);
   replace_file(run.file(RunFiles::data), to_json(content.record));
@@ -101,7 +101,8 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
 
 RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& content) {
   open(path);  // throws if the path is not a run
-  // Locked before the checks, so that no other process changes the files after the checks.
+  // The directory is locked before the checks, so that no other process changes the files after
+  // the checks.
   RunDirectory run(path, std::make_unique<RunLock>(path));
   auto differences = differences_of(read_record(run.file(RunFiles::data)), content.record);
   for (const auto& [name, text] : content.files) {

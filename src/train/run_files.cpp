@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The files of a finished run, in the order in which they are moved to `replaced`. The recipe is
-/// moved near the end, since a directory without it is not a run; the summary is moved last and
-/// marks the move as complete.
+/// moved near the end, since a directory without a recipe is not a run. The summary is moved last:
+/// if `replaced` contains a summary, all files have been moved.
 constexpr std::array kFilesOfRun{
     RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
     EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile,
@@ -35,11 +35,12 @@ bool is_temporary_file(const fs::path& file) {
          });
 }
 
-/// True if a directory contains files other than those that an interrupted `create` leaves.
+/// True if a directory contains files other than the files that an interrupted
+/// `RunDirectory::create` leaves.
 bool is_taken(const fs::path& directory) {
   std::error_code missing;
   if (!fs::exists(directory, missing)) return false;
-  // `create` writes the lock file first. Without a lock file, all files are the user's.
+  // `create` writes the lock file first. Without a lock file, all files belong to the user.
   if (!fs::exists(directory / RunLock::kFile, missing)) return !fs::is_empty(directory, missing);
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
@@ -74,8 +75,10 @@ void remove_temporary_files(const fs::path& directory) {
 bool must_be_replaced(const fs::path& directory, bool overwrite) {
   if (!is_taken(directory)) return false;
   if (overwrite) return true;
-  throw InputError(fmt::format(
-      "{} exists and is not empty: choose another directory, or overwrite it", directory.string()));
+  throw InputError(
+      fmt::format("{} exists and is not empty: choose another directory, or overwrite it (flag "
+                  "--overwrite, argument `overwrite`)",
+                  directory.string()));
 }
 
 void check_can_create(const fs::path& directory, bool overwrite) {
@@ -88,7 +91,8 @@ void check_can_create(const fs::path& directory, bool overwrite) {
 void move_old_run(const fs::path& directory) {
   const auto replaced = directory / RunFiles::replaced;
   check_is_run(directory);
-  // If the run in `directory` is unfinished, `replaced` may contain a finished run. Keep that one.
+  // If the run in `directory` is unfinished, `replaced` may contain a finished run. Then the
+  // finished run is kept and the unfinished run is deleted.
   const bool finished = fs::exists(directory / RunFiles::summary);
   if (finished) {
     if (fs::exists(replaced / RunFiles::summary)) fs::remove_all(replaced);

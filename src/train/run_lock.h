@@ -6,14 +6,14 @@
 
 namespace attend::train {
 
-/// RAII lock of a run directory against other processes. The system releases it when the process
-/// ends, also by a kill.
+/// RAII lock of a run directory against other processes. The operating system releases the lock
+/// when the process ends, even if the process is killed.
 class ATTEND_API RunLock {
  public:
   static constexpr const char* kFile = ".lock";  ///< name of the lock file, which is never deleted
 
-  /// Throws InputError if another process has the lock (the message contains its process id), or if
-  /// the directory cannot be written.
+  /// Throws InputError if another process has the lock (the message contains the id of that
+  /// process), or if the directory cannot be written.
   explicit RunLock(const std::filesystem::path& directory);
   ~RunLock();
   RunLock(const RunLock&) = delete;

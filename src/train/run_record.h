@@ -9,8 +9,8 @@
 
 namespace attend::train {
 
-/// Value of `kind` in data.json for a custom module. For a model of this library, the value is the
-/// result of `model_kind`.
+/// Value of `kind` in data.json for a run of a custom module. For a model of this library, the
+/// value is the result of `model_kind`.
 inline constexpr const char* kCustomKind = "custom";
 
 /// Returns the values of a recipe that must be the same when a run is resumed, by key.

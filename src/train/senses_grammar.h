@@ -13,9 +13,9 @@ struct SenseSentence {
   std::string sense;  ///< the token to predict next, for example bank=shore
 };
 
-/// All sentences of the task, without duplicates. They form pairs. The two sentences of a pair
-/// differ only in the words that determine the sense. So a model that ignores these words has an
-/// accuracy of at most 50 %.
+/// All sentences of the task, without duplicates. The sentences form pairs. The two sentences of a
+/// pair differ only in the words that determine the sense. So a model that ignores these words has
+/// an accuracy of at most 50 %.
 struct SenseSentences {
   std::vector<SenseSentence> training;
   std::vector<SenseSentence> validation;

@@ -67,7 +67,8 @@ std::string version_event() {
   return data;
 }
 
-/// An event that makes readers discard `step` and later steps.
+/// Returns an event that makes readers discard the events that precede it in the log and whose step
+/// is at least `step`.
 std::string restart_event(int64_t step) {
   std::string data;
   protozero::pbf_builder<Event> event(data);
@@ -92,8 +93,9 @@ std::string scalars_event(int64_t step, const std::vector<Scalar>& scalars) {
   return data;
 }
 
-/// Returns the path of a new file. The name contains the time in seconds, since readers order the
-/// files of a directory by name. If the name is taken, the next free second is used.
+/// Returns the path of a new file. The name contains the current time in seconds, since readers
+/// order the files of a directory by name. If a file with this name exists, uses the next second
+/// without a file.
 fs::path new_event_file(const fs::path& directory) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);

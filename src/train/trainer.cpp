@@ -63,10 +63,11 @@ void check_is_scalar(const torch::Tensor& loss, const char* name, const char* ex
 
 void check_loss(const TrainingLoss& loss) {
   check_is_scalar(loss.sum, "sum", "the loss summed over the targets, for example with .sum()");
-  if (loss.auxiliary.defined()) check_is_scalar(loss.auxiliary, "auxiliary", "a term to add");
+  if (loss.auxiliary.defined())
+    check_is_scalar(loss.auxiliary, "auxiliary", "a term that is added to the mean loss");
   TORCH_CHECK_VALUE(
       loss.sum.requires_grad() || (loss.auxiliary.defined() && loss.auxiliary.requires_grad()),
-      "training_loss: the loss requires no gradient, expected one that depends on the module's "
+      "training_loss: the loss requires no gradient, expected a loss that depends on the module's "
       "parameters; compute it without detach() and NoGradGuard");
 }
 
@@ -139,7 +140,8 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
 int64_t Trainer::num_threads() {
   const int64_t available = torch::get_num_threads();
   if (config_.threads > 0) return config_.threads;
-  if (state_.threads > 0 && state_.threads <= available) return state_.threads;  // used so far
+  // The number of threads of the earlier steps, if there are any.
+  if (state_.threads > 0 && state_.threads <= available) return state_.threads;
   if (available == 1 || !device_.is_cpu()) return available;
   const auto before = checkpoint();
   const auto next = state_.step + 1;
@@ -212,7 +214,8 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
       ", expected at least 1; set TrainingBatch::num_targets to the number of terms that "
       "the loss sums up");
   // Each loss sum is divided by the number of targets in all batches, so that all targets have the
-  // same weight. A mean of the batches' means would overweight batches with few targets.
+  // same weight. In a mean of the batches' means, the targets of a batch with few targets would
+  // weigh more.
   auto mean = torch::zeros({}, torch::TensorOptions(device_).dtype(torch::kDouble));
   ExactMatch matches;
   for (auto batch : batches) {

@@ -27,8 +27,9 @@ TEST_F(ExampleBatches, ContinuationTargetsAreTheAnswers) {
 
 TEST_F(ExampleBatches, EmptyPromptsThrow) {
   EXPECT_THAT(continuation_call({"", "abc"}),
-              throws<InputError>("the prompt of the answer 'abc' is empty"));
-  EXPECT_THAT(continuation_call({"", ""}), throws<InputError>("the prompt of the answer ''"));
+              throws<InputError>("the prompt of the example with the answer 'abc' is empty"));
+  EXPECT_THAT(continuation_call({"", ""}),
+              throws<InputError>("the prompt of the example with the answer ''"));
   EXPECT_NO_THROW(continuation_call({"abc", ""})());
 }
 

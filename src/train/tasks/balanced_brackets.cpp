@@ -83,8 +83,8 @@ class BalancedBracketsTask : public ExampleTask {
     return {unbalanced, kUnbalanced};
   }
 
-  /// Returns a random balanced string of `pairs` pairs. Where a bracket can be opened or closed,
-  /// chooses at random.
+  /// Returns a random balanced string of `pairs` pairs of brackets. At each position where a
+  /// bracket can either be opened or closed, makes a random choice.
   static std::string balanced(int64_t pairs, Sampler& sampler) {
     std::string text;
     std::string open;

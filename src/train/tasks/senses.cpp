@@ -57,7 +57,8 @@ class SensesTask : public Task {
   /// One layer of width 64; trains in seconds on a CPU.
   static Recipe defaults() {
     Recipe recipe;
-    recipe.stack().num_layers = 1;  // one layer's attention shows which words determine the sense
+    // In a model with one layer, the attention weights show which words determine the sense.
+    recipe.stack().num_layers = 1;
     recipe.stack().num_heads = 2;
     recipe.max_seq_len() = 16;
     return recipe;

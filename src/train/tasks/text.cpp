@@ -24,9 +24,9 @@ std::string first_line(const std::string& text) {
   return end == std::string::npos ? text : text.substr(begin, end + 1 - begin);
 }
 
-/// Splits tokens (N) into non-overlapping windows of `context` tokens; the last one may be shorter.
-/// Each token except the first is a target exactly once. Returns batches of at most `size` windows.
-/// Throws InputError for fewer than two tokens.
+/// Splits tokens (N) into non-overlapping windows of `context` tokens; the last window may be
+/// shorter. Each token except the first is a target exactly once. Returns batches of at most `size`
+/// windows. Throws InputError for fewer than two tokens.
 std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, int64_t size) {
   if (tokens.size(0) < 2) {
     throw InputError(fmt::format("expected at least two tokens, found {}", tokens.size(0)));
@@ -46,7 +46,7 @@ std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, in
   return batches;
 }
 
-/// Language modelling of a text file. The last tokens of the file are the validation data. They are
+/// Language modelling of a text file. The last tokens of the file are the validation data, which is
 /// evaluated in non-overlapping windows. Training sequences start at random positions in the rest
 /// of the file. The vocabulary is built from the whole text.
 class TextTask : public Task {
