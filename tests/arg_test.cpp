@@ -27,7 +27,7 @@ TEST(Arg, SettersOfAnObjectReturnTheObject) {
   EXPECT_EQ(inner.size(), 4);
 }
 
-TEST(Arg, ATemporaryReturnsValues) {
+TEST(Arg, SettersOfATemporaryReturnAValue) {
   static_assert(std::is_same_v<decltype(Inner().size(3)), Inner>);
   static_assert(std::is_same_v<decltype(Inner().list()), std::vector<int>>);
   static_assert(std::is_same_v<decltype(Outer().inner().size(2)), Inner>);

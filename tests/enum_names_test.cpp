@@ -13,7 +13,8 @@
 namespace attend {
 namespace {
 
-/// Checks the names of an enum. `last` is its last enumerator: a missing or extra name shifts it.
+/// Checks the names of an enum. `last` is its last enumerator, whose name differs from
+/// `name_of_last` if a name before it is missing or was added.
 template <typename E>
 void expect_names_of(E last, std::string_view name_of_last) {
   const auto& names = EnumNames<E>::names;

@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-/// Braced arguments of operator(), which LibTorch's holders do not accept.
+/// Tests that pass braced arguments to operator(), which LibTorch's module holders do not accept.
 struct ModuleHolder : FixedSeed, testing::Test {
   torch::Tensor x = torch::randn({2, 5, 8});
   torch::Tensor memory = torch::randn({2, 3, 8});

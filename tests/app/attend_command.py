@@ -14,7 +14,7 @@ def command(*arguments):
 
 
 def attend(*arguments, given=None, environment=None, **options):
-    """Runs the command. `given`: its standard input; `environment`: additional variables."""
+    """Runs the command. `given`: standard input; `environment`: additional variables."""
     return subprocess.run(command(*arguments), input=given, capture_output=True, encoding="utf-8",
                           timeout=300, env={**os.environ, **(environment or {})}, **options)
 
@@ -40,7 +40,7 @@ class CommandTest(unittest.TestCase):
         return result
 
     def refuses(self, arguments, *expected, **options):
-        """Expects status 2 and a one-line message with these texts."""
+        """Expects exit status 2 and a one-line message that contains all texts in `expected`."""
         result = attend(*arguments, **options)
         self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
         for text in expected:

@@ -1,7 +1,7 @@
-"""Resuming from checkpoints, and from damaged checkpoints.
+"""Resuming from valid and damaged checkpoints.
 
-Run by CTest with ATTEND set to the built command; requires only Python 3. RANDOM_SEED repeats
-an earlier run.
+Run by CTest with ATTEND set to the built command; requires only Python 3. To repeat a run, set
+RANDOM_SEED to the seed that it printed.
 """
 
 import json
@@ -63,7 +63,7 @@ class Checkpoints(RunsTest):
         return shutil.copytree(self.whole, self.folder / name)
 
     def test_resuming_needs_all_state(self):
-        """Stale state of the optimizer, sampler or RNG changes the result."""
+        """If a part of the state is from another step, the result differs."""
         for part in ("optimizer.", "sampler.", "random."):
             run = self.copy(part + "old")
             shutil.rmtree(checkpoints(run)[-1])

@@ -11,7 +11,7 @@ import unittest
 
 from attend_command import CommandTest, attend
 
-# Numbers without a unit.
+# Flags whose value is a number without a unit.
 PURE_NUMBERS = {"--router-aux-loss-coef", "--beta1", "--beta2", "--final-logit-soft-cap", "--length-penalty", "--max-grad-norm", "--max-lr", "--min-lr", "--lr",
                 "--momentum", "--norm-eps", "--rotary-theta", "--seed", "--soft-cap", "--temperature",
                 "--weight-decay"}
@@ -52,7 +52,7 @@ class Completion(CommandTest):
         (cls.folder / "runs" / "recipe.toml").touch()
 
     def complete(self, line):
-        """The completions of bash at the end of `line`."""
+        """Returns the completions that bash offers at the end of `line`."""
         words = re.findall(r"=|[^\s=]+", line)
         if line.endswith(" "):
             words.append("")

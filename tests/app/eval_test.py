@@ -55,7 +55,8 @@ class Eval(TextRunTest):
 
 
 class BestOrLast(CommandTest):
-    """A run whose last weights are worse than its best: the learning rate is too high from step 20."""
+    """A run whose last weights are worse than its best weights: from step 20, its learning rate is
+    too high."""
 
     @classmethod
     def setUpClass(cls):

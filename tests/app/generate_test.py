@@ -1,4 +1,4 @@
-"""attend generate with a model of a small text.
+"""attend generate with a language model of a short text.
 
 Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
@@ -83,7 +83,7 @@ class Sampling(GenerateTest):
         self.assertEqual(self.generate(*self.HOT, "--seed", 4).stdout, first)
         self.assertNotEqual(self.generate(*self.HOT, "--seed", 5).stdout, first)
 
-    def test_keeping_one_token_is_greedy(self):
+    def test_keeping_one_token_equals_greedy_decoding(self):
         greedy = self.generate("--prompt", "F", "--max-new-tokens", 40, "--temperature", 0).stdout
         self.assertNotEqual(self.generate(*self.HOT).stdout, greedy)
         for flag, value in (("--top-k", 1), ("--top-p", 0), ("--min-p", 1)):

@@ -40,7 +40,7 @@ class InspectTest(CommandTest):
         self.refuses(["inspect", path], path.name, *expected)
 
     def unfinished(self, name, *files):
-        """A run with only these files of the finished run."""
+        """Returns a run that has only these files of the finished run."""
         directory = self.folder / name
         directory.mkdir()
         for file in files:
@@ -114,7 +114,7 @@ class Runs(InspectTest):
         self.assertIn("qkv", self.inspect(self.folder / "with-last"))
 
     def custom_run(self, name, *files):
-        """A run of a module that is not of this library, with these files of the finished run."""
+        """Returns a run of a custom module, with these files of the finished run."""
         directory = self.unfinished(name, *files)
         (directory / "recipe.toml").write_text(
             "[training]\nlr = 0.5\nmax_steps = 5\n\n[values]\nchannels = '4'\n")

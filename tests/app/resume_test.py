@@ -106,7 +106,7 @@ class Replacing(RunsTest):
             return False
 
     def replace_and_kill(self, seed):
-        """Kills a run with that seed after its first checkpoint."""
+        """Overwrites the run with a new run, which is killed after its first checkpoint."""
         process = start("train", "--out", self.run_directory, "--overwrite", "--embed-dim", 16,
                         "--seed", seed, "--max-steps", 100000, "--checkpoint-every", 10)
         self.addCleanup(kill, process)

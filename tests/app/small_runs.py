@@ -13,13 +13,14 @@ from attend_command import attend, command
 
 STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
-# Uses all checkpointed state: dropout RNG, state of two optimizers, an unfinished epoch.
+# Options with which a checkpoint contains all kinds of state: the random number generator for
+# dropout, the state of two optimizers and an unfinished epoch.
 DEMANDING = ["--embed-dim", 16, "--batch-size", 8, "--gradient-accumulation-steps", 2, "--dropout", 0.1, "--optimizer",
              "muon", "--log-every", 5]
 
 
 def as_in_a_terminal():
-    """Default signal handlers, as for a foreground command of a shell."""
+    """Sets the default signal handlers, which a command in the foreground of a shell has."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
 
@@ -58,13 +59,13 @@ def last_step(run):
 
 
 def files_of(folder):
-    """File contents by relative path, without the lock file."""
+    """Returns {relative path: content} of all files except the lock file."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*")
             if path.is_file() and path.name != ".lock"}
 
 
 def result_of(run):
-    """Contents of the files with weights and state."""
+    """Returns the contents of the files that contain weights and state."""
     latest = checkpoints(run)[-1]
     files = [run / "model.safetensors", run / "embeddings.tsv", latest / "model.safetensors",
              latest / "state.safetensors"]
@@ -72,7 +73,7 @@ def result_of(run):
 
 
 def reports_of(run):
-    """Lines of metrics.jsonl without times and memory."""
+    """Returns the lines of metrics.jsonl without the fields for time, speed and memory."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     for line in lines:
         for key in ("seconds", "tokens_per_second", "peak_memory"):
@@ -102,7 +103,7 @@ class RunsTest(unittest.TestCase):
         return result
 
     def fails(self, status, arguments, *expected, **options):
-        """Expects this status, and these texts in the last line of standard error."""
+        """Expects this exit status. The last line of standard error must contain all `expected`."""
         result = attend("train", *arguments, **options)
         self.assertEqual(result.returncode, status, result.stderr)
         *progress, last = result.stderr.splitlines()

@@ -33,7 +33,8 @@ class BrokenStreams(unittest.TestCase):
         self.assertEqual(self.train("2>/dev/full"), 0)
 
     def test_standard_output_is_closed_or_full(self):
-        """The run is saved; the status reports that its output was lost."""
+        """The run is saved. The exit status is 1 if output was lost, but 0 if standard output was
+        closed from the start."""
         self.assertEqual(self.train("2>/dev/null | true"), 1)
         self.assertEqual(self.train(">/dev/full"), 1)
         self.assertEqual(self.train(">&-"), 0)

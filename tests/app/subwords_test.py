@@ -29,7 +29,7 @@ FLAGS = ["--tokenizer", "subword", "--vocab-size", 320, "--max-seq-len", 16, "--
 
 
 def attend(*arguments):
-    """A barely trained model may generate invalid UTF-8."""
+    """Runs the command. Invalid UTF-8, which a barely trained model may generate, is replaced."""
     return run_attend(*arguments, errors="replace")
 
 

@@ -1,7 +1,7 @@
 """Training runs ended by signals, kills and other processes can be resumed.
 
-Run by CTest with ATTEND set to the built command; requires only Python 3. RANDOM_SEED repeats
-the moments of an earlier run.
+Run by CTest with ATTEND set to the built command; requires only Python 3. To kill runs at the same
+times as in an earlier test run, set RANDOM_SEED to the seed that it printed.
 """
 
 import concurrent.futures
@@ -25,7 +25,7 @@ class StoppedBySignals(RunsTest):
     SETTING = [*DEMANDING, "--max-steps", 120, "--eval-every", 16, "--checkpoint-every", 7]
 
     def stop(self, run, number):
-        """Stops a run with a signal after more than 20 of 120 steps."""
+        """Starts a run and stops it with a signal after more than 20 of its 120 steps."""
         process = start_in_terminal("train", "--out", run, *self.SETTING)
         self.addCleanup(kill, process)
         self.assertTrue(wait_for(lambda: last_step(run) > 20, process))
@@ -112,7 +112,7 @@ class KilledAtAnyMoment(RunsTest):
         duration = time.monotonic() - started
         print("seed", SEED)
         chance = random.Random(SEED)
-        # Evenly spread from before the directory exists to after the end.
+        # Evenly spread times, from before the run directory exists until after the end of the run.
         moments = [self.end_after((i + chance.random()) / 15 * 1.5 * duration) for i in range(15)]
         moments += [self.end_while_writing(chance.randrange(24), chance.uniform(0, 0.004))
                     for _ in range(10)]

@@ -40,7 +40,7 @@ def on_terminal(*command, columns=120, before_reading=lambda: None, **changes):
     before_reading()
 
     def end():
-        # The terminal stays open until all is read: what is buffered may be lost when it is closed.
+        # The terminal stays open until all output is read: closing it may discard buffered output.
         try:
             process.wait(timeout=300)
         finally:
@@ -62,13 +62,13 @@ def without_terminal(*command, **changes):
 
 
 def screen(shown):
-    """The final lines on the screen."""
+    """Returns the lines that are on the screen after the command has ended."""
     lines = re.sub(r"\x1b\[\d*m", "", shown).split("\n")
     return [re.split(r"\r\x1b\[K", line)[-1] for line in lines]
 
 
 def drawn(shown):
-    """Each state of the progress bar."""
+    """Returns each progress bar that was drawn."""
     return re.findall(r"\r\x1b\[K((?! *step)[^\r\n]*)", re.sub(r"\x1b\[\d*m", "", shown))
 
 
@@ -91,7 +91,7 @@ class OnATerminal(unittest.TestCase):
         self.assertNotIn("best", nan)
 
     def bars(self, widths):
-        """The progress bar at each of these widths of the terminal."""
+        """Returns {width of the terminal: progress bar}."""
         reports = [report for columns in widths
                    for report in (f"columns {columns}", "progress 120 90 1.75")]
         lines = drawn(on_terminal(SHOW, 400, *reports)[0])
@@ -183,7 +183,7 @@ class WithoutATerminal(unittest.TestCase):
         lines = without_terminal(SHOW, 400, *reports).stderr.splitlines()
         self.assertEqual([re.search(r"(\d+)/400", line).group(1) for line in lines], ["30", "60", "90"])
         self.assertRegex(lines[0], r"^step 30/400 \| train loss 1\.0000 \| .*tok/s \| eta 6:10$")
-        # None if evaluations are more frequent.
+        # No such line if there are evaluations at least every 30 seconds.
         often = [f"{kind} {second} {second} 1" for second in range(0, 101, 20)
                  for kind in ("progress", "evaluation")]
         lines = without_terminal(SHOW, 400, *often).stderr.splitlines()

@@ -1,4 +1,4 @@
-"""A model of a small text, trained once per test class."""
+"""A language model of a short text, trained once per test class."""
 
 from attend_command import CommandTest
 

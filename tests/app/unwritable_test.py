@@ -20,7 +20,8 @@ class FilesThatCannotBeWritten(RunsTest):
                "--checkpoint-every", 10]
 
     def fails_without_space(self, run, **options):
-        """Resuming `run` from step 20 fails without disk space and changes no checkpoint."""
+        """Expects that resuming `run` from step 20 fails because there is no disk space, and that
+        the checkpoints do not change."""
         before = files_of(run / "checkpoint")
         result = self.fails(1, ["--resume", run, "--max-steps", 40], f"attend: {run}/checkpoint/",
                             "cannot be written", **options)
@@ -85,7 +86,8 @@ class FilesThatCannotBeWritten(RunsTest):
         self.resumes(run)
 
     def test_lost_output(self):
-        """The run is saved; the status reports that its output was lost."""
+        """The run is saved. The exit status is 1 if output was lost, but 0 if standard output was
+        closed from the start."""
         whole = self.folder / "whole"
         self.train("--out", whole, *self.SETTING, "--max-steps", 20)
         setting = " ".join(map(str, [*self.SETTING, "--max-steps", 20]))

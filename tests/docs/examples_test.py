@@ -138,7 +138,7 @@ def examples_of_page(text, file, pattern=FENCE):
 
 
 def examples_of_features(text, file):
-    """Returns the code in the column "in attend" of each table, except names alone such as `AttentionArgs`."""
+    """Returns the code in the column "in attend" of each table, except code that is only a name."""
     found, has_column = [], False
     for number, line in enumerate(text.splitlines(), start=1):
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
@@ -155,13 +155,14 @@ def examples_of_features(text, file):
 def wrapped(example, number):
     """Returns C++ code that contains the example. #line sets the example's file name and line numbers."""
     place = f'#line {example.line} "{example.file}"\n'
-    code = re.sub(r"^#include .*", "", example.code, flags=re.MULTILINE)  # INCLUDES has them all
+    code = re.sub(r"^#include .*", "", example.code, flags=re.MULTILINE)  # INCLUDES contains them
     is_header = example.file.startswith("include/")
     if not is_header and re.search(r"^int main\(", code, re.MULTILINE):
         return f"namespace example_{number} {{\n{place}{code}\n}}\n"
     names = {**NAMES, **NAMES_IN.get(example.file.removeprefix("include/"), {})}
     parameters = ", ".join(f"{kind} {name}" for name, kind in names.items() if re.search(rf"(?<![\w.>:]){name}\b", code))
-    # A member of a module, for examples with *this. The inner braces allow an example to declare a parameter again.
+    # The function is a member of a module, because some examples use *this. The inner braces allow
+    # an example to declare a variable that has the name of a parameter.
     function = (f"struct Example{number} : torch::nn::Module {{\nvoid example({parameters}) {{ {{\n{place}{code}\n"
                 f";}} }}\n}};\n")
     if not is_header:

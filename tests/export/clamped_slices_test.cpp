@@ -11,7 +11,7 @@ using testing::ElementsAre;
 
 const Size kLength{3, "Symbol('s0', positive=True, integer=True)"};
 
-/// Returns a program that slices x (s0,), where s0 is from 2 to 100 and 3 in the example.
+/// Returns a program that slices a 1-D tensor x. Its size s0 is 2 to 100, and 3 in the example.
 ExportedProgram slice_program(int64_t start, int64_t end, const Size& sliced) {
   ExportedProgram program;
   program.inputs = {{.kind = InputKind::user, .name = "x", .target = {}}};

@@ -34,7 +34,7 @@ struct DynamicSizeSpec {
 /// Returns the specification of a `DynamicSize`, or of a size that `add_dynamic_size` returned.
 const DynamicSizeSpec& spec_of(int64_t dynamic_size);
 
-/// Returns a placeholder for another dynamic size.
+/// Adds a dynamic size and returns its placeholder.
 int64_t add_dynamic_size(const DynamicSizeSpec& spec);
 
 /// An input of a case: its name, its shape, which may contain `DynamicSize`, and its random values.
@@ -89,7 +89,7 @@ ExportCase make_case(const char* group, const std::string& option, const Holder&
                    [](auto& module, const Tensors& in) { return module.forward(in.at(0)); });
 }
 
-/// Returns a forward that passes the second input as key_mask.
+/// A `run` for `make_case` that passes the second input as key_mask.
 inline constexpr auto kPadded = [](auto& module, const Tensors& in) {
   return module.forward(in.at(0), {.key_mask = in.at(1)});
 };
@@ -105,7 +105,7 @@ Tensors draw(const ExportCase& any, const std::function<int64_t(const DynamicSiz
 /// Returns random example inputs.
 Tensors draw_example(const ExportCase& any);
 
-/// Returns the options of the export in all formats.
+/// Returns the options for the export of a case. They are the same for all formats.
 ExportOptions options_of(const ExportCase& any);
 
 /// Returns `function()`; adds the case name to errors.
@@ -126,7 +126,8 @@ std::vector<ExportCase> model_cases();     ///< modules of include/attend/models
 std::vector<ExportCase> module_cases();    ///< modules of include/attend/nn
 std::vector<ExportCase> user_cases();      ///< custom modules
 std::vector<ExportCase> operator_cases();  ///< single operators
-/// Random sequences of views and in-place operators, which ONNX lacks.
+/// Random programs of views and in-place operators (ONNX has neither), and of operators on
+/// sequences (B, L, D).
 std::vector<ExportCase> random_cases();
 
 }  // namespace attend

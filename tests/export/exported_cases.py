@@ -89,7 +89,7 @@ def assert_same_at_other_shapes(test, run, case):
 
 def assert_same_distribution(test, found, expected):
     """Checks shapes and dtypes, and compares mean, standard deviation and distribution function of the
-    elements of each output. The limits are exceeded with a probability of less than 1e-6."""
+    elements of each output. Equal distributions fail with a probability of less than 1e-6."""
     test.assertEqual(len(found), len(expected))
     for one, other in zip(found, expected):
         test.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))
@@ -99,7 +99,8 @@ def assert_same_distribution(test, found, expected):
         test.assertLessEqual(abs(one.mean() - other.mean()).item(), 6 * scale * error)
         test.assertLessEqual(abs(one.std() - other.std()).item(), 12 * scale * error)
         low, high = min(one.min(), other.min()), max(one.max(), other.max())
-        # Other points than the outputs, which may differ by rounding errors.
+        # The points differ from the outputs: for an output equal to a point, rounding errors would
+        # decide on which side of the point it is.
         points = low + (high - low) * (torch.arange(400, dtype=torch.float64) + 0.618) / 400
         shares = [torch.searchsorted(part.sort().values, points) / part.numel()
                   for part in (one, other)]

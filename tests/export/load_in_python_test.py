@@ -1,5 +1,5 @@
-"""Loads an exported model with torch.jit.load and compares it with a plain PyTorch implementation on
-the weights of the run.
+"""Loads an exported model with torch.jit.load and compares it with a plain PyTorch implementation
+that uses the weights of the run.
 
 CTest sets ATTEND to the command. Exits with 77 (skipped) if Python has no torch.
 """
@@ -148,7 +148,7 @@ class LoadInPython(unittest.TestCase):
                     part = model(tokens[:batch, :length])
                     torch.testing.assert_close(part, whole[:batch, :length], rtol=1e-4, atol=1e-5)
                 self.assertFalse(torch.isnan(whole).any())
-                # The meta device cannot load constant tables and cannot route experts.
+                # Constant tables and the routing to experts do not work on the meta device.
                 if "--positions relative" in flags:
                     on_meta = torch.jit.load(io.BytesIO(archive), map_location="meta")
                     self.assertEqual(on_meta(tokens.to("meta")).device.type, "meta")

@@ -20,7 +20,8 @@ class OperatorTable {
                          torch::Dtype dtype = torch::kFloat)
       : input_(std::move(input)), suffix_(std::move(suffix)), dtype_(dtype) {}
 
-  /// `run` must be stateless: hundreds of std::function objects would take a minute to compile.
+  /// Adds a case. `run` must be a lambda without captures, which can be called through a function
+  /// pointer: hundreds of std::function objects would take a minute to compile.
   template <typename Run>
   void operator()(const char* name, Run /*run*/) {
     add(name, [](const Tensors& in) -> Outputs { return Run{}(in.at(0)); });

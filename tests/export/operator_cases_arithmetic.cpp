@@ -7,7 +7,7 @@ namespace {
 
 using T = torch::Tensor;
 
-/// Returns a tensor of the same shape and dtype without zeros.
+/// Returns another tensor with the shape and dtype of `x`. It contains no zeros.
 T other(const T& x) {
   const auto flipped = x.flip({-1});
   return torch::where(flipped.abs() > 0.1, flipped, 2);
@@ -39,7 +39,7 @@ std::vector<ExportCase> sums_and_products() {
   return with.take();
 }
 
-/// Division, floor division and remainders of both signs.
+/// Division, floor division and remainders, with positive and negative numbers.
 void add_divisions(OperatorTable& with) {
   with("div", [](T x) { return x / other(x); });
   with("div_scalar", [](T x) { return x / 4; });

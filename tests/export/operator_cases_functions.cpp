@@ -113,7 +113,7 @@ std::vector<ExportCase> dropouts() {
   return with.take();
 }
 
-/// Functions of integers, which have LibTorch's result dtype.
+/// Functions of integers. Their results must have the same dtypes as in LibTorch.
 std::vector<ExportCase> functions_of_integers() {
   OperatorTable with(integers(), "_of_integers");
   with("exp", [](T x) { return x.exp(); });

@@ -114,7 +114,7 @@ std::vector<ExportCase> pools() {
   return joined({with.take(), with_volume.take()});
 }
 
-/// Resizing to sizes, by scale factors, and with both, as the functional interface does.
+/// Resizing to sizes, by scale factors, and with `F::interpolate`, which passes both.
 std::vector<ExportCase> resized() {
   using Factors = at::ArrayRef<double>;
   OperatorTable with_row(floats());
@@ -186,7 +186,7 @@ std::vector<ExportCase> normalized() {
   return with.take();
 }
 
-/// Arguments of a recurrent layer, input width 6, hidden width 3.
+/// Arguments of a recurrent layer with input width 6 and hidden width 3.
 struct Recurrent {
   int64_t gates;
   int64_t num_layers = 1;
@@ -204,7 +204,7 @@ struct Recurrent {
     return all;
   }
 
-  /// (num_layers * directions, B, 3)
+  /// Returns an initial state (num_layers * directions, B, 3).
   T state(const T& x, int64_t from) const {
     return x.sum(1).narrow(-1, from, 3).unsqueeze(0).repeat({num_layers * directions, 1, 1});
   }

@@ -65,7 +65,7 @@ std::vector<ExportCase> functions_of_special_values() {
   with("hardtanh", [](T x) { return torch::hardtanh(x, -0.5, 0.8); });
   with("threshold", [](T x) { return torch::threshold(x, 0.1, 20); });
   with("prelu", [](T x) { return torch::prelu(x, torch::full({1}, 0.3)); });
-  // onnxruntime's sigmoid is inaccurate for smaller values.
+  // Clamped, since glu applies sigmoid, which is inaccurate for smaller values in onnxruntime.
   with("glu", [](T x) { return torch::glu(x.clamp_min(-1)); });
   with("softsign", [](T x) { return F::softsign(x); });
   with("softmax", [](T x) { return x.softmax(-1); });
@@ -178,7 +178,7 @@ std::vector<ExportCase> exact_functions() {
   return with.take();
 }
 
-/// x: (B, T) of integers that float64 cannot represent.
+/// x: (B, T), integers that float64 cannot represent exactly.
 CaseInput large_integers() {
   return {"x", {kBatch, kLength}, [](const std::vector<int64_t>& sizes) {
             constexpr auto max = int64_t{1} << 62;

@@ -15,7 +15,8 @@ T weights(const T& x, torch::IntArrayRef shape) {
   return torch::linspace(-1, 1, c10::multiply_integers(shape)).view(shape).to(x.scalar_type());
 }
 
-/// Floating point operators. Each case has several, since only the types of the nodes are tested.
+/// Floating point operators. Each case contains several operators, since these cases only test
+/// which types the exporter supports for each operator.
 void add_functions(OperatorTable& with) {
   with("functions", [](T x) {
     return Tensors{x.exp(),  x.exp2(),    x.expm1(), x.sin(),  x.cos(),   (x * 0.3).tan(),
@@ -91,7 +92,7 @@ void add_functions(OperatorTable& with) {
                    x.isfinite(),
                    x.isnan()};
   });
-  // Squares overflow float16.
+  // The squares of these values overflow float16.
   with("reductions_of_large", [](T x) {
     const auto large = (x * 4).round() * 64;
     return Tensors{large.std(-1, true), large.norm(2, {-1}),
@@ -232,7 +233,7 @@ std::vector<ExportCase> of_integers(const char* suffix) {
 std::vector<ExportCase> of_floats(const char* suffix, torch::Dtype dtype) {
   OperatorTable with(floats(), suffix, dtype);
   with("numbers", [](T x) {
-    const auto small = x / 8;  // times 1e5 is finite in float16
+    const auto small = x / 8;  // so that small * 1e5 is finite in float16
     return Tensors{small * 1e5, small * 1e5 * 0, small / 1e-5,
                    x + 0.1,     x * 0.1,         torch::addcmul(x, small, x * 0, 1e5)};
   });

@@ -1,4 +1,5 @@
-"""Slow checks of .pt2 archives: decompositions of some cases, torch.compile and AOTInductor of a few.
+"""Slow checks of .pt2 archives: decompositions of some random cases, and torch.compile and
+AOTInductor of a few cases.
 
 CTest sets EXPORT_CASES to the output folder of export_cases and RUN_ARCHIVE to the program
 run_archive. Exits with 77 (skipped) if Python has no torch.

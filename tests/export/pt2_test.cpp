@@ -66,8 +66,9 @@ TEST_F(Pt2, RunsAtOtherShapes) {
   }
 }
 
-/// Sizes far from the example's, and slices of slices, in which few sizes determine an expression.
-TEST_F(Pt2, WritesSizesThatHoldUpToTheMaximumOrRefuses) {
+/// Slices that are clamped only at input sizes far from the example's, and slices of slices. The
+/// exporter must write expressions that are correct up to the maximum, or throw.
+TEST_F(Pt2, WritesExpressionsThatHoldUpToTheMaximumOrThrows) {
   using Function = torch::Tensor (*)(const torch::Tensor&);
   const std::vector<Function> functions{
       [](const torch::Tensor& x) { return x.slice(1, -2000); },

@@ -12,8 +12,8 @@ namespace {
 
 using T = torch::Tensor;
 
-/// Returns a view, a copy, or the mutated tensor itself. `dimension` is 0 for a 0-dimensional
-/// tensor.
+/// `run` returns a view or copy of `x`, or mutates `x` and returns it. `dimension` is 0 for a
+/// 0-dimensional tensor.
 struct Operation {
   int64_t min_rank;
   T (*run)(T x, int64_t dimension);
@@ -54,7 +54,8 @@ struct Step {
   int64_t dimension;
 };
 
-/// Runs the steps and returns two of the tensors. The operators depend on ranks only, not on sizes.
+/// Runs the steps and returns two of the tensors. Which operators run depends only on the ranks of
+/// the tensors, not on their sizes.
 Tensors run_steps(const std::vector<Step>& steps, std::size_t other, const T& x) {
   Tensors tensors{x * 1};
   for (const auto& [operation, tensor, dimension] : steps) {
@@ -141,8 +142,8 @@ int64_t draw_between(int64_t min, int64_t max) {
   return torch::randint(min, max + 1, {}, torch::kLong).item<int64_t>();
 }
 
-/// Returns a dynamic size with random bounds up to `max`. The files are compared at both bounds and
-/// at a size between them.
+/// Adds a dynamic size with random bounds up to `max` and returns its placeholder. The files are
+/// compared at both bounds and at a size between them.
 int64_t draw_dynamic_size(const char* name, int64_t max) {
   const auto least = draw_between(1, max / 2);
   const auto largest = draw_between(least + 1, max);
@@ -157,9 +158,9 @@ int num_random_sequences() {
   return text != nullptr ? std::stoi(text) : 20;
 }
 
-/// Cases of graphs with about 30 operators on sequences, in all formats. Few of them contain the
-/// last operator, a branch on a size, and must be refused if the branch changes the result. The
-/// exporter may refuse others because it finds no symbolic expression of a size.
+/// Cases of graphs with 20 random `kSequenceOperators`, in all formats. The last of these operators
+/// branches on a size; an eighth of the graphs may contain it. The export must fail if the branch
+/// changes the result. It may also fail because the exporter finds no expression of a size.
 std::vector<ExportCase> random_sequence_cases(int count) {
   struct NoParameters : torch::nn::Module {};
   std::vector<ExportCase> cases;

@@ -12,7 +12,7 @@ namespace {
 
 const std::string kSymbol = "Symbol('s0', positive=True, integer=True)";
 
-TEST(SizeExpression, EvaluatesWhatSymbolicShapesFinds) {
+TEST(SizeExpression, EvaluatesExpressionsFoundBySymbolicShapes) {
   std::vector<int64_t> sizes(60);
   std::iota(sizes.begin(), sizes.end(), 2);
   std::vector<std::size_t> all(sizes.size());

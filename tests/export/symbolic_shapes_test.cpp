@@ -87,7 +87,7 @@ TEST_F(SymbolicShapesTest, FindsClampedSizes) {
             "Mul(Integer(3), " + kSecond + ", Min(" + kFirst + ", Integer(10)))");
 }
 
-TEST(SymbolicShapes, FindASizeClampedInRunsThatAreNotFitted) {
+TEST(SymbolicShapes, FindClampsThatOccurOnlyAtLargeSizes) {
   SymbolicShapes sizes({"s0"}, {{2, 3, 5, 511, 512, 513, 515, 600, 4096}}, {0, 1, 2});
   EXPECT_EQ(sizes.find({2, 3, 5, 511, 512, 512, 512, 512, 512})->expression,
             "Min(" + kFirst + ", Integer(512))");
@@ -96,7 +96,7 @@ TEST(SymbolicShapes, FindASizeClampedInRunsThatAreNotFitted) {
   EXPECT_FALSE(sizes.find({2, 3, 5, 511, 512, 500, 515, 600, 4096}));
   EXPECT_EQ(sizes.find({0, 0, 0, 0, 0, 4, 12, 352, 14336})->expression,
             "Mul(Integer(4), Max(Add(Integer(-512), " + kFirst + "), Integer(0)))");
-  // Two runs do not show how a size grows.
+  // Only two values are not clamped to 0: too few to determine an expression.
   EXPECT_FALSE(sizes.find({0, 0, 0, 0, 0, 0, 0, 87, 3581}));
 }
 
@@ -105,7 +105,7 @@ TEST_F(SymbolicShapesTest, FindsClampedQuotients) {
             "Min(FloorDiv(" + kFirst + ", Integer(2)), Integer(5))");
 }
 
-TEST_F(SymbolicShapesTest, FindsSteps) {
+TEST_F(SymbolicShapesTest, FindsStepFunctions) {
   EXPECT_EQ(found([](int64_t a, int64_t) { return a > 4 ? 1 : 0; }),
             "Min(Max(Add(Integer(-4), " + kFirst + "), Integer(0)), Integer(1))");
   EXPECT_EQ(found([](int64_t a, int64_t) { return a > 4 ? 9 : 3; }),

@@ -87,7 +87,7 @@ TEST_F(TorchScriptContentsTest, RejectsInvalidPickles) {
     return std::string(whole).replace(at, from.size(), to);
   };
   reads("\x80\x02K\x01r\xff\xff\xff\xffj\xff\xff\xff\xff.",
-        "expected a module");  // no memory for 2^32 values
+        "expected a module");  // must not allocate memory for 2^32 values
   reads("\x80\x04N.", "invalid pickle at byte 2: expected protocol 2, found 4");
   reads("\x80\x02.", "a value is missing");
   reads("\x80\x02", "it is truncated");
@@ -103,7 +103,7 @@ TEST_F(TorchScriptContentsTest, RejectsInvalidPickles) {
   const auto padding = "X\xff" + std::string(3, '\0') + std::string(255, 'x');
   reads("\x80\x02" + padding + type + ")\x81q\x01}X\x01" + std::string(3, '\0') + "ah\x01sb.",
         "modules are nested deeper than 200 levels");
-  // Other sizes: K\2 K\3 is the shape of `weight`.
+  // Wrong sizes. In the pickle, K\2 K\3 is the shape (2, 3) of `weight`.
   reads(replaced("(K\x02K\x03t", "(K\x02K\x04t"),
         "data.pkl: weight: 6 elements are too few for a tensor of shape (2, 4)");
   reads(replaced("(K\x02K\x03t", "(J\xff\xff\xff\xffK\x03t"), "are too few for a tensor");

@@ -9,7 +9,7 @@ namespace {
 namespace F = torch::nn::functional;
 using torch::indexing::Slice;
 
-/// Other operators in a user's forward, on the output of Linear, (B, T, 6).
+/// Various operators in the forward of a custom module, on the output of Linear, (B, T, 6).
 std::vector<ExportCase> user_forward_cases() {
   std::vector<ExportCase> cases;
   const auto with = [&](const char* option, const auto& run) {
@@ -133,7 +133,8 @@ std::vector<ExportCase> named_cases() {
       named_case("other_alphabets", "\u00e9\u4e2d \"x\"", {"onnx"}, "\u00e9-\u4e2d")};
 }
 
-/// Random numbers. The inputs are repeated, for the statistics of the outputs.
+/// Operators that draw random numbers. The inputs are repeated, so that the statistics of the
+/// outputs can be compared.
 std::vector<ExportCase> random_number_cases() {
   std::vector<ExportCase> cases;
   const auto with = [&](const char* option, const auto& run, bool in_onnx = true) {

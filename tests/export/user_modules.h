@@ -111,7 +111,7 @@ struct LstmImpl : torch::nn::Module {
 };
 TORCH_MODULE(Lstm);
 
-/// An autoencoder of (B, 8) with tied encoder and decoder weights and a mean as buffer.
+/// An autoencoder of vectors (B, 8) with tied encoder and decoder weights. The mean is a buffer.
 struct TiedAutoencoderImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) {
     const auto code = torch::tanh((x - mean).matmul(encoder.t()));  // (B, 3)

@@ -141,7 +141,7 @@ TEST_P(EachFormat, ErrorNamesTheShapesOfAllInputs) {
           "shape (4) and (6), but with 1 for (4) and (1)"));
 }
 
-TEST_P(EachFormat, RejectsValuesAtTheMaximumThatTheModuleAccepts) {
+TEST_P(EachFormat, RejectsTheLargestValidValueReadByItem) {
   const auto narrowed = [](const Inputs& in) {
     return in[0].narrow(1, 0, in[1].max().item<int64_t>());
   };
@@ -378,7 +378,7 @@ TEST_P(EachFormat, ReportsWhetherOtherValuesWereVerified) {
 }
 
 /// The sizes of masked_select depend on the values of its inputs.
-TEST_P(EachFormat, DoesNotFreezeSizesThatDependOnValues) {
+TEST_P(EachFormat, DoesNotSpecializeSizesThatDependOnValues) {
   const auto forward = [](const Inputs& in) {
     return std::vector{in[0].masked_select(in[0] > 0) * 2, in[0].index({in[0] > 0.5}).sum()};
   };

@@ -105,7 +105,7 @@ TEST(LoadStateDict, TensorsThatCannotBeCopiedLeaveTheModuleUnchanged) {
   }
 }
 
-TEST(LoadStateDict, TensorsOfTheModuleItselfAreCopiedAsTheyWereBefore) {
+TEST(LoadStateDict, TensorsOfTheModuleItselfAreReadBeforeTheyChange) {
   torch::nn::Sequential modules(torch::nn::Linear(2, 2), torch::nn::Linear(2, 2));
   auto tensors = state_dict(*modules);
   const auto first = tensors["0.weight"].clone();

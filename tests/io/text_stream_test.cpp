@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Returns the output for each piece, and that of finish() as the last element.
+/// Returns the output for each piece, followed by the output of finish().
 std::vector<std::string> stream_pieces(const std::vector<std::string>& pieces,
                                        const std::vector<std::string>& stops = {}) {
   TextStream stream(stops);
@@ -69,7 +69,7 @@ TEST(TextStream, StoppedByReturnsTheStopSequenceFound) {
   EXPECT_EQ(stream.finish(), "");
 }
 
-TEST(TextStream, OfOverlappingStopSequencesTheFirstToEndApplies) {
+TEST(TextStream, TheStopSequenceThatEndsFirstApplies) {
   EXPECT_THAT(stream_pieces({"abcde"}, {"abcde", "bcd"}), ElementsAre("a", ""));
   EXPECT_THAT(stream_pieces({"abcx"}, {"abcde", "bcd"}), ElementsAre("abcx", ""));
 }

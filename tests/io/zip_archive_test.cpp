@@ -67,8 +67,8 @@ std::string little_endian(uint32_t number, std::size_t bytes) {
   return text;
 }
 
-/// In a hostile archive, the content of each entry contains all entries after it, so that little
-/// data is read many times.
+/// In a malicious archive, the content of each entry contains all entries after it, so that the
+/// same bytes are read many times.
 TEST_F(ZipArchiveTest, OverlappingEntriesThrow) {
   constexpr uint32_t kEntries = 20, kHeader = 30 + 4, kContent = 1000;
   const auto archive_of = [&](bool overlapping) {

@@ -1,4 +1,5 @@
-// Several threads call the same model in eval mode. The preset tsan also runs these tests.
+// Several threads call the same model in eval mode. The CMake preset tsan also runs these
+// tests.
 #include "attend/models/generation.h"
 #include "attend/models/sequence_classifier.h"
 #include "support/close.h"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::size_t kThreads = 4;
 
-/// Calls `work(i)` in kThreads threads i at once.
+/// Calls `work(i)` for each i below kThreads, in separate threads at the same time.
 template <typename Work>
 void in_threads(const Work& work) {
   std::vector<std::thread> threads;

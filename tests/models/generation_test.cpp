@@ -140,7 +140,7 @@ TEST_F(Generation, RepetitionPenaltyCountsPromptAndGeneratedTokens) {
   EXPECT_EQ(tokens, Tokens(tokens_so_far.begin() + 2, tokens_so_far.end()));
 }
 
-TEST_F(Generation, AFullContextLosesItsOldestQuarter) {
+TEST_F(Generation, AFullContextDropsItsOldestQuarter) {
   auto case_config = config();
   case_config.max_seq_len = 8;
   auto model = random_model(case_config);

@@ -18,7 +18,8 @@ namespace attend {
 namespace {
 
 struct EachStack : FixedSeed, testing::TestWithParam<NamedStack> {
-  /// Returns an encoder with noise added to its parameters: some are initially 0 or 1.
+  /// Returns an encoder with noise added to its parameters, since initial values of 0 or 1 would
+  /// hide errors.
   TransformerEncoder randomized_encoder() const {
     TransformerEncoder encoder(encoder_options(GetParam().config, true));
     initialize(*encoder, GetParam().config);
@@ -96,7 +97,7 @@ TEST_P(EachStack, GradientCheckpointingGivesTheSameGradients) {
 
 TEST_P(EachStack, CloneAndSaveLoadRoundTrip) {
   if (GetParam().config.num_layers == 0)
-    GTEST_SKIP() << "a single norm has no random initial values";
+    GTEST_SKIP() << "without layers, no parameter has random initial values";
   const auto x = torch::randn({2, 5, 16});
   TransformerEncoder fresh(encoder_options(GetParam().config, true));
   expect_clone_and_save_load_work(randomized_encoder(), fresh, [&](TransformerEncoder module) {

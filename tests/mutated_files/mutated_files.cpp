@@ -47,7 +47,8 @@ constexpr unsigned kMaxSeconds = 10;
 constexpr int64_t kBytesPerByte = 10;
 constexpr int64_t kFixedBytes = int64_t{2} << 20;
 
-/// Counts the bytes that are allocated on the heap. Zero unless built with the address sanitizer.
+/// Counts the bytes that are allocated on the heap. The counts are 0 unless this program is built
+/// with the address sanitizer.
 namespace heap {
 
 std::atomic<int64_t> bytes{0};
@@ -74,7 +75,7 @@ void start() {}
 
 }  // namespace heap
 
-/// Printed if a file takes too long or the program crashes.
+/// How to repeat the current mutation; printed if reading takes too long or the program crashes.
 std::string current_file;
 
 void print_current_file(int signal) {

@@ -1,5 +1,5 @@
-// Every option under bfloat16 autocast, with the policy of the CPU and with that of CUDA, whose
-// norms, softmax and sums return float32.
+// Every option under bfloat16 autocast, with the autocast policy of the CPU and with that of CUDA.
+// In CUDA's policy, norms, softmax and sums return float32.
 #include "ops/autocast.h"
 
 #include "attend/models/stack_config.h"
@@ -23,8 +23,8 @@
 namespace attend {
 namespace {
 
-/// Registers those float32 operators of CUDA's autocast that this library calls for the CPU's,
-/// until the end of the scope.
+/// Until the end of the scope, autocast on the CPU computes the same operators in float32 as
+/// autocast on CUDA (only the operators that this library calls).
 class CudaPolicyOnCpu {
  public:
   CudaPolicyOnCpu() {
@@ -131,7 +131,7 @@ TEST_P(AutocastPolicy, GradientsMatchFloat32) {
   EXPECT_LT(error, 0.05 * 0.05 * norm + 1e-12);
 }
 
-TEST_P(AutocastPolicy, RecomputedGradientsEqualStoredOnes) {
+TEST_P(AutocastPolicy, GradientCheckpointingGivesTheSameGradients) {
   const auto gradients = [&](bool checkpointing) {
     config.gradient_checkpointing = checkpointing;
     auto encoder = randomized_encoder(config);

@@ -35,7 +35,8 @@ TEST(ReZero, HasOneParameterInitializedToZero) {
   const auto x = torch::randn({2, 4, 3});
   EXPECT_TRUE(close(scale(x), torch::zeros({2, 4, 3}), 0.0));
   scale(x).sum().backward();
-  EXPECT_TRUE(close(scale->weight.grad(), x.sum(), 1e-5)) << "stays 0 for good";
+  EXPECT_TRUE(close(scale->weight.grad(), x.sum(), 1e-5))
+      << "without this gradient, the weight would stay 0";
   const torch::NoGradGuard no_grad;
   scale->weight.fill_(-2.0);
   EXPECT_TRUE(close(scale(x), -2 * x, 0.0));

@@ -43,7 +43,8 @@ struct CheckpointTest : FixedSeed, testing::Test {
   std::vector<TransformerBlock> blocks{dropping_block(), dropping_block(), dropping_block()};
   torch::Tensor x = torch::randn({2, 5, 8}, torch::kDouble).requires_grad_();
 
-  /// Returns the gradients, the output and the next random number of a pass through the blocks.
+  /// Runs the blocks forward and backward. Returns the gradients, the output and the next random
+  /// number.
   std::vector<torch::Tensor> outcome(const Caller& call) {
     torch::manual_seed(3);
     auto y = x;

@@ -20,7 +20,8 @@ TEST(Constant, TypeAsHasTheDeviceOfTheArgument) {
   Constant constant({1.0, 2.0});
   const auto elsewhere = torch::zeros({3}, torch::kMeta);
   EXPECT_TRUE(constant.type_as(elsewhere).is_meta());
-  EXPECT_TRUE(constant.type_as(elsewhere).is_same(constant.type_as(elsewhere))) << "copied again";
+  EXPECT_TRUE(constant.type_as(elsewhere).is_same(constant.type_as(elsewhere)))
+      << "the constant was copied again";
   EXPECT_EQ(constant.type_as(elsewhere.to(torch::kHalf)).scalar_type(), torch::kHalf);
   EXPECT_TRUE(constant.type_as(torch::zeros({1})).is_cpu());
 }

@@ -1,4 +1,5 @@
-// Double backward works with operators that support it, and throws with advice elsewhere.
+// Double backward works if all operators support it. Otherwise it throws, and the message
+// says what to do.
 #include "attend/models/stack_config.h"
 #include "attend/nn/transformer_encoder.h"
 #include "attend/ops/attention_recorder.h"
@@ -17,7 +18,7 @@ struct DoubleBackward : FixedSeed, testing::TestWithParam<NamedStack> {
 
   /// Returns the gradient of the encoder's output with respect to `x`, with its graph.
   static torch::Tensor gradient(TransformerEncoder& encoder, const torch::Tensor& x) {
-    const torch::AutoGradMode with_gradients(true);  // finite differences turn it off
+    const torch::AutoGradMode with_gradients(true);  // gradients_match disables gradients
     const auto y = encoder->forward(x, {.causal = true});
     return torch::autograd::grad({y.pow(2).sum()}, {x}, {}, {}, /*create_graph=*/true)[0];
   }
@@ -39,7 +40,7 @@ TEST_P(DoubleBackward, EqualsFiniteDifferencesWithARecorder) {
   EXPECT_TRUE(gradients_match([&] { return gradient(encoder, x); }, {x}));
 }
 
-TEST_P(DoubleBackward, WithoutARecorderMatchesItOrThrows) {
+TEST_P(DoubleBackward, WithoutARecorderWorksOrThrows) {
   TransformerEncoder encoder(encoder_options(config, true));
   const auto x = torch::randn({2, 3, 16}).requires_grad_();
   const auto second = [&] { return torch::autograd::grad({gradient(encoder, x).sum()}, {x})[0]; };

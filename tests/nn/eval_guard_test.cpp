@@ -38,7 +38,7 @@ TEST(EvalGuard, DestructorDoesNotThrow) {
   torch::nn::ModuleList list(std::make_shared<CannotTrain>(), torch::nn::Linear(1, 1));
   list[1]->train();
   { const EvalGuard eval(*list); }
-  EXPECT_TRUE(list[1]->is_training()) << "the others are restored";
+  EXPECT_TRUE(list[1]->is_training()) << "the mode of the other modules must be restored";
 }
 
 struct CountsCalls : torch::nn::Module {

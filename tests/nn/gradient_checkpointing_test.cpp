@@ -98,7 +98,8 @@ TEST_F(GradientCheckpointing, LearnedMasksGetTheSameGradient) {
   }
 }
 
-// The recomputation must take the same way through attention, since each draws dropout differently.
+// Attention in blocks, the fused kernel and explicit attention draw dropout differently, so the
+// recomputation must use the same one as the forward pass.
 TEST_F(GradientCheckpointing, RecomputationOfLongSequencesDropsTheSameWeights) {
   block.dropout(0.2);
   const int64_t t = 520;  // computed in blocks
@@ -123,7 +124,7 @@ TEST_F(GradientCheckpointing, RecomputationOfLongSequencesDropsTheSameWeights) {
   }
 }
 
-/// Adds a mask that is computed from a tensor with a gradient.
+/// Sets a mask that requires a gradient.
 struct LearnedMask : AttentionHook {
   explicit LearnedMask(int64_t t)
       : scale(torch::ones({}).requires_grad_()), mask(torch::randn({t, t})) {}
@@ -145,7 +146,7 @@ TEST_F(GradientCheckpointing, RecomputationWithAMaskThatAHookComputesDropsTheSam
   EXPECT_TRUE(close(gradient(true), gradient(false), 1e-5));
 }
 
-/// Doubles the queries; the stack's caller owns it.
+/// Doubles the queries. This hook is passed to forward, so the stack does not own it.
 struct DoubleQueries : AttentionHook {
   void after_projection(AttentionContext& context) override {
     context.query = context.query * factor;

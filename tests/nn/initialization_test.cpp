@@ -13,7 +13,8 @@
 namespace attend {
 namespace {
 
-/// A block wide enough for statistics and an embedding, with all parameters set to 7.
+/// A block, wide enough for statistics of its weights, and an embedding. All parameters are set to
+/// 7 before the initialization.
 struct InitializationTest : FixedSeed, testing::Test {
   InitializationTest() {
     module->push_back(TransformerBlock(64, 4));

@@ -183,7 +183,7 @@ TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
   EXPECT_NO_THROW(attention->forward(x, {.mask = bools({2, 2})}, {.cache = &cache}));
 }
 
-TEST_F(KvCacheErrors, MoreMemoryThanThereIsThrows) {
+TEST_F(KvCacheErrors, MoreMemoryThanAvailableThrows) {
   EXPECT_THAT(
       [] { KvCache too_large(options().max_seq_len(1'000'000'000'000)); },
       throws<c10::OutOfMemoryError>("the KvCache needs 59604.6 GiB for the keys and values with "

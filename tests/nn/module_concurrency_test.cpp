@@ -16,7 +16,7 @@ namespace {
 
 using Run = std::function<torch::Tensor()>;
 
-/// A module in eval mode, called by `run`.
+/// `make` creates a module in eval mode and returns a function that calls it.
 struct SharedModule {
   std::string name;
   std::function<Run()> make;
@@ -123,7 +123,7 @@ std::vector<SharedModule> shared_modules() {
 
 struct ModuleConcurrency : FixedSeed, testing::TestWithParam<SharedModule> {};
 
-TEST_P(ModuleConcurrency, ThreadsSharingAModuleGetTheResultsOfOne) {
+TEST_P(ModuleConcurrency, SeveralThreadsGetTheResultsOfASingleThread) {
   const auto run = GetParam().make();
   for (const bool with_gradients : {false, true}) {
     const auto call = [&run, with_gradients] {

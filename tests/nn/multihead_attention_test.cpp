@@ -19,7 +19,7 @@ struct MultiheadAttentionTest : FixedSeed, testing::Test {
   torch::Tensor memory = torch::randn({3, 7, 8});
 };
 
-/// Reference for forward with three separate projections (inner, E).
+/// Reference for forward, with three separate projections with weights (H * D, E).
 AttentionOutput by_separate_projections(const MultiheadAttention& attention, const torch::Tensor& q,
                                         const torch::Tensor& k, const torch::Tensor& v,
                                         const AttentionArgs& args, int64_t heads) {

@@ -82,10 +82,11 @@ TEST(RouterAuxLoss, IsUpdatedByEachForward) {
   mixture(torch::randn({2, 5, 4}));
   EXPECT_FALSE(close(mixture->aux_loss, first, 0.0));
   const auto copy = mixture->clone();
-  EXPECT_FALSE(copy->as<MixtureOfExperts>()->aux_loss.defined()) << "a clone has not run";
+  EXPECT_FALSE(copy->as<MixtureOfExperts>()->aux_loss.defined())
+      << "forward of the clone was not called";
 }
 
-TEST(RouterAuxLoss, IsOfTrainingModeOnly) {
+TEST(RouterAuxLoss, IsDefinedInTrainingModeOnly) {
   auto mixture = mixture_of(4, ExpertsOptions(3));
   mixture(torch::randn({2, 5, 4}));
   EXPECT_TRUE(mixture->aux_loss.defined());
@@ -147,7 +148,8 @@ TEST(RouterAuxLoss, OfAModuleIsTheSumOverItsExpertLayers) {
 
 TEST(RouterAuxLoss, IsZeroForModulesWithoutExperts) {
   EXPECT_TRUE(close(router_aux_loss(*FeedForward(FeedForwardOptions(4))), torch::zeros({}), 0.0));
-  EXPECT_TRUE(close(router_aux_loss(*mixture_of(4, 3)), torch::zeros({}), 0.0)) << "has not run";
+  EXPECT_TRUE(close(router_aux_loss(*mixture_of(4, 3)), torch::zeros({}), 0.0))
+      << "forward was not called";
 }
 
 }  // namespace

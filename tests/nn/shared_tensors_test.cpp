@@ -47,8 +47,8 @@ Counts traced_nodes(
   return counts;
 }
 
-/// Counts of the nodes that compute masks, positions, tables and biases, which must not grow with
-/// the layers.
+/// Returns the counts of the nodes that compute masks, positions, tables and biases. They must not
+/// depend on the number of layers.
 Counts shared_nodes(Counts counts) {
   Counts result;
   for (const char* kind :
@@ -64,8 +64,8 @@ struct SharedCase {
   std::vector<AttentionHookFactory> hooks = {};
   AttentionArgs args = {.causal = true};
   bool padded = false;
-  int searches = 0;  ///< for fully masked rows
-  int tables = 0;    ///< cosines
+  int searches = 0;  ///< expected number of searches for fully masked rows
+  int tables = 0;    ///< expected number of cosine tables
 
   friend std::ostream& operator<<(std::ostream& stream, const SharedCase& self) {
     return stream << self.name;
@@ -185,8 +185,8 @@ TEST(SharedTensors, SelfAndCrossAttentionOfADecoderDoNotShareTensors) {
   };
   const auto two = nodes(2), four = nodes(4);
   EXPECT_EQ(shared_nodes(two), shared_nodes(four));
-  EXPECT_EQ(four.at("any"), 1);  // of the memory
-  EXPECT_EQ(four.at("le"), 1);   // of the causal mask
+  EXPECT_EQ(four.at("any"), 1);  // for the key mask of the memory
+  EXPECT_EQ(four.at("le"), 1);   // for the causal mask
 }
 
 /// Hook that replaces the mask in its own layer.
@@ -243,10 +243,10 @@ TEST(SharedTensors, EqualKeysReturnTheSameValue) {
   EXPECT_EQ(get({"x", a, {torch::Tensor()}}), 6);
   EXPECT_EQ(get({"x", a, {torch::Tensor()}}), 6);
   for (int i = 0; i < 20; ++i) get({"filler", a, {}, i});
-  EXPECT_EQ(get({"x", a, {a}, 1.0}), 27);  // dropped, so computed again
+  EXPECT_EQ(get({"x", a, {a}, 1.0}), 27);  // evicted by the other keys, so computed again
 }
 
-/// Makes a new mask of the same values in each layer.
+/// Hook that creates a new mask with the same values in each layer.
 struct NewKeyMask : torch::nn::Cloneable<NewKeyMask>, AttentionHook {
   void reset() override {}
   void after_projection(AttentionContext& context) override {
@@ -254,7 +254,7 @@ struct NewKeyMask : torch::nn::Cloneable<NewKeyMask>, AttentionHook {
   }
 };
 
-TEST(SharedTensors, MasksThatAHookMakesAreNotKept) {
+TEST(SharedTensors, MasksCreatedByAHookAreNotCached) {
   const torch::NoGradGuard no_grad;
   const auto x = torch::randn({1, 256, 8});
   const auto peak = [&](int64_t num_layers) {
@@ -296,7 +296,7 @@ TEST(SharedTensors, AreComputedOncePerStepWithAKvCache) {
   }
 }
 
-/// Replaces the bias of the scores by a parameter (H, 1, 1) times the keys' index.
+/// Hook that replaces the bias of the scores by a parameter (H, 1, 1) times the index of the key.
 struct LearnedBiasImpl : torch::nn::Cloneable<LearnedBiasImpl>, AttentionHook {
   LearnedBiasImpl() { reset(); }
   void reset() override { weight = register_parameter("weight", torch::randn({2, 1, 1})); }

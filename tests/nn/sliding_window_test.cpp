@@ -12,7 +12,7 @@
 namespace attend {
 namespace {
 
-/// Returns a bool mask (T, T), true = less than `size` tokens apart.
+/// Returns a bool mask (T, T); true = query and key are less than `size` tokens apart.
 torch::Tensor near_ones(int64_t length, int64_t size) {
   auto mask = torch::zeros({length, length}, torch::kBool);
   for (int64_t t = 0; t < length; ++t) {

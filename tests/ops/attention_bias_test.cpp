@@ -1,4 +1,4 @@
-// ScoreOptions::bias, and where fully masked rows are searched for.
+// ScoreOptions::bias, and when attention searches the mask for fully masked rows.
 #include "attend/ops/attention.h"
 #include "support/close.h"
 #include "support/seed.h"
@@ -18,7 +18,7 @@ namespace {
 
 thread_local int searches = 0;
 
-/// Number of searches for fully masked rows in `run`.
+/// Returns the number of searches for fully masked rows in `run`.
 int count_searches(const std::function<void()>& run) {
   searches = 0;
   const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(
@@ -105,7 +105,7 @@ TEST(FullyMaskedRowsSearch, RunsOnlyIfTheMaskCanHaveSuchRows) {
   const auto of_tokens = torch::tensor({{0, 0, 1}, {0, 1, 1}});
   const auto search = [&](const torch::Tensor& query, const torch::Tensor& key, AttentionArgs args,
                           const ScoreOptions& options = {}) {
-    args.need_weights = true;  // so that no mask is left to the kernel
+    args.need_weights = true;  // no fused kernel, which would apply a causal mask itself
     return count_searches([&] { attend::dot_product_attention(query, key, key, args, options); });
   };
   EXPECT_EQ(search(x, x, {}), 0);

@@ -6,7 +6,8 @@
 namespace attend {
 namespace {
 
-/// Checks the fused and the explicit path against the reference in plain loops.
+/// Compares both the fused kernel and attention with `need_weights` to the reference in plain
+/// loops.
 void expect_matches_reference(const torch::Tensor& q, const torch::Tensor& k,
                               const torch::Tensor& v, AttentionArgs args, double tolerance) {
   const auto expected = attention_in_loops(q, k, v, args);

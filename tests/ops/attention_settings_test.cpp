@@ -8,7 +8,8 @@
 namespace attend {
 namespace {
 
-/// Checks the fused and the explicit path against the reference in plain loops.
+/// Compares both the fused kernel and attention with `need_weights` to the reference in plain
+/// loops.
 void expect_matches_reference(const AttentionCall& call, double tolerance) {
   const auto expected =
       attention_in_loops(call.query, call.key, call.value, call.args, call.options);
@@ -42,7 +43,7 @@ TEST_P(SingleAttentionSetting, ChangesTheOutput) {
   bool changed = false;
   for (int i = 0; i < 5 && !changed; ++i) {
     auto plain = draw_call(sizes);
-    plain.args.causal = GetParam().name == "Positions";  // positions matter for causal masks only
+    plain.args.causal = GetParam().name == "Positions";  // positions need a causal mask
     auto call = plain;
     GetParam().draw(call, sizes);
     changed = !torch::allclose(call.run(false).output, plain.run(false).output);

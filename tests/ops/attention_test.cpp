@@ -18,13 +18,13 @@ struct ScaledDotProductAttention : FixedSeed, testing::Test {
   torch::Tensor v = torch::randn({2, 3, 6, 7}, torch::kDouble);  // (B, H, S, Dv)
 };
 
-/// Draws a mask that broadcasts to `scores_shape`, (B, H, T, S): some dimensions are 1, some
-/// leading ones missing.
+/// Draws a mask that broadcasts to `scores_shape`, (B, H, T, S): some dimensions have size 1, and
+/// leading dimensions may be missing.
 torch::Tensor draw_mask(int64_t kind, std::vector<int64_t> scores_shape) {
   if (kind == 0) return {};
   for (auto& size : scores_shape) size = draw(0, 3) == 0 ? 1 : size;
   const auto missing = draw(0, 2);
-  if (missing == 1) scores_shape[1] = 1;  // three dimensions are ambiguous
+  if (missing == 1) scores_shape[1] = 1;  // (H, T, S) would be ambiguous
   scores_shape.erase(scores_shape.begin(), scores_shape.begin() + missing);
   const auto allowed = torch::rand(scores_shape) > 0.3;
   if (kind == 1) return allowed;

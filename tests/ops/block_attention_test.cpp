@@ -1,4 +1,5 @@
-// Attention in blocks of queries gives the results and gradients of the plain path.
+// Attention in blocks of queries gives the same results and gradients as the plain path, which
+// computes all scores at once.
 #include "ops/block_attention.h"
 
 #include "attend/nn/alibi.h"
@@ -46,7 +47,7 @@ struct Call {
                             /*self_attention=*/false);
   }
 
-  /// The plain path, with the bias of all pairs.
+  /// Computes the call with the plain path. `offset_bias` becomes a bias (H, T, S).
   torch::Tensor plainly() const {
     auto plain = options;
     if (offset_bias.defined()) {
@@ -200,7 +201,8 @@ TEST(BlockAttention, DoubleBackwardThrows) {
               throws<c10::NotImplementedError>("does not support double backward"));
 }
 
-// Modules of long sequences, whose plain path an AttentionRecorder requests.
+// Attention modules on long sequences. They compute in blocks, but use the plain path if an
+// AttentionRecorder exists.
 
 struct LongSequence {
   std::string name;
@@ -302,12 +304,14 @@ TEST(BlockAttention, IsUsedForLongSequencesOnly) {
     return computes_in_blocks(x, x, x, args, options, false);
   };
   EXPECT_TRUE(uses_blocks(600, {.causal = true, .sliding_window = 64}));
-  EXPECT_FALSE(uses_blocks(600, {.causal = true, .sliding_window = 500})) << "saves no time";
+  EXPECT_FALSE(uses_blocks(600, {.causal = true, .sliding_window = 500}))
+      << "blocks would save no time";
   EXPECT_FALSE(uses_blocks(300, {.causal = true, .sliding_window = 64}));
   EXPECT_FALSE(uses_blocks(4096, {.causal = true})) << "the kernel needs no mask";
   EXPECT_FALSE(uses_blocks(4096, {})) << "the kernel needs no mask";
   EXPECT_TRUE(uses_blocks(4096, {.causal = true}, {.soft_cap = 1.0}));
-  EXPECT_TRUE(uses_blocks(4096, {.causal = true}, {.dropout = 0.1})) << "has no fused kernel";
+  EXPECT_TRUE(uses_blocks(4096, {.causal = true}, {.dropout = 0.1}))
+      << "the fused CPU kernel does not support dropout";
   EXPECT_FALSE(uses_blocks(1000, {.causal = true}, {.dropout = 0.1}));
   EXPECT_TRUE(uses_blocks(4096, {.key_mask = torch::ones({4096}, torch::kBool)}));
   EXPECT_FALSE(uses_blocks(4096, {.mask = torch::zeros({4096, 4096}).requires_grad_()}));

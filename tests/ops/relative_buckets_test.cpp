@@ -43,7 +43,8 @@ TEST(RelativeBuckets, MatchFormulaForOtherOptions) {
     const auto buckets = relative_buckets(offsets, options);
     for (int64_t i = 0; i < offsets.size(0); ++i) {
       const auto offset = offsets[i].item<int64_t>();
-      // Rounding may go either way at a bucket's edge; the next test checks T5's own edges.
+      // At a bucket's edge, rounding errors decide between two buckets. The next test checks the
+      // edges exactly, for T5's options.
       ASSERT_THAT(buckets[i].item<int64_t>(),
                   testing::AnyOf(bucket_of_offset(offset, options, 1e-5),
                                  bucket_of_offset(offset, options, -1e-5)))
@@ -72,7 +73,7 @@ TEST(RelativeBuckets, CoverExactlyAllBuckets) {
         relative_buckets(torch::arange(-200, 201), {.bidirectional = bidirectional});
     EXPECT_EQ(buckets.min().item<int64_t>(), 0);
     EXPECT_EQ(buckets.max().item<int64_t>(), 31);
-    // Distance 0 has one direction only.
+    // If bidirectional, one bucket is unused: distance 0 has only one direction.
     EXPECT_EQ(std::get<0>(at::_unique(buckets)).numel(), bidirectional ? 31 : 32);
   }
 }

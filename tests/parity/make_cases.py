@@ -96,7 +96,8 @@ class Case:
 
 
 def allowed(shape, open_key=None):
-    """Draws a bool mask, true = may attend, with at least one key per query: `open_key`, or any."""
+    """Draws a bool mask, true = may attend. Each query may attend to at least one key: to `open_key`
+    if it is given, otherwise to a random key."""
     mask = torch.rand(shape) > MASKED
     if open_key is None:
         return mask.scatter_(-1, torch.randint(shape[-1], (*shape[:-1], 1)), True)

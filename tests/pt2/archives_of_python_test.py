@@ -139,7 +139,7 @@ class Modes(nn.Module):
 
 
 class ShiftRegister(nn.Module):
-    """Shifts values through two buffers and returns the previous one."""
+    """Shifts values through two buffers and returns the previous value."""
 
     def __init__(self):
         super().__init__()

@@ -23,7 +23,7 @@
 namespace attend {
 namespace {
 
-/// The result of a route, and the result of the plain forward pass, which it must equal.
+/// The result of a route and the result of the plain forward pass. Both must be equal.
 using Pair = std::pair<torch::Tensor, torch::Tensor>;
 
 InputSizes draw_sizes(int64_t min_batch, int64_t min_tokens = 1) {
@@ -104,7 +104,8 @@ std::optional<Pair> gradients_with_weights(const Subject& subject) {
   return compare_gradients(subject, [] { return AttentionRecorder(); });
 }
 
-/// Makes attention of all lengths be computed in blocks, as that of long sequences is.
+/// Until the end of the scope, attention is computed in blocks for sequences of all lengths, not
+/// only for long sequences.
 BlockLimitsGuard small_blocks() {
   return BlockLimitsGuard({.min_queries_with_window = 1, .min_queries = 1, .rows = draw(1, 4)});
 }
@@ -347,7 +348,8 @@ TEST(RandomForwards, DrawEachOption) {
       if (std::string(field.section) == "model" && !text.empty()) values[field.key].insert(text);
     }
   }
-  // These are drawn with the subject, tested by a route, or the same for all models.
+  // draw_model_config does not draw these options: draw_subject or a route sets them, or they are
+  // fixed.
   for (const char* key : {"dropout", "stochastic_depth", "gradient_checkpointing", "max_seq_len"}) {
     values.erase(key);
   }

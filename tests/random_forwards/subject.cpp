@@ -54,8 +54,8 @@ torch::Tensor draw_bools(at::IntArrayRef sizes) {
   return torch::rand(sizes) > 0.3;
 }
 
-/// Returns true if a model has a step that rounding can change by a jump: the choice of experts, or
-/// LayerNorm of two channels, which returns little more than the sign of their difference.
+/// Returns true if a rounding error can change the result of a model discontinuously: in the choice
+/// of experts, or in LayerNorm of two channels, which is almost the sign of their difference.
 bool is_discontinuous(const StackConfig& config) {
   return config.num_experts > 0 || (config.norm == NormKind::layer && config.embed_dim == 2);
 }
@@ -331,7 +331,7 @@ Subject encoder_decoder_subject() {
   bool cacheable = false;
   const auto source_args = draw_args(config, cacheable);
   auto target_args = draw_args(config, cacheable);
-  target_args.causal = true;  // as the decoder's options say
+  target_args.causal = true;  // decoder_options makes the decoder causal
   const EncoderDecoderOptions options(encoder_options(config, source_args.causal),
                                       decoder_options(config, draw(0, 2)));
   const auto seed = draw(0, 1 << 30);

@@ -38,7 +38,7 @@ struct Subject {
   /// Appends `count` padding tokens to the inputs, hidden by a key mask; empty if not supported.
   std::function<Tensors(const Tensors&, int64_t count)> pad = {};
   bool has_checkpointing = false;  ///< `make(true)` differs from `make(false)`
-  bool is_discontinuous = false;   ///< rounding can change the result by a jump
+  bool is_discontinuous = false;   ///< see is_discontinuous in subject.cpp
 };
 
 /// Draws attention, cross-attention, an encoder or a model.

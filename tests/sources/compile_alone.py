@@ -71,7 +71,7 @@ class Includes:
 
     def of(self, name):
         if name not in self.cache:
-            self.cache[name] = set()  # ends a cycle
+            self.cache[name] = set()  # ends the recursion if headers include each other
             file = next((f for f in (d / name for d in self.include_dirs) if f.is_file()), None)
             for included in INCLUDE.findall(file.read_text(errors="replace")) if file else []:
                 if included.split("/")[0] in ("torch", "ATen", "c10", "attend"):
@@ -88,8 +88,8 @@ def include_dirs(flags):
 
 
 def check_headers(build, include_dir):
-    """Headers share precompiled headers. A precompiled header contains only LibTorch headers that all its
-    users include, so it does not hide a missing include."""
+    """Checks each header. Several headers share a precompiled header, which contains only LibTorch
+    headers that all of them include, so it does not hide a missing include."""
     flags = next(flags for file, flags in compile_commands(build) if file.name == "headers_alone.cpp")
     names = sorted(str(f.relative_to(include_dir)) for f in include_dir.rglob("*.h"))
     includes = Includes(list(include_dirs(flags)))

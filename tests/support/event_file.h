@@ -14,7 +14,7 @@ struct Event {
   int64_t step = 0;
   std::string file_version;
   std::map<std::string, float> scalars;
-  bool restarts = false;  ///< later steps of earlier files are to be discarded
+  bool restarts = false;  ///< TensorBoard discards data of earlier files from `step` on
 };
 
 /// Reads an event file, independently of the code that writes it. Throws std::runtime_error for a

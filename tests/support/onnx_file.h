@@ -8,7 +8,7 @@
 
 namespace attend {
 
-/// Contents of an ONNX file that tests check. Executing it is tested with onnxruntime.
+/// The contents of an ONNX file that C++ tests check. Python tests run the files in onnxruntime.
 struct OnnxFile {
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;

@@ -17,8 +17,8 @@ torch::Tensor rotate_in_loops(const torch::Tensor& x, const torch::Tensor& posit
 /// Returns the ALiBi slope of one head, by the recursion of the paper's code.
 double slope_of_head(int64_t head, int64_t num_heads);
 
-/// Returns T5's bucket of one relative position. A distance within `nudge` below a bucket's edge
-/// belongs to the upper bucket; to the lower one if `nudge` is negative.
+/// Returns T5's bucket of one relative position. `nudge` lowers all edges between buckets (raises
+/// them if it is negative), for tests that allow rounding errors at an edge.
 int64_t bucket_of_offset(int64_t offset, const RelativeBucketOptions& options, double nudge = 1e-9);
 
 }  // namespace attend

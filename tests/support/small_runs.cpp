@@ -55,7 +55,7 @@ bool equal_tensors(const NamedTensors& one, const NamedTensors& other) {
 }
 
 void Recorder::on_evaluation(int64_t step, const Evaluation& evaluation) {
-  EXPECT_EQ(progress.back().step, step) << "progress comes before the evaluation";
+  EXPECT_EQ(progress.back().step, step) << "on_progress must be called before on_evaluation";
   evaluated.push_back(step);
   evaluations.push_back(evaluation);
 }

@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Records its calls; each waits for the gate, and fails at a step.
+/// Records its calls. Each call waits for `gate`. Saving the checkpoint of step `fails_at` throws.
 struct SlowDisk : CheckpointSink {
   void save_best(const std::map<std::string, torch::Tensor>& weights) override {
     gate.wait();
@@ -42,11 +42,11 @@ TEST(BackgroundCheckpointSink, SavesInOrderWithoutWaiting) {
   const auto disk = std::make_shared<SlowDisk>();
   BackgroundCheckpointSink sink(disk);
   sink.save_best({{"weight", torch::tensor(1)}});
-  sink.save(checkpoint_of_step(1));  // returns although the first call has not
+  sink.save(checkpoint_of_step(1));  // returns although save_best is still waiting
   disk->opens.set_value();
   sink.save_best({{"weight", torch::tensor(2)}});
   sink.save(checkpoint_of_step(2));
-  EXPECT_EQ(sink.latest_path(), "step 2") << "waits for pending checkpoints";
+  EXPECT_EQ(sink.latest_path(), "step 2") << "latest_path must wait for pending checkpoints";
   sink.finish();
   EXPECT_THAT(disk->calls, ElementsAre("best 1", "step 1", "best 2", "step 2"));
 }

@@ -18,7 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Records its calls; the first one waits for the gate, if there is one.
+/// Records its calls. If there is a gate, the first call waits for it.
 class Listener : public Observer {
  public:
   Listener() = default;
@@ -153,7 +153,7 @@ TEST(BackgroundObserver, DestructorTimesOutOnAHangingObserver) {
   while (!left.expired()) std::this_thread::yield();
 }
 
-/// The default stack size of new threads, too large for any thread to start.
+/// Until the end of the scope, no thread can start: the default stack size of threads is too large.
 class NoThreads {
  public:
   NoThreads() {

@@ -28,7 +28,7 @@ class DamagedCheckpoint : public testing::TestWithParam<const char*> {
     whole_ = read_bytes(file_);
   }
 
-  /// The previous checkpoint is loaded and the error names the damaged file.
+  /// Expects that the previous checkpoint is loaded and that the error names the damaged file.
   void expect_fallback() const {
     const auto found = store_.load_latest();
     ASSERT_TRUE(found.has_value());
@@ -56,7 +56,7 @@ TEST_P(DamagedCheckpoint, IsSkippedWithAnyBitFlipped) {
     replace_file(file_, bytes);
     SCOPED_TRACE("byte " + std::to_string(place));
     if (std::string(GetParam()) == "manifest.json") {
-      // A damaged manifest cannot be told from damaged files.
+      // If a checksum in the manifest is wrong, the error names the file that has that checksum.
       EXPECT_THAT(store_.load_latest()->damaged, ElementsAre(HasSubstr("manifest.json")));
       EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.step, 1);
     } else {

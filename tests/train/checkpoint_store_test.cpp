@@ -121,15 +121,15 @@ TEST_F(CheckpointStoreTest, UnchangedBestWeightsAreWrittenOnce) {
     return fs::hard_link_count(file);
   };
   EXPECT_EQ(save(1), 1);
-  EXPECT_EQ(save(2), 2) << "shared with step 1";
-  EXPECT_EQ(save(3), 2) << "shared with step 2; step 1 is removed";
+  EXPECT_EQ(save(2), 2) << "must share the file of step 1";
+  EXPECT_EQ(save(3), 2) << "must share the file of step 2, since step 1 is removed";
   checkpoint.best["weight"].add_(1.0);
-  EXPECT_EQ(save(4), 1) << "changed in place";
+  EXPECT_EQ(save(4), 1) << "the weights have changed in place";
   checkpoint.best["weight"] = torch::zeros({3});
   EXPECT_EQ(save(5), 1);
   EXPECT_EQ(save(6), 2);
   std::ofstream(store_.latest() / "best.safetensors") << "damaged";
-  EXPECT_EQ(save(7), 1) << "not linked to a damaged file";
+  EXPECT_EQ(save(7), 1) << "must not share a damaged file";
 }
 
 /// Returns the bytes that this process has read from files; std::nullopt if it is not known.

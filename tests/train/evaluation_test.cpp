@@ -51,7 +51,8 @@ TEST(Evaluation, LossIsTheMeanOverTargets) {
   EXPECT_EQ(result.num_targets, 8);
   EXPECT_NEAR(result.loss, (4 * std::log(4.0 / 3.0) + 4 * std::log(4.0)) / 8, 1e-6);
   ASSERT_TRUE(result.accuracy());
-  // Of the four rows with answers only the last has all correct; the first has one of two.
+  // Of the four rows with answer tokens, only the last row has all of them correct. In the first
+  // row, one of two answer tokens is correct.
   EXPECT_DOUBLE_EQ(*result.accuracy(), 0.25);
   EXPECT_EQ(result.exact_match.correct, 1);
   EXPECT_EQ(result.exact_match.total, 4);

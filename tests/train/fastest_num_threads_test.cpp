@@ -19,7 +19,8 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-/// Returns the choice if a call with N threads takes `milliseconds[N]`, and the numbers tried.
+/// Returns the chosen number of threads, and all numbers that were tried, in order. A call with N
+/// threads takes `milliseconds[N]`.
 std::pair<int64_t, std::vector<int64_t>> choice(const std::map<int64_t, double>& milliseconds) {
   std::vector<int64_t> tried;
   const auto chosen = fastest_num_threads(
@@ -62,7 +63,7 @@ TEST(FastestNumThreads, PrefersFewerThreadsThatAreAboutAsFast) {
   EXPECT_EQ(choice({{4, 60}, {2, 63}, {1, 80}}).first, 2);
 }
 
-/// Calls of up to a second: all numbers are tried.
+/// All numbers are tried, since no call takes more than a second.
 TEST(FastestNumThreads, IsNeverMuchSlowerThanTheBest) {
   seed_afresh();
   for (int i = 0; i < 1000; ++i) {
@@ -93,11 +94,11 @@ TEST(MeanSeconds, TimesTheWorkWithTheNumberOfThreads) {
   EXPECT_EQ(torch::get_num_threads(), before);
 }
 
-/// Trains with that many available threads.
+/// Trains while LibTorch is set to `available` threads.
 TrainResult train(SmallRun& run, int64_t available, const TrainerHooks& hooks = {}) {
   const NumThreadsGuard guard(available);
   auto result = run.trainer.run(hooks);
-  EXPECT_EQ(torch::get_num_threads(), available) << "changed only during the run";
+  EXPECT_EQ(torch::get_num_threads(), available) << "the number of threads must be restored";
   return result;
 }
 

@@ -55,7 +55,7 @@ TEST(Objective, ResumedTrainingEqualsUninterruptedTraining) {
   }
 }
 
-/// Counts its batches in state of its own, which the loss depends on.
+/// Counts its batches. The count is part of the objective's state, and the loss depends on it.
 struct Counting : Objective {
   torch::nn::Module& module() override { return *net; }
   TrainingBatch training_batch(int64_t size, Sampler& /*sampler*/) override {
@@ -125,7 +125,7 @@ TEST(Objective, ConfigOutOfRangeThrows) {
               throws<InputError>("eval_every is 0, expected a value between 1 and"));
 }
 
-/// Returns a batch and a loss that the tests below make wrong.
+/// Returns invalid batches or losses, as set by the tests below.
 struct Faulty : Counting {
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override {
     auto batch = Counting::training_batch(size, sampler);

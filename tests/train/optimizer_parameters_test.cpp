@@ -1,4 +1,4 @@
-// The parameters of each model that each optimizer gets.
+// Which parameters of each model are updated by AdamW and which by Muon.
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
 #include "attend/models/sequence_classifier.h"
@@ -37,7 +37,7 @@ StackConfig one_layer() {
   return {.num_layers = 1, .num_heads = 2, .embed_dim = 8};
 }
 
-/// Sorted, as the keys of state().
+/// Returns the names of a block's matrices, sorted like the keys of Optimizer::state().
 std::vector<std::string> matrices_of_block(const std::string& block) {
   return {block + ".attention.out.weight", block + ".attention.qkv.weight",
           block + ".feed_forward.down.weight", block + ".feed_forward.up.weight"};

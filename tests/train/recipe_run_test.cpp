@@ -123,7 +123,7 @@ TEST_F(RecipeRunTest, FinishKeepsTheRandomNumberGenerator) {
   EXPECT_TRUE(torch::rand({3}).equal(expected));
 }
 
-/// Making the task may take minutes (subwords of a large text).
+/// Making the task may take minutes, since it may train a subword tokenizer on a large text.
 TEST_F(RecipeRunTest, BeginChecksTheDirectoryBeforeTheTaskIsMade) {
   train_for(directory_ / "run", 2);
   fs::create_directory(directory_ / "mine");
@@ -143,7 +143,8 @@ TEST_F(RecipeRunTest, BeginChecksTheDirectoryBeforeTheTaskIsMade) {
 
 using SubwordRunTest = SubwordTest;
 
-/// The tokenizer of the run is used: one that was trained again would differ from it.
+/// Replaces the tokenizer in the run directory by another tokenizer, which must then be used. A
+/// tokenizer that is trained again on the text would differ from it.
 TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
   const TemporaryDirectory directory;
   std::string text;

@@ -102,7 +102,8 @@ TEST_F(LockedRun, IsNotOverwrittenWhileAnotherProcessWritesToIt) {
   const Holder holder(path_);
   EXPECT_THAT([&] { RunDirectory::create(path_, run_content(recipe_, *task_), true); },
               throws<InputError>("is writing to this run"));
-  EXPECT_TRUE(std::filesystem::exists(path_ / RunFiles::model)) << "nothing was moved";
+  EXPECT_TRUE(std::filesystem::exists(path_ / RunFiles::model))
+      << "the files of the run were moved";
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST_F(ResumedRun, MayChangeTrainingValues) {
   longer.training.lr = 1e-4;
   const auto run = RunDirectory::resume(path_, run_content(longer, *task_));
   EXPECT_EQ(to_toml(RunDirectory::open(path_).recipe()), to_toml(recipe_))
-      << "resume changes nothing";
+      << "resume must not change the recipe";
   run.save_recipe(to_toml(longer));
   EXPECT_EQ(to_toml(RunDirectory::open(path_).recipe()), to_toml(longer));
 }
@@ -58,7 +58,8 @@ TEST_F(ResumedRun, ErrorListsAllDifferences) {
                         HasSubstr("num_layers: '1' in the run, now '3'"),
                         HasSubstr("norm: 'layer'"), HasSubstr("optimizer: 'adamw'"),
                         HasSubstr("seed: '1' in the run, now '9'"), Not(HasSubstr("lr: ")))));
-  EXPECT_EQ(to_toml(RunDirectory::open(path_).recipe()), to_toml(recipe_)) << "nothing is changed";
+  EXPECT_EQ(to_toml(RunDirectory::open(path_).recipe()), to_toml(recipe_))
+      << "the recipe of the run was changed";
 }
 
 TEST_F(ResumedRun, ErrorNamesAnotherTask) {
@@ -87,7 +88,8 @@ TEST_F(ResumedRun, MustNotChangeAnyModelValue) {
       }
     };
     std::visit(change, field.ref(other));
-    if (value_text(field, other) == value_text(field, recipe_)) continue;  // no such value
+    // Fields that this kind of model does not have cannot be changed.
+    if (value_text(field, other) == value_text(field, recipe_)) continue;
     EXPECT_THAT([&] { RunDirectory::resume(path_, run_content(other, *task_)); },
                 throws<InputError>(field.key));
   }

@@ -12,7 +12,7 @@ namespace {
 constexpr ScheduleKind kAll[] = {ScheduleKind::cosine, ScheduleKind::linear, ScheduleKind::constant,
                                  ScheduleKind::wsd};
 
-/// 10 warm-up steps and 101 others, from 1 to 0.1.
+/// 10 warm-up steps to the learning rate 1, then 101 steps. The minimum learning rate is 0.1.
 TrainingConfig config_of(ScheduleKind schedule) {
   TrainingConfig config;
   config.schedule = schedule;

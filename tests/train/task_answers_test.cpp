@@ -147,8 +147,9 @@ TEST(TaskAnswers, AreCorrectInTrainingAndValidationData) {
   }
 }
 
-TEST(TaskAnswers, EveryTaskOfQuestionsHasASolver) {
-  EXPECT_EQ(kSolvers.size() + 3, tasks().size()) << "all but senses, text and labelled lines";
+TEST(TaskAnswers, EveryTaskWithPromptsHasASolver) {
+  EXPECT_EQ(kSolvers.size() + 3, tasks().size())
+      << "all tasks except senses, text and labelled lines";
 }
 
 TEST(TaskAnswers, ValidationBracketsAreLongerThanTrainingBrackets) {

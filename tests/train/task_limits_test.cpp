@@ -20,7 +20,8 @@ struct Extreme {
   int64_t symbols;
 };
 
-/// True if a task of such data works; otherwise its constructor must throw.
+/// Returns true if the task with these data values gives batches, and false if making it throws an
+/// InputError.
 bool works(Recipe recipe, const Extreme& extreme) {
   const auto reads = [keys = find_task(recipe.task).data_keys](const char* key) {
     return std::find(keys.begin(), keys.end(), key) != keys.end();

@@ -19,8 +19,8 @@ class FreezingDuringTraining : public testing::TestWithParam<OptimizerKind> {
  protected:
   FreezingDuringTraining() { recipe_.training.optimizer = GetParam(); }
 
-  /// Trains from `start` to step `until`; freezes the decoder before the first step (or unfreezes
-  /// it) and changes that after step `kChangedAt`.
+  /// Trains from `start` to step `until`. If `frozen_first`, the decoder is frozen up to step
+  /// `kChangedAt` and then unfrozen; otherwise, it is frozen after that step.
   Checkpoint train(bool frozen_first, const std::optional<Checkpoint>& start, int64_t until) {
     SmallRun run(recipe_);
     auto& decoder = *language_model(run)->decoder;

@@ -30,7 +30,7 @@ TEST(TrainerHooks, CheckpointSinkIsCalledInIntervalsAndAtTheEnd) {
 
   Recorder just_saved;
   SmallRun(recipe).trainer.run({.checkpoint_sink = &just_saved, .stop_requested = stop_after(8)});
-  EXPECT_THAT(just_saved.saved, ElementsAre(4, 8)) << "saved once";
+  EXPECT_THAT(just_saved.saved, ElementsAre(4, 8)) << "step 8 must be saved only once";
 }
 
 TEST(TrainerHooks, SaveBestIsCalledWhenTheLossImproves) {

@@ -20,7 +20,7 @@ void set_nan(const SmallRun& run) {
   first_weight(run).fill_(NAN);
 }
 
-/// A `stop_requested` that never stops, but sets a weight to NaN after step `last`.
+/// A `stop_requested` that always returns false. It sets a weight to NaN after step `last`.
 std::function<bool()> set_nan_after(const SmallRun& run, int64_t last) {
   return [&run, last, step = int64_t{0}]() mutable {
     if (++step == last) set_nan(run);

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kSteps = 12;
 
-/// One task per kind of model, with generated and with listed examples; dropout, gradient
-/// accumulation, and an epoch that ends within a step.
+/// Tasks for all kinds of models, with generated examples and with fixed lists of examples.
+/// Training has dropout, gradient accumulation, and an epoch that ends within a step.
 class ResumedTraining : public testing::TestWithParam<const char*> {
  protected:
   ResumedTraining() {
@@ -72,7 +72,7 @@ TEST_P(ResumedTraining, NeedsEveryPartOfTheCheckpoint) {
   const auto stopped = run({}, 5);
   const auto fresh = SmallRun(recipe_).trainer.checkpoint();
   for (const std::string part : {"optimizer.", "sampler.", "random.", ""}) {
-    auto without = stopped;  // replace a part of the state, or all of it, by that of a new run
+    auto without = stopped;  // part of the state, or all of it, is replaced by that of a new run
     for (const auto& [name, tensor] : fresh.state) {
       if (name.starts_with(part)) without.state.at(name) = tensor;
     }
@@ -112,14 +112,14 @@ TEST(TrainerCheckpoint, IsNotChangedByFurtherTraining) {
   const auto state = copies(checkpoint.state);
   const auto best = copies(checkpoint.best);
   run.trainer.run();
-  EXPECT_FALSE(equal_tensors(run.weights(), weights)) << "trained on";
+  EXPECT_FALSE(equal_tensors(run.weights(), weights)) << "training must change the weights";
   EXPECT_TRUE(equal_tensors(checkpoint.weights, weights));
   EXPECT_TRUE(equal_tensors(checkpoint.state, state));
   EXPECT_TRUE(equal_tensors(checkpoint.best, best));
 }
 
-/// Best weights of later steps than the checkpoint are obsolete.
-TEST(ResumedCourse, SavesTheBestWeightsOfItsCheckpointFirst) {
+/// The sink may contain best weights from steps after the checkpoint. They must be replaced.
+TEST(TrainerCheckpoint, BestWeightsAreSavedFirstAfterResuming) {
   auto recipe = small_recipe("senses", kSteps);
   SmallRun first(recipe);
   first.trainer.run({.stop_requested = [steps = 0]() mutable { return ++steps == 8; }});

@@ -97,7 +97,8 @@ TEST_F(TrainingRunTest, BeginOrResumeOpensAFinishedRun) {
   EXPECT_EQ(again.state.best->loss, first.state.best->loss);
   EXPECT_EQ(again.tokens_per_second, first.tokens_per_second);
   EXPECT_EQ(files(), written);
-  EXPECT_EQ(run_once(small_config(20)).state.step, 20) << "more steps continue it";
+  EXPECT_EQ(run_once(small_config(20)).state.step, 20)
+      << "a larger max_steps must continue the run";
   EXPECT_THAT([&] { run_once(small_config(15)); },
               throws<InputError>("already trained for 20/15 steps; pass a larger max_steps"));
 }

@@ -22,7 +22,7 @@ std::vector<int64_t> to_vector(const torch::Tensor& tokens) {
   return {data, data + tokens.numel()};
 }
 
-/// Returns the logits of a model and the tokens that it generates; none for a classifier.
+/// Returns the logits of a model and the tokens that it generates (a classifier generates none).
 struct Run {
   const std::map<std::string, torch::Tensor>& tensors;
 
