@@ -43,12 +43,12 @@ void record_end(const at::RecordFunction& /*function*/, at::ObserverContext* con
   if (context == nullptr || !jit::tracer::isTracing()) return;
   const auto& call = *static_cast<RunningCall*>(context);
   for (const auto* node = newest_node(); node != call.last_node_before; node = node->prev()) {
-    if (!recording->try_emplace(node, call.stack).second) return;  // of an operator inside
+    if (!recording->try_emplace(node, call.stack).second) return;  // recorded by an inner operator
   }
 }
 
-/// The exporters' function that calls the traced function. This function and its callers are not
-/// reported as call sites.
+/// Name of the function of the exporters that starts a trace. `call_site_text` ignores the frames
+/// of this function and of its callers.
 constexpr std::string_view kTracing = "attend::add_traced_method";
 
 bool is_library(std::string_view function) {

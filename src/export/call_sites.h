@@ -9,9 +9,10 @@
 
 namespace attend {
 
-/// Returns ", called from FUNCTION (FILE:LINE)" with the innermost function of a call stack that is
-/// not part of LibTorch. Omits (FILE:LINE) if the program has no debug information. Returns "" if
-/// the call stack is empty.
+/// Returns ", called from FUNCTION (FILE:LINE)". FUNCTION is the innermost function in `stack` that
+/// belongs neither to LibTorch nor to the C++ standard library. Omits (FILE:LINE) if the program
+/// has no debug information. Returns "" if there is no function to name, or if addr2line (binutils)
+/// is not installed.
 std::string call_site_text(const std::vector<void*>& stack);
 
 /// Call stack of each node of a trace.
@@ -20,8 +21,8 @@ class CallSites {
   /// Returns the `call_site_text` of a node, or "" if no call stack was recorded for it.
   std::string text_of(const torch::jit::Node& node) const;
 
-  /// Returns true if `node` and `other` have the same call stack, or if one of the call stacks was
-  /// not recorded. `others` has the call stacks of the trace that `other` belongs to.
+  /// Returns true if `node` and `other` have the same call stack, or if at least one of the two
+  /// call stacks was not recorded. `others` contains the call stacks of the trace of `other`.
   bool same(const torch::jit::Node& node, const CallSites& others,
             const torch::jit::Node& other) const;
 

@@ -16,7 +16,7 @@ bool is_among(const Names& names, std::string_view name) {
   return names.count(name) > 0;
 }
 
-/// Returns true for characters that the code in the file can contain in a string literal.
+/// Returns true if the code in an exported file can contain the name unescaped in a string literal.
 bool is_plain_text(std::string_view name) {
   return std::all_of(name.begin(), name.end(),
                      [](unsigned char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; });
@@ -162,8 +162,8 @@ bool is_module_attribute(std::string_view name) {
   return is_among(all, name);
 }
 
-/// Returns true for attributes of the module that `torch.export.load(...).module()` returns, in
-/// addition to those of torch.nn.Module, and for names of variables in its code.
+/// Returns true for names that the module returned by `torch.export.load(...).module()` uses
+/// itself: its attributes that torch.nn.Module does not have, and the variables in its code.
 bool is_graph_module_attribute(std::string_view name) {
   static const Names all{"_boxed_call",
                          "_code",
@@ -213,7 +213,7 @@ const char* state_name_error(std::string_view name, bool is_tensor, bool is_top_
   if (replace_invalid_utf8(std::string(name)) != name) return "must be UTF-8";
   if (format == TargetFormat::onnx) {
     return is_tensor && is_top_level && is_number(name)
-               ? "must not be a number, since ONNX names intermediate values by numbers"
+               ? "must not be a number, since intermediate values are named by numbers"
                : "";
   }
   if (!is_plain_text(name))
@@ -226,7 +226,7 @@ const char* state_name_error(std::string_view name, bool is_tensor, bool is_top_
     return "";
   }
   if (is_python_keyword(name)) {
-    return "must not be a Python keyword, since Python cannot run the archive";
+    return "must not be a Python keyword, since Python cannot run code with this name";
   }
   if (is_module_attribute(name)) return "must not be an attribute of torch.nn.Module";
   if (is_top_level && is_graph_module_attribute(name)) {
@@ -238,7 +238,7 @@ const char* state_name_error(std::string_view name, bool is_tensor, bool is_top_
 /// Returns the rule that the name of an input or method violates, or "".
 const char* identifier_error(std::string_view name, TargetFormat format) {
   if (format == TargetFormat::onnx) {
-    return is_number(name) ? "must not be numbers, since ONNX names intermediate values by numbers"
+    return is_number(name) ? "must not be numbers, since intermediate values are named by numbers"
                            : "";
   }
   if (!is_identifier(name)) {
@@ -253,7 +253,8 @@ const char* identifier_error(std::string_view name, TargetFormat format) {
   return is_among(used, name) ? "must not be names that the code in the file uses" : "";
 }
 
-/// Returns "; or export to FORMAT..." with the formats for which `error_of` returns "".
+/// Returns ", or export to FORMAT or FORMAT" with the formats for which `error_of` returns "".
+/// Returns "" if there is no such format.
 template <typename Function>
 std::string other_formats(const Function& error_of) {
   std::string text;

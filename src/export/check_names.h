@@ -18,8 +18,8 @@ bool is_identifier(std::string_view name);
 void check_identifier(const char* what, const std::string& name, TargetFormat format);
 
 /// Throws c10::ValueError if a parameter, buffer or submodule has a name that a file of this format
-/// cannot contain, or that LibTorch or Python could not load from it. The message says why, and
-/// names the formats that allow the name.
+/// cannot contain, or that LibTorch or Python cannot load from such a file. The message says why,
+/// and names the formats that allow the name.
 void check_state_names(const torch::nn::Module& module, TargetFormat format);
 
 }  // namespace attend

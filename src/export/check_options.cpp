@@ -59,7 +59,7 @@ void check_extra_file(const std::string& name) {
                         replace_invalid_utf8(name) == name;
   TORCH_CHECK_VALUE(!name.empty() && path.is_relative() && !leaves && is_plain,
                     "the name of an extra file must be a relative path in UTF-8 without "
-                    "backslashes and without '.' and '..' as components, found '",
+                    "backslashes, a slash at the end, or a component '.' or '..', found '",
                     name, "'");
 }
 

@@ -8,8 +8,8 @@
 namespace attend {
 
 /// Throws c10::ValueError if the options are invalid, do not match the example inputs, or contain
-/// the name of an input that files of this format cannot contain. The message names the value found
-/// and the value expected.
+/// an input name that files of this format cannot contain. The message names the value found and
+/// the value expected.
 void check_options(const ExportOptions& options, const std::vector<torch::Tensor>& example_inputs,
                    TargetFormat format);
 

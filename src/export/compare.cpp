@@ -66,7 +66,7 @@ double compare(const torch::Tensor& found, const torch::Tensor& expected, double
   for_each_slice(found, expected, [&](const torch::Tensor& some, const torch::Tensor& exact) {
     const auto y = as_double(some);
     const auto e = as_double(exact);
-    // Integers are compared as such, since float64 does not represent all of them.
+    // Integers are compared without conversion, since float64 does not represent all of them.
     const auto equal =
         is_integral ? some == exact : (y == e).logical_or(y.isnan().logical_and(e.isnan()));
     const auto difference = (y - e).abs().masked_fill(equal, 0.0);

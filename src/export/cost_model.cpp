@@ -44,7 +44,7 @@ double CostModel::growth(const std::string& dimension, int64_t size,
     const auto previous = std::next(last);
     const auto ratio = static_cast<double>(last->first) / static_cast<double>(previous->first);
     const auto seen = value_of(last->second, member) / value_of(previous->second, member);
-    // Slightly more than seen, since terms of a larger power grow.
+    // 0.25 is added, since terms with a larger exponent dominate the cost at larger sizes.
     power = std::max(std::log(seen) / std::log(ratio) + 0.25, 1.0);
   }
   return value_of(last->second, member) / base *

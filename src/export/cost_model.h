@@ -10,22 +10,24 @@
 
 namespace attend {
 
-/// Predicts the costs of forward passes from those of smaller inputs. Used to omit sizes that would
-/// need too much memory or time.
+/// Predicts the cost of a forward pass from measured costs at smaller sizes. Used to omit sizes
+/// that would need too much memory or time.
 class ATTEND_API CostModel {
  public:
-  /// `base`: the sizes to which all other sizes are compared, and the cost at these sizes.
+  /// `base`: the sizes with which all other sizes are compared. `cost`: the cost at these sizes.
   CostModel(const SizesByName& base, const OperatorCost& cost);
 
-  /// Adds the cost at the base sizes, except that `dimension` has `size`.
+  /// Adds the cost at sizes that differ from the base sizes only in `dimension`, which has `size`.
   void add(const std::string& dimension, int64_t size, const OperatorCost& cost);
 
-  /// Returns an estimate: the product of how much each dimension alone increases the cost. Beyond
-  /// the largest size of a dimension so far, costs grow with the power of the size that the last
-  /// two sizes have shown; if there is only one, with the square, as the scores of attention do.
+  /// Returns an estimate: the cost at the base sizes times, for each dimension, the factor by which
+  /// the size of this dimension alone increases the cost. Above the largest size added for a
+  /// dimension, the cost is assumed to grow with a power of the size. The exponent is estimated
+  /// from the two largest sizes or, if only the base size is known, is 2, as for the scores of
+  /// attention.
   OperatorCost predict(const SizesByName& sizes) const;
 
-  /// Returns the largest size of `dimension` so far.
+  /// Returns the largest size of `dimension` with a known cost.
   int64_t largest(const std::string& dimension) const {
     return costs_.at(dimension).rbegin()->first;
   }

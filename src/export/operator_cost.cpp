@@ -33,13 +33,14 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
 }
 
 void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
-  if (current == nullptr) return;  // a thread that LibTorch started with this thread's callbacks
+  // LibTorch copies the callbacks to threads that it starts. These threads have no guard.
+  if (current == nullptr) return;
   const auto& inputs = static_cast<InputStorages*>(context)->storages;
   for (const auto& output : function.outputs()) {
     for_each_tensor(output, [&](const torch::Tensor& tensor) {
       const auto* storage = tensor.storage().unsafeGetStorageImpl();
       if (std::find(inputs.begin(), inputs.end(), storage) != inputs.end()) return;
-      // The bytes are those of the storage, since an expanded tensor has more elements than memory.
+      // Counts the bytes of the storage: an expanded tensor has more elements than its storage.
       current->bytes = std::max(current->bytes, static_cast<int64_t>(tensor.storage().nbytes()));
       current->elements += tensor.numel();
     });

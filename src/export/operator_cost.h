@@ -12,12 +12,14 @@ namespace attend {
 
 /// Cost of a forward pass.
 struct OperatorCost {
-  int64_t bytes = 0;  ///< memory of the largest tensor that an operator returned, or of all inputs
+  /// Memory of the largest tensor that an operator returned. Functions that run a forward pass
+  /// raise this value to the memory of all inputs, if that is larger.
+  int64_t bytes = 0;
   /// Number of elements that the operators returned. Operators that other operators call count too.
   int64_t elements = 0;
 };
 
-/// RAII guard: until the end of the scope, adds up the cost of the operators that this thread
+/// RAII guard: until the end of the scope, records the cost of the operators that this thread
 /// calls. Outputs that share the memory of an input, such as a transposed weight, cost nothing.
 /// Guards of one thread must not overlap.
 class ATTEND_API OperatorCostGuard {

@@ -197,7 +197,7 @@ class Pickle::Parser {
   std::size_t at_ = 0;
   std::vector<Value>& values_;
   std::vector<Index> stack_;
-  std::vector<std::size_t> marks_;  // sizes of the stack
+  std::vector<std::size_t> marks_;  // size of the stack at each mark
   std::unordered_map<uint64_t, Index> memo_;
   Index none_ = 0;
   Index empty_tuple_ = 0;

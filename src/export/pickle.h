@@ -31,10 +31,11 @@ class Pickle {
 
   struct Value {
     Kind kind = Kind::none;
-    int64_t integer = 0;         ///< of a boolean or integer
-    std::string_view text = {};  ///< of a text; "module name" of a global
+    int64_t integer = 0;         ///< value of a boolean or integer
+    std::string_view text = {};  ///< content of a text; "module\nname" of a global
     /// Items of a tuple; keys and values of a dict, alternating; function and argument tuple of a
-    /// call; class and state of an object; tuple of a storage. The items of a list are omitted.
+    /// call; class and state of an object; the tuple that describes a storage. The items of a list
+    /// are omitted.
     std::vector<Index> items = {};
   };
 

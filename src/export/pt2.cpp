@@ -28,11 +28,11 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
   const auto bytes = pt2::archive_of(traced, example_inputs, options.extra_files);
   const auto file = read_pt2(ZipArchive(std::string_view(bytes)),
                              {.device = example_inputs.front().device(), .namespaces = {"aten"}});
-  // The program checks the sizes that were written; the file returns the outputs to compare.
+  // `checked` checks the sizes in the metadata; `file` returns the outputs that are compared.
   const program::CheckedProgram checked(traced, example_inputs.front().device());
   const auto run = [&](const std::vector<torch::Tensor>& inputs) {
     const auto copies = copies_of(inputs);
-    const auto outputs = file.forward(inputs);  // draws random numbers first, as the module
+    const auto outputs = file.forward(inputs);  // first, to draw the same numbers as the module
     checked.run(copies);
     return outputs;
   };

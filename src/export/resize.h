@@ -18,7 +18,7 @@ std::vector<DynamicDimension> distinct(const std::vector<DynamicDimension>& dyna
 SizesByName sizes_of(const std::vector<torch::Tensor>& example,
                      const std::vector<DynamicDimension>& dynamic);
 
-/// Returns copies of tensors, since a call may mutate its inputs.
+/// Returns copies of tensors, for calls that may mutate their inputs.
 std::vector<torch::Tensor> copies_of(const std::vector<torch::Tensor>& tensors);
 
 /// Returns copies of the example inputs with other sizes. `sizes` maps the names of the dynamic

@@ -21,7 +21,7 @@ std::string text_of(const c10::IValue& value) {
   if (value.isTensor()) {
     return "a tensor of shape " + shape_text(value.toTensor());
   }
-  if (value.isDouble()) return fmt::format("{}", value.toDouble());  // LibTorch prints "5."
+  if (value.isDouble()) return fmt::format("{}", value.toDouble());  // `<<` writes "5."
   std::ostringstream text;
   text << value;
   return text.str();

@@ -32,7 +32,8 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
 /// errors.
 std::string short_message(const std::exception& error);
 
-/// Returns an error that says that the module throws `error` for `inputs`, whose sizes are allowed.
+/// Returns an error that says that the module throws `error` for `inputs`, although their sizes are
+/// allowed.
 std::runtime_error module_rejects(const std::vector<torch::Tensor>& inputs,
                                   const std::exception& error);
 

@@ -58,7 +58,8 @@ void check_methods(const TorchScriptMethods& methods) {
   }
 }
 
-/// Adds the names of the methods that a method calls, and of those that they call.
+/// Adds to `called` the name of a method and the names of all methods that it calls, directly or
+/// through other methods.
 void add_called_methods(const jit::Module& module, const std::string& name,
                         std::set<std::string>& called) {
   if (!called.insert(name).second) return;
@@ -90,7 +91,7 @@ void define_methods(jit::Module& scripted, const TorchScriptMethods& methods) {
   for (const auto& method : scripted.get_methods()) {
     TORCH_CHECK_VALUE(traced.count(method.name()) > 0 || called.count(method.name()) > 0,
                       "no call runs the method '", method.name(),
-                      "' of the TorchScript source; add one with example arguments to calls");
+                      "' of the TorchScript source; add a call with example arguments to `calls`");
   }
 }
 

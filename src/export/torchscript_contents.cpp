@@ -51,12 +51,12 @@ std::string signature(std::string_view definition) {
   }
   const auto begin = text.find('(');
   if (begin == std::string::npos) return text;
-  const auto end = text.find_first_of(",)", begin);  // of the module itself, the first argument
+  const auto end = text.find_first_of(",)", begin);  // end of the first argument, `self`
   if (end == std::string::npos) return text;
   return text.erase(begin + 1, text[end] == ',' ? end - begin + 1 : end - begin - 1);
 }
 
-/// Returns the modules that a source file defines, by name.
+/// Returns the classes of modules that a source file defines, by name.
 std::map<std::string, Class> parse_classes(std::string_view source) {
   constexpr std::string_view kClass = "class ";
   constexpr std::string_view kModule = "(Module):";
@@ -148,7 +148,7 @@ class ModuleReader {
       throw InputError(
           fmt::format("data.pkl: modules are nested deeper than {} levels", kMaxDepth));
     }
-    // Modules that contain the same module several times could have any number of names.
+    // If modules contain the same module several times, a small file can define many names.
     if (++visited_ > bytes_.size()) throw InputError("data.pkl: too many modules");
     const auto& type = *class_of(module);
     const auto& state = pickle_[module.items[1]];
@@ -176,12 +176,13 @@ class ModuleReader {
 
   const Pickle::Value& value(Index index, Kind kind) const {
     const auto& value = pickle_[index];
-    if (value.kind != kind) throw InputError("expected another type");
+    if (value.kind != kind) throw InputError("a value has the wrong type");
     return value;
   }
 
-  /// Returns a tensor, which is a call of _rebuild_tensor_v2(storage, offset, sizes, strides,
-  /// requires_grad, ...). The storage is ('storage', type, name of the entry, device, elements).
+  /// Returns the tensor that a call of _rebuild_tensor_v2(storage, offset, sizes, strides,
+  /// requires_grad, ...) would create. The argument storage is the tuple ('storage', type, name of
+  /// the archive entry, device, number of elements).
   Tensor tensor(const Pickle::Value& call, const std::string& name, bool is_buffer) const {
     return with_source(fmt::format("data.pkl: {}", name), [&] {
       const auto& arguments = value(call.items[1], Kind::tuple).items;

@@ -32,7 +32,8 @@ std::string type_name_of(std::string name) {
 jit::Module to_script_module(const torch::nn::Module& module, const std::string& name,
                              const std::shared_ptr<jit::CompilationUnit>& unit) {
   jit::Module scripted(c10::QualifiedName(name), unit);
-  // TorchScript files need this attribute. Its name may belong to a tensor in ONNX files.
+  // TorchScript files need the attribute `training`. ONNX files do not need it, so that a tensor or
+  // submodule may have this name there.
   const auto is_training = [](const auto& item) { return item.key() == "training"; };
   const auto parameters = module.named_parameters(/*recurse=*/false);
   const auto buffers = module.named_buffers(/*recurse=*/false);
@@ -58,18 +59,18 @@ jit::Module to_script_module(const torch::nn::Module& module, const std::string&
 }
 
 /// Throws std::runtime_error if an operator draws random numbers from a generator other than
-/// LibTorch's default generator. The file would contain a copy of the generator, or none.
+/// LibTorch's default generator. The file would contain a copy of the generator, or no generator.
 void check_generators(const jit::Graph& graph, const std::string& name) {
   for (const auto& value : graph_constants(graph)) {
     if (!value.isGenerator()) continue;
     throw std::runtime_error(fmt::format(
-        "{} draws random numbers from its own generator, which files cannot contain; use "
-        "LibTorch's default generator",
+        "{} draws random numbers from a generator other than LibTorch's default generator, but "
+        "exported files cannot contain generators; use the default generator",
         name));
   }
 }
 
-/// Removes dropout. The tracer records dropout even in eval mode, in which it is the identity.
+/// Removes dropout in eval mode. The tracer records dropout, although it is then the identity.
 void remove_dropout(jit::Graph& graph) {
   const std::set<std::string> names{"aten::dropout",
                                     "aten::dropout_",

@@ -18,10 +18,11 @@ torch::jit::Module to_script_module(const torch::nn::Module& module);
 /// Returns true if a node of a trace is an operator call, not a constant, list or attribute.
 bool is_call(const torch::jit::Node& node);
 
-/// Returns the constants of a graph, without those of blocks inside it.
+/// Returns the constants of a graph, without the constants of nested blocks.
 std::vector<c10::IValue> graph_constants(const torch::jit::Graph& graph);
 
-/// Returns the absolute values of the integer constants in a trace, up to kMaxTrialSize.
+/// Returns the absolute values of the integer constants in a trace that are less than
+/// kMaxTrialSize.
 std::set<int64_t> integer_constants(const torch::jit::Graph& graph);
 
 /// Traces `function` with `inputs` and adds the graph to `scripted` as the method `name`. Inputs

@@ -13,7 +13,8 @@ constexpr int64_t kMaxWithoutMaximum = 512;
 constexpr int64_t kGrowth = 4;
 constexpr int64_t kFewSizes = 64;
 constexpr int kRandomSizes = 8;
-/// Several sizes above a constant, since a slice from it on may have a step.
+/// Differences between the sizes to verify and an integer constant of the graph. There are several
+/// sizes above the constant, since a slice that starts at the constant may have a step.
 constexpr std::array<int64_t, 7> kAroundConstants{-1, 0, 1, 2, 3, 5, 8};
 
 }  // namespace
@@ -24,7 +25,7 @@ TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
   const auto last = has_max ? std::min(dimension.max, std::max(kMaxTrialSize, example))
                             : std::max(kMaxWithoutMaximum, kGrowth * example);
   TrialSizes sizes;
-  // The first step is small, since it shows how the cost grows.
+  // The first size is only 2 times the example's, since its cost shows how the cost grows.
   for (auto size = example * 2; size < last; size *= kGrowth) sizes.growing.push_back(size);
   if (last > example) sizes.growing.push_back(last);
 
@@ -37,7 +38,7 @@ TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
   }
   sizes.around_constants.assign(around.begin(), around.end());
 
-  // Small and large sizes are equally likely, as the logarithm of the size is uniform.
+  // The logarithm of the size is uniform, so that small sizes are as likely as large sizes.
   std::mt19937_64 generator;  // NOLINT(cert-msc51-cpp): the same sizes in each export
   std::uniform_real_distribution<double> logarithm(std::log(static_cast<double>(dimension.min)),
                                                    std::log(static_cast<double>(last) + 1));

@@ -11,16 +11,18 @@ namespace attend {
 
 /// Sizes of a dynamic dimension at which an export is verified.
 struct TrialSizes {
-  /// From the example's size to the maximum, each at most 4 times the previous one. If the
-  /// dimension has no maximum, ends at 512 or 4 times the example's size.
+  /// Increasing sizes above the example's size, each at most 4 times the previous size. The last
+  /// size is the maximum. If the dimension has no maximum, the last size is 512 or 4 times the
+  /// example's size, whichever is larger.
   std::vector<int64_t> growing;
-  /// Around the integers of the graph, where a clamped slice may change.
+  /// Sizes near the integer constants of the graph. For example, the result of x.slice(1, 0, 512)
+  /// has a constant size only if x.size(1) is 512 or more.
   std::vector<int64_t> around_constants;
-  /// Random sizes, then all sizes of a dimension that has few.
+  /// Random sizes, then, if the dimension has few sizes, all of them.
   std::vector<int64_t> others;
 };
 
-/// Integers of this magnitude or more are ignored as sizes.
+/// Integer constants with this absolute value or more are not used as sizes.
 inline constexpr int64_t kMaxTrialSize = int64_t{1} << 40;
 
 /// `example`: the size in the example inputs. `constants`: integer arguments of the operators in

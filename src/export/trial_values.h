@@ -6,7 +6,7 @@
 
 namespace attend {
 
-/// Kinds of values of the inputs with which an export is verified.
+/// Kinds of input values with which an export is verified.
 enum class Values { as_in_example, mirrored, one_more, one_less, uniform, half_zero };
 inline constexpr std::array kOtherValues{Values::mirrored, Values::one_more, Values::one_less,
                                          Values::uniform, Values::half_zero};
@@ -15,10 +15,11 @@ inline constexpr std::array kOtherValues{Values::mirrored, Values::one_more, Val
 /// values of the example.
 bool supports_other_values(const torch::Tensor& input);
 
-/// Returns a tensor of the same shape with other values. With `Values::mirrored`,
-/// `Values::uniform` (all elements equal the first) and `Values::half_zero` (every second element
-/// is 0, or the minimum of integers), integers stay in the range of the example's values, since the
-/// module may reject others.
+/// Returns a tensor of the same shape with other values. `Values::mirrored` negates floating point
+/// numbers and maps an integer x to max + min - x. With `Values::uniform`, all elements equal the
+/// first. With `Values::half_zero`, every second element is 0, or the minimum of integers. In these
+/// three cases, integers stay in the range of the example's values, since the module may reject
+/// other integers.
 torch::Tensor with_values(const torch::Tensor& input, Values values);
 
 }  // namespace attend

@@ -30,7 +30,7 @@ bool reads_values(std::string_view name) {
 struct Reading : at::ObserverContext {};
 
 std::unique_ptr<at::ObserverContext> record_read_start(const at::RecordFunction& function) {
-  // The tracer is disabled inside a traced operator, which may read values too.
+  // The tracer is disabled inside a traced operator, so values that the operator reads are ignored.
   if (!torch::jit::tracer::isTracing() || !reads_values(function.name())) return nullptr;
   if (running_reads++ == 0 && recorded_reads->size() < kMaxReads) {
     recorded_reads->push_back({function.name(), torch::unwind::unwind()});

@@ -7,8 +7,8 @@
 
 namespace attend {
 
-/// RAII guard: while it exists, records the operators that read values of tensors during traces on
-/// this thread, such as `item()`. The trace contains the value that was read as a constant.
+/// RAII guard: while it exists, records the operators, such as `item()`, that read values of
+/// tensors during traces on this thread. Such a value is a constant in the trace.
 class RecordValuesRead {
  public:
   RecordValuesRead();
@@ -28,7 +28,7 @@ class RecordValuesRead {
  private:
   std::vector<Read> reads_;
   at::CallbackHandle callback_;
-  std::vector<Read>* previous_;  // of an outer guard
+  std::vector<Read>* previous_;  // reads of an outer guard
 };
 
 }  // namespace attend

@@ -25,7 +25,7 @@ namespace {
 /// Inputs of one comparison: the example inputs resized by `resize`, with the given kind of values.
 struct Trial {
   SizesByName sizes = {};
-  int64_t shift = 0;  // other values than in the example, see `resize`
+  int64_t shift = 0;  // shift of the example's values along the dynamic dimensions, see `resize`
   Values values = Values::as_in_example;
 };
 
@@ -36,7 +36,7 @@ std::vector<torch::Tensor> inputs_of(const Trial& trial, const std::vector<torch
   return inputs;
 }
 
-/// Returns true if a value of `inputs` differs from `example`, which has the same shapes.
+/// Returns true if a value differs between `inputs` and `example`, which have the same shapes.
 bool has_other_values(const std::vector<torch::Tensor>& inputs,
                       const std::vector<torch::Tensor>& example) {
   return !std::equal(inputs.begin(), inputs.end(), example.begin(),
@@ -45,7 +45,8 @@ bool has_other_values(const std::vector<torch::Tensor>& inputs,
                      });
 }
 
-/// Returns the outputs of the module, or nullopt if it rejects the values. Sets `cost`.
+/// Returns the outputs of the module. Returns nullopt if the module throws and the trial has values
+/// other than the example's. Sets `cost`.
 std::optional<std::vector<torch::Tensor>> expected_of(const Forward& forward, const Trial& trial,
                                                       const std::vector<torch::Tensor>& inputs,
                                                       OperatorCost& cost) {
@@ -78,7 +79,7 @@ std::string nondeterminism_message(ExportGuard& guard, const Forward& forward,
       compare(one[i], other[i], /*tolerance=*/0.0, "");
     } catch (const std::runtime_error&) {
       return "; the module is not deterministic: it has state that is not a buffer, or draws "
-             "random numbers from other generators than LibTorch's default generator";
+             "random numbers from generators other than LibTorch's default generator";
     }
   }
   return "";
@@ -134,13 +135,14 @@ class Verification {
  private:
   /// Maximum memory of a tensor. A comparison needs several times this memory.
   static constexpr int64_t kMaxBytes = int64_t{256} << 20;
-  /// Maximum number of elements that the operators compute in all comparisons after those at
-  /// growing sizes, and in a comparison at growing sizes without a declared maximum.
+  /// Maximum number of elements that operators compute. This limit applies to each comparison at a
+  /// growing size of a dimension without a maximum, and to the sum of all later comparisons.
   static constexpr int64_t kMaxElements = int64_t{1} << 26;
   /// A dimension does not grow further after a comparison that took longer.
   static constexpr double kMaxSeconds = 2.0;
 
-  /// Runs trials at the minimum sizes and at slightly larger sizes than the example's.
+  /// Runs trials at the minimum sizes and at sizes slightly larger than the example's (slightly
+  /// smaller if the maximum requires it).
   void run_near_sizes() {
     if (dimensions_.empty()) return;
     Trial smallest;
@@ -158,7 +160,7 @@ class Verification {
     for (const auto& trial : larger) run_trial(trial);
   }
 
-  /// Runs trials at growing sizes of one dimension, until the limits.
+  /// Runs trials at growing sizes of one dimension, until a limit of memory or time is reached.
   void run_growing_sizes(std::size_t index) {
     const auto& dimension = dimensions_[index];
     const bool has_max = dimension.max != std::numeric_limits<int64_t>::max();
@@ -173,7 +175,8 @@ class Verification {
     }
   }
 
-  /// Runs trials at the given sizes of one dimension at a time, in turn, until the limits.
+  /// Runs trials in which one dimension has a size from `list` and the others have the example's
+  /// sizes. The dimensions take turns. Omits trials that would exceed the limits.
   void run_one_by_one(std::vector<int64_t> TrialSizes::*list) {
     std::size_t count = 0;
     for (const auto& sizes : trial_sizes_) count = std::max(count, (sizes.*list).size());
@@ -185,7 +188,7 @@ class Verification {
     }
   }
 
-  /// Runs a trial in which each dimension has the largest size of its own trials.
+  /// Runs a trial in which each dimension has the largest size of `run_growing_sizes`.
   void run_largest_sizes() {
     SizesByName sizes;
     for (const auto& dimension : dimensions_) {
@@ -254,7 +257,7 @@ class Verification {
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {  // forward may mutate its inputs
       compare(copies[i], mutated[i], tolerance,
-              fmt::format("input {} after the call with {}", i, shapes));
+              fmt::format("input {}, mutated by a call with {}", i, shapes));
     }
   }
 

@@ -33,8 +33,8 @@ Value repeat_heads(Call& call, const char* name) {
   return call.reshape(repeated, before, sizes);
 }
 
-/// Returns the factor of the scores in the type of the query: the argument `scale`, by default
-/// 1 / sqrt(D).
+/// Returns the factor by which the scores are multiplied, in the type of the query: the argument
+/// `scale` or, if it is absent, 1 / sqrt(D).
 Value scale_of(Call& call) {
   auto& graph = call.graph();
   const auto type = call.tensor("query").type;

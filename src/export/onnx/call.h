@@ -53,9 +53,9 @@ class Call {
   /// Returns the promoted type in which LibTorch compares two arguments.
   Type common_type(const std::string& one, const std::string& other) const;
 
-  /// Returns the type in which LibTorch multiplies and divides: that of the output, or float32 if
-  /// the output is float16 or bfloat16 and one of the arguments `names` is a number or
-  /// 0-dimensional tensor that this type may not represent.
+  /// Returns the type in which LibTorch multiplies and divides: the type of the output, or float32
+  /// if the output is float16 or bfloat16 and one of the arguments `names` is a number or
+  /// 0-dimensional tensor whose value the type of the output may not represent exactly.
   Type arithmetic_type(const std::vector<std::string>& names) const;
 
   // Outputs.

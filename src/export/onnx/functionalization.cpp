@@ -137,7 +137,7 @@ void Functionalization::record_views(const program::Node& node, const std::strin
 }
 
 /// Records aten::broadcast_tensors. Each output is a view of one element of `tensors`, although the
-/// schema has no annotation for it.
+/// schema has no alias annotations.
 void Functionalization::record_broadcast(const program::Node& node) {
   const auto results = results_of(node);
   const auto tensors = names_in(node.inputs.at(0).value);
@@ -223,8 +223,8 @@ void Functionalization::recompute_views(const std::vector<std::string>& group,
 /// the names of the updated tensors.
 std::set<std::string> Functionalization::propagate_to_base(std::string name) {
   std::set<std::string> updated{name};
-  // The output of an in-place operator is an alias of its input. Follows the aliases to the tensor
-  // that is not an output of an in-place operator.
+  // The output of an in-place operator is an alias of its input. The loop follows the aliases to
+  // the tensor that is not an output of an in-place operator.
   for (auto alias = aliases_.find(name); alias != aliases_.end(); alias = aliases_.find(name)) {
     translation_.values[alias->second] = translation_.values.at(name);
     name = alias->second;

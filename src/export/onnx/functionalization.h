@@ -15,11 +15,11 @@ namespace attend::onnx {
 ///
 /// A mutation of a view is propagated to the view's base if the view is the result of select,
 /// slice, chunk, split, unbind or an operator that only reshapes (view, unsqueeze, flatten, ...). A
-/// mutation of any other view (transpose, permute, expand, diagonal, as_strided) is not propagated,
-/// and neither is a mutation of the result of `contiguous`, `reshape` or `flatten` that is a view
-/// at some sizes and a copy at others. After a mutation that is not propagated, reading the base or
-/// another view of it is not supported. Mutating an input, parameter or buffer is never
-/// supported.
+/// mutation of any other view (transpose, permute, expand, diagonal, as_strided) is not propagated.
+/// A mutation of the result of `contiguous`, `reshape` or `flatten` is not propagated either if
+/// this result is a view at some sizes and a copy at others. After a mutation that is not
+/// propagated, reading the base or another view of the base is not supported. Mutating an input,
+/// parameter or buffer is never supported.
 class Functionalization {
  public:
   explicit Functionalization(Translation& translation) : translation_(translation) {}

@@ -102,7 +102,7 @@ class Graph {
   Value compare(const std::string& op_type, Value one, Value other);
   /// Returns `yes` where the condition is true, else `no`.
   Value where(Value condition, Value yes, Value no);
-  /// Returns the shape of a value, int64 (rank).
+  /// Returns the shape of a value as an int64 tensor of shape (rank).
   Value shape_of(Value value);
 
   /// Removes nodes that `outputs` do not depend on.

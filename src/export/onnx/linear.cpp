@@ -62,7 +62,7 @@ void inner(Call& call) {
   const auto type = call.result_type();
   const auto rank = call.rank("other");
   if (rank > 2 || call.rank("self") == 0 || rank == 0)
-    call.fail("expected self with at least 1 dimension and other with 1 or 2, found " +
+    call.fail("self must have at least 1 dimension, and other must have 1 or 2, found " +
               std::to_string(call.rank("self")) + " and " + std::to_string(rank));
   auto other = call.operand("other", type);
   if (rank == 2) other = transpose(call, other, {1, 0});

@@ -7,8 +7,8 @@
 
 namespace attend::onnx {
 
-/// As `reduce` with ReduceMax or ReduceMin, but returns NaN if a reduced element is NaN, as in
-/// LibTorch. ONNX runtimes differ in this case.
+/// Like `reduce` with ReduceMax or ReduceMin, but returns NaN if a reduced element is NaN, as
+/// LibTorch does. ONNX runtimes return different results in this case.
 Value reduce_min_max(Call& call, const char* kind, Value value,
                      const std::vector<int64_t>& dimensions, bool keep);
 

@@ -11,8 +11,9 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns a value that onnxruntime does not merge into the pooling. It would merge a padding with
-/// zeros, so that MaxPool ignores the zeros, and an AveragePool with a large padding is invalid.
+/// Returns `value` or, if it is the output of a Pad node, the output of a new node that changes no
+/// number. Otherwise onnxruntime would merge Pad into the pooling operator that reads the value:
+/// MaxPool would then ignore the padded zeros, and AveragePool would be invalid for large padding.
 Value separate_from_padding(Graph& graph, Value value) {
   const auto& nodes = graph.nodes();
   const auto node = std::find_if(nodes.rbegin(), nodes.rend(), [&](const Node& any) {

@@ -26,7 +26,8 @@ Value uniform(Call& call, Type type) {
   auto& graph = call.graph();
   const auto numbers = random_numbers(call, "RandomUniformLike", wide_type(type));
   if (type != Type::float16 && type != Type::bfloat16) return numbers;
-  // A cast could round up to 1. As LibTorch, uses only as many bits as the type has.
+  // A cast could round up to 1. Instead, as in LibTorch, the numbers have only as many random bits
+  // as the type can represent.
   const auto steps = graph.number(Type::float32, type == Type::float16 ? 2048 : 256);
   return graph.add("Div", {graph.add("Floor", {graph.add("Mul", {numbers, steps})}), steps});
 }
@@ -69,7 +70,7 @@ void randint(Call& call) {
   call.set_output(call.graph().add("Floor", {range}));
 }
 
-/// 1 with the probability in the argument `probability`, else 0.
+/// Returns the rule that draws 1 with the probability in the argument `probability`, else 0.
 Rule bernoulli(const char* probability) {
   return [=](Call& call) {
     auto& graph = call.graph();
@@ -78,7 +79,7 @@ Rule bernoulli(const char* probability) {
   };
 }
 
-/// Dropout in training mode. The tracer removes dropout in eval mode.
+/// Dropout in training mode. `add_traced_method` removes dropout in eval mode from the trace.
 void dropout(Call& call) {
   auto& graph = call.graph();
   const auto type = call.result_type();

@@ -30,7 +30,7 @@ Value reorder_gates(Call& call, Value weight, const Kind& kind) {
   return unsqueeze(call, result, {0});
 }
 
-/// Returns the weights or biases of a layer: of its only direction, or of both, concatenated.
+/// Concatenates the weights or biases of the one or two directions of a layer along `dimension`.
 Value joined(Call& call, const std::vector<Value>& directions, int64_t dimension) {
   if (directions.size() == 1) return directions.front();
   return call.graph().add("Concat", directions, {{"axis", dimension}});

@@ -80,8 +80,8 @@ Rule reduction(const char* kind) {
   };
 }
 
-/// Returns true if any element of the reduced dimensions is true. Uses a sum, since ReduceMax fails
-/// on empty dimensions.
+/// Returns true where any of the reduced elements is true. Uses a sum, since ReduceMax fails on
+/// empty dimensions.
 Value any_of(Call& call, Value value) {
   const auto sum =
       sum_of(call, call.graph().cast(value, Type::int32), reduced_dimensions(call), keepdim(call));

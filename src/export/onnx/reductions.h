@@ -14,7 +14,8 @@ bool keepdim(Call& call);
 Value reduce(Call& call, const char* kind, Value value, const std::vector<int64_t>& dimensions,
              bool keep);
 
-/// Returns the product of the sizes of `dimensions`.
+/// Returns the product of the elements of `sizes` at the indices `dimensions`, as a 0-dimensional
+/// tensor.
 Value count(Call& call, const Sizes& sizes, const std::vector<int64_t>& dimensions, Type type);
 
 }  // namespace attend::onnx

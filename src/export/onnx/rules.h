@@ -16,7 +16,8 @@ using Rule = std::function<void(Call&)>;
 
 /// Rules by operator and overload, such as "add.Tensor". An in-place operator such as add_ uses the
 /// rule of the functional operator. Aliases such as subtract have no rules, since the tracer
-/// records subtract as sub, and all convolutions as _convolution or _convolution_mode.
+/// records subtract as sub. Likewise, the tracer records all convolutions as _convolution or
+/// _convolution_mode.
 using Rules = std::map<std::string, Rule>;
 
 /// Operators that change only the shape. The new shape is in the metadata of the output.

@@ -9,7 +9,7 @@ namespace attend::onnx {
 namespace {
 
 /// Returns the type in which to scatter: float32 for 16-bit floating point types with a reduction,
-/// since onnxruntime does not support these types.
+/// since onnxruntime does not support reductions in these types.
 Type scattered_as(Type type, const std::string& reduction) {
   return reduction == "none" ? type : at_least_float32(type);
 }

@@ -24,7 +24,8 @@ struct Model {
   std::vector<ValueInfo> outputs;
 };
 
-/// Error for a program with unsupported operators. `reasons` lists all operators without a rule.
+/// Error for a program with unsupported operators. `reasons` lists all operators without a rule or,
+/// if all operators have rules, the first call that cannot be translated.
 class UnsupportedOperatorsError : public std::runtime_error {
  public:
   struct Reason {
@@ -39,7 +40,8 @@ class UnsupportedOperatorsError : public std::runtime_error {
 
 /// Translates a program to ONNX. `tied_weights` maps the target of each tied weight to the target
 /// of the first weight with the same data. Throws UnsupportedOperatorsError if an operator is not
-/// supported, and std::runtime_error if the dtype of an input, weight or output is not supported.
+/// supported, and std::runtime_error if an input, weight or output is not supported, for example
+/// because of its dtype.
 Model translate(const program::ExportedProgram& program,
                 const std::map<std::string, std::string>& tied_weights,
                 const std::vector<std::string>& output_names);

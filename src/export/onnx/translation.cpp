@@ -57,7 +57,8 @@ Value Translation::shape(const Sizes& sizes) {
 }
 
 Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
-  // Elements of Reshape's shape input: 0 copies the size of `value`, -1 infers the size.
+  // Elements of Reshape's shape input: 0 copies the size of the same dimension of `value`, -1
+  // infers the size.
   std::vector<int64_t> numbers;
   std::size_t num_inferred = 0;
   const auto is_empty = [](const program::Size& size) { return is_fixed(size) && size.value == 0; };

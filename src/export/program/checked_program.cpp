@@ -58,7 +58,7 @@ std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>&
       const auto expected = evaluate(sizes[d], symbols);
       if (found == expected) continue;
       throw std::runtime_error(fmt::format(
-          "dimension {} of the traced tensor '{}' has size {}, expected {}, the value of {}", d,
+          "dimension {} of the traced tensor '{}' has size {}, expected {} (expression: '{}')", d,
           name, found, expected, sizes[d].expression));
     }
   });

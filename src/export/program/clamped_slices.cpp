@@ -16,7 +16,7 @@ namespace {
 
 using Symbols = std::map<std::string, int64_t>;
 
-/// Adds the nodes of SymInts in front of a slice.
+/// Adds nodes that compute SymInts in front of a slice node.
 class SymIntNodes {
  public:
   SymIntNodes(ExportedProgram& program, std::vector<Node>& nodes)
@@ -27,7 +27,7 @@ class SymIntNodes {
                size.expression);
   }
 
-  /// Returns `target(a, b)`. `function`: the function in SymPy.
+  /// Adds a node that computes `target(a, b)`. `function`: name of the same function in SymPy.
   SymbolName call(const char* target, const char* function, const SymbolName& a,
                   const Argument& b) {
     return add(target, {{"a", a}, {"b", b}},
@@ -61,7 +61,8 @@ Argument& input_of(Node& node, const std::string& name) {
   return found->value;
 }
 
-/// Returns the smallest value of a size.
+/// Returns the smallest value of a size within the ranges of the symbols. Returns 0 if the size may
+/// decrease with a symbol.
 int64_t smallest_of(const Size& size, const ExportedProgram& program) {
   // Without negative factors, a size grows with all symbols.
   if (size.expression.find("Mul(Integer(-") != std::string::npos) return 0;
@@ -100,7 +101,7 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
            (*number > smallest || *number < -smallest);
   };
   if (!is_outside(start) && !is_outside(end)) return;
-  // Clamped numbers remain in order if both count from the same side.
+  // Clamping keeps start <= end if both count from the same end of the dimension.
   const auto* first_number = std::get_if<int64_t>(&start);
   const auto* last_number = std::get_if<int64_t>(&end);
   const bool in_order = first_number != nullptr && last_number != nullptr &&
@@ -117,8 +118,8 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
 }
 
 /// Returns the number of sizes that are 0 or 1, and of slices that reach the begin or the end of
-/// the dimension, at the given values of the symbols. Throws std::overflow_error if a tensor is too
-/// large for a hint.
+/// the dimension, at the given values of the symbols. Throws std::overflow_error if a tensor has
+/// too many elements for a size hint.
 int num_special(const ExportedProgram& program, const Symbols& symbols) {
   constexpr double kMaxElements = 0x1p31;
   int count = 0;

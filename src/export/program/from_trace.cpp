@@ -45,7 +45,8 @@ class Converter {
  public:
   explicit Converter(const jit::Module& module) : graph_(module.get_method("forward").graph()) {
     modules_.try_emplace(graph_->inputs().at(0));  // the module itself has an empty path
-    for (std::size_t i = 1; i < graph_->inputs().size(); ++i) {  // first, to keep their names
+    // The inputs are named first, so that they keep their names.
+    for (std::size_t i = 1; i < graph_->inputs().size(); ++i) {
       const auto* value = graph_->inputs()[i];
       tensors_[value] = names_.make(value->debugName());
     }

@@ -26,11 +26,11 @@ namespace {
 
 /// Metadata of a tensor in all runs.
 struct Observation {
-  TensorMeta meta;  // metadata in the first run, except is_contiguous, which covers all runs
-  /// Sizes in each run: first the runs with sizes that are close together, then the far runs, the
-  /// runs with sizes of 1, and the runs with other values of the inputs.
+  TensorMeta meta;  // metadata in the first run; is_contiguous is unset if it differs in other runs
+  /// Sizes in each run: first the runs of `runs_of`, `far_runs_of` and `runs_with_ones` (see
+  /// sampled_sizes.h), then the runs with other values of the inputs.
   std::vector<std::vector<int64_t>> sizes;
-  /// Strides, then the storage offset, in each run except those with sizes of 1.
+  /// Strides, followed by the storage offset, in each of these runs except those of `runs_with_ones`.
   std::vector<std::vector<int64_t>> strides;
 };
 
@@ -67,7 +67,7 @@ std::vector<int64_t> column(const std::vector<std::vector<int64_t>>& runs, std::
 struct Layout {
   std::string name;
   std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;  // then the storage offset
+  std::vector<int64_t> strides;  // followed by the storage offset
   bool is_contiguous;
 };
 
@@ -100,8 +100,8 @@ class Observations {
   const std::vector<Run>& runs_at_one() const { return runs_at_one_; }
   /// Runs with the example's sizes and other values of the inputs.
   const std::vector<Run>& value_runs() const { return value_runs_; }
-  /// Indices of the runs that determine coefficients: those that are close together, and the small
-  /// ones of the far runs.
+  /// Indices of the runs that determine the coefficients of polynomials: those of `runs` and
+  /// `far_runs`, in this order, that have small sizes.
   std::vector<std::size_t> fitted() const {
     std::vector<std::size_t> indices;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
@@ -147,8 +147,8 @@ class Observations {
     }
   }
 
-  /// Records runs with other values of the inputs, since sizes may depend on them. Omits values
-  /// that the program rejects.
+  /// Records runs with other values of the inputs, since sizes may depend on the values. Omits
+  /// values for which the program throws.
   void record_other_values() {
     for (const auto values : kOtherValues) {
       std::vector<torch::Tensor> inputs;
@@ -199,7 +199,7 @@ class Observations {
     }
   }
 
-  /// Returns true if the sizes of a run are of similar magnitude as those that are close together.
+  /// Returns true if each size is at most 1024, or at most 4 times the size in run 1 of `runs_of`.
   bool is_small(const Run& run) const {
     constexpr int64_t kSmall = 1024;
     for (std::size_t i = 0; i < run.size(); ++i) {
@@ -321,8 +321,8 @@ class SymbolicMeta {
                    : Size{.value = values.front(),
                           .expression = fmt::format("{}({})", kUnknown, fmt::join(values, ","))};
     }
-    // Strides are searched for each size too: if the size is a floor division or clamped, find()
-    // adds it to the variables of the strides, so that their expressions can contain it.
+    // Each size is looked up in `strides_` too. If the size is a floor division or clamped, find()
+    // adds it to the variables of `strides_`, so that expressions of strides can contain the size.
     const auto found_without_ones = strides_.find(without_ones(values));
     if (const auto found = sizes_.find(values)) return *found;
     check_depends_on_sizes(name, values);
@@ -371,8 +371,8 @@ class SymbolicMeta {
     for (auto i = values.size() - observations_.value_runs().size(); i < values.size(); ++i) {
       if (values[i] == values.front()) continue;
       throw std::runtime_error(fmt::format(
-          "traced tensor '{}': a size is {} for the example inputs and {} for other values; "
-          "expected a size that depends on the sizes of the inputs only",
+          "traced tensor '{}': a size is {} for the example inputs and {} for inputs with other "
+          "values; expected a size that depends on the sizes of the inputs only",
           name, values.front(), values[i]));
     }
   }

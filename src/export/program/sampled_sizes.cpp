@@ -14,8 +14,9 @@
 namespace attend::program {
 namespace {
 
-/// Sizes of a dynamic dimension in most of the runs, relative to the smallest of them. Small steps
-/// detect floor divisions, large steps detect large divisors.
+/// Differences between the sizes of a dynamic dimension in most runs and the smallest of these
+/// sizes. Close sizes detect floor divisions with small divisors, distant sizes those with large
+/// divisors.
 constexpr std::array<int64_t, 10> kOffsets{0, 1, 2, 3, 5, 8, 13, 21, 34, 55};
 
 std::vector<int64_t> sizes_to_try(const Range& range) {
@@ -37,8 +38,8 @@ std::vector<int64_t> sizes_to_try(const Range& range) {
   return sizes;
 }
 
-/// Returns the sizes of `trial_sizes`, ascending. Omits those that are too large for products of
-/// three sizes and, if there are many, random ones.
+/// Returns the sizes of `trial_sizes`, ascending. Omits sizes above 2^16, so that products of three
+/// sizes do not overflow, and some of the random sizes if there are more than 100 sizes.
 std::vector<int64_t> far_sizes(const DynamicDimension& dimension, int64_t example,
                                const std::set<int64_t>& integers) {
   constexpr int64_t kLargest = int64_t{1} << 16;
@@ -47,7 +48,7 @@ std::vector<int64_t> far_sizes(const DynamicDimension& dimension, int64_t exampl
   std::set<int64_t> sizes;
   const auto add = [&](const std::vector<int64_t>& some, std::size_t max) {
     for (const auto size : some) {
-      // Size 1 is in other runs, since strides are arbitrary there.
+      // Size 1 is left to `runs_with_ones`: the stride of a dimension of size 1 is arbitrary.
       if (size > 1 && size <= kLargest && sizes.size() < max) sizes.insert(size);
     }
   };
@@ -124,7 +125,7 @@ std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
       for (auto run : {runs.at(1), second}) {
         run[i] = size;
         far.push_back(run);
-        if (dimensions.size() == 1) break;  // both are the same
+        if (dimensions.size() == 1) break;  // both runs are the same
       }
       largest[i] = size;
     }

@@ -12,13 +12,13 @@
 
 namespace attend::program {
 
-/// A dynamic dimension with its symbol in the program and its sizes in the runs.
+/// A dynamic dimension, its symbol in the program, and the sizes at which the program is run.
 struct SampledDimension {
   std::string name;
   std::string symbol;
   Range range;
   int64_t example = 0;         // size in the example inputs
-  std::vector<int64_t> sizes;  // the smallest sizes in the range, for the other runs
+  std::vector<int64_t> sizes;  // small sizes in the range
   std::vector<int64_t> far;    // larger sizes, and sizes around the integers of the program
 };
 
@@ -37,9 +37,10 @@ std::vector<SampledDimension> sampled_dimensions(const std::vector<torch::Tensor
 /// triples of dimensions. Together, the runs determine the coefficients of polynomials of degree 3.
 std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 
-/// Returns runs in which one dimension at a time has one of the sizes `SampledDimension::far`, then
-/// a run in which all dimensions have the largest of them. The other dimensions have the first or
-/// all have the second of their `SampledDimension::sizes`. `runs`: the result of `runs_of`.
+/// Returns runs in which one dimension has one of its sizes `SampledDimension::far`. The other
+/// dimensions all have the first, or all have the second, of their `SampledDimension::sizes`. If
+/// there are several dimensions, the last run has the largest far size of each dimension. `runs`:
+/// the result of `runs_of`.
 std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
                              const std::vector<Run>& runs);
 

@@ -67,7 +67,7 @@ class Reader {
     return values;
   }
 
-  std::string_view text_;  // the rest
+  std::string_view text_;  // text that is not yet read
   const std::map<std::string, int64_t>& symbols_;
 };
 

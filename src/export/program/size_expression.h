@@ -22,8 +22,9 @@ ATTEND_API std::string unbacked_symbol(const std::string& name);
 /// Returns true if an expression contains an unbacked symbol.
 ATTEND_API bool is_unbacked(const std::string& expression);
 
-/// Returns the value of a size. `symbols` has the values of the symbols. The expression must be one
-/// that `SymbolicShapes` has made. Throws std::overflow_error if the value exceeds 64 bits.
+/// Returns the value of a size. `symbols` contains the values of the symbols. The expression may
+/// contain Integer, Symbol, Add, Mul, FloorDiv, Min and Max. Throws std::overflow_error if a sum or
+/// product exceeds 64 bits.
 ///
 ///     evaluate(size, {{"s0", 7}});
 ATTEND_API int64_t evaluate(const Size& size, const std::map<std::string, int64_t>& symbols);

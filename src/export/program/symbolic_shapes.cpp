@@ -27,15 +27,15 @@ using RunValues = std::vector<int64_t>;  // value of a size in each run
 constexpr std::size_t kMaxDegree = 3;
 /// Maximum number of variables in a polynomial. The number of monomials grows quickly with it.
 constexpr std::size_t kMaxVariables = 3;
-/// Polynomials of several variables contain only symbols and the latest of the other variables,
-/// since the number of pairs and triples grows quickly.
+/// Polynomials of several variables contain only symbols and this number of the latest other
+/// variables, since the number of pairs and triples of variables grows quickly.
 constexpr std::size_t kNumRecent = 8;
 /// Limits of the quotients (factor * variable + added) / divisor. The divisor 64 covers the strides
 /// of image patches.
 constexpr int64_t kMaxDivisor = 64;
 constexpr int64_t kMaxFactor = 4;
-/// Minimum number of different values that determine a line, and a clamped quotient or a multiple
-/// of a quotient, which agree with many functions in two values.
+/// Minimum numbers of different values of a size from which a line or a quotient is determined. A
+/// quotient that is clamped or has a factor needs 3, since many such quotients agree in 2 values.
 constexpr std::size_t kMinValuesOfLine = 2;
 constexpr std::size_t kMinValuesOfQuotient = 3;
 
@@ -116,7 +116,8 @@ RunValues select(const RunValues& values, const Indices& runs) {
   return selected;
 }
 
-/// The values of a size in all runs, and whether it is clamped to its smallest and largest value.
+/// The values of a size in all runs, and the limits (its smallest and its largest value) to which a
+/// polynomial is clamped before it is compared with the values.
 struct WantedSize {
   WantedSize(const RunValues& all, bool has_min, bool has_max)
       : values(all),
@@ -299,14 +300,15 @@ std::optional<Polynomial> find_quotient(const Variables& variables, const Wanted
   return std::nullopt;
 }
 
-/// Returns an expression for a size that has two values, one up to a threshold of a variable and
-/// the other above it, such as the size of x.slice(1, 2, 3), or nullopt if the size is not of this
-/// kind. Both sides of the threshold must occur in the runs.
+/// Returns an expression for a size that has two values: the smaller value up to a threshold of a
+/// variable, and the larger value above the threshold. An example is the size of x.slice(1, 2, 3).
+/// Returns nullopt for other sizes. Also returns nullopt unless the runs show the exact threshold:
+/// the smaller value if the variable is n, and the larger value if the variable is n + 1.
 std::optional<std::string> find_step(const Variables& variables, const RunValues& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   for (const auto* variable : variables) {
-    auto last = WantedSize::kSmallest;  // the largest value of the variable below the threshold
-    auto first = WantedSize::kLargest;  // the smallest one above it
+    auto last = WantedSize::kSmallest;  // the largest value of the variable at the low size
+    auto first = WantedSize::kLargest;  // the smallest value of the variable at the high size
     bool is_step = true;
     for (std::size_t run = 0; run < values.size(); ++run) {
       const auto value = variable->values[run];
@@ -354,8 +356,8 @@ std::optional<std::string> SymbolicShapes::find_expression(const RunValues& valu
     if (const auto line = find_line(*variable, plain)) return line->text();
   }
   if (const auto found = find_polynomial(all(), /*count=*/1, plain, fitted_)) return found->text();
-  // Later expressions can contain this one: strides are products of sizes, and the size of a
-  // concatenation may be sliced or divided.
+  // Expressions found below become variables of later expressions: strides are products of sizes,
+  // and the size of a concatenation may be sliced or divided.
   if (const auto found = find_product(recent(), values)) {
     if (found->terms.front().first == 1) sums_.push_back({found->text(), values});
     return found->text();
@@ -373,7 +375,8 @@ std::optional<std::string> SymbolicShapes::find_expression(const RunValues& valu
   return std::nullopt;
 }
 
-/// Returns a clamped polynomial of a variable, a step, or a quotient, which may be clamped.
+/// Returns a clamped polynomial of one variable, a step (see `find_step`), or a quotient, clamped
+/// or not. Returns nullopt if none of them equals the values.
 std::optional<std::string> SymbolicShapes::find_in_one_variable(const RunValues& values) const {
   std::vector<WantedSize> clamped;
   for (const auto& [has_min, has_max] : {std::pair{false, true}, {true, false}, {true, true}}) {

@@ -12,9 +12,9 @@
 namespace attend::program {
 
 /// Finds symbolic expressions of sizes from their values in several runs. Expressions are
-/// polynomials of degree 3 or less, with integer coefficients, of the dynamic sizes, of floor
-/// divisions of them, such as the output sizes of strided convolutions, and of polynomials clamped
-/// to numbers, such as the sizes of slices.
+/// polynomials of degree 3 or less with integer coefficients. Their variables are the dynamic
+/// sizes, floor divisions (such as the output sizes of strided convolutions), and polynomials
+/// clamped to numbers (such as the sizes of slices).
 ///
 ///     SymbolicShapes sizes({"s0"}, {{2, 3, 5, 7}}, {0, 1, 2, 3});
 ///     sizes.find({17, 25, 41, 57});  // 1 + 8 s0

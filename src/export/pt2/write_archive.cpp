@@ -30,7 +30,7 @@ std::string archive_bytes(const std::function<void(Writer&)>& write) {
   return bytes;
 }
 
-/// Writes the whole storage of a tensor on any device.
+/// Writes the whole storage of a tensor, which may be on any device.
 void write_storage(Writer& writer, const std::string& entry, const torch::Tensor& tensor) {
   const auto on_cpu = torch::jit::getWriteableTensorData(tensor);
   writer.writeRecord(entry, on_cpu.data(), on_cpu.sizeInBytes());
