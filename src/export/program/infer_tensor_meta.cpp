@@ -30,7 +30,8 @@ struct Observation {
   /// Sizes in each run: first the runs of `runs_of`, `far_runs_of` and `runs_with_ones` (see
   /// sampled_sizes.h), then the runs with other values of the inputs.
   std::vector<std::vector<int64_t>> sizes;
-  /// Strides, followed by the storage offset, in each of these runs except those of `runs_with_ones`.
+  /// Strides, followed by the storage offset, in each of these runs except those of
+  /// `runs_with_ones`.
   std::vector<std::vector<int64_t>> strides;
 };
 
