@@ -1,17 +1,20 @@
-"""Rewrites a header for Doxygen, which does not know LibTorch's macros. Line numbers stay the same.
+"""Rewrites a header for Doxygen, which cannot read the macros of LibTorch and attend.
+
+Line numbers stay the same. These parts of a header are rewritten:
 
 - `ATTEND_ARG(T, name) = value;` becomes the setter, with the default value in its documentation.
 - `TORCH_MODULE(Foo);` and `ATTEND_MODULE(Foo, ...);` become the class Foo, with the documentation of FooImpl.
 - `reset()` and `pretty_print()`, which every module overrides, are removed.
 - The field `options` of a module gets a doc comment, which is the same for all modules.
-- A comment between `#pragma once` and the includes becomes the documentation of the file.
+- A doc comment between `#pragma once` and the includes becomes the documentation of the file.
 - An indented example becomes a block of C++ code.
 - The contents of each namespace are added to a group of overview.dox, chosen by the header's folder.
 """
 
 import re
 
-# The group in overview.dox for a header: the first pattern that matches its path below include/attend.
+# Pairs (pattern, group in overview.dox). The first pattern that matches the path of a header,
+# relative to include/attend, determines the group of the header.
 GROUPS = [
     (r"ops/", "ops"),
     (r"nn/", "modules"),
@@ -33,7 +36,7 @@ OPTIONS_FIELD = re.compile(r"^( *)(\w+Options options;)$", re.MULTILINE)
 FILE_COMMENT = re.compile(r"(?<=^#pragma once\n\n)/// (.*)(?=\n\n#include)")
 NAMESPACE = re.compile(r"^(namespace attend[\w: ]*\{)$", re.MULTILINE)
 END_OF_NAMESPACE = re.compile(r"^\}(?=  // namespace attend)", re.MULTILINE)
-# Doxygen would end the brief description after these abbreviations.
+# Doxygen would end the brief description after the full stop of these abbreviations.
 ABBREVIATION = re.compile(r"(?<=/// )(.*)\b(et al\.|e\.g\.|i\.e\.)(?: |$)", re.MULTILINE)
 EMPTY_COMMENT = re.compile(r"( *)///$")
 EXAMPLE = re.compile(r" */// {5,}\S")
