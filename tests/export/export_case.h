@@ -64,7 +64,8 @@ struct ExportCase {
   torch::Dtype dtype = torch::kFloat;  ///< dtype of parameters and float inputs
   std::set<std::string> formats = {"torchscript", "pt2", "onnx"};
   bool draws_random_numbers = false;
-  std::string allowed_error = {};  ///< export errors that contain this text are not failures
+  /// Export errors that contain one of these texts are not failures.
+  std::vector<std::string> allowed_errors = {};
 
   std::string name() const { return group + "." + option; }
 };

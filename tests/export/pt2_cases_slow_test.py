@@ -21,7 +21,8 @@ RUN_ARCHIVE = os.environ["RUN_ARCHIVE"]
 PYTHON_H = pathlib.Path(sysconfig.get_path("include"), "Python.h")  # needed by torch.compile
 # PyTorch's decomposition of recurrent layers specializes the length of the sequences.
 SPECIALIZED = {"Lstm.with_state"}
-FEW = ("LanguageModel.plain", "SequenceClassifier.mean_padded", "UserForward.clamped_slices")
+FEW = ("LanguageModel.plain", "SequenceClassifier.mean_padded", "UserForward.clamped_slices",
+       "UserForward.data_dependent_sizes")
 
 
 class Slow(unittest.TestCase):

@@ -49,6 +49,13 @@ std::vector<ExportCase> user_forward_cases() {
                    std::get<0>(last.sort(1)),
                    torch::scaled_dot_product_attention(heads, heads, heads, {}, 0.0, true)};
   });
+  with("data_dependent_sizes", [](T y, T, T) {
+    const auto mask = y > 0;
+    const auto selected = y.masked_select(mask);
+    const auto rows = y.index({y.sum(-1) > 0});  // (N, 8)
+    return Tensors{selected.relu(), torch::cat({selected, y.index({mask}), y.flatten()}),
+                   selected.slice(0, 1, 4), rows.softmax(-1).matmul(rows.t()), mask.nonzero() + 1};
+  });
   with("indexing", [](T y, T, T) {
     const auto indices = torch::tensor({2, 0}, torch::kLong);
     return Tensors{y.index({Slice(), Slice(), indices}), y.index_select(-1, indices)};

@@ -167,7 +167,7 @@ TEST_P(EachFormat, RejectsNondeterministicForward) {
       [](const auto& x) {
         return x + torch::rand({6}, at::make_generator<at::CPUGeneratorImpl>());
       },
-      "use LibTorch's default generator");
+      "use the default generator");
 }
 
 TEST_P(EachFormat, ExportsRandomNumbersAndRestoresTheGenerator) {
@@ -385,12 +385,7 @@ TEST_P(EachFormat, DoesNotSpecializeSizesThatDependOnValues) {
   const auto x = torch::tensor({{1.0, -2.0, 3.0}, {-4.0, 5.0, -6.0}});  // 3 of 6 are positive
   for (const auto& options :
        {ExportOptions{}, ExportOptions{.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}}}) {
-    const auto write = [&] { GetParam().write(*module, forward, {x}, path, options); };
-    if (GetParam().name == std::string("pt2")) {
-      EXPECT_THAT(write, throws<std::runtime_error>("depends on the sizes of the inputs only"));
-    } else {
-      write();
-    }
+    EXPECT_NO_THROW(GetParam().write(*module, forward, {x}, path, options));
   }
 }
 

@@ -2,8 +2,6 @@
 
 #include "pt2/program/schema_enums.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -43,10 +41,42 @@ bool is_in_place(const Node& node) {
          argument<TensorName>(node, "self") != nullptr;
 }
 
-/// A dimension of an operator's outputs whose size depends on values.
+/// The size is the number of elements of a mask that are not 0.
+constexpr const char* kCount = "count";
+
+/// An operator whose outputs have a size that depends on the values of one of its arguments.
+struct Rule {
+  const char* argument;
+  /// Operators of the same kind compute equal sizes from the same argument.
+  const char* kind = kCount;
+  bool has_dim =
+      false;  ///< true if the argument `dim` is the dimension with this size, else it is 0
+};
+
+const std::map<std::string_view, Rule> kRules{
+    {"masked_select.default", {.argument = "mask", .kind = "masked_select"}},
+    {"nonzero.default", {.argument = "self"}},
+    {"nonzero_numpy.default", {.argument = "self"}},
+    {"argwhere.default", {.argument = "self"}},
+    {"where.default", {.argument = "condition"}},
+    {"bincount.default", {.argument = "self", .kind = "bincount"}},
+    {"_unique.default", {.argument = "self", .kind = "unique"}},
+    {"_unique2.default", {.argument = "self", .kind = "unique"}},
+    {"unique_dim.default", {.argument = "self", .kind = "unique_dim", .has_dim = true}},
+    {"unique_consecutive.default",
+     {.argument = "self", .kind = "unique_consecutive", .has_dim = true}},
+    {"unique_dim_consecutive.default",
+     {.argument = "self", .kind = "unique_consecutive", .has_dim = true}},
+    {"repeat_interleave.Tensor", {.argument = "repeats", .kind = "repeat_interleave"}},
+    {"repeat_interleave.self_Tensor",
+     {.argument = "repeats", .kind = "repeat_interleave", .has_dim = true}},
+};
+
+/// A dimension of an operator's outputs whose size depends on the values of the tensor `cause`.
 struct Dimension {
   std::size_t index = 0;
-  std::string origin;
+  std::string cause;
+  std::string kind;  // see Rule
 };
 
 class Finder {
@@ -57,42 +87,26 @@ class Finder {
     constexpr std::string_view kPrefix = "torch.ops.aten.";
     if (!node.target.starts_with(kPrefix)) return std::nullopt;
     const auto name = node.target.substr(kPrefix.size());
-    if (name == "masked_select.default") return Dimension{0, "selected by " + name_of(node)};
-    if (name == "nonzero.default" || name == "nonzero_numpy.default" ||
-        name == "argwhere.default") {
-      return Dimension{0, count_of(*argument<TensorName>(node, "self"))};
-    }
-    if (name == "where.default")
-      return Dimension{0, count_of(*argument<TensorName>(node, "condition"))};
     if (name == "index.Tensor") return dimension_of_index(node);
-    if (name == "bincount.default" || name == "_unique2.default" || name == "_unique.default") {
-      return Dimension{0, name_of(node)};
-    }
-    if (name == "unique_dim.default" || name == "unique_consecutive.default" ||
-        name == "unique_dim_consecutive.default") {
-      return Dimension{index_of(node, "self"), name_of(node)};
-    }
+    const auto rule = kRules.find(name);
     const bool has_size = argument<int64_t>(node, "output_size") != nullptr;
-    if (name == "repeat_interleave.Tensor" && !has_size) return Dimension{0, name_of(node)};
-    if (name == "repeat_interleave.self_Tensor" && !has_size) {
-      return Dimension{index_of(node, "self"), name_of(node)};
-    }
-    return std::nullopt;
+    if (rule == kRules.end() || has_size) return std::nullopt;
+    const auto& [cause, kind, has_dim] = rule->second;
+    return Dimension{has_dim ? index_of_dim(node) : 0, argument<TensorName>(node, cause)->name,
+                     kind};
   }
 
  private:
-  static std::string name_of(const Node& node) { return names_in(node.outputs.front()).front(); }
-
-  /// Number of elements of a mask that are not 0.
-  static std::string count_of(const TensorName& mask) { return "count of " + mask.name; }
-
-  /// Returns the argument `dim` as an index from 0. Returns 0 if it is missing.
-  std::size_t index_of(const Node& node, const char* tensor) const {
+  /// Returns the argument `dim` as an index from 0. Returns 0 if it is None.
+  std::size_t index_of_dim(const Node& node) const {
     const auto* dim = argument<int64_t>(node, "dim");
     if (dim == nullptr) return 0;
-    const auto& meta = program_.tensors.at(argument<TensorName>(node, tensor)->name);
-    return static_cast<std::size_t>(*dim < 0 ? *dim + static_cast<int64_t>(meta.sizes.size())
-                                             : *dim);
+    const auto rank = rank_of(*argument<TensorName>(node, "self"));
+    return static_cast<std::size_t>(*dim) + (*dim < 0 ? rank : 0);
+  }
+
+  std::size_t rank_of(const TensorName& tensor) const {
+    return program_.tensors.at(tensor.name).sizes.size();
   }
 
   bool is_mask(const TensorName& tensor) const {
@@ -121,9 +135,9 @@ class Finder {
     std::size_t rank = 1;  // of the broadcast indices
     for (const auto& index : indices) {
       if (!is_given(index) || is_mask(std::get<TensorName>(index))) continue;
-      rank = std::max(rank, program_.tensors.at(std::get<TensorName>(index).name).sizes.size());
+      rank = std::max(rank, rank_of(std::get<TensorName>(index)));
     }
-    return Dimension{dimension + rank - 1, count_of(std::get<TensorName>(*mask))};
+    return Dimension{dimension + rank - 1, std::get<TensorName>(*mask).name, kCount};
   }
 
   const ExportedProgram& program_;
@@ -138,19 +152,20 @@ std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_
   for (const auto& input : program.inputs) {
     if (input.kind == InputKind::user) dependent.insert(input.name);
   }
+  const auto is_dependent = [&](const std::string& name) { return dependent.count(name) > 0; };
   const Finder finder(program);
   for (const auto& node : program.nodes) {
+    if (const auto found = finder.find(node)) {
+      for (const auto& name : names_in(node.outputs.front())) {
+        sizes[{name, found->index}] = {found->kind + " " + found->cause,
+                                       is_dependent(found->cause)};
+      }
+    }
     const bool depends_on_inputs =
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](const NamedArgument& input) {
           const auto names = names_in(input.value);
-          return std::any_of(names.begin(), names.end(),
-                             [&](const auto& name) { return dependent.count(name) > 0; });
+          return std::any_of(names.begin(), names.end(), is_dependent);
         });
-    if (const auto dimension = finder.find(node)) {
-      for (const auto& name : names_in(node.outputs.front())) {
-        sizes[{name, dimension->index}] = {dimension->origin, depends_on_inputs};
-      }
-    }
     if (!depends_on_inputs) continue;
     for (const auto& output : node.outputs) {
       for (const auto& name : names_in(output)) dependent.insert(name);

@@ -30,8 +30,7 @@ struct Observation {
   /// Sizes in each run: first the runs of `runs_of`, `far_runs_of` and `runs_with_ones` (see
   /// sampled_sizes.h), then the runs with other values of the inputs.
   std::vector<std::vector<int64_t>> sizes;
-  /// Strides, followed by the storage offset, in each of these runs except those of
-  /// `runs_with_ones`.
+  /// Strides, followed by the storage offset, in each run of `runs_of` and `far_runs_of`.
   std::vector<std::vector<int64_t>> strides;
 };
 
@@ -160,7 +159,7 @@ class Observations {
       } catch (const std::exception&) {
         continue;
       }
-      record(layouts, /*with_strides=*/true);
+      record(layouts, /*with_strides=*/false);
       value_runs_.push_back(runs_.front());
     }
   }
@@ -284,9 +283,8 @@ class SymbolicMeta {
                                {observations.runs(), observations.far_runs(),
                                 observations.runs_at_one(), observations.value_runs()},
                                observations.fitted())),
-        strides_(symbolic_shapes(
-            observations, {observations.runs(), observations.far_runs(), observations.value_runs()},
-            observations.fitted())) {}
+        strides_(symbolic_shapes(observations, {observations.runs(), observations.far_runs()},
+                                 observations.fitted())) {}
 
   TensorMeta of(const std::string& name) {
     const auto& observation = observations_.at(name);
@@ -295,18 +293,17 @@ class SymbolicMeta {
       meta.sizes[i] = size(name, i, column(observation.sizes, i));
     }
     if (unknown_dimensions_ == UnknownDimensions::allow) return meta;
-    const bool has_unbacked =
-        std::any_of(meta.sizes.begin(), meta.sizes.end(),
-                    [](const Size& size) { return is_unbacked(size.expression); });
-    if (has_unbacked && meta.is_contiguous.value_or(false)) {
-      meta.strides = contiguous_strides(meta.sizes);
-      return meta;
-    }
     const auto rank = meta.strides.size();
-    for (std::size_t i = 0; i < rank; ++i) {
-      meta.strides[i] = stride(name, column(observation.strides, i));
+    for (std::size_t i = 0; i <= rank; ++i) {
+      const auto found = strides_.find(column(observation.strides, i));
+      if (!found) {
+        // Strides are irregular where sizes are 0 or 1. Compilers compute them from the inputs.
+        meta.strides = contiguous_strides(meta.sizes);
+        meta.storage_offset = {};
+        break;
+      }
+      (i < rank ? meta.strides[i] : meta.storage_offset) = *found;
     }
-    meta.storage_offset = stride(name, column(observation.strides, rank));
     return meta;
   }
 
@@ -324,63 +321,49 @@ class SymbolicMeta {
     }
     // Each size is looked up in `strides_` too. If the size is a floor division or clamped, find()
     // adds it to the variables of `strides_`, so that expressions of strides can contain the size.
-    const auto found_without_ones = strides_.find(without_ones(values));
+    const auto found_without_ones = strides_.find(with_strides(values));
     if (const auto found = sizes_.find(values)) return *found;
-    check_depends_on_sizes(name, values);
-    fail(name, values, found_without_ones ? "; set min = 2 for the dynamic dimension" : "");
+    // Compilers assume that a dynamic size is not 1.
+    if (found_without_ones) fail(name, values, "; set min = 2 for the dynamic dimension");
+    return new_unbacked(values, /*is_variable=*/true);
   }
 
-  /// Returns the size if it has an expression without a new symbol, or else a new unbacked symbol.
-  /// Returns nullopt if unknown dimensions are allowed. Throws std::runtime_error if the runs do
-  /// not show that the size depends on values: then sizes of later tensors could not be told apart
-  /// from sizes that do not.
+  /// Returns an expression of a size that depends on values: in general, a new unbacked symbol.
+  /// Returns nullopt if unknown dimensions are allowed.
   std::optional<Size> data_dependent_size(const std::string& name, const DataDependentSize& size,
                                           const std::vector<int64_t>& values) {
-    auto& [values_of_origin, symbol_of_origin] = origins_[size.origin];
-    if (values_of_origin == values) return symbol_of_origin;
-    if (const auto found = sizes_.find(values)) {
-      if (!size.depends_on_inputs || is_unbacked(found->expression)) return found;
+    auto& [values_of_origin, size_of_origin] = origins_[size.origin];
+    if (values_of_origin == values) return size_of_origin;
+    const auto found = sizes_.find(values);
+    if (found && (!size.depends_on_inputs || is_unbacked(found->expression))) return found;
+    if (unknown_dimensions_ == UnknownDimensions::allow) {
+      if (!found) return std::nullopt;
+      // The sizes of later tensors would be mistaken for sizes that do not depend on values.
       throw std::runtime_error(fmt::format(
-          "traced tensor '{}': a size depends on the values of the inputs, but is {} for all "
-          "values "
-          "that were tried; expected example inputs for which it is different",
-          name, found->expression.empty() ? fmt::to_string(found->value) : found->expression));
+          "traced tensor '{}': the size {} depends on the values of the inputs, but no value that "
+          "was tried changes it; expected example inputs for which other values change it",
+          name, values.front()));
     }
-    if (unknown_dimensions_ == UnknownDimensions::allow) return std::nullopt;
+    values_of_origin = values;
+    size_of_origin = new_unbacked(values, /*is_variable=*/!found);
+    return size_of_origin;
+  }
+
+  /// Returns a new unbacked symbol. `is_variable`: true if later expressions may contain it.
+  Size new_unbacked(const std::vector<int64_t>& values, bool is_variable) {
     const auto symbol = fmt::format("u{}", num_unbacked_++);
     program_.ranges[symbol] = {.min = 0, .max = std::nullopt};
-    sizes_.add_unbacked(symbol, values);
-    strides_.add_unbacked(symbol, without_ones(values));
-    values_of_origin = values;
-    symbol_of_origin = {.value = values.front(), .expression = unbacked_symbol(symbol)};
-    return symbol_of_origin;
-  }
-
-  /// Returns the values in the runs except those with sizes of 1.
-  std::vector<int64_t> without_ones(const std::vector<int64_t>& values) const {
-    auto selected = values;
-    const auto begin = selected.end() -
-                       static_cast<std::ptrdiff_t>(observations_.value_runs().size()) -
-                       static_cast<std::ptrdiff_t>(observations_.runs_at_one().size());
-    selected.erase(begin, begin + static_cast<std::ptrdiff_t>(observations_.runs_at_one().size()));
-    return selected;
-  }
-
-  /// Throws std::runtime_error if a size differs between the example inputs and other values of the
-  /// same sizes.
-  void check_depends_on_sizes(const std::string& name, const std::vector<int64_t>& values) const {
-    for (auto i = values.size() - observations_.value_runs().size(); i < values.size(); ++i) {
-      if (values[i] == values.front()) continue;
-      throw std::runtime_error(fmt::format(
-          "traced tensor '{}': a size is {} for the example inputs and {} for inputs with other "
-          "values; expected a size that depends on the sizes of the inputs only",
-          name, values.front(), values[i]));
+    if (is_variable) {
+      sizes_.add_unbacked(symbol, values);
+      strides_.add_unbacked(symbol, with_strides(values));
     }
+    return {.value = values.front(), .expression = unbacked_symbol(symbol)};
   }
 
-  Size stride(const std::string& name, const std::vector<int64_t>& values) {
-    if (const auto found = strides_.find(values)) return *found;
-    fail(name, values);
+  /// Returns the values in the runs for which strides are recorded.
+  std::vector<int64_t> with_strides(const std::vector<int64_t>& values) const {
+    const auto count = observations_.runs().size() + observations_.far_runs().size();
+    return {values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count)};
   }
 
   [[noreturn]] static void fail(const std::string& name, const std::vector<int64_t>& values,
@@ -400,7 +383,7 @@ class SymbolicMeta {
   std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_;
   UnknownDimensions unknown_dimensions_;
   SymbolicShapes sizes_;    // of all runs
-  SymbolicShapes strides_;  // of all runs except those with sizes of 1
+  SymbolicShapes strides_;  // of the runs with strides, see Observation
   /// Values and symbol of the data-dependent sizes, by origin.
   std::map<std::string, std::pair<std::vector<int64_t>, Size>> origins_;
   int num_unbacked_ = 0;

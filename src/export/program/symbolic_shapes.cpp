@@ -337,9 +337,8 @@ SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
 }
 
 void SymbolicShapes::add_unbacked(const std::string& symbol, const RunValues& values) {
-  const Variable added{unbacked_symbol(symbol), values};
-  variables_.insert(variables_.begin() + static_cast<std::ptrdiff_t>(num_symbols_++), added);
-  found_[values] = added.text;
+  variables_.push_back({unbacked_symbol(symbol), values});
+  found_[values] = variables_.back().text;
 }
 
 std::optional<Size> SymbolicShapes::find(const RunValues& values) {

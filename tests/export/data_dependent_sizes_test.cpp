@@ -1,0 +1,124 @@
+#include "export/program/data_dependent_sizes.h"
+
+#include "export/program/traced_program.h"
+#include "support/throws.h"
+
+#include <gmock/gmock.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+namespace attend::program {
+namespace {
+
+using testing::ElementsAre;
+using torch::indexing::Slice;
+using Function = std::vector<torch::Tensor> (*)(const torch::Tensor& x);
+
+const std::string kU0 = "Symbol('u0', integer=True)";
+const std::string kU1 = "Symbol('u1', integer=True)";
+
+/// Returns the size of dimension `dimension` of each output, as an expression or a number, for a
+/// program with an input of shape (4, 6).
+std::vector<std::string> sizes_of(Function function, std::size_t dimension = 0,
+                                  UnknownDimensions unknown = UnknownDimensions::reject) {
+  torch::manual_seed(1);
+  const auto traced = trace_program(
+      torch::nn::Module(), [&](const auto& in) { return Outputs(function(in[0])); },
+      {torch::randn({4, 6})}, {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}}, unknown);
+  std::vector<std::string> sizes;
+  for (const auto& output : traced.program.outputs) {
+    const auto& name = std::get<TensorName>(output.value).name;
+    const auto& size = traced.program.tensors.at(name).sizes.at(dimension);
+    sizes.push_back(size.expression.empty() ? std::to_string(size.value) : size.expression);
+  }
+  return sizes;
+}
+
+TEST(DataDependentSizes, AreUnbackedSymbols) {
+  const std::vector<std::pair<const char*, Function>> functions{
+      {"masked_select", [](const auto& x) { return std::vector{x.masked_select(x > 0)}; }},
+      {"index", [](const auto& x) { return std::vector{x.index({x > 0})}; }},
+      {"index of rows", [](const auto& x) { return std::vector{x.index({x.sum(1) > 0})}; }},
+      {"nonzero", [](const auto& x) { return std::vector{(x > 0).nonzero()}; }},
+      {"argwhere", [](const auto& x) { return std::vector{(x > 0).argwhere()}; }},
+      {"where", [](const auto& x) { return std::vector{torch::where(x > 0)[1]}; }},
+      {"bincount",
+       [](const auto& x) {
+         return std::vector{(x.flatten() * 9).abs().to(torch::kLong).bincount()};
+       }},
+      {"repeat_interleave",
+       [](const auto& x) {
+         return std::vector{torch::repeat_interleave((x[0] > 0).to(torch::kLong))};
+       }},
+  };
+  for (const auto& [name, function] : functions) {
+    SCOPED_TRACE(name);
+    EXPECT_THAT(sizes_of(function), ElementsAre(kU0));
+  }
+}
+
+TEST(DataDependentSizes, AreInTheDimensionOfTheIndex) {
+  const auto columns = [](const torch::Tensor& x) {
+    const auto cube = torch::stack({x, x, x});   // (3, 4, 6)
+    const auto few = torch::tensor({{0}, {2}});  // (2, 1)
+    return std::vector{x.index({Slice(), x.sum(0) > 0}), std::get<0>(torch::unique_dim(x, -1)),
+                       x.repeat_interleave((x[0] > 0).to(torch::kLong), 1),
+                       cube.index({few, x[0].slice(0, 0, 1).expand({4}).sum() > x.sum(1)})};
+  };
+  EXPECT_THAT(sizes_of(columns, 1),
+              ElementsAre(kU0, "Symbol('u1', integer=True)", "Symbol('u2', integer=True)",
+                          "Symbol('u3', integer=True)"));
+}
+
+TEST(DataDependentSizes, ComeFirstIfTheIndexedDimensionsAreNotAdjacent) {
+  const auto apart = [](const torch::Tensor& x) {
+    const auto cube = torch::stack({x, x, x});  // (3, 4, 6)
+    return std::vector{cube.index({torch::tensor({1}), Slice(), x.sum(0) > 0})};
+  };
+  EXPECT_THAT(sizes_of(apart), ElementsAre(kU0));
+}
+
+TEST(DataDependentSizes, AreEqualForTheSameMask) {
+  const auto twice = [](const torch::Tensor& x) {
+    const auto mask = x > 0;
+    return std::vector{x.index({mask}), x.exp().index({mask}), mask.nonzero(), x.index({x > 0.5})};
+  };
+  EXPECT_THAT(sizes_of(twice), ElementsAre(kU0, kU0, kU0, kU1));
+}
+
+TEST(DataDependentSizes, AreVariablesOfLaterSizes) {
+  const auto later = [](const torch::Tensor& x) {
+    const auto some = x.masked_select(x > 0);
+    return std::vector{some.relu(), torch::cat({some, some}), torch::cat({some, x[0]}),
+                       some.slice(0, 0, 3)};
+  };
+  const std::string length = "Symbol('s1', positive=True, integer=True)";
+  EXPECT_THAT(sizes_of(later),
+              ElementsAre(kU0, "Mul(Integer(2), " + kU0 + ")", "Add(" + length + ", " + kU0 + ")",
+                          "Min(" + kU0 + ", Integer(3))"));
+}
+
+TEST(DataDependentSizes, AreUnbackedIfNoTriedValueChangesThem) {
+  const auto all = [](const torch::Tensor& x) { return std::vector{x.masked_select(x == x)}; };
+  EXPECT_THAT(sizes_of(all), ElementsAre(kU0));
+  // Without symbols for such sizes, the ONNX exporter cannot tell them from other sizes.
+  EXPECT_THAT(
+      [&] { sizes_of(all, 0, UnknownDimensions::allow); },
+      throws<std::runtime_error>("'masked_select': the size 24 depends on the values of the "
+                                 "inputs"));
+}
+
+TEST(DataDependentSizes, AreNotUnbackedIfTheMaskIsConstant) {
+  const auto constant = [](const torch::Tensor& x) {
+    return std::vector{x.transpose(0, 1).index({torch::ones({6}) > 0})};
+  };
+  torch::manual_seed(1);
+  const auto traced =
+      trace_program(torch::nn::Module(), [&](const auto& in) { return Outputs(constant(in[0])); },
+                    {torch::randn({4, 6})}, {.dynamic = {{0, 0, "batch"}}});
+  EXPECT_EQ(traced.program.tensors.at("index").sizes.at(0).value, 6);
+  EXPECT_EQ(traced.program.tensors.at("index").sizes.at(0).expression, "");
+}
+
+}  // namespace
+}  // namespace attend::program
