@@ -87,6 +87,11 @@ void check_options(const ExportOptions& options, const std::vector<torch::Tensor
   std::set<std::pair<std::size_t, int64_t>> dynamic_dimensions;
   for (const auto& dynamic : options.dynamic) {
     check_dimension(dynamic, example_inputs, seen);
+    TORCH_CHECK_VALUE(format != TargetFormat::pt2 || dynamic.max > 2 || dynamic.min == dynamic.max,
+                      "dynamic dimension '", dynamic.name, "': found the sizes ", dynamic.min,
+                      " to ", dynamic.max,
+                      ", expected a max of 3 or more for a .pt2 archive, because "
+                      "compilers of .pt2 archives specialize a dimension with so few sizes");
     TORCH_CHECK_VALUE(dynamic_dimensions.emplace(dynamic.input, dynamic.dimension).second,
                       "dimension ", dynamic.dimension, " of input ", dynamic.input,
                       " is listed as dynamic more than once");

@@ -297,6 +297,12 @@ class SymbolicMeta {
     for (std::size_t i = 0; i <= rank; ++i) {
       const auto found = strides_.find(column(observation.strides, i));
       if (!found) {
+        if (is_user_input(name)) {
+          throw std::runtime_error(
+              fmt::format("the strides of input '{}' are not products of its "
+                          "sizes; expected a contiguous example input",
+                          name));
+        }
         // Strides are irregular where sizes are 0 or 1. Compilers compute them from the inputs.
         meta.strides = contiguous_strides(meta.sizes);
         meta.storage_offset = {};
@@ -321,11 +327,15 @@ class SymbolicMeta {
     }
     // Each size is looked up in `strides_` too. If the size is a floor division or clamped, find()
     // adds it to the variables of `strides_`, so that expressions of strides can contain the size.
-    const auto found_without_ones = strides_.find(with_strides(values));
+    strides_.find(with_strides(values));
     if (const auto found = sizes_.find(values)) return *found;
-    // Compilers assume that a dynamic size is not 1.
-    if (found_without_ones) fail(name, values, "; set min = 2 for the dynamic dimension");
     return new_unbacked(values, /*is_variable=*/true);
+  }
+
+  bool is_user_input(const std::string& name) const {
+    return std::any_of(program_.inputs.begin(), program_.inputs.end(), [&](const Input& input) {
+      return input.kind == InputKind::user && input.name == name;
+    });
   }
 
   /// Returns an expression of a size that depends on values: in general, a new unbacked symbol.
@@ -364,18 +374,6 @@ class SymbolicMeta {
   std::vector<int64_t> with_strides(const std::vector<int64_t>& values) const {
     const auto count = observations_.runs().size() + observations_.far_runs().size();
     return {values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count)};
-  }
-
-  [[noreturn]] static void fail(const std::string& name, const std::vector<int64_t>& values,
-                                const char* advice = "") {
-    const auto other = std::find_if(values.begin(), values.end(),
-                                    [&](int64_t value) { return value != values.front(); });
-    throw std::runtime_error(fmt::format(
-        "traced tensor '{}': a size, stride or storage offset is {} at the example's sizes "
-        "and {} at other sizes or values; expected a polynomial (degree 3 or less, integer "
-        "coefficients) whose variables are dynamic sizes n, quotients n // m, min(n, m) and "
-        "max(n, m){}",
-        name, values.front(), *other, advice));
   }
 
   const Observations& observations_;
