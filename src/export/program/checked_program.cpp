@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <regex>
 #include <stdexcept>
 #include <string>
 
@@ -36,6 +37,13 @@ std::map<std::string, torch::Tensor> copies_of(
   return copies;
 }
 
+/// Returns an expression with plain names and numbers, such as "Add(s0, 2)".
+std::string readable(const std::string& expression) {
+  if (expression.empty()) return "at all sizes";
+  static const std::regex kAtom("(?:Symbol|Integer)\\('?([\\w-]+)[^)]*\\)");
+  return std::regex_replace(expression, kAtom, "$1");
+}
+
 }  // namespace
 
 CheckedProgram::CheckedProgram(const TracedProgram& traced, torch::Device device)
@@ -57,9 +65,9 @@ std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>&
         symbols.try_emplace(symbol_in(sizes[d].expression), found);
       const auto expected = evaluate(sizes[d], symbols);
       if (found == expected) continue;
-      throw std::runtime_error(fmt::format(
-          "dimension {} of the traced tensor '{}' has size {}, expected {} (expression: '{}')", d,
-          name, found, expected, sizes[d].expression));
+      throw std::runtime_error(
+          fmt::format("dimension {} of the traced tensor '{}' has size {}, expected {} ({})", d,
+                      name, found, expected, readable(sizes[d].expression)));
     }
   });
 }

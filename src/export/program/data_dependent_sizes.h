@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "pt2/program/exported_program.h"
 
 #include <cstddef>
@@ -21,7 +22,7 @@ struct DataDependentSize {
 
 /// Returns the sizes of the operators' outputs that depend on values, by name of the tensor and
 /// index of the dimension. Requires the dtypes and ranks in `program.tensors`.
-std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_sizes(
+ATTEND_API std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_sizes(
     const ExportedProgram& program);
 
 }  // namespace attend::program

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <utility>
@@ -56,6 +57,34 @@ std::vector<int64_t> far_sizes(const DynamicDimension& dimension, int64_t exampl
   add(around_constants, std::numeric_limits<std::size_t>::max());
   add(others, kMaxSizes);
   return {sizes.begin(), sizes.end()};
+}
+
+/// Returns all combinations of the sizes in the ranges, or no runs if there are too many.
+std::vector<Run> all_combinations(const std::vector<SampledDimension>& dimensions) {
+  constexpr std::size_t kMaxRuns = 64;
+  if (dimensions.empty()) return {};
+  std::vector<Run> runs{{}};
+  for (const auto& dimension : dimensions) {
+    const auto min = dimension.range.min.value_or(1);
+    const auto max = dimension.range.max.value_or(std::numeric_limits<int64_t>::max());
+    if (max - min >= static_cast<int64_t>(kMaxRuns / runs.size())) return {};
+    std::vector<Run> longer;
+    for (const auto& run : runs) {
+      for (auto size = min; size <= max; ++size) {
+        longer.push_back(run);
+        longer.back().push_back(size);
+      }
+    }
+    runs = std::move(longer);
+  }
+  return runs;
+}
+
+/// Appends the runs in which some size is 1, or those in which none is.
+void append(std::vector<Run>& all, const std::vector<Run>& runs, bool with_ones) {
+  std::copy_if(runs.begin(), runs.end(), std::back_inserter(all), [&](const Run& run) {
+    return (std::count(run.begin(), run.end(), 1) > 0) == with_ones;
+  });
 }
 
 }  // namespace
@@ -131,6 +160,7 @@ std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
     }
   }
   if (dimensions.size() > 1) far.push_back(largest);
+  append(far, all_combinations(dimensions), /*with_ones=*/false);
   return far;
 }
 
@@ -145,6 +175,7 @@ std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
     at_one.push_back(run);
   }
   if (at_one.size() > 1) at_one.push_back(all);
+  append(at_one, all_combinations(dimensions), /*with_ones=*/true);
   return at_one;
 }
 

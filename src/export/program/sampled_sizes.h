@@ -39,14 +39,16 @@ std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 
 /// Returns runs in which one dimension has one of its sizes `SampledDimension::far`. The other
 /// dimensions all have the first, or all have the second, of their `SampledDimension::sizes`. If
-/// there are several dimensions, the last run has the largest far size of each dimension. `runs`:
-/// the result of `runs_of`.
+/// there are several dimensions, a further run has the largest far size of each dimension. If all
+/// sizes of all dimensions have few combinations, the last runs are those without a size of 1.
+/// `runs`: the result of `runs_of`.
 std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
                              const std::vector<Run>& runs);
 
 /// Returns runs in which one dimension at a time has size 1, then a run in which all have size 1. A
 /// dimension has size 1 only if its range contains 1. Sizes other than 1 are those of `runs[1]`,
-/// where `runs` is the result of `runs_of`. Size 1 is special: squeeze removes dimensions, slices
+/// where `runs` is the result of `runs_of`. If all sizes of all dimensions have few combinations,
+/// the last runs are those with a size of 1. Size 1 is special: squeeze removes dimensions, slices
 /// are shorter, more tensors are contiguous, and strides are arbitrary.
 std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
                                 const std::vector<Run>& runs);
