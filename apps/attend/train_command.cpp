@@ -146,7 +146,7 @@ class Training {
 
 train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& flags) {
   if (arguments.resume.empty()) return flags.resolve(arguments.recipe);
-  for (const auto& [given, name] : {std::pair(!arguments.recipe.empty(), "a recipe"),
+  for (const auto& [given, name] : {std::pair(!arguments.recipe.empty(), "the recipe"),
                                     std::pair(!arguments.out.empty(), "--out"),
                                     std::pair(arguments.overwrite, "--overwrite")}) {
     if (given)

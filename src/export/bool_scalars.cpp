@@ -67,7 +67,8 @@ void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
 }
 
 /// Sets the dtype argument of aten::full to bool if the value is a bool and the dtype is None.
-/// If the dtype stayed None, the int that replaces the value would change the output's dtype.
+/// `replace_bool_scalars` then replaces the bool value by an int. Without an explicit dtype, the
+/// int would change the output's dtype.
 void keep_type_of_full(jit::Graph& graph, jit::Node& node) {
   constexpr std::size_t kValue = 1;
   constexpr std::size_t kDtype = 2;

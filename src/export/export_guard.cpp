@@ -63,15 +63,17 @@ void ExportGuard::restore() {
   }
   if (!mutated.empty()) {
     throw std::runtime_error(
-        fmt::format("forward mutates the parameter '{}', but only buffers may be mutated; register "
-                    "it as a buffer",
+        fmt::format("forward mutates the parameter '{}', but an exported program cannot mutate "
+                    "parameters; register the tensor as a buffer or, for ONNX, pass it as an input "
+                    "and return its new value as an output",
                     mutated));
   }
   for (const auto& saved : constants_) {
     if (!restore(saved)) continue;
     throw std::runtime_error(
         fmt::format("forward mutates a tensor of shape {} that is neither an input nor a buffer; "
-                    "register it as a buffer",
+                    "register the tensor as a buffer or, for ONNX, pass it as an input and return "
+                    "its new value as an output",
                     shape_text(saved.tensor)));
   }
 }

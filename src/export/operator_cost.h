@@ -15,7 +15,8 @@ struct OperatorCost {
   /// Memory of the largest tensor that an operator returned. Functions that run a forward pass
   /// raise this value to the memory of all inputs, if that is larger.
   int64_t bytes = 0;
-  /// Number of elements that the operators returned. Operators that other operators call count too.
+  /// Number of elements that the operators returned. This includes operators that are called by
+  /// other operators.
   int64_t elements = 0;
 };
 

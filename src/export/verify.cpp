@@ -135,8 +135,9 @@ class Verification {
  private:
   /// Maximum memory of a tensor. A comparison needs several times this memory.
   static constexpr int64_t kMaxBytes = int64_t{256} << 20;
-  /// Maximum number of elements that operators compute. This limit applies to each comparison at a
-  /// growing size of a dimension without a maximum, and to the sum of all later comparisons.
+  /// Maximum number of elements that the operators of a forward pass compute. In
+  /// `run_growing_sizes`, it limits each trial, if the dimension has no maximum. After that, it
+  /// limits the sum over all remaining trials.
   static constexpr int64_t kMaxElements = int64_t{1} << 26;
   /// A dimension does not grow further after a comparison that took longer.
   static constexpr double kMaxSeconds = 2.0;
@@ -277,7 +278,7 @@ class Verification {
   ExportGuard& guard_;
   Subject subject_;
   std::vector<DynamicDimension> dimensions_;
-  std::vector<TrialSizes> trial_sizes_;  // by index of the dimension
+  std::vector<TrialSizes> trial_sizes_;  // in the order of `dimensions_`
   SizesByName example_sizes_;
   CostModel costs_;
   int64_t remaining_elements_ = kMaxElements;

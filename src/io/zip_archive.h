@@ -31,15 +31,16 @@ class ATTEND_API ZipArchive {
 
   /// Returns true if there is an entry with this name.
   bool has(const std::string& entry) const { return entries_.count(entry) > 0; }
-  /// Returns the size in bytes. Throws InputError if the entry does not exist or is compressed.
+  /// Returns the size in bytes. Throws InputError if the entry does not exist, or is compressed or
+  /// encrypted.
   uint64_t size(const std::string& entry) const { return find(entry).size; }
-  /// Returns the content. Throws InputError if the entry does not exist, is compressed, or has a
-  /// wrong checksum.
+  /// Returns the content. Throws InputError if the entry does not exist, is compressed or
+  /// encrypted, or has a wrong checksum.
   std::string read(const std::string& entry) const;
   /// Reads the content into a buffer of `size(entry)` bytes. Throws InputError as the other `read`.
   void read(const std::string& entry, void* bytes) const;
   /// Returns the content of an entry that may be compressed. Throws InputError if the entry does
-  /// not exist, has more than `max_bytes` bytes, or has a wrong checksum.
+  /// not exist, is encrypted, has more than `max_bytes` bytes, or has a wrong checksum.
   std::string decompress(const std::string& entry, uint64_t max_bytes) const;
   /// Returns the size of the archive in bytes.
   uint64_t bytes() const { return bytes_; }

@@ -122,7 +122,7 @@ void DecodingBatch::shorten_contexts() {
   if (lengths != cache_.lengths()) cache_.truncate(lengths);
 }
 
-/// Feeds the next count(n) of the n pending tokens of each row to the model.
+/// For each row with n pending tokens, feeds the next `count(n)` of them to the model.
 template <typename Count>
 torch::Tensor DecodingBatch::feed(const Count& count) {
   std::vector<at::IntArrayRef> rows;

@@ -7,8 +7,8 @@
 
 namespace attend {
 
-/// Throws c10::ValueError in cross-attention, because queries and keys come from different
-/// sequences.
+/// Throws c10::ValueError in cross-attention, because positions in two different sequences cannot
+/// be compared.
 inline void check_self_attention(const char* module, const AttentionContext& context) {
   TORCH_CHECK_VALUE(!context.cross, module,
                     " requires self-attention: the two sequences of cross-attention have no common "

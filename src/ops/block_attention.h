@@ -29,13 +29,13 @@ ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tens
                                    const torch::Tensor& value, const AttentionArgs& args,
                                    const ScoreOptions& options, bool has_offset_bias);
 
-/// Returns all offsets (key position - query position) in ascending order, (S + T - 1), of `query`
-/// (..., T, D) and `key` (..., S, D) without explicit positions.
+/// Returns all offsets (key position - query position) in ascending order, shape (S + T - 1), of
+/// the queries (..., T, D) and keys (..., S, D) without explicit positions.
 ATTEND_API torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key);
 
 /// Returns the output (..., T, Dv) of attention, computed in blocks of queries. Supports the calls
-/// that `computes_in_blocks` accepts, also with fewer queries than in `BlockLimits`. `offset_bias`
-/// (H, S + T - 1): the bias of each head at each of `all_offsets`; undefined = none.
+/// that `computes_in_blocks` accepts, also with fewer queries than in `BlockLimits`.
+/// `offset_bias` (H, S + T - 1): the bias of each head at each of `all_offsets`; undefined = none.
 /// `self_attention`: as in `prepare_mask`.
 ATTEND_API torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                           const torch::Tensor& value, const AttentionArgs& args,

@@ -12,7 +12,8 @@ std::unique_ptr<Task> Run::make_task() const {
   const auto& data = recipe.text.empty() ? recipe.task : recipe.text;
   if (task->tokenizer().files() != tokenizer->files()) {
     throw InputError(
-        fmt::format("{}: its vocabulary ({} tokens) is not the vocabulary of the run ({} tokens)",
+        fmt::format("the vocabulary of '{}' ({} tokens) differs from the vocabulary of the run ({} "
+                    "tokens)",
                     data, task->tokenizer().size(), tokenizer->size()));
   }
   const auto found_classes = task->classes();

@@ -74,7 +74,7 @@ class Resuming(RunsTest):
         message = "--resume uses the recipe and the directory of the run: remove %s from the command"
         self.refuses(["--out", self.folder / "other"], message % "--out")
         self.refuses(["--overwrite"], message % "--overwrite")
-        self.refuses([self.run_directory / "recipe.toml"], message % "a recipe")
+        self.refuses([self.run_directory / "recipe.toml"], message % "the recipe")
         self.assertFalse((self.folder / "other").exists())
 
     def test_directories_that_are_not_runs(self):

@@ -51,9 +51,10 @@ Forward forward_of(torch::nn::ModuleHolder<Contained> module) {
 struct DynamicDimension {
   std::size_t input = 0;  ///< index of the input
   int64_t dimension = 0;  ///< index of the dimension, not negative
-  std::string name;       ///< a Python identifier (letters, digits, _) that is not a keyword
+  std::string name;       ///< text in UTF-8, not empty; only ONNX files contain it
   int64_t min = 1;        ///< smallest size, 1 or more
-  int64_t max = std::numeric_limits<int64_t>::max();  ///< largest size
+  /// Largest size. For .pt2 archives, it must be 3 or more, unless it is equal to `min`.
+  int64_t max = std::numeric_limits<int64_t>::max();
 };
 
 /// Options of all exporters.

@@ -48,14 +48,14 @@ struct TorchScriptMethods {
 /// Parameters and buffers keep their state dict names.
 ///
 /// The file is verified before it is written to `path`: it is loaded, run and compared with the
-/// module on the example inputs, on other values and at other sizes of the dynamic dimensions.
-/// The methods in `methods.source` are run with the arguments in `methods.calls`.
+/// module on the example inputs, on other values and at other sizes of the dynamic dimensions. The
+/// methods in `methods.source` are run with the arguments in `methods.calls`.
 /// `torch.jit.load(_extra_files=...)` returns the extra files.
 ///
 /// Throws c10::ValueError if the options do not match the inputs, or if no call runs a method in
 /// `methods.source`. Throws std::runtime_error if the file differs from the module, or if a method
-/// fails. If an operator specialized a dynamic dimension, that is, fixed its size during
-/// tracing, the message names this operator and its call site.
+/// fails. If an operator specialized a dynamic dimension, that is, fixed its size during tracing,
+/// the message names this operator and its call site.
 ///
 ///     export_torchscript(*model, [&](const auto& in) { return model(in[0]); }, {tokens},
 ///                        "model.pt", {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});

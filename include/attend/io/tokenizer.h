@@ -19,7 +19,7 @@ inline constexpr const char* kTokenizerFile = "tokenizer.json";
 enum class TokenizerKind {
   character,  ///< one token per Unicode code point: Vocabulary::of_characters
   byte,       ///< one token per byte: ByteTokenizer
-  word,       ///< one token per word between ASCII whitespace: Vocabulary::of_words
+  word,       ///< one token per word, and one per line break: Vocabulary::of_words
   subword,    ///< byte-pair encoding by SentencePiece: SubwordTokenizer
 };
 

@@ -39,7 +39,7 @@ class ATTEND_API AlibiImpl : public torch::nn::Cloneable<AlibiImpl>,
 };
 TORCH_MODULE(Alibi);
 
-/// Returns a factory of `Alibi`, registered as `alibi`.
+/// Returns a factory of `Alibi`. The name of the submodule is `alibi`.
 ///
 ///     options.attention().add(alibi());
 ATTEND_API AttentionHookFactory alibi();

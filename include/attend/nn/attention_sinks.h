@@ -33,7 +33,7 @@ class ATTEND_API AttentionSinksImpl : public torch::nn::Cloneable<AttentionSinks
 };
 TORCH_MODULE(AttentionSinks);
 
-/// Returns a factory of `AttentionSinks`, registered as `attention_sinks`.
+/// Returns a factory of `AttentionSinks`. The name of the submodule is `attention_sinks`.
 ///
 ///     options.attention().add(attention_sinks());
 ATTEND_API AttentionHookFactory attention_sinks();

@@ -46,7 +46,7 @@ class ATTEND_API OutputGateImpl : public torch::nn::Cloneable<OutputGateImpl>,
 };
 TORCH_MODULE(OutputGate);
 
-/// Returns a factory of `OutputGate`, registered as `output_gate`.
+/// Returns a factory of `OutputGate`. The name of the submodule is `output_gate`.
 ///
 ///     options.attention().add(output_gate(GateWidth::element));
 ATTEND_API AttentionHookFactory output_gate(GateWidth width = GateWidth::head);

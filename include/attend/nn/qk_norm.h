@@ -35,7 +35,7 @@ class ATTEND_API QKNormImpl : public torch::nn::Cloneable<QKNormImpl>, public At
 };
 TORCH_MODULE(QKNorm);
 
-/// Returns a factory of `QKNorm`, registered as `qk_norm`.
+/// Returns a factory of `QKNorm`. The name of the submodule is `qk_norm`.
 ///
 ///     options.attention().add(qk_norm(l2_norm()));
 ATTEND_API AttentionHookFactory qk_norm(ModuleFactory norm = rms_norm());

@@ -55,7 +55,7 @@ class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl
 };
 TORCH_MODULE(RelativeBias);
 
-/// Returns a factory of `RelativeBias`, registered as `relative_bias`.
+/// Returns a factory of `RelativeBias`. The name of the submodule is `relative_bias`.
 ///
 ///     options.attention().add(relative_bias({.bidirectional = false}));
 ATTEND_API AttentionHookFactory relative_bias(const RelativeBiasOptions& options = {});

@@ -43,7 +43,7 @@ class ATTEND_API RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public At
 };
 TORCH_MODULE(Rotary);
 
-/// Returns a factory of `Rotary`, registered as `rotary`.
+/// Returns a factory of `Rotary`. The name of the submodule is `rotary`.
 ///
 ///     options.attention().add(rotary({.theta = 500000.0}));
 ATTEND_API AttentionHookFactory rotary(const RotaryOptions& options = {});

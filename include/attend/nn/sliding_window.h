@@ -32,7 +32,7 @@ class ATTEND_API SlidingWindowImpl : public torch::nn::Cloneable<SlidingWindowIm
 };
 TORCH_MODULE(SlidingWindow);
 
-/// Returns a factory of `SlidingWindow`, registered as `sliding_window`.
+/// Returns a factory of `SlidingWindow`. The name of the submodule is `sliding_window`.
 ///
 ///     options.attention().add(sliding_window(128));
 ATTEND_API AttentionHookFactory sliding_window(int64_t sliding_window);

@@ -40,7 +40,7 @@ class ATTEND_API SmearedKeysImpl : public torch::nn::Cloneable<SmearedKeysImpl>,
 };
 TORCH_MODULE(SmearedKeys);
 
-/// Returns a factory of `SmearedKeys`, registered as `smeared_keys`.
+/// Returns a factory of `SmearedKeys`. The name of the submodule is `smeared_keys`.
 ///
 ///     options.attention().add(smeared_keys());
 ATTEND_API AttentionHookFactory smeared_keys();

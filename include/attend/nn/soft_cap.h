@@ -27,7 +27,7 @@ class ATTEND_API SoftCapImpl : public torch::nn::Cloneable<SoftCapImpl>, public 
 };
 TORCH_MODULE(SoftCap);
 
-/// Returns a factory of `SoftCap`, registered as `soft_cap`.
+/// Returns a factory of `SoftCap`. The name of the submodule is `soft_cap`.
 ///
 ///     options.attention().add(soft_cap(50.0));
 ATTEND_API AttentionHookFactory soft_cap(double soft_cap);

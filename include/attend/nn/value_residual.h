@@ -33,7 +33,7 @@ class ATTEND_API ValueResidualImpl : public torch::nn::Cloneable<ValueResidualIm
 };
 TORCH_MODULE(ValueResidual);
 
-/// Returns a factory of `ValueResidual`, registered as `value_residual`.
+/// Returns a factory of `ValueResidual`. The name of the submodule is `value_residual`.
 ///
 ///     options.attention().add(value_residual());
 ATTEND_API AttentionHookFactory value_residual();

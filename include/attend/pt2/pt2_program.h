@@ -69,8 +69,9 @@ class ATTEND_API Pt2Program {
 /// or resize the memory of a tensor (`set_`, `resize_`). `options` can allow more operators. Some
 /// of LibTorch's operators, the recurrent layers on the CPU, do not check sizes. Therefore, run
 /// untrusted programs in a separate process. Throws InputError if the archive is invalid, if an
-/// operator does not exist or is not allowed, and for unsupported features: control flow, autocast,
-/// custom objects and complex constants. The message names the file and the position in it.
+/// operator does not exist or is not allowed, and for unsupported features: control flow, enabled
+/// autocast, custom objects and complex constants. The message names the file and the position in
+/// it.
 ///
 ///     auto program = load_pt2("model.pt2", {.device = torch::kCUDA});
 ATTEND_API Pt2Program load_pt2(const std::filesystem::path& path,

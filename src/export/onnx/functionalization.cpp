@@ -107,10 +107,10 @@ void Functionalization::record(const program::Node& node) {
     throw UnsupportedOperatorError(
         input->kind == program::InputKind::user
             ? fmt::format(
-                  "mutation of the input '{}', or of a tensor that is a view of it at some sizes "
-                  "of "
-                  "the dynamic dimensions, is not supported; mutate a clone, and return the new "
-                  "value as an output",
+                  "mutation of the input '{}' is not supported; mutate a clone, and return the "
+                  "new value as an output. This includes mutation of a tensor that may share "
+                  "memory with the input: `reshape` and `contiguous`, for example, copy only at "
+                  "some sizes",
                   input->name)
             : fmt::format("mutation of the parameter or buffer '{}' is not supported; pass the "
                           "tensor as an input and return its new value as an output",

@@ -6,7 +6,7 @@ namespace attend::program {
 
 /// Handling of a dynamic size for which `SymbolicShapes` finds no expression.
 enum class UnknownDimensions {
-  reject,  ///< throw an error, since a .pt2 archive needs expressions of all sizes
+  reject,  ///< use a new unbacked symbol, since a .pt2 archive needs expressions of all sizes
   /// Use a placeholder as expression; sizes that are equal in all runs have the same placeholder.
   /// Strides have the example's values, since finding their expressions is slow.
   allow,

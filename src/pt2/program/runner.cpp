@@ -124,7 +124,7 @@ Runner::Runner(const ExportedProgram& program, const std::map<std::string, torch
     }
     const auto* tensor = std::get_if<TensorName>(&output.value);
     if (tensor == nullptr)
-      throw InputError(fmt::format("the new value of '{}' must be a tensor", output.target));
+      throw InputError(fmt::format("the output that mutates '{}' must be a tensor", output.target));
     const auto target = targets.find(output.target);
     if (target == targets.end()) {
       throw InputError(

@@ -111,7 +111,7 @@ void Compiler::add_output(const Argument& output, Step& step) {
   } else if (const auto* symbol = std::get_if<SymbolName>(&output)) {
     slots.push_back(table_.define(symbol->name));
   } else if (!std::holds_alternative<None>(output)) {
-    throw InputError("expected tensors or a SymInt as output");
+    throw InputError("expected a tensor, a list of tensors, a SymInt or None as output");
   }
   step.outputs.push_back(std::move(slots));
   step.is_list.push_back(list != nullptr);
