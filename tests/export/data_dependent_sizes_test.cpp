@@ -20,7 +20,7 @@ const std::string kU1 = "Symbol('u1', integer=True)";
 /// Returns the size of dimension `dimension` of each output, as an expression or a number, for a
 /// program with an input of shape (4, 6).
 std::vector<std::string> sizes_of(Function function, std::size_t dimension = 0,
-                                  UnknownDimensions unknown = UnknownDimensions::reject) {
+                                  UnknownDimensions unknown = UnknownDimensions::unbacked) {
   torch::manual_seed(1);
   const auto traced = trace_program(
       torch::nn::Module(), [&](const auto& in) { return Outputs(function(in[0])); },
@@ -103,7 +103,7 @@ TEST(DataDependentSizes, AreUnbackedIfNoTriedValueChangesThem) {
   EXPECT_THAT(sizes_of(all), ElementsAre(kU0));
   // Without symbols for such sizes, the ONNX exporter cannot tell them from other sizes.
   EXPECT_THAT(
-      [&] { sizes_of(all, 0, UnknownDimensions::allow); },
+      [&] { sizes_of(all, 0, UnknownDimensions::placeholder); },
       throws<std::runtime_error>("'masked_select': the size 24 depends on the values of the "
                                  "inputs"));
 }

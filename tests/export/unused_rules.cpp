@@ -17,7 +17,7 @@ std::vector<std::string> unused_rules(const std::vector<ExportCase>& cases) {
     const ExportGuard guard(*any.module, example, options, TargetFormat::onnx);
     const auto traced = with_source(any, [&] {
       return program::trace_program(*any.module, any.forward, example, options,
-                                    program::UnknownDimensions::allow);
+                                    program::UnknownDimensions::placeholder);
     });
     for (const auto& node : traced.program.nodes) used.insert(onnx::find_rule(node.target));
   }

@@ -292,7 +292,7 @@ class SymbolicMeta {
     for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
       meta.sizes[i] = size(name, i, column(observation.sizes, i));
     }
-    if (unknown_dimensions_ == UnknownDimensions::allow) return meta;
+    if (unknown_dimensions_ == UnknownDimensions::placeholder) return meta;
     const auto rank = meta.strides.size();
     for (std::size_t i = 0; i <= rank; ++i) {
       const auto found = strides_.find(column(observation.strides, i));
@@ -319,7 +319,7 @@ class SymbolicMeta {
         found != data_dependent_.end()) {
       if (const auto size = data_dependent_size(name, found->second, values)) return *size;
     }
-    if (unknown_dimensions_ == UnknownDimensions::allow) {
+    if (unknown_dimensions_ == UnknownDimensions::placeholder) {
       const auto found = sizes_.find(values);
       return found ? *found
                    : Size{.value = values.front(),
@@ -339,14 +339,14 @@ class SymbolicMeta {
   }
 
   /// Returns an expression of a size that depends on values: in general, a new unbacked symbol.
-  /// Returns nullopt if unknown dimensions are allowed.
+  /// Returns nullopt if it is to be a placeholder.
   std::optional<Size> data_dependent_size(const std::string& name, const DataDependentSize& size,
                                           const std::vector<int64_t>& values) {
     auto& [values_of_origin, size_of_origin] = origins_[size.origin];
     if (values_of_origin == values) return size_of_origin;
     const auto found = sizes_.find(values);
     if (found && (!size.depends_on_inputs || is_unbacked(found->expression))) return found;
-    if (unknown_dimensions_ == UnknownDimensions::allow) {
+    if (unknown_dimensions_ == UnknownDimensions::placeholder) {
       if (!found) return std::nullopt;
       // The sizes of later tensors would be mistaken for sizes that do not depend on values.
       throw std::runtime_error(fmt::format(

@@ -31,6 +31,6 @@ struct ATTEND_API TracedProgram {
 ATTEND_API TracedProgram
 trace_program(const torch::nn::Module& module, const Forward& function,
               const std::vector<torch::Tensor>& example_inputs, const ExportOptions& options,
-              UnknownDimensions unknown_dimensions = UnknownDimensions::reject);
+              UnknownDimensions unknown_dimensions = UnknownDimensions::unbacked);
 
 }  // namespace attend::program

@@ -6,10 +6,10 @@ namespace attend::program {
 
 /// Handling of a dynamic size for which `SymbolicShapes` finds no expression.
 enum class UnknownDimensions {
-  reject,  ///< use a new unbacked symbol, since a .pt2 archive needs expressions of all sizes
+  unbacked,  ///< use a new unbacked symbol, since a .pt2 archive needs expressions of all sizes
   /// Use a placeholder as expression; sizes that are equal in all runs have the same placeholder.
   /// Strides have the example's values, since finding their expressions is slow.
-  allow,
+  placeholder,
 };
 
 inline constexpr const char* kUnknown = "unknown";
