@@ -55,7 +55,8 @@ class Renaming {
 /// Returns an identity node that defines `to` with the value of `from`.
 Node identity(const Argument& from, const Argument& to, bool grad_enabled) {
   if (std::holds_alternative<SymbolName>(from)) {
-    return {.target = "torch.sym_int", .inputs = {{"a", from}}, .outputs = {to}};
+    // Unlike sym_int, sym_max(a, a) keeps the type of a float or bool.
+    return {.target = "torch.sym_max", .inputs = {{"a", from}, {"b", from}}, .outputs = {to}};
   }
   return {.target = target_of(grad_enabled ? "aten::alias" : "aten::detach", ""),
           .inputs = {{"self", from}},
