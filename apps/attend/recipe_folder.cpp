@@ -54,7 +54,8 @@ fs::path find_recipe(const std::string& name_or_path) {
   for (const auto& recipe : shipped_recipes()) {
     if (recipe.stem() == name_or_path) return recipe;
   }
-  throw InputError(fmt::format("{}: no such file or recipe (see attend models){}", name_or_path,
+  throw InputError(fmt::format("{}: no such file or recipe (`attend models` lists the recipes){}",
+                               name_or_path,
                                did_you_mean(name_or_path, names_of_shipped_recipes())));
 }
 

@@ -15,7 +15,7 @@ void check_names(const char* what, const std::vector<std::string>& names) {
   std::set<std::string> seen;
   for (const auto& name : names) {
     TORCH_CHECK_VALUE(!name.empty() && replace_invalid_utf8(name) == name, what,
-                      " must be UTF-8 and not empty, found '", name, "'");
+                      " must be non-empty UTF-8, found '", name, "'");
     TORCH_CHECK_VALUE(seen.insert(name).second, what, " must be unique, found '", name,
                       "' more than once");
   }
@@ -79,9 +79,9 @@ void check_options(const ExportOptions& options, const std::vector<torch::Tensor
   TORCH_CHECK_VALUE(options.input_names.size() <= count, "found ", options.input_names.size(),
                     " input_names, expected at most ", count, ", the number of inputs");
   const auto input_names = numbered_names(options.input_names, count, "input");
-  check_names("input_names", input_names);
+  check_names("each name in input_names", input_names);
   for (const auto& name : input_names) check_identifier("input_names", name, format);
-  check_names("output_names", options.output_names);
+  check_names("each name in output_names", options.output_names);
   for (const auto& [name, content] : options.extra_files) check_extra_file(name);
   std::map<std::string, DynamicDimension> seen;
   std::set<std::pair<std::size_t, int64_t>> dynamic_dimensions;

@@ -20,11 +20,11 @@ class ATTEND_API CostModel {
   /// Adds the cost at sizes that differ from the base sizes only in `dimension`, which has `size`.
   void add(const std::string& dimension, int64_t size, const OperatorCost& cost);
 
-  /// Returns an estimate: the cost at the base sizes times, for each dimension, the factor by which
-  /// the size of this dimension alone increases the cost. Above the largest size added for a
-  /// dimension, the cost is assumed to grow with a power of the size. The exponent is estimated
-  /// from the two largest sizes or, if only the base size is known, is 2, as for the scores of
-  /// attention.
+  /// Returns an estimate: the cost at the base sizes, multiplied by one factor per dimension. The
+  /// factor of a dimension is the increase of the cost if only this dimension changes. Above the
+  /// largest size added for a dimension, the cost is assumed to grow with a power of the size. The
+  /// exponent is estimated from the two largest sizes or, if only the base size is known, is 2, as
+  /// for the scores of attention.
   OperatorCost predict(const SizesByName& sizes) const;
 
   /// Returns the largest size of `dimension` with a known cost.

@@ -126,7 +126,7 @@ class Pickle::Parser {
       case '\x8a': {  // LONG1: at most 8 bytes, sign-extended
         const auto length = number(1);
         if (length > 8)
-          fail(fmt::format("expected an integer of 8 bytes or less, found {}", length));
+          fail(fmt::format("expected an integer of 8 bytes or less, found {} bytes", length));
         const auto unused = static_cast<int>(64 - 8 * length);
         const auto value = number(length);
         return push_integer(length == 0 ? 0 : static_cast<int64_t>(value << unused) >> unused);

@@ -32,7 +32,8 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
   const program::CheckedProgram checked(traced, example_inputs.front().device());
   const auto run = [&](const std::vector<torch::Tensor>& inputs) {
     const auto copies = copies_of(inputs);
-    const auto outputs = file.forward(inputs);  // first, to draw the same numbers as the module
+    // `file` runs before `checked`, so that it draws the same random numbers as the module.
+    const auto outputs = file.forward(inputs);
     checked.run(copies);
     return outputs;
   };

@@ -136,10 +136,10 @@ class Verification {
   /// Maximum memory of a tensor. A comparison needs several times this memory.
   static constexpr int64_t kMaxBytes = int64_t{256} << 20;
   /// Maximum number of elements that the operators of a forward pass compute. In
-  /// `run_growing_sizes`, it limits each trial, if the dimension has no maximum. After that, it
-  /// limits the sum over all remaining trials.
+  /// `run_growing_sizes`, it limits each trial, if the dimension has no maximum. In the later
+  /// trials, it limits the sum over these trials.
   static constexpr int64_t kMaxElements = int64_t{1} << 26;
-  /// A dimension does not grow further after a comparison that took longer.
+  /// A dimension does not grow further after a comparison that took more seconds.
   static constexpr double kMaxSeconds = 2.0;
 
   /// Runs trials at the minimum sizes and at sizes slightly larger than the example's (slightly
@@ -177,7 +177,8 @@ class Verification {
   }
 
   /// Runs trials in which one dimension has a size from `list` and the others have the example's
-  /// sizes. The dimensions take turns. Omits trials that would exceed the limits.
+  /// sizes. The dimensions take turns. Omits trials that would exceed `kMaxBytes` or
+  /// `remaining_elements_`.
   void run_one_by_one(std::vector<int64_t> TrialSizes::*list) {
     std::size_t count = 0;
     for (const auto& sizes : trial_sizes_) count = std::max(count, (sizes.*list).size());

@@ -9,14 +9,13 @@ namespace attend {
 /// Throws c10::ValueError unless `x` is (..., T, E) with E = `embed_dim`.
 inline void check_width(const char* module, const torch::Tensor& x, int64_t embed_dim) {
   TORCH_CHECK_VALUE(x.dim() >= 2 && x.size(-1) == embed_dim, module,
-                    " expects (B, T, E) or (T, E) with E = ", embed_dim, ", found ", x.sizes());
+                    " expects (..., T, E) with E = ", embed_dim, ", found ", x.sizes());
 }
 
 /// Throws c10::ValueError unless `x` is (B, T, E) or (T, E) with E = `embed_dim`.
 inline void check_sequence(const char* module, const torch::Tensor& x, int64_t embed_dim) {
-  TORCH_CHECK_VALUE(x.dim() <= 3, module, " expects (B, T, E) or (T, E) with E = ", embed_dim,
-                    ", found ", x.sizes());
-  check_width(module, x, embed_dim);
+  TORCH_CHECK_VALUE((x.dim() == 2 || x.dim() == 3) && x.size(-1) == embed_dim, module,
+                    " expects (B, T, E) or (T, E) with E = ", embed_dim, ", found ", x.sizes());
 }
 
 /// Throws c10::ValueError unless `x` is (..., width).

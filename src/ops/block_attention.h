@@ -20,11 +20,12 @@ struct BlockLimits {
   int64_t rows = 0;            ///< queries per block; 0 = depends on the call
 };
 
-/// Returns the limits of this thread.
+/// Returns the thresholds and the block size of this thread, which tests may change.
 ATTEND_API BlockLimits& block_limits();
 
 /// Returns whether `attend_in_blocks` saves time or memory and supports the call.
-/// `has_offset_bias`: the call has a bias that depends only on the offset.
+/// `has_offset_bias`: the call has a bias, such as ALiBi, that depends only on the offset (key
+/// position - query position).
 ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                    const torch::Tensor& value, const AttentionArgs& args,
                                    const ScoreOptions& options, bool has_offset_bias);

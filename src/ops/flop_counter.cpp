@@ -25,8 +25,8 @@ thread_local int running_operators = 0;
 
 using Inputs = c10::ArrayRef<const c10::IValue>;
 
-/// FLOPs of the product of `a` (..., T, K) and `b` (..., K, N). `a` has all leading dimensions of
-/// the product.
+/// FLOPs of the product of `a` (..., T, K) and `b` (..., K, N) or (K), or of the dot product of `a`
+/// (K) and `b` (K). `a` must have all leading dimensions of the product.
 int64_t product_flops(const torch::Tensor& a, const torch::Tensor& b) {
   const int64_t columns = b.dim() == 1 ? 1 : b.size(-1);
   return 2 * a.numel() * columns;
@@ -106,7 +106,7 @@ FlopCounter::FlopCounter() : scope_(std::make_unique<Scope>()) {
 FlopCounter::~FlopCounter() {
   scope_.reset();
   // `callback` belongs to the current thread. If the counter was created on another thread, the
-  // callback there stays until a counter is destroyed on that thread.
+  // callback of that thread stays until a counter is destroyed on that thread.
   if (callback == at::INVALID_CALLBACK_HANDLE || Scope::innermost() != nullptr) return;
   at::removeCallback(callback);
   callback = at::INVALID_CALLBACK_HANDLE;

@@ -44,7 +44,7 @@ PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
                           const AttentionArgs& args, const ScoreOptions& options,
                           bool self_attention);
 
-/// Returns `prepared` with `bias` added, in the query's dtype.
+/// Adds `bias` to the mask of `prepared`. The resulting mask has the query's dtype.
 PreparedMask add_bias(const PreparedMask& prepared, const torch::Tensor& bias,
                       const torch::Tensor& query);
 

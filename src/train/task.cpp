@@ -84,8 +84,9 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, std::shared_ptr<const Toke
   }
   check_data_keys(task, recipe);
   if (!recipe.text.empty() && !task.reads_file()) {
-    throw InputError(fmt::format("the task {} does not read a file, but the key text is '{}'",
-                                 recipe.task, recipe.text));
+    throw InputError(fmt::format(
+        "the task {} does not read a file, but the key `text` (flag --text) is set to '{}'",
+        recipe.task, recipe.text));
   }
   auto made = task.make(recipe, std::move(tokenizer));
   made->samples();  // throws, before training starts, if there is no validation data

@@ -133,7 +133,7 @@ TEST(TorchScript, RejectsOptionsThatDoNotMatchTheExample) {
                "found 2 input_names, expected at most 1, the number of inputs");
   expect_error({.input_names = {"two words"}}, "found 'two words'");
   expect_error({.output_names = {"y", "y"}},
-               "output_names must be unique, found 'y' more than once");
+               "each name in output_names must be unique, found 'y' more than once");
   expect_error({.dynamic = {{1, 0, "batch"}}},
                "'batch': input (1) must be less than the number of inputs (1)");
   expect_error({.dynamic = {{0, 2, "width"}}},

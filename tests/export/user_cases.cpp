@@ -114,7 +114,7 @@ std::vector<ExportCase> user_forward_cases() {
   return cases;
 }
 
-/// Names of parameters, buffers, submodules and inputs that are not Python identifiers.
+/// A module in which a parameter, a buffer, a submodule and the input have special names.
 ExportCase named_case(const char* option, const char* name, std::set<std::string> formats,
                       const char* input_name = "x") {
   torch::nn::Linear outer(4, 6);
@@ -133,7 +133,8 @@ std::vector<ExportCase> named_cases() {
   return {
       named_case("punctuation", "fc-1", {"torchscript", "pt2", "onnx"}),
       named_case("spaces_and_quotes", "it's a [name]", {"torchscript", "pt2", "onnx"}),
-      named_case("same_without_punctuation", "p_fc_1", {"torchscript", "pt2", "onnx"}, "b_p_fc_12"),
+      named_case("input_named_like_a_buffer_in_the_graph", "p_fc_1", {"torchscript", "pt2", "onnx"},
+                 "b_p_fc_12"),
       named_case("keyword_of_python_only", "lambda", {"torchscript", "onnx"}),
       named_case("name_of_python_library", "torch", {"pt2", "onnx"}),
       named_case("keyword", "in", {"onnx"}, "in"),

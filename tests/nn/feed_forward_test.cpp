@@ -90,7 +90,7 @@ TEST(FeedForward, ErrorMessagesNameTheValues) {
       [&] {
         feed_forward(torch::zeros({2, 7}));
       },
-      throws<c10::ValueError>("FeedForward expects (B, T, E) or (T, E) with E = 8, found "
+      throws<c10::ValueError>("FeedForward expects (..., T, E) with E = 8, found "
                               "[2, 7]"));
   EXPECT_THAT([] { FeedForward(FeedForwardOptions(-8)); },
               throws<c10::ValueError>("embed_dim (-8) must be positive"));

@@ -112,7 +112,7 @@ TEST_F(MixtureModule, ErrorMessagesNameTheValues) {
       [&] {
         mixture(torch::zeros({2, 3, 7}));
       },
-      throws<c10::ValueError>("MixtureOfExperts expects (B, T, E) or (T, E) with E = 8, "
+      throws<c10::ValueError>("MixtureOfExperts expects (..., T, E) with E = 8, "
                               "found [2, 3, 7]"));
   const auto make = [](const ExpertsOptions& experts) {
     return MixtureOfExperts(MixtureOptions(FeedForwardOptions(8), experts));

@@ -126,14 +126,15 @@ struct StackConfig {
   Initialization initialization = Initialization::gpt2;  ///< weight initialization
 };
 
-/// Returns the options of `config.num_layers` blocks with self-attention and a final norm. Set
-/// `causal` if the blocks are always called with a causal mask; T5's relative bias is then
-/// unidirectional. Throws c10::ValueError if a field is out of range, or if a field is set that has
-/// no effect.
+/// Returns the options of a stack: `config.num_layers` blocks with self-attention, then a final
+/// norm if `config.final_norm` is set. Set `causal` if the blocks are always called with a causal
+/// mask; T5's relative bias is then unidirectional. Throws c10::ValueError if a field is out of
+/// range, or if a field is set that has no effect.
 ATTEND_API TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
 
-/// Returns the options of `num_layers` causal blocks with cross-attention and a final norm. Throws
-/// c10::ValueError in the same cases as `encoder_options`.
+/// Returns the options of a stack: `num_layers` blocks with causal self-attention and
+/// cross-attention, then a final norm if `config.final_norm` is set. Throws c10::ValueError in the
+/// same cases as `encoder_options`.
 ATTEND_API TransformerDecoderOptions decoder_options(const StackConfig& config, int64_t num_layers);
 
 /// Returns the options of the token embedding, including learned or sinusoidal positions and the

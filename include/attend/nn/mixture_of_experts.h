@@ -65,8 +65,8 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   /// Throws c10::ValueError if an option is out of range.
   explicit MixtureOfExpertsImpl(const MixtureOfExpertsOptions& options);
 
-  /// `x` (B, T, E) or (T, E); returns a tensor of the same shape. In training mode, sets
-  /// `aux_loss`. Throws c10::ValueError if the width is not E.
+  /// `x` (..., T, E); returns a tensor of the same shape. In training mode, sets `aux_loss`. Throws
+  /// c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x);
 
   /// Sets the training mode; eval mode clears `aux_loss`.

@@ -19,8 +19,9 @@ using Schedule = std::function<double(int64_t step)>;
 /// - wsd: `lr`, then linear decay over the last `cooldown_fraction * max_steps` steps, but not
 ///   before the end of the warm-up (Hu et al. 2024, MiniCPM)
 ///
-/// A decaying schedule ends at `min_lr_ratio * lr`. If fewer than two steps follow the warm-up, the
-/// learning rate stays at `lr`.
+/// cosine, linear and wsd end at `min_lr_ratio * lr`. There are two exceptions, in which the
+/// learning rate stays at `lr`: fewer than two steps follow the warm-up, or the schedule is wsd and
+/// `cooldown_fraction * max_steps` rounds to 0.
 ///
 ///     optimizer->step(lr_at(config, step));
 ATTEND_API double lr_at(const TrainingConfig& config, int64_t step);

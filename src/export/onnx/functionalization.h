@@ -14,12 +14,12 @@ namespace attend::onnx {
 /// values to this tensor and to the tensors that share its memory.
 ///
 /// A mutation of a view is propagated to the view's base if the view is the result of select,
-/// slice, chunk, split, unbind or an operator that only reshapes (view, unsqueeze, flatten, ...). A
+/// slice, chunk, split, unbind or an operator that changes only the shape (view, unsqueeze, ...). A
+/// mutation of a result of `contiguous`, `reshape` or `flatten` is propagated only if the base is
+/// contiguous at all sizes of the dynamic dimensions, since the result may otherwise be a copy. A
 /// mutation of any other view (transpose, permute, expand, diagonal, as_strided) is not propagated.
-/// A mutation of the result of `contiguous`, `reshape` or `flatten` is not propagated either if
-/// this result is a view at some sizes and a copy at others. After a mutation that is not
-/// propagated, reading the base or another view of the base is not supported. Mutating an input,
-/// parameter or buffer is never supported.
+/// After a mutation that is not propagated, reading the base or another view of the base is not
+/// supported. Mutating an input, parameter or buffer is never supported.
 class Functionalization {
  public:
   explicit Functionalization(Translation& translation) : translation_(translation) {}

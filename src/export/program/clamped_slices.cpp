@@ -119,7 +119,7 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
 
 /// Returns the number of sizes that are 0 or 1, and of slices that reach the begin or the end of
 /// the dimension, at the given values of the symbols. Throws std::overflow_error if a tensor has
-/// too many elements for a size hint.
+/// more than 2^31 elements.
 int num_special(const ExportedProgram& program, const Symbols& symbols) {
   constexpr double kMaxElements = 0x1p31;
   int count = 0;
@@ -176,7 +176,7 @@ void set_hints(ExportedProgram& program) {
       if (!symbol.empty()) symbols[symbol] = size.value;
     }
   }
-  constexpr int64_t kUnbacked = 2;  // unbacked symbols have no hint: any value that is not special
+  constexpr int64_t kUnbacked = 2;  // unbacked symbols have no hint: any value except 0 and 1
   for (const auto& [symbol, range] : program.ranges) symbols.try_emplace(symbol, kUnbacked);
   auto best = symbols;
   auto fewest = std::numeric_limits<int>::max();

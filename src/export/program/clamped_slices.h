@@ -6,7 +6,7 @@
 namespace attend::program {
 
 /// If the begin or end of a slice exceeds the size of the dimension at some dynamic sizes, replaces
-/// this number by a SymInt that is within the size. Example: `x.slice(1, 0, 512)` becomes
+/// this number by a SymInt that is clamped to the size. Example: `x.slice(1, 0, 512)` becomes
 /// `x.slice(1, 0, min(x.size(1), 512))`. Otherwise, when PyTorch decomposes or compiles the
 /// program, it compares 512 with the size hint and assumes the same result for all inputs.
 ATTEND_API void clamp_slices(ExportedProgram& program);

@@ -41,7 +41,7 @@ bool is_in_place(const Node& node) {
          argument<TensorName>(node, "self") != nullptr;
 }
 
-/// The size is the number of elements of a mask that are not 0.
+/// Kind of a size that is the number of elements of a mask that are not 0.
 constexpr const char* kCount = "count";
 
 /// An operator whose outputs have a size that depends on the values of one of its arguments.
@@ -49,8 +49,9 @@ struct Rule {
   const char* argument;
   /// Operators of the same kind compute equal sizes from the same argument.
   const char* kind = kCount;
-  bool has_dim =
-      false;  ///< true if the argument `dim` is the dimension with this size, else it is 0
+  /// If true, the argument `dim` is the index of the dimension with this size; otherwise, the index
+  /// is 0.
+  bool has_dim = false;
 };
 
 const std::map<std::string_view, Rule> kRules{
@@ -116,9 +117,9 @@ class Finder {
   }
 
   /// x.index({mask}) has a dimension of selected elements in place of the mask's dimensions. The
-  /// dimension comes first if dimensions that are not indexed lie between indexed ones. Together
-  /// with a tensor of indices, the mask counts as a vector, which is broadcast to its last
-  /// dimension.
+  /// dimension comes first if dimensions that are not indexed lie between indexed ones. If
+  /// there are also tensors of indices, the mask is converted to a vector of indices. The indices
+  /// are broadcast, and the elements of the vector lie along the last dimension of the result.
   std::optional<Dimension> dimension_of_index(const Node& node) const {
     const auto& indices = *argument<std::vector<OptionalTensor>>(node, "indices");
     const auto is_given = [](const OptionalTensor& index) {

@@ -15,13 +15,13 @@ struct DataDependentSize {
   /// Two sizes with the same origin are equal, for example the number of elements that two
   /// operators select with the same mask.
   std::string origin;
-  /// True if the values depend on the values of the program's inputs. False, for example, if a mask
-  /// is a buffer.
+  /// True if the tensor is computed from inputs of the program. False, for example, if the tensor
+  /// is a mask that is a buffer.
   bool depends_on_inputs = true;
 };
 
-/// Returns the sizes of the operators' outputs that depend on values, by name of the tensor and
-/// index of the dimension. Requires the dtypes and ranks in `program.tensors`.
+/// Returns the sizes that depend on the values of tensors, by name of the tensor that has the size
+/// and index of the dimension. Requires the dtypes and ranks in `program.tensors`.
 ATTEND_API std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_sizes(
     const ExportedProgram& program);
 

@@ -117,7 +117,8 @@ class Observations {
   const Observation& at(const std::string& name) const { return observations_.at(name); }
 
  private:
-  /// Records the far runs, as far as memory and time allow.
+  /// Records the runs of `far_runs_of`. Omits runs that are predicted to need too much memory or
+  /// time.
   void record_far_runs() {
     constexpr int64_t kMaxBytes = int64_t{64} << 20;
     int64_t remaining_elements = int64_t{1} << 27;
@@ -303,7 +304,9 @@ class SymbolicMeta {
                           "sizes; expected a contiguous example input",
                           name));
         }
-        // Strides are irregular where sizes are 0 or 1. Compilers compute them from the inputs.
+        // No expression was found, for example because strides are irregular where sizes are 0 or
+        // 1. The metadata then contains the strides of a contiguous tensor. Compilers compute the
+        // strides from the inputs.
         meta.strides = contiguous_strides(meta.sizes);
         meta.storage_offset = {};
         break;
@@ -339,7 +342,7 @@ class SymbolicMeta {
   }
 
   /// Returns an expression of a size that depends on values: in general, a new unbacked symbol.
-  /// Returns nullopt if it is to be a placeholder.
+  /// Returns nullopt if the size gets a placeholder as expression.
   std::optional<Size> data_dependent_size(const std::string& name, const DataDependentSize& size,
                                           const std::vector<int64_t>& values) {
     auto& [values_of_origin, size_of_origin] = origins_[size.origin];
@@ -348,7 +351,8 @@ class SymbolicMeta {
     if (found && (!size.depends_on_inputs || is_unbacked(found->expression))) return found;
     if (unknown_dimensions_ == UnknownDimensions::placeholder) {
       if (!found) return std::nullopt;
-      // The sizes of later tensors would be mistaken for sizes that do not depend on values.
+      // This size would be mistaken for a size that does not depend on values, and so would later
+      // sizes that are computed from it.
       throw std::runtime_error(fmt::format(
           "traced tensor '{}': the size {} depends on the values of the inputs, but no value that "
           "was tried changes it; expected example inputs for which other values change it",
@@ -380,9 +384,10 @@ class SymbolicMeta {
   ExportedProgram& program_;
   std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_;
   UnknownDimensions unknown_dimensions_;
-  SymbolicShapes sizes_;    // of all runs
-  SymbolicShapes strides_;  // of the runs with strides, see Observation
-  /// Values and symbol of the data-dependent sizes, by origin.
+  SymbolicShapes sizes_;    // expressions of sizes, found from all runs
+  SymbolicShapes strides_;  // expressions of strides, found from the runs with recorded strides
+  /// Values in the runs, and unbacked symbol, of each data-dependent size, by
+  /// `DataDependentSize::origin`.
   std::map<std::string, std::pair<std::vector<int64_t>, Size>> origins_;
   int num_unbacked_ = 0;
 };

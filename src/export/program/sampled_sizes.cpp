@@ -80,7 +80,7 @@ std::vector<Run> all_combinations(const std::vector<SampledDimension>& dimension
   return runs;
 }
 
-/// Appends the runs in which some size is 1, or those in which none is.
+/// Appends those of `runs` that have a size of 1 if `with_ones` is set, else those that do not.
 void append(std::vector<Run>& all, const std::vector<Run>& runs, bool with_ones) {
   std::copy_if(runs.begin(), runs.end(), std::back_inserter(all), [&](const Run& run) {
     return (std::count(run.begin(), run.end(), 1) > 0) == with_ones;

@@ -34,8 +34,9 @@ constexpr std::size_t kNumRecent = 8;
 /// of image patches.
 constexpr int64_t kMaxDivisor = 64;
 constexpr int64_t kMaxFactor = 4;
-/// Minimum numbers of different values of a size from which a line or a quotient is determined. A
-/// quotient that is clamped or has a factor needs 3, since many such quotients agree in 2 values.
+/// A clamped polynomial of one variable must agree with at least kMinValuesOfLine different values
+/// that are not clamped. A quotient that is clamped or has a factor must agree with
+/// kMinValuesOfQuotient values, since many such quotients agree with 2 values.
 constexpr std::size_t kMinValuesOfLine = 2;
 constexpr std::size_t kMinValuesOfQuotient = 3;
 
@@ -116,8 +117,8 @@ RunValues select(const RunValues& values, const Indices& runs) {
   return selected;
 }
 
-/// The values of a size in all runs, and the limits (its smallest and its largest value) to which a
-/// polynomial is clamped before it is compared with the values.
+/// The values of a size in all runs, and optional limits: the smallest and the largest of these
+/// values. A polynomial is clamped to the limits before it is compared with the values.
 struct WantedSize {
   WantedSize(const RunValues& all, bool has_min, bool has_max)
       : values(all),
@@ -280,7 +281,8 @@ int64_t step_of(const RunValues& values) {
   return step;
 }
 
-/// Returns the number of different values between the limits.
+/// Returns the number of different values of `target` in the runs in which the size is not clamped
+/// (`target.between`).
 std::size_t num_values(const WantedSize& target) {
   const auto values = select(target.values, target.between);
   return std::set<int64_t>(values.begin(), values.end()).size();
@@ -307,8 +309,10 @@ std::optional<Polynomial> find_quotient(const Variables& variables, const Wanted
 std::optional<std::string> find_step(const Variables& variables, const RunValues& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   for (const auto* variable : variables) {
-    auto last = WantedSize::kSmallest;  // the largest value of the variable at the low size
-    auto first = WantedSize::kLargest;  // the smallest value of the variable at the high size
+    // The loop computes the largest value of the variable in the runs in which the size is *low,
+    // and the smallest value of the variable in the runs in which the size is *high.
+    auto last = WantedSize::kSmallest;
+    auto first = WantedSize::kLargest;
     bool is_step = true;
     for (std::size_t run = 0; run < values.size(); ++run) {
       const auto value = variable->values[run];

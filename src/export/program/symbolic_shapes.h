@@ -22,9 +22,9 @@ namespace attend::program {
 ///     sizes.find({2, 3, 4, 4});      // min(s0, 4)
 class ATTEND_API SymbolicShapes {
  public:
-  /// `values[i][j]` is the value of `symbols[i]` in run j. The runs with the indices `fitted`,
-  /// which must have sizes of similar magnitude, determine the coefficients of polynomials.
-  /// Expressions must agree with all runs.
+  /// `values[i][j]` is the value of `symbols[i]` in run j. `fitted`: indices of runs whose sizes
+  /// have similar magnitudes. These runs determine the coefficients of polynomials. Expressions
+  /// must agree with all runs.
   SymbolicShapes(const std::vector<std::string>& symbols,
                  const std::vector<std::vector<int64_t>>& values, std::vector<std::size_t> fitted);
 

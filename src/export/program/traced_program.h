@@ -19,7 +19,7 @@ namespace attend::program {
 struct ATTEND_API TracedProgram {
   ExportedProgram program;
   std::map<std::string, torch::Tensor> weights;
-  std::set<int64_t> integers;  ///< see `integer_constants`
+  std::set<int64_t> integers;  ///< integer constants in the trace, see `integer_constants`
 
   /// Returns the weights that are neither parameters nor buffers.
   std::vector<torch::Tensor> constants() const;

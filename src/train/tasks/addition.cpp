@@ -28,7 +28,7 @@ class AdditionTask : public QuestionTask {
       : QuestionTask(recipe, "0123456789+=.", 3 * recipe.data.length + 4),
         digits_(recipe.data.length) {
     if (digits_ > kMaxDigits) {
-      throw InputError(fmt::format("length is {}, expected at most {}", digits_, kMaxDigits));
+      throw InputError(fmt::format("data.length is {}, expected at most {}", digits_, kMaxDigits));
     }
   }
 

@@ -30,9 +30,10 @@ class AssociativeRecallTask : public QuestionTask {
         letters_(first_letters(recipe.data.symbols)),
         max_length_(recipe.data.length) {
     if (max_length_ > recipe.data.symbols) {
-      throw InputError(fmt::format(
-          "length ({}) must be at most symbols ({}), since the letters of a sequence are distinct",
-          max_length_, recipe.data.symbols));
+      throw InputError(
+          fmt::format("data.length ({}) must be at most data.symbols ({}), since the letters of a "
+                      "sequence are distinct",
+                      max_length_, recipe.data.symbols));
     }
   }
 

@@ -42,7 +42,7 @@ class BalancedBracketsTask : public ExampleTask {
   explicit BalancedBracketsTask(const Recipe& recipe)
       : vocabulary_(Vocabulary::of_characters(kBrackets)), pairs_(recipe.data.length / 2) {
     if (pairs_ < 1) {
-      throw InputError(fmt::format("length is {}, expected at least 2", recipe.data.length));
+      throw InputError(fmt::format("data.length is {}, expected at least 2", recipe.data.length));
     }
     check_max_seq_len(recipe, max_length());
   }

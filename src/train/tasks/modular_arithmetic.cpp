@@ -37,8 +37,8 @@ class ModularArithmeticTask : public ListedTask {
       : vocabulary_(TokenizerKind::word, words(recipe.data.symbols)) {
     const int64_t modulus = recipe.data.symbols;
     if (modulus < 2 || modulus > kMaxModulus) {
-      throw InputError(
-          fmt::format("symbols is {}, expected a value between 2 and {}", modulus, kMaxModulus));
+      throw InputError(fmt::format("data.symbols is {}, expected a value between 2 and {}", modulus,
+                                   kMaxModulus));
     }
     check_max_seq_len(recipe, kLength);
     std::vector<Example> examples;

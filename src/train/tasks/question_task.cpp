@@ -22,7 +22,7 @@ Batch QuestionTask::rows(const std::vector<Example>& examples) const {
 std::string first_letters(int64_t count) {
   const std::string all = "abcdefghijklmnopqrstuvwxyz";
   if (count > static_cast<int64_t>(all.size())) {
-    throw InputError(fmt::format("symbols is {}, expected at most {}", count, all.size()));
+    throw InputError(fmt::format("data.symbols is {}, expected at most {}", count, all.size()));
   }
   return all.substr(0, static_cast<std::size_t>(count));
 }
