@@ -18,9 +18,9 @@ std::unique_ptr<Task> Run::make_task() const {
   }
   const auto found_classes = task->classes();
   if (found_classes != classes) {
-    throw InputError(fmt::format(
-        "{}: the classes differ from the classes of the run: found [{}], expected [{}]", data,
-        fmt::join(found_classes, ", "), fmt::join(classes, ", ")));
+    throw InputError(
+        fmt::format("{}: the classes differ from the classes of the run: found [{}], expected [{}]",
+                    data, fmt::join(found_classes, ", "), fmt::join(classes, ", ")));
   }
   if (task->data_checksum() != data_checksum) {
     throw InputError(

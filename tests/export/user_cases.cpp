@@ -130,15 +130,14 @@ ExportCase named_case(const char* option, const char* name, std::set<std::string
 }
 
 std::vector<ExportCase> named_cases() {
-  return {
-      named_case("punctuation", "fc-1", {"torchscript", "pt2", "onnx"}),
-      named_case("spaces_and_quotes", "it's a [name]", {"torchscript", "pt2", "onnx"}),
-      named_case("input_named_like_a_buffer_in_the_graph", "p_fc_1", {"torchscript", "pt2", "onnx"},
-                 "b_p_fc_12"),
-      named_case("keyword_of_python_only", "lambda", {"torchscript", "onnx"}),
-      named_case("name_of_python_library", "torch", {"pt2", "onnx"}),
-      named_case("keyword", "in", {"onnx"}, "in"),
-      named_case("other_alphabets", "\u00e9\u4e2d \"x\"", {"onnx"}, "\u00e9-\u4e2d")};
+  return {named_case("punctuation", "fc-1", {"torchscript", "pt2", "onnx"}),
+          named_case("spaces_and_quotes", "it's a [name]", {"torchscript", "pt2", "onnx"}),
+          named_case("input_named_like_a_buffer_in_the_graph", "p_fc_1",
+                     {"torchscript", "pt2", "onnx"}, "b_p_fc_12"),
+          named_case("keyword_of_python_only", "lambda", {"torchscript", "onnx"}),
+          named_case("name_of_python_library", "torch", {"pt2", "onnx"}),
+          named_case("keyword", "in", {"onnx"}, "in"),
+          named_case("other_alphabets", "\u00e9\u4e2d \"x\"", {"onnx"}, "\u00e9-\u4e2d")};
 }
 
 /// Operators that draw random numbers. The inputs are repeated, so that the statistics of the
