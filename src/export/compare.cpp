@@ -72,9 +72,14 @@ double compare(const torch::Tensor& found, const torch::Tensor& expected, double
     const auto difference = (y - e).abs().masked_fill(equal, 0.0);
     const auto allowed = tolerance * (1 + e.abs()).clamp_max(largest);
     // The comparison is also false if only one of the values is NaN.
-    const auto within = (difference <= allowed).logical_or(equal);
+    const auto within = is_integral ? equal : (difference <= allowed).logical_or(equal);
     if (!within.all().item<bool>()) {
       const auto wrong = difference.masked_fill(within, -1.0).argmax();
+      if (is_integral) {
+        throw std::runtime_error(fmt::format(
+            "for {}, the exported program returns {}, expected the module's value {}", inputs,
+            some.flatten()[wrong].item<int64_t>(), exact.flatten()[wrong].item<int64_t>()));
+      }
       throw std::runtime_error(fmt::format(
           "for {}, the exported program returns {:.6g}, expected the module's value {:.6g} to "
           "within {:.3g} (ExportOptions::tolerance is {:.3g})",

@@ -236,7 +236,11 @@ class Verification {
       const auto specialization =
           find_specialization(subject_.module, subject_.forward, subject_.example_inputs, inputs);
       if (specialization) throw with_specialization(error, *specialization);
-      throw std::runtime_error(short_message(error) +
+      auto message = short_message(error);
+      if (message.find(shapes) == std::string::npos) {
+        message = fmt::format("for {}: {}", shapes, message);
+      }
+      throw std::runtime_error(message +
                                nondeterminism_message(guard_, subject_.forward, inputs));
     }
     add_to_report(trial, inputs);

@@ -1,6 +1,7 @@
 #include "export/onnx/call.h"
 
 #include "export/onnx/unsupported_operator_error.h"
+#include "export/program/node_arguments.h"
 #include "pt2/program/target.h"
 
 #include <c10/util/BFloat16.h>
@@ -16,26 +17,10 @@ std::string operator_name(const std::string& target) {
   return program::is_operator(target) ? program::parse_target(target).qualified_name() : target;
 }
 
-std::vector<std::string> names_in(const program::Argument& argument) {
-  std::vector<std::string> names;
-  if (const auto* tensor = std::get_if<program::TensorName>(&argument))
-    names.push_back(tensor->name);
-  if (const auto* list = std::get_if<std::vector<program::TensorName>>(&argument)) {
-    for (const auto& item : *list) names.push_back(item.name);
-  }
-  if (const auto* list = std::get_if<std::vector<program::OptionalTensor>>(&argument)) {
-    for (const auto& item : *list) {
-      if (const auto* tensor = std::get_if<program::TensorName>(&item))
-        names.push_back(tensor->name);
-    }
-  }
-  return names;
-}
-
 std::vector<std::string> results_of(const program::Node& node) {
   std::vector<std::string> results;
   for (const auto& output : node.outputs) {
-    for (auto& name : names_in(output)) results.push_back(std::move(name));
+    for (auto& name : program::names_in(output)) results.push_back(std::move(name));
   }
   return results;
 }

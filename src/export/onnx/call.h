@@ -95,8 +95,6 @@ class Call {
   std::vector<std::string> results_;
 };
 
-/// Returns the names of the tensors in an argument or output.
-std::vector<std::string> names_in(const program::Argument& argument);
 /// Returns the names of the tensors that a node returns.
 std::vector<std::string> results_of(const program::Node& node);
 

@@ -2,6 +2,7 @@
 
 #include "export/onnx/rules.h"
 #include "export/onnx/unsupported_operator_error.h"
+#include "export/program/node_arguments.h"
 #include "pt2/program/target.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -59,17 +60,9 @@ bool is_inplace_view(const std::string& key) {
   return is_among(kOperators, key);
 }
 
-template <typename T>
-const T* find_argument(const program::Node& node, std::string_view name) {
-  for (const auto& input : node.inputs) {
-    if (input.name == name) return std::get_if<T>(&input.value);
-  }
-  return nullptr;
-}
-
 /// Returns true if the call may copy because of its memory_format argument.
 bool has_memory_format(const program::Node& node) {
-  const auto* format = find_argument<program::SchemaMemoryFormat>(node, "memory_format");
+  const auto* format = program::find_argument<program::SchemaMemoryFormat>(node, "memory_format");
   if (format == nullptr) return false;
   constexpr int64_t kContiguous = 1;
   constexpr int64_t kPreserve = 4;
@@ -80,7 +73,7 @@ bool has_memory_format(const program::Node& node) {
 
 void Functionalization::check_reads(const program::Node& node) const {
   for (const auto& input : node.inputs) {
-    for (const auto& name : names_in(input.value)) check_read(name);
+    for (const auto& name : program::names_in(input.value)) check_read(name);
   }
 }
 
@@ -98,7 +91,7 @@ void Functionalization::record(const program::Node& node) {
   if (!info.is_alias) return;
   std::string base;
   for (const auto& input : node.inputs) {
-    const auto names = names_in(input.value);
+    const auto names = program::names_in(input.value);
     if (input.name == info.argument && !names.empty()) base = names.front();
   }
   if (!info.is_mutated || is_inplace_view(key_of(node.target))) return record_views(node, base);
@@ -140,7 +133,7 @@ void Functionalization::record_views(const program::Node& node, const std::strin
 /// schema has no alias annotations.
 void Functionalization::record_broadcast(const program::Node& node) {
   const auto results = results_of(node);
-  const auto tensors = names_in(node.inputs.at(0).value);
+  const auto tensors = program::names_in(node.inputs.at(0).value);
   for (std::size_t i = 0; i < results.size(); ++i) join(results[i], tensors.at(i));
 }
 
@@ -151,7 +144,7 @@ bool Functionalization::is_copy(const program::Node& node, const std::string& re
   const auto& output = translation_.program.tensors.at(result);
   const auto& input = translation_.program.tensors.at(base);
   if (output.dtype != input.dtype) return true;
-  if (const auto* copy = find_argument<bool>(node, "copy"); copy != nullptr && *copy) return true;
+  if (const auto* copy = program::find_argument<bool>(node, "copy"); copy != nullptr && *copy) return true;
   if (has_memory_format(node)) return false;
   return key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
 }

@@ -3,6 +3,7 @@
 #include "export/onnx/functionalization.h"
 #include "export/onnx/rules.h"
 #include "export/onnx/unsupported_operator_error.h"
+#include "export/program/node_arguments.h"
 
 #include <fmt/format.h>
 
@@ -99,7 +100,7 @@ class Translator {
   /// has not set. Rules may omit rarely used outputs.
   void check_defined(const program::Node& node) const {
     for (const auto& input : node.inputs) {
-      for (const auto& name : names_in(input.value)) {
+      for (const auto& name : program::names_in(input.value)) {
         if (translation_.values.count(name) > 0) continue;
         throw UnsupportedOperatorError(
             fmt::format("its input '{}' is an unsupported output of an earlier operator", name));

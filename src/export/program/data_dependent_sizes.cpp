@@ -1,6 +1,8 @@
 #include "export/program/data_dependent_sizes.h"
 
+#include "export/program/node_arguments.h"
 #include "pt2/program/schema_enums.h"
+#include "pt2/program/target.h"
 
 #include <algorithm>
 #include <optional>
@@ -11,34 +13,10 @@
 namespace attend::program {
 namespace {
 
-/// Returns an argument, or nullptr if the node has no argument of this name and type.
-template <typename T>
-const T* argument(const Node& node, std::string_view name) {
-  for (const auto& input : node.inputs) {
-    if (input.name == name) return std::get_if<T>(&input.value);
-  }
-  return nullptr;
-}
-
-/// Names of the tensors in an argument or output.
-std::vector<std::string> names_in(const Argument& argument) {
-  std::vector<std::string> names;
-  if (const auto* tensor = std::get_if<TensorName>(&argument)) names.push_back(tensor->name);
-  if (const auto* tensors = std::get_if<std::vector<TensorName>>(&argument)) {
-    for (const auto& tensor : *tensors) names.push_back(tensor.name);
-  }
-  if (const auto* optional = std::get_if<std::vector<OptionalTensor>>(&argument)) {
-    for (const auto& item : *optional) {
-      if (const auto* tensor = std::get_if<TensorName>(&item)) names.push_back(tensor->name);
-    }
-  }
-  return names;
-}
-
 /// Returns true for an operator such as aten.add_.Tensor, which mutates `self`.
 bool is_in_place(const Node& node) {
-  return node.target.find("_.") != std::string::npos &&
-         argument<TensorName>(node, "self") != nullptr;
+  const auto name = parse_target(node.target).name;
+  return name.ends_with('_') && !name.ends_with("__");
 }
 
 /// Kind of a size that is the number of elements of a mask that are not 0.
@@ -89,20 +67,21 @@ class Finder {
     if (!node.target.starts_with(kPrefix)) return std::nullopt;
     const auto name = node.target.substr(kPrefix.size());
     if (name == "index.Tensor") return dimension_of_index(node);
+    if (name == "one_hot.default") return dimension_of_one_hot(node);
     const auto rule = kRules.find(name);
-    const bool has_size = argument<int64_t>(node, "output_size") != nullptr;
+    const bool has_size = find_argument<int64_t>(node, "output_size") != nullptr;
     if (rule == kRules.end() || has_size) return std::nullopt;
     const auto& [cause, kind, has_dim] = rule->second;
-    return Dimension{has_dim ? index_of_dim(node) : 0, argument<TensorName>(node, cause)->name,
+    return Dimension{has_dim ? index_of_dim(node) : 0, find_argument<TensorName>(node, cause)->name,
                      kind};
   }
 
  private:
   /// Returns the argument `dim` as an index from 0. Returns 0 if it is None.
   std::size_t index_of_dim(const Node& node) const {
-    const auto* dim = argument<int64_t>(node, "dim");
+    const auto* dim = find_argument<int64_t>(node, "dim");
     if (dim == nullptr) return 0;
-    const auto rank = rank_of(*argument<TensorName>(node, "self"));
+    const auto rank = rank_of(*find_argument<TensorName>(node, "self"));
     return static_cast<std::size_t>(*dim) + (*dim < 0 ? rank : 0);
   }
 
@@ -116,12 +95,20 @@ class Finder {
            dtype == schema_enum(c10::ScalarType::Byte);
   }
 
+  /// Without a number of classes, one_hot counts them: the largest value + 1.
+  std::optional<Dimension> dimension_of_one_hot(const Node& node) const {
+    const auto& classes = *find_argument<TensorName>(node, "self");
+    const auto* count = find_argument<int64_t>(node, "num_classes");
+    if (count != nullptr && *count >= 0) return std::nullopt;
+    return Dimension{rank_of(classes), classes.name, "one_hot"};
+  }
+
   /// x.index({mask}) has a dimension of selected elements in place of the mask's dimensions. The
   /// dimension comes first if dimensions that are not indexed lie between indexed ones. If
   /// there are also tensors of indices, the mask is converted to a vector of indices. The indices
   /// are broadcast, and the elements of the vector lie along the last dimension of the result.
   std::optional<Dimension> dimension_of_index(const Node& node) const {
-    const auto& indices = *argument<std::vector<OptionalTensor>>(node, "indices");
+    const auto& indices = *find_argument<std::vector<OptionalTensor>>(node, "indices");
     const auto is_given = [](const OptionalTensor& index) {
       return std::holds_alternative<TensorName>(index);
     };
@@ -153,7 +140,12 @@ std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_
   for (const auto& input : program.inputs) {
     if (input.kind == InputKind::user) dependent.insert(input.name);
   }
-  const auto is_dependent = [&](const std::string& name) { return dependent.count(name) > 0; };
+  // After an in-place write of a dependent value, any tensor may depend on inputs: the written
+  // tensor may share memory with others.
+  bool all_dependent = false;
+  const auto is_dependent = [&](const std::string& name) {
+    return all_dependent || dependent.count(name) > 0;
+  };
   const Finder finder(program);
   for (const auto& node : program.nodes) {
     if (const auto found = finder.find(node)) {
@@ -171,7 +163,7 @@ std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_
     for (const auto& output : node.outputs) {
       for (const auto& name : names_in(output)) dependent.insert(name);
     }
-    if (is_in_place(node)) dependent.insert(argument<TensorName>(node, "self")->name);
+    if (is_in_place(node)) all_dependent = true;
   }
   return sizes;
 }

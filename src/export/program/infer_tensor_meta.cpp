@@ -249,24 +249,34 @@ SymbolicShapes symbolic_shapes(const Observations& observations,
   return {symbols, values, std::move(fitted)};
 }
 
-/// Returns the strides of a contiguous tensor: products of sizes, where 0 counts as 1.
-std::vector<Size> contiguous_strides(const std::vector<Size>& sizes) {
+/// Returns the strides of a dense tensor with these sizes, whose dimensions are in the same order in
+/// memory as with the strides `example`. A stride is the product of the sizes of the dimensions that
+/// are inner in memory, where size 0 counts as 1.
+std::vector<Size> dense_strides(const std::vector<Size>& sizes,
+                                const std::vector<int64_t>& example) {
+  std::vector<std::size_t> inner_first(sizes.size());
+  std::iota(inner_first.rbegin(), inner_first.rend(), std::size_t{0});
+  std::stable_sort(inner_first.begin(), inner_first.end(),
+                   [&](std::size_t one, std::size_t other) { return example[one] < example[other]; });
   std::vector<Size> strides(sizes.size());
-  Size stride{.value = 1, .expression = {}};
-  for (auto i = sizes.size(); i-- > 0;) {
-    strides[i] = stride;
-    auto factor = sizes[i];
-    factor.value = std::max(factor.value, int64_t{1});
-    if (is_unbacked(factor.expression)) {
-      factor.expression = fmt::format("Max(Integer(1), {})", factor.expression);
+  int64_t value = 1;
+  std::vector<std::string> factors;
+  for (const auto dimension : inner_first) {
+    strides[dimension].value = value;
+    if (!factors.empty()) {
+      strides[dimension].expression =
+          factors.size() == 1 ? factors.front() : fmt::format("Mul({})", fmt::join(factors, ", "));
     }
-    const auto text_of = [](const Size& size) {
-      return size.expression.empty() ? fmt::format("Integer({})", size.value) : size.expression;
-    };
-    if (!stride.expression.empty() || !factor.expression.empty()) {
-      stride.expression = fmt::format("Mul({}, {})", text_of(factor), text_of(stride));
+    const auto& size = sizes[dimension];
+    value *= std::max(size.value, int64_t{1});
+    if (!size.expression.empty()) {
+      factors.push_back(fmt::format("Max(Integer(1), {})", size.expression));
+    } else if (size.value > 1) {
+      factors.push_back(fmt::format("Integer({})", size.value));
     }
-    stride.value *= factor.value;
+  }
+  for (auto& stride : strides) {  // products of numbers are numbers
+    if (stride.expression.find("Symbol") == std::string::npos) stride.expression.clear();
   }
   return strides;
 }
@@ -298,16 +308,9 @@ class SymbolicMeta {
     for (std::size_t i = 0; i <= rank; ++i) {
       const auto found = strides_.find(column(observation.strides, i));
       if (!found) {
-        if (is_user_input(name)) {
-          throw std::runtime_error(
-              fmt::format("the strides of input '{}' are not products of its "
-                          "sizes; expected a contiguous example input",
-                          name));
-        }
         // No expression was found, for example because strides are irregular where sizes are 0 or
-        // 1. The metadata then contains the strides of a contiguous tensor. Compilers compute the
-        // strides from the inputs.
-        meta.strides = contiguous_strides(meta.sizes);
+        // 1. Compilers compute the strides from the inputs.
+        meta.strides = dense_strides(meta.sizes, observation.strides.at(1));
         meta.storage_offset = {};
         break;
       }
@@ -333,12 +336,6 @@ class SymbolicMeta {
     strides_.find(with_strides(values));
     if (const auto found = sizes_.find(values)) return *found;
     return new_unbacked(values, /*is_variable=*/true);
-  }
-
-  bool is_user_input(const std::string& name) const {
-    return std::any_of(program_.inputs.begin(), program_.inputs.end(), [&](const Input& input) {
-      return input.kind == InputKind::user && input.name == name;
-    });
   }
 
   /// Returns an expression of a size that depends on values: in general, a new unbacked symbol.

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "pt2/program/exported_program.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attend::program {
+
+/// Returns an argument, or nullptr if the node has no argument of this name and type.
+template <typename T>
+const T* find_argument(const Node& node, std::string_view name) {
+  for (const auto& input : node.inputs) {
+    if (input.name == name) return std::get_if<T>(&input.value);
+  }
+  return nullptr;
+}
+
+/// Returns the names of the tensors in an argument or output.
+std::vector<std::string> names_in(const Argument& argument);
+
+}  // namespace attend::program
