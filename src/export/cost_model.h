@@ -14,7 +14,8 @@ namespace attend {
 /// that would need too much memory or time.
 class ATTEND_API CostModel {
  public:
-  /// `base`: the sizes with which all other sizes are compared. `cost`: the cost at these sizes.
+  /// `base`: the sizes from which `add` changes one dimension at a time. `cost`: the cost at these
+  /// sizes.
   CostModel(const SizesByName& base, const OperatorCost& cost);
 
   /// Adds the cost at sizes that differ from the base sizes only in `dimension`, which has `size`.

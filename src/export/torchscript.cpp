@@ -44,9 +44,11 @@ Forward function_of(const jit::Method& method) {
 }
 
 void check_methods(const TorchScriptMethods& methods) {
-  std::set<std::string> seen{"forward"};
+  std::set<std::string> seen;
   for (const auto& method : methods.traced) {
     check_identifier("method names", method.name, TargetFormat::torchscript);
+    TORCH_CHECK_VALUE(method.name != "forward",
+                      "method names must differ from 'forward', which every file contains");
     TORCH_CHECK_VALUE(seen.insert(method.name).second, "method names must be unique, found '",
                       method.name, "' more than once");
     try {
@@ -183,7 +185,8 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
       const auto verified =
           verify(guard, module, function_of(loaded), method.function, method.example_inputs,
                  integer_constants(*loaded.graph()), verify_options);
-      if (is_forward) report = verified;  // forward is the first method
+      // `forward` is the first method, so this overwrites no results.
+      if (is_forward) report = verified;
       report.max_abs_diff = std::max(report.max_abs_diff, verified.max_abs_diff);
     });
   }

@@ -85,9 +85,9 @@ std::string nondeterminism_message(ExportGuard& guard, const Forward& forward,
   return "";
 }
 
-/// Increments of the example's sizes. In each comparison, up to three dimensions have different
-/// increments, so that swapped dimensions are detected. Over all comparisons, each dimension has
-/// each increment.
+/// Increments of the example's sizes. In each comparison, successive dimensions have the increments
+/// 1, 2, 3, 1, ..., so that swapped dimensions are detected. The next comparison begins with the
+/// next increment.
 constexpr std::array<int64_t, 3> kIncrements{1, 2, 3};
 
 int64_t increased(int64_t size, int64_t increment, const DynamicDimension& dynamic) {

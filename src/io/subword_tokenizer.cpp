@@ -52,8 +52,9 @@ int clamp_vocab_size(std::string_view text, int64_t size) {
 std::shared_ptr<const SentencePieceModel> open_model(const std::string& bytes) {
   constexpr auto kMaxBytes = SubwordTokenizer::kMaxModelBytes;
   if (bytes.size() > kMaxBytes) {
-    throw InputError(fmt::format("not a SentencePiece model: found {} bytes, expected at most {}",
-                                 bytes.size(), kMaxBytes));
+    throw InputError(
+        fmt::format("the SentencePiece model is too large: found {} bytes, expected at most {}",
+                    bytes.size(), kMaxBytes));
   }
   const auto& module = load_sentencepiece();
   std::string reason;

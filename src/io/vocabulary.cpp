@@ -92,8 +92,12 @@ Vocabulary Vocabulary::of_words(std::string_view text, int64_t max_size) {
 Vocabulary Vocabulary::from_json(std::string_view json) {
   try {
     const auto parsed = nlohmann::json::parse(json);
-    const auto kind = from_string<TokenizerKind>(parsed.at("tokenizer").get<std::string>());
-    if (!kind) throw InputError("unknown tokenizer " + parsed.at("tokenizer").dump());
+    const auto name = parsed.at("tokenizer").get<std::string>();
+    const auto kind = from_string<TokenizerKind>(name);
+    if (!kind) {
+      throw InputError(
+          fmt::format("unknown tokenizer '{}', expected character or word", printable(name)));
+    }
     if (parsed.size() != 2) throw InputError("expected only the keys 'tokenizer' and 'tokens'");
     return {*kind, parsed.at("tokens").get<std::vector<std::string>>()};
   } catch (const nlohmann::json::exception& error) {

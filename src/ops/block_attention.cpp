@@ -53,7 +53,7 @@ torch::Tensor attend_block(const BlockInputs& block, const PreparedMask& mask,
   return output;
 }
 
-/// The arguments of one call of `attend_in_blocks` that are the same for all blocks.
+/// The arguments of `attend_in_blocks` that all blocks of one call share.
 struct BlockAttention : torch::CustomClassHolder {
   AttentionArgs args;
   ScoreOptions options;        // without sinks, which BlockInputs contains

@@ -36,7 +36,7 @@ Json entry_of(const fs::path& file) {
   return {{"bytes", fs::file_size(file)}, {"crc32c", checksum}};
 }
 
-/// Returns the size and checksum of each file of a checkpoint. For the files that have an entry in
+/// Returns the size and checksum of each file of a checkpoint. For a file that has an entry in
 /// `known`, returns this entry and does not read the file.
 Json manifest_of(const fs::path& folder, const Json& known = {}) {
   Json files;

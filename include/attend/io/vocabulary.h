@@ -13,8 +13,8 @@ namespace attend {
 
 /// Character or word tokenizer with an explicit list of tokens.
 ///
-/// Two tokens of a word vocabulary are special if present: "\n" makes line breaks tokens instead of
-/// whitespace, and "<unk>" replaces unknown words.
+/// Two tokens of a word vocabulary are special if present: with "\n", line breaks are tokens
+/// instead of whitespace; "<unk>" replaces unknown words.
 ///
 ///     auto vocabulary = Vocabulary::of_characters("hello");
 ///     vocabulary.decode(vocabulary.encode("hole")) == "hole";

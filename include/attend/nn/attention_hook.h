@@ -29,8 +29,8 @@ struct ForwardState {
   KvCache* cache = nullptr;
   /// Index of this layer among the layers of `cache`.
   int64_t layer = 0;
-  /// Additional hook for this call, called before the hooks of the attention module, e.g. another
-  /// kind of cache; null = none.
+  /// Additional hook for this call, e.g. another kind of cache; called before the hooks of the
+  /// attention module. Null = none.
   AttentionHook* hook = nullptr;
   /// Masks, rotary tables and ALiBi biases that the layers of a stack share; null = not in a stack.
   SharedTensors* shared = nullptr;

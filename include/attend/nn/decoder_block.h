@@ -32,8 +32,8 @@ struct DecoderBlockOptions {
         cross_attention_(embed_dim, num_heads),
         feed_forward_(embed_dim) {}
 
-  /// Sets one dropout probability for the attention weights, the feed-forward and the outputs of
-  /// the residual branches.
+  /// Sets the same dropout probability for the attention weights (self-attention and
+  /// cross-attention), the feed-forward and the outputs of the residual branches.
   DecoderBlockOptions& dropout(double dropout) & {
     attention_.dropout(dropout);
     cross_attention_.dropout(dropout);

@@ -60,7 +60,8 @@ class ATTEND_API Residual {
 
   /// Registers these submodules in `owner`: `norm<name>` and, depending on the options,
   /// `norm<name>_out`, `scale<name>`, `dropout<name>` and `stochastic_depth<name>`. Throws
-  /// c10::ValueError if an option is out of range or a factory is empty.
+  /// c10::ValueError if an option is out of range, if `norm` is empty, or if a factory returns an
+  /// empty module.
   Residual(torch::nn::Module& owner, const std::string& name, int64_t width,
            const ResidualOptions& options);
 

@@ -14,7 +14,7 @@ namespace attend {
 ///     MultiheadAttentionOptions(64, 4).add(soft_cap(50.0));
 class ATTEND_API SoftCapImpl : public torch::nn::Cloneable<SoftCapImpl>, public AttentionHook {
  public:
-  /// Throws c10::ValueError if `soft_cap` is not positive.
+  /// Throws c10::ValueError if `soft_cap` is not positive and finite.
   explicit SoftCapImpl(double soft_cap);
 
   /// Sets `ScoreOptions::soft_cap`.

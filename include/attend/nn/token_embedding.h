@@ -30,7 +30,7 @@ struct EnumNames<PositionEmbedding> {
 ///
 ///     TokenEmbeddingOptions(65, 128, 64).positions(PositionEmbedding::sinusoidal)
 struct TokenEmbeddingOptions {
-  /// Options for V tokens, width E and sequences of up to `max_seq_len` tokens.
+  /// Options for a vocabulary of V tokens, width E and sequences of up to `max_seq_len` tokens.
   TokenEmbeddingOptions(int64_t vocab_size, int64_t embed_dim, int64_t max_seq_len)
       : vocab_size_(vocab_size), embed_dim_(embed_dim), max_seq_len_(max_seq_len) {}
 
@@ -68,9 +68,10 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
 
   /// `tokens` (B, T) or (T), int64 or int32 in [0, V); returns (..., T, E). `positions` (B, T) or
   /// (T), integers; 0 .. T-1 if undefined. `token_types`, of the shape of `tokens`, int64 or int32
-  /// in [0, type_vocab_size); all 0 if undefined. Throws c10::ValueError if T exceeds `max_seq_len`
-  /// or if `token_types` is passed but `type_vocab_size` is 0; on the CPU, also if a token, a token
-  /// type or a learned position is out of range. Throws c10::TypeError for other dtypes.
+  /// in [0, type_vocab_size); all 0 if undefined. Throws c10::ValueError if a shape is wrong, if T
+  /// exceeds `max_seq_len`, or if `token_types` is passed but `type_vocab_size` is 0; on the CPU,
+  /// also if a token, a token type or a learned position is out of range. Throws c10::TypeError for
+  /// other dtypes.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {},
                         const torch::Tensor& token_types = {});
 
@@ -82,7 +83,8 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
   torch::nn::AnyModule position;  ///< (..., T) -> (..., T, E); empty for `PositionEmbedding::none`
   torch::nn::Embedding token_type{nullptr};  ///< token type embedding; empty if there are no types
   torch::nn::AnyModule norm;                 ///< norm of the sum; empty if not set
-  torch::nn::Dropout dropout{nullptr};       ///< dropout of the sum, or of the norm's output
+  /// Dropout after the sum, or after the norm if there is one.
+  torch::nn::Dropout dropout{nullptr};
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())},

@@ -38,8 +38,8 @@ struct TransformerBlockOptions {
   TransformerBlockOptions(int64_t embed_dim, int64_t num_heads)
       : attention_(embed_dim, num_heads), feed_forward_(embed_dim) {}
 
-  /// Sets one dropout probability for the attention weights, the feed-forward and the outputs of
-  /// the residual branches.
+  /// Sets the same dropout probability for the attention weights, the feed-forward and the outputs
+  /// of the residual branches.
   TransformerBlockOptions& dropout(double dropout) & {
     attention_.dropout(dropout);
     feed_forward_.dropout(dropout);

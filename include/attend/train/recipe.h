@@ -85,7 +85,8 @@ ATTEND_API CustomConfig read_custom_config(const std::filesystem::path& path);
 /// the model.
 ATTEND_API void check_recipe(const Recipe& recipe);
 
-/// Throws InputError if a number in `config` is out of range; the message is as in `check_recipe`.
+/// Throws InputError if a number in `config` is out of range; the message contains key, value and
+/// range.
 ATTEND_API void check_training_config(const TrainingConfig& config);
 
 }  // namespace attend::train

@@ -176,7 +176,8 @@ void set_hints(ExportedProgram& program) {
       if (!symbol.empty()) symbols[symbol] = size.value;
     }
   }
-  constexpr int64_t kUnbacked = 2;  // unbacked symbols have no hint: any value except 0 and 1
+  // Value assumed for unbacked symbols, which have no hint. Any value except 0 and 1 would do.
+  constexpr int64_t kUnbacked = 2;
   for (const auto& [symbol, range] : program.ranges) symbols.try_emplace(symbol, kUnbacked);
   auto best = symbols;
   auto fewest = std::numeric_limits<int>::max();

@@ -156,7 +156,8 @@ class Converter {
       return list_of(node, *value->node(), type);
     const auto constant = jit::toIValue(value);
     if (!constant)
-      fail(node, fmt::format("expected a tensor or a constant as argument, found {}",
+      fail(node, fmt::format("expected a tensor or a constant as argument, found a computed value "
+                             "of type {}",
                              value->type()->str()));
     return literal(node, *constant, type);
   }

@@ -19,8 +19,8 @@ struct SampledDimension {
   Range range;
   int64_t example = 0;         // size in the example inputs
   std::vector<int64_t> sizes;  // small sizes in the range
-  /// Larger sizes, and sizes around the integer constants of the program
-  /// (`TracedProgram::integers`).
+  /// Sizes of `trial_sizes`: larger sizes, sizes around the integer constants of the program
+  /// (`TracedProgram::integers`) and random sizes.
   std::vector<int64_t> far;
 };
 
