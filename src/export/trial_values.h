@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <torch/types.h>
 
 #include <array>
@@ -13,13 +15,13 @@ inline constexpr std::array kOtherValues{Values::mirrored, Values::one_more, Val
 
 /// Returns false for dtypes that few operators support. Inputs of these dtypes always have the
 /// values of the example.
-bool supports_other_values(const torch::Tensor& input);
+ATTEND_API bool supports_other_values(const torch::Tensor& input);
 
 /// Returns a tensor of the same shape with other values. `Values::mirrored` negates floating point
 /// numbers and maps an integer x to max + min - x. With `Values::uniform`, all elements equal the
 /// first. With `Values::half_zero`, every second element is 0, or the minimum of integers. In these
 /// three cases, integers stay in the range of the example's values, since the module may reject
 /// other integers.
-torch::Tensor with_values(const torch::Tensor& input, Values values);
+ATTEND_API torch::Tensor with_values(const torch::Tensor& input, Values values);
 
 }  // namespace attend

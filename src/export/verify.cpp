@@ -240,8 +240,7 @@ class Verification {
       if (message.find(shapes) == std::string::npos) {
         message = fmt::format("for {}: {}", shapes, message);
       }
-      throw std::runtime_error(message +
-                               nondeterminism_message(guard_, subject_.forward, inputs));
+      throw std::runtime_error(message + nondeterminism_message(guard_, subject_.forward, inputs));
     }
     add_to_report(trial, inputs);
     return cost;

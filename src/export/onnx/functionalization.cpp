@@ -144,7 +144,8 @@ bool Functionalization::is_copy(const program::Node& node, const std::string& re
   const auto& output = translation_.program.tensors.at(result);
   const auto& input = translation_.program.tensors.at(base);
   if (output.dtype != input.dtype) return true;
-  if (const auto* copy = program::find_argument<bool>(node, "copy"); copy != nullptr && *copy) return true;
+  if (const auto* copy = program::find_argument<bool>(node, "copy"); copy != nullptr && *copy)
+    return true;
   if (has_memory_format(node)) return false;
   return key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
 }

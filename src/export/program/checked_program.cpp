@@ -61,8 +61,8 @@ std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>&
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       if (is_unknown(sizes[d])) continue;
       const auto found = tensor.size(static_cast<int64_t>(d));
-      if (is_unbacked(sizes[d].expression))
-        symbols.try_emplace(symbol_in(sizes[d].expression), found);
+      const auto symbol = symbol_in(sizes[d].expression);
+      if (!symbol.empty() && is_unbacked(sizes[d].expression)) symbols.try_emplace(symbol, found);
       const auto expected = evaluate(sizes[d], symbols);
       if (found == expected) continue;
       throw std::runtime_error(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "export/program/traced_program.h"
 #include "pt2/program/runner.h"
 
@@ -11,7 +12,7 @@ namespace attend::program {
 
 /// Runs a traced program and compares the sizes of its tensors with the metadata. Keeps a reference
 /// to the program. Copies the weights, since a later forward pass may mutate them.
-class CheckedProgram {
+class ATTEND_API CheckedProgram {
  public:
   CheckedProgram(const TracedProgram& traced, torch::Device device);
 

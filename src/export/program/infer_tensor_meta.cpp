@@ -249,15 +249,16 @@ SymbolicShapes symbolic_shapes(const Observations& observations,
   return {symbols, values, std::move(fitted)};
 }
 
-/// Returns the strides of a dense tensor with these sizes, whose dimensions are in the same order in
-/// memory as with the strides `example`. A stride is the product of the sizes of the dimensions that
-/// are inner in memory, where size 0 counts as 1.
+/// Returns the strides of a dense tensor with these sizes, whose dimensions are in the same order
+/// in memory as with the strides `example`. A stride is the product of the sizes of the dimensions
+/// that are inner in memory, where size 0 counts as 1.
 std::vector<Size> dense_strides(const std::vector<Size>& sizes,
                                 const std::vector<int64_t>& example) {
   std::vector<std::size_t> inner_first(sizes.size());
   std::iota(inner_first.rbegin(), inner_first.rend(), std::size_t{0});
-  std::stable_sort(inner_first.begin(), inner_first.end(),
-                   [&](std::size_t one, std::size_t other) { return example[one] < example[other]; });
+  std::stable_sort(inner_first.begin(), inner_first.end(), [&](std::size_t one, std::size_t other) {
+    return example[one] < example[other];
+  });
   std::vector<Size> strides(sizes.size());
   int64_t value = 1;
   std::vector<std::string> factors;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/export/export_options.h"
 #include "pt2/program/exported_program.h"
 
@@ -29,24 +30,23 @@ using Run = std::vector<int64_t>;
 
 /// Returns the dynamic dimensions, each name once. Omits dimensions with min == max. `integers`:
 /// see `TracedProgram::integers`.
-std::vector<SampledDimension> sampled_dimensions(const std::vector<torch::Tensor>& example,
-                                                 const std::vector<DynamicDimension>& dynamic,
-                                                 const std::set<int64_t>& integers);
+ATTEND_API std::vector<SampledDimension> sampled_dimensions(
+    const std::vector<torch::Tensor>& example, const std::vector<DynamicDimension>& dynamic,
+    const std::set<int64_t>& integers);
 
 /// Returns the sizes of the dynamic dimensions in each run. Run 0 has the example's sizes. In
 /// run 1, each dimension has the first of its `SampledDimension::sizes`. Each later run differs
 /// from run 1 in at most three dimensions: all sizes of one dimension at a time, and a few sizes of
 /// pairs and triples of dimensions. Together, the runs determine the coefficients of polynomials of
 /// degree 3.
-std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
+ATTEND_API std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 
 /// Returns runs in which one dimension has one of its sizes `SampledDimension::far`. The other
 /// dimensions all have the first, or all have the second, of their `SampledDimension::sizes`. If
 /// there are several dimensions, a further run has the largest far size of each dimension. If the
 /// sizes in the ranges of all dimensions have at most 64 combinations, the last runs are the
-/// combinations without a size of 1.
-/// `runs`: the result of `runs_of`.
-std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
+/// combinations without a size of 1. `runs`: the result of `runs_of`.
+ATTEND_API std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
                              const std::vector<Run>& runs);
 
 /// Returns runs in which one dimension at a time has size 1, then a run in which all have size 1. A
@@ -55,7 +55,7 @@ std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
 /// most 64 combinations, the last runs are the combinations with a size of 1. Size 1 is special:
 /// squeeze removes dimensions, slices are shorter, more tensors are contiguous, and strides are
 /// arbitrary.
-std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
+ATTEND_API std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
                                 const std::vector<Run>& runs);
 
 }  // namespace attend::program

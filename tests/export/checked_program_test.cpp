@@ -1,0 +1,108 @@
+#include "export/program/checked_program.h"
+
+#include "export/program/size_expression.h"
+#include "support/throws.h"
+
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+namespace attend::program {
+namespace {
+
+const std::string kRows = "Symbol('s0', positive=True, integer=True)";
+const std::string kSelected = unbacked_symbol("u0");
+
+/// Traces a function of a matrix of shape (s0, 3).
+TracedProgram trace_function(torch::Tensor (*function)(const torch::Tensor& x)) {
+  return trace_program(torch::nn::Module(),
+                       [=](const auto& in) { return Outputs(function(in[0])); },
+                       {torch::linspace(-1, 1, 12).view({4, 3})}, {.dynamic = {{0, 0, "batch"}}});
+}
+
+auto checked_call(const TracedProgram& traced, const torch::Tensor& x) {
+  return [&traced, x] { return CheckedProgram(traced, torch::kCPU).run({x}).at(0); };
+}
+
+std::vector<Size>& sizes_in(TracedProgram& traced, const char* name) {
+  return traced.program.tensors.at(name).sizes;
+}
+
+torch::Tensor exp_sum(const torch::Tensor& x) {
+  return x.exp().sum(1);
+}
+
+TEST(CheckedProgram, ReturnsTheOutputsForOtherSizes) {
+  const auto traced = trace_function(exp_sum);
+  const auto x = torch::randn({9, 3});
+  EXPECT_TRUE(checked_call(traced, x)().equal(exp_sum(x)));
+}
+
+TEST(CheckedProgram, NamesATensorWithAWrongSize) {
+  auto traced = trace_function(exp_sum);
+  sizes_in(traced, "exp")[1] = {.value = 4, .expression = {}};
+  EXPECT_THAT(checked_call(traced, torch::ones({4, 3})),
+              throws<std::runtime_error>("dimension 1 of the traced tensor 'exp' has size 3, "
+                                         "expected 4"));
+}
+
+TEST(CheckedProgram, EvaluatesExpressions) {
+  auto traced = trace_function(exp_sum);
+  sizes_in(traced, "sum")[0] = {.value = 4, .expression = "Min(" + kRows + ", Integer(5))"};
+  EXPECT_NO_THROW(checked_call(traced, torch::ones({5, 3}))());
+  EXPECT_THAT(checked_call(traced, torch::ones({6, 3})),
+              throws<std::runtime_error>("dimension 0 of the traced tensor 'sum' has size 6, "
+                                         "expected 5"));
+}
+
+TEST(CheckedProgram, RejectsAnotherNumberOfDimensions) {
+  auto traced = trace_function(exp_sum);
+  sizes_in(traced, "sum").push_back({.value = 1, .expression = {}});
+  EXPECT_THAT(checked_call(traced, torch::ones({4, 3})),
+              throws<std::runtime_error>("the traced tensor 'sum' has 1 dimensions, expected 2"));
+}
+
+TEST(CheckedProgram, FirstTensorWithAnUnbackedSymbolBindsIt) {
+  const auto positive_twice = [](const torch::Tensor& x) {
+    const auto some = x.masked_select(x > 0);
+    return torch::cat({some.exp(), some});
+  };
+  auto traced = trace_function(positive_twice);
+  ASSERT_EQ(sizes_in(traced, "masked_select")[0].expression, kSelected);
+  ASSERT_EQ(sizes_in(traced, "cat")[0].expression, "Mul(Integer(2), " + kSelected + ")");
+  for (const auto count : {0, 2, 12}) {  // in each run, the symbol has another value
+    const auto x = torch::cat({torch::ones({count}), torch::zeros({12 - count})}).view({4, 3});
+    EXPECT_TRUE(checked_call(traced, x)().equal(positive_twice(x)));
+  }
+  sizes_in(traced, "cat")[0].expression = kSelected;
+  EXPECT_THAT(checked_call(traced, torch::ones({2, 3})),
+              throws<std::runtime_error>("dimension 0 of the traced tensor 'cat' has size 12, "
+                                         "expected 6"));
+}
+
+TEST(CheckedProgram, RunsDoNotShareUnbackedSymbols) {
+  const auto traced =
+      trace_function([](const torch::Tensor& x) { return x.masked_select(x > 0).exp(); });
+  const CheckedProgram program(traced, torch::kCPU);
+  EXPECT_EQ(program.run({torch::ones({2, 3})}).at(0).size(0), 6);
+  EXPECT_EQ(program.run({torch::ones({5, 3})}).at(0).size(0), 15);
+}
+
+TEST(CheckedProgram, DoesNotCheckSizesWithAPlaceholder) {
+  auto traced = trace_function(exp_sum);
+  sizes_in(traced, "exp")[0].expression = kUnknown;
+  EXPECT_NO_THROW(checked_call(traced, torch::ones({9, 3}))());
+}
+
+TEST(CheckedProgram, CopiesTheWeights) {
+  torch::nn::Module module;
+  auto weight = module.register_parameter("weight", torch::ones({3}));
+  const auto traced = trace_program(module, [&](const auto& in) { return Outputs(in[0] * weight); },
+                                    {torch::ones({4, 3})}, {});
+  const CheckedProgram program(traced, torch::kCPU);
+  torch::NoGradGuard no_grad;
+  weight.fill_(5);
+  EXPECT_TRUE(program.run({torch::ones({4, 3})}).at(0).equal(torch::ones({4, 3})));
+}
+
+}  // namespace
+}  // namespace attend::program
