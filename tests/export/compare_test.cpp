@@ -43,7 +43,7 @@ TEST(CompareOutputs, ComparesIntegersExactly) {
     const auto expected = torch::tensor({value});
     EXPECT_EQ(compare(expected.clone(), expected, kTolerance, "an input"), 0.0);
     EXPECT_THAT(compare_call(expected + 1, expected),
-                throws<std::runtime_error>(std::to_string(value + 1)));
+                throws<std::runtime_error>(std::to_string(value + 1).c_str()));
   }
 }
 

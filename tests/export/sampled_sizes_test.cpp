@@ -142,10 +142,23 @@ TEST(SampledRuns, HaveSize1OnlyIfItIsInTheRange) {
     const auto dimensions = dimensions_of(ranges);
     return runs_with_ones(dimensions, runs_of(dimensions));
   };
-  EXPECT_THAT(ones_of({{1, 9, 3}}), ElementsAre(Combination{1}));
-  EXPECT_THAT(ones_of({{2, 9, 3}}), IsEmpty());
+  EXPECT_THAT(ones_of({{1, 99, 3}}), ElementsAre(Combination{1}));
+  EXPECT_THAT(ones_of({{2, 99, 3}}), IsEmpty());
   EXPECT_THAT(ones_of({{1, 9, 3}, {1, kNoMax, 4}, {3, 9, 5}}),
               ElementsAre(Combination{1, 2, 3}, Combination{2, 1, 3}, Combination{1, 1, 3}));
+}
+
+TEST(SampledRuns, HaveAllCombinationsOfFewSizes) {
+  const auto dimensions = dimensions_of({{1, 4, 2}, {3, 6, 5}});
+  const auto runs = runs_of(dimensions);
+  const auto far = far_runs_of(dimensions, runs);
+  const auto with_ones = runs_with_ones(dimensions, runs);
+  for (int64_t first = 1; first <= 4; ++first) {
+    for (int64_t second = 3; second <= 6; ++second) {
+      EXPECT_THAT(first == 1 ? with_ones : far, Contains(Combination{first, second}));
+    }
+  }
+  EXPECT_THAT(far, Each(Not(Contains(1))));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "export/onnx/min_max.h"
 #include "export/onnx/rules.h"
 #include "export/onnx/shapes.h"
+#include "export/program/size_expression.h"
 
 #include <algorithm>
 #include <cmath>
@@ -71,6 +72,29 @@ Value sum_of(Call& call, Value value, const Dimensions& dimensions, bool keep) {
 void sum(Call& call) {
   const auto value = call.operand("self", call.result_type());
   call.set_output(sum_of(call, value, reduced_dimensions(call), keepdim(call)));
+}
+
+/// Returns true if a size may be 0 at some sizes of the dynamic dimensions, which are at least 1.
+bool may_be_zero(const program::Size& size) {
+  return is_fixed(size) ? size.value == 0 : program::symbol_in(size.expression).empty();
+}
+
+/// The mean of no elements is NaN in LibTorch, but 0 in onnxruntime.
+void mean(Call& call) {
+  auto& graph = call.graph();
+  const auto dimensions = reduced_dimensions(call);
+  const auto& sizes = call.sizes("self");
+  const bool may_be_empty =
+      std::any_of(dimensions.begin(), dimensions.end(), [&](int64_t dimension) {
+        return may_be_zero(sizes.at(static_cast<std::size_t>(dimension)));
+      });
+  if (!may_be_empty) {
+    const auto value = call.operand("self", call.result_type());
+    return call.set_output(reduce(call, "ReduceMean", value, dimensions, keepdim(call)));
+  }
+  const auto value = call.operand("self", at_least_float32(call.result_type()));
+  const auto sum = sum_of(call, value, dimensions, keepdim(call));
+  call.set_output(graph.add("Div", {sum, count(call, sizes, dimensions, value.type)}));
 }
 
 Rule reduction(const char* kind) {
@@ -171,7 +195,7 @@ void count_nonzero(Call& call) {
 
 void add_reduction_rules(Rules& rules) {
   rules["sum.default"] = rules["sum.dim_IntList"] = sum;
-  rules["mean.default"] = rules["mean.dim"] = reduction("ReduceMean");
+  rules["mean.default"] = rules["mean.dim"] = mean;
   rules["prod.default"] = rules["prod.dim_int"] = reduction("ReduceProd");
   rules["logsumexp.default"] = reduction("ReduceLogSumExp");
   rules["any.default"] = rules["any.dim"] = rules["any.dims"] = any;

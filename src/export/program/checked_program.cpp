@@ -30,7 +30,7 @@ std::map<std::string, int64_t> symbols_of(const ExportedProgram& program,
   return symbols;
 }
 
-std::map<std::string, torch::Tensor> copies_of(
+std::map<std::string, torch::Tensor> clones_of(
     const std::map<std::string, torch::Tensor>& weights) {
   std::map<std::string, torch::Tensor> copies;
   for (const auto& [name, weight] : weights) copies.emplace(name, weight.clone());
@@ -48,7 +48,7 @@ std::string readable(const std::string& expression) {
 
 CheckedProgram::CheckedProgram(const TracedProgram& traced, torch::Device device)
     : program_(traced.program),
-      runner_(traced.program, copies_of(traced.weights), device, {.namespaces = {"aten"}}) {}
+      runner_(traced.program, clones_of(traced.weights), device, {.namespaces = {"aten"}}) {}
 
 std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>& inputs) const {
   auto symbols = symbols_of(program_, inputs);

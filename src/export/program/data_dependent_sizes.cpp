@@ -60,7 +60,7 @@ struct Dimension {
 
 class Finder {
  public:
-  explicit Finder(const ExportedProgram& program) : program_(program) {}
+  explicit Finder(const std::map<std::string, TensorMeta>& tensors) : tensors_(tensors) {}
 
   std::optional<Dimension> find(const Node& node) const {
     constexpr std::string_view kPrefix = "torch.ops.aten.";
@@ -86,11 +86,11 @@ class Finder {
   }
 
   std::size_t rank_of(const TensorName& tensor) const {
-    return program_.tensors.at(tensor.name).sizes.size();
+    return tensors_.at(tensor.name).sizes.size();
   }
 
   bool is_mask(const TensorName& tensor) const {
-    const auto dtype = program_.tensors.at(tensor.name).dtype;
+    const auto dtype = tensors_.at(tensor.name).dtype;
     return dtype == schema_enum(c10::ScalarType::Bool) ||
            dtype == schema_enum(c10::ScalarType::Byte);
   }
@@ -128,14 +128,14 @@ class Finder {
     return Dimension{dimension + rank - 1, std::get<TensorName>(*mask).name, kCount};
   }
 
-  const ExportedProgram& program_;
+  const std::map<std::string, TensorMeta>& tensors_;
 };
 
 }  // namespace
 
-std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_sizes(
-    const ExportedProgram& program) {
-  std::map<std::pair<std::string, std::size_t>, DataDependentSize> sizes;
+DataDependentSizes data_dependent_sizes(const ExportedProgram& program,
+                                        const std::map<std::string, TensorMeta>& tensors) {
+  DataDependentSizes sizes;
   std::set<std::string> dependent;  // tensors whose values depend on inputs of the program
   for (const auto& input : program.inputs) {
     if (input.kind == InputKind::user) dependent.insert(input.name);
@@ -146,7 +146,7 @@ std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_
   const auto is_dependent = [&](const std::string& name) {
     return all_dependent || dependent.count(name) > 0;
   };
-  const Finder finder(program);
+  const Finder finder(tensors);
   for (const auto& node : program.nodes) {
     if (const auto found = finder.find(node)) {
       for (const auto& name : names_in(node.outputs.front())) {

@@ -20,9 +20,13 @@ struct DataDependentSize {
   bool depends_on_inputs = true;
 };
 
+/// Sizes by name of the tensor and index of the dimension.
+using DataDependentSizes = std::map<std::pair<std::string, std::size_t>, DataDependentSize>;
+
 /// Returns the sizes that depend on the values of tensors, by name of the tensor that has the size
-/// and index of the dimension. Requires the dtypes and ranks in `program.tensors`.
-ATTEND_API std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_sizes(
-    const ExportedProgram& program);
+/// and index of the dimension. `tensors`: metadata with the dtypes and ranks, by name of the
+/// tensor.
+ATTEND_API DataDependentSizes data_dependent_sizes(
+    const ExportedProgram& program, const std::map<std::string, TensorMeta>& tensors);
 
 }  // namespace attend::program

@@ -88,18 +88,23 @@ class Observations {
       observations_[name].meta = static_meta(tensor);
       names_.push_back(name);
     });
+    auto tensors = program_.tensors;  // of the weights
+    for (const auto& [name, observation] : observations_) tensors[name] = observation.meta;
+    data_dependent_ = data_dependent_sizes(program_, tensors);
     for (const auto& run : runs_) record(layouts_of(inputs_of(run)), /*with_strides=*/true);
     record_far_runs();
     for (const auto& run : runs_at_one_) record(layouts_of(inputs_of(run)), /*with_strides=*/false);
     record_other_values();
+    record_smaller_sizes();
   }
 
   const std::vector<SampledDimension>& dimensions() const { return dimensions_; }
   const std::vector<Run>& runs() const { return runs_; }
   const std::vector<Run>& far_runs() const { return far_runs_; }
   const std::vector<Run>& runs_at_one() const { return runs_at_one_; }
-  /// Runs with the example's sizes and other values of the inputs.
+  /// Runs with the sizes of the example inputs in which sizes that depend on values are others.
   const std::vector<Run>& value_runs() const { return value_runs_; }
+  const DataDependentSizes& data_dependent() const { return data_dependent_; }
   /// Indices of the runs that determine the coefficients of polynomials: those of `runs` and
   /// `far_runs`, in this order, that have small sizes.
   std::vector<std::size_t> fitted() const {
@@ -165,6 +170,38 @@ class Observations {
     }
   }
 
+  /// Records runs in which the sizes that depend on values are small, since no tried value of the
+  /// inputs may select so few elements: 0, 1, 2, ... in all operators, then another number in each.
+  /// Omits numbers for which the program throws.
+  void record_smaller_sizes() {
+    if (data_dependent_.empty()) return;
+    for (const auto& [least, step] :
+         {std::pair{0, 0}, {1, 0}, {2, 0}, {3, 0}, {5, 0}, {0, 1}, {2, 1}}) {
+      std::map<std::string, int64_t> limits;  // by origin
+      std::vector<Layout> layouts;
+      try {
+        layouts = layouts_of(copies_of(example_), [&](const std::string& name,
+                                                      const torch::Tensor& tensor) {
+          for (int64_t dimension = 0; dimension < tensor.dim(); ++dimension) {
+            const auto found = data_dependent_.find({name, static_cast<std::size_t>(dimension)});
+            if (found == data_dependent_.end() || !found->second.depends_on_inputs) continue;
+            const auto limit = limits
+                                   .try_emplace(found->second.origin,
+                                                least + step * static_cast<int64_t>(limits.size()))
+                                   .first->second;
+            if (tensor.size(dimension) > limit) {
+              tensor.set_data(tensor.narrow(dimension, 0, limit).clone());
+            }
+          }
+        });
+      } catch (const std::exception&) {
+        continue;
+      }
+      record(layouts, /*with_strides=*/false);
+      value_runs_.push_back(runs_.front());
+    }
+  }
+
   void record(const std::vector<Layout>& layouts, bool with_strides) {
     for (const auto& [name, sizes, strides, is_contiguous] : layouts) {
       auto& observation = observations_.at(name);
@@ -175,9 +212,13 @@ class Observations {
     }
   }
 
-  std::vector<Layout> layouts_of(const std::vector<torch::Tensor>& inputs) const {
+  /// Runs the program and returns the layouts of its tensors. `change` may change a tensor before
+  /// later operators use it.
+  std::vector<Layout> layouts_of(const std::vector<torch::Tensor>& inputs,
+                                 const Runner::Recorder& change = {}) const {
     std::vector<Layout> layouts;
     observe(inputs, [&](const std::string& name, const torch::Tensor& tensor) {
+      if (change) change(name, tensor);
       auto strides = tensor.strides().vec();
       strides.push_back(tensor.storage_offset());
       layouts.push_back({name, tensor.sizes().vec(), strides, tensor.is_contiguous()});
@@ -230,6 +271,7 @@ class Observations {
   std::vector<Run> runs_at_one_;
   std::vector<Run> value_runs_;
   Runner runner_;
+  DataDependentSizes data_dependent_;
   std::map<std::string, Observation> observations_;
   std::vector<std::string> names_;
 };
@@ -289,7 +331,6 @@ class SymbolicMeta {
                UnknownDimensions unknown_dimensions)
       : observations_(observations),
         program_(program),
-        data_dependent_(data_dependent_sizes(program)),
         unknown_dimensions_(unknown_dimensions),
         sizes_(symbolic_shapes(observations,
                                {observations.runs(), observations.far_runs(),
@@ -322,8 +363,8 @@ class SymbolicMeta {
 
  private:
   Size size(const std::string& name, std::size_t dimension, const std::vector<int64_t>& values) {
-    if (const auto found = data_dependent_.find({name, dimension});
-        found != data_dependent_.end()) {
+    const auto& data_dependent = observations_.data_dependent();
+    if (const auto found = data_dependent.find({name, dimension}); found != data_dependent.end()) {
       if (const auto size = data_dependent_size(name, found->second, values)) return *size;
     }
     if (unknown_dimensions_ == UnknownDimensions::placeholder) {
@@ -380,7 +421,6 @@ class SymbolicMeta {
 
   const Observations& observations_;
   ExportedProgram& program_;
-  std::map<std::pair<std::string, std::size_t>, DataDependentSize> data_dependent_;
   UnknownDimensions unknown_dimensions_;
   SymbolicShapes sizes_;    // expressions of sizes, found from all runs
   SymbolicShapes strides_;  // expressions of strides, found from the runs with recorded strides
@@ -396,15 +436,14 @@ void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& 
                        const std::vector<DynamicDimension>& dynamic,
                        UnknownDimensions unknown_dimensions) {
   auto& program = traced.program;
-  const Observations observations(traced, example_inputs, dynamic);
-  for (const auto& dimension : observations.dimensions()) {
-    program.ranges[dimension.symbol] = dimension.range;
-  }
   for (const auto& input : program.inputs) {
     if (input.kind == InputKind::user) continue;
     program.tensors[input.name] = static_meta(traced.weights.at(input.target));
   }
-  for (const auto& name : observations.names()) program.tensors[name] = observations.at(name).meta;
+  const Observations observations(traced, example_inputs, dynamic);
+  for (const auto& dimension : observations.dimensions()) {
+    program.ranges[dimension.symbol] = dimension.range;
+  }
   SymbolicMeta meta(observations, program, unknown_dimensions);
   for (const auto& name : observations.names()) program.tensors[name] = meta.of(name);
 }

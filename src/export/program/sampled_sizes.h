@@ -47,7 +47,7 @@ ATTEND_API std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensi
 /// sizes in the ranges of all dimensions have at most 64 combinations, the last runs are the
 /// combinations without a size of 1. `runs`: the result of `runs_of`.
 ATTEND_API std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
-                             const std::vector<Run>& runs);
+                                        const std::vector<Run>& runs);
 
 /// Returns runs in which one dimension at a time has size 1, then a run in which all have size 1. A
 /// dimension has size 1 only if its range contains 1. Sizes other than 1 are those of `runs[1]`,
@@ -56,6 +56,6 @@ ATTEND_API std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dim
 /// squeeze removes dimensions, slices are shorter, more tensors are contiguous, and strides are
 /// arbitrary.
 ATTEND_API std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
-                                const std::vector<Run>& runs);
+                                           const std::vector<Run>& runs);
 
 }  // namespace attend::program
