@@ -52,9 +52,10 @@ std::vector<ExportCase> user_forward_cases() {
   with("data_dependent_sizes", [](T y, T, T) {
     const auto mask = y > 0;
     const auto selected = y.masked_select(mask);
-    const auto rows = y.index({y.sum(-1) > 0});  // (N, 8)
-    return Tensors{selected.relu(), torch::cat({selected, y.index({mask}), y.flatten()}),
-                   selected.slice(0, 1, 4), rows.softmax(-1).matmul(rows.t()), mask.nonzero() + 1};
+    const auto rows = y.index({y.sum(-1) > 0});  // (N, 6)
+    return Tensors{
+        selected.relu(),         torch::cat({selected, y.flatten()}), y.index({mask}) * 2,
+        selected.slice(0, 1, 4), rows.softmax(-1).matmul(rows.t()),   mask.nonzero() + 1};
   });
   with("indexing", [](T y, T, T) {
     const auto indices = torch::tensor({2, 0}, torch::kLong);
