@@ -33,8 +33,7 @@ std::vector<torch::Tensor> copies_of(const std::vector<torch::Tensor>& tensors) 
 std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
                                   const std::vector<DynamicDimension>& dynamic,
                                   const SizesByName& sizes, int64_t shift) {
-  std::vector<torch::Tensor> inputs;
-  for (const auto& input : example) inputs.push_back(input.clone());
+  auto inputs = copies_of(example);
   for (const auto& dimension : dynamic) {
     auto& input = inputs.at(dimension.input);
     const auto int64 = torch::TensorOptions(torch::kLong).device(input.device());

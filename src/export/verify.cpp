@@ -236,24 +236,32 @@ class Verification {
       const auto specialization =
           find_specialization(subject_.module, subject_.forward, subject_.example_inputs, inputs);
       if (specialization) throw with_specialization(error, *specialization);
-      auto message = short_message(error);
-      if (message.find(shapes) == std::string::npos) {
-        message = fmt::format("for {}: {}", shapes, message);
-      }
-      throw std::runtime_error(message + nondeterminism_message(guard_, subject_.forward, inputs));
+      throw std::runtime_error(short_message(error) +
+                               nondeterminism_message(guard_, subject_.forward, inputs));
     }
     add_to_report(trial, inputs);
     return cost;
+  }
+
+  /// Runs the exported program. If it throws, the message begins with the shapes of the inputs.
+  std::vector<torch::Tensor> run_exported(const std::vector<torch::Tensor>& inputs,
+                                          const std::string& shapes) const {
+    try {
+      return subject_.exported(inputs).tensors;
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format("for {}: {}", shapes, short_message(error)));
+    }
   }
 
   void compare_outputs(const std::vector<torch::Tensor>& inputs,
                        const std::vector<torch::Tensor>& mutated,
                        const std::vector<torch::Tensor>& expected, const std::string& shapes) {
     const auto copies = copies_of(inputs);
-    const auto found = subject_.exported(copies).tensors;
+    const auto found = run_exported(copies, shapes);
     if (found.size() != expected.size()) {
-      throw std::runtime_error(fmt::format("the exported program returns {} outputs, expected {}",
-                                           found.size(), expected.size()));
+      throw std::runtime_error(
+          fmt::format("for {}: the exported program returns {} outputs, expected {}", shapes,
+                      found.size(), expected.size()));
     }
     const auto tolerance = subject_.options.tolerance;
     for (std::size_t i = 0; i < found.size(); ++i) {

@@ -40,7 +40,7 @@ AliasInfo alias_info_of(const std::string& target) {
   if (!program::is_operator(target)) return {};
   // type_as returns the tensor itself if the dtype is the same. The schema of type_as lacks the
   // alias annotation.
-  if (key_of(target) == "type_as.default") return {.argument = "self", .is_alias = true};
+  if (program::key_of(target) == "type_as.default") return {.argument = "self", .is_alias = true};
   const auto parts = program::parse_target(target);
   const auto found = c10::Dispatcher::singleton().findSchema(
       {parts.qualified_name(), parts.dispatcher_overload()});
@@ -66,7 +66,8 @@ bool has_memory_format(const program::Node& node) {
   if (format == nullptr) return false;
   constexpr int64_t kContiguous = 1;
   constexpr int64_t kPreserve = 4;
-  return format->value != (key_of(node.target) == "contiguous.default" ? kContiguous : kPreserve);
+  return format->value !=
+         (program::key_of(node.target) == "contiguous.default" ? kContiguous : kPreserve);
 }
 
 }  // namespace
@@ -86,7 +87,7 @@ void Functionalization::check_read(const std::string& name) const {
 }
 
 void Functionalization::record(const program::Node& node) {
-  if (key_of(node.target) == "broadcast_tensors.default") return record_broadcast(node);
+  if (program::key_of(node.target) == "broadcast_tensors.default") return record_broadcast(node);
   const auto info = alias_info_of(node.target);
   if (!info.is_alias) return;
   std::string base;
@@ -94,7 +95,8 @@ void Functionalization::record(const program::Node& node) {
     const auto names = program::names_in(input.value);
     if (input.name == info.argument && !names.empty()) base = names.front();
   }
-  if (!info.is_mutated || is_inplace_view(key_of(node.target))) return record_views(node, base);
+  if (!info.is_mutated || is_inplace_view(program::key_of(node.target)))
+    return record_views(node, base);
   const auto group = group_of(base);
   if (const auto* input = find_input(group)) {
     throw UnsupportedOperatorError(
@@ -147,7 +149,7 @@ bool Functionalization::is_copy(const program::Node& node, const std::string& re
   if (const auto* copy = program::find_argument<bool>(node, "copy"); copy != nullptr && *copy)
     return true;
   if (has_memory_format(node)) return false;
-  return key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
+  return program::key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
 }
 
 /// Returns true if the outputs of `node` can be recomputed after a mutation of `base`. They must be
@@ -157,7 +159,7 @@ bool Functionalization::is_propagated(const program::Node& node, const std::stri
   constexpr std::array<std::string_view, 5> kViewsWherePossible{
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
       "reshape_as.default"};
-  const auto key = key_of(node.target);
+  const auto key = program::key_of(node.target);
   // The argument `start` of narrow.Tensor is a tensor, which may have been mutated too. The
   // position of the view is then not constant.
   if (has_memory_format(node) || key == "narrow.Tensor") return false;
@@ -242,7 +244,7 @@ bool Functionalization::update_base(const program::Node& view, const std::string
                                     const std::string& base) {
   const auto& meta = translation_.program.tensors;
   program::Node call{.target = {}, .inputs = view.inputs, .outputs = {program::TensorName{base}}};
-  const auto key = key_of(view.target);
+  const auto key = program::key_of(view.target);
   if (key == "select.int" || key == "slice.Tensor") {
     call.target = key == "select.int" ? "torch.ops.aten.select_scatter.default"
                                       : "torch.ops.aten.slice_scatter.default";

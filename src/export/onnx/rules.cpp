@@ -1,5 +1,7 @@
 #include "export/onnx/rules.h"
 
+#include "pt2/program/target.h"
+
 namespace attend::onnx {
 
 const Rules& all_rules() {
@@ -32,13 +34,8 @@ const Rules& all_rules() {
   return all;
 }
 
-std::string key_of(const std::string& target) {
-  constexpr std::string_view kPrefix = "torch.ops.aten.";
-  return target.starts_with(kPrefix) ? target.substr(kPrefix.size()) : std::string();
-}
-
 const Rule* find_rule(const std::string& target) {
-  auto key = key_of(target);
+  auto key = program::key_of(target);
   const auto& rules = all_rules();
   auto found = rules.find(key);
   const auto dot = key.find('.');

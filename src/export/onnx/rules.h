@@ -50,9 +50,6 @@ ATTEND_API void add_slice_rules(Rules& rules);
 
 ATTEND_API const Rules& all_rules();
 
-/// Returns "add.Tensor" for torch.ops.aten.add.Tensor, and an empty string for other namespaces.
-ATTEND_API std::string key_of(const std::string& target);
-
 /// Returns the rule for a target, or nullptr if there is none. If an in-place operator such as
 /// add_.Tensor has no rule of its own, returns the rule of the functional operator, add.Tensor.
 ATTEND_API const Rule* find_rule(const std::string& target);

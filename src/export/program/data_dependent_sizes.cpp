@@ -63,9 +63,7 @@ class Finder {
   explicit Finder(const std::map<std::string, TensorMeta>& tensors) : tensors_(tensors) {}
 
   std::optional<Dimension> find(const Node& node) const {
-    constexpr std::string_view kPrefix = "torch.ops.aten.";
-    if (!node.target.starts_with(kPrefix)) return std::nullopt;
-    const auto name = node.target.substr(kPrefix.size());
+    const auto name = key_of(node.target);
     if (name == "index.Tensor") return dimension_of_index(node);
     if (name == "one_hot.default") return dimension_of_one_hot(node);
     const auto rule = kRules.find(name);

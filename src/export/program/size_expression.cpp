@@ -83,6 +83,10 @@ std::string symbol_in(const std::string& expression) {
   return expression.substr(kBegin.size(), expression.find('\'', kBegin.size()) - kBegin.size());
 }
 
+std::string size_symbol(const std::string& name) {
+  return "Symbol('" + name + "', positive=True, integer=True)";
+}
+
 std::string unbacked_symbol(const std::string& name) {
   return "Symbol('" + name + "', integer=True)";
 }

@@ -15,6 +15,9 @@ ATTEND_API int64_t floor_div(int64_t value, int64_t divisor);
 /// Returns the name of the symbol if the expression is a single symbol, else "".
 ATTEND_API std::string symbol_in(const std::string& expression);
 
+/// Returns the expression of the symbol of a dynamic size.
+ATTEND_API std::string size_symbol(const std::string& name);
+
 /// Returns the expression of an unbacked symbol: a size without a formula of the dynamic sizes,
 /// such as one that depends on the values of tensors. An unbacked symbol has no size hint.
 ATTEND_API std::string unbacked_symbol(const std::string& name);

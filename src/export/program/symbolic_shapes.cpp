@@ -335,8 +335,7 @@ SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
                                std::vector<std::size_t> fitted)
     : fitted_(std::move(fitted)), num_symbols_(symbols.size()) {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
-    variables_.push_back(
-        {fmt::format("Symbol('{}', positive=True, integer=True)", symbols[i]), values[i]});
+    variables_.push_back({size_symbol(symbols[i]), values[i]});
   }
 }
 

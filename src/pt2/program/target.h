@@ -37,6 +37,12 @@ inline Target parse_target(std::string_view target) {
           .overload = std::string(rest.substr(last + 1))};
 }
 
+/// Returns "add.Tensor" for torch.ops.aten.add.Tensor, and an empty string for other namespaces.
+inline std::string key_of(std::string_view target) {
+  constexpr std::string_view kPrefix = "torch.ops.aten.";
+  return std::string(target.starts_with(kPrefix) ? target.substr(kPrefix.size()) : "");
+}
+
 /// Returns the target of the operator with the given name and overload in the dispatcher.
 inline std::string target_of(std::string_view qualified_name, std::string_view overload) {
   const auto colons = qualified_name.find("::");

@@ -1,0 +1,208 @@
+#include "export/program/observations.h"
+
+#include "export/cost_model.h"
+#include "export/shape_text.h"
+#include "export/specialized_dimension.h"
+#include "export/trial_values.h"
+#include "pt2/program/schema_enums.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace attend::program {
+namespace {
+
+void check_rank(const std::string& name, std::size_t rank, const TensorMeta& meta) {
+  if (meta.sizes.size() == rank) return;
+  throw std::runtime_error(
+      fmt::format("the number of dimensions of the traced tensor '{}' must be constant, found {} "
+                  "at the example's sizes and {} at other sizes or values",
+                  name, meta.sizes.size(), rank));
+}
+
+}  // namespace
+
+TensorMeta static_meta(const torch::Tensor& tensor) {
+  TensorMeta meta{.dtype = schema_enum(tensor.scalar_type()),
+                  .sizes = {},
+                  .strides = {},
+                  .storage_offset = {},
+                  .requires_grad = tensor.requires_grad(),
+                  .device = device_of(tensor.device()),
+                  .layout = schema_enum(tensor.layout())};
+  for (const auto size : tensor.sizes()) meta.sizes.push_back({size, {}});
+  for (const auto stride : tensor.strides()) meta.strides.push_back({stride, {}});
+  meta.is_contiguous = tensor.is_contiguous();
+  return meta;
+}
+
+Observations::Observations(const TracedProgram& traced, const std::vector<torch::Tensor>& example,
+                           const std::vector<DynamicDimension>& dynamic)
+    : program_(traced.program),
+      example_(example),
+      dynamic_(dynamic),
+      dimensions_(sampled_dimensions(example, dynamic, traced.integers)),
+      runner_(traced.program, traced.weights, example.front().device(), {.namespaces = {"aten"}}) {
+  const auto near_runs = runs_of(dimensions_);
+  observe(inputs_of(near_runs.front()), [&](const std::string& name, const torch::Tensor& tensor) {
+    observations_[name].meta = static_meta(tensor);
+    names_.push_back(name);
+  });
+  auto tensors = program_.tensors;  // of the weights
+  for (const auto& [name, observation] : observations_) tensors[name] = observation.meta;
+  data_dependent_ = data_dependent_sizes(program_, tensors);
+  for (const auto& run : near_runs) record(run, layouts_of(inputs_of(run)));
+  record_far_runs();
+  num_regular_runs_ = runs_.size();
+  for (const auto& run : runs_with_ones(dimensions_, near_runs)) {
+    record(run, layouts_of(inputs_of(run)));
+  }
+  record_other_values();
+  record_smaller_sizes();
+}
+
+std::vector<std::size_t> Observations::fitted() const {
+  constexpr int64_t kSmall = 1024;
+  const auto is_small = [&](const Run& run) {
+    for (std::size_t i = 0; i < run.size(); ++i) {
+      if (run[i] > std::max(kSmall, 4 * runs_.at(1)[i])) return false;
+    }
+    return true;
+  };
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < num_regular_runs_; ++i) {
+    if (is_small(runs_[i])) indices.push_back(i);
+  }
+  return indices;
+}
+
+/// Records the runs of `far_runs_of`. Omits runs that are predicted to need too much memory or
+/// time.
+void Observations::record_far_runs() {
+  constexpr int64_t kMaxBytes = int64_t{64} << 20;
+  int64_t remaining_elements = int64_t{1} << 27;
+  const auto base = runs_.at(1);
+  std::vector<Layout> layouts;
+  const auto run_with_cost = [&](const Run& run) {
+    OperatorCost cost;
+    const auto inputs = inputs_of(run);
+    const OperatorCostGuard guard(cost);
+    layouts = layouts_of(inputs);
+    cost.bytes = std::max(cost.bytes, bytes_of(inputs));
+    return cost;
+  };
+  CostModel costs(by_name(base), run_with_cost(base));
+  for (const auto& run : far_runs_of(dimensions_, runs_)) {
+    const auto predicted = costs.predict(by_name(run));
+    if (predicted.bytes > kMaxBytes || predicted.elements > remaining_elements) continue;
+    const auto cost = run_with_cost(run);
+    remaining_elements -= cost.elements;
+    const auto [changed, same] = std::mismatch(run.begin(), run.end(), base.begin());
+    if (changed != run.end() && std::equal(changed + 1, run.end(), same + 1)) {
+      const auto& dimension = dimensions_[static_cast<std::size_t>(changed - run.begin())];
+      costs.add(dimension.name, *changed, cost);
+    }
+    record(run, layouts);
+  }
+}
+
+/// Records runs with other values of the inputs, since sizes may depend on the values.
+void Observations::record_other_values() {
+  for (const auto values : kOtherValues) {
+    std::vector<torch::Tensor> inputs;
+    for (const auto& input : example_) inputs.push_back(with_values(input, values).clone());
+    record_if_accepted(inputs);
+  }
+}
+
+/// Records runs in which the sizes that depend on values are small, since no tried value of the
+/// inputs may select so few elements: 0, 1, 2, ... in all operators, then another number in each.
+void Observations::record_smaller_sizes() {
+  if (data_dependent_.empty()) return;
+  for (const auto& [least, step] :
+       {std::pair{0, 0}, {1, 0}, {2, 0}, {3, 0}, {5, 0}, {0, 1}, {2, 1}}) {
+    std::map<std::string, int64_t> limits;  // by origin
+    const auto shorten = [&](const std::string& name, const torch::Tensor& tensor) {
+      for (int64_t dimension = 0; dimension < tensor.dim(); ++dimension) {
+        const auto found = data_dependent_.find({name, static_cast<std::size_t>(dimension)});
+        if (found == data_dependent_.end() || !found->second.depends_on_inputs) continue;
+        const auto next = least + step * static_cast<int64_t>(limits.size());
+        const auto limit = limits.try_emplace(found->second.origin, next).first->second;
+        if (tensor.size(dimension) > limit) {
+          tensor.set_data(tensor.narrow(dimension, 0, limit).clone());
+        }
+      }
+    };
+    record_if_accepted(copies_of(example_), shorten);
+  }
+}
+
+void Observations::record(const Run& run, const std::vector<Layout>& layouts) {
+  runs_.push_back(run);
+  for (const auto& [name, sizes, strides, is_contiguous] : layouts) {
+    auto& observation = observations_.at(name);
+    check_rank(name, sizes.size(), observation.meta);
+    if (observation.meta.is_contiguous != is_contiguous) observation.meta.is_contiguous.reset();
+    observation.sizes.push_back(sizes);
+    observation.strides.push_back(strides);
+  }
+}
+
+/// Records a run at the example's sizes, unless the program throws. See `layouts_of`.
+void Observations::record_if_accepted(const std::vector<torch::Tensor>& inputs,
+                                      const Runner::Recorder& change) {
+  std::vector<Layout> layouts;
+  try {
+    layouts = layouts_of(inputs, change);
+  } catch (const std::exception&) {
+    return;
+  }
+  record(runs_.front(), layouts);
+}
+
+/// Runs the program and returns the layouts of its tensors. `change` may change a tensor before
+/// later operators use it.
+std::vector<Observations::Layout> Observations::layouts_of(const std::vector<torch::Tensor>& inputs,
+                                                           const Runner::Recorder& change) const {
+  std::vector<Layout> layouts;
+  observe(inputs, [&](const std::string& name, const torch::Tensor& tensor) {
+    if (change) change(name, tensor);
+    auto strides = tensor.strides().vec();
+    strides.push_back(tensor.storage_offset());
+    layouts.push_back({name, tensor.sizes().vec(), strides, tensor.is_contiguous()});
+  });
+  return layouts;
+}
+
+void Observations::observe(const std::vector<torch::Tensor>& inputs,
+                           const Runner::Recorder& recorder) const {
+  std::size_t next = 0;
+  for (const auto& input : program_.inputs) {
+    if (input.kind == InputKind::user) recorder(input.name, inputs.at(next++));
+  }
+  try {
+    runner_.run(inputs, recorder);
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(
+        fmt::format("the traced program rejects {}, although all sizes are within min and max of "
+                    "the dynamic dimensions: {}",
+                    shapes_text(inputs), short_message(error)));
+  }
+}
+
+SizesByName Observations::by_name(const Run& run) const {
+  SizesByName sizes;
+  for (std::size_t i = 0; i < run.size(); ++i) sizes[dimensions_[i].name] = run[i];
+  return sizes;
+}
+
+std::vector<torch::Tensor> Observations::inputs_of(const Run& run) const {
+  auto sizes = sizes_of(example_, dynamic_);
+  for (const auto& [name, size] : by_name(run)) sizes[name] = size;
+  return resize(example_, dynamic_, sizes);
+}
+
+}  // namespace attend::program

@@ -1,0 +1,87 @@
+#pragma once
+
+#include "attend/export/export_options.h"
+#include "export/program/data_dependent_sizes.h"
+#include "export/program/sampled_sizes.h"
+#include "export/program/traced_program.h"
+#include "export/resize.h"
+#include "pt2/program/runner.h"
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace attend::program {
+
+/// Metadata of a tensor in all runs of a program.
+struct Observation {
+  TensorMeta meta;  // metadata in run 0; is_contiguous is unset if it differs in other runs
+  std::vector<std::vector<int64_t>> sizes;    // in each run
+  std::vector<std::vector<int64_t>> strides;  // followed by the storage offset, in each run
+};
+
+/// Returns the metadata with integer sizes and strides.
+TensorMeta static_meta(const torch::Tensor& tensor);
+
+/// Runs a program at several sizes and with several values of the inputs, and records the metadata
+/// of its tensors: first the runs of `runs_of`, `far_runs_of` and `runs_with_ones`, then runs at
+/// the example's sizes in which sizes that depend on values are others. Keeps references to the
+/// arguments.
+class Observations {
+ public:
+  /// Throws std::runtime_error if the program rejects sizes within the ranges of the dynamic
+  /// dimensions, or if the number of dimensions of a tensor is not constant.
+  Observations(const TracedProgram& traced, const std::vector<torch::Tensor>& example,
+               const std::vector<DynamicDimension>& dynamic);
+
+  const std::vector<SampledDimension>& dimensions() const { return dimensions_; }
+  const DataDependentSizes& data_dependent() const { return data_dependent_; }
+  /// Sizes of the dynamic dimensions in each run.
+  const std::vector<Run>& runs() const { return runs_; }
+  /// Number of the first runs, in which strides are regular: those of `runs_of` and `far_runs_of`.
+  std::size_t num_regular_runs() const { return num_regular_runs_; }
+  /// Indices of the runs that determine the coefficients of polynomials: the regular runs that have
+  /// small sizes.
+  std::vector<std::size_t> fitted() const;
+  /// Names of tensors in execution order.
+  const std::vector<std::string>& names() const { return names_; }
+  const Observation& at(const std::string& name) const { return observations_.at(name); }
+
+ private:
+  /// Sizes and strides of a tensor when it was computed. Later operators may change them in place.
+  struct Layout {
+    std::string name;
+    std::vector<int64_t> sizes;
+    std::vector<int64_t> strides;  // followed by the storage offset
+    bool is_contiguous;
+  };
+
+  void record_far_runs();
+  void record_other_values();
+  void record_smaller_sizes();
+  void record(const Run& run, const std::vector<Layout>& layouts);
+  void record_if_accepted(const std::vector<torch::Tensor>& inputs,
+                          const Runner::Recorder& change = {});
+  std::vector<Layout> layouts_of(const std::vector<torch::Tensor>& inputs,
+                                 const Runner::Recorder& change = {}) const;
+  void observe(const std::vector<torch::Tensor>& inputs, const Runner::Recorder& recorder) const;
+  SizesByName by_name(const Run& run) const;
+  std::vector<torch::Tensor> inputs_of(const Run& run) const;
+
+  const ExportedProgram& program_;
+  const std::vector<torch::Tensor>& example_;
+  const std::vector<DynamicDimension>& dynamic_;
+  std::vector<SampledDimension> dimensions_;
+  Runner runner_;
+  DataDependentSizes data_dependent_;
+  std::vector<Run> runs_;
+  std::size_t num_regular_runs_ = 0;
+  std::map<std::string, Observation> observations_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace attend::program
