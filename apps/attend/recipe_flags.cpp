@@ -48,7 +48,7 @@ std::string help_of(const RecipeField& field) {
   std::string help = field.help;
   if (std::string(field.key) == "text") return help;
   if (std::string(field.key) != "task") return help + default_of(field);
-  return help + fmt::format("; attend tasks lists all tasks [{}]", Recipe{}.task);
+  return help + fmt::format(", see 'attend tasks' [{}]", Recipe{}.task);
 }
 
 /// Returns the placeholder that the help shows after a flag whose value is a number: the field's

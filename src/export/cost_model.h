@@ -24,8 +24,9 @@ class ATTEND_API CostModel {
   /// Returns an estimate: the cost at the base sizes, multiplied by one factor per dimension. The
   /// factor of a dimension is the increase of the cost if only this dimension changes. Above the
   /// largest size added for a dimension, the cost is assumed to grow with a power of the size. The
-  /// exponent is estimated from the two largest sizes or, if only the base size is known, is 2, as
-  /// for the scores of attention.
+  /// exponent is estimated from the two largest sizes, with a margin of 0.25. If only the base size
+  /// is known, the exponent is 2, as for the scores of attention. Between two added sizes, the cost
+  /// of the larger one is used.
   OperatorCost predict(const SizesByName& sizes) const;
 
   /// Returns the largest size of `dimension` with a known cost.

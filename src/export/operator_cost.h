@@ -12,8 +12,8 @@ namespace attend {
 
 /// Cost of a forward pass.
 struct OperatorCost {
-  /// Memory of the largest tensor that an operator returned. Functions that run a forward pass
-  /// raise this value to the memory of all inputs, if that is larger.
+  /// Memory of the largest tensor that an operator returned, in bytes. Functions that run a forward
+  /// pass raise it to the memory of all inputs, or of all inputs and outputs, if that is larger.
   int64_t bytes = 0;
   /// Number of elements that the operators returned. This includes operators that are called by
   /// other operators.

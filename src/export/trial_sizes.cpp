@@ -13,8 +13,9 @@ constexpr int64_t kMaxWithoutMaximum = 512;
 constexpr int64_t kGrowth = 4;
 constexpr int64_t kFewSizes = 64;
 constexpr int kRandomSizes = 8;
-/// Differences between the sizes to verify and an integer constant of the graph. There are several
-/// sizes above the constant, since a slice that starts at the constant may have a step.
+/// Differences between the sizes to verify and an integer constant of the graph. Several sizes are
+/// above the constant: the result of a slice that starts at the constant and has step n grows only
+/// with every n-th size.
 constexpr std::array<int64_t, 7> kAroundConstants{-1, 0, 1, 2, 3, 5, 8};
 
 }  // namespace

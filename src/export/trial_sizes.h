@@ -18,7 +18,7 @@ struct TrialSizes {
   /// Sizes near the integer constants of the graph. For example, the result of x.slice(1, 0, 512)
   /// has a constant size only if x.size(1) is 512 or more.
   std::vector<int64_t> around_constants;
-  /// Random sizes. If the dimension has at most 64 sizes, they are followed by all of its sizes.
+  /// Random sizes, followed by all sizes of the dimension if there are at most 64.
   std::vector<int64_t> others;
 };
 

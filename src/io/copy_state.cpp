@@ -20,7 +20,7 @@ std::string mismatch(const torch::Tensor& source, const torch::Tensor& destinati
   if (!source.defined()) return "found an undefined tensor";
   if (source.layout() != torch::kStrided || source.is_meta()) {
     return fmt::format("found a {} tensor, expected a dense tensor with data",
-                       source.is_meta() ? "meta" : "sparse");
+                       source.is_meta() ? "meta" : "non-strided");
   }
   if (source.sizes() != destination.sizes()) {
     return fmt::format("found shape ({}), expected ({})", fmt::join(source.sizes(), ", "),

@@ -71,7 +71,8 @@ void check_coverage(const std::vector<SafetensorsEntry>& entries, uint64_t data_
   uint64_t expected = 0;
   for (const auto& entry : entries) {
     if (entry.begin != expected) {
-      fail(fmt::format("'{}' begins at byte {}, expected {}", entry.name, entry.begin, expected));
+      fail(fmt::format("'{}' begins at byte {} of the tensor data, expected {}", entry.name,
+                       entry.begin, expected));
     }
     expected = entry.end;
   }

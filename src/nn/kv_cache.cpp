@@ -185,7 +185,8 @@ void KvCache::select_rows(const std::vector<int64_t>& rows) {
                                                   std::vector<torch::Tensor>& to) {
     for (std::size_t layer = 0; layer < from.size(); ++layer) {
       const auto selected = from[layer].narrow(2, 0, used).index_select(0, index);  // (N, G, S, D)
-      to[layer] = to[layer].to(selected.scalar_type());  // the dtype may differ under autocast
+      to[layer] =
+          to[layer].to(selected.scalar_type());  // may not be options_.dtype() under autocast
       to[layer].narrow(2, 0, used).copy_(selected);
     }
   };

@@ -13,10 +13,9 @@ void KvCacheHook::after_projection(AttentionContext& context) {
                     "key_mask must not be set with a KvCache: pass it to KvCache::extend");
   TORCH_CHECK_VALUE(!args.segments.defined() && !args.key_segments.defined(),
                     "segments must not be set with a KvCache: each row is one sequence");
-  TORCH_CHECK_VALUE(
-      !args.mask.defined() || cache_.is_aligned(), "mask ", args.mask.sizes(),
-      " requires a KvCache whose sequences have equal lengths, without padding in the "
-      "last extend and without overwritten tokens");
+  TORCH_CHECK_VALUE(!args.mask.defined() || cache_.is_aligned(), "mask ", args.mask.sizes(),
+                    " requires a KvCache whose sequences have equal lengths, whose last "
+                    "KvCache::extend had no padding, and in which no tokens were overwritten");
   TORCH_CHECK_VALUE(args.causal || args.mask.defined(),
                     "causal must be true with a KvCache: earlier tokens cannot attend to later "
                     "ones; for other patterns pass a mask (T, S)");

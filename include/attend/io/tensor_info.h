@@ -44,7 +44,8 @@ struct TensorTotals {
   int64_t bytes = 0;      ///< size in bytes
 };
 
-/// Collects the metadata of tensors and detects those that share storage.
+/// Collects the metadata of tensors and detects tensors that are the same memory, such as tied
+/// weights.
 ///
 ///     TensorList list;
 ///     list.add("weight", tensor, /*is_buffer=*/false);

@@ -134,8 +134,10 @@ class SymbolicMeta {
       // This size would be mistaken for a size that does not depend on values, and so would later
       // sizes that are computed from it.
       throw std::runtime_error(fmt::format(
-          "traced tensor '{}': the size {} depends on the values of the inputs, but no value that "
-          "was tried changes it; expected example inputs for which other values change it",
+          "traced tensor '{}': the size {} depends on the values of the inputs, but it was the "
+          "same "
+          "for all values that the exporter tried; expected example inputs for which a change of "
+          "the values changes this size",
           name, values.front()));
     }
     values_of_origin = values;

@@ -18,8 +18,9 @@ ATTEND_API std::string symbol_in(const std::string& expression);
 /// Returns the expression of the symbol of a dynamic size.
 ATTEND_API std::string size_symbol(const std::string& name);
 
-/// Returns the expression of an unbacked symbol: a size without a formula of the dynamic sizes,
-/// such as one that depends on the values of tensors. An unbacked symbol has no size hint.
+/// Returns the expression of the unbacked symbol `name`, such as "u0". An unbacked symbol stands
+/// for a size that is not computed from the dynamic sizes, for example because it depends on the
+/// values of tensors. It has no size hint.
 ATTEND_API std::string unbacked_symbol(const std::string& name);
 
 /// Returns true if an expression contains an unbacked symbol.
