@@ -1,14 +1,19 @@
 #include "export/program/data_dependent_sizes.h"
 
 #include "export/program/traced_program.h"
+#include "pt2/program/target.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <set>
+
 namespace attend::program {
 namespace {
 
+using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
 using testing::StartsWith;
@@ -18,14 +23,18 @@ using Function = std::vector<torch::Tensor> (*)(const torch::Tensor& x);
 const std::string kU0 = "Symbol('u0', integer=True)";
 const std::string kU1 = "Symbol('u1', integer=True)";
 
-/// Returns the size of dimension `dimension` of each output, as an expression or a number, for a
-/// program with an input of shape (4, 6).
-std::vector<std::string> sizes_of(Function function, std::size_t dimension = 0,
-                                  UnknownDimensions unknown = UnknownDimensions::unbacked) {
+/// Traces a program with an input of shape (4, 6).
+TracedProgram trace(Function function, UnknownDimensions unknown = UnknownDimensions::unbacked) {
   torch::manual_seed(1);
-  const auto traced = trace_program(
+  return trace_program(
       torch::nn::Module(), [&](const auto& in) { return Outputs(function(in[0])); },
       {torch::randn({4, 6})}, {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}}, unknown);
+}
+
+/// Returns the size of dimension `dimension` of each output, as an expression or a number.
+std::vector<std::string> sizes_of(Function function, std::size_t dimension = 0,
+                                  UnknownDimensions unknown = UnknownDimensions::unbacked) {
+  const auto traced = trace(function, unknown);
   std::vector<std::string> sizes;
   for (const auto& output : traced.program.outputs) {
     const auto& name = std::get<TensorName>(output.value).name;
@@ -35,26 +44,55 @@ std::vector<std::string> sizes_of(Function function, std::size_t dimension = 0,
   return sizes;
 }
 
+/// Functions whose results have a dimension 0 whose size depends on values.
+const std::vector<std::pair<const char*, Function>> kFunctions{
+    {"masked_select", [](const auto& x) { return std::vector{x.masked_select(x > 0)}; }},
+    {"index", [](const auto& x) { return std::vector{x.index({x > 0})}; }},
+    {"index of rows", [](const auto& x) { return std::vector{x.index({x.sum(1) > 0})}; }},
+    {"nonzero", [](const auto& x) { return std::vector{(x > 0).nonzero()}; }},
+    {"argwhere", [](const auto& x) { return std::vector{(x > 0).argwhere()}; }},
+    {"where", [](const auto& x) { return std::vector{torch::where(x > 0)[1]}; }},
+    {"unique", [](const auto& x) { return std::vector{std::get<0>(at::_unique(x.round()))}; }},
+    {"unique2", [](const auto& x) { return std::vector{std::get<0>(at::_unique2(x.round()))}; }},
+    {"unique_dim",
+     [](const auto& x) { return std::vector{std::get<0>(torch::unique_dim(x.round(), 0))}; }},
+    {"unique_consecutive",
+     [](const auto& x) { return std::vector{std::get<0>(torch::unique_consecutive(x.round()))}; }},
+    {"bincount",
+     [](const auto& x) {
+       return std::vector{(x.flatten() * 9).abs().to(torch::kLong).bincount()};
+     }},
+    {"one_hot",
+     [](const auto& x) {
+       return std::vector{torch::one_hot((x[0] * 9).abs().to(torch::kLong)).transpose(0, 1)};
+     }},
+    {"repeat_interleave",
+     [](const auto& x) {
+       return std::vector{torch::repeat_interleave((x[0] > 0).to(torch::kLong))};
+     }},
+};
+
 TEST(DataDependentSizes, AreUnbackedSymbols) {
-  const std::vector<std::pair<const char*, Function>> functions{
-      {"masked_select", [](const auto& x) { return std::vector{x.masked_select(x > 0)}; }},
-      {"index", [](const auto& x) { return std::vector{x.index({x > 0})}; }},
-      {"index of rows", [](const auto& x) { return std::vector{x.index({x.sum(1) > 0})}; }},
-      {"nonzero", [](const auto& x) { return std::vector{(x > 0).nonzero()}; }},
-      {"argwhere", [](const auto& x) { return std::vector{(x > 0).argwhere()}; }},
-      {"where", [](const auto& x) { return std::vector{torch::where(x > 0)[1]}; }},
-      {"bincount",
-       [](const auto& x) {
-         return std::vector{(x.flatten() * 9).abs().to(torch::kLong).bincount()};
-       }},
-      {"repeat_interleave",
-       [](const auto& x) {
-         return std::vector{torch::repeat_interleave((x[0] > 0).to(torch::kLong))};
-       }},
-  };
-  for (const auto& [name, function] : functions) {
+  for (const auto& [name, function] : kFunctions) {
     SCOPED_TRACE(name);
     EXPECT_THAT(sizes_of(function), ElementsAre(kU0));
+  }
+}
+
+TEST(DataDependentSizes, OfAllOperatorsThatLibTorchTagsAreTested) {
+  std::set<std::string> tested;
+  for (const auto& [name, function] : kFunctions) {
+    for (const auto& node : trace(function).program.nodes) tested.insert(node.target);
+  }
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findOp(name);
+    if (!name.name.starts_with("aten::") || name.overload_name == "out") continue;
+    if (!op || !op->hasTag(at::Tag::dynamic_output_shape)) continue;
+    // Of these two, only results that few programs use have such a size: the residuals of a
+    // least-squares problem, and a tensor for the gradient of the CTC loss.
+    if (name.name == "aten::linalg_lstsq" || name.name == "aten::_ctc_loss") continue;
+    EXPECT_THAT(tested, Contains(target_of(name.name, name.overload_name)));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "export/program/clamped_slices.h"
 
 #include "export/program/size_expression.h"
+#include "export/program/sym_int_nodes.h"
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -15,44 +16,6 @@ namespace attend::program {
 namespace {
 
 using Symbols = std::map<std::string, int64_t>;
-
-/// Adds nodes that compute SymInts in front of a slice node.
-class SymIntNodes {
- public:
-  SymIntNodes(ExportedProgram& program, std::vector<Node>& nodes)
-      : program_(program), nodes_(nodes) {}
-
-  SymbolName size_of(const TensorName& tensor, int64_t dimension, const Size& size) {
-    return add("torch.ops.aten.sym_size.int", {{"self", tensor}, {"dim", dimension}},
-               size.expression);
-  }
-
-  /// Adds a node that computes `target(a, b)`. `function`: name of the same function in SymPy.
-  SymbolName call(const char* target, const char* function, const SymbolName& a,
-                  const Argument& b) {
-    return add(target, {{"a", a}, {"b", b}},
-               fmt::format("{}({}, {})", function, text_of(a), text_of(b)));
-  }
-
- private:
-  SymbolName add(const char* target, std::vector<NamedArgument> inputs, std::string expression) {
-    SymbolName name{fmt::format("sym_int_{}", program_.sym_ints.size())};
-    while (program_.tensors.count(name.name) > 0) name.name += "_";
-    program_.sym_ints[name.name] = {.value = 0, .expression = std::move(expression)};
-    nodes_.push_back({.target = target, .inputs = std::move(inputs), .outputs = {name}});
-    return name;
-  }
-
-  std::string text_of(const Argument& argument) const {
-    if (const auto* name = std::get_if<SymbolName>(&argument)) {
-      return program_.sym_ints.at(name->name).expression;
-    }
-    return fmt::format("Integer({})", std::get<int64_t>(argument));
-  }
-
-  ExportedProgram& program_;
-  std::vector<Node>& nodes_;
-};
 
 Argument& input_of(Node& node, const std::string& name) {
   const auto found = std::find_if(node.inputs.begin(), node.inputs.end(),

@@ -183,6 +183,7 @@ void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& 
     if (input.kind == InputKind::user) continue;
     program.tensors[input.name] = static_meta(traced.weights.at(input.target));
   }
+  program.ranges.clear();
   const Observations observations(traced, example_inputs, dynamic);
   for (const auto& dimension : observations.dimensions()) {
     program.ranges[dimension.symbol] = dimension.range;

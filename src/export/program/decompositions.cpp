@@ -1,0 +1,276 @@
+#include "export/program/decompositions.h"
+
+#include "export/program/node_arguments.h"
+#include "export/program/size_expression.h"
+#include "export/program/sym_int_nodes.h"
+#include "pt2/program/schema_enums.h"
+#include "pt2/program/target.h"
+
+#include <c10/core/ScalarType.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace attend::program {
+namespace {
+
+using Ints = std::vector<ValueOrSymbol<int64_t>>;
+
+constexpr auto kEnd = std::numeric_limits<int64_t>::max();
+
+class Decomposer {
+ public:
+  explicit Decomposer(ExportedProgram& program) : program_(program) {}
+
+  bool run() && {
+    bool any = false;
+    for (auto& node : program_.nodes) {
+      if (decompose(node)) {
+        any = true;
+      } else {
+        nodes_.push_back(std::move(node));
+      }
+    }
+    program_.nodes = std::move(nodes_);
+    return any;
+  }
+
+ private:
+  /// Adds the nodes that replace a node. Returns false if the node is not replaced.
+  bool decompose(const Node& node) {
+    const auto key = key_of(node.target);
+    if (key == "tensor_split.sections" || key == "tensor_split.indices") return split(node);
+    if (key == "diagonal.default") return diagonal(node);
+    if (key == "max_pool1d.default") return max_pool1d(node);
+    if (key.starts_with("adaptive_avg_pool") || key.starts_with("adaptive_max_pool")) {
+      return adaptive_pool(node, key.starts_with("adaptive_avg_pool"));
+    }
+    return false;
+  }
+
+  /// Replaces tensor_split by slices.
+  bool split(const Node& node) {
+    const auto& self = *find_argument<TensorName>(node, "self");
+    const auto dimension = index_of(self, *find_argument<int64_t>(node, "dim"));
+    if (!is_dynamic(self, dimension)) return false;
+    const auto& parts = std::get<std::vector<TensorName>>(node.outputs.front());
+    const auto ends = find_argument<Ints>(node, "indices") != nullptr
+                          ? given_ends(node)
+                          : equal_ends(self, dimension, static_cast<int64_t>(parts.size()));
+    Argument begin = int64_t{0};
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      add_slice(self, dimension, begin, ends[i], parts[i]);
+      begin = ends[i];
+    }
+    return true;
+  }
+
+  static std::vector<Argument> given_ends(const Node& node) {
+    std::vector<Argument> ends;
+    for (const auto& index : *find_argument<Ints>(node, "indices")) {
+      ends.push_back(std::get<int64_t>(index));
+    }
+    ends.push_back(kEnd);
+    return ends;
+  }
+
+  /// Returns the ends of `count` parts of a dimension. The first parts may have one more element.
+  std::vector<Argument> equal_ends(const TensorName& self, int64_t dimension, int64_t count) {
+    const auto size = sym_ints_.size_of(self, dimension, size_of(self, dimension));
+    std::vector<Argument> ends;
+    std::optional<SymbolName> end;
+    for (int64_t i = 0; i + 1 < count; ++i) {
+      const auto part = floor_divided(sum(size, count - 1 - i), count);
+      end = end ? sum(*end, part) : part;
+      ends.emplace_back(*end);
+    }
+    ends.emplace_back(kEnd);
+    return ends;
+  }
+
+  /// Replaces a diagonal of a matrix that may not be square by the diagonal of a square slice.
+  bool diagonal(const Node& node) {
+    const auto& self = *find_argument<TensorName>(node, "self");
+    const auto rows = index_of(self, *find_argument<int64_t>(node, "dim1"));
+    const auto columns = index_of(self, *find_argument<int64_t>(node, "dim2"));
+    if (!is_dynamic(self, rows) && !is_dynamic(self, columns)) return false;
+    const auto& rows_size = size_of(self, rows);
+    if (rows_size.expression == size_of(self, columns).expression) return false;
+    const auto offset = *find_argument<int64_t>(node, "offset");
+    // First row and column of the diagonal.
+    const auto row = std::max<int64_t>(-offset, 0);
+    const auto column = std::max<int64_t>(offset, 0);
+    const auto remaining = [&](int64_t dimension, int64_t first) {
+      const auto size = sym_ints_.size_of(self, dimension, size_of(self, dimension));
+      return first == 0 ? size : sum(size, -first);
+    };
+    auto length =
+        sym_ints_.call("torch.sym_min", "Min", remaining(rows, row), remaining(columns, column));
+    if (offset != 0) length = sym_ints_.call("torch.sym_max", "Max", length, int64_t{0});
+    const auto end = [&](int64_t first) { return first == 0 ? length : sum(length, first); };
+    const auto top = add_slice(self, rows, row, end(row), new_tensor("slice"));
+    const auto square = add_slice(top, columns, column, end(column), new_tensor("slice"));
+    add("diagonal.default",
+        {{"self", square}, {"offset", int64_t{0}}, {"dim1", rows}, {"dim2", columns}},
+        node.outputs.front());
+    return true;
+  }
+
+  /// Replaces max_pool1d by max_pool2d of images with one row.
+  bool max_pool1d(const Node& node) {
+    const auto& self = *find_argument<TensorName>(node, "self");
+    if (!is_dynamic(self, rank_of(self) - 1)) return false;
+    const auto with_row = [&](const char* name, int64_t row) {
+      auto values = *find_argument<Ints>(node, name);
+      if (!values.empty()) values.insert(values.begin(), row);
+      return NamedArgument{name, values};
+    };
+    const TensorName images = new_tensor("unsqueeze");
+    const TensorName pooled = new_tensor("max_pool2d");
+    const int64_t row_dimension = rank_of(self) - 1;
+    add("unsqueeze.default", {{"self", self}, {"dim", row_dimension}}, images);
+    add("max_pool2d.default",
+        {{"self", images},
+         with_row("kernel_size", 1),
+         with_row("stride", 1),
+         with_row("padding", 0),
+         with_row("dilation", 1),
+         {"ceil_mode", *find_argument<bool>(node, "ceil_mode")}},
+        pooled);
+    add("squeeze.dim", {{"self", pooled}, {"dim", row_dimension}}, node.outputs.front());
+    return true;
+  }
+
+  /// Replaces adaptive pooling by the mean or the maximum of slices, one dimension at a time.
+  bool adaptive_pool(const Node& node, bool is_mean) {
+    const auto& self = *find_argument<TensorName>(node, "self");
+    const auto& sizes = *find_argument<Ints>(node, "output_size");
+    const auto first = rank_of(self) - static_cast<int64_t>(sizes.size());
+    bool any_dynamic = false;
+    for (auto dimension = first; dimension < rank_of(self); ++dimension) {
+      const auto size = std::get<int64_t>(sizes[static_cast<std::size_t>(dimension - first)]);
+      any_dynamic = any_dynamic || (is_dynamic(self, dimension) && size > 1);
+    }
+    // The indices of the maxima have no such replacement.
+    if (!any_dynamic || (!is_mean && is_used(node.outputs.at(1)))) return false;
+    if (!is_mean) program_.tensors.erase(std::get<TensorName>(node.outputs.at(1)).name);
+    const auto dtype = program_.tensors.at(self.name).dtype;
+    const auto real = schema_enum(c10::ScalarType::Float);
+    const bool is_half = dtype == schema_enum(c10::ScalarType::Half) ||
+                         dtype == schema_enum(c10::ScalarType::BFloat16);
+    auto pooled = is_half ? cast(self, real, new_tensor("to")) : self;
+    for (auto dimension = first; dimension < rank_of(self); ++dimension) {
+      const auto size = std::get<int64_t>(sizes[static_cast<std::size_t>(dimension - first)]);
+      pooled = pool(pooled, self, dimension, size, is_mean);
+    }
+    cast(pooled, dtype, std::get<TensorName>(node.outputs.front()));
+    return true;
+  }
+
+  /// Pools a dimension of `x`, which has the size of this dimension of `self`, to `count` windows.
+  /// Window i begins at floor(i * size / count) and ends at ceil((i + 1) * size / count).
+  TensorName pool(const TensorName& x, const TensorName& self, int64_t dimension, int64_t count,
+                  bool is_mean) {
+    const auto& size = size_of(self, dimension);
+    std::optional<SymbolName> symbol;
+    if (!size.expression.empty()) symbol = sym_ints_.size_of(x, dimension, size);
+    const auto quotient = [&](int64_t factor, int64_t added) -> Argument {
+      if (!symbol) return (factor * size.value + added) / count;
+      const auto product = sym_ints_.call("_operator.mul", "Mul", *symbol, factor);
+      return floor_divided(added == 0 ? product : sum(product, added), count);
+    };
+    std::vector<TensorName> windows;
+    for (int64_t i = 0; i < count; ++i) {
+      const Argument begin = i == 0 ? int64_t{0} : quotient(i, 0);
+      const Argument end = i + 1 == count ? kEnd : quotient(i + 1, count - 1);
+      const auto window = add_slice(x, dimension, begin, end, new_tensor("slice"));
+      const auto reduced = new_tensor(is_mean ? "mean" : "amax");
+      add(is_mean ? "mean.dim" : "amax.default",
+          {{"self", window}, {"dim", Ints{dimension}}, {"keepdim", true}}, reduced);
+      windows.push_back(reduced);
+    }
+    const auto pooled = new_tensor("cat");
+    add("cat.default", {{"tensors", windows}, {"dim", dimension}}, pooled);
+    return pooled;
+  }
+
+  TensorName cast(const TensorName& x, int64_t dtype, const TensorName& output) {
+    add("to.dtype", {{"self", x}, {"dtype", SchemaDtype{dtype}}}, output);
+    return output;
+  }
+
+  TensorName add_slice(const TensorName& x, int64_t dimension, const Argument& begin,
+                       const Argument& end, const TensorName& output) {
+    add("slice.Tensor",
+        {{"self", x}, {"dim", dimension}, {"start", begin}, {"end", end}, {"step", int64_t{1}}},
+        output);
+    return output;
+  }
+
+  void add(const char* key, std::vector<NamedArgument> inputs, const Argument& output) {
+    nodes_.push_back({.target = fmt::format("torch.ops.aten.{}", key),
+                      .inputs = std::move(inputs),
+                      .outputs = {output}});
+  }
+
+  TensorName new_tensor(const std::string& base) {
+    auto name = base;
+    for (int i = 1; program_.tensors.count(name) + program_.sym_ints.count(name) > 0; ++i) {
+      name = fmt::format("{}_{}", base, i);
+    }
+    program_.tensors[name] = {};
+    return {name};
+  }
+
+  SymbolName sum(const SymbolName& a, const Argument& b) {
+    return sym_ints_.call("_operator.add", "Add", a, b);
+  }
+  SymbolName floor_divided(const SymbolName& a, int64_t divisor) {
+    return sym_ints_.call("_operator.floordiv", "FloorDiv", a, divisor);
+  }
+
+  bool is_used(const Argument& output) const {
+    const auto names = names_in(output);
+    const auto is_among = [&](const Argument& argument) {
+      const auto others = names_in(argument);
+      return std::find_first_of(names.begin(), names.end(), others.begin(), others.end()) !=
+             names.end();
+    };
+    return std::any_of(program_.outputs.begin(), program_.outputs.end(),
+                       [&](const Output& output) { return is_among(output.value); }) ||
+           std::any_of(program_.nodes.begin(), program_.nodes.end(), [&](const Node& node) {
+             return std::any_of(node.inputs.begin(), node.inputs.end(),
+                                [&](const auto& input) { return is_among(input.value); });
+           });
+  }
+
+  int64_t rank_of(const TensorName& tensor) const {
+    return static_cast<int64_t>(program_.tensors.at(tensor.name).sizes.size());
+  }
+  int64_t index_of(const TensorName& tensor, int64_t dimension) const {
+    return dimension < 0 ? dimension + rank_of(tensor) : dimension;
+  }
+  const Size& size_of(const TensorName& tensor, int64_t dimension) const {
+    return program_.tensors.at(tensor.name).sizes.at(static_cast<std::size_t>(dimension));
+  }
+  /// Returns true if a size is an expression of dynamic sizes.
+  bool is_dynamic(const TensorName& tensor, int64_t dimension) const {
+    const auto& expression = size_of(tensor, dimension).expression;
+    return !expression.empty() && !is_unbacked(expression);
+  }
+
+  ExportedProgram& program_;
+  std::vector<Node> nodes_;
+  SymIntNodes sym_ints_{program_, nodes_};
+};
+
+}  // namespace
+
+bool decompose(ExportedProgram& program) {
+  return Decomposer(program).run();
+}
+
+}  // namespace attend::program

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "pt2/program/exported_program.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace attend::program {
+
+/// Adds nodes that compute SymInts to a list of nodes. Keeps references to the arguments.
+class SymIntNodes {
+ public:
+  SymIntNodes(ExportedProgram& program, std::vector<Node>& nodes)
+      : program_(program), nodes_(nodes) {}
+
+  /// Adds a node that reads the size of a dimension of a tensor. `size`: the size in the metadata.
+  SymbolName size_of(const TensorName& tensor, int64_t dimension, const Size& size);
+
+  /// Adds a node that computes `target(a, b)`. `function`: name of the same function in SymPy.
+  SymbolName call(const char* target, const char* function, const SymbolName& a, const Argument& b);
+
+ private:
+  SymbolName add(const char* target, std::vector<NamedArgument> inputs, std::string expression);
+  std::string text_of(const Argument& argument) const;
+
+  ExportedProgram& program_;
+  std::vector<Node>& nodes_;
+};
+
+}  // namespace attend::program
