@@ -156,9 +156,10 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
   if (wanted.task.empty()) wanted.task = wanted.text.empty() ? Recipe{}.task : "text";
   const auto& task = train::find_task(wanted.task);
   if (!wanted.text.empty() && !task.reads_file()) {
-    throw InputError(fmt::format(
-        "the task '{}' does not read a file: remove --text, or the key text of the recipe",
-        wanted.task));
+    throw InputError(
+        fmt::format("the task '{}' does not read a file: remove the flag --text, or the key `text` "
+                    "of the recipe",
+                    wanted.task));
   }
   Recipe recipe = task.defaults;
   if (!file.empty()) recipe = train::read_recipe(file, recipe);

@@ -49,7 +49,8 @@ std::string allocation_text(const KvCacheOptions& options, double bytes) {
   return text.str();
 }
 
-/// Returns the number of bytes of the keys and values, as a double, since an integer may overflow.
+/// Returns the number of bytes of the keys and values of `max_seq_len` tokens, as a double, since
+/// an integer may overflow.
 double allocation_bytes(const KvCacheOptions& options) {
   double bytes = 2.0 * static_cast<double>(c10::elementSize(options.dtype()));
   for (const auto size : {options.num_layers(), options.batch_size(), options.num_kv_heads(),

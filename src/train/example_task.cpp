@@ -24,8 +24,10 @@ bool is_validation(const Example& example) {
 }
 
 [[noreturn]] void throw_too_few(std::size_t drawn, const char* use) {
-  throw InputError(fmt::format(
-      "too few {} examples in {} draws; increase data.length or data.symbols", use, drawn));
+  throw InputError(
+      fmt::format("too few {} examples in {} draws: increase data.length or, if the task reads it, "
+                  "data.symbols",
+                  use, drawn));
 }
 
 }  // namespace

@@ -94,8 +94,8 @@ std::string scalars_event(int64_t step, const std::vector<Scalar>& scalars) {
 }
 
 /// Returns the path of a new file. The name contains the current time in seconds, since readers
-/// order the files of a directory by name. If a file with this name exists, uses the next second
-/// without a file.
+/// order the files of a directory by name. If a file with this name exists, the name contains the
+/// next later second for which no file exists.
 fs::path new_event_file(const fs::path& directory) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);

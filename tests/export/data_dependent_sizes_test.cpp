@@ -58,6 +58,10 @@ const std::vector<std::pair<const char*, Function>> kFunctions{
      [](const auto& x) { return std::vector{std::get<0>(torch::unique_dim(x.round(), 0))}; }},
     {"unique_consecutive",
      [](const auto& x) { return std::vector{std::get<0>(torch::unique_consecutive(x.round()))}; }},
+    {"unique_dim_consecutive",
+     [](const auto& x) {
+       return std::vector{std::get<0>(at::unique_dim_consecutive(x.round(), 0))};
+     }},
     {"bincount",
      [](const auto& x) {
        return std::vector{(x.flatten() * 9).abs().to(torch::kLong).bincount()};

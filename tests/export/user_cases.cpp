@@ -57,6 +57,27 @@ std::vector<ExportCase> user_forward_cases() {
         selected.relu(),         torch::cat({selected, y.flatten()}), y.index({mask}) * 2,
         selected.slice(0, 1, 4), rows.softmax(-1).matmul(rows.t()),   mask.nonzero() + 1};
   });
+  with("decomposed", [](T y, T, T) {
+    const auto parts = y.tensor_split(3, 1);
+    const auto scores = y.matmul(y.slice(1, 0, 7).mT());  // (B, T, min(T, 7))
+    auto changed = scores.detach() * 2;
+    changed.diagonal(-1, 1, 2).mul_(2);
+    const auto features = y.detach() * 2;
+    features.unbind(-1)[0].add_(1);
+    const auto images = y.unsqueeze(1);  // (B, 1, T, 6)
+    return Tensors{parts[0].sum(1) - parts[2].sum(1),
+                   torch::cat(y.tensor_split({2, 4}, 1), 1),
+                   changed,
+                   features,
+                   torch::diagonal_scatter(scores, scores.diagonal(2, 1, 2) * 3, 2, 1, 2),
+                   scores[0].diag() + scores[0].trace(),
+                   y.take_along_dim(std::get<1>(y.sort(1)), 1),
+                   torch::max_pool1d(y.mT(), 3, 2, 1, 1, /*ceil_mode=*/true),
+                   torch::adaptive_avg_pool1d(y.mT(), 3),
+                   torch::adaptive_avg_pool2d(images, {4, 4}),
+                   std::get<0>(torch::adaptive_max_pool2d(images, {4, 1}))};
+  });
+  cases.back().formats.erase("onnx");
   with("indexing", [](T y, T, T) {
     const auto indices = torch::tensor({2, 0}, torch::kLong);
     return Tensors{y.index({Slice(), Slice(), indices}), y.index_select(-1, indices)};

@@ -100,10 +100,10 @@ struct ExportReport {
   /// value is a constant in the file, and the outputs may be wrong for other values. Only a
   /// comparison with other values detects such an error.
   bool verified_other_values = false;
-  /// Operators that read values of tensors into C++ numbers or Booleans during the trace, and their
-  /// call sites: "aten::item, called from Net::forward (net.cpp:12)". The file contains the values
-  /// as constants. Where forward branches on such a value, for example in an `if` statement, the
-  /// file contains only the branch that was run with the example inputs.
+  /// Operators that read values of tensors into C++ numbers or Booleans during the trace (only the
+  /// first 64 reads), and their call sites: "aten::item, called from Net::forward (net.cpp:12)".
+  /// The file contains the values as constants. Where forward branches on such a value, for example
+  /// in an `if` statement, the file contains only the branch that was run with the example inputs.
   std::vector<std::string> values_read = {};
 };
 

@@ -117,7 +117,6 @@ std::string Call::string(const std::string& name) const {
 std::vector<int64_t> Call::integers(const std::string& name) const {
   const auto& value = argument(name);
   if (const auto* one = std::get_if<int64_t>(&value)) return {*one};
-  // An empty list of any type is parsed as a list of ints.
   const auto* list = std::get_if<std::vector<program::ValueOrSymbol<int64_t>>>(&value);
   if (list == nullptr) fail(fmt::format("argument '{}' must be a list of integers", name));
   std::vector<int64_t> numbers;

@@ -21,6 +21,13 @@ using Ints = std::vector<ValueOrSymbol<int64_t>>;
 
 constexpr auto kEnd = std::numeric_limits<int64_t>::max();
 
+/// A diagonal: the elements in row i and column i + offset.
+struct Diagonal {
+  int64_t offset;
+  int64_t rows;     // index of the dimension
+  int64_t columns;  // index of the dimension
+};
+
 class Decomposer {
  public:
   explicit Decomposer(ExportedProgram& program) : program_(program) {}
@@ -44,6 +51,11 @@ class Decomposer {
     const auto key = key_of(node.target);
     if (key == "tensor_split.sections" || key == "tensor_split.indices") return split(node);
     if (key == "diagonal.default") return diagonal(node);
+    if (key == "diagonal_scatter.default") return diagonal_scatter(node);
+    if (key == "diag.default") return diagonal_of_matrix(node, "clone.default");
+    if (key == "trace.default") return diagonal_of_matrix(node, "sum.default");
+    if (key == "take_along_dim.default") return take_along(node);
+    if (key == "unbind.int") return unbind(node);
     if (key == "max_pool1d.default") return max_pool1d(node);
     if (key.starts_with("adaptive_avg_pool") || key.starts_with("adaptive_max_pool")) {
       return adaptive_pool(node, key.starts_with("adaptive_avg_pool"));
@@ -94,28 +106,102 @@ class Decomposer {
   /// Replaces a diagonal of a matrix that may not be square by the diagonal of a square slice.
   bool diagonal(const Node& node) {
     const auto& self = *find_argument<TensorName>(node, "self");
-    const auto rows = index_of(self, *find_argument<int64_t>(node, "dim1"));
-    const auto columns = index_of(self, *find_argument<int64_t>(node, "dim2"));
-    if (!is_dynamic(self, rows) && !is_dynamic(self, columns)) return false;
-    const auto& rows_size = size_of(self, rows);
-    if (rows_size.expression == size_of(self, columns).expression) return false;
-    const auto offset = *find_argument<int64_t>(node, "offset");
-    // First row and column of the diagonal.
-    const auto row = std::max<int64_t>(-offset, 0);
+    const auto diagonal = diagonal_in(node, self);
+    if (!may_be_rectangular(self, diagonal)) return false;
+    add_diagonal(self, diagonal, std::get<TensorName>(node.outputs.front()));
+    return true;
+  }
+
+  /// Replaces diagonal_scatter by an in-place write to the diagonal of a copy.
+  bool diagonal_scatter(const Node& node) {
+    const auto& self = *find_argument<TensorName>(node, "self");
+    const auto diagonal = diagonal_in(node, self);
+    if (!may_be_rectangular(self, diagonal)) return false;
+    const auto copy = std::get<TensorName>(node.outputs.front());
+    add("clone.default", {{"self", self}}, copy);
+    const auto view = add_diagonal(copy, diagonal, new_tensor("diagonal"));
+    add("copy_.default", {{"self", view}, {"src", *find_argument<TensorName>(node, "src")}},
+        new_tensor("copy_"));
+    return true;
+  }
+
+  /// Replaces `diag` and `trace`, as functions of a matrix, by a diagonal and `key`.
+  bool diagonal_of_matrix(const Node& node, const char* key) {
+    const auto& self = *find_argument<TensorName>(node, "self");
+    const auto* offset = find_argument<int64_t>(node, "diagonal");
+    const Diagonal diagonal{.offset = offset == nullptr ? 0 : *offset, .rows = 0, .columns = 1};
+    if (rank_of(self) != 2 || !may_be_rectangular(self, diagonal)) return false;
+    add(key, {{"self", add_diagonal(self, diagonal, new_tensor("diagonal"))}},
+        node.outputs.front());
+    return true;
+  }
+
+  Diagonal diagonal_in(const Node& node, const TensorName& self) const {
+    return {.offset = *find_argument<int64_t>(node, "offset"),
+            .rows = index_of(self, *find_argument<int64_t>(node, "dim1")),
+            .columns = index_of(self, *find_argument<int64_t>(node, "dim2"))};
+  }
+
+  bool may_be_rectangular(const TensorName& self, const Diagonal& diagonal) const {
+    const auto& rows = size_of(self, diagonal.rows);
+    const auto& columns = size_of(self, diagonal.columns);
+    return (is_dynamic(self, diagonal.rows) || is_dynamic(self, diagonal.columns)) &&
+           rows.expression != columns.expression;
+  }
+
+  TensorName add_diagonal(const TensorName& self, const Diagonal& diagonal,
+                          const TensorName& output) {
+    const auto& [offset, rows, columns] = diagonal;
+    const auto row = std::max<int64_t>(-offset, 0);  // of the first element
     const auto column = std::max<int64_t>(offset, 0);
-    const auto remaining = [&](int64_t dimension, int64_t first) {
-      const auto size = sym_ints_.size_of(self, dimension, size_of(self, dimension));
-      return first == 0 ? size : sum(size, -first);
+    // Number of rows or columns from the first element on.
+    const auto remaining = [&](int64_t dimension, int64_t first) -> Argument {
+      const auto& size = size_of(self, dimension);
+      if (size.expression.empty()) return size.value - first;
+      const auto symbol = sym_ints_.size_of(self, dimension, size);
+      return first == 0 ? symbol : sum(symbol, -first);
     };
-    auto length =
-        sym_ints_.call("torch.sym_min", "Min", remaining(rows, row), remaining(columns, column));
+    auto one = remaining(rows, row);
+    auto other = remaining(columns, column);
+    if (!std::holds_alternative<SymbolName>(one)) std::swap(one, other);
+    auto length = sym_ints_.call("torch.sym_min", "Min", std::get<SymbolName>(one), other);
     if (offset != 0) length = sym_ints_.call("torch.sym_max", "Max", length, int64_t{0});
     const auto end = [&](int64_t first) { return first == 0 ? length : sum(length, first); };
-    const auto top = add_slice(self, rows, row, end(row), new_tensor("slice"));
-    const auto square = add_slice(top, columns, column, end(column), new_tensor("slice"));
+    const auto slice = add_slice(self, rows, row, end(row), new_tensor("slice"));
+    const auto square = add_slice(slice, columns, column, end(column), new_tensor("slice"));
     add("diagonal.default",
-        {{"self", square}, {"offset", int64_t{0}}, {"dim1", rows}, {"dim2", columns}},
+        {{"self", square}, {"offset", int64_t{0}}, {"dim1", rows}, {"dim2", columns}}, output);
+    return output;
+  }
+
+  /// Replaces take_along_dim by gather if self and the indices are not broadcast.
+  bool take_along(const Node& node) {
+    const auto& self = *find_argument<TensorName>(node, "self");
+    const auto& indices = *find_argument<TensorName>(node, "indices");
+    const auto* dim = find_argument<int64_t>(node, "dim");
+    if (dim == nullptr || !any_dynamic(self) || rank_of(self) != rank_of(indices)) return false;
+    const auto gathered = index_of(self, *dim);
+    for (int64_t dimension = 0; dimension < rank_of(self); ++dimension) {
+      const auto& size = size_of(self, dimension);
+      const auto& other = size_of(indices, dimension);
+      const bool is_same = size.expression == other.expression && size.value == other.value;
+      if (dimension != gathered && !is_same) return false;
+    }
+    add("gather.default", {{"self", self}, {"dim", gathered}, {"index", indices}},
         node.outputs.front());
+    return true;
+  }
+
+  /// Replaces unbind, whose results may be mutated, by select.
+  bool unbind(const Node& node) {
+    const auto& self = *find_argument<TensorName>(node, "self");
+    if (!any_dynamic(self)) return false;
+    int64_t index = 0;
+    for (const auto& part : std::get<std::vector<TensorName>>(node.outputs.front())) {
+      add("select.int",
+          {{"self", self}, {"dim", *find_argument<int64_t>(node, "dim")}, {"index", index++}},
+          part);
+    }
     return true;
   }
 
@@ -260,6 +346,13 @@ class Decomposer {
   bool is_dynamic(const TensorName& tensor, int64_t dimension) const {
     const auto& expression = size_of(tensor, dimension).expression;
     return !expression.empty() && !is_unbacked(expression);
+  }
+
+  bool any_dynamic(const TensorName& tensor) const {
+    for (int64_t dimension = 0; dimension < rank_of(tensor); ++dimension) {
+      if (is_dynamic(tensor, dimension)) return true;
+    }
+    return false;
   }
 
   ExportedProgram& program_;

@@ -48,8 +48,8 @@ std::vector<Size> dense_strides(const std::vector<Size>& sizes,
   });
   std::vector<Size> strides(sizes.size());
   int64_t value = 1;
-  int64_t integer = 1;               // product of the integer sizes
-  std::vector<std::string> factors;  // the other sizes
+  int64_t integer = 1;               // product of the constant sizes
+  std::vector<std::string> factors;  // sizes with an expression
   for (const auto dimension : inner_first) {
     strides[dimension].value = value;
     if (!factors.empty()) {
@@ -121,8 +121,9 @@ class SymbolicMeta {
     return new_unbacked(values, /*is_variable=*/true);
   }
 
-  /// Returns an expression of a size that depends on values: in general, a new unbacked symbol.
-  /// Returns nullopt if the size gets a placeholder as expression.
+  /// Returns the expression of a size that depends on the values of tensors: an expression that is
+  /// already known for this size, else a new unbacked symbol. With UnknownDimensions::placeholder,
+  /// returns nullopt if no expression is known.
   std::optional<Size> data_dependent_size(const std::string& name, const DataDependentSize& size,
                                           const std::vector<int64_t>& values) {
     auto& [values_of_origin, size_of_origin] = origins_[size.origin];
@@ -156,7 +157,8 @@ class SymbolicMeta {
     return {.value = values.front(), .expression = unbacked_symbol(symbol)};
   }
 
-  /// Returns the values in the regular runs.
+  /// Returns the values in the first runs, which have regular strides (see
+  /// `Observations::num_regular_runs`).
   std::vector<int64_t> regular(const std::vector<int64_t>& values) const {
     const auto count = static_cast<std::ptrdiff_t>(observations_.num_regular_runs());
     return {values.begin(), values.begin() + count};

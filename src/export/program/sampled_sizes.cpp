@@ -80,7 +80,8 @@ std::vector<Run> all_combinations(const std::vector<SampledDimension>& dimension
   return runs;
 }
 
-/// Appends those of `runs` that have a size of 1 if `with_ones` is set, else those that do not.
+/// Appends the runs in which at least one dimension has size 1 (`with_ones` true), or the runs in
+/// which no dimension has size 1 (`with_ones` false).
 void append(std::vector<Run>& all, const std::vector<Run>& runs, bool with_ones) {
   std::copy_if(runs.begin(), runs.end(), std::back_inserter(all), [&](const Run& run) {
     return (std::count(run.begin(), run.end(), 1) > 0) == with_ones;

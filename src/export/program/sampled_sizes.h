@@ -20,8 +20,7 @@ struct SampledDimension {
   Range range;
   int64_t example = 0;         // size in the example inputs
   std::vector<int64_t> sizes;  // small sizes in the range
-  /// Sizes of `trial_sizes`: larger sizes, sizes around the integer constants of the program
-  /// (`TracedProgram::integers`) and random sizes.
+  /// The sizes of `trial_sizes` from 2 to 2^16. The constants are `TracedProgram::integers`.
   std::vector<int64_t> far;
 };
 

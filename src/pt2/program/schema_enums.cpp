@@ -34,13 +34,13 @@ Value find(const EnumTable<Value, N>& table, int64_t number, const char* what) {
 }
 
 template <typename Value, std::size_t N>
-int64_t find_enum(const EnumTable<Value, N>& table, Value wanted) {
+int64_t find_enum(const EnumTable<Value, N>& table, Value wanted, const char* what) {
   for (const auto& [schema_enum, value] : table) {
     if (value == wanted) return schema_enum;
   }
   std::ostringstream name;
   name << wanted;
-  throw InputError(fmt::format("{} is not supported", name.str()));
+  throw InputError(fmt::format("{} {} is not supported", what, name.str()));
 }
 
 }  // namespace
@@ -63,17 +63,17 @@ MemoryFormat memory_format_of(int64_t number) {
 int64_t schema_enum(ScalarType dtype) {
   const auto* found = find_dtype(&Dtype::type, dtype);
   if (found == nullptr) {
-    throw InputError(fmt::format("{} is not supported", c10::toString(dtype)));
+    throw InputError(fmt::format("dtype {} is not supported", c10::toString(dtype)));
   }
   return found->schema;
 }
 
 int64_t schema_enum(Layout layout) {
-  return find_enum(kLayouts, layout);
+  return find_enum(kLayouts, layout, "layout");
 }
 
 int64_t schema_enum(MemoryFormat format) {
-  return find_enum(kMemoryFormats, format);
+  return find_enum(kMemoryFormats, format, "memory format");
 }
 
 Device device_of(const c10::Device& device) {
