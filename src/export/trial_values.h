@@ -21,7 +21,9 @@ ATTEND_API bool supports_other_values(const torch::Tensor& input);
 /// numbers and maps an integer x to max + min - x. With `Values::uniform`, all elements equal the
 /// first. With `Values::half_zero`, every second element is 0, or the minimum of integers. In these
 /// three cases, integers stay in the range of the example's values, since the module may reject
-/// other integers.
+/// other integers. Returns the input itself if it is empty, if its dtype is not supported, or if
+/// integers must not be decreased below 0 (`Values::one_less`) or increased on a GPU
+/// (`Values::one_more`). Booleans are inverted, except with `uniform` and `half_zero`.
 ATTEND_API torch::Tensor with_values(const torch::Tensor& input, Values values);
 
 }  // namespace attend

@@ -105,6 +105,8 @@ std::vector<ExportCase> reductions_of_numbers() {
   with("sum_of_bools", [](T x) { return (x > 0).sum(-1); });
   with("cumsum_of_bools", [](T x) { return (x > 0).cumsum(-1); });
   with("sum_empty", [](T x) { return x.narrow(-1, 0, 0).sum(-1); });
+  with("mean_empty", [](T x) { return x.narrow(-1, 0, 0).mean(-1); });
+  with("mean_of_slice", [](T x) { return x.slice(1, 6).mean(1); });  // NaN if the length is <= 6
   with("any_empty", [](T x) { return (x.narrow(-1, 0, 0) > 0).any(-1); });
   return with.take();
 }

@@ -88,7 +88,7 @@ std::vector<Step> draw_steps() {
 /// most dynamic dimensions. Results have at least one position.
 using SequenceOperator = T (*)(T x, int64_t a, int64_t b);
 
-constexpr std::array<SequenceOperator, 24> kSequenceOperators{{
+constexpr std::array<SequenceOperator, 27> kSequenceOperators{{
     [](T x, int64_t a, int64_t) { return x.slice(1, 0, a); },
     [](T x, int64_t a, int64_t) { return x.slice(1, -a); },
     [](T x, int64_t a, int64_t) {
@@ -130,6 +130,14 @@ constexpr std::array<SequenceOperator, 24> kSequenceOperators{{
     [](T x, int64_t a, int64_t) { return x.masked_fill(x > 1.0 / static_cast<double>(a), 0.25); },
     [](T x, int64_t, int64_t) { return x.flatten(0, 1).sigmoid().view_as(x); },
     [](T x, int64_t, int64_t) { return x.sin() + 0.1; },
+    // Sums of positive elements: rounding errors must not decide which elements are selected.
+    [](T x, int64_t, int64_t) { return x + (x.masked_select(x > 0).sum() / 100).tanh(); },
+    [](T x, int64_t, int64_t) { return x - (x.index({x > 0}).square().sum() / 100).sin(); },
+    [](T x, int64_t a, int64_t) {
+      auto mask = torch::zeros_like(x, torch::kBool);
+      mask.slice(1, 0, a).copy_(x.slice(1, 0, a) > 0);
+      return x * (1 + x.masked_select(mask).sum() / 100).tanh();
+    },
     [](T x, int64_t a, int64_t) { return x.size(1) > a ? x * 1 : x.cos(); },
 }};
 

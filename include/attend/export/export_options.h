@@ -96,9 +96,10 @@ struct ExportReport {
   /// than `DynamicDimension::max` if larger inputs need too much memory or time.
   std::map<std::string, SizeRange> verified_sizes;
   /// True if the outputs were also compared for inputs with other values than the example inputs;
-  /// false if the module rejects all other values. If forward reads a value with `item()`, the
-  /// value is a constant in the file, and the outputs may be wrong for other values. Only a
-  /// comparison with other values detects such an error.
+  /// false if the module rejects all other values, or if no input has other values, for example
+  /// because all inputs are empty. If forward reads a value with `item()`, the value is a constant
+  /// in the file, and the outputs may be wrong for other values. Only a comparison with other
+  /// values detects such an error.
   bool verified_other_values = false;
   /// Operators that read values of tensors into C++ numbers or Booleans during the trace (only the
   /// first 64 reads), and their call sites: "aten::item, called from Net::forward (net.cpp:12)".
