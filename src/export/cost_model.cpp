@@ -36,19 +36,23 @@ double CostModel::growth(const std::string& dimension, int64_t size,
                          int64_t OperatorCost::*member) const {
   const auto& costs = costs_.at(dimension);
   const auto base = value_of(base_cost_, member);
-  const auto measured = costs.lower_bound(size);
-  if (measured != costs.end()) return value_of(measured->second, member) / base;
-  const auto last = costs.rbegin();
-  double power = 2.0;
-  if (costs.size() > 1) {
-    const auto previous = std::next(last);
-    const auto ratio = static_cast<double>(last->first) / static_cast<double>(previous->first);
-    const auto seen = value_of(last->second, member) / value_of(previous->second, member);
+  const auto power_between = [&](const auto& smaller, const auto& larger) {
+    return std::log(value_of(larger.second, member) / value_of(smaller.second, member)) /
+           std::log(static_cast<double>(larger.first) / static_cast<double>(smaller.first));
+  };
+  const auto from = [&](const auto& known, double power) {
+    const auto ratio = static_cast<double>(size) / static_cast<double>(known.first);
+    return value_of(known.second, member) / base * std::pow(ratio, power);
+  };
+  const auto next = costs.lower_bound(size);
+  if (next == costs.end()) {
+    const auto last = costs.rbegin();
+    if (costs.size() == 1) return from(*last, 2.0);
     // 0.25 is added, since terms with a larger exponent dominate the cost at larger sizes.
-    power = std::max(std::log(seen) / std::log(ratio) + 0.25, 1.0);
+    return from(*last, std::max(power_between(*std::next(last), *last) + 0.25, 1.0));
   }
-  return value_of(last->second, member) / base *
-         std::pow(static_cast<double>(size) / static_cast<double>(last->first), power);
+  if (next->first == size || next == costs.begin()) return value_of(next->second, member) / base;
+  return from(*next, power_between(*std::prev(next), *next));
 }
 
 }  // namespace attend

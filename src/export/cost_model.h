@@ -25,8 +25,8 @@ class ATTEND_API CostModel {
   /// factor of a dimension is the increase of the cost if only this dimension changes. Above the
   /// largest size added for a dimension, the cost is assumed to grow with a power of the size. The
   /// exponent is estimated from the two largest sizes, with a margin of 0.25. If only the base size
-  /// is known, the exponent is 2, as for the scores of attention. Between two added sizes, the cost
-  /// of the larger one is used.
+  /// is known, the exponent is 2, as for the scores of attention. Between two added sizes, the
+  /// cost is interpolated by a power of the size. Below the smallest size, its cost is used.
   OperatorCost predict(const SizesByName& sizes) const;
 
   /// Returns the largest size of `dimension` with a known cost.

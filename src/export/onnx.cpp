@@ -121,7 +121,9 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   for (std::size_t i = 0; i < input_names.size(); ++i) model.inputs.at(i).name = input_names[i];
   check_names(model);
   guard.restore();
-  const program::CheckedProgram checked(traced, example_inputs.front().device());
+  auto weights = traced.weights;  // copies, since forward may mutate its buffers
+  for (auto& [name, weight] : weights) weight = weight.clone();
+  const program::CheckedProgram checked(traced.program, weights, example_inputs.front().device());
   const auto report = verify(
       guard, module, [&](const auto& inputs) { return checked.run(inputs); }, forward,
       example_inputs, traced.integers, options);

@@ -21,7 +21,7 @@ constexpr std::array<int64_t, 7> kAroundConstants{-1, 0, 1, 2, 3, 5, 8};
 }  // namespace
 
 TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
-                       const std::set<int64_t>& constants) {
+                       const std::set<int64_t>& constants, uint64_t seed) {
   const bool has_max = dimension.max != std::numeric_limits<int64_t>::max();
   const auto last = has_max ? std::min(dimension.max, std::max(kMaxTrialSize, example))
                             : std::max(kMaxWithoutMaximum, kGrowth * example);
@@ -40,7 +40,7 @@ TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
   sizes.around_constants.assign(around.begin(), around.end());
 
   // The logarithm of the size is uniform, so that small sizes are as likely as large sizes.
-  std::mt19937_64 generator;  // NOLINT(cert-msc51-cpp): the same sizes in each export
+  std::mt19937_64 generator(seed);
   std::uniform_real_distribution<double> logarithm(std::log(static_cast<double>(dimension.min)),
                                                    std::log(static_cast<double>(last) + 1));
   for (int i = 0; i < kRandomSizes; ++i) {

@@ -26,8 +26,8 @@ struct TrialSizes {
 inline constexpr int64_t kMaxTrialSize = int64_t{1} << 40;
 
 /// `example`: the size in the example inputs. `constants`: integer arguments of the operators in
-/// the graph. The random sizes are the same in each export.
+/// the graph. `seed`: of the random sizes, which are the same in each export.
 ATTEND_API TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
-                                  const std::set<int64_t>& constants);
+                                  const std::set<int64_t>& constants, uint64_t seed);
 
 }  // namespace attend

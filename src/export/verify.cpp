@@ -45,17 +45,23 @@ bool has_other_values(const std::vector<torch::Tensor>& inputs,
                      });
 }
 
-/// Returns the outputs of the module. Returns nullopt if the module throws and the trial has values
-/// other than the example's. Sets `cost`.
-std::optional<std::vector<torch::Tensor>> expected_of(const Forward& forward, const Trial& trial,
+/// Returns the outputs of the module. If the module throws and the trial has values other than the
+/// example's, restores the buffers of the module and returns nullopt. Sets `cost`.
+std::optional<std::vector<torch::Tensor>> expected_of(const torch::nn::Module& module,
+                                                      const Forward& forward, const Trial& trial,
                                                       const std::vector<torch::Tensor>& inputs,
                                                       OperatorCost& cost) {
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> buffers;  // and copies
+  for (const auto& buffer : module.buffers()) {
+    if (buffer.defined()) buffers.emplace_back(buffer, buffer.clone());
+  }
   const OperatorCostGuard guard(cost);
   try {
     return forward(inputs).tensors;
   } catch (const std::exception& error) {
-    if (trial.values != Values::as_in_example) return std::nullopt;
-    throw module_rejects(inputs, error);
+    if (trial.values == Values::as_in_example) throw module_rejects(inputs, error);
+    for (auto& [buffer, copy] : buffers) buffer.copy_(copy);
+    return std::nullopt;
   }
 }
 
@@ -115,12 +121,15 @@ class Verification {
         costs_(example_sizes_, {}) {
     for (const auto& dimension : dimensions_) {
       trial_sizes_.push_back(
-          trial_sizes(dimension, example_sizes_.at(dimension.name), subject.integers));
+          trial_sizes(dimension, example_sizes_.at(dimension.name), subject.integers, kSeed));
+      smallest_sizes_[dimension.name] = dimension.min;
     }
   }
 
   ExportReport run() && {
-    costs_ = CostModel(example_sizes_, run_trial({.sizes = example_sizes_}));
+    const auto cost = run_trial({.sizes = example_sizes_});
+    costs_ = CostModel(example_sizes_, cost);
+    remaining_elements_ = std::max(kMaxElements, 2 * cost.elements);
     for (const auto values : kOtherValues) run_trial({.sizes = example_sizes_, .values = values});
     run_near_sizes();
     for (std::size_t i = 0; i < dimensions_.size(); ++i) run_growing_sizes(i);
@@ -137,55 +146,73 @@ class Verification {
   static constexpr int64_t kMaxBytes = int64_t{256} << 20;
   /// Maximum number of elements that the operators of a forward pass compute. In
   /// `run_growing_sizes`, it limits each trial, if the dimension has no maximum. In the later
-  /// trials, it limits the sum over these trials.
+  /// trials, it limits the sum over these trials. The limit is higher if the example needs
+  /// more than half of it.
   static constexpr int64_t kMaxElements = int64_t{1} << 26;
+  static constexpr uint64_t kSeed = 1;  // of random sizes
   /// A dimension does not grow further after a comparison that took more seconds.
   static constexpr double kMaxSeconds = 2.0;
 
-  /// Runs trials at the minimum sizes and at sizes slightly larger than the example's (slightly
-  /// smaller if the maximum requires it).
+  /// Runs trials at the minimum sizes, with one dimension at its minimum, and at sizes slightly
+  /// larger than the example's (slightly smaller if the maximum requires it).
   void run_near_sizes() {
     if (dimensions_.empty()) return;
-    Trial smallest;
+    run_trial({.sizes = smallest_sizes_});
+    for (const auto& dimension : dimensions_) {
+      const auto sizes = with_size(dimension, dimension.min, example_sizes_);
+      if (dimension.min < example_sizes_.at(dimension.name)) {
+        costs_.add(dimension.name, dimension.min, run_trial({.sizes = sizes}));
+      }
+    }
     std::vector<Trial> larger(kIncrements.size(), {.shift = 1});
     for (const auto& dimension : dimensions_) {
-      const auto index = smallest.sizes.size();
+      const auto index = larger.front().sizes.size();
       const auto size = example_sizes_.at(dimension.name);
-      smallest.sizes[dimension.name] = dimension.min;
       for (std::size_t i = 0; i < larger.size(); ++i) {
         const auto increment = kIncrements[(i + index) % kIncrements.size()];
         larger[i].sizes[dimension.name] = increased(size, increment, dimension);
       }
     }
-    run_trial(smallest);
     for (const auto& trial : larger) run_trial(trial);
   }
 
-  /// Runs trials at growing sizes of one dimension, until a limit of memory or time is reached.
+  /// Runs trials at growing sizes of one dimension, until a limit of memory or time is reached. The
+  /// others have the example's sizes or, beyond a limit of memory, their smallest sizes.
   void run_growing_sizes(std::size_t index) {
     const auto& dimension = dimensions_[index];
     const bool has_max = dimension.max != std::numeric_limits<int64_t>::max();
     for (const auto size : trial_sizes_[index].growing) {
-      const auto sizes = with_size(dimension, size);
-      const auto predicted = costs_.predict(sizes);
-      if (predicted.bytes > kMaxBytes || (!has_max && predicted.elements > kMaxElements)) return;
+      const auto is_affordable = [&](const SizesByName& sizes) {
+        const auto predicted = costs_.predict(sizes);
+        return predicted.bytes <= kMaxBytes && (has_max || predicted.elements <= kMaxElements);
+      };
+      const auto sizes = with_size(dimension, size, example_sizes_);
+      const auto fewest = with_size(dimension, size, smallest_sizes_);
       const auto begin = std::chrono::steady_clock::now();
-      costs_.add(dimension.name, size, run_trial({.sizes = sizes, .shift = 2}));
+      if (is_affordable(sizes)) {
+        costs_.add(dimension.name, size, run_trial({.sizes = sizes, .shift = 2}));
+      } else if (is_affordable(fewest)) {
+        run_trial({.sizes = fewest, .shift = 2});
+      } else {
+        return;
+      }
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
       if (taken.count() > kMaxSeconds) return;
     }
   }
 
   /// Runs trials in which one dimension has a size from `list` and the others have the example's
-  /// sizes. The dimensions take turns. Omits trials that would exceed `kMaxBytes` or
-  /// `remaining_elements_`.
+  /// sizes or, beyond a limit, their smallest sizes. The dimensions take turns.
   void run_one_by_one(std::vector<int64_t> TrialSizes::*list) {
     std::size_t count = 0;
     for (const auto& sizes : trial_sizes_) count = std::max(count, (sizes.*list).size());
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t d = 0; d < dimensions_.size(); ++d) {
         const auto& all = trial_sizes_[d].*list;
-        if (i < all.size()) run_if_affordable(with_size(dimensions_[d], all[i]));
+        if (i >= all.size()) continue;
+        if (!run_if_affordable(with_size(dimensions_[d], all[i], example_sizes_))) {
+          run_if_affordable(with_size(dimensions_[d], all[i], smallest_sizes_));
+        }
       }
     }
   }
@@ -199,19 +226,19 @@ class Verification {
     run_if_affordable(sizes);
   }
 
-  void run_if_affordable(const SizesByName& sizes) {
+  /// Returns false if the trial would exceed `kMaxBytes` or `remaining_elements_`.
+  bool run_if_affordable(const SizesByName& sizes) {
+    if (verified_.count(sizes) > 0) return true;
     const auto predicted = costs_.predict(sizes);
-    if (verified_.count(sizes) > 0 || predicted.bytes > kMaxBytes ||
-        predicted.elements > remaining_elements_) {
-      return;
-    }
+    if (predicted.bytes > kMaxBytes || predicted.elements > remaining_elements_) return false;
     remaining_elements_ -= run_trial({.sizes = sizes, .shift = 3}).elements;
+    return true;
   }
 
-  SizesByName with_size(const DynamicDimension& dimension, int64_t size) const {
-    auto sizes = example_sizes_;
-    sizes[dimension.name] = size;
-    return sizes;
+  static SizesByName with_size(const DynamicDimension& dimension, int64_t size,
+                               SizesByName others) {
+    others[dimension.name] = size;
+    return others;
   }
 
   /// Compares module and exported program. Returns the cost of the module's forward.
@@ -222,7 +249,7 @@ class Verification {
     OperatorCost cost;
     const auto mutated = copies_of(inputs);
     const auto rng = rng_of(inputs);
-    const auto expected = expected_of(subject_.forward, trial, mutated, cost);
+    const auto expected = expected_of(subject_.module, subject_.forward, trial, mutated, cost);
     if (!expected) return cost;
     cost.bytes = std::max(cost.bytes, bytes_of(inputs) + bytes_of(*expected));
     TORCH_CHECK_VALUE(options.output_names.size() <= expected->size(), "found ",
@@ -292,8 +319,9 @@ class Verification {
   std::vector<DynamicDimension> dimensions_;
   std::vector<TrialSizes> trial_sizes_;  // in the order of `dimensions_`
   SizesByName example_sizes_;
+  SizesByName smallest_sizes_;
   CostModel costs_;
-  int64_t remaining_elements_ = kMaxElements;
+  int64_t remaining_elements_ = 0;
   std::set<SizesByName> verified_;
   ExportReport report_;
 };

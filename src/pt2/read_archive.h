@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "io/zip_archive.h"
 #include "pt2/program/exported_program.h"
 
@@ -19,6 +20,6 @@ struct Archive {
 };
 
 /// Reads an archive. Throws InputError if it is invalid. The message names the entry.
-Archive read_archive(const ZipArchive& zip, torch::Device device);
+ATTEND_API Archive read_archive(const ZipArchive& zip, torch::Device device);
 
 }  // namespace attend::pt2

@@ -29,9 +29,13 @@ TEST_F(CostModelTest, ReturnsKnownCosts) {
   EXPECT_EQ(predict(2, 16).elements, 1700);
 }
 
-TEST_F(CostModelTest, AssumesTheCostOfTheNextLargerKnownSize) {
-  costs.add("length", 16, {.bytes = 300, .elements = 1700});
-  EXPECT_EQ(predict(2, 9).bytes, 300);
+TEST_F(CostModelTest, InterpolatesBetweenKnownSizes) {
+  costs.add("length", 32, {.bytes = 1600, .elements = 4000});  // quadratic, linear
+  EXPECT_EQ(predict(2, 16).bytes, 400);
+  EXPECT_EQ(predict(2, 16).elements, 2000);
+}
+
+TEST_F(CostModelTest, AssumesTheCostOfTheSmallestKnownSizeBelowIt) {
   EXPECT_EQ(predict(2, 1).bytes, 100);
 }
 

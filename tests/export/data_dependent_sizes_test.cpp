@@ -166,6 +166,13 @@ TEST(DataDependentSizes, AreUnbackedIfNoTriedValueChangesThem) {
   EXPECT_THAT(sizes_of(all, 0, UnknownDimensions::placeholder), Each(StartsWith("unknown")));
 }
 
+TEST(DataDependentSizes, AreUnknownIfNoTriedValueSelectsElements) {
+  const auto none = [](const torch::Tensor& x) {
+    return std::vector{x.masked_select(x > 50), torch::cat({x.masked_select(x > 50), x[0]})};
+  };
+  EXPECT_THAT(sizes_of(none, 0, UnknownDimensions::placeholder), Each(StartsWith("unknown")));
+}
+
 TEST(DataDependentSizes, AreNotUnbackedIfTheMaskIsConstant) {
   const auto constant = [](const torch::Tensor& x) {
     return std::vector{x.transpose(0, 1).index({torch::ones({6}) > 0})};

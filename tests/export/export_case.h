@@ -98,7 +98,7 @@ inline constexpr auto kPadded = [](auto& module, const Tensors& in) {
 /// Casts the case to another dtype.
 ExportCase cast(ExportCase any, torch::Dtype dtype);
 
-/// Tolerance of the comparison with the module: |difference| <= tolerance * (1 + |value|).
+/// Tolerance of the comparison with the module, as in `ExportOptions::tolerance`.
 double tolerance_of(torch::Dtype dtype);
 
 /// Returns random inputs of a case; `size` returns the size for each `DynamicSizeSpec`.

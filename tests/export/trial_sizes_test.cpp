@@ -21,7 +21,7 @@ constexpr auto kNoMax = std::numeric_limits<int64_t>::max();
 
 TrialSizes sizes_to_try(int64_t min, int64_t max, int64_t example,
                         const std::set<int64_t>& constants = {}) {
-  return trial_sizes({.name = "length", .min = min, .max = max}, example, constants);
+  return trial_sizes({.name = "length", .min = min, .max = max}, example, constants, /*seed=*/1);
 }
 
 TEST(TrialSizes, GrowFromTheExampleToTheMaximum) {

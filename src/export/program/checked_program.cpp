@@ -30,13 +30,6 @@ std::map<std::string, int64_t> symbols_of(const ExportedProgram& program,
   return symbols;
 }
 
-std::map<std::string, torch::Tensor> clones_of(
-    const std::map<std::string, torch::Tensor>& weights) {
-  std::map<std::string, torch::Tensor> copies;
-  for (const auto& [name, weight] : weights) copies.emplace(name, weight.clone());
-  return copies;
-}
-
 /// Returns an expression with plain names and numbers, such as "Add(s0, 2)".
 std::string readable(const std::string& expression) {
   if (expression.empty()) return "at all sizes";
@@ -46,13 +39,28 @@ std::string readable(const std::string& expression) {
 
 }  // namespace
 
-CheckedProgram::CheckedProgram(const TracedProgram& traced, torch::Device device)
-    : program_(traced.program),
-      runner_(traced.program, clones_of(traced.weights), device, {.namespaces = {"aten"}}) {}
+CheckedProgram::CheckedProgram(const ExportedProgram& program,
+                               const std::map<std::string, torch::Tensor>& weights,
+                               torch::Device device)
+    : program_(program), runner_(program, weights, device, {.namespaces = {"aten"}}) {}
 
 std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>& inputs) const {
   auto symbols = symbols_of(program_, inputs);
-  return runner_.run(inputs, [&](const std::string& name, const torch::Tensor& tensor) {
+  const auto check = [&](const std::string& what, int64_t found, const Size& size) {
+    const auto symbol = symbol_in(size.expression);
+    if (!symbol.empty() && is_unbacked(size.expression)) symbols.try_emplace(symbol, found);
+    const auto expected = evaluate(size, symbols);
+    if (found == expected) return;
+    throw std::runtime_error(fmt::format("{} is {}, expected {} ({})", what, found, expected,
+                                         readable(size.expression)));
+  };
+  return runner_.run(inputs, [&](const std::string& name, const c10::IValue& value) {
+    if (value.isInt()) {
+      check(fmt::format("the traced SymInt '{}'", name), value.toInt(), program_.sym_ints.at(name));
+      return;
+    }
+    if (!value.isTensor()) return;
+    const auto& tensor = value.toTensor();
     const auto& sizes = program_.tensors.at(name).sizes;
     if (static_cast<std::size_t>(tensor.dim()) != sizes.size()) {
       throw std::runtime_error(fmt::format("the traced tensor '{}' has {} dimensions, expected {}",
@@ -60,14 +68,8 @@ std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>&
     }
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       if (is_unknown(sizes[d])) continue;
-      const auto found = tensor.size(static_cast<int64_t>(d));
-      const auto symbol = symbol_in(sizes[d].expression);
-      if (!symbol.empty() && is_unbacked(sizes[d].expression)) symbols.try_emplace(symbol, found);
-      const auto expected = evaluate(sizes[d], symbols);
-      if (found == expected) continue;
-      throw std::runtime_error(
-          fmt::format("dimension {} of the traced tensor '{}' has size {}, expected {} ({})", d,
-                      name, found, expected, readable(sizes[d].expression)));
+      check(fmt::format("the size of dimension {} of the traced tensor '{}'", d, name),
+            tensor.size(static_cast<int64_t>(d)), sizes[d]);
     }
   });
 }

@@ -1,23 +1,28 @@
 #pragma once
 
 #include "attend/api.h"
-#include "export/program/traced_program.h"
+#include "pt2/program/exported_program.h"
 #include "pt2/program/runner.h"
 
 #include <torch/types.h>
 
+#include <map>
+#include <string>
 #include <vector>
 
 namespace attend::program {
 
-/// Runs a traced program and compares the sizes of its tensors with the metadata. Keeps a reference
-/// to the program. Copies the weights, since a later forward pass may mutate them.
+/// Runs a program and compares its SymInts and the sizes of its tensors with the metadata. Does not
+/// compare strides: they do not change the results of a program. Keeps a reference to the program.
 class ATTEND_API CheckedProgram {
  public:
-  CheckedProgram(const TracedProgram& traced, torch::Device device);
+  /// `weights`: see `Runner`. A program may mutate them.
+  CheckedProgram(const ExportedProgram& program,
+                 const std::map<std::string, torch::Tensor>& weights, torch::Device device);
 
-  /// Returns the outputs. Throws std::runtime_error if the size of a tensor differs from the size
-  /// or expression in the metadata. Does not check sizes with a placeholder (see `is_unknown`).
+  /// Returns the outputs. Throws std::runtime_error if a SymInt or the size of a tensor differs
+  /// from the number or expression in the metadata. Does not check sizes with a placeholder (see
+  /// `is_unknown`).
   std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs) const;
 
  private:

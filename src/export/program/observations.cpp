@@ -83,7 +83,7 @@ std::vector<std::size_t> Observations::fitted() const {
 /// time.
 void Observations::record_far_runs() {
   constexpr int64_t kMaxBytes = int64_t{64} << 20;
-  int64_t remaining_elements = int64_t{1} << 27;
+  int64_t remaining_elements = int64_t{1} << 28;
   const auto base = runs_.at(1);
   std::vector<Layout> layouts;
   const auto run_with_cost = [&](const Run& run) {
@@ -120,6 +120,7 @@ void Observations::record_other_values() {
 
 /// Records runs in which the sizes that depend on values are small, since no tried value of the
 /// inputs may select so few elements: 0, 1, 2, ... in all operators, then another number in each.
+/// Replaces a result of size 0 by zeros, since no tried value may select any element.
 void Observations::record_smaller_sizes() {
   if (data_dependent_.empty()) return;
   for (const auto& [least, step] :
@@ -133,6 +134,10 @@ void Observations::record_smaller_sizes() {
         const auto limit = limits.try_emplace(found->second.origin, next).first->second;
         if (tensor.size(dimension) > limit) {
           tensor.set_data(tensor.narrow(dimension, 0, limit).clone());
+        } else if (tensor.size(dimension) == 0) {  // 0 is also a valid index
+          auto sizes = tensor.sizes().vec();
+          sizes[static_cast<std::size_t>(dimension)] = limit;
+          tensor.set_data(tensor.new_zeros(sizes));
         }
       }
     };
@@ -153,7 +158,7 @@ void Observations::record(const Run& run, const std::vector<Layout>& layouts) {
 
 /// Records a run at the example's sizes, unless the program throws. See `layouts_of`.
 void Observations::record_if_accepted(const std::vector<torch::Tensor>& inputs,
-                                      const Runner::Recorder& change) {
+                                      const Recorder& change) {
   std::vector<Layout> layouts;
   try {
     layouts = layouts_of(inputs, change);
@@ -166,7 +171,7 @@ void Observations::record_if_accepted(const std::vector<torch::Tensor>& inputs,
 /// Runs the program and returns the layouts of its tensors. `change` may change a tensor before
 /// later operators use it.
 std::vector<Observations::Layout> Observations::layouts_of(const std::vector<torch::Tensor>& inputs,
-                                                           const Runner::Recorder& change) const {
+                                                           const Recorder& change) const {
   std::vector<Layout> layouts;
   observe(inputs, [&](const std::string& name, const torch::Tensor& tensor) {
     if (change) change(name, tensor);
@@ -178,18 +183,21 @@ std::vector<Observations::Layout> Observations::layouts_of(const std::vector<tor
 }
 
 void Observations::observe(const std::vector<torch::Tensor>& inputs,
-                           const Runner::Recorder& recorder) const {
+                           const Recorder& recorder) const {
   std::size_t next = 0;
   for (const auto& input : program_.inputs) {
     if (input.kind == InputKind::user) recorder(input.name, inputs.at(next++));
   }
   try {
-    runner_.run(inputs, recorder);
+    runner_.run(inputs, [&](const std::string& name, const c10::IValue& value) {
+      if (value.isTensor()) recorder(name, value.toTensor());
+    });
   } catch (const c10::Error& error) {
-    throw std::runtime_error(
+    throw RejectedInputs(
         fmt::format("the traced program rejects {}, although all sizes are within min and max of "
                     "the dynamic dimensions: {}",
-                    shapes_text(inputs), short_message(error)));
+                    shapes_text(inputs), short_message(error)),
+        inputs);
   }
 }
 

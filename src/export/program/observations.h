@@ -11,7 +11,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,13 @@ struct Observation {
   std::vector<std::vector<int64_t>> strides;  // followed by the storage offset, in each run
 };
 
+/// Thrown if a program rejects inputs.
+struct RejectedInputs : std::runtime_error {
+  RejectedInputs(const std::string& message, const std::vector<torch::Tensor>& rejected)
+      : std::runtime_error(message), inputs(rejected) {}
+  std::vector<torch::Tensor> inputs;
+};
+
 /// Returns the metadata with integer sizes and strides.
 TensorMeta static_meta(const torch::Tensor& tensor);
 
@@ -33,8 +42,8 @@ TensorMeta static_meta(const torch::Tensor& tensor);
 /// arguments.
 class Observations {
  public:
-  /// Throws std::runtime_error if the program rejects sizes within the ranges of the dynamic
-  /// dimensions, or if the number of dimensions of a tensor is not constant.
+  /// Throws RejectedInputs if the program rejects sizes within the ranges of the dynamic
+  /// dimensions, and std::runtime_error if the number of dimensions of a tensor is not constant.
   Observations(const TracedProgram& traced, const std::vector<torch::Tensor>& example,
                const std::vector<DynamicDimension>& dynamic);
 
@@ -60,15 +69,16 @@ class Observations {
     bool is_contiguous;
   };
 
+  using Recorder = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
+
   void record_far_runs();
   void record_other_values();
   void record_smaller_sizes();
   void record(const Run& run, const std::vector<Layout>& layouts);
-  void record_if_accepted(const std::vector<torch::Tensor>& inputs,
-                          const Runner::Recorder& change = {});
+  void record_if_accepted(const std::vector<torch::Tensor>& inputs, const Recorder& change = {});
   std::vector<Layout> layouts_of(const std::vector<torch::Tensor>& inputs,
-                                 const Runner::Recorder& change = {}) const;
-  void observe(const std::vector<torch::Tensor>& inputs, const Runner::Recorder& recorder) const;
+                                 const Recorder& change = {}) const;
+  void observe(const std::vector<torch::Tensor>& inputs, const Recorder& recorder) const;
   SizesByName by_name(const Run& run) const;
   std::vector<torch::Tensor> inputs_of(const Run& run) const;
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <iterator>
 #include <limits>
+#include <random>
 #include <set>
 #include <utility>
 
@@ -39,24 +40,32 @@ std::vector<int64_t> sizes_to_try(const Range& range) {
   return sizes;
 }
 
-/// Returns the sizes of `trial_sizes`, ascending. Omits sizes above 2^16, so that products of three
-/// sizes do not overflow, and some of the random sizes if there are more than 100 sizes.
+/// Seed of the random sizes. The verification uses other random sizes.
+constexpr uint64_t kSeed = 2;
+
+/// Returns the sizes of `trial_sizes`: growing sizes up to the maximum, then the others in random
+/// order, since runs that are too expensive in total are omitted. Omits sizes above 2^16, so that
+/// products of three sizes do not overflow, and some of the random sizes if there are more than 100
+/// sizes.
 std::vector<int64_t> far_sizes(const DynamicDimension& dimension, int64_t example,
                                const std::set<int64_t>& integers) {
   constexpr int64_t kLargest = int64_t{1} << 16;
   constexpr std::size_t kMaxSizes = 100;
-  const auto [growing, around_constants, others] = trial_sizes(dimension, example, integers);
-  std::set<int64_t> sizes;
+  const auto [growing, around_constants, others] = trial_sizes(dimension, example, integers, kSeed);
+  std::vector<int64_t> sizes;
   const auto add = [&](const std::vector<int64_t>& some, std::size_t max) {
     for (const auto size : some) {
       // Size 1 is left to `runs_with_ones`: the stride of a dimension of size 1 is arbitrary.
-      if (size > 1 && size <= kLargest && sizes.size() < max) sizes.insert(size);
+      const bool is_new = std::find(sizes.begin(), sizes.end(), size) == sizes.end();
+      if (size > 1 && size <= kLargest && is_new && sizes.size() < max) sizes.push_back(size);
     }
   };
   add(growing, std::numeric_limits<std::size_t>::max());
+  const auto num_growing = static_cast<std::ptrdiff_t>(sizes.size());
   add(around_constants, std::numeric_limits<std::size_t>::max());
   add(others, kMaxSizes);
-  return {sizes.begin(), sizes.end()};
+  std::shuffle(sizes.begin() + num_growing, sizes.end(), std::mt19937_64(kSeed));
+  return sizes;
 }
 
 /// Returns all combinations of the sizes in the ranges, or no runs if there are too many.
@@ -157,7 +166,7 @@ std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
         far.push_back(run);
         if (dimensions.size() == 1) break;  // both runs are the same
       }
-      largest[i] = size;
+      largest[i] = std::max(largest[i], size);
     }
   }
   if (dimensions.size() > 1) far.push_back(largest);

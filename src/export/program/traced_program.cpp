@@ -1,9 +1,10 @@
 #include "export/program/traced_program.h"
 
 #include "attend/nn/static_shapes_guard.h"
-#include "export/program/decompositions.h"
 #include "export/program/from_trace.h"
 #include "export/program/infer_tensor_meta.h"
+#include "export/program/observations.h"
+#include "export/resize.h"
 #include "export/specialized_dimension.h"
 #include "export/trace.h"
 
@@ -28,9 +29,16 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
   traced.integers = integer_constants(*scripted.get_method("forward").graph());
   try {
     infer_tensor_meta(traced, example_inputs, options.dynamic, unknown_dimensions);
-    if (unknown_dimensions == UnknownDimensions::unbacked && decompose(traced.program)) {
-      infer_tensor_meta(traced, example_inputs, options.dynamic, unknown_dimensions);
+  } catch (const RejectedInputs& error) {
+    const auto inputs = copies_of(error.inputs);
+    try {
+      function(inputs);
+    } catch (const std::exception& why) {
+      throw module_rejects(error.inputs, why);
     }
+    const auto specialization = find_specialization(module, function, example_inputs, error.inputs);
+    if (!specialization) throw;
+    throw with_specialization(error, *specialization);
   } catch (const std::exception& error) {
     const auto specialization =
         find_specialization(module, function, example_inputs, options.dynamic);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "pt2/program/exported_program.h"
 
 #include <torch/types.h>
@@ -13,7 +14,7 @@ namespace attend::program {
 
 /// Checks user inputs against the program's metadata and range constraints. Derived sizes, such as
 /// twice the size of another dimension, are not checked.
-class InputChecks {
+class ATTEND_API InputChecks {
  public:
   /// Throws InputError if the program lacks the metadata of an input.
   InputChecks(const ExportedProgram& program, torch::Device device);

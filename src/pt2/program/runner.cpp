@@ -30,9 +30,7 @@ torch::Tensor tensor_of(const IValue& value) {
 void record(const Step& step, const Values& values, const std::vector<std::string>& names,
             const Runner::Recorder& recorder) {
   for (const auto& slots : step.outputs) {
-    for (const auto slot : slots) {
-      if (values[slot].isTensor()) recorder(names[slot], values[slot].toTensor());
-    }
+    for (const auto slot : slots) recorder(names[slot], values[slot]);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "pt2/program/allowed_operators.h"
 #include "pt2/program/exported_program.h"
 
+#include <ATen/core/ivalue.h>
 #include <torch/types.h>
 
 #include <functional>
@@ -27,8 +28,8 @@ class ATTEND_API Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  /// Called with the name and value of each tensor that an operator returns.
-  using Recorder = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
+  /// Called with the name and value of each tensor and number that an operator returns.
+  using Recorder = std::function<void(const std::string& name, const c10::IValue& value)>;
 
   /// Runs the program and returns its outputs. Does not check the inputs; see InputChecks.
   std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs,
