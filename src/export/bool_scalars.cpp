@@ -30,9 +30,9 @@ std::optional<bool> flag_of(const jit::Value* value) {
   return constant->toBool();
 }
 
-/// Replaces the bool inputs at `positions` by ints if `as_number` is set, else by 0-dimensional
-/// tensors. Returns false and leaves the node unchanged if no operator overload accepts the new
-/// inputs.
+/// Replaces the bool inputs of `node` at `positions` by ints if `as_number` is set, else by
+/// 0-dimensional tensors. Returns false and leaves the node unchanged if no operator overload
+/// accepts the new inputs.
 bool try_replace(jit::Graph& graph, jit::Node& node, const std::vector<std::size_t>& positions,
                  bool as_number) {
   const jit::WithInsertPoint before(&node);
@@ -53,8 +53,9 @@ void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
   for (std::size_t i = 0; i < node.inputs().size(); ++i) {
     if (flag_of(node.input(i))) all.push_back(i);
   }
-  // Some of the bool inputs may belong to bool parameters, such as keepdim, and must stay bools. So
-  // the loop below first tries to replace a single input, then all of them.
+  // Some of the bool inputs may belong to bool parameters of the operator, such as keepdim, and
+  // must stay bools. So the loop below first tries to replace only one bool input, then all bool
+  // inputs.
   std::vector<std::vector<std::size_t>> choices;
   for (const auto i : all) choices.push_back({i});
   choices.push_back(all);
@@ -66,7 +67,7 @@ void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
   }
 }
 
-/// Sets the dtype argument of aten::full to bool if the value is a bool and the dtype is None.
+/// Sets the dtype argument of aten::full to bool if the fill value is a bool and the dtype is None.
 /// `replace_bool_scalars` then replaces the bool value by an int. Without an explicit dtype, the
 /// int would change the output's dtype.
 void keep_type_of_full(jit::Graph& graph, jit::Node& node) {

@@ -29,7 +29,8 @@ struct RunningCall : at::ObserverContext {
   const jit::Node* last_node_before;
 };
 
-/// The tracer is disabled while a traced operator runs, so the operators that it calls are ignored.
+/// Records the call stack of an operator call. Ignores calls inside of a traced operator: LibTorch
+/// disables the tracer while a traced operator runs.
 std::unique_ptr<at::ObserverContext> record_start(const at::RecordFunction& /*function*/) {
   if (!jit::tracer::isTracing()) return nullptr;
   auto call = std::make_unique<RunningCall>();
@@ -116,7 +117,7 @@ std::string call_site_text(const std::vector<void*>& stack) {
     }
     if (!is_library(frame.funcname)) break;
     // A library function is skipped; the next frame is its caller. If the caller was inlined, all
-    // frames may be library functions. Then the outermost one is returned.
+    // frames may be library functions. Then the outermost of these functions is returned.
   }
   return found;
 }

@@ -18,11 +18,12 @@ std::string call_site_text(const std::vector<void*>& stack);
 /// Call stack of each node of a trace.
 class CallSites {
  public:
-  /// Returns the `call_site_text` of a node, or "" if no call stack was recorded for it.
+  /// Returns the `call_site_text` of a node, or "" if no call stack was recorded for the node.
   std::string text_of(const torch::jit::Node& node) const;
 
   /// Returns true if `node` and `other` have the same call stack, or if at least one of the two
-  /// call stacks was not recorded. `others` contains the call stacks of the trace of `other`.
+  /// call stacks was not recorded. `others` contains the call stacks of the trace that contains
+  /// `other`.
   bool same(const torch::jit::Node& node, const CallSites& others,
             const torch::jit::Node& other) const;
 
@@ -31,9 +32,10 @@ class CallSites {
   std::unordered_map<const torch::jit::Node*, std::vector<void*>> stacks_;
 };
 
-/// RAII guard: while it exists, traces on this thread record call stacks in `sites`. It observes
-/// the operator calls of this thread, and does not use the callback of LibTorch's tracer
-/// (`setRecordSourceLocation`), which is shared by all threads and cannot be restored.
+/// RAII guard: while it exists, traces on this thread record call stacks in `sites`. The guard
+/// observes the operator calls of this thread. It does not use the callback of LibTorch's tracer
+/// (`setRecordSourceLocation`), since all threads share that callback, and no function returns the
+/// current callback, which a guard would have to restore.
 class RecordCallSites {
  public:
   explicit RecordCallSites(CallSites& sites);
@@ -43,7 +45,7 @@ class RecordCallSites {
 
  private:
   at::CallbackHandle callback_;
-  void* previous_;  // call stacks of an outer guard
+  void* previous_;  // call stacks that an outer guard records, or nullptr
 };
 
 }  // namespace attend

@@ -50,7 +50,7 @@ bool is_torchscript_keyword(std::string_view name) {
   return is_among(all, name);
 }
 
-/// Returns true for attributes that torch.jit.load needs in each module.
+/// Returns true for the names of attributes that torch.jit.load needs in each module.
 bool is_script_module_attribute(std::string_view name) {
   static const Names all{"_backward_hooks",
                          "_backward_pre_hooks",
@@ -71,7 +71,8 @@ bool is_script_module_attribute(std::string_view name) {
   return is_among(all, name);
 }
 
-/// Returns true for attributes of torch.nn.Module, which each module of a loaded .pt2 archive has.
+/// Returns true for the names of the attributes of torch.nn.Module. Each module of a loaded .pt2
+/// archive has these attributes.
 bool is_module_attribute(std::string_view name) {
   static const Names all{"T_destination",
                          "_apply",
@@ -162,8 +163,9 @@ bool is_module_attribute(std::string_view name) {
   return is_among(all, name);
 }
 
-/// Returns true for names that the module returned by `torch.export.load(...).module()` uses
-/// itself: its attributes that torch.nn.Module does not have, and the variables in its code.
+/// Returns true for names that the module returned by `torch.export.load(...).module()` uses:
+/// attributes that torch.fx.GraphModule has and torch.nn.Module does not have, and variables in the
+/// generated code of the module.
 bool is_graph_module_attribute(std::string_view name) {
   static const Names all{"_boxed_call",
                          "_code",
@@ -207,13 +209,14 @@ bool is_graph_module_attribute(std::string_view name) {
   return is_among(all, name);
 }
 
-/// Returns the rule that the name of a parameter, buffer or submodule violates, or "".
+/// Returns the rule that the name of a parameter, buffer or submodule violates, or "" if the name
+/// is valid.
 const char* state_name_error(std::string_view name, bool is_tensor, bool is_top_level,
                              TargetFormat format) {
   if (replace_invalid_utf8(std::string(name)) != name) return "must be UTF-8";
   if (format == TargetFormat::onnx) {
     return is_tensor && is_top_level && is_number(name)
-               ? "must not be a number, since intermediate values are named by numbers"
+               ? "must not be a number, since numbers are the names of intermediate values"
                : "";
   }
   if (!is_plain_text(name))
@@ -235,11 +238,12 @@ const char* state_name_error(std::string_view name, bool is_tensor, bool is_top_
   return "";
 }
 
-/// Returns the rule that the name of an input or method violates, or "".
+/// Returns the rule that the name of an input or method violates, or "" if the name is valid.
 const char* identifier_error(std::string_view name, TargetFormat format) {
   if (format == TargetFormat::onnx) {
-    return is_number(name) ? "must not be numbers, since intermediate values are named by numbers"
-                           : "";
+    return is_number(name)
+               ? "must not be numbers, since numbers are the names of intermediate values"
+               : "";
   }
   if (!is_identifier(name)) {
     return "must be identifiers (letters, digits and _, without a leading digit)";
@@ -281,7 +285,7 @@ bool is_identifier(std::string_view name) {
 void check_identifier(const char* what, const std::string& name, TargetFormat format) {
   const auto error_of = [&](TargetFormat any) { return identifier_error(name, any); };
   const std::string error = error_of(format);
-  TORCH_CHECK_VALUE(error.empty(), what, " ", error, ", found '", name, "'; rename it",
+  TORCH_CHECK_VALUE(error.empty(), what, " ", error, ", found '", name, "'; choose another name",
                     other_formats(error_of));
 }
 
@@ -295,7 +299,7 @@ void check_state_names(const torch::nn::Module& module, TargetFormat format) {
     };
     const std::string error = error_of(format);
     TORCH_CHECK_VALUE(error.empty(), "the name of a ", what, " ", error, ", found '", path,
-                      "'; rename it", other_formats(error_of));
+                      "'; choose another name", other_formats(error_of));
   };
   for (const auto& item : module.named_parameters()) check("parameter", item.key());
   for (const auto& item : module.named_buffers()) check("buffer", item.key());

@@ -14,12 +14,12 @@ enum class TargetFormat { torchscript, pt2, onnx };
 bool is_identifier(std::string_view name);
 
 /// Throws c10::ValueError if `name` cannot be the name of an input in a file of this format, or of
-/// a method in a TorchScript file. The message begins with `what`.
+/// a method in a TorchScript file. The message begins with `what`, for example "method names".
 void check_identifier(const char* what, const std::string& name, TargetFormat format);
 
 /// Throws c10::ValueError if a parameter, buffer or submodule has a name that a file of this format
-/// cannot contain, or that LibTorch or Python cannot load from such a file. The message says why,
-/// and names the formats that allow the name.
+/// cannot contain, or that LibTorch or Python cannot load from such a file. The message gives the
+/// reason, and lists the formats that allow the name.
 void check_state_names(const torch::nn::Module& module, TargetFormat format);
 
 }  // namespace attend

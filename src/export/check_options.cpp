@@ -67,7 +67,7 @@ void check_extra_file(const std::string& name) {
 
 void check_options(const ExportOptions& options, const std::vector<torch::Tensor>& example_inputs,
                    TargetFormat format) {
-  // The comparison also rejects NaN.
+  // The comparison is also false if the tolerance is NaN.
   TORCH_CHECK_VALUE(options.tolerance >= 0.0, "tolerance (", options.tolerance,
                     ") must be 0 or more");
   const auto count = example_inputs.size();
@@ -91,7 +91,7 @@ void check_options(const ExportOptions& options, const std::vector<torch::Tensor
                       "dynamic dimension '", dynamic.name, "': found the sizes ", dynamic.min,
                       " to ", dynamic.max,
                       ", expected a max of 3 or more for a .pt2 archive, because "
-                      "compilers of .pt2 archives specialize a dimension with so few sizes");
+                      "PyTorch's compilers treat a dimension with so few sizes as constant");
     TORCH_CHECK_VALUE(dynamic_dimensions.emplace(dynamic.input, dynamic.dimension).second,
                       "dimension ", dynamic.dimension, " of input ", dynamic.input,
                       " is listed as dynamic more than once");

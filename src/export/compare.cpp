@@ -30,7 +30,8 @@ void for_each_slice(const torch::Tensor& one, const torch::Tensor& other,
   }
 }
 
-/// Returns the values as float64; complex numbers as pairs.
+/// Returns the values as float64. For a complex tensor, the result has an additional last dimension
+/// of size 2, which contains the real and the imaginary part.
 torch::Tensor as_double(const torch::Tensor& tensor) {
   const auto real = tensor.is_complex() ? torch::view_as_real(tensor.resolve_conj()) : tensor;
   return real.to(torch::kDouble);
@@ -66,12 +67,13 @@ double compare(const torch::Tensor& found, const torch::Tensor& expected, double
   for_each_slice(found, expected, [&](const torch::Tensor& some, const torch::Tensor& exact) {
     const auto y = as_double(some);
     const auto e = as_double(exact);
-    // Integers are compared without conversion, since float64 does not represent all of them.
+    // Integers are compared without conversion, since float64 cannot represent all int64 values.
     const auto equal =
         is_integral ? some == exact : (y == e).logical_or(y.isnan().logical_and(e.isnan()));
     const auto difference = (y - e).abs().masked_fill(equal, 0.0);
     const auto allowed = tolerance * (1 + e.abs()).clamp_max(largest);
-    // The comparison is also false if only one of the values is NaN.
+    // If only one of the two values is NaN, the difference is NaN, and `difference <= allowed` is
+    // false.
     const auto within = is_integral ? equal : (difference <= allowed).logical_or(equal);
     if (!within.all().item<bool>()) {
       const auto wrong = difference.masked_fill(within, -1.0).argmax();

@@ -10,9 +10,10 @@ namespace attend {
 
 /// Returns the largest absolute difference of two outputs. Throws std::runtime_error unless shapes
 /// and dtypes are equal and |found - expected| <= tolerance * min(1 + |expected|, largest) for each
-/// element, where `largest` is the largest finite |expected| of the tensor. Integers and Booleans
-/// must be equal. Equal infinities and two NaNs count as equal. `inputs`: description of the
-/// module's inputs for the message. Needs little memory besides the tensors.
+/// element, where `largest` is the largest absolute value of the finite elements of the tensor
+/// `expected`. Integers and Booleans must be equal. Equal infinities and two NaNs count as equal.
+/// `inputs`: description of the module's inputs for the message. The comparison needs little memory
+/// in addition to the tensors.
 ATTEND_API double compare(const torch::Tensor& found, const torch::Tensor& expected,
                           double tolerance, const std::string& inputs);
 

@@ -48,7 +48,8 @@ double CostModel::growth(const std::string& dimension, int64_t size,
   if (next == costs.end()) {
     const auto last = costs.rbegin();
     if (costs.size() == 1) return from(*last, 2.0);
-    // 0.25 is added, since terms with a larger exponent dominate the cost at larger sizes.
+    // The cost is a sum of powers of the size. 0.25 is added, since the terms with the largest
+    // exponents dominate the sum at larger sizes.
     return from(*last, std::max(power_between(*std::next(last), *last) + 0.25, 1.0));
   }
   if (next->first == size || next == costs.begin()) return value_of(next->second, member) / base;

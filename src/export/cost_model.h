@@ -22,11 +22,12 @@ class ATTEND_API CostModel {
   void add(const std::string& dimension, int64_t size, const OperatorCost& cost);
 
   /// Returns an estimate: the cost at the base sizes, multiplied by one factor per dimension. The
-  /// factor of a dimension is the increase of the cost if only this dimension changes. Above the
-  /// largest size added for a dimension, the cost is assumed to grow with a power of the size. The
-  /// exponent is estimated from the two largest sizes, with a margin of 0.25. If only the base size
-  /// is known, the exponent is 2, as for the scores of attention. Between two added sizes, the
-  /// cost is interpolated by a power of the size. Below the smallest size, its cost is used.
+  /// factor of a dimension is the cost if only this dimension changes, divided by the cost at the
+  /// base sizes. Above the largest size that was added for a dimension, the cost is assumed to grow
+  /// with a power of the size. The exponent is estimated from the costs at the two largest sizes,
+  /// with a margin of 0.25. If only the base size is known, the exponent is 2, as for the scores of
+  /// attention. Between two added sizes, the cost is interpolated by a power of the size. Below the
+  /// smallest added size, the cost at the smallest added size is used.
   OperatorCost predict(const SizesByName& sizes) const;
 
   /// Returns the largest size of `dimension` with a known cost.

@@ -12,7 +12,7 @@ namespace attend {
 namespace {
 
 /// Returns true if shapes, dtypes and values are equal; NaN equals NaN. Does not compare tensor
-/// versions, since writes through `data()` and data pointers do not increment them.
+/// versions, since writes through `data()` and data pointers do not increment the version.
 bool is_same(const torch::Tensor& one, const torch::Tensor& other) {
   if (one.sizes() != other.sizes() || one.scalar_type() != other.scalar_type()) return false;
   if (c10::isFloat8Type(one.scalar_type())) {
@@ -78,7 +78,7 @@ void ExportGuard::restore() {
   }
 }
 
-/// Writes to the tensor only if it was mutated: some tensors, such as expanded ones, are not
+/// Writes to the tensor only if it was mutated: some tensors, such as expanded tensors, are not
 /// writable.
 bool ExportGuard::restore(const SavedTensor& saved) {
   if (is_same(saved.tensor, saved.copy)) return false;

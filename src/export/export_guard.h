@@ -17,7 +17,8 @@ namespace attend {
 
 /// RAII guard of every export: validates names and options, sets eval mode, disables gradients,
 /// restores parameters and buffers that forward mutates, and restores the default random number
-/// generators. Records the values that forward reads while it is traced.
+/// generators. Records the operators, such as `item()`, with which forward reads values of tensors
+/// while forward is traced.
 class ATTEND_API ExportGuard {
  public:
   /// Throws c10::ValueError if the options, the example inputs or names in the module are invalid.
@@ -27,12 +28,12 @@ class ATTEND_API ExportGuard {
   ExportGuard(const ExportGuard&) = delete;
   ExportGuard& operator=(const ExportGuard&) = delete;
 
-  /// Adds a constant of the graph: a tensor that is neither a parameter nor a buffer. `restore`
-  /// checks that forward did not mutate it.
+  /// Adds a constant of the traced graph: a tensor that is neither an input, a parameter nor a
+  /// buffer. `restore` checks that forward did not mutate it.
   void add_constant(const torch::Tensor& tensor);
 
-  /// Restores buffers to their values before the export. Throws std::runtime_error if forward
-  /// mutated a parameter or a constant, which no format supports.
+  /// Restores buffers and parameters to their values before the export. Throws std::runtime_error
+  /// if forward mutated a parameter or a constant, since no format supports such mutations.
   void restore();
 
   /// Returns the operators that read values while forward was traced, and their call sites.

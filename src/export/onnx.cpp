@@ -56,8 +56,8 @@ std::map<std::string, std::string> dimension_names(const program::ExportedProgra
   return names;
 }
 
-/// Checks that names are unique, as ONNX requires, and are not numbers, since the names of
-/// intermediate values are numbers.
+/// Checks that the names of inputs, outputs and initializers are unique, as ONNX requires, and are
+/// not numbers, since numbers are the names of intermediate values.
 void check_names(const onnx::Model& model) {
   std::map<std::string, const char*> seen;
   const auto check = [&](const std::vector<onnx::ValueInfo>& infos, const char* what) {
@@ -98,7 +98,8 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
   auto trace_options = options;
   for (std::size_t i = 0; i < trace_options.input_names.size(); ++i) {
-    auto& name = trace_options.input_names[i];  // in ONNX, a name need not be an identifier
+    // Names in the trace must be identifiers, but names in the ONNX file need not be identifiers.
+    auto& name = trace_options.input_names[i];
     if (!is_identifier(name)) name = fmt::format("input{}", i);
   }
   const auto traced = program::trace_program(module, forward, example_inputs, trace_options,

@@ -12,11 +12,12 @@ namespace attend {
 
 /// Cost of a forward pass.
 struct OperatorCost {
-  /// Memory of the largest tensor that an operator returned, in bytes. Functions that run a forward
-  /// pass raise it to the memory of all inputs, or of all inputs and outputs, if that is larger.
+  /// Memory of the largest tensor that an operator returned, in bytes. The code that runs the
+  /// forward pass sets `bytes` to the memory of all inputs together, or of all inputs and outputs
+  /// together, if this number is larger.
   int64_t bytes = 0;
-  /// Number of elements that the operators returned. This includes operators that are called by
-  /// other operators.
+  /// Sum of the numbers of elements of all tensors that operators returned. Includes the operators
+  /// that other operators call.
   int64_t elements = 0;
 };
 

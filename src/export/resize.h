@@ -11,7 +11,8 @@ namespace attend {
 /// Sizes of the dynamic dimensions by name.
 using SizesByName = std::map<std::string, int64_t>;
 
-/// Returns the first dynamic dimension of each name.
+/// Returns `dynamic` without the elements whose name occurs in an earlier element, so that each
+/// name occurs once.
 std::vector<DynamicDimension> distinct(const std::vector<DynamicDimension>& dynamic);
 
 /// Returns the size of each dynamic dimension in the example inputs, by name.

@@ -61,7 +61,7 @@ std::optional<std::pair<c10::IValue, c10::IValue>> find_difference(const jit::No
   return std::nullopt;
 }
 
-/// Returns the number of output tensors of a call, with lists unpacked.
+/// Returns the number of tensors that a call returns. The elements of a returned list are counted.
 std::size_t num_outputs(const jit::Node& node) {
   for (const auto* output : node.outputs()) {
     for (const auto& use : output->uses()) {
@@ -82,7 +82,7 @@ struct Trace {
   }
 };
 
-/// Describes the first difference between two traces.
+/// Describes the first difference between two traces. Returns nullopt if there is none.
 std::optional<std::string> find_difference(const Trace& one, const Trace& other) {
   const auto& left = one.calls.nodes;
   const auto& right = other.calls.nodes;
@@ -118,7 +118,8 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
                                                const std::vector<torch::Tensor>& others) {
-  // Both traces are made by the call in the loop, so that their call stacks are equal.
+  // The loop makes both traces with the same call of `trace_calls`. Two calls in the source code
+  // would have different return addresses in the call stacks.
   std::vector<TracedCalls> traces;
   for (const auto* some : {&inputs, &others}) {
     traces.push_back(trace_calls(module, function, *some));

@@ -14,15 +14,16 @@ namespace attend {
 
 /// Compares traces of `function` for two sets of inputs and describes the first operator call that
 /// differs, for example in a constant argument. Returns "a size was specialized: ..." or, for
-/// inputs of the same shapes, "a value was specialized: ...", with the operator, the constants and
-/// the call site. Returns nullopt if the traces are equal.
+/// inputs of the same shapes, "a value was specialized: ...", with the operator, the constants that
+/// differ and the call site. Returns nullopt if the traces are equal.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
                                                const std::vector<torch::Tensor>& others);
 
-/// As above, for `inputs` and resized copies of them. Changes one dynamic dimension at a time.
-/// Throws std::runtime_error if `function` throws for the resized inputs.
+/// Calls the function above for `inputs` and for copies of `inputs` in which one dynamic dimension
+/// at a time has another size. Returns the first description that is found, or nullopt. Throws
+/// std::runtime_error if `function` throws for the resized inputs.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,

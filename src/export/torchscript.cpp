@@ -77,7 +77,8 @@ void add_called_methods(const jit::Module& module, const std::string& name,
   search(*module.get_method(name).graph()->block());
 }
 
-/// Defines the methods in `methods.source`, and checks that `methods.calls` run all of them.
+/// Defines the methods in `methods.source`, and checks that `methods.calls` run all of these
+/// methods.
 void define_methods(jit::Module& scripted, const TorchScriptMethods& methods) {
   std::set<std::string> traced;
   for (const auto& method : scripted.get_methods()) traced.insert(method.name());
@@ -93,11 +94,12 @@ void define_methods(jit::Module& scripted, const TorchScriptMethods& methods) {
   for (const auto& method : scripted.get_methods()) {
     TORCH_CHECK_VALUE(traced.count(method.name()) > 0 || called.count(method.name()) > 0,
                       "no call runs the method '", method.name(),
-                      "' of the TorchScript source; add a call with example arguments to `calls`");
+                      "' of the TorchScript source; add a call with example arguments to "
+                      "`TorchScriptMethods::calls`");
   }
 }
 
-/// Runs a call of a scripted method of the loaded file. Returns the largest difference from the
+/// Runs `call` on the loaded file. Returns the largest difference between the outputs and the
 /// expected outputs.
 double run_call(const jit::Module& file, const TorchScriptCall& call, torch::Device device,
                 double tolerance) {
@@ -127,7 +129,8 @@ double run_call(const jit::Module& file, const TorchScriptCall& call, torch::Dev
   return largest;
 }
 
-/// Calls `action`. If it throws, adds the method name to the message, unless the method is forward.
+/// Calls `action`. If `action` throws, adds the method name to the message, unless the method is
+/// forward.
 void with_method_name(const TorchScriptMethod& method, const std::function<void()>& action) {
   try {
     action();
@@ -171,7 +174,8 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
   scripted.save(bytes, {options.extra_files.begin(), options.extra_files.end()});
   auto file = jit::load(bytes);
   file.eval();
-  // The graph optimizer is disabled, since it takes longer than the few runs of `verify`.
+  // The graph optimizer is disabled, since the optimizer takes longer than the few runs of
+  // `verify`.
   const jit::GraphOptimizerEnabledGuard not_optimized(false);
   ExportReport report;
   for (const auto& method : traced) {
@@ -185,7 +189,7 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
       const auto verified =
           verify(guard, module, function_of(loaded), method.function, method.example_inputs,
                  integer_constants(*loaded.graph()), verify_options);
-      // `forward` is the first method, so this overwrites no results.
+      // `forward` is the first method in `traced`, so the assignment overwrites no results.
       if (is_forward) report = verified;
       report.max_abs_diff = std::max(report.max_abs_diff, verified.max_abs_diff);
     });

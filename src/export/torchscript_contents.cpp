@@ -20,14 +20,14 @@ namespace {
 using Index = Pickle::Index;
 using Kind = Pickle::Kind;
 
-/// The parts of a class in the archive's source code that describe its tensors and methods.
+/// Names of the tensors, and signatures of the methods, of a class in the archive's source code.
 struct Class {
   std::set<std::string, std::less<>> parameters;
   std::set<std::string, std::less<>> buffers;
   std::vector<std::string> methods;
 };
 
-/// Returns the strings of a list such as ["weight", "bias", ].
+/// Returns the strings in the source code of a list such as ["weight", "bias", ].
 std::set<std::string, std::less<>> strings_in(std::string_view list) {
   std::set<std::string, std::less<>> strings;
   for (std::size_t begin = 0; (begin = list.find('"', begin)) != std::string_view::npos;) {
@@ -38,8 +38,9 @@ std::set<std::string, std::less<>> strings_in(std::string_view list) {
   return strings;
 }
 
-/// Returns "forward(tokens: Tensor) -> Tensor" for "forward(self: __torch__.Model,\n    tokens:
-/// Tensor) -> Tensor".
+/// Returns the signature of a method without `self` and line breaks. For example, returns
+/// "forward(tokens: Tensor) -> Tensor" for "forward(self: __torch__.Model,\n tokens: Tensor) ->
+/// Tensor".
 std::string signature(std::string_view definition) {
   std::string text;
   for (const char c : definition) {
@@ -56,7 +57,7 @@ std::string signature(std::string_view definition) {
   return text.erase(begin + 1, text[end] == ',' ? end - begin + 1 : end - begin - 1);
 }
 
-/// Returns the classes of modules that a source file defines, by name.
+/// Returns the module classes that a source file defines, by class name.
 std::map<std::string, Class> parse_classes(std::string_view source) {
   constexpr std::string_view kClass = "class ";
   constexpr std::string_view kModule = "(Module):";
@@ -121,10 +122,10 @@ class ModuleReader {
  private:
   struct Tensor {
     TensorInfo info;
-    std::string place;  // storage and offset
+    std::string place;  // archive entry of the storage, and offset
   };
 
-  /// Returns the class of an object; nullptr if it is not a module.
+  /// Returns the class of an object, or nullptr if the object is not a module.
   const Class* class_of(const Pickle::Value& object) {
     const auto& global = pickle_[object.items[0]];
     if (global.kind != Kind::global) throw InputError("data.pkl: expected a class");
@@ -149,7 +150,7 @@ class ModuleReader {
           fmt::format("data.pkl: modules are nested deeper than {} levels", kMaxDepth));
     }
     // If modules contain the same module several times, a small file can define many names.
-    if (++visited_ > bytes_.size()) throw InputError("data.pkl: too many modules");
+    if (++visited_ > bytes_.size()) throw InputError("data.pkl: found more modules than bytes");
     const auto& type = *class_of(module);
     const auto& state = pickle_[module.items[1]];
     if (state.kind != Kind::dict) return;  // written by the module's __getstate__
@@ -180,9 +181,9 @@ class ModuleReader {
     return value;
   }
 
-  /// Returns the tensor that a call of _rebuild_tensor_v2(storage, offset, sizes, strides,
-  /// requires_grad, ...) would create. The argument storage is the tuple ('storage', type, name of
-  /// the archive entry, device, number of elements).
+  /// Returns the description of the tensor that a call of _rebuild_tensor_v2(storage, offset,
+  /// sizes, strides, requires_grad, ...) would create. The argument `storage` is the tuple
+  /// ('storage', type, name of the archive entry, device, number of elements).
   Tensor tensor(const Pickle::Value& call, const std::string& name, bool is_buffer) const {
     return with_source(fmt::format("data.pkl: {}", name), [&] {
       const auto& arguments = value(call.items[1], Kind::tuple).items;
@@ -221,7 +222,8 @@ class ModuleReader {
   std::string bytes_;
   Pickle pickle_;
   std::map<std::string, std::map<std::string, Class>> classes_;  // by file and name
-  // Bytes of source code that may still be decompressed: a small file can contain gigabytes.
+  // Number of bytes of source code that may still be decompressed. It is limited, since a small
+  // archive may contain gigabytes of compressed source code.
   uint64_t code_bytes_ = 6 * archive_.bytes() + (uint64_t{1} << 20);
   std::vector<Tensor> parameters_;
   std::vector<Tensor> buffers_;

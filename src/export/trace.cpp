@@ -20,8 +20,8 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// Returns the name of a submodule as an identifier. Children of a ModuleList are named 0, 1, ...,
-/// so "_" is added in front of these names.
+/// Returns the name of a submodule as an identifier. Adds "_" in front of a name that begins with a
+/// digit, such as the name of a child of a ModuleList.
 std::string type_name_of(std::string name) {
   for (auto& c : name) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
@@ -32,8 +32,8 @@ std::string type_name_of(std::string name) {
 jit::Module to_script_module(const torch::nn::Module& module, const std::string& name,
                              const std::shared_ptr<jit::CompilationUnit>& unit) {
   jit::Module scripted(c10::QualifiedName(name), unit);
-  // TorchScript files need the attribute `training`. ONNX files do not need it, so that a tensor or
-  // submodule may have this name there.
+  // TorchScript files need the attribute `training`. ONNX files do not need the attribute, so a
+  // tensor or submodule of a module that is exported to ONNX may be named `training`.
   const auto is_training = [](const auto& item) { return item.key() == "training"; };
   const auto parameters = module.named_parameters(/*recurse=*/false);
   const auto buffers = module.named_buffers(/*recurse=*/false);
@@ -70,7 +70,8 @@ void check_generators(const jit::Graph& graph, const std::string& name) {
   }
 }
 
-/// Removes dropout in eval mode. The tracer records dropout, although it is then the identity.
+/// Removes the dropout operators whose argument `train` is false. The tracer records these
+/// operators, although they return their input.
 void remove_dropout(jit::Graph& graph) {
   const std::set<std::string> names{"aten::dropout",
                                     "aten::dropout_",
@@ -147,7 +148,8 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
       throw std::runtime_error(
           fmt::format("output {} of {} must be a defined tensor, found an undefined one", i, name));
     }
-    // A traced graph must not return a parameter or buffer directly, so an alias of it is returned.
+    // A traced graph must not return a parameter or buffer directly, so an alias of the tensor is
+    // returned.
     for (auto& output : outputs) {
       if (owned.count(output.unsafeGetTensorImpl()) > 0) output = at::alias(output);
     }

@@ -21,12 +21,13 @@ bool is_call(const torch::jit::Node& node);
 /// Returns the constants of a graph, without the constants of nested blocks.
 std::vector<c10::IValue> graph_constants(const torch::jit::Graph& graph);
 
-/// Returns the absolute values of the integer constants in a trace that are less than
-/// kMaxTrialSize.
+/// Returns the absolute values of the integer constants in a traced graph. Omits absolute values of
+/// kMaxTrialSize or more.
 std::set<int64_t> integer_constants(const torch::jit::Graph& graph);
 
-/// Traces `function` with `inputs` and adds the graph to `scripted` as the method `name`. Inputs
-/// without a name in `input_names` are named input0, input1, ...
+/// Traces `function` with `inputs` and adds the graph to `scripted` as the method `name`. If
+/// `input_names` is shorter than `inputs`, the remaining inputs are named by their index, such as
+/// input1.
 void add_traced_method(torch::jit::Module& scripted, const std::string& name,
                        const Forward& function, const std::vector<torch::Tensor>& inputs,
                        const std::vector<std::string>& input_names);

@@ -13,9 +13,9 @@ constexpr int64_t kMaxWithoutMaximum = 512;
 constexpr int64_t kGrowth = 4;
 constexpr int64_t kFewSizes = 64;
 constexpr int kRandomSizes = 8;
-/// Differences between the sizes to verify and an integer constant of the graph. Several sizes are
-/// above the constant: the result of a slice that starts at the constant and has step n grows only
-/// with every n-th size.
+/// Sizes near an integer constant of the graph, as differences from the constant. Several
+/// differences are positive because of slices that start at the constant and have a step n > 1:
+/// their results become longer only if the size grows by n.
 constexpr std::array<int64_t, 7> kAroundConstants{-1, 0, 1, 2, 3, 5, 8};
 
 }  // namespace
@@ -26,7 +26,8 @@ TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
   const auto last = has_max ? std::min(dimension.max, std::max(kMaxTrialSize, example))
                             : std::max(kMaxWithoutMaximum, kGrowth * example);
   TrialSizes sizes;
-  // The first size is only 2 times the example's, since its cost shows how the cost grows.
+  // The first size is only 2 times the example's size. The cost measured at the first size is used
+  // to predict the costs at the next sizes.
   for (auto size = example * 2; size < last; size *= kGrowth) sizes.growing.push_back(size);
   if (last > example) sizes.growing.push_back(last);
 
@@ -39,7 +40,8 @@ TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
   }
   sizes.around_constants.assign(around.begin(), around.end());
 
-  // The logarithm of the size is uniform, so that small sizes are as likely as large sizes.
+  // The logarithm of the size is uniformly distributed, so that small sizes are as likely as large
+  // sizes.
   std::mt19937_64 generator(seed);
   std::uniform_real_distribution<double> logarithm(std::log(static_cast<double>(dimension.min)),
                                                    std::log(static_cast<double>(last) + 1));

@@ -16,17 +16,18 @@ struct TrialSizes {
   /// example's size, whichever is larger.
   std::vector<int64_t> growing;
   /// Sizes near the integer constants of the graph. For example, the result of x.slice(1, 0, 512)
-  /// has a constant size only if x.size(1) is 512 or more.
+  /// has a constant size only if x.size(1) is 512 or more, so sizes near 512 are verified.
   std::vector<int64_t> around_constants;
-  /// Random sizes, followed by all sizes of the dimension if there are at most 64.
+  /// Random sizes, followed by all sizes of the dimension if the dimension has at most 64 sizes.
   std::vector<int64_t> others;
 };
 
-/// Integer constants with this absolute value or more are not used as sizes.
+/// Integer constants with an absolute value of kMaxTrialSize or more are not used as sizes.
 inline constexpr int64_t kMaxTrialSize = int64_t{1} << 40;
 
-/// `example`: the size in the example inputs. `constants`: integer arguments of the operators in
-/// the graph. `seed`: of the random sizes, which are the same in each export.
+/// Returns the sizes of `dimension` at which an export is verified. `example`: the size in the
+/// example inputs. `constants`: integer arguments of the operators in the graph. `seed`: seed of
+/// the random sizes.
 ATTEND_API TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
                                   const std::set<int64_t>& constants, uint64_t seed);
 

@@ -13,7 +13,7 @@
 namespace attend {
 namespace {
 
-/// Maximum number of recorded reads: a loop may read many values.
+/// Maximum number of recorded reads. It is limited, since a loop may read many values.
 constexpr std::size_t kMaxReads = 64;
 
 thread_local std::vector<RecordValuesRead::Read>* recorded_reads = nullptr;

@@ -16,10 +16,11 @@ class RecordValuesRead {
   RecordValuesRead(const RecordValuesRead&) = delete;
   RecordValuesRead& operator=(const RecordValuesRead&) = delete;
 
-  /// Returns "aten::item, called from FUNCTION (FILE:LINE)" for each operator and call site.
+  /// Returns a text such as "aten::item, called from FUNCTION (FILE:LINE)" for each pair of an
+  /// operator and a call site.
   std::vector<std::string> texts() const;
 
-  /// An operator that read values.
+  /// A call of an operator that reads values: the operator's name and the call stack.
   struct Read {
     std::string name;
     std::vector<void*> stack;
@@ -28,7 +29,7 @@ class RecordValuesRead {
  private:
   std::vector<Read> reads_;
   at::CallbackHandle callback_;
-  std::vector<Read>* previous_;  // reads of an outer guard
+  std::vector<Read>* previous_;  // reads that an outer guard records, or nullptr
 };
 
 }  // namespace attend

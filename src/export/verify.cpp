@@ -37,6 +37,7 @@ std::vector<torch::Tensor> inputs_of(const Trial& trial, const std::vector<torch
 }
 
 /// Returns true if a value differs between `inputs` and `example`, which have the same shapes.
+/// Ignores inputs for which `supports_other_values` returns false.
 bool has_other_values(const std::vector<torch::Tensor>& inputs,
                       const std::vector<torch::Tensor>& example) {
   return !std::equal(inputs.begin(), inputs.end(), example.begin(),
@@ -46,7 +47,8 @@ bool has_other_values(const std::vector<torch::Tensor>& inputs,
 }
 
 /// Returns the outputs of the module. If the module throws and the trial has values other than the
-/// example's, restores the buffers of the module and returns nullopt. Sets `cost`.
+/// example's, restores the buffers of the module and returns nullopt. Sets `cost` to the
+/// cost of the call.
 std::optional<std::vector<torch::Tensor>> expected_of(const torch::nn::Module& module,
                                                       const Forward& forward, const Trial& trial,
                                                       const std::vector<torch::Tensor>& inputs,
@@ -91,9 +93,9 @@ std::string nondeterminism_message(ExportGuard& guard, const Forward& forward,
   return "";
 }
 
-/// Increments of the example's sizes. In each comparison, successive dimensions have the increments
-/// 1, 2, 3, 1, ..., so that swapped dimensions are detected. The next comparison begins with the
-/// next increment.
+/// Differences between the sizes in `run_near_sizes` and the example's sizes. In the first
+/// comparison, successive dimensions grow by 1, 2, 3, 1, ..., so that swapped dimensions are
+/// detected. The second comparison begins with 2, and the third with 3.
 constexpr std::array<int64_t, 3> kIncrements{1, 2, 3};
 
 int64_t increased(int64_t size, int64_t increment, const DynamicDimension& dynamic) {
@@ -142,15 +144,17 @@ class Verification {
   }
 
  private:
-  /// Maximum memory of a tensor. A comparison needs several times this memory.
+  /// Maximum memory of a tensor, and of all inputs and outputs together, in bytes. A comparison
+  /// needs several times this memory.
   static constexpr int64_t kMaxBytes = int64_t{256} << 20;
   /// Maximum number of elements that the operators of a forward pass compute. In
-  /// `run_growing_sizes`, it limits each trial, if the dimension has no maximum. In the later
-  /// trials, it limits the sum over these trials. The limit is higher if the example needs
-  /// more than half of it.
+  /// `run_growing_sizes`, the limit applies to each trial if the dimension has no maximum. In all
+  /// trials after `run_growing_sizes`, the limit applies to the sum over these trials, and is at
+  /// least twice the number of elements for the example inputs.
   static constexpr int64_t kMaxElements = int64_t{1} << 26;
   static constexpr uint64_t kSeed = 1;  // of random sizes
-  /// A dimension does not grow further after a comparison that took more seconds.
+  /// A dimension does not grow further after a comparison that took more than this number of
+  /// seconds.
   static constexpr double kMaxSeconds = 2.0;
 
   /// Runs trials at the minimum sizes, with one dimension at its minimum, and at sizes slightly
@@ -202,7 +206,8 @@ class Verification {
   }
 
   /// Runs trials in which one dimension has a size from `list` and the others have the example's
-  /// sizes or, beyond a limit, their smallest sizes. The dimensions take turns.
+  /// sizes or, beyond a limit of `run_if_affordable`, their smallest sizes. Trials of different
+  /// dimensions alternate.
   void run_one_by_one(std::vector<int64_t> TrialSizes::*list) {
     std::size_t count = 0;
     for (const auto& sizes : trial_sizes_) count = std::max(count, (sizes.*list).size());
@@ -217,7 +222,8 @@ class Verification {
     }
   }
 
-  /// Runs a trial in which each dimension has the largest size of `run_growing_sizes`.
+  /// Runs a trial in which each dimension has the largest size that `run_growing_sizes` verified.
+  /// Omits the trial if it would exceed `kMaxBytes` or `remaining_elements_`.
   void run_largest_sizes() {
     SizesByName sizes;
     for (const auto& dimension : dimensions_) {
@@ -226,7 +232,8 @@ class Verification {
     run_if_affordable(sizes);
   }
 
-  /// Returns false if the trial would exceed `kMaxBytes` or `remaining_elements_`.
+  /// Runs a trial. Returns false, without running it, if the trial would exceed `kMaxBytes` or
+  /// `remaining_elements_`.
   bool run_if_affordable(const SizesByName& sizes) {
     if (verified_.count(sizes) > 0) return true;
     const auto predicted = costs_.predict(sizes);
@@ -241,7 +248,8 @@ class Verification {
     return others;
   }
 
-  /// Compares module and exported program. Returns the cost of the module's forward.
+  /// Compares the outputs of the exported program with those of the module. Returns the cost of the
+  /// module's forward.
   OperatorCost run_trial(const Trial& trial) {
     const auto& options = subject_.options;
     const auto inputs = inputs_of(trial, subject_.example_inputs, options);
@@ -270,7 +278,8 @@ class Verification {
     return cost;
   }
 
-  /// Runs the exported program. If it throws, the message begins with the shapes of the inputs.
+  /// Runs the exported program. If the program throws, adds the shapes of the inputs to the
+  /// message.
   std::vector<torch::Tensor> run_exported(const std::vector<torch::Tensor>& inputs,
                                           const std::string& shapes) const {
     try {

@@ -11,7 +11,8 @@ using testing::ElementsAre;
 
 const Size kLength{3, "Symbol('s0', positive=True, integer=True)"};
 
-/// Returns a program that slices a 1-D tensor x. Its size s0 is 2 to 100, and 3 in the example.
+/// Returns a program that slices a 1-D tensor x. The size of x is the symbol s0, from 2 to 100,
+/// with the hint 3. `sliced`: size of the result y.
 ExportedProgram slice_program(int64_t start, int64_t end, const Size& sliced) {
   ExportedProgram program;
   program.inputs = {{.kind = InputKind::user, .name = "x", .target = {}}};
@@ -68,7 +69,7 @@ TEST(SetHints, ChoosesSizesAtWhichASliceIsNotTheWholeDimension) {
   auto program = slice_program(0, 12, {3, "Min(" + kLength.expression + ", Integer(12))"});
   clamp_slices(program);
   set_hints(program);
-  EXPECT_EQ(program.tensors["x"].sizes[0].value, 24);  // 3, 6 and 12 are not larger than 12
+  EXPECT_EQ(program.tensors["x"].sizes[0].value, 24);  // at 3, 6 and 12, y is all of x
   EXPECT_EQ(program.tensors["y"].sizes[0].value, 12);
 }
 

@@ -44,7 +44,7 @@ std::vector<std::string> sizes_of(Function function, std::size_t dimension = 0,
   return sizes;
 }
 
-/// Functions whose results have a dimension 0 whose size depends on values.
+/// Functions that return a tensor in which the size of dimension 0 depends on values.
 const std::vector<std::pair<const char*, Function>> kFunctions{
     {"masked_select", [](const auto& x) { return std::vector{x.masked_select(x > 0)}; }},
     {"index", [](const auto& x) { return std::vector{x.index({x > 0})}; }},
@@ -93,8 +93,8 @@ TEST(DataDependentSizes, OfAllOperatorsThatLibTorchTagsAreTested) {
     const auto op = dispatcher.findOp(name);
     if (!name.name.starts_with("aten::") || name.overload_name == "out") continue;
     if (!op || !op->hasTag(at::Tag::dynamic_output_shape)) continue;
-    // Of these two, only results that few programs use have such a size: the residuals of a
-    // least-squares problem, and a tensor for the gradient of the CTC loss.
+    // The next two operators have data-dependent sizes only in results that few programs use: the
+    // residuals of a least-squares problem, and a tensor for the gradient of the CTC loss.
     if (name.name == "aten::linalg_lstsq" || name.name == "aten::_ctc_loss") continue;
     EXPECT_THAT(tested, Contains(target_of(name.name, name.overload_name)));
   }
@@ -119,7 +119,7 @@ TEST(DataDependentSizes, ComeFirstIfTheIndexedDimensionsAreNotAdjacent) {
   EXPECT_THAT(sizes_of(apart), ElementsAre(kU0));
 }
 
-/// The writes reach the mask through a view.
+/// The mask is written through a view.
 TEST(DataDependentSizes, DependOnInputsWrittenInPlace) {
   const auto written = [](const torch::Tensor& x) {
     const auto mask = torch::ones({6}, torch::kBool);
@@ -129,7 +129,7 @@ TEST(DataDependentSizes, DependOnInputsWrittenInPlace) {
   EXPECT_THAT(sizes_of(written), ElementsAre(kU0));
 }
 
-/// No value that is tried selects less than 3 elements.
+/// For all inputs that the exporter tries, `most` has at least 3 elements.
 TEST(DataDependentSizes, OfSlicesAreClamped) {
   const auto slices = [](const torch::Tensor& x) {
     const auto most = x.masked_select(x > -50);

@@ -17,7 +17,8 @@ using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 using TensorFunction = std::function<std::vector<torch::Tensor>(const torch::Tensor& x)>;
 
-/// Traces and decomposes a program with an input of shape (batch 4, length 6, 8).
+/// Traces and decomposes a program with an input of shape (4, 6, 8). The first two dimensions are
+/// dynamic.
 ExportedProgram decomposed(const TensorFunction& function) {
   const std::vector<torch::Tensor> example{torch::randn({4, 6, 8})};
   const std::vector<DynamicDimension> dynamic{{0, 0, "batch"}, {0, 1, "length", 2, 64}};

@@ -28,30 +28,32 @@ struct DynamicSizeSpec {
   int64_t min;
   int64_t max;
   int64_t example;                ///< size in the example inputs
-  std::array<int64_t, 3> others;  ///< sizes at which the file is compared
+  std::array<int64_t, 3> others;  ///< sizes at which the Python tests compare
 };
 
-/// Returns the specification of a `DynamicSize`, or of a size that `add_dynamic_size` returned.
+/// Returns the specification of a `DynamicSize`, or of a placeholder that `add_dynamic_size`
+/// returned.
 const DynamicSizeSpec& spec_of(int64_t dynamic_size);
 
 /// Adds a dynamic size and returns its placeholder.
 int64_t add_dynamic_size(const DynamicSizeSpec& spec);
 
-/// An input of a case: its name, its shape, which may contain `DynamicSize`, and its random values.
+/// An input of an `ExportCase`: the name, the shape, which may contain `DynamicSize`, and a
+/// function that returns random values.
 struct CaseInput {
   std::string name;
   std::vector<int64_t> shape;
   std::function<torch::Tensor(const std::vector<int64_t>&)> draw;
 };
 
-/// Tokens 0 .. vocab_size-1.
+/// Random tokens 0 .. vocab_size-1.
 CaseInput tokens(const char* name, int64_t vocab_size,
                  std::vector<int64_t> shape = {kBatch, kLength});
 /// Normally distributed floats.
 CaseInput reals(const char* name, std::vector<int64_t> shape);
 /// Bools, 70% true.
 CaseInput bools(const char* name, std::vector<int64_t> shape = {kBatch, kLength});
-/// Non-decreasing integers along the last dimension, for segments or positions.
+/// Integers that do not decrease along the last dimension, for segments or positions.
 CaseInput non_decreasing(const char* name, std::vector<int64_t> shape = {kBatch, kLength});
 
 /// A module to export, and its inputs.
@@ -127,8 +129,8 @@ std::vector<ExportCase> model_cases();     ///< modules of include/attend/models
 std::vector<ExportCase> module_cases();    ///< modules of include/attend/nn
 std::vector<ExportCase> user_cases();      ///< custom modules
 std::vector<ExportCase> operator_cases();  ///< single operators
-/// Random programs of views and in-place operators (ONNX has neither), and of operators on
-/// sequences (B, L, D).
+/// Random programs of two kinds: of views and in-place operators (ONNX has neither), and of
+/// operators on sequences of shape (B, L, D).
 std::vector<ExportCase> random_cases();
 
 }  // namespace attend

@@ -6,11 +6,13 @@
 /// The first form writes for each case, or for those whose name is NAME or starts with "NAME.":
 ///     CASE.pt, CASE.pt2, CASE.onnx   the module in each format
 ///     CASE.values    ((inputs, outputs), ...) at three other shapes, for torch.load
-///     CASE.step      (loss, parameters after one SGD step on the last inputs), float32 cases only
-/// and cases.json, which describes them. Weights and inputs are random; set ATTEND_TEST_SEED to
-/// reproduce a run. Exit status 1 if an export failed.
+///     CASE.step      (loss, parameters after one SGD step on the last inputs), only for float32
+///                    cases that have parameters and draw no random numbers
+/// and cases.json, which describes the cases. Weights and inputs are random; set ATTEND_TEST_SEED
+/// to reproduce a run. Exit status 1 if an export failed.
 ///
-/// The second form prints the ONNX rules that no case uses. Exit status 1 if there are any.
+/// The second form prints the rules of the ONNX exporter that no case uses. Exit status 1 if there
+/// is such a rule.
 
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
@@ -98,7 +100,7 @@ Tensors write_values(const ExportCase& any, const std::filesystem::path& path) {
   return inputs;
 }
 
-/// Runs backward on the sum of the outputs' mean squares and returns that loss.
+/// Runs backward on a loss, the sum of the mean squares of the outputs, and returns the loss.
 torch::Tensor backward(const ExportCase& any, const Tensors& inputs) {
   auto loss = torch::zeros({});
   torch::manual_seed(0);  // Python sets the same seed
@@ -139,7 +141,7 @@ int64_t bytes_of(const Tensors& tensors) {
   return sum;
 }
 
-/// Returns the groups of names of tied parameters.
+/// Returns a list of names for each group of tied parameters.
 Json tied_names(const torch::nn::Module& module) {
   std::map<const void*, std::vector<std::string>> names;
   for (const auto& item : module.named_parameters()) {
@@ -178,7 +180,7 @@ Json describe(const ExportCase& any) {
           {"bytes", bytes_of(tensors)}};
 }
 
-/// Returns "yes", or "unsupported: " or "failed: " with the message.
+/// Returns "yes", or "unsupported: " or "failed: " followed by the error message.
 std::string write_format(const ExportCase& any, const Format& format, const Tensors& example,
                          const std::filesystem::path& folder) {
   try {

@@ -1,6 +1,7 @@
 """Reads the output of export_cases for the tests that load the exported files.
 
-CTest sets EXPORT_CASES to the folder, and CASES_PART to "I/N" for part I of a test with N parts.
+CTest sets EXPORT_CASES to the output folder of export_cases. If a test is split into N parts, CTest
+sets CASES_PART to "I/N" for part I.
 """
 
 import functools
@@ -42,7 +43,7 @@ class Case:
 
 
 def cases(format):
-    """Returns the cases of this part (see CASES_PART) that were exported in that format."""
+    """Returns the cases of this part (see CASES_PART) that were exported in `format`."""
     described = json.loads((FOLDER / "cases.json").read_text())
     part, parts = map(int, os.environ.get("CASES_PART", "0/1").split("/"))
     found = [Case(any_case, described["learning_rate"]) for any_case in described["cases"]]
@@ -52,7 +53,7 @@ def cases(format):
 
 
 def find(format, *names):
-    """Returns the cases with these names, in any part."""
+    """Returns the cases with these names, also those of other parts (see CASES_PART)."""
     described = json.loads((FOLDER / "cases.json").read_text())
     found = {any_case["name"]: any_case for any_case in described["cases"]}
     for name in names:
@@ -92,7 +93,7 @@ def assert_equal_outputs(test, found, expected, tolerance):
 def assert_same_at_other_shapes(test, run, case):
     with torch.no_grad():
         for seed, (inputs, expected) in enumerate(case.calls):
-            torch.manual_seed(seed)  # as export_cases
+            torch.manual_seed(seed)  # the seed that export_cases sets
             assert_equal_outputs(test, run(*inputs), expected, case.tolerance)
 
 
@@ -108,8 +109,8 @@ def assert_same_distribution(test, found, expected):
         test.assertLessEqual(abs(one.mean() - other.mean()).item(), 6 * scale * error)
         test.assertLessEqual(abs(one.std() - other.std()).item(), 12 * scale * error)
         low, high = min(one.min(), other.min()), max(one.max(), other.max())
-        # The points differ from the outputs: for an output equal to a point, rounding errors would
-        # decide on which side of the point it is.
+        # The points are unlikely to be equal to outputs: if an output is equal to a point, rounding
+        # errors decide whether searchsorted counts the output.
         points = low + (high - low) * (torch.arange(400, dtype=torch.float64) + 0.618) / 400
         shares = [torch.searchsorted(part.sort().values, points) / part.numel()
                   for part in (one, other)]
@@ -117,7 +118,7 @@ def assert_same_distribution(test, found, expected):
 
 
 def assert_tied(test, case, parameters):
-    """Checks that parameters share storage if and only if they are tied in C++."""
+    """Checks that parameters share storage in Python if and only if they are tied in C++."""
     addresses = {}
     for name in case.parameters:
         addresses.setdefault(parameters[name].untyped_storage().data_ptr(), []).append(name)

@@ -1,7 +1,8 @@
-"""Loads an exported model with torch.jit.load and compares it with a plain PyTorch implementation
-that uses the weights of the run.
+"""Loads exported models with torch.jit.load and compares them with a plain PyTorch implementation
+that uses the weights of the training run.
 
-CTest sets ATTEND to the command. Exits with 77 (skipped) if Python has no torch.
+CTest sets ATTEND to the path of the command `attend`. Exits with 77 (skipped) if Python has no
+torch.
 """
 
 import io
@@ -82,7 +83,8 @@ def reference(weights, tokens, heads, layers, norm_order):
 
 class LoadInPython(unittest.TestCase):
     def export(self, *flags, layers=2):
-        """Trains and exports a model; checks the file and returns it with its weights and vocabulary."""
+        """Trains and exports a model, and checks the file. Returns the bytes of the file, the
+        weights and the vocabulary."""
         with tempfile.TemporaryDirectory() as folder:
             run = pathlib.Path(folder, "run")
             subprocess.run([ATTEND, "train", "--out", run, "--max-steps", "3", "--num-heads", "4", "--num-layers",
@@ -143,12 +145,14 @@ class LoadInPython(unittest.TestCase):
                 model = torch.jit.load(io.BytesIO(archive))
                 tokens = torch.randint(len(vocabulary), (3, 16))
                 whole = model(tokens)
-                # The model is causal: outputs of a prefix equal those of the whole input.
+                # The model is causal: the outputs for a prefix of the input are the first outputs
+                # for the whole input.
                 for batch, length in ((3, 1), (1, 9), (2, 16)):
                     part = model(tokens[:batch, :length])
                     torch.testing.assert_close(part, whole[:batch, :length], rtol=1e-4, atol=1e-5)
                 self.assertFalse(torch.isnan(whole).any())
-                # Constant tables and the routing to experts do not work on the meta device.
+                # The other two models do not run on the meta device: one has constant tables, and
+                # the other one routes tokens to experts.
                 if "--positions relative" in flags:
                     on_meta = torch.jit.load(io.BytesIO(archive), map_location="meta")
                     self.assertEqual(on_meta(tokens.to("meta")).device.type, "meta")

@@ -13,8 +13,8 @@ constexpr int64_t kVocab = 11;
 constexpr int64_t kSourceVocab = 13;
 constexpr int64_t kContext = 16;
 
-/// Returns the stacks of `each_stack`, a stack for each activation that they do not use, and a
-/// stack with one active expert per token. All stacks have dropout.
+/// Returns the stacks of `each_stack`, a stack for each activation that these stacks do not use,
+/// and a stack with one active expert per token. All stacks have dropout.
 std::vector<NamedStack> all_stacks() {
   auto stacks = each_stack();
   const auto plain = stacks.front().config;

@@ -33,7 +33,7 @@ CaseInput memory(int64_t width = kWidth) {
   return reals("memory", {kBatch, kMemoryLength, width});
 }
 
-/// Calls that SelfAttention and MultiheadAttention share.
+/// Returns cases of calls that both SelfAttention and MultiheadAttention support.
 template <typename Holder, typename Options>
 std::vector<ExportCase> calls_of(const char* name, const Options& options) {
   const auto attention = [&] { return Holder(options); };

@@ -74,7 +74,8 @@ class Onnx(unittest.TestCase):
                 model = in_float32(model)
             # onnxruntime computes erf in float32.
             tolerance = max(case.tolerance, 1e-6)
-            # onnxruntime 1.31 makes some of the random graphs invalid with more optimizations than these.
+            # With more than the basic optimizations, onnxruntime 1.31 makes some of the random
+            # graphs invalid.
             is_random = case.name.startswith("Operator.random_sequence")
             levels = onnxruntime.GraphOptimizationLevel
             options.graph_optimization_level = levels.ORT_ENABLE_BASIC if is_random else levels.ORT_ENABLE_ALL
@@ -95,7 +96,8 @@ class Onnx(unittest.TestCase):
                     assert_equal_outputs(self, found, expected, tolerance)
 
         self.for_each(check)
-        print("outputs not compared, since onnxruntime lacks bfloat16 on the CPU (run in float32): "
+        print("run in float32, and only the shapes of the outputs compared, since onnxruntime "
+              "lacks bfloat16 on the CPU: "
               f"{', '.join(not_compared)}")
 
     def test_onnx_checker(self):
@@ -107,8 +109,9 @@ class Onnx(unittest.TestCase):
         self.for_each(check)
 
     def test_types_of_nodes(self):
-        """The exporter's table of supported types is a subset of opset 18's, and has an entry for each
-        operator that does not support all types."""
+        """The exporter has a table of the types that ONNX operators support. All types in the table
+        are supported in opset 18, and the table has an entry for each operator that does not
+        support all types."""
         op_types = {node.op_type for case in cases("onnx")
                  for node in onnx.load(case.path("onnx")).graph.node}
         table = types_of_onnx_nodes()
@@ -117,7 +120,7 @@ class Onnx(unittest.TestCase):
             schema = onnx.defs.get_schema(op_type, 18)
             if not schema.inputs:
                 continue
-            # The first input of Where is the condition.
+            # The first input of Where is the condition, which is always a bool.
             of = schema.inputs[1 if op_type == "Where" else 0].type_str
             allowed = {text for constraint in schema.type_constraints
                        if constraint.type_param_str == of for text in constraint.allowed_type_strs}
@@ -140,7 +143,8 @@ class Onnx(unittest.TestCase):
         def check(case, model):
             state = set(case.parameters) | set(case.buffers)
             found = {weight.name for weight in model.graph.initializer}
-            # The file contains one weight of each group of tied weights. Its other initializers are lifted constants.
+            # The file contains one weight of each group of tied weights. Initializers that are not
+            # weights are lifted constants.
             duplicates = {name for names in case.tied for name in names[1:]}
             used = set(case.parameters) - duplicates - set(case.unused)
             self.assertEqual(found & set(case.parameters) - set(case.unused), used)

@@ -44,7 +44,7 @@ ExportReport export_model(LanguageModel& model, const std::filesystem::path& pat
       {torch::randint(11, {2, 5}, torch::kLong)}, path, options);
 }
 
-/// Options for one input (B, T), both dynamic.
+/// Options for one input of shape (B, T) with two dynamic dimensions.
 const ExportOptions kDynamicBatchAndLength{.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}};
 
 /// Exports a function as a module without parameters.
@@ -148,7 +148,7 @@ TEST(Onnx, IsDeterministic) {
 
 TEST(Onnx, AcceptsUnknownDimensions) {
   const TemporaryDirectory directory;
-  // nonzero() has a data-dependent size.
+  // The result of nonzero() has a data-dependent size.
   const auto chosen = [](const torch::Tensor& x) { return x.nonzero().sum() + x.sum(); };
   export_function(chosen, directory / "chosen.onnx");
   EXPECT_THAT(read_onnx(directory / "chosen.onnx").operators, testing::Contains("NonZero"));
@@ -253,7 +253,7 @@ TEST(Onnx, RejectsMutationsOfViewsThatAreCopiesAtOtherSizes) {
       };
   expect_error([](const torch::Tensor& x) {
     const auto transposed = (x * 1).transpose(0, 1);
-    transposed.reshape({-1}).add_(1.0);  // reshape returns a view only if there is one row
+    transposed.reshape({-1}).add_(1.0);  // reshape returns a view only for one row or column
     return transposed;
   });
   expect_error([](const torch::Tensor& x) {
@@ -361,7 +361,7 @@ TEST(Onnx, RejectsNumbersAsParameterNames) {
       [&] {
         export_onnx(module, scale, {torch::randn({2, 4})}, directory / "m", kDynamicBatchAndLength);
       },
-      throws<c10::ValueError>("numbers, found '1'"));
+      throws<c10::ValueError>("the names of intermediate values, found '1'"));
 }
 
 }  // namespace

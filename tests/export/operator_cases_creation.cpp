@@ -7,7 +7,7 @@ namespace {
 
 using T = torch::Tensor;
 
-/// Tensors that depend only on the shape of the input, or are constant.
+/// Operators that create tensors, and functions such as `fill_` that set all elements.
 std::vector<ExportCase> filled() {
   OperatorTable with(floats());
   with("ones_like", [](T x) { return torch::ones_like(x); });

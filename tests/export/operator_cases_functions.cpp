@@ -103,7 +103,7 @@ std::vector<ExportCase> activations() {
   return with.take();
 }
 
-/// Dropout operators, which return their input in eval mode.
+/// Dropout operators with train=false, which return their input.
 std::vector<ExportCase> dropouts() {
   OperatorTable with(floats());
   with("dropout", [](T x) { return torch::dropout(x, 0.5, false); });

@@ -8,7 +8,7 @@ namespace {
 namespace F = torch::nn::functional;
 using T = torch::Tensor;
 
-// Inputs with 2 channels.
+// Inputs of the cases in this file. They have 2 channels.
 CaseInput signals() {
   return reals("signals", {kBatch, 2, kLength});
 }
@@ -19,7 +19,7 @@ CaseInput volumes() {
   return reals("volumes", {kBatch, 2, 3, 4, 4});
 }
 
-/// Returns distinct floats of a shape.
+/// Returns a tensor of the given shape in which all elements are distinct.
 T weights(torch::IntArrayRef shape) {
   return torch::linspace(-1, 1, c10::multiply_integers(shape)).view(shape);
 }
@@ -114,7 +114,7 @@ std::vector<ExportCase> pools() {
   return joined({with.take(), with_volume.take()});
 }
 
-/// Resizing to sizes, by scale factors, and with `F::interpolate`, which passes both.
+/// Resizing to given sizes, resizing by scale factors, and `F::interpolate`.
 std::vector<ExportCase> resized() {
   using Factors = at::ArrayRef<double>;
   OperatorTable with_row(floats());

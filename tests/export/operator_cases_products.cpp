@@ -11,11 +11,12 @@ using T = torch::Tensor;
 T rows(const T& x) {
   return x.flatten(0, 1);
 }
-/// Returns the means of the features, (6). Sums would amplify rounding errors by cancellation.
+/// Returns the means of the features, of shape (6). The cases use means instead of sums, since
+/// cancellation in large sums would amplify rounding errors.
 T means(const T& x) {
   return x.mean({0, 1});
 }
-/// Returns a matrix (6, 6).
+/// Returns a matrix of shape (6, 6) that depends on x.
 T matrix(const T& x) {
   return means(x).unsqueeze(0) + torch::eye(6, x.options());
 }
@@ -60,7 +61,7 @@ std::vector<ExportCase> products_in_float64() {
   return with.take();
 }
 
-/// Attention with x as query, key and value, two heads.
+/// Attention with query, key and value computed from x.
 std::vector<ExportCase> attention() {
   OperatorTable with(floats());
   static constexpr auto heads = [](const T& x) { return x.unflatten(-1, {2, 3}).transpose(1, 2); };
@@ -70,7 +71,7 @@ std::vector<ExportCase> attention() {
     return torch::scaled_dot_product_attention(across, across, across);
   });
   with("grouped_attention_of_dynamic_heads", [](T x) {
-    const auto keys = x.unsqueeze(2);  // (B, L, 1, 6): a head per position
+    const auto keys = x.unsqueeze(2);  // (B, L, 1, 6): each position is a head
     const auto queries = torch::cat({keys, keys + 1}, 1);
     return torch::scaled_dot_product_attention(queries, keys, keys, {}, 0, false, {}, true);
   });

@@ -25,7 +25,7 @@ void add_sums_and_means(OperatorTable& with) {
   with("logsumexp_large", [](T x) { return (x * 500).logsumexp(-1, /*keepdim=*/true); });
 }
 
-/// With and without Bessel's correction (`unbiased`).
+/// Variances and standard deviations, with and without Bessel's correction (`unbiased`).
 std::vector<ExportCase> variances() {
   OperatorTable with(floats());
   with("var", [](T x) { return torch::cat({x, x + 1}, 1).var(/*unbiased=*/true); });

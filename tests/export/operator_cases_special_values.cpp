@@ -65,7 +65,8 @@ std::vector<ExportCase> functions_of_special_values() {
   with("hardtanh", [](T x) { return torch::hardtanh(x, -0.5, 0.8); });
   with("threshold", [](T x) { return torch::threshold(x, 0.1, 20); });
   with("prelu", [](T x) { return torch::prelu(x, torch::full({1}, 0.3)); });
-  // Clamped, since glu applies sigmoid, which is inaccurate for smaller values in onnxruntime.
+  // x is clamped, since glu applies sigmoid, which is inaccurate in onnxruntime for values below
+  // -1.
   with("glu", [](T x) { return torch::glu(x.clamp_min(-1)); });
   with("softsign", [](T x) { return F::softsign(x); });
   with("softmax", [](T x) { return x.softmax(-1); });

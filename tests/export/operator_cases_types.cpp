@@ -10,7 +10,7 @@ namespace {
 namespace F = torch::nn::functional;
 using T = torch::Tensor;
 
-/// Returns distinct floats of a shape, with the dtype of `x`.
+/// Returns a tensor of the given shape, with the dtype of `x`, in which the elements differ.
 T weights(const T& x, torch::IntArrayRef shape) {
   return torch::linspace(-1, 1, c10::multiply_integers(shape)).view(shape).to(x.scalar_type());
 }
@@ -242,7 +242,7 @@ std::vector<ExportCase> of_floats(const char* suffix, torch::Dtype dtype) {
   return with.take();
 }
 
-/// LibTorch treats bools as 0 and 1 in arithmetic.
+/// Operators on bools, which LibTorch treats as 0 and 1 in arithmetic.
 std::vector<ExportCase> of_bools() {
   OperatorTable with(floats(), "_of_bools");
   with("min_max", [](T x) {

@@ -42,8 +42,9 @@ TEST_F(OperatorCostTest, IncludesOperatorsThatOtherOperatorsCall) {
 }
 
 TEST_F(OperatorCostTest, IncludesTensorsThatOnlyAnInnerOperatorReturns) {
-  const auto cost = cost_of([&] { torch::cosine_similarity(x, x, 1); });  // returns 3 elements
-  EXPECT_EQ(cost.bytes, 48);                                              // of x * x, for example
+  // cosine_similarity returns 3 elements, but calls operators that return 12, such as x * x.
+  const auto cost = cost_of([&] { torch::cosine_similarity(x, x, 1); });
+  EXPECT_EQ(cost.bytes, 48);
 }
 
 TEST_F(OperatorCostTest, IncludesListsOfTensors) {
@@ -83,7 +84,7 @@ TEST_F(OperatorCostTest, IsConstantAfterTheEndOfTheGuard) {
   x.exp();
   EXPECT_EQ(cost.elements, 0);
   EXPECT_EQ(cost.bytes, 0);
-  EXPECT_EQ(cost_of([&] { x.exp(); }).elements, 12);  // a second guard of the thread
+  EXPECT_EQ(cost_of([&] { x.exp(); }).elements, 12);  // a second guard on this thread
 }
 
 TEST_F(OperatorCostTest, EachThreadHasItsOwnCost) {
@@ -101,7 +102,7 @@ TEST_F(OperatorCostTest, EachThreadHasItsOwnCost) {
   EXPECT_EQ(other.bytes, 96);
 }
 
-/// LibTorch copies the guard's callback to its threads.
+/// LibTorch copies the guard's callback to the threads that LibTorch starts.
 TEST_F(OperatorCostTest, OmitsOperatorsInThreadsOfLibTorch) {
   const auto cost = cost_of([&] {
     const auto result = std::make_shared<std::promise<torch::Tensor>>();

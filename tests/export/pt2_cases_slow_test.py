@@ -1,5 +1,5 @@
-"""Slow checks of .pt2 archives: decompositions of some random cases, and torch.compile and
-AOTInductor of a few cases.
+"""Slow checks of .pt2 archives: run_decompositions() for some cases chosen at random, and
+torch.compile and AOTInductor for a few fixed cases.
 
 CTest sets EXPORT_CASES to the output folder of export_cases and RUN_ARCHIVE to the program
 run_archive. Exits with 77 (skipped) if Python has no torch.
@@ -28,21 +28,21 @@ FEW = ("LanguageModel.plain", "SequenceClassifier.mean_padded", "UserForward.cla
 class Slow(unittest.TestCase):
     def test_run_decompositions(self):
         seed = int(os.environ.get("ATTEND_TEST_SEED", random.randrange(10**6)))
-        print("random cases: reproduce with ATTEND_TEST_SEED =", seed)
+        print("cases are chosen at random: reproduce with ATTEND_TEST_SEED =", seed)
         dynamic = [case for case in cases("pt2") if case.name not in SPECIALIZED]
-        for case in random.Random(seed).sample(dynamic, 12):  # all take 10 minutes
+        for case in random.Random(seed).sample(dynamic, 12):  # all cases would take 10 minutes
             with self.subTest(case.name):
                 program = torch.export.load(case.path("pt2")).run_decompositions()
                 assert_same_at_other_shapes(self, program.module(), case)
 
-    @unittest.skipUnless(shutil.which("g++") and PYTHON_H.exists(), "no compiler, or no python3-dev")
+    @unittest.skipUnless(shutil.which("g++") and PYTHON_H.exists(), "needs g++ and python3-dev")
     def test_torch_compile(self):
         for case in find("pt2", *FEW):
             with self.subTest(case.name):
                 model = torch.export.load(case.path("pt2")).module()
                 assert_same_at_other_shapes(self, torch.compile(model, dynamic=True), case)
 
-    @unittest.skipUnless(shutil.which("g++"), "no compiler")
+    @unittest.skipUnless(shutil.which("g++"), "needs g++")
     def test_aot_inductor_in_cpp(self):
         for case in find("pt2", *FEW):
             with self.subTest(case.name), tempfile.TemporaryDirectory() as folder:

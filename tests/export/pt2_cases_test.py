@@ -11,7 +11,7 @@ import unittest
 from exported_cases import (assert_same_at_other_shapes, assert_small, assert_tied, cases, find)
 import torch
 
-# One case of each kind. pt2_cases_slow_test.py runs the slow checks with other cases.
+# One case of each kind of module. pt2_cases_slow_test.py runs the slow checks with other cases.
 FEW = ("LanguageModel.no_layers", "SequenceClassifier.mean_padded", "MixtureOfExperts.top_1",
        "ConvolutionNet.plain", "LstmStep.plain", "TiedAutoencoder.plain", "FeedForward.bfloat16")
 
@@ -55,7 +55,7 @@ class EachCase(unittest.TestCase):
 
 
 class Few(unittest.TestCase):
-    """Slow checks, with one case of each kind."""
+    """Checks that are too slow for all cases, with one case of each kind of module."""
 
     def test_run_decompositions(self):
         for case in find("pt2", *FEW):

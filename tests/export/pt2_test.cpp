@@ -160,8 +160,8 @@ TEST_F(Pt2, RejectsSpecializedDimensionsAndNamesTheCallSite) {
   EXPECT_THAT(
       [&] { export_pt2(ReshapesToLength(), x, path, other_lengths); },
       throws<std::runtime_error>("ReshapesToLengthImpl::forward (specializing_modules.cpp:12)"));
-  // The module is rejected before it is run at another size, where the LSTM would read out of
-  // bounds on the CPU.
+  // The module is rejected before the exported program is run at another size: at other sizes, the
+  // LSTM would read out of bounds on the CPU.
   EXPECT_THAT(
       [&] {
         export_pt2(SpecializesBatch(), torch::randn({5, 2, 3}), path,

@@ -47,16 +47,16 @@ constexpr std::array<Operation, 7> kMutations{{
     {0, [](T x, int64_t dimension) { return x.unsqueeze_(dimension); }},
 }};
 
-/// An operation on a previous tensor. `tensor` is taken modulo the number of tensors, and
-/// `dimension` modulo the number of dimensions.
+/// An operation on the input or on the result of an earlier step. `tensor` is taken modulo the
+/// number of these tensors, and `dimension` modulo the number of dimensions.
 struct Step {
   Operation operation;
   std::size_t tensor;
   int64_t dimension;
 };
 
-/// Runs the steps and returns two of the tensors. Which operators run depends only on the ranks of
-/// the tensors, not on their sizes.
+/// Runs the steps and returns copies of two of the tensors, with 1 added. Which operators run
+/// depends only on the ranks of the tensors, not on their sizes.
 Tensors run_steps(const std::vector<Step>& steps, std::size_t other, const T& x) {
   Tensors tensors{x * 1};
   for (const auto& [operation, tensor, dimension] : steps) {
@@ -155,21 +155,22 @@ int64_t draw_between(int64_t min, int64_t max) {
 /// compared at both bounds and at a size between them.
 int64_t draw_dynamic_size(const char* name, int64_t max) {
   const auto least = draw_between(1, max / 2);
-  const auto largest = draw_between(std::max<int64_t>(least + 1, 3), max);  // .pt2 requires 3
+  const auto largest = draw_between(std::max<int64_t>(least + 1, 3), max);  // .pt2: 3 or more
   const auto example = draw_between(least, largest);
   return add_dynamic_size(
       {name, least, largest, example, {least, largest, draw_between(least, largest)}});
 }
 
-/// Number of graphs, from the environment variable ATTEND_RANDOM_EXPORTS.
+/// Number of graphs with random `kSequenceOperators`: the value of the environment variable
+/// ATTEND_RANDOM_EXPORTS, or 20.
 int num_random_sequences() {
   const char* text = std::getenv("ATTEND_RANDOM_EXPORTS");
   return text != nullptr ? std::stoi(text) : 20;
 }
 
-/// Cases of graphs with 30 random `kSequenceOperators`, in all formats. The last of these operators
-/// branches on a size; an eighth of the graphs may contain it. The export must fail if the branch
-/// changes the result.
+/// Cases of graphs with 30 random `kSequenceOperators`, in all formats. The last element of
+/// `kSequenceOperators` branches on a size; it may occur in an eighth of the graphs. The export
+/// must fail if the result depends on the branch.
 std::vector<ExportCase> random_sequence_cases(int count) {
   struct NoParameters : torch::nn::Module {};
   std::vector<ExportCase> cases;

@@ -24,10 +24,11 @@ using testing::SizeIs;
 constexpr auto kNoMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kHigh = 100000;
 
-/// `testing::Test::Run` hides `Run`.
+/// A second name for `Run`, which `testing::Test::Run` hides inside the tests.
 using Combination = Run;
 
-/// Returns one dimension per element of `ranges`: the minimum, the maximum and the example's size.
+/// Returns one dimension for each element of `ranges`. An element contains the minimum, the maximum
+/// and the example's size.
 std::vector<SampledDimension> dimensions_of(const std::vector<std::array<int64_t, 3>>& ranges,
                                             const std::set<int64_t>& integers = {}) {
   std::vector<torch::Tensor> example;

@@ -11,7 +11,7 @@ namespace {
 const std::string kFirst = "Symbol('s0', positive=True, integer=True)";
 const std::string kSecond = "Symbol('s1', positive=True, integer=True)";
 
-/// Returns the expression found for a function of two sizes.
+/// Function object that returns the expression that `sizes` finds for a function of two sizes.
 struct Found {
   explicit Found(SymbolicShapes& sizes) : sizes(sizes) {}
   template <typename Function>

@@ -112,8 +112,8 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
                                  "(specializing_modules.cpp:24); with (2, 40), it calls aten::mul, "
                                  "called from attend::DoublesLongInputsImpl::forward "
                                  "(specializing_modules.cpp:22)"));
-  // The module is rejected before it is run at another size, where the LSTM would read out of
-  // bounds on the CPU.
+  // The module is rejected before the exported program is run at another size: at other sizes, the
+  // LSTM would read out of bounds on the CPU.
   EXPECT_THAT(
       [&] {
         export_torchscript(SpecializesBatch(), torch::randn({5, 2, 3}), directory / "m",

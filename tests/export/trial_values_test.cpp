@@ -64,7 +64,7 @@ TEST(TrialValues, HalfZeroReplacesEverySecondElement) {
   expect_integers(Values::half_zero, {5, 7, 3, 4}, {3, 7, 3, 4});
   expect_equal(with_values(torch::ones({3}, torch::kBool), Values::half_zero),
                torch::tensor({false, true, false}));
-  // Counts the elements of a transposed matrix by rows.
+  // In a transposed matrix, too, "every second element" refers to row-major order.
   expect_equal(with_values(torch::ones({3, 2}).t(), Values::half_zero),
                torch::tensor({{0.F, 1.F, 0.F}, {1.F, 0.F, 1.F}}));
 }

@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// Returns the ONNX rules, such as "add.Tensor", that none of the cases uses.
+/// Returns the names of the rules of the ONNX exporter, such as "add.Tensor", that no case uses.
 std::vector<std::string> unused_rules(const std::vector<ExportCase>& cases);
 
 }  // namespace attend

@@ -9,7 +9,8 @@ namespace {
 namespace F = torch::nn::functional;
 using torch::indexing::Slice;
 
-/// Various operators in the forward of a custom module, on the output of Linear, (B, T, 6).
+/// Cases of a custom module whose forward applies various operators to the output of a Linear
+/// layer, of shape (B, T, 6).
 std::vector<ExportCase> user_forward_cases() {
   std::vector<ExportCase> cases;
   const auto with = [&](const char* option, const auto& run) {
@@ -136,7 +137,8 @@ std::vector<ExportCase> user_forward_cases() {
   return cases;
 }
 
-/// A module in which a parameter, a buffer, a submodule and the input have special names.
+/// Returns the case of a module in which a parameter, a buffer, a submodule and the input have
+/// special names.
 ExportCase named_case(const char* option, const char* name, std::set<std::string> formats,
                       const char* input_name = "x") {
   torch::nn::Linear outer(4, 6);

@@ -51,7 +51,8 @@ struct ImageNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ImageNet);
 
-/// Maps images (B, 3, H, W) to two poolings of the same images, and to a deep stack of poolings.
+/// Maps images (B, 3, H, W) to three outputs: two poolings of the images with different windows,
+/// and the result of five successive poolings.
 struct PoolsImpl : torch::nn::Module {
   std::vector<torch::Tensor> forward(const torch::Tensor& images) {
     namespace F = torch::nn::functional;
@@ -73,7 +74,7 @@ struct SignalNetImpl : torch::nn::Module {
   }
 
   torch::Tensor forward(const torch::Tensor& signals) {
-    const auto x = torch::gelu(conv(signals));  // (B, 4, T)
+    const auto x = torch::gelu(conv(signals));  // (B, 4, T) if stride is 1
     return head(x.mean(-1));                    // (B, 3)
   }
 
@@ -82,7 +83,7 @@ struct SignalNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(SignalNet);
 
-/// One step of an LSTM: maps (B, 4) and the state, (B, 6) twice, to the next state.
+/// One step of an LSTM: maps an input (B, 4) and a state, two tensors (B, 6), to the next state.
 struct LstmStepImpl : torch::nn::Module {
   std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x,
                                                    const torch::Tensor& hidden,
@@ -94,8 +95,9 @@ struct LstmStepImpl : torch::nn::Module {
 };
 TORCH_MODULE(LstmStep);
 
-/// A bidirectional LSTM with two layers on sequences (B, T, 4). The initial state, (4, B, 5) twice,
-/// is an input, since LibTorch's default state would specialize the batch dimension.
+/// A bidirectional LSTM with two layers on sequences (B, T, 4). The initial state (two tensors of
+/// shape (4, B, 5)) is an input, since LibTorch's default state would specialize the batch
+/// dimension.
 struct LstmImpl : torch::nn::Module {
   std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x,
                                                    const torch::Tensor& hidden,

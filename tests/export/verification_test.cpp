@@ -34,7 +34,7 @@ const ExportFormat kFormats[] = {
 };
 
 struct EachFormat : testing::TestWithParam<ExportFormat> {
-  /// Exports a function of x (4, 6) whose dimension 1 is dynamic, 1..64.
+  /// Exports a function of a tensor x of shape (4, 6). Dimension 1 of x is dynamic, from 1 to 64.
   ExportReport write(const std::function<Outputs(const torch::Tensor&)>& function,
                      const Inputs& example = {torch::randn({4, 6})}) {
     const auto forward = [&](const Inputs& in) { return function(in[0]); };
@@ -245,7 +245,8 @@ TEST_P(EachFormat, ReportsValuesReadDuringTheTrace) {
 
 int num_traced_nodes = 0;
 
-/// The hook of LibTorch's tracer is shared by all threads, and has no getter.
+/// The hook of LibTorch's tracer is shared by all threads. There is no function that returns the
+/// hook.
 TEST_P(EachFormat, DoesNotReplaceTheHookOfTheTracer) {
   torch::jit::tracer::setRecordSourceLocation([](torch::jit::Node*) { ++num_traced_nodes; });
   expect_error([](const auto& x) { return x * static_cast<double>(x.size(1)); }, "called from");
@@ -317,7 +318,7 @@ TEST_P(EachFormat, RejectsMutationOfAnUnregisteredTensor) {
                "shape (1) that is neither an input nor a buffer");
 }
 
-/// In contrast, extra files in TorchScript may contain arbitrary bytes.
+/// Extra files of TorchScript files may contain arbitrary bytes.
 TEST(Export, RejectsExtraFilesThatAreNotUtf8InPt2AndOnnx) {
   const TemporaryDirectory directory;
   const torch::nn::Linear module(2, 2);
@@ -409,7 +410,7 @@ TEST_P(EachFormat, ReportsWhetherOtherValuesWereVerified) {
   EXPECT_FALSE(write(strict, {example}).verified_other_values);
 }
 
-/// The sizes of masked_select depend on the values of its inputs.
+/// The size of the result of masked_select depends on the values of the arguments.
 TEST_P(EachFormat, DoesNotSpecializeSizesThatDependOnValues) {
   const auto forward = [](const Inputs& in) {
     return std::vector{in[0].masked_select(in[0] > 0) * 2, in[0].index({in[0] > 0.5}).sum()};
@@ -489,7 +490,7 @@ TEST_P(EachFormat, AcceptsSimilarSubmoduleNames) {
   write([](const auto& x) { return x + 1; });
 }
 
-/// Names of parameters, and the formats that can contain them.
+/// A name, and the formats that can contain the name.
 struct NameRule {
   const char* name;
   std::set<std::string> formats;

@@ -16,7 +16,8 @@ FORMATS = {"torchscript": "TorchScript", "pt2": ".pt2", "onnx": "ONNX"}
 
 
 def table(cases):
-    """Returns a row per module and set of options with equal results, without single operators."""
+    """Returns the table: for each module, one row for all options with equal results. Omits the
+    cases of single operators."""
     cases = [case for case in cases if case["group"] != "Operator"]
     formats = [name for name in FORMATS if name in cases[0]["formats"]]
     options = {}  # by module and results

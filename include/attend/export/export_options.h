@@ -21,7 +21,7 @@ struct Outputs {
   Outputs(torch::Tensor tensor) : tensors{std::move(tensor)} {}
   /// Several outputs.
   Outputs(std::vector<torch::Tensor> all) : tensors(std::move(all)) {}
-  /// Several outputs, as modules such as `torch::nn::GRU` return them.
+  /// Several outputs as a tuple, which modules such as `torch::nn::GRU` return.
   template <typename... Each>
   Outputs(const std::tuple<Each...>& all)
       : tensors(std::apply([](const auto&... each) { return std::vector<torch::Tensor>{each...}; },
@@ -30,8 +30,9 @@ struct Outputs {
   std::vector<torch::Tensor> tensors;  ///< all outputs, in order
 };
 
-/// The function to export: computes a module's outputs from its inputs. The vector contains the
-/// inputs in the order of the exporter's argument `example_inputs`.
+/// The function to export: computes a module's outputs from its inputs. The argument of the
+/// function contains the inputs, in the order of the argument `example_inputs` of `export_onnx` and
+/// the other exporters.
 ///
 ///     Forward forward = [seq2seq](const auto& in) mutable { return seq2seq(in[0], in[1]); };
 using Forward = std::function<Outputs(const std::vector<torch::Tensor>&)>;
@@ -51,9 +52,10 @@ Forward forward_of(torch::nn::ModuleHolder<Contained> module) {
 struct DynamicDimension {
   std::size_t input = 0;  ///< index of the input
   int64_t dimension = 0;  ///< index of the dimension, not negative
-  std::string name;       ///< text in UTF-8, not empty; only ONNX files contain it
+  std::string name;       ///< UTF-8, not empty; only ONNX files contain the name
   int64_t min = 1;        ///< smallest size, 1 or more
-  /// Largest size. For .pt2 archives, it must be 3 or more, unless it is equal to `min`.
+  /// Largest size; by default, there is no limit. For .pt2 archives, `max` must be 3 or more,
+  /// unless `max` is equal to `min`.
   int64_t max = std::numeric_limits<int64_t>::max();
 };
 
@@ -67,15 +69,15 @@ struct ExportOptions {
   /// Names of the outputs, in order (ONNX only). If this list is shorter than the list of outputs,
   /// the remaining outputs are named by their index: output0, output1, ...
   std::vector<std::string> output_names = {};
-  /// Dynamic dimensions of the inputs. All other dimensions are static: they always have the size
-  /// that they have in the example inputs.
+  /// Dynamic dimensions of the inputs. All other dimensions are static: their sizes are always
+  /// those of the example inputs.
   std::vector<DynamicDimension> dynamic = {};
   /// Contents of extra files stored in the exported file, by name.
   std::map<std::string, std::string> extra_files = {};
-  /// Verification fails unless |y - expected| <= tolerance * min(1 + |expected|, largest) for each
+  /// The export fails unless |y - expected| <= tolerance * min(1 + |expected|, largest) for each
   /// element y of the exported program's outputs. `expected` is the corresponding element of the
-  /// module's outputs, and `largest` is the largest finite |expected| of the same output tensor.
-  /// Integers and Booleans must be equal.
+  /// module's outputs, and `largest` is the largest absolute value of the finite elements in the
+  /// module's output tensor that contains `expected`. Integers and Booleans must be equal.
   double tolerance = 1e-5;
 };
 
@@ -92,19 +94,21 @@ struct ExportReport {
   double max_abs_diff = 0.0;
   /// Number of combinations of input sizes for which the outputs were compared.
   int64_t num_verified_shapes = 0;
-  /// Smallest and largest verified size of each dynamic dimension, by name. The largest is less
-  /// than `DynamicDimension::max` if larger inputs need too much memory or time.
+  /// Smallest and largest verified size of each dynamic dimension, by name. The largest verified
+  /// size is less than `DynamicDimension::max` if `max` has its default value, or if larger inputs
+  /// would need too much memory or time.
   std::map<std::string, SizeRange> verified_sizes;
-  /// True if the outputs were also compared for inputs with other values than the example inputs;
-  /// false if the module rejects all other values, or if no input has other values, for example
-  /// because all inputs are empty. If forward reads a value with `item()`, the value is a constant
-  /// in the file, and the outputs may be wrong for other values. Only a comparison with other
-  /// values detects such an error.
+  /// True if the outputs were also compared for inputs whose values differ from those of the
+  /// example inputs. False if the module throws for all other values, or if the exporter tries no
+  /// other values, for example because all inputs are empty or complex. If forward reads a value
+  /// with `item()`, the value is a constant in the file, and the outputs may be wrong for inputs
+  /// with other values. Only a comparison for inputs with other values detects such an error.
   bool verified_other_values = false;
-  /// Operators that read values of tensors into C++ numbers or Booleans during the trace (only the
-  /// first 64 reads), and their call sites: "aten::item, called from Net::forward (net.cpp:12)".
-  /// The file contains the values as constants. Where forward branches on such a value, for example
-  /// in an `if` statement, the file contains only the branch that was run with the example inputs.
+  /// Operators that read values of tensors into C++ numbers or Booleans while forward is traced
+  /// (only the first 64 reads), with their call sites, for example "aten::item, called from
+  /// Net::forward (net.cpp:12)". Each value that was read is a constant in the file. Where forward
+  /// branches on such a value, for example in an `if` statement, the file contains only the branch
+  /// that was run with the example inputs.
   std::vector<std::string> values_read = {};
 };
 

@@ -7,20 +7,20 @@
 
 namespace attend {
 
-/// Exports a module to ONNX, opset 18. `forward` is traced with `example_inputs` in eval mode and
-/// its ATen operators are decomposed into ONNX operators. Parameters and buffers keep their state
-/// dict names.
+/// Exports a module to ONNX, opset 18. `forward` is traced with `example_inputs` in eval mode, and
+/// each ATen operator of the trace is converted to ONNX operators. Parameters and buffers keep
+/// their state dict names.
 ///
 /// The traced program is verified before the file is written: it is run and compared with the
 /// module on the example inputs, on other values and at other sizes of the dynamic dimensions. The
 /// ONNX file itself is not run, since LibTorch has no ONNX runtime. Extra files are written as
-/// metadata properties and must be UTF-8. Some operators of a float64 module compute in float32;
-/// docs/export.md lists them.
+/// metadata properties and must be UTF-8. In the ONNX file of a float64 module, some operators
+/// compute in float32; docs/export.md lists these operators.
 ///
 /// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if an
-/// operator is not supported (the message names it and its call site), or if the traced program
-/// differs from the module. If an operator specialized a dynamic dimension, that is, fixed its size
-/// during tracing, the message names this operator and its call site.
+/// operator is not supported (the message names it and its call site), or if the outputs of the
+/// traced program differ from those of the module. If an operator specialized a dynamic dimension,
+/// that is, fixed its size during tracing, the message names this operator and its call site.
 ///
 ///     export_onnx(*model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.onnx",
 ///                 {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});

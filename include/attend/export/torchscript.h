@@ -12,7 +12,7 @@
 
 namespace attend {
 
-/// A method of the exported module in addition to forward, traced from a C++ function.
+/// A method of the TorchScript file in addition to forward, traced from a C++ function.
 struct TorchScriptMethod {
   std::string name;                            ///< method name
   Forward function;                            ///< function to trace
@@ -21,19 +21,22 @@ struct TorchScriptMethod {
   std::vector<DynamicDimension> dynamic = {};  ///< see ExportOptions::dynamic
 };
 
-/// A call of a scripted method, which the exporter runs before it writes the file.
+/// A call of a method in `TorchScriptMethods::source`. The exporter runs the call before it writes
+/// the file.
 ///
 ///     TorchScriptCall{.method = "generate", .arguments = {prompt, 10}}
 struct TorchScriptCall {
-  std::string method;                  ///< name of a method in TorchScriptMethods::source
-  std::vector<c10::IValue> arguments;  ///< first arguments; the rest have their default values
+  std::string method;  ///< name of the method
+  /// First arguments of the call. All further arguments have their default values.
+  std::vector<c10::IValue> arguments;
   /// Returns the expected outputs of the call, which are compared in the same way as the outputs of
-  /// forward. Called in eval mode and with the same random numbers as the method. If this function
-  /// is empty, the outputs of the call are not compared, but the call must succeed.
+  /// forward. Called in eval mode, with the same state of the random number generators as the
+  /// method. If this function is empty, the outputs of the call are not compared, but the call must
+  /// succeed.
   std::function<Outputs()> expected = {};
 };
 
-/// Methods of the exported module in addition to forward.
+/// Methods of the TorchScript file in addition to forward.
 struct TorchScriptMethods {
   /// Methods that are traced and verified in the same way as forward.
   std::vector<TorchScriptMethod> traced = {};
@@ -52,10 +55,11 @@ struct TorchScriptMethods {
 /// methods in `methods.source` are run with the arguments in `methods.calls`.
 /// `torch.jit.load(_extra_files=...)` returns the extra files.
 ///
-/// Throws c10::ValueError if the options do not match the inputs, or if no call runs a method in
-/// `methods.source`. Throws std::runtime_error if the file differs from the module, or if a method
-/// fails. If an operator specialized a dynamic dimension, that is, fixed its size during tracing,
-/// the message names this operator and its call site.
+/// Throws c10::ValueError if the options do not match the inputs, or if the calls in
+/// `methods.calls` do not run every method in `methods.source`. Throws std::runtime_error if the
+/// outputs of the file differ from those of the module, or if one of these calls fails. If an
+/// operator specialized a dynamic dimension, that is, fixed its size during tracing, the message
+/// names this operator and its call site.
 ///
 ///     export_torchscript(*model, [&](const auto& in) { return model(in[0]); }, {tokens},
 ///                        "model.pt", {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});

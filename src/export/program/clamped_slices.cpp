@@ -25,9 +25,9 @@ Argument& input_of(Node& node, const std::string& name) {
 }
 
 /// Returns the smallest value of a size within the ranges of the symbols. Returns 0 if the size may
-/// decrease with a symbol.
+/// become smaller when a symbol becomes larger.
 int64_t smallest_of(const Size& size, const ExportedProgram& program) {
-  // Without negative factors, a size grows with all symbols.
+  // Without negative factors, a size is smallest if every symbol has its minimum.
   if (size.expression.find("Mul(Integer(-") != std::string::npos) return 0;
   Symbols symbols;
   for (const auto& [symbol, range] : program.ranges) symbols[symbol] = range.min.value_or(1);
@@ -64,7 +64,8 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
            (*number > smallest || *number < -smallest);
   };
   if (!is_outside(start) && !is_outside(end)) return;
-  // Clamping keeps start <= end if both count from the same end of the dimension.
+  // If start <= end, and both are relative to the same end of the dimension, start <= end is also
+  // true after clamping.
   const auto* first_number = std::get_if<int64_t>(&start);
   const auto* last_number = std::get_if<int64_t>(&end);
   const bool in_order = first_number != nullptr && last_number != nullptr &&
@@ -80,9 +81,9 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
   }
 }
 
-/// Returns the number of sizes that are 0 or 1, and of slices that reach the begin or the end of
-/// the dimension, at the given values of the symbols. Throws std::overflow_error if a tensor has
-/// more than 2^31 elements.
+/// Returns a number for the given values of the symbols: the number of dynamic sizes that are 0 or
+/// 1, plus the number of clamped begins and ends of slices that coincide with the begin or the end
+/// of the sliced dimension. Throws std::overflow_error if a tensor has more than 2^31 elements.
 int num_special(const ExportedProgram& program, const Symbols& symbols) {
   constexpr double kMaxElements = 0x1p31;
   int count = 0;
@@ -139,7 +140,7 @@ void set_hints(ExportedProgram& program) {
       if (!symbol.empty()) symbols[symbol] = size.value;
     }
   }
-  // Value assumed for unbacked symbols, which have no hint. Any value except 0 and 1 would do.
+  // Value assumed for unbacked symbols, which have no hint. All values except 0 and 1 are suitable.
   constexpr int64_t kUnbacked = 2;
   for (const auto& [symbol, range] : program.ranges) symbols.try_emplace(symbol, kUnbacked);
   auto best = symbols;

@@ -75,7 +75,7 @@ class Finder {
   }
 
  private:
-  /// Returns the argument `dim` as an index from 0. Returns 0 if it is None.
+  /// Returns the argument `dim` as a non-negative index. Returns 0 if the argument is None.
   std::size_t index_of_dim(const Node& node) const {
     const auto* dim = find_argument<int64_t>(node, "dim");
     if (dim == nullptr) return 0;
@@ -93,7 +93,8 @@ class Finder {
            dtype == schema_enum(c10::ScalarType::Byte);
   }
 
-  /// Without a number of classes, one_hot counts them: the largest value + 1.
+  /// If `num_classes` is not given, the last dimension of the result of one_hot has a size of 1
+  /// plus the largest value.
   std::optional<Dimension> dimension_of_one_hot(const Node& node) const {
     const auto& classes = *find_argument<TensorName>(node, "self");
     const auto* count = find_argument<int64_t>(node, "num_classes");
@@ -101,10 +102,13 @@ class Finder {
     return Dimension{rank_of(classes), classes.name, "one_hot"};
   }
 
-  /// x.index({mask}) has a dimension of selected elements in place of the mask's dimensions. The
-  /// dimension comes first if dimensions that are not indexed lie between indexed ones. If
-  /// there are also tensors of indices, the mask is converted to a vector of indices. The indices
-  /// are broadcast, and the elements of the vector lie along the last dimension of the result.
+  /// Returns the dimension of the result of x.index({..., mask, ...}) whose size is the number of
+  /// elements that the mask selects. The result has this dimension in place of the indexed
+  /// dimensions of x, or as dimension 0 if the indexed dimensions are not adjacent. If there are
+  /// also index tensors, LibTorch converts the mask to a vector of indices, and broadcasts this
+  /// vector and the index tensors to a common shape. The result then has the dimensions of the
+  /// common shape instead of one dimension, and the selected elements lie along the last dimension
+  /// of the common shape.
   std::optional<Dimension> dimension_of_index(const Node& node) const {
     const auto& indices = *find_argument<std::vector<OptionalTensor>>(node, "indices");
     const auto is_given = [](const OptionalTensor& index) {
@@ -138,8 +142,8 @@ DataDependentSizes data_dependent_sizes(const ExportedProgram& program,
   for (const auto& input : program.inputs) {
     if (input.kind == InputKind::user) dependent.insert(input.name);
   }
-  // After an in-place write of a dependent value, any tensor may depend on inputs: the written
-  // tensor may share memory with others.
+  // After an in-place write of a value that depends on inputs, any tensor may depend on inputs: the
+  // written tensor may share memory with other tensors.
   bool all_dependent = false;
   const auto is_dependent = [&](const std::string& name) {
     return all_dependent || dependent.count(name) > 0;

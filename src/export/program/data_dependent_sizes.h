@@ -10,22 +10,21 @@
 
 namespace attend::program {
 
-/// A size that depends on the values of a tensor, such as the size of masked_select.
+/// A size that depends on the values of a tensor, such as the size of the result of masked_select.
 struct DataDependentSize {
   /// Two sizes with the same origin are equal, for example the number of elements that two
   /// operators select with the same mask.
   std::string origin;
-  /// True if the tensor is computed from inputs of the program. False, for example, if the tensor
-  /// is a mask that is a buffer.
+  /// True if the values that determine the size depend on inputs of the program. False, for
+  /// example, if these values are a mask that is a buffer.
   bool depends_on_inputs = true;
 };
 
-/// Sizes by name of the tensor and index of the dimension.
+/// Sizes by name of the tensor that has the size, and index of the dimension.
 using DataDependentSizes = std::map<std::pair<std::string, std::size_t>, DataDependentSize>;
 
-/// Returns the sizes that depend on the values of tensors, by name of the tensor that has the size
-/// and index of the dimension. `tensors`: metadata with the dtypes and ranks, by name of the
-/// tensor.
+/// Returns the sizes in `program` that depend on the values of tensors. `tensors`: metadata with
+/// the dtype and the rank of each tensor, by name.
 ATTEND_API DataDependentSizes data_dependent_sizes(
     const ExportedProgram& program, const std::map<std::string, TensorMeta>& tensors);
 

@@ -89,7 +89,8 @@ class Decomposer {
     return ends;
   }
 
-  /// Returns the ends of `count` parts of a dimension. The first parts may have one more element.
+  /// Returns the ends of the `count` parts into which tensor_split splits a dimension. The first
+  /// parts may have one more element than the other parts.
   std::vector<Argument> equal_ends(const TensorName& self, int64_t dimension, int64_t count) {
     const auto size = sym_ints_.size_of(self, dimension, size_of(self, dimension));
     std::vector<Argument> ends;
@@ -125,7 +126,7 @@ class Decomposer {
     return true;
   }
 
-  /// Replaces `diag` and `trace`, as functions of a matrix, by a diagonal and `key`.
+  /// Replaces `diag` or `trace` of a matrix by `diagonal`, followed by the operator `key`.
   bool diagonal_of_matrix(const Node& node, const char* key) {
     const auto& self = *find_argument<TensorName>(node, "self");
     const auto* offset = find_argument<int64_t>(node, "diagonal");
@@ -152,9 +153,9 @@ class Decomposer {
   TensorName add_diagonal(const TensorName& self, const Diagonal& diagonal,
                           const TensorName& output) {
     const auto& [offset, rows, columns] = diagonal;
-    const auto row = std::max<int64_t>(-offset, 0);  // of the first element
+    const auto row = std::max<int64_t>(-offset, 0);  // of the diagonal's first element
     const auto column = std::max<int64_t>(offset, 0);
-    // Number of rows or columns from the first element on.
+    // Number of rows or columns from `first` to the end of the dimension.
     const auto remaining = [&](int64_t dimension, int64_t first) -> Argument {
       const auto& size = size_of(self, dimension);
       if (size.expression.empty()) return size.value - first;
@@ -192,7 +193,7 @@ class Decomposer {
     return true;
   }
 
-  /// Replaces unbind, whose results may be mutated, by select.
+  /// Replaces unbind by select. Both return views, which the program may mutate.
   bool unbind(const Node& node) {
     const auto& self = *find_argument<TensorName>(node, "self");
     if (!any_dynamic(self)) return false;
@@ -240,7 +241,7 @@ class Decomposer {
       const auto size = std::get<int64_t>(sizes[static_cast<std::size_t>(dimension - first)]);
       any_dynamic = any_dynamic || (is_dynamic(self, dimension) && size > 1);
     }
-    // The indices of the maxima have no such replacement.
+    // Max pooling is not replaced if its second output, the indices of the maxima, is used.
     if (!any_dynamic || (!is_mean && is_used(node.outputs.at(1)))) return false;
     if (!is_mean) program_.tensors.erase(std::get<TensorName>(node.outputs.at(1)).name);
     const auto dtype = program_.tensors.at(self.name).dtype;
@@ -256,8 +257,9 @@ class Decomposer {
     return true;
   }
 
-  /// Pools a dimension of `x`, which has the size of this dimension of `self`, to `count` windows.
-  /// Window i begins at floor(i * size / count) and ends at ceil((i + 1) * size / count).
+  /// Pools dimension `dimension` of `x` to `count` elements. This dimension has the same size in
+  /// `x` as in `self`. Element i is the mean or the maximum of a slice. The slice begins at floor(i
+  /// * size / count) and ends at ceil((i + 1) * size / count).
   TensorName pool(const TensorName& x, const TensorName& self, int64_t dimension, int64_t count,
                   bool is_mean) {
     const auto& size = size_of(self, dimension);
@@ -342,7 +344,7 @@ class Decomposer {
   const Size& size_of(const TensorName& tensor, int64_t dimension) const {
     return program_.tensors.at(tensor.name).sizes.at(static_cast<std::size_t>(dimension));
   }
-  /// Returns true if a size is an expression of dynamic sizes.
+  /// Returns true if a size is an expression without unbacked symbols.
   bool is_dynamic(const TensorName& tensor, int64_t dimension) const {
     const auto& expression = size_of(tensor, dimension).expression;
     return !expression.empty() && !is_unbacked(expression);

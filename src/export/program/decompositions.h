@@ -5,12 +5,13 @@
 
 namespace attend::program {
 
-/// Replaces some operators on tensors with dynamic dimensions by other operators, with SymInts as
-/// arguments: `tensor_split`, `unbind`, `diagonal` and functions that use it, `take_along_dim`,
-/// `max_pool1d` and adaptive pooling. PyTorch's own decompositions of these operators branch on
-/// sizes, and assume that all sizes take the branch of the size hints, or make sizes constant:
-/// AOTInductor and `run_decompositions()` would return programs that are wrong at other sizes.
-/// Returns true if an operator was replaced. The new tensors have no metadata.
+/// Replaces `tensor_split`, `unbind`, `diagonal`, `diagonal_scatter`, `diag`, `trace`,
+/// `take_along_dim`, `max_pool1d` and adaptive pooling on dynamic dimensions by other operators,
+/// some of which have SymInts as arguments. PyTorch's own decompositions of the replaced operators
+/// make sizes constant, or branch on sizes and keep only the branch that is taken for the size
+/// hints. AOTInductor and `run_decompositions()` would therefore return programs that are wrong at
+/// other sizes. Returns true if an operator was replaced. The tensors that only the new operators
+/// compute have no metadata.
 ATTEND_API bool decompose(ExportedProgram& program);
 
 }  // namespace attend::program

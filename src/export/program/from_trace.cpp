@@ -20,7 +20,7 @@ namespace jit = torch::jit;
 using c10::IValue;
 using c10::TypeKind;
 
-/// Makes names unique by a numbered suffix.
+/// Makes names unique: appends a number to a name that is already taken.
 class UniqueNames {
  public:
   std::string make(std::string wanted) {
@@ -45,7 +45,7 @@ class Converter {
  public:
   explicit Converter(const jit::Module& module) : graph_(module.get_method("forward").graph()) {
     modules_.try_emplace(graph_->inputs().at(0));  // the module itself has an empty path
-    // The inputs are named first, so that they keep their names.
+    // The inputs are named first, so that an input keeps its name if a weight has the same name.
     for (std::size_t i = 1; i < graph_->inputs().size(); ++i) {
       const auto* value = graph_->inputs()[i];
       tensors_[value] = names_.make(value->debugName());
@@ -91,7 +91,7 @@ class Converter {
   void add(const jit::Node& node) {
     if (node.kind() == c10::prim::GetAttr) {
       add_attribute(node);
-    } else if (is_call(node)) {  // constants and lists are converted with the calls that use them
+    } else if (is_call(node)) {  // also converts constants and lists in the arguments
       add_call(node);
     }
   }

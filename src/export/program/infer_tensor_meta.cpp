@@ -16,7 +16,7 @@
 namespace attend::program {
 namespace {
 
-/// Returns the value at `index` in the first `count` runs.
+/// Returns `runs[i][index]` for the first `count` runs i.
 std::vector<int64_t> column(const std::vector<std::vector<int64_t>>& runs, std::size_t index,
                             std::size_t count) {
   std::vector<int64_t> values;
@@ -24,7 +24,8 @@ std::vector<int64_t> column(const std::vector<std::vector<int64_t>>& runs, std::
   return values;
 }
 
-/// Returns the symbols of the dynamic dimensions, with their values in the first `count` runs.
+/// Returns a `SymbolicShapes` with the symbols of the dynamic dimensions and the values of the
+/// symbols in the first `count` runs.
 SymbolicShapes symbolic_shapes(const Observations& observations, std::size_t count) {
   const auto& dimensions = observations.dimensions();
   std::vector<std::string> symbols;
@@ -36,9 +37,10 @@ SymbolicShapes symbolic_shapes(const Observations& observations, std::size_t cou
   return {symbols, values, observations.fitted()};
 }
 
-/// Returns the strides of a dense tensor with these sizes, whose dimensions are in the same order
-/// in memory as with the strides `example`. A stride is the product of the sizes of the dimensions
-/// that are inner in memory, where size 0 counts as 1.
+/// Returns the strides of a dense tensor with the sizes `sizes`. The order of the dimensions in
+/// memory is that of a tensor with the strides `example`. The stride of a dimension is the product
+/// of the sizes of all dimensions that are inner to this dimension in memory. In the product, 1 is
+/// used instead of a size of 0.
 std::vector<Size> dense_strides(const std::vector<Size>& sizes,
                                 const std::vector<int64_t>& example) {
   std::vector<std::size_t> inner_first(sizes.size());
@@ -91,8 +93,9 @@ class SymbolicMeta {
       const auto found =
           strides_.find(column(observation.strides, i, observations_.num_regular_runs()));
       if (!found) {
-        // No expression was found, for example because strides are irregular where sizes are 0 or
-        // 1. Compilers compute the strides from the inputs.
+        // No expression was found, for example because strides are irregular if sizes are 0 or 1.
+        // The strides of a dense tensor are used instead: compilers compute the actual strides from
+        // the strides of the inputs.
         meta.strides = dense_strides(meta.sizes, observation.strides.at(1));
         meta.storage_offset = {};
         break;
@@ -114,8 +117,9 @@ class SymbolicMeta {
                    : Size{.value = values.front(),
                           .expression = fmt::format("{}({})", kUnknown, fmt::join(values, ","))};
     }
-    // Each size is looked up in `strides_` too. If the size is a floor division or clamped, find()
-    // adds it to the variables of `strides_`, so that expressions of strides can contain the size.
+    // Each size is looked up in `strides_` too. If the size is a floor division or a clamped size,
+    // find() adds it to the variables of `strides_`, so that expressions of strides can contain the
+    // size.
     strides_.find(regular(values));
     if (const auto found = sizes_.find(values)) return *found;
     return new_unbacked(values, /*is_variable=*/true);
@@ -132,13 +136,12 @@ class SymbolicMeta {
     if (found && (!size.depends_on_inputs || is_unbacked(found->expression))) return found;
     if (unknown_dimensions_ == UnknownDimensions::placeholder) {
       if (!found) return std::nullopt;
-      // This size would be mistaken for a size that does not depend on values, and so would later
-      // sizes that are computed from it.
+      // This size, and later sizes that are computed from this size, would be mistaken for sizes
+      // that do not depend on values.
       throw std::runtime_error(fmt::format(
-          "traced tensor '{}': the size {} depends on the values of the inputs, but it was the "
-          "same "
-          "for all values that the exporter tried; expected example inputs for which a change of "
-          "the values changes this size",
+          "traced tensor '{}': the size {} depends on the values of the inputs, but was the same "
+          "for all values that the exporter tried; pass example inputs for which a change of the "
+          "values changes this size",
           name, values.front()));
     }
     values_of_origin = values;
@@ -146,7 +149,8 @@ class SymbolicMeta {
     return size_of_origin;
   }
 
-  /// Returns a new unbacked symbol. `is_variable`: true if later expressions may contain it.
+  /// Returns a new unbacked symbol. `is_variable`: true if later expressions may contain the
+  /// symbol.
   Size new_unbacked(const std::vector<int64_t>& values, bool is_variable) {
     const auto symbol = fmt::format("u{}", num_unbacked_++);
     program_.ranges[symbol] = {.min = 0, .max = std::nullopt};
@@ -157,8 +161,7 @@ class SymbolicMeta {
     return {.value = values.front(), .expression = unbacked_symbol(symbol)};
   }
 
-  /// Returns the values in the first runs, which have regular strides (see
-  /// `Observations::num_regular_runs`).
+  /// Returns the values in the first `Observations::num_regular_runs` runs.
   std::vector<int64_t> regular(const std::vector<int64_t>& values) const {
     const auto count = static_cast<std::ptrdiff_t>(observations_.num_regular_runs());
     return {values.begin(), values.begin() + count};
@@ -168,8 +171,8 @@ class SymbolicMeta {
   ExportedProgram& program_;
   UnknownDimensions unknown_dimensions_;
   SymbolicShapes sizes_;    // expressions of sizes, found from all runs
-  SymbolicShapes strides_;  // expressions of strides, found from the regular runs
-  /// Values in the runs, and unbacked symbol, of each data-dependent size, by
+  SymbolicShapes strides_;  // expressions of strides, found from the first runs (`regular`)
+  /// The values in all runs and the unbacked symbol of each data-dependent size, by
   /// `DataDependentSize::origin`.
   std::map<std::string, std::pair<std::vector<int64_t>, Size>> origins_;
   int num_unbacked_ = 0;

@@ -10,9 +10,9 @@ namespace attend::program {
 /// Fills in the tensor metadata of a traced program: dtypes, sizes and strides. Runs the program at
 /// several sizes to find the sizes and strides as expressions of the dynamic dimensions.
 /// `unknown_dimensions`: handling of sizes without such an expression. Throws std::runtime_error if
-/// the number of dimensions of a tensor is not constant or, with UnknownDimensions::placeholder, if
-/// a size depends on the values of the inputs but is the same for all values that are tried. The
-/// message names the tensor.
+/// the number of dimensions of a tensor is not constant. With UnknownDimensions::placeholder, also
+/// throws if a size depends on the values of the inputs, but is the same for all values that the
+/// exporter tries. The message names the tensor.
 void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& example_inputs,
                        const std::vector<DynamicDimension>& dynamic,
                        UnknownDimensions unknown_dimensions);

@@ -118,9 +118,11 @@ void Observations::record_other_values() {
   }
 }
 
-/// Records runs in which the sizes that depend on values are small, since no tried value of the
-/// inputs may select so few elements: 0, 1, 2, ... in all operators, then another number in each.
-/// Replaces a result of size 0 by zeros, since no tried value may select any element.
+/// Records runs in which tensors are shortened so that data-dependent sizes are small: the values
+/// that the exporter tries may never select so few elements. In each of the first five runs, all
+/// data-dependent sizes have the same maximum (0, 1, 2, 3 or 5). In the last two runs, sizes of
+/// different origins (see `DataDependentSize`) have different maxima. Since the tried values may
+/// select no elements at all, a size of 0 is increased to the maximum.
 void Observations::record_smaller_sizes() {
   if (data_dependent_.empty()) return;
   for (const auto& [least, step] :
@@ -156,7 +158,7 @@ void Observations::record(const Run& run, const std::vector<Layout>& layouts) {
   }
 }
 
-/// Records a run at the example's sizes, unless the program throws. See `layouts_of`.
+/// Records a run at the example's sizes, unless the program throws. `change`: see `layouts_of`.
 void Observations::record_if_accepted(const std::vector<torch::Tensor>& inputs,
                                       const Recorder& change) {
   std::vector<Layout> layouts;

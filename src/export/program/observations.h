@@ -21,25 +21,25 @@ namespace attend::program {
 
 /// Metadata of a tensor in all runs of a program.
 struct Observation {
-  TensorMeta meta;  // metadata in run 0; is_contiguous is unset if it differs in other runs
-  std::vector<std::vector<int64_t>> sizes;    // in each run
-  std::vector<std::vector<int64_t>> strides;  // followed by the storage offset, in each run
+  TensorMeta meta;  // metadata in run 0; is_contiguous is unset if it differs between runs
+  std::vector<std::vector<int64_t>> sizes;    // sizes in each run
+  std::vector<std::vector<int64_t>> strides;  // strides, then the storage offset, in each run
 };
 
-/// Thrown if a program rejects inputs.
+/// Thrown if a program throws for these inputs.
 struct RejectedInputs : std::runtime_error {
   RejectedInputs(const std::string& message, const std::vector<torch::Tensor>& rejected)
       : std::runtime_error(message), inputs(rejected) {}
   std::vector<torch::Tensor> inputs;
 };
 
-/// Returns the metadata with integer sizes and strides.
+/// Returns the metadata of a tensor, with integers (not expressions) as sizes and strides.
 TensorMeta static_meta(const torch::Tensor& tensor);
 
 /// Runs a program at several sizes and with several values of the inputs, and records the metadata
-/// of its tensors: first the runs of `runs_of`, `far_runs_of` and `runs_with_ones`, then runs at
-/// the example's sizes in which sizes that depend on values are others. Keeps references to the
-/// arguments.
+/// of the tensors in each run. The first runs are those of `runs_of`, `far_runs_of` and
+/// `runs_with_ones`. Then there are runs at the example's sizes with other values of the inputs, or
+/// with other data-dependent sizes. Keeps references to the arguments.
 class Observations {
  public:
   /// Throws RejectedInputs if the program rejects sizes within the ranges of the dynamic
@@ -51,17 +51,19 @@ class Observations {
   const DataDependentSizes& data_dependent() const { return data_dependent_; }
   /// Sizes of the dynamic dimensions in each run.
   const std::vector<Run>& runs() const { return runs_; }
-  /// Number of the first runs, in which strides are regular: those of `runs_of` and `far_runs_of`.
+  /// Number of runs before the runs of `runs_with_ones`. Expressions of strides are found only from
+  /// these runs, since the stride of a dimension of size 1 is arbitrary.
   std::size_t num_regular_runs() const { return num_regular_runs_; }
-  /// Indices of the runs that determine the coefficients of polynomials: the regular runs that have
-  /// small sizes.
+  /// Indices of the runs that determine the coefficients of polynomials. These are the runs with
+  /// small sizes among the first `num_regular_runs()` runs.
   std::vector<std::size_t> fitted() const;
   /// Names of tensors in execution order.
   const std::vector<std::string>& names() const { return names_; }
   const Observation& at(const std::string& name) const { return observations_.at(name); }
 
  private:
-  /// Sizes and strides of a tensor when it was computed. Later operators may change them in place.
+  /// Sizes and strides of a tensor when it was computed. Later operators may change the tensor in
+  /// place.
   struct Layout {
     std::string name;
     std::vector<int64_t> sizes;

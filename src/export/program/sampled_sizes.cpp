@@ -16,9 +16,9 @@
 namespace attend::program {
 namespace {
 
-/// Differences between the sizes of a dynamic dimension in most runs and the smallest of these
-/// sizes. Close sizes detect floor divisions with small divisors, distant sizes those with large
-/// divisors.
+/// Sizes of a dynamic dimension in most runs, as differences from the smallest of these sizes.
+/// Sizes that are close to each other detect floor divisions with small divisors. Sizes that are
+/// far from each other detect floor divisions with large divisors.
 constexpr std::array<int64_t, 10> kOffsets{0, 1, 2, 3, 5, 8, 13, 21, 34, 55};
 
 std::vector<int64_t> sizes_to_try(const Range& range) {
@@ -44,9 +44,9 @@ std::vector<int64_t> sizes_to_try(const Range& range) {
 constexpr uint64_t kSeed = 2;
 
 /// Returns the sizes of `trial_sizes`: growing sizes up to the maximum, then the others in random
-/// order, since runs that are too expensive in total are omitted. Omits sizes above 2^16, so that
-/// products of three sizes do not overflow, and some of the random sizes if there are more than 100
-/// sizes.
+/// order, since `Observations` omits the last runs if the runs are too expensive in total. Omits
+/// sizes above 2^16, so that products of three sizes do not overflow. Also omits size 1 and, if
+/// there are more than 100 sizes, some of the random sizes.
 std::vector<int64_t> far_sizes(const DynamicDimension& dimension, int64_t example,
                                const std::set<int64_t>& integers) {
   constexpr int64_t kLargest = int64_t{1} << 16;
@@ -68,7 +68,8 @@ std::vector<int64_t> far_sizes(const DynamicDimension& dimension, int64_t exampl
   return sizes;
 }
 
-/// Returns all combinations of the sizes in the ranges, or no runs if there are too many.
+/// Returns all combinations of the sizes in the ranges, or no runs if there are more than kMaxRuns
+/// combinations.
 std::vector<Run> all_combinations(const std::vector<SampledDimension>& dimensions) {
   constexpr std::size_t kMaxRuns = 64;
   if (dimensions.empty()) return {};
@@ -89,8 +90,8 @@ std::vector<Run> all_combinations(const std::vector<SampledDimension>& dimension
   return runs;
 }
 
-/// Appends the runs in which at least one dimension has size 1 (`with_ones` true), or the runs in
-/// which no dimension has size 1 (`with_ones` false).
+/// Appends to `all` the runs in which at least one dimension has size 1 (`with_ones` true), or the
+/// runs in which no dimension has size 1 (`with_ones` false).
 void append(std::vector<Run>& all, const std::vector<Run>& runs, bool with_ones) {
   std::copy_if(runs.begin(), runs.end(), std::back_inserter(all), [&](const Run& run) {
     return (std::count(run.begin(), run.end(), 1) > 0) == with_ones;

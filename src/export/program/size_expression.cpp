@@ -23,7 +23,7 @@ int64_t product(int64_t one, int64_t other) {
   throw std::overflow_error("a size overflows 64 bits");
 }
 
-/// Reads expressions such as Add(Integer(1), Mul(Integer(8), Symbol('s0', positive=True))).
+/// Evaluates expressions such as Add(Integer(1), Mul(Integer(8), Symbol('s0', positive=True))).
 class Reader {
  public:
   Reader(std::string_view text, const std::map<std::string, int64_t>& symbols)

@@ -15,12 +15,12 @@ ATTEND_API int64_t floor_div(int64_t value, int64_t divisor);
 /// Returns the name of the symbol if the expression is a single symbol, else "".
 ATTEND_API std::string symbol_in(const std::string& expression);
 
-/// Returns the expression of the symbol of a dynamic size.
+/// Returns the SymPy expression of a dynamic size with the symbol `name`, such as "s0".
 ATTEND_API std::string size_symbol(const std::string& name);
 
-/// Returns the expression of the unbacked symbol `name`, such as "u0". An unbacked symbol stands
-/// for a size that is not computed from the dynamic sizes, for example because it depends on the
-/// values of tensors. It has no size hint.
+/// Returns the SymPy expression of the unbacked symbol `name`, such as "u0". An unbacked symbol
+/// stands for a size that is not computed from the dynamic sizes, for example because the size
+/// depends on the values of tensors. An unbacked symbol has no size hint.
 ATTEND_API std::string unbacked_symbol(const std::string& name);
 
 /// Returns true if an expression contains an unbacked symbol.

@@ -8,16 +8,19 @@
 
 namespace attend::program {
 
-/// Adds nodes that compute SymInts to a list of nodes. Keeps references to the arguments.
+/// Appends nodes to a list of nodes. The new nodes compute SymInts. Keeps references to the
+/// arguments.
 class SymIntNodes {
  public:
   SymIntNodes(ExportedProgram& program, std::vector<Node>& nodes)
       : program_(program), nodes_(nodes) {}
 
-  /// Adds a node that reads the size of a dimension of a tensor. `size`: the size in the metadata.
+  /// Adds a node that reads the size of a dimension of a tensor. `size`: the size of this dimension
+  /// in the metadata.
   SymbolName size_of(const TensorName& tensor, int64_t dimension, const Size& size);
 
-  /// Adds a node that computes `target(a, b)`. `function`: name of the same function in SymPy.
+  /// Adds a node that computes `target(a, b)`. `function`: name of the same function in SymPy
+  /// expressions.
   SymbolName call(const char* target, const char* function, const SymbolName& a, const Argument& b);
 
  private:

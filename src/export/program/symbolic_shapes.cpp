@@ -25,22 +25,24 @@ using Variables = std::vector<const Variable*>;
 using RunValues = std::vector<int64_t>;  // value of a size in each run
 
 constexpr std::size_t kMaxDegree = 3;
-/// Maximum number of variables in a polynomial. The number of monomials grows quickly with it.
+/// Maximum number of variables in a polynomial. The number of monomials grows quickly with the
+/// number of variables.
 constexpr std::size_t kMaxVariables = 3;
-/// Polynomials of several variables contain only symbols and this number of the latest other
+/// A polynomial of several variables contains only symbols and the kNumRecent latest of the other
 /// variables, since the number of pairs and triples of variables grows quickly.
 constexpr std::size_t kNumRecent = 8;
-/// Limits of the quotients (factor * variable + added) / divisor. The divisor 64 covers the strides
-/// of image patches.
+/// Limits of the quotients (factor * variable + added) / divisor. Divisors are, for example, the
+/// strides of convolutions; 64 is enough for convolutions that divide images into patches.
 constexpr int64_t kMaxDivisor = 64;
 constexpr int64_t kMaxFactor = 4;
 /// A clamped polynomial of one variable must agree with at least kMinValuesOfLine different values
-/// that are not clamped. A quotient that is clamped or has a factor must agree with
-/// kMinValuesOfQuotient values, since many such quotients agree with 2 values.
+/// that are not clamped. A quotient that is clamped, or is multiplied by a number, must agree with
+/// at least kMinValuesOfQuotient different values, since many such quotients agree with 2 values.
 constexpr std::size_t kMinValuesOfLine = 2;
 constexpr std::size_t kMinValuesOfQuotient = 3;
 
-/// Products of large sizes may overflow. They are computed modulo 2^64, as unsigned numbers are.
+/// Returns the product modulo 2^64: products of large sizes may overflow, and an overflow of signed
+/// integers is undefined behavior.
 int64_t wrapping_product(int64_t one, int64_t other) {
   return static_cast<int64_t>(static_cast<uint64_t>(one) * static_cast<uint64_t>(other));
 }
@@ -59,7 +61,7 @@ struct Monomial {
 std::vector<Monomial> monomials(const Variables& variables, std::size_t degree) {
   std::vector<Monomial> all{{{}, RunValues(variables.front()->values.size(), 1)}};
   // Index of the last variable in each product. A product is multiplied only by this variable and
-  // later ones, so that x * y does not occur a second time as y * x.
+  // by later variables, so that x * y does not occur a second time as y * x.
   std::vector<std::size_t> last{0};
   std::size_t begin = 0;
   for (std::size_t factors = 1; factors <= degree; ++factors) {
@@ -117,8 +119,8 @@ RunValues select(const RunValues& values, const Indices& runs) {
   return selected;
 }
 
-/// The values of a size in all runs, and optional limits: the smallest and the largest of these
-/// values. A polynomial is clamped to the limits before it is compared with the values.
+/// The values of a size in all runs, and optional limits, which are the smallest and the largest of
+/// these values. A polynomial is clamped to the limits before it is compared with the values.
 struct WantedSize {
   WantedSize(const RunValues& all, bool has_min, bool has_max)
       : values(all),
@@ -176,8 +178,8 @@ std::optional<Polynomial> fit(const std::vector<Monomial>& products, const RunVa
 }
 
 /// Returns the product of at most kMaxDegree variables and an integer that equals `values` in every
-/// run, or nullopt if there is none. Strides are such products. They are found even if the runs are
-/// too few or too similar to determine the coefficients of a polynomial.
+/// run, or nullopt if there is none. Strides are such products. A product is found even if the runs
+/// are too few or too similar to determine the coefficients of a polynomial.
 std::optional<Polynomial> find_product(const Variables& variables, const RunValues& values) {
   if (variables.empty()) return std::nullopt;
   for (const auto& product : monomials(variables, kMaxDegree)) {
@@ -304,13 +306,14 @@ std::optional<Polynomial> find_quotient(const Variables& variables, const Wanted
 
 /// Returns an expression for a size that has two values: the smaller value up to a threshold of a
 /// variable, and the larger value above the threshold. An example is the size of x.slice(1, 2, 3).
-/// Returns nullopt for other sizes. Also returns nullopt unless the runs show the exact threshold:
-/// the smaller value if the variable is n, and the larger value if the variable is n + 1.
+/// Returns nullopt for other sizes. Also returns nullopt unless the runs show the exact threshold
+/// n: there must be a run in which the variable is n and the size is the smaller value, and a run
+/// in which the variable is n + 1 and the size is the larger value.
 std::optional<std::string> find_step(const Variables& variables, const RunValues& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   for (const auto* variable : variables) {
-    // The loop computes the largest value of the variable in the runs in which the size is *low,
-    // and the smallest value of the variable in the runs in which the size is *high.
+    // `last` becomes the largest value of the variable in the runs in which the size is *low.
+    // `first` becomes the smallest value of the variable in the runs in which the size is *high.
     auto last = WantedSize::kSmallest;
     auto first = WantedSize::kLargest;
     bool is_step = true;

@@ -12,9 +12,9 @@
 namespace attend::program {
 
 /// Finds symbolic expressions of sizes from their values in several runs. Expressions are
-/// polynomials of degree 3 or less with integer coefficients. Their variables are the dynamic
-/// sizes, floor divisions (such as the output sizes of strided convolutions), and polynomials
-/// clamped to numbers (such as the sizes of slices).
+/// polynomials of degree 3 or less with integer coefficients. The variables of the polynomials are
+/// the dynamic sizes, floor divisions (such as the output sizes of strided convolutions), and
+/// polynomials clamped to constant limits (such as the sizes of slices).
 ///
 ///     SymbolicShapes sizes({"s0"}, {{2, 3, 5, 7}}, {0, 1, 2, 3});
 ///     sizes.find({17, 25, 41, 57});  // 1 + 8 s0
@@ -23,17 +23,17 @@ namespace attend::program {
 class ATTEND_API SymbolicShapes {
  public:
   /// `values[i][j]` is the value of `symbols[i]` in run j. `fitted`: indices of runs whose sizes
-  /// have similar magnitudes. These runs determine the coefficients of polynomials. Expressions
-  /// must agree with all runs.
+  /// have similar magnitudes. These runs determine the coefficients of polynomials. The expressions
+  /// must agree with the values in all runs.
   SymbolicShapes(const std::vector<std::string>& symbols,
                  const std::vector<std::vector<int64_t>>& values, std::vector<std::size_t> fitted);
 
-  /// Returns an expression that equals `values[i]` in run i, or nullopt if there is none.
-  /// `Size::value` is `values[0]`.
+  /// Returns an expression that equals `values[i]` in each run i, or nullopt if no such expression
+  /// is found. `Size::value` is `values[0]`.
   std::optional<Size> find(const std::vector<int64_t>& values);
 
-  /// Adds an unbacked symbol whose value in run i is `values[i]`. `find` returns it for these
-  /// values.
+  /// Adds an unbacked symbol whose value in run i is `values[i]`. For these values, `find` returns
+  /// this symbol.
   void add_unbacked(const std::string& symbol, const std::vector<int64_t>& values);
 
   /// A variable of the polynomials.

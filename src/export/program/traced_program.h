@@ -25,9 +25,9 @@ struct ATTEND_API TracedProgram {
   std::vector<torch::Tensor> constants() const;
 };
 
-/// Traces `function` of a module as a program with tensor metadata. Throws std::runtime_error if an
-/// operator cannot be represented or a dimension is specialized. The message names the operator
-/// and, for a specialized dimension, the call site.
+/// Traces `function`, which calls `module`, and returns a program with tensor metadata. Throws
+/// std::runtime_error if an operator cannot be represented or a dimension is specialized. The
+/// message names the operator and, for a specialized dimension, the call site.
 ATTEND_API TracedProgram
 trace_program(const torch::nn::Module& module, const Forward& function,
               const std::vector<torch::Tensor>& example_inputs, const ExportOptions& options,

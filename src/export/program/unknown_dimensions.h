@@ -7,8 +7,9 @@ namespace attend::program {
 /// Handling of a dynamic size for which `SymbolicShapes` finds no expression.
 enum class UnknownDimensions {
   unbacked,  ///< use a new unbacked symbol, since a .pt2 archive needs expressions of all sizes
-  /// Use a placeholder as expression; sizes that are equal in all runs have the same placeholder.
-  /// Strides have the example's values, since finding their expressions is slow.
+  /// Use a placeholder as expression. Two sizes that are equal to each other in every run have the
+  /// same placeholder. Strides have the example's values, since finding the expressions of strides
+  /// is slow.
   placeholder,
 };
 
