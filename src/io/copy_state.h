@@ -13,7 +13,7 @@ namespace attend {
 /// Options of `copy_state`.
 struct CopyStateOptions {
   bool strict = true;  ///< true: missing and unexpected names are errors
-  bool cast = false;   ///< true: tensors are cast to the dtype of the destination
+  bool cast = false;   ///< true: tensors are cast to the dtypes in the destination
 };
 
 /// Copies each tensor of `source` into the tensor with the same name in `destination`, without

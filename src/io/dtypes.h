@@ -8,8 +8,8 @@
 
 namespace attend {
 
-/// A dtype in the formats that this library reads and writes. Its name in Python is
-/// `c10::getDtypeNames(type).first`.
+/// The representations of a dtype in the file formats that this library reads and writes. The name
+/// of the dtype in Python is `c10::getDtypeNames(type).first`.
 struct Dtype {
   c10::ScalarType type;
   std::string_view safetensors;  ///< name in safetensors; empty if not supported
@@ -35,7 +35,7 @@ inline constexpr std::array<Dtype, 15> kDtypes{{
     {c10::ScalarType::Float8_e5m2, "", 30, 0},
 }};
 
-/// Returns the dtype whose `field` equals `value`, or null.
+/// Returns the dtype whose member `field` equals `value`, or null if there is none.
 ///
 ///     find_dtype(&Dtype::safetensors, "F32")->type == torch::kFloat
 template <typename Field, typename Value>

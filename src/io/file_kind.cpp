@@ -23,7 +23,7 @@ struct Signature {
   const char* name;
 };
 
-/// Formats that are not supported, with the text for the error message.
+/// Formats that are not supported: the first bytes of a file, and the text for the error message.
 constexpr std::array<Signature, 9> kOthers{{
     {"\x80\x02"sv, "a Python pickle, as written by torch.save before PyTorch 1.6"},
     {"\x1f\x8b"sv, "a gzip archive"},
@@ -38,9 +38,9 @@ constexpr std::array<Signature, 9> kOthers{{
     {"version https://"sv, "a Git LFS pointer; fetch the file with `git lfs pull`"},
 }};
 
-/// Returns true for a plausible header length followed by '{'. The length is checked because the
-/// ninth byte of a text file may also be '{'. Read as a length, the first eight bytes of a text
-/// file are a huge number.
+/// Returns true if a file starts with a plausible header length, followed by '{'. The length is
+/// checked because the ninth byte of a text file may also be '{'. Read as a length, the first eight
+/// bytes of a text file are a huge number.
 bool begins_as_safetensors(std::string_view start) {
   if (start.size() <= kLengthBytes || start[kLengthBytes] != '{') return false;
   return stated_header_length(start) <= kMaxHeaderBytes;

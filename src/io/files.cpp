@@ -30,9 +30,9 @@ std::ifstream open_to_read(const fs::path& path) {
   return file;
 }
 
-/// Creates an empty file in the folder of `path` and returns its path. If a name is taken, even by
-/// a symbolic link, another name is used. Several threads and processes can therefore write the
-/// same `path` at the same time.
+/// Creates an empty temporary file in the folder of `path` and returns the path of the new file. If
+/// a file or symbolic link with the name of the temporary file exists, another name is used.
+/// Several threads and processes can therefore write the same `path` at the same time.
 fs::path make_temporary(const fs::path& path) {
   for (int number = 0;; ++number) {
     auto temporary = path;

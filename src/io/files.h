@@ -39,16 +39,16 @@ ATTEND_API std::string read_start(const std::filesystem::path& path, std::size_t
 /// failure. The message names the path.
 ATTEND_API void sync_to_disk(const std::filesystem::path& path);
 
-/// Writes a file atomically: `write` fills a temporary file in the directory of `path`. This file
-/// is then flushed to disk and renamed to `path`. On failure, `path` is unchanged, the temporary
-/// file is removed and std::runtime_error is thrown. Throws InputError if `path` exists and is not
-/// a regular file.
+/// Writes a file atomically: `write` writes a temporary file in the directory of `path`. The
+/// temporary file is then flushed to disk and renamed to `path`. On failure, `path` is unchanged,
+/// the temporary file is removed and std::runtime_error is thrown. Throws InputError if `path`
+/// exists and is not a regular file.
 ///
 ///     replace_file("table", [&](const auto& temporary) { std::ofstream(temporary) << table; });
 ATTEND_API void replace_file(const std::filesystem::path& path,
                              const std::function<void(const std::filesystem::path&)>& write);
 
-/// Writes `content` to `path` atomically, with the same exceptions as the function above.
+/// Writes `content` to `path` atomically. Throws the same exceptions as the function above.
 ATTEND_API void replace_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace attend

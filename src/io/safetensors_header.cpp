@@ -21,7 +21,8 @@ using nlohmann::json;
   throw InputError("not a safetensors file: " + what);
 }
 
-/// Accepts only unsigned integers: nlohmann::json would silently convert -1, 1.5 and true.
+/// Returns `value` if it is an unsigned integer, and throws otherwise. nlohmann::json would
+/// silently convert -1, 1.5 and true to unsigned integers.
 uint64_t to_unsigned(const json& value, const std::string& name) {
   if (!value.is_number_unsigned()) {
     fail(fmt::format("'{}': expected a non-negative integer, found {}", name, value.dump()));
@@ -81,7 +82,8 @@ void check_coverage(const std::vector<SafetensorsEntry>& entries, uint64_t data_
   }
 }
 
-/// Returns the validated length of the JSON header.
+/// Returns the length of the JSON header, and throws if the length is invalid. `start` is the
+/// beginning of the file.
 uint64_t header_length(std::string_view start, uint64_t file_bytes) {
   if (start.size() < kLengthBytes) {
     fail(fmt::format("expected at least {} bytes, found {}", kLengthBytes, start.size()));
@@ -94,7 +96,8 @@ uint64_t header_length(std::string_view start, uint64_t file_bytes) {
   return length;
 }
 
-/// Parses the header; `start` is the beginning of the file including the whole header.
+/// Parses the header of a file of `file_bytes` bytes. `start` contains the beginning of the file,
+/// including the whole header.
 SafetensorsHeader parse_start(std::string_view start, uint64_t file_bytes) {
   const auto length = header_length(start, file_bytes);
   SafetensorsHeader header;

@@ -6,11 +6,11 @@
 namespace attend {
 
 // Layout of a safetensors file: header length (uint64, little endian), JSON header, tensor data.
-constexpr uint64_t kLengthBytes = 8;               // number of bytes of the header length
+constexpr uint64_t kLengthBytes = 8;               ///< size of the header length in bytes
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  ///< maximum header length of the format
 
-/// Returns the header length that is written in a file. `start` is the start of the file, at least
-/// `kLengthBytes` bytes.
+/// Returns the header length that is written in a file. `start` contains at least the first
+/// `kLengthBytes` bytes of the file.
 inline uint64_t stated_header_length(std::string_view start) {
   uint64_t length = 0;
   for (uint64_t i = kLengthBytes; i-- > 0;) {

@@ -31,7 +31,7 @@ using sentencepiece::SentencePieceTrainer;
 using sentencepiece::util::Status;
 using sentencepiece::util::StatusCode;
 
-/// Disables SentencePiece's logging, since errors are returned as a Status.
+/// Disables SentencePiece's logging. Errors are returned as a Status.
 void disable_logging() {
   constexpr int kAboveFatal = 4;
   sentencepiece::logging::SetMinLogLevel(kAboveFatal);
@@ -41,7 +41,7 @@ void write(BytesSink sink, std::string_view bytes) noexcept {
   sink.append(sink.target, bytes.data(), bytes.size());
 }
 
-/// Returns the error message without the source location in front of it.
+/// Returns the error message of `status` without the source location at its beginning.
 std::string reason(const Status& status) {
   std::string message = status.error_message();
   const auto location = message.find("] ");
@@ -95,11 +95,14 @@ bool train(const char* text, std::size_t size, int vocab_size, BytesSink model,
     const bool is_large = size > std::numeric_limits<int32_t>::max();
     Sentences sentences({text, size});
     if (sentences.done()) {
-      return Status(StatusCode::kInvalidArgument, "the text contains nothing but line breaks");
+      return Status(StatusCode::kInvalidArgument,
+                    "the text is empty or contains nothing but line breaks, "
+                    "NUL, U+2581 and U+2585");
     }
     std::string bytes;
     const auto status = SentencePieceTrainer::Train(
-        // BPE is ten times as fast as unigram, the default, and encodes texts with fewer tokens.
+        // BPE is ten times as fast as SentencePiece's default (unigram), and encodes texts with
+        // fewer tokens.
         {{"model_type", "bpe"},
          {"vocab_size", std::to_string(vocab_size)},
          // These options make the encoding of any text lossless.
@@ -112,7 +115,8 @@ bool train(const char* text, std::size_t size, int vocab_size, BytesSink model,
          {"eos_id", "-1"},
          {"max_sentence_length", std::to_string(kLongestSentence)},
          {"train_extremely_large_corpus", is_large ? "true" : "false"},
-         // Training uses one thread, since the summation order affects the result.
+         // With several threads, the order of summation would vary between runs, and with it the
+         // trained model.
          {"num_threads", "1"},
          {"minloglevel", "4"}},
         &sentences, &bytes);

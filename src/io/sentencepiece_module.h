@@ -5,9 +5,10 @@
 
 // C interface of the module attend_sentencepiece, a shared library that wraps SentencePiece.
 // SentencePiece and LibTorch both export a variable FLAGS_minloglevel with different types, so a
-// program that links both corrupts its memory. Only the module links SentencePiece, and the
-// module is loaded such that its own symbols take precedence over those of LibTorch. No exceptions,
-// memory ownership or standard library types cross the interface. Private to src/io.
+// program that links both corrupts its memory. Only the module links SentencePiece, and the module
+// is loaded such that its own symbols take precedence over those of LibTorch. No exceptions, memory
+// ownership or standard library types cross the interface. Only files in src/io include this
+// header.
 namespace attend {
 
 /// Callback that receives bytes. `append` is called with `target` as its first argument.
@@ -27,18 +28,19 @@ struct SentencePieceModel;  // defined in the module
 /// Functions of the module. A function that returns false or null has written the reason to
 /// `error`.
 struct SentencePieceModule {
-  /// Trains a model with `vocab_size` tokens on a UTF-8 text.
+  /// Trains a model with `vocab_size` tokens on a UTF-8 text, and writes the bytes of the model to
+  /// `model`.
   bool (*train)(const char* text, std::size_t size, int vocab_size, BytesSink model,
                 BytesSink error) noexcept;
-  /// Loads a model written by `train`; must be freed with `close`.
+  /// Loads a model written by `train`. The returned model must be freed with `close`.
   SentencePieceModel* (*open)(const char* bytes, std::size_t size, BytesSink error) noexcept;
   /// Frees a model.
   void (*close)(SentencePieceModel* model) noexcept;
   /// Returns the number of tokens.
   int (*vocab_size)(const SentencePieceModel* model) noexcept;
-  /// Writes the bytes of a token in [0, vocab_size).
+  /// Writes the bytes of a token to `bytes`. `token` must be in [0, vocab_size).
   void (*token)(const SentencePieceModel* model, int token, BytesSink bytes) noexcept;
-  /// Encodes a UTF-8 text.
+  /// Encodes a UTF-8 text, and writes the token ids to `tokens`.
   bool (*encode)(const SentencePieceModel* model, const char* text, std::size_t size,
                  TokensSink tokens, BytesSink error) noexcept;
 };

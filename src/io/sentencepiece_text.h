@@ -4,16 +4,18 @@
 #include <cstddef>
 #include <string_view>
 
-// Splits text into sentences. SentencePiece is trained on these sentences, and encodes each of
-// them. Private to src/io.
+// Splits text into sentences. SentencePiece is trained on these sentences, and encodes each
+// sentence separately. Only files in src/io include this header.
 namespace attend {
 
-/// Characters that SentencePiece treats specially: line break, U+2581 (its space), U+2585 (its
-/// unknown character) and NUL. They are always encoded as bytes.
+/// Characters that SentencePiece treats specially: line break, U+2581 (SentencePiece's symbol for a
+/// space), U+2585 (SentencePiece's symbol for an unknown character) and NUL. These characters are
+/// always encoded as bytes.
 inline constexpr std::array<std::string_view, 4> kReservedCharacters{"\n", "\u2581", "\u2585",
                                                                      std::string_view("\0", 1)};
 
-/// Maximum length of a sentence in bytes: SentencePiece silently ignores longer ones in training.
+/// Maximum length of a sentence in bytes. In training, SentencePiece silently ignores longer
+/// sentences.
 inline constexpr std::size_t kLongestSentence = 4192;
 
 /// Returns the reserved character at the start of `text`, or an empty string.
@@ -25,9 +27,9 @@ inline std::string_view reserved_at_start(std::string_view text) {
 }
 
 /// Returns the first sentence of `text`, which must not begin with a reserved character. The
-/// sentence ends before the next reserved character. If it would exceed kLongestSentence bytes, it
-/// ends before the last space that fits, since no token crosses a space. Without a space, it ends
-/// between two characters.
+/// sentence ends before the next reserved character. If the sentence would then exceed
+/// kLongestSentence bytes, it ends before the last possible space, since a space can only be the
+/// first character of a token. If there is no space, the sentence ends between two characters.
 inline std::string_view first_sentence(std::string_view text) {
   auto sentence = text.substr(0, kLongestSentence);
   for (const auto reserved : kReservedCharacters) {

@@ -26,7 +26,8 @@ TokensSink append_to(std::vector<int64_t>& ids) {
           }};
 }
 
-/// Translates SentencePiece's errors about the vocabulary size; returns other errors unchanged.
+/// Rewords SentencePiece's error messages about the vocabulary size. Returns other messages
+/// unchanged.
 std::string explain(const std::string& reason) {
   int bound = 0;
   if (std::sscanf(reason.c_str(), "Vocabulary size is smaller than required_chars. %*d vs %d",

@@ -25,7 +25,7 @@ void TensorList::add(const std::string& name, const torch::Tensor& tensor, bool 
                   .elements = tensor.numel(),
                   .bytes = static_cast<int64_t>(tensor.nbytes()),
                   .role = role_of(tensor, is_buffer)};
-  if (tensor.numel() > 0) {  // empty tensors share the null address
+  if (tensor.numel() > 0) {  // the data pointer of empty tensors is null
     const auto [first, is_new] = seen_.try_emplace({tensor.const_data_ptr(), info.shape}, name);
     if (!is_new) info.alias_of = first->second;
   }

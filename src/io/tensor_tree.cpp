@@ -7,8 +7,8 @@
 namespace attend {
 namespace {
 
-/// Maximum depth of the tree. It limits the recursion, since a malicious file may contain a name
-/// with a million dots.
+/// Maximum depth of the tree. The maximum limits the recursion, since a malicious file may contain
+/// a name with a million dots.
 constexpr int kMaxLevels = 64;
 
 /// A tensor, and the part of its name below the current node.
@@ -21,7 +21,7 @@ bool is_number(const std::string& name) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// Orders numeric names by their value: 2 before 10.
+/// Compares nodes whose names are numbers by these numbers, so that 2 is less than 10.
 bool is_less(const TensorTree& a, const TensorTree& b) {
   return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);
 }

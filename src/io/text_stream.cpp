@@ -8,8 +8,8 @@
 namespace attend {
 namespace {
 
-/// Returns the length in bytes of a UTF-8 character that begins with `byte`; 0 if the byte is
-/// invalid.
+/// Returns the length in bytes of a UTF-8 character whose first byte is `byte`, or 0 if no UTF-8
+/// character begins with `byte`.
 std::size_t character_length(unsigned char byte) {
   if (byte < 0x80) return 1;
   if (byte >= 0xC2 && byte <= 0xDF) return 2;
@@ -18,7 +18,8 @@ std::size_t character_length(unsigned char byte) {
   return 0;
 }
 
-/// Returns the length of an incomplete UTF-8 character at the end of `text`; 0 if there is none.
+/// Returns the length in bytes of an incomplete UTF-8 character at the end of `text`, or 0 if
+/// `text` does not end with an incomplete character.
 std::size_t unfinished_character(std::string_view text) {
   for (std::size_t length = 1; length <= std::min<std::size_t>(3, text.size()); ++length) {
     const auto byte = static_cast<unsigned char>(text[text.size() - length]);

@@ -32,7 +32,8 @@ std::vector<std::string_view> split_words(std::string_view text, LineBreaks line
   return words;
 }
 
-/// Returns the distinct words by descending frequency, then by code points.
+/// Returns the distinct words, sorted by descending frequency. Words of equal frequency are sorted
+/// by code points.
 std::vector<std::string> by_frequency(const std::vector<std::string_view>& words) {
   std::unordered_map<std::string_view, int64_t> counts;
   for (const auto& word : words) ++counts[word];

@@ -38,7 +38,8 @@ zip_t* open(const std::filesystem::path& path) {
   refuse(error);
 }
 
-/// Returns the size of a file; 0 if the size cannot be read. `open` reports this error.
+/// Returns the size of a file, or 0 if the size cannot be read. In that case, `open` throws an
+/// error.
 uint64_t size_of(const std::filesystem::path& path) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
@@ -80,7 +81,7 @@ ZipArchive::ZipArchive(const std::filesystem::path& path) : ZipArchive(open(path
 
 ZipArchive::ZipArchive(std::string_view bytes) : ZipArchive(open(bytes), bytes.size()) {}
 
-/// `bytes`: size of the archive.
+/// `bytes` is the size of the archive in bytes.
 ZipArchive::ZipArchive(zip* archive, uint64_t bytes) : archive_(archive), bytes_(bytes) {
   std::string folder;
   uint64_t stored = 0;
@@ -97,7 +98,7 @@ ZipArchive::ZipArchive(zip* archive, uint64_t bytes) : archive_(archive), bytes_
     }
     const bool is_stored = stat.comp_method == ZIP_CM_STORE &&
                            stat.encryption_method == ZIP_EM_NONE && stat.size == stat.comp_size;
-    // Entries that overlap in the file could need far more memory than the file has bytes.
+    // Overlapping entries could have far more bytes in total than the file.
     if (is_stored && stat.size > bytes - stored) refuse("its entries overlap");
     if (is_stored) stored += stat.size;
     const Entry entry{static_cast<uint64_t>(number), stat.size, is_stored};

@@ -15,8 +15,8 @@ struct zip;
 namespace attend {
 
 /// Reads zip archives as written by PyTorch: all entries in one folder, uncompressed except for
-/// TorchScript code. Safe for untrusted files, unlike LibTorch's own reader: no more bytes are
-/// allocated than the file has, except by `decompress`.
+/// TorchScript code. Safe for untrusted files, unlike LibTorch's own reader: except for
+/// `decompress`, no function allocates more bytes than the file has.
 ///
 ///     ZipArchive archive("model.pt2");
 ///     archive.read("models/model.json");
@@ -25,19 +25,20 @@ class ATTEND_API ZipArchive {
   /// Throws InputError if the file does not exist, is corrupt, or is not an archive in this format.
   /// The message does not contain the path; see `with_source`.
   explicit ZipArchive(const std::filesystem::path& path);
-  /// Reads an archive from memory, which must outlive this object. Throws InputError as the
-  /// other constructor.
+  /// Reads an archive from the memory `bytes`, which must outlive this object. Throws InputError
+  /// under the same conditions as the constructor above.
   explicit ZipArchive(std::string_view bytes);
 
   /// Returns true if there is an entry with this name.
   bool has(const std::string& entry) const { return entries_.count(entry) > 0; }
-  /// Returns the size in bytes. Throws InputError if the entry does not exist, or is compressed or
-  /// encrypted.
+  /// Returns the size of an entry in bytes. Throws InputError if the entry does not exist, or is
+  /// compressed or encrypted.
   uint64_t size(const std::string& entry) const { return find(entry).size; }
-  /// Returns the content. Throws InputError if the entry does not exist, is compressed or
-  /// encrypted, or has a wrong checksum.
+  /// Returns the content of an entry. Throws InputError if the entry does not exist, is compressed
+  /// or encrypted, or has a wrong checksum.
   std::string read(const std::string& entry) const;
-  /// Reads the content into a buffer of `size(entry)` bytes. Throws InputError as the other `read`.
+  /// Reads the content of an entry into a buffer of `size(entry)` bytes. Throws InputError under
+  /// the same conditions as the function above.
   void read(const std::string& entry, void* bytes) const;
   /// Returns the content of an entry that may be compressed. Throws InputError if the entry does
   /// not exist, is encrypted, has more than `max_bytes` bytes, or has a wrong checksum.
@@ -46,8 +47,8 @@ class ATTEND_API ZipArchive {
   uint64_t bytes() const { return bytes_; }
   /// Returns the names of all entries, sorted, without the archive's root folder.
   std::vector<std::string> names() const;
-  /// Returns the sizes in bytes of the entries whose names begin with `folder`. The keys are the
-  /// names without `folder`.
+  /// Returns the sizes in bytes of the entries whose names begin with `folder`. The keys of the map
+  /// are these names without `folder`.
   std::map<std::string, uint64_t> sizes_in(std::string_view folder) const;
 
  private:

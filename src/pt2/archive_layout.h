@@ -15,7 +15,7 @@ namespace attend::pt2 {
 constexpr int64_t kSchemaMajor = 8;
 constexpr int64_t kSchemaMinor = 20;
 
-/// Entries of the archive that identify the format, with their contents.
+/// Names and contents of the archive entries that identify the format.
 constexpr std::array<std::pair<const char*, const char*>, 3> kFormatEntries{
     {{"archive_format", "pt2"}, {"archive_version", "0"}, {"byteorder", "little"}}};
 
@@ -23,7 +23,8 @@ constexpr std::string_view kModels = "models/";  // folder that contains the pro
 constexpr std::string_view kExtraFiles = "extra/";
 constexpr const char* kSampleInputs = "data/sample_inputs/model.pt";
 
-/// A folder of tensors, and the file in it that lists them.
+/// A folder of the archive that contains tensors, and the file in this folder that lists the
+/// tensors.
 struct WeightsLayout {
   const char* folder;
   const char* config;

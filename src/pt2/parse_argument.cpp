@@ -17,7 +17,8 @@ OptionalTensor optional_tensor_of(const JsonValue& value) {
   value.fail(fmt::format("expected as_tensor or as_none, found {}", kind));
 }
 
-/// Parses {literal: value} or {as_name: symbol}.
+/// Parses an object with one key. With the key `literal`, such as "as_int", `read` parses the
+/// value. With the key "as_name", the value is the name of a symbol.
 template <typename T>
 ValueOrSymbol<T> value_or_symbol_of(const JsonValue& value, const char* literal,
                                     const std::function<T(const JsonValue&)>& read) {
@@ -43,7 +44,8 @@ Argument argument_from(const ValueOrSymbol<T>& either) {
 
 using ReadArgument = std::function<Argument(const JsonValue&)>;
 
-/// Parsers of the members of the union type Argument in torch.export's schema, by name.
+/// Returns a parser for each member of the union type Argument in torch.export's schema, by the
+/// member's name.
 const std::map<std::string, ReadArgument>& argument_readers() {
   static const std::map<std::string, ReadArgument> all{
       {"as_none", [](const JsonValue&) { return None{}; }},

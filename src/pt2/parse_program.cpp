@@ -49,17 +49,17 @@ constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocas
 
 std::vector<Node> nodes_of(const JsonValue& graph);
 
-/// Parses the call of a subgraph under torch.no_grad or torch.autocast. The inputs of the call are
-/// flags, then the graph, then the arguments of the graph. Throws InputError if autocast is
-/// enabled.
+/// Parses the call of a subgraph that runs under torch.no_grad, torch.enable_grad or
+/// torch.autocast. The inputs of the call are flags, then the subgraph, then the arguments of the
+/// subgraph. Throws InputError if autocast is enabled.
 Subgraph subgraph_of(const JsonValue& call) {
   const bool is_autocast = call.at("target").text() == kAutocast;
   const std::size_t flag = is_autocast ? 2 : 0;
   const std::size_t graph_index = is_autocast ? 4 : 1;
   const auto inputs = call.at("inputs").items();
   if (inputs.size() <= graph_index)
-    call.fail(
-        fmt::format("expected a graph as input {}, found {} inputs", graph_index, inputs.size()));
+    call.fail(fmt::format("expected a graph at index {} of the inputs, found {} inputs",
+                          graph_index, inputs.size()));
   const bool is_on = inputs[flag].at("arg").at("as_bool").boolean();
   if (is_autocast && is_on) {
     call.fail(
@@ -122,7 +122,8 @@ Input input_of(const JsonValue& value) {
   return input;
 }
 
-/// Parses the inputs, except for constant inputs, whose values are in the graph.
+/// Parses the input specs of the program. Omits constant inputs, since the graph contains their
+/// values.
 std::vector<Input> inputs_of(const JsonValue& value) {
   std::vector<Input> inputs;
   for (const auto& input : value.items()) {

@@ -8,12 +8,13 @@
 
 namespace attend::pt2 {
 
-/// Parses models/NAME.json. Throws InputError if the JSON does not follow the schema or uses a
-/// feature that is not supported, such as control flow or custom objects. The message names the
-/// path in the JSON document.
+/// Parses models/NAME.json of a .pt2 archive. Throws InputError if the JSON does not follow
+/// torch.export's schema or uses a feature that is not supported, such as control flow or custom
+/// objects. The message names the path in the JSON document.
 program::ExportedProgram parse_program(const std::string& json);
 
-/// Parses model_weights_config.json or model_constants_config.json. Returns the weights by name.
+/// Parses model_weights_config.json or model_constants_config.json of a .pt2 archive. Returns the
+/// weights by name.
 std::map<std::string, Weight> parse_weights(const std::string& json);
 
 }  // namespace attend::pt2

@@ -19,7 +19,8 @@ struct Archive {
   std::map<std::string, torch::Tensor> weights;
 };
 
-/// Reads an archive. Throws InputError if it is invalid. The message names the entry.
+/// Reads an archive. Throws InputError if the archive is invalid. The message names the archive
+/// entry.
 ATTEND_API Archive read_archive(const ZipArchive& zip, torch::Device device);
 
 }  // namespace attend::pt2

@@ -6,7 +6,8 @@
 
 namespace attend {
 
-/// Loads a program from an open archive, as `load_pt2`. Messages do not contain a file name.
+/// Like `load_pt2`, but loads the program from an open archive. Error messages do not contain a
+/// file name.
 ATTEND_API Pt2Program read_pt2(const ZipArchive& zip, const Pt2LoadOptions& options);
 
 }  // namespace attend

@@ -27,8 +27,8 @@ std::vector<int64_t> static_sizes(const std::vector<Size>& sizes) {
   return numbers;
 }
 
-/// Returns a weight as a view of its bytes. Throws InputError if an element is outside of the
-/// bytes.
+/// Returns a weight as a view of `bytes`. Throws InputError if an element of the weight is outside
+/// of `bytes`.
 torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
   const auto sizes = static_sizes(meta.sizes);
   const auto strides = static_sizes(meta.strides);
@@ -44,7 +44,7 @@ torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
     return bytes.narrow(0, 0, available * element_size)
         .view(dtype)
         .as_strided(sizes, strides, offset);
-  } catch (const c10::Error& error) {  // thrown for dtypes that do not support such a view
+  } catch (const c10::Error& error) {  // thrown for dtypes that do not support the view
     throw InputError(error.what_without_backtrace());
   }
 }
@@ -68,7 +68,7 @@ void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch:
         content = content.to(device);
       }
       if (!weights.emplace(name, view_of(weight.meta, content)).second) {
-        throw InputError("is listed more than once");
+        throw InputError("a weight of this name is also listed in another config file");
       }
     });
   }

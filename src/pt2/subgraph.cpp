@@ -13,7 +13,7 @@ namespace {
 
 using namespace program;
 
-/// Renames the values of a subgraph to their names in the outer graph.
+/// Renames the values of a subgraph to the names that the values have in the outer graph.
 class Renaming {
  public:
   explicit Renaming(std::string prefix) : prefix_(std::move(prefix)) {}
@@ -52,10 +52,10 @@ class Renaming {
   std::map<std::string, std::string> names_;  // names in the outer graph, by name in the subgraph
 };
 
-/// Returns an identity node that defines `to` with the value of `from`.
+/// Returns an identity node, which defines the name `to` with the value of `from`.
 Node identity(const Argument& from, const Argument& to, bool grad_enabled) {
   if (std::holds_alternative<SymbolName>(from)) {
-    // Unlike sym_int, sym_max(a, a) keeps the type of a float or bool.
+    // sym_max(a, a) returns a, also for a float or bool. sym_int would convert a to an int.
     return {.target = "torch.sym_max", .inputs = {{"a", from}, {"b", from}}, .outputs = {to}};
   }
   return {.target = target_of(grad_enabled ? "aten::alias" : "aten::detach", ""),
@@ -63,12 +63,13 @@ Node identity(const Argument& from, const Argument& to, bool grad_enabled) {
           .outputs = {to}};
 }
 
-/// Throws InputError unless both lists have the same length and types, and contain only names of
-/// tensors and SymInts.
+/// Throws InputError unless both lists contain only names of tensors and SymInts, and have the same
+/// length and the same types. `what` describes the lists in the error message.
 void check_same_types(const std::vector<Argument>& some, const std::vector<Argument>& others,
                       const char* what) {
   const auto fail = [&] {
-    throw InputError(fmt::format("the {} of the subgraph do not match those of its call", what));
+    throw InputError(
+        fmt::format("the {} of the subgraph do not match the {} of its call", what, what));
   };
   if (some.size() != others.size()) fail();
   for (std::size_t i = 0; i < some.size(); ++i) {
@@ -88,7 +89,7 @@ std::string name_of(const Argument& argument) {
 void inline_subgraph(const Subgraph& subgraph, std::vector<Node>& nodes) {
   check_same_types(subgraph.inputs, subgraph.arguments, "inputs");
   check_same_types(subgraph.outputs, subgraph.results, "outputs");
-  Renaming renaming(fmt::format("{}/", nodes.size()));  // the prefix is unique per subgraph
+  Renaming renaming(fmt::format("{}/", nodes.size()));  // each subgraph has its own prefix
   for (std::size_t i = 0; i < subgraph.inputs.size(); ++i) {
     renaming.add(name_of(subgraph.inputs[i]), name_of(subgraph.arguments[i]));
   }

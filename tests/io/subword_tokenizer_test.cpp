@@ -27,7 +27,8 @@ std::string repeated(const std::string& text, int times) {
   return all;
 }
 
-/// Returns a text with words for more than a hundred merges, followed by random text.
+/// Returns a text with enough words to train more than 100 merges of BPE, followed by up to `most`
+/// pieces of random text.
 std::string varied_text(int64_t most) {
   std::string text = kText;
   for (int i = 0; i < 200; ++i) text += " w" + std::to_string(i * 7919);

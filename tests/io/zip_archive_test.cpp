@@ -67,7 +67,7 @@ std::string little_endian(uint32_t number, std::size_t bytes) {
   return text;
 }
 
-/// In a malicious archive, the content of each entry contains all entries after it, so that the
+/// In a malicious archive, the content of each entry contains all following entries, so that the
 /// same bytes are read many times.
 TEST_F(ZipArchiveTest, OverlappingEntriesThrow) {
   constexpr uint32_t kEntries = 20, kHeader = 30 + 4, kContent = 1000;
@@ -78,7 +78,8 @@ TEST_F(ZipArchiveTest, OverlappingEntriesThrow) {
       const auto name = fmt::format("a/{:02}", i);
       const auto size =
           overlapping ? (kEntries - 1 - i) * (kHeader + kContent) + kContent : kContent;
-      // Version, flags, method, time and date, then checksum, sizes, and lengths of the names.
+      // Version, flags, method, time, date, checksum, compressed and uncompressed size, and lengths
+      // of the name and of the extra field.
       const auto fields = little_endian(20, 2) + std::string(8 + 4, '\0') + little_endian(size, 4) +
                           little_endian(size, 4) + little_endian(4, 2) + little_endian(0, 2);
       directory_of_entries += "PK\x01\x02" + little_endian(20, 2) + fields + std::string(10, '\0') +

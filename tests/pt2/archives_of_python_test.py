@@ -1,8 +1,8 @@
-"""Runs archives written by Python's torch.export with load_pt2 in C++ and compares the outputs with
-Python; checks that load_pt2 rejects unsupported archives.
+"""Tests of load_pt2 with archives written by Python's torch.export: the outputs of C++ must equal
+the outputs of Python, and load_pt2 must reject unsupported archives.
 
-Run by CTest with RUN_ARCHIVE set to the program of that name, by a Python that has torch; otherwise
-it exits with 77, which CTest reports as skipped.
+CTest runs this file with the environment variable RUN_ARCHIVE, the path of the program run_archive.
+If the Python package torch is missing, the exit status is 77, which CTest reports as skipped.
 """
 
 import copy
@@ -109,7 +109,7 @@ class Tied(nn.Module):
 
 
 class Strided(nn.Module):
-    """Weights that are views: a transposed one and one with every second column."""
+    """Has weights that are views: a transposed matrix, and every second column of a matrix."""
 
     def __init__(self):
         super().__init__()
@@ -195,17 +195,20 @@ class WrittenByPython(unittest.TestCase):
         return [torch.load(self.folder / f"out{i}", weights_only=True) for i in range(len(calls))]
 
     def check(self, module, example, others=(), dynamic=None, tolerance=1e-5):
-        """Checks the exported program, and the program decomposed into core ATen operators."""
+        """Compares C++ with Python for the exported program, and for the same program after its
+        decomposition into core ATen operators."""
         module.eval()
         exported = torch.export.export(module, example, dynamic_shapes=dynamic)
         for program in (exported, exported.run_decompositions()):
             archive = self.folder / "program.pt2"
             torch.export.save(program, archive)
             calls = [example, *others]
-            # Runs the loaded program, since the module's buffers keep the state of the first run.
+            # The expected outputs are computed by the loaded program. Calls of `module` would
+            # change the buffers of `module`, so that the second program would start with other
+            # values.
             run = torch.export.load(archive).module()
             with torch.no_grad():
-                # Copied, since a returned buffer changes with the next call.
+                # The outputs are copied, since the next call changes an output that is a buffer.
                 expected = [copy.deepcopy(run(*inputs)) for inputs in calls]
             for found, wanted in zip(self.run_in_cpp(archive, calls), expected):
                 wanted = wanted if isinstance(wanted, (tuple, list)) else (wanted,)
@@ -335,4 +338,4 @@ class Rejected(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(warnings="ignore")  # deprecation warnings in torch
+    unittest.main(warnings="ignore")  # hides deprecation warnings of torch

@@ -96,7 +96,7 @@ TEST_F(Pt2InvalidArchive, RejectsUnknownAndForbiddenOperators) {
   target("os.system", "os.system: the operator does not exist");
 }
 
-// The operator is checked before its arguments.
+// The operator of a node is checked before its arguments, so only the operator is replaced here.
 TEST_F(Pt2InvalidArchive, RejectsOperatorsThatAreNotInTheList) {
   // Operators that access memory outside of their tensors, change the memory of a tensor, or are
   // internal to LibTorch.
@@ -158,7 +158,8 @@ TEST_F(Pt2InvalidArchive, RejectsInvalidArguments) {
   expect_error("expected 1 outputs, found 2");
 }
 
-/// Returns the call, moved into a subgraph under torch.set_grad_enabled.
+/// Returns a node that runs a subgraph under torch.set_grad_enabled(`grad_enabled`). The subgraph
+/// contains the node `call`. `values` is the metadata of the tensors.
 json in_subgraph(const json& call, const json& values, bool grad_enabled) {
   json arguments = json::array();
   for (const auto& input : call["inputs"]) {
@@ -200,13 +201,13 @@ TEST_F(Pt2InvalidArchive, RejectsInvalidSubgraphs) {
   subgraph = whole;
   subgraph["inputs"].erase(4);
   expect_error(
-      "wrap_with_set_grad_enabled: the inputs of the subgraph do not match those of its call");
+      "wrap_with_set_grad_enabled: the inputs of the subgraph do not match the inputs of its call");
   subgraph = whole;
   subgraph["inputs"][2]["arg"] = {{"as_int", 3}};
-  expect_error("the inputs of the subgraph do not match those of its call");
+  expect_error("the inputs of the subgraph do not match the inputs of its call");
   subgraph = whole;
   subgraph["outputs"] = json::array();
-  expect_error("the outputs of the subgraph do not match those of its call");
+  expect_error("the outputs of the subgraph do not match the outputs of its call");
   subgraph = whole;
   subgraph["inputs"].erase(1);
   expect_error("the key 'as_graph' is missing");
@@ -303,7 +304,8 @@ TEST_F(Pt2InvalidArchive, SurvivesRandomChangesOfBytes) {
   EXPECT_GT(rejected, kRounds / 2);
 }
 
-/// Replaces a random value of the program or of the weights config by another value of any type.
+/// Each round replaces a random value in the JSON of the program, or in the config file of the
+/// weights, by another value of any type.
 TEST_F(Pt2InvalidArchive, SurvivesRandomChangesOfValues) {
   std::mt19937_64 random(seed_afresh());
   const auto pick = [&](const json& values) {  // a random element of an object

@@ -2,10 +2,10 @@
 ///
 ///     run_archive program|package ARCHIVE [INPUTS OUTPUTS]...
 ///
-/// `program`: ARCHIVE is a .pt2 archive of torch.export, run by load_pt2; `package`: an AOTInductor
-/// package. Each INPUTS is a file with a tuple of tensors written by torch.save; the outputs are
-/// written to OUTPUTS for torch.load. Exit status 2, with one line on standard error, if the
-/// archive is invalid.
+/// With `program`, ARCHIVE is a .pt2 archive of torch.export, which is run with load_pt2. With
+/// `package`, ARCHIVE is an AOTInductor package. Each INPUTS is a file written by torch.save, which
+/// contains a tuple of tensors. The outputs are written to the file OUTPUTS, which torch.load can
+/// read. If the archive is invalid, writes one line to standard error and exits with status 2.
 
 #include "attend/input_error.h"
 #include "attend/pt2/pt2_program.h"

@@ -40,16 +40,17 @@ struct LoadStateDictOptions {
   bool strict = true;  ///< true: missing and unexpected names are errors
 };
 
-/// Names in which a module and a state dict differ.
+/// Names of tensors that are only in a module or only in a state dict.
 struct IncompatibleKeys {
-  std::vector<std::string> missing_keys;     ///< in the module only; these tensors are unchanged
-  std::vector<std::string> unexpected_keys;  ///< in the state dict only
+  std::vector<std::string> missing_keys;     ///< only in the module; their tensors are unchanged
+  std::vector<std::string> unexpected_keys;  ///< only in the state dict
 };
 
-/// Copies `tensors` into the parameters and buffers of a module, which keep their dtypes and
-/// devices. With `strict = false`, returns the missing and unexpected names. Throws InputError for
-/// wrong shapes, for dtypes that cannot be cast, such as float32 to int64, and, if `strict`, for
-/// missing and unexpected names. The message then lists all errors, and the module is unchanged.
+/// Copies `tensors` into the parameters and buffers of a module. The dtypes and devices of the
+/// parameters and buffers do not change. With `strict = false`, returns the missing and unexpected
+/// names. Throws InputError for wrong shapes, for dtypes that cannot be cast, such as float32 to
+/// int64, and, if `strict`, for missing and unexpected names. The message lists all errors, and the
+/// module is then unchanged.
 ///
 ///     load_state_dict(model, load_safetensors("model.safetensors").tensors);
 ///     auto keys = load_state_dict(model, tensors, {.strict = false});

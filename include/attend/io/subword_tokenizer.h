@@ -15,8 +15,9 @@ inline constexpr const char* kSubwordFile = "tokenizer.model";
 /// without loss. A token may contain a space only as its first character. Only the token of the
 /// byte "\n" contains a line break.
 ///
-/// Requires the SentencePiece library at run time. Training and loading throw std::runtime_error
-/// without it, and in programs built with AddressSanitizer. The message names the missing package.
+/// Requires the SentencePiece library at run time. Training and loading throw std::runtime_error if
+/// the library is missing or the program is built with AddressSanitizer. The message names the
+/// required package.
 ///
 ///     auto tokenizer = SubwordTokenizer::train(text, 1000);
 ///     tokenizer.decode(tokenizer.encode("any text")) == "any text";
@@ -26,22 +27,22 @@ class ATTEND_API SubwordTokenizer : public Tokenizer {
   static constexpr std::size_t kMaxModelBytes = 256 << 20;
 
   /// Trains a vocabulary of exactly `size` tokens: `<unk>`, the 256 bytes, the characters that
-  /// cover 99.95 % of the text, and merges. Deterministic. Throws InputError if `size` is too small
-  /// or too large for `text`. The message names the limit.
+  /// cover 99.95 % of the text, and merges. Training is deterministic. Throws InputError if `size`
+  /// is too small or too large for `text`. The message names the limit.
   static SubwordTokenizer train(std::string_view text, int64_t size);
 
-  /// Loads a model returned by `model()`. Throws InputError if it is invalid.
+  /// Loads a model returned by `model()`. Throws InputError if `model` is invalid.
   explicit SubwordTokenizer(std::string model);
 
-  /// Returns the model in SentencePiece's file format. SentencePiece's Python package encodes text
-  /// identically with `SentencePieceProcessor(model_proto=...)`, with two exceptions: the character
-  /// U+2581, which SentencePiece uses for spaces, and more than 4192 bytes without a space or a
-  /// line break, which `encode` splits.
+  /// Returns the model in SentencePiece's file format. In Python, the `SentencePieceProcessor`
+  /// created with `model_proto=model` returns the same tokens as `encode`, with two exceptions:
+  /// texts that contain the character U+2581, which SentencePiece uses for spaces, and texts with
+  /// more than 4192 consecutive bytes without a space or a line break, which `encode` splits.
   const std::string& model() const { return model_; }
 
   /// Returns the number of tokens.
   int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
-  /// Returns the token ids of `text`. Throws InputError if it is not valid UTF-8.
+  /// Returns the token ids of `text`. Throws InputError if `text` is not valid UTF-8.
   std::vector<int64_t> encode(std::string_view text) const override;
   /// Returns the bytes of the tokens. The bytes of generated tokens may end in the middle of a
   /// UTF-8 character.

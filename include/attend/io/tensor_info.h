@@ -29,7 +29,7 @@ struct TensorInfo {
   std::string dtype = {};                 ///< as in Python: "float32"
   int64_t elements = 0;                   ///< number of elements
   int64_t bytes = 0;                      ///< size in bytes
-  TensorRole role = TensorRole::unknown;  ///< parameter, frozen or buffer
+  TensorRole role = TensorRole::unknown;  ///< parameter, frozen, buffer or unknown
   std::string alias_of = {};              ///< earlier tensor with the same memory; empty if none
 };
 
@@ -44,8 +44,8 @@ struct TensorTotals {
   int64_t bytes = 0;      ///< size in bytes
 };
 
-/// Collects the metadata of tensors and detects tensors that are the same memory, such as tied
-/// weights.
+/// Collects the metadata of tensors and detects tensors with the same memory and shape, such as
+/// tied weights.
 ///
 ///     TensorList list;
 ///     list.add("weight", tensor, /*is_buffer=*/false);
@@ -53,7 +53,7 @@ class ATTEND_API TensorList {
  public:
   /// Adds a tensor.
   void add(const std::string& name, const torch::Tensor& tensor, bool is_buffer);
-  /// Returns the tensors in the order they were added.
+  /// Returns the tensors in the order in which they were added.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
 
  private:
@@ -61,7 +61,7 @@ class ATTEND_API TensorList {
   std::map<std::pair<const void*, std::vector<int64_t>>, std::string> seen_;
 };
 
-/// Returns the parameters, then the buffers of a module, in the order of their registration.
+/// Returns the parameters of a module, then the buffers, each in the order of registration.
 ATTEND_API std::vector<TensorInfo> tensors_of(ConstModuleRef module);
 
 /// Returns the tensors of a safetensors file, in the order of their offsets.

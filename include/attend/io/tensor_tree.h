@@ -10,15 +10,18 @@
 namespace attend {
 
 /// Tensors grouped by module: "decoder.norm.weight" is `weight` in `norm` in `decoder`. A module
-/// with a single child is merged with this child into one node: "token.weight".
+/// with a single child is merged with this child into one node, such as "token.weight".
 struct TensorTree {
-  std::string name;                  ///< relative to its parent; empty at the root
+  std::string name;                  ///< name relative to the parent node; empty for the root
   std::optional<TensorInfo> tensor;  ///< set if the node is a tensor
-  std::vector<TensorTree> children;  ///< in tensor order; ascending if all names are numbers
-  TensorTotals totals;               ///< over the node and all nodes below
+  /// Child nodes in the order of the tensors, or in ascending order if the names of all child nodes
+  /// are numbers.
+  std::vector<TensorTree> children;
+  TensorTotals totals;  ///< totals over the tensors of this node and of all nodes below
 };
 
-/// Builds the tree from the dots in the tensors' names.
+/// Builds the tree of `tensors`. In the name of a tensor, dots separate the names of the modules
+/// that contain the tensor.
 ///
 ///     tensor_tree(tensors_of(*model)).children.at(0).name == "embedding"
 ATTEND_API TensorTree tensor_tree(const std::vector<TensorInfo>& tensors);

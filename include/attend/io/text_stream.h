@@ -21,11 +21,12 @@ class ATTEND_API TextStream {
   /// Throws InputError if a stop sequence is empty.
   explicit TextStream(std::vector<std::string> stops = {});
 
-  /// Appends a piece and returns the text that is now complete. If several stop sequences match,
-  /// the one that ends first applies. If several end at the same byte, the longest of them applies.
+  /// Appends `piece` to the input and returns the text that can now be output. If several stop
+  /// sequences match, the stop sequence that ends first applies. If several stop sequences end at
+  /// the same byte, the longest of them applies.
   std::string add(std::string_view piece);
 
-  /// Returns the remaining text at the end of the input.
+  /// Ends the input and returns the remaining text.
   std::string finish();
 
   /// Returns the stop sequence that was found, or nullopt. After a stop sequence, `add` returns

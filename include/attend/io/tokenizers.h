@@ -10,15 +10,15 @@ namespace attend {
 
 /// Creates a tokenizer for a UTF-8 text. `max_size` is the maximum vocabulary size of a word
 /// tokenizer (0 = no limit), and the exact vocabulary size of a subword tokenizer. The other kinds
-/// ignore it. Throws InputError if `text` is not valid UTF-8, or if `max_size` is too small or too
-/// large for `text`. For TokenizerKind::byte, `text` is ignored.
+/// of tokenizers ignore `max_size`. Throws InputError if `text` is not valid UTF-8, or if
+/// `max_size` is too small or too large for `text`. For TokenizerKind::byte, `text` is ignored.
 ///
 ///     auto tokenizer = make_tokenizer(TokenizerKind::subword, text, 1000);
 ATTEND_API std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text,
                                                      int64_t max_size);
 
-/// Loads a tokenizer from a directory with the files of `Tokenizer::files`. Throws InputError if a
-/// file is missing or invalid. The message names the file.
+/// Loads a tokenizer from a directory that contains the files returned by `Tokenizer::files`.
+/// Throws InputError if a file is missing or invalid. The message names the file.
 ///
 ///     auto tokenizer = load_tokenizer("runs/sort");
 ATTEND_API std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);

@@ -13,15 +13,16 @@ namespace attend {
 
 /// Character or word tokenizer with an explicit list of tokens.
 ///
-/// Two tokens of a word vocabulary are special if present: with "\n", line breaks are tokens
-/// instead of whitespace; "<unk>" replaces unknown words.
+/// A word vocabulary may contain two special tokens. With "\n", line breaks are encoded as this
+/// token; without it, line breaks are whitespace. With "<unk>", unknown words are encoded as this
+/// token; without it, unknown words are errors.
 ///
 ///     auto vocabulary = Vocabulary::of_characters("hello");
 ///     vocabulary.decode(vocabulary.encode("hole")) == "hole";
 class ATTEND_API Vocabulary : public Tokenizer {
  public:
-  /// Creates a vocabulary; the ids are the positions in `tokens`. Throws InputError if `kind` is
-  /// not character or word, or if `tokens` is empty or contains duplicates or invalid UTF-8.
+  /// Creates a vocabulary. The id of a token is its index in `tokens`. Throws InputError if `kind`
+  /// is not character or word, or if `tokens` is empty or contains duplicates or invalid UTF-8.
   Vocabulary(TokenizerKind kind, std::vector<std::string> tokens);
 
   /// Returns a vocabulary of the distinct characters of a UTF-8 text, in code point order.
@@ -36,14 +37,15 @@ class ATTEND_API Vocabulary : public Tokenizer {
   ///     Vocabulary::of_words("b a\nb c", 4);  // tokens "<unk>", "\n", "b", "a"
   static Vocabulary of_words(std::string_view text, int64_t max_size = 0);
 
-  /// Parses the format of `to_json`. Throws InputError if `json` is invalid.
+  /// Creates a vocabulary from the output of `to_json`. Throws InputError if `json` is invalid.
   static Vocabulary from_json(std::string_view json);
   /// Returns `{"tokenizer": "character", "tokens": ["a", ...]}`.
   std::string to_json() const;
 
-  /// Returns TokenizerKind::character or word.
+  /// Returns TokenizerKind::character or TokenizerKind::word.
   TokenizerKind kind() const { return kind_; }
-  /// Returns the id of a token. Throws InputError if it is unknown. The message names the token.
+  /// Returns the id of a token. Throws InputError if the vocabulary does not contain the token. The
+  /// message names the token.
   int64_t id(const std::string& token) const;
 
   /// Returns the number of tokens.

@@ -17,13 +17,14 @@ struct Pt2Contents {
   /// Name, dtype and shape of each input, with the range of each dynamic size:
   /// "tokens: int64 (s0 = 1.., s1 = 1..64)".
   std::vector<std::string> inputs;
-  std::map<std::string, int64_t> operators;     ///< number of calls, by name: "aten::addmm"
-  std::map<std::string, uint64_t> extra_files;  ///< sizes in bytes, by name
+  /// Number of calls of each operator, by the operator's name: "aten::addmm".
+  std::map<std::string, int64_t> operators;
+  std::map<std::string, uint64_t> extra_files;  ///< sizes in bytes, by file name
 };
 
-/// Returns the contents of an archive written by any exporter. The archive may contain operators
-/// that `load_pt2` does not allow. Runs no code. Throws InputError if the archive is invalid. The
-/// message names the file and the position in it.
+/// Returns the contents of an archive written by any exporter. Does not run the exported program,
+/// which may call operators that `load_pt2` does not allow. Throws InputError if the archive is
+/// invalid. The message names the file and the position in the file.
 ///
 ///     pt2_contents("model.pt2").operators.at("aten::addmm")
 ATTEND_API Pt2Contents pt2_contents(const std::filesystem::path& path);

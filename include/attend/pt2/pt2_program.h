@@ -20,7 +20,7 @@ class ZipArchive;
 struct Pt2LoadOptions {
   /// Device of the weights and of the tensors that the program creates.
   torch::Device device = torch::kCPU;
-  /// Namespaces of your operators that the program may call, e.g. "my_library". "aten" allows all
+  /// Namespaces of custom operators that the program may call, e.g. "my_library". "aten" allows all
   /// ATen operators except those that access files. Allow "aten" only for archives from a trusted
   /// source.
   std::set<std::string> namespaces = {};
@@ -30,8 +30,8 @@ struct Pt2LoadOptions {
   std::set<std::string> operators = {};
 };
 
-/// A program of torch.export loaded from a .pt2 archive: a sequence of operator calls that runs
-/// without Python.
+/// An exported program of torch.export, loaded from a .pt2 archive: a sequence of operator calls
+/// that runs without Python.
 ///
 ///     auto program = load_pt2("model.pt2");
 ///     auto logits = program.forward({tokens}).at(0);  // (B, T, V)
@@ -40,17 +40,19 @@ struct Pt2LoadOptions {
 /// buffers.
 class ATTEND_API Pt2Program {
  public:
-  /// Runs the program and returns its outputs. Inputs and outputs that are numbers in Python are
-  /// passed and returned as 0-dimensional tensors. An output that is None is returned as an
-  /// undefined tensor. Other non-tensor inputs are constants of the program and must not be passed.
-  /// Throws InputError if dtypes, devices or shapes do not match; the message names the input, the
+  /// Runs the program and returns its outputs. An input that is a dynamic int (SymInt) in Python is
+  /// passed as a 0-dimensional int64 tensor. Other inputs that are not tensors are constants of the
+  /// program and must not be passed. An output that is a number in Python is returned as a
+  /// 0-dimensional tensor. An output that is None is returned as an undefined tensor. Throws
+  /// InputError if dtypes, devices or shapes do not match; the message names the input, the
   /// dimension, the value found and the value expected. A size that is computed from other sizes,
   /// such as twice the batch size, is not checked. Throws c10::Error if an operator fails.
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs) const;
 
   /// Returns the names of the inputs, in order.
   std::vector<std::string> input_names() const;
-  /// Returns the parameters and persistent buffers by name. They share memory with the program.
+  /// Returns the parameters and persistent buffers by name. The returned tensors share memory with
+  /// the program.
   std::map<std::string, torch::Tensor> state_dict() const;
 
   struct Impl;  ///< private
@@ -63,15 +65,15 @@ class ATTEND_API Pt2Program {
 };
 
 /// Loads an archive written by `export_pt2` or Python's `torch.export.save`. Archives of any origin
-/// are safe to load: zip, JSON, weights and names are validated, and no code runs. The program may
-/// call the operators that LibTorch tags as core or pointwise, and further ATen operators that
-/// exported programs need, such as linear and lstm, but no operators that access files or replace
-/// or resize the memory of a tensor (`set_`, `resize_`). `options` can allow more operators. Some
-/// of LibTorch's operators, the recurrent layers on the CPU, do not check sizes. Therefore, run
-/// untrusted programs in a separate process. Throws InputError if the archive is invalid, if an
-/// operator does not exist or is not allowed, and for unsupported features: control flow, enabled
-/// autocast, custom objects and complex constants. The message names the file and the position in
-/// it.
+/// are safe to load: zip, JSON, weights and names are validated, and loading runs no code. The
+/// program may call the operators that LibTorch tags as core or pointwise, and further ATen
+/// operators that exported programs need, such as linear and lstm, but no operators that access
+/// files or replace or resize the memory of a tensor (`set_`, `resize_`). `options` can allow more
+/// operators. The operators of recurrent layers, such as lstm, do not check sizes on the CPU.
+/// Therefore, run untrusted programs in a separate process. Throws InputError if the archive is
+/// invalid, if an operator does not exist or is not allowed, and for unsupported features: control
+/// flow, enabled autocast, custom objects and complex constants. The message names the file and the
+/// position in the file.
 ///
 ///     auto program = load_pt2("model.pt2", {.device = torch::kCUDA});
 ATTEND_API Pt2Program load_pt2(const std::filesystem::path& path,

@@ -68,7 +68,7 @@ Value exp_below_zero(Call& call, Value x, const Number& scale) {
   return graph.add("Sub", {graph.add("Exp", {scaled}), graph.number(x.type, 1)});
 }
 
-/// Rule of elu: scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1)).
+/// Translates elu: scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1)).
 void elu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
@@ -76,7 +76,7 @@ void elu(Call& call) {
   call.set_output(call.times(graph.add("Add", {graph.add("Relu", {self}), below}), "scale"));
 }
 
-/// Rule of celu: x > 0 ? x : alpha * (exp(x / alpha) - 1).
+/// Translates celu: x > 0 ? x : alpha * (exp(x / alpha) - 1).
 void celu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
@@ -119,7 +119,7 @@ void prelu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
   auto weight = call.tensor("weight");
-  // The weight has one element per channel (dimension 1).
+  // The weight has one element, or one element per channel (dimension 1 of `self`).
   const auto& weights = call.sizes("weight").front();
   if (call.rank("self") > 2 && !(is_fixed(weights) && weights.value == 1)) {
     std::vector<int64_t> shape(static_cast<std::size_t>(call.rank("self")) - 1, 1);
@@ -129,7 +129,7 @@ void prelu(Call& call) {
   call.set_output(graph.add("PRelu", {self, weight}));
 }
 
-/// Rule of glu: first half * sigmoid(second half).
+/// Translates glu: (first half of `self`) * sigmoid(second half of `self`).
 void glu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");

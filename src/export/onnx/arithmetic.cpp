@@ -24,7 +24,7 @@ void subtract_from(Call& call) {
   call.set_output(call.graph().add("Sub", {call.operand("other", type), self}));
 }
 
-/// Returns the rule of a binary operator.
+/// Returns the translation rule of a binary operator, with the ONNX operator `kind`.
 Rule binary(const char* kind) {
   return [kind](Call& call) {
     const auto type = call.arithmetic_type({"self", "other"});
@@ -55,7 +55,7 @@ void power(Call& call) {
     if (exponent == 2.0 || (is_whole && !is_floating_point(type))) {
       return call.set_output(product_of(call, base, static_cast<int64_t>(exponent)));
     }
-    // LibTorch also computes x^0.5 as sqrt(x), which differs from Pow for -0 and -infinity.
+    // As in LibTorch, x^0.5 is computed as sqrt(x). Pow returns other results for -0 and -infinity.
     if (exponent == 0.5) return call.set_output(graph.add("Sqrt", {base}));
     if (exponent == -0.5) {
       return call.set_output(graph.add("Reciprocal", {graph.add("Sqrt", {base})}));
@@ -64,7 +64,8 @@ void power(Call& call) {
   call.set_output(graph.add("Pow", {base, call.operand("exponent", type)}));
 }
 
-/// Returns the rule of self + value * (tensor1 op tensor2).
+/// Returns the translation rule of self + value * (tensor1 op tensor2), with the ONNX operator
+/// `kind` as op.
 Rule add_binary(const char* kind) {
   return [kind](Call& call) {
     const auto type = call.arithmetic_type({"value"});
@@ -75,8 +76,9 @@ Rule add_binary(const char* kind) {
   };
 }
 
-/// Rule of lerp: self + weight * (end - self). If |weight| >= 0.5, computes the equal expression
-/// end - (1 - weight) * (end - self), as LibTorch does, so that the result at weight 1 is exact.
+/// Translates lerp: self + weight * (end - self). For |weight| >= 0.5, computes
+/// end - (1 - weight) * (end - self) instead, as LibTorch does. This expression is mathematically
+/// equal to the first expression, but is exact for weight 1.
 void interpolate(Call& call) {
   const auto type = call.result_type();
   auto& graph = call.graph();
@@ -111,8 +113,9 @@ void hard_tanh(Call& call) {
   call.set_output(graph.add("Min", {value, call.operand("max_val", type)}));
 }
 
-/// Returns the rule of log_base(base^a + base^b), where `log_of_base` is the natural logarithm of
-/// the base. Computed as max(a, b) + log_base(1 + base^-|a - b|), which does not overflow.
+/// Returns the translation rule of log_base(base^a + base^b), where `log_of_base` is the natural
+/// logarithm of the base. The rule computes max(a, b) + log_base(1 + base^-|a - b|), which does not
+/// overflow.
 Rule logaddexp(double log_of_base) {
   return [=](Call& call) {
     const auto type = call.result_type();
@@ -122,7 +125,8 @@ Rule logaddexp(double log_of_base) {
     const auto times = [&](Value value, double factor) {
       return factor == 1.0 ? value : graph.add("Mul", {value, graph.number(type, factor)});
     };
-    // For equal infinities, a - b is NaN, but the distance must be 0.
+    // The distance is |a - b|. If a and b are the same infinity, a - b is NaN, but the distance
+    // must be 0.
     const auto distance = graph.where(graph.compare("Equal", a, b), graph.number(type, 0),
                                       graph.add("Abs", {graph.add("Sub", {a, b})}));
     const auto small = graph.add("Exp", {times(graph.add("Neg", {distance}), log_of_base)});

@@ -13,7 +13,8 @@ const program::Size& size_from_end(Call& call, const char* name, std::size_t ind
   return sizes.at(sizes.size() - index);
 }
 
-/// Repeats key or value heads for grouped-query attention: (..., G, S, D) -> (..., H, S, D).
+/// Repeats the heads of the argument `name` (key or value) for grouped-query attention, from the G
+/// key and value heads to the H query heads: (..., G, S, D) -> (..., H, S, D).
 Value repeat_heads(Call& call, const char* name) {
   auto& graph = call.graph();
   const auto value = call.tensor(name);
@@ -34,7 +35,7 @@ Value repeat_heads(Call& call, const char* name) {
 }
 
 /// Returns the factor by which the scores are multiplied, in the type of the query: the argument
-/// `scale` or, if it is absent, 1 / sqrt(D).
+/// `scale` or, if `scale` is absent, 1 / sqrt(D), where D is the last size of the query.
 Value scale_of(Call& call) {
   auto& graph = call.graph();
   const auto type = call.tensor("query").type;
@@ -47,7 +48,8 @@ Value scale_of(Call& call) {
   return graph.cast(graph.add("Reciprocal", {root}), type);
 }
 
-/// Returns the causal mask (T, S), bool. It is aligned to the top left corner, as in LibTorch.
+/// Returns the causal mask as a bool tensor (T, S), for T queries and S keys. The diagonal of the
+/// mask starts at the top left corner, as in LibTorch.
 Value causal_mask(Call& call) {
   auto& graph = call.graph();
   const auto shape = call.shape({size_from_end(call, "query", 2), size_from_end(call, "key", 2)});
@@ -67,7 +69,7 @@ void attention(Call& call) {
   const auto rank = call.rank("key");
   const auto scaled = graph.add("Mul", {query, scale_of(call)});
   auto scores = graph.add("MatMul", {scaled, swap(call, key, rank, rank - 2, rank - 1)});
-  Value has_keys;  // (..., T, 1) bool, false for fully masked rows
+  Value has_keys;  // bool (..., T, 1), false for queries whose keys are all masked
   Value mask;
   if (call.has("attn_mask")) mask = call.tensor("attn_mask");
   if (call.boolean("is_causal")) mask = causal_mask(call);

@@ -220,8 +220,8 @@ Type Call::arithmetic_type(const std::vector<std::string>& names) const {
 int64_t Call::fixed(const program::Size& size, const std::string& what) const {
   if (!is_fixed(size)) {
     fail(fmt::format(
-        "{} must not be dynamic: it is {} for the example inputs, but differs at other sizes", what,
-        size.value));
+        "{} must not be dynamic: it is {} for the example inputs, but differs for other inputs",
+        what, size.value));
   }
   return size.value;
 }

@@ -9,14 +9,15 @@
 
 namespace attend::onnx {
 
-/// An operator call in a program; the argument of a translation rule.
+/// An operator call in the exported program. A translation rule (`Rule`) takes a Call as its
+/// argument.
 class Call {
  public:
   Call(const program::Node& node, Translation& translation);
 
   Graph& graph() { return translation_.graph; }
 
-  // Arguments of the call. `name` is the name in the operator's schema.
+  // Arguments of the call. `name` is the name of the argument in the operator's schema.
 
   /// Returns true if the argument is present and not None.
   bool has(const std::string& name) const;
@@ -24,9 +25,9 @@ class Call {
   bool is_string(const std::string& name) const;
   Value tensor(const std::string& name);
   std::vector<Value> tensors(const std::string& name);
-  /// Returns the tensor, or an empty Value for None.
+  /// Returns the value of a tensor argument, or an empty Value if the argument is None.
   Value optional_tensor(const std::string& name) { return has(name) ? tensor(name) : Value{}; }
-  /// Returns the names of the tensors in a list argument, nullopt for each None.
+  /// Returns the names of the tensors in a list argument. Elements that are None become nullopt.
   std::vector<std::optional<std::string>> optional_tensors(const std::string& name) const;
   int64_t integer(const std::string& name) const;
   double real(const std::string& name) const;
@@ -46,16 +47,17 @@ class Call {
   const Sizes& sizes_of_tensor(const std::string& name_in_program) const;
   int64_t rank(const std::string& name) const { return static_cast<int64_t>(sizes(name).size()); }
   /// Returns the argument `name`, which is a dimension of the tensor argument `of`. A negative
-  /// dimension is converted to a non-negative one.
+  /// dimension is converted to the equivalent non-negative one.
   int64_t dimension(const std::string& name, const std::string& of = "self") const;
-  /// As above, for a list.
+  /// As `dimension`, but for an argument that is a list of dimensions.
   std::vector<int64_t> dimensions(const std::string& name, const std::string& of = "self") const;
   /// Returns the promoted type in which LibTorch compares two arguments.
   Type common_type(const std::string& one, const std::string& other) const;
 
-  /// Returns the type in which LibTorch multiplies and divides: the type of the output, or float32
-  /// if the output is float16 or bfloat16 and one of the arguments `names` is a number or
-  /// 0-dimensional tensor whose value the type of the output may not represent exactly.
+  /// Returns the type in which LibTorch multiplies and divides. This is the type of the output,
+  /// with one exception: it is float32 if the output is float16 or bfloat16 and one of the
+  /// arguments `names` is a number or a 0-dimensional tensor that might not be exact in the
+  /// output's type.
   Type arithmetic_type(const std::vector<std::string>& names) const;
 
   // Outputs.
@@ -69,7 +71,7 @@ class Call {
   /// Sets output `i` to `value`, cast to the output's type.
   void set_output(Value value, std::size_t i = 0);
 
-  // Sizes at run time, see Translation.
+  // These functions return sizes at run time; see the functions of Translation.
 
   Value size(const program::Size& size) { return translation_.size(size); }
   Value shape(const Sizes& sizes) { return translation_.shape(sizes); }
@@ -77,8 +79,8 @@ class Call {
     return translation_.reshape(value, from, to);
   }
 
-  /// Returns a size that ONNX requires as a constant. Throws UnsupportedOperatorError if it is
-  /// dynamic; `what` names the size in the message.
+  /// Returns the value of a size that ONNX requires as a constant. Throws UnsupportedOperatorError
+  /// if the size is dynamic. `what` describes the size in the error message.
   int64_t fixed(const program::Size& size, const std::string& what) const;
 
   /// Throws UnsupportedOperatorError with the message `why`.
@@ -98,8 +100,8 @@ class Call {
 /// Returns the names of the tensors that a node returns.
 std::vector<std::string> results_of(const program::Node& node);
 
-/// Returns "aten::add" for torch.ops.aten.add.Tensor. Returns targets that do not begin with
-/// torch.ops. unchanged.
+/// Returns "aten::add" for the target "torch.ops.aten.add.Tensor". A target without the prefix
+/// "torch.ops." is returned unchanged.
 std::string operator_name(const std::string& target);
 
 }  // namespace attend::onnx

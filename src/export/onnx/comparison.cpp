@@ -64,7 +64,8 @@ Value is_infinite(Call& call, Value x, int64_t positive = 1, int64_t negative = 
       "IsInf", {x}, {{"detect_positive", positive}, {"detect_negative", negative}}, Type::boolean);
 }
 
-/// Returns the result of isnan and isinf for integers, which are never NaN or infinite.
+/// Returns the result of isnan and isinf for a tensor of integers: false for each element, since
+/// integers are never NaN or infinite.
 Value all_false(Call& call) {
   auto& graph = call.graph();
   return graph.add("Expand", {graph.number(Type::boolean, 0), call.shape(call.sizes("self"))});

@@ -4,7 +4,8 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns the padding in ONNX's order: the begins of all dimensions, then the ends.
+/// Returns the padding in ONNX's order: first the padding at the beginning of each dimension, then
+/// the padding at the end of each dimension.
 Numbers pads_of(Call& call, const Numbers& kernel, const Numbers& dilation) {
   const auto count = kernel.size();
   Numbers pads;
@@ -57,7 +58,7 @@ void convolve(Call& call) {
 }  // namespace
 
 void add_convolution_rules(Rules& rules) {
-  // The tracer records every convolution as one of these two operators.
+  // PyTorch's tracer records every convolution as one of these two operators.
   rules["_convolution.default"] = rules["_convolution_mode.default"] = convolve;
 }
 

@@ -19,8 +19,9 @@ Rule fill_with(const char* argument) {
   return [=](Call& call) { call.set_output(filled(call, call.number(argument))); };
 }
 
-/// Returns the rule of operators that return a tensor of the shape of `self`. The tensor is filled
-/// with `number` or, if `number` is nullopt, with the argument `fill_value` or `value`.
+/// Returns the translation rule of operators such as zeros_like, which return a tensor of the shape
+/// of `self`. The tensor is filled with `number` or, if `number` is nullopt, with the operator's
+/// argument `fill_value` or `value`.
 Rule fill_like(std::optional<int64_t> number) {
   return [=](Call& call) {
     auto& graph = call.graph();
@@ -67,7 +68,7 @@ void linspace(Call& call) {
 
 void eye(Call& call) {
   auto& graph = call.graph();
-  // As a constant, a large matrix would make the file large.
+  // The matrix is computed at run time, since a large constant would make the file large.
   const auto zeros =
       graph.add("Expand", {graph.number(Type::float32, 0), call.shape(call.result_sizes())});
   call.set_output(graph.add("EyeLike", {zeros}));
@@ -77,7 +78,7 @@ void eye(Call& call) {
 
 void add_creation_rules(Rules& rules) {
   rules["zeros.default"] = rules["new_zeros.default"] = fill_with(int64_t{0});
-  // empty returns uninitialized memory in LibTorch, but zeros in ONNX.
+  // empty returns uninitialized memory in LibTorch. In the ONNX file, it returns zeros.
   rules["empty.memory_format"] = rules["new_empty.default"] = fill_with(int64_t{0});
   rules["ones.default"] = rules["new_ones.default"] = fill_with(int64_t{1});
   rules["full.default"] = rules["new_full.default"] = fill_with("fill_value");

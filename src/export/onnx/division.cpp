@@ -9,7 +9,8 @@ struct Operands {
   Value b;
 };
 
-/// Returns the operands of a division with rounding, cast to the type in which LibTorch computes.
+/// Returns the operands of a division whose quotient is rounded to an integer, cast to the type in
+/// which LibTorch computes the division.
 Operands operands(Call& call) {
   const auto type = at_least_float32(call.result_type());
   return {call.operand("self", type), call.operand("other", type)};
@@ -23,7 +24,7 @@ Value fmod_of(Call& call, const Operands& of) {
   return graph.add("Sub", {of.a, graph.add("Mul", {graph.add("Div", {of.a, of.b}), of.b})});
 }
 
-/// Returns true where a floating point remainder is not 0 and its sign differs from that of the
+/// Returns true where a floating point remainder is not 0 and its sign differs from the sign of the
 /// divisor.
 Value has_other_sign(Call& call, Value remainder, Value divisor) {
   auto& graph = call.graph();
@@ -43,9 +44,10 @@ Value modulo(Call& call, const Operands& of) {
                      remainder);
 }
 
-/// Returns floor(a / b) of floating point numbers, computed from the remainder, since a / b may be
-/// rounded up to an integer. Example: 1 / 0.1 is rounded to 10, but floor(1 / 0.1) is 9, since the
-/// floating point number 0.1 is larger than 1/10.
+/// Returns floor(a / b) of floating point numbers. The result is computed from the remainder, since
+/// the division a / b may round up to an integer. Example: the floating point number 0.1 is larger
+/// than 1/10, so the exact quotient 1 / 0.1 is less than 10 and its floor is 9; the division rounds
+/// the quotient to 10.
 Value floor_divide_float(Call& call, const Operands& of) {
   auto& graph = call.graph();
   const auto number = [&](double value) { return graph.number(of.a.type, value); };
@@ -58,9 +60,9 @@ Value floor_divide_float(Call& call, const Operands& of) {
   const auto fraction = graph.add("Sub", {below, floor});
   const auto rounded = graph.where(graph.compare("Greater", fraction, number(0.5)),
                                    graph.add("Add", {floor, number(1)}), floor);
-  // A zero result has the sign of the quotient, and division by zero returns the quotient (infinite
-  // or NaN). onnxruntime drops the sign of zeros in the second input of Where, so `zero` is the
-  // third input.
+  // A result of zero must have the sign of the quotient. Division by zero must return the quotient,
+  // which is infinite or NaN. onnxruntime drops the sign of zeros in the second input of Where, so
+  // `zero`, the zero with the sign of the quotient, is the third input.
   const auto quotient = graph.add("Div", {of.a, of.b});
   const auto zero = graph.add("Mul", {quotient, number(0)});
   const auto is_more = graph.compare("Greater", graph.add("Abs", {below}), number(0));
@@ -71,8 +73,8 @@ Value floor_divide_float(Call& call, const Operands& of) {
 Value floor_divide_of(Call& call, const Operands& of) {
   auto& graph = call.graph();
   if (is_floating_point(of.a.type)) return floor_divide_float(call, of);
-  // For integers, Div rounds towards zero. Subtracting the remainder first makes the division
-  // exact.
+  // For integers, Div rounds towards zero. If the remainder is subtracted from the dividend first,
+  // the division is exact.
   return graph.add("Div", {graph.add("Sub", {of.a, modulo(call, of)}), of.b});
 }
 

@@ -26,7 +26,9 @@ bool is_among(const std::array<std::string_view, N>& keys, const std::string& ke
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-/// Returns true if the result has the same elements as the first argument, in the same order.
+/// Returns true for operators such as reshape and squeeze, whose result has the elements of the
+/// first argument in the same order. `key` is the operator's name and overload, such as
+/// "squeeze.dim".
 bool is_reshape(const std::string& key) {
   constexpr std::array<std::string_view, 11> kOthers{
       "alias.default",   "contiguous.default", "detach.default",    "detach_.default",
@@ -35,11 +37,11 @@ bool is_reshape(const std::string& key) {
   return is_among(kReshapings, key) || is_among(kOthers, key);
 }
 
-/// Returns the alias annotation of the first argument in the operator's schema.
+/// Returns the alias annotation of the first argument in the schema of the operator `target`.
 AliasInfo alias_info_of(const std::string& target) {
   if (!program::is_operator(target)) return {};
-  // type_as returns the tensor itself if the dtype is the same. The schema of type_as lacks the
-  // alias annotation.
+  // type_as returns its first argument if both arguments have the same dtype. The schema of type_as
+  // has no alias annotation.
   if (program::key_of(target) == "type_as.default") return {.argument = "self", .is_alias = true};
   const auto parts = program::parse_target(target);
   const auto found = c10::Dispatcher::singleton().findSchema(
@@ -52,7 +54,7 @@ AliasInfo alias_info_of(const std::string& target) {
 }
 
 /// Returns true for in-place operators that change no elements, only the shape or other metadata.
-/// They are treated as views.
+/// These operators are treated like operators that return views.
 bool is_inplace_view(const std::string& key) {
   constexpr std::array<std::string_view, 6> kOperators{"detach_.default",    "squeeze_.default",
                                                        "squeeze_.dim",       "t_.default",
@@ -60,7 +62,7 @@ bool is_inplace_view(const std::string& key) {
   return is_among(kOperators, key);
 }
 
-/// Returns true if the call may copy because of its memory_format argument.
+/// Returns true if the call may copy its input because of the argument `memory_format`.
 bool has_memory_format(const program::Node& node) {
   const auto* format = program::find_argument<program::SchemaMemoryFormat>(node, "memory_format");
   if (format == nullptr) return false;
@@ -103,9 +105,9 @@ void Functionalization::record(const program::Node& node) {
         input->kind == program::InputKind::user
             ? fmt::format(
                   "mutation of the input '{}' is not supported; mutate a clone, and return the "
-                  "new value as an output. This includes mutation of a tensor that may share "
-                  "memory with the input: `reshape` and `contiguous`, for example, copy only at "
-                  "some sizes",
+                  "new value as an output. Mutation of a tensor that may share memory with the "
+                  "input is not supported either: `reshape` and `contiguous`, for example, copy "
+                  "only at some sizes",
                   input->name)
             : fmt::format("mutation of the parameter or buffer '{}' is not supported; pass the "
                           "tensor as an input and return its new value as an output",
@@ -118,7 +120,7 @@ void Functionalization::record(const program::Node& node) {
   for (const auto& other : group) {
     if (updated.count(other) == 0) stale_[other] = operator_name(node.target);
   }
-  // Later nodes refer to the tensor as `result`.
+  // Later nodes refer to the mutated tensor by the name `result`.
   join(result, base);
   aliases_[result] = base;
 }
@@ -139,8 +141,8 @@ void Functionalization::record_broadcast(const program::Node& node) {
   for (std::size_t i = 0; i < results.size(); ++i) join(results[i], tensors.at(i));
 }
 
-/// Some operators, such as `to`, return a view of `base` or a copy. Returns true if `result` is a
-/// copy at all sizes of the dynamic dimensions.
+/// Returns true if `result` is a copy of `base` at all sizes of the dynamic dimensions. Operators
+/// such as `to` and `contiguous` return either `base` itself or a copy.
 bool Functionalization::is_copy(const program::Node& node, const std::string& result,
                                 const std::string& base) const {
   const auto& output = translation_.program.tensors.at(result);
@@ -152,9 +154,9 @@ bool Functionalization::is_copy(const program::Node& node, const std::string& re
   return program::key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
 }
 
-/// Returns true if the outputs of `node` can be recomputed after a mutation of `base`. They must be
-/// views of `base` at all sizes of the dynamic dimensions, and their position in `base` must be
-/// constant.
+/// Returns true if the outputs of `node` can be recomputed after a mutation of `base`. The outputs
+/// must be views of `base` at all sizes of the dynamic dimensions, and the position of the outputs
+/// in `base` must be constant.
 bool Functionalization::is_propagated(const program::Node& node, const std::string& base) const {
   constexpr std::array<std::string_view, 5> kViewsWherePossible{
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",

@@ -19,7 +19,7 @@ namespace attend::onnx {
 /// contiguous at all sizes of the dynamic dimensions, since the result may otherwise be a copy. A
 /// mutation of any other view (transpose, permute, expand, diagonal, as_strided) is not propagated.
 /// After a mutation that is not propagated, reading the base or another view of the base is not
-/// supported. Mutating an input, parameter or buffer is never supported.
+/// supported. Mutation of an input, parameter or buffer is never supported.
 class Functionalization {
  public:
   explicit Functionalization(Translation& translation) : translation_(translation) {}
@@ -27,7 +27,7 @@ class Functionalization {
   /// Throws UnsupportedOperatorError if the node reads a tensor to which a mutation was not
   /// propagated.
   void check_reads(const program::Node& node) const;
-  /// As above, for one tensor.
+  /// Throws UnsupportedOperatorError if a mutation was not propagated to the tensor `name`.
   void check_read(const std::string& name) const;
 
   /// Records the views and mutations of a translated node. Throws UnsupportedOperatorError if the
@@ -56,7 +56,7 @@ class Functionalization {
   Translation& translation_;
   /// Maps a tensor to the number of its group. Tensors that share memory are in the same group.
   std::map<std::string, std::size_t> groups_;
-  std::map<std::string, View> views_;  // by name of the view
+  std::map<std::string, View> views_;  // views by their names
   /// Maps the output of an in-place operator to its input.
   std::map<std::string, std::string> aliases_;
   /// Maps a tensor with an outdated value to the operator that mutated its memory.

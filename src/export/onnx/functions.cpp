@@ -19,8 +19,8 @@ Value by_magnitude(Call& call, Value x, Value near, Value far) {
 
 Value truncated(Call& call, Value x) {
   auto& graph = call.graph();
-  // Ceil may return -0. onnxruntime drops the sign of zeros in the second input of Where, so Ceil
-  // is the third input.
+  // Ceil may return -0. The output of Ceil is the third input of Where, since onnxruntime drops the
+  // sign of zeros in the second input.
   const auto is_positive = graph.compare("Greater", x, graph.number(x.type, 0));
   return graph.where(is_positive, graph.add("Floor", {x}), graph.add("Ceil", {x}));
 }
@@ -44,14 +44,14 @@ Value log1p(Call& call, Value x) {
 
 namespace {
 
-/// Returns the rule of a unary operator that computes in the output's type.
+/// Returns the translation rule of a unary operator that computes in the type of its output.
 Rule unary(const char* kind, const Attributes& attributes = {}) {
   return [=](Call& call) {
     call.set_output(call.graph().add(kind, {call.operand("self", call.result_type())}, attributes));
   };
 }
 
-/// Returns the rule of a rounding operator. The rule returns integers unchanged.
+/// Returns the translation rule of a rounding operator. Integers are returned unchanged.
 Rule rounded(const char* kind) {
   return [=](Call& call) {
     const auto self = call.tensor("self");
@@ -76,7 +76,7 @@ void frac(Call& call) {
   call.set_output(call.graph().add("Sub", {self, truncated(call, self)}));
 }
 
-/// Rule of sign. In LibTorch, sign(NaN) is 0.
+/// Translates sign. In LibTorch, sign(NaN) is 0.
 void sign(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
@@ -97,8 +97,9 @@ void square(Call& call) {
   call.set_output(call.graph().add("Mul", {self, self}));
 }
 
-/// Returns the rule of the logarithm to base b: log(x) / log(b). `base` is log(b), the natural
-/// logarithm of b. Computed in float64, so that powers of b have exact results.
+/// Returns the translation rule of the logarithm to base b: log(x) / log(b). `base` is log(b), the
+/// natural logarithm of b. The rule computes in float64, so that the results for powers of b are
+/// exact.
 Rule logarithm(double base) {
   return [=](Call& call) {
     auto& graph = call.graph();
@@ -135,7 +136,7 @@ void erfc(Call& call) {
   call.set_output(graph.add("Sub", {graph.number(self.type, 1), graph.add("Erf", {self})}));
 }
 
-/// Rule of logit: log(x / (1 - x)).
+/// Translates logit: log(x / (1 - x)). With `eps`, x is first clamped to [eps, 1 - eps].
 void logit(Call& call) {
   auto& graph = call.graph();
   auto x = call.operand("self", call.result_type());

@@ -6,7 +6,7 @@ namespace attend::onnx {
 
 // Element-wise functions.
 
-/// Rounds towards zero.
+/// Returns x rounded towards zero.
 Value truncated(Call& call, Value x);
 /// Returns log(1 + x), accurate for small x.
 Value log1p(Call& call, Value x);

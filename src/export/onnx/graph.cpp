@@ -79,7 +79,7 @@ std::vector<Value> Graph::add(const std::string& op_type, const std::vector<Valu
   return results;
 }
 
-/// Casts those values that have type `from` to type `to`; the other values are unchanged.
+/// Casts the values that have type `from` to type `to`. Values of other types are unchanged.
 std::vector<Value> Graph::cast_all(std::vector<Value> values, Type from, Type to) {
   for (auto& value : values) {
     if (value.id != 0 && value.type == from) value = cast(value, to);

@@ -9,11 +9,12 @@
 #include <variant>
 #include <vector>
 
-/// An ONNX graph as plain data. Does not use LibTorch, so that the sources of the translation rules
-/// compile fast. Operators: https://onnx.ai/onnx/operators, opset 18.
+/// An ONNX graph as plain data. This header does not include LibTorch, so that the sources of the
+/// translation rules compile fast. The ONNX operators are documented at
+/// https://onnx.ai/onnx/operators; the opset is 18.
 namespace attend::onnx {
 
-/// Element types, with their values in ONNX's TensorProto.DataType.
+/// Element types. The values are those of the enum TensorProto.DataType of ONNX.
 enum class Type : int32_t {
   float32 = 1,
   uint8 = 2,
@@ -85,9 +86,9 @@ class Graph {
   ///     graph.add("Softmax", {scores}, {{"axis", -1}})
   Value add(const std::string& op_type, const std::vector<Value>& inputs,
             const Attributes& attributes = {}, std::optional<Type> type = {});
-  /// Adds a node with one output for each element of `types`. If the inputs are cast to a fallback
-  /// type, outputs that have the first input's type are computed in the fallback type and cast
-  /// back.
+  /// Adds a node with one output for each element of `types`, which contains the types of the
+  /// outputs. If the operator does not support the type of the first input, the inputs and outputs
+  /// of this type are computed in a fallback type, and the outputs are cast back.
   std::vector<Value> add(const std::string& op_type, const std::vector<Value>& inputs,
                          const Attributes& attributes, const std::vector<Type>& types);
 

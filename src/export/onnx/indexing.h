@@ -4,8 +4,8 @@
 
 namespace attend::onnx {
 
-/// Indices of aten::index and aten::index_put, converted for ONNX's GatherND and ScatterND, in
-/// which the indexed dimensions come first.
+/// Indices of aten::index and aten::index_put, converted for GatherND and ScatterND of ONNX. In
+/// these operators, the indexed dimensions come first.
 struct Indices {
   std::vector<int64_t> order;  ///< dimensions of `self`, the indexed ones first
   std::size_t indexed = 0;     ///< number of indexed dimensions
@@ -14,12 +14,12 @@ struct Indices {
   int64_t rank = 0;            ///< rank of `indices` without the last dimension
 };
 
-/// Reads the indices of a call. Bool masks are converted to the indices of the elements that are
-/// true.
+/// Reads the argument `indices` of a call. Bool masks are converted to the indices of the elements
+/// that are true.
 Indices read_indices(Call& call);
 
 /// Reshapes `index` (n) to (1, ..., n, ..., 1) for broadcasting. The result has `rank` dimensions:
-/// n elements in `dimension` and 1 in the others.
+/// `dimension` has size n, and the others have size 1.
 Value along(Call& call, Value index, int64_t dimension, int64_t rank);
 
 }  // namespace attend::onnx

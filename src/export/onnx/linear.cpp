@@ -23,7 +23,7 @@ void linear(Call& call) {
   call.set_output(bias.id == 0 ? product : graph.add("Add", {product, bias}));
 }
 
-/// Returns the rule of the matrix product of two arguments.
+/// Returns the translation rule of the matrix product of the arguments `one` and `other`.
 Rule product(const char* one, const char* other) {
   return [=](Call& call) {
     const auto type = call.result_type();
@@ -32,14 +32,15 @@ Rule product(const char* one, const char* other) {
   };
 }
 
-/// Returns the rule of beta * self + alpha * (one @ other).
+/// Returns the translation rule of beta * self + alpha * (one @ other), where `one` and `other` are
+/// names of arguments.
 Rule add_product(const char* one, const char* other) {
   return [=](Call& call) {
     auto& graph = call.graph();
     const auto type = call.result_type();
     const auto product = call.times(
         graph.add("MatMul", {call.operand(one, type), call.operand(other, type)}), "alpha");
-    // With beta = 0, self is ignored, even if it is NaN.
+    // With beta = 0, LibTorch ignores self, even if self is NaN.
     if (call.number("beta").real == 0.0) return call.set_output(product);
     call.set_output(graph.add("Add", {call.times(call.operand("self", type), "beta"), product}));
   };
@@ -69,7 +70,7 @@ void inner(Call& call) {
   call.set_output(call.graph().add("MatMul", {call.operand("self", type), other}));
 }
 
-/// Rule of cosine_similarity: sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps)).
+/// Translates cosine_similarity: sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps)).
 void cosine_similarity(Call& call) {
   auto& graph = call.graph();
   const auto type = call.result_type();

@@ -8,7 +8,8 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns 1 where `value` is NaN, else 0, as int32. Returns an empty Value for integers.
+/// Returns an int32 tensor that is 1 where `value` is NaN, and 0 elsewhere. Returns an empty Value
+/// if `value` has an integer type.
 Value nan_mask(Call& call, Value value) {
   if (!is_floating_point(value.type)) return {};
   auto& graph = call.graph();
@@ -36,7 +37,8 @@ Rule min_max(const char* kind) {
   };
 }
 
-/// Returns the index of the minimum or maximum along a dimension, or of the first NaN.
+/// Returns the index of the minimum or maximum along a dimension or, if the dimension contains NaN,
+/// the index of the first NaN.
 Value arg_min_max_of(Call& call, const char* kind, Value value, int64_t dimension, bool keep) {
   auto& graph = call.graph();
   const auto find = [&](const char* which, Value among) {
@@ -50,7 +52,8 @@ Value arg_min_max_of(Call& call, const char* kind, Value value, int64_t dimensio
   return graph.where(some, find("ArgMax", nan), index);
 }
 
-/// Returns the rule of max.dim or min.dim, which return the maximum or minimum and its index.
+/// Returns the translation rule of max.dim or min.dim. These operators return the maximum or
+/// minimum along a dimension, and its index.
 Rule min_max_along_dim(const char* kind, const char* arg_kind) {
   return [=](Call& call) {
     auto& graph = call.graph();

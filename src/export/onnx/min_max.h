@@ -7,8 +7,8 @@
 
 namespace attend::onnx {
 
-/// Like `reduce` with ReduceMax or ReduceMin, but returns NaN if a reduced element is NaN, as
-/// LibTorch does. ONNX runtimes return different results in this case.
+/// Like `reduce` with the operator `kind` (ReduceMax or ReduceMin), but returns NaN if a reduced
+/// element is NaN, as LibTorch does. The result of `kind` for NaN depends on the ONNX runtime.
 Value reduce_min_max(Call& call, const char* kind, Value value,
                      const std::vector<int64_t>& dimensions, bool keep);
 

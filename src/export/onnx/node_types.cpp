@@ -25,8 +25,8 @@ Types without(Types types, const std::vector<Type>& left_out) {
 }
 
 /// Returns the types to which inputs of type `type` can be cast if an operator does not support
-/// `type`, narrowest first. The types represent all values of `type`, except that float64 falls
-/// back to float32.
+/// `type`, the narrowest type first. The returned types can represent all values of `type`, except
+/// that float64 falls back to float32.
 std::vector<Type> fallback_types(Type type) {
   switch (type) {
     case Type::boolean:
@@ -99,7 +99,7 @@ Type compute_type_of(const std::string& op_type, Type type) {
     if (found->second.count(fallback) > 0) return fallback;
   }
   throw UnsupportedOperatorError(
-      fmt::format("the ONNX operator {} does not support {}", op_type, name_of(type)));
+      fmt::format("the ONNX operator {} does not support the type {}", op_type, name_of(type)));
 }
 
 std::string name_of(Type type) {

@@ -9,15 +9,16 @@
 
 namespace attend::onnx {
 
-/// Supported types by operator. Operators that are not in the map support all types. A type is
-/// supported if opset 18 allows it and onnxruntime implements it on the CPU.
+/// Returns the supported input types of each ONNX operator, by operator name. Operators that are
+/// not in the map support all types. A type is supported if opset 18 allows it and onnxruntime
+/// implements the operator for this type on the CPU.
 ATTEND_API const std::map<std::string, std::set<Type>>& types_of_nodes();
 
-/// Returns `type` if the operator supports it, else the narrowest fallback type. Throws
-/// UnsupportedOperatorError if there is none.
+/// Returns `type` if the ONNX operator supports it. Otherwise returns the narrowest supported type
+/// to which inputs can be cast. Throws UnsupportedOperatorError if there is no such type.
 ATTEND_API Type compute_type_of(const std::string& op_type, Type type);
 
-/// Returns ONNX's name of a type.
+/// Returns the name of a type in ONNX, such as "float" for float32.
 ATTEND_API std::string name_of(Type type);
 
 }  // namespace attend::onnx

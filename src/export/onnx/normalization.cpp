@@ -6,7 +6,7 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns the last `count` dimensions.
+/// Returns the indices of the last `count` of `rank` dimensions.
 std::vector<int64_t> last(int64_t rank, std::size_t count) {
   std::vector<int64_t> dimensions(count);
   std::iota(dimensions.begin(), dimensions.end(), rank - static_cast<int64_t>(count));
@@ -46,7 +46,7 @@ void layer_norm(Call& call) {
                 {{"axis", -static_cast<int64_t>(shape.size())}, {"epsilon", call.real("eps")}}));
 }
 
-/// Returns LibTorch's default eps: the machine epsilon of the type.
+/// Returns the default `eps` of LibTorch's rms_norm: the machine epsilon of the type.
 double epsilon(Type type) {
   switch (type) {
     case Type::float64:
@@ -109,7 +109,7 @@ void with_input_stats(Call& call, const std::vector<int64_t>& dimensions) {
   call.set_output(scale_channels(call, normal, call.rank("input")));
 }
 
-/// Returns all dimensions except batch and channels.
+/// Returns all dimensions of the input except the batch and channel dimensions.
 std::vector<int64_t> spatial_dimensions(Call& call) {
   const auto rank = call.rank("input");
   return last(rank, static_cast<std::size_t>(rank) - 2);

@@ -35,8 +35,9 @@ void argsort(Call& call) {
   call.set_output(sorted(call)[1]);
 }
 
-/// Rule of bucketize: for each element, counts the boundaries that are less than the element, or
-/// less than or equal to it if `right` is set. For NaN, counts all boundaries, as LibTorch does.
+/// Translates bucketize. For each element of `self`, the result is the number of boundaries that
+/// are less than the element or, if `right` is set, less than or equal to it. For NaN, the result
+/// is the number of all boundaries, as in LibTorch.
 void bucketize(Call& call) {
   auto& graph = call.graph();
   const auto type = call.common_type("self", "boundaries");

@@ -4,9 +4,10 @@
 namespace attend::onnx {
 namespace {
 
-/// Adds Pad, with the padding converted to ONNX's order. LibTorch's order is one (begin, end) pair
-/// per dimension, starting with the last dimension. ONNX's order is the begins of all dimensions,
-/// then the ends.
+/// Adds a Pad node. Converts the padding, which is the argument named `argument` of the call, from
+/// LibTorch's order to ONNX's order. LibTorch's order is one pair (begin, end) per dimension,
+/// starting with the last dimension. ONNX's order is `begin` of all dimensions, then `end` of all
+/// dimensions.
 void pad_with(Call& call, const char* argument, const std::string& mode,
               std::optional<Number> value) {
   auto& graph = call.graph();
@@ -27,8 +28,8 @@ void pad_constant(Call& call) {
   pad_with(call, "pad", "constant", call.has("value") ? call.number("value") : Number(0));
 }
 
-/// Pads circularly with Slice and Concat. ONNX's Pad supports circular padding (the mode wrap) only
-/// in opset 19 and later.
+/// Pads circularly with Slice and Concat nodes, since Pad supports circular padding (the mode wrap)
+/// only in opset 19 and later.
 void pad_circularly(Call& call) {
   auto& graph = call.graph();
   const auto given = call.integers("pad");
@@ -55,7 +56,7 @@ void pad(Call& call) {
   pad_circularly(call);
 }
 
-/// Rule of aten::_pad_enum, whose mode is a value of at::padding_mode.
+/// Translates aten::_pad_enum. Its argument `mode` is a value of the enum at::padding_mode.
 void pad_numbered(Call& call) {
   switch (call.integer("mode")) {
     case 0:

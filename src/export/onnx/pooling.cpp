@@ -11,9 +11,10 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns `value` or, if it is the output of a Pad node, the output of a new node that changes no
-/// number. Otherwise onnxruntime would merge Pad into the pooling operator that reads the value:
-/// MaxPool would then ignore the padded zeros, and AveragePool would be invalid for large padding.
+/// Returns `value` or, if `value` is the output of a Pad node, the output of a new node that does
+/// not change the numbers. Without the new node, onnxruntime would merge the Pad node into the
+/// pooling node that reads `value`: MaxPool would then ignore the padded zeros, and AveragePool
+/// would be invalid for large padding.
 Value separate_from_padding(Graph& graph, Value value) {
   const auto& nodes = graph.nodes();
   const auto node = std::find_if(nodes.rbegin(), nodes.rend(), [&](const Node& any) {
@@ -24,7 +25,7 @@ Value separate_from_padding(Graph& graph, Value value) {
   return graph.add("Max", {value, lowest});  // changes no number
 }
 
-/// Adds a pooling operator with `count` spatial dimensions for a batched or unbatched input.
+/// Adds a pooling node with `count` spatial dimensions. The input may be batched or unbatched.
 Value over_windows(Call& call, const char* kind, std::size_t count, const Attributes& attributes) {
   const auto x = separate_from_padding(call.graph(), call.tensor("self"));
   return in_batch(call, x, call.rank("self"), count,
@@ -83,7 +84,7 @@ Value pool_dimension(Call& call, Pool pool, Value value, int64_t dimension, int6
   return call.graph().add("Concat", parts, {{"axis", dimension}});
 }
 
-/// Returns the rule of adaptive pooling with `count` spatial dimensions.
+/// Returns the translation rule of adaptive pooling with `count` spatial dimensions.
 Rule adaptive(Pool pool, std::size_t count) {
   return [=](Call& call) {
     const auto wanted = for_each_dimension(call, "output_size", count, {});

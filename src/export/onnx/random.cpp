@@ -3,8 +3,9 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns random numbers of the output's shape. `op_type`: RandomUniformLike or RandomNormalLike.
-/// onnxruntime generates float32 and float64 only.
+/// Returns a tensor of random numbers with the shape of the output. `op_type` is RandomUniformLike
+/// or RandomNormalLike. `type` must be float32 or float64, since onnxruntime generates only these
+/// types.
 Value random_numbers(Call& call, const char* op_type, Type type) {
   auto& graph = call.graph();
   auto like = graph.number(Type::float32, 0);
@@ -21,13 +22,13 @@ Type wide_type(Type type) {
   return type == Type::float64 ? type : Type::float32;
 }
 
-/// Returns uniform numbers in [0, 1) that `type` represents exactly.
+/// Returns uniformly distributed numbers in [0, 1) that `type` represents exactly.
 Value uniform(Call& call, Type type) {
   auto& graph = call.graph();
   const auto numbers = random_numbers(call, "RandomUniformLike", wide_type(type));
   if (type != Type::float16 && type != Type::bfloat16) return numbers;
-  // A cast could round up to 1. Instead, as in LibTorch, the numbers have only as many random bits
-  // as the type can represent.
+  // A cast from float32 to `type` could round a number up to 1. Therefore, as in LibTorch, the
+  // numbers have only as many random bits as the type can represent.
   const auto steps = graph.number(Type::float32, type == Type::float16 ? 2048 : 256);
   return graph.add("Div", {graph.add("Floor", {graph.add("Mul", {numbers, steps})}), steps});
 }
@@ -53,7 +54,8 @@ void uniform_between(Call& call) {
   call.set_output(scaled(call, numbers, call.number("from"), call.number("to")));
 }
 
-/// Normally distributed numbers. `mean` and `std` are numbers or tensors.
+/// Translates operators that return normally distributed numbers. The arguments `mean` and `std`
+/// are numbers or tensors.
 void normal(Call& call) {
   auto& graph = call.graph();
   const auto type = wide_type(call.result_type());
@@ -62,7 +64,8 @@ void normal(Call& call) {
   call.set_output(graph.add("Add", {product, call.operand("mean", type)}));
 }
 
-/// Integers in [low, high). `low` is 0 if it is not an argument.
+/// Translates operators that return random integers in [low, high). If the call has no argument
+/// `low`, the lower bound is 0.
 void randint(Call& call) {
   const auto low = call.has("low") ? call.number("low") : Number(0);
   const auto numbers = random_numbers(call, "RandomUniformLike", Type::float64);
@@ -70,7 +73,8 @@ void randint(Call& call) {
   call.set_output(call.graph().add("Floor", {range}));
 }
 
-/// Returns the rule that draws 1 with the probability in the argument `probability`, else 0.
+/// Returns the translation rule of bernoulli. Each element of the result is 1 with the probability
+/// in the operator's argument `probability`, and 0 otherwise.
 Rule bernoulli(const char* probability) {
   return [=](Call& call) {
     auto& graph = call.graph();
@@ -79,7 +83,8 @@ Rule bernoulli(const char* probability) {
   };
 }
 
-/// Dropout in training mode. `add_traced_method` removes dropout in eval mode from the trace.
+/// Translates dropout in training mode. Calls of dropout in eval mode do not occur, since
+/// `add_traced_method` removes them from the traced graph.
 void dropout(Call& call) {
   auto& graph = call.graph();
   const auto type = call.result_type();

@@ -7,7 +7,7 @@
 namespace attend::onnx {
 namespace {
 
-/// ONNX operator of a recurrent layer, and its order of gates.
+/// ONNX operator of a recurrent layer, and the order of the gates in the operator's weights.
 struct Kind {
   const char* op_type;
   std::vector<std::size_t> gates;  ///< indices of LibTorch's gates, in ONNX's order
@@ -36,13 +36,14 @@ Value joined(Call& call, const std::vector<Value>& directions, int64_t dimension
   return call.graph().add("Concat", directions, {{"axis", dimension}});
 }
 
-/// Runs one layer. `x` is (T, B, I), each of `states` is (directions, B, H). Returns the output
-/// (T, B, directions * H) and the new states.
+/// Adds the nodes of one layer. `x` is (T, B, I), for sequence length T, batch size B and input
+/// size I. Each tensor in `states` is (directions, B, H), for hidden size H. Returns the output,
+/// which is (T, B, directions * H), and the new states.
 std::vector<Value> run_layer(Call& call, const Kind& kind, Value x,
                              const std::vector<Value>& states, const std::vector<Value>& weights,
                              std::size_t directions) {
   auto& graph = call.graph();
-  const auto each = weights.size() / directions;  // weights per direction: 4 with biases, 2 without
+  const auto each = weights.size() / directions;  // tensors per direction: 4 with biases, 2 without
   std::vector<Value> inputs;
   std::vector<Value> hidden;
   std::vector<Value> biases;
@@ -90,7 +91,7 @@ Rule recurrent(const Kind& kind) {
     }
     auto x = call.tensor("input");
     if (call.boolean("batch_first")) x = transpose(call, x, {1, 0, 2});
-    // states[j]: the new values of state tensor j, by layer.
+    // states[j][i] is the new value of state tensor j (hidden state or cell state) of layer i.
     std::vector<std::vector<Value>> states(kind.states);
     for (std::size_t i = 0; i < layers; ++i) {
       const auto start = static_cast<int64_t>(i * directions);

@@ -52,7 +52,8 @@ namespace {
 
 using Dimensions = std::vector<int64_t>;
 
-/// Returns true if a dimension of size 0 is reduced. ONNX runtimes differ in this case.
+/// Returns true if one of `dimensions`, the reduced dimensions, has size 0. In this case, the
+/// results of ReduceSum depend on the ONNX runtime.
 bool is_empty(Call& call, const Dimensions& dimensions) {
   const auto& sizes = call.sizes("self");
   return std::any_of(dimensions.begin(), dimensions.end(), [&](int64_t dimension) {
@@ -74,12 +75,14 @@ void sum(Call& call) {
   call.set_output(sum_of(call, value, reduced_dimensions(call), keepdim(call)));
 }
 
-/// Returns true if a size may be 0 at some sizes of the dynamic dimensions, which are at least 1.
+/// Returns true if a size may be 0. The sizes of dynamic dimensions are at least 1, but an
+/// expression of them, such as T - 1, may be 0.
 bool may_be_zero(const program::Size& size) {
   return is_fixed(size) ? size.value == 0 : program::symbol_in(size.expression).empty();
 }
 
-/// The mean of no elements is NaN in LibTorch, but 0 in onnxruntime.
+/// Translates mean. The mean of no elements is NaN in LibTorch, but ReduceMean of onnxruntime
+/// returns 0.
 void mean(Call& call) {
   auto& graph = call.graph();
   const auto dimensions = reduced_dimensions(call);
@@ -104,8 +107,8 @@ Rule reduction(const char* kind) {
   };
 }
 
-/// Returns true where any of the reduced elements is true. Uses a sum, since ReduceMax fails on
-/// empty dimensions.
+/// Returns true where any of the reduced elements is true. The result is computed with ReduceSum,
+/// since ReduceMax fails for dimensions of size 0.
 Value any_of(Call& call, Value value) {
   const auto sum =
       sum_of(call, call.graph().cast(value, Type::int32), reduced_dimensions(call), keepdim(call));
@@ -122,7 +125,8 @@ void all(Call& call) {
   call.set_output(graph.add("Not", {any_of(call, wrong)}));
 }
 
-/// Returns the rule of var, std, var_mean or std_mean.
+/// Returns the translation rule of var, or of std if `root` is set. If `with_mean` is set, returns
+/// the rule of var_mean or std_mean instead.
 Rule variance(bool root, bool with_mean) {
   return [=](Call& call) {
     auto& graph = call.graph();
@@ -137,7 +141,7 @@ Rule variance(bool root, bool with_mean) {
     if (call.has("unbiased")) correction = call.boolean("unbiased") ? 1.0 : 0.0;
     const auto elements = count(call, call.sizes("self"), dimensions, self.type);
     const auto freedom = graph.add("Sub", {elements, graph.number(self.type, correction)});
-    // LibTorch clamps the divisor at 0.
+    // As in LibTorch, the divisor is clamped to at least 0.
     const auto divisor = graph.add("Max", {freedom, graph.number(self.type, 0)});
     auto result = graph.add("Div", {squares, divisor});
     if (root) result = graph.add("Sqrt", {result});
@@ -149,7 +153,7 @@ Rule variance(bool root, bool with_mean) {
   };
 }
 
-/// Returns (sum of |x|^p)^(1/p).
+/// Returns the p-norm (sum of |x|^p)^(1/p) of `value` over `dimensions`.
 Value norm_of(Call& call, Value value, double p, const Dimensions& dimensions, bool keep) {
   auto& graph = call.graph();
   if (p == 2.0) {

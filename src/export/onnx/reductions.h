@@ -4,18 +4,19 @@
 
 namespace attend::onnx {
 
-/// Returns the dimensions that a call reduces; all if none are specified.
+/// Returns the dimensions over which a call reduces `self`: the argument `dim` or, if `dim` is
+/// absent or empty, all dimensions.
 std::vector<int64_t> reduced_dimensions(Call& call);
-/// Returns the argument keepdim.
+/// Returns the value of the argument `keepdim`.
 bool keepdim(Call& call);
 
-/// Adds a reduction such as ReduceSum over `dimensions`. Returns `value` itself if `dimensions` is
-/// empty.
+/// Adds a node of the operator `kind`, such as ReduceSum, that reduces `value` over `dimensions`.
+/// `keep` has the meaning of `keepdim` in PyTorch. Returns `value` itself if `dimensions` is empty.
 Value reduce(Call& call, const char* kind, Value value, const std::vector<int64_t>& dimensions,
              bool keep);
 
 /// Returns the product of the elements of `sizes` at the indices `dimensions`, as a 0-dimensional
-/// tensor.
+/// tensor of type `type`.
 Value count(Call& call, const Sizes& sizes, const std::vector<int64_t>& dimensions, Type type);
 
 }  // namespace attend::onnx

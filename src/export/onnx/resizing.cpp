@@ -3,8 +3,8 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns the scale factors of the spatial dimensions. If a call has both scale factors and sizes,
-/// the scale factors are used.
+/// Returns the scale factors of the spatial dimensions, or an empty list if the call has none. If a
+/// call has both scale factors and output sizes, the scale factors are used.
 std::vector<double> factors_of(Call& call) {
   if (call.has("scale_factors")) return call.reals("scale_factors");
   std::vector<double> factors;
@@ -25,7 +25,7 @@ Value resize(Call& call, const Attributes& attributes) {
     const auto scales = graph.constant({Type::float32, {count}, std::move(factors)});
     return graph.add("Resize", {input, Value{}, scales}, attributes);
   }
-  // Batch and channels keep their sizes.
+  // The sizes of the batch and channel dimensions do not change.
   const auto first = graph.add("Shape", {input}, {{"start", 0}, {"end", 2}}, Type::int64);
   const auto sizes =
       graph.add("Concat", {first, graph.list(call.integers("output_size"))}, {{"axis", 0}});

@@ -11,16 +11,17 @@
 
 namespace attend::onnx {
 
-/// Adds the ONNX nodes of an operator call and sets its outputs.
+/// Translation rule of an operator: a function that adds the ONNX nodes for a call of the operator
+/// and sets the outputs of the call.
 using Rule = std::function<void(Call&)>;
 
-/// Rules by operator and overload, such as "add.Tensor". An in-place operator such as add_ uses the
-/// rule of the functional operator. Aliases such as subtract have no rules, since the tracer
-/// records subtract as sub. Likewise, the tracer records all convolutions as _convolution or
-/// _convolution_mode.
+/// Translation rules by operator and overload, such as "add.Tensor". An in-place operator such as
+/// add_ uses the rule of the functional operator. Aliases such as subtract have no rules, since
+/// PyTorch's tracer records subtract as sub. Likewise, the tracer records all convolutions as
+/// _convolution or _convolution_mode.
 using Rules = std::map<std::string, Rule>;
 
-/// Operators that change only the shape. The new shape is in the metadata of the output.
+/// Operators that change only the shape. The new shape is read from the metadata of the output.
 inline constexpr std::array<std::string_view, 8> kReshapings{
     "_unsafe_view.default", "flatten.using_ints", "ravel.default",   "reshape.default",
     "reshape_as.default",   "unflatten.int",      "view_as.default", "view.default"};
@@ -50,8 +51,9 @@ ATTEND_API void add_slice_rules(Rules& rules);
 
 ATTEND_API const Rules& all_rules();
 
-/// Returns the rule for a target, or nullptr if there is none. If an in-place operator such as
-/// add_.Tensor has no rule of its own, returns the rule of the functional operator, add.Tensor.
+/// Returns the translation rule of a target such as "torch.ops.aten.add.Tensor", or nullptr if
+/// there is none. If an in-place operator such as add_.Tensor has no rule of its own, returns the
+/// rule of the functional operator, add.Tensor.
 ATTEND_API const Rule* find_rule(const std::string& target);
 
 }  // namespace attend::onnx

@@ -8,8 +8,9 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns the type in which to scatter: float32 for 16-bit floating point types with a reduction,
-/// since onnxruntime does not support reductions in these types.
+/// Returns the type to which the inputs of ScatterElements and ScatterND are cast: float32 for
+/// 16-bit floating point types with a reduction, since onnxruntime does not support reductions in
+/// these types, and `type` otherwise.
 Type scattered_as(Type type, const std::string& reduction) {
   return reduction == "none" ? type : at_least_float32(type);
 }
@@ -63,7 +64,7 @@ void scatter_add(Call& call) {
   scatter_with(call, "add");
 }
 
-/// Returns `index` (n) in the shape of `source`: its elements lie along `dimension` and are
+/// Expands `index` (n) to the shape of `source`: the n elements lie along `dimension` and are
 /// repeated along the other dimensions.
 Value expand_index(Call& call, Value index, Value source, int64_t dimension) {
   auto& graph = call.graph();

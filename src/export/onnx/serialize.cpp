@@ -18,7 +18,8 @@ namespace jit = torch::jit;
 
 constexpr int64_t kOpset = 18;
 
-// Fields of onnx.proto's messages that this file writes.
+// Field numbers, from onnx.proto, of the fields that this file writes. The enums have the names of
+// the messages in onnx.proto.
 enum class ModelProto : protozero::pbf_tag_type {
   string_producer_name = 2,
   string_producer_version = 3,
@@ -81,7 +82,8 @@ class ToJit {
   const DynamicAxes& dynamic_axes() const { return dynamic_axes_; }
 
  private:
-  /// Sets the dtype and shape of `value`, and adds its dynamic dimensions to `dynamic_axes_`.
+  /// Sets the dtype and shape of `value`, and adds the dynamic dimensions of `value` to
+  /// `dynamic_axes_`.
   void set_type(jit::Value& value, const ValueInfo& info) {
     values_[info.value.id] = &value;
     std::vector<c10::ShapeSymbol> shape;
@@ -129,8 +131,9 @@ class ToJit {
   DynamicAxes dynamic_axes_;
 };
 
-/// Returns fields of ModelProto to append to the bytes that LibTorch writes. Protobuf merges
-/// concatenated messages: these fields override LibTorch's.
+/// Returns serialized fields of ModelProto, to be appended to the bytes that LibTorch writes.
+/// Protobuf merges concatenated messages, so the producer name and version override those that
+/// LibTorch writes.
 std::string extra_fields(const std::map<std::string, std::string>& metadata) {
   std::string bytes;
   protozero::pbf_builder<ModelProto> model(bytes);

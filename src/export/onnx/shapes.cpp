@@ -26,13 +26,13 @@ Value squeeze(Call& call, Value value, const std::vector<int64_t>& dimensions) {
 
 namespace {
 
-/// Rule of the operators in kReshapings.
+/// Translates the operators in kReshapings, which change only the shape.
 void reshape(Call& call) {
   call.set_output(call.reshape(call.tensor("self"), call.sizes("self"), call.result_sizes()));
 }
 
-/// Rule of the operators that return `self`, unchanged or cast to the dtype of the output
-/// (`set_output` casts).
+/// Translates operators that return `self`, unchanged or cast to the dtype of the output.
+/// `set_output` casts.
 void same_tensor(Call& call) {
   call.set_output(call.tensor("self"));
 }
@@ -116,7 +116,7 @@ void move_dimensions(Call& call) {
   call.set_output(transpose(call, call.tensor("self"), order));
 }
 
-/// Returns `dim` of cat and stack as a non-negative dimension of the output.
+/// Returns the argument `dim` of cat or stack as a non-negative dimension of the output.
 int64_t joined_dimension(Call& call) {
   const auto dimension = call.has("dim") ? call.integer("dim") : 0;
   return dimension < 0 ? dimension + call.result_rank() : dimension;
@@ -129,7 +129,7 @@ void concatenate(Call& call) {
   std::vector<Value> parts;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto& sizes = call.sizes_of_tensor(*names[i]);
-    // LibTorch ignores empty 1-dimensional tensors.
+    // LibTorch's cat ignores 1-dimensional tensors of size 0.
     const bool is_empty = sizes.size() == 1 && is_fixed(sizes[0]) && sizes[0].value == 0;
     if (is_empty && call.result_rank() > 1) continue;
     parts.push_back(graph.cast(tensors[i], call.result_type()));
@@ -147,8 +147,8 @@ void stack(Call& call) {
   call.set_output(graph.add("Concat", parts, {{"axis", dimension}}));
 }
 
-/// Adds leading dimensions of size 1 to a value with `from` dimensions. The result has `rank`
-/// dimensions, or `from` if that is more.
+/// Adds leading dimensions of size 1 to a value with `from` dimensions, so that the result has at
+/// least `rank` dimensions.
 Value with_rank(Call& call, Value value, int64_t from, int64_t rank) {
   return from >= rank ? value : unsqueeze(call, value, all_dimensions(rank - from));
 }
@@ -180,8 +180,9 @@ void repeat_interleave(Call& call) {
   times.at(static_cast<std::size_t>(dimension) + 1) = call.integer("repeats");
   const auto repeated =
       graph.add("Expand", {unsqueeze(call, self, {dimension + 1}), graph.list(times)});
-  // `reshape` copies sizes from dimensions of `repeated` at the same index. Unsqueeze has moved the
-  // dimensions after `dimension` by one, so only the sizes before `dimension` may be copied.
+  // For each dimension of the result, `reshape` can copy the size from the dimension of `repeated`
+  // with the same index. Unsqueeze has moved the dimensions after `dimension` by one, so only the
+  // sizes before `dimension` may be copied.
   sizes.resize(static_cast<std::size_t>(dimension));
   call.set_output(call.reshape(repeated, sizes, call.result_sizes()));
 }

@@ -14,7 +14,7 @@ inline std::vector<int64_t> all_dimensions(int64_t rank) {
   return all;
 }
 
-// Dimension arguments must be 0 or more, except in `squeeze`, which also accepts negative ones.
+// Dimension arguments must be 0 or more. Only `squeeze` also accepts negative dimensions.
 
 Value transpose(Call& call, Value value, const std::vector<int64_t>& order);
 /// Swaps two dimensions of a value with `rank` dimensions.

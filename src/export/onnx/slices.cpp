@@ -33,7 +33,7 @@ void narrow(Call& call) {
   if (!call.is_tensor("start")) {
     const auto start = call.integer("start");
     // With a negative start, start + length is 0 if the slice includes the last element. An end of
-    // 0 would give an empty slice.
+    // 0 would mean an empty slice.
     const auto end = start < 0 && start + length == 0 ? kEnd : start + length;
     return call.set_output(slice(call, call.tensor("self"), dimension, start, end));
   }
@@ -74,8 +74,8 @@ void split(Call& call) {
 void chunk(Call& call) {
   const auto dimension = call.dimension("dim");
   if (is_fixed(size_of(call, dimension)) || call.num_outputs() == 1) return split(call);
-  // If the size is not divisible by the number of parts, the last part is smaller, both in LibTorch
-  // and in ONNX.
+  // If the size is not divisible by the number of parts, the last part is smaller than the others,
+  // both in LibTorch and in ONNX.
   const auto self = call.tensor("self");
   const auto parts = call.graph().add(
       "Split", {self},
@@ -106,8 +106,8 @@ void roll(Call& call) {
   if (dimensions.empty()) call.fail("dims must be specified, found an empty list");
   auto value = call.tensor("self");
   for (std::size_t i = 0; i < shifts.size(); ++i) {
-    // The elements from `start` on become the first ones. The modulo is needed since the shift may
-    // exceed the size.
+    // The elements from index `start` to the end become the first elements. `start` is computed
+    // modulo the size, since the shift may exceed the size.
     auto size = call.size(size_of(call, dimensions[i]));
     size = graph.add("Max", {size, graph.list({1})});
     const auto start = graph.add("Mod", {graph.list({-shifts[i]}), size});

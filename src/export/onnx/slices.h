@@ -7,12 +7,12 @@
 
 namespace attend::onnx {
 
-// Values of `end` for slices that include the last element (positive step) or the first element
-// (negative step).
+// Values of `end` in `slice`: kEnd for slices that include the last element (with a positive step),
+// kBeforeBegin for slices that include the first element (with a negative step).
 constexpr auto kEnd = std::numeric_limits<int64_t>::max();
 constexpr auto kBeforeBegin = std::numeric_limits<int64_t>::min();
 
-/// Returns value[start:end:step] along a dimension, as in Python.
+/// Returns the slice start:end:step of `value` along `dimension`, as in Python.
 Value slice(Call& call, Value value, int64_t dimension, int64_t start, int64_t end,
             int64_t step = 1);
 

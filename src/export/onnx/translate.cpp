@@ -12,8 +12,8 @@
 namespace attend::onnx {
 namespace {
 
-/// Throws UnsupportedOperatorsError if operators have no rule. The error lists each of these
-/// operators once.
+/// Throws UnsupportedOperatorsError if the program calls operators that have no translation rule.
+/// The error lists each of these operators once.
 void check_rules(const program::ExportedProgram& program) {
   std::vector<UnsupportedOperatorsError::Reason> reasons;
   std::set<std::string> seen;
@@ -96,14 +96,16 @@ class Translator {
     }
   }
 
-  /// Throws UnsupportedOperatorError if the node reads an output that the rule of an earlier node
-  /// has not set. Rules may omit rarely used outputs.
+  /// Throws UnsupportedOperatorError if the node reads an output that the translation rule of an
+  /// earlier node has not set. Translation rules may omit rarely used outputs.
   void check_defined(const program::Node& node) const {
     for (const auto& input : node.inputs) {
       for (const auto& name : program::names_in(input.value)) {
         if (translation_.values.count(name) > 0) continue;
         throw UnsupportedOperatorError(
-            fmt::format("its input '{}' is an unsupported output of an earlier operator", name));
+            fmt::format("its input '{}' is an output of an earlier operator, and the ONNX exporter "
+                        "does not support this output",
+                        name));
       }
     }
   }
@@ -114,17 +116,18 @@ class Translator {
     try {
       functionalization_.check_read(tensor);
       if (found == translation_.values.end())
-        throw UnsupportedOperatorError("it is an unsupported output of an operator");
+        throw UnsupportedOperatorError(
+            "the ONNX exporter does not support this output of the operator that returns it");
     } catch (const UnsupportedOperatorError& why) {
       throw std::runtime_error(text_of("the output " + name, why));
     }
-    // An Identity node gives the value the output's name, even if the value is an input or is
-    // returned twice.
+    // The output is a copy of the value, computed by an Identity node, so that the output has its
+    // own name even if the value is also an input or is returned twice.
     const auto value = translation_.graph.add("Identity", {found->second});
     model_.outputs.push_back({name, value, program_.tensors.at(tensor)});
   }
 
-  /// Removes weights that no node reads, such as those that forward uses only in training.
+  /// Removes weights that no node reads, such as weights that `forward` uses only in training mode.
   void drop_unused_weights() {
     std::set<std::size_t> used;
     for (const auto& node : model_.graph.nodes()) {

@@ -20,12 +20,12 @@ struct ValueInfo {
 struct Model {
   Graph graph;
   std::vector<ValueInfo> inputs;
-  std::vector<ValueInfo> weights;  ///< used initializers, named as in the state dict
+  std::vector<ValueInfo> weights;  ///< initializers that the graph uses, named as in the state dict
   std::vector<ValueInfo> outputs;
 };
 
-/// Error for a program with unsupported operators. `reasons` lists all operators without a rule or,
-/// if all operators have rules, the first call that cannot be translated.
+/// Error for a program with unsupported operators. `reasons` contains all operators without a
+/// translation rule or, if all operators have rules, the first call that cannot be translated.
 class UnsupportedOperatorsError : public std::runtime_error {
  public:
   struct Reason {
@@ -38,10 +38,10 @@ class UnsupportedOperatorsError : public std::runtime_error {
   std::vector<Reason> reasons;
 };
 
-/// Translates a program to ONNX. `tied_weights` maps the target of each tied weight to the target
-/// of the first weight with the same data. Throws UnsupportedOperatorsError if an operator is not
-/// supported, and std::runtime_error if an input, weight or output is not supported, for example
-/// because of its dtype.
+/// Translates a program to ONNX. `tied_weights` maps `Input::target` of each tied weight to
+/// `Input::target` of the first weight with the same data. Throws UnsupportedOperatorsError if an
+/// operator is not supported, and std::runtime_error if an input, weight or output is not
+/// supported, for example because of its dtype.
 Model translate(const program::ExportedProgram& program,
                 const std::map<std::string, std::string>& tied_weights,
                 const std::vector<std::string>& output_names);

@@ -57,8 +57,8 @@ Value Translation::shape(const Sizes& sizes) {
 }
 
 Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
-  // Elements of Reshape's shape input: 0 copies the size of the same dimension of `value`, -1
-  // infers the size.
+  // Elements of the input `shape` of Reshape. 0 copies the size of the dimension of `value` with
+  // the same index. -1 infers the size from the number of elements.
   std::vector<int64_t> numbers;
   std::size_t num_inferred = 0;
   const auto is_empty = [](const program::Size& size) { return is_fixed(size) && size.value == 0; };
@@ -76,8 +76,9 @@ Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
   const auto is_readable = [&](const program::Size& size) {
     return is_fixed(size) || dynamic_sizes.count(size.expression) > 0;
   };
-  // Reshape cannot infer -1 if another size is 0 at run time, so all sizes are read from earlier
-  // tensors if possible. Otherwise -1 is used, and Reshape fails for empty tensors.
+  // Reshape cannot infer a size, written as -1, if another size is 0 at run time. Therefore all
+  // sizes are read from earlier tensors if possible. If this is not possible, -1 is used, and
+  // Reshape fails for empty tensors.
   const bool copies = std::find(numbers.begin(), numbers.end(), 0) != numbers.end();
   const bool has_others = num_inferred > 1 || (num_inferred == 1 && copies);
   if (has_zero || (has_others && std::all_of(to.begin(), to.end(), is_readable))) {
@@ -85,7 +86,7 @@ Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
   }
   if (num_inferred <= 1) return graph.add("Reshape", {value, graph.list(numbers)});
   std::vector<Value> parts;
-  bool inferred = false;  // -1 has been used for a size that cannot be read
+  bool inferred = false;  // true after -1 has been used for a size that cannot be read
   for (std::size_t i = 0; i < to.size(); ++i) {
     const bool stays = numbers[i] != -1 || (!inferred && !is_readable(to[i]));
     inferred = inferred || (stays && numbers[i] == -1);

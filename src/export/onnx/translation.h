@@ -21,26 +21,29 @@ inline bool same(const program::Size& one, const program::Size& other) {
   return one.expression == other.expression && (!is_fixed(one) || one.value == other.value);
 }
 
-/// Returns the ONNX element type of a tensor. Throws UnsupportedOperatorError if ONNX lacks it.
+/// Returns the ONNX element type of a tensor. Throws UnsupportedOperatorError if ONNX does not have
+/// the dtype of the tensor.
 Type type_of(const program::TensorMeta& meta);
 
-/// State of a translation: the graph, its values, and the sources of dynamic sizes.
+/// State of the translation of a program: the ONNX graph, the ONNX values of the program's tensors,
+/// and the tensors from which dynamic sizes are read at run time.
 struct Translation {
   const program::ExportedProgram& program;
   Graph graph;
-  std::map<std::string, Value> values = {};  // ONNX values by name in the program
-  /// Source of each dynamic size, by expression: a value and one of its dimensions.
+  std::map<std::string, Value> values = {};  // ONNX values by the names of the program's tensors
+  /// Maps the expression of each dynamic size to a value and one of the value's dimensions, which
+  /// has this size.
   std::map<std::string, std::pair<Value, int64_t>> dynamic_sizes = {};
-  std::map<std::string, Value> sizes_read = {};  // sizes read with Shape, by expression
+  std::map<std::string, Value> sizes_read = {};  // outputs of Shape nodes, by the size's expression
 
   /// Adds the dynamic sizes of a value to `dynamic_sizes`.
   void add_dynamic_sizes(Value value, const Sizes& sizes);
   /// Returns a size as an int64 tensor of shape (1). Throws UnsupportedOperatorError if the size is
-  /// dynamic and no earlier tensor has it.
+  /// dynamic and no dimension of an earlier tensor has this size.
   Value size(const program::Size& size);
-  /// Returns sizes as an int64 tensor of shape (rank).
+  /// Returns all sizes of a tensor as one int64 tensor of shape (rank).
   Value shape(const Sizes& sizes);
-  /// Reshapes `value` of shape `from` to shape `to`.
+  /// Reshapes `value` from the shape `from` to the shape `to`.
   Value reshape(Value value, const Sizes& from, const Sizes& to);
 };
 

@@ -7,8 +7,8 @@ namespace attend::onnx {
 
 using Numbers = std::vector<int64_t>;
 
-/// Returns argument `name` as one number per spatial dimension. A single number is repeated. If the
-/// argument is absent, `default_value` is used instead.
+/// Returns the argument `name` as `count` numbers, one per spatial dimension. A single number is
+/// repeated. If the argument is absent or empty, `default_value` is used instead.
 inline Numbers for_each_dimension(Call& call, const char* name, std::size_t count,
                                   const Numbers& default_value) {
   auto numbers = call.has(name) ? call.integers(name) : Numbers();
@@ -17,8 +17,9 @@ inline Numbers for_each_dimension(Call& call, const char* name, std::size_t coun
   return numbers;
 }
 
-/// Returns `compute(input)`. For an unbatched input (C, ...) with `count` spatial dimensions, which
-/// ONNX does not support, adds a batch dimension before the call and removes it afterwards.
+/// Returns `compute(input)`. ONNX does not support an unbatched input, which has one channel
+/// dimension and `count` spatial dimensions. For such an input, adds a batch dimension before the
+/// call of `compute` and removes the dimension afterwards.
 template <typename Compute>
 Value in_batch(Call& call, Value input, int64_t rank, std::size_t count, const Compute& compute) {
   const bool is_single = rank == static_cast<int64_t>(count) + 1;

@@ -18,7 +18,7 @@ using namespace program;
 
 using Writer = caffe2::serialize::PyTorchStreamWriter;
 
-/// Returns the bytes of an archive whose entries `write` writes.
+/// Returns the bytes of a zip archive. The function `write` writes the entries of the archive.
 std::string archive_bytes(const std::function<void(Writer&)>& write) {
   std::string bytes;
   Writer writer([&](const void* data, std::size_t size) {
@@ -36,7 +36,8 @@ void write_storage(Writer& writer, const std::string& entry, const torch::Tensor
   writer.writeRecord(entry, on_cpu.data(), on_cpu.sizeInBytes());
 }
 
-/// Writes weights and their config. Weights with the same storage share an entry.
+/// Writes the weights `inputs` and the config file that lists them. Weights with the same storage
+/// share one archive entry.
 void write_weights(Writer& writer, const WeightsLayout& layout, const char* prefix,
                    const std::vector<Input>& inputs, const TracedProgram& traced) {
   const std::string folder = layout.folder;
@@ -59,7 +60,8 @@ void write_weights(Writer& writer, const WeightsLayout& layout, const char* pref
   writer.writeRecord(folder + layout.config, json.data(), json.size());
 }
 
-/// Pickles (args, kwargs) with empty kwargs for torch.load.
+/// Returns the bytes of a file for torch.load. The file contains the tuple (args, kwargs): `inputs`
+/// as args, and empty kwargs.
 std::string pickle_call(const std::vector<torch::Tensor>& inputs) {
   std::string pickle;
   // tag_aggregates=false omits the type tags of dictionaries: torch.load(weights_only=True) rejects

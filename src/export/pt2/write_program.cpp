@@ -47,7 +47,8 @@ Json json_of(const TensorName& tensor) {
   return {{"name", tensor.name}};
 }
 
-/// The schema encodes NaN and infinities as strings, since JSON lacks them.
+/// Encodes NaN and infinities as strings, as torch.export's schema requires, since JSON has no such
+/// numbers.
 Json json_of_real(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
@@ -120,7 +121,8 @@ Json spec_of(const Input& input) {
   }
 }
 
-/// Returns the module call signature: tensor arguments and no keyword arguments.
+/// Returns the call signature of the exported module, which has tensor arguments and no keyword
+/// arguments.
 Json call_of(const ExportedProgram& program) {
   const auto leaf = Json{{"type", nullptr}, {"context", nullptr}, {"children_spec", Json::array()}};
   const auto tuple = [](const Json& children) {

@@ -8,8 +8,9 @@
 
 namespace attend::pt2 {
 
-/// Serializes a traced program to the JSON of models/NAME.json. All outputs must be user outputs.
-/// `torch_version` is the LibTorch version that traced the program.
+/// Serializes a traced program to the JSON of the archive entry models/NAME.json. All outputs must
+/// be outputs of `OutputKind::user`. `torch_version` is the LibTorch version that traced the
+/// program.
 std::string program_json(const program::ExportedProgram& program, const std::string& torch_version);
 
 /// Serializes weights to the JSON of the archive's weights config. `parse_weights` reads this JSON.

@@ -86,7 +86,7 @@ constexpr std::string_view kNames =
     "var_mean vdot view_as view_as_complex view_as_real vsplit vstack zero zeros "
     "zeros_like";
 
-/// Returns the name without the suffix of in-place operators: add for add_.
+/// Returns an operator's name without the suffix "_" of in-place operators: "add" for "add_".
 std::string_view without_in_place(std::string_view name) {
   const bool in_place = name.ends_with('_') && !name.ends_with("__");
   return in_place ? name.substr(0, name.size() - 1) : name;
@@ -108,7 +108,8 @@ std::set<std::string, std::less<>> names_in_list() {
   return names;
 }
 
-/// Returns true for overloads such as add.out, which resize the argument that they write to.
+/// Returns true for overloads such as add.out, which write the result to an argument and resize
+/// this argument.
 bool has_out_argument(const c10::OperatorName& name) {
   const auto handle = c10::Dispatcher::singleton().findSchema(name);
   if (!handle) return false;

@@ -12,14 +12,14 @@ namespace attend::program {
 /// Operators that a program may call in addition to the ATen operators that are always allowed.
 /// Always allowed are the ATen operators that LibTorch tags as core or pointwise, their in-place
 /// variants, and a list of names in allowed_operators.cpp. These operators only compute tensors
-/// from tensors, and check their arguments.
+/// from tensors. They check their arguments, except for the recurrent layers on the CPU.
 struct AllowedOperators {
   std::set<std::string> namespaces = {};  ///< all operators of these namespaces are allowed
   std::set<std::string> names = {};       ///< names of operators: "aten::ctc_loss"
 };
 
-/// Throws InputError if `name`, e.g. "aten::add", is not allowed. `name` may be an operator that
-/// does not exist. `aten::from_file`, which maps a file into memory, is never allowed.
+/// Throws InputError if the operator `name`, e.g. "aten::add", is not allowed. Does not check that
+/// the operator exists. `aten::from_file`, which maps a file into memory, is never allowed.
 void check_allowed(const AllowedOperators& allowed, const c10::OperatorName& name);
 
 }  // namespace attend::program

@@ -14,8 +14,8 @@ namespace {
 
 using c10::IValue;
 
-/// Makes the Source of an argument. The Source returns the argument converted to its type in the
-/// operator's schema.
+/// Makes the Source of an argument. The Source returns the argument, converted to the type that the
+/// argument has in the operator's schema.
 struct MakeSource {
   const ValueTable& table;
   const c10::TypePtr& type;
@@ -26,15 +26,15 @@ struct MakeSource {
     const auto at = table.find(name);
     return {.read = [at](const Values& values) { return values[at]; }, .slots = {at}};
   }
-  /// Converts a number to a tensor: Python accepts numbers for tensor arguments, as in
-  /// mul.Tensor(x, 2).
+  /// Converts a number to a tensor, since Python accepts a number as a tensor argument, for example
+  /// in mul.Tensor(x, 2).
   static IValue as_tensor(const IValue& number) {
     return at::native::wrapped_scalar_tensor(number.toScalar());
   }
   Source number(const IValue& value) const {
     return constant(is_type(c10::TypeKind::TensorType) ? as_tensor(value) : value);
   }
-  /// Returns the argument's type without Optional.
+  /// Returns the type of the argument; T if the type is Optional[T].
   c10::TypePtr plain_type() const {
     const auto optional = type->cast<c10::OptionalType>();
     return optional ? optional->getElementType() : type;
@@ -71,7 +71,8 @@ struct MakeSource {
   Source operator()(SchemaMemoryFormat format) const {
     return constant(static_cast<int64_t>(memory_format_of(format.value)));
   }
-  /// Returns the device that the program is loaded to, not the device that it was exported on.
+  /// Returns the source of the device to which the program is loaded, not of the device on which
+  /// the program was exported.
   Source operator()(const Device&) const { return constant(device); }
 
   Source operator()(const std::vector<TensorName>& tensors) const {

@@ -25,15 +25,16 @@ struct Size {
 
 /// Metadata of a tensor.
 struct TensorMeta {
-  int64_t dtype = 0;  ///< enum value in the schema
+  int64_t dtype = 0;  ///< value of the schema's enum ScalarType
   std::vector<Size> sizes;
   std::vector<Size> strides;
   Size storage_offset;
   bool requires_grad = false;
   Device device;
-  int64_t layout = 0;  ///< enum value in the schema
-  /// This field is not in the schema. True if the tensor is contiguous at all sizes, false if at no
-  /// size, nullopt if it depends on the sizes or is unknown.
+  int64_t layout = 0;  ///< value of the schema's enum Layout
+  /// This field is not in the schema. True if the tensor is contiguous at all sizes of the dynamic
+  /// dimensions. False if the tensor is not contiguous at any of these sizes. Nullopt in all other
+  /// cases, and if it is unknown whether the tensor is contiguous.
   std::optional<bool> is_contiguous = {};
 };
 
@@ -68,7 +69,7 @@ using Argument =
 struct NamedArgument {
   std::string name;  ///< name in the operator's schema
   Argument value;
-  bool is_keyword_only = false;  ///< true if it is passed by keyword in Python
+  bool is_keyword_only = false;  ///< true if Python passes the argument by keyword
 };
 
 /// Call of an operator.

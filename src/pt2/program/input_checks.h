@@ -16,7 +16,7 @@ namespace attend::program {
 /// twice the size of another dimension, are not checked.
 class ATTEND_API InputChecks {
  public:
-  /// Throws InputError if the program lacks the metadata of an input.
+  /// Throws InputError if `program` does not contain the metadata of an input.
   InputChecks(const ExportedProgram& program, torch::Device device);
 
   std::vector<std::string> names() const;
@@ -25,8 +25,8 @@ class ATTEND_API InputChecks {
   /// "count: number s1 = 0.." for a number.
   std::vector<std::string> signatures() const;
 
-  /// Throws InputError if the inputs do not match. The message names the input, the dimension, the
-  /// value found and the value expected.
+  /// Throws InputError if the inputs do not match the program. The message names the input, the
+  /// dimension, the value found and the value expected.
   void check(const std::vector<torch::Tensor>& inputs) const;
 
  private:

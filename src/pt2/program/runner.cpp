@@ -16,7 +16,8 @@ namespace {
 
 using c10::IValue;
 
-/// Converts an output: None to an undefined tensor, a number to a 0-dimensional tensor.
+/// Converts an output of the program to a tensor: None to an undefined tensor, a number to a
+/// 0-dimensional tensor.
 torch::Tensor tensor_of(const IValue& value) {
   if (value.isNone()) return {};
   if (value.isTensor()) return value.toTensor();
@@ -72,8 +73,8 @@ struct Runner::Impl {
   std::vector<std::string> names;  // names of the values, indexed by slot
   Mutations mutations;
 
-  /// Sets the step after which each slot is freed. Slots that the program's outputs or mutations
-  /// use are not freed.
+  /// Sets `Step::last_used`: the slots that are freed after each step. Slots that the outputs or
+  /// mutations of the program use are not freed. `slots` is the number of slots.
   void set_last_uses(std::size_t slots) {
     constexpr auto kNever = std::numeric_limits<std::size_t>::max();
     std::vector<std::size_t> last_use(slots, kNever);  // index of the last step that uses each slot
@@ -82,7 +83,7 @@ struct Runner::Impl {
     };
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (const auto& result : steps[i].outputs) {
-        for (const auto slot : result) last_use[slot] = i;  // unless a later step reads the slot
+        for (const auto slot : result) last_use[slot] = i;  // later steps may read the slot
       }
       for (const auto& argument : steps[i].arguments) read(argument, i);
     }

@@ -16,7 +16,7 @@
 namespace attend::program {
 
 /// Interpreter of a program. The constructor resolves names to slots (indices of values) and each
-/// `Node::target` to an operator. It rejects programs that cannot run.
+/// `Node::target` to an operator, and throws for programs that cannot run.
 class ATTEND_API Runner {
  public:
   /// `weights` contains the parameters, buffers and constants by `Input::target`. Throws InputError

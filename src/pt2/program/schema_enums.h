@@ -22,7 +22,7 @@ ATTEND_API int64_t schema_enum(c10::ScalarType dtype);
 ATTEND_API int64_t schema_enum(c10::Layout layout);
 ATTEND_API int64_t schema_enum(c10::MemoryFormat format);
 
-/// Returns the device in the form of the schema.
+/// Converts a device of LibTorch to the struct Device of the schema.
 ATTEND_API Device device_of(const c10::Device& device);
 
 }  // namespace attend::program

@@ -16,8 +16,9 @@ c10::OperatorHandle find_operator(const std::string& target, const AllowedOperat
   if (parts.name.empty()) throw InputError("expected torch.ops.NAMESPACE.NAME.OVERLOAD");
   const c10::OperatorName name(parts.qualified_name(), parts.dispatcher_overload());
   const auto found = c10::Dispatcher::singleton().findSchema(name);
-  // An operator of another namespace may be missing because its library is not loaded. If the
-  // namespace is not allowed, `check_allowed` throws an error that says so.
+  // An operator outside of the namespace aten may be missing because its library is not loaded. If
+  // the namespace is not allowed either, the error of `check_allowed` is thrown, since it is more
+  // useful than the error for a missing operator.
   if (!found && parts.space == "aten") throw InputError("the operator does not exist");
   check_allowed(allowed, name);
   if (!found) throw InputError("the operator does not exist");

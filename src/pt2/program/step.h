@@ -14,7 +14,8 @@
 
 namespace attend::program {
 
-/// A node with its operator and slots resolved.
+/// A node of the program in executable form: with the operator, and with slots (see ValueTable)
+/// instead of names.
 struct Step {
   std::string target;
   std::optional<c10::OperatorHandle> handle;  // nullopt for an operator on SymInts
@@ -26,18 +27,18 @@ struct Step {
   std::vector<std::size_t> last_used;  // slots to free after this step
 };
 
-/// Compiles the nodes of a program in order.
+/// Converts the nodes of a program to steps, in the order of the nodes.
 class Compiler {
  public:
   Compiler(torch::Device device, const AllowedOperators& allowed)
       : device_(device), allowed_(allowed) {}
 
-  /// Resolves the operator and the slots of a node. Throws InputError if the node is invalid. The
-  /// message names the node.
+  /// Returns the step of a node, and defines the names of the node's outputs. Throws InputError if
+  /// the node is invalid. The message names the node.
   Step compile(const Node& node);
 
-  /// Returns the source of an argument of type `type`. The nodes that define the names in the
-  /// argument must be compiled first.
+  /// Returns the source from which an argument of type `type` is read at run time. The nodes that
+  /// define the names in the argument must be compiled first.
   Source source(const Argument& argument, const c10::TypePtr& type);
 
   ValueTable& table() { return table_; }
@@ -52,7 +53,7 @@ class Compiler {
   ValueTable table_;
 };
 
-/// Runs a step and writes its outputs to their slots.
+/// Runs a step and writes the outputs of the step to their slots in `values`.
 void run_step(const Step& step, Values& values);
 
 }  // namespace attend::program

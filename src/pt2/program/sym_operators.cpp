@@ -32,7 +32,8 @@ double real(const IValue& value) {
 
 using CheckedOperator = bool (*)(int64_t, int64_t, int64_t*);  // returns true on overflow
 
-/// Returns an int if both numbers are ints, as Python does.
+/// Applies `ints` or `reals` to two numbers. Returns an int if both numbers are ints, as Python
+/// does.
 IValue arithmetic(const Numbers& numbers, CheckedOperator ints, double (*reals)(double, double)) {
   if (!is_int(numbers[0]) || !is_int(numbers[1])) return reals(real(numbers[0]), real(numbers[1]));
   int64_t result = 0;
@@ -59,7 +60,7 @@ IValue divide(const Numbers& n) {
   return real(n[0]) / real(n[1]);
 }
 
-/// Floor division, as in Python; C++ rounds towards zero.
+/// Returns a / b rounded down, as Python's `//`. The division of C++ rounds towards zero.
 int64_t quotient(int64_t a, int64_t b) {
   if (b == 0) throw InputError("division by zero");
   if (a == std::numeric_limits<int64_t>::min() && b == -1) overflow();

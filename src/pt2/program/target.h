@@ -13,7 +13,7 @@ struct Target {
   std::string name;
   std::string overload;  ///< "default" for the empty overload name
 
-  /// Name in the dispatcher: aten::add.
+  /// Returns the name in the dispatcher, such as "aten::add".
   std::string qualified_name() const { return space + "::" + name; }
   std::string dispatcher_overload() const { return overload == "default" ? "" : overload; }
 };
@@ -26,7 +26,7 @@ inline bool is_operator(std::string_view target) {
   return target.starts_with(kOperators);
 }
 
-/// Parses the target of an operator. Returns a Target of empty strings if a part is missing.
+/// Parses the target of an operator. Returns a Target with empty strings if a part is missing.
 inline Target parse_target(std::string_view target) {
   const auto rest = target.substr(kOperators.size());
   const auto first = rest.find('.');
@@ -37,13 +37,15 @@ inline Target parse_target(std::string_view target) {
           .overload = std::string(rest.substr(last + 1))};
 }
 
-/// Returns "add.Tensor" for torch.ops.aten.add.Tensor, and an empty string for other namespaces.
+/// Returns "add.Tensor" for "torch.ops.aten.add.Tensor". Returns an empty string for targets
+/// outside of the namespace aten.
 inline std::string key_of(std::string_view target) {
   constexpr std::string_view kPrefix = "torch.ops.aten.";
   return std::string(target.starts_with(kPrefix) ? target.substr(kPrefix.size()) : "");
 }
 
-/// Returns the target of the operator with the given name and overload in the dispatcher.
+/// Returns the target of the operator with the given name, such as "aten::add", and the given
+/// overload in the dispatcher.
 inline std::string target_of(std::string_view qualified_name, std::string_view overload) {
   const auto colons = qualified_name.find("::");
   return fmt::format("{}{}.{}.{}", kOperators, qualified_name.substr(0, colons),
