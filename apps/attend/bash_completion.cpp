@@ -122,7 +122,8 @@ std::string bash_completion(const CLI::App& app) {
       "# Prints the flags of the command $1.\n"
       "_attend_words() {{\n  case $1 in\n{1}{2}  esac\n}}\n\n"
       "# Completes $1. If $2 is 'COMMAND FLAG', $1 is the value of the flag. If $2 is 'COMMAND',\n"
-      "# $1 is the argument of the command. Fails if the flag or command takes none.\n"
+      "# $1 is the argument of the command. Fails if the flag takes no value or the command takes\n"
+      "# no argument.\n"
       "_attend_value() {{\n  case $2 in\n{3}    *) return 1 ;;\n  esac\n  return 0\n}}\n\n{4}",
       app.get_name(), words_case("", first_words), words, values, kScript);
 }

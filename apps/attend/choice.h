@@ -17,7 +17,7 @@ std::string choices() {
 }
 
 /// Returns the enum value with the name `text`. Throws CLI::ValidationError with `flag` and `text`
-/// if there is none.
+/// if no value has this name.
 template <typename Enum>
 Enum parse_choice(const std::string& flag, const std::string& text) {
   if (const auto value = from_string<Enum>(text)) return *value;

@@ -59,7 +59,8 @@ class TextGenerator {
   /// prompt (seq2seq).
   bool continues() const { return std::holds_alternative<LanguageModel>(run_.model); }
 
-  /// Generates sample n (from 0) with the seed `seed(n)`. Calls `print` with each piece of text.
+  /// Generates sample n, counted from 0, with the seed `seed(n)`. Calls `print` with each piece of
+  /// text.
   TokenStream generate_sample(int64_t n, const TokenStream::Print& print) {
     const auto decode = [this](const auto& tokens) { return run_.tokenizer->decode(tokens); };
     const auto before = continues() ? std::optional(prompt_.back()) : std::nullopt;
@@ -97,7 +98,7 @@ class TextGenerator {
 void print_samples(TextGenerator& generator, const Prompt& prompt,
                    const GenerateArguments& arguments) {
   for (int64_t n = 0; n < arguments.samples; ++n) {
-    // Headings go to standard error, so that standard output contains only the text.
+    // The headers go to standard error, so that standard output contains only the text.
     if (arguments.samples > 1) {
       write_error(fmt::format("--- sample {} of {} ---\n", n + 1, arguments.samples));
     }
@@ -115,7 +116,7 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
     const auto end = generator.generate_sample(n, [&](const std::string& more) { text += more; });
     nlohmann::ordered_json sample{
         {"seed", generator.seed(n)}, {"text", text}, {"tokens", end.tokens()}};
-    sample["stopped_by"] = nullptr;  // ended by max_new_tokens or the end token
+    sample["stopped_by"] = nullptr;  // null: ended by max_new_tokens or the end token
     if (end.stopped_by()) sample["stopped_by"] = *end.stopped_by();
     samples.push_back(std::move(sample));
   }
@@ -176,7 +177,7 @@ void add_output(CLI::App& command, GenerateArguments& arguments) {
   add_number(command, "--max-new-tokens", arguments.options.max_new_tokens, kNotNegative,
              "maximum number of tokens to generate", "TOKENS")
       ->group(kGroup);
-  // The raw results are used: CLI11 would parse {} and [a] as lists.
+  // The unparsed arguments are used, because CLI11 would parse {} and [a] as lists.
   command
       .add_option("--stop", CLI::callback_t([&arguments](const CLI::results_t& texts) {
                     if (std::count(texts.begin(), texts.end(), "") > 0) {

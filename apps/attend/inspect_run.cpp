@@ -90,7 +90,7 @@ void add_summary(const fs::path& path, InspectReport& report) {
     const auto summary = ordered_json::parse(read_text(path));
     const auto number = [&](const char* key) {
       const auto& value = summary.at(key);
-      return value.is_null() ? NAN : value.get<double>();  // JSON has no NaN
+      return value.is_null() ? NAN : value.get<double>();  // NaN is written as null
     };
     report.header += report_line(
         "trained", fmt::format("{} steps, {:.1f} s, {} tok/s", number("steps"), number("seconds"),

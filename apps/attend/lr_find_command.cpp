@@ -95,7 +95,7 @@ void add_lr_find_command(CLI::App& app) {
   auto arguments = std::make_shared<LrFindArguments>();
   command
       ->add_option("recipe", arguments->recipe,
-                   "recipe: TOML file, or a name that attend models lists")
+                   "recipe: TOML file, or a name from the output of `attend models`")
       ->type_name(kRecipeType);
   const auto in_group = [](CLI::Option* option) { option->group("Search"); };
   in_group(add_number(*command, "--min-lr", arguments->range.min_lr, kPositive,

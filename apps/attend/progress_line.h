@@ -7,7 +7,7 @@
 namespace attend::app {
 
 /// Prints progress to standard error. On a terminal: a progress bar that is rewritten in place, and
-/// a line above it for each evaluation. Elsewhere: a plain line for each evaluation, and for a
+/// a line above it for each evaluation. Otherwise: a plain line for each evaluation, and for a
 /// training step if nothing was printed for 30 seconds.
 class ProgressLine : public train::Observer {
  public:

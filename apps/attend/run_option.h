@@ -20,8 +20,8 @@ class RunOption {
 
   const std::string& directory() const { return directory_; }
 
-  /// Loads the run and moves its model to the device. Throws InputError as `RunDirectory::load`
-  /// does, and for an unavailable device.
+  /// Loads the run and moves its model to the device. Throws InputError in the same cases as
+  /// `RunDirectory::load`, and for an unavailable device.
   train::Run load() const;
 
  private:

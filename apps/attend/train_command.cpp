@@ -183,7 +183,7 @@ void add_train_command(CLI::App& app) {
   };
   command
       ->add_option("recipe", arguments->recipe,
-                   "recipe: TOML file, or a name that attend models lists")
+                   "recipe: TOML file, or a name from the output of `attend models`")
       ->type_name(kRecipeType);
   const auto add_directory = [&](const char* flag, std::string& target, const char* help) {
     command->add_option(flag, target, help)->type_name("DIR")->group("Output")->check(not_empty);
@@ -192,7 +192,7 @@ void add_train_command(CLI::App& app) {
       "--out", arguments->out,
       "run directory to create [runs/NAME, where NAME is the name of the text file or task]");
   add_directory("--resume", arguments->resume,
-                "directory of the run to resume from its latest checkpoint");
+                "directory of a run; training resumes from the latest checkpoint");
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing run in --out")
       ->group("Output");
   command->add_flag("--print-config", arguments->print_config, "print the complete recipe and exit")

@@ -20,7 +20,8 @@ using Inputs = std::vector<torch::Tensor>;
 
 constexpr int64_t kBatch = 2;
 
-/// Returns half of max_seq_len, so that the export is verified with shorter and longer inputs.
+/// Returns half of max_seq_len. The export is then verified with inputs that are shorter and inputs
+/// that are longer than the example input.
 int64_t example_length(int64_t max_seq_len) {
   return std::max<int64_t>(1, max_seq_len / 2);
 }
@@ -138,7 +139,7 @@ ExportPlan plan_export(LanguageModel model) {
   const auto context = std::min(max_seq_len, kMaxPrompt);
   plan.methods.calls = {
       {"generate", {tokens, 3, 0.0}},     // greedy
-      {"generate", {tokens, 3, 1.0, 2}},  // sampled from two tokens
+      {"generate", {tokens, 3, 1.0, 2}},  // sampled with top_k = 2
       {"generate", {example_tokens(context, config.vocab_size, weight.device()), 2, 0.0}}};
   return plan;
 }
@@ -231,7 +232,7 @@ ExportPlan plan_export(Seq2Seq model) {
                                              batch(2, 2), length(2, 4, before, "past")}});
   plan.methods.source = seq2seq_source(sizes_of(past, config.stack, max_seq_len));
   plan.methods.calls = {{"generate", {source, 0, 1, 3, 0.0}},      // greedy
-                        {"generate", {source, 0, 1, 3, 1.0, 2}}};  // sampled from two tokens
+                        {"generate", {source, 0, 1, 3, 1.0, 2}}};  // sampled with top_k = 2
   return plan;
 }
 

@@ -15,8 +15,8 @@ struct CacheSizes {
   bool unlimited = false;    ///< the context may exceed max_seq_len
 };
 
-// TorchScript source of methods with control flow, which cannot be traced. They call traced
-// methods.
+// TorchScript source of methods with control flow, which cannot be traced. These methods call
+// traced methods.
 
 /// Returns the source of `generate`, which calls `step`.
 std::string language_model_source(const CacheSizes& sizes);

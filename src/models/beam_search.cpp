@@ -34,7 +34,7 @@ struct Beam {
   std::size_t length() const { return sequence.log_probs.size(); }
 };
 
-/// The beam search of one prompt. The live beams are those that the search still extends.
+/// The beam search of one prompt. The live beams are the beams that the search still extends.
 class BeamSearch {
  public:
   explicit BeamSearch(const GenerationTask& task) : task_(task), live_(1) {}

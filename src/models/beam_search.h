@@ -7,7 +7,8 @@
 
 namespace attend {
 
-/// Runs a beam search for each row of `batch` and returns the sequences with the highest scores.
+/// Runs a beam search for each row of `batch`. Returns the sequence with the highest score of each
+/// search.
 std::vector<GeneratedSequence> beam_search(DecodingBatch& batch, const GenerationTask& task);
 
 }  // namespace attend

@@ -42,8 +42,8 @@ inline const torch::Tensor& checked_logits(const torch::Tensor& logits) {
 }
 
 /// Returns `options` with the dtype and device of `weight`, a parameter of the model. Under
-/// autocast, the dtype is the autocast dtype, in which attention computes keys and values, unless
-/// `weight` is float64: autocast does not cast float64.
+/// autocast, the dtype is the autocast dtype, because attention computes keys and values in this
+/// dtype. A float64 `weight` is an exception: autocast does not cast float64.
 inline KvCacheOptions with_weight_type(KvCacheOptions options, const torch::Tensor& weight) {
   const auto dtype = weight.scalar_type();
   const auto cast = autocast_dtype(weight.device().type());

@@ -53,9 +53,10 @@ torch::Tensor DecodingBatch::next_logits() {
   auto max_tokens = max_seq_len_;  // maximum number of tokens per call
   if (const auto [shortest, longest] = pending_range();
       longest > std::max(shortest, kMaxPaddedTokens)) {
-    // Padded calls need masks and biases of all pairs of tokens. Therefore, the first
-    // `shortest - 1` pending tokens of each row are fed without padding. The other tokens are fed
-    // in short padded calls. Each row keeps at least one token for the last call.
+    // Padded calls need masks and biases of all pairs of tokens. Therefore, `shortest - 1` pending
+    // tokens (tokens that are not in the cache) of each row are first fed without padding. The
+    // other tokens are fed in short padded calls. Each row keeps at least one token for the last
+    // call.
     for (auto left = shortest - 1; left > 0;) {
       const auto count = std::min(left, max_seq_len_);
       feed([count](std::size_t /*tokens*/) { return count; });
@@ -108,8 +109,9 @@ std::pair<std::size_t, std::size_t> DecodingBatch::pending_range() const {
 }
 
 /// Drops the oldest tokens of the rows whose context exceeds max_seq_len. This shifts all
-/// positions, so the cached keys and values become invalid. Drops a quarter at once, since
-/// recomputing the context for each token would be slow.
+/// positions, so the cached keys and values become invalid. If tokens of a row are in the cache,
+/// drops a quarter of the context at once, since recomputing the context for each token would be
+/// slow.
 void DecodingBatch::shorten_contexts() {
   auto lengths = cache_.lengths();
   for (std::size_t row = 0; row < size(); ++row) {

@@ -25,12 +25,12 @@ class NextTokenModel {
   /// (B, T) is undefined if there is no padding.
   virtual torch::Tensor step(const torch::Tensor& tokens, KvCache& cache,
                              const torch::Tensor& key_mask) = 0;
-  /// Replaces the rows: the new row n is a copy of the row rows[n].
+  /// Replaces the rows: the new row n is a copy of the old row rows[n].
   virtual void select_rows(const std::vector<int64_t>& rows) = 0;
 };
 
 /// The rows of a batch during generation: all tokens of each row, and a KV cache of each row's
-/// context. The context is the part of the row that the model sees: its last tokens.
+/// context. The context is the part of the row that the model sees: the last tokens of the row.
 class DecodingBatch {
  public:
   /// `max_seq_len`: maximum number of tokens per call of `NextTokenModel::step`. `rolls`: true if
@@ -44,7 +44,7 @@ class DecodingBatch {
   void append(std::size_t row, int64_t token) { tokens_[row].push_back(token); }
   /// Returns the logits (B, V) of the next token of each row, float64 on the CPU.
   torch::Tensor next_logits();
-  /// Replaces the rows: the new row n is a copy of the row rows[n].
+  /// Replaces the rows: the new row n is a copy of the old row rows[n].
   void select(const std::vector<int64_t>& rows);
 
  private:

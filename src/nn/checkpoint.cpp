@@ -89,9 +89,9 @@ struct Recomputation : torch::CustomClassHolder {
   variable_list recompute(at::TensorList inputs) const {
     const torch::AutoGradMode with_gradients(true);
     const RngAutocastState::Guard as_in_forward(state);
-    // The caller's AttentionRecorders are paused, because they have recorded the attention weights
-    // in the forward pass. `discarded` takes their place, so that attention uses the same kernels
-    // as in the forward pass: other kernels would draw other random numbers for dropout.
+    // Existing AttentionRecorders are paused, because they have recorded the attention weights in
+    // the forward pass. `discarded` takes their place, so that attention uses the same kernels as
+    // in the forward pass: other kernels would draw other random numbers for dropout.
     const AttentionRecorderPause recorder_pause;
     std::optional<AttentionRecorder> discarded;
     if (was_recording) discarded.emplace();
@@ -147,7 +147,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       outer_gradients.push_back(output_gradients[i]);
     }
 
-    variable_list gradients(inputs.size() + 1);  // the last is for `recomputation`
+    variable_list gradients(inputs.size() + 1);  // the last one is for the argument `recomputation`
     if (outputs.empty()) return gradients;
     variable_list targets;
     std::vector<std::size_t> indices;

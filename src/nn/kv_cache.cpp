@@ -95,7 +95,7 @@ KvCache::Step KvCache::next_step(int64_t tokens, const torch::Tensor& key_mask, 
   return step;
 }
 
-/// Returns the number of tokens, without padding, of each sequence.
+/// Returns the number of new tokens of each sequence, without padding.
 std::vector<int64_t> KvCache::count_tokens(int64_t tokens, const torch::Tensor& key_mask) const {
   if (!key_mask.defined()) return std::vector<int64_t>(lengths_.size(), tokens);
   TORCH_CHECK_TYPE(key_mask.scalar_type() == torch::kBool,
@@ -185,8 +185,7 @@ void KvCache::select_rows(const std::vector<int64_t>& rows) {
                                                   std::vector<torch::Tensor>& to) {
     for (std::size_t layer = 0; layer < from.size(); ++layer) {
       const auto selected = from[layer].narrow(2, 0, used).index_select(0, index);  // (N, G, S, D)
-      to[layer] =
-          to[layer].to(selected.scalar_type());  // may not be options_.dtype() under autocast
+      to[layer] = to[layer].to(selected.scalar_type());  // options_.dtype() or the autocast dtype
       to[layer].narrow(2, 0, used).copy_(selected);
     }
   };
@@ -226,7 +225,7 @@ void KvCache::check_append(int64_t layer, int64_t tokens) const {
   TORCH_CHECK_VALUE(!step_.appended[static_cast<std::size_t>(layer)], "layer ", layer, " received ",
                     tokens,
                     " tokens, but KvCache::extend was not called before this forward pass: call "
-                    "it before each forward pass");
+                    "extend before each forward pass");
   TORCH_CHECK_VALUE(tokens == step_.tokens, "layer ", layer, " received ", tokens,
                     " tokens, but KvCache::extend was called with ", step_.tokens);
 }

@@ -17,7 +17,8 @@ void check_set(const char* option, int64_t value) {
   TORCH_CHECK_VALUE(value != -1, "KvCacheOptions: ", option, " is required, but not set");
 }
 
-/// Returns the memory of this machine, or of this container if it has a limit, in bytes.
+/// Returns the memory of this machine in bytes, or the memory limit of this container if the limit
+/// is lower.
 double memory_limit() {
   double bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -31,7 +32,7 @@ double memory_limit() {
   return bytes;
 }
 
-/// Returns e.g. "1.5 GiB".
+/// Returns a number of bytes as a text, for example "1.5 GiB".
 std::string gibibytes(double bytes) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(1) << bytes / (1 << 30) << " GiB";

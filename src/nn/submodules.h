@@ -37,7 +37,8 @@ void check_submodule(bool registered, const torch::nn::Module& owner, const Name
 
 /// Throws c10::ValueError unless `used` are submodules of `owner`: `replace_module` of LibTorch
 /// changes the registered submodules, but not the members that `forward` calls. `children`: the
-/// result of `owner.children()`, a copy of the list, so `forward` should call `children` only once.
+/// result of `owner.children()`. `forward` should call `owner.children()` only once, because each
+/// call copies the list of submodules.
 inline void check_submodules(const torch::nn::Module& owner,
                              const std::vector<std::shared_ptr<torch::nn::Module>>& children,
                              std::initializer_list<UsedSubmodule> used) {

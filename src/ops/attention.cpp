@@ -37,7 +37,7 @@ AttentionOutput attend_with_weights(const torch::Tensor& input_query,
   const auto query = cast_for_kernel(input_query);
   const auto key = repeat_heads(cast_for_kernel(input_key), query);
   const auto value = repeat_heads(cast_for_kernel(input_value), query);
-  // Autocast would compute the scores in its lower precision.
+  // Autocast is disabled, because it would compute the scores in lower precision.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
   // Scores of half types are computed in float32, as in the fused kernels, because half types lack
@@ -61,7 +61,7 @@ AttentionOutput attend_with_weights(const torch::Tensor& input_query,
 AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor& key,
                                  const torch::Tensor& value, const PreparedMask& mask,
                                  const ScoreOptions& options) {
-  // LibTorch would treat an undefined tensor as a mask.
+  // std::nullopt = no mask. LibTorch would treat an undefined tensor as a mask.
   const auto optional_mask = mask.mask.defined() ? std::make_optional(mask.mask) : std::nullopt;
   const auto output =
       at::scaled_dot_product_attention(query, key, value, optional_mask, options.dropout,

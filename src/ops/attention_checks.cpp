@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-/// Returns the sizes without the last `count` dimensions.
+/// Returns the sizes of `x` without the last `count` dimensions.
 at::IntArrayRef leading(const torch::Tensor& x, int64_t count) {
   return x.sizes().slice(0, static_cast<std::size_t>(x.dim() - count));
 }

@@ -39,7 +39,8 @@ torch::Tensor with_four_dimensions(torch::Tensor x) {
   return x;
 }
 
-/// Attention of one block. The fused kernels need four dimensions.
+/// Returns the attention output of one block. The inputs are expanded to four dimensions, because
+/// the fused kernels need four dimensions.
 torch::Tensor attend_block(const BlockInputs& block, const PreparedMask& mask,
                            ScoreOptions options) {
   options.sinks = block.sinks;
@@ -61,9 +62,9 @@ struct BlockAttention : torch::CustomClassHolder {
   bool may_mask_rows = false;  // the mask may have fully masked rows
   RngState rng;                // state before dropout; empty = no dropout
 
-  /// Returns the sum of masks and bias for each offset, (H or 1, S + T - 1). Undefined if the call
-  /// has no mask and no bias, if a mask depends on more than the offset, or if rows may be fully
-  /// masked.
+  /// Returns the sum of masks and bias for each offset (key position - query position), of shape
+  /// (H, S + T - 1) or (1, S + T - 1). Returns an undefined tensor if the call has no mask and no
+  /// bias, if a mask depends on more than the offset, or if rows may be fully masked.
   torch::Tensor mask_by_offset(const BlockInputs& inputs) const {
     const bool any = args.causal || args.sliding_window > 0 || inputs.offset_bias.defined();
     if (!any || has_token_masks(args) || may_mask_rows) return {};

@@ -29,7 +29,8 @@ torch::Tensor per_score(const torch::Tensor& tokens, const torch::Tensor& x, int
   return aligned.unsqueeze(dim == -1 ? -2 : -1);  // (..., 1, S) or (..., T, 1)
 }
 
-/// Positions relative to the last token: ..., -2, -1, 0.
+/// Returns the positions ..., -2, -1, 0 of the N tokens of `x` (..., N, D), relative to the last
+/// token.
 torch::Tensor positions_from_end(const torch::Tensor& x) {
   return -positions_like(x, -2).flip(0);
 }

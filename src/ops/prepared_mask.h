@@ -38,7 +38,7 @@ bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor&
 PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool may_mask_rows);
 
 /// Returns the mask of `args`. `self_attention`: true if each query's own token is among the keys.
-/// Then S >= T at all sizes that a trace may be run with. Does not add `options.bias`; see
+/// In this case, S >= T at all sizes that a trace may be run with. Does not add `options.bias`; see
 /// `add_bias`.
 PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
                           const AttentionArgs& args, const ScoreOptions& options,

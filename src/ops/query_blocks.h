@@ -33,7 +33,7 @@ inline constexpr std::array kBlockInputs{&BlockInputs::query, &BlockInputs::key,
 
 /// Returns the blocks, each with up to `rows` queries. If `args` have no positions, a block
 /// contains only keys that the sliding window and `causal` allow for some of its queries.
-/// Otherwise, it contains all keys.
+/// Otherwise, each block contains all keys.
 std::vector<QueryBlock> query_blocks(const BlockInputs& inputs, const AttentionArgs& args,
                                      int64_t rows);
 

@@ -32,7 +32,7 @@ class BlockedSignals {
 struct BackgroundThread::State {
   mutable std::mutex mutex;  // guards the members below
   std::condition_variable changed;
-  std::deque<std::function<void()>> functions;  // queue; the first one is running
+  std::deque<std::function<void()>> functions;  // queue; the first function is running
   std::exception_ptr failure;                   // the first exception of a function
   bool closed = false;                          // true: no more functions will be added
   bool ended = false;                           // true: the thread has returned

@@ -19,7 +19,7 @@ namespace attend::train {
 ///     crc32c("6789", crc32c("12345")) == 0xE3069283
 ATTEND_API uint32_t crc32c(std::string_view bytes, uint32_t seed = 0);
 
-/// Returns the CRC-32C of a file. Throws InputError if it cannot be read.
+/// Returns the CRC-32C of a file. Throws InputError if the file cannot be read.
 ATTEND_API uint32_t crc32c_of_file(const std::filesystem::path& path);
 
 /// Returns the checksum of the elements of all tensors, in the order of the names, as 8 hex

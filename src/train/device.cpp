@@ -13,7 +13,7 @@ namespace attend::train {
 
 namespace {
 
-/// Parses the name of a device. Returns nullopt unless it is a valid name of a CPU or CUDA device.
+/// Returns the CPU or CUDA device named `name`; std::nullopt if the name is not valid.
 std::optional<torch::Device> device_of(const std::string& name) {
   if (name != "cpu" && name != "cuda" && !name.starts_with("cuda:")) return std::nullopt;
   try {

@@ -25,7 +25,7 @@ Row encode(const std::string& text, const Example& example, const RowLayout& lay
   auto row = layout.tokenizer.encode(text);
   if (layout.truncate) row.resize(std::min(row.size(), static_cast<std::size_t>(layout.length)));
   if (static_cast<int64_t>(row.size()) > layout.length) {
-    throw InputError(fmt::format("example '{}': '{}' has {} tokens, expected at most {}",
+    throw InputError(fmt::format("example '{}': the text '{}' has {} tokens, expected at most {}",
                                  example.prompt, text, row.size(), layout.length));
   }
   return row;
@@ -48,8 +48,8 @@ Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& l
     const auto answer = layout.tokenizer.encode(example.answer);
     row.insert(row.end(), answer.begin(), answer.end());
     if (static_cast<int64_t>(row.size()) > layout.length + 1) {
-      throw InputError(fmt::format("'{}{}' has {} tokens, expected at most {}", example.prompt,
-                                   example.answer, row.size(), layout.length + 1));
+      throw InputError(fmt::format("example '{}{}' has {} tokens, expected at most {}",
+                                   example.prompt, example.answer, row.size(), layout.length + 1));
     }
     Row target(row.begin() + 1, row.end());
     std::fill_n(target.begin(), prompt.size() - 1, kIgnoreIndex);
@@ -71,7 +71,8 @@ Batch classification_rows(const std::vector<Example>& examples, const RowLayout&
   for (const auto& example : examples) {
     const auto name = std::find(classes.begin(), classes.end(), example.answer);
     if (name == classes.end()) {
-      throw InputError(fmt::format("'{}': unknown class '{}'", example.prompt, example.answer));
+      throw InputError(
+          fmt::format("example '{}': unknown class '{}'", example.prompt, example.answer));
     }
     labels.push_back(name - classes.begin());
     tokens.push_back(encode(example.prompt, example, layout));

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kValidationExamples = 1000;
 constexpr uint64_t kValidationSeed = 20170612;
 constexpr std::size_t kSamples = 5;
-// Maximum number of draws per example. One draw in 10 gives a validation example.
+// Maximum number of draws per example. On average, one draw in 10 gives a validation example.
 constexpr std::size_t kAttempts = 100;
 
 bool is_validation(const Example& example) {
@@ -25,8 +25,8 @@ bool is_validation(const Example& example) {
 
 [[noreturn]] void throw_too_few(std::size_t drawn, const char* use) {
   throw InputError(
-      fmt::format("too few {} examples in {} draws: increase data.length or, if the task reads it, "
-                  "data.symbols",
+      fmt::format("too few {} examples in {} draws: increase data.length, or data.symbols if the "
+                  "task reads data.symbols",
                   use, drawn));
 }
 

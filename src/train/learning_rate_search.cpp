@@ -56,8 +56,8 @@ LearningRateSearch search_learning_rate(std::shared_ptr<Objective> objective, Tr
                                         const LearningRateRange& range,
                                         const std::function<bool()>& stop_requested) {
   TORCH_CHECK_VALUE(range.min_lr > 0.0 && range.min_lr < range.max_lr && range.num_steps >= 2,
-                    "expected 0 < min_lr < max_lr and num_steps >= 2, found ", range.min_lr, ", ",
-                    range.max_lr, " and ", range.num_steps);
+                    "expected 0 < min_lr < max_lr and num_steps >= 2, found min_lr ", range.min_lr,
+                    ", max_lr ", range.max_lr, " and num_steps ", range.num_steps);
   // The search stops at step range.num_steps, so no evaluation takes place.
   config.max_steps = config.eval_every = range.num_steps + 1;
   config.log_every = 1;

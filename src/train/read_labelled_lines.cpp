@@ -113,7 +113,7 @@ class TableReader {
   std::vector<Fields> rows_;
   bool row_ended_ = true;
   int64_t line_ = 0;
-  int64_t begin_ = 0;  // first line of the row
+  int64_t begin_ = 0;  // number of the first line of the row
 };
 
 /// Indices of the columns `text` and `label`.

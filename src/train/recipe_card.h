@@ -19,8 +19,8 @@ struct RecipeCard {
   std::optional<double> val_accuracy;  ///< fraction of exact matches, 0 to 1
 };
 
-/// Reads the card of a recipe file. Throws InputError if the file cannot be read, has an unknown
-/// key, or has no table `expected`. Does not check the values of the other tables.
+/// Reads task and expected results of a recipe file. Throws InputError if the file cannot be read,
+/// has an unknown key, or has no table `expected`. Does not check the values of the other tables.
 ATTEND_API RecipeCard read_recipe_card(const std::filesystem::path& path);
 
 }  // namespace attend::train

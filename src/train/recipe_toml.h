@@ -15,7 +15,7 @@ inline constexpr const char* kKindKey = "model.kind";
 /// Name of the table that contains a `RecipeCard`.
 inline constexpr const char* kCard = "expected";
 
-/// Parses a TOML file. Throws InputError if it is missing or not TOML.
+/// Parses a TOML file. Throws InputError if the file is missing or not TOML.
 toml::table parse_toml(const std::filesystem::path& path);
 
 /// Throws InputError if `table` has a key or a table that recipe files do not have. `file` is the

@@ -126,7 +126,8 @@ bool RunDirectory::exists(const fs::path& path) {
 bool RunDirectory::owns(const fs::path& path, const fs::path& file) {
   const auto inside = fs::weakly_canonical(fs::absolute(file))
                           .lexically_relative(fs::weakly_canonical(fs::absolute(path)));
-  return is_file_of_run(inside.begin()->string());  // ".." if `file` is outside of `path`
+  // The first component of `inside` is ".." if `file` is outside of `path`.
+  return is_file_of_run(inside.begin()->string());
 }
 
 Recipe RunDirectory::recipe() const {

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// True if a value must be the same when a run is resumed. The key `text` may differ, since the
+/// True if a value must be the same when a run is resumed. The path `text` may differ, since the
 /// text file may have moved.
 bool is_fixed(const RecipeField& field) {
   const std::string_view section = field.section;
@@ -22,7 +22,7 @@ bool is_fixed(const RecipeField& field) {
   return section != "training" ? key != "text" : key == "optimizer" || key == "seed";
 }
 
-/// Adds a line to `differences` if two values differ.
+/// Adds a line to `differences` if `run` and `now` differ. `what`: name of the compared value.
 void compare(const std::string& what, const std::string& run, const std::string& now,
              std::vector<std::string>& differences) {
   if (run != now)

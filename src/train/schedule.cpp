@@ -33,7 +33,8 @@ double cosine(const TrainingConfig& config, int64_t step) {
   return interpolate(config, 0.5 * (1.0 + std::cos(std::numbers::pi * done)));
 }
 
-/// Constant until step `first`, then linear decay.
+/// Returns the learning rate of a schedule that is constant until step `first`, then decays
+/// linearly.
 double linear(const TrainingConfig& config, int64_t step, int64_t first) {
   return interpolate(config, 1.0 - progress_from(config, step, first));
 }

@@ -61,7 +61,7 @@ const Words kNeutralAdjectives{"old", "new", "small", "large", "red", "quiet", "
 const Words kNeutralVerbs{"saw",     "liked",  "found", "remembered",
                           "watched", "forgot", "drew",  "named"};
 
-constexpr int kTrainingPairs = 400;  // per ambiguous word; a pair has one sentence per sense
+constexpr int kTrainingPairs = 400;  // pairs per ambiguous word; a pair has one sentence per sense
 constexpr int kValidationPairs = 50;
 
 class Writer {

@@ -67,8 +67,8 @@ std::string version_event() {
   return data;
 }
 
-/// Returns an event that makes readers discard the events that precede it in the log and whose step
-/// is at least `step`.
+/// Returns an event for a resumed run. Readers of the log then discard all earlier events whose
+/// step is at least `step`.
 std::string restart_event(int64_t step) {
   std::string data;
   protozero::pbf_builder<Event> event(data);
@@ -94,8 +94,8 @@ std::string scalars_event(int64_t step, const std::vector<Scalar>& scalars) {
 }
 
 /// Returns the path of a new file. The name contains the current time in seconds, since readers
-/// order the files of a directory by name. If a file with this name exists, the name contains the
-/// next later second for which no file exists.
+/// order the files of a directory by name. If a file with this name exists, the time is increased
+/// second by second until no file has the name.
 fs::path new_event_file(const fs::path& directory) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);

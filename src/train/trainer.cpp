@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Tensors = std::map<std::string, torch::Tensor>;
 
-/// Adds the seconds of its lifetime to a counter.
+/// Measures the time until the end of the scope and adds it to `seconds`.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
@@ -73,8 +73,8 @@ void check_loss(const TrainingLoss& loss) {
 
 std::vector<torch::Tensor> checked_parameters(const torch::nn::Module& module) {
   std::vector<torch::Tensor> parameters;
-  // Not module.parameters(), which lists a shared parameter several times: its gradient would be
-  // clipped several times.
+  // module.parameters() is not used, because it lists a shared parameter several times: the
+  // gradient of the parameter would be clipped several times.
   for (const auto& parameter : trainable_parameters(module, /*include_frozen=*/true))
     parameters.push_back(parameter.tensor);
   TORCH_CHECK_VALUE(!parameters.empty(), "the module ", module.name(),
@@ -99,7 +99,8 @@ Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& con
 
 TrainResult Trainer::run(const TrainerHooks& hooks) {
   for (const auto* observer : hooks.observers)
-    TORCH_CHECK_VALUE(observer != nullptr, "Trainer requires observers that are not null");
+    TORCH_CHECK_VALUE(observer != nullptr,
+                      "Trainer requires observers that are not null, found null");
   module().train();
   if (hooks.checkpoint_sink != nullptr && !best_weights_.empty())
     hooks.checkpoint_sink->save_best(best_weights_);
@@ -140,7 +141,7 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
 int64_t Trainer::num_threads() {
   const int64_t available = torch::get_num_threads();
   if (config_.threads > 0) return config_.threads;
-  // The number of threads of the earlier steps, if there are any.
+  // A resumed run uses the same number of threads as before.
   if (state_.threads > 0 && state_.threads <= available) return state_.threads;
   if (available == 1 || !device_.is_cpu()) return available;
   const auto before = checkpoint();

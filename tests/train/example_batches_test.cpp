@@ -37,11 +37,13 @@ TEST_F(ExampleBatches, TooLongErrorsQuoteTheTextThatIsTooLong) {
   const auto translation_call = [this](const Example& example) {
     return [this, example] { translation_rows({example}, layout, 1, 2); };
   };
+  // Of the 6 positions of a target row, one is for the end token.
   EXPECT_THAT(
       translation_call({"ab", "abcabc"}),
-      throws<InputError>("example 'ab': 'abcabc' has 6 tokens, expected at most 5"));  // and an end
-  EXPECT_THAT(translation_call({"abcabca", "c"}),
-              throws<InputError>("example 'abcabca': 'abcabca' has 7 tokens, expected at most 6"));
+      throws<InputError>("example 'ab': the text 'abcabc' has 6 tokens, expected at most 5"));
+  EXPECT_THAT(
+      translation_call({"abcabca", "c"}),
+      throws<InputError>("example 'abcabca': the text 'abcabca' has 7 tokens, expected at most 6"));
   EXPECT_NO_THROW(translation_call({"abcabc", "abcab"})());
   EXPECT_THAT(continuation_call({"abcabc=", "c"}),
               throws<InputError>("'abcabc=c' has 8 tokens, expected at most 7"));

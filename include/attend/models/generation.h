@@ -37,8 +37,8 @@ struct GenerationOptions {
   /// `length_penalty` favors longer sequences.
   double length_penalty = 1.0;
   bool return_log_probs = false;  ///< also return the log-probability of each token
-  /// Called with each new token except stop tokens. If it returns false, the sequence ends with
-  /// this token. Not supported by beam search.
+  /// Called with each new token except stop tokens. If `on_token` returns false, the sequence ends
+  /// with this token. Not supported by beam search.
   ///
   ///     GenerationOptions{.on_token = [](const GeneratedToken& t) { return t.token != 0; }};
   std::function<bool(const GeneratedToken&)> on_token = {};
@@ -59,7 +59,7 @@ struct GeneratedSequence {
 /// sampled with temperature 1. Thread-safe: does not change the model.
 ///
 /// If the prompt is longer than `config.max_seq_len`, the model sees only its last
-/// `config.max_seq_len` tokens. If the sequence becomes longer during generation, the oldest
+/// `config.max_seq_len` tokens. If the sequence exceeds this length during generation, the oldest
 /// quarter of the context is dropped, and the keys and values of the rest are recomputed with
 /// positions from 0. If all layers have a sliding window of at most `config.max_seq_len` and the
 /// model has no absolute positions, nothing is dropped: the KV cache overwrites the tokens outside

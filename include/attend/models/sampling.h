@@ -24,9 +24,9 @@ struct SamplingOptions {
 };
 
 /// Returns `logits` (V) with a repetition penalty: positive logits of the tokens in `previous` are
-/// divided by `penalty`, negative logits multiplied by it. Each token is penalized once, however
-/// often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; the rule for negative logits is
-/// from Hugging Face transformers.
+/// divided by `penalty`, negative logits are multiplied by `penalty`. Each token is penalized once,
+/// however often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; the rule for negative
+/// logits is from Hugging Face transformers.
 ATTEND_API torch::Tensor penalize_repetition(const torch::Tensor& logits, at::IntArrayRef previous,
                                              double penalty);
 
@@ -50,7 +50,7 @@ ATTEND_API torch::Tensor keep_min_p(const torch::Tensor& logits, double p);
 
 /// Returns a token id sampled from `logits` (V), which may have any floating dtype and device, and
 /// may contain -inf. First applies the repetition penalty to the tokens in `previous`, the token
-/// ids of the sequence so far. If `temperature` is 0, then returns the token with the highest logit
+/// ids of the sequence so far. If `temperature` is 0, returns the token with the highest logit
 /// (greedy decoding). Otherwise applies the temperature and the filters `top_k`, `top_p` and
 /// `min_p`, and samples from the remaining tokens. `generator` is a CPU generator; by default
 /// LibTorch's global generator. Throws c10::ValueError if an option is out of range, and c10::Error

@@ -39,8 +39,8 @@ enum class QKNormKind {
 /// Learned scale of the output of each residual branch.
 enum class BranchScale {
   none,         ///< off
-  layer_scale,  ///< one per channel, initially 1e-5 (LayerScale)
-  rezero,       ///< one per branch, initially 0 (ReZero)
+  layer_scale,  ///< a factor per channel, initially 1e-5 (LayerScale)
+  rezero,       ///< a factor per branch, initially 0 (ReZero)
 };
 
 /// Weight initialization of a model.
@@ -64,7 +64,8 @@ struct StackConfig {
   /// Activation of the feed-forward layers: an `Activation` or a function. A recipe file cannot
   /// contain a function.
   FeedForwardActivation activation = Activation::gelu;
-  /// Number of experts of each mixture of experts; 0 = one feed-forward layer instead.
+  /// Number of experts in the mixture of experts of each block; 0 = one feed-forward layer per
+  /// block.
   int64_t num_experts = 0;
   int64_t num_experts_per_tok = 2;  ///< number of experts that each token is routed to
   bool norm_topk_prob = true;       ///< see `ExpertsOptions::norm_topk_prob`
@@ -129,7 +130,7 @@ struct StackConfig {
 /// Returns the options of a stack: `config.num_layers` blocks with self-attention, then a final
 /// norm if `config.final_norm` is set. Set `causal` if the blocks are always called with a causal
 /// mask; T5's relative bias is then unidirectional. Throws c10::ValueError if a field is out of
-/// range, or if a field is set that has no effect.
+/// range, or if a field that has no effect is set.
 ATTEND_API TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
 
 /// Returns the options of a stack: `num_layers` blocks with causal self-attention and

@@ -81,8 +81,9 @@ struct AttentionContext {
   /// A position bias that a hook got from `state.share`. If `options.bias` is the same tensor, the
   /// layers also share the sum of bias and mask. Otherwise, `shared_bias` is ignored.
   torch::Tensor shared_bias = {};
-  /// Biases that depend only on the offset (key position - query position). Applied after
-  /// `before_attention` of all hooks. The pointers must be valid until the end of the call.
+  /// Biases that depend only on the offset (key position - query position). They are added to the
+  /// scores after the calls of `before_attention` of all hooks. The pointers must be valid until
+  /// the end of the call.
   c10::SmallVector<OffsetBias*, 2> offset_biases = {};
 };
 

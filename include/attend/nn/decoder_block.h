@@ -41,7 +41,7 @@ struct DecoderBlockOptions {
     residual_.dropout(dropout);
     return *this;
   }
-  /// As above, on a temporary.
+  /// Overload for a temporary object: returns the changed options by value.
   DecoderBlockOptions dropout(double dropout) && { return std::move(this->dropout(dropout)); }
 
   /// Options of the self-attention.
@@ -105,7 +105,7 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
                            {4, torch::nn::AnyValue(ForwardState())})
 
  private:
-  Residual residual1_;       // branch of attention; the only branch if NormOrder::parallel
+  Residual residual1_;       // branch of attention; the only branch with NormOrder::parallel
   Residual residual_cross_;  // branch of cross_attention
   Residual residual2_;       // branch of feed_forward
 };

@@ -23,12 +23,12 @@ struct KvCacheOptions {
   ATTEND_ARG(int64_t, num_kv_heads) = -1;
   /// Width D of each head.
   ATTEND_ARG(int64_t, head_dim) = -1;
-  /// Number of tokens per sequence that memory is allocated for. With a `sliding_window` W, at
-  /// least W + T - 1 for calls of up to T tokens.
+  /// Number of tokens per sequence that memory is allocated for. With a `sliding_window` W,
+  /// `max_seq_len` must be at least W + T - 1 for calls of up to T tokens.
   ATTEND_ARG(int64_t, max_seq_len) = -1;
   /// Sliding window in tokens, at least as large as the sliding window of the attention layers.
-  /// When `max_seq_len` is reached, new tokens overwrite the oldest, so sequences may have any
-  /// length. 0 = none: a sequence cannot exceed `max_seq_len`.
+  /// When `max_seq_len` is reached, new tokens overwrite the oldest tokens, so sequences may have
+  /// any length. 0 = none: a sequence cannot exceed `max_seq_len`.
   ATTEND_ARG(int64_t, sliding_window) = 0;
   /// dtype of keys and values.
   ATTEND_ARG(torch::Dtype, dtype) = torch::kFloat;
@@ -126,7 +126,7 @@ class ATTEND_API KvCache {
   ///     cache.truncate(lengths);
   void truncate(const std::vector<int64_t>& lengths);
 
-  /// Replaces the sequences: the new sequence n is a copy of the sequence rows[n]. Changes the
+  /// Replaces the sequences: the new sequence n is a copy of the old sequence rows[n]. Changes the
   /// batch size to the number of rows. For beam search, and to remove sequences that have ended.
   /// With cross-attention, select the same rows of the memory and its mask for the next step.
   /// Throws c10::ValueError if a row does not exist or if a layer has not appended the tokens of

@@ -80,7 +80,7 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   /// Load-balancing loss (0-dim) of the last forward in training mode, with its autograd graph. The
   /// loss is N * sum_i f_i P_i, where f_i is the fraction of the routing choices that select expert
   /// i and P_i is the mean router probability of expert i (Fedus et al. 2021, equation 4, extended
-  /// to K > 1). It is 1 if all experts are chosen equally often, at most N / K if the same K
+  /// to K > 1). The loss is 1 if all experts are chosen equally often, at most N / K if the same K
   /// experts are always chosen, and 0 without tokens. The tensor is undefined before the first
   /// forward and in eval mode.
   torch::Tensor aux_loss;

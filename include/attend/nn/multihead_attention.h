@@ -69,10 +69,10 @@ struct MultiheadAttentionOptions {
 /// Multi-head attention (Vaswani et al. 2017, section 3.2.2): self-attention with `forward`,
 /// cross-attention with `cross`.
 ///
-/// State dict: the Linears `qkv` ((H+2G)*D, E) and `out` (E, H*D). The rows of `qkv` are those of
-/// query, key and value, in this order. If kdim or vdim differ from E, there are `query` (H*D, E),
-/// `key` (G*D, kdim) and `value` (G*D, vdim) instead of `qkv`. Each hook is a submodule with the
-/// name of its factory, e.g. `rotary`.
+/// State dict: the Linears `qkv` ((H+2G)*D, E) and `out` (E, H*D). The rows of `qkv` are the rows
+/// of the query, key and value projections, in this order. If kdim or vdim differ from E, there are
+/// `query` (H*D, E), `key` (G*D, kdim) and `value` (G*D, vdim) instead of `qkv`. Each hook is a
+/// submodule with the name of its factory, e.g. `rotary`.
 ///
 ///     MultiheadAttention attention(MultiheadAttentionOptions(64, 4));
 ///     auto y = attention(x, {.causal = true}).output;  // (B, T, 64)

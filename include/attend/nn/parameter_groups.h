@@ -16,7 +16,7 @@ struct ParameterGroups {
 };
 
 /// Returns the trainable parameters of `module` in two groups, as in nanoGPT: weight decay applies
-/// to parameters of two or more dimensions, except in norms. Shared parameters are included once,
+/// to parameters of two or more dimensions, except in norms. Shared parameters are included once;
 /// frozen parameters are not included.
 ///
 ///     const auto groups = parameter_groups(model);

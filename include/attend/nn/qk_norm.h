@@ -12,7 +12,8 @@
 namespace attend {
 
 /// Attention hook for query-key normalization: normalizes the query and key vectors (D) of each
-/// head. This bounds the scores (Henry et al. 2020; Dehghani et al. 2023). Add it before `rotary`.
+/// head. This bounds the scores (Henry et al. 2020; Dehghani et al. 2023). Add `qk_norm` before
+/// `rotary`.
 ///
 /// State dict: `query` and `key`, norms of width D, shared by all heads.
 ///

@@ -46,8 +46,8 @@ class ATTEND_API SharedKey {
 };
 
 /// Tensors that the layers of a stack share within one forward pass, such as masks, rotary tables
-/// and ALiBi biases: the first layer that needs such a tensor computes it, the other layers get the
-/// same tensor.
+/// and ALiBi biases: the first layer that needs such a tensor computes the tensor; the other layers
+/// get the same tensor.
 ///
 /// A value must depend only on its key. It must not depend on parameters: with gradient
 /// checkpointing, it is computed without an autograd graph, so the parameters would get no
@@ -69,8 +69,8 @@ class ATTEND_API SharedTensors {
   }
 
  private:
-  /// Maximum number of entries; beyond it, the oldest entry is dropped. Bounds the memory if layers
-  /// have no tensors in common.
+  /// Maximum number of entries; a further entry replaces the oldest entry. Limits the memory if
+  /// layers have no tensors in common.
   static constexpr std::size_t kMaxEntries = 16;
 
   const std::any* find(const SharedKey& key) const;

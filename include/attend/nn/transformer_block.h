@@ -46,7 +46,7 @@ struct TransformerBlockOptions {
     residual_.dropout(dropout);
     return *this;
   }
-  /// As above, on a temporary.
+  /// Overload for a temporary object: returns the changed options by value.
   TransformerBlockOptions dropout(double dropout) && { return std::move(this->dropout(dropout)); }
 
   /// Options of the attention.
@@ -96,7 +96,7 @@ class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerB
                            {2, torch::nn::AnyValue(ForwardState())})
 
  private:
-  Residual residual1_;  // branch of attention; the only branch if NormOrder::parallel
+  Residual residual1_;  // branch of attention; the only branch with NormOrder::parallel
   Residual residual2_;  // branch of feed_forward
 };
 ATTEND_MODULE(TransformerBlock,

@@ -8,9 +8,9 @@
 namespace attend {
 
 /// Returns the offset of each key from each query (key position - query position) in tokens, int64.
-/// The shape is (T, S). If the positions in `args` have a batch dimension, it is (B, 1, T, S), or
-/// (B, T, S) if `query` is (B, T, D). Without positions in `args`, the last query has the position
-/// of the last key. `query` (..., T, D), `key` (..., S, D).
+/// The shape is (T, S) if the positions in `args` have no batch dimension. Otherwise, the shape is
+/// (B, 1, T, S), or (B, T, S) if `query` is (B, T, D). Without positions in `args`, the last query
+/// has the position of the last key. `query` (..., T, D), `key` (..., S, D).
 ///
 ///     key_offsets(q, k);  // T = 2, S = 3: {{-1, 0, 1}, {-2, -1, 0}}
 ATTEND_API torch::Tensor key_offsets(const torch::Tensor& query, const torch::Tensor& key,
@@ -24,9 +24,9 @@ ATTEND_API torch::Tensor key_offsets(const torch::Tensor& query, const torch::Te
 ATTEND_API torch::Tensor causal_mask(const torch::Tensor& query, const torch::Tensor& key);
 
 /// Returns one mask that combines `mask`, `key_mask`, `segments`, `causal` and `sliding_window` of
-/// `args` and broadcasts to the scores (..., T, S): bool (true = may attend) or float
-/// (added to the scores). Returns an undefined tensor if none of them is set. `query` (..., T, D),
-/// `key` (..., S, D).
+/// `args` and broadcasts to the scores (..., T, S): bool (true = may attend) or float (added to the
+/// scores). Returns an undefined tensor if none of these fields is set. `query` (..., T, D), `key`
+/// (..., S, D).
 ///
 ///     auto mask = attention_mask(q, k, {.segments = segments, .causal = true});
 ATTEND_API torch::Tensor attention_mask(const torch::Tensor& query, const torch::Tensor& key,

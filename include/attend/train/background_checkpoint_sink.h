@@ -23,14 +23,14 @@ class ATTEND_API BackgroundCheckpointSink : public CheckpointSink {
  public:
   /// Throws std::system_error if the thread cannot be started.
   explicit BackgroundCheckpointSink(std::shared_ptr<CheckpointSink> sink);
-  /// Returns when all checkpoints are saved.
+  /// Waits until all checkpoints are saved.
   ~BackgroundCheckpointSink() override;
 
   void save_best(const std::map<std::string, torch::Tensor>& weights) override;
   void save(const Checkpoint& checkpoint) override;
   void check() override;
   void finish() override;
-  /// Waits for pending checkpoints.
+  /// Waits until all checkpoints are saved, then returns the path of the latest checkpoint.
   std::string latest_path() const override;
 
  private:

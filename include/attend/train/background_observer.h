@@ -15,9 +15,9 @@ class BackgroundThread;
 /// Calls other observers, in order, on a background thread, so that a slow disk or a paused
 /// terminal does not slow down training.
 ///
-/// If an observer throws, the next call and every later one rethrow the exception, so that training
-/// stops on a full disk. The observer that threw is not called again. The other observers still
-/// receive the queued reports.
+/// If an observer throws, every later call rethrows the exception, so that training stops on a full
+/// disk. The observer that threw is not called again. The other observers still receive the queued
+/// reports.
 ///
 /// Each call is queued as a report. The queue is unbounded; a million reports take about 200 MB.
 ///
@@ -46,7 +46,7 @@ class ATTEND_API BackgroundObserver : public Observer {
   /// Queues a report for the observers.
   void add(Report report);
 
-  std::shared_ptr<Observers> observers_;  // used by the thread only
+  std::shared_ptr<Observers> observers_;  // used only by the background thread
   std::unique_ptr<BackgroundThread> thread_;
 };
 

@@ -31,7 +31,7 @@ Batch map_batch(const Batch& batch, const Function& function) {
           map(batch.decoder_tokens)};
 }
 
-/// Returns the rows `index` of a batch. `index` (N) int64.
+/// Returns the rows of `batch` with the indices `index` (N), int64.
 inline Batch select_rows(const Batch& batch, const torch::Tensor& index) {
   return map_batch(batch, [&](const torch::Tensor& tensor) { return tensor.index({index}); });
 }

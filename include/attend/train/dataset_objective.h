@@ -17,8 +17,8 @@
 namespace attend::train {
 
 /// Returns the samples `indices` of a torch::data dataset, stacked: data (B, ...), target (B, ...).
-/// Works for datasets of `torch::data::Example<>`, also when mapped with
-/// `torch::data::transforms::Stack`.
+/// Works for datasets with samples of type `torch::data::Example<>`, and for such datasets mapped
+/// with `torch::data::transforms::Stack`.
 ///
 ///     const auto batch = get_batch(dataset, {0, 5, 2});
 template <typename Dataset>
@@ -32,7 +32,7 @@ torch::data::Example<> get_batch(Dataset& dataset, const std::vector<std::size_t
 
 /// Trains any module on map-style datasets of torch::data (`torch::data::datasets::MNIST`, your own
 /// subclass of `torch::data::datasets::Dataset`), with or without transforms (`map`). Each epoch
-/// visits every training sample once, in a random order. Checkpoints contain the order.
+/// visits every training sample once, in a random order. Checkpoints contain this order.
 ///
 ///     auto objective = std::make_shared<DatasetObjective<Images>>(
 ///         net.ptr(), Images(0), Images(1),

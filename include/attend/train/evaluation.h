@@ -9,7 +9,7 @@ namespace attend::train {
 /// token of its answer is predicted correctly. For a dataset of torch::data, samples are counted.
 struct ExactMatch {
   int64_t correct = 0;  ///< number of correct sequences or samples
-  int64_t total = 0;    ///< number of sequences that have an answer, or of samples
+  int64_t total = 0;    ///< number of sequences that have an answer, or number of samples
 
   /// Adds the counts of another batch.
   ExactMatch& operator+=(const ExactMatch& other) {

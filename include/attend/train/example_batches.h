@@ -14,21 +14,23 @@ namespace attend::train {
 struct RowLayout {
   const Tokenizer& tokenizer;  ///< encodes prompts and answers
   int64_t padding;             ///< id of the padding token
-  int64_t length;              ///< length of each row; for a Seq2Seq, of source and target
+  int64_t length;              ///< length of each row; a Seq2Seq has source rows and target rows of
+                               ///< this length
   bool truncate = false;       ///< truncate longer texts instead of throwing; ignored by
                                ///< `continuation_rows`
 };
 
-/// Batch for a LanguageModel: the prompt followed by the answer. The tokens of the answer are the
-/// targets.
+/// Returns a batch for a LanguageModel. Each row is a prompt followed by its answer. The tokens of
+/// the answer are the targets.
 ATTEND_API Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& layout);
 
-/// Batch for a SequenceClassifier: the prompt, and the index of the answer in `classes`.
+/// Returns a batch for a SequenceClassifier. Each row is a prompt. The target is the index of the
+/// answer in `classes`.
 ATTEND_API Batch classification_rows(const std::vector<Example>& examples, const RowLayout& layout,
                                      const std::vector<std::string>& classes);
 
-/// Batch for a Seq2Seq. Source: the prompt. Decoder input: `bos_token`, then the answer. Targets:
-/// the answer, then `eos_token`.
+/// Returns a batch for a Seq2Seq. Source: the prompt. Decoder input: `bos_token`, then the answer.
+/// Targets: the answer, then `eos_token`.
 ATTEND_API Batch translation_rows(const std::vector<Example>& examples, const RowLayout& layout,
                                   int64_t bos_token, int64_t eos_token);
 

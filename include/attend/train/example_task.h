@@ -5,8 +5,8 @@
 
 namespace attend::train {
 
-/// A task whose examples are generated. Whether an example is training or validation data depends
-/// on the checksum of the example's prompt. So the training and validation data never overlap. The
+/// A task whose examples are generated. The checksum of an example's prompt determines whether the
+/// example is training or validation data, so the training and validation data never overlap. The
 /// validation data is the same for all seeds.
 ///
 /// A subclass overrides `tokenizer`, `draw` and `rows`.

@@ -22,14 +22,13 @@ struct RunContent;
 /// Names of the files in a run directory, except the files of the tokenizer (`Tokenizer::files`)
 /// and of the embedding projector (`EmbeddingFiles`).
 struct RunFiles {
-  static constexpr const char* recipe = "recipe.toml";  ///< all configuration values
-  static constexpr const char* data = "data.json";      ///< values that must be the same
-                                                        ///< when the run is resumed
-  static constexpr const char* model =
-      "model.safetensors";                                  ///< weights of the best validation loss
-  static constexpr const char* metrics = "metrics.jsonl";   ///< written by `MetricsLog`
-  static constexpr const char* summary = "summary.json";    ///< result of a finished run
-  static constexpr const char* checkpoints = "checkpoint";  ///< folder: a `CheckpointStore`
+  static constexpr const char* recipe = "recipe.toml";       ///< all configuration values
+  static constexpr const char* data = "data.json";           ///< values that must be the same
+                                                             ///< when the run is resumed
+  static constexpr const char* model = "model.safetensors";  ///< weights with best validation loss
+  static constexpr const char* metrics = "metrics.jsonl";    ///< written by `MetricsLog`
+  static constexpr const char* summary = "summary.json";     ///< result of a finished run
+  static constexpr const char* checkpoints = "checkpoint";   ///< folder: a `CheckpointStore`
   static constexpr const char* tensorboard = "tensorboard";  ///< folder: event files
   static constexpr const char* replaced =
       "replaced";  ///< folder: the finished run that the new run overwrites;
@@ -54,7 +53,7 @@ class ATTEND_API RunDirectory {
   static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
                              bool overwrite = false);
   /// Opens a run to continue it. Does not change its recipe, checkpoints, weights or results.
-  /// Throws InputError if another process writes to the run, or if it was created with another
+  /// Throws InputError if another process writes to the run, or if the run was created with another
   /// task, model, optimizer, seed, vocabulary or data; the message lists each difference. Other
   /// training values may differ.
   static RunDirectory resume(const std::filesystem::path& path, const RunContent& content);
@@ -84,7 +83,8 @@ class ATTEND_API RunDirectory {
   bool is_custom() const;
   /// Reads the configuration of a run of a custom module.
   CustomConfig custom_config() const;
-  /// Replaces recipe.toml, for a resumed run with other training values.
+  /// Replaces the text of recipe.toml by `toml`, for example when a run is resumed with other
+  /// training values.
   void save_recipe(const std::string& toml) const;
 
   /// Loads the newest checkpoint that is not damaged; std::nullopt if there are no checkpoints.
@@ -94,12 +94,12 @@ class ATTEND_API RunDirectory {
   /// weights have been saved yet, if the file is damaged, or if the weights do not match the
   /// module.
   void load_weights(ModuleRef module, Weights weights = Weights::best) const;
-  /// Loads a run of a model of this library, finished or not, in eval mode. Does not change
-  /// LibTorch's random number generators. Throws InputError if a file is missing, damaged, or
-  /// inconsistent with the recipe; the message names the file.
+  /// Loads a finished or unfinished run of a model of this library. The loaded model is in eval
+  /// mode. Does not change LibTorch's random number generators. Throws InputError if a file is
+  /// missing, damaged, or inconsistent with the recipe; the message names the file.
   Run load(Weights weights = Weights::best) const;
 
-  /// Returns the number of CPU threads that a finished run was trained with; 0 if it is unknown.
+  /// Returns the number of CPU threads that a finished run was trained with; 0 if unknown.
   int64_t num_threads() const;
   /// True if summary.json says that the run was finished at step `state.step`.
   bool is_finished(const TrainerState& state) const;

@@ -13,8 +13,8 @@ using Schedule = std::function<double(int64_t step)>;
 /// Returns the learning rate of a step, counted from 0: a linear warm-up to `lr` over
 /// `warmup_steps`, then according to `config.schedule`:
 ///
-/// - cosine: half a cosine down to the last step (Loshchilov and Hutter 2017)
-/// - linear: linear down to the last step
+/// - cosine: decay along half a cosine period, until the last step (Loshchilov and Hutter 2017)
+/// - linear: linear decay until the last step
 /// - constant: `lr`
 /// - wsd: `lr`, then linear decay over the last `cooldown_fraction * max_steps` steps, but not
 ///   before the end of the warm-up (Hu et al. 2024, MiniCPM)

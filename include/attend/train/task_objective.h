@@ -35,11 +35,12 @@ class ATTEND_API TaskObjective : public Objective {
   std::vector<Batch> validation_;  // made by the first evaluation, on the model's device
 };
 
-/// Counts the sequences of a batch whose answer tokens all equal the argmax of `logits`.
+/// Counts the sequences of a batch that have an answer (`total`), and the sequences whose answer
+/// tokens all equal the argmax of `logits` (`correct`).
 ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
 
 /// Evaluates `model` on batches, in eval mode and without gradients. If `precision` is bf16, the
-/// model runs under autocast to bfloat16; if it is fp32, under the caller's autocast state. Answers
+/// model runs under autocast to bfloat16; if it is fp32, the autocast state is not changed. Answers
 /// are predicted with teacher forcing. If all tokens of an answer are predicted correctly, greedy
 /// decoding would generate that answer.
 ///

@@ -21,16 +21,17 @@ namespace attend::train {
 class ATTEND_API CheckpointSink {
  public:
   virtual ~CheckpointSink() = default;
-  /// Called with the weights whenever the validation loss improves. A resumed run first calls it
-  /// with the best weights of the checkpoint, because the weights saved before the interruption may
-  /// be from a later step than the checkpoint.
+  /// Called with the weights whenever the validation loss improves. A resumed run first calls
+  /// `save_best` with the best weights of the checkpoint, because the weights saved before the
+  /// interruption may be from a later step than the checkpoint.
   virtual void save_best(const std::map<std::string, torch::Tensor>& weights) = 0;
-  /// Called with a checkpoint every `checkpoint_every` steps and at the end, unless a weight is not
-  /// finite.
+  /// Called with a checkpoint every `checkpoint_every` steps and at the end of training, unless a
+  /// weight is not finite.
   virtual void save(const Checkpoint& checkpoint) = 0;
   /// Called after each step; a sink that saves in the background throws here if saving has failed.
   virtual void check() {}
-  /// Called at the end; returns when everything is saved. Throws if something could not be saved.
+  /// Called at the end of training; returns when everything is saved. Throws if something could not
+  /// be saved.
   virtual void finish() {}
   /// Returns the path of the latest checkpoint for error messages; empty if there is none.
   virtual std::string latest_path() const = 0;
@@ -64,12 +65,12 @@ struct TrainerHooks {
 /// weights, even if it is interrupted and resumed. The constructor seeds LibTorch's global
 /// generators, which dropout uses. The module stays on its device.
 ///
-/// With `config.threads` = 0 (auto), the first call of `run` measures a few forward and backward
-/// passes with different numbers of CPU threads, restores the state of the trainer, and trains with
-/// the fastest number. It is not measured again if other processes start to use cores later.
-/// Checkpoints contain the number of threads (`TrainerState::threads`), so a resumed run uses the
-/// same number, unless fewer threads are available. LibTorch's number of threads is changed only
-/// during `run`.
+/// With `config.threads` = 0 (auto) and a module on the CPU, the first call of `run` measures a few
+/// forward and backward passes with different numbers of CPU threads, restores the state of the
+/// trainer, and trains with the fastest number. The number is not changed if other processes start
+/// to use cores later. Checkpoints contain the number of threads (`TrainerState::threads`), so a
+/// resumed run uses the same number, unless fewer threads are available. LibTorch's number of
+/// threads is changed only during `run`.
 ///
 /// Losses and evaluations are computed under autocast to bfloat16 if `config.precision` is bf16. If
 /// it is fp32, the autocast state is that of the code that calls `run`.

@@ -65,8 +65,8 @@ struct TrainingConfig {
   int64_t seed =
       1;  ///< seed of batches and dropout, and of the weights of models made from a recipe
   int64_t threads = 0;          ///< CPU threads; 0 = auto: the fastest number, measured when
-                                ///< training starts, and recorded in checkpoints. It is not
-                                ///< measured again if other processes start to use cores later.
+                                ///< training starts, and recorded in checkpoints. The number
+                                ///< is not changed if other processes start to use cores later.
   std::string device = "auto";  ///< see `resolve_device`
 };
 

@@ -36,9 +36,10 @@ struct TrainingRunOptions {
 /// unfinished run, and loads the best weights of a finished run.
 class ATTEND_API TrainingRun {
  public:
-  /// Creates the run directory; `overwrite` replaces a run in it, see `RunDirectory::create`. Moves
-  /// the module to `config.device`. Throws InputError in the same cases as `RunDirectory::create`,
-  /// for a device that does not exist, and for a value of `config` that is out of range.
+  /// Creates the run directory. With `overwrite`, an existing run in the directory is replaced: see
+  /// `RunDirectory::create`. Moves the module to `config.device`. Throws InputError in the same
+  /// cases as `RunDirectory::create`, for a device that does not exist, and for a value of `config`
+  /// that is out of range.
   static TrainingRun begin(const std::filesystem::path& directory,
                            std::shared_ptr<Objective> objective, const TrainingConfig& config,
                            const TrainingRunOptions& options = {}, bool overwrite = false);
@@ -49,7 +50,7 @@ class ATTEND_API TrainingRun {
   static TrainingRun resume(const std::filesystem::path& directory,
                             std::shared_ptr<Objective> objective, const TrainingConfig& config,
                             const TrainingRunOptions& options = {});
-  /// Begins a run in `directory`, or resumes the existing one. A finished run is not an error:
+  /// Begins a run in `directory`, or resumes the existing run. A finished run is not an error:
   /// `train` returns its result at once. Otherwise, throws InputError in the same cases as `begin`
   /// and `resume`.
   static TrainingRun begin_or_resume(const std::filesystem::path& directory,

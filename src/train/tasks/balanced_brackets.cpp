@@ -16,7 +16,7 @@ const std::string kBrackets = "([)]";  // two opening brackets, then their closi
 
 /// Classifies strings of brackets as balanced or unbalanced. Training strings have up to `length`
 /// brackets; validation strings have more, up to 2 * `length`. Half of the strings are balanced. An
-/// unbalanced string is a balanced one with one bracket changed or two brackets swapped.
+/// unbalanced string is a balanced string in which one bracket is changed or two are swapped.
 class BalancedBracketsTask : public ExampleTask {
  public:
   static Recipe defaults() {
@@ -27,7 +27,7 @@ class BalancedBracketsTask : public ExampleTask {
     recipe.max_seq_len() = 32;
     recipe.stack().num_layers = 4;
     recipe.stack().positions = PositionScheme::relative;
-    // With these values, the training strings contain distances of every bucket. So the longer
+    // With these values, the training strings contain distances of every bucket, so the longer
     // validation strings use only buckets that are trained.
     recipe.stack().relative_attention_num_buckets = 16;
     recipe.stack().relative_attention_max_distance = 8;

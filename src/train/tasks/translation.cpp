@@ -94,7 +94,7 @@ class TranslationTask : public ExampleTask {
     return list[static_cast<std::size_t>(sampler.below(static_cast<int64_t>(list.size())))];
   }
 
-  /// An article, up to two adjectives and a noun.
+  /// Returns a random noun phrase and its translation: an article, up to two adjectives and a noun.
   static Example phrase(Sampler& sampler) {
     const auto& noun = pick(kNouns, sampler);
     Example example{"the", fmt::format("l{} {}", noun.gender, noun.toy)};
