@@ -70,10 +70,10 @@ def as_tuple(outputs):
     return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
 
-def assert_equal_outputs(test, found, expected, tolerance):
+def assert_equal_outputs(test, found, expected, tolerance, rounding=0.0):
     """Checks shapes, dtypes and |difference| <= tolerance * min(1 + |expected|, largest), where largest is the
     largest finite |element| of the output. Integers, Booleans, infinities and NaN must be equal. The
-    verification of the exporters uses the same rule."""
+    verification of the exporters uses the same rule. `rounding`: difference that is always allowed."""
     found = as_tuple(found)
     test.assertEqual(len(found), len(expected))
     for one, other in zip(found, expected):
@@ -86,7 +86,8 @@ def assert_equal_outputs(test, found, expected, tolerance):
         finite = e[e.isfinite()].abs()
         largest = finite.max().item() if finite.numel() else 0.0
         same = (y == e) | (y.isnan() & e.isnan())
-        wrong = ~(same | ((y - e).abs() <= tolerance * (1 + e.abs()).clamp_max(largest)))
+        allowed = (tolerance * (1 + e.abs()).clamp_max(largest)).clamp_min(rounding)
+        wrong = ~(same | ((y - e).abs() <= allowed))
         test.assertFalse(wrong.any().item(), f"found {y[wrong][:5]}, expected {e[wrong][:5]}, largest {largest}")
 
 

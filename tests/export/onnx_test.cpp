@@ -217,7 +217,7 @@ TEST(Onnx, ErrorNamesTheOperatorAndTheUnsupportedType) {
   };
   EXPECT_THAT([&] { export_function(pools, directory / "m"); },
               throws<std::runtime_error>("aten::max_pool2d cannot be exported to ONNX: the ONNX "
-                                         "operator MaxPool does not support int64"));
+                                         "operator MaxPool does not support the type int64"));
 }
 
 TEST(Onnx, PropagatesMutationsThroughViews) {

@@ -199,7 +199,7 @@ std::vector<ExportCase> arithmetic_of_large() {
   with("fmod_negative", [](T x) { return x.fmod(-1000003); });
   with("pow_3", [](T x) { return torch::div(x, int64_t{1} << 42, "trunc").pow(3); });
   with("max", [](T x) { return torch::maximum(x, x + 1); });
-  with("sum", [](T x) { return torch::div(x, 1000, "trunc").sum(); });
+  with("sum", [](T x) { return torch::div(x, 1'000'000, "trunc").sum(); });
   return with.take();
 }
 

@@ -131,12 +131,12 @@ constexpr std::array<SequenceOperator, 27> kSequenceOperators{{
     [](T x, int64_t, int64_t) { return x.flatten(0, 1).sigmoid().view_as(x); },
     [](T x, int64_t, int64_t) { return x.sin() + 0.1; },
     // Sums of positive elements: rounding errors must not decide which elements are selected.
-    [](T x, int64_t, int64_t) { return x + (x.masked_select(x > 0).sum() / 100).tanh(); },
-    [](T x, int64_t, int64_t) { return x - (x.index({x > 0}).square().sum() / 100).sin(); },
+    [](T x, int64_t, int64_t) { return x + (x.masked_select(x > 0).sum() / 10000).tanh(); },
+    [](T x, int64_t, int64_t) { return x - (x.index({x > 0}).square().sum() / 10000).sin(); },
     [](T x, int64_t a, int64_t) {
       auto mask = torch::zeros_like(x, torch::kBool);
       mask.slice(1, 0, a).copy_(x.slice(1, 0, a) > 0);
-      return x * (1 + x.masked_select(mask).sum() / 100).tanh();
+      return x * (1 + x.masked_select(mask).sum() / 10000).tanh();
     },
     [](T x, int64_t a, int64_t) { return x.size(1) > a ? x * 1 : x.cos(); },
 }};
