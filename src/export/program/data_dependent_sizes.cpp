@@ -79,7 +79,7 @@ class Finder {
   std::size_t index_of_dim(const Node& node) const {
     const auto* dim = find_argument<int64_t>(node, "dim");
     if (dim == nullptr) return 0;
-    const auto rank = rank_of(*find_argument<TensorName>(node, "self"));
+    const auto rank = rank_of(required_argument<TensorName>(node, "self"));
     return static_cast<std::size_t>(*dim) + (*dim < 0 ? rank : 0);
   }
 
@@ -96,7 +96,7 @@ class Finder {
   /// If `num_classes` is not given, the last dimension of the result of one_hot has a size of 1
   /// plus the largest value.
   std::optional<Dimension> dimension_of_one_hot(const Node& node) const {
-    const auto& classes = *find_argument<TensorName>(node, "self");
+    const auto& classes = required_argument<TensorName>(node, "self");
     const auto* count = find_argument<int64_t>(node, "num_classes");
     if (count != nullptr && *count >= 0) return std::nullopt;
     return Dimension{rank_of(classes), classes.name, "one_hot"};
@@ -110,7 +110,7 @@ class Finder {
   /// common shape instead of one dimension, and the selected elements lie along the last dimension
   /// of the common shape.
   std::optional<Dimension> dimension_of_index(const Node& node) const {
-    const auto& indices = *find_argument<std::vector<OptionalTensor>>(node, "indices");
+    const auto& indices = required_argument<std::vector<OptionalTensor>>(node, "indices");
     const auto is_given = [](const OptionalTensor& index) {
       return std::holds_alternative<TensorName>(index);
     };

@@ -65,8 +65,8 @@ class Decomposer {
 
   /// Replaces tensor_split by slices.
   bool split(const Node& node) {
-    const auto& self = *find_argument<TensorName>(node, "self");
-    const auto dimension = index_of(self, *find_argument<int64_t>(node, "dim"));
+    const auto& self = required_argument<TensorName>(node, "self");
+    const auto dimension = index_of(self, required_argument<int64_t>(node, "dim"));
     if (!is_dynamic(self, dimension)) return false;
     const auto& parts = std::get<std::vector<TensorName>>(node.outputs.front());
     const auto ends = find_argument<Ints>(node, "indices") != nullptr
@@ -82,7 +82,7 @@ class Decomposer {
 
   static std::vector<Argument> given_ends(const Node& node) {
     std::vector<Argument> ends;
-    for (const auto& index : *find_argument<Ints>(node, "indices")) {
+    for (const auto& index : required_argument<Ints>(node, "indices")) {
       ends.push_back(std::get<int64_t>(index));
     }
     ends.push_back(kEnd);
@@ -106,7 +106,7 @@ class Decomposer {
 
   /// Replaces a diagonal of a matrix that may not be square by the diagonal of a square slice.
   bool diagonal(const Node& node) {
-    const auto& self = *find_argument<TensorName>(node, "self");
+    const auto& self = required_argument<TensorName>(node, "self");
     const auto diagonal = diagonal_in(node, self);
     if (!may_be_rectangular(self, diagonal)) return false;
     add_diagonal(self, diagonal, std::get<TensorName>(node.outputs.front()));
@@ -115,20 +115,20 @@ class Decomposer {
 
   /// Replaces diagonal_scatter by an in-place write to the diagonal of a copy.
   bool diagonal_scatter(const Node& node) {
-    const auto& self = *find_argument<TensorName>(node, "self");
+    const auto& self = required_argument<TensorName>(node, "self");
     const auto diagonal = diagonal_in(node, self);
     if (!may_be_rectangular(self, diagonal)) return false;
     const auto copy = std::get<TensorName>(node.outputs.front());
     add("clone.default", {{"self", self}}, copy);
     const auto view = add_diagonal(copy, diagonal, new_tensor("diagonal"));
-    add("copy_.default", {{"self", view}, {"src", *find_argument<TensorName>(node, "src")}},
+    add("copy_.default", {{"self", view}, {"src", required_argument<TensorName>(node, "src")}},
         new_tensor("copy_"));
     return true;
   }
 
   /// Replaces `diag` or `trace` of a matrix by `diagonal`, followed by the operator `key`.
   bool diagonal_of_matrix(const Node& node, const char* key) {
-    const auto& self = *find_argument<TensorName>(node, "self");
+    const auto& self = required_argument<TensorName>(node, "self");
     const auto* offset = find_argument<int64_t>(node, "diagonal");
     const Diagonal diagonal{.offset = offset == nullptr ? 0 : *offset, .rows = 0, .columns = 1};
     if (rank_of(self) != 2 || !may_be_rectangular(self, diagonal)) return false;
@@ -138,9 +138,9 @@ class Decomposer {
   }
 
   Diagonal diagonal_in(const Node& node, const TensorName& self) const {
-    return {.offset = *find_argument<int64_t>(node, "offset"),
-            .rows = index_of(self, *find_argument<int64_t>(node, "dim1")),
-            .columns = index_of(self, *find_argument<int64_t>(node, "dim2"))};
+    return {.offset = required_argument<int64_t>(node, "offset"),
+            .rows = index_of(self, required_argument<int64_t>(node, "dim1")),
+            .columns = index_of(self, required_argument<int64_t>(node, "dim2"))};
   }
 
   bool may_be_rectangular(const TensorName& self, const Diagonal& diagonal) const {
@@ -177,8 +177,8 @@ class Decomposer {
 
   /// Replaces take_along_dim by gather if self and the indices are not broadcast.
   bool take_along(const Node& node) {
-    const auto& self = *find_argument<TensorName>(node, "self");
-    const auto& indices = *find_argument<TensorName>(node, "indices");
+    const auto& self = required_argument<TensorName>(node, "self");
+    const auto& indices = required_argument<TensorName>(node, "indices");
     const auto* dim = find_argument<int64_t>(node, "dim");
     if (dim == nullptr || !any_dynamic(self) || rank_of(self) != rank_of(indices)) return false;
     const auto gathered = index_of(self, *dim);
@@ -195,12 +195,12 @@ class Decomposer {
 
   /// Replaces unbind by select. Both return views, which the program may mutate.
   bool unbind(const Node& node) {
-    const auto& self = *find_argument<TensorName>(node, "self");
+    const auto& self = required_argument<TensorName>(node, "self");
     if (!any_dynamic(self)) return false;
     int64_t index = 0;
     for (const auto& part : std::get<std::vector<TensorName>>(node.outputs.front())) {
       add("select.int",
-          {{"self", self}, {"dim", *find_argument<int64_t>(node, "dim")}, {"index", index++}},
+          {{"self", self}, {"dim", required_argument<int64_t>(node, "dim")}, {"index", index++}},
           part);
     }
     return true;
@@ -208,7 +208,7 @@ class Decomposer {
 
   /// Replaces max_pool1d by max_pool2d of images with one row.
   bool max_pool1d(const Node& node) {
-    const auto& self = *find_argument<TensorName>(node, "self");
+    const auto& self = required_argument<TensorName>(node, "self");
     if (!is_dynamic(self, rank_of(self) - 1)) return false;
     const auto with_row = [&](const char* name, int64_t row) {
       auto values = *find_argument<Ints>(node, name);
@@ -225,7 +225,7 @@ class Decomposer {
          with_row("stride", 1),
          with_row("padding", 0),
          with_row("dilation", 1),
-         {"ceil_mode", *find_argument<bool>(node, "ceil_mode")}},
+         {"ceil_mode", required_argument<bool>(node, "ceil_mode")}},
         pooled);
     add("squeeze.dim", {{"self", pooled}, {"dim", row_dimension}}, node.outputs.front());
     return true;
@@ -233,8 +233,8 @@ class Decomposer {
 
   /// Replaces adaptive pooling by the mean or the maximum of slices, one dimension at a time.
   bool adaptive_pool(const Node& node, bool is_mean) {
-    const auto& self = *find_argument<TensorName>(node, "self");
-    const auto& sizes = *find_argument<Ints>(node, "output_size");
+    const auto& self = required_argument<TensorName>(node, "self");
+    const auto& sizes = required_argument<Ints>(node, "output_size");
     const auto first = rank_of(self) - static_cast<int64_t>(sizes.size());
     bool any_dynamic = false;
     for (auto dimension = first; dimension < rank_of(self); ++dimension) {

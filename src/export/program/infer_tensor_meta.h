@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/export/export_options.h"
 #include "export/program/from_trace.h"
 
@@ -13,8 +14,9 @@ namespace attend::program {
 /// the number of dimensions of a tensor is not constant. With UnknownDimensions::placeholder, also
 /// throws if a size depends on the values of the inputs, but is the same for all values that the
 /// exporter tries. The message names the tensor.
-void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& example_inputs,
-                       const std::vector<DynamicDimension>& dynamic,
-                       UnknownDimensions unknown_dimensions);
+ATTEND_API void infer_tensor_meta(TracedProgram& traced,
+                                  const std::vector<torch::Tensor>& example_inputs,
+                                  const std::vector<DynamicDimension>& dynamic,
+                                  UnknownDimensions unknown_dimensions);
 
 }  // namespace attend::program

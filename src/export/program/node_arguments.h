@@ -2,6 +2,8 @@
 
 #include "pt2/program/exported_program.h"
 
+#include <c10/util/Exception.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +17,14 @@ const T* find_argument(const Node& node, std::string_view name) {
     if (input.name == name) return std::get_if<T>(&input.value);
   }
   return nullptr;
+}
+
+/// Returns an argument. Throws c10::Error if the node has no argument of this name and type.
+template <typename T>
+const T& required_argument(const Node& node, std::string_view name) {
+  const auto* argument = find_argument<T>(node, name);
+  TORCH_INTERNAL_ASSERT(argument != nullptr, node.target, " has no argument ", name);
+  return *argument;
 }
 
 /// Returns the names of the tensors in an argument or output.
