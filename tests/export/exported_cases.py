@@ -70,10 +70,10 @@ def as_tuple(outputs):
     return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
 
-def assert_equal_outputs(test, found, expected, tolerance, rounding=0.0):
+def assert_equal_outputs(test, found, expected, tolerance, limit_by_largest=True):
     """Checks shapes, dtypes and |difference| <= tolerance * min(1 + |expected|, largest), where largest is the
     largest finite |element| of the output. Integers, Booleans, infinities and NaN must be equal. The
-    verification of the exporters uses the same rule. `rounding`: difference that is always allowed."""
+    verification of the exporters uses the same rule. `limit_by_largest` = False: the factor is 1 + |expected|."""
     found = as_tuple(found)
     test.assertEqual(len(found), len(expected))
     for one, other in zip(found, expected):
@@ -86,7 +86,7 @@ def assert_equal_outputs(test, found, expected, tolerance, rounding=0.0):
         finite = e[e.isfinite()].abs()
         largest = finite.max().item() if finite.numel() else 0.0
         same = (y == e) | (y.isnan() & e.isnan())
-        allowed = (tolerance * (1 + e.abs()).clamp_max(largest)).clamp_min(rounding)
+        allowed = tolerance * ((1 + e.abs()).clamp_max(largest) if limit_by_largest else 1 + e.abs())
         wrong = ~(same | ((y - e).abs() <= allowed))
         test.assertFalse(wrong.any().item(), f"found {y[wrong][:5]}, expected {e[wrong][:5]}, largest {largest}")
 
@@ -95,7 +95,9 @@ def assert_same_at_other_shapes(test, run, case):
     with torch.no_grad():
         for seed, (inputs, expected) in enumerate(case.calls):
             torch.manual_seed(seed)  # the seed that export_cases sets
-            assert_equal_outputs(test, run(*inputs), expected, case.tolerance)
+            # Some cases of operators subtract nearly equal numbers, and decompositions round differently.
+            assert_equal_outputs(test, run(*inputs), expected, case.tolerance,
+                                 limit_by_largest=not case.name.startswith("Operator."))
 
 
 def assert_same_distribution(test, found, expected):

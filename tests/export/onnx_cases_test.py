@@ -93,8 +93,9 @@ class Onnx(unittest.TestCase):
                 elif is_narrow:
                     self.assertEqual([one.shape for one in found], [one.shape for one in expected])
                 else:
-                    # Random graphs subtract nearly equal numbers.
-                    assert_equal_outputs(self, found, expected, tolerance, 2e-6 if is_random else 0.0)
+                    # Some cases of operators subtract nearly equal numbers, and runtimes round differently.
+                    assert_equal_outputs(self, found, expected, tolerance,
+                                         limit_by_largest=not case.name.startswith("Operator."))
 
         self.for_each(check)
         print("run in float32, and only the shapes of the outputs compared, since onnxruntime "
