@@ -24,16 +24,6 @@ Argument& input_of(Node& node, const std::string& name) {
   return found->value;
 }
 
-/// Returns the smallest value of a size within the ranges of the symbols. Returns 0 if the size may
-/// become smaller when a symbol becomes larger.
-int64_t smallest_of(const Size& size, const ExportedProgram& program) {
-  // Without negative factors, a size is smallest if every symbol has its minimum.
-  if (size.expression.find("Mul(Integer(-") != std::string::npos) return 0;
-  Symbols symbols;
-  for (const auto& [symbol, range] : program.ranges) symbols[symbol] = range.min.value_or(1);
-  return evaluate(size, symbols);
-}
-
 /// Clamps the begin or the end of a slice to the size of the dimension.
 void clamp(Argument& argument, const SymbolName& size, SymIntNodes& nodes) {
   const auto* given = std::get_if<int64_t>(&argument);
@@ -55,7 +45,7 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
   if (dimension < 0) dimension += static_cast<int64_t>(sizes.size());
   const auto& size = sizes.at(static_cast<std::size_t>(dimension));
   if (size.expression.empty()) return;
-  const auto smallest = smallest_of(size, program);
+  const auto smallest = std::max<int64_t>(bounds_of(size, program.ranges).first, 0);
   auto& start = input_of(slice, "start");
   auto& end = input_of(slice, "end");
   const auto is_outside = [&](const Argument& argument) {
@@ -145,18 +135,28 @@ void set_hints(ExportedProgram& program) {
   for (const auto& [symbol, range] : program.ranges) symbols.try_emplace(symbol, kUnbacked);
   auto best = symbols;
   auto fewest = std::numeric_limits<int>::max();
-  constexpr int kMaxDoublings = 12;
-  for (int i = 0; i <= kMaxDoublings && fewest > 0; ++i) {
-    try {
-      const auto count = num_special(program, symbols);
-      if (count < fewest) std::tie(fewest, best) = std::pair(count, symbols);
-    } catch (const std::overflow_error&) {
-      break;
+  // Doubles the sizes of `grown` until there are no special sizes. Returns early if tensors would
+  // become too large.
+  const auto grow = [&](Symbols sizes, const std::vector<std::string>& grown) {
+    constexpr int kMaxDoublings = 12;
+    for (int i = 0; i <= kMaxDoublings && fewest > 0; ++i) {
+      try {
+        const auto count = num_special(program, sizes);
+        if (count < fewest) std::tie(fewest, best) = std::pair(count, sizes);
+      } catch (const std::overflow_error&) {
+        return;
+      }
+      for (const auto& symbol : grown) {
+        auto& size = sizes.at(symbol);
+        size = std::min(2 * size, program.ranges.at(symbol).max.value_or(2 * size));
+      }
     }
-    for (auto& [symbol, size] : symbols) {
-      size = std::min(2 * size, program.ranges.at(symbol).max.value_or(2 * size));
-    }
-  }
+  };
+  std::vector<std::string> all;
+  for (const auto& [symbol, size] : symbols) all.push_back(symbol);
+  grow(symbols, all);
+  // If all dimensions together become too large, one dimension alone may still become large enough.
+  for (const auto& symbol : all) grow(best, {symbol});
   for_each_size(program, [&](Size& size) { size.value = evaluate(size, best); });
 }
 

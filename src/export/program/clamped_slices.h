@@ -14,11 +14,12 @@ namespace attend::program {
 ATTEND_API void clamp_slices(ExportedProgram& program);
 
 /// Sets the size hints (`Size::value`). Tries the example's sizes, then repeatedly doubles all
-/// sizes, within the ranges. Chooses the first sizes at which no dynamic dimension has size 0 or 1,
-/// and no clamped slice reaches the begin or the end of the sliced dimension. If there are no such
-/// sizes, chooses the sizes with the fewest such dimensions and slices. The reason: when PyTorch
-/// decomposes or compiles a program, it may assume that a property of the hints is true for all
-/// sizes, for example that a size is always 1, or that a slice is always contiguous.
+/// sizes, then the sizes of one dimension at a time, within the ranges. Chooses the first sizes at
+/// which no dynamic dimension has size 0 or 1, and no clamped slice reaches the begin or the end of
+/// the sliced dimension. If there are no such sizes, chooses the sizes with the fewest such
+/// dimensions and slices. The reason: when PyTorch decomposes or compiles a program, it may assume
+/// that a property of the hints is true for all sizes, for example that a size is always 1, or that
+/// a slice is always contiguous.
 ATTEND_API void set_hints(ExportedProgram& program);
 
 }  // namespace attend::program

@@ -1,6 +1,8 @@
 #include "export/program/infer_tensor_meta.h"
 
+#include "export/program/node_arguments.h"
 #include "export/program/observations.h"
+#include "export/program/shape_functions.h"
 #include "export/program/size_expression.h"
 #include "export/program/symbolic_shapes.h"
 
@@ -37,35 +39,38 @@ SymbolicShapes symbolic_shapes(const Observations& observations, std::size_t cou
   return {symbols, values, observations.fitted()};
 }
 
-/// Returns the strides of a dense tensor with the sizes `sizes`. The order of the dimensions in
-/// memory is that of a tensor with the strides `example`. The stride of a dimension is the product
-/// of the sizes of all dimensions that are inner to this dimension in memory. In the product, 1 is
-/// used instead of a size of 0.
-std::vector<Size> dense_strides(const std::vector<Size>& sizes,
-                                const std::vector<int64_t>& example) {
-  std::vector<std::size_t> inner_first(sizes.size());
-  std::iota(inner_first.rbegin(), inner_first.rend(), std::size_t{0});
-  std::stable_sort(inner_first.begin(), inner_first.end(), [&](std::size_t one, std::size_t other) {
-    return example[one] < example[other];
+/// Returns the indices of the dimensions in the order of their strides, smallest stride first.
+std::vector<std::size_t> inner_first(const std::vector<int64_t>& strides, std::size_t rank) {
+  std::vector<std::size_t> order(rank);
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t one, std::size_t other) {
+    return strides[one] < strides[other];
   });
+  return order;
+}
+
+/// Returns true if the stride of each dimension is the product of the sizes of the dimensions
+/// before it in `order`. In the product, 1 is used instead of a size of 0.
+bool is_dense(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+              const std::vector<std::size_t>& order) {
+  int64_t product = 1;
+  return std::all_of(order.begin(), order.end(), [&](std::size_t dimension) {
+    return strides[dimension] ==
+           std::exchange(product, product * std::max(sizes[dimension], int64_t{1}));
+  });
+}
+
+/// Returns the strides of a dense tensor, see `is_dense`.
+std::vector<Size> dense_strides(const std::vector<Size>& sizes,
+                                const std::vector<std::size_t>& order,
+                                const std::map<std::string, Range>& ranges) {
   std::vector<Size> strides(sizes.size());
-  int64_t value = 1;
-  int64_t integer = 1;               // product of the constant sizes
-  std::vector<std::string> factors;  // sizes with an expression
-  for (const auto dimension : inner_first) {
-    strides[dimension].value = value;
-    if (!factors.empty()) {
-      strides[dimension].expression =
-          fmt::format("Mul(Integer({}), {})", integer, fmt::join(factors, ", "));
-    }
+  Size product{1};
+  for (const auto dimension : order) {
+    strides[dimension] = product;
     const auto& size = sizes[dimension];
-    const auto factor = std::max(size.value, int64_t{1});
-    value *= factor;
-    if (size.expression.empty()) {
-      integer *= factor;
-    } else {
-      factors.push_back(fmt::format("Max(Integer(1), {})", size.expression));
-    }
+    const bool may_be_0 = bounds_of(size, ranges).first < 1;
+    product = product * (may_be_0 ? max(size, Size{1}) : size);
   }
   return strides;
 }
@@ -81,35 +86,113 @@ class SymbolicMeta {
         sizes_(symbolic_shapes(observations, observations.runs().size())),
         strides_(symbolic_shapes(observations, observations.num_regular_runs())) {}
 
-  TensorMeta of(const std::string& name) {
-    const auto& observation = observations_.at(name);
-    auto meta = observation.meta;
-    for (std::size_t i = 0; i < meta.sizes.size(); ++i) {
-      meta.sizes[i] = size(name, i, column(observation.sizes, i, observation.sizes.size()));
+  /// Returns the metadata of an input of the program.
+  TensorMeta of_input(const std::string& name) { return of(name, {}, {}); }
+
+  /// Sets the metadata of the outputs of a node. The metadata of the node's inputs must be set.
+  void set_outputs(const Node& node) {
+    const auto known = shape_function(node, program_);
+    std::vector<std::string> inputs;
+    for (const auto& input : node.inputs) {
+      const auto names = names_in(input.value);
+      std::copy_if(names.begin(), names.end(), std::back_inserter(inputs),
+                   [&](const std::string& name) { return observations_.contains(name); });
     }
-    if (unknown_dimensions_ == UnknownDimensions::placeholder) return meta;
-    const auto rank = meta.strides.size();
-    for (std::size_t i = 0; i <= rank; ++i) {
-      const auto found =
-          strides_.find(column(observation.strides, i, observations_.num_regular_runs()));
-      if (!found) {
-        // No expression was found, for example because strides are irregular if sizes are 0 or 1.
-        // The strides of a dense tensor are used instead: compilers compute the actual strides from
-        // the strides of the inputs.
-        meta.strides = dense_strides(meta.sizes, observation.strides.at(1));
-        meta.storage_offset = {};
-        break;
+    for (const auto& output : node.outputs) {
+      for (const auto& name : names_in(output)) {
+        if (observations_.contains(name)) program_.tensors[name] = of(name, known, inputs);
       }
-      (i < rank ? meta.strides[i] : meta.storage_offset) = *found;
     }
-    return meta;
   }
 
  private:
-  Size size(const std::string& name, std::size_t dimension, const std::vector<int64_t>& values) {
+  /// `known`: sizes given by the definition of the operator that returns the tensor. `inputs`:
+  /// names of the inputs of the operator.
+  TensorMeta of(const std::string& name, const ShapeFunctionResult& known,
+                const std::vector<std::string>& inputs) {
+    const auto& observation = observations_.at(name);
+    auto meta = observation.meta;
+    const auto rank = meta.sizes.size();
+    for (std::size_t i = 0; i < rank; ++i) {
+      const auto values = column(observation.sizes, i, observation.sizes.size());
+      meta.sizes[i] = size(name, i, values, known, inputs);
+    }
+    if (unknown_dimensions_ == UnknownDimensions::placeholder) return meta;
+    set_strides(meta, observation);
+    return meta;
+  }
+
+  /// Sets the strides and the storage offset.
+  void set_strides(TensorMeta& meta, const Observation& observation) {
+    const auto rank = meta.sizes.size();
+    const auto count = observations_.num_regular_runs();
+    const auto order = inner_first(observation.strides.at(1), rank);
+    bool all_dense = true;
+    for (std::size_t run = 0; run < count; ++run) {
+      all_dense = all_dense && is_dense(observation.sizes[run], observation.strides[run], order);
+    }
+    std::vector<Size> strides;
+    for (std::size_t i = 0; i < rank && !all_dense; ++i) {
+      const auto found = strides_.find(column(observation.strides, i, count));
+      // If no expression is found, for example because strides are irregular if sizes are 0 or 1,
+      // the strides of a dense tensor are used: compilers compute the actual strides from the
+      // strides of the inputs.
+      if (!found) break;
+      strides.push_back(*found);
+    }
+    const bool all_found = strides.size() == rank;
+    meta.strides = all_found ? strides : dense_strides(meta.sizes, order, program_.ranges);
+    const auto offset = strides_.find(column(observation.strides, rank, count));
+    meta.storage_offset = offset.value_or(Size{});
+  }
+
+  /// Returns a size of one of the inputs of an operator that has the given values, or nullopt. Most
+  /// operators keep sizes. If two expressions have the same values in all runs, the expression of
+  /// the input is more likely to be right.
+  std::optional<Size> size_of_inputs(const std::vector<std::string>& inputs,
+                                     const std::vector<int64_t>& values) const {
+    for (const auto& input : inputs) {
+      const auto& sizes = program_.tensors.at(input).sizes;
+      const auto& observed = observations_.at(input).sizes;
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (sizes[i].expression.empty() || is_unknown(sizes[i])) continue;
+        if (column(observed, i, observed.size()) == values) return sizes[i];
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// Returns true if a size has the given values in all runs. Returns false if its expression
+  /// contains unbacked symbols.
+  bool equals(const Size& size, const std::vector<int64_t>& values) const {
+    if (is_unbacked(size.expression)) return false;
+    const auto& dimensions = observations_.dimensions();
+    std::map<std::string, int64_t> symbols;
+    for (std::size_t run = 0; run < values.size(); ++run) {
+      for (std::size_t i = 0; i < dimensions.size(); ++i) {
+        symbols[dimensions[i].symbol] = observations_.runs()[run][i];
+      }
+      if (evaluate(size, symbols) != values[run]) return false;
+    }
+    return true;
+  }
+
+  void add(const std::string& expression, const std::vector<int64_t>& values) {
+    sizes_.add(expression, values);
+    strides_.add(expression, regular(values));
+  }
+
+  Size size(const std::string& name, std::size_t dimension, const std::vector<int64_t>& values,
+            const ShapeFunctionResult& known, const std::vector<std::string>& inputs) {
     const auto& data_dependent = observations_.data_dependent();
     if (const auto found = data_dependent.find({name, dimension}); found != data_dependent.end()) {
       if (const auto size = data_dependent_size(name, found->second, values)) return *size;
+    } else if (const auto size = known.find({name, dimension});
+               size != known.end() && equals(size->second, values)) {
+      add(size->second.expression, values);
+      return {values.front(), size->second.expression};
+    } else if (const auto same = size_of_inputs(inputs, values)) {
+      return *same;
     }
     if (unknown_dimensions_ == UnknownDimensions::placeholder) {
       const auto found = sizes_.find(values);
@@ -154,10 +237,7 @@ class SymbolicMeta {
   Size new_unbacked(const std::vector<int64_t>& values, bool is_variable) {
     const auto symbol = fmt::format("u{}", num_unbacked_++);
     program_.ranges[symbol] = {.min = 0, .max = std::nullopt};
-    if (is_variable) {
-      sizes_.add_unbacked(symbol, values);
-      strides_.add_unbacked(symbol, regular(values));
-    }
+    if (is_variable) add(unbacked_symbol(symbol), values);
     return {.value = values.front(), .expression = unbacked_symbol(symbol)};
   }
 
@@ -194,7 +274,10 @@ void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& 
     program.ranges[dimension.symbol] = dimension.range;
   }
   SymbolicMeta meta(observations, program, unknown_dimensions);
-  for (const auto& name : observations.names()) program.tensors[name] = meta.of(name);
+  for (const auto& input : program.inputs) {
+    if (input.kind == InputKind::user) program.tensors[input.name] = meta.of_input(input.name);
+  }
+  for (const auto& node : program.nodes) meta.set_outputs(node);
 }
 
 }  // namespace attend::program

@@ -49,7 +49,6 @@ Observations::Observations(const TracedProgram& traced, const std::vector<torch:
   const auto near_runs = runs_of(dimensions_);
   observe(inputs_of(near_runs.front()), [&](const std::string& name, const torch::Tensor& tensor) {
     observations_[name].meta = static_meta(tensor);
-    names_.push_back(name);
   });
   auto tensors = program_.tensors;  // of the weights
   for (const auto& [name, observation] : observations_) tensors[name] = observation.meta;
@@ -82,7 +81,7 @@ std::vector<std::size_t> Observations::fitted() const {
 /// Records the runs of `far_runs_of`. Omits runs that are predicted to need too much memory or
 /// time.
 void Observations::record_far_runs() {
-  constexpr int64_t kMaxBytes = int64_t{64} << 20;
+  constexpr int64_t kMaxBytes = int64_t{256} << 20;
   int64_t remaining_elements = int64_t{1} << 28;
   const auto base = runs_.at(1);
   std::vector<Layout> layouts;

@@ -57,8 +57,7 @@ class Observations {
   /// Indices of the runs that determine the coefficients of polynomials. These are the runs with
   /// small sizes among the first `num_regular_runs()` runs.
   std::vector<std::size_t> fitted() const;
-  /// Names of tensors in execution order.
-  const std::vector<std::string>& names() const { return names_; }
+  bool contains(const std::string& name) const { return observations_.count(name) > 0; }
   const Observation& at(const std::string& name) const { return observations_.at(name); }
 
  private:
@@ -93,7 +92,6 @@ class Observations {
   std::vector<Run> runs_;
   std::size_t num_regular_runs_ = 0;
   std::map<std::string, Observation> observations_;
-  std::vector<std::string> names_;
 };
 
 }  // namespace attend::program

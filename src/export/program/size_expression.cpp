@@ -1,8 +1,10 @@
 #include "export/program/size_expression.h"
 
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <string_view>
@@ -71,6 +73,20 @@ class Reader {
   const std::map<std::string, int64_t>& symbols_;
 };
 
+std::string text_of(const Size& size) {
+  return size.expression.empty() ? fmt::format("Integer({})", size.value) : size.expression;
+}
+
+/// Returns `value`, with the expression `function(a, b)` unless a and b are integers.
+Size call(const char* function, const Size& a, const Size& b, int64_t value) {
+  if (a.expression.empty() && b.expression.empty()) return {value, {}};
+  return {value, fmt::format("{}({}, {})", function, text_of(a), text_of(b))};
+}
+
+bool is_integer(const Size& size, int64_t value) {
+  return size.expression.empty() && size.value == value;
+}
+
 }  // namespace
 
 int64_t floor_div(int64_t value, int64_t divisor) {
@@ -97,6 +113,62 @@ bool is_unbacked(const std::string& expression) {
 
 int64_t evaluate(const Size& size, const std::map<std::string, int64_t>& symbols) {
   return size.expression.empty() ? size.value : Reader(size.expression, symbols).read();
+}
+
+std::pair<int64_t, int64_t> bounds_of(const Size& size,
+                                      const std::map<std::string, Range>& ranges) {
+  using Limits = std::numeric_limits<int64_t>;
+  if (size.expression.empty()) return {size.value, size.value};
+  // Without negative factors, a size grows with every symbol.
+  if (size.expression.find("Mul(Integer(-") != std::string::npos)
+    return {Limits::min(), Limits::max()};
+  std::map<std::string, int64_t> smallest;
+  std::map<std::string, int64_t> largest;
+  bool has_max = true;
+  for (const auto& [symbol, range] : ranges) {
+    smallest[symbol] = range.min.value_or(1);
+    largest[symbol] = range.max.value_or(0);
+    if (!range.max && size.expression.find("'" + symbol + "'") != std::string::npos) {
+      has_max = false;
+    }
+  }
+  try {
+    return {evaluate(size, smallest), has_max ? evaluate(size, largest) : Limits::max()};
+  } catch (const std::overflow_error&) {
+    return {Limits::min(), Limits::max()};
+  }
+}
+
+// Integers are the first arguments of sums and products, as in torch.export's programs.
+
+Size operator+(const Size& a, const Size& b) {
+  if (is_integer(b, 0)) return a;
+  const auto value = sum(a.value, b.value);
+  return b.expression.empty() ? call("Add", b, a, value) : call("Add", a, b, value);
+}
+
+Size operator-(const Size& a, const Size& b) {
+  return a + b * Size{-1};
+}
+
+Size operator*(const Size& a, const Size& b) {
+  if (is_integer(a, 1)) return b;
+  if (is_integer(b, 1)) return a;
+  const auto value = product(a.value, b.value);
+  return b.expression.empty() ? call("Mul", b, a, value) : call("Mul", a, b, value);
+}
+
+Size floor_div(const Size& a, int64_t divisor) {
+  if (divisor == 1) return a;
+  return call("FloorDiv", a, Size{divisor}, floor_div(a.value, divisor));
+}
+
+Size min(const Size& a, const Size& b) {
+  return call("Min", a, b, std::min(a.value, b.value));
+}
+
+Size max(const Size& a, const Size& b) {
+  return call("Max", a, b, std::max(a.value, b.value));
 }
 
 }  // namespace attend::program

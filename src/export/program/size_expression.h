@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace attend::program {
 
@@ -32,5 +33,22 @@ ATTEND_API bool is_unbacked(const std::string& expression);
 ///
 ///     evaluate(size, {{"s0", 7}});
 ATTEND_API int64_t evaluate(const Size& size, const std::map<std::string, int64_t>& symbols);
+
+/// Returns a lower and an upper bound of a size, for symbols within their ranges. Returns the
+/// smallest and the largest int64_t if the bounds are unknown: if a symbol has a negative factor,
+/// or a sum or product exceeds 64 bits.
+ATTEND_API std::pair<int64_t, int64_t> bounds_of(const Size& size,
+                                                 const std::map<std::string, Range>& ranges);
+
+/// Functions of sizes. `Size::value` is computed too. The result is an integer if all arguments are
+/// integers.
+///
+///     floor_div(size + Size{1}, 2);  // size.value = 7: value 4, "FloorDiv(Add(s0, 1), 2)"
+ATTEND_API Size operator+(const Size& a, const Size& b);
+ATTEND_API Size operator-(const Size& a, const Size& b);
+ATTEND_API Size operator*(const Size& a, const Size& b);
+ATTEND_API Size floor_div(const Size& a, int64_t divisor);
+ATTEND_API Size min(const Size& a, const Size& b);
+ATTEND_API Size max(const Size& a, const Size& b);
 
 }  // namespace attend::program

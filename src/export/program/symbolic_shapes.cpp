@@ -342,9 +342,11 @@ SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
   }
 }
 
-void SymbolicShapes::add_unbacked(const std::string& symbol, const RunValues& values) {
-  variables_.push_back({unbacked_symbol(symbol), values});
-  found_[values] = variables_.back().text;
+void SymbolicShapes::add(const std::string& expression, const RunValues& values) {
+  const auto known = found_.find(values);
+  if (is_constant(values) || (known != found_.end() && known->second == expression)) return;
+  variables_.push_back({expression, values});
+  found_[values] = expression;
 }
 
 std::optional<Size> SymbolicShapes::find(const RunValues& values) {

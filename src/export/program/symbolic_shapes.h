@@ -32,9 +32,9 @@ class ATTEND_API SymbolicShapes {
   /// is found. `Size::value` is `values[0]`.
   std::optional<Size> find(const std::vector<int64_t>& values);
 
-  /// Adds an unbacked symbol whose value in run i is `values[i]`. For these values, `find` returns
-  /// this symbol.
-  void add_unbacked(const std::string& symbol, const std::vector<int64_t>& values);
+  /// Adds an expression whose value in run i is `values[i]`. For these values, `find` returns this
+  /// expression. Expressions found later may contain it.
+  void add(const std::string& expression, const std::vector<int64_t>& values);
 
   /// A variable of the polynomials.
   struct Variable {

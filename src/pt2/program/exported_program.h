@@ -19,8 +19,8 @@ struct Device {
 
 /// A size or stride: an integer, or a symbolic expression in SymPy's syntax.
 struct Size {
-  int64_t value = 0;       ///< the integer, or the size hint: one possible value of the expression
-  std::string expression;  ///< empty for an integer
+  int64_t value = 0;  ///< the integer, or the size hint: one possible value of the expression
+  std::string expression = {};  ///< empty for an integer
 };
 
 /// Metadata of a tensor.

@@ -1,0 +1,235 @@
+#include "export/program/shape_functions.h"
+
+#include "export/program/node_arguments.h"
+#include "export/program/size_expression.h"
+#include "export/program/unknown_dimensions.h"
+#include "pt2/program/target.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace attend::program {
+namespace {
+
+using Ints = std::vector<ValueOrSymbol<int64_t>>;
+
+constexpr auto kEnd = std::numeric_limits<int64_t>::max();
+
+/// Arguments of a convolution or pooling operator along one dimension.
+struct Window {
+  Size kernel;
+  int64_t stride = 1;
+  int64_t padding = 0;
+  int64_t dilation = 1;
+  bool ceil_mode = false;
+};
+
+/// Returns the number of windows in a dimension: 1 + floor((size + 2 * padding - extent) / stride),
+/// where a window extends over `extent` elements.
+Size num_windows(const Size& size, const Window& window) {
+  const auto& [kernel, stride, padding, dilation, ceil_mode] = window;
+  const auto extent = kernel * Size{dilation} + Size{1 - dilation};
+  if (!ceil_mode) return floor_div(size + (Size{2 * padding + stride} - extent), stride);
+  const auto rounded_up = size + (Size{2 * padding + 2 * stride - 1} - extent);
+  // With ceil_mode, the last window must not begin in the padding after the input.
+  return min(floor_div(rounded_up, stride), floor_div(size + Size{padding + stride - 1}, stride));
+}
+
+class ShapeFunction {
+ public:
+  ShapeFunction(const Node& node, const ExportedProgram& program)
+      : node_(node), program_(program) {}
+
+  ShapeFunctionResult run() && {
+    if (has_unknown_input()) return {};
+    const auto key = key_of(node_.target);
+    const std::string_view name = std::string_view(key).substr(0, key.find('.'));
+    if (key == "slice.Tensor") slice();
+    if (key == "unfold.default") unfold();
+    if (key == "tensor_split.sections") tensor_split();
+    if (key == "chunk.default") chunk();
+    if (name == "conv1d" || name == "conv2d" || name == "conv3d" || name == "_convolution") {
+      convolution();
+    }
+    if (name.starts_with("max_pool") || name.starts_with("avg_pool")) pooling();
+    return std::move(sizes_);
+  }
+
+ private:
+  /// The size is max(0, end - start), after `start` and `end` are clamped to the dimension.
+  void slice() {
+    const auto& self = sizes_of("self");
+    const auto dimension = dim(self, "dim");
+    const auto& size = self.at(dimension);
+    const auto step = required_argument<int64_t>(node_, "step");
+    const auto start = number("start");
+    const auto end = number("end");
+    std::optional<Size> length;
+    if (!start || !end) {  // a SymInt, which is computed from the size: it needs no clamping
+      length = bound("end", size) - bound("start", size);
+    } else if (*start >= 0) {
+      const auto last = *end >= 0 ? at_most(size, *end) : size + Size{*end};
+      length = at_least_0(last - Size{*start});
+    } else if (*end == kEnd) {
+      length = at_most(size, -*start);
+    } else if (*end < 0) {
+      length = at_most(at_least_0(size + Size{*end}), std::max<int64_t>(*end - *start, 0));
+    } else {
+      length = at_least_0(at_most(size, *end) - at_least_0(size + Size{*start}));
+    }
+    if (step > 1) length = floor_div(*length + Size{step - 1}, step);
+    add(node_.outputs.front(), dimension, *length);
+  }
+
+  void unfold() {
+    const auto& self = sizes_of("self");
+    const auto dimension = dim(self, "dimension");
+    add(node_.outputs.front(), dimension,
+        num_windows(self.at(dimension), {.kernel = {required_argument<int64_t>(node_, "size")},
+                                         .stride = required_argument<int64_t>(node_, "step")}));
+  }
+
+  /// The first `size % count` parts have one more element than the others.
+  void tensor_split() {
+    const auto& self = sizes_of("self");
+    const auto dimension = dim(self, "dim");
+    const auto parts = names_in(node_.outputs.front());
+    const auto count = static_cast<int64_t>(parts.size());
+    for (int64_t i = 0; i < count; ++i) {
+      add(TensorName{parts[static_cast<std::size_t>(i)]}, dimension,
+          floor_div(self.at(dimension) + Size{count - 1 - i}, count));
+    }
+  }
+
+  /// All parts but the last have ceil(size / chunks) elements.
+  void chunk() {
+    const auto& self = sizes_of("self");
+    const auto dimension = dim(self, "dim");
+    const auto& size = self.at(dimension);
+    const auto chunks = required_argument<int64_t>(node_, "chunks");
+    const auto part = floor_div(size + Size{chunks - 1}, chunks);
+    const auto parts = names_in(node_.outputs.front());
+    const auto last = static_cast<int64_t>(parts.size()) - 1;
+    for (const auto& name : parts) {
+      add(TensorName{name}, dimension,
+          name == parts.back() && last > 0 ? size - part * Size{last} : part);
+    }
+  }
+
+  void convolution() {
+    if (const auto* transposed = find_argument<bool>(node_, "transposed")) {
+      if (*transposed) return;  // the sizes are linear
+    }
+    const auto& self = sizes_of("input");
+    const auto& weight = sizes_of("weight");  // (output channels, channels / groups, ...)
+    if (find_argument<Ints>(node_, "padding") == nullptr) return;  // "same" or "valid"
+    const auto first = self.size() + 2 - weight.size();
+    for (auto dimension = first; dimension < self.size(); ++dimension) {
+      add_windows(dimension, self.at(dimension),
+                  window(dimension - first, weight.at(dimension - first + 2)));
+    }
+  }
+
+  void pooling() {
+    const auto& self = sizes_of("self");
+    const auto rank =
+        static_cast<std::size_t>(key_of(node_.target)[std::string_view("max_pool").size()] - '0');
+    const auto first = self.size() - rank;
+    for (auto dimension = first; dimension < self.size(); ++dimension) {
+      add_windows(dimension, self.at(dimension),
+                  window(dimension - first, {entry("kernel_size", dimension - first, 0)}));
+    }
+  }
+
+  Window window(std::size_t index, const Size& kernel) const {
+    const auto* ceil_mode = find_argument<bool>(node_, "ceil_mode");
+    return {.kernel = kernel,
+            .stride = entry("stride", index, kernel.value),
+            .padding = entry("padding", index, 0),
+            .dilation = entry("dilation", index, 1),
+            .ceil_mode = ceil_mode != nullptr && *ceil_mode};
+  }
+
+  void add_windows(std::size_t dimension, const Size& size, const Window& window) {
+    for (const auto& output : node_.outputs) {
+      add(output, dimension, num_windows(size, window));
+    }
+  }
+
+  Size at_most(const Size& size, int64_t number) const {
+    const auto [smallest, largest] = bounds_of(size, program_.ranges);
+    return largest <= number ? size : smallest >= number ? Size{number} : min(size, {number});
+  }
+
+  Size at_least_0(const Size& size) const {
+    return bounds_of(size, program_.ranges).first >= 0 ? size : max(size, {0});
+  }
+
+  /// Adds a size if its expression contains a floor division or is clamped.
+  void add(const Argument& output, std::size_t dimension, const Size& size) {
+    constexpr std::size_t kMaxLength = 2000;  // each operator may repeat the text of its input
+    const auto contains = [&](const char* function) {
+      return size.expression.find(function) != std::string::npos;
+    };
+    if (size.expression.size() > kMaxLength) return;
+    if (!contains("FloorDiv(") && !contains("Min(") && !contains("Max(")) return;
+    sizes_[{std::get<TensorName>(output).name, dimension}] = size;
+  }
+
+  bool has_unknown_input() const {
+    return std::any_of(node_.inputs.begin(), node_.inputs.end(), [&](const NamedArgument& input) {
+      const auto* tensor = std::get_if<TensorName>(&input.value);
+      if (tensor == nullptr) return false;
+      const auto& sizes = program_.tensors.at(tensor->name).sizes;
+      return std::any_of(sizes.begin(), sizes.end(), is_unknown);
+    });
+  }
+
+  const std::vector<Size>& sizes_of(std::string_view argument) const {
+    return program_.tensors.at(required_argument<TensorName>(node_, argument).name).sizes;
+  }
+
+  std::size_t dim(const std::vector<Size>& sizes, std::string_view argument) const {
+    const auto dimension = required_argument<int64_t>(node_, argument);
+    return static_cast<std::size_t>(dimension) + (dimension < 0 ? sizes.size() : 0);
+  }
+
+  /// Returns an element of a list. A list of one element is used for all dimensions. Returns
+  /// `otherwise` if the node has no such argument or the list is empty.
+  int64_t entry(std::string_view argument, std::size_t index, int64_t otherwise) const {
+    const auto* list = find_argument<Ints>(node_, argument);
+    if (list == nullptr || list->empty()) return otherwise;
+    return std::get<int64_t>(list->at(list->size() == 1 ? 0 : index));
+  }
+
+  /// Returns the begin or the end of a slice, or nullopt if it is a SymInt.
+  std::optional<int64_t> number(std::string_view argument) const {
+    if (find_argument<SymbolName>(node_, argument) != nullptr) return std::nullopt;
+    const auto* given = find_argument<int64_t>(node_, argument);
+    return given != nullptr ? *given : argument == "end" ? kEnd : 0;
+  }
+
+  Size bound(std::string_view argument, const Size& size) const {
+    if (const auto* name = find_argument<SymbolName>(node_, argument)) {
+      return program_.sym_ints.at(name->name);
+    }
+    const auto given = *number(argument);
+    return given == kEnd ? size : Size{given};
+  }
+
+  const Node& node_;
+  const ExportedProgram& program_;
+  ShapeFunctionResult sizes_;
+};
+
+}  // namespace
+
+ShapeFunctionResult shape_function(const Node& node, const ExportedProgram& program) {
+  return ShapeFunction(node, program).run();
+}
+
+}  // namespace attend::program
