@@ -282,11 +282,16 @@ bool is_identifier(std::string_view name) {
          (name.front() < '0' || name.front() > '9');
 }
 
-void check_identifier(const char* what, const std::string& name, TargetFormat format) {
+void check_input_name(const std::string& name, TargetFormat format) {
   const auto error_of = [&](TargetFormat any) { return identifier_error(name, any); };
   const std::string error = error_of(format);
-  TORCH_CHECK_VALUE(error.empty(), what, " ", error, ", found '", name, "'; choose another name",
-                    other_formats(error_of));
+  TORCH_CHECK_VALUE(error.empty(), "input_names ", error, ", found '", name,
+                    "'; choose another name", other_formats(error_of));
+}
+
+void check_method_name(const std::string& name) {
+  const std::string error = identifier_error(name, TargetFormat::torchscript);
+  TORCH_CHECK_VALUE(error.empty(), "method names ", error, ", found '", name, "'");
 }
 
 void check_state_names(const torch::nn::Module& module, TargetFormat format) {

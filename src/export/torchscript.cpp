@@ -46,7 +46,7 @@ Forward function_of(const jit::Method& method) {
 void check_methods(const TorchScriptMethods& methods) {
   std::set<std::string> seen;
   for (const auto& method : methods.traced) {
-    check_identifier("method names", method.name, TargetFormat::torchscript);
+    check_method_name(method.name);
     TORCH_CHECK_VALUE(method.name != "forward",
                       "method names must differ from 'forward', which every file contains");
     TORCH_CHECK_VALUE(seen.insert(method.name).second, "method names must be unique, found '",

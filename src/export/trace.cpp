@@ -3,6 +3,8 @@
 #include "export/bool_scalars.h"
 #include "export/numbered_names.h"
 #include "export/resize.h"
+#include "export/shape_text.h"
+#include "export/specialized_dimension.h"
 #include "export/trial_sizes.h"
 
 #include <fmt/format.h>
@@ -169,7 +171,10 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
     state = trace().first;
   } catch (const c10::Error& error) {
     const std::string_view what = error.what_without_backtrace();
-    if (what.find("Tensor that requires grad as a constant") == std::string_view::npos) throw;
+    if (what.find("Tensor that requires grad as a constant") == std::string_view::npos) {
+      throw std::runtime_error(fmt::format("{} throws for the example inputs, {}: {}", name,
+                                           shapes_text(inputs), short_message(error)));
+    }
     throw std::runtime_error(
         fmt::format("{} uses a tensor that requires grad and is not a parameter of the module; "
                     "register it as a parameter",

@@ -184,18 +184,15 @@ class Verification {
   /// others have the example's sizes or, beyond a limit of memory, their smallest sizes.
   void run_growing_sizes(std::size_t index) {
     const auto& dimension = dimensions_[index];
-    const bool has_max = dimension.max != std::numeric_limits<int64_t>::max();
+    constexpr auto kUnlimited = std::numeric_limits<int64_t>::max();
+    const auto max_elements = dimension.max == kUnlimited ? kMaxElements : kUnlimited;
     for (const auto size : trial_sizes_[index].growing) {
-      const auto is_affordable = [&](const SizesByName& sizes) {
-        const auto predicted = costs_.predict(sizes);
-        return predicted.bytes <= kMaxBytes && (has_max || predicted.elements <= kMaxElements);
-      };
       const auto sizes = with_size(dimension, size, example_sizes_);
       const auto fewest = with_size(dimension, size, smallest_sizes_);
       const auto begin = std::chrono::steady_clock::now();
-      if (is_affordable(sizes)) {
+      if (is_affordable(sizes, max_elements)) {
         costs_.add(dimension.name, size, run_trial({.sizes = sizes, .shift = 2}));
-      } else if (is_affordable(fewest)) {
+      } else if (is_affordable(fewest, max_elements)) {
         run_trial({.sizes = fewest, .shift = 2});
       } else {
         return;
@@ -236,10 +233,14 @@ class Verification {
   /// `remaining_elements_`.
   bool run_if_affordable(const SizesByName& sizes) {
     if (verified_.count(sizes) > 0) return true;
-    const auto predicted = costs_.predict(sizes);
-    if (predicted.bytes > kMaxBytes || predicted.elements > remaining_elements_) return false;
+    if (!is_affordable(sizes, remaining_elements_)) return false;
     remaining_elements_ -= run_trial({.sizes = sizes, .shift = 3}).elements;
     return true;
+  }
+
+  bool is_affordable(const SizesByName& sizes, int64_t max_elements) const {
+    const auto predicted = costs_.predict(sizes);
+    return predicted.bytes <= kMaxBytes && predicted.elements <= max_elements;
   }
 
   static SizesByName with_size(const DynamicDimension& dimension, int64_t size,

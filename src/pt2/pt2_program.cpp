@@ -5,7 +5,6 @@
 #include "pt2/program/input_checks.h"
 #include "pt2/program/runner.h"
 #include "pt2/read_archive.h"
-#include "pt2/read_pt2.h"
 
 #include <utility>
 
@@ -30,25 +29,23 @@ std::map<std::string, torch::Tensor> Pt2Program::state_dict() const {
   return impl_->state;
 }
 
-Pt2Program read_pt2(const ZipArchive& zip, const Pt2LoadOptions& options) {
-  const auto [model, program, weights] = pt2::read_archive(zip, options.device);
-  std::map<std::string, torch::Tensor> state;
-  for (const auto& input : program.inputs) {
-    if (!program::is_state(input)) continue;
-    const auto weight = weights.find(input.target);
-    if (weight != weights.end()) state.insert(*weight);
-  }
-  return with_source(model, [&, &program = program, &weights = weights] {
-    // The Impl is constructed in place, since Runner is neither copyable nor movable.
-    return Pt2Program(std::shared_ptr<const Pt2Program::Impl>(new Pt2Program::Impl{
-        .inputs = {program, options.device},
-        .runner = {program, weights, options.device, {options.namespaces, options.operators}},
-        .state = std::move(state)}));
-  });
-}
-
 Pt2Program load_pt2(const std::filesystem::path& path, const Pt2LoadOptions& options) {
-  return with_source(path.string(), [&] { return read_pt2(ZipArchive(path), options); });
+  return with_source(path.string(), [&] {
+    const auto [model, program, weights] = pt2::read_archive(ZipArchive(path), options.device);
+    std::map<std::string, torch::Tensor> state;
+    for (const auto& input : program.inputs) {
+      if (!program::is_state(input)) continue;
+      const auto weight = weights.find(input.target);
+      if (weight != weights.end()) state.insert(*weight);
+    }
+    return with_source(model, [&, &program = program, &weights = weights] {
+      // The Impl is constructed in place, since Runner is neither copyable nor movable.
+      return Pt2Program(std::shared_ptr<const Pt2Program::Impl>(new Pt2Program::Impl{
+          .inputs = {program, options.device},
+          .runner = {program, weights, options.device, {options.namespaces, options.operators}},
+          .state = std::move(state)}));
+    });
+  });
 }
 
 }  // namespace attend

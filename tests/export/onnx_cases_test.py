@@ -93,9 +93,7 @@ class Onnx(unittest.TestCase):
                 elif is_narrow:
                     self.assertEqual([one.shape for one in found], [one.shape for one in expected])
                 else:
-                    # Some cases of operators subtract nearly equal numbers, and runtimes round differently.
-                    assert_equal_outputs(self, found, expected, tolerance,
-                                         limit_by_largest=not case.name.startswith("Operator."))
+                    assert_equal_outputs(self, found, expected, tolerance, case.limit_by_largest)
 
         self.for_each(check)
         print("run in float32, and only the shapes of the outputs compared, since onnxruntime "

@@ -1,10 +1,12 @@
 #include "export/program/size_expression.h"
 
 #include "export/program/symbolic_shapes.h"
+#include "support/seed.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace attend::program {
@@ -41,6 +43,50 @@ TEST(SizeExpression, SymbolInReturnsTheNameOfASingleSymbol) {
   EXPECT_EQ(symbol_in(kSymbol), "s0");
   EXPECT_EQ(symbol_in("Add(Integer(1), " + kSymbol + ")"), "");
   EXPECT_EQ(symbol_in(""), "");
+}
+
+TEST(SizeExpression, FunctionsCombineIntegers) {
+  const Size size{7, kSymbol};
+  const auto expect = [](const Size& found, int64_t value, const std::string& expression) {
+    EXPECT_EQ(std::pair(found.value, found.expression), std::pair(value, expression));
+  };
+  expect(Size{3} + Size{4}, 7, "");
+  expect(size + Size{3} - Size{1}, 9, "Add(Integer(2), " + kSymbol + ")");
+  expect(size + Size{3} - Size{3}, 7, kSymbol);
+  expect(size + Size{3} - size, 3, "");
+  expect(Size{2} - size, -5, "Add(Integer(2), Mul(Integer(-1), " + kSymbol + "))");
+  expect(size * Size{2}, 14, "Mul(Integer(2), " + kSymbol + ")");
+  expect(floor_div(floor_div(size, 2) + Size{1}, 3), 1,
+         "FloorDiv(Add(Integer(2), " + kSymbol + "), Integer(6))");
+  expect(min(size, Size{4}), 4, "Min(" + kSymbol + ", Integer(4))");
+  expect(max(Size{9}, Size{4}), 9, "");
+}
+
+TEST(SizeExpression, FunctionsOfRandomSizesHaveTheValueOfTheirExpression) {
+  seed_afresh();
+  for (int i = 0; i < 500; ++i) {
+    Size size{draw(1, 100), kSymbol};
+    const std::map<std::string, int64_t> symbols{{"s0", size.value}};
+    for (int j = 0; j < 6; ++j) {
+      const Size number{draw(-20, 20)};
+      const std::vector<Size> results{size + number,     size - number,
+                                      size * number,     number - size,
+                                      size - size,       floor_div(size, draw(1, 9)),
+                                      min(size, number), max(size, number)};
+      size = results.at(static_cast<std::size_t>(draw(0, 7)));
+      ASSERT_EQ(evaluate(size, symbols), size.value) << size.expression;
+    }
+  }
+}
+
+TEST(SizeExpression, BoundsAreTheValuesAtTheEndsOfTheRanges) {
+  const Size size{7, kSymbol};
+  const auto at_most_9 = min(size + Size{-2}, Size{9});
+  EXPECT_EQ(bounds_of(at_most_9, {{"s0", {.min = 4, .max = 30}}}), std::pair(2L, 9L));
+  EXPECT_EQ(bounds_of(size, {{"s0", {.min = 4, .max = {}}}}).second,
+            std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(bounds_of(Size{4} - size, {{"s0", {.min = 4, .max = 30}}}).first,
+            std::numeric_limits<int64_t>::min());
 }
 
 }  // namespace

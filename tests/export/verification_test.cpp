@@ -431,6 +431,16 @@ TEST_P(EachFormat, RejectsRangesThatTheModuleRejects) {
       "the module rejects an input of shape (4, ");
 }
 
+TEST_P(EachFormat, NamesTheExampleInputsThatForwardRejects) {
+  const auto forward = [](const auto& x) { return x.matmul(torch::ones({5, 2})); };
+  EXPECT_THAT(
+      [&] {
+        write(forward, {torch::randn({4, 6})});
+      },
+      throws<std::runtime_error>("forward throws for the example inputs, an input of shape "
+                                 "(4, 6): mat1 and mat2 shapes cannot be multiplied"));
+}
+
 /// The module mutates its buffer before it rejects values.
 TEST_P(EachFormat, RestoresBuffersAfterValuesThatTheModuleRejects) {
   const auto count = module->register_buffer("count", torch::ones({1}));

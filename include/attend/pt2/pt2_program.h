@@ -14,8 +14,6 @@
 
 namespace attend {
 
-class ZipArchive;
-
 /// Options of `load_pt2`.
 struct Pt2LoadOptions {
   /// Device of the weights and of the tensors that the program creates.
@@ -59,7 +57,7 @@ class ATTEND_API Pt2Program {
 
  private:
   explicit Pt2Program(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
-  friend Pt2Program read_pt2(const ZipArchive& zip, const Pt2LoadOptions& options);
+  friend Pt2Program load_pt2(const std::filesystem::path& path, const Pt2LoadOptions& options);
 
   std::shared_ptr<const Impl> impl_;
 };

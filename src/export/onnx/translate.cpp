@@ -26,7 +26,7 @@ void check_rules(const program::ExportedProgram& program) {
   if (!reasons.empty()) throw UnsupportedOperatorsError(std::move(reasons));
 }
 
-std::string text_of(const std::string& what, const UnsupportedOperatorError& why) {
+std::string text_of(const std::string& what, const std::exception& why) {
   return fmt::format("{} cannot be exported to ONNX: {}", what, why.what());
 }
 
@@ -89,10 +89,8 @@ class Translator {
       Call call(node, translation_);
       (*find_rule(node.target))(call);
       functionalization_.record(node);
-    } catch (const UnsupportedOperatorError& why) {
+    } catch (const std::exception& why) {
       throw UnsupportedOperatorsError({{index, text_of(operator_name(node.target), why)}});
-    } catch (const std::exception& error) {
-      throw UnsupportedOperatorsError({{index, error.what()}});
     }
   }
 

@@ -211,7 +211,7 @@ class Decomposer {
     const auto& self = required_argument<TensorName>(node, "self");
     if (!is_dynamic(self, rank_of(self) - 1)) return false;
     const auto with_row = [&](const char* name, int64_t row) {
-      auto values = *find_argument<Ints>(node, name);
+      auto values = required_argument<Ints>(node, name);
       if (!values.empty()) values.insert(values.begin(), row);
       return NamedArgument{name, values};
     };
@@ -239,6 +239,7 @@ class Decomposer {
     bool any_dynamic = false;
     for (auto dimension = first; dimension < rank_of(self); ++dimension) {
       const auto size = std::get<int64_t>(sizes[static_cast<std::size_t>(dimension - first)]);
+      if (size == 0) return false;  // there are no slices to concatenate
       any_dynamic = any_dynamic || (is_dynamic(self, dimension) && size > 1);
     }
     // Max pooling is not replaced if its second output, the indices of the maxima, is used.
@@ -305,10 +306,7 @@ class Decomposer {
   }
 
   TensorName new_tensor(const std::string& base) {
-    auto name = base;
-    for (int i = 1; program_.tensors.count(name) + program_.sym_ints.count(name) > 0; ++i) {
-      name = fmt::format("{}_{}", base, i);
-    }
+    const auto name = unique_name(program_, base);
     program_.tensors[name] = {};
     return {name};
   }

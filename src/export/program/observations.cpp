@@ -81,7 +81,7 @@ std::vector<std::size_t> Observations::fitted() const {
 /// Records the runs of `far_runs_of`. Omits runs that are predicted to need too much memory or
 /// time.
 void Observations::record_far_runs() {
-  constexpr int64_t kMaxBytes = int64_t{256} << 20;
+  constexpr int64_t kMaxBytes = int64_t{64} << 20;
   int64_t remaining_elements = int64_t{1} << 28;
   const auto base = runs_.at(1);
   std::vector<Layout> layouts;

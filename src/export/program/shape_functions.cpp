@@ -33,10 +33,11 @@ struct Window {
 Size num_windows(const Size& size, const Window& window) {
   const auto& [kernel, stride, padding, dilation, ceil_mode] = window;
   const auto extent = kernel * Size{dilation} + Size{1 - dilation};
-  if (!ceil_mode) return floor_div(size + (Size{2 * padding + stride} - extent), stride);
-  const auto rounded_up = size + (Size{2 * padding + 2 * stride - 1} - extent);
-  // With ceil_mode, the last window must not begin in the padding after the input.
-  return min(floor_div(rounded_up, stride), floor_div(size + Size{padding + stride - 1}, stride));
+  auto added = Size{2 * padding + stride} - extent;
+  // With ceil_mode, the quotient is rounded up, but the last window must not begin in the padding
+  // after the input.
+  if (ceil_mode) added = Size{std::min(added.value, padding) + stride - 1};
+  return floor_div(size + added, stride);
 }
 
 class ShapeFunction {

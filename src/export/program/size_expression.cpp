@@ -2,10 +2,12 @@
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -83,6 +85,38 @@ Size call(const char* function, const Size& a, const Size& b, int64_t value) {
   return {value, fmt::format("{}({}, {})", function, text_of(a), text_of(b))};
 }
 
+/// Returns the arguments of a function, such as {"Integer(1)", "Symbol('s0', ...)"} for
+/// "Add(Integer(1), Symbol('s0', ...))". Returns {} for other functions.
+std::vector<std::string> arguments_of(const std::string& expression, const std::string& function) {
+  if (!expression.starts_with(function + "(")) return {};
+  std::vector<std::string> arguments(1);
+  int depth = 0;
+  for (std::size_t i = function.size() + 1; i + 1 < expression.size(); ++i) {
+    const char c = expression[i];
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (depth == 0 && c == ',') {
+      arguments.emplace_back();
+      ++i;  // skips the space after the comma
+    } else {
+      arguments.back() += c;
+    }
+  }
+  return arguments;
+}
+
+/// Returns 5 for "Integer(5)". Returns nullopt for other expressions.
+std::optional<int64_t> integer_in(const std::string& expression) {
+  if (!expression.starts_with("Integer(")) return std::nullopt;
+  return std::stoll(expression.substr(std::string_view("Integer(").size()));
+}
+
+/// Returns {3, x} for "Add(Integer(3), x)", and {0, expression} for other expressions.
+std::pair<int64_t, std::string> split_sum(const std::string& expression) {
+  const auto terms = arguments_of(expression, "Add");
+  const auto integer = terms.size() == 2 ? integer_in(terms.front()) : std::nullopt;
+  return integer ? std::pair(*integer, terms.back()) : std::pair(int64_t{0}, expression);
+}
+
 bool is_integer(const Size& size, int64_t value) {
   return size.expression.empty() && size.value == value;
 }
@@ -144,10 +178,21 @@ std::pair<int64_t, int64_t> bounds_of(const Size& size,
 Size operator+(const Size& a, const Size& b) {
   if (is_integer(b, 0)) return a;
   const auto value = sum(a.value, b.value);
-  return b.expression.empty() ? call("Add", b, a, value) : call("Add", a, b, value);
+  if (!b.expression.empty() || a.expression.empty()) return call("Add", a, b, value);
+  const auto [integer, rest] = split_sum(a.expression);
+  const Size added{sum(integer, b.value)};
+  return added.value == 0 ? Size{value, rest} : call("Add", added, {0, rest}, value);
 }
 
 Size operator-(const Size& a, const Size& b) {
+  // (b + c) - b is c.
+  auto terms = arguments_of(a.expression, "Add");
+  if (const auto term = std::find(terms.begin(), terms.end(), text_of(b)); term != terms.end()) {
+    terms.erase(term);
+    const auto rest = fmt::format("{}", fmt::join(terms, ", "));
+    if (terms.size() > 1) return {a.value - b.value, "Add(" + rest + ")"};
+    return {a.value - b.value, integer_in(rest) ? "" : rest};
+  }
   return a + b * Size{-1};
 }
 
@@ -160,6 +205,16 @@ Size operator*(const Size& a, const Size& b) {
 
 Size floor_div(const Size& a, int64_t divisor) {
   if (divisor == 1) return a;
+  // floor((integer + floor(x / inner)) / divisor) is floor((integer * inner + x) / (inner *
+  // divisor)).
+  const auto [integer, rest] = split_sum(a.expression);
+  const auto quotient = arguments_of(rest, "FloorDiv");
+  if (const auto inner = quotient.empty() ? std::nullopt : integer_in(quotient.back())) {
+    auto result = floor_div(Size{0, quotient.front()} + Size{product(integer, *inner)},
+                            product(*inner, divisor));
+    result.value = floor_div(a.value, divisor);
+    return result;
+  }
   return call("FloorDiv", a, Size{divisor}, floor_div(a.value, divisor));
 }
 

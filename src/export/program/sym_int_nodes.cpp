@@ -6,6 +6,14 @@
 
 namespace attend::program {
 
+std::string unique_name(const ExportedProgram& program, const std::string& base) {
+  auto name = base;
+  for (int i = 1; program.tensors.count(name) + program.sym_ints.count(name) > 0; ++i) {
+    name = fmt::format("{}_{}", base, i);
+  }
+  return name;
+}
+
 SymbolName SymIntNodes::size_of(const TensorName& tensor, int64_t dimension, const Size& size) {
   return add("torch.ops.aten.sym_size.int", {{"self", tensor}, {"dim", dimension}},
              size.expression);
@@ -19,8 +27,7 @@ SymbolName SymIntNodes::call(const char* target, const char* function, const Sym
 
 SymbolName SymIntNodes::add(const char* target, std::vector<NamedArgument> inputs,
                             std::string expression) {
-  SymbolName name{fmt::format("sym_int_{}", program_.sym_ints.size())};
-  while (program_.tensors.count(name.name) > 0) name.name += "_";
+  SymbolName name{unique_name(program_, "sym_int")};
   program_.sym_ints[name.name] = {.value = 0, .expression = std::move(expression)};
   nodes_.push_back({.target = target, .inputs = std::move(inputs), .outputs = {name}});
   return name;

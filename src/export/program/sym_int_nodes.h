@@ -8,6 +8,9 @@
 
 namespace attend::program {
 
+/// Returns `base`, or if a tensor or SymInt already has this name, `base` with a number appended.
+std::string unique_name(const ExportedProgram& program, const std::string& base);
+
 /// Appends nodes to a list of nodes. The new nodes compute SymInts. Keeps references to the
 /// arguments.
 class SymIntNodes {
